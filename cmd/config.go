@@ -1,0 +1,216 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"holdfast/embedded"
+	"holdfast/gossip"
+	"holdfast/metrics"
+	"holdfast/snapshot"
+	"holdfast/volume"
+)
+
+// Config is the whole configuration. Each package owns its section; the ones
+// that belong to no single package are here. The mapstructure tags are the
+// keys, the same in the file (`gossip: {seeds: …}`), in flags
+// (`--gossip.seeds`) and, as HOLDFAST_GOSSIP_SEEDS, in the environment.
+// default.yaml says what each key means.
+type Config struct {
+	Cluster  ClusterConfig   `mapstructure:"cluster"`
+	Node     NodeConfig      `mapstructure:"node"`
+	Gossip   gossip.Config   `mapstructure:"gossip"`
+	Volume   volume.Config   `mapstructure:"volume"`
+	Etcd     embedded.Config `mapstructure:"etcd"`
+	Snapshot snapshot.Config `mapstructure:"snapshot"`
+	Metrics  metrics.Config  `mapstructure:"metrics"`
+	Control  ControlConfig   `mapstructure:"control"`
+	Log      LogConfig       `mapstructure:"log"`
+	Stop     StopConfig      `mapstructure:"stop"`
+}
+
+// DefaultConfig returns the configuration of a node that was told nothing: a
+// cluster of one member on the loopback address. What depends on other keys is
+// still empty; Load fills it in.
+func DefaultConfig() Config {
+	return Config{
+		Cluster: ClusterConfig{
+			Name:     "holdfast",
+			Slots:    []string{"a"},
+			Domain:   "holdfast.internal",
+			Founding: FoundingAuto,
+		},
+		Node:     NodeConfig{Address: "127.0.0.1", DataDir: "./holdfast-data"},
+		Gossip:   gossip.Default(),
+		Volume:   volume.Default(),
+		Etcd:     embedded.Default(),
+		Snapshot: snapshot.Default(),
+		Metrics:  metrics.Default(),
+		Log:      LogConfig{Level: "info", Format: LogConsole},
+		Stop:     StopConfig{Wait: 10 * time.Second},
+	}
+}
+
+// Validate reports every value out of its range, section by section. What two
+// keys say together is judged by contradictions.
+func (c Config) Validate() error {
+	return errors.Join(
+		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(),
+		c.Snapshot.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
+	)
+}
+
+// The values of ClusterConfig.Founding.
+const (
+	FoundingAuto  = "auto"  // found a cluster when every wanted slot is blank
+	FoundingNever = "never" // wait for an operator, or for a cluster to join
+)
+
+// maxSlots bounds the members of a cluster. More voters than nine make every
+// write slower and survive no failure that happens.
+const maxSlots = 9
+
+var (
+	// Cluster and slot are labels of the members' host names, hence DNS labels
+	// (RFC 1123, at most 63 bytes). They are shorter, so that a whole name
+	// stays readable and fits the 64 bytes of a certificate's common name.
+	clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	slotName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,14}[a-z0-9])?$`)
+	nodeName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	domainName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$`)
+)
+
+// maxDomain leaves room for the slot, the cluster and their dots in the 253
+// bytes of a DNS name (RFC 1035).
+const maxDomain = 253 - 16 - 40 - 2
+
+// ClusterConfig is the `cluster:` section: what all nodes must agree on.
+type ClusterConfig struct {
+	Name     string   `mapstructure:"name"`     // 1–40 of a-z, 0-9, -
+	Slots    []string `mapstructure:"slots"`    // 1–9, unique, each 1–16 of a-z, 0-9, -
+	Domain   string   `mapstructure:"domain"`   // of member host names; at least two labels
+	Founding string   `mapstructure:"founding"` // FoundingAuto or FoundingNever
+}
+
+// Validate reports every value out of range.
+func (c ClusterConfig) Validate() error {
+	var errs []error
+	if !clusterName.MatchString(c.Name) {
+		errs = append(errs, fmt.Errorf("cluster.name: must be 1–40 of a-z, 0-9 and inner -, got %q", c.Name))
+	}
+	if n := len(c.Slots); n < 1 || n > maxSlots {
+		errs = append(errs, fmt.Errorf("cluster.slots: must be 1–%d slots, got %d", maxSlots, n))
+	}
+	for i, slot := range c.Slots {
+		if !slotName.MatchString(slot) {
+			errs = append(errs, fmt.Errorf("cluster.slots: each must be 1–16 of a-z, 0-9 and inner -, got %q", slot))
+		}
+		if slices.Index(c.Slots, slot) < i {
+			errs = append(errs, fmt.Errorf("cluster.slots: must be unique, got %q twice", slot))
+		}
+	}
+	if len(c.Domain) > maxDomain || !domainName.MatchString(c.Domain) {
+		errs = append(errs, fmt.Errorf("cluster.domain: must be a lower-case domain of two or more labels and at most %d bytes, got %q", maxDomain, c.Domain))
+	}
+	if c.Founding != FoundingAuto && c.Founding != FoundingNever {
+		errs = append(errs, fmt.Errorf("cluster.founding: must be %s or %s, got %q", FoundingAuto, FoundingNever, c.Founding))
+	}
+	return errors.Join(errs...)
+}
+
+// NodeConfig is the `node:` section: what differs from node to node.
+type NodeConfig struct {
+	Name    string `mapstructure:"name"`     // unique in the cluster; empty: the host name
+	Address string `mapstructure:"address"`  // the IP address other nodes reach us at
+	DataDir string `mapstructure:"data-dir"` // where paths that are not set lie
+}
+
+// Validate reports every value out of range.
+func (c NodeConfig) Validate() error {
+	var errs []error
+	if !nodeName.MatchString(c.Name) {
+		errs = append(errs, fmt.Errorf("node.name: must be 1–63 of a-z, 0-9 and inner - or ., got %q", c.Name))
+	}
+	ip, err := netip.ParseAddr(c.Address)
+	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
+		errs = append(errs, fmt.Errorf("node.address: must be an IP address other nodes can reach, got %q", c.Address))
+	}
+	if c.DataDir == "" {
+		errs = append(errs, errors.New(`node.data-dir: must be a directory, got ""`))
+	}
+	return errors.Join(errs...)
+}
+
+// ControlConfig is the `control:` section.
+type ControlConfig struct {
+	Socket string `mapstructure:"socket"` // path of the unix socket of the CLI
+}
+
+// maxSocketPath is sun_path of Linux' unix(7), 108 bytes, less its final NUL.
+// Beyond it, bind fails with "invalid argument", which tells nobody why.
+const maxSocketPath = 107
+
+// Validate reports a path no socket can have.
+func (c ControlConfig) Validate() error {
+	if n := len(c.Socket); n > maxSocketPath {
+		return fmt.Errorf("control.socket: must be a path of at most %d bytes, got %d: %q", maxSocketPath, n, c.Socket)
+	}
+	return nil
+}
+
+// The values of LogConfig.Format.
+const (
+	LogConsole = "console" // for eyes
+	LogJSON    = "json"    // for machines
+)
+
+// LogConfig is the `log:` section.
+type LogConfig struct {
+	Level  string `mapstructure:"level"`  // debug, info, warn or error
+	Format string `mapstructure:"format"` // LogConsole or LogJSON
+}
+
+// Validate reports every value out of range.
+func (c LogConfig) Validate() error {
+	var errs []error
+	if !slices.Contains(logLevels(), c.Level) {
+		errs = append(errs, fmt.Errorf("log.level: must be one of %s, got %q", strings.Join(logLevels(), ", "), c.Level))
+	}
+	if c.Format != LogConsole && c.Format != LogJSON {
+		errs = append(errs, fmt.Errorf("log.format: must be %s or %s, got %q", LogConsole, LogJSON, c.Format))
+	}
+	return errors.Join(errs...)
+}
+
+// logLevels are zap's levels without those that end the process.
+func logLevels() []string {
+	var names []string
+	for l := zapcore.DebugLevel; l <= zapcore.ErrorLevel; l++ {
+		names = append(names, l.String())
+	}
+	return names
+}
+
+// maxStopWait is more than any hand-over needs; a longer wait only looks like
+// a hung service to systemd, whose own limit is 90 s by default.
+const maxStopWait = 10 * time.Minute
+
+// StopConfig is the `stop:` section.
+type StopConfig struct {
+	Wait time.Duration `mapstructure:"wait"` // for the hand-over before a stop
+}
+
+// Validate reports every value out of range.
+func (c StopConfig) Validate() error {
+	if c.Wait < 0 || c.Wait > maxStopWait {
+		return fmt.Errorf("stop.wait: must be 0s–10m, got %s", c.Wait)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// config runs `holdfast config args...` with an environment of its own.
+func config(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	t.Setenv("HOLDFAST_NODE_NAME", "n1")
+	t.Setenv("HOLDFAST_CONFIG", "")
+	c := newConfigCommand()
+	c.SilenceUsage, c.SilenceErrors = true, true
+	var b bytes.Buffer
+	c.SetOut(&b)
+	c.SetErr(&b)
+	c.SetArgs(args)
+	err = c.ExecuteContext(t.Context())
+	return b.String(), err
+}
+
+func TestConfigDefault(t *testing.T) {
+	out, err := config(t, "default")
+	if err != nil || out != defaultYAML {
+		t.Errorf("got %v and %d bytes, want default.yaml", err, len(out))
+	}
+	if out, err := config(t, "check", writeFile(t, out)); err != nil {
+		t.Errorf("config check of config default: %v\n%s", err, out)
+	}
+}
+
+func TestConfigCheck(t *testing.T) {
+	good := writeFile(t, "cluster: {slots: [a, b]}\n")
+	out, err := config(t, "check", good)
+	if want := good + ": ok\nwarning: cluster.slots: 2 members survive the loss of 0, no more than 1 members do\n"; err != nil || out != want {
+		t.Errorf("got %q, %v, want %q", out, err, want)
+	}
+	if out, err := config(t, "check", "--config", good); err != nil || !strings.HasPrefix(out, good+": ok\n") {
+		t.Errorf("with --config: got %q, %v", out, err)
+	}
+	if out, err := config(t, "check"); err != nil || out != "configuration: ok\n" {
+		t.Errorf("without a file: got %q, %v", out, err)
+	}
+	bad := writeFile(t, "log: {level: loud}\nlogs: {}\n")
+	want := "check configuration: 3 wrong\nlogs: unknown key (config.yaml:2), did you mean log?\n" +
+		"stop.wait: must be a duration such as 15m or 1h30m, got \"x\" (flag --stop.wait)\n" +
+		"log.level: must be one of debug, info, warn, error, got \"loud\" (config.yaml:1)"
+	out, err = config(t, "check", bad, "--stop.wait=x")
+	if err == nil || out != "" || strings.ReplaceAll(err.Error(), bad, "config.yaml") != want {
+		t.Errorf("got %q and\n%v, want\n%s", out, err, want)
+	}
+}
+
+func TestConfigShow(t *testing.T) {
+	file := writeFile(t, "log: {level: warn}\ncluster: {slots: [a, '1', 'no']}\n")
+	args := []string{"show", "-c", file, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "-o"}
+
+	out, err := config(t, append(args, "table")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); len(fields) > 1 {
+			rows[fields[0]] = strings.Join(fields[1:], " ")
+		}
+	}
+	for key, want := range map[string]string{
+		"log.level": "warn file " + file + ":1", "stop.wait": "1m30s flag --stop.wait", "node.name": "n1 env HOLDFAST_NODE_NAME",
+		"gossip.listen": "127.0.0.1:7946 derived from node.address", "log.format": "console default",
+	} {
+		if rows[key] != want {
+			t.Errorf("table: %s: got %q, want %q", key, rows[key], want)
+		}
+	}
+
+	// What is shown as YAML must load to the same configuration.
+	out, err = config(t, append(args, "yaml")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, "level: warn # file "+file+":1\n") {
+		t.Errorf("yaml: no origins in\n%s", out)
+	}
+	want, err := Load(file, parseFlags(t, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "--node.name=n1"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(writeFile(t, out), nil, nil)
+	if err != nil {
+		t.Fatalf("yaml: %v\n%s", err, out)
+	}
+	if !reflect.DeepEqual(got.Config, want.Config) {
+		t.Errorf("yaml: loads to\n%+v, want\n%+v", got.Config, want.Config)
+	}
+
+	out, err = config(t, append(args, "json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Key    string
+		Value  any
+		Origin string
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(configKeys()) {
+		t.Errorf("json: got %d keys, want %d", len(list), len(configKeys()))
+	}
+	for _, row := range list {
+		if row.Value == nil || row.Origin == "" {
+			t.Errorf("json: %s: got %v, %q", row.Key, row.Value, row.Origin)
+		}
+	}
+	if _, err := config(t, append(args, "xml")...); err == nil || err.Error() != `--output: must be table, yaml or json, got "xml"` {
+		t.Errorf("-o xml: got %v", err)
+	}
+}
+
+func TestHelpShowsEveryKey(t *testing.T) {
+	out, err := config(t, "show", "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"--gossip.seeds list ", "--snapshot.every duration ", "(default 15m)", "--etcd.client-cert-auth ", "-c, --config file ", "--etcd.feature-gates map ",
+		"Domain of the members' host names (SLOT.CLUSTER.DOMAIN)",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("help lacks %q", want)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package cmd
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holdfast/gossip"
+	"holdfast/metrics"
+)
+
+// derivedFrom begins the origin of a value that follows from another one.
+const derivedFrom = "derived from "
+
+// metricsPort follows etcd's client and peer ports, 2379 and 2380.
+const metricsPort = 2381
+
+// derive fills in what is empty and follows from other keys, and notes in
+// origin from which.
+func derive(c *Config, origin map[string]string) {
+	fill := func(key string, field *string, source, value string) {
+		if *field == "" {
+			*field, origin[key] = value, derivedFrom+source
+		}
+	}
+	listen := func(port int) string { return net.JoinHostPort(c.Node.Address, strconv.Itoa(port)) }
+	path := func(name string) string { return absolute(filepath.Join(c.Node.DataDir, name)) }
+
+	host, _ := os.Hostname() // a host without a name is told so by Validate
+	fill("node.name", &c.Node.Name, "the host name", strings.ToLower(host))
+	fill("gossip.listen", &c.Gossip.Listen, "node.address", listen(gossip.DefaultPort))
+	fill("metrics.listen", &c.Metrics.Listen, "node.address", listen(metricsPort))
+	fill("volume.local.root", &c.Volume.Local.Root, "node.data-dir", path("volumes"))
+	fill("snapshot.store", &c.Snapshot.Store, "node.data-dir", path("snapshots"))
+	fill("snapshot.scratch", &c.Snapshot.Scratch, "node.data-dir", path("scratch"))
+	fill("control.socket", &c.Control.Socket, "node.data-dir", path("holdfast.sock"))
+
+	before := *c
+	c.Etcd = c.Etcd.Resolve(c.Node.Address)
+	for _, k := range configKeys() {
+		if k.text(c) != k.text(&before) {
+			origin[k.name] = derivedFrom + "node.address"
+		}
+	}
+}
+
+// contradiction is what two or more keys say that cannot be true together.
+type contradiction struct {
+	keys []string
+	err  error // begins with one of keys
+}
+
+// contradictions returns what each section alone cannot see.
+func contradictions(c Config) []contradiction {
+	found := append(sharedListeners(c), nestedDirectories(c)...)
+	if slot := c.Volume.Local.Slot; slot != "" && !slices.Contains(c.Cluster.Slots, slot) {
+		found = append(found, contradiction{[]string{"volume.local.slot", "cluster.slots"},
+			fmt.Errorf("volume.local.slot: must be one of cluster.slots (%s), got %q", strings.Join(c.Cluster.Slots, ", "), slot)})
+	}
+	return found
+}
+
+// endpoint is where one key makes us listen (TCP; gossip uses UDP as well).
+type endpoint struct {
+	key  string
+	host string // empty: every address
+	port string
+}
+
+func endpoints(c Config) []endpoint {
+	var all []endpoint
+	add := func(key, hostport string) {
+		host, port, err := net.SplitHostPort(hostport)
+		if err != nil || port == "0" { // the section's to judge; and 0 is any free port
+			return
+		}
+		if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+			host = ""
+		} else if host == "localhost" {
+			host = "127.0.0.1"
+		}
+		all = append(all, endpoint{key, host, port})
+	}
+	add("gossip.listen", c.Gossip.Listen)
+	if c.Metrics.Listen != metrics.Off {
+		add("metrics.listen", c.Metrics.Listen)
+	}
+	for _, urls := range []struct {
+		key  string
+		list []string
+	}{
+		{"etcd.listen-client-urls", c.Etcd.ListenClientURLs},
+		{"etcd.listen-client-http-urls", c.Etcd.ListenClientHTTPURLs},
+		{"etcd.listen-peer-urls", c.Etcd.ListenPeerURLs},
+	} {
+		for _, text := range urls.list {
+			if u, err := url.Parse(text); err == nil {
+				add(urls.key, u.Host)
+			}
+		}
+	}
+	return all
+}
+
+func sharedListeners(c Config) []contradiction {
+	var found []contradiction
+	all := endpoints(c)
+	for i, b := range all {
+		for _, a := range all[:i] {
+			if a.port == b.port && (a.host == b.host || a.host == "" || b.host == "") {
+				found = append(found, contradiction{[]string{a.key, b.key},
+					fmt.Errorf("%s: must not share an address and port with %s, got %s", b.key, a.key, net.JoinHostPort(b.host, b.port))})
+			}
+		}
+	}
+	return found
+}
+
+// nestedDirectories finds backups and volumes inside of each other: whoever
+// loses, moves or empties the one would take the other along.
+func nestedDirectories(c Config) []contradiction {
+	var found []contradiction
+	root := absolute(c.Volume.Local.Root)
+	for _, d := range []struct{ key, path string }{
+		{"snapshot.store", c.Snapshot.Store},
+		{"snapshot.scratch", c.Snapshot.Scratch},
+	} {
+		if path := absolute(d.path); within(root, path) || within(path, root) {
+			found = append(found, contradiction{[]string{d.key, "volume.local.root"},
+				fmt.Errorf("%s: must not lie in volume.local.root (%s) nor hold it, got %q", d.key, c.Volume.Local.Root, d.path)})
+		}
+	}
+	return found
+}
+
+// absolute cleans path even where there is no working directory.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return filepath.Clean(path)
+}
+
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// doubts are what is valid, and what an operator should nevertheless have
+// meant. Each begins with its key.
+func doubts(c Config) []string {
+	var all []string
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if n := len(c.Cluster.Slots); n%2 == 0 {
+		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
+	}
+	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !isLoopback(host) {
+		add("gossip.key-file: not set, whoever reaches %s can join the gossip", c.Gossip.Listen)
+	}
+	for _, urls := range []struct {
+		key, ca string
+		list    []string
+	}{
+		{"etcd.trusted-ca-file", c.Etcd.TrustedCAFile, c.Etcd.ListenClientURLs},
+		{"etcd.peer-trusted-ca-file", c.Etcd.PeerTrustedCAFile, c.Etcd.ListenPeerURLs},
+	} {
+		for _, text := range urls.list {
+			if u, err := url.Parse(text); err == nil && urls.ca == "" && !isLoopback(u.Hostname()) {
+				add("%s: not set, whoever reaches %s can read and write", urls.key, text)
+			}
+		}
+	}
+	if c.Snapshot.Every == 0 {
+		add("snapshot.every: 0s, no backup is made")
+	}
+	return all
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

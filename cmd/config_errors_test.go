@@ -1,0 +1,200 @@
+package cmd
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each wrong file must yield exactly these lines: no more, no less.
+func TestFileErrors(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"unknown keys": {
+			"gossip:\n  seed: [a]\n  what-is-this: 1\ngosip: {listen: x}\nLog:\n  level: info\nsnapshot:\n  seeds-file: x\n",
+			[]string{
+				"gossip.seed: unknown key (config.yaml:2), did you mean gossip.seeds?",
+				"gossip.what-is-this: unknown key (config.yaml:3)",
+				"gosip: unknown key (config.yaml:4), did you mean gossip?",
+				"Log: unknown key (config.yaml:5), did you mean log?",
+				"snapshot.seeds-file: unknown key (config.yaml:8), did you mean gossip.seeds-file?",
+			},
+		},
+		"values of the wrong kind": {
+			"snapshot:\n  every: 15\n  retry: [1s]\ncluster:\n  slots: {a: b}\n  name: [x]\netcd:\n  max-txn-ops: -1\n  snapshot-count: ''\n  client-cert-auth: yes\n  feature-gates: [A]\n  quota-backend-bytes: 8GiB\ngossip: hello\n",
+			[]string{
+				"snapshot.retry: must be a duration such as 15m or 1h30m, got a list (config.yaml:3)",
+				"cluster.slots: must be a list, got a section (config.yaml:5)",
+				"cluster.name: must be one word, got a list (config.yaml:6)",
+				"etcd.feature-gates: must be pairs of a name and true or false, got a list (config.yaml:11)",
+				`gossip: must be a section with keys below it, got "hello" (config.yaml:13)`,
+				`etcd.quota-backend-bytes: must be a whole number, got "8GiB" (config.yaml:12)`,
+				`etcd.max-txn-ops: must be a whole number, not negative, got "-1" (config.yaml:8)`,
+				`etcd.snapshot-count: must be a whole number, not negative, got "" (config.yaml:9)`,
+				`etcd.client-cert-auth: must be true or false, got "yes" (config.yaml:10)`,
+				`snapshot.every: must be a duration such as 15m or 1h30m, got "15" (config.yaml:2)`,
+			},
+		},
+		"values out of range": {
+			"cluster:\n  name: Big\n  slots: [a, a, B]\n  domain: local\n  founding: maybe\nnode:\n  address: 0.0.0.0\n  data-dir: ''\nlog: {level: fatal, format: xml}\nstop: {wait: -1s}\nsnapshot: {retry: 1ms}\nmetrics: {listen: here}\n",
+			[]string{
+				`cluster.name: must be 1–40 of a-z, 0-9 and inner -, got "Big" (config.yaml:2)`,
+				`cluster.slots: must be unique, got "a" twice (config.yaml:3)`,
+				`cluster.slots: each must be 1–16 of a-z, 0-9 and inner -, got "B" (config.yaml:3)`,
+				`cluster.domain: must be a lower-case domain of two or more labels and at most 195 bytes, got "local" (config.yaml:4)`,
+				`cluster.founding: must be auto or never, got "maybe" (config.yaml:5)`,
+				`node.address: must be an IP address other nodes can reach, got "0.0.0.0" (config.yaml:7)`,
+				`node.data-dir: must be a directory, got "" (config.yaml:8)`,
+				`snapshot.retry: must be at least 1s, got 1ms (config.yaml:11)`,
+				`metrics.listen: must be host:port with an IP address and port 0–65535, or "off", got "here" (config.yaml:12)`,
+				`log.level: must be one of debug, info, warn, error, got "fatal" (config.yaml:9)`,
+				`log.format: must be console or json, got "xml" (config.yaml:9)`,
+				`stop.wait: must be 0s–10m, got -1s (config.yaml:10)`,
+			},
+		},
+		"contradictions": {
+			"cluster: {slots: [a, b, c]}\nvolume:\n  local:\n    slot: d\n    root: /v\nmetrics: {listen: ':2379'}\nsnapshot:\n  store: /v/x\n  scratch: /\netcd: {listen-peer-urls: ['http://localhost:7946']}\n",
+			[]string{
+				"etcd.listen-client-urls: must not share an address and port with metrics.listen, got 127.0.0.1:2379 (derived from node.address)",
+				"etcd.listen-peer-urls: must not share an address and port with gossip.listen, got 127.0.0.1:7946 (config.yaml:10)",
+				`snapshot.store: must not lie in volume.local.root (/v) nor hold it, got "/v/x" (config.yaml:8)`,
+				`snapshot.scratch: must not lie in volume.local.root (/v) nor hold it, got "/" (config.yaml:9)`,
+				`volume.local.slot: must be one of cluster.slots (a, b, c), got "d" (config.yaml:4)`,
+			},
+		},
+		"what follows from an error is not one": {
+			"cluster: {slots: {}}\nvolume: {local: {slot: b}}\nnode: {address: nowhere}\n",
+			[]string{
+				"cluster.slots: must be a list, got a section (config.yaml:1)",
+				`node.address: must be an IP address other nodes can reach, got "nowhere" (config.yaml:3)`,
+			},
+		},
+		"duplicates": {
+			"log:\n  level: info\n  level: warn\nstop: {wait: 1s}\nlog:\n  format: json\nstop.wait: 2s\n",
+			[]string{
+				"log.level: must be given once, got it at line 2 already (config.yaml:3)",
+				"log: must be given once, got it at line 1 already (config.yaml:5)",
+				"stop.wait: must be given once, got it at line 4 already (config.yaml:7)",
+			},
+		},
+		"socket":         {"control: {socket: /" + strings.Repeat("x", 107) + "}", []string{fmt.Sprintf(`control.socket: must be a path of at most 107 bytes, got 108: "/%s" (config.yaml:1)`, strings.Repeat("x", 107))}},
+		"tab":            {"log:\n\tlevel: info\n", []string{"config.yaml:2: found character that cannot start any token (YAML indents with spaces, not tabs)"}},
+		"garbage":        {"a: b: c\n", []string{"config.yaml:1: mapping values are not allowed in this context"}},
+		"binary":         {"log:\n  level: \x00\n", []string{"config.yaml:2: must be UTF-8 text"}},
+		"latin-1":        {"\xe4: 1", []string{"config.yaml:1: must be UTF-8 text"}},
+		"list":           {"- a\n- b\n", []string{"config.yaml:1: must be a mapping of sections such as cluster and node, got a list"}},
+		"second file":    {"log: {level: info}\n---\nlog: {level: warn}\n", []string{"config.yaml:2: must hold one document, a second one begins"}},
+		"comma":          {"gossip: {seeds: ['a,b']}", []string{"gossip.seeds: must be a list, got a list (config.yaml:1)"}},
+		"nested list":    {"gossip: {seeds: [[a]]}", nil},
+		"endless alias":  {"gossip: &g {seeds: [*g]}", nil},
+		"alias of alias": {"cluster: {slots: &s [a]}\ngossip: {seeds: *s}\nnode: {name: n1}", []string{}},
+		"too large":      {"#" + strings.Repeat("x", maxFile), []string{"config.yaml: must be at most 1 MiB"}},
+	} {
+		file := writeFile(t, tt.text)
+		_, err := Load(file, nil, []string{"HOLDFAST_NODE_NAME=n1"})
+		got := problems(err, file)
+		if tt.want == nil && len(got) == 1 { // any one error
+			continue
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got\n\t%s\nwant\n\t%s", name, strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+		}
+	}
+}
+
+// Wrong flags, variables and lines are reported together.
+func TestErrorsOfAllSources(t *testing.T) {
+	file := writeFile(t, "log:\n  level: loud\n  colour: red\n")
+	_, err := Load(file, parseFlags(t, "--stop.wait=soon", "--node.name=n1"), []string{
+		"HOLDFAST_CLUSTER_NAME=-", "HOLDFAST_GOSSIP_SEED=x", "HOLDFAST_GOSSIP_SECRET=x", "HOLDFAST_SNAPSHOT_EVERY=often",
+	})
+	want := []string{
+		"log.colour: unknown key (config.yaml:3)",
+		"HOLDFAST_GOSSIP_SECRET: unknown variable",
+		"HOLDFAST_GOSSIP_SEED: unknown variable, did you mean HOLDFAST_GOSSIP_SEEDS?",
+		`snapshot.every: must be a duration such as 15m or 1h30m, got "often" (env HOLDFAST_SNAPSHOT_EVERY)`,
+		`stop.wait: must be a duration such as 15m or 1h30m, got "soon" (flag --stop.wait)`,
+		`cluster.name: must be 1–40 of a-z, 0-9 and inner -, got "-" (env HOLDFAST_CLUSTER_NAME)`,
+		`log.level: must be one of debug, info, warn, error, got "loud" (config.yaml:2)`,
+	}
+	if got := problems(err, file); !slices.Equal(got, want) {
+		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}
+
+func TestFileThatCannotBeRead(t *testing.T) {
+	for name, file := range map[string]string{
+		"missing":   filepath.Join(t.TempDir(), "none.yaml"),
+		"directory": t.TempDir(),
+	} {
+		_, err := Load(file, parseFlags(t, "--stop.wait=soon", "--node.name=n1"), nil)
+		if got := problems(err, file); len(got) != 2 || !strings.Contains(got[0], "config file: ") {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	candidates := []string{"gossip", "gossip.seeds", "gossip.seeds-file", "log.level", "etcd.log-level", "gossip.key-file", "etcd.key-file"}
+	for name, want := range map[string]string{
+		"gossip.seed": "gossip.seeds", "gossip.seeds_file": "gossip.seeds-file", "gosip": "gossip", "loglevel": "log.level",
+		"volume.seeds": "gossip.seeds", "volume.key-file": "", "": "", "x": "", "entirely.different": "",
+	} {
+		if got := nearest(name, candidates); got != want {
+			t.Errorf("nearest(%q): got %q, want %q", name, got, want)
+		}
+	}
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "ab", 1}, {"ab", "abc", 1}, {"kitten", "sitting", 3}, {"ab", "ba", 2}, {"a", "abcdefghijk", 9}} {
+		if got := distance(tt.a, tt.b, 9); got != tt.want {
+			t.Errorf("distance(%q, %q): got %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+// Whatever the file holds, reading it ends, with settings of known keys and
+// errors that name the file; and what was read can be judged.
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(defaultYAML))
+	for _, seed := range []string{
+		"", "~", "a: &a [*a]", "<<: {log: {level: info}}", "log: &l\n  level: *l\n", "? [a]\n: b\n", "log.level: info",
+		"--- {}\n--- {}\n", "etcd: {feature-gates: {A: true, [b]: false}}", "\xff\xfe", "!!binary x", "%YAML 9.9\n---\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	known := map[string]bool{}
+	for _, k := range configKeys() {
+		known[k.name] = true
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		settings, errs := parseConfig("config.yaml", data)
+		for _, s := range settings {
+			if !known[s.key] || !strings.HasPrefix(s.origin, "file config.yaml:") {
+				t.Errorf("setting %+v", s)
+			}
+		}
+		for _, err := range errs {
+			if !strings.Contains(err.Error(), "config.yaml") {
+				t.Errorf("error without its place: %v", err)
+			}
+		}
+		l := Loaded{Config: DefaultConfig(), Origin: map[string]string{}}
+		errs = append(errs, l.decode(settings)...)
+		if !readsFiles(l.Config) {
+			derive(&l.Config, l.Origin)
+			l.check(errs)
+		}
+	})
+}
+
+// readsFiles reports whether validating c opens files, which a fuzzer must not choose.
+func readsFiles(c Config) bool {
+	e := c.Etcd
+	return e.CertFile+e.KeyFile+e.TrustedCAFile+e.PeerCertFile+e.PeerKeyFile+e.PeerTrustedCAFile != ""
+}

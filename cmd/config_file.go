@@ -1,0 +1,218 @@
+package cmd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds the configuration file, in bytes. A file beyond it is some
+// other file, named by mistake.
+const maxFile = 1 << 20
+
+// setting is one value as its source wrote it.
+type setting struct {
+	key    string
+	text   string
+	origin string // "file config.yaml:12", "env HOLDFAST_X", "flag --x"
+}
+
+// readConfigFile returns the bytes of a configuration file.
+func readConfigFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open config file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read config file: %w", err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s: must be at most 1 MiB", name)
+	}
+	return data, nil
+}
+
+// fileReader walks the YAML of one file. It walks the nodes itself, instead of
+// decoding into Config, because only nodes have lines, and because decoding
+// stops at the first error.
+type fileReader struct {
+	name     string
+	keys     map[string]key
+	seen     map[string]int // line of each key met so far
+	settings []setting
+	errs     []error
+}
+
+// parseConfig returns the settings in the YAML of the file called name. The
+// errors are all that is wrong with it; the settings are those that could be
+// read nevertheless.
+func parseConfig(name string, data []byte) ([]setting, []error) {
+	r := &fileReader{name: name, keys: map[string]key{}, seen: map[string]int{}}
+	for _, k := range configKeys() {
+		r.keys[k.name] = k
+	}
+	if i := bytes.IndexFunc(data, notText); i >= 0 {
+		return nil, []error{fmt.Errorf("%s:%d: must be UTF-8 text", name, 1+bytes.Count(data[:i], []byte("\n")))}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF): // an empty file says nothing, which is fine
+		return nil, nil
+	case err != nil:
+		return nil, []error{r.syntaxError(err)}
+	}
+	r.section("", doc.Content[0])
+	if err := dec.Decode(&second); err == nil {
+		r.errs = append(r.errs, fmt.Errorf("%s: must hold one document, a second one begins", r.at(&second)))
+	} else if !errors.Is(err, io.EOF) {
+		r.errs = append(r.errs, r.syntaxError(err))
+	}
+	return r.settings, r.errs
+}
+
+// notText reports what YAML allows in no place. utf8.RuneError stands for a
+// byte that is not UTF-8.
+func notText(r rune) bool {
+	return r == utf8.RuneError || unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r)
+}
+
+// yamlLine finds the line in an error text of the yaml package, which has no
+// error type that carries it, and leaves it out where it is the first.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+func (r *fileReader) syntaxError(err error) error {
+	text, line := err.Error(), "1"
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		if text = text[len(m[0]):]; m[1] != "" {
+			line = m[1]
+		}
+	}
+	if strings.Contains(text, "cannot start any token") {
+		text += " (YAML indents with spaces, not tabs)"
+	}
+	return fmt.Errorf("%s:%s: %s", r.name, line, text)
+}
+
+func (r *fileReader) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.name, n.Line) }
+
+func (r *fileReader) fail(n *yaml.Node, key, format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("%s: %s (%s)", key, fmt.Sprintf(format, args...), r.at(n)))
+}
+
+// section reads the mapping n, whose keys begin with prefix.
+func (r *fileReader) section(prefix string, n *yaml.Node) {
+	n = resolve(n)
+	if isNull(n) { // all keys of the section are commented out
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		if prefix == "" {
+			r.errs = append(r.errs, fmt.Errorf("%s: must be a mapping of sections such as cluster and node, got %s", r.at(n), describe(n)))
+			return
+		}
+		section := strings.TrimSuffix(prefix, ".")
+		r.fail(n, section, "must be a section with keys below it, got %s", describe(n))
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		r.entry(prefix, n.Content[i], n.Content[i+1])
+	}
+}
+
+// entry reads one key and its value.
+func (r *fileReader) entry(prefix string, keyNode, value *yaml.Node) {
+	name := prefix + keyNode.Value
+	if line, dup := r.seen[name]; dup {
+		r.fail(keyNode, name, "must be given once, got it at line %d already", line)
+		return
+	}
+	r.seen[name] = keyNode.Line
+	k, leaf := r.keys[name]
+	switch {
+	case leaf:
+		r.value(k, keyNode, resolve(value))
+	case r.isSection(name):
+		r.section(name+".", value)
+	default:
+		r.errs = append(r.errs, fmt.Errorf("%s: unknown key (%s)%s", name, r.at(keyNode), didYouMean(name, r.names())))
+	}
+}
+
+// value turns a value into the text a flag would have.
+func (r *fileReader) value(k key, keyNode, n *yaml.Node) {
+	word, expected := k.kind()
+	text, ok := n.Value, n.Kind == yaml.ScalarNode
+	switch {
+	case isNull(n):
+		return // commented out: the default stands
+	case n.Kind == yaml.SequenceNode && word == "list":
+		text, ok = join(n.Content, 1)
+	case n.Kind == yaml.MappingNode && word == "map":
+		text, ok = join(n.Content, 2)
+	}
+	if !ok {
+		r.fail(keyNode, k.name, "must be %s, got %s", expected, describe(n))
+		return
+	}
+	r.settings = append(r.settings, setting{k.name, text, "file " + r.at(keyNode)})
+}
+
+// join writes groups of n scalars as "a,b" or "a=x,b=y". It is not ok when one
+// of them is no scalar, or would not survive being split again.
+func join(nodes []*yaml.Node, n int) (text string, ok bool) {
+	var items []string
+	for group := range slices.Chunk(nodes, n) {
+		var parts []string
+		for _, node := range group {
+			if node = resolve(node); node.Kind != yaml.ScalarNode || strings.Contains(node.Value, ",") {
+				return "", false
+			}
+			parts = append(parts, node.Value)
+		}
+		items = append(items, strings.Join(parts, "="))
+	}
+	return strings.Join(items, ","), true
+}
+
+func (r *fileReader) isSection(name string) bool { return slices.Contains(sections(r.names()), name) }
+
+func (r *fileReader) names() []string {
+	var names []string
+	for name := range r.keys {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a section"
+	case yaml.SequenceNode:
+		return "a list"
+	default:
+		return fmt.Sprintf("%q", n.Value)
+	}
+}

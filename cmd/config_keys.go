@@ -1,0 +1,239 @@
+package cmd
+
+import (
+	_ "embed"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
+)
+
+// variablePrefix begins every environment variable that is ours.
+const variablePrefix = "HOLDFAST_"
+
+// key is one leaf of Config. All keys are found by reflection, so that the
+// file, the flags and the environment can never know different ones.
+//
+// A value is text on its way from any of them: what YAML writes as [a, b] or
+// {x: true} is "a,b" or "x=true" in a flag. One decoder reads that text, so no
+// source accepts what another refuses.
+type key struct {
+	name  string // "gossip.seeds"
+	typ   reflect.Type
+	index []int // of the field, for reflect's FieldByIndex
+}
+
+// configKeys returns the keys in the order of the structs.
+func configKeys() []key {
+	return keysOf(reflect.TypeFor[Config](), "", nil)
+}
+
+func keysOf(t reflect.Type, prefix string, index []int) []key {
+	var keys []key
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("mapstructure"), ",")
+		k := key{prefix + name, f.Type, append(slices.Clone(index), i)}
+		switch {
+		case option == "squash": // its keys belong to the section it is in
+			keys = append(keys, keysOf(f.Type, prefix, k.index)...)
+		case f.Type.Kind() == reflect.Struct:
+			keys = append(keys, keysOf(f.Type, k.name+".", k.index)...)
+		default:
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// variable is the name of k in the environment.
+func (k key) variable() string {
+	return variablePrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.name))
+}
+
+// kind says in one word, which --help shows, what text k takes; expected says
+// it as the end of "must be".
+func (k key) kind() (word, expected string) {
+	switch {
+	case k.typ == reflect.TypeFor[time.Duration]():
+		return "duration", "a duration such as 15m or 1h30m"
+	case k.typ.Kind() == reflect.Slice:
+		return "list", "a list"
+	case k.typ.Kind() == reflect.Map:
+		return "map", "pairs of a name and true or false"
+	case k.typ.Kind() == reflect.Bool:
+		return "bool", "true or false"
+	case k.typ.Kind() == reflect.String:
+		return "string", "one word"
+	case k.typ.Kind() >= reflect.Uint && k.typ.Kind() <= reflect.Uint64:
+		return "number", "a whole number, not negative"
+	default:
+		return "number", "a whole number"
+	}
+}
+
+// value returns k's field of c.
+func (k key) value(c *Config) reflect.Value {
+	return reflect.ValueOf(c).Elem().FieldByIndex(k.index)
+}
+
+// text returns k's value in c as a flag would take it.
+func (k key) text(c *Config) string {
+	switch v := k.value(c).Interface().(type) {
+	case []string:
+		return strings.Join(v, ",")
+	case map[string]bool:
+		pairs := make([]string, 0, len(v))
+		for name, on := range v {
+			pairs = append(pairs, name+"="+strconv.FormatBool(on))
+		}
+		slices.Sort(pairs)
+		return strings.Join(pairs, ",")
+	case time.Duration:
+		return durationText(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// durationText writes 15m where Go writes 15m0s.
+func durationText(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// decode sets k's field of c to the text that v holds for k.
+func (k key) decode(v *viper.Viper, c *Config) error {
+	text := v.GetString(k.name)
+	word, expected := k.kind()
+	into := reflect.New(k.typ) // not the field itself: what a list or map held before must go
+	err := v.UnmarshalKey(k.name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(
+		mapstructure.StringToTimeDurationHookFunc(), textToList, textToMap)))
+	// mapstructure takes "" for 0 and false; an operator who wrote it meant neither.
+	if err != nil || text == "" && (word == "number" || word == "bool") {
+		return fmt.Errorf("%s: must be %s, got %q", k.name, expected, text)
+	}
+	k.value(c).Set(into.Elem())
+	return nil
+}
+
+func textToList(_, to reflect.Type, data any) (any, error) {
+	if text, ok := data.(string); ok && to.Kind() == reflect.Slice {
+		return splitList(text), nil
+	}
+	return data, nil
+}
+
+func textToMap(_, to reflect.Type, data any) (any, error) {
+	text, ok := data.(string)
+	if !ok || to.Kind() != reflect.Map {
+		return data, nil
+	}
+	m := map[string]bool{}
+	for _, pair := range splitList(text) {
+		name, value, found := strings.Cut(pair, "=")
+		on, err := strconv.ParseBool(strings.TrimSpace(value))
+		if !found || err != nil {
+			return nil, fmt.Errorf("%q is not name=true or name=false", pair)
+		}
+		m[strings.TrimSpace(name)] = on
+	}
+	return m, nil
+}
+
+// splitList takes "a, b" apart; nothing is nil, as in a default.
+func splitList(text string) []string {
+	var list []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// defaultYAML is the commented default file: what `config default` prints,
+// and where the help of every flag comes from.
+//
+//go:embed default.yaml
+var defaultYAML string
+
+// helpTexts returns the first paragraph of each key's comment in default.yaml.
+func helpTexts() map[string]string {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(defaultYAML), &doc); err != nil {
+		panic(fmt.Sprintf("read embedded default.yaml: %v", err)) // a test proves it readable
+	}
+	texts := map[string]string{}
+	var walk func(n *yaml.Node, prefix string)
+	walk = func(n *yaml.Node, prefix string) {
+		for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+			name := prefix + n.Content[i].Value
+			var words []string
+			for line := range strings.Lines(n.Content[i].HeadComment) {
+				line = strings.TrimSpace(strings.TrimPrefix(line, "#"))
+				if line == "" {
+					break
+				}
+				words = append(words, line)
+			}
+			texts[name] = strings.Join(words, " ")
+			walk(n.Content[i+1], name+".")
+		}
+	}
+	walk(doc.Content[0], "")
+	return texts
+}
+
+// flagValue holds the text of a flag. It checks nothing: a wrong flag is
+// reported with all other wrong values, not alone before them.
+type flagValue struct {
+	text string
+	word string
+	set  bool
+}
+
+func (v *flagValue) String() string { return v.text }
+func (v *flagValue) Type() string   { return v.word }
+
+// Set replaces the default; a list or map given again grows.
+func (v *flagValue) Set(text string) error {
+	if v.set && (v.word == "list" || v.word == "map") {
+		text = v.text + "," + text
+	}
+	v.text, v.set = text, true
+	return nil
+}
+
+// configFlag names the configuration file, and fileVariable does so in the
+// environment.
+const (
+	configFlag   = "config"
+	fileVariable = variablePrefix + "CONFIG"
+)
+
+// addConfigFlags adds --config and one flag for each key to fs.
+func addConfigFlags(fs *pflag.FlagSet) {
+	fs.StringP(configFlag, "c", "", "configuration `file` (YAML); "+fileVariable+" in the environment")
+	help, defaults := helpTexts(), DefaultConfig()
+	for _, k := range configKeys() {
+		word, _ := k.kind()
+		flag := fs.VarPF(&flagValue{text: k.text(&defaults), word: word}, k.name, "", help[k.name])
+		if word == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}

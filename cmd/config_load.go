@@ -1,0 +1,228 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// originDefault is the origin of a key that no source set.
+const originDefault = "default"
+
+// Loaded is a configuration that is complete and valid.
+type Loaded struct {
+	Config Config
+	// File is the path it was read from; empty: none was named.
+	File string
+	// Origin says for each key where its value comes from: "default",
+	// "file config.yaml:12", "env HOLDFAST_X", "flag --x", or
+	// "derived from node.address" where nothing was set.
+	Origin map[string]string
+	// Warnings are what is allowed and seldom wise, one sentence each.
+	Warnings []string
+}
+
+// Load reads the configuration: flags before environment before file before
+// defaults. file may be empty; then --config names it, or HOLDFAST_CONFIG, or
+// there is none. flags may be nil; environ is as from os.Environ.
+//
+// The error joins everything that is wrong, so that a second attempt can be
+// the last one: each line names the key, the allowed values, the value and
+// where it stands.
+func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
+	if file == "" {
+		file = namedFile(flags, environ)
+	}
+	variables, warnings, unknown := readEnviron(environ)
+	l := &Loaded{Config: DefaultConfig(), File: file, Origin: map[string]string{}, Warnings: warnings}
+	var settings []setting
+	var errs []error
+	if file != "" {
+		if data, err := readConfigFile(file); err != nil {
+			errs = append(errs, err)
+		} else {
+			settings, errs = parseConfig(file, data)
+		}
+	}
+	errs = append(errs, unknown...)
+	errs = append(errs, l.decode(slices.Concat(settings, variables, readFlags(flags)))...)
+	derive(&l.Config, l.Origin)
+	errs = append(errs, l.check(errs)...)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	l.Warnings = append(l.Warnings, doubts(l.Config)...)
+	return l, nil
+}
+
+// namedFile returns the configuration file that --config or the environment names.
+func namedFile(flags *pflag.FlagSet, environ []string) string {
+	if flags != nil {
+		if f := flags.Lookup(configFlag); f != nil && f.Changed {
+			return f.Value.String()
+		}
+	}
+	name := ""
+	for _, variable := range environ {
+		if value, ok := strings.CutPrefix(variable, fileVariable+"="); ok {
+			name = value
+		}
+	}
+	return name
+}
+
+// decode applies the settings, of which later ones win, and notes the origins.
+// A value that cannot be decoded leaves the default.
+func (l *Loaded) decode(settings []setting) []error {
+	v := viper.New()
+	for _, s := range settings {
+		v.Set(s.key, s.text)
+		l.Origin[s.key] = s.origin
+	}
+	var errs []error
+	for _, k := range configKeys() {
+		if _, set := l.Origin[k.name]; !set {
+			l.Origin[k.name] = originDefault
+		} else if err := k.decode(v, &l.Config); err != nil {
+			errs = append(errs, l.locate(err))
+		}
+	}
+	return errs
+}
+
+// check returns what each section and the sections together say is wrong.
+// What follows from another error is left out: a key that could not be read
+// has its default now, and judging that, or what is derived from a wrong key,
+// would only confuse.
+func (l *Loaded) check(known []error) []error {
+	bad := map[string]bool{}
+	source := func(key string) string { // what to change to change key
+		if from, derived := strings.CutPrefix(l.Origin[key], derivedFrom); derived {
+			return from
+		}
+		return key
+	}
+	for _, err := range known {
+		bad[keyOf(err)] = true
+	}
+	var errs []error
+	wrong := slices.DeleteFunc(flatten(l.Config.Validate()), func(err error) bool { return bad[keyOf(err)] })
+	for _, err := range wrong {
+		bad[keyOf(err)] = true
+	}
+	for _, err := range wrong {
+		if key := keyOf(err); source(key) == key || !bad[source(key)] {
+			errs = append(errs, l.locate(err))
+		}
+	}
+	for _, c := range contradictions(l.Config) {
+		if !slices.ContainsFunc(c.keys, func(key string) bool { return bad[key] || bad[source(key)] }) {
+			errs = append(errs, l.locate(c.err))
+		}
+	}
+	return errs
+}
+
+// locate adds to an error that begins with a key where its value comes from.
+func (l *Loaded) locate(err error) error {
+	origin := strings.TrimPrefix(l.Origin[keyOf(err)], "file ")
+	if origin == "" || origin == originDefault {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, origin)
+}
+
+// keyOf returns what stands before the first colon: by convention of all
+// Validate methods, the key.
+func keyOf(err error) string {
+	key, _, _ := strings.Cut(err.Error(), ":")
+	return key
+}
+
+// flatten takes joined errors apart.
+func flatten(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		if err == nil {
+			return nil
+		}
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, flatten(e)...)
+	}
+	return all
+}
+
+// readFlags returns the flags that were given.
+func readFlags(flags *pflag.FlagSet) []setting {
+	if flags == nil {
+		return nil
+	}
+	var settings []setting
+	for _, k := range configKeys() {
+		if f := flags.Lookup(k.name); f != nil && f.Changed {
+			settings = append(settings, setting{k.name, f.Value.String(), "flag --" + k.name})
+		}
+	}
+	return settings
+}
+
+// Kubernetes describes every service of a namespace in the environment of
+// every pod: a service named holdfast is HOLDFAST_SERVICE_HOST,
+// HOLDFAST_PORT_2379_TCP_ADDR and so on, and HOLDFAST_PORT=tcp://10.0.0.1:2379.
+var (
+	serviceName  = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT_\d+_(TCP|UDP|SCTP)(_|$)`)
+	serviceValue = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+)
+
+// readEnviron returns the settings in the environment. A variable that is set
+// to nothing counts as not set, which is how most tools write "not set".
+//
+// An unknown variable in one of our sections, or one letter off a known one,
+// is an error: it may be the one that asks for authentication. Any other may
+// belong to a script around us and is a warning.
+func readEnviron(environ []string) (settings []setting, warnings []string, errs []error) {
+	known := map[string]key{}
+	var names []string
+	for _, k := range configKeys() {
+		known[k.variable()] = k
+		names = append(names, strings.TrimPrefix(k.variable(), variablePrefix))
+	}
+	for _, pair := range slices.Sorted(slices.Values(environ)) {
+		variable, value, _ := strings.Cut(pair, "=")
+		name, ours := strings.CutPrefix(variable, variablePrefix)
+		if !ours || variable == fileVariable || serviceName.MatchString(variable) || serviceValue.MatchString(value) {
+			continue
+		}
+		if k, ok := known[variable]; ok {
+			if value != "" {
+				settings = append(settings, setting{k.name, value, "env " + variable})
+			}
+			continue
+		}
+		if near := nearest(name, names); near != "" {
+			errs = append(errs, fmt.Errorf("%s: unknown variable, did you mean %s%s?", variable, variablePrefix, near))
+		} else if inSection(name) {
+			errs = append(errs, fmt.Errorf("%s: unknown variable", variable))
+		} else {
+			warnings = append(warnings, variable+": unknown variable, ignored")
+		}
+	}
+	return settings, warnings, errs
+}
+
+// inSection reports whether a variable, without its prefix, begins with the
+// name of a section.
+func inSection(name string) bool {
+	return slices.ContainsFunc(configKeys(), func(k key) bool {
+		section, _, _ := strings.Cut(k.name, ".")
+		return strings.HasPrefix(name, strings.ToUpper(section)+"_")
+	})
+}

@@ -1,0 +1,165 @@
+package cmd
+
+import (
+	"context"
+	"crypto/sha256"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/zap"
+)
+
+// Change is a key whose value differs between two configurations, in the text
+// a flag would have.
+type Change struct {
+	Key, Old, New string
+}
+
+// reloadableKeys take effect while the node runs. All others describe what it
+// has bound, claimed or told its peers.
+func reloadableKeys() []string { return []string{"log.level", "snapshot.every", "snapshot.retry"} }
+
+// Diff returns what n changes: what a running node can take over, and what
+// needs a restart.
+func (l *Loaded) Diff(n *Loaded) (reloadable, restart []Change) {
+	for _, k := range configKeys() {
+		c := Change{k.name, k.text(&l.Config), k.text(&n.Config)}
+		switch {
+		case c.Old == c.New:
+		case slices.Contains(reloadableKeys(), c.Key):
+			reloadable = append(reloadable, c)
+		default:
+			restart = append(restart, c)
+		}
+	}
+	return reloadable, restart
+}
+
+// Watch calls changed after each SIGHUP and each change of file's content,
+// until ctx is done; it returns nil then. The first call comes at the start:
+// the file may have changed between its loading and the watch. changed is never
+// called concurrently. Without a file, SIGHUP alone counts; and so it does,
+// with a logged warning, when the file cannot be watched: inotify has limits,
+// and others on the host may have used them up.
+func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
+	w := newConfigWatch(file, lg)
+	defer w.close()
+	w.run(ctx, changed)
+	return nil
+}
+
+// settleTime passes between two looks at a file after an event. What both saw
+// is taken: editors and copies write in several steps. The looks compare the
+// content rather than wait for silence, because another file in the same
+// directory may never be silent.
+const settleTime = 100 * time.Millisecond
+
+// digest identifies the content of a file; the zero digest that of a file
+// which cannot be read, as between the two renames of a careless editor.
+type digest [sha256.Size]byte
+
+// configWatch watches directories, not the file: editors replace the file by a
+// rename, and Kubernetes a symbolic link beside it. What counts is the content,
+// so that no event has to be understood.
+type configWatch struct {
+	file   string
+	last   digest // of the content at the last call of changed
+	lg     *zap.Logger
+	hangup chan os.Signal
+	fs     *fsnotify.Watcher // nil: nothing to watch, or not possible
+}
+
+// newConfigWatch begins to collect events; run looks at them.
+func newConfigWatch(file string, lg *zap.Logger) *configWatch {
+	w := &configWatch{file: file, lg: lg, hangup: make(chan os.Signal, 1)}
+	signal.Notify(w.hangup, syscall.SIGHUP)
+	if file == "" {
+		return w
+	}
+	fs, err := fsnotify.NewWatcher()
+	if err != nil {
+		w.warn(err)
+		return w
+	}
+	w.fs = fs
+	w.addDirectories()
+	return w
+}
+
+func (w *configWatch) close() {
+	signal.Stop(w.hangup)
+	if w.fs != nil {
+		w.fs.Close()
+	}
+}
+
+func (w *configWatch) run(ctx context.Context, changed func()) {
+	var events <-chan fsnotify.Event
+	var errs <-chan error
+	if w.fs != nil {
+		events, errs = w.fs.Events, w.fs.Errors
+	}
+	seen, look := w.last, time.After(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.hangup:
+			w.last = contentOf(w.file)
+			changed()
+		case <-events:
+			if look == nil {
+				look = time.After(settleTime)
+			}
+		case err := <-errs: // events were lost, and ours may be among them
+			w.warn(err)
+			look = time.After(settleTime)
+		case <-look:
+			look = nil
+			w.addDirectories()
+			switch now := contentOf(w.file); {
+			case now == w.last || now == digest{}:
+			case now != seen:
+				seen, look = now, time.After(settleTime)
+			default:
+				w.last = now
+				changed()
+			}
+		}
+	}
+}
+
+// addDirectories watches the directory of the file and the one of what it
+// links to, which may be another one after each change. Adding again is harmless.
+func (w *configWatch) addDirectories() {
+	if w.fs == nil {
+		return
+	}
+	directories := []string{filepath.Dir(w.file)}
+	if target, err := filepath.EvalSymlinks(w.file); err == nil {
+		directories = append(directories, filepath.Dir(target))
+	}
+	for _, d := range directories {
+		if err := w.fs.Add(d); err != nil {
+			w.warn(err)
+		}
+	}
+}
+
+func (w *configWatch) warn(err error) {
+	w.lg.Warn("config file was not watched, SIGHUP still reloads it", zap.String("file", w.file), zap.Error(err))
+}
+
+// contentOf returns the digest of what Load would read.
+func contentOf(file string) digest {
+	data, err := readConfigFile(file)
+	if err != nil {
+		return digest{}
+	}
+	return sha256.Sum256(data)
+}

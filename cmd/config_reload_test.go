@@ -1,0 +1,165 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func TestDiff(t *testing.T) {
+	old := load(t, "log: {level: info}\nsnapshot: {every: 15m}\ncluster: {slots: [a]}", nil)
+	if reloadable, restart := old.Diff(load(t, "", nil)); len(reloadable)+len(restart) > 0 {
+		t.Errorf("equal configurations differ in %v, %v", reloadable, restart)
+	}
+	reloadable, restart := old.Diff(load(t, "log: {level: debug}\nsnapshot: {every: 1h, retry: 5s}\ncluster: {slots: [a, b, c]}\n"+
+		"node: {address: 127.0.0.2}\ngossip: {listen: '127.0.0.1:7946'}", nil))
+	if want := []Change{{"snapshot.every", "15m", "1h"}, {"snapshot.retry", "30s", "5s"}, {"log.level", "info", "debug"}}; !slices.Equal(reloadable, want) {
+		t.Errorf("reloadable: got %v, want %v", reloadable, want)
+	}
+	want := []Change{ // what is derived from a changed key changes as well
+		{"cluster.slots", "a", "a,b,c"}, {"node.address", "127.0.0.1", "127.0.0.2"},
+		{"etcd.listen-client-urls", "http://127.0.0.1:2379", "http://127.0.0.2:2379"},
+		{"etcd.advertise-client-urls", "http://127.0.0.1:2379", "http://127.0.0.2:2379"},
+		{"etcd.listen-peer-urls", "http://127.0.0.1:2380", "http://127.0.0.2:2380"},
+		{"metrics.listen", "127.0.0.1:2381", "127.0.0.2:2381"},
+	}
+	if !slices.Equal(restart, want) {
+		t.Errorf("restart: got %v, want %v", restart, want)
+	}
+}
+
+// watch collects events from its return on, and looks at them until the test
+// ends. The channel receives the content of the file at each call of changed.
+func watch(t *testing.T, file string, lg *zap.Logger) <-chan string {
+	t.Helper()
+	w := newConfigWatch(file, lg)
+	ctx, cancel := context.WithCancel(context.Background())
+	calls, done := make(chan string, 100), make(chan struct{})
+	go func() {
+		defer close(done)
+		w.run(ctx, func() {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				data = []byte(err.Error())
+			}
+			calls <- string(data)
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		w.close()
+		if n := len(calls); n > 0 {
+			t.Errorf("changed was called %d times too often", n)
+		}
+	})
+	return calls
+}
+
+func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
+	file := writeFile(t, "0")
+	dir := filepath.Dir(file)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := watch(t, file, zaptest.NewLogger(t))
+	expect := func(want string) {
+		t.Helper()
+		if got := <-calls; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	expect("0") // it may have changed since it was loaded
+	write("config.yaml", "1")
+	expect("1")
+
+	write("new", "2") // as editors do
+	must(os.Rename(filepath.Join(dir, "new"), file))
+	expect("2")
+
+	must(os.Remove(file)) // a file that is gone is not reloaded, one that comes back is
+	write("config.yaml", "3")
+	expect("3")
+
+	// As Kubernetes does: config.yaml -> ..data/config.yaml, ..data -> a directory per version.
+	for _, version := range []string{"4", "5"} {
+		must(os.Mkdir(filepath.Join(dir, "..v"+version), 0o700))
+		write("..v"+version+"/config.yaml", version)
+	}
+	must(os.Symlink("..v4", filepath.Join(dir, "..data")))
+	must(os.Symlink("..data/config.yaml", filepath.Join(dir, "link")))
+	must(os.Rename(filepath.Join(dir, "link"), file))
+	expect("4")
+	must(os.Symlink("..v5", filepath.Join(dir, "..tmp")))
+	must(os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
+	expect("5")
+
+	// The target may be written in its own, newly watched directory.
+	write("..v5/config.yaml", "6")
+	expect("6")
+}
+
+// A file that changes all the time beside ours must not keep ours from being read.
+func TestWatchInABusyDirectory(t *testing.T) {
+	file := writeFile(t, "0")
+	calls := watch(t, file, zaptest.NewLogger(t))
+	<-calls
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		other := filepath.Join(filepath.Dir(file), "other")
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = os.WriteFile(other, []byte("x"), 0o600)
+			}
+		}
+	}()
+	if err := os.WriteFile(file, []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-calls; got != "1" {
+		t.Errorf("got %q, want 1", got)
+	}
+	close(stop)
+	<-stopped
+}
+
+func TestWatchHeedsHangup(t *testing.T) {
+	file := writeFile(t, "0")
+	missing := filepath.Join(t.TempDir(), "gone", "config.yaml")
+	for _, name := range []string{file, "", missing} {
+		t.Run(filepath.Base(filepath.Dir(name)), func(t *testing.T) { // each with no other watch in the process
+			core, logs := observer.New(zap.WarnLevel)
+			calls := watch(t, name, zap.New(core))
+			if name == file {
+				<-calls // the first look
+			}
+			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			<-calls
+			if got, want := logs.Len() > 0, name == missing; got != want {
+				t.Errorf("%q: warned: %v, want %v", name, got, want)
+			}
+		})
+	}
+}

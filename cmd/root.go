@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// exitCode is an error that only sets the exit code: everything has been said.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// Execute runs the command line and returns the exit code: 0 when all is well, 1 on an error, and what the
+// command documents otherwise. SIGINT and SIGTERM end a command cleanly; the second one ends it at once.
+func Execute() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		<-signals
+		cancel()
+		s := <-signals
+		fmt.Fprintf(os.Stderr, "holdfast: a second %s: ending at once\n", s)
+		os.Exit(130)
+	}()
+	err := newRoot().ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(os.Stderr, "holdfast: %v\n", err)
+	return 1
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "One binary that is a node of an etcd cluster: it runs, heals and backs it up",
+		Long: "holdfast is a node of an etcd cluster in one binary. It embeds etcd, finds its peers by gossip instead of\n" +
+			"DNS, claims the disk that gives it its identity, and saves verified snapshots.\n\n" +
+			"To see it:   holdfast demo      three nodes on this machine\n" +
+			"To use it:   holdfast run       one node; with --config FILE, one of several",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		newRunCommand(), newStatusCommand(), newSnapshotCommand(), newFoundCommand(), newVolumeCommand(),
+		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
+	)
+	return root
+}

@@ -1,0 +1,216 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/embedded"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/gossip"
+	"holdfast/metrics"
+	"holdfast/snapshot"
+	"holdfast/volume"
+)
+
+func newRunCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run a node until SIGTERM",
+		Long: "Run a node until SIGTERM.\n\n" +
+			"Without any configuration it is a cluster of one member: data below ./holdfast-data, etcd's API on\n" +
+			"127.0.0.1:2379, a verified backup every 15 minutes. See `holdfast config default` for every key.\n\n" +
+			"SIGTERM hands the leadership over and stops; the second one ends the process at once. SIGHUP, or a\n" +
+			"change of the file, reloads the configuration. The exit code is 0 after SIGTERM and 1 when something\n" +
+			"went wrong that a restart may cure.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			loaded, err := Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			return run(c.Context(), loaded, func() (*Loaded, error) { return Load("", c.Flags(), os.Environ()) })
+		},
+	}
+	addConfigFlags(c.Flags())
+	return c
+}
+
+// run wires a node and lives its life. Everything starts in this order and ends in the reverse one.
+func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) error {
+	cfg := loaded.Config
+	syscall.Umask(0o077) // a backup and a data directory hold every secret of the cluster
+	lg, level, err := newLogger(cfg.Log)
+	if err != nil {
+		return err
+	}
+	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
+	lg.Info("starting", zap.String("version", Version()), zap.String("etcd", etcdversion.Version), zap.String("node", cfg.Node.Name),
+		zap.String("cluster", cfg.Cluster.Name), zap.Strings("slots", cfg.Cluster.Slots), zap.String("config", loaded.File))
+	for _, w := range loaded.Warnings {
+		lg.Warn("configuration", zap.String("warning", w))
+	}
+	n, err := newNode(cfg, lg)
+	if err != nil {
+		return err
+	}
+	previous := net.DefaultResolver
+	net.DefaultResolver = n.names.Resolver() // etcd's dialers know no other way to be given a resolver
+	defer func() { net.DefaultResolver = previous }()
+
+	group, ctx := errgroup.WithContext(ctx)
+	outer, end := context.WithCancel(context.WithoutCancel(ctx)) // of what must outlive the member
+	defer end()
+	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus, lg.Named("http"))
+	group.Go(func() error { return server.Run(outer) })
+	group.Go(func() error { return n.serveControl(outer, cfg.Control.Socket) })
+	group.Go(func() error { return n.mesh.Run(outer) })
+	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error {
+		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
+	})
+	err = n.coord.Run(ctx)
+	if errors.Is(err, coordinator.ErrVolumeLost) {
+		lg.Error("the volume was lost; etcd was killed, and the process ends without touching the volume", zap.Error(err))
+		return err // not waiting for anybody: what holds the dead volume may hang
+	}
+	end()
+	if e := group.Wait(); err == nil || errors.Is(err, context.Canceled) {
+		err = e
+	}
+	lg.Info("stopped", zap.Error(err))
+	return err
+}
+
+// newNode makes all parts of a node. Nothing runs yet.
+func newNode(cfg Config, lg *zap.Logger) (*node, error) {
+	address, err := netip.ParseAddr(cfg.Node.Address)
+	if err != nil {
+		return nil, fmt.Errorf("node.address: %w", err)
+	}
+	if err := os.MkdirAll(cfg.Node.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make node.data-dir: %w", err)
+	}
+	store, err := openStore(cfg)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{cfg: cfg, lg: lg, address: address, store: store}
+	n.names = gossip.NewResolver(cfg.Cluster.Name+"."+cfg.Cluster.Domain, lg.Named("names"))
+	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: Version()}
+	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
+		return nil, err
+	}
+	wanted := plan.Config{
+		Cluster: cfg.Cluster.Name,
+		Slots:   slices.Sorted(slices.Values(cfg.Cluster.Slots)),
+		PeerURL: peerURL(cfg),
+		Never:   cfg.Cluster.Founding == FoundingNever,
+		Yields:  cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
+	}
+	n.etcd = embedded.New(cfg.Etcd, lg.Named("etcd"))
+	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
+		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(),
+	})
+	n.coord = coordinator.New(
+		coordinator.Config{Node: cfg.Node.Name, Address: address, Plan: wanted, EtcdVersion: etcdversion.Version},
+		coordinator.World{
+			Volumes: volumes{volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, lg.Named("volume")), cfg.Cluster.Name},
+			Mesh:    mesh{n.mesh},
+			Names:   n.names,
+			Etcd:    member{Member: n.etcd, peerURL: wanted.PeerURL, peerName: "peer." + cfg.Cluster.Name + "." + cfg.Cluster.Domain, handOver: cfg.Stop.Wait},
+			Store:   &records{store: n.store, cluster: cfg.Cluster.Name},
+			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
+			Failed:  func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
+			Looked:  n.observed,
+			Step:    killAt(os.Getenv(killVariable)),
+		}, lg)
+	n.keeper = snapshot.NewKeeper(cfg.Snapshot, cfg.Cluster.Name, n.store, n, lg.Named("backup"), prometheus.DefaultRegisterer)
+	return n, nil
+}
+
+// peerURL is the pattern of the members' peer URLs: names that never change, on the port etcd listens on.
+func peerURL(cfg Config) string {
+	scheme, rest, _ := strings.Cut(cfg.Etcd.ListenPeerURLs[0], "://")
+	_, port, _ := net.SplitHostPort(rest)
+	return fmt.Sprintf("%s://{slot}.%s.%s:%s", scheme, cfg.Cluster.Name, cfg.Cluster.Domain, port)
+}
+
+func actions() []string {
+	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit, plan.Vacate,
+		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce}
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return names
+}
+
+// killVariable names the step of an action before which the process kills itself. The stories use it to
+// crash a node at every line of the protocol; it is of no use to anybody else.
+const killVariable = "HOLDFAST_TEST_KILL_AT"
+
+func killAt(step string) func(string) {
+	return func(name string) {
+		if name == step {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // the signal is on its way; nothing more may happen
+		}
+	}
+}
+
+// newLogger logs to standard error. The level can be changed while the process runs.
+func newLogger(cfg LogConfig) (*zap.Logger, zap.AtomicLevel, error) {
+	c := zap.NewProductionConfig()
+	c.Sampling, c.DisableStacktrace, c.DisableCaller = nil, true, true
+	c.EncoderConfig.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	if cfg.Format == LogConsole {
+		c.Encoding = "console"
+		c.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		c.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
+	}
+	level, err := zapcore.ParseLevel(cfg.Level)
+	if err != nil {
+		return nil, c.Level, fmt.Errorf("log.level: %w", err)
+	}
+	c.Level.SetLevel(level)
+	lg, err := c.Build()
+	return lg, c.Level, err
+}
+
+// reload takes over what can be taken over while the node runs, and says what needs a restart.
+func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.AtomicLevel) {
+	next, err := load()
+	if err != nil {
+		n.lg.Error("the changed configuration is wrong and was not taken over", zap.Error(err))
+		return
+	}
+	reloadable, restart := now.Diff(next)
+	for _, c := range reloadable {
+		n.lg.Info("configuration reloaded", zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New))
+	}
+	for _, c := range restart {
+		n.lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old), zap.String("file", c.New))
+	}
+	if l, err := zapcore.ParseLevel(next.Config.Log.Level); err == nil {
+		level.SetLevel(l)
+	}
+	n.keeper.Reconfigure(next.Config.Snapshot.Every, next.Config.Snapshot.Retry)
+	now.Config.Log.Level = next.Config.Log.Level
+	now.Config.Snapshot.Every, now.Config.Snapshot.Retry = next.Config.Snapshot.Every, next.Config.Snapshot.Retry
+}

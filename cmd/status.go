@@ -1,0 +1,149 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"holdfast/embedded/coordinator"
+)
+
+func newStatusCommand() *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the cluster: nodes, slots, decisions and why",
+		Long: "Show the cluster as the node on this machine sees it: nodes, slots, states, what each does and why.\n\n" +
+			"Exit code: 0 healthy, 1 degraded, 2 no quorum, 3 no node answers here.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf(output, "table", "json"); err != nil {
+				return err
+			}
+			_, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			var s coordinator.ClusterStatus
+			if err := node.get(c.Context(), http.MethodGet, "/status", &s); err != nil {
+				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+				if errors.Is(err, errUnreachable) {
+					return exitCode(3)
+				}
+				return exitCode(1)
+			}
+			if output == "json" {
+				err = writeIndented(c.OutOrStdout(), s)
+			} else {
+				err = writeStatus(c.OutOrStdout(), s, time.Now())
+			}
+			if err != nil {
+				return err
+			}
+			return map[coordinator.Health]error{coordinator.Degraded: exitCode(1), coordinator.NoQuorum: exitCode(2)}[s.Health]
+		},
+	}
+	addClientFlags(c.Flags())
+	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	return c
+}
+
+func oneOf(output string, allowed ...string) error {
+	for _, a := range allowed {
+		if output == a {
+			return nil
+		}
+	}
+	return fmt.Errorf("--output: must be %s, got %q", strings.Join(allowed, " or "), output)
+}
+
+func writeIndented(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// writeStatus prints the status for people: the verdict, a line for each node, and why each does what it does.
+func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error {
+	var b strings.Builder
+	record := "not founded"
+	if r := s.Record; r != nil {
+		record = fmt.Sprintf("generation %d (%s, %s)", r.Generation, r.Cause, r.ID)
+	}
+	fmt.Fprintf(&b, "cluster %s: %s, %s\n\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, nodeTable(s, now))
+	fmt.Fprintln(&b, "\nwhy")
+	for _, n := range s.Nodes {
+		fmt.Fprintf(&b, "  %s: %s (for %s)\n", n.Node, n.Why, age(now, n.Since))
+	}
+	if len(s.Reasons) > 0 {
+		fmt.Fprintf(&b, "\nnot %s because\n", coordinator.Healthy)
+		for _, r := range s.Reasons {
+			fmt.Fprintf(&b, "  - %s\n", r)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// nodeTable is one line for each node.
+func nodeTable(s coordinator.ClusterStatus, now time.Time) string {
+	t := newTable("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD", "LAST BACKUP")
+	for _, n := range s.Nodes {
+		row := table.Row{n.Node, "-", n.Address, n.State, "-", "-", "-", "-", "-", "-"}
+		if v := n.Volume; v != nil {
+			row[1], row[7] = v.Slot, v.Epoch
+		}
+		if e := n.Etcd; e != nil {
+			row[4], row[5], row[6], row[8] = e.Term, e.Revision, bytesText(e.Size), e.Version
+		}
+		if b := n.Backup; b != nil && b.Time != nil {
+			row[9] = age(now, *b.Time) + " ago"
+		}
+		t.AppendRow(row)
+	}
+	return t.Render()
+}
+
+func newTable(header ...any) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	return t
+}
+
+// age is a duration for people: two units at most would be one too many in a table.
+func age(now, then time.Time) string {
+	switch d := now.Sub(then); {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+func bytesText(n int64) string {
+	const units = "KMGT"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, i := float64(n)/1024, 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %ciB", f, units[i])
+}

@@ -1,0 +1,101 @@
+package cmd
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
+	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
+)
+
+func newEtcdctlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "etcdctl [--config FILE] [etcdctl's own arguments]",
+		Short: "etcd's own client, preset to this node's endpoint",
+		Long: "etcd's own client. Unless --endpoints or ETCDCTL_ENDPOINTS says otherwise, it talks to the node of the\n" +
+			"configuration; certificates likewise.",
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, args := cutConfig(args)
+			if err := presetEtcdctl(file, args); err != nil {
+				return err
+			}
+			os.Args = append([]string{"etcdctl"}, args...) // its command line is a package variable that reads os.Args
+			if err := ctlv3.Start(); err != nil {
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+// cutConfig takes our own --config off the front of the arguments.
+func cutConfig(args []string) (file string, rest []string) {
+	if len(args) > 1 && (args[0] == "--config" || args[0] == "-c") {
+		return args[1], args[2:]
+	}
+	if len(args) > 0 {
+		if file, ok := strings.CutPrefix(args[0], "--config="); ok {
+			return file, args[1:]
+		}
+	}
+	return "", args
+}
+
+// presetEtcdctl fills in, through the environment, what the user did not say. Without a usable configuration
+// of ours etcdctl works as it always does, unless a file was named.
+func presetEtcdctl(file string, args []string) error {
+	l, err := Load(file, nil, os.Environ())
+	if err != nil {
+		if file != "" {
+			return err
+		}
+		return nil
+	}
+	e := l.Config.Etcd
+	for _, preset := range []struct{ flag, variable, value string }{
+		{"--endpoints", "ETCDCTL_ENDPOINTS", strings.Join(e.AdvertiseClientURLs, ",")},
+		{"--cacert", "ETCDCTL_CACERT", e.TrustedCAFile},
+		{"--cert", "ETCDCTL_CERT", ifSet(e.TrustedCAFile, e.CertFile)},
+		{"--key", "ETCDCTL_KEY", ifSet(e.TrustedCAFile, e.KeyFile)},
+	} {
+		if preset.value == "" || os.Getenv(preset.variable) != "" || given(args, preset.flag) {
+			continue
+		}
+		if err := os.Setenv(preset.variable, preset.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ifSet returns value where the server asks clients for certificates, which it does once it has a CA.
+func ifSet(ca, value string) string {
+	if ca == "" {
+		return ""
+	}
+	return value
+}
+
+func given(args []string, flag string) bool {
+	for _, a := range args {
+		if a == flag || strings.HasPrefix(a, flag+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+func newEtcdutlCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "etcdutl",
+		Short: "etcd's own tool for data directories and snapshot files",
+	}
+	fs := c.PersistentFlags()
+	fs.DurationVar(&etcdutl.FlockTimeout, "timeout", 10*time.Second, "time to wait for the lock of the database file, 0: for ever")
+	fs.StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "`format`: fields, json, protobuf, simple or table")
+	c.AddCommand(etcdutl.NewDefragCommand(), etcdutl.NewSnapshotCommand(), etcdutl.NewHashKVCommand(), etcdutl.NewVersionCommand(), etcdutl.NewMigrateCommand())
+	return c
+}

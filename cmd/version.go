@@ -1,0 +1,37 @@
+package cmd
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+)
+
+// version is set by the linker: -ldflags "-X holdfast/cmd.version=v1.2.3".
+var version = ""
+
+// Version is the version of this build, or what the Go toolchain knows of it.
+func Version() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of holdfast, the etcd inside, and Go",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "holdfast %s\netcd     %s\ngo       %s %s/%s\n",
+				Version(), etcdversion.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}

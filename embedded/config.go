@@ -1,0 +1,139 @@
+package embedded
+
+import (
+	"net"
+	"net/netip"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+)
+
+// The ports etcd has registered with IANA; Resolve uses them.
+const (
+	clientPort = "2379"
+	peerPort   = "2380"
+)
+
+// Config is the `etcd:` section: etcd's own flags under their own names. Only what is
+// really passed on to etcd is here; what would let a member lose data or serve without
+// the authentication asked for (unsafe-no-fsync, auto-tls, force-new-cluster …) is not.
+type Config struct {
+	Listen    `mapstructure:",squash"`
+	Limits    `mapstructure:",squash"`
+	ClientTLS `mapstructure:",squash"`
+	PeerTLS   `mapstructure:",squash"`
+
+	// HeartbeatInterval is raft's tick in milliseconds, more than 0.
+	HeartbeatInterval uint `mapstructure:"heartbeat-interval"`
+	// ElectionTimeout in milliseconds, from 5 heartbeats to 50000.
+	ElectionTimeout uint `mapstructure:"election-timeout"`
+
+	// AutoCompactionMode is "periodic" or "revision".
+	AutoCompactionMode string `mapstructure:"auto-compaction-mode"`
+	// AutoCompactionRetention is "0" (off), a number of hours or a duration in mode
+	// periodic, a number of revisions in mode revision. kube-apiserver compacts by itself.
+	AutoCompactionRetention string `mapstructure:"auto-compaction-retention"`
+
+	// Metrics is "basic", or "extensive" for gRPC latency histograms as well.
+	Metrics string `mapstructure:"metrics"`
+	// LogLevel is the lowest level of etcd's own lines: debug, info, warn, error, panic
+	// or fatal. It can only narrow the process's log level, never widen it.
+	LogLevel string `mapstructure:"log-level"`
+	// FeatureGates switches etcd's features by name (`etcd --help` lists them).
+	FeatureGates map[string]bool `mapstructure:"feature-gates"`
+}
+
+// Listen says where etcd listens and what it tells clients. Empty lists are filled by
+// Resolve. The peer URL a member advertises is no setting: it is the slot's name (Spec).
+type Listen struct {
+	// ListenClientURLs are http or https URLs of an IP (or localhost) and a port.
+	ListenClientURLs []string `mapstructure:"listen-client-urls"`
+	// ListenClientHTTPURLs move HTTP (/health, /metrics, /v3) away from the gRPC URLs,
+	// which then speak gRPC only. Empty: both on ListenClientURLs.
+	ListenClientHTTPURLs []string `mapstructure:"listen-client-http-urls"`
+	// AdvertiseClientURLs is what clients are told; names are allowed.
+	AdvertiseClientURLs []string `mapstructure:"advertise-client-urls"`
+	// ListenPeerURLs are http or https URLs of an IP (or localhost) and a port.
+	ListenPeerURLs []string `mapstructure:"listen-peer-urls"`
+}
+
+// Limits bound what one member stores and accepts.
+type Limits struct {
+	// QuotaBackendBytes bounds the database; 0 is etcd's default of 2 GiB, and etcd
+	// advises at most 8 GiB. Beyond it the cluster refuses writes (alarm NOSPACE).
+	QuotaBackendBytes int64 `mapstructure:"quota-backend-bytes"`
+	// MaxRequestBytes bounds one client request, more than 0.
+	MaxRequestBytes uint `mapstructure:"max-request-bytes"`
+	// MaxTxnOps bounds the operations in one transaction, more than 0.
+	MaxTxnOps uint `mapstructure:"max-txn-ops"`
+	// SnapshotCount is how many raft entries pass between raft snapshots, more than 0.
+	SnapshotCount uint64 `mapstructure:"snapshot-count"`
+}
+
+// ClientTLS secures the client URLs. All paths are PEM files. Certificate and key are
+// read again at every handshake, so renewing the files is enough; the CA is read once.
+type ClientTLS struct {
+	CertFile string `mapstructure:"cert-file"`
+	KeyFile  string `mapstructure:"key-file"`
+	// TrustedCAFile, once set, makes client certificates mandatory, whatever
+	// ClientCertAuth says (etcd client/pkg/transport, TLSInfo.ServerConfig).
+	TrustedCAFile  string `mapstructure:"trusted-ca-file"`
+	ClientCertAuth bool   `mapstructure:"client-cert-auth"`
+}
+
+// PeerTLS secures raft, in both directions: a peer's certificate must be signed by the
+// CA and bear the name (or CN) all members of the cluster share.
+type PeerTLS struct {
+	PeerCertFile      string `mapstructure:"peer-cert-file"`
+	PeerKeyFile       string `mapstructure:"peer-key-file"`
+	PeerTrustedCAFile string `mapstructure:"peer-trusted-ca-file"`
+	// PeerCertAllowedCN and PeerCertAllowedHostname exclude each other. With neither,
+	// the certificate must bear Spec.PeerName, whatever address it comes from.
+	PeerCertAllowedCN       []string `mapstructure:"peer-cert-allowed-cn"`
+	PeerCertAllowedHostname []string `mapstructure:"peer-cert-allowed-hostname"`
+}
+
+// Default returns etcd's defaults with the URLs left to Resolve.
+func Default() Config {
+	return Config{
+		Limits: Limits{
+			MaxRequestBytes: embed.DefaultMaxRequestBytes,
+			MaxTxnOps:       embed.DefaultMaxTxnOps,
+			SnapshotCount:   etcdserver.DefaultSnapshotCount,
+		},
+		HeartbeatInterval:       100,
+		ElectionTimeout:         1000,
+		AutoCompactionMode:      embed.CompactorModePeriodic,
+		AutoCompactionRetention: embed.DefaultAutoCompactionRetention,
+		Metrics:                 "basic",
+		LogLevel:                "info",
+		FeatureGates:            map[string]bool{},
+	}
+}
+
+// Resolve returns c with the empty URL lists filled for a node at address (an IP):
+// clients on 2379, also on 127.0.0.1 so that local tools find it, peers on 2380. The
+// scheme is https where a certificate is set.
+func (c Config) Resolve(address string) Config {
+	client := func(host string) string { return scheme(c.CertFile) + net.JoinHostPort(host, clientPort) }
+	if len(c.ListenClientURLs) == 0 {
+		c.ListenClientURLs = []string{client(address)}
+		if ip, err := netip.ParseAddr(address); err == nil && !ip.IsLoopback() && !ip.IsUnspecified() {
+			c.ListenClientURLs = append(c.ListenClientURLs, client("127.0.0.1"))
+		}
+	}
+	if len(c.AdvertiseClientURLs) == 0 {
+		c.AdvertiseClientURLs = []string{client(address)}
+	}
+	if len(c.ListenPeerURLs) == 0 {
+		c.ListenPeerURLs = []string{scheme(c.PeerCertFile) + net.JoinHostPort(address, peerPort)}
+	}
+	return c
+}
+
+func scheme(certFile string) string {
+	if certFile != "" {
+		return "https://"
+	}
+	return "http://"
+}

@@ -1,0 +1,182 @@
+package embedded
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+func TestDefaultIsValid(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := Default().Resolve("10.0.0.1").Validate(); err != nil {
+		t.Error(err)
+	}
+	want, got := embed.NewConfig(), Default()
+	if got.HeartbeatInterval != want.TickMs || got.ElectionTimeout != want.ElectionMs || got.SnapshotCount != want.SnapshotCount ||
+		got.MaxTxnOps != want.MaxTxnOps || got.MaxRequestBytes != want.MaxRequestBytes || got.QuotaBackendBytes != want.QuotaBackendBytes || got.Metrics != want.Metrics {
+		t.Errorf("defaults differ from etcd's: %+v", got)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	c := Default().Resolve("10.0.0.1")
+	if want := []string{"http://10.0.0.1:2379", "http://127.0.0.1:2379"}; !slices.Equal(c.ListenClientURLs, want) {
+		t.Errorf("got %q, want %q", c.ListenClientURLs, want)
+	}
+	if want := []string{"http://10.0.0.1:2380"}; !slices.Equal(c.ListenPeerURLs, want) {
+		t.Errorf("got %q, want %q", c.ListenPeerURLs, want)
+	}
+	secure := Default()
+	secure.CertFile, secure.PeerCertFile = "c", "p"
+	secure.AdvertiseClientURLs = []string{"https://etcd.example:2379"}
+	c = secure.Resolve("::1")
+	want := Listen{
+		ListenClientURLs:    []string{"https://[::1]:2379"},
+		AdvertiseClientURLs: []string{"https://etcd.example:2379"},
+		ListenPeerURLs:      []string{"https://[::1]:2380"},
+	}
+	if !reflect.DeepEqual(c.Listen, want) {
+		t.Errorf("got %+v, want %+v", c.Listen, want)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	ca := newAuthority(t)
+	cert, key := ca.issue(t, "x", "x")
+	none := filepath.Join(t.TempDir(), "none")
+	for _, tc := range []struct {
+		want   string // the start of the error; "" is valid
+		change func(*Config)
+	}{
+		{"etcd.heartbeat-interval: must be 1–10000 (ms), got 0", func(c *Config) { c.HeartbeatInterval = 0 }},
+		{"etcd.election-timeout: must be 500–50000 (ms; at least 5 times the heartbeat-interval), got 499", func(c *Config) { c.ElectionTimeout = 499 }},
+		{"", func(c *Config) { c.ElectionTimeout = 50000 }},
+		{"etcd.election-timeout: must be 500–50000", func(c *Config) { c.ElectionTimeout = 50001 }},
+		{"etcd.quota-backend-bytes: must be 0", func(c *Config) { c.QuotaBackendBytes = -1 }},
+		{"etcd.max-request-bytes: must be more than 0", func(c *Config) { c.MaxRequestBytes = 0 }},
+		{"etcd.max-txn-ops: must be more than 0", func(c *Config) { c.MaxTxnOps = 0 }},
+		{"etcd.snapshot-count: must be more than 0", func(c *Config) { c.SnapshotCount = 0 }},
+		{"etcd.auto-compaction-mode: must be periodic or revision, got \"x\"", func(c *Config) { c.AutoCompactionMode = "x" }},
+		{"", func(c *Config) { c.AutoCompactionRetention = "5m" }},
+		{"etcd.auto-compaction-retention: must be hours", func(c *Config) { c.AutoCompactionRetention = "-5m" }},
+		{"etcd.auto-compaction-retention: must be a number", func(c *Config) { c.AutoCompactionMode, c.AutoCompactionRetention = "revision", "5m" }},
+		{"etcd.metrics: must be basic or extensive", func(c *Config) { c.Metrics = "" }},
+		{"etcd.log-level: must be debug", func(c *Config) { c.LogLevel = "loud" }},
+		{"", func(c *Config) { c.FeatureGates = map[string]bool{"CompactHashCheck": true} }},
+		{"etcd.feature-gates: must be one of CompactHashCheck", func(c *Config) { c.FeatureGates = map[string]bool{"X": true} }},
+		{"etcd.feature-gates: LeaseCheckpointPersist must come with", func(c *Config) { c.FeatureGates = map[string]bool{"LeaseCheckpointPersist": true} }},
+		{"etcd.listen-client-urls: must name an IP or localhost", func(c *Config) { c.ListenClientURLs = []string{"http://host:1"} }},
+		{"", func(c *Config) { c.ListenClientURLs = []string{"http://localhost:1"} }},
+		{"", func(c *Config) { c.AdvertiseClientURLs = []string{"http://host:1"} }},
+		{"etcd.listen-peer-urls: must be http://host:port", func(c *Config) { c.ListenPeerURLs = []string{"http://10.0.0.1"} }},
+		{"etcd.listen-peer-urls: must be a URL", func(c *Config) { c.ListenPeerURLs = []string{"10.0.0.1"} }},
+		{"etcd.listen-client-urls: must be http because no certificate is set", func(c *Config) { c.ListenClientURLs = []string{"https://10.0.0.1:1"} }},
+		{"etcd.listen-client-http-urls: must differ", func(c *Config) {
+			c.ListenClientURLs = []string{"http://10.0.0.1:1"}
+			c.ListenClientHTTPURLs = c.ListenClientURLs
+		}},
+		{"etcd.listen-client-urls: must be https because a certificate is set", func(c *Config) {
+			c.CertFile, c.KeyFile, c.ListenClientURLs = cert, key, []string{"http://127.0.0.1:1"}
+		}},
+		{"", func(c *Config) {
+			c.CertFile, c.KeyFile, c.TrustedCAFile, c.ClientCertAuth = cert, key, ca.ca(), true
+		}},
+		{"etcd.cert-file: must be set together with key-file", func(c *Config) { c.CertFile = cert }},
+		{"etcd.cert-file: must be a readable PEM certificate", func(c *Config) { c.CertFile, c.KeyFile = none, key }},
+		{"etcd.client-cert-auth: must come with trusted-ca-file", func(c *Config) { c.ClientCertAuth = true }},
+		{"etcd.cert-file: must be set together with trusted-ca-file", func(c *Config) { c.TrustedCAFile = ca.ca() }},
+		{"etcd.peer-trusted-ca-file: must be set together with peer-cert-file", func(c *Config) { c.PeerCertFile, c.PeerKeyFile = cert, key }},
+		{"etcd.peer-trusted-ca-file: must be a readable PEM file", func(c *Config) {
+			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, key
+		}},
+		{"etcd.peer-cert-allowed-cn: must not be set together", func(c *Config) {
+			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, ca.ca()
+			c.PeerCertAllowedCN, c.PeerCertAllowedHostname = []string{"a"}, []string{"b"}
+		}},
+		{"etcd.peer-cert-file: must be set when allowed names are", func(c *Config) { c.PeerCertAllowedCN = []string{"a"} }},
+	} {
+		c := Default()
+		tc.change(&c)
+		err := c.Validate()
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
+			t.Errorf("got %v, want %q", err, tc.want)
+		}
+	}
+	all := Config{}
+	err := all.Validate()
+	if got := strings.Count(err.Error(), "\n") + 1; got < 6 {
+		t.Errorf("an empty config has %d problems, want all at once: %v", got, err)
+	}
+}
+
+// What etcd is told must be what is configured.
+func TestEtcdConfig(t *testing.T) {
+	n := newNode(t, "a")
+	n.cfg.FeatureGates = map[string]bool{"CompactHashCheck": true}
+	n.cfg.LogLevel = "debug"
+	n.spec.Peers["b"] = "http://b:2380"
+	ec, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if ec.LogLevel == "debug" || ec.UnsafeNoFsync || ec.ForceNewCluster || !ec.StrictReconfigCheck || !ec.PreVote || len(ec.ListenMetricsUrls) != 0 || ec.SocketOpts.ReusePort {
+		t.Errorf("unsafe: %+v", ec)
+	}
+	if want := "a=" + n.spec.PeerURL + ",b=http://b:2380"; ec.InitialCluster != want {
+		t.Errorf("initial cluster: got %q, want %q", ec.InitialCluster, want)
+	}
+	if !ec.ServerFeatureGate.Enabled("CompactHashCheck") {
+		t.Error("feature gate is off")
+	}
+}
+
+func TestEtcdLogger(t *testing.T) {
+	for _, tc := range []struct {
+		process zapcore.Level
+		level   string
+		want    zapcore.Level
+	}{
+		{zap.InfoLevel, "info", zap.InfoLevel},
+		{zap.InfoLevel, "warn", zap.WarnLevel},
+		{zap.InfoLevel, "debug", zap.InfoLevel},
+	} {
+		lg := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(&bytes.Buffer{}), tc.process))
+		if got := zapcore.LevelOf(etcdLogger(lg, tc.level, Spec{}).Core()); got != tc.want {
+			t.Errorf("%v at %s: got %v, want %v", tc.process, tc.level, got, tc.want)
+		}
+	}
+}
+
+// etcd ends the process with Fatal; this is what the operator reads last.
+func TestLastWord(t *testing.T) {
+	const child = "EMBEDDED_TEST_LAST_WORD"
+	if os.Getenv(child) != "" {
+		etcdLogger(zap.Must(zap.NewProduction()), "info", Spec{Slot: "b", DataDir: "/volume/etcd"}).Fatal("failed to save Raft hard state")
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLastWord$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	out, err := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); err == nil || got != 1 {
+		t.Errorf("exit code: got %d, want 1", got)
+	}
+	for _, want := range []string{"etcd ended this process", `"slot":"b"`, `"data-dir":"/volume/etcd"`, `"reason":"failed to save Raft hard state"`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("last words lack %q:\n%s", want, out)
+		}
+	}
+}

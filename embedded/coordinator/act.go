@@ -1,0 +1,326 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+const (
+	askTimeout  = 3 * time.Second  // for a direct call to another node
+	raftTimeout = 10 * time.Second // for a change of the member list
+)
+
+// act carries out one action. Each step that a crash could fall between has a name.
+func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action) error {
+	switch a.Kind {
+	case plan.Acquire:
+		return c.acquire(ctx, a.Avoid)
+	case plan.Yield:
+		return c.yield(ctx)
+	case plan.Promise:
+		return c.record(a.Kind, func(l *ledgerV1) { l.Promises = append(l.Promises, *a.Charter) })
+	case plan.Commit:
+		return c.commit(ctx, a)
+	case plan.Vacate:
+		return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleReplacement, a.Record, 0) })
+	case plan.Accept:
+		return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleJoiner, a.Record, a.Member) })
+	case plan.Repair:
+		return c.record(a.Kind, func(l *ledgerV1) {
+			l.become(plan.RoleJoiner, a.Record, o.Disk.Member)
+			l.Started = o.Claim.Disk
+		})
+	case plan.Start:
+		return c.start(ctx, o, a)
+	case plan.SetAside:
+		return c.setAside(ctx, a)
+	case plan.Replace:
+		return c.replace(ctx, a)
+	case plan.Promote:
+		return c.promote(ctx, a)
+	case plan.Renounce:
+		return c.renounce(ctx, o, a)
+	}
+	return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind)
+}
+
+// become gives the disk a new role, which begins a new life: nothing has started in it yet.
+func (l *ledgerV1) become(role plan.Role, r *plan.Record, join uint64) {
+	l.Role, l.Record, l.Join, l.Started = role, r, join, ""
+}
+
+// record changes the ledger, on the disk first.
+func (c *Coordinator) record(kind plan.Kind, change func(*ledgerV1)) error {
+	c.mu.Lock()
+	l, path := c.ledger, c.path
+	c.mu.Unlock()
+	change(&l)
+	c.world.Step("before-" + string(kind))
+	if err := l.write(path); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.ledger, c.found = l, true
+	c.mu.Unlock()
+	c.world.Step("after-" + string(kind))
+	return nil
+}
+
+func (c *Coordinator) acquire(ctx context.Context, avoid map[string]string) error {
+	v, err := c.world.Volumes.Claim(ctx, c.cfg.Plan.Slots, avoid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.none = err.Error()
+		if errors.Is(err, ErrNoVolume) {
+			return errNotYet
+		}
+		return err
+	}
+	c.hold(v)
+	return nil
+}
+
+// hold takes up a claimed volume and reads what is on it. The caller holds the lock.
+func (c *Coordinator) hold(v Volume) {
+	c.volume, c.path, c.none, c.broken = v, v.Path(), "", ""
+	c.now.Volume, c.now.Path = v.Identity(), c.path
+	c.ledger, c.found = ledgerV1{Version: 1}, false
+	if v.Mismatch() != "" {
+		return
+	}
+	var err error
+	if c.ledger, c.found, err = readLedger(c.path); err != nil {
+		c.broken = err.Error()
+	}
+	for slot, a := range readAddresses(c.path) {
+		if _, ok := c.known[slot]; !ok {
+			c.known[slot] = a
+		}
+	}
+	id := v.Identity()
+	c.lg.Info("volume claimed", zap.String("slot", id.Slot), zap.String("path", c.path), zap.String("disk", id.Disk), zap.Uint64("epoch", id.Epoch))
+}
+
+func (c *Coordinator) yield(ctx context.Context) error {
+	v := c.held()
+	if err := v.Release(ctx, Yield); err != nil {
+		return fmt.Errorf("give up the blank volume: %w", err)
+	}
+	c.mu.Lock()
+	c.volume, c.path, c.now.Volume, c.now.Path = nil, "", Identity{}, ""
+	c.mu.Unlock()
+	return nil
+}
+
+// commit accepts the founding record: in the store, then on the disk. From then on it never changes.
+func (c *Coordinator) commit(ctx context.Context, a plan.Action) error {
+	if a.Mirror {
+		c.world.Step("before-mirror")
+		ctx, cancel := context.WithTimeout(ctx, storeAge)
+		defer cancel()
+		if err := c.world.Store.Propose(ctx, *a.Record); err != nil {
+			return fmt.Errorf("mirror the founding record to the store: %w", err)
+		}
+	}
+	return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleFounder, a.Record, 0) })
+}
+
+// start starts etcd and notes on the disk that its log exists, which ends the disk's right to start as a
+// founder or joiner without one.
+func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if err := c.world.Names.Check(ctx); err != nil {
+		return fmt.Errorf("check the names of the members: %w", err)
+	}
+	c.mu.Lock()
+	path, trusted := c.path, c.ledger.Etcd == c.cfg.EtcdVersion
+	c.mu.Unlock()
+	r := a.Record
+	c.world.Step("before-start")
+	err := c.world.Etcd.Start(ctx, Spec{
+		Slot: o.Claim.Slot, DataDir: filepath.Join(path, etcdDir), Token: r.Token(),
+		PeerURL: plan.PeerURL(r.Charter.PeerURL, o.Claim.Slot), Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
+	})
+	if err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	if o.Disk.Ledger.Started == "" || !trusted {
+		return c.record(a.Kind, func(l *ledgerV1) { l.Started, l.Etcd = o.Claim.Disk, c.cfg.EtcdVersion })
+	}
+	return nil
+}
+
+// setAside renames the data of a member that is none any more. A crash after the rename leaves a disk
+// that has started and has no log, which is a replacement as well.
+func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
+	if err := c.world.Etcd.Stop(ctx); err != nil {
+		return fmt.Errorf("stop etcd: %w", err)
+	}
+	if err := c.asideEtcd("removed"); err != nil {
+		return err
+	}
+	return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleReplacement, a.Record, 0) })
+}
+
+func (c *Coordinator) asideEtcd(reason string) error {
+	c.mu.Lock()
+	path := c.path
+	c.mu.Unlock()
+	c.world.Step("before-rename")
+	to, err := c.world.Etcd.SetAside(filepath.Join(path, etcdDir), reason)
+	if err != nil {
+		return fmt.Errorf("set etcd's data aside: %w", err)
+	}
+	if to != "" {
+		c.lg.Warn("etcd's data was set aside; it is not deleted", zap.String("to", to))
+	}
+	return nil
+}
+
+// replace gives a slot's holder a new membership. That the holder has no data is asked of it directly:
+// what gossip says may be old.
+func (c *Coordinator) replace(ctx context.Context, a plan.Action) error {
+	f, err := c.askFacts(ctx, a.Node)
+	if err != nil {
+		return fmt.Errorf("confirm that slot %s is vacant: %w", a.Slot, err)
+	}
+	if f.Slot != a.Slot || f.Disk != a.Disk || f.Phase != plan.PhaseVacant || f.Running {
+		return fmt.Errorf("node %s now says of slot %s: disk %s, %s; not replacing its member", a.Node, a.Slot, f.Disk, f.Phase)
+	}
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	if a.Member != 0 {
+		c.world.Step("before-remove")
+		if err := c.world.Etcd.Remove(ctx, a.Member); err != nil {
+			return fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err)
+		}
+		c.lg.Info("removed a member whose disk is lost", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
+	}
+	c.world.Step("before-add")
+	id, err := c.world.Etcd.AddLearner(ctx, plan.PeerURL(c.cfg.Plan.PeerURL, a.Slot))
+	if err != nil {
+		return fmt.Errorf("add a learner for slot %s: %w", a.Slot, err)
+	}
+	c.mu.Lock()
+	c.admitted[a.Slot] = plan.Admission{Slot: a.Slot, Disk: a.Disk, ID: id}
+	c.mu.Unlock()
+	c.lg.Info("added a learner", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", id)), zap.String("node", a.Node))
+	return nil
+}
+
+func (c *Coordinator) promote(ctx context.Context, a plan.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	err := c.world.Etcd.Promote(ctx, a.Member)
+	if errors.Is(err, ErrNotReady) {
+		return errNotYet
+	}
+	if err != nil {
+		return fmt.Errorf("promote learner %x of slot %s: %w", a.Member, a.Slot, err)
+	}
+	c.lg.Info("promoted a learner", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
+	return nil
+}
+
+// renounce makes the disk forget what it promised and accepted, which only an operator can order.
+func (c *Coordinator) renounce(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if a.Mirror {
+		ctx, cancel := context.WithTimeout(ctx, storeAge)
+		defer cancel()
+		if err := c.world.Store.MoveAside(ctx, *o.Store.Record); err != nil {
+			return fmt.Errorf("move the store's record aside: %w", err)
+		}
+	}
+	if err := c.record(a.Kind, func(l *ledgerV1) { l.Ledger = plan.Ledger{} }); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.orders, c.store = plan.Orders{}, plan.Store{Unknown: "it is being asked again"}
+	c.mu.Unlock()
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Adopt is the operator's order to set the content of the held volume aside, so that its slot starts
+// anew in whatever cluster exists. It is refused while etcd runs.
+func (c *Coordinator) Adopt(ctx context.Context) error {
+	now := c.Now()
+	v := c.held()
+	switch {
+	case v == nil:
+		return errors.New("this node holds no volume; run the command on the node that holds the slot")
+	case now.Observation.Member.Running:
+		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", now.Observation.Claim.Slot)
+	case now.Action.Kind != plan.Wait || now.Busy:
+		return fmt.Errorf("slot %s needs no adoption: %s", now.Observation.Claim.Slot, now.Action.Why)
+	case v.Mismatch() != "":
+		if err := v.Adopt(ctx); err != nil {
+			return fmt.Errorf("adopt the volume: %w", err)
+		}
+	case now.Observation.Disk.WAL || now.Observation.Disk.Unknown != "" || copied(now.Observation):
+		if err := c.asideEtcd("adopted"); err != nil {
+			return err
+		}
+		if err := (ledgerV1{Version: 1}).write(v.Path()); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("the volume of slot %s holds nothing to set aside", now.Observation.Claim.Slot)
+	}
+	c.mu.Lock()
+	c.hold(v)
+	c.mu.Unlock()
+	c.Look()
+	return nil
+}
+
+// copied reports whether the ledger came from another disk.
+func copied(o plan.Observation) bool {
+	return o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk
+}
+
+// Questions that nodes ask each other directly.
+const askForFacts = "facts"
+
+// Answer answers another node's direct question about our facts; ok is false when it is another question.
+func (c *Coordinator) Answer(question []byte) (answer []byte, ok bool) {
+	if string(question) != askForFacts {
+		return nil, false
+	}
+	o, _ := c.observe()
+	data, err := json.Marshal(o.Facts(c.removed(o)))
+	return data, err == nil
+}
+
+func (c *Coordinator) askFacts(ctx context.Context, node string) (f plan.Facts, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	data, err := c.world.Mesh.Ask(ctx, node, []byte(askForFacts))
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	return f, err
+}
+
+// Addresses returns the last known address of each slot.
+func (c *Coordinator) Addresses() map[string]netip.Addr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := make(map[string]netip.Addr, len(c.known))
+	for slot, a := range c.known {
+		known[slot] = a
+	}
+	return known
+}

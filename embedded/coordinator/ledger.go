@@ -1,0 +1,124 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"holdfast/embedded/plan"
+)
+
+// Files of this package on the volume.
+const (
+	ledgerFile    = "founding.json"
+	addressesFile = "addresses.json"
+	etcdDir       = "etcd"
+)
+
+// ledgerV1 is the ledger as it is stored. Etcd is the version that wrote the log last: a log of the
+// version that runs now needs no pre-flight.
+type ledgerV1 struct {
+	Version int    `json:"version"`
+	Etcd    string `json:"etcd,omitempty"`
+	plan.Ledger
+}
+
+// readLedger reads the ledger of a volume; found is false when there is none.
+func readLedger(dir string) (l ledgerV1, found bool, err error) {
+	path := filepath.Join(dir, ledgerFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ledgerV1{Version: 1}, false, nil
+	}
+	if err != nil {
+		return l, false, fmt.Errorf("read founding ledger: %w", err)
+	}
+	if l, err = decodeLedger(data); err != nil {
+		return l, true, fmt.Errorf("%s: %w; it is not repaired by guessing: restore it, or run `holdfast volume adopt` if the volume's content may be set aside", path, err)
+	}
+	return l, true, nil
+}
+
+func decodeLedger(data []byte) (l ledgerV1, err error) {
+	if err := json.Unmarshal(data, &l); err != nil {
+		return l, fmt.Errorf("decode founding ledger: %w", err)
+	}
+	if l.Version != 1 {
+		return l, fmt.Errorf("founding ledger has version %d, this program knows 1", l.Version)
+	}
+	return l, nil
+}
+
+// write makes the ledger durable.
+func (l ledgerV1) write(dir string) error {
+	data, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode founding ledger: %w", err)
+	}
+	return writeDurable(filepath.Join(dir, ledgerFile), append(data, '\n'))
+}
+
+// readAddresses returns the last known address of each slot. They are a help, not a fact: an unreadable
+// file is an empty one.
+func readAddresses(dir string) map[string]netip.Addr {
+	known := map[string]netip.Addr{}
+	if data, err := os.ReadFile(filepath.Join(dir, addressesFile)); err == nil {
+		if json.Unmarshal(data, &known) != nil {
+			return map[string]netip.Addr{}
+		}
+	}
+	return known
+}
+
+func writeAddresses(dir string, known map[string]netip.Addr) error {
+	data, err := json.Marshal(known)
+	if err != nil {
+		return fmt.Errorf("encode addresses: %w", err)
+	}
+	return writeDurable(filepath.Join(dir, addressesFile), append(data, '\n'))
+}
+
+// writeDurable replaces a file so that after a crash either the old or the new content is there, and the
+// new one for certain once it has returned.
+func writeDurable(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("write %s: %w", path, err), ignoreMissing(os.Remove(f.Name())))
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,231 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// decoded is the facts of a node, kept so that they are parsed once.
+type decoded struct {
+	stamp [2]uint64
+	facts *plan.Facts
+}
+
+// observe gathers all that is known. ended is not nil when etcd ended by itself for another reason than
+// a removal.
+func (c *Coordinator) observe() (o plan.Observation, ended error) {
+	nodes := c.world.Mesh.Nodes()
+	member, ended := c.world.Etcd.State()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Orders: c.orders}
+	o.Claim.None = c.none
+	for _, n := range nodes {
+		if n.Name != c.cfg.Node {
+			o.Peers = append(o.Peers, plan.Peer{Node: n.Name, Live: n.Live, Facts: c.decode(n)})
+		}
+	}
+	if c.volume != nil {
+		id := c.volume.Identity()
+		o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk, Mismatch: c.volume.Mismatch()}
+		if o.Claim.Mismatch == "" {
+			o.Disk = c.disk(member.Running)
+		}
+	}
+	if member.Leader {
+		o.Member.Admitted = slices.SortedFunc(maps.Values(c.admitted), func(a, b plan.Admission) int {
+			return slices.Compare([]byte(a.Slot), []byte(b.Slot))
+		})
+	} else {
+		clear(c.admitted) // a leader's word is worth nothing when it is no longer the leader
+	}
+	c.now.Observation, c.now.Looked = o, time.Now()
+	return o, ended
+}
+
+// decode reads the facts that a node published. What this version does not understand is nothing said.
+func (c *Coordinator) decode(n Node) *plan.Facts {
+	if n.State == nil {
+		return nil
+	}
+	if d, ok := c.seen[n.Name]; ok && d.stamp == n.Stamp {
+		return d.facts
+	}
+	d := decoded{stamp: n.Stamp, facts: new(plan.Facts)}
+	if err := json.Unmarshal(n.State, d.facts); err != nil || d.facts.Version != 1 {
+		c.lg.Warn("a node said what this version does not understand", zap.String("node", n.Name), zap.Int("version", d.facts.Version), zap.Error(err))
+		d.facts = nil
+	}
+	c.seen[n.Name] = d
+	return d.facts
+}
+
+// disk describes what is on the held volume. While etcd runs its log is known to be there and is not
+// looked at: a disk that hangs must not stop the loop.
+func (c *Coordinator) disk(running bool) plan.Disk {
+	d := plan.Disk{Unknown: c.broken, Ledger: c.ledger.Ledger, HasLedger: c.found}
+	if c.broken != "" {
+		return d
+	}
+	if running {
+		d.WAL, d.Member, d.ClusterID = true, c.now.Observation.Disk.Member, c.now.Observation.Disk.ClusterID
+	}
+	if !running || d.Member == 0 {
+		data, err := c.world.Etcd.Inspect(filepath.Join(c.path, etcdDir))
+		if err != nil {
+			d.Unknown = err.Error()
+			return d
+		}
+		d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
+	}
+	if r := d.Ledger.Record; r != nil {
+		members, cluster, err := c.world.Etcd.FounderIDs(*r)
+		if err != nil {
+			d.Unknown = err.Error()
+			return d
+		}
+		d.RecordCID = cluster
+		if seat, ok := r.Charter.Seat(c.volume.Identity().Slot); ok {
+			d.Founder = members[seat.Slot]
+		}
+	}
+	return d
+}
+
+// publish tells the mesh what changed in what we say of ourselves.
+func (c *Coordinator) publish(o plan.Observation) {
+	data, err := json.Marshal(o.Facts(c.removed(o)))
+	if err != nil {
+		c.lg.DPanic("facts could not be encoded", zap.Error(err))
+		return
+	}
+	c.mu.Lock()
+	changed := c.facts != string(data)
+	c.facts = string(data)
+	c.mu.Unlock()
+	if changed {
+		c.world.Mesh.Publish(data)
+	}
+}
+
+// removed returns those of the members that others hold data of, or admissions for, which a quorum has
+// removed: they cannot know it, for nobody talks to a removed member.
+func (c *Coordinator) removed(o plan.Observation) []uint64 {
+	var ids []uint64
+	for _, p := range o.Peers {
+		if p.Facts == nil || !o.Member.Running {
+			continue
+		}
+		for _, id := range []uint64{p.Facts.Member, p.Facts.Join} {
+			if id != 0 && c.world.Etcd.IsRemoved(id) && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// name keeps the names of the slots up to date: what [plan.Holders] says, and where it says nothing, the
+// last address that was known.
+func (c *Coordinator) name(o plan.Observation) {
+	addresses := map[string]netip.Addr{c.cfg.Node: c.cfg.Address}
+	for _, n := range c.world.Mesh.Nodes() {
+		if n.Name != c.cfg.Node {
+			addresses[n.Name] = n.Address
+		}
+	}
+	c.mu.Lock()
+	for slot, node := range plan.Holders(o) {
+		if a, ok := addresses[node]; ok {
+			c.known[slot] = a
+		}
+	}
+	changed := !maps.Equal(c.named, c.known)
+	known, path := maps.Clone(c.known), c.path
+	c.named = known
+	c.mu.Unlock()
+	if !changed {
+		return
+	}
+	table := make(map[string][]netip.Addr, len(known))
+	for slot, a := range known {
+		table[slot] = []netip.Addr{a}
+	}
+	c.world.Names.Set(table)
+	if o.Member.Running {
+		if err := writeAddresses(path, known); err != nil {
+			c.lg.Warn("the last known addresses could not be stored", zap.Error(err))
+		}
+	}
+}
+
+// watchStore asks the store what it knows until ctx ends. A store that hangs is one that does not answer;
+// it is not asked again before it has, and nobody waits for it.
+func (c *Coordinator) watchStore(ctx context.Context) {
+	answers := make(chan plan.Store, 1)
+	asked := false
+	for {
+		if !asked {
+			asked = true
+			go func() { answers <- c.askStore(ctx) }()
+		}
+		wait := storeAge
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-answers:
+			asked = false
+			c.stored(s)
+			if s.Unknown != "" {
+				wait = tick
+			}
+		case <-time.After(storeAge + tick):
+			c.stored(plan.Store{Unknown: "no answer within " + storeAge.String()})
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.asked:
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (c *Coordinator) stored(s plan.Store) {
+	c.mu.Lock()
+	changed := s.Unknown != c.store.Unknown || s.ID != c.store.ID || (s.Record == nil) != (c.store.Record == nil)
+	c.store = s
+	c.mu.Unlock()
+	if changed {
+		c.Look()
+	}
+}
+
+func (c *Coordinator) askStore(ctx context.Context) plan.Store {
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	s := plan.Store{}
+	id, err := c.world.Store.ID(ctx)
+	if err == nil {
+		s.ID = id
+		s.Record, err = c.world.Store.Newest(ctx)
+	}
+	if err == nil && s.Record != nil {
+		_, s.CID, err = c.world.Etcd.FounderIDs(*s.Record)
+	}
+	if err != nil {
+		return plan.Store{Unknown: err.Error()}
+	}
+	return s
+}

@@ -1,0 +1,192 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// States are the states of a node, for people and metrics.
+var States = []string{"claiming", "standby", "waiting", "founding", "joining", "starting", "learner", "follower", "leader"}
+
+// State sums up the situation in one of States.
+func (s Situation) State() string {
+	o := s.Observation
+	switch m := o.Member; {
+	case m.Running && m.HasLead && m.Learner:
+		return "learner"
+	case m.Running && m.HasLead && m.Leader:
+		return "leader"
+	case m.Running && m.HasLead:
+		return "follower"
+	case m.Running:
+		return "waiting"
+	case !o.Claim.Held && o.Claim.None == "":
+		return "claiming"
+	case !o.Claim.Held:
+		return "standby"
+	}
+	switch o.Facts(nil).Phase {
+	case plan.PhaseBlank, plan.PhaseFounder:
+		return "founding"
+	case plan.PhaseVacant, plan.PhaseJoiner:
+		return "joining"
+	case plan.PhaseData:
+		return "starting"
+	}
+	return "waiting"
+}
+
+// NodeStatus is what one node says of itself to people and programs. Times are RFC 3339, sizes bytes.
+type NodeStatus struct {
+	Node     string    `json:"node"`
+	Address  string    `json:"address"`
+	Live     bool      `json:"live"`             // in the gossip, as the asked node sees it
+	Reached  bool      `json:"reached"`          // it answered; if not, the rest is what gossip last told
+	Since    time.Time `json:"since"`            // of the decision
+	State    string    `json:"state"`            // one of States, or "lost"
+	Action   plan.Kind `json:"action,omitempty"` // what it does now
+	Why      string    `json:"why,omitempty"`
+	Error    string    `json:"error,omitempty"` // why the last action failed
+	Version  string    `json:"version,omitempty"`
+	Problems []string  `json:"problems,omitempty"` // what is wrong here beside the action
+
+	Volume *VolumeStatus `json:"volume,omitempty"`
+	Record *plan.Record  `json:"record,omitempty"` // the founding record or a later generation's
+	Etcd   *EtcdStatus   `json:"etcd,omitempty"`
+	Backup *BackupStatus `json:"backup,omitempty"`
+}
+
+// VolumeStatus is the held volume.
+type VolumeStatus struct {
+	Slot  string `json:"slot"`
+	ID    string `json:"id"`
+	Disk  string `json:"disk"`
+	Epoch uint64 `json:"epoch"`
+	Path  string `json:"path,omitempty"`
+}
+
+// EtcdStatus is the member in that node's process.
+type EtcdStatus struct {
+	Member         string   `json:"member"` // hexadecimal, as etcdctl prints it
+	Cluster        string   `json:"cluster"`
+	Leader         bool     `json:"leader"`
+	HasLeader      bool     `json:"has_leader"`
+	Learner        bool     `json:"learner"`
+	Term           uint64   `json:"term"`
+	Revision       int64    `json:"revision"`
+	Applied        uint64   `json:"applied_index"`
+	Size           int64    `json:"db_size"`
+	InUse          int64    `json:"db_in_use"`
+	Quota          int64    `json:"quota"`
+	Alarms         []string `json:"alarms,omitempty"`
+	Version        string   `json:"version"`
+	ClusterVersion string   `json:"cluster_version,omitempty"`
+	Clients        []string `json:"client_urls"` // that this node advertises
+}
+
+// BackupStatus is the account of a node's backup keeper.
+type BackupStatus struct {
+	Leading  bool       `json:"leading"` // the schedule runs on this node
+	Name     string     `json:"name,omitempty"`
+	Time     *time.Time `json:"time,omitempty"` // of the newest verified backup
+	Revision int64      `json:"revision,omitempty"`
+	Size     int64      `json:"size,omitempty"` // as stored
+	Due      *time.Time `json:"due,omitempty"`
+	Failures int        `json:"failures,omitempty"` // in a row
+	Error    string     `json:"error,omitempty"`
+	Overdue  bool       `json:"overdue,omitempty"`
+}
+
+// Health of a cluster, and the exit code of `holdfast status`.
+type Health string
+
+const (
+	Healthy  Health = "healthy"   // 0
+	Degraded Health = "degraded"  // 1
+	NoQuorum Health = "no quorum" // 2
+)
+
+// ClusterStatus is the answer of `holdfast status`.
+type ClusterStatus struct {
+	Cluster string       `json:"cluster"`
+	Health  Health       `json:"health"`
+	Reasons []string     `json:"reasons,omitempty"` // why it is not healthy
+	Record  *plan.Record `json:"record,omitempty"`
+	Nodes   []NodeStatus `json:"nodes"`
+	Asked   string       `json:"asked"` // the node that answered
+	Time    time.Time    `json:"time"`
+}
+
+// Assess judges a cluster by what its nodes say: wanted are the slots of the configuration.
+func Assess(s *ClusterStatus, wanted []string) {
+	slots := wanted
+	for _, n := range s.Nodes {
+		if n.Record != nil && (s.Record == nil || n.Record.Generation > s.Record.Generation) {
+			s.Record = n.Record
+		}
+	}
+	if s.Record != nil {
+		slots = s.Record.Charter.Slots()
+	}
+	quorum := false
+	var reasons []string
+	for _, n := range s.Nodes {
+		quorum = quorum || n.Reached && n.Etcd != nil && n.Etcd.Leader && n.Etcd.HasLeader
+		reasons = append(reasons, n.complaints()...)
+	}
+	for _, slot := range slots {
+		i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool {
+			return n.Live && n.Volume != nil && n.Volume.Slot == slot
+		})
+		switch {
+		case i < 0:
+			reasons = append(reasons, fmt.Sprintf("slot %s has no live holder", slot))
+		case !s.Nodes[i].serves():
+			reasons = append(reasons, fmt.Sprintf("slot %s is %s on %s: %s", slot, s.Nodes[i].State, s.Nodes[i].Node, s.Nodes[i].Why))
+		}
+	}
+	s.Reasons = reasons
+	switch {
+	case !quorum:
+		s.Health = NoQuorum
+	case len(reasons) > 0:
+		s.Health = Degraded
+	default:
+		s.Health = Healthy
+	}
+}
+
+// serves reports whether the node is a voter with a leader.
+func (n NodeStatus) serves() bool {
+	return n.Reached && n.Etcd != nil && n.Etcd.HasLeader && !n.Etcd.Learner
+}
+
+func (n NodeStatus) complaints() []string {
+	var out []string
+	add := func(text string) { out = append(out, n.Node+": "+text) }
+	for _, p := range n.Problems {
+		add(p)
+	}
+	if n.Error != "" {
+		add(n.Error)
+	}
+	if n.Live && !n.Reached {
+		add("is in the gossip but does not answer")
+	}
+	if n.Etcd != nil && len(n.Etcd.Alarms) > 0 {
+		add("alarm " + strings.Join(n.Etcd.Alarms, ", "))
+	}
+	if b := n.Backup; b != nil && b.Leading {
+		switch {
+		case b.Failures > 0:
+			add(fmt.Sprintf("the last %d backups failed: %s", b.Failures, b.Error))
+		case b.Overdue:
+			add("the newest verified backup is too old")
+		}
+	}
+	return out
+}

@@ -1,0 +1,259 @@
+package embedded
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// makeWAL writes a WAL with the given entries, commits all of them, and returns it open.
+func makeWAL(t *testing.T, dir string, entries ...*raftpb.Entry) *wal.WAL {
+	t.Helper()
+	meta, err := proto.Marshal(&pb.Metadata{NodeID: new(uint64(7)), ClusterID: new(uint64(8))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(datadir.ToSnapDir(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w, err := wal.Create(nil, datadir.ToWALDir(dir), meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	save(t, w, entries...)
+	return w
+}
+
+func save(t *testing.T, w *wal.WAL, entries ...*raftpb.Entry) {
+	t.Helper()
+	if len(entries) == 0 {
+		return
+	}
+	last := entries[len(entries)-1]
+	state := &raftpb.HardState{Term: new(last.GetTerm()), Vote: new(uint64(7)), Commit: new(last.GetIndex())}
+	if err := w.Save(state, entries); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func entry(term, index uint64, data []byte) *raftpb.Entry {
+	return &raftpb.Entry{Term: new(term), Index: new(index), Type: raftpb.EntryNormal.Enum(), Data: data}
+}
+
+func request(t *testing.T) []byte {
+	t.Helper()
+	data, err := proto.Marshal(&pb.InternalRaftRequest{Header: &pb.RequestHeader{ID: 1}, Put: &pb.PutRequest{Key: []byte("k")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// v2Request is what etcd 3.5 publishes a member's attributes with: etcdserverpb.Request
+// {1: ID, 2: method, 3: path, 4: value}.
+func v2Request() []byte {
+	b := protowire.AppendTag(nil, 1, protowire.VarintType)
+	b = protowire.AppendVarint(b, 42)
+	for i, s := range []string{"PUT", "/0/members/8e9e05c52164694d/attributes", `{"name":"a"}`} {
+		b = protowire.AppendTag(b, protowire.Number(2+i), protowire.BytesType)
+		b = protowire.AppendString(b, s)
+	}
+	return b
+}
+
+func TestCheckWAL(t *testing.T) {
+	good := request(t)
+	for name, tc := range map[string]struct {
+		entries []*raftpb.Entry
+		want    string // in the error
+	}{
+		"good":               {[]*raftpb.Entry{entry(1, 1, nil), entry(1, 2, good)}, ""},
+		"v2":                 {[]*raftpb.Entry{entry(1, 1, v2Request()), entry(1, 2, good), entry(1, 3, v2Request()), entry(1, 4, good)}, "has 2 of etcd 3.5 or older, the last at index 3"},
+		"v2 overwritten":     {[]*raftpb.Entry{entry(1, 1, good), entry(1, 2, v2Request()), entry(2, 2, good)}, ""},
+		"request with no ID": {[]*raftpb.Entry{entry(1, 1, []byte{0x22, 0})}, "has 1 of"},
+	} {
+		dir := t.TempDir()
+		makeWAL(t, dir, tc.entries...)
+		err := checkWAL(dir)
+		if (err == nil) != (tc.want == "") || (err != nil && (!errors.Is(err, ErrOldWAL) || !regexp.MustCompile(tc.want).MatchString(err.Error()))) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
+	}
+	if err := checkWAL(t.TempDir()); err != nil {
+		t.Errorf("no WAL: %v", err)
+	}
+}
+
+// What lies before the last raft snapshot is never replayed.
+func TestCheckWALSkipsBeforeSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	w := makeWAL(t, dir, entry(1, 1, v2Request()), entry(1, 2, request(t)))
+	if err := w.SaveSnapshot(&walpb.Snapshot{Index: new(uint64(2)), Term: new(uint64(1)), ConfState: &raftpb.ConfState{}}); err != nil {
+		t.Fatal(err)
+	}
+	save(t, w, entry(1, 3, request(t)))
+	if err := checkWAL(dir); err != nil {
+		t.Error(err)
+	}
+	save(t, w, entry(1, 4, v2Request()))
+	if err := checkWAL(dir); !errors.Is(err, ErrOldWAL) {
+		t.Errorf("got %v, want ErrOldWAL", err)
+	}
+	n := newNode(t, "a")
+	n.spec.DataDir = dir
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.begin(t); !errors.Is(err, ErrOldWAL) {
+		t.Errorf("start: got %v, want ErrOldWAL", err)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	dir := t.TempDir()
+	check := func(name string, want DataDir) {
+		t.Helper()
+		if got, err := Inspect(dir); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	check("empty", DataDir{Empty: true})
+	dir = filepath.Join(dir, "none")
+	check("absent", DataDir{Empty: true})
+	if err := os.MkdirAll(datadir.ToSnapDir(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	check("no database yet", DataDir{})
+	if err := os.WriteFile(datadir.ToBackendFileName(dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("database without WAL", DataDir{Database: true})
+	want := DataDir{WAL: true, Database: true, MemberID: 7, ClusterID: 8}
+	w := makeWAL(t, dir)
+	check("new WAL", want)
+	save(t, w, entry(1, 1, nil), entry(1, 2, request(t)), entry(1, 3, request(t)))
+	want.LastTerm, want.LastIndex = 1, 3
+	check("entries", want)
+	save(t, w, entry(2, 2, request(t)))
+	want.LastTerm, want.LastIndex = 2, 2
+	check("overwritten by a later leader", want)
+
+	snap := &walpb.Snapshot{Index: new(uint64(90)), Term: new(uint64(3)), ConfState: &raftpb.ConfState{}}
+	if err := w.SaveSnapshot(snap); err != nil {
+		t.Fatal(err)
+	}
+	check("snapshot not committed", want)
+	if err := w.Save(&raftpb.HardState{Term: new(uint64(3)), Vote: new(uint64(7)), Commit: new(uint64(90))}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want.LastTerm, want.LastIndex = 3, 90
+	check("snapshot from the leader", want)
+	save(t, w, entry(3, 91, request(t)))
+	want.LastIndex = 91
+	check("entry after the snapshot", want)
+}
+
+func TestInspectSeveralFiles(t *testing.T) {
+	defer func(n int64) { wal.SegmentSizeBytes = n }(wal.SegmentSizeBytes)
+	wal.SegmentSizeBytes = 4096
+	dir := t.TempDir()
+	w := makeWAL(t, dir)
+	for i := range uint64(50) {
+		save(t, w, entry(4, i+1, make([]byte, 1000)))
+		if got, err := Inspect(dir); err != nil || got.LastIndex != i+1 || got.LastTerm != 4 || got.MemberID != 7 {
+			t.Fatalf("entry %d: got %+v, %v", i+1, got, err)
+		}
+	}
+	if files, _ := filepath.Glob(filepath.Join(datadir.ToWALDir(dir), "*.wal")); len(files) < 5 {
+		t.Errorf("files: got %d, want several", len(files))
+	}
+}
+
+func TestInspectDamagedWAL(t *testing.T) {
+	dir := t.TempDir()
+	makeWAL(t, dir, entry(1, 1, request(t))).Close()
+	files, _ := filepath.Glob(filepath.Join(datadir.ToWALDir(dir), "*.wal"))
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[30] ^= 0xff
+	if err := os.WriteFile(files[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Inspect(dir); err == nil {
+		t.Errorf("got %+v, want an error", got)
+	}
+}
+
+func FuzzInspect(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(make([]byte, 600))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.MkdirAll(datadir.ToWALDir(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(datadir.ToWALDir(dir), "0000000000000000-0000000000000000.wal"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Inspect(dir); err == nil && !got.WAL {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func FuzzReplayable(f *testing.F) {
+	f.Add(v2Request())
+	f.Add([]byte{0x22, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if replayable(data) && len(data) > 0 && proto.Unmarshal(data, &pb.InternalRaftRequest{}) != nil {
+			t.Error("etcd would panic")
+		}
+	})
+}
+
+func TestSetAside(t *testing.T) {
+	volume := t.TempDir()
+	dir := filepath.Join(volume, "etcd")
+	if got, err := SetAside(dir, "removed"); got != "" || err != nil {
+		t.Errorf("nothing there: got %q, %v", got, err)
+	}
+	for _, reason := range []string{"", "a/b", "..", "A", "-", "a--b", "a b"} {
+		if _, err := SetAside(dir, reason); err == nil {
+			t.Errorf("reason %q was taken", reason)
+		}
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		if err := os.MkdirAll(datadir.ToSnapDir(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		got, err := SetAside(dir, "newer-generation")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`^aside/\d+-newer-generation(-\d+)?$`).MatchString(got[len(volume)+1:]) || seen[got] {
+			t.Errorf("new path: got %q", got)
+		}
+		seen[got] = true
+		if _, err := os.Stat(datadir.ToSnapDir(got)); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("still there: %v", err)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+// Package embedded runs one etcd member inside this process: it starts and stops it, tells
+// how it is, changes the member list, opens snapshots, and reads and moves its data
+// directory. It decides nothing. Whether to found, join, promote, remove or set aside is
+// decided in embedded/plan; this package does what it is told and says exactly what went
+// wrong.
+//
+// # What it never does
+//
+//   - It never deletes data. SetAside renames.
+//   - It never founds or joins by its own judgement, and never retries.
+//   - It never runs etcd without fsync, with self-made certificates, or on an http URL where
+//     a certificate is configured.
+//   - It never waits without bound: every wait ends with a context or a constant.
+//
+// # Invariants
+//
+//   - One Member runs at most one etcd at a time, and a data directory has at most one
+//     Member: it is locked from the first check to the last close.
+//   - No snapshot is open while etcd defragments or closes its database (gate).
+//   - Once Stop has begun no snapshot opens; once it has returned nil nothing of etcd runs.
+//   - After Kill no client is answered and no raft message leaves.
+//
+// # Dangers, all of etcd 3.7.3
+//
+// Close waits for ever on a member that was never ready, and 7 s for an open watch; see
+// life.shut and cut. StartEtcd waits for ever, without a word, when somebody has the database
+// open; see lockDir and probeBackend. It panics on entries etcd 3.5 wrote; see checkWAL. A
+// defragmentation under an open snapshot blocks every read and write; clients' own snapshot
+// and defragment calls therefore pass our gate too.
+//
+// etcd ends the process (zap Fatal, or a panic in a goroutine of its own) when the disk is
+// full, failing or corrupt. So every caller must be able to go on after a kill at any line,
+// and a supervisor must start the process again.
+//
+// Two things reach into etcd where it offers no door: Connected reads a private field by
+// reflection, and ErrRemoved follows from what etcd does not do (life.wait). Both have tests
+// that fail when a new etcd changes them.
+//
+// etcd's metrics are global to the process and keep their last value after the member has
+// ended; Status is the truth.
+package embedded

@@ -1,0 +1,28 @@
+package embedded
+
+import (
+	"fmt"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.uber.org/zap"
+)
+
+// FounderIDs returns the member IDs, by slot, and the cluster ID of a cluster founded with
+// this token and these peer URLs. Every node computes the same before etcd has started
+// anywhere; members added later have IDs that depend on the time.
+func FounderIDs(token string, peers map[string]string) (members map[string]uint64, cluster uint64, err error) {
+	urls, err := types.NewURLsMap(initialCluster(peers))
+	if err != nil {
+		return nil, 0, fmt.Errorf("compute founder IDs: %w", err)
+	}
+	c, err := membership.NewClusterFromURLsMap(zap.NewNop(), token, urls)
+	if err != nil {
+		return nil, 0, fmt.Errorf("compute founder IDs: %w", err)
+	}
+	members = make(map[string]uint64, len(peers))
+	for _, m := range c.Members() {
+		members[m.Name] = uint64(m.ID)
+	}
+	return members, uint64(c.ID()), nil
+}

@@ -1,0 +1,227 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.uber.org/zap"
+)
+
+// life is one run of etcd, from Start to its end. Its goroutine (live) owns etcd; everybody
+// else only drops latches and waits.
+type life struct {
+	spec Spec
+	lg   *zap.Logger
+
+	abort *latch // no new snapshot, the open ones fail
+	stop  *latch // etcd is to end
+	cut   *cut   // client calls are to end
+	gate  gate   // one of {snapshots, defragmentation, shutdown}
+
+	up       chan struct{} // closed when the start has succeeded or failed
+	startErr error         // read after up
+	etcd     *embed.Etcd   // read after up; nil if the start failed
+
+	done chan struct{} // closed at the very end
+	err  error         // why it ended by itself; read after done
+
+	retired sync.Once
+	severed sync.Once
+	hard    atomic.Bool            // end without etcd's own hand-over
+	backend sync.RWMutex           // locked while etcd defragments
+	frozen  atomic.Pointer[stored] // what Status says meanwhile; set before the lock
+}
+
+func newLife(spec Spec, lg *zap.Logger) *life {
+	return &life{
+		spec:  spec,
+		lg:    lg,
+		abort: newLatch(),
+		stop:  newLatch(),
+		cut:   newCut(),
+		gate:  newGate(),
+		up:    make(chan struct{}),
+		done:  make(chan struct{}),
+	}
+}
+
+// live runs etcd from the first check to the last close.
+func (l *life) live(ec *embed.Config) {
+	defer close(l.done)
+	lock, err := lockDir(l.spec.DataDir)
+	if err == nil {
+		defer lock.Close()
+		err = l.launch(ec)
+	}
+	switch {
+	case l.stop.dropped():
+		l.startErr = ErrStopped
+	case err != nil:
+		l.startErr, l.err = err, err
+	}
+	close(l.up)
+	if err != nil {
+		return
+	}
+	l.err = l.wait()
+	l.shut()
+}
+
+// launch makes sure that etcd can open the directory, because etcd itself would block for
+// ever or panic, and starts it.
+func (l *life) launch(ec *embed.Config) error {
+	if err := probeBackend(l.spec.DataDir); err != nil {
+		return err
+	}
+	if !l.spec.TrustWAL {
+		if err := checkWAL(l.spec.DataDir); err != nil {
+			return err
+		}
+	}
+	if l.stop.dropped() {
+		return ErrStopped
+	}
+	e, err := embed.StartEtcd(ec)
+	if err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	l.etcd = e
+	return nil
+}
+
+// wait returns when etcd is to end (nil) or ends by itself (why). In etcd 3.7 only two
+// things end its main loop: HardStop, which is ours, and errorc, which is written when the
+// member sees its own removal or a peer answers 410 Gone (etcdserver/server.go,
+// rafthttp/{stream,pipeline,snapshot_sender}.go).
+func (l *life) wait() error {
+	stopping := l.etcd.Server.StoppingNotify()
+	select {
+	case <-l.stop.C():
+		return nil
+	case <-stopping:
+		return ErrRemoved
+	case err := <-l.etcd.Err():
+		select {
+		case <-l.stop.C(): // sever closed the listener
+			return nil
+		case <-stopping: // the listener only noticed
+			return ErrRemoved
+		default:
+		}
+		if err == nil {
+			err = errors.New("a listener ended")
+		}
+		return fmt.Errorf("serve: %w", err)
+	}
+}
+
+// shut closes etcd. Before it is ready Close would wait for ever, and it always tries to
+// hand the leadership over: HardStop first where that is not wanted.
+func (l *life) shut() {
+	l.abort.drop()
+	l.cut.streams.drop()
+	grace := time.AfterFunc(callGrace, l.cut.calls.drop)
+	defer grace.Stop()
+	if l.hard.Load() || !l.ready() {
+		l.etcd.Server.HardStop()
+	}
+	l.etcd.Close()
+}
+
+// retire does the polite part of stopping, once: it empties the gate for good and hands
+// the leadership over. What fails here is logged, for the member stops all the same.
+func (l *life) retire(ctx context.Context, wait time.Duration) {
+	l.retired.Do(func() {
+		l.abort.drop()
+		srv := l.server()
+		if srv == nil || l.over() {
+			return
+		}
+		drain, cancel := context.WithTimeout(ctx, drainWait)
+		defer cancel()
+		if err := l.gate.acquireAll(drain); err != nil {
+			l.lg.Warn("stopped under an open snapshot or a defragmentation", zap.String("slot", l.spec.Slot), zap.Error(err))
+		}
+		l.hard.Store(true)
+		if wait <= 0 || !l.ready() {
+			return
+		}
+		handover, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		if err := transferLeadership(handover, srv); err != nil {
+			l.lg.Warn("leadership was not handed over", zap.String("slot", l.spec.Slot), zap.Error(err))
+			return
+		}
+		// No longer leader: let requests under way finish, etcd's hand-over does nothing.
+		l.hard.Store(srv.Leader() == srv.MemberID())
+	})
+}
+
+// sever makes the member dumb at once, without waiting for anything that may hang.
+func (l *life) sever() {
+	l.hard.Store(true)
+	l.cut.streams.drop()
+	l.cut.calls.drop()
+	if l.server() == nil {
+		return // not up yet: nothing is served, and live sees stop
+	}
+	l.severed.Do(func() {
+		for _, ln := range l.etcd.Clients {
+			ln.Close()
+		}
+		for _, ln := range l.etcd.Peers {
+			ln.Close()
+		}
+		l.etcd.Server.PauseSending()
+		// Nobody waits for it: it returns when etcd's main loop has ended, and with a
+		// dead disk that is never.
+		go l.etcd.Server.HardStop()
+	})
+}
+
+// server is nil until etcd was started and when it could not be.
+func (l *life) server() *etcdserver.EtcdServer {
+	select {
+	case <-l.up:
+	default:
+		return nil
+	}
+	if l.etcd == nil {
+		return nil
+	}
+	return l.etcd.Server
+}
+
+func (l *life) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *life) ready() bool {
+	srv := l.server()
+	if srv == nil {
+		return false
+	}
+	select {
+	case <-srv.StoppingNotify():
+		return false
+	default:
+	}
+	select {
+	case <-srv.ReadyNotify():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,61 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked: another process, or another Member, works on the data directory.
+var ErrLocked = errors.New("data directory is in use by another process")
+
+// lockDir makes the data directory if need be and locks it until the file is closed. The
+// lock is on the directory itself: it needs no file that could be left behind or copied, and
+// it covers the time before etcd has made its database. It keeps other holdfast away; for
+// etcd itself and its tools see probeBackend.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if err := flock(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// probeBackend fails if somebody has the database open: an etcd, an etcdutl. etcd would
+// wait for ever without a word, and then start on whatever the other one left. The lock is
+// given back at once because etcd must take it; who slips in between makes etcd wait, as it
+// does anyway.
+func probeBackend(dir string) error {
+	f, err := os.Open(datadir.ToBackendFileName(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("probe database: %w", err)
+	}
+	defer f.Close()
+	return flock(f)
+}
+
+// flock takes the same kind of lock as bbolt, without waiting.
+func flock(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w: %s is locked", ErrLocked, f.Name())
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package embedded
+
+import (
+	"os"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// etcdLogger is the logger etcd writes to.
+func etcdLogger(lg *zap.Logger, level string, spec Spec) *zap.Logger {
+	opts := []zap.Option{zap.WithFatalHook(lastWord{lg, spec})}
+	// IncreaseLevel complains when asked to lower the level.
+	if lvl, err := zapcore.ParseLevel(level); err == nil && lvl > zapcore.LevelOf(lg.Core()) {
+		opts = append(opts, zap.IncreaseLevel(lvl))
+	}
+	return lg.Named("etcd").WithOptions(opts...)
+}
+
+// lastWord ends the process when etcd says Fatal: on a disk that is full, failing or
+// corrupt. Carrying on is no choice, a recovered etcd leaks its listeners and locks.
+type lastWord struct {
+	lg   *zap.Logger
+	spec Spec
+}
+
+// OnWrite says which member ended and what to do, and exits with 1.
+func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, _ []zapcore.Field) {
+	w.lg.Error("etcd ended this process: look at its line above, check the volume for space and I/O errors, and start the node again; a volume that cannot be read is to be replaced, not repaired",
+		zap.String("slot", w.spec.Slot), zap.String("data-dir", w.spec.DataDir), zap.String("reason", ce.Message))
+	_ = w.lg.Sync()
+	os.Exit(1)
+}

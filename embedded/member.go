@@ -1,0 +1,180 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// drainWait bounds how long Stop waits for the holders of aborted snapshots, and
+	// for a defragmentation under way.
+	drainWait = 5 * time.Second
+	// closeWait bounds etcd's own Close. It may wait 7 s for a client's request
+	// (ReqTimeout) and 1 s for peers, no more.
+	closeWait = 10 * time.Second
+	// killWait bounds Kill.
+	killWait = time.Second
+)
+
+var (
+	// ErrStopped: the member is not running, or was stopped while the call was under way.
+	ErrStopped = errors.New("member is not running")
+	// ErrStuck: etcd did not close in time. Its goroutines are still there and the data
+	// directory stays locked: end the process.
+	ErrStuck = errors.New("etcd did not close in time")
+	// ErrRemoved: etcd ended because the cluster has removed this member for good.
+	ErrRemoved = errors.New("member was removed from its cluster")
+)
+
+// Member is one etcd member that can be started and stopped, again and again, in this
+// process. All methods may be called at any time and by many goroutines at once.
+type Member struct {
+	cfg Config
+	lg  *zap.Logger
+
+	mu   sync.Mutex
+	life *life // the present or the last one; nil before the first Start
+}
+
+// New returns a member that is not running. cfg is valid and resolved (Config.Validate,
+// Config.Resolve).
+func New(cfg Config, lg *zap.Logger) *Member {
+	return &Member{cfg: cfg, lg: lg}
+}
+
+// Start checks the data directory, starts etcd and returns when it runs, not when it is
+// ready: without a quorum it never is (see Ready). Founding waits about one second per
+// absent peer. When ctx ends first, Start returns at once and what was begun is undone in
+// the background, until Done. Errors: ErrLocked (another process has the directory),
+// ErrOldWAL (written by an etcd too old to be replayed), ErrStopped (Stop came between).
+func (m *Member) Start(ctx context.Context, spec Spec) error {
+	l, err := m.begin(spec)
+	if err != nil {
+		return fmt.Errorf("start member %s: %w", spec.Slot, err)
+	}
+	select {
+	case <-l.up:
+		err = l.startErr
+	case <-ctx.Done():
+		l.abort.drop()
+		l.stop.drop()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("start member %s: %w", spec.Slot, err)
+	}
+	return nil
+}
+
+// begin makes a life and sets it going. Its goroutine ends when etcd has ended, which is
+// what Stop and Kill wait for.
+func (m *Member) begin(spec Spec) (*life, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life != nil && !m.life.over() {
+		return nil, errors.New("it is running already, or still stopping")
+	}
+	l := newLife(spec, m.lg)
+	ec, err := etcdConfig(m.cfg, spec, etcdLogger(m.lg, m.cfg.LogLevel, spec), l.serverOptions())
+	if err != nil {
+		return nil, err
+	}
+	m.life = l
+	go l.live(ec)
+	return l, nil
+}
+
+// Stop ends the member in the order that hurts clients least: refuse new snapshots and
+// fail open ones, hand the leadership over for at most wait (0: not at all), end watches,
+// close. It returns nil when etcd has ended and the data directory is free, also when the
+// member was not running. It takes at most 15 s plus wait. ErrStuck, or the cause of ctx:
+// etcd still runs, the process should end. Calling it while Start waits is right.
+func (m *Member) Stop(ctx context.Context, wait time.Duration) error {
+	l := m.current()
+	if l == nil {
+		return nil
+	}
+	l.retire(ctx, wait)
+	l.stop.drop()
+
+	timeout := time.NewTimer(closeWait)
+	defer timeout.Stop()
+	var err error
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-timeout.C:
+		err = ErrStuck
+	}
+	l.sever()
+	return fmt.Errorf("stop member %s: %w", l.spec.Slot, err)
+}
+
+// Kill is for a lost volume: within a second nothing is served and no peer hears from this
+// member any more. Leadership is not handed over and no disk is waited for. Done tells
+// when etcd has really ended; with a dead disk that may be never, and a Start after it
+// fails: end the process.
+func (m *Member) Kill() {
+	l := m.current()
+	if l == nil {
+		return
+	}
+	l.abort.drop()
+	l.stop.drop()
+	l.sever()
+
+	timeout := time.NewTimer(killWait)
+	defer timeout.Stop()
+	select {
+	case <-l.done:
+	case <-timeout.C:
+		l.lg.Error("etcd did not end at once; it serves nothing any more", zap.String("slot", l.spec.Slot))
+	}
+}
+
+// Ready reports whether the member has joined its cluster and answers clients.
+func (m *Member) Ready() bool {
+	l := m.current()
+	return l != nil && l.ready()
+}
+
+// Done is closed when etcd has ended, whatever ended it, and the data directory is free.
+// It belongs to the last Start; nil before the first.
+func (m *Member) Done() <-chan struct{} {
+	if l := m.current(); l != nil {
+		return l.done
+	}
+	return nil
+}
+
+// Err says why etcd ended by itself or did not start; nil while it runs and after Stop or
+// Kill. errors.Is(err, ErrRemoved): the cluster has removed this member.
+func (m *Member) Err() error {
+	l := m.current()
+	if l == nil || !l.over() {
+		return nil
+	}
+	return l.err
+}
+
+func (m *Member) current() *life {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.life
+}
+
+// running returns the life of a started etcd that nobody has asked to stop.
+func (m *Member) running() (*life, error) {
+	l := m.current()
+	if l == nil || l.server() == nil || l.abort.dropped() {
+		return nil, ErrStopped
+	}
+	return l, nil
+}

@@ -1,0 +1,66 @@
+package plan
+
+// Holders says which node answers for each slot's name (R10): first the node whose member is the one in
+// the member list; then a joiner that the leader admitted; then the highest epoch of our generation. A
+// node of another generation never does. Lost nodes count like live ones: their address is the last
+// known, and a failing gossip must not cut a raft connection that works.
+func Holders(o Observation) map[string]string {
+	record := o.Disk.Ledger.Record
+	if record == nil {
+		if record, _ = o.latest(); record == nil {
+			return map[string]string{}
+		}
+	}
+	members := o.Member.Members
+	if !o.Member.Running {
+		if l := o.leader(record); l != nil {
+			members = l.Facts.Members
+		}
+	}
+	best := map[string]rank{}
+	consider := func(node string, f Facts) {
+		if f.Slot == "" || f.Record == nil || f.Record.ID != record.ID {
+			return
+		}
+		r := rank{node: node, epoch: f.Epoch}
+		for _, m := range members {
+			switch {
+			case m.Slot != f.Slot:
+			case f.Member != 0 && f.Member == m.ID:
+				r.class = 2
+			case f.Join != 0 && f.Join == m.ID:
+				r.class = 1
+			}
+		}
+		if old, ok := best[f.Slot]; !ok || r.above(old) {
+			best[f.Slot] = r
+		}
+	}
+	consider(o.Node, o.Facts(nil))
+	for _, p := range o.Peers {
+		if p.Facts != nil {
+			consider(p.Node, *p.Facts)
+		}
+	}
+	nodes := make(map[string]string, len(best))
+	for slot, r := range best {
+		nodes[slot] = r.node
+	}
+	return nodes
+}
+
+type rank struct {
+	class int
+	epoch uint64
+	node  string
+}
+
+func (r rank) above(s rank) bool {
+	switch {
+	case r.class != s.class:
+		return r.class > s.class
+	case r.epoch != s.epoch:
+		return r.epoch > s.epoch
+	}
+	return r.node < s.node
+}

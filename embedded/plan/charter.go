@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Seat is one slot of a charter: the disk that holds it.
+type Seat struct {
+	Slot  string `json:"slot"`
+	Disk  string `json:"disk"`  // random UUID, given to the disk when it was formatted
+	Epoch uint64 `json:"epoch"` // of the claim; only orders charters, rises with every change of the slot
+}
+
+// Charter is a proposed founding: which disks make which cluster. It is a value; two holders that see
+// the same disks make the same charter.
+type Charter struct {
+	Cluster    string `json:"cluster"`
+	Generation uint64 `json:"generation"`
+	PeerURL    string `json:"peer_url"` // with the slot written as {slot}; the same for all members
+	Seats      []Seat `json:"seats"`    // sorted by slot
+}
+
+// ID is the hash of everything in the charter: 16 hexadecimal digits.
+func (c Charter) ID() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %d %q", c.Cluster, c.Generation, c.PeerURL)
+	for _, s := range c.Seats {
+		fmt.Fprintf(&b, " %q %q %d", s.Slot, s.Disk, s.Epoch)
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Seat returns the seat of a slot.
+func (c Charter) Seat(slot string) (Seat, bool) {
+	for _, s := range c.Seats {
+		if s.Slot == slot {
+			return s, true
+		}
+	}
+	return Seat{}, false
+}
+
+// Slots returns the slots in order.
+func (c Charter) Slots() []string {
+	slots := make([]string, len(c.Seats))
+	for i, s := range c.Seats {
+		slots[i] = s.Slot
+	}
+	return slots
+}
+
+// Peers returns the peer URL of every slot, which is what etcd calls the initial cluster.
+func (c Charter) Peers() map[string]string {
+	peers := make(map[string]string, len(c.Seats))
+	for _, s := range c.Seats {
+		peers[s.Slot] = PeerURL(c.PeerURL, s.Slot)
+	}
+	return peers
+}
+
+// PeerURL writes a slot into the pattern of a peer URL.
+func PeerURL(pattern, slot string) string {
+	return strings.ReplaceAll(pattern, "{slot}", slot)
+}
+
+// equal reports whether both charters are the same. It is what comparing IDs means, without hashing.
+func (c Charter) equal(d Charter) bool {
+	return c.Cluster == d.Cluster && c.Generation == d.Generation && c.PeerURL == d.PeerURL &&
+		slices.Equal(c.Seats, d.Seats)
+}
+
+// sameDisks reports whether both charters seat the same disks in the same slots, at whatever epoch.
+func (c Charter) sameDisks(d Charter) bool {
+	return c.PeerURL == d.PeerURL && slices.EqualFunc(c.Seats, d.Seats, func(a, b Seat) bool {
+		return a.Slot == b.Slot && a.Disk == b.Disk
+	})
+}
+
+// newer reports whether c comes after old: no slot's epoch is lower, and one is higher. A slot that is
+// in only one of them counts as epoch 0 in the other.
+func (c Charter) newer(old Charter) bool {
+	higher := false
+	for _, s := range c.Seats {
+		o, _ := old.Seat(s.Slot)
+		if s.Epoch < o.Epoch {
+			return false
+		}
+		higher = higher || s.Epoch > o.Epoch
+	}
+	for _, o := range old.Seats {
+		if _, ok := c.Seat(o.Slot); !ok {
+			return false
+		}
+	}
+	return higher
+}
+
+// keepsMajority reports whether a majority of the old charter's disks is in c, too.
+func (c Charter) keepsMajority(old Charter) bool {
+	kept := 0
+	for _, o := range old.Seats {
+		if slices.ContainsFunc(c.Seats, func(s Seat) bool { return s.Disk == o.Disk }) {
+			kept++
+		}
+	}
+	return kept > len(old.Seats)/2
+}
+
+// merge returns the charter of the same disks with the higher epoch of both in every slot, so that
+// holders that read the same disks at different times agree in the end.
+func (c Charter) merge(d Charter) Charter {
+	m := c
+	m.Seats = slices.Clone(c.Seats)
+	for i := range m.Seats {
+		m.Seats[i].Epoch = max(m.Seats[i].Epoch, d.Seats[i].Epoch)
+	}
+	return m
+}
+
+func sortSeats(seats []Seat) {
+	slices.SortFunc(seats, func(a, b Seat) int { return cmp.Compare(a.Slot, b.Slot) })
+}
+
+// Cause says why a generation began.
+type Cause string
+
+// Founding is the cause of the first generation. A restore and a recovery begin later ones.
+const Founding Cause = "founding"
+
+// Record is the birth certificate of one generation of a cluster. It never changes. A disk accepts at
+// most one record for each generation.
+type Record struct {
+	Cluster    string  `json:"cluster"`
+	Generation uint64  `json:"generation"` // 1 for the founding
+	ID         string  `json:"id"`         // of a founding: the hash of its charter, so that all founders agree
+	Parent     string  `json:"parent,omitempty"`
+	Cause      Cause   `json:"cause"`
+	Charter    Charter `json:"charter"`
+}
+
+// FoundingRecord makes the record of a complete charter.
+func FoundingRecord(c Charter) Record {
+	return Record{Cluster: c.Cluster, Generation: c.Generation, ID: c.ID(), Cause: Founding, Charter: c}
+}
+
+// Token is the etcd cluster token of the generation. Members with different tokens have different
+// cluster and member IDs and refuse each other.
+func (r Record) Token() string {
+	return fmt.Sprintf("%s@%d-%s", r.Cluster, r.Generation, r.ID)
+}

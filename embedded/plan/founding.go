@@ -1,0 +1,251 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// holder is a node that holds a disk, ourselves or another.
+type holder struct {
+	node  string
+	facts Facts
+}
+
+// begin decides for a disk that has accepted nothing yet: it completes a promise, becomes a replacement
+// in a cluster that exists, or takes a step towards founding one.
+func (o Observation) begin() Action {
+	me := o.Facts(nil)
+	if (o.Orders.Abandon && me.Promise != nil) || (o.Orders.New && (me.Promise != nil || o.Store.Record != nil)) {
+		return o.renounce("the operator ordered this blank disk to forget what it promised")
+	}
+	known, conflict := o.latest()
+	switch {
+	case conflict != "":
+		return wait("%s", conflict)
+	case known != nil && me.Promise != nil && known.ID == FoundingRecord(*me.Promise).ID:
+		return o.commit(*me.Promise, "another founder has seen every promise")
+	case known != nil:
+		if _, ok := known.Charter.Seat(o.Claim.Slot); !ok {
+			return wait("the cluster %s exists and has no slot %s (it has %s)", known.Token(), o.Claim.Slot, strings.Join(known.Charter.Slots(), ", "))
+		}
+		return Action{Kind: Vacate, Record: known, Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
+	case me.Promise != nil && o.complete(*me.Promise):
+		return o.commit(*me.Promise, "every disk has promised the same charter")
+	}
+	return o.found()
+}
+
+// complete reports whether every disk of the charter is known to have promised it.
+func (o Observation) complete(c Charter) bool {
+	for _, s := range c.Seats {
+		promised := s.Disk == o.Claim.Disk
+		for _, p := range o.Peers {
+			f := p.Facts
+			promised = promised || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.equal(c)
+		}
+		if !promised {
+			return false
+		}
+	}
+	return true
+}
+
+// commit accepts the record of a complete charter, in the store first: if that knows another founding,
+// the disk must not have accepted this one.
+func (o Observation) commit(c Charter, why string) Action {
+	r := FoundingRecord(c)
+	shared, unknown := o.shared()
+	switch {
+	case unknown != "":
+		return wait("ready to found %s, but %s", r.Token(), unknown)
+	case shared && o.Store.Record != nil && o.Store.Record.ID != r.ID:
+		return wait("%s", o.storeKnows())
+	}
+	return Action{Kind: Commit, Record: &r, Mirror: shared, Why: fmt.Sprintf("%s: founding %s", why, r.Token())}
+}
+
+// shared reports whether all live nodes use the same backup store, so that what it knows counts for all
+// (R8); unknown says which store has not answered yet.
+func (o Observation) shared() (shared bool, unknown string) {
+	if o.Store.Unknown != "" {
+		return false, "the backup store does not answer, so it cannot be ruled out that the cluster exists: " + o.Store.Unknown
+	}
+	shared = true
+	for _, p := range o.live() {
+		switch {
+		case p.Facts == nil:
+			return false, fmt.Sprintf("node %s has not said yet what it holds", p.Node)
+		case p.Facts.Store == "":
+			return false, fmt.Sprintf("the backup store of node %s does not answer", p.Node)
+		case p.Facts.Store != o.Store.ID:
+			shared = false
+		}
+	}
+	return shared, ""
+}
+
+func (o Observation) storeKnows() string {
+	return fmt.Sprintf("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; to give it up and found a new cluster, run `holdfast found --new`",
+		o.Store.Record.Token())
+}
+
+// found takes the next step of the prepare phase.
+func (o Observation) found() Action {
+	if o.Config.Never {
+		return wait("slot %s is blank, no cluster is seen, and cluster.founding is never", o.Claim.Slot)
+	}
+	shared, unknown := o.shared()
+	if unknown != "" {
+		return wait("not founding: %s", unknown)
+	}
+	holders, obstacle := o.holders()
+	if obstacle != "" {
+		return wait("not founding yet: %s", obstacle)
+	}
+	mine := o.Disk.Ledger.Promise()
+	if shared && o.Store.Record != nil {
+		if mine != nil && o.Store.Record.ID == FoundingRecord(*mine).ID {
+			return o.commit(*mine, "the store has the record of what this disk promised")
+		}
+		return wait("%s", o.storeKnows())
+	}
+	target := o.target(holders)
+	if mine == nil {
+		return Action{Kind: Promise, Charter: &target, Why: fmt.Sprintf("every slot (%s) has a live, blank disk: promising charter %s", strings.Join(target.Slots(), ", "), target.ID())}
+	}
+	if mine.equal(target) {
+		return wait("charter %s is promised; waiting for the promise of %s", mine.ID(), strings.Join(o.unpromised(*mine, holders), ", "))
+	}
+	if obstacle := o.movable(target); obstacle != "" {
+		return wait("%s", obstacle)
+	}
+	return Action{Kind: Promise, Charter: &target, Why: fmt.Sprintf("charter %s can no longer be completed: promising %s, made of the disks that are here now", mine.ID(), target.ID())}
+}
+
+// holders returns the one live holder of each wanted slot, us among them, or what is in the way.
+func (o Observation) holders() ([]holder, string) {
+	all := []holder{{o.Node, o.Facts(nil)}}
+	for _, p := range o.live() {
+		all = append(all, holder{p.Node, *p.Facts})
+	}
+	if !slices.Contains(o.Config.Slots, o.Claim.Slot) {
+		return nil, fmt.Sprintf("slot %s, held here, is not among the wanted slots %s", o.Claim.Slot, strings.Join(o.Config.Slots, ", "))
+	}
+	var found []holder
+	var missing []string
+	for _, slot := range o.Config.Slots {
+		var in []holder
+		for _, h := range all {
+			if h.facts.Slot == slot {
+				in = append(in, h)
+			}
+		}
+		switch {
+		case len(in) == 0:
+			missing = append(missing, slot)
+			continue
+		case len(in) > 1:
+			return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
+		}
+		if why := o.unfit(in[0]); why != "" {
+			return nil, why
+		}
+		found = append(found, in[0])
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Sprintf("slot %s has no live holder (wanted: %s)", strings.Join(missing, ", "), strings.Join(o.Config.Slots, ", "))
+	}
+	return found, ""
+}
+
+// unfit says why a holder cannot be a founder together with us.
+func (o Observation) unfit(h holder) string {
+	f := h.facts
+	switch {
+	case f.Phase != PhaseBlank:
+		return fmt.Sprintf("the disk of slot %s on node %s is not blank (%s)", f.Slot, h.node, f.Phase)
+	case !slices.Equal(f.Slots, o.Config.Slots):
+		return fmt.Sprintf("node %s wants the slots %s, this node %s: cluster.slots must be the same", h.node, strings.Join(f.Slots, ","), strings.Join(o.Config.Slots, ","))
+	case f.PeerURL != o.Config.PeerURL:
+		return fmt.Sprintf("node %s has the peer URL %s, this node %s: scheme, port, cluster.name and cluster.domain must be the same", h.node, f.PeerURL, o.Config.PeerURL)
+	}
+	return ""
+}
+
+// target is the charter to promise: the one that these very disks have promised already, else a new one.
+// Holders that saw different epochs meet at the highest of each slot; a charter that replaces a disk
+// comes after every charter that had the old one.
+func (o Observation) target(holders []holder) Charter {
+	c := Charter{Cluster: o.Config.Cluster, Generation: 1, PeerURL: o.Config.PeerURL}
+	for _, h := range holders {
+		c.Seats = append(c.Seats, Seat{Slot: h.facts.Slot, Disk: h.facts.Disk, Epoch: h.facts.Epoch})
+	}
+	sortSeats(c.Seats)
+	promises := slices.Clone(o.Disk.Ledger.Promises)
+	for _, h := range holders {
+		if h.facts.Promise != nil {
+			promises = append(promises, *h.facts.Promise)
+		}
+	}
+	var agreed *Charter
+	for _, p := range promises {
+		if p.sameDisks(c) {
+			m := p
+			if agreed != nil {
+				m = agreed.merge(p)
+			}
+			agreed = &m
+		}
+	}
+	if agreed != nil {
+		c = agreed.merge(*agreed)
+	}
+	for _, p := range promises {
+		if !p.sameDisks(c) {
+			c.follow(p)
+		}
+	}
+	return c
+}
+
+// follow raises the epochs so that c is newer than a charter of other disks.
+func (c *Charter) follow(old Charter) {
+	for i := range c.Seats {
+		s := &c.Seats[i]
+		o, ok := old.Seat(s.Slot)
+		switch {
+		case !ok:
+		case o.Disk == s.Disk && old.PeerURL == c.PeerURL:
+			s.Epoch = max(s.Epoch, o.Epoch)
+		default:
+			s.Epoch = max(s.Epoch, o.Epoch+1)
+		}
+	}
+}
+
+// movable says what forbids this disk to promise the charter after those it has promised.
+func (o Observation) movable(to Charter) string {
+	promises := o.Disk.Ledger.Promises
+	if !to.newer(promises[len(promises)-1]) {
+		return fmt.Sprintf("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the others are gone for good, run `holdfast found --abandon`",
+			promises[len(promises)-1].ID(), to.ID())
+	}
+	for _, p := range promises {
+		if !to.keepsMajority(p) {
+			return fmt.Sprintf("this disk promised charter %s, and a majority of its disks is not here, so they might have founded without us; if they are gone for good, run `holdfast found --abandon`", p.ID())
+		}
+	}
+	return ""
+}
+
+// unpromised names the holders whose promise of the charter has not been seen.
+func (o Observation) unpromised(c Charter, holders []holder) []string {
+	var names []string
+	for _, h := range holders {
+		if h.node != o.Node && (h.facts.Promise == nil || !h.facts.Promise.equal(c)) {
+			names = append(names, fmt.Sprintf("%s (slot %s)", h.node, h.facts.Slot))
+		}
+	}
+	return names
+}

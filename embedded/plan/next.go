@@ -1,0 +1,361 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Next decides. The order of the checks is the order of PROTOCOL R6 and R1: who we are, whether somebody
+// else is us, what we have, and only then what might be founded.
+func Next(o Observation) Action {
+	switch {
+	case !o.Claim.Held:
+		return o.acquire()
+	case o.Claim.Mismatch != "":
+		return wait("the volume of slot %s is not what it says it is: %s; nothing is touched; if its content may be set aside, run `holdfast volume adopt`",
+			o.Claim.Slot, o.Claim.Mismatch)
+	case o.Disk.Unknown != "":
+		return wait("the volume of slot %s cannot be read: %s", o.Claim.Slot, o.Disk.Unknown)
+	case o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk:
+		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? if its content may be set aside, run `holdfast volume adopt`",
+			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk)
+	case o.Disk.Ledger.Record == nil && (o.Member.Running || o.Member.Removed):
+		return wait("etcd has run on slot %s, yet its disk knows no record of a cluster: nothing is touched; stop this node and look at the disk", o.Claim.Slot)
+	case o.Member.Removed:
+		return o.setAside("the cluster")
+	case o.Member.Running:
+		return o.steady()
+	case o.Disk.WAL && o.Disk.Ledger.Record != nil && o.removedBy(o.Disk.Member) != "":
+		return o.setAside("as node " + o.removedBy(o.Disk.Member) + " knows, the cluster")
+	}
+	if a, stop := o.rivalry(); stop {
+		return a
+	}
+	switch {
+	case o.Disk.WAL:
+		return o.resume()
+	case o.Disk.Ledger.Record != nil:
+		return o.enter()
+	default:
+		return o.begin()
+	}
+}
+
+// acquire asks for a volume. Which one is the provider's business; we only know which slots would clash.
+func (o Observation) acquire() Action {
+	a := Action{Kind: Acquire, Why: "no volume is held: claiming one"}
+	if o.Claim.None != "" {
+		a.Why = "standing by: " + o.Claim.None
+	}
+	if o.Config.Yields {
+		a.Avoid = o.taken()
+	}
+	return a
+}
+
+// taken names the slots that others hold. Those of lost nodes count only while a slot is left that nobody
+// ever held: a new host must not take the slot of one that only restarts.
+func (o Observation) taken() map[string]string {
+	live, all := map[string]string{}, map[string]string{}
+	for _, p := range o.Peers {
+		if f := p.Facts; f != nil && f.Slot != "" {
+			if p.Live {
+				live[f.Slot] = "held by " + p.Node
+			}
+			all[f.Slot] = "held by " + p.Node + " when it was last seen"
+		}
+	}
+	maps.Copy(all, live)
+	for _, slot := range o.Config.Slots {
+		if all[slot] == "" {
+			return all
+		}
+	}
+	return live
+}
+
+// rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume;
+// this keeps two volumes from one name.
+func (o Observation) rivalry() (Action, bool) {
+	me := o.Facts(nil)
+	for _, p := range o.live() {
+		f := p.Facts
+		if f == nil || f.Slot != o.Claim.Slot {
+			continue
+		}
+		switch {
+		case stronger(me, o.Node, *f, p.Node):
+			continue
+		case o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger:
+			return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node, f.Slot)}, true
+		case f.Running:
+			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of the two",
+				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
+		default:
+			return wait("node %s holds slot %s as well (disk %s, epoch %d; this disk is %s, epoch %d) and comes first; waiting until it is gone",
+				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
+		}
+	}
+	return Action{}, false
+}
+
+// stronger says which of two holders of one slot may go on: the one that runs; the one with more to lose;
+// then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each
+// host counts its own), so there the name decides at once.
+func stronger(a Facts, aNode string, b Facts, bNode string) bool {
+	rank := func(f Facts) int {
+		switch {
+		case f.Running:
+			return 5
+		case f.Phase == PhaseData:
+			return 4
+		case f.Phase == PhaseFounder || f.Phase == PhaseJoiner:
+			return 3
+		case f.Record != nil:
+			return 2
+		case f.Promise != nil:
+			return 1
+		}
+		return 0
+	}
+	if ra, rb := rank(a), rank(b); ra != rb {
+		return ra > rb
+	}
+	if rank(a) > 1 && a.Epoch != b.Epoch {
+		return a.Epoch > b.Epoch
+	}
+	return aNode < bNode
+}
+
+// resume starts etcd on the data it has, unless somebody knows better (R6).
+func (o Observation) resume() Action {
+	d := o.Disk
+	r := d.Ledger.Record
+	if r == nil {
+		return o.repair()
+	}
+	if d.ClusterID != d.RecordCID {
+		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run `holdfast volume adopt`",
+			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID)
+	}
+	if later, conflict := o.latest(); conflict != "" {
+		return wait("%s; this disk holds data of %s and does not start", conflict, r.Token())
+	} else if later.ID != r.ID {
+		return Action{Kind: SetAside, Record: later,
+			Why: fmt.Sprintf("the cluster has gone on as %s while this disk was away at %s: its data is set aside and slot %s joins anew", later.Token(), r.Token(), o.Claim.Slot)}
+	}
+	if l := d.Ledger; l.Role == RoleJoiner && l.Join != d.Member {
+		return Action{Kind: SetAside, Record: r,
+			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another disk: it is set aside and the slot joins anew", o.Claim.Slot, l.Join, d.Member)}
+	}
+	return Action{Kind: Start, Record: r, Member: d.Member, Peers: r.Charter.Peers(), Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
+}
+
+// setAside answers the news that a quorum has removed the member whose data this is. That is final, so
+// it needs no look at rivals, and makes way for them.
+func (o Observation) setAside(who string) Action {
+	return Action{Kind: SetAside, Record: o.Disk.Ledger.Record,
+		Why: fmt.Sprintf("%s has removed member %x, which this disk was: its data is set aside and slot %s joins anew", who, o.Disk.Member, o.Claim.Slot)}
+}
+
+// repair answers etcd data without a ledger: it is taken up only if its cluster ID is that of a record
+// which somebody else knows.
+func (o Observation) repair() Action {
+	if !o.Disk.HasLedger {
+		for _, p := range o.Peers {
+			if f := p.Facts; f != nil && f.Record != nil && f.CID != 0 && f.CID == o.Disk.ClusterID {
+				return Action{Kind: Repair, Record: f.Record, Member: o.Disk.Member, Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which node %s knows: writing it again", f.Record.Token(), p.Node)}
+			}
+		}
+		if r := o.Store.Record; r != nil && o.Store.CID == o.Disk.ClusterID {
+			return Action{Kind: Repair, Record: r, Member: o.Disk.Member, Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which the store knows: writing it again", r.Token())}
+		}
+	}
+	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run `holdfast volume adopt`",
+		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member)
+}
+
+// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the
+// founder it promised to be, as the learner it was admitted as, or by waiting for an admission.
+func (o Observation) enter() Action {
+	l := o.Disk.Ledger
+	r := l.Record
+	if o.Orders.New {
+		return o.renounce("the operator gave up " + r.Token())
+	}
+	later, conflict := o.latest()
+	if conflict != "" {
+		return wait("%s", conflict)
+	}
+	if later.ID != r.ID {
+		return Action{Kind: Vacate, Record: later, Why: fmt.Sprintf("the cluster has gone on as %s: slot %s joins it", later.Token(), o.Claim.Slot)}
+	}
+	switch {
+	case l.Started != "" || l.Role != RoleJoiner && l.Role != RoleFounder:
+		return o.await(r)
+	case l.Role == RoleJoiner:
+		return o.join(r, l.Join)
+	case o.replacedAs(r) != "":
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins anew", o.replacedAs(r), o.Claim.Slot)}
+	default:
+		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(), Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
+	}
+}
+
+// replacedAs says whether the founder that this disk was to be is no longer a member.
+func (o Observation) replacedAs(r *Record) string {
+	if by := o.removedBy(o.Disk.Founder); by != "" {
+		return fmt.Sprintf("node %s knows that the cluster removed the founder of slot %s", by, o.Claim.Slot)
+	}
+	for _, p := range o.Peers {
+		if p.Facts == nil || p.Facts.Record == nil || p.Facts.Record.ID != r.ID {
+			continue
+		}
+		for _, m := range p.Facts.Members {
+			if m.Slot == o.Claim.Slot && m.ID != o.Disk.Founder {
+				return fmt.Sprintf("node %s knows slot %s as another member", p.Node, o.Claim.Slot)
+			}
+		}
+	}
+	return ""
+}
+
+// await waits for a leader to admit this disk.
+func (o Observation) await(r *Record) Action {
+	leader := o.leader(r)
+	if leader == nil {
+		return wait("slot %s has no member data and must be admitted by the leader of %s, and no leader is seen: a majority of its members (%s) must run first%s",
+			o.Claim.Slot, r.Token(), strings.Join(r.Charter.Slots(), ", "), o.whoRuns(r))
+	}
+	for _, ad := range leader.Facts.Admitted {
+		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && o.removedBy(ad.ID) == "" {
+			return Action{Kind: Accept, Record: r, Member: ad.ID, Why: fmt.Sprintf("leader %s has admitted slot %s as learner %x", leader.Node, ad.Slot, ad.ID)}
+		}
+	}
+	return wait("slot %s has no member data: waiting for leader %s to admit it as a learner", o.Claim.Slot, leader.Node)
+}
+
+// join starts the learner that was admitted, or waits for an admission again if it is no longer wanted.
+func (o Observation) join(r *Record, id uint64) Action {
+	if by := o.removedBy(id); by != "" {
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("node %s knows that learner %x was removed before it started: slot %s waits to be admitted again", by, id, o.Claim.Slot)}
+	}
+	leader := o.leader(r)
+	if leader == nil {
+		return wait("slot %s is admitted as learner %x and waits to see a leader of %s%s", o.Claim.Slot, id, r.Token(), o.whoRuns(r))
+	}
+	peers := map[string]string{}
+	listed := false
+	for _, m := range leader.Facts.Members {
+		peers[m.Slot] = PeerURL(r.Charter.PeerURL, m.Slot)
+		listed = listed || m.ID == id
+	}
+	if !listed {
+		return wait("slot %s is admitted as learner %x, which leader %s does not list yet", o.Claim.Slot, id, leader.Node)
+	}
+	return Action{Kind: Start, Record: r, Member: id, Join: true, Peers: peers, Why: fmt.Sprintf("slot %s joins %s as learner %x", o.Claim.Slot, r.Token(), id)}
+}
+
+func (o Observation) renounce(why string) Action {
+	return Action{Kind: Renounce, Mirror: o.Orders.New && o.Store.Record != nil, Why: why}
+}
+
+// latest returns the newest record that anybody knows, or says what contradicts it. A newer generation
+// counts only if it descends from ours; another founding is another cluster.
+func (o Observation) latest() (*Record, string) {
+	best := o.Disk.Ledger.Record
+	for _, p := range o.Peers {
+		if p.Facts == nil || p.Facts.Record == nil {
+			continue
+		}
+		r := p.Facts.Record
+		switch {
+		case best == nil || r.Generation == best.Generation+1 && r.Parent == best.ID:
+			best = r
+		case r.ID == best.ID || r.Generation+1 == best.Generation && r.ID == best.Parent:
+		case o.descends(r, best) && r.Generation > best.Generation:
+			best = r
+		case o.descends(best, r):
+		default:
+			return nil, fmt.Sprintf("two clusters claim the name %q: %s and %s (node %s); keep one of them away from this gossip", o.Config.Cluster, best.Token(), r.Token(), p.Node)
+		}
+	}
+	return best, ""
+}
+
+// descends reports whether a's line of parents, as far as anybody knows it, leads to b.
+func (o Observation) descends(a, b *Record) bool {
+	for a != nil && a.Generation > b.Generation {
+		if a.Parent == b.ID {
+			return true
+		}
+		parent := a.Parent
+		a = nil
+		for _, p := range o.Peers {
+			if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.ID == parent {
+				a = p.Facts.Record
+			}
+		}
+	}
+	return false
+}
+
+// leader returns a live node that says it leads the generation.
+func (o Observation) leader(r *Record) *Peer {
+	for _, p := range o.live() {
+		if p.Facts != nil && p.Facts.Leader && p.Facts.Record != nil && p.Facts.Record.ID == r.ID {
+			return &p
+		}
+	}
+	return nil
+}
+
+// removedBy returns a node that knows the member to be removed from our generation: "" if none does. It
+// has applied that change, so a quorum has decided it, and an ID never comes back.
+func (o Observation) removedBy(id uint64) string {
+	for _, p := range o.Peers {
+		if id != 0 && p.Facts != nil && slices.Contains(p.Facts.Removed, id) {
+			return p.Node
+		}
+	}
+	return ""
+}
+
+// whoRuns completes a sentence on a missing leader with what is known of the members.
+func (o Observation) whoRuns(r *Record) string {
+	var parts []string
+	for _, slot := range r.Charter.Slots() {
+		state := "no live holder"
+		for _, p := range o.live() {
+			if p.Facts != nil && p.Facts.Slot == slot {
+				state = fmt.Sprintf("%s on %s", p.Facts.Phase, p.Node)
+				if p.Facts.Running {
+					state = "running on " + p.Node
+				}
+			}
+		}
+		if slot != o.Claim.Slot {
+			parts = append(parts, slot+": "+state)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+func (o Observation) live() []Peer {
+	live := make([]Peer, 0, len(o.Peers))
+	for _, p := range o.Peers {
+		if p.Live {
+			live = append(live, p)
+		}
+	}
+	return live
+}
+
+func wait(format string, args ...any) Action {
+	return Action{Kind: Wait, Why: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,170 @@
+package plan
+
+import (
+	"slices"
+)
+
+// perform lays out the durable steps of an action. Between any two of them the node may crash and the
+// world go on. Every action ends with the news of it in the gossip.
+func (n *node) perform(a Action) {
+	d := n.disk
+	write := func() { n.write(d, a) }
+	tell := func() { n.publish(n.observe()) }
+	switch a.Kind {
+	case Wait:
+	case Acquire:
+		n.acquire(a.Avoid)
+	case Yield:
+		if d.marker || d.data != nil || len(d.aside) > 0 {
+			n.w.fail("I4: the disk %s is yielded, which is not pristine", d.uuid)
+		}
+		d.holder, n.disk = nil, nil
+		n.w.lost = append(n.w.lost, d)
+		n.w.disks[n.i][slices.Index(n.w.names, d.slot)] = nil
+	case Repair, Promise, Vacate, Accept:
+		n.todo = []func(){write, tell}
+	case Commit:
+		n.todo = []func(){func() { n.mirror(a) }, write, tell}
+	case SetAside:
+		n.todo = []func(){func() { n.setAside(d) }, write, tell}
+	case Start:
+		n.todo = []func(){func() { n.start(d, a) }, write, tell}
+	case Replace:
+		n.todo = []func(){func() { n.confirm(a) }, func() { n.replace(a) }, func() { n.admit(a) }, tell}
+	case Promote:
+		n.todo = []func(){func() { n.proc.data.c.promote(n.w, n, a.Member) }}
+	case Renounce:
+		n.todo = []func(){func() {
+			if a.Mirror && !n.store.down {
+				n.store.record = nil
+			}
+		}, write, tell}
+	}
+}
+
+// abort drops the rest of the action; the next decision sees what came of it.
+func (n *node) abort() { n.todo = nil }
+
+func (n *node) write(d *disk, a Action) {
+	if d.holder != n {
+		n.w.fail("%s writes a disk it does not hold", n.name)
+		return
+	}
+	old := d.ledger
+	d.ledger, d.marker = old.After(a, d.uuid), true
+	n.w.written(d, old, a)
+}
+
+// mirror puts the record in the store, if it must be there, and there only if there is none.
+func (n *node) mirror(a Action) {
+	if !a.Mirror || n.store.none {
+		return
+	}
+	st := n.store
+	if st.down {
+		n.abort()
+		return
+	}
+	if st.record == nil {
+		st.record = a.Record
+	}
+	if st.record.ID != a.Record.ID || n.w.chance(10) { // the answer may be lost
+		n.abort()
+	}
+}
+
+func (n *node) setAside(d *disk) {
+	if d.data != nil {
+		n.w.puttingAside(d)
+		d.aside = append(d.aside, d.data)
+		d.data = nil
+	}
+	n.removed = false
+}
+
+// start opens etcd's data or makes it. A joiner takes the ID that the member list has for its slot just
+// then; the coordinator stops it at once, and says nothing, if that is not the ID it was admitted as.
+func (n *node) start(d *disk, a Action) {
+	w := n.w
+	c := w.clusterOf(*a.Record)
+	if d.data == nil {
+		id := hash(a.Record.Token(), d.slot)
+		if a.Join {
+			id = c.listedFor(w, n)
+			if id == 0 {
+				n.abort()
+				return
+			}
+		}
+		d.data = &data{c: c, id: id}
+		if a.Join && id != a.Member {
+			w.tally.event("joined under another admission")
+			n.abort()
+			return
+		}
+		w.born(d)
+	}
+	if d.data.c != c {
+		w.fail("%s starts data of another cluster", n.name)
+		return
+	}
+	d.data.ran = true
+	n.proc = &proc{data: d.data, members: slices.Clone(c.record.founders())}
+	if a.Join {
+		n.proc.members = slices.Clone(c.members)
+	}
+	w.started(n)
+}
+
+// founders is the member list that a founder starts with.
+func (r Record) founders() []MemberInfo {
+	var list []MemberInfo
+	for _, s := range r.Charter.Slots() {
+		list = append(list, MemberInfo{ID: hash(r.Token(), s), Slot: s})
+	}
+	return list
+}
+
+// listedFor returns the ID that a running member in reach lists for a node's slot.
+func (c *cluster) listedFor(w *world, n *node) uint64 {
+	for _, m := range w.boxes {
+		if m.proc == nil || m.proc.data.c != c || !w.reach(n, m) || m == n {
+			continue
+		}
+		for _, mi := range c.members {
+			if mi.Slot == n.disk.slot {
+				return mi.ID
+			}
+		}
+	}
+	return 0
+}
+
+// confirm asks the holder directly, and gives up unless it says itself that its disk is vacant.
+func (n *node) confirm(a Action) {
+	w := n.w
+	i := slices.IndexFunc(w.boxes, func(m *node) bool { return m.name == a.Node })
+	h := w.boxes[i]
+	if !w.reach(n, h) || h.disk == nil || h.disk.uuid != a.Disk || h.disk.slot != a.Slot {
+		n.abort()
+		return
+	}
+	if o := h.observe(); o.phase() != PhaseVacant {
+		n.abort()
+	}
+}
+
+func (n *node) replace(a Action) {
+	if a.Member != 0 && !n.proc.data.c.remove(n.w, n, a.Member) {
+		n.abort()
+	}
+}
+
+func (n *node) admit(a Action) {
+	id := n.proc.data.c.add(n.w, n, a.Slot)
+	if id == 0 {
+		n.abort()
+		return
+	}
+	n.admitted = append(slices.Clone(n.admitted), Admission{Slot: a.Slot, Disk: a.Disk, ID: id})
+}

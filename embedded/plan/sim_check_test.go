@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"slices"
+)
+
+// The invariants. Each is checked where it could break.
+
+// judge checks a decision against what the node could know: evidence of a cluster that has lived vetoes
+// founding another.
+func (w *world) judge(n *node, o Observation, a Action) {
+	if a.Kind != Promise && a.Kind != Commit {
+		return
+	}
+	var id string
+	if a.Record != nil {
+		id = a.Record.ID
+	}
+	for _, p := range o.Peers {
+		if p.Facts == nil || p.Facts.Record == nil || p.Facts.Record.ID == id {
+			continue
+		}
+		if w.clusterOf(*p.Facts.Record).quorate {
+			w.fail("I2: %s decides to %s although node %s shows %s", n.name, a.Kind, p.Node, p.Facts.Record.Token())
+		}
+	}
+}
+
+// born: an ID begins with an empty log once; a second beginning has forgotten its votes.
+func (w *world) born(d *disk) {
+	c, id := d.data.c, d.data.id
+	if slices.Contains(c.booted, id) {
+		w.fail("I3: member %x of %s begins a second time, on disk %s, without its log", id, c.record.Token(), d.uuid)
+	}
+	c.booted = append(c.booted, id)
+	if s, ok := c.record.Charter.Seat(d.slot); d.ledger.Role == RoleFounder && (!ok || s.Disk != d.uuid) {
+		w.fail("I6: disk %s starts as founder of %s, which does not name it", d.uuid, c.record.Token())
+	}
+}
+
+// started: no two processes run one member.
+func (w *world) started(n *node) {
+	for _, m := range w.boxes {
+		if m != n && m.proc != nil && m.proc.data.c == n.proc.data.c && m.proc.data.id == n.proc.data.id {
+			w.fail("I1: %s and %s both run member %x", n.name, m.name, n.proc.data.id)
+		}
+	}
+}
+
+// elected: a leader has every acknowledged entry, and no other founding ever had a leader, unless all
+// disks of one are strange to all disks of the other and nothing that both can see could have told.
+func (w *world) elected(c *cluster, n *node) {
+	if n.proc.data.match < c.commit {
+		w.fail("I3: %s leads %s with %d of %d acknowledged entries", n.name, c.record.Token(), n.proc.data.match, c.commit)
+	}
+	slots := make([]string, 0, len(c.members))
+	for _, m := range c.members {
+		if slices.Contains(slots, m.Slot) {
+			w.fail("I6: two members of slot %s", m.Slot)
+		}
+		slots = append(slots, m.Slot)
+	}
+	if c.quorate {
+		return
+	}
+	c.quorate = true
+	for _, o := range w.clusters {
+		if o == c || !o.quorate {
+			continue
+		}
+		if w.store == storeShared || shareDisk(o.record.Charter, c.record.Charter) || !w.host && w.present(o.record.Charter) > 0 {
+			w.fail("I2: %s has a leader, and so had %s", c.record.Token(), o.record.Token())
+		}
+		w.tally.event("second founding of strange disks without a store")
+	}
+}
+
+func shareDisk(a, b Charter) bool {
+	return slices.ContainsFunc(a.Seats, func(s Seat) bool {
+		return slices.ContainsFunc(b.Seats, func(t Seat) bool { return s.Disk == t.Disk })
+	})
+}
+
+// puttingAside: never the data of a voter.
+func (w *world) puttingAside(d *disk) {
+	c := d.data.c
+	if m := c.find(d.data.id); m != nil && d.data.ran && !m.Learner && c.quorate {
+		w.fail("I4: disk %s of voter %x is set aside", d.uuid, m.ID)
+	}
+	if d.data.ran {
+		w.tally.event("data set aside")
+	}
+}
+
+// written: a ledger only goes forward.
+func (w *world) written(d *disk, old Ledger, a Action) {
+	now := d.ledger
+	if a.Kind == Renounce || a.Kind == Repair {
+		return
+	}
+	if len(now.Promises) < len(old.Promises) {
+		w.fail("I5: disk %s forgets a promise", d.uuid)
+	}
+	for i, p := range old.Promises {
+		if !p.equal(now.Promises[i]) {
+			w.fail("I5: disk %s changes a promise", d.uuid)
+		}
+	}
+	if a.Kind == Promise && old.Record != nil {
+		w.fail("I5: disk %s promises after it accepted %s", d.uuid, old.Record.Token())
+	}
+	if a.Kind == Commit {
+		w.committed(d, *a.Record)
+	}
+	if old.Record == nil {
+		return
+	}
+	if now.Record == nil || now.Record.ID != old.Record.ID {
+		if w.clusterOf(*old.Record).quorate {
+			w.fail("I5: disk %s goes from %s to another founding", d.uuid, old.Record.Token())
+		}
+		w.tally.event("left a stillborn founding")
+	}
+	if now.Role == RoleFounder && old.Role != RoleFounder {
+		w.fail("I5: disk %s becomes a founder after it was %s", d.uuid, old.Role)
+	}
+}
+
+// committed: every disk of an accepted charter has promised it, and the store has it where all share one.
+func (w *world) committed(d *disk, r Record) {
+	all := append(w.here(), w.lost...)
+	for _, s := range r.Charter.Seats {
+		i := slices.IndexFunc(all, func(d *disk) bool { return d.uuid == s.Disk })
+		if i < 0 || !slices.ContainsFunc(all[i].ledger.Promises, r.Charter.equal) {
+			w.fail("I2: disk %s accepts %s, which disk %s has not promised", d.uuid, r.Token(), s.Disk)
+		}
+	}
+	if st := d.holder.store; w.store == storeShared && (st.record == nil || st.record.ID != r.ID) {
+		w.fail("I2: disk %s accepts %s, which the store does not have", d.uuid, r.Token())
+	}
+}
+
+// excuse says why a life could not end well: "" if it should have.
+func (w *world) excuse() string {
+	for _, c := range w.clusters {
+		if c.quorate && w.left(c) <= c.voters()/2 {
+			return "a majority of the voters' disks is lost"
+		}
+	}
+	if w.rivals() {
+		return "two hosts hold one slot on disks that both have a past"
+	}
+	if slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.quorate }) {
+		return ""
+	}
+	for _, c := range w.clusters {
+		if len(c.booted) > 0 && w.left(c) <= c.voters()/2 {
+			return "a majority of the founders' disks is lost"
+		}
+	}
+	for _, d := range w.here() {
+		for _, p := range d.ledger.Promises {
+			if w.present(p) <= len(p.Seats)/2 {
+				return "promised to a charter that lost the majority of its disks"
+			}
+		}
+	}
+	if st := w.stores[0]; w.store == storeShared && st.record != nil && w.present(st.record.Charter) < len(w.names) {
+		return "the store has the record of a charter that lost a disk"
+	}
+	return ""
+}
+
+func (c *cluster) voters() int {
+	n := 0
+	for _, m := range c.members {
+		n += boolToInt(!m.Learner)
+	}
+	return n
+}
+
+// left counts the voters whose data exists, or who can still begin with it.
+func (w *world) left(c *cluster) int {
+	left := 0
+	for _, d := range w.here() {
+		switch {
+		case d.data != nil && d.data.c == c:
+			m := c.find(d.data.id)
+			left += boolToInt(m != nil && !m.Learner)
+		case d.data == nil && d.ledger.Started == "" && (d.ledger.Role == RoleFounder || d.ledger.Record == nil && slices.ContainsFunc(d.ledger.Promises, c.record.Charter.equal)):
+			left += boolToInt(c.find(hash(c.record.Token(), d.slot)) != nil)
+		}
+	}
+	return left
+}
+
+// here returns every disk that is not lost.
+func (w *world) here() []*disk {
+	var all []*disk
+	for _, row := range w.disks {
+		all = append(all, slices.DeleteFunc(slices.Clone(row), func(d *disk) bool { return d == nil })...)
+	}
+	return all
+}
+
+// present counts the disks of a charter that are not lost.
+func (w *world) present(c Charter) int {
+	n := 0
+	for _, s := range c.Seats {
+		n += boolToInt(!slices.ContainsFunc(w.lost, func(d *disk) bool { return d.uuid == s.Disk }))
+	}
+	return n
+}
+
+// rivals reports whether a node waits with a disk that it cannot yield for another holder of its slot.
+func (w *world) rivals() bool {
+	for i, n := range w.boxes {
+		for _, m := range w.boxes[:i] {
+			if n.disk != nil && m.disk != nil && n.disk.slot == m.disk.slot && n.disk.marker && m.disk.marker {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,192 @@
+package plan
+
+import (
+	"slices"
+)
+
+// cluster is the abstract etcd of one token: one log that only grows, of which each disk has a prefix,
+// and one committed member list. A leader needs a majority of voters that run and reach it, and a log at
+// least as long as theirs.
+type cluster struct {
+	record  Record
+	cid     uint64
+	members []MemberInfo
+	removed []uint64
+	booted  []uint64 // every ID that ever began with an empty log
+	commit  int
+	quorate bool // has ever had a leader
+	leader  *node
+	added   int
+}
+
+// clusterOf returns the cluster of a record, whose founders know each other from the start.
+func (w *world) clusterOf(r Record) *cluster {
+	for _, c := range w.clusters {
+		if c.record.ID == r.ID {
+			return c
+		}
+	}
+	c := &cluster{record: r, cid: hash(r.Token())}
+	for _, s := range r.Charter.Slots() {
+		c.members = append(c.members, MemberInfo{ID: hash(r.Token(), s), Slot: s})
+	}
+	w.clusters = append(w.clusters, c)
+	return c
+}
+
+// runner returns the node that runs a member.
+func (c *cluster) runner(w *world, id uint64) *node {
+	for _, n := range w.boxes {
+		if n.proc != nil && n.proc.data.c == c && n.proc.data.id == id {
+			return n
+		}
+	}
+	return nil
+}
+
+func (c *cluster) find(id uint64) *MemberInfo {
+	for i := range c.members {
+		if c.members[i].ID == id {
+			return &c.members[i]
+		}
+	}
+	return nil
+}
+
+// reachable returns the running voters that reach a node, and how many make a quorum.
+func (c *cluster) reachable(w *world, n *node) (up []*node, quorum int) {
+	voters := 0
+	for _, m := range c.members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if r := c.runner(w, m.ID); r != nil && w.reach(n, r) {
+			up = append(up, r)
+		}
+	}
+	return up, voters/2 + 1
+}
+
+// tick elects, replicates, applies and turns removed members away.
+func (c *cluster) tick(w *world) {
+	if n := c.leader; n != nil {
+		up, quorum := c.reachable(w, n)
+		if !slices.Contains(up, n) || len(up) < quorum {
+			c.leader = nil
+		}
+	}
+	if c.leader == nil {
+		c.elect(w)
+	}
+	if c.leader != nil && w.chance(50) {
+		c.propose(w)
+	}
+	for _, n := range w.boxes {
+		if n.proc != nil && n.proc.data.c == c {
+			c.attend(w, n)
+		}
+	}
+}
+
+func (c *cluster) elect(w *world) {
+	for _, i := range w.rng.Perm(len(w.boxes)) {
+		n := w.boxes[i]
+		if n.proc == nil || n.proc.data.c != c {
+			continue
+		}
+		up, quorum := c.reachable(w, n)
+		votes := 0
+		for _, v := range up {
+			if v.proc.data.match <= n.proc.data.match {
+				votes++
+			}
+		}
+		if !slices.Contains(up, n) || votes < quorum {
+			continue
+		}
+		c.leader = n
+		w.note("%s leads %s", n.name, c.record.ID)
+		w.elected(c, n)
+		return
+	}
+}
+
+// propose commits one entry on a random quorum and reports whether it did.
+func (c *cluster) propose(w *world) bool {
+	up, quorum := c.reachable(w, c.leader)
+	if !slices.Contains(up, c.leader) || len(up) < quorum {
+		return false
+	}
+	c.commit++
+	c.leader.proc.data.match = c.commit
+	w.rng.Shuffle(len(up), func(i, j int) { up[i], up[j] = up[j], up[i] })
+	have := 1
+	for _, n := range up {
+		if n != c.leader && (have < quorum || w.chance(50)) {
+			n.proc.data.match = c.commit
+			have++
+		}
+	}
+	return true
+}
+
+// attend lets one member hear from the others.
+func (c *cluster) attend(w *world, n *node) {
+	p := n.proc
+	if slices.Contains(c.removed, p.data.id) {
+		if c.leader != nil && w.reach(n, c.leader) {
+			w.note("%s learns that %x is removed", n.name, p.data.id)
+			n.proc, n.removed, n.todo = nil, true, nil
+		}
+		return
+	}
+	if c.leader == nil || !w.reach(n, c.leader) {
+		p.hasLead = false
+		if w.chance(50) {
+			p.leads = false
+		}
+		return
+	}
+	p.hasLead, p.ready, p.leads = true, true, n == c.leader
+	if w.chance(60) || n == c.leader {
+		p.data.match = c.commit
+		if m := c.find(p.data.id); m != nil {
+			m.Started = true
+		}
+		p.members, p.removed = slices.Clone(c.members), slices.Clone(c.removed)
+	}
+}
+
+// remove, add and promote change the member list through the log, if the node truly leads.
+func (c *cluster) remove(w *world, by *node, id uint64) bool {
+	if c.leader != by || c.find(id) == nil || !c.propose(w) {
+		return false
+	}
+	c.members = slices.DeleteFunc(c.members, func(m MemberInfo) bool { return m.ID == id })
+	c.removed = append(c.removed, id)
+	c.attend(w, by)
+	return true
+}
+
+func (c *cluster) add(w *world, by *node, slot string) uint64 {
+	taken := slices.ContainsFunc(c.members, func(m MemberInfo) bool { return m.Slot == slot })
+	if c.leader != by || taken || !c.propose(w) {
+		return 0
+	}
+	c.added++
+	id := hash(c.record.ID, slot) + uint64(c.added)
+	c.members = append(c.members, MemberInfo{ID: id, Slot: slot, Learner: true})
+	c.attend(w, by)
+	return id
+}
+
+func (c *cluster) promote(w *world, by *node, id uint64) {
+	m, r := c.find(id), c.runner(w, id)
+	if c.leader != by || m == nil || r == nil || r.proc.data.match < c.commit || !w.reach(by, r) || !c.propose(w) {
+		return
+	}
+	r.proc.data.match = c.commit
+	m.Learner = false
+	c.attend(w, by)
+}

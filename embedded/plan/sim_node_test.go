@@ -1,0 +1,235 @@
+package plan
+
+import (
+	"slices"
+)
+
+// node is one process and what it knows.
+type node struct {
+	w        *world
+	i        int
+	name     string
+	up       bool
+	disk     *disk
+	none     string
+	todo     []func() // the steps of the action in progress; a crash forgets them
+	views    []view
+	seq      uint64 // of facts
+	facts    *Facts
+	proc     *proc
+	removed  bool // etcd ended because it was removed
+	admitted []Admission
+	store    *store
+}
+
+// view is what a node has heard of another.
+type view struct {
+	known bool
+	live  bool
+	seq   uint64
+	facts *Facts
+}
+
+// proc is a running etcd member.
+type proc struct {
+	data    *data
+	ready   bool
+	hasLead bool
+	leads   bool // believes so
+	members []MemberInfo
+	removed []uint64
+}
+
+func (n *node) boot() {
+	if n.up && n.views != nil {
+		return
+	}
+	n.up, n.views, n.none = true, make([]view, len(n.w.boxes)), ""
+	n.w.note("%s boots", n.name)
+}
+
+func (n *node) crash() {
+	if !n.up {
+		return
+	}
+	n.w.note("%s crashes", n.name)
+	if n.disk != nil {
+		n.disk.holder = nil
+	}
+	*n = node{w: n.w, i: n.i, name: n.name, store: n.store, seq: n.seq}
+}
+
+// step carries out one durable step of the action in progress, or decides anew.
+func (n *node) step() {
+	if !n.up {
+		return
+	}
+	if len(n.todo) > 0 {
+		do := n.todo[0]
+		n.todo = n.todo[1:]
+		do()
+		return
+	}
+	o := n.observe()
+	n.publish(o)
+	a := Next(o)
+	n.w.tally.count(a)
+	if a.Kind != Wait {
+		n.w.note("%s %s %s (%s)", n.name, o.Claim.Slot, a.Kind, a.Why)
+	} else {
+		n.w.note("%s %s waits: %s", n.name, o.Claim.Slot, a.Why)
+	}
+	n.w.judge(n, o, a)
+	n.perform(a)
+}
+
+func (n *node) observe() Observation {
+	w := n.w
+	o := Observation{
+		Node:   n.name,
+		Config: Config{Cluster: "main", Slots: w.names, PeerURL: "https://{slot}.main:2380", Yields: w.host},
+		Store:  Store{ID: n.store.id, Record: n.store.record},
+	}
+	if n.store.down {
+		o.Store = Store{Unknown: "timeout"}
+	} else if r := n.store.record; r != nil {
+		o.Store.CID = hash(r.Token())
+	}
+	if d := n.disk; d != nil {
+		o.Claim = Claim{Held: true, Slot: d.slot, Epoch: d.epoch, Disk: d.uuid}
+		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker}
+		if d.data != nil {
+			o.Disk.WAL, o.Disk.Member, o.Disk.ClusterID = true, d.data.id, d.data.c.cid
+		}
+		if r := d.ledger.Record; r != nil {
+			o.Disk.RecordCID = hash(r.Token())
+			if _, ok := r.Charter.Seat(d.slot); ok {
+				o.Disk.Founder = hash(r.Token(), d.slot)
+			}
+		}
+	} else {
+		o.Claim.None = n.none
+	}
+	o.Member = n.member()
+	for i, v := range n.views {
+		if v.known {
+			o.Peers = append(o.Peers, Peer{Node: w.boxes[i].name, Live: v.live, Facts: v.facts})
+		}
+	}
+	return o
+}
+
+func (n *node) member() Member {
+	m := Member{Removed: n.removed}
+	p := n.proc
+	if p == nil {
+		return m
+	}
+	m.Running, m.Ready, m.Leader, m.HasLead, m.ID = true, p.ready, p.leads, p.hasLead, p.data.id
+	m.Members = slices.Clone(p.members)
+	m.Admitted = n.admitted
+	for i := range m.Members {
+		mi := &m.Members[i]
+		if mi.ID == m.ID {
+			m.Learner = mi.Learner
+		}
+		r := p.data.c.runner(n.w, mi.ID)
+		mi.Connected = p.leads && r != nil && n.w.reach(n, r)
+	}
+	return m
+}
+
+// publish says in the gossip what is true of this node now.
+func (n *node) publish(o Observation) {
+	var removed []uint64
+	for _, p := range o.Peers { // as the coordinator does: only those that somebody needs to know
+		if n.proc != nil && p.Facts != nil {
+			for _, id := range []uint64{p.Facts.Member, p.Facts.Join} {
+				if id != 0 && slices.Contains(n.proc.removed, id) {
+					removed = append(removed, id)
+				}
+			}
+		}
+	}
+	f := o.Facts(removed)
+	n.w.clock++
+	n.facts, n.seq = &f, n.w.clock
+}
+
+// deliver brings all that one node has heard to another.
+func (w *world) deliver(from, to *node) {
+	if from == to || !from.up || !to.up || w.gossipCut[from.i][to.i] {
+		return
+	}
+	v := &to.views[from.i]
+	v.known, v.live = true, true
+	if w.chance(5) {
+		return // only the heartbeat
+	}
+	if from.facts != nil && from.seq > v.seq {
+		v.seq, v.facts = from.seq, from.facts
+	}
+	for k, other := range from.views {
+		mine := &to.views[k]
+		if k == to.i || k == from.i || !other.known {
+			continue
+		}
+		if !mine.known {
+			mine.known, mine.live = true, other.live
+		}
+		if other.facts != nil && other.seq > mine.seq {
+			mine.seq, mine.facts = other.seq, other.facts
+		}
+	}
+}
+
+// suspect lets a node's failure detector speak of another, mostly the truth.
+func (w *world) suspect(n, m *node) {
+	if n == m || !n.up || !n.views[m.i].known {
+		return
+	}
+	alive := m.up && !w.gossipCut[m.i][n.i]
+	if w.chance(15) {
+		alive = !alive
+	}
+	n.views[m.i].live = alive
+}
+
+// acquire claims a free disk.
+func (n *node) acquire(avoid map[string]string) {
+	w := n.w
+	row, order := w.disks[0], w.rng.Perm(w.slots)
+	if w.host {
+		row = w.disks[n.i]
+		slices.Sort(order)
+		for s, d := range row { // a host that has a disk takes that, else it makes one
+			if d != nil {
+				order, avoid = []int{s}, nil
+			}
+		}
+	}
+	n.none = "no free volume"
+	for _, s := range order {
+		if avoid[w.names[s]] != "" {
+			continue
+		}
+		if row[s] == nil {
+			row[s] = w.format(w.names[s])
+		}
+		d := row[s]
+		if d.holder != nil {
+			continue
+		}
+		d.holder, n.disk, n.none = n, d, ""
+		d.epoch++
+		w.note("%s claims %s at %d", n.name, d.uuid, d.epoch)
+		return
+	}
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	simSeed   = flag.Uint64("sim.seed", 0, "live only this life, and print it")
+	simBroken = flag.Int("sim.broken", 1, "stop after so many broken lives")
+	simLives  = flag.Uint64("sim.lives", 0, "number of lives; 0: as many as the test needs")
+)
+
+// tally counts what happened, so that a simulation in which nothing happens does not pass.
+type tally struct {
+	decisions int
+	kinds     map[Kind]int
+	waits     map[string]int
+	events    map[string]int
+}
+
+func newTally() *tally {
+	return &tally{kinds: map[Kind]int{}, waits: map[string]int{}, events: map[string]int{}}
+}
+
+func (t *tally) count(a Action) {
+	t.decisions++
+	t.kinds[a.Kind]++
+	if a.Kind == Wait {
+		for _, w := range waits {
+			if strings.Contains(a.Why, w) {
+				t.waits[w]++
+				return
+			}
+		}
+		t.waits["? "+strings.Join(strings.Fields(a.Why)[:6], " ")]++
+	}
+}
+
+func (t *tally) event(name string) { t.events[name]++ }
+
+// waits are the sentences that the simulation must have heard.
+var waits = []string{
+	"has no live holder", "both hold slot", "is not blank", "has not said yet", "does not answer",
+	"waiting for the promise of", "do not make a newer one", "a majority of its disks is not here",
+	"backup store knows the cluster", "comes first", "does not start; stop one",
+	"waits for a quorum", "learner of slot", "catching up", "serving as a follower", "all 3 members are voters",
+	"no leader is seen", "to admit it as a learner", "waits to see a leader", "does not list yet",
+	"has not started on", "is not connected", "waits to be admitted, but only",
+}
+
+func random(seed uint64) life {
+	r := rand.New(rand.NewPCG(seed, 1))
+	l := life{
+		slots: []int{1, 2, 3, 3, 3, 3, 3, 4, 5, 5}[r.IntN(10)],
+		host:  r.IntN(3) == 0,
+		store: storeMode(r.IntN(3)),
+		ticks: 100 + r.IntN(1500),
+		wipes: []int{0, 0, 0, 1, 1, 1, 2, 3}[r.IntN(8)],
+		calm:  r.IntN(3) == 0,
+		old:   r.IntN(2) == 0,
+	}
+	if r.IntN(2) == 0 { // a short life, spent on founding three slots
+		l.slots, l.old, l.calm, l.ticks, l.wipes = 3, false, true, 60+r.IntN(240), r.IntN(3)
+	}
+	l.nodes = l.slots + r.IntN(3)
+	return l
+}
+
+func (l life) String() string {
+	return fmt.Sprintf("%d slots, %d nodes, host=%v, store=%d, %d ticks, %d wipes, calm=%v", l.slots, l.nodes, l.host, l.store, l.ticks, l.wipes, l.calm)
+}
+
+// live runs one life and returns how it ended, and what broke.
+func live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string) {
+	l := random(seed)
+	w := newWorld(seed, l, t)
+	w.trace = trace
+	if l.old {
+		if _, ok := w.recover(); ok {
+			t.event("healthy before the faults")
+		}
+	}
+	for range l.ticks {
+		w.tick()
+		if w.broken != "" {
+			return "", w.broken
+		}
+	}
+	w.note("faults end")
+	_, ok := w.recover()
+	switch why := w.excuse(); {
+	case w.broken != "":
+		return "", w.broken
+	case ok:
+		return "healthy", ""
+	case why != "":
+		return why, ""
+	}
+	return "", "liveness: no faults any more, yet not all slots are healthy voters: " + w.describe()
+}
+
+// describe says what every node waits for.
+func (w *world) describe() string {
+	var b strings.Builder
+	for _, n := range w.boxes {
+		o := n.observe()
+		a := Next(o)
+		fmt.Fprintf(&b, "\n  %s %s %s: %s: %s", n.name, o.Claim.Slot, o.Claim.Disk, a.Kind, a.Why)
+	}
+	return b.String()
+}
+
+func TestSimulation(t *testing.T) {
+	lives := uint64(4000)
+	if testing.Short() {
+		lives = 400
+	}
+	if *simLives != 0 {
+		lives = *simLives
+	}
+	tally := newTally()
+	ends := map[string]int{}
+	if seed := *simSeed; seed != 0 {
+		end, broken := live(seed, tally, t.Logf)
+		t.Logf("%s\nend %q", random(seed), end)
+		if broken != "" {
+			t.Fatal(broken)
+		}
+		return
+	}
+	for seed := uint64(1); seed <= lives; seed++ {
+		end, broken := live(seed, tally, nil)
+		if broken != "" {
+			t.Errorf("seed %d (%s): %s", seed, random(seed), broken)
+			ends["broken"]++
+			if ends["broken"] >= *simBroken {
+				t.FailNow()
+			}
+			continue
+		}
+		ends[end]++
+	}
+	t.Logf("%d decisions in %d lives", tally.decisions, lives)
+	report(t, "end", ends)
+	report(t, "action", tally.kinds)
+	report(t, "wait", tally.waits)
+	report(t, "event", tally.events)
+}
+
+func report[K ~string](t *testing.T, what string, counts map[K]int) {
+	t.Helper()
+	var lines []string
+	for k, n := range counts {
+		lines = append(lines, fmt.Sprintf("%9d %s", n, k))
+	}
+	slices.Sort(lines)
+	slices.Reverse(lines)
+	t.Logf("%s:\n%s", what, strings.Join(lines, "\n"))
+}

@@ -1,0 +1,163 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/pkg/v3/featuregate"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+)
+
+// Spec is how this member is to be started. On a data directory with a WAL etcd ignores
+// Token, Peers and Join: identity and membership come from the disk.
+type Spec struct {
+	// Slot is the etcd member name.
+	Slot string
+	// DataDir is etcd's data directory, created (0700) when absent.
+	DataDir string
+	// Token makes the IDs of a founded cluster unique: "cluster@generation".
+	Token string
+	// Peers is the initial cluster, slot -> peer URL, this slot's own included. A joiner
+	// gives the member list as it is, with itself as the learner that was added.
+	Peers map[string]string
+	// Join starts a member that was added to a running cluster; false founds one.
+	Join bool
+	// PeerURL is what this member advertises to its peers: a name that never changes.
+	PeerURL string
+	// PeerName is the DNS name in every peer certificate of this cluster
+	// (PROTOCOL R12), used with peer TLS unless names or CNs are configured.
+	PeerName string
+	// TrustWAL skips the search for entries etcd 3.7 cannot replay. True only if this
+	// very version ran on the directory last.
+	TrustWAL bool
+}
+
+func (s Spec) check(cfg Config) error {
+	var errs []error
+	for _, f := range [][2]string{{"slot", s.Slot}, {"data directory", s.DataDir}, {"token", s.Token}, {"peer URL", s.PeerURL}} {
+		if f[1] == "" {
+			errs = append(errs, fmt.Errorf("%s is missing", f[0]))
+		}
+	}
+	if got := s.Peers[s.Slot]; got != s.PeerURL {
+		errs = append(errs, fmt.Errorf("peers name %q for slot %q, want its own peer URL %q", got, s.Slot, s.PeerURL))
+	}
+	if want := scheme(cfg.PeerCertFile); !strings.HasPrefix(s.PeerURL, want) {
+		errs = append(errs, fmt.Errorf("peer URL %q does not start with %s, as etcd.peer-cert-file asks for", s.PeerURL, want))
+	}
+	if cfg.PeerCertFile != "" && s.PeerName == "" && len(cfg.PeerCertAllowedCN)+len(cfg.PeerCertAllowedHostname) == 0 {
+		errs = append(errs, errors.New("the name in peer certificates is missing"))
+	}
+	if len(cfg.ListenClientURLs) == 0 || len(cfg.AdvertiseClientURLs) == 0 || len(cfg.ListenPeerURLs) == 0 {
+		errs = append(errs, errors.New("URLs to listen on are missing: Config was not resolved"))
+	}
+	return errors.Join(errs...)
+}
+
+// etcdConfig translates Config and Spec. lg is etcd's logger, opts its gRPC options.
+func etcdConfig(cfg Config, spec Spec, lg *zap.Logger, opts []grpc.ServerOption) (*embed.Config, error) {
+	if err := spec.check(cfg); err != nil {
+		return nil, err
+	}
+	ec := embed.NewConfig()
+	ec.Name, ec.Dir = spec.Slot, spec.DataDir
+	ec.InitialClusterToken = spec.Token
+	ec.InitialCluster = initialCluster(spec.Peers)
+	ec.ClusterState = embed.ClusterStateFlagNew
+	if spec.Join {
+		ec.ClusterState = embed.ClusterStateFlagExisting
+	}
+	ec.StrictReconfigCheck = true
+	ec.PreVote = true
+	ec.MaxLearners = maxLearners
+
+	ec.TickMs, ec.ElectionMs = cfg.HeartbeatInterval, cfg.ElectionTimeout
+	ec.SnapshotCount = cfg.SnapshotCount
+	ec.QuotaBackendBytes = cfg.QuotaBackendBytes
+	ec.MaxRequestBytes, ec.MaxTxnOps = cfg.MaxRequestBytes, cfg.MaxTxnOps
+	ec.AutoCompactionMode, ec.AutoCompactionRetention = cfg.AutoCompactionMode, cfg.AutoCompactionRetention
+	ec.Metrics = cfg.Metrics
+
+	// Not LogLevel: etcd would only use "debug" to open pprof on the client URLs.
+	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
+	ec.GRPCAdditionalServerOptions = opts
+	ec.ClientTLSInfo = clientTLS(cfg.ClientTLS)
+	ec.PeerTLSInfo = peerTLS(cfg.PeerTLS, spec.PeerName)
+
+	gate := ec.ServerFeatureGate.(featuregate.MutableFeatureGate)
+	if err := gate.SetFromMap(cfg.FeatureGates); err != nil {
+		return nil, fmt.Errorf("set feature gates: %w", err)
+	}
+	var errs [5]error
+	ec.ListenClientUrls, errs[0] = parseURLs(cfg.ListenClientURLs)
+	ec.ListenClientHttpUrls, errs[1] = parseURLs(cfg.ListenClientHTTPURLs)
+	ec.AdvertiseClientUrls, errs[2] = parseURLs(cfg.AdvertiseClientURLs)
+	ec.ListenPeerUrls, errs[3] = parseURLs(cfg.ListenPeerURLs)
+	ec.AdvertisePeerUrls, errs[4] = parseURLs([]string{spec.PeerURL})
+	return ec, errors.Join(errs[:]...)
+}
+
+func initialCluster(peers map[string]string) string {
+	var pairs []string
+	for _, slot := range slices.Sorted(maps.Keys(peers)) {
+		pairs = append(pairs, slot+"="+peers[slot])
+	}
+	return strings.Join(pairs, ",")
+}
+
+func parseURLs(ss []string) ([]url.URL, error) {
+	if len(ss) == 0 {
+		return nil, nil
+	}
+	urls, err := types.NewURLs(ss)
+	if err != nil {
+		return nil, fmt.Errorf("parse URLs %q: %w", ss, err)
+	}
+	return urls, nil
+}
+
+func clientTLS(c ClientTLS) transport.TLSInfo {
+	return transport.TLSInfo{
+		CertFile:       c.CertFile,
+		KeyFile:        c.KeyFile,
+		TrustedCAFile:  c.TrustedCAFile,
+		ClientCertAuth: c.ClientCertAuth,
+	}
+}
+
+// peerTLS ties a peer to a name, never to an address: etcd's own check compares the
+// certificate with the source address by way of DNS, and a late gossip would become a raft
+// outage (PROTOCOL R12). With name, AllowedHostnames is what the listener asks of the
+// dialler and (etcd installs the check in both directions) the dialler of the listener;
+// ServerName keeps Go from looking for the host name of the URL in the certificate.
+func peerTLS(c PeerTLS, name string) transport.TLSInfo {
+	if c.PeerCertFile == "" {
+		return transport.TLSInfo{}
+	}
+	info := transport.TLSInfo{
+		CertFile:            c.PeerCertFile,
+		KeyFile:             c.PeerKeyFile,
+		TrustedCAFile:       c.PeerTrustedCAFile,
+		ClientCertAuth:      true,
+		SkipClientSANVerify: true,
+		AllowedCNs:          c.PeerCertAllowedCN,
+		AllowedHostnames:    c.PeerCertAllowedHostname,
+	}
+	if len(info.AllowedCNs)+len(info.AllowedHostnames) == 0 {
+		info.AllowedHostnames = []string{name}
+		info.ServerName = name
+	}
+	return info
+}
+
+// maxLearners is more than any cluster has slots. etcd's default of 1 would let one replacement whose disk
+// is gone again block every other.
+const maxLearners = 16

@@ -1,0 +1,178 @@
+package embedded
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+const peerName = "peer.test.holdfast.internal"
+
+// authority signs certificates for a test.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{dir: t.TempDir()}
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test ca"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	var err error
+	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, a.ca(), "CERTIFICATE", der)
+	return a
+}
+
+func (a *authority) ca() string { return filepath.Join(a.dir, "ca.pem") }
+
+// issue makes a certificate with the DNS name san and returns its files.
+func (a *authority) issue(t *testing.T, file, san string) (cert, key string) {
+	t.Helper()
+	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: file}, DNSNames: []string{san}, NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &priv.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(priv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(a.dir, file+".pem"), filepath.Join(a.dir, file+".key")
+	writePEM(t, cert, "CERTIFICATE", der)
+	writePEM(t, key, "PRIVATE KEY", pkcs8)
+	return cert, key
+}
+
+func writePEM(t *testing.T, file, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// secure gives a node a peer certificate for san.
+func (n *node) secure(t *testing.T, a *authority, san string) {
+	t.Helper()
+	n.cfg.PeerCertFile, n.cfg.PeerKeyFile = a.issue(t, n.spec.Slot, san)
+	n.cfg.PeerTrustedCAFile = a.ca()
+	n.spec.PeerName = peerName
+	n.spec.PeerURL = strings.Replace(n.spec.PeerURL, "http://", "https://", 1)
+}
+
+// Certificates bear one name and no address: etcd's own check would refuse them.
+func TestPeerTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	ca := newAuthority(t)
+	peers := map[string]string{}
+	var nodes []*node
+	for _, slot := range []string{"a", "b", "c"} {
+		n := newNode(t, slot)
+		n.secure(t, ca, peerName)
+		if err := n.cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		peers[slot] = n.spec.PeerURL
+		nodes = append(nodes, n)
+	}
+	for _, n := range runAll(t, nodes, peers) {
+		put(t, n.client(t), "k", n.spec.Slot)
+	}
+}
+
+// With a certificate of the same CA but another name a member is not heard, whichever side
+// dials.
+func TestPeerTLSWrongName(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	ca := newAuthority(t)
+	right, wrong := newNode(t, "a"), newNode(t, "b")
+	right.secure(t, ca, peerName)
+	wrong.secure(t, ca, "peer.other.holdfast.internal")
+	peers := map[string]string{"a": right.spec.PeerURL, "b": wrong.spec.PeerURL}
+	core, logs := observer.New(zap.WarnLevel)
+	right.lg = zap.New(core)
+	for _, n := range []*node{right, wrong} {
+		n.spec.Peers = peers
+		n.run(t)
+	}
+	seen := func(msg, text string) func() bool {
+		return func() bool {
+			for _, e := range logs.FilterMessage(msg).All() {
+				for _, v := range e.ContextMap() {
+					if s, ok := v.(string); ok && strings.Contains(s, text) {
+						return true
+					}
+				}
+			}
+			return false
+		}
+	}
+	await(t, "the listener refuses the name", seen("rejected connection on peer endpoint", "client certificate authentication failed"))
+	await(t, "the dialler refuses the name", func() bool {
+		return seen("prober detected unhealthy status", "not "+peerName)() || seen("prober detected unhealthy status", "authentication failed")()
+	})
+	if right.Ready() || wrong.Ready() {
+		t.Error("ready with a stranger")
+	}
+}
+
+func TestSpecCheck(t *testing.T) {
+	ca := newAuthority(t)
+	for name, change := range map[string]func(*node){
+		"slot is missing":                      func(n *node) { n.spec.Slot = "" },
+		"token is missing":                     func(n *node) { n.spec.Token = "" },
+		"want its own peer URL":                func(n *node) { n.spec.Peers = map[string]string{"a": "http://127.0.0.1:1"} },
+		"does not start with https://":         func(n *node) { n.secure(t, ca, peerName); n.spec.PeerURL = "http://127.0.0.1:1" },
+		"name in peer certificates is missing": func(n *node) { n.secure(t, ca, peerName); n.spec.PeerName = "" },
+	} {
+		n := newNode(t, "a")
+		change(n)
+		if err := n.begin(t); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want %q", err, name)
+		}
+		if _, err := os.Stat(n.spec.DataDir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the data directory was made", name)
+		}
+	}
+	n := newNode(t, "a")
+	if err := New(n.cfg, n.lg).Start(t.Context(), n.spec); err == nil || !strings.Contains(err.Error(), "was not resolved") {
+		t.Errorf("unresolved config: got %v", err)
+	}
+}

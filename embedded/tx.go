@@ -1,0 +1,100 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// backendSnapshot is what etcd's backend.Snapshot really returns: the interface hides the
+// bolt transaction it embeds.
+type backendSnapshot interface {
+	Size() int64
+	WriteTo(w io.Writer) (int64, error)
+	Bucket(name []byte) *bolt.Bucket
+	Close() error
+}
+
+// Tx is one open read transaction of the database: what is read from its buckets is what
+// WriteTo copies. While it is open pages freed by writers cannot be reused, and neither a
+// defragmentation nor Stop can go on: close it soon, always.
+type Tx struct {
+	snap    backendSnapshot
+	abort   *latch
+	release func()
+
+	once     sync.Once
+	closeErr error
+}
+
+// Snapshot opens a transaction on the database as it is now, without a quorum and without
+// blocking writers. ctx bounds only the wait for a defragmentation. ErrStopped when the
+// member is not running or is about to stop.
+func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
+	l, err := m.running()
+	if err != nil {
+		return nil, fmt.Errorf("open snapshot: %w", err)
+	}
+	if err := l.gate.acquire(ctx); err != nil {
+		return nil, fmt.Errorf("open snapshot: %w", err)
+	}
+	// Looked at inside the gate: Stop drops abort first and then takes all of the gate.
+	if l.abort.dropped() {
+		l.gate.release()
+		return nil, fmt.Errorf("open snapshot: %w", ErrStopped)
+	}
+	snap := l.etcd.Server.Backend().Snapshot()
+	tx, ok := snap.(backendSnapshot)
+	if !ok {
+		l.gate.release()
+		return nil, errors.Join(fmt.Errorf("open snapshot: etcd's %T has no buckets", snap), snap.Close())
+	}
+	return &Tx{snap: tx, abort: l.abort, release: l.gate.release}, nil
+}
+
+// Size is the size of the database in bytes, and of what WriteTo writes.
+func (t *Tx) Size() int64 { return t.snap.Size() }
+
+// Bucket returns the bucket of that name, nil if there is none. It and what is read from
+// it must not be used after Close: the memory is gone then.
+func (t *Tx) Bucket(name []byte) *bolt.Bucket { return t.snap.Bucket(name) }
+
+// WriteTo writes the database file as of this transaction. It fails with ErrStopped at the
+// next chunk (32 KiB) once the member is about to stop.
+func (t *Tx) WriteTo(w io.Writer) (int64, error) {
+	n, err := t.snap.WriteTo(abortable{w, t.abort})
+	if err != nil {
+		// bbolt formats the error of its first pages without wrapping it.
+		if t.abort.dropped() {
+			err = ErrStopped
+		}
+		return n, fmt.Errorf("write snapshot: %w", err)
+	}
+	return n, nil
+}
+
+// Close ends the transaction. Calling it again does nothing and returns the same.
+func (t *Tx) Close() error {
+	t.once.Do(func() {
+		t.closeErr = t.snap.Close()
+		t.release()
+	})
+	return t.closeErr
+}
+
+// abortable fails instead of writing once its latch has dropped.
+type abortable struct {
+	w     io.Writer
+	abort *latch
+}
+
+func (a abortable) Write(p []byte) (int, error) {
+	if a.abort.dropped() {
+		return 0, ErrStopped
+	}
+	return a.w.Write(p)
+}

@@ -1,0 +1,165 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+func watchStream(t *testing.T, c *clientv3.Client) (pb.Watch_WatchClient, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	stream, err := pb.NewWatchClient(c.ActiveConnection()).Watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("k")}}})
+	if err != nil {
+		return nil, err
+	}
+	_, err = stream.Recv() // created
+	return stream, err
+}
+
+func TestSnapshot(t *testing.T) {
+	n := found(t, "a")[0]
+	c := n.client(t)
+	rev := put(t, c, "k", "v")
+	tx, err := n.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, "k", "later")
+	last, _ := tx.Bucket([]byte("key")).Cursor().Last()
+	if got := int64(binary.BigEndian.Uint64(last)); got != rev {
+		t.Errorf("revision in the transaction: got %d, want %d", got, rev)
+	}
+	var buf bytes.Buffer
+	size := tx.Size()
+	written, err := tx.WriteTo(&buf)
+	if err != nil || written != size || int64(buf.Len()) != size {
+		t.Errorf("write: got %d, %v, want %d", written, err, size)
+	}
+	if err := tx.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(file, buf.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(file, 0o600, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		for err := range tx.Check() {
+			t.Error(err)
+		}
+		last, _ := tx.Bucket([]byte("key")).Cursor().Last()
+		if got := int64(binary.BigEndian.Uint64(last)); got != rev {
+			t.Errorf("revision in the file: got %d, want %d", got, rev)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	stop(t, n, 0)
+}
+
+// Stop makes a copy under way fail, waits for its holder, and lets no new one in.
+func TestStopUnderSnapshot(t *testing.T) {
+	n := found(t, "a")[0]
+	put(t, n.client(t), "k", string(make([]byte, 1<<20)))
+	tx, err := n.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pr, pw := io.Pipe()
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := tx.WriteTo(pw)
+		wrote <- err
+		pw.Close()
+	}()
+	if _, err := io.ReadFull(pr, make([]byte, 8192)); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.Stop(context.Background(), time.Second) }()
+	awaitClosed(t, "stop has begun", n.current().abort.C())
+	if _, err := n.Snapshot(t.Context()); !errors.Is(err, ErrStopped) {
+		t.Errorf("snapshot while stopping: got %v, want ErrStopped", err)
+	}
+	if _, err := io.Copy(io.Discard, pr); err != nil {
+		t.Error(err)
+	}
+	if err := <-wrote; !errors.Is(err, ErrStopped) {
+		t.Errorf("copy: got %v, want ErrStopped", err)
+	}
+	select {
+	case err := <-stopped:
+		t.Fatalf("stopped under an open transaction: %v", err)
+	default:
+	}
+	tx.Close()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// etcd would block every read and write of the member until the snapshot is closed.
+func TestDefragmentWaitsForSnapshot(t *testing.T) {
+	n := found(t, "a")[0]
+	c := n.client(t)
+	put(t, c, "k", "v")
+	tx, err := n.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := n.Defragment(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("defragment under a snapshot: got %v, want DeadlineExceeded", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := c.Defragment(ctx, "http://"+n.addr+":2379"); err == nil {
+		t.Error("a client defragmented under a snapshot")
+	}
+	put(t, c, "k", "w")
+	tx.Close()
+	if err := n.Defragment(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Defragment(t.Context(), "http://"+n.addr+":2379"); err != nil {
+		t.Error(err)
+	}
+	put(t, c, "k", "x")
+	l, rev := n.current(), n.Status().Revision
+	l.freeze()
+	put(t, c, "k", "y")
+	if got := n.Status().Revision; got != rev {
+		t.Errorf("revision while the backend is locked: got %d, want %d", got, rev)
+	}
+	l.thaw()
+	if got := n.Status().Revision; got != rev+1 {
+		t.Errorf("revision after it: got %d, want %d", got, rev+1)
+	}
+	stop(t, n, 0)
+}

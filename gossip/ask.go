@@ -1,0 +1,202 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	askTimeout  = 10 * time.Second
+	callWorkers = 8
+	callQueue   = 64
+)
+
+var (
+	errNotRunning = errors.New("gossip is not running")
+	errBusy       = errors.New("too many questions and answers are under way")
+)
+
+// calls are the questions under way. Run's workers do what may block, so that neither memberlist nor a
+// caller whose ctx ended has to wait for a slow peer.
+type calls struct {
+	answer func(ctx context.Context, question []byte) ([]byte, error)
+	jobs   chan func(ctx context.Context)
+	closed chan struct{}
+
+	mu      sync.Mutex
+	waiting map[uint64]chan answer // capacity 1
+}
+
+func newCalls(reply func(context.Context, []byte) ([]byte, error)) *calls {
+	return &calls{
+		answer:  reply,
+		jobs:    make(chan func(context.Context), callQueue),
+		closed:  make(chan struct{}),
+		waiting: map[uint64]chan answer{},
+	}
+}
+
+func (c *calls) close() { close(c.closed) }
+
+func (c *calls) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case job := <-c.jobs:
+			job(ctx)
+		}
+	}
+}
+
+func (c *calls) queue(job func(ctx context.Context)) error {
+	select {
+	case c.jobs <- job:
+		return nil
+	default:
+		return errBusy
+	}
+}
+
+// open registers a question; the returned func forgets it.
+func (c *calls) open() (uint64, <-chan answer, func()) {
+	id, reply := rand.Uint64(), make(chan answer, 1)
+	c.mu.Lock()
+	c.waiting[id] = reply
+	c.mu.Unlock()
+	return id, reply, func() {
+		c.mu.Lock()
+		delete(c.waiting, id)
+		c.mu.Unlock()
+	}
+}
+
+// answered hands an answer to whoever waits; a late, repeated or invented one finds nobody.
+func (c *calls) answered(a answer) {
+	c.mu.Lock()
+	reply := c.waiting[a.ID]
+	delete(c.waiting, a.ID)
+	c.mu.Unlock()
+	if reply != nil {
+		reply <- a
+	}
+}
+
+// Ask sends a question of at most MaxMessage bytes straight to a live node's newest process and returns
+// its answer; asking this node itself calls its own answer func. It ends with ctx and in any case after
+// 10 s. An error of the other side's answer func arrives as its text. An error never means that the
+// question was not seen.
+func (m *Mesh) Ask(ctx context.Context, node string, question []byte) ([]byte, error) {
+	if len(question) > MaxMessage {
+		return nil, fmt.Errorf("ask %s: question has %d bytes, at most %d are allowed", node, len(question), MaxMessage)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	body, err := m.ask(ctx, node, question)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", node, err)
+	}
+	return body, nil
+}
+
+func (m *Mesh) ask(ctx context.Context, node string, question []byte) ([]byte, error) {
+	if node == m.self.Node {
+		return m.calls.answer(ctx, question)
+	}
+	meta, at, err := m.locate(node)
+	if err != nil {
+		return nil, err
+	}
+	id, reply, forget := m.calls.open()
+	defer forget()
+	unsent := make(chan error, 1)
+	msg := encodeAsk(ask{ID: id, Node: m.self.Node, Boot: m.self.Boot, Question: question})
+	if err := m.calls.queue(func(context.Context) {
+		if err := m.send(meta, at, msg); err != nil {
+			unsent <- err
+		}
+	}); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-reply:
+		if a.Failed {
+			return nil, errors.New(string(a.Body))
+		}
+		return a.Body, nil
+	case err := <-unsent:
+		return nil, err
+	case <-m.calls.closed:
+		return nil, errNotRunning
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// asked answers a question. The asker may already count as lost here; it still gets its answer.
+func (m *Mesh) asked(q ask) {
+	err := m.calls.queue(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		a := answer{ID: q.ID}
+		var err error
+		if a.Body, err = m.calls.answer(ctx, q.Question); err == nil && len(a.Body) > MaxMessage {
+			err = fmt.Errorf("answer has %d bytes, at most %d are allowed", len(a.Body), MaxMessage)
+		}
+		if err != nil {
+			a = answer{ID: q.ID, Failed: true, Body: []byte(err.Error())}
+		}
+		if err := m.reply(q, a); err != nil {
+			m.lg.Debug("answer not sent", zap.String("node", q.Node), zap.Error(err))
+		}
+	})
+	if err != nil {
+		m.reject(reasonFull, "ask", fmt.Sprintf("%s: a question of it was not answered: %v", q.Node, err))
+	}
+}
+
+func (m *Mesh) reply(q ask, a answer) error {
+	m.mu.Lock()
+	rec := m.view.nodes[q.Node]
+	known := rec != nil && rec.Boot == q.Boot && rec.gossip.IsValid()
+	var meta Meta
+	var at netip.AddrPort
+	if known {
+		meta, at = rec.Meta, rec.gossip
+	}
+	m.mu.Unlock()
+	if !known {
+		return errors.New("the asking process is not known here")
+	}
+	return m.send(meta, at, encodeAnswer(a))
+}
+
+func (m *Mesh) locate(node string) (Meta, netip.AddrPort, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rec := m.view.nodes[node]
+	switch {
+	case m.list == nil:
+		return Meta{}, netip.AddrPort{}, errNotRunning
+	case rec == nil:
+		return Meta{}, netip.AddrPort{}, errors.New("no such node is known")
+	case !rec.Live:
+		return Meta{}, netip.AddrPort{}, errors.New("the node is not live")
+	}
+	return rec.Meta, rec.gossip, nil
+}
+
+// send delivers one message over a stream of its own, within streamTimeout for each step.
+func (m *Mesh) send(to Meta, at netip.AddrPort, msg []byte) error {
+	m.mu.Lock()
+	list := m.list
+	m.mu.Unlock()
+	return list.SendReliable(destination(to, at), msg)
+}

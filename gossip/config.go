@@ -1,0 +1,89 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// DefaultPort is the port, UDP and TCP, on which nodes gossip unless the config says otherwise. It is
+// memberlist's own default.
+const DefaultPort = 7946
+
+// Config says where to listen, whom to ask first, and with which keys. The keys of the configuration
+// file are those of the tags, below "gossip".
+type Config struct {
+	// Listen is the IP address and port, UDP and TCP. Port 0 takes a free one. An unspecified address
+	// (0.0.0.0) listens everywhere and tells the others the node's own address. Empty means: the
+	// caller fills in the node's address and DefaultPort.
+	Listen string `mapstructure:"listen"`
+	// Seeds are hosts or host:port of nodes to ask for the rest; the port of Listen stands in for a
+	// missing one. Naming ourselves, or nodes that are not there yet, is fine.
+	Seeds []string `mapstructure:"seeds"`
+	// SeedsFile holds more seeds, one per line, # begins a comment. It is read again at every attempt.
+	SeedsFile string `mapstructure:"seeds-file"`
+	// KeyFile holds AES keys in base64 (16, 24 or 32 bytes), one per line, # begins a comment. The
+	// first encrypts, each may decrypt. Only its owner may read it. Empty means no encryption.
+	KeyFile string `mapstructure:"key-file"`
+}
+
+// Default returns the configuration of a node that knows nobody and gossips in the clear.
+func Default() Config { return Config{} }
+
+// Validate reports every wrong key at once. It touches neither files nor network.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Listen != "" {
+		if _, err := netip.ParseAddrPort(c.Listen); err != nil {
+			errs = append(errs, fmt.Errorf("gossip.listen: must be an IP address and a port (host:port), got %q", c.Listen))
+		}
+	}
+	for _, s := range c.Seeds {
+		if _, _, err := splitSeed(s, DefaultPort); err != nil {
+			errs = append(errs, fmt.Errorf("gossip.seeds: must be hosts or host:port, got %q", s))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// splitSeed takes "host", "host:port", "::1" and "[::1]:port" apart.
+func splitSeed(seed string, port uint16) (string, uint16, error) {
+	bare := seed
+	if strings.HasPrefix(seed, "[") && strings.HasSuffix(seed, "]") {
+		bare = seed[1 : len(seed)-1]
+	}
+	if ip, err := netip.ParseAddr(bare); err == nil {
+		return ip.String(), port, nil
+	}
+	host := seed
+	if strings.Contains(seed, ":") {
+		h, p, err := net.SplitHostPort(seed)
+		if err != nil {
+			return "", 0, fmt.Errorf("read seed %q: %w", seed, err)
+		}
+		n, err := strconv.ParseUint(p, 10, 16)
+		if err != nil || n == 0 {
+			return "", 0, fmt.Errorf("read seed %q: port must be 1–65535, got %q", seed, p)
+		}
+		host, port = h, uint16(n)
+	}
+	if host == "" || strings.ContainsAny(host, " \t/#") {
+		return "", 0, fmt.Errorf("read seed %q: not a host", seed)
+	}
+	return host, port, nil
+}
+
+// lines returns what a human wrote into a list file: no comments, no blanks.
+func lines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}

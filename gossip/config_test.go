@@ -1,0 +1,64 @@
+package gossip
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+func newMesh(t *testing.T) *Mesh {
+	t.Helper()
+	m, err := New(Config{Listen: "127.0.0.1:0"}, "main", node("a"), echo, zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Listen: "[::1]:7946", Seeds: []string{"a.example", "10.0.0.1", "10.0.0.1:1", "::1", "[::1]", "[::1]:7946", "a:65535"}}
+	for _, c := range []Config{Default(), good} {
+		if err := c.Validate(); err != nil {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+	bad := Config{Listen: "x", Seeds: []string{"", "a:0", "a:b", "a:65536", "a b", "[::1"}}
+	err := bad.Validate()
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	if got, want := strings.Count(err.Error(), "gossip."), 1+len(bad.Seeds); got != want {
+		t.Errorf("got %d complaints, want %d:\n%v", got, want, err)
+	}
+	if want := `gossip.listen: must be an IP address and a port (host:port), got "x"`; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestSplitSeed(t *testing.T) {
+	for seed, want := range map[string]struct {
+		host string
+		port uint16
+	}{
+		"a.example":   {"a.example", 7},
+		"a.example:1": {"a.example", 1},
+		"10.0.0.1":    {"10.0.0.1", 7},
+		"::1":         {"::1", 7},
+		"[::1]":       {"::1", 7},
+		"[::1]:1":     {"::1", 1},
+	} {
+		if host, port, err := splitSeed(seed, 7); err != nil || host != want.host || port != want.port {
+			t.Errorf("%s: got %s, %d, %v, want %+v", seed, host, port, err, want)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	got := lines("# a\n\n  b # c\r\n\td\n#")
+	if want := []string{"b", "d"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

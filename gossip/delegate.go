@@ -1,0 +1,161 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"go.uber.org/zap"
+)
+
+// delegate is what memberlist calls. Most calls come under memberlist's own lock: none may call back
+// into memberlist, and none may block.
+type delegate struct{ m *Mesh }
+
+var (
+	_ memberlist.Delegate      = delegate{}
+	_ memberlist.EventDelegate = delegate{}
+	_ memberlist.AliveDelegate = delegate{}
+	_ memberlist.MergeDelegate = delegate{}
+)
+
+// NodeMeta returns what we say of ourselves; it fits the limit because New checked it.
+func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.m.self) }
+
+// GetBroadcasts returns nothing: states are larger than packets and go over streams.
+func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState returns all we know, for a push/pull.
+func (d delegate) LocalState(bool) []byte {
+	d.m.mu.Lock()
+	entries := d.m.view.entries()
+	d.m.mu.Unlock()
+	return encodeAll(entries)
+}
+
+// MergeRemoteState takes in all that another node knows.
+func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
+
+// NotifyMsg takes in one message.
+func (d delegate) NotifyMsg(b []byte) {
+	msg, err := decode(b)
+	if err != nil {
+		reason := reasonUnreadable
+		if errors.Is(err, errVersion) {
+			reason = reasonVersion
+		}
+		d.m.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
+		return
+	}
+	switch msg := msg.(type) {
+	case entry:
+		d.m.learn(msg)
+	case []entry:
+		d.m.learn(msg...)
+	case ask:
+		d.m.asked(msg)
+	case answer:
+		d.m.calls.answered(msg)
+	}
+}
+
+// NotifyAlive refuses a process that we could not show. memberlist asks again at every message about it.
+func (d delegate) NotifyAlive(n *memberlist.Node) error {
+	meta, err := DecodeMeta(n.Meta)
+	if err == nil && n.Name != meta.process() {
+		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
+	}
+	if err != nil {
+		reason := reasonUnreadable
+		if errors.Is(err, errVersion) {
+			reason = reasonVersion
+		}
+		d.m.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
+		return err
+	}
+	if !d.m.room(meta) {
+		err := fmt.Errorf("%d nodes are live already", maxNodes)
+		d.m.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
+		return err
+	}
+	return nil
+}
+
+// NotifyMerge refuses to join a mesh of which we cannot read a single live node. Where only some are
+// unreadable NotifyAlive refuses those: one odd node must not part the others.
+func (d delegate) NotifyMerge(peers []*memberlist.Node) error {
+	var refusal error
+	for _, n := range peers {
+		if n.State != memberlist.StateAlive && n.State != memberlist.StateSuspect {
+			continue
+		}
+		if refusal = d.NotifyAlive(n); refusal == nil {
+			return nil
+		}
+	}
+	return refusal
+}
+
+// NotifyJoin takes in that memberlist hears of a process.
+func (d delegate) NotifyJoin(n *memberlist.Node) {
+	meta, err := DecodeMeta(n.Meta)
+	if err != nil || meta == d.m.self {
+		return // NotifyAlive let only readable ones in; we know about ourselves
+	}
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	at := netip.AddrPortFrom(ip.Unmap(), n.Port)
+	d.m.mu.Lock()
+	changed := d.m.view.up(meta, at, time.Now())
+	d.m.mu.Unlock()
+	poke(d.m.behind)
+	if changed {
+		poke(d.m.changed)
+		d.m.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at), zap.String("version", meta.Version))
+	}
+}
+
+// NotifyUpdate does nothing: what a process says of itself never changes.
+func (d delegate) NotifyUpdate(*memberlist.Node) {}
+
+// NotifyLeave takes in that a process left, or that memberlist gave it up.
+func (d delegate) NotifyLeave(n *memberlist.Node) {
+	meta, err := DecodeMeta(n.Meta)
+	if err != nil || meta == d.m.self {
+		return
+	}
+	d.m.mu.Lock()
+	changed := d.m.view.down(meta, time.Now())
+	d.m.mu.Unlock()
+	if changed {
+		poke(d.m.changed)
+		d.m.lg.Info("lost node", zap.String("node", meta.Node), zap.Bool("left", n.State == memberlist.StateLeft))
+	}
+}
+
+func (m *Mesh) learn(entries ...entry) {
+	now, changed := time.Now(), false
+	m.mu.Lock()
+	for _, e := range entries {
+		changed = m.view.learn(e, now) || changed
+	}
+	m.mu.Unlock()
+	if changed {
+		poke(m.changed)
+	}
+}
+
+// room reports whether a process may become live: it is us, is live already, or one more fits.
+func (m *Mesh) room(meta Meta) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, known := m.view.peers[meta.process()]
+	return known || meta == m.self || len(m.view.peers) < maxNodes-1
+}
+
+// reject counts something refused and warns of it.
+func (m *Mesh) reject(reason, key, text string) {
+	m.series.rejected.WithLabelValues(reason).Inc()
+	m.notices.warn(key, text)
+}

@@ -1,0 +1,63 @@
+// Package gossip tells the nodes of one cluster about each other, and answers the names of its slots
+// inside this process.
+//
+// # The mesh
+//
+// A Mesh is this node's part in a memberlist cluster. It carries two things. A Meta is what a process
+// says of itself for its life: name, start time, address, version; it travels in memberlist's own
+// packets. A state is a few KiB that the process publishes whenever they change (this package does not
+// look into them); it goes to every live node at once over a stream, and spreads from node to node by
+// memberlist's push/pull. Beside these, Ask puts one question to one node and returns its answer.
+//
+// Gossip is hearsay about others and firsthand about the speaker: a node's state was written by that
+// node, but may be old. So only facts that stay true once true may be read from it (a promise given, a
+// record accepted); everything else must be asked for or be proved elsewhere. A lost node stays listed
+// with its last state, since its facts still count.
+//
+// The package never decides anything: no claim, no founding, no removal follows from its clocks. It
+// never writes to disk, never sends a node's state through a seed or a leader, and never takes another
+// node's word for what this process published.
+//
+// # Invariants
+//
+//   - A process is known to memberlist as "<node>#<start time>". A restarted process, at whatever
+//     address, is a new member and waits for nobody to forget the old one.
+//   - One record per node name, that of the highest start time; within a process the highest sequence
+//     number wins. Both only grow, so any order of messages ends in the same view.
+//   - Everything sent begins with a version; another version, trailing bytes or a size beyond the
+//     limits are refused whole, counted, and shown in Problems.
+//   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way.
+//   - Each cluster has its label, which is authenticated when there are keys. Without the right keys
+//     nothing is read; with keys nothing is accepted in the clear.
+//
+// # Timings
+//
+// They are for a LAN. Each node probes another every 0.5 s, waits 0.3 s for a packet and 0.2 s more for a
+// detour through others or over TCP; then the node is suspect for 2.5 s (3.25 s among 20 nodes), in
+// which it may object. So a killed process counts as lost after 3 to 5 s, while one that stands still
+// for 2 s objects in time and never does. A clean end is known within 0.5 s. Published states arrive in
+// milliseconds; one whose stream was lost follows by push/pull, every 2 s. Seeds and lost nodes are
+// sought after 0.2 s, then ever more slowly: every 3 s when alone, every 3 to 9 s in company, for ever.
+// That is also what heals a mesh that was parted for longer than memberlist remembers.
+//
+// # The resolver
+//
+// Peer URLs hold names, <slot>.<cluster>.<domain>, that never change. A Resolver makes a net.Resolver
+// whose connections lead back into this process: our names, and the reverse names of our addresses, are
+// answered from a table with TTL 0; every other query goes, byte for byte, to the nameserver it was
+// meant for. Our names never leave the process, not even with a search domain appended, and an unknown
+// name in our zone does not exist at once, instead of after a nameserver's timeout. The table belongs to
+// the caller, who decides whose address is right.
+//
+// # Dangers
+//
+//   - Without gossip.key-file whoever reaches the port can say anything, also that a node is dead.
+//   - memberlist calls the delegate under its own lock: code there must neither block nor call back.
+//   - memberlist reports what it refuses only in its log. logs.go reads those lines; the tests provoke
+//     each, so that an update of memberlist that rewords them is noticed.
+//   - The start time is the clock of the machine. A process started while its clock was far ahead
+//     supersedes the later ones of its node name until the clock has caught up, or until all nodes have
+//     forgotten it; Problems says so.
+//   - A line in /etc/hosts wins over DNS, and so over us: Check looks for it.
+//   - net.DefaultResolver is one per process: two clusters in one process cannot each have their own.
+package gossip

@@ -1,0 +1,102 @@
+package gossip
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// childSeed makes the test binary a node of its own, which can be killed and stopped.
+const childSeed = "GOSSIP_TEST_SEED"
+
+func child(seed string) {
+	m, err := New(Config{Listen: "127.0.0.1:0", Seeds: []string{seed}}, "main", node("child"), echo, zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		panic(err)
+	}
+	m.Publish([]byte("fact"))
+	if err := m.Run(context.Background()); err != nil {
+		panic(err)
+	}
+}
+
+func spawn(t *testing.T, seed *member) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), childSeed+"="+seed.Address().String())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	return cmd
+}
+
+func signal(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKilledAndPausedProcesses(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits for memberlist's timeouts")
+	}
+	a := start(t, "main", node("a"), nil)
+	b := start(t, "main", node("b"), seeded(a))
+	cmd := spawn(t, a)
+	for _, m := range []*member{a, b} {
+		await(t, "the child is seen", 10*time.Second, sees(m, "child"))
+		await(t, "the child is heard", 10*time.Second, says(m, "child", "fact"))
+	}
+	before, _ := find(a, "child")
+
+	// While it stands still, publishing neither blocks nor keeps the others from hearing.
+	signal(t, cmd, syscall.SIGSTOP)
+	paused := time.Now()
+	for i := range 100 {
+		state := make([]byte, MaxState)
+		state[0] = byte(i)
+		a.Publish(state)
+	}
+	if took := time.Since(paused); took > time.Second {
+		t.Errorf("publishing beside a stopped node took %v", took)
+	}
+	await(t, "b hears the newest", time.Second, func() bool { n, _ := find(b, "a"); return len(n.State) > 0 && n.State[0] == 99 })
+	await(t, "two seconds to pass", 3*time.Second, func() bool { return time.Since(paused) >= 2*time.Second })
+	signal(t, cmd, syscall.SIGCONT)
+
+	// What would have been decided of it is decided within suspicion and one probe.
+	began := time.Now()
+	await(t, "the suspicion to end", 5*time.Second, func() bool { return time.Since(began) >= 4*time.Second })
+	for _, m := range []*member{a, b} {
+		if n, _ := find(m, "child"); !n.Live || !n.Since.Equal(before.Since) && m == a {
+			t.Errorf("%s lost a node that paused for 2 s: live %v, since %v", m.self.Node, n.Live, n.Since)
+		}
+	}
+
+	signal(t, cmd, syscall.SIGKILL)
+	killed := time.Now()
+	for _, m := range []*member{a, b} {
+		await(t, m.self.Node+" loses the killed node", 10*time.Second, func() bool { return !sees(m, "child")() })
+	}
+	took := time.Since(killed)
+	t.Logf("a killed node was lost after %v", took.Round(10*time.Millisecond))
+	if took > 6*time.Second {
+		t.Errorf("a killed node was lost only after %v", took)
+	}
+	if n, _ := find(a, "child"); string(n.State) != "fact" {
+		t.Errorf("the lost node's state: got %q, want %q", n.State, "fact")
+	}
+}

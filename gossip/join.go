@@ -1,0 +1,187 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/hashicorp/memberlist"
+	"go.uber.org/zap"
+)
+
+const (
+	joinFirst   = 200 * time.Millisecond // first retry while alone; jittered by half
+	joinAlone   = 3 * time.Second        // longest pause while alone
+	joinSlow    = 6 * time.Second        // mean pause while in company
+	joinTargets = 16                     // addresses tried at once
+	resolveTime = 3 * time.Second
+)
+
+// rejoin looks for seeds and lost nodes that are not in the mesh, until ctx ends. memberlist forgets a
+// lost node after a while and would never look for it again: this is what heals a parted mesh.
+func (m *Mesh) rejoin(ctx context.Context, list *memberlist.Memberlist) {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
+	for {
+		m.join(ctx, list, m.missing(ctx))
+		wait := pause.NextBackOff()
+		if !m.alone() {
+			pause.Reset()
+			wait = joinSlow/2 + rand.N(joinSlow)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// alone reports whether no other process is live.
+func (m *Mesh) alone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.view.peers) == 0
+}
+
+// target is an address to try; seed is what the config calls it, "" for a lost node.
+type target struct {
+	seed string
+	at   netip.AddrPort
+}
+
+// key names the target's problem.
+func (t target) key() string { return "seed/" + t.at.String() }
+
+// missing returns the seeds and lost nodes that memberlist does not hear, without ourselves.
+func (m *Mesh) missing(ctx context.Context) []target {
+	targets := m.seeds(ctx)
+	m.mu.Lock()
+	heard, lost := m.view.heard(), m.view.lost()
+	heard[m.bound] = true
+	m.mu.Unlock()
+	for _, at := range lost {
+		targets = append(targets, target{at: at})
+	}
+	targets = slices.DeleteFunc(targets, func(t target) bool {
+		if !heard[t.at] {
+			heard[t.at] = true // once each
+			return false
+		}
+		m.notices.settle(t.key())
+		return true
+	})
+	if len(targets) > joinTargets {
+		rand.Shuffle(len(targets), func(i, j int) { targets[i], targets[j] = targets[j], targets[i] })
+		targets = targets[:joinTargets]
+	}
+	return targets
+}
+
+// seeds returns the addresses of the configured seeds and of those in the seeds file.
+func (m *Mesh) seeds(ctx context.Context) []target {
+	names := slices.Clone(m.cfg.Seeds)
+	if path := m.cfg.SeedsFile; path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			m.notices.warn("seeds-file", fmt.Sprintf("gossip.seeds-file: %v", err))
+		} else {
+			m.notices.settle("seeds-file")
+			names = append(names, lines(string(text))...)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTime)
+	defer cancel()
+	var out []target
+	for _, name := range names {
+		addresses, err := m.resolve(ctx, name)
+		if err != nil {
+			m.notices.show("seed/"+name, fmt.Sprintf("seed %s: %v", name, err))
+			continue
+		}
+		m.notices.settle("seed/" + name)
+		for _, at := range addresses {
+			out = append(out, target{name, at})
+		}
+	}
+	return out
+}
+
+// resolve asks the ordinary resolver; memberlist's own lookup knows no context and goes past ours.
+func (m *Mesh) resolve(ctx context.Context, seed string) ([]netip.AddrPort, error) {
+	host, port, err := splitSeed(seed, m.Address().Port())
+	if err != nil {
+		return nil, err
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.AddrPort
+	for _, ip := range ips {
+		out = append(out, netip.AddrPortFrom(ip.Unmap(), port))
+	}
+	return out, nil
+}
+
+// join tries all targets at once, so that a silent one costs the others no time.
+func (m *Mesh) join(ctx context.Context, list *memberlist.Memberlist, targets []target) {
+	var tries sync.WaitGroup
+	defer tries.Wait()
+	for _, t := range targets {
+		tries.Go(func() {
+			_, err := list.Join([]string{t.at.String()})
+			if err == nil {
+				m.series.joins.WithLabelValues("joined").Inc()
+				m.notices.settle(t.key())
+				m.lg.Info("joined gossip", zap.Stringer("through", t.at))
+				return
+			}
+			if ctx.Err() == nil {
+				m.series.joins.WithLabelValues("failed").Inc()
+				m.unjoined(t, err)
+			}
+		})
+	}
+}
+
+// unjoined says why a target could not be joined. A seed that is not there is no news for the log:
+// a first node, or a lone one, has only such seeds.
+func (m *Mesh) unjoined(t target, err error) {
+	m.lg.Debug("node not joined", zap.Stringer("address", t.at), zap.Error(err))
+	if s, ok := diagnose(err.Error()); ok {
+		from := t.at.Addr().String()
+		m.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s", from, s.meaning))
+		return
+	}
+	if t.seed == "" {
+		return
+	}
+	text := reasonOf(err)
+	switch {
+	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()), strings.HasSuffix(text, syscall.EPIPE.Error()):
+		// A memberlist that does not like our label says nothing and hangs up.
+		m.notices.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, or not holdfast)", t.seed, t.at))
+	default:
+		m.notices.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
+	}
+}
+
+// reasonOf takes memberlist's list of one error apart.
+func reasonOf(err error) string {
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

@@ -1,0 +1,159 @@
+package gossip
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	noticeAge  = time.Minute // a problem not seen for this long is over; also the pause between two log lines
+	maxNotices = 64
+)
+
+// notices are the current problems. It takes no lock but its own and so may be called from anywhere.
+type notices struct {
+	lg  *zap.Logger
+	now func() time.Time
+
+	mu    sync.Mutex
+	known map[string]*notice
+}
+
+type notice struct {
+	text         string
+	seen, logged time.Time
+}
+
+func newNotices(lg *zap.Logger, now func() time.Time) *notices {
+	return &notices{lg: lg, now: now, known: map[string]*notice{}}
+}
+
+// show makes text a problem under key.
+func (n *notices) show(key, text string) { n.put(key, text, false) }
+
+// warn does so too, and logs it, once a minute at most.
+func (n *notices) warn(key, text string) { n.put(key, text, true) }
+
+func (n *notices) put(key, text string, log bool) {
+	now := n.now()
+	n.mu.Lock()
+	n.expire(now)
+	note := n.known[key]
+	if note == nil {
+		if len(n.known) >= maxNotices {
+			n.mu.Unlock()
+			return // a flood from forged addresses must cost neither memory nor log
+		}
+		note = &notice{}
+		n.known[key] = note
+	}
+	note.text, note.seen = text, now
+	log = log && (note.logged.IsZero() || now.Sub(note.logged) >= noticeAge)
+	if log {
+		note.logged = now
+	}
+	n.mu.Unlock()
+	if log {
+		n.lg.Warn("gossip problem seen", zap.String("problem", text))
+	}
+}
+
+// settle ends a problem that is known to be over.
+func (n *notices) settle(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.known, key)
+}
+
+func (n *notices) current() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.expire(n.now())
+	var out []string
+	for _, note := range n.known {
+		out = append(out, note.text)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (n *notices) expire(now time.Time) {
+	maps.DeleteFunc(n.known, func(_ string, note *notice) bool { return now.Sub(note.seen) >= noticeAge })
+}
+
+// symptom is a part of memberlist's log lines or errors, and what it means to an operator.
+type symptom struct{ part, reason, meaning string }
+
+// diagnose finds the symptom of a line. memberlist v0.7 has no other way to learn of these; net.go
+// there has the texts, and the tests provoke each.
+func diagnose(line string) (symptom, bool) {
+	for _, s := range []symptom{
+		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},
+		{"no installed keys could decrypt", reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
+		{"encryption is configured but remote state is not encrypted", reasonKey, "it gossips without a key, gossip.key-file is set here"},
+		{"remote state is encrypted and encryption is not configured", reasonKey, "it gossips with a key, gossip.key-file is not set here"},
+		{"unacceptable label", reasonCluster, "it belongs to another cluster"},
+		{"Failed to decode", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
+		{"not supported", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
+		{"Failed to receive user message", reasonUnreadable, "its gossip stream is not readable"},
+		{"Failed to read remote state", reasonUnreadable, "its gossip stream is not readable"},
+	} {
+		if strings.Contains(line, s.part) {
+			return s, true
+		}
+	}
+	return symptom{}, false
+}
+
+// listener turns memberlist's log into notices. What it does not know goes to the debug log.
+type listener struct{ m *Mesh }
+
+const udpBlocked = "over TCP but UDP probes failed"
+
+// Write takes one line, as package log promises.
+func (l listener) Write(p []byte) (int, error) {
+	line := strings.TrimSpace(string(p))
+	if s, ok := diagnose(line); ok {
+		from := remote(line)
+		l.m.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s%s", from, s.meaning, quoted(line)))
+		return len(p), nil
+	}
+	if before, _, ok := strings.Cut(line, udpBlocked); ok {
+		_, process, _ := strings.Cut(before, "connect to ")
+		node, _, _ := strings.Cut(process, "#")
+		l.m.notices.warn("udp/"+node, fmt.Sprintf("%s: it answers over TCP but not over UDP (is the gossip port open for UDP?)", node))
+		return len(p), nil
+	}
+	l.m.lg.Debug(line)
+	return len(p), nil
+}
+
+// remote returns the address in memberlist's trailing "from=host:port", without the port, which is another one for each stream.
+func remote(line string) string {
+	i := strings.LastIndex(line, "from=")
+	if i < 0 {
+		return "some node"
+	}
+	host, _, err := net.SplitHostPort(strings.TrimSpace(line[i+len("from="):]))
+	if err != nil {
+		return "some node"
+	}
+	return host
+}
+
+// quoted returns the other cluster's label, if the line has one.
+func quoted(line string) string {
+	_, rest, ok := strings.Cut(line, "label \"")
+	if !ok {
+		return ""
+	}
+	label, _, _ := strings.Cut(rest, "\"")
+	return fmt.Sprintf(" (%q)", label)
+}

@@ -1,0 +1,284 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// Timings; doc.go says what they add up to.
+const (
+	probeInterval    = 500 * time.Millisecond
+	probeTimeout     = 300 * time.Millisecond
+	suspicionProbes  = 5
+	gossipInterval   = 100 * time.Millisecond
+	pushPullInterval = 2 * time.Second
+	streamTimeout    = 2 * time.Second
+	leaveTimeout     = time.Second
+	twinInterval     = 5 * time.Second
+)
+
+// Mesh is this node's part in the gossip of its cluster.
+type Mesh struct {
+	cfg     Config
+	label   string
+	self    Meta
+	lg      *zap.Logger
+	notices *notices
+	series  *series
+	calls   *calls
+
+	started chan struct{} // closed once bound
+	changed chan struct{} // capacity 1: Nodes() changed
+	behind  chan struct{} // capacity 1: a peer lacks our newest state
+
+	mu    sync.Mutex // guards what follows; never held while memberlist is called
+	view  *view
+	list  *memberlist.Memberlist // nil before Run
+	bound netip.AddrPort
+}
+
+// New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
+// within 10 s; several may run at once. The error names what is wrong in cfg, cluster or self, or that
+// reg already has these series.
+func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context, question []byte) ([]byte, error), lg *zap.Logger, reg prometheus.Registerer) (*Mesh, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Listen == "" {
+		return nil, fmt.Errorf("gossip.listen: must be an IP address and a port (host:port), got %q", cfg.Listen)
+	}
+	label := "holdfast/" + cluster
+	if cluster == "" || len(label) > memberlist.LabelMaxSize {
+		return nil, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"), cluster)
+	}
+	if err := self.check(); err != nil {
+		return nil, fmt.Errorf("describe this node: %w", err)
+	}
+	m := &Mesh{
+		cfg:     cfg,
+		label:   label,
+		self:    self,
+		lg:      lg,
+		notices: newNotices(lg, time.Now),
+		calls:   newCalls(answer),
+		started: make(chan struct{}),
+		changed: make(chan struct{}, 1),
+		behind:  make(chan struct{}, 1),
+		view:    newView(self, time.Now()),
+	}
+	var err error
+	if m.series, err = newSeries(reg, m.count); err != nil {
+		return nil, fmt.Errorf("register gossip metrics: %w", err)
+	}
+	return m, nil
+}
+
+// Run listens, finds the other nodes and keeps finding them, until ctx ends; then it tells them so, for
+// at most 1 s, and returns nil. It returns an error only if it cannot begin: the key file is not
+// usable, or the address is taken. Run may be called once.
+func (m *Mesh) Run(ctx context.Context) error {
+	defer m.calls.close()
+	// Keys first: there must be no moment in which we listen without them.
+	var keys *memberlist.Keyring
+	if m.cfg.KeyFile != "" {
+		var err error
+		if keys, err = readKeys(m.cfg.KeyFile); err != nil {
+			return err
+		}
+	}
+	streams, err := m.bind(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := memberlist.Create(m.configure(streams, keys))
+	if err != nil {
+		return fmt.Errorf("start gossip: %w", errors.Join(err, streams.Shutdown()))
+	}
+	m.mu.Lock()
+	m.list = list
+	m.mu.Unlock()
+	close(m.started)
+	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label), zap.Bool("encrypted", m.cfg.KeyFile != ""))
+
+	var work sync.WaitGroup
+	work.Go(func() { m.disseminate(ctx, list) })
+	work.Go(func() { m.rejoin(ctx, list) })
+	for range callWorkers {
+		work.Go(func() { m.calls.work(ctx) })
+	}
+	m.watch(ctx)
+	work.Wait()
+
+	// An error here only means that the others notice our end by themselves, some seconds later.
+	if err := list.Leave(leaveTimeout); err != nil {
+		m.lg.Debug("left gossip without telling all", zap.Error(err))
+	}
+	if err := list.Shutdown(); err != nil {
+		return fmt.Errorf("stop gossip: %w", err)
+	}
+	m.lg.Info("gossip stopped")
+	return nil
+}
+
+// bind opens the listeners.
+func (m *Mesh) bind(ctx context.Context) (*transport, error) {
+	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
+	streams, err := listen(ctx, at, m.logger())
+	if err != nil {
+		return nil, fmt.Errorf("listen for gossip on %s: %w", at, err)
+	}
+	ip := at.Addr().Unmap()
+	if ip.IsUnspecified() {
+		ip = m.self.Address
+	}
+	m.mu.Lock()
+	m.bound = netip.AddrPortFrom(ip, uint16(streams.GetAutoBindPort()))
+	m.mu.Unlock()
+	return streams, nil
+}
+
+// configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
+func (m *Mesh) configure(streams *transport, keys *memberlist.Keyring) *memberlist.Config {
+	d := delegate{m}
+	conf := memberlist.DefaultLANConfig()
+	conf.Name, conf.Label = m.self.process(), m.label
+	conf.Transport, conf.Keyring = streams, keys
+	conf.AdvertiseAddr, conf.AdvertisePort = m.bound.Addr().String(), int(m.bound.Port())
+	conf.BindPort = conf.AdvertisePort
+	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d
+	conf.Logger = m.logger()
+	conf.ProbeInterval, conf.ProbeTimeout = probeInterval, probeTimeout
+	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = suspicionProbes, 1
+	conf.AwarenessMaxMultiplier = 2
+	conf.GossipInterval, conf.PushPullInterval = gossipInterval, pushPullInterval
+	conf.TCPTimeout = streamTimeout
+	conf.EnableCompression = false // a few KiB among a few nodes; it would only cost CPU
+	return conf
+}
+
+func (m *Mesh) logger() *log.Logger { return log.New(listener{m}, "", 0) }
+
+// watch looks for twins until ctx ends.
+func (m *Mesh) watch(ctx context.Context) {
+	tick := time.NewTicker(twinInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.mu.Lock()
+			twins := m.view.twins(time.Now())
+			m.mu.Unlock()
+			for process, text := range twins {
+				m.notices.warn("twin/"+process, text)
+			}
+		}
+	}
+}
+
+// Publish replaces what the other nodes see as our state, at most MaxState bytes, and sends it to them
+// at once; only the newest state counts. It never blocks and may be called before Run. A larger state
+// is refused: the one before stays, an error is logged and shown among the Problems.
+func (m *Mesh) Publish(state []byte) {
+	if len(state) > MaxState {
+		m.notices.warn("publish", fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed", m.self.Node, len(state), MaxState))
+		return
+	}
+	m.mu.Lock()
+	changed := m.view.publish(state)
+	m.mu.Unlock()
+	if changed {
+		poke(m.behind)
+		poke(m.changed)
+	}
+}
+
+// disseminate sends our newest state to whoever lacks it. One send at most is under way to a peer, so a
+// slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not
+// repeated: push/pull brings the state within seconds.
+func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
+	var sends sync.WaitGroup
+	defer sends.Wait()
+	for {
+		m.mu.Lock()
+		peers, own := m.view.behind(), m.view.own
+		m.mu.Unlock()
+		for _, p := range peers {
+			sends.Go(func() {
+				if err := list.SendReliable(destination(p.meta, p.gossip), encodeEntry(own)); err != nil {
+					m.lg.Debug("state not sent", zap.String("node", p.meta.Node), zap.Error(err))
+				}
+				m.mu.Lock()
+				p.sending, p.sent = false, own.Seq
+				m.mu.Unlock()
+				poke(m.behind)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.behind:
+		}
+	}
+}
+
+// Nodes returns every node ever heard of, this one and the lost ones included, sorted by name; at most
+// 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
+func (m *Mesh) Nodes() []Node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view.list()
+}
+
+// Changed yields a value after Nodes changed; several changes may yield one value.
+func (m *Mesh) Changed() <-chan struct{} { return m.changed }
+
+// Started is closed once the listener is bound.
+func (m *Mesh) Started() <-chan struct{} { return m.started }
+
+// Address is where the others reach our gossip. It is the zero value before Started.
+func (m *Mesh) Address() netip.AddrPort {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bound
+}
+
+// Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each
+// disappears when it was not seen for a minute; at most 64 are kept.
+func (m *Mesh) Problems() []string { return m.notices.current() }
+
+func (m *Mesh) count(live bool) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := 0
+	for _, rec := range m.view.nodes {
+		if rec.Live == live {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+// destination is where memberlist sends a message. Only name and address matter to it.
+func destination(meta Meta, at netip.AddrPort) *memberlist.Node {
+	return &memberlist.Node{Name: meta.process(), Addr: net.IP(at.Addr().AsSlice()), Port: at.Port()}
+}
+
+// poke says "look again" on a channel of capacity 1.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,396 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func TestMain(m *testing.M) {
+	if seed := os.Getenv(childSeed); seed != "" {
+		child(seed)
+		return
+	}
+	code := m.Run()
+	// memberlist's last probe ends by itself, up to a second after Shutdown.
+	var leak error
+	for end := time.Now().Add(5 * time.Second); code == 0 && time.Now().Before(end); {
+		if leak = goleak.Find(); leak == nil {
+			break
+		}
+	}
+	if leak != nil {
+		fmt.Fprintln(os.Stderr, leak)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// member is a running mesh of a test.
+type member struct {
+	*Mesh
+	logs *observer.ObservedLogs
+	stop func() // ends Run and waits for it
+}
+
+var boots atomic.Uint64
+
+// node returns the Meta of a process that is younger than all before it.
+func node(name string) Meta {
+	return Meta{
+		Node:    name,
+		Boot:    uint64(time.Now().UnixNano()) + boots.Add(1),
+		Address: netip.MustParseAddr("127.0.0.1"),
+		Version: "test",
+	}
+}
+
+func echo(ctx context.Context, q []byte) ([]byte, error) {
+	switch string(q) {
+	case "fail":
+		return nil, errors.New("no such thing")
+	case "wait":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return append([]byte("re: "), q...), nil
+}
+
+func start(t *testing.T, cluster string, self Meta, change func(*Config)) *member {
+	t.Helper()
+	cfg := Default()
+	cfg.Listen = "127.0.0.1:0"
+	if change != nil {
+		change(&cfg)
+	}
+	core, logs := observer.New(zapcore.InfoLevel)
+	m, err := New(cfg, cluster, self, echo, zap.New(core), prometheus.NewPedanticRegistry())
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	var stopped atomic.Bool
+	stop := func() {
+		if stopped.Swap(true) {
+			return
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run of %s: %v", self.Node, err)
+		}
+	}
+	t.Cleanup(stop)
+	select {
+	case <-m.Started():
+	case err := <-ended:
+		t.Fatalf("Run: %v", err)
+	}
+	return &member{m, logs, stop}
+}
+
+// seeded makes seeds of running members.
+func seeded(to ...*member) func(*Config) {
+	return func(c *Config) {
+		for _, m := range to {
+			c.Seeds = append(c.Seeds, m.Address().String())
+		}
+	}
+}
+
+// await waits until cond holds, looking whenever something may have changed.
+func await(t *testing.T, what string, limit time.Duration, cond func() bool) {
+	t.Helper()
+	end := time.After(limit)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-end:
+			t.Fatalf("waited %v in vain: %s", limit, what)
+		case <-tick.C:
+		}
+	}
+}
+
+func count(t *testing.T, c prometheus.Metric) float64 {
+	t.Helper()
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
+}
+
+func find(m *member, name string) (Node, bool) {
+	nodes := m.Nodes()
+	i := slices.IndexFunc(nodes, func(n Node) bool { return n.Node == name })
+	if i < 0 {
+		return Node{}, false
+	}
+	return nodes[i], true
+}
+
+func sees(m *member, name string) func() bool {
+	return func() bool { n, ok := find(m, name); return ok && n.Live }
+}
+
+func says(m *member, name, state string) func() bool {
+	return func() bool { n, _ := find(m, name); return string(n.State) == state }
+}
+
+func complains(m *member, part string) func() bool {
+	return func() bool {
+		return slices.ContainsFunc(m.Problems(), func(p string) bool { return strings.Contains(p, part) })
+	}
+}
+
+func TestNodesMeetAndPublish(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	a.Publish([]byte("early")) // before anybody can hear it
+	b := start(t, "main", node("b"), seeded(a))
+	c := start(t, "main", node("c"), seeded(a))
+	for _, m := range []*member{a, b, c} {
+		for _, name := range []string{"a", "b", "c"} {
+			await(t, m.self.Node+" sees "+name, 5*time.Second, sees(m, name))
+		}
+		await(t, "the early state", 5*time.Second, says(m, "a", "early"))
+	}
+	var names []string
+	for _, n := range b.Nodes() {
+		names = append(names, n.Node)
+	}
+	if want := []string{"a", "b", "c"}; !slices.Equal(names, want) {
+		t.Errorf("names: got %v, want %v", names, want)
+	}
+
+	began := time.Now()
+	b.Publish([]byte("later"))
+	await(t, "c hears b", 5*time.Second, says(c, "b", "later"))
+	await(t, "a hears b", 5*time.Second, says(a, "b", "later"))
+	// Sending at once, not by push/pull after 2 s, is what this is about.
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("a state took %v to arrive", took)
+	}
+	if n, _ := find(a, "b"); n.Seq != 1 || n.Meta != b.self {
+		t.Errorf("b at a: got seq %d and %+v, want 1 and %+v", n.Seq, n.Meta, b.self)
+	}
+	b.Publish([]byte("later"))
+	if n, _ := find(b, "b"); n.Seq != 1 {
+		t.Errorf("the same state again: got seq %d, want 1", n.Seq)
+	}
+	if got := count(t, b.series.joins.WithLabelValues("joined")); got < 1 {
+		t.Errorf("joins: got %v, want at least 1", got)
+	}
+	if got := b.count(true); got != 3 {
+		t.Errorf("live nodes: got %v, want 3", got)
+	}
+}
+
+func TestLeavingIsSeenAtOnceAndRemembered(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	b := start(t, "main", node("b"), seeded(a))
+	b.Publish([]byte("fact"))
+	await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
+	await(t, "b sees a", 5*time.Second, sees(b, "a")) // one that ends while it joins can tell nobody
+	before, _ := find(a, "b")
+	began := time.Now()
+	b.stop()
+	await(t, "a sees b leave", 2*time.Second, func() bool { return !sees(a, "b")() })
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("leaving took %v", took)
+	}
+	after, _ := find(a, "b")
+	if string(after.State) != "fact" || !after.Since.After(before.Since) {
+		t.Errorf("the lost node: got %+v", after)
+	}
+
+	// Who comes later hears of the lost one, and what it said.
+	c := start(t, "main", node("c"), seeded(a))
+	await(t, "c hears of b", 5*time.Second, says(c, "b", "fact"))
+	if n, _ := find(c, "b"); n.Live || n.Address != b.self.Address {
+		t.Errorf("b at c: got %+v, want not live, at its address", n)
+	}
+}
+
+func TestRestartSupersedesAtOnce(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	old := start(t, "main", node("b"), seeded(a))
+	old.Publish([]byte("old"))
+	await(t, "a hears the old b", 5*time.Second, says(a, "b", "old"))
+
+	// The old process still runs, and is still believed alive, as after a kill.
+	young := start(t, "main", node("b"), seeded(a))
+	await(t, "a sees the young b", 5*time.Second, func() bool { n, _ := find(a, "b"); return n.Boot == young.self.Boot && n.Live })
+	if n, _ := find(a, "b"); string(n.State) == "old" {
+		t.Error("the young process has the state of the old one")
+	}
+	young.Publish([]byte("young"))
+	old.Publish([]byte("old again"))
+	await(t, "a hears the young b", 5*time.Second, says(a, "b", "young"))
+	await(t, "the old b hears the young one", 5*time.Second, says(old, "b", "young"))
+	if got := len(a.Nodes()); got != 2 {
+		t.Errorf("nodes: got %d, want 2", got)
+	}
+	a.mu.Lock()
+	twins := a.view.twins(time.Now().Add(twinAfter))
+	soon := a.view.twins(time.Now())
+	a.mu.Unlock()
+	if len(twins) != 1 || len(soon) != 0 {
+		t.Errorf("twins: got %v, and %v too soon; want one, and none", twins, soon)
+	}
+	young.stop()
+	await(t, "the young b left", 5*time.Second, func() bool { return !sees(a, "b")() })
+}
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	b := start(t, "main", node("b"), seeded(a))
+	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	long := strings.Repeat("x", MaxMessage-len("re: "))
+	for _, m := range []*member{a, b} {
+		for _, to := range []string{"a", "b"} {
+			for _, q := range []string{"", "who", long} {
+				got, err := m.Ask(t.Context(), to, []byte(q))
+				if err != nil || string(got) != "re: "+q {
+					t.Errorf("%s asks %s (%d bytes): got %d bytes, %v", m.self.Node, to, len(q), len(got), err)
+				}
+			}
+			if _, err := m.Ask(t.Context(), to, []byte("fail")); err == nil || !strings.Contains(err.Error(), "no such thing") {
+				t.Errorf("%s asks %s to fail: got %v", m.self.Node, to, err)
+			}
+		}
+	}
+	if _, err := a.Ask(t.Context(), "b", []byte(long+"too long")); err == nil {
+		t.Error("too long a question: got no error")
+	}
+	if _, err := a.Ask(t.Context(), "nobody", nil); err == nil {
+		t.Error("asking nobody: got no error")
+	}
+	if _, err := a.Ask(t.Context(), "b", []byte(long+"abc")); err == nil || !strings.Contains(err.Error(), "answer has") {
+		t.Errorf("too long an answer: got %v", err)
+	}
+	if got := len(a.calls.waiting); got != 0 {
+		t.Errorf("questions left waiting: got %d, want 0", got)
+	}
+	b.stop()
+	if _, err := b.Ask(t.Context(), "a", nil); !errors.Is(err, errNotRunning) {
+		t.Errorf("asking after Run: got %v, want %v", err, errNotRunning)
+	}
+	await(t, "a sees b leave", 5*time.Second, func() bool { return !sees(a, "b")() })
+	if _, err := a.Ask(t.Context(), "b", nil); err == nil || !strings.Contains(err.Error(), "not live") {
+		t.Errorf("asking a lost node: got %v", err)
+	}
+}
+
+func TestAskEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	start(t, "main", node("b"), seeded(a))
+	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := a.Ask(ctx, "b", []byte("wait")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+func TestSeedsFile(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	file := filepath.Join(t.TempDir(), "seeds")
+	b := start(t, "main", node("b"), func(c *Config) { c.SeedsFile = file })
+	await(t, "a complaint about the missing file", 5*time.Second, complains(b, "no such file"))
+	text := "# the first\n\n" + a.Address().String() + " # a\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "b sees a", 10*time.Second, sees(b, "a"))
+	await(t, "the complaint's end", 10*time.Second, func() bool { return !complains(b, "no such file")() })
+}
+
+func TestSeedThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	gone := start(t, "main", node("gone"), nil)
+	seed := gone.Address().String()
+	gone.stop()
+	a := start(t, "main", node("a"), func(c *Config) { c.Seeds = []string{seed, "nowhere.invalid"} })
+	await(t, "the seed among the problems", 5*time.Second, complains(a, "seed "+seed))
+	for _, entry := range a.logs.All() {
+		if entry.Level > zapcore.InfoLevel {
+			t.Errorf("a lone node is normal, but it logged %q", entry.Message)
+		}
+	}
+	// It comes up where it was expected.
+	start(t, "main", node("gone"), func(c *Config) { c.Listen = seed })
+	await(t, "a sees the seed", 10*time.Second, sees(a, "gone"))
+	await(t, "the problem's end", 10*time.Second, func() bool { return !complains(a, "seed "+seed)() })
+}
+
+func TestUnusableBeginnings(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	cfg := Config{Listen: a.Address().String()}
+	m, err := New(cfg, "main", node("b"), echo, zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.Listen) {
+		t.Errorf("Run on a taken address: got %v", err)
+	}
+	if _, err := m.Ask(t.Context(), "a", nil); !errors.Is(err, errNotRunning) {
+		t.Errorf("Ask: got %v, want %v", err, errNotRunning)
+	}
+	reg := prometheus.NewRegistry()
+	for range 2 {
+		_, err = New(cfg, "main", node("b"), echo, zap.NewNop(), reg)
+	}
+	if err == nil {
+		t.Error("the same registerer twice: got no error")
+	}
+	for _, cluster := range []string{"", strings.Repeat("x", 250)} {
+		if _, err := New(cfg, cluster, node("b"), echo, zap.NewNop(), prometheus.NewRegistry()); err == nil {
+			t.Errorf("cluster %q: got no error", cluster)
+		}
+	}
+	if _, err := New(cfg, "main", node("b#1"), echo, zap.NewNop(), prometheus.NewRegistry()); err == nil {
+		t.Error("node name with #: got no error")
+	}
+	if _, err := New(Default(), "main", node("b"), echo, zap.NewNop(), prometheus.NewRegistry()); err == nil {
+		t.Error("nowhere to listen: got no error")
+	}
+}
+
+func TestTooLargeAStateIsRefusedLoudly(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	a.Publish([]byte("fine"))
+	a.Publish(make([]byte, MaxState+1))
+	if n, _ := find(a, "a"); string(n.State) != "fine" || n.Seq != 1 {
+		t.Errorf("got state %q, seq %d; want the one before", n.State, n.Seq)
+	}
+	if !complains(a, "not published")() {
+		t.Errorf("problems: got %q", a.Problems())
+	}
+}

@@ -1,0 +1,99 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// codecVersion is the first byte of everything this package sends. Another one is refused whole.
+const codecVersion = 1
+
+// Limits of Meta's texts, in bytes. Together they stay far below memberlist's 512 (MetaMaxSize).
+const (
+	maxNode    = 128
+	maxVersion = 128
+)
+
+// errVersion marks what a holdfast of another codec version wrote, as opposed to garbage.
+var errVersion = errors.New("unknown version")
+
+// Meta is what a node says of itself for the life of its process.
+type Meta struct {
+	// Node is node.name: 1 to 128 bytes of UTF-8 without "#".
+	Node string
+	// Boot is the process's start, in nanoseconds since 1970. Of two processes with one Node the
+	// higher Boot stands and the other is ignored.
+	Boot uint64
+	// Address is where the node's services can be reached, without zone and not IPv4-in-IPv6.
+	Address netip.Addr
+	// Version is the holdfast build, at most 128 bytes.
+	Version string
+}
+
+// EncodeMeta returns the canonical encoding of m, at most 512 bytes. The error names what is out of range.
+func EncodeMeta(m Meta) ([]byte, error) {
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("encode meta: %w", err)
+	}
+	return appendMeta(nil, m), nil
+}
+
+// DecodeMeta reads what EncodeMeta wrote. It refuses another version, anything longer than 512 bytes,
+// trailing bytes, and whatever EncodeMeta would have refused.
+func DecodeMeta(b []byte) (Meta, error) {
+	if len(b) > memberlist.MetaMaxSize {
+		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
+	}
+	r := reader{rest: b}
+	r.version()
+	m := Meta{Node: r.text(), Boot: r.uint64()}
+	if ip := r.bytes(16); r.err == nil {
+		m.Address, _ = netip.AddrFromSlice(ip) // a wrong length yields the zero Addr, which check refuses
+	}
+	m.Version = r.text()
+	if err := r.end(); err != nil {
+		return Meta{}, fmt.Errorf("decode meta: %w", err)
+	}
+	if err := m.check(); err != nil {
+		return Meta{}, fmt.Errorf("decode meta: %w", err)
+	}
+	return m, nil
+}
+
+func appendMeta(b []byte, m Meta) []byte {
+	b = append(b, codecVersion)
+	b = appendText(b, m.Node)
+	b = appendUint64(b, m.Boot)
+	b = appendBytes(b, m.Address.AsSlice())
+	return appendText(b, m.Version)
+}
+
+func (m Meta) check() error {
+	var errs []error
+	// "#" separates name and boot in memberlist's name.
+	if m.Node == "" || len(m.Node) > maxNode || !utf8.ValidString(m.Node) || strings.Contains(m.Node, "#") {
+		errs = append(errs, fmt.Errorf("node name must be 1–%d bytes of UTF-8 without #, got %q", maxNode, m.Node))
+	}
+	if m.Boot == 0 {
+		errs = append(errs, errors.New("boot must be above 0, got 0"))
+	}
+	if !m.Address.IsValid() || m.Address.Is4In6() || m.Address.Zone() != "" {
+		errs = append(errs, fmt.Errorf("address must be a plain IP address, got %q", m.Address))
+	}
+	if len(m.Version) > maxVersion || !utf8.ValidString(m.Version) {
+		errs = append(errs, fmt.Errorf("version must be at most %d bytes of UTF-8, got %q", maxVersion, m.Version))
+	}
+	return errors.Join(errs...)
+}
+
+// process names the process to memberlist. A restarted process is another memberlist node, so none of
+// memberlist's rules about a name that comes back (conflict, reclaim, incarnation) can hold it up.
+func (m Meta) process() string {
+	return m.Node + "#" + strconv.FormatUint(m.Boot, 36)
+}

@@ -1,0 +1,128 @@
+package gossip
+
+import (
+	"encoding/hex"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// canary is a name of our zone that only our resolver knows; Check asks for it. No slot may have it.
+const canary = "holdfast-check"
+
+// canaryAddress is from TEST-NET-1 (RFC 5737), which nobody has.
+var canaryAddress = netip.AddrFrom4([4]byte{192, 0, 2, 1})
+
+// names is an immutable table of the names we answer for.
+type names struct {
+	zone      string // lower case, no dot at the end
+	addresses map[string][]netip.Addr
+	slots     map[netip.Addr][]string // full names, for PTR
+}
+
+func newNames(zone string, table map[string][]netip.Addr) *names {
+	n := &names{
+		zone:      zone,
+		addresses: map[string][]netip.Addr{},
+		slots:     map[netip.Addr][]string{},
+	}
+	for _, slot := range slices.Sorted(maps.Keys(table)) {
+		name := strings.ToLower(slot) + "." + zone
+		n.addresses[name] = []netip.Addr{} // known, though perhaps nowhere
+		for _, ip := range table[slot] {
+			ip = ip.Unmap().WithZone("")
+			if !ip.IsValid() || slices.Contains(n.addresses[name], ip) {
+				continue
+			}
+			n.addresses[name] = append(n.addresses[name], ip)
+			n.slots[ip] = append(n.slots[ip], name)
+		}
+	}
+	n.addresses[canary+"."+zone] = []netip.Addr{canaryAddress}
+	return n
+}
+
+// ours reports whether a lower-case name without a final dot lies in our zone, or is what becomes of
+// such a name when a resolver appends one of its search domains. Nobody else may see or answer those.
+func (n *names) ours(name string) bool {
+	return strings.Contains("."+name+".", "."+n.zone+".")
+}
+
+// reply is the local answer to a question. It is false if the question is for someone else.
+func (n *names) reply(h dnsmessage.Header, q dnsmessage.Question) (dnsmessage.Message, bool) {
+	name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
+	answer := dnsmessage.Message{
+		// Without these two bits Go takes an empty answer for a lame referral and asks the next server.
+		Header: dnsmessage.Header{
+			ID: h.ID, Response: true, Authoritative: true,
+			RecursionDesired: h.RecursionDesired, RecursionAvailable: true,
+		},
+		Questions: []dnsmessage.Question{q},
+	}
+	if q.Class != dnsmessage.ClassINET {
+		return answer, false
+	}
+	if ip, ok := reverse(name); ok && q.Type == dnsmessage.TypePTR && n.slots[ip] != nil {
+		for _, slot := range n.slots[ip] {
+			answer.Answers = append(answer.Answers, pointer(q, slot))
+		}
+		return answer, true
+	}
+	if !n.ours(name) {
+		return answer, false
+	}
+	addresses, known := n.addresses[name]
+	if !known {
+		answer.RCode = dnsmessage.RCodeNameError
+	}
+	for _, ip := range addresses {
+		switch {
+		case q.Type == dnsmessage.TypeA && ip.Is4():
+			answer.Answers = append(answer.Answers, resource(q, &dnsmessage.AResource{A: ip.As4()}))
+		case q.Type == dnsmessage.TypeAAAA && ip.Is6():
+			answer.Answers = append(answer.Answers, resource(q, &dnsmessage.AAAAResource{AAAA: ip.As16()}))
+		}
+	}
+	return answer, true
+}
+
+func pointer(q dnsmessage.Question, name string) dnsmessage.Resource {
+	target, _ := dnsmessage.NewName(name + ".") // too long a name becomes the root; no one can ask for it either
+	return resource(q, &dnsmessage.PTRResource{PTR: target})
+}
+
+// resource has TTL 0: an address is good for one dial.
+func resource(q dnsmessage.Question, body dnsmessage.ResourceBody) dnsmessage.Resource {
+	return dnsmessage.Resource{
+		Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: dnsmessage.ClassINET},
+		Body:   body,
+	}
+}
+
+// reverse reads the address out of 4.3.2.1.in-addr.arpa or a name under ip6.arpa (RFC 1035, RFC 3596).
+func reverse(name string) (netip.Addr, bool) {
+	if labels, ok := strings.CutSuffix(name, ".in-addr.arpa"); ok {
+		parts := strings.Split(labels, ".")
+		slices.Reverse(parts)
+		ip, err := netip.ParseAddr(strings.Join(parts, "."))
+		return ip, err == nil && ip.Is4()
+	}
+	labels, ok := strings.CutSuffix(name, ".ip6.arpa")
+	if !ok {
+		return netip.Addr{}, false
+	}
+	nibbles := strings.Split(labels, ".")
+	slices.Reverse(nibbles)
+	digits := strings.Join(nibbles, "")
+	if len(nibbles) != 32 || len(digits) != 32 {
+		return netip.Addr{}, false
+	}
+	raw, err := hex.DecodeString(digits)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom16([16]byte(raw)).Unmap(), true
+}

@@ -1,0 +1,114 @@
+package gossip
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// Resolver answers the names of the slots from a table and forwards every other question, unchanged,
+// to the nameserver that was to be asked. It opens no sockets but those, and starts no goroutines.
+type Resolver struct {
+	zone  string
+	lg    *zap.Logger
+	names atomic.Pointer[names]
+	net   *net.Resolver
+
+	hosts, nsswitch string // paths; tests have their own
+}
+
+// NewResolver returns a resolver for the names <slot>.<zone>; none is known before Set. The zone is a
+// domain name such as "main.holdfast.internal"; letter case and a final dot do not matter.
+func NewResolver(zone string, lg *zap.Logger) *Resolver {
+	r := &Resolver{
+		zone:     strings.Trim(strings.ToLower(zone), "."),
+		lg:       lg,
+		hosts:    "/etc/hosts",
+		nsswitch: "/etc/nsswitch.conf",
+	}
+	r.names.Store(newNames(r.zone, nil))
+	r.net = &net.Resolver{PreferGo: true, Dial: r.dial}
+	return r
+}
+
+// Set replaces the table, slot to addresses, at once and as a whole. A slot without addresses is a
+// name that exists but has none; a slot not in the table does not exist.
+func (r *Resolver) Set(table map[string][]netip.Addr) {
+	next := newNames(r.zone, table)
+	last := r.names.Swap(next)
+	if !maps.EqualFunc(last.addresses, next.addresses, slices.Equal) {
+		r.lg.Info("slot addresses changed", zap.Any("slots", table))
+	}
+}
+
+// Resolver returns the net.Resolver that asks us first; the caller makes it net.DefaultResolver, which
+// is where etcd's dialers look. It is the same one each time.
+func (r *Resolver) Resolver() *net.Resolver { return r.net }
+
+// dial returns a conversation with ourselves in place of one with the nameserver at address. It ends
+// with ctx.
+func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	answer := func(deadline time.Time, query []byte) ([]byte, error) {
+		ctx := ctx
+		if !deadline.IsZero() {
+			var done context.CancelFunc
+			ctx, done = context.WithDeadline(ctx, deadline)
+			defer done()
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		return r.answer(ctx, network, address, query)
+	}
+	return &exchange{answer: answer, cancel: cancel}, nil
+}
+
+// answer returns the reply to one query, ours or the nameserver's.
+func (r *Resolver) answer(ctx context.Context, network, address string, query []byte) ([]byte, error) {
+	if reply, ok := r.local(query); ok {
+		return reply, nil
+	}
+	return forward(ctx, network, address, query)
+}
+
+// local answers a query if it is for us. What we cannot read is not.
+func (r *Resolver) local(query []byte) ([]byte, bool) {
+	h, q, ok := question(query)
+	if !ok || h.Response || h.OpCode != 0 {
+		return nil, false
+	}
+	msg, ok := r.names.Load().reply(h, q)
+	if !ok {
+		return nil, false
+	}
+	reply, err := msg.Pack()
+	if err != nil || len(reply) > maxFrame {
+		msg.Answers, msg.RCode = nil, dnsmessage.RCodeServerFailure
+		reply, err = msg.Pack()
+	}
+	return reply, err == nil
+}
+
+// question returns the header and the only question of a message.
+func question(msg []byte) (dnsmessage.Header, dnsmessage.Question, bool) {
+	var p dnsmessage.Parser
+	h, err := p.Start(msg)
+	if err != nil {
+		return h, dnsmessage.Question{}, false
+	}
+	q, err := p.Question()
+	if err != nil {
+		return h, q, false
+	}
+	_, err = p.Question()
+	return h, q, err == dnsmessage.ErrSectionDone
+}

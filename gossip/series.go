@@ -1,0 +1,52 @@
+package gossip
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Why something was refused: the label of holdfast_gossip_rejected_total.
+const (
+	reasonKey        = "key"        // other key, or one side has none
+	reasonCluster    = "cluster"    // other cluster's label
+	reasonVersion    = "version"    // other codec version
+	reasonUnreadable = "unreadable" // garbage
+	reasonFull       = "full"       // more than we hold: nodes, or questions at once
+)
+
+// series are the metrics of one Mesh.
+type series struct {
+	rejected *prometheus.CounterVec
+	joins    *prometheus.CounterVec
+}
+
+func newSeries(reg prometheus.Registerer, count func(live bool) float64) (*series, error) {
+	s := &series{
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_gossip_rejected_total",
+			Help: "Packets, streams, messages, nodes and questions refused, by reason.",
+		}, []string{"reason"}),
+		joins: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_gossip_joins_total",
+			Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
+		}, []string{"result"}),
+	}
+	for _, reason := range []string{reasonKey, reasonCluster, reasonVersion, reasonUnreadable, reasonFull} {
+		s.rejected.WithLabelValues(reason)
+	}
+	for _, result := range []string{"joined", "failed"} {
+		s.joins.WithLabelValues(result)
+	}
+	nodes := func(label string, live bool) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "holdfast_gossip_nodes",
+			Help:        "Nodes of the mesh known to this one, itself included.",
+			ConstLabels: prometheus.Labels{"live": label},
+		}, func() float64 { return count(live) })
+	}
+	return s, errors.Join(
+		reg.Register(s.rejected), reg.Register(s.joins),
+		reg.Register(nodes("true", true)), reg.Register(nodes("false", false)),
+	)
+}

@@ -1,0 +1,168 @@
+package gossip
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/memberlist"
+)
+
+func TestMetaRoundTrip(t *testing.T) {
+	for _, want := range []Meta{
+		{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1")},
+		{Node: "ä/b", Boot: 1<<64 - 1, Address: netip.MustParseAddr("2001:db8::1"), Version: "v1.2.3"},
+		{Node: strings.Repeat("n", maxNode), Boot: 7, Address: netip.MustParseAddr("::1"), Version: strings.Repeat("v", maxVersion)},
+	} {
+		b, err := EncodeMeta(want)
+		if err != nil {
+			t.Fatalf("EncodeMeta(%+v): %v", want, err)
+		}
+		if len(b) > memberlist.MetaMaxSize {
+			t.Errorf("%+v: got %d bytes, want at most %d", want, len(b), memberlist.MetaMaxSize)
+		}
+		if got, err := DecodeMeta(b); err != nil || got != want {
+			t.Errorf("DecodeMeta: got %+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+func TestMetaRefusals(t *testing.T) {
+	good := Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v1"}
+	for name, change := range map[string]func(*Meta){
+		"no name":       func(m *Meta) { m.Node = "" },
+		"long name":     func(m *Meta) { m.Node = strings.Repeat("n", maxNode+1) },
+		"name with #":   func(m *Meta) { m.Node = "a#b" },
+		"name no UTF-8": func(m *Meta) { m.Node = "\xff" },
+		"no boot":       func(m *Meta) { m.Boot = 0 },
+		"no address":    func(m *Meta) { m.Address = netip.Addr{} },
+		"4 in 6":        func(m *Meta) { m.Address = netip.MustParseAddr("::ffff:10.0.0.1") },
+		"zone":          func(m *Meta) { m.Address = netip.MustParseAddr("fe80::1%eth0") },
+		"long version":  func(m *Meta) { m.Version = strings.Repeat("v", maxVersion+1) },
+		"bad version":   func(m *Meta) { m.Version = "\xff" },
+	} {
+		bad := good
+		change(&bad)
+		if _, err := EncodeMeta(bad); err == nil {
+			t.Errorf("EncodeMeta, %s: got no error", name)
+		}
+		if got, err := DecodeMeta(appendMeta(nil, bad)); err == nil && name != "zone" { // a zone is not sent
+			t.Errorf("DecodeMeta, %s: got %+v", name, got)
+		}
+	}
+	b := appendMeta(nil, good)
+	for i := range b {
+		if _, err := DecodeMeta(b[:i]); err == nil {
+			t.Errorf("cut to %d bytes: got no error", i)
+		}
+	}
+	if _, err := DecodeMeta(append(bytes.Clone(b), 0)); err == nil || !strings.Contains(err.Error(), "trail") {
+		t.Errorf("a trailing byte: got %v", err)
+	}
+	if _, err := DecodeMeta(make([]byte, 513)); err == nil || !strings.Contains(err.Error(), "513") {
+		t.Errorf("513 bytes: got %v", err)
+	}
+	b[0] = 2
+	if _, err := DecodeMeta(b); !errors.Is(err, errVersion) {
+		t.Errorf("version 2: got %v, want %v", err, errVersion)
+	}
+}
+
+func messages() map[string]any {
+	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1"), Version: "v1"}
+	b := Meta{Node: "b", Boot: 6, Address: netip.MustParseAddr("::1")}
+	return map[string]any{
+		"entry":     entry{a, 3, []byte("state")},
+		"largest":   entry{a, 1<<64 - 1, make([]byte, MaxState)},
+		"ask":       ask{ID: 1, Node: "a", Boot: 5, Question: []byte("?")},
+		"no answer": answer{ID: 2, Failed: true, Body: []byte("no")},
+		"answer":    answer{ID: 1 << 63, Body: []byte{}},
+		"all":       []entry{{a, 3, []byte("state")}, {b, 0, []byte{}}},
+	}
+}
+
+func encode(msg any) []byte {
+	switch msg := msg.(type) {
+	case entry:
+		return encodeEntry(msg)
+	case ask:
+		return encodeAsk(msg)
+	case answer:
+		return encodeAnswer(msg)
+	}
+	return encodeAll(msg.([]entry))
+}
+
+func TestMessagesRoundTrip(t *testing.T) {
+	for name, want := range messages() {
+		b := encode(want)
+		got, err := decode(b)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %.100v, %v", name, got, err)
+		}
+		if _, err := decode(append(bytes.Clone(b), 0)); err == nil {
+			t.Errorf("%s with a trailing byte: got no error", name)
+		}
+		if len(b) > 1000 {
+			continue
+		}
+		for i := range b {
+			if _, err := decode(b[:i]); err == nil {
+				t.Errorf("%s cut to %d bytes: got no error", name, i)
+			}
+		}
+		// memberlist reuses its buffers.
+		clear(b)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s shares memory with its encoding", name)
+		}
+	}
+}
+
+func TestMessageLimits(t *testing.T) {
+	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1")}
+	for name, msg := range map[string]any{
+		"state":    entry{a, 1, make([]byte, MaxState+1)},
+		"question": ask{Question: make([]byte, MaxMessage+1)},
+		"answer":   answer{Body: make([]byte, MaxMessage+1)},
+		"entries":  make([]entry, maxNodes+1),
+	} {
+		if _, err := decode(encode(msg)); err == nil || !strings.Contains(err.Error(), "at most") {
+			t.Errorf("%s too large: got %v", name, err)
+		}
+	}
+}
+
+func FuzzDecodeMeta(f *testing.F) {
+	f.Add(appendMeta(nil, Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v"}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := DecodeMeta(b)
+		if err != nil {
+			return
+		}
+		again, err := EncodeMeta(m)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%x is read as %+v, which is written as %x (%v)", b, m, again, err)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, msg := range messages() {
+		if b := encode(msg); len(b) < 1000 {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		msg, err := decode(b)
+		if err != nil {
+			return
+		}
+		if again := encode(msg); !bytes.Equal(again, b) {
+			t.Errorf("%x is read as %+v, which is written as %x", b, msg, again)
+		}
+	})
+}

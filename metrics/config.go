@@ -1,0 +1,39 @@
+package metrics
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+)
+
+// Off is the value of Config.Listen that disables the server.
+const Off = "off"
+
+// Config is the `metrics:` section.
+type Config struct {
+	// Listen is the host:port of the HTTP server; the host is an IP address,
+	// "localhost", or empty for all addresses. "off" disables the server. Empty
+	// means not decided yet: cmd fills it from node.address.
+	Listen string `mapstructure:"listen"`
+}
+
+// Default returns the configuration of a node that was told nothing.
+func Default() Config { return Config{} }
+
+// Validate reports a Listen that cannot be bound.
+func (c Config) Validate() error {
+	if c.Listen == "" || c.Listen == Off {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err == nil && host != "" && host != "localhost" && net.ParseIP(host) == nil {
+		err = fmt.Errorf("host %q is no IP address", host)
+	}
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("metrics.listen: must be host:port with an IP address and port 0–65535, or %q, got %q", Off, c.Listen)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package metrics
+
+import (
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Names are the fixed label values of this process. A state or action in its
+// list is exported as 0 while it is not the current one, so that an alert on
+// its change finds a series from the first scrape on; one that is not listed
+// appears only while it is current.
+type Names struct {
+	Version     string   // of holdfast
+	EtcdVersion string   // of the embedded server
+	States      []string // of the node: claiming, standby, running, ...
+	Actions     []string // that the coordinator may decide
+}
+
+// Sample is what one observation says about the node.
+type Sample struct {
+	State      string // one of Names.States
+	Slot       string // whose volume is held; empty: none
+	Epoch      uint64 // of the claim; 0: no claim
+	Generation uint64 // of the cluster; 0: unknown
+	Running    bool   // the etcd server runs
+	Ready      bool   // it has joined and knows a leader
+	Leader     bool   // it is the leader
+	Learner    bool   // it does not vote yet
+	Voters     int    // in the applied member list; 0: unknown
+	Learners   int    // in the applied member list
+}
+
+// Metrics holds the series about the node as a whole. Its methods may be
+// called from any goroutine.
+type Metrics struct {
+	names     Names
+	sample    atomic.Pointer[Sample]
+	action    atomic.Pointer[string]
+	decisions *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+}
+
+// New registers the series with reg. It panics, as prometheus' MustRegister
+// does, when reg already has them: a process runs one node.
+func New(reg prometheus.Registerer, names Names) *Metrics {
+	m := &Metrics{
+		names: names,
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_decisions_total",
+			Help: "Decisions of the coordinator that differed from the one before, by action.",
+		}, []string{"action"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_actions_failed_total",
+			Help: "Actions of the coordinator that ended with an error, by action.",
+		}, []string{"action"}),
+	}
+	for _, action := range names.Actions {
+		m.decisions.WithLabelValues(action)
+		m.failures.WithLabelValues(action)
+	}
+	m.sample.Store(&Sample{})
+	reg.MustRegister(m.decisions, m.failures, &collector{m})
+	return m
+}
+
+// Observe replaces the exported sample.
+func (m *Metrics) Observe(s Sample) { m.sample.Store(&s) }
+
+// Decided records that the coordinator decided on action. Deciding the same
+// again counts nothing, so the rate of the counter is the rate of change.
+func (m *Metrics) Decided(action string) {
+	if old := m.action.Swap(&action); old == nil || *old != action {
+		m.decisions.WithLabelValues(action).Inc()
+	}
+}
+
+// Failed counts an action that ended with an error.
+func (m *Metrics) Failed(action string) { m.failures.WithLabelValues(action).Inc() }
+
+// The descriptions of what a scrape computes from the current sample.
+var (
+	buildDesc      = desc("build_info", "Versions of this process; always 1.", "version", "etcd_version", "go_version")
+	stateDesc      = desc("node_state", "1 for the state the node is in, 0 for the others.", "state")
+	actionDesc     = desc("decision_info", "1 for the coordinator's current decision, 0 for the others.", "action")
+	runningDesc    = desc("etcd_running", "1 while the etcd server runs in this process.")
+	readyDesc      = desc("etcd_ready", "1 while the etcd server is in the cluster and knows a leader.")
+	leaderDesc     = desc("etcd_leader", "1 while this member is the raft leader.")
+	learnerDesc    = desc("etcd_learner", "1 while this member is a learner.")
+	heldDesc       = desc("volume_held", "1 for the slot whose volume this node holds; no series without a volume.", "slot")
+	epochDesc      = desc("volume_epoch", "Claim epoch of the held volume; 0 without a volume.")
+	generationDesc = desc("generation", "Generation of the cluster this node belongs to; 0 while unknown.")
+	membersDesc    = desc("members", "Members in the applied member list, by role.", "role")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("holdfast_"+name, help, labels, nil)
+}
+
+// collector keeps prometheus' interface out of the API of Metrics.
+type collector struct{ m *Metrics }
+
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		buildDesc, stateDesc, actionDesc, runningDesc, readyDesc, leaderDesc,
+		learnerDesc, heldDesc, epochDesc, generationDesc, membersDesc,
+	} {
+		ch <- d
+	}
+}
+
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	oneHot := func(d *prometheus.Desc, names []string, current string) {
+		for _, name := range names {
+			gauge(d, number(name == current), name)
+		}
+		if current != "" && !slices.Contains(names, current) {
+			gauge(d, 1, current)
+		}
+	}
+	s, action := c.m.sample.Load(), ""
+	if p := c.m.action.Load(); p != nil {
+		action = *p
+	}
+	gauge(buildDesc, 1, c.m.names.Version, c.m.names.EtcdVersion, runtime.Version())
+	oneHot(stateDesc, c.m.names.States, s.State)
+	oneHot(actionDesc, c.m.names.Actions, action)
+	gauge(runningDesc, number(s.Running))
+	gauge(readyDesc, number(s.Ready))
+	gauge(leaderDesc, number(s.Leader))
+	gauge(learnerDesc, number(s.Learner))
+	if s.Slot != "" {
+		gauge(heldDesc, 1, s.Slot)
+	}
+	gauge(epochDesc, float64(s.Epoch))
+	gauge(generationDesc, float64(s.Generation))
+	gauge(membersDesc, float64(s.Voters), "voter")
+	gauge(membersDesc, float64(s.Learners), "learner")
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

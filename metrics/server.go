@@ -1,0 +1,149 @@
+package metrics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+)
+
+// The bounds of one connection and of all together. They are generous for a
+// probe and a scraper and a waste of time for anyone else.
+const (
+	headerTimeout  = 5 * time.Second  // to send the request line and headers
+	readTimeout    = 10 * time.Second // to send the whole request
+	answerTimeout  = 5 * time.Second  // for the callbacks behind one probe
+	scrapeTimeout  = 20 * time.Second // to gather; above Prometheus' default of 10 s
+	writeTimeout   = 30 * time.Second // to receive the answer; above scrapeTimeout
+	idleTimeout    = 60 * time.Second // between requests of one connection
+	stopTimeout    = 2 * time.Second  // for open requests when the server stops
+	maxHeaderBytes = 16 << 10
+	maxConnections = 128
+	maxScrapes     = 4
+)
+
+// Server answers /metrics, /livez, /readyz and /status.
+type Server struct {
+	listen string
+	http   http.Server
+	lg     *zap.Logger
+	bound  chan struct{} // closed once addr is set
+	addr   string
+}
+
+// NewServer returns a server that is not bound yet. g is everything that
+// /metrics shows; live and ready give the lines of /livez and /readyz, status
+// the document of /status. The callbacks run concurrently and get a context
+// that ends after 5 s; a caller is answered then even if they have not returned.
+func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Context) []Check,
+	status func(context.Context) (any, error), lg *zap.Logger) *Server {
+	s := &Server{listen: cfg.Listen, lg: lg, bound: make(chan struct{})}
+	errorLog := zap.NewStdLog(lg)
+
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{
+		ErrorLog:            errorLog,
+		ErrorHandling:       promhttp.ContinueOnError, // one broken collector must not blind us
+		MaxRequestsInFlight: maxScrapes,
+		Timeout:             scrapeTimeout,
+	}))
+	probe := func(path string, h http.HandlerFunc) {
+		mux.Handle("GET "+path, http.TimeoutHandler(h, answerTimeout, "no answer within "+answerTimeout.String()+"\n"))
+	}
+	probe("/livez", func(w http.ResponseWriter, r *http.Request) {
+		writeChecks(w, live(r.Context()), r.URL.Query().Has("verbose"))
+	})
+	probe("/readyz", func(w http.ResponseWriter, r *http.Request) {
+		writeChecks(w, ready(r.Context()), r.URL.Query().Has("verbose"))
+	})
+	probe("/status", func(w http.ResponseWriter, r *http.Request) {
+		writeStatus(w, r, status)
+	})
+	s.http = http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          errorLog,
+	}
+	return s
+}
+
+// Run binds the configured address at once and serves until ctx is done; open
+// requests then have 2 s to end. It returns an error when the address cannot be
+// bound or stops accepting. A server that is off waits for ctx. Run is called
+// once.
+func (s *Server) Run(ctx context.Context) error {
+	if s.listen == Off {
+		<-ctx.Done()
+		return nil
+	}
+	if s.listen == "" { // net.Listen would take any port, and nobody would find it
+		return errors.New("metrics.listen: must not be empty when the server starts")
+	}
+	ln, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return fmt.Errorf("bind metrics.listen: %w", err)
+	}
+	s.addr = ln.Addr().String()
+	close(s.bound)
+	s.lg.Info("metrics server listened", zap.String("address", s.addr))
+
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(netutil.LimitListener(ln, maxConnections)) }()
+	select {
+	case err = <-served:
+		return fmt.Errorf("serve metrics on %s: %w", s.addr, err)
+	case <-ctx.Done():
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if s.http.Shutdown(stop) != nil {
+		s.http.Close() // a client that does not read its answer must not hold up the stop
+	}
+	<-served
+	return nil
+}
+
+// Addr waits until Run has bound the address and returns it as host:port; this
+// is how the port is learnt when the configuration says 0.
+func (s *Server) Addr(ctx context.Context) (string, error) {
+	select {
+	case <-s.bound:
+		return s.addr, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func writeStatus(w http.ResponseWriter, r *http.Request, status func(context.Context) (any, error)) {
+	code := http.StatusOK
+	document, err := status(r.Context())
+	body := []byte(nil)
+	if err == nil {
+		body, err = json.MarshalIndent(document, "", "  ")
+	}
+	if err != nil {
+		code = http.StatusInternalServerError
+		body, _ = json.Marshal(map[string]string{"error": err.Error()})
+	}
+	write(w, "application/json", code, append(body, '\n'))
+}
+
+func write(w http.ResponseWriter, contentType string, status int, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store") // a cached "ready" is a lie
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write(body) //nolint:errcheck // the client is gone: there is nobody to tell
+}

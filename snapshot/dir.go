@@ -1,0 +1,311 @@
+package snapshot
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Dir is a Store in a directory: of this machine, or one that several machines mount.
+//
+// Objects are files of mode 0600, because a backup holds every secret of the cluster. Each is written under a hidden
+// directory and moved into place, so that it appears whole or not at all.
+type Dir struct {
+	path string
+
+	mu   sync.Mutex
+	used bool // the mark has been seen: from now on its absence means that the store is gone
+}
+
+const (
+	// mark is the hidden directory of unfinished files. It is also how the root is known to be the store, and not
+	// the empty directory that an unmounted file system leaves behind.
+	mark = ".holdfast"
+	// abandoned is the age at which an unfinished file has no writer any more: Save gives up after a minute without
+	// progress, so a day leaves room for clocks that disagree.
+	abandoned = 24 * time.Hour
+)
+
+// NewDir returns the store in the directory path, which must exist when the store is used: it is never created,
+// because a missing directory may be a missing mount.
+func NewDir(path string) *Dir { return &Dir{path: path} }
+
+// open returns the root of the store, or an error if it is not there.
+func (d *Dir) open() (*os.Root, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s (create the directory or mount it): %w", d.path, err)
+	}
+	if err := d.prepare(root); err != nil {
+		root.Close()
+		return nil, fmt.Errorf("open store %s: %w", d.path, err)
+	}
+	return root, nil
+}
+
+// prepare checks the mark. The first time it makes it, and removes what crashed writers left there.
+func (d *Dir) prepare(root *os.Root) error {
+	if d.used {
+		if _, err := root.Stat(mark); err != nil {
+			return fmt.Errorf("the directory is no longer the store it was (is it still mounted?): %w", err)
+		}
+		return nil
+	}
+	if err := makeDir(root, mark); err != nil {
+		return err
+	}
+	left, err := fs.ReadDir(root.FS(), mark)
+	if err != nil {
+		return err
+	}
+	for _, e := range left {
+		info, err := e.Info()
+		if err == nil && time.Since(info.ModTime()) > abandoned {
+			err = root.Remove(path.Join(mark, e.Name()))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove what a crashed writer left: %w", err)
+		}
+	}
+	d.used = true
+	return nil
+}
+
+// Put implements Store.
+func (d *Dir) Put(ctx context.Context, name string, r io.Reader) error {
+	return d.write(ctx, name, r, (*os.Root).Rename)
+}
+
+// PutIfAbsent implements Store. The arbiter is link(2), which no two callers win, on NFS neither.
+func (d *Dir) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	return d.write(ctx, name, bytes.NewReader(data), func(root *os.Root, temp, name string) error {
+		err := root.Link(temp, name)
+		if errors.Is(err, fs.ErrExist) {
+			// An NFS server may repeat a link whose answer was lost: then the existing file is ours.
+			ours, err1 := root.Lstat(temp)
+			there, err2 := root.Lstat(name)
+			if err1 == nil && err2 == nil && os.SameFile(ours, there) {
+				return nil
+			}
+			return ErrExists
+		}
+		return err
+	})
+}
+
+// write makes a durable unfinished file of r and lets place give it its name.
+func (d *Dir) write(ctx context.Context, name string, r io.Reader, place func(root *os.Root, temp, name string) error) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	root, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	temp := path.Join(mark, randomHex())
+	defer root.Remove(temp) // what Rename has not taken away
+	if err := writeFile(root, temp, ctxReader{ctx, r}); err != nil {
+		return fmt.Errorf("write object %s: %w", name, err)
+	}
+	if ctx.Err() != nil { // the last moment at which nothing has changed
+		return fmt.Errorf("write object %s: %w", name, context.Cause(ctx))
+	}
+	parent := path.Dir(name)
+	for {
+		if err = makeDirs(root, parent); err == nil {
+			err = place(root, temp, name)
+		}
+		// A concurrent Delete may have removed the directory as empty just before: then it is made again. If our own
+		// file is missing as well, the store was emptied.
+		if !errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+			break
+		}
+		if _, gone := root.Stat(temp); gone != nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("place object %s: %w", name, err)
+	}
+	if err := syncDir(root, parent); err != nil && !absent(err) { // absent: a concurrent Delete removed it again
+		return err
+	}
+	return nil
+}
+
+// Get implements Store.
+func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	root, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if absent(err) {
+		return nil, fmt.Errorf("open object %s: %w", name, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open object %s: %w", name, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("open object %s: %w", name, cmp.Or(err, ErrNotFound))
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{ctxReader{ctx, f}, f}, nil
+}
+
+// List implements Store.
+func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
+	root, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	top := "." // the deepest directory that holds every name with this prefix
+	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+		top = prefix[:i]
+		if checkName(top) != nil {
+			return nil, nil // no object can have such a name
+		}
+	}
+	var objects []Object
+	err = fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case absent(err):
+			return nil // no such directory, or deleted while we walk
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case !segment.MatchString(e.Name()): // not ours: lost+found, the mark
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case !e.Type().IsRegular() || !strings.HasPrefix(name, prefix):
+			return nil
+		}
+		info, err := e.Info()
+		if absent(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		objects = append(objects, Object{Name: name, Size: info.Size(), Modified: info.ModTime()})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list store %s: %w", d.path, err)
+	}
+	slices.SortFunc(objects, func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
+	return objects, nil
+}
+
+// Delete implements Store. It also removes the directories this leaves empty.
+func (d *Dir) Delete(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	root, err := d.open()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if info, err := root.Lstat(name); absent(err) || err == nil && info.IsDir() {
+		return nil
+	}
+	if err := root.Remove(name); err != nil && !absent(err) {
+		return fmt.Errorf("delete object %s: %w", name, err)
+	}
+	dir := path.Dir(name)
+	for dir != "." && root.Remove(dir) == nil { // refused when it is not empty
+		dir = path.Dir(dir)
+	}
+	if err := syncDir(root, dir); err != nil && !absent(err) {
+		return err
+	}
+	return nil
+}
+
+// absent reports whether err says that a file, or a directory on its path, does not exist.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// writeFile makes a new file of r, durable when it returns nil.
+func writeFile(root *os.Root, name string, r io.Reader) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.Copy(f, r); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// makeDirs makes a directory and those above it, each durable.
+func makeDirs(root *os.Root, name string) error {
+	if name == "." {
+		return nil
+	}
+	if err := makeDirs(root, path.Dir(name)); err != nil {
+		return err
+	}
+	return makeDir(root, name)
+}
+
+// makeDir makes one directory. It is durable when this returns nil, also if it existed: whoever made it may have
+// crashed, or not come so far yet.
+func makeDir(root *os.Root, name string) error {
+	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+// syncDir makes the entries of a directory durable.
+func syncDir(root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return fmt.Errorf("sync directory %s: %w", name, err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync directory %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package snapshot_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
+)
+
+func TestDir(t *testing.T) {
+	snapshottest.Run(t, func(t *testing.T) snapshot.Store { return snapshot.NewDir(t.TempDir()) })
+}
+
+// TestDirGone takes the root away in every way it can go: the answer is an error, never "empty".
+func TestDirGone(t *testing.T) {
+	for name, take := range map[string]func(t *testing.T, root string){
+		"removed":            func(t *testing.T, root string) { must(t, os.RemoveAll(root)) },
+		"unmounted":          func(t *testing.T, root string) { must(t, os.RemoveAll(root)); must(t, os.Mkdir(root, 0o700)) },
+		"replaced by a file": func(t *testing.T, root string) { must(t, os.RemoveAll(root)); must(t, os.WriteFile(root, nil, 0o600)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "store")
+			must(t, os.Mkdir(root, 0o700))
+			s := snapshot.NewDir(root)
+			must(t, s.Put(t.Context(), "a", strings.NewReader("x")))
+			take(t, root)
+			if got, err := s.List(t.Context(), ""); err == nil {
+				t.Errorf("List: want an error, got %v", got)
+			}
+			if _, err := s.Get(t.Context(), "a"); err == nil || errors.Is(err, snapshot.ErrNotFound) {
+				t.Errorf("Get: want an error that is not ErrNotFound, got %v", err)
+			}
+			if err := s.PutIfAbsent(t.Context(), "a", nil); err == nil {
+				t.Error("PutIfAbsent: want an error")
+			}
+			if err := s.Put(t.Context(), "a", strings.NewReader("x")); err == nil {
+				t.Error("Put: want an error")
+			}
+			if err := s.Delete(t.Context(), "a"); err == nil {
+				t.Error("Delete: want an error")
+			}
+		})
+	}
+}
+
+func TestDirMissing(t *testing.T) {
+	s := snapshot.NewDir(filepath.Join(t.TempDir(), "store"))
+	if _, err := s.List(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "create the directory or mount it") {
+		t.Errorf("List of a missing root: want advice, got %v", err)
+	}
+}
+
+// TestDirLeftovers finds files of crashed writers: the old ones go, those that may have a writer stay.
+func TestDirLeftovers(t *testing.T) {
+	root := t.TempDir()
+	hidden := filepath.Join(root, ".holdfast")
+	must(t, os.Mkdir(hidden, 0o700))
+	for name, age := range map[string]time.Duration{"old": 25 * time.Hour, "young": time.Hour} {
+		must(t, os.WriteFile(filepath.Join(hidden, name), nil, 0o600))
+		must(t, os.Chtimes(filepath.Join(hidden, name), time.Time{}, time.Now().Add(-age)))
+	}
+	got, err := snapshot.NewDir(root).List(t.Context(), "")
+	if err != nil || len(got) != 0 {
+		t.Errorf("List: want nothing, got %v, %v", got, err)
+	}
+	if left := files(t, hidden); len(left) != 1 || left[0] != "young" {
+		t.Errorf("unfinished files: want [young], got %v", left)
+	}
+}
+
+// TestDirForeign keeps to its own: what others put into the directory is not listed, and is no obstacle.
+func TestDirForeign(t *testing.T) {
+	root := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(root, "lost+found"), 0))
+	must(t, os.WriteFile(filepath.Join(root, "a file"), nil, 0o600))
+	must(t, os.Symlink("/", filepath.Join(root, "link")))
+	s := snapshot.NewDir(root)
+	must(t, s.Put(t.Context(), "a/b", strings.NewReader("x")))
+	got, err := s.List(t.Context(), "")
+	if err != nil || len(got) != 1 || got[0].Name != "a/b" {
+		t.Errorf("List: want a/b, got %v, %v", got, err)
+	}
+	if err := s.Put(t.Context(), "link/tmp/x", strings.NewReader("x")); err == nil {
+		t.Error("Put through a link that leaves the root: want an error")
+	}
+}
+
+func TestDirLeavesNothingBehind(t *testing.T) {
+	root := t.TempDir()
+	s := snapshot.NewDir(root)
+	must(t, s.Put(t.Context(), "a/b/c", strings.NewReader("x")))
+	must(t, s.PutIfAbsent(t.Context(), "a/b/d", nil))
+	if err := s.PutIfAbsent(t.Context(), "a/b/d", nil); !errors.Is(err, snapshot.ErrExists) {
+		t.Errorf("want ErrExists, got %v", err)
+	}
+	must(t, s.Delete(t.Context(), "a/b/c"))
+	must(t, s.Delete(t.Context(), "a/b/d"))
+	if got := files(t, root); len(got) != 1 || got[0] != ".holdfast" {
+		t.Errorf("root: want only .holdfast, got %v", got)
+	}
+	if got := files(t, filepath.Join(root, ".holdfast")); len(got) != 0 {
+		t.Errorf("unfinished files: want none, got %v", got)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// files returns the names in a directory.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

@@ -1,0 +1,160 @@
+package snapshot
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Meta is what is known of one backup: its sidecar. Whoever calls Save fills the fields from Cluster to EtcdVersion,
+// Save the others.
+type Meta struct {
+	// Name is the name of the backup within its cluster, unique and ordered by time.
+	Name string `json:"name"`
+	// Created is the time of the snapshot, in UTC and exact to the microsecond: the same that Name tells.
+	Created time.Time `json:"created"`
+
+	// Cluster is the cluster's name, a single part of an object name.
+	Cluster string `json:"cluster"`
+	// Generation is the number of the cluster's generation.
+	Generation uint64 `json:"generation"`
+	// Record is the id of the generation's record.
+	Record string `json:"record"`
+	// EtcdClusterID is etcd's cluster ID in hex, as etcdctl prints it.
+	EtcdClusterID string `json:"etcdClusterID"`
+	// Slot is the member the database was read from.
+	Slot string `json:"slot"`
+	// Node is the node that held the slot.
+	Node string `json:"node"`
+	// Holdfast and Etcd are the versions of the programs that wrote it.
+	HoldfastVersion string `json:"holdfastVersion"`
+	EtcdVersion     string `json:"etcdVersion"`
+
+	// Content is what the database holds.
+	Content Content `json:"content"`
+	// Trailer is the SHA-256 of the database file, in hex: the 32 bytes that follow it in the decompressed stream.
+	Trailer string `json:"trailer"`
+	// Stored describes the object that holds the data.
+	Stored Stored `json:"stored"`
+	// Verified is when the stored bytes had been read back and found equal.
+	Verified time.Time `json:"verified"`
+}
+
+// Stored describes the object with the data of a backup.
+type Stored struct {
+	// Codec is how the stream was encoded: "zstd".
+	Codec string `json:"codec"`
+	// Size is the object's size in bytes.
+	Size int64 `json:"size"`
+	// SHA256 is the digest of the object's bytes, in hex.
+	SHA256 string `json:"sha256"`
+}
+
+// codec is the only one there is.
+const codec = "zstd"
+
+// sidecar is the whole text of a sidecar. Its sum covers the bytes of meta as they stand there, so that a change of
+// any byte is noticed, in a field that nothing else can check too; and meta may gain fields that older programs skip.
+const sidecar = "{\n  \"version\": 1,\n  \"sha256\": \"%x\",\n  \"meta\": %s\n}\n"
+
+// encodeMeta returns the sidecar of m.
+func encodeMeta(m Meta) ([]byte, error) {
+	text, err := json.MarshalIndent(m, "  ", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode sidecar: %w", err)
+	}
+	return fmt.Appendf(nil, sidecar, sha256.Sum256(text), text), nil
+}
+
+// decodeMeta reads a sidecar and returns an error unless it is exactly as it was written.
+func decodeMeta(b []byte) (Meta, error) {
+	var file struct {
+		Version int             `json:"version"`
+		Meta    json.RawMessage `json:"meta"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return Meta{}, fmt.Errorf("decode sidecar: %w", err)
+	}
+	if file.Version != 1 {
+		return Meta{}, fmt.Errorf("decode sidecar: want version 1, got %d", file.Version)
+	}
+	if want := fmt.Appendf(nil, sidecar, sha256.Sum256(file.Meta), file.Meta); !bytes.Equal(b, want) {
+		return Meta{}, errors.New("decode sidecar: it was changed after it was written: its sha256 does not match")
+	}
+	var m Meta
+	if err := json.Unmarshal(file.Meta, &m); err != nil {
+		return Meta{}, fmt.Errorf("decode sidecar: %w", err)
+	}
+	return m, m.check()
+}
+
+// check returns an error unless m describes data that Save could have written.
+func (m Meta) check() error {
+	var errs []error
+	if t, err := parseName(m.Name); err != nil {
+		errs = append(errs, err)
+	} else if !t.Equal(m.Created) {
+		errs = append(errs, fmt.Errorf("created: want %s as the name says, got %s", t.Format(time.RFC3339Nano), m.Created.Format(time.RFC3339Nano)))
+	}
+	if err := checkCluster(m.Cluster); err != nil {
+		errs = append(errs, err)
+	}
+	if m.Content.Size <= 0 {
+		errs = append(errs, fmt.Errorf("content.size: must be positive, got %d", m.Content.Size))
+	}
+	if m.Stored.Size <= 0 {
+		errs = append(errs, fmt.Errorf("stored.size: must be positive, got %d", m.Stored.Size))
+	}
+	if m.Stored.Codec != codec {
+		errs = append(errs, fmt.Errorf("stored.codec: must be %q, got %q", codec, m.Stored.Codec))
+	}
+	for key, digest := range map[string]string{"trailer": m.Trailer, "stored.sha256": m.Stored.SHA256} {
+		if b, err := hex.DecodeString(digest); err != nil || len(b) != sha256.Size {
+			errs = append(errs, fmt.Errorf("%s: must be 64 hex digits, got %q", key, digest))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("check sidecar: %w", err)
+	}
+	return nil
+}
+
+// Objects of one backup, within its directory.
+const (
+	beginObject = "holdfast.begin.json"
+	dataObject  = "etcd.backup.zst"
+	metaObject  = "holdfast.meta.json"
+)
+
+// object is the full name of one of the objects of a backup.
+func object(cluster, name, file string) string { return cluster + "/" + name + "/" + file }
+
+// formatName names the backup made at t, which is exact to the microsecond.
+func formatName(t time.Time) string {
+	t = t.UTC()
+	return fmt.Sprintf("%s-%06d", t.Format(time.RFC3339), t.Nanosecond()/1000)
+}
+
+// parseName returns the time a backup's name tells, and an error for every other string.
+func parseName(name string) (time.Time, error) {
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		t, err := time.Parse("2006-01-02T15:04:05Z.000000", name[:i]+"."+name[i+1:])
+		if err == nil && formatName(t) == name {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not the name of a backup: want one like 2026-07-01T00:15:03Z-000042", name)
+}
+
+// checkCluster returns an error unless the name of a cluster can be the directory of its backups.
+func checkCluster(cluster string) error {
+	if !segment.MatchString(cluster) {
+		return fmt.Errorf("cluster: must be 1-200 of A-Z a-z 0-9 . _ : - and not begin with a dot, got %q", cluster)
+	}
+	return nil
+}

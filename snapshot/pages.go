@@ -1,0 +1,147 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Page layout of bbolt (internal/common/page.go, bucket.go), which has not changed since boltdb 1.0: a header of
+// id 8, flags 2, count 2, overflow 4 bytes, then count elements of 16 bytes. Numbers are in the machine's byte order.
+const (
+	headerSize  = 16
+	elementSize = 16
+	branchPage  = 0x01
+	leafPage    = 0x02
+	bucketLeaf  = 0x01 // flag of a leaf element whose value is a bucket: root page 8, sequence 8 bytes
+	maxDepth    = 64   // pages from the root to a leaf, nested buckets included; etcd's have under 10
+)
+
+// pages is a walk through all pages of a database that its buckets reach.
+type pages struct {
+	data []byte
+	size int      // of a page
+	seen []uint64 // one bit a page
+}
+
+// checkPages returns an error unless all pages reached from the root bucket are sound: within the file, of a tree's
+// type, under their own number, reached once, their keys in order and within the bounds the page above sets. These
+// are the faults that bbolt's Tx.Check looks for, except that it also wants to know all unreached pages to be free.
+// The caller guards against a fault in mapped memory.
+func checkPages(f *os.File, size int64, pageSize int, root uint64) error {
+	if pageSize < 512 || size%int64(pageSize) != 0 {
+		return fmt.Errorf("page size is %d in a file of %d bytes", pageSize, size)
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("map database: %w", err)
+	}
+	defer unix.Munmap(data)
+	count := int(size) / pageSize
+	p := &pages{data: data, size: pageSize, seen: make([]uint64, count/64+1)}
+	return p.tree(root, nil, nil, 0)
+}
+
+// tree checks the page id and all below it. Its keys must be at least low, and less than high if that is not nil.
+func (p *pages) tree(id uint64, low, high []byte, depth int) error {
+	count := uint64(len(p.data) / p.size)
+	if id < 2 || id >= count { // 0 and 1 are the meta pages
+		return fmt.Errorf("page %d: not among the pages 2 to %d", id, count-1)
+	}
+	page := p.data[id*uint64(p.size):]
+	overflow := uint64(binary.NativeEndian.Uint32(page[12:]))
+	if overflow >= count-id {
+		return fmt.Errorf("page %d: overflows by %d pages beyond the last, %d", id, overflow, count-1)
+	}
+	for i := id; i <= id+overflow; i++ {
+		if p.seen[i/64]&(1<<(i%64)) != 0 {
+			return fmt.Errorf("page %d: reached twice", i)
+		}
+		p.seen[i/64] |= 1 << (i % 64)
+	}
+	if got := binary.NativeEndian.Uint64(page); got != id {
+		return fmt.Errorf("page %d: says it is page %d", id, got)
+	}
+	if err := p.node(page[:(overflow+1)*uint64(p.size)], low, high, depth); err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	return nil
+}
+
+// node checks the elements of a page, or of the page inside a value that a small bucket is, and all below it.
+func (p *pages) node(page, low, high []byte, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("more than %d pages deep", maxDepth)
+	}
+	if len(page) < headerSize {
+		return fmt.Errorf("no room for a header in %d bytes", len(page))
+	}
+	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
+	if kind != branchPage && kind != leafPage || kind == branchPage && count == 0 {
+		return fmt.Errorf("flags are %#x, count is %d: neither a branch nor a leaf", kind, count)
+	}
+	if len(page) < headerSize+count*elementSize {
+		return fmt.Errorf("no room for %d elements in %d bytes", count, len(page))
+	}
+	for i := range count {
+		key, value, err := element(page, i)
+		if err != nil {
+			return err
+		}
+		if order := bytes.Compare(low, key); order > 0 || order == 0 && i > 0 {
+			return fmt.Errorf("key %x of element %d must follow %x", key, i, low)
+		}
+		if high != nil && bytes.Compare(key, high) >= 0 {
+			return fmt.Errorf("key %x of element %d must precede %x", key, i, high)
+		}
+		at := page[headerSize+i*elementSize:]
+		switch {
+		case kind == branchPage:
+			next := high
+			if i+1 < count {
+				if next, _, err = element(page, i+1); err != nil {
+					return err
+				}
+			}
+			err = p.tree(binary.NativeEndian.Uint64(at[8:]), key, next, depth+1)
+		case binary.NativeEndian.Uint32(at)&bucketLeaf != 0:
+			err = p.bucket(value, depth+1)
+		}
+		if err != nil {
+			return err
+		}
+		low = key
+	}
+	return nil
+}
+
+// bucket checks the bucket a leaf element holds.
+func (p *pages) bucket(value []byte, depth int) error {
+	if len(value) < 16 {
+		return fmt.Errorf("bucket of %d bytes", len(value))
+	}
+	if root := binary.NativeEndian.Uint64(value); root != 0 {
+		return p.tree(root, nil, nil, depth)
+	}
+	return p.node(value[16:], nil, nil, depth)
+}
+
+// element returns the key of element i of a page, and its value if the page is a leaf.
+func element(page []byte, i int) (key, value []byte, err error) {
+	at := headerSize + i*elementSize
+	var pos, keySize, valueSize uint64
+	if e := page[at:]; binary.NativeEndian.Uint16(page[8:]) == branchPage {
+		pos, keySize = uint64(binary.NativeEndian.Uint32(e)), uint64(binary.NativeEndian.Uint32(e[4:]))
+	} else {
+		pos, keySize = uint64(binary.NativeEndian.Uint32(e[4:])), uint64(binary.NativeEndian.Uint32(e[8:]))
+		valueSize = uint64(binary.NativeEndian.Uint32(e[12:]))
+	}
+	start := uint64(at) + pos
+	if end := start + keySize + valueSize; end > uint64(len(page)) {
+		return nil, nil, fmt.Errorf("element %d ends at byte %d of %d", i, end, len(page))
+	}
+	return page[start : start+keySize], page[start+keySize : start+keySize+valueSize], nil
+}

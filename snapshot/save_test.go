@@ -1,0 +1,506 @@
+package snapshot_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"go.etcd.io/bbolt"
+	etcd "go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var identity = snapshot.Meta{
+	Cluster: "prod", Generation: 3, Record: "r-17", EtcdClusterID: "cdf818194e3a8c32", Slot: "a", Node: "n1",
+	HoldfastVersion: "0.1.0", EtcdVersion: "3.7.3",
+}
+
+// smallDB holds three keys in five entries; its newest one is a tombstone.
+func smallDB(t testing.TB) *snapshottest.DB {
+	db := snapshottest.NewDB(t)
+	db.Put("a", "1")
+	db.Put("b", strings.Repeat("long ", 2000))
+	db.Put("a", "2")
+	db.Put("c", "3")
+	db.Delete("b")
+	return db
+}
+
+// saved saves db into a new store and returns both and the sidecar.
+func saved(t testing.TB, db *snapshottest.DB) (root string, store snapshot.Store, meta snapshot.Meta) {
+	t.Helper()
+	root = t.TempDir()
+	store = snapshot.NewDir(root)
+	meta, err := snapshot.Save(t.Context(), store, db.Begin(), identity, snapshot.Options{Scratch: t.TempDir()})
+	must(t, err)
+	return root, store, meta
+}
+
+func TestSave(t *testing.T) {
+	db := smallDB(t)
+	root, store, meta := saved(t, db)
+	if got, want := meta.Content, (snapshot.Content{Revision: 6, Keys: 5, CRC: meta.Content.CRC, ConsistentIndex: 7, Term: 3, Size: meta.Content.Size}); got != want {
+		t.Errorf("content: want %+v, got %+v", want, got)
+	}
+	dir := filepath.Join(root, "prod", meta.Name)
+	if got, want := files(t, dir), []string{"etcd.backup.zst", "holdfast.begin.json", "holdfast.meta.json"}; !slices.Equal(got, want) {
+		t.Errorf("objects: want %v, got %v", want, got)
+	}
+	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ-\d{6}$`).MatchString(meta.Name) {
+		t.Errorf("name: got %s", meta.Name)
+	}
+	got, err := snapshot.Verify(t.Context(), store, "prod", meta.Name, snapshot.Options{Scratch: t.TempDir()})
+	if err != nil || got != meta {
+		t.Errorf("Verify: want %+v, got %+v, %v", meta, got, err)
+	}
+	list, err := snapshot.List(t.Context(), store, "prod")
+	if err != nil || len(list) != 1 || list[0] != (snapshot.Backup{Meta: meta}) {
+		t.Errorf("List: want %+v, got %+v, %v", meta, list, err)
+	}
+}
+
+// TestEtcdutlAccepts hands the decompressed file to etcd's own tools, which check pages and trailer in their own way.
+func TestEtcdutlAccepts(t *testing.T) {
+	root, _, meta := saved(t, smallDB(t))
+	file := filepath.Join(t.TempDir(), "snapshot.db")
+	raw := decompressed(t, filepath.Join(root, "prod", meta.Name, "etcd.backup.zst"))
+	must(t, os.WriteFile(file, raw, 0o600))
+
+	manager := etcd.NewV3(zap.NewNop())
+	status, err := manager.Status(file)
+	must(t, err)
+	if status.Revision != meta.Content.Revision || status.TotalKey != 2 || status.TotalSize != meta.Content.Size {
+		t.Errorf("Status: want revision %d, 2 live keys, size %d, got %+v", meta.Content.Revision, meta.Content.Size, status)
+	}
+	restore := etcd.RestoreConfig{
+		SnapshotPath: file, Name: "a", OutputDataDir: filepath.Join(t.TempDir(), "etcd"),
+		PeerURLs: []string{"http://127.0.0.1:2380"}, InitialCluster: "a=http://127.0.0.1:2380", InitialClusterToken: "t",
+	}
+	must(t, manager.Restore(restore))
+
+	// The control: without the right trailer it is refused.
+	raw[len(raw)-1] ^= 1
+	must(t, os.WriteFile(file, raw, 0o600))
+	restore.OutputDataDir = filepath.Join(t.TempDir(), "etcd")
+	if err := manager.Restore(restore); err == nil {
+		t.Error("Restore with a wrong trailer: want an error")
+	}
+}
+
+func decompressed(t testing.TB, file string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	must(t, err)
+	dec, err := zstd.NewReader(nil)
+	must(t, err)
+	defer dec.Close()
+	raw, err := dec.DecodeAll(b, nil)
+	must(t, err)
+	return raw
+}
+
+func TestContent(t *testing.T) {
+	content := func(db *snapshottest.DB) snapshot.Content {
+		tx := db.Begin()
+		defer tx.Close()
+		c, err := snapshot.ContentOf(t.Context(), tx)
+		must(t, err)
+		return c
+	}
+	db := snapshottest.NewDB(t)
+	if c := content(db); c.Revision != 1 || c.Keys != 0 {
+		t.Errorf("empty: want revision 1 and no keys, got %+v", c)
+	}
+	db.Put("a", "1")
+	first := content(db)
+	db.Delete("a")
+	if c := content(db); c.Revision != 3 || c.Keys != 2 || c.CRC == first.CRC {
+		t.Errorf("after a delete: want revision 3, 2 keys, another CRC than %d, got %+v", first.CRC, c)
+	}
+	db.Compact()
+	if c := content(db); c.Revision != 3 || c.Keys != 1 || c.CRC != first.CRC {
+		t.Errorf("after a compaction that took the tombstone: want revision 3, 1 key, CRC %d, got %+v", first.CRC, c)
+	}
+}
+
+func TestContentOfOtherThings(t *testing.T) {
+	db, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, nil)
+	must(t, err)
+	defer db.Close()
+	contentOf := func() error {
+		return db.View(func(tx *bbolt.Tx) error {
+			_, err := snapshot.ContentOf(t.Context(), tx)
+			return err
+		})
+	}
+	if err := contentOf(); err == nil || !strings.Contains(err.Error(), "not an etcd database") {
+		t.Errorf("no buckets: want that it is no etcd database, got %v", err)
+	}
+	must(t, db.Update(func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucket([]byte("meta"))
+		must(t, err)
+		b, err := tx.CreateBucket([]byte("key"))
+		must(t, err)
+		return b.Put([]byte("some other key"), nil)
+	}))
+	if err := contentOf(); err == nil || !strings.Contains(err.Error(), "not a revision") {
+		t.Errorf("other keys: want that they are no revisions, got %v", err)
+	}
+}
+
+func TestContentStopsWithContext(t *testing.T) {
+	db := snapshottest.NewDB(t)
+	db.Put("a", "1")
+	tx := db.Begin()
+	defer tx.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := snapshot.ContentOf(ctx, tx); !errors.Is(err, context.Canceled) {
+		t.Errorf("want Canceled, got %v", err)
+	}
+}
+
+// TestNamesAreUnique starts many savers in one and the same microsecond, which only a standing clock can give.
+func TestNamesAreUnique(t *testing.T) {
+	db := smallDB(t)
+	scratch, store := t.TempDir(), snapshot.NewDir(t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		var wg sync.WaitGroup
+		var names [5]string
+		for i := range names {
+			wg.Go(func() {
+				m, err := snapshot.Save(t.Context(), store, db.Begin(), identity, snapshot.Options{Scratch: scratch})
+				if err != nil {
+					t.Error(err)
+				}
+				names[i] = m.Name
+			})
+		}
+		wg.Wait()
+		slices.Sort(names[:])
+		if want := "2000-01-01T00:00:00Z-00000"; names[0] != want+"0" || names[4] != want+"4" {
+			t.Errorf("names: want %s0 to 4, got %q", want, names)
+		}
+		for _, name := range names {
+			if _, err := snapshot.Verify(t.Context(), store, "prod", name, snapshot.Options{Scratch: scratch}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// faulty is a store with faults to order.
+type faulty struct {
+	snapshot.Store
+	put func(ctx context.Context, name string, r io.Reader) error
+	get func(name string, r io.ReadCloser) (io.ReadCloser, error)
+}
+
+func (f faulty) Put(ctx context.Context, name string, r io.Reader) error {
+	if f.put != nil {
+		return f.put(ctx, name, r)
+	}
+	return f.Store.Put(ctx, name, r)
+}
+
+func (f faulty) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := f.Store.Get(ctx, name)
+	if err == nil && f.get != nil {
+		return f.get(name, r)
+	}
+	return r, err
+}
+
+// brokenTx fails in the middle of the copy.
+type brokenTx struct{ *snapshottest.Tx }
+
+func (t brokenTx) WriteTo(w io.Writer) (int64, error) {
+	n, _ := w.Write(make([]byte, 4096))
+	return int64(n), errors.New("disk error")
+}
+
+// shortTx ends before its size.
+type shortTx struct{ *snapshottest.Tx }
+
+func (t shortTx) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(make([]byte, 4096))
+	return int64(n), err
+}
+
+// TestSaveFails orders a fault at each step. Whatever it is, the transaction is closed (the database's cleanup checks
+// that), no backup is listed, and nothing is left in the store.
+func TestSaveFails(t *testing.T) {
+	boom := errors.New("boom")
+	for name, test := range map[string]struct {
+		tx    func(tx *snapshottest.Tx) snapshot.Tx
+		store func(s snapshot.Store) snapshot.Store
+		want  string
+	}{
+		"database cannot be read": {
+			tx:   func(tx *snapshottest.Tx) snapshot.Tx { return brokenTx{tx} },
+			want: "copy database: disk error",
+		},
+		"database ends early": {
+			tx:   func(tx *snapshottest.Tx) snapshot.Tx { return shortTx{tx} },
+			want: "copy database: want ",
+		},
+		"store fails at once": {
+			store: func(s snapshot.Store) snapshot.Store {
+				return faulty{Store: s, put: func(context.Context, string, io.Reader) error { return boom }}
+			},
+			want: "store backup: boom",
+		},
+		"store fails midway": {
+			store: func(s snapshot.Store) snapshot.Store {
+				return faulty{Store: s, put: func(_ context.Context, _ string, r io.Reader) error {
+					_, _ = io.ReadFull(r, make([]byte, 100))
+					return boom
+				}}
+			},
+			want: "store backup: boom",
+		},
+		"store takes a part for the whole": {
+			store: func(s snapshot.Store) snapshot.Store {
+				return faulty{Store: s, put: func(ctx context.Context, name string, r io.Reader) error {
+					return s.Put(ctx, name, io.LimitReader(r, 100))
+				}}
+			},
+			want: "store backup: the store stopped reading",
+		},
+		"sidecar cannot be stored": {
+			store: func(s snapshot.Store) snapshot.Store {
+				return faulty{Store: s, put: func(ctx context.Context, name string, r io.Reader) error {
+					if strings.HasSuffix(name, ".json") {
+						return errors.Join(s.Put(ctx, name, r), boom) // it was, but the answer was lost
+					}
+					return s.Put(ctx, name, r)
+				}}
+			},
+			want: "store sidecar: boom",
+		},
+		"store changes a byte": {
+			store: func(s snapshot.Store) snapshot.Store {
+				return faulty{Store: s, put: func(ctx context.Context, name string, r io.Reader) error {
+					b, err := io.ReadAll(r)
+					if err != nil {
+						return err
+					}
+					b[len(b)/2] ^= 1
+					return s.Put(ctx, name, bytes.NewReader(b))
+				}}
+			},
+			want: "stored bytes: want sha256 ",
+		},
+		"store loses the end": {
+			store: func(s snapshot.Store) snapshot.Store {
+				return faulty{Store: s, get: func(_ string, r io.ReadCloser) (io.ReadCloser, error) {
+					return struct {
+						io.Reader
+						io.Closer
+					}{io.LimitReader(r, 100), r}, nil
+				}}
+			},
+			want: "stored size: want ",
+		},
+		"store breaks while reading back": {
+			store: func(s snapshot.Store) snapshot.Store {
+				return faulty{Store: s, get: func(_ string, r io.ReadCloser) (io.ReadCloser, error) {
+					return struct {
+						io.Reader
+						io.Closer
+					}{io.MultiReader(io.LimitReader(r, 100), &breaksOnce{err: boom}), r}, nil
+				}}
+			},
+			want: "read stored bytes: boom",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := snapshottest.NewDB(t)
+			db.Fill(100, 1000)
+			root := t.TempDir()
+			var tx snapshot.Tx = db.Begin()
+			if test.tx != nil {
+				tx = test.tx(tx.(*snapshottest.Tx))
+			}
+			var store snapshot.Store = snapshot.NewDir(root)
+			if test.store != nil {
+				store = test.store(store)
+			}
+			_, err := snapshot.Save(t.Context(), store, tx, identity, snapshot.Options{Scratch: t.TempDir()})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Save: want an error with %q, got %v", test.want, err)
+			}
+			if got := files(t, root); len(got) != 1 {
+				t.Errorf("store: want only its hidden directory, got %v", got)
+			}
+		})
+	}
+}
+
+// breaksOnce fails once and then pretends to be at its end, as a connection does.
+type breaksOnce struct{ err error }
+
+func (b *breaksOnce) Read([]byte) (int, error) {
+	err := b.err
+	b.err = io.EOF
+	return 0, err
+}
+
+// TestSaveReleasesTx lets the store hang, deaf to everything, and wants the transaction closed all the same: when the
+// context ends, and when nothing has moved for a minute.
+func TestSaveReleasesTx(t *testing.T) {
+	for name, cancelled := range map[string]bool{"context ends": true, "store stalls": false} {
+		t.Run(name, func(t *testing.T) {
+			db := snapshottest.NewDB(t)
+			db.Fill(100, 1000)
+			dir, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				wake := make(chan struct{})
+				store := faulty{Store: dir, put: func(_ context.Context, _ string, r io.Reader) error {
+					_, _ = io.ReadFull(r, make([]byte, 10))
+					<-wake
+					return errors.New("woken")
+				}}
+				done := make(chan error)
+				go func() {
+					_, err := snapshot.Save(ctx, store, db.Begin(), identity, snapshot.Options{Scratch: scratch})
+					done <- err
+				}()
+				synctest.Wait()
+				if got := db.Open(); got != 1 {
+					t.Fatalf("open transactions while copying: want 1, got %d", got)
+				}
+				want := "accepted nothing"
+				if cancelled {
+					cancel()
+					want = "canceled"
+				} else {
+					time.Sleep(61 * time.Second)
+				}
+				synctest.Wait()
+				if got := db.Open(); got != 0 {
+					t.Errorf("open transactions: want 0, got %d", got)
+				}
+				close(wake)
+				if err := <-done; err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("Save: want an error with %q, got %v", want, err)
+				}
+			})
+		})
+	}
+}
+
+// TestSaveClosesEarly wants the transaction closed before the store has finished.
+func TestSaveClosesEarly(t *testing.T) {
+	db := smallDB(t)
+	dir := snapshot.NewDir(t.TempDir())
+	store := faulty{Store: dir, put: func(ctx context.Context, name string, r io.Reader) error {
+		err := dir.Put(ctx, name, r)
+		if got := db.Open(); got != 0 {
+			t.Errorf("open transactions when %s was stored: want 0, got %d", name, got)
+		}
+		return err
+	}}
+	if _, err := snapshot.Save(t.Context(), store, db.Begin(), identity, snapshot.Options{Scratch: t.TempDir()}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSaveRefusesCluster(t *testing.T) {
+	db := smallDB(t)
+	for _, cluster := range []string{"", "..", "a/b", "a b"} {
+		if _, err := snapshot.Save(t.Context(), snapshot.NewDir(t.TempDir()), db.Begin(), snapshot.Meta{Cluster: cluster}, snapshot.Options{}); err == nil {
+			t.Errorf("Save for cluster %q: want an error", cluster)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	db := snapshottest.NewDB(t)
+	db.Fill(1000, 1000)
+	var calls int
+	var last snapshot.Progress
+	ends := map[string]int64{}
+	meta, err := snapshot.Save(t.Context(), snapshot.NewDir(t.TempDir()), db.Begin(), identity, snapshot.Options{
+		Scratch: t.TempDir(),
+		Progress: func(p snapshot.Progress) {
+			if p.Phase == last.Phase && p.Done < last.Done {
+				t.Errorf("progress went from %+v to %+v", last, p)
+			}
+			calls++
+			last = p
+			ends[p.Phase] = p.Done
+		},
+	})
+	must(t, err)
+	if size := meta.Content.Size; ends["copying"] != size || ends["verifying"] != size || len(ends) != 2 {
+		t.Errorf("ends of the phases: want %d, got %v", size, ends)
+	}
+	if calls > 210 {
+		t.Errorf("calls: want about 200, got %d", calls)
+	}
+}
+
+// TestMemoryIsConstant saves a database of 4 MiB and one of 64 MiB and compares what lives at the peak.
+func TestMemoryIsConstant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes a database of 64 MiB")
+	}
+	peak := func(n int) uint64 {
+		db := snapshottest.NewDB(t)
+		db.Fill(n, 4000)
+		var most uint64
+		_, err := snapshot.Save(t.Context(), snapshot.NewDir(t.TempDir()), db.Begin(), identity, snapshot.Options{
+			Scratch: t.TempDir(),
+			Progress: func(p snapshot.Progress) {
+				if p.Done*10/p.Total%3 != 0 {
+					return
+				}
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+			},
+		})
+		must(t, err)
+		return most
+	}
+	small, large := peak(1000), peak(16000)
+	t.Logf("live heap at the peak: %d kB for 4 MiB, %d kB for 64 MiB", small>>10, large>>10)
+	if large > small+8<<20 {
+		t.Errorf("live heap grew from %d to %d bytes", small, large)
+	}
+}
+
+func BenchmarkSave(b *testing.B) {
+	db := snapshottest.NewDB(b)
+	db.Fill(16000, 4000)
+	store, scratch := snapshot.NewDir(b.TempDir()), b.TempDir()
+	b.ReportAllocs()
+	for b.Loop() {
+		m, err := snapshot.Save(b.Context(), store, db.Begin(), identity, snapshot.Options{Scratch: scratch})
+		must(b, err)
+		b.SetBytes(m.Content.Size)
+		must(b, snapshot.Delete(b.Context(), store, "prod", m.Name))
+	}
+}

@@ -1,0 +1,162 @@
+package snapshottest
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// DB is a database with etcd's buckets and etcd's encoding of revisions (server/storage/mvcc/revision.go). It is not
+// safe for concurrent use, but its transactions are.
+type DB struct {
+	t    testing.TB
+	bolt *bbolt.DB
+	rev  int64
+	open atomic.Int64
+}
+
+// NewDB returns an empty database, at revision 1, in a directory of the test.
+func NewDB(t testing.TB) *DB {
+	t.Helper()
+	// etcd opens its database with these, too: no freelist on disk.
+	b, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &DB{t: t, bolt: b, rev: 1}
+	t.Cleanup(func() {
+		if n := d.Open(); n != 0 {
+			t.Errorf("transactions left open: want 0, got %d", n)
+			return // closing would block
+		}
+		b.Close()
+	})
+	d.update(func(tx *bbolt.Tx) error {
+		for _, name := range []string{"alarm", "auth", "authRoles", "authUsers", "cluster", "key", "lease", "members", "members_removed", "meta"} {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		meta := tx.Bucket([]byte("meta"))
+		if err := meta.Put([]byte("consistent_index"), binary.BigEndian.AppendUint64(nil, 7)); err != nil {
+			return err
+		}
+		return meta.Put([]byte("term"), binary.BigEndian.AppendUint64(nil, 3))
+	})
+	return d
+}
+
+// Put writes a new version of key.
+func (d *DB) Put(key, value string) {
+	d.t.Helper()
+	d.update(func(tx *bbolt.Tx) error { return d.put(tx, key, []byte(value)) })
+}
+
+// Fill writes n keys with values of size random bytes each, a thousand a transaction.
+func (d *DB) Fill(n, size int) {
+	d.t.Helper()
+	random := rand.NewChaCha8([32]byte{})
+	value := make([]byte, size)
+	for n > 0 {
+		d.update(func(tx *bbolt.Tx) error {
+			for range min(n, 1000) {
+				random.Read(value)
+				n--
+				if err := d.put(tx, "/registry/"+string(binary.BigEndian.AppendUint32(nil, uint32(n))), value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// Delete writes a tombstone for key.
+func (d *DB) Delete(key string) {
+	d.t.Helper()
+	d.update(func(tx *bbolt.Tx) error {
+		d.rev++
+		value, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key)})
+		if err != nil {
+			return err
+		}
+		return tx.Bucket([]byte("key")).Put(append(revision(d.rev), 't'), value)
+	})
+}
+
+// Compact drops the newest entry, as a compaction at a tombstone does, and says so in bucket meta.
+func (d *DB) Compact() {
+	d.t.Helper()
+	d.update(func(tx *bbolt.Tx) error {
+		last, _ := tx.Bucket([]byte("key")).Cursor().Last()
+		if err := tx.Bucket([]byte("key")).Delete(last); err != nil {
+			return err
+		}
+		for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
+			if err := tx.Bucket([]byte("meta")).Put([]byte(name), revision(d.rev)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Begin opens a transaction.
+func (d *DB) Begin() *Tx {
+	d.t.Helper()
+	tx, err := d.bolt.Begin(false)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.open.Add(1)
+	return &Tx{Tx: tx, db: d}
+}
+
+// Open is the number of transactions not closed.
+func (d *DB) Open() int { return int(d.open.Load()) }
+
+func (d *DB) put(tx *bbolt.Tx, key string, value []byte) error {
+	d.rev++
+	kv, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: d.rev, ModRevision: d.rev, Version: 1})
+	if err != nil {
+		return err
+	}
+	b := tx.Bucket([]byte("key"))
+	b.FillPercent = 0.9 // etcd's, for keys that only grow
+	return b.Put(revision(d.rev), kv)
+}
+
+func (d *DB) update(f func(tx *bbolt.Tx) error) {
+	d.t.Helper()
+	if err := d.bolt.Update(f); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// revision encodes a revision whose sub part is 0.
+func revision(main int64) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 18), uint64(main))
+	return binary.BigEndian.AppendUint64(append(b, '_'), 0)
+}
+
+// Tx is a transaction, as strict as etcd's: it panics when it is closed twice.
+type Tx struct {
+	*bbolt.Tx
+	db     *DB
+	closed atomic.Bool
+}
+
+// Close ends the transaction.
+func (t *Tx) Close() error {
+	if t.closed.Swap(true) {
+		panic("transaction closed twice")
+	}
+	t.db.open.Add(-1)
+	return t.Rollback()
+}

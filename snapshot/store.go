@@ -1,0 +1,158 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Errors of a Store that callers branch on.
+var (
+	// ErrNotFound says that there is no such object, and that the store itself is there and was asked.
+	ErrNotFound = errors.New("object not found")
+	// ErrExists says that an object of that name was there before.
+	ErrExists = errors.New("object exists")
+)
+
+// Store is one place that keeps backups: a flat space of named objects.
+//
+// Names are portable paths: segments of letters, digits and ".-_:", joined by "/", none beginning with a dot, at most
+// 200 bytes a segment and 900 in all. Every method refuses other names. No name may be the directory of another one.
+//
+// An error other than ErrNotFound and ErrExists says nothing about what is stored: the write may have happened, the
+// object may exist. A store that is gone or cannot be reached answers with such an error, never as if it were empty.
+// Methods return soon after ctx ends. All are safe for concurrent use, also by several processes.
+//
+// The suite in snapshottest holds every back end to this.
+type Store interface {
+	// Put stores what r gives until EOF, and replaces the object if there is one. Readers see the old object or the
+	// whole new one. When it returns nil the object is durable. When r returns an error nothing has changed.
+	Put(ctx context.Context, name string, r io.Reader) error
+	// PutIfAbsent stores data under a name that is free, and returns ErrExists when it is not. Of many concurrent
+	// callers exactly one gets nil.
+	PutIfAbsent(ctx context.Context, name string, data []byte) error
+	// Get opens an object, ErrNotFound if there is none. Reading fails when ctx ends. The caller closes it.
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	// List returns the objects whose name begins with prefix, any string, sorted by name.
+	List(ctx context.Context, prefix string) ([]Object, error)
+	// Delete removes an object. Removing what is not there is no error.
+	Delete(ctx context.Context, name string) error
+}
+
+// Object is what a store tells about one object.
+type Object struct {
+	Name string
+	// Size is in bytes.
+	Size int64
+	// Modified is the time of the last Put by the store's clock.
+	Modified time.Time
+}
+
+var segment = regexp.MustCompile(`^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$`)
+
+// checkName returns an error unless name is a name every store can keep.
+func checkName(name string) error {
+	if len(name) > 900 {
+		return fmt.Errorf("object name of %d bytes: at most 900 are allowed", len(name))
+	}
+	for s := range strings.SplitSeq(name, "/") {
+		if !segment.MatchString(s) {
+			return fmt.Errorf("object name %q: each part must be 1-200 of A-Z a-z 0-9 . _ : - and not begin with a dot", name)
+		}
+	}
+	return nil
+}
+
+// idObject is the name of the object with the store's identity.
+const idObject = "holdfast-store-id"
+
+// StoreID returns the store's identity, 32 hex digits, and gives it one on first use. Two nodes that get the same
+// identity share one store.
+func StoreID(ctx context.Context, s Store) (string, error) {
+	id, err := readSmall(ctx, s, idObject)
+	if errors.Is(err, ErrNotFound) {
+		if err := s.PutIfAbsent(ctx, idObject, []byte(randomHex()+"\n")); err != nil && !errors.Is(err, ErrExists) {
+			return "", fmt.Errorf("give the store an id: %w", err)
+		}
+		id, err = readSmall(ctx, s, idObject)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the store's id: %w", err)
+	}
+	text := string(bytes.TrimSuffix(id, []byte("\n")))
+	if b, err := hex.DecodeString(text); err != nil || len(b) != 16 {
+		return "", fmt.Errorf("object %s: want 32 hex digits, got %q", idObject, text)
+	}
+	return text, nil
+}
+
+// Probe returns an error unless the store's PutIfAbsent is conditional: a second put of the same name must be refused.
+// An object store behind a proxy or of an older make may ignore the condition, and then it can arbitrate nothing.
+func Probe(ctx context.Context, s Store) (err error) {
+	name := "holdfast-probe-" + randomHex()
+	if err := s.PutIfAbsent(ctx, name, []byte("first\n")); err != nil {
+		return fmt.Errorf("probe the store: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.Delete(ctx, name)) }()
+	switch err := s.PutIfAbsent(ctx, name, []byte("second\n")); {
+	case err == nil:
+		return errors.New("probe the store: a conditional put replaced an existing object")
+	case !errors.Is(err, ErrExists):
+		return fmt.Errorf("probe the store: %w", err)
+	}
+	got, err := readSmall(ctx, s, name)
+	if err != nil {
+		return fmt.Errorf("probe the store: %w", err)
+	}
+	if string(got) != "first\n" {
+		return fmt.Errorf("probe the store: want %q, got %q", "first\n", got)
+	}
+	return nil
+}
+
+// maxSmall bounds the objects that are read into memory: ids and sidecars.
+const maxSmall = 1 << 20
+
+// readSmall reads an object that must be small.
+func readSmall(ctx context.Context, s Store, name string) ([]byte, error) {
+	r, err := s.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, maxSmall+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxSmall {
+		return nil, fmt.Errorf("object %s is larger than %d bytes", name, maxSmall)
+	}
+	return b, nil
+}
+
+// randomHex returns 128 random bits.
+func randomHex() string {
+	b := make([]byte, 16)
+	rand.Read(b) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b)
+}
+
+// ctxReader fails when ctx ends, between two reads of r.
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c ctxReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}

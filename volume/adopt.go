@@ -1,0 +1,175 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"go.uber.org/zap"
+)
+
+// asideName is the directory of the volume that holds what was set aside.
+const asideName = "aside"
+
+// Adopt implements Adopter. Killed half-way it leaves a volume that still has a Mismatch, and can be
+// repeated; what was on the volume then lies in more than one directory below aside/.
+func (c *localClaim) Adopt(ctx context.Context) error {
+	c.op.Lock()
+	defer c.op.Unlock()
+	why := c.Mismatch()
+	err := c.writable(ctx)
+	if err == nil && why == "" {
+		err = errors.New("it is this slot's volume already")
+	}
+	if err == nil {
+		err = c.adopt()
+	}
+	if err != nil {
+		return fmt.Errorf("adopt the volume of slot %s: %w", c.want.Slot, err)
+	}
+	c.local.log.Warn("adopted a foreign volume", zap.String("slot", c.want.Slot),
+		zap.String("disk", c.Volume().Disk), zap.String("mismatch", why))
+	return nil
+}
+
+func (c *localClaim) adopt() error {
+	if err := c.setAside(); err != nil {
+		return err
+	}
+	id := c.want.fresh()
+	c.mu.Lock()
+	id.Epoch = c.tag.Epoch
+	c.tag.Disk = id.Disk
+	c.mu.Unlock()
+	// The tag first: killed in between, it names a disk that is not there, which is a Mismatch.
+	if err := c.writeTag(PhaseHeld); err != nil {
+		return err
+	}
+	if err := c.writeIdentity(id); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.identity, c.mismatch = id, ""
+	c.mu.Unlock()
+	return nil
+}
+
+// setAside moves everything on the volume into a new directory below aside/.
+func (c *localClaim) setAside() error {
+	names, err := movable(c.Path())
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	aside := filepath.Join(c.Path(), asideName)
+	n, err := nextAside(aside)
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(aside, fmt.Sprintf("%d-adopted", n))
+	if err := makeDirs(target); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(c.Path(), name), filepath.Join(target, name)); err != nil {
+			return cure(err)
+		}
+		c.local.step("set aside " + name)
+	}
+	return cure(errors.Join(syncDir(target), syncDir(c.Path())))
+}
+
+// movable are the entries of a volume that Adopt sets aside. What was set aside before stays where it
+// is, and lost+found belongs to the file system.
+func movable(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, cure(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() != asideName && e.Name() != "lost+found" {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// nextAside is one more than the highest number a name below aside/ begins with.
+func nextAside(aside string) (int, error) {
+	entries, err := os.ReadDir(aside)
+	if err := missing(err); err != nil {
+		return 0, cure(err)
+	}
+	next := 1
+	for _, e := range entries {
+		number, _, _ := strings.Cut(e.Name(), "-")
+		if n, err := strconv.Atoi(number); err == nil && n >= next {
+			next = n + 1
+		}
+	}
+	return next, nil
+}
+
+// Yield implements Yielder. Killed half-way it leaves a released volume that is blank or holds
+// nothing but its identity; whoever claims that one can yield again.
+func (c *localClaim) Yield(ctx context.Context) error {
+	c.op.Lock()
+	defer c.op.Unlock()
+	err := c.writable(ctx)
+	if err == nil {
+		err = c.blank()
+	}
+	if err == nil {
+		err = c.wipe()
+		c.unlock()
+	}
+	if err != nil {
+		return fmt.Errorf("yield slot %s: %w", c.want.Slot, err)
+	}
+	return nil
+}
+
+// blank is nil when the volume holds nothing but its identity.
+func (c *localClaim) blank() error {
+	if why := c.Mismatch(); why != "" {
+		return errors.New(why)
+	}
+	n, err := content(c.Path())
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%s holds data", c.Path())
+	}
+	return err
+}
+
+// wipe removes a blank volume, file by file: what is not known stays, and keeps the directory.
+func (c *localClaim) wipe() error {
+	c.end() // from here on the volume does not look like ours
+	c.mu.Lock()
+	c.tag.Disk = ""
+	c.mu.Unlock()
+	if err := c.writeTag(PhaseReleased); err != nil {
+		return err
+	}
+	path := filepath.Join(c.Path(), identityName)
+	for _, name := range []string{path + tempSuffix, path} {
+		if err := missing(os.Remove(name)); err != nil {
+			return cure(err)
+		}
+		c.local.step("removed " + filepath.Base(name))
+	}
+	// A mount point, or a file system's lost+found, cannot be removed and need not be.
+	err := os.Remove(c.Path())
+	if err != nil && !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
+		return cure(err)
+	}
+	c.local.step("removed the directory")
+	if err != nil {
+		return cure(syncDir(c.Path()))
+	}
+	return cure(syncDir(c.root))
+}

@@ -1,0 +1,193 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// sighting is what could be seen of a volume without locking it.
+type sighting struct {
+	slot   string
+	locked bool
+	tag    *Tag  // nil when there is none or it is torn
+	err    error // what kept us from seeing
+}
+
+// judged is a sighting and what to do about it.
+type judged struct {
+	sighting
+	take bool
+	own  bool // the tag names this node: no other volume may be taken instead
+	rank int  // lower comes first
+	why  string
+}
+
+// rules are the circumstances under which a sighting is judged.
+type rules struct {
+	node  string
+	scope string
+	avoid map[string]string
+	after time.Duration // how long a volume is kept for the node that left it
+}
+
+// judge decides whether a volume may be taken, having been seen without its holder for idle.
+func (r rules) judge(s sighting, idle time.Duration) judged {
+	j := judged{sighting: s}
+	named := s.tag != nil && s.tag.Phase != PhaseReleased
+	j.own = named && s.tag.Owner == r.node
+	avoid, avoided := r.avoid[s.slot]
+	switch {
+	case s.err != nil:
+		j.why = s.err.Error()
+	case s.locked && j.own:
+		j.rank = -1 // before anything is taken
+		j.why = fmt.Sprintf("held by another process named %s: stop that one, or give this one another node.name", r.node)
+	case s.locked && named:
+		j.why = fmt.Sprintf("held by %s", s.tag.Owner)
+	case s.locked:
+		j.why = "held by a process that has not said its name yet"
+	case j.own && s.tag.Phase == PhaseHeld:
+		j.take, j.rank, j.why = true, 0, "this node held it"
+	case j.own:
+		j.take, j.rank, j.why = true, 1, "this node was claiming it"
+	case r.scope == ScopeHost:
+		// What lies on this host's own root is this host's, and candidates has heeded avoid.
+		j.take, j.rank, j.why = true, 2, "it is this host's own"
+	case avoided:
+		j.why = avoid
+	case !named:
+		j.take, j.rank, j.why = true, 2, "nobody claims it"
+	case idle >= r.after:
+		j.take, j.rank, j.why = true, 3, fmt.Sprintf("%s left it %s ago", s.tag.Owner, idle.Round(time.Second))
+	default:
+		j.why = fmt.Sprintf("%s left it and may come back; free in %s", s.tag.Owner, (r.after - idle).Round(100*time.Millisecond))
+	}
+	return j
+}
+
+// judgeAll looks at the volumes of the slots and judges them, the best first.
+func (l *Local) judgeAll(root string, slots []string, want Want) []judged {
+	r := rules{node: l.node, scope: l.cfg.Scope, avoid: want.Avoid, after: l.cfg.TakeoverAfter}
+	var all []judged
+	for _, slot := range slots {
+		s := l.look(root, slot)
+		all = append(all, r.judge(s, l.idle(s)))
+	}
+	slices.SortFunc(all, func(a, b judged) int {
+		if a.rank != b.rank {
+			return a.rank - b.rank
+		}
+		return strings.Compare(a.slot, b.slot)
+	})
+	return all
+}
+
+func (l *Local) look(root, slot string) sighting {
+	s := sighting{slot: slot}
+	if s.err = l.mounts.check(l.cfg.Mount, filepath.Join(root, slot)); s.err != nil {
+		return s
+	}
+	if s.locked, s.err = isLocked(lockFile(root, slot)); s.err != nil {
+		return s
+	}
+	var torn error
+	s.tag, torn, s.err = readTag(tagPath(root, slot))
+	if torn != nil {
+		l.log.Debug("ignored a torn claim", zap.String("slot", slot), zap.Error(torn))
+	}
+	return s
+}
+
+// candidates are the slots this node may claim at all, in no order.
+func (l *Local) candidates(root string, want Want) ([]string, error) {
+	wanted := want.Slots
+	if l.cfg.Slot != "" {
+		if !slices.Contains(wanted, l.cfg.Slot) {
+			return nil, fmt.Errorf("%w: volume.local.slot is %s, but the slots are %s",
+				ErrNoneFree, l.cfg.Slot, strings.Join(wanted, ","))
+		}
+		wanted = []string{l.cfg.Slot}
+	}
+	if l.cfg.Scope == ScopeMachine {
+		return wanted, nil
+	}
+	for _, slot := range wanted {
+		// A volume that cannot be seen is not a volume without data.
+		if err := l.mounts.check(l.cfg.Mount, filepath.Join(root, slot)); err != nil {
+			return nil, err
+		}
+	}
+	data, err := l.withData(root, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if l.cfg.Slot != "" {
+		data = slices.DeleteFunc(data, func(slot string) bool { return slot != l.cfg.Slot })
+	}
+	return ofHost(root, data, wanted, want.Avoid)
+}
+
+// ofHost is the one slot of a host that has its root for itself: where its data is, and for a host
+// without any the lowest wanted slot that need not be avoided.
+func ofHost(root string, data, wanted []string, avoid map[string]string) ([]string, error) {
+	switch {
+	case len(data) > 1:
+		return nil, fmt.Errorf("%s holds data of the slots %s, but a host has one: set volume.local.slot, or volume.local.scope to %s if nodes share it",
+			root, strings.Join(data, ","), ScopeMachine)
+	case len(data) == 1 && !slices.Contains(wanted, data[0]):
+		return nil, fmt.Errorf("%w: %s holds data of slot %s, but the slots are %s",
+			ErrNoneFree, root, data[0], strings.Join(wanted, ","))
+	case len(data) == 1:
+		return data, nil
+	}
+	var refused []string
+	for _, slot := range slices.Sorted(slices.Values(wanted)) {
+		why, avoided := avoid[slot]
+		if !avoided {
+			return []string{slot}, nil
+		}
+		refused = append(refused, slot+": "+why)
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNoneFree, strings.Join(refused, "; "))
+}
+
+// withData are the slots below root, wanted or not, that have an identity, and the wanted ones that
+// have anything, ordered.
+func (l *Local) withData(root string, wanted []string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, cure(err)
+	}
+	var slots []string
+	for _, e := range entries {
+		slot := e.Name()
+		if !label.MatchString(slot) {
+			continue // our own files have a dot in their names
+		}
+		dir := filepath.Join(root, slot)
+		has, err := exists(filepath.Join(dir, identityName))
+		if err == nil && !has && slices.Contains(wanted, slot) {
+			var n int
+			n, err = content(dir)
+			has = n > 0
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if has {
+			slots = append(slots, slot)
+		}
+	}
+	return slots, nil
+}

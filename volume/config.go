@@ -1,0 +1,95 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ProviderLocal is the provider of directories on this machine, the only value of Config.Provider.
+const ProviderLocal = "local"
+
+// The values of LocalConfig.Scope.
+const (
+	// ScopeMachine is a root that all nodes of this machine see.
+	ScopeMachine = "machine"
+	// ScopeHost is a root of this host's own: one node, hence at most one volume with data.
+	ScopeHost = "host"
+)
+
+// The values of LocalConfig.Mount.
+const (
+	// MountAuto refuses a directory below a mount point of /etc/fstab that is not mounted.
+	MountAuto = "auto"
+	// MountRequire refuses moreover a directory that is on the file system mounted at /.
+	MountRequire = "require"
+	// MountIgnore looks at no mounts.
+	MountIgnore = "ignore"
+)
+
+// Config is the section `volume` of the configuration.
+type Config struct {
+	// Provider is the kind of volumes: local.
+	Provider string `mapstructure:"provider"`
+	// Local is heeded when Provider is local.
+	Local LocalConfig `mapstructure:"local"`
+}
+
+// LocalConfig is the section `volume.local`.
+type LocalConfig struct {
+	// Root is the directory the volumes lie in. The empty string is filled in by the command line,
+	// which knows node.data-dir.
+	Root string `mapstructure:"root"`
+	// Scope says who else sees Root: ScopeMachine or ScopeHost.
+	Scope string `mapstructure:"scope"`
+	// Slot, when set, is the only slot this node claims.
+	Slot string `mapstructure:"slot"`
+	// TakeoverAfter is how long, 0 to 1 h, a volume that another node left without releasing it is
+	// kept for that node to come back. Only ScopeMachine waits: on a root of its own nobody else
+	// can come back.
+	TakeoverAfter time.Duration `mapstructure:"takeover-after"`
+	// Mount says how to make sure that Root is mounted: MountAuto, MountRequire or MountIgnore.
+	Mount string `mapstructure:"mount"`
+}
+
+// Default is the configuration of a node that has its host for itself.
+func Default() Config {
+	return Config{
+		Provider: ProviderLocal,
+		Local: LocalConfig{
+			Scope:         ScopeHost,
+			TakeoverAfter: 10 * time.Second,
+			Mount:         MountAuto,
+		},
+	}
+}
+
+// Validate returns every value out of range, joined; nil when there is none.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Provider != ProviderLocal {
+		errs = append(errs, fmt.Errorf("volume.provider: must be %s, got %q", ProviderLocal, c.Provider))
+	}
+	return errors.Join(append(errs, c.Local.validate()...)...)
+}
+
+func (c LocalConfig) validate() []error {
+	var errs []error
+	switch c.Scope {
+	case ScopeMachine, ScopeHost:
+	default:
+		errs = append(errs, fmt.Errorf("volume.local.scope: must be %s or %s, got %q", ScopeMachine, ScopeHost, c.Scope))
+	}
+	if c.Slot != "" && !label.MatchString(c.Slot) {
+		errs = append(errs, fmt.Errorf("volume.local.slot: must be a DNS label of lower-case letters and digits, got %q", c.Slot))
+	}
+	if c.TakeoverAfter < 0 || c.TakeoverAfter > time.Hour {
+		errs = append(errs, fmt.Errorf("volume.local.takeover-after: must be 0s to 1h, got %s", c.TakeoverAfter))
+	}
+	switch c.Mount {
+	case MountAuto, MountRequire, MountIgnore:
+	default:
+		errs = append(errs, fmt.Errorf("volume.local.mount: must be %s, %s or %s, got %q", MountAuto, MountRequire, MountIgnore, c.Mount))
+	}
+	return errs
+}

@@ -1,0 +1,55 @@
+// Package volume claims the disk that gives a node its identity.
+//
+// A node is nobody until it holds a volume. The volume names the slot (the etcd member name), and
+// everything that must survive the node lies on it. A Provider knows the volumes there are and lets
+// this process Claim one; the Claim says where the volume is mounted, whose it is, and notices when
+// it is lost. Whether and how etcd is started on it is decided elsewhere.
+//
+// # Three things that must not be confused
+//
+//   - The lock decides. For the local provider that is flock(2): the kernel grants it to one open
+//     file and takes it back when the process ends, however it ends. (For a cloud disk it is the
+//     attachment.) Nothing else in this package excludes anybody.
+//   - The tag (Tag, `<slot>.claim`) is intent and memory: who holds the volume or held it last, in
+//     which epoch, and which disk was formatted here. Safety never rests on it. A torn tag is not
+//     evidence of anything and is replaced.
+//   - The identity (Identity, `identity.json` on the volume itself) is the proof that the directory
+//     in front of us is the volume we believe it to be. It is never overwritten when it is not ours.
+//
+// # Invariants
+//
+//   - At most one process holds a volume, and one process holds at most one volume of a provider.
+//   - The epoch rises with every claim: it is higher than that of the tag and of the identity. Both
+//     are rewritten by a claim, so losing either one does not bring an old epoch back.
+//   - A volume is formatted only when it is provably blank: the directory does not exist, or it is
+//     empty and its tag names no disk. An empty directory whose tag does name a disk is taken for a
+//     file system that is not mounted.
+//   - Foreign data is never touched. A volume that is not what its slot, cluster and tag say is
+//     held, so that nobody else stumbles over it, but has a Mismatch: nothing is written to it until
+//     an operator has it adopted, and then everything found is set aside, not deleted.
+//   - A claim that is lost is never written to again, neither its volume nor its tag.
+//   - Every step can be repeated after the process was killed behind any line of it.
+//
+// # Layout of the local provider
+//
+//	<root>/<slot>/                the volume
+//	<root>/<slot>/identity.json   whose volume it is
+//	<root>/<slot>/aside/          what was set aside by Adopt
+//	<root>/<slot>.lock            the lock; never deleted, its content means nothing
+//	<root>/<slot>.claim           the tag
+//
+// The directory of the volume is locked as well, so that a lock file deleted by a tidy mind does
+// not give the volume two holders.
+//
+// # Dangers
+//
+//   - The root must be on a file system of this machine. On a network file system flock may be
+//     granted to one process of each machine.
+//   - A directory whose file system is not mounted looks blank. `volume.local.mount: auto` knows
+//     /etc/fstab only; where disks are mounted by other means, use `require`.
+//   - Watch looks at names, inodes and small files, most of which the kernel answers from memory.
+//     It notices a volume that was unmounted, replaced, taken or that no longer answers, but a disk
+//     that fails only reads and writes shows first as an error or a stall of etcd's own fsync.
+//   - File operations of the kernel cannot be interrupted: Claim, Adopt and Release(drop) do not
+//     return before the disk answers. Release without drop touches no file.
+package volume

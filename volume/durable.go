@@ -1,0 +1,128 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// tempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash
+// leaves one such file at most and the next writer replaces it: writers hold the volume's lock.
+const tempSuffix = ".tmp"
+
+// maxFile bounds what is read of the small files of this package, in bytes.
+const maxFile = 64 << 10
+
+// replaceFile writes a file so that after a crash its old or its new content is there, whole. It
+// calls step between the steps a crash can separate.
+func replaceFile(path, content string, step func(string)) (err error) {
+	temp := path + tempSuffix
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return cure(err)
+	}
+	defer func() {
+		if err != nil {
+			err = cure(err)
+			_ = os.Remove(temp)
+		}
+	}()
+	step("created " + filepath.Base(temp))
+	_, err = io.WriteString(f, content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	step("wrote " + filepath.Base(temp))
+	if err = os.Rename(temp, path); err != nil {
+		return err
+	}
+	step("renamed " + filepath.Base(path))
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// makeDirs creates a directory and its parents, durably.
+func makeDirs(path string) error {
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return cure(&fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR})
+	case !errors.Is(err, fs.ErrNotExist):
+		return cure(err)
+	}
+	parent := filepath.Dir(path)
+	if err := makeDirs(parent); err != nil {
+		return err
+	}
+	// Another node of this machine may create the same root at the same time.
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return cure(err)
+	}
+	return cure(syncDir(parent))
+}
+
+// readSmall reads a file, but not more than anything this package has written.
+func readSmall(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return data, errors.Join(err, f.Close())
+}
+
+// readTag returns the tag at path. There is none (nil, nil) when the file is missing or torn; torn
+// says so. The error is one of reading, or that a newer holdfast wrote the file.
+func readTag(path string) (tag *Tag, torn error, err error) {
+	data, err := readSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, cure(err)
+	}
+	t, err := ParseTag(data)
+	if errors.Is(err, errNewer) {
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if err != nil {
+		return nil, err, nil
+	}
+	return &t, nil, nil
+}
+
+// cure adds to an error of the file system what an operator can do about it. Such errors name the
+// path already.
+func cure(err error) error {
+	var hint string
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		hint = "make room on its file system"
+	case errors.Is(err, syscall.EROFS):
+		hint = "its file system is read-only: look for disk errors, then remount it"
+	case errors.Is(err, fs.ErrPermission):
+		hint = "let the user holdfast runs as read and write it"
+	case errors.Is(err, syscall.ENOTDIR):
+		hint = "a directory is needed there: move the file away or change volume.local.root"
+	case errors.Is(err, syscall.EIO):
+		hint = "the disk fails: see the kernel log"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, hint)
+}

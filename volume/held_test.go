@@ -1,0 +1,219 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// losses are the ways to lose a volume; each also is what an evidence looks like.
+var losses = []struct {
+	name string
+	lose func(t *testing.T, c *localClaim)
+	want string
+}{
+	{"directory renamed", func(t *testing.T, c *localClaim) {
+		if err := os.Rename(c.Path(), c.Path()+".x"); err != nil {
+			t.Fatal(err)
+		}
+	}, "no such file"},
+	{"directory replaced by a copy", func(t *testing.T, c *localClaim) {
+		identity := readFile(t, filepath.Join(c.Path(), identityName))
+		remove(t, c.Path())
+		writeFile(t, filepath.Join(c.Path(), identityName), identity)
+	}, "was replaced"},
+	{"lock file removed", func(t *testing.T, c *localClaim) { remove(t, c.file.path) }, "a.lock"},
+	{"lock file replaced", func(t *testing.T, c *localClaim) {
+		remove(t, c.file.path)
+		writeFile(t, c.file.path, "")
+	}, "was replaced"},
+	{"tag removed", func(t *testing.T, c *localClaim) { remove(t, tagPath(c.root, "a")) }, "a.claim is gone"},
+	{"tag of another", func(t *testing.T, c *localClaim) {
+		writeFile(t, tagPath(c.root, "a"), Tag{Epoch: 9, Owner: "n9", Nonce: "y", Phase: PhaseHeld}.String())
+	}, "names node n9, epoch 9"},
+	{"identity removed", func(t *testing.T, c *localClaim) { remove(t, filepath.Join(c.Path(), identityName)) }, "identity.json"},
+	{"identity of another disk", func(t *testing.T, c *localClaim) {
+		writeFile(t, filepath.Join(c.Path(), identityName), c.Volume().fresh().String())
+	}, "names slot a of cluster c, disk"},
+	{"identity damaged", func(t *testing.T, c *localClaim) { writeFile(t, filepath.Join(c.Path(), identityName), "{") }, "parse identity"},
+}
+
+func TestEveryLossIsSeen(t *testing.T) {
+	for _, test := range losses {
+		t.Run(test.name, func(t *testing.T) {
+			c := mustClaim(t, newLocal(t, t.TempDir(), "n1"))
+			if err := c.evidence(); err != nil {
+				t.Fatalf("before: got %v, want nil", err)
+			}
+			test.lose(t, c)
+			if err := c.evidence(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want evidence with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestWatchIsQuickToSeeALoss(t *testing.T) {
+	for _, test := range losses {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := mustClaim(t, newLocal(t, t.TempDir(), "n1"))
+			watched := make(chan error, 1)
+			go func() { watched <- c.Watch(t.Context()) }()
+			test.lose(t, c) // perhaps while Watch looks, so that it may see the loss half done
+			begin := time.Now()
+			if err := <-watched; !errors.Is(err, ErrLost) {
+				t.Errorf("got %v, want a loss", err)
+			}
+			if got := time.Since(begin); got > 2*time.Second {
+				t.Errorf("noticed after %s, want 2s at most", got)
+			}
+		})
+	}
+}
+
+func TestLostVolumeIsNotWritten(t *testing.T) {
+	for _, test := range losses {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			c := mustClaim(t, newLocal(t, root, "n1"))
+			test.lose(t, c)
+			before := snapshot(t, root)
+			if err := c.Yield(t.Context()); !errors.Is(err, ErrLost) {
+				t.Errorf("yield: got %v, want a loss", err)
+			}
+			if err := c.Adopt(t.Context()); !errors.Is(err, ErrLost) {
+				t.Errorf("adopt: got %v, want a loss", err)
+			}
+			if err := c.Release(t.Context(), true); !errors.Is(err, ErrLost) {
+				t.Errorf("drop: got %v, want a loss", err)
+			}
+			if got := snapshot(t, root); got != before {
+				t.Errorf("got %s, want %s", got, before)
+			}
+		})
+	}
+}
+
+// snapshot is every file below root with its content.
+func snapshot(t *testing.T, root string) string {
+	t.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			all.WriteString(path + "=" + readFile(t, path) + "\n")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
+}
+
+func TestWatchNoticesADiskThatHangs(t *testing.T) {
+	c := mustClaim(t, newLocal(t, t.TempDir(), "n1"))
+	// Opening a FIFO that nobody writes hangs in the kernel like a dead disk.
+	fifo := filepath.Join(c.root, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip(err)
+	}
+	path := filepath.Join(c.Path(), identityName)
+	watched := make(chan error, 1)
+	go func() { watched <- c.Watch(t.Context()) }()
+	if err := os.Rename(fifo, path); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	err := <-watched
+	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "has not answered for 1.5s") {
+		t.Errorf("got %v, want a loss for want of an answer", err)
+	}
+	if got := time.Since(begin); got > 2500*time.Millisecond {
+		t.Errorf("noticed after %s, want 2s", got)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0) // the disk answers again, the look ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := c.Release(context.Background(), true); !errors.Is(err, ErrLost) {
+		t.Errorf("drop: got %v, want the loss that Watch saw", err)
+	}
+}
+
+func TestNoEvidenceOfLoss(t *testing.T) {
+	c := mustClaim(t, newLocal(t, t.TempDir(), "n1"))
+	writeFile(t, tagPath(c.root, "a"), `{"version":1,"ep`)
+	if err := c.evidence(); err != nil {
+		t.Errorf("torn tag: got %v, want nil", err)
+	}
+	writeFile(t, filepath.Join(c.Path(), "etcd", "wal"), "w")
+	if err := c.evidence(); err != nil {
+		t.Errorf("data of etcd: got %v, want nil", err)
+	}
+	// A path that cannot be opened for want of descriptors, without using them all up.
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = 3
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Skip(err)
+	}
+	err := c.look()
+	verdict := c.evidence()
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EMFILE) || verdict != nil {
+		t.Errorf("too many open files: got %v and evidence %v, want EMFILE and none", err, verdict)
+	}
+}
+
+func TestAdoptKeepsWhatWasSetAsideBefore(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "a")
+	writeFile(t, dir+"/aside/1-adopted/old", "1")
+	writeFile(t, dir+"/aside/7-replaced/old", "7")
+	writeFile(t, dir+"/etcd/wal", "w")
+	c := mustClaim(t, newLocal(t, root, "n1"))
+	if err := c.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"1-adopted/old": "1", "7-replaced/old": "7", "8-adopted/etcd/wal": "w"} {
+		if got := readFile(t, filepath.Join(dir, "aside", path)); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestReleasedClaimChangesNothing(t *testing.T) {
+	root := t.TempDir()
+	c := mustClaim(t, newLocal(t, root, "n1"))
+	mustRelease(t, c, true)
+	next := mustClaim(t, newLocal(t, root, "n2"))
+	if c.Adopt(t.Context()) == nil || c.Yield(t.Context()) == nil {
+		t.Error("adopted or yielded after release, want errors")
+	}
+	if err := c.Watch(t.Context()); err != nil {
+		t.Errorf("watch after release: got %v, want nil", err)
+	}
+	mustRelease(t, c, true)
+	if err := next.evidence(); err != nil {
+		t.Errorf("the next holder: got %v, want nil", err)
+	}
+}

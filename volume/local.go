@@ -1,0 +1,210 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Local is the provider of directories on this machine.
+type Local struct {
+	cfg    LocalConfig
+	node   string
+	log    *zap.Logger
+	mounts mounts
+	step   func(string) // called between the steps of a change; tests end the process there
+
+	mu   sync.Mutex
+	held *localClaim     // the one claim of this process
+	left map[string]left // by slot: volumes seen without their holder
+}
+
+// left is when a volume was first seen unlocked, on this process's own monotonic clock, while its
+// tag said that another node holds it.
+type left struct {
+	nonce string
+	since time.Time
+}
+
+// NewLocal returns the provider for a node. It does no I/O; what is wrong with the root is told by
+// Claim.
+func NewLocal(cfg LocalConfig, node string, lg *zap.Logger) *Local {
+	return &Local{
+		cfg:    cfg,
+		node:   node,
+		log:    lg,
+		mounts: systemMounts(),
+		step:   func(string) {},
+		left:   make(map[string]left),
+	}
+}
+
+// Claim implements Provider.
+func (l *Local) Claim(ctx context.Context, want Want) (Claim, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held != nil {
+		return nil, fmt.Errorf("claim a volume: this process holds slot %s already", l.held.want.Slot)
+	}
+	if err := errors.Join(ctx.Err(), want.validate()); err != nil {
+		return nil, fmt.Errorf("claim a volume: %w", err)
+	}
+	root, err := l.openRoot()
+	if err != nil {
+		return nil, fmt.Errorf("claim a volume: %w", err)
+	}
+	slots, err := l.candidates(root, want)
+	if err != nil {
+		return nil, fmt.Errorf("claim a volume: %w", err)
+	}
+	c, err := l.first(ctx, root, l.judgeAll(root, slots, want), want)
+	if err != nil {
+		return nil, err // a typed nil must not become a Claim
+	}
+	l.held = c
+	return c, nil
+}
+
+// first takes the first of the judged volumes that can be taken. One broken volume does not keep a
+// node from another, unless it is the node's own.
+func (l *Local) first(ctx context.Context, root string, judged []judged, want Want) (*localClaim, error) {
+	var refused []string
+	var broken []error
+	for _, j := range judged {
+		if j.err != nil {
+			broken = append(broken, fmt.Errorf("slot %s: %w", j.slot, j.err))
+			continue
+		}
+		if !j.take {
+			refused = append(refused, j.slot+": "+j.why)
+			if j.own {
+				break
+			}
+			continue
+		}
+		c, err := l.take(ctx, root, j.sighting, want)
+		switch {
+		case err == nil:
+			for _, e := range broken {
+				l.log.Warn("passed over a broken volume", zap.Error(e))
+			}
+			return c, nil
+		case errors.Is(err, errBusy):
+			refused = append(refused, fmt.Sprintf("%s: %v", j.slot, err))
+		default:
+			broken = append(broken, fmt.Errorf("slot %s: %w", j.slot, err))
+		}
+		if j.own {
+			break
+		}
+	}
+	if len(broken) > 0 {
+		return nil, fmt.Errorf("claim a volume: %w", errors.Join(broken...))
+	}
+	return nil, fmt.Errorf("claim a volume: %w: %s", ErrNoneFree, strings.Join(refused, "; "))
+}
+
+// List implements Provider.
+func (l *Local) List(ctx context.Context, want Want) ([]Info, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := errors.Join(ctx.Err(), want.validate()); err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	root, err := filepath.Abs(l.cfg.Root)
+	if err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	slots, err := l.withData(root, want.Slots)
+	if err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	candidates, choice := l.candidates(root, want)
+	slots = append(append(slots, want.Slots...), candidates...)
+	slices.Sort(slots)
+	var infos []Info
+	for _, j := range l.judgeAll(root, slices.Compact(slots), want) {
+		if j.take && !slices.Contains(candidates, j.slot) {
+			j.take, j.why = false, "another volume comes first"
+			if choice != nil {
+				j.why = choice.Error()
+			}
+		}
+		infos = append(infos, l.info(j))
+	}
+	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.Slot, b.Slot) })
+	return infos, nil
+}
+
+func (l *Local) info(j judged) Info {
+	i := Info{Slot: j.slot, Volume: localVolume(j.slot), State: StateFree, Decision: DecisionWait, Why: j.why}
+	if j.tag != nil {
+		i.Holder, i.Epoch, i.Disk = j.tag.Owner, j.tag.Epoch, j.tag.Disk
+	}
+	switch {
+	case l.held != nil && l.held.want.Slot == j.slot:
+		i.State, i.Decision, i.Why = StateHeld, DecisionKeep, "held by this process"
+	case j.err != nil:
+		i.State = StateUnknown
+	case j.locked:
+		i.State = StateHeld
+	case l.held != nil:
+		i.Why = fmt.Sprintf("this process holds slot %s", l.held.want.Slot)
+	case j.take:
+		i.Decision = DecisionTake
+	}
+	return i
+}
+
+// openRoot returns the absolute root directory, which it creates unless it should be mounted first.
+func (l *Local) openRoot() (string, error) {
+	if l.cfg.Root == "" || l.node == "" {
+		return "", errors.New("volume.local.root and node.name must be set")
+	}
+	root, err := filepath.Abs(l.cfg.Root)
+	if err != nil {
+		return "", err
+	}
+	if err := l.mounts.check(l.cfg.Mount, root); err != nil {
+		return "", err
+	}
+	return root, makeDirs(root)
+}
+
+// localVolume is the volume id of a slot: a directory has no other name.
+func localVolume(slot string) string { return "local:" + slot }
+
+func lockFile(root, slot string) string { return filepath.Join(root, slot+".lock") }
+func tagPath(root, slot string) string  { return filepath.Join(root, slot+".claim") }
+
+// idle is how long a volume has been seen without the node its tag names. While the holder is there
+// nothing is counted: a node that is restarted after a year gets its time like any other.
+func (l *Local) idle(s sighting) time.Duration {
+	if s.err != nil || s.locked || s.tag == nil || s.tag.Phase == PhaseReleased {
+		delete(l.left, s.slot)
+		return 0
+	}
+	seen, ok := l.left[s.slot]
+	if !ok || seen.nonce != s.tag.Nonce {
+		seen = left{nonce: s.tag.Nonce, since: time.Now()}
+		l.left[s.slot] = seen
+	}
+	return time.Since(seen.since)
+}
+
+// exists reports whether there is something at path.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, cure(err)
+}

@@ -1,0 +1,98 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// errBusy means that another process, or another provider of this one, holds the lock.
+var errBusy = errors.New("held by another process")
+
+// lock is an open file or directory that is locked for as long as it is open. The open file also
+// keeps its inode from being used again, so that comparing inodes is safe.
+type lock struct {
+	path string
+	file *os.File
+	info os.FileInfo
+}
+
+// lockPath locks a file, which is created when flag says so, or a directory. Go opens every file
+// O_CLOEXEC: a child process does not inherit the lock. errBusy when it is held.
+func lockPath(path string, flag int) (*lock, error) {
+	f, err := os.OpenFile(path, flag, 0o600)
+	if err != nil {
+		return nil, cure(err)
+	}
+	err = flock(f, unix.LOCK_EX)
+	var info os.FileInfo
+	if err == nil {
+		info, err = f.Stat()
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	l := &lock{path: path, file: f, info: info}
+	// Between opening and locking the name may have been given to another file.
+	if why := l.moved(); why != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%w: %w", errBusy, why)
+	}
+	return l, nil
+}
+
+// isLocked reports whether somebody holds the lock at path. It takes the lock for an instant, shared, so
+// that two who look do not disturb each other; a Claim of that very instant sees it as held.
+func isLocked(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, cure(err)
+	}
+	defer f.Close()
+	err = flock(f, unix.LOCK_SH)
+	if errors.Is(err, errBusy) {
+		return true, nil
+	}
+	return false, err
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EWOULDBLOCK):
+			return errBusy
+		default:
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+	}
+}
+
+// moved is nil while the path still leads to what was locked.
+func (l *lock) moved() error {
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(info, l.info) {
+		return fmt.Errorf("%s was replaced", l.path)
+	}
+	return nil
+}
+
+// release gives the lock up. It is safe to call on nil.
+func (l *lock) release() {
+	if l != nil {
+		_ = l.file.Close()
+	}
+}

@@ -1,0 +1,133 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+)
+
+// mounts answers whether a directory is the one it should be, or only the place where a file system
+// is to be mounted.
+type mounts struct {
+	fstab string // path of fstab(5)
+	now   func() ([]*mountinfo.Info, error)
+}
+
+func systemMounts() mounts {
+	return mounts{
+		fstab: "/etc/fstab",
+		now:   func() ([]*mountinfo.Info, error) { return mountinfo.GetMounts(nil) },
+	}
+}
+
+// check returns an error when the directory, which need not exist, is not mounted as mode demands.
+func (m mounts) check(mode, dir string) error {
+	if mode == MountIgnore {
+		return nil
+	}
+	// Walking through the directory lets an automounter do its work first.
+	_, _ = os.Stat(dir + "/.")
+	dir = resolve(dir)
+	expected, err := m.expected(dir)
+	if err != nil || mode == MountAuto && len(expected) == 0 {
+		return err
+	}
+	mounted, err := m.mounted()
+	if err != nil {
+		return err
+	}
+	for _, point := range expected {
+		if !mounted[point] {
+			return fmt.Errorf("%s is below %s, which %s names but which is not mounted: mount it, or set volume.local.mount to %s",
+				dir, point, m.fstab, MountIgnore)
+		}
+	}
+	if mode == MountRequire && nearest(dir, mounted) == "/" {
+		return fmt.Errorf("%s is on the file system mounted at /, and volume.local.mount is %s: mount a disk there, or set it to %s",
+			dir, MountRequire, MountAuto)
+	}
+	return nil
+}
+
+// expected are the mount points of fstab at or above dir, without / itself.
+func (m mounts) expected(dir string) ([]string, error) {
+	data, err := os.ReadFile(m.fstab)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, cure(err)
+	}
+	var points []string
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") || !strings.HasPrefix(fields[1], "/") {
+			continue // a comment, or swap, which is mounted on "none"
+		}
+		if point := resolve(unescape(fields[1])); point != "/" && within(dir, point) {
+			points = append(points, point)
+		}
+	}
+	return points, nil
+}
+
+// mounted are the mount points of this moment.
+func (m mounts) mounted() (map[string]bool, error) {
+	list, err := m.now()
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	points := make(map[string]bool)
+	for _, info := range list {
+		if info.FSType != "autofs" { // only a promise to mount something
+			points[info.Mountpoint] = true
+		}
+	}
+	return points, nil
+}
+
+// nearest is the mount point dir is on.
+func nearest(dir string, points map[string]bool) string {
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if points[dir] {
+			return dir
+		}
+	}
+	return dir
+}
+
+func within(dir, parent string) bool {
+	return dir == parent || strings.HasPrefix(dir, parent+"/")
+}
+
+// resolve follows the symbolic links of the part of an absolute path that exists.
+func resolve(path string) string {
+	path = filepath.Clean(path)
+	if path == "/" {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Join(resolve(filepath.Dir(path)), filepath.Base(path))
+}
+
+var octal = regexp.MustCompile(`\\[0-7]{3}`)
+
+// unescape reads a path of fstab, where a space is written \040.
+func unescape(path string) string {
+	return octal.ReplaceAllStringFunc(path, func(s string) string {
+		n, err := strconv.ParseUint(s[1:], 8, 8)
+		if err != nil {
+			return s // above \377: no byte
+		}
+		return string([]byte{byte(n)})
+	})
+}

@@ -1,0 +1,91 @@
+package volume
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// maxEpoch bounds the epochs that are believed, so that a damaged file cannot use up all others.
+const maxEpoch = 1 << 62
+
+// errNewer marks a file of a later version: it is whole, only this program cannot read it. It must
+// never be treated like a torn one, which may be replaced.
+var errNewer = errors.New("written by a newer holdfast; upgrade this node")
+
+// Phase is how far a claim has come.
+type Phase string
+
+// The phases of a claim.
+const (
+	PhaseClaiming Phase = "claiming" // the volume is being made ready
+	PhaseHeld     Phase = "held"     // the owner uses it, or did so until it went away
+	PhaseReleased Phase = "released" // anyone may take it
+)
+
+// Tag is what is remembered about a volume outside of it: intent and history, never a lock.
+type Tag struct {
+	Epoch uint64 `json:"epoch"` // of this claim, 1 or more
+	Owner string `json:"owner"` // name of the node
+	Nonce string `json:"nonce"` // of this claim, random
+	Phase Phase  `json:"phase"`
+	Since int64  `json:"since"`          // when the phase began, in seconds since 1970; for people only
+	Disk  string `json:"disk,omitempty"` // UUID of the disk that was formatted here
+}
+
+type tagFile struct {
+	Version int `json:"version"`
+	Tag
+}
+
+// ParseTag reads what String wrote. The error means the tag is torn, unless it says that a newer
+// holdfast wrote it.
+func ParseTag(data []byte) (Tag, error) {
+	var f tagFile
+	if err := decode(data, &f); err != nil {
+		return Tag{}, fmt.Errorf("parse claim: %w", err)
+	}
+	switch f.Phase {
+	case PhaseClaiming, PhaseHeld, PhaseReleased:
+	default:
+		return Tag{}, fmt.Errorf("parse claim: unknown phase %q", f.Phase)
+	}
+	if f.Epoch == 0 || f.Epoch > maxEpoch {
+		return Tag{}, fmt.Errorf("parse claim: epoch %d is out of range", f.Epoch)
+	}
+	if f.Owner == "" || f.Nonce == "" {
+		return Tag{}, errors.New("parse claim: owner or nonce is missing")
+	}
+	return f.Tag, nil
+}
+
+// String is the tag as one line of JSON with its version.
+func (t Tag) String() string {
+	return encode(tagFile{Version: 1, Tag: t})
+}
+
+// encode writes a versioned file. The types of this package always have a JSON form.
+func encode(file any) string {
+	data, err := json.Marshal(file)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", file, err))
+	}
+	return string(data) + "\n"
+}
+
+// decode reads a file of version 1 into file.
+func decode(data []byte, file any) error {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return err
+	}
+	if head.Version > 1 {
+		return fmt.Errorf("version %d: %w", head.Version, errNewer)
+	}
+	if head.Version != 1 {
+		return fmt.Errorf("version must be 1, got %d", head.Version)
+	}
+	return json.Unmarshal(data, file)
+}

@@ -1,0 +1,230 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+)
+
+// identityName is the file on the volume that says whose it is.
+const identityName = "identity.json"
+
+// found is what lies in the directory of a volume.
+type found struct {
+	dir      *lock    // nil when there is no directory
+	identity Identity // zero when there is none that can be read
+	blank    bool     // it may be formatted
+	mismatch string   // why it is not the volume it should be
+}
+
+// take locks the volume that was seen as s, checks that it still is as it was seen, and makes it this
+// node's. errBusy when another process was faster.
+func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_ *localClaim, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := newLocalClaim(l, root, Identity{Cluster: want.Cluster, Slot: s.slot, Volume: localVolume(s.slot)})
+	defer func() {
+		if err != nil {
+			c.dir.release()
+			c.file.release()
+		}
+	}()
+	if c.file, err = lockPath(lockFile(root, s.slot), os.O_RDWR|os.O_CREATE); err != nil {
+		return nil, err
+	}
+	l.step("locked " + s.slot)
+	tag, torn, err := readTag(tagPath(root, s.slot))
+	if err != nil {
+		return nil, err
+	}
+	if !sameTag(tag, s.tag) {
+		return nil, fmt.Errorf("%w: its claim changed while it was looked at", errBusy)
+	}
+	if torn != nil {
+		l.log.Warn("replaced a torn claim", zap.String("slot", s.slot), zap.Error(torn))
+	}
+	if err := c.begin(tag); err != nil {
+		return nil, err
+	}
+	l.log.Info("claimed a volume",
+		zap.String("slot", s.slot), zap.String("path", c.Path()), zap.Uint64("epoch", c.tag.Epoch),
+		zap.String("disk", c.identity.Disk), zap.String("mismatch", c.mismatch))
+	return c, nil
+}
+
+// begin makes the locked volume ours: the tag as intent, the identity, the tag as fact. When that
+// fails the tag is put back, so that a volume we could not use does not name us.
+func (c *localClaim) begin(before *Tag) (err error) {
+	if before == nil {
+		before = new(Tag)
+	}
+	f, err := c.inspect(before.Disk)
+	c.dir = f.dir
+	if err != nil {
+		return err
+	}
+	c.tag = Tag{
+		Epoch: max(before.Epoch, f.identity.Epoch) + 1,
+		Owner: c.local.node,
+		Nonce: uuid.NewString(),
+		Disk:  before.Disk,
+	}
+	if c.tag.Epoch > maxEpoch {
+		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.want.Slot, tagPath(c.root, c.want.Slot))
+	}
+	if f.blank {
+		// Should we be killed before the identity is written, an empty directory must not look
+		// like the disk that was here before.
+		c.tag.Disk = ""
+	}
+	if err := c.writeTag(PhaseClaiming); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.putBack(before)
+		}
+	}()
+	if c.dir == nil {
+		if err := c.makeDir(); err != nil {
+			return err
+		}
+	}
+	c.mismatch = f.mismatch
+	c.identity = c.want
+	switch {
+	case f.blank:
+		c.identity = c.want.fresh()
+	case f.mismatch == "":
+		c.identity = f.identity
+	}
+	c.identity.Epoch = c.tag.Epoch
+	if c.mismatch == "" {
+		if err := c.writeIdentity(c.identity); err != nil {
+			return err
+		}
+		c.tag.Disk = c.identity.Disk
+	}
+	return c.writeTag(PhaseHeld)
+}
+
+// inspect locks the directory, if there is one, and says what lies in it. disk is the UUID of the
+// disk formatted there as far as the tag knows. Nothing is written.
+func (c *localClaim) inspect(disk string) (f found, err error) {
+	f.dir, err = lockPath(c.Path(), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.blank = true
+		return f, nil
+	}
+	if err != nil {
+		return f, err
+	}
+	c.local.step("locked the directory")
+	n, err := content(c.Path())
+	if err != nil {
+		return f, err
+	}
+	path := filepath.Join(c.Path(), identityName)
+	data, err := readSmall(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && n > 0:
+		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), identityName)
+		return f, nil
+	case errors.Is(err, fs.ErrNotExist) && disk != "":
+		f.mismatch = fmt.Sprintf("%s is empty, but disk %s was formatted there: is it not mounted?", c.Path(), disk)
+		return f, nil
+	case errors.Is(err, fs.ErrNotExist):
+		f.blank = true
+		return f, nil
+	case err != nil:
+		return f, cure(err)
+	}
+	f.identity, err = ParseIdentity(data)
+	if errors.Is(err, errNewer) {
+		return f, fmt.Errorf("read %s: %w", path, err)
+	}
+	if err != nil {
+		f.mismatch = fmt.Sprintf("%s is damaged: %v", path, err)
+		return f, nil
+	}
+	should := c.want
+	should.Disk = disk
+	if why := should.mismatch(f.identity); why != "" {
+		f.mismatch = fmt.Sprintf("%s is another volume: %s", c.Path(), why)
+	}
+	return f, nil
+}
+
+// makeDir creates and locks the directory of a new volume.
+func (c *localClaim) makeDir() (err error) {
+	if err := os.Mkdir(c.Path(), 0o700); err != nil {
+		return cure(err)
+	}
+	c.local.step("created the directory")
+	if err := syncDir(c.root); err != nil {
+		return cure(err)
+	}
+	c.dir, err = lockPath(c.Path(), os.O_RDONLY)
+	return err
+}
+
+// putBack undoes the tag after a failed claim, as well as it can: the lock still is ours.
+func (c *localClaim) putBack(before *Tag) {
+	path := tagPath(c.root, c.want.Slot)
+	var err error
+	if before.Nonce == "" {
+		err = os.Remove(path)
+	} else {
+		err = replaceFile(path, before.String(), c.local.step)
+	}
+	if err != nil {
+		c.local.log.Warn("left a claim that came to nothing", zap.String("slot", c.want.Slot), zap.Error(err))
+	}
+}
+
+// writeTag brings the claim into a phase, on disk and here.
+func (c *localClaim) writeTag(phase Phase) error {
+	c.mu.Lock()
+	c.tag.Phase, c.tag.Since = phase, time.Now().Unix()
+	tag := c.tag
+	c.mu.Unlock()
+	return replaceFile(tagPath(c.root, c.want.Slot), tag.String(), c.local.step)
+}
+
+func (c *localClaim) writeIdentity(id Identity) error {
+	return replaceFile(filepath.Join(c.Path(), identityName), id.String(), c.local.step)
+}
+
+// content counts the entries of a volume, without those that say nothing: what a crash left of
+// writing the identity, and an empty lost+found, which comes with a new file system.
+func content(dir string) (int, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, cure(err)
+	}
+	n := 0
+	for _, e := range entries {
+		switch e.Name() {
+		case identityName + tempSuffix:
+			continue
+		case "lost+found":
+			if inside, err := os.ReadDir(filepath.Join(dir, e.Name())); err == nil && len(inside) == 0 {
+				continue
+			}
+		}
+		n++
+	}
+	return n, nil
+}
+
+func sameTag(a, b *Tag) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

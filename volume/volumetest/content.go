@@ -1,0 +1,202 @@
+package volumetest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/volume"
+)
+
+func watchEnds(t *testing.T, f Fixture) {
+	c := claim(t, f.Open("n1"), f.want())
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan error, 2)
+	go func() { watched <- c.Watch(ctx) }()
+	cancel()
+	if err := <-watched; err != nil {
+		t.Errorf("after its context: got %v, want nil", err)
+	}
+	go func() { watched <- c.Watch(t.Context()) }()
+	release(t, c, true)
+	if err := <-watched; err != nil {
+		t.Errorf("after release: got %v, want nil", err)
+	}
+}
+
+func lost(t *testing.T, f Fixture) {
+	c := claim(t, f.Open("n1"), f.want())
+	watched := make(chan error, 1)
+	go func() { watched <- c.Watch(t.Context()) }()
+	f.Lose(c)
+	begin := time.Now()
+	if err := <-watched; !errors.Is(err, volume.ErrLost) {
+		t.Fatalf("got %v, want an error that wraps ErrLost", err)
+	}
+	if got := time.Since(begin); got > lostWithin {
+		t.Errorf("noticed after %s, want %s at most", got, lostWithin)
+	}
+	if err := c.Release(t.Context(), true); !errors.Is(err, volume.ErrLost) {
+		t.Errorf("drop of a lost claim: got %v, want an error that wraps ErrLost", err)
+	}
+}
+
+func otherCluster(t *testing.T, f Fixture) {
+	slot := f.Slots[0]
+	theirs := f.only(slot)
+	theirs.Cluster = "other"
+	c := claim(t, f.Open("n1"), theirs)
+	disk := c.Volume().Disk
+	write(t, filepath.Join(c.Path(), "etcd", "data"), "precious")
+	release(t, c, true)
+	left := leaveAlone(t, f, slot)
+	adopt(t, left, "etcd/data", "precious")
+	if got := left.Volume().Disk; got == disk || got == "" {
+		t.Errorf("adopted volume: got disk %q, want a new one", got)
+	}
+}
+
+func foreignData(t *testing.T, f Fixture) {
+	slot := f.Slots[0]
+	write(t, filepath.Join(f.Path(slot), "photos", "cat.jpg"), "meow")
+	adopt(t, leaveAlone(t, f, slot), "photos/cat.jpg", "meow")
+}
+
+// leaveAlone claims a foreign volume and checks that nothing on it changed, then or after.
+func leaveAlone(t *testing.T, f Fixture, slot string) volume.Claim {
+	t.Helper()
+	before := tree(t, f.Path(slot))
+	c := claim(t, f.Open("n2"), f.only(slot))
+	if c.Mismatch() == "" {
+		t.Fatal("got no mismatch, want one")
+	}
+	if got := c.Volume(); got.Disk != "" || got.Cluster != Cluster || got.Slot != slot {
+		t.Errorf("got identity %+v, want the slot's without a disk", got)
+	}
+	if y, ok := c.(volume.Yielder); ok && y.Yield(t.Context()) == nil {
+		t.Error("yielded a foreign volume, want an error")
+	}
+	release(t, c, true)
+	if got := tree(t, f.Path(slot)); !maps.Equal(got, before) {
+		t.Errorf("content changed:\n got %v\nwant %v", got, before)
+	}
+	return claim(t, f.Open("n3"), f.only(slot))
+}
+
+// adopt adopts a foreign volume and checks that the file was set aside.
+func adopt(t *testing.T, c volume.Claim, file, content string) {
+	t.Helper()
+	a := c.(volume.Adopter)
+	if err := a.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Mismatch(); got != "" {
+		t.Errorf("after adopt: got mismatch %q, want none", got)
+	}
+	if err := a.Adopt(t.Context()); err == nil {
+		t.Error("adopted a volume twice, want an error")
+	}
+	got := tree(t, c.Path())[filepath.Join("aside", "1-adopted", file)]
+	if got != content {
+		t.Errorf("set aside: got %q, want %q", got, content)
+	}
+}
+
+func yielded(t *testing.T, f Fixture) {
+	slot := f.Slots[0]
+	c := claim(t, f.Open("n1"), f.only(slot))
+	first := c.Volume()
+	y, ok := c.(volume.Yielder)
+	if !ok {
+		t.Skip("the provider has nothing to yield")
+	}
+	write(t, filepath.Join(c.Path(), "founding.json"), "{}")
+	if err := y.Yield(t.Context()); err == nil || !strings.Contains(err.Error(), c.Path()) {
+		t.Fatalf("with data: got %v, want an error that names the path", err)
+	}
+	noneFree(t, f.Open("n2"), f.only(slot))
+	if err := os.Remove(filepath.Join(c.Path(), "founding.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.Yield(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := tree(t, f.Path(slot)); len(got) != 0 {
+		t.Errorf("left on the volume: got %v, want nothing", got)
+	}
+	again := claim(t, f.Open("n2"), f.only(slot))
+	if got := again.Volume(); again.Mismatch() != "" || got.Disk == first.Disk || got.Epoch <= first.Epoch {
+		t.Errorf("claimed again: got %+v (%s), want a new disk and a higher epoch than %d", got, again.Mismatch(), first.Epoch)
+	}
+}
+
+func listed(t *testing.T, f Fixture) {
+	p := f.Open("n1")
+	mine := claim(t, p, f.want()).Volume()
+	other := claim(t, f.Open("n2"), f.want()).Volume()
+	infos, err := p.List(t.Context(), f.want())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(infos) != len(f.Slots) {
+		t.Fatalf("got %d volumes, want %d", len(infos), len(f.Slots))
+	}
+	for i, got := range infos {
+		want := volume.Info{Slot: f.Slots[i], State: volume.StateFree, Decision: volume.DecisionWait}
+		switch got.Slot {
+		case mine.Slot:
+			want.State, want.Holder, want.Epoch, want.Decision = volume.StateHeld, "n1", mine.Epoch, volume.DecisionKeep
+		case other.Slot:
+			want.State, want.Holder, want.Epoch = volume.StateHeld, "n2", other.Epoch
+		}
+		if got.Volume == "" || got.Why == "" {
+			t.Errorf("slot %s: got %+v, want a volume and a reason", got.Slot, got)
+		}
+		got.Volume, got.Why, got.Disk = "", "", ""
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	infos, err = f.Open("n3").List(t.Context(), f.want())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := infos[len(infos)-1].Decision; got != volume.DecisionTake {
+		t.Errorf("the free volume, seen by a standby: got %s, want %s", got, volume.DecisionTake)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree is the content of every file below dir, by its path from there.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		files[name] = string(data)
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
