@@ -37,8 +37,9 @@ func Default() Config { return Config{} }
 func (c Config) Validate() error {
 	var errs []error
 	if c.Listen != "" {
-		if _, err := netip.ParseAddrPort(c.Listen); err != nil {
-			errs = append(errs, fmt.Errorf("gossip.listen: must be an IP address and a port (host:port), got %q", c.Listen))
+		// memberlist takes an address with a zone for no address at all, and listens everywhere.
+		if at, err := netip.ParseAddrPort(c.Listen); err != nil || at.Addr().Zone() != "" {
+			errs = append(errs, fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", c.Listen))
 		}
 	}
 	for _, s := range c.Seeds {

@@ -33,7 +33,10 @@ func TestValidate(t *testing.T) {
 	if got, want := strings.Count(err.Error(), "gossip."), 1+len(bad.Seeds); got != want {
 		t.Errorf("got %d complaints, want %d:\n%v", got, want, err)
 	}
-	if want := `gossip.listen: must be an IP address and a port (host:port), got "x"`; !strings.Contains(err.Error(), want) {
+	if err := (Config{Listen: "[fe80::1%eth0]:7946"}).Validate(); err == nil {
+		t.Error("an address with a zone: got no error")
+	}
+	if want := `gossip.listen: must be host:port with an IP address without zone, got "x"`; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

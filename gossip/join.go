@@ -103,36 +103,33 @@ func (m *Mesh) seeds(ctx context.Context) []target {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
-	var out []target
-	for _, name := range names {
-		addresses, err := m.resolve(ctx, name)
-		if err != nil {
-			m.notices.show("seed/"+name, fmt.Sprintf("seed %s: %v", name, err))
-			continue
-		}
-		m.notices.settle("seed/" + name)
-		for _, at := range addresses {
-			out = append(out, target{name, at})
-		}
+	found := make([][]target, len(names))
+	var lookups sync.WaitGroup
+	for i, name := range names {
+		lookups.Go(func() { found[i] = m.resolve(ctx, name) })
 	}
-	return out
+	lookups.Wait()
+	return slices.Concat(found...)
 }
 
 // resolve asks the ordinary resolver; memberlist's own lookup knows no context and goes past ours.
-func (m *Mesh) resolve(ctx context.Context, seed string) ([]netip.AddrPort, error) {
+func (m *Mesh) resolve(ctx context.Context, seed string) []target {
+	key := "resolve/" + seed
 	host, port, err := splitSeed(seed, m.Address().Port())
-	if err != nil {
-		return nil, err
+	var ips []netip.Addr
+	if err == nil {
+		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return nil, err
+		m.notices.show(key, fmt.Sprintf("seed %s: %v", seed, err))
+		return nil
 	}
-	var out []netip.AddrPort
+	m.notices.settle(key)
+	var out []target
 	for _, ip := range ips {
-		out = append(out, netip.AddrPortFrom(ip.Unmap(), port))
+		out = append(out, target{seed, netip.AddrPortFrom(ip.Unmap(), port)})
 	}
-	return out, nil
+	return out
 }
 
 // join tries all targets at once, so that a silent one costs the others no time.

@@ -102,8 +102,6 @@ func diagnose(line string) (symptom, bool) {
 		{"unacceptable label", reasonCluster, "it belongs to another cluster"},
 		{"Failed to decode", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
 		{"not supported", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
-		{"Failed to receive user message", reasonUnreadable, "its gossip stream is not readable"},
-		{"Failed to read remote state", reasonUnreadable, "its gossip stream is not readable"},
 	} {
 		if strings.Contains(line, s.part) {
 			return s, true

@@ -55,7 +55,7 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 		return nil, err
 	}
 	if cfg.Listen == "" {
-		return nil, fmt.Errorf("gossip.listen: must be an IP address and a port (host:port), got %q", cfg.Listen)
+		return nil, fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", cfg.Listen)
 	}
 	label := "holdfast/" + cluster
 	if cluster == "" || len(label) > memberlist.LabelMaxSize {

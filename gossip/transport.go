@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"log"
 	"net"
 	"net/netip"
@@ -45,7 +46,7 @@ func listen(ctx context.Context, at netip.AddrPort, lg *log.Logger) (*transport,
 			return nil, err
 		}
 		if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-			return nil, err
+			return nil, errors.Join(err, conn.Close())
 		}
 		return stream{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
 	}

@@ -1,0 +1,29 @@
+# Two ways to an image of one static binary:
+#
+#   docker build .                                                        builds it in a container
+#   docker build --target prebuilt --build-arg BINARY=bin/holdfast .      takes one that is built (make image)
+#
+# The prebuilt stage comes first so that an old builder, too, needs no base image for it.
+
+FROM scratch AS prebuilt
+ARG BINARY=bin/holdfast
+COPY ${BINARY} /holdfast
+VOLUME /var/lib/holdfast
+ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast
+ENTRYPOINT ["/holdfast"]
+CMD ["run"]
+
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=devel
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=${VERSION}" -o /holdfast ./cmd/holdfast
+
+FROM scratch
+COPY --from=build /holdfast /holdfast
+VOLUME /var/lib/holdfast
+ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast
+ENTRYPOINT ["/holdfast"]
+CMD ["run"]

@@ -1,0 +1,53 @@
+# holdfast: `make demo` shows it, `make test` proves it.
+SHELL       := /bin/bash
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+export CGO_ENABLED ?= 0
+GO          ?= go
+BIN         := bin/holdfast
+BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
+FUZZTIME    ?= 10s
+
+.PHONY: help build demo test short race fuzz bench lint image clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+build: ## build bin/holdfast, one static binary
+	$(GO) build $(BUILD_FLAGS) -o $(BIN) ./cmd/holdfast
+
+demo: build ## run a three-node cluster here and show it; Ctrl-C stops it, ARGS="--nodes 5 --clean"
+	$(BIN) demo $(ARGS)
+
+test: lint ## everything: lint, all tests, the short ones again under the race detector
+	$(GO) test -timeout 25m ./...
+	$(MAKE) race
+
+short: ## the fast tests, in under a minute
+	$(GO) test -short ./...
+
+race: ## the fast tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./...
+
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep ^Fuzz || true); do \
+	    echo "== $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+bench: build ## measure beside plain etcd of the same version, in one run; see docs/benchmarks.md
+	$(GO) test -run "^$$" -bench . -benchtime 1x -timeout 40m ./integration ./snapshot
+
+lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
+	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt: $$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@out=$$($(GO) tool govulncheck ./... 2>&1); code=$$?; \
+	  if [ $$code = 3 ]; then echo "$$out"; exit 1; \
+	  elif [ $$code != 0 ]; then echo "govulncheck: not run, the vulnerability database cannot be reached from here"; \
+	  else echo "govulncheck: ok"; fi
+
+image: build ## a container image from scratch with bin/holdfast in it
+	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(VERSION) .
+
+clean: ## remove what the build and the demo made
+	rm -rf bin holdfast-demo holdfast-data

@@ -1,0 +1,213 @@
+package gossip
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// nameserver is a real one, on UDP and TCP, that remembers what it was sent.
+type nameserver struct {
+	address string
+	handle  func(network string, query []byte) []byte // nil: no reply
+
+	mu   sync.Mutex
+	seen []string // network and query
+}
+
+func serve(t *testing.T, handle func(network string, query []byte) []byte) *nameserver {
+	t.Helper()
+	s := &nameserver{handle: handle}
+	stream, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = stream.Addr().String()
+	packets, err := net.ListenPacket("udp", s.address)
+	if err != nil {
+		t.Skipf("the port is taken for UDP: %v", err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		_, _ = stream.Close(), packets.Close()
+		all.Wait()
+	})
+	all.Go(func() {
+		buf := make([]byte, maxFrame)
+		for {
+			n, from, err := packets.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			if reply := s.take("udp", buf[:n]); reply != nil {
+				// Forged replies come first: another id, another question, no reply at all.
+				other := slices.Clone(reply)
+				other[1]++
+				for _, p := range [][]byte{other, pack(t, "other.example.", dnsmessage.TypeA), slices.Clone(buf[:n]), {1}, reply} {
+					_, _ = packets.WriteTo(p, from)
+				}
+			}
+		}
+	})
+	all.Go(func() {
+		for {
+			conn, err := stream.Accept()
+			if err != nil {
+				return
+			}
+			var head [2]byte
+			if _, err := io.ReadFull(conn, head[:]); err == nil {
+				query := make([]byte, binary.BigEndian.Uint16(head[:]))
+				_, _ = io.ReadFull(conn, query)
+				if reply := s.take("tcp", query); reply != nil {
+					_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
+				}
+			}
+			_ = conn.Close()
+		}
+	})
+	return s
+}
+
+func (s *nameserver) take(network string, query []byte) []byte {
+	s.mu.Lock()
+	s.seen = append(s.seen, network+" "+string(query))
+	s.mu.Unlock()
+	return s.handle(network, query)
+}
+
+func (s *nameserver) heard() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}
+
+// replyTo answers any query with n A records, or says that they do not fit.
+func replyTo(query []byte, n int, truncated bool) []byte {
+	h, q, ok := question(query)
+	if !ok {
+		return nil
+	}
+	msg := dnsmessage.Message{Header: dnsmessage.Header{ID: h.ID, Response: true, Truncated: truncated}, Questions: []dnsmessage.Question{q}}
+	for i := range n {
+		msg.Answers = append(msg.Answers, resource(dnsmessage.Question{Name: q.Name, Type: dnsmessage.TypeA},
+			&dnsmessage.AResource{A: [4]byte{192, 0, byte(i >> 8), byte(i)}}))
+	}
+	b, err := msg.Pack()
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func TestEverythingElseIsForwarded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(_ string, query []byte) []byte { return replyTo(query, 1, false) })
+	r := testResolver()
+	var want []string
+	for _, c := range []struct {
+		network, name string
+		kind          dnsmessage.Type
+	}{
+		{"udp", "example.com.", dnsmessage.TypeA},
+		{"udp", "ExAmple.com.", dnsmessage.TypeTXT},
+		{"tcp", "example.com.", dnsmessage.TypeAAAA},
+		{"udp", "xmain.holdfast.internal.", dnsmessage.TypeA},
+		{"udp", "a.events.holdfast.internal.", dnsmessage.TypeA},
+		{"udp", "9.0.0.10.in-addr.arpa.", dnsmessage.TypePTR},
+		{"udp", "1.0.0.10.in-addr.arpa.", dnsmessage.TypeTXT},
+		{"udp", "x.0.0.10.in-addr.arpa.", dnsmessage.TypePTR},
+		{"udp", "1.ip6.arpa.", dnsmessage.TypePTR},
+	} {
+		query := pack(t, c.name, c.kind)
+		msg, err := converseWith(r, c.network, s.address, query)
+		if err != nil || msg.ID != 4711 || !slices.Equal(texts(msg), []string{"192.0.0.0"}) {
+			t.Errorf("%s %s %v: got %v %q, %v", c.network, c.name, c.kind, msg.Header, texts(msg), err)
+		}
+		want = append(want, c.network+" "+string(query))
+	}
+	if got := s.heard(); !slices.Equal(got, want) {
+		t.Errorf("the nameserver heard\n%q, want\n%q", got, want)
+	}
+}
+
+func TestTruncatedRepliesAreFetchedOverTCP(t *testing.T) {
+	t.Parallel()
+	const n = 2000 // 32 KB, more than any packet of DNS
+	s := serve(t, func(network string, query []byte) []byte {
+		if network == "udp" {
+			return replyTo(query, 1, true)
+		}
+		return replyTo(query, n, false)
+	})
+	msg, err := converseWith(testResolver(), "udp", s.address, pack(t, "big.example.", dnsmessage.TypeA))
+	if err != nil || msg.Truncated || len(msg.Answers) != n {
+		t.Errorf("got %d answers, truncated %v, %v; want %d", len(msg.Answers), msg.Truncated, err, n)
+	}
+	if got := len(s.heard()); got != 2 {
+		t.Errorf("queries: got %d, want 2", got)
+	}
+}
+
+func TestDeadNameserver(t *testing.T) {
+	t.Parallel()
+	// A closed port: an error of the socket, which net.Resolver takes as a reason to ask the next server.
+	var op *net.OpError
+	for _, network := range []string{"udp", "tcp"} {
+		if _, err := converseWith(testResolver(), network, "127.0.0.1:1", pack(t, "example.com.", dnsmessage.TypeA)); !errors.As(err, &op) {
+			t.Errorf("%s: got %v, want a net.OpError", network, err)
+		}
+	}
+
+	mute := serve(t, func(string, []byte) []byte { return nil })
+	query := pack(t, "example.com.", dnsmessage.TypeA)
+	frame := append(binary.BigEndian.AppendUint16(nil, uint16(len(query))), query...)
+	read := func(ctx context.Context, end func(net.Conn)) error {
+		conn, err := testResolver().dial(ctx, "udp", mute.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+		end(conn)
+		_, err = conn.Read(make([]byte, 10))
+		return err
+	}
+	began := time.Now()
+	err := read(t.Context(), func(c net.Conn) { _ = c.SetDeadline(time.Now().Add(50 * time.Millisecond)) })
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("deadline: got %v, want a timeout", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := read(ctx, func(net.Conn) {}); err == nil {
+		t.Error("context: got no error")
+	}
+	if err := read(t.Context(), func(c net.Conn) { time.AfterFunc(50*time.Millisecond, func() { _ = c.Close() }) }); err == nil {
+		t.Error("close: got no error")
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("three ends took %v", took)
+	}
+}
+
+func FuzzAnswers(f *testing.F) {
+	q := pack(f, "a.example.", dnsmessage.TypeA)
+	f.Add(q, replyTo(q, 1, true))
+	f.Fuzz(func(_ *testing.T, query, reply []byte) {
+		if answers(reply, query) {
+			truncated(reply)
+		}
+	})
+}
