@@ -13,6 +13,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	volumetest.Run(t, func(t *testing.T) volumetest.Fixture {
 		root := filepath.Join(t.TempDir(), "volumes")
 		cfg := volume.Default().Local

@@ -66,6 +66,7 @@ func TestEveryLossIsSeen(t *testing.T) {
 }
 
 func TestWatchIsQuickToSeeALoss(t *testing.T) {
+	t.Parallel()
 	for _, test := range losses {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -124,6 +125,7 @@ func snapshot(t *testing.T, root string) string {
 }
 
 func TestWatchNoticesADiskThatHangs(t *testing.T) {
+	t.Parallel()
 	c := mustClaim(t, newLocal(t, t.TempDir(), "n1"))
 	// Opening a FIFO that nobody writes hangs in the kernel like a dead disk.
 	fifo := filepath.Join(c.root, "fifo")
@@ -215,5 +217,20 @@ func TestReleasedClaimChangesNothing(t *testing.T) {
 	mustRelease(t, c, true)
 	if err := next.evidence(); err != nil {
 		t.Errorf("the next holder: got %v, want nil", err)
+	}
+}
+
+func TestYieldIsNoLoss(t *testing.T) {
+	l := newLocal(t, t.TempDir(), "n1")
+	c := mustClaim(t, l)
+	l.step = func(step string) {
+		if step == "removed "+identityName {
+			if err := c.lose(c.evidence()); err != nil {
+				t.Errorf("seen during yield: got %v, want nil", err)
+			}
+		}
+	}
+	if err := c.Yield(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

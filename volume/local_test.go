@@ -76,8 +76,10 @@ func TestTakeoverCountsFromWhenTheHolderIsGone(t *testing.T) {
 			}
 			return err
 		}
-		if err := try(time.Hour); err == nil {
-			t.Fatal("claimed a held volume")
+		for range 2 {
+			if err := try(time.Hour); err == nil {
+				t.Fatal("claimed a held volume")
+			}
 		}
 		mustRelease(t, c, false)
 		if err := try(0); err == nil {
@@ -156,6 +158,7 @@ func TestNewerFilesAreNotTouched(t *testing.T) {
 }
 
 func TestMismatches(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		damage func(t *testing.T, dir string)

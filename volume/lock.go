@@ -33,13 +33,13 @@ func lockPath(path string, flag int) (*lock, error) {
 		info, err = f.Stat()
 	}
 	if err != nil {
-		_ = f.Close()
+		closeLock(f)
 		return nil, err
 	}
 	l := &lock{path: path, file: f, info: info}
 	// Between opening and locking the name may have been given to another file.
 	if why := l.moved(); why != nil {
-		_ = f.Close()
+		closeLock(f)
 		return nil, fmt.Errorf("%w: %w", errBusy, why)
 	}
 	return l, nil
@@ -55,7 +55,7 @@ func isLocked(path string) (bool, error) {
 	if err != nil {
 		return false, cure(err)
 	}
-	defer f.Close()
+	defer closeLock(f)
 	err = flock(f, unix.LOCK_SH)
 	if errors.Is(err, errBusy) {
 		return true, nil
@@ -93,6 +93,13 @@ func (l *lock) moved() error {
 // release gives the lock up. It is safe to call on nil.
 func (l *lock) release() {
 	if l != nil {
-		_ = l.file.Close()
+		closeLock(l.file)
 	}
+}
+
+// closeLock unlocks before it closes: a child process that was forked this instant and has not come
+// to its exec holds a copy of the file, and with it the lock, which closing ours would not give up.
+func closeLock(f *os.File) {
+	_ = flock(f, unix.LOCK_UN)
+	_ = f.Close()
 }

@@ -127,3 +127,15 @@ func TestUnmountedIsNotBlank(t *testing.T) {
 		}
 	}
 }
+
+func TestUnmountedSlotIsNotPassedOver(t *testing.T) {
+	root := resolve(t.TempDir())
+	l := newLocal(t, root, "n1")
+	l.cfg.Scope, l.cfg.Mount = ScopeHost, MountAuto
+	l.mounts = fakeMounts(t, "UUID=1 "+root+"/a ext4\n")
+	want := wantABC
+	want.Avoid = map[string]string{"a": "n9 has it"}
+	if _, err := l.Claim(t.Context(), want); err == nil || !strings.Contains(err.Error(), "is not mounted") {
+		t.Errorf("got %v, want the mount error: the host's data may lie on a", err)
+	}
+}

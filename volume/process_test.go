@@ -116,6 +116,7 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 }
 
 func TestProcessesHoldOneVolumeEach(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	said := make(chan string)
 	for i := range 6 {
@@ -141,6 +142,7 @@ func TestProcessesHoldOneVolumeEach(t *testing.T) {
 }
 
 func TestKilledHolderFreesItsVolume(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	l := newLocal(t, root, "n2")
 	l.cfg.Slot, l.cfg.TakeoverAfter = "a", 0
@@ -158,6 +160,7 @@ func TestKilledHolderFreesItsVolume(t *testing.T) {
 // TestKilledAtEveryStep kills a process at its first step, its second, and so on to its end, and has
 // another node take over what it left.
 func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		then    string

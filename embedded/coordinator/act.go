@@ -17,6 +17,7 @@ import (
 const (
 	askTimeout  = 3 * time.Second  // for a direct call to another node
 	raftTimeout = 10 * time.Second // for a change of the member list
+	bornEvery   = 10 * time.Millisecond
 )
 
 // act carries out one action. Each step that a crash could fall between has a name.
@@ -135,8 +136,8 @@ func (c *Coordinator) commit(ctx context.Context, a plan.Action) error {
 	return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleFounder, a.Record, 0) })
 }
 
-// start starts etcd and notes on the disk that its log exists, which ends the disk's right to start as a
-// founder or joiner without one.
+// start starts etcd and notes on the disk that its log has begun, which ends the disk's right to start as a
+// founder or joiner without one. What lies where the log should be, and is none, makes way for it.
 func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if err := c.world.Names.Check(ctx); err != nil {
 		return fmt.Errorf("check the names of the members: %w", err)
@@ -144,17 +145,45 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 	c.mu.Lock()
 	path, trusted := c.path, c.ledger.Etcd == c.cfg.EtcdVersion
 	c.mu.Unlock()
-	r := a.Record
-	c.world.Step("before-start")
+	r, dir := a.Record, filepath.Join(path, etcdDir)
+	if !o.Disk.WAL {
+		if err := c.asideEtcd("unborn"); err != nil {
+			return err
+		}
+	}
+	c.world.Step("before-etcd")
 	err := c.world.Etcd.Start(ctx, Spec{
-		Slot: o.Claim.Slot, DataDir: filepath.Join(path, etcdDir), Token: r.Token(),
+		Slot: o.Claim.Slot, DataDir: dir, Token: r.Token(),
 		PeerURL: plan.PeerURL(r.Charter.PeerURL, o.Claim.Slot), Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
 	})
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	if o.Disk.Ledger.Started == "" || !trusted {
+		if err := c.born(ctx, dir, a.Join); err != nil {
+			return err
+		}
 		return c.record(a.Kind, func(l *ledgerV1) { l.Started, l.Etcd = o.Claim.Disk, c.cfg.EtcdVersion })
+	}
+	return nil
+}
+
+// born waits until the log of a founder has its first entry, which etcd writes soon after its start. A
+// joiner's begins with what the leader sends, which may take long, and it can be taken up without any.
+func (c *Coordinator) born(ctx context.Context, dir string, join bool) error {
+	for !join {
+		data, err := c.world.Etcd.Inspect(dir)
+		if err != nil {
+			return fmt.Errorf("wait for the first entry of etcd's log: %w", err)
+		}
+		if !data.Unborn {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(bornEvery):
+		}
 	}
 	return nil
 }

@@ -169,7 +169,9 @@ func (c *Coordinator) live(ctx context.Context) (err error) {
 		watched Volume
 		retry   time.Time
 		pause   = tick
-		wg      sync.WaitGroup
+		// repeated says that the action is the one that was done before
+		repeated bool
+		wg       sync.WaitGroup
 	)
 	defer func() {
 		if !errors.Is(err, ErrVolumeLost) { // else an action may hang on the dead disk for ever
@@ -204,6 +206,7 @@ func (c *Coordinator) live(ctx context.Context) (err error) {
 		}
 		if acting == nil {
 			a := plan.Next(o)
+			repeated = a.Kind == c.Now().Action.Kind && a.Why == c.Now().Action.Why
 			c.decide(o, a, a.Kind != plan.Wait && time.Now().After(retry))
 			if c.Now().Busy {
 				acting = make(chan error, 1)
@@ -219,7 +222,11 @@ func (c *Coordinator) live(ctx context.Context) (err error) {
 			acting = nil
 			switch c.acted(err); {
 			case err == nil:
-				retry, pause = time.Time{}, tick
+				pause = tick
+				retry = time.Time{}
+				if repeated {
+					retry = time.Now().Add(tick / 2) // it changes nothing: no reason to spin
+				}
 			case errors.Is(err, errNotYet):
 				retry, pause = time.Now().Add(tick/2), tick
 			default:

@@ -85,7 +85,11 @@ func (c *Coordinator) disk(running bool) plan.Disk {
 			d.Unknown = err.Error()
 			return d
 		}
-		d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
+		// etcd creates a founder's log before it writes the member list into it. Killed in between, the disk
+		// never voted, and etcd would take the log up with a list of nobody and never elect: it is no log.
+		if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
+			d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
+		}
 	}
 	if r := d.Ledger.Record; r != nil {
 		members, cluster, err := c.world.Etcd.FounderIDs(*r)

@@ -76,6 +76,7 @@ type Names interface {
 // Data is what a data directory holds.
 type Data struct {
 	WAL               bool
+	Unborn            bool // the WAL exists, but no entry was ever written to it
 	Member, ClusterID uint64
 }
 

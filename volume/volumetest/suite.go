@@ -176,6 +176,11 @@ func oneVolume(t *testing.T, f Fixture) {
 	if len(claims) != 1 || len(errs) != 19 {
 		t.Fatalf("got %d claims and %d errors, want 1 and 19", len(claims), len(errs))
 	}
+	for _, err := range errs {
+		if errors.Is(err, volume.ErrNoneFree) {
+			t.Errorf("got %v, want an error that is no reason to wait", err)
+		}
+	}
 	release(t, claims[0], true)
 	release(t, claims[0], true)
 	claim(t, p, f.want())

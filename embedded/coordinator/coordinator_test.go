@@ -1,0 +1,350 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"holdfast/embedded/plan"
+)
+
+// world is a world of one node that does what a test tells it. Real processes are in integration; here are
+// the failures that cannot be made there at will.
+type world struct {
+	t    *testing.T
+	dir  string
+	lost chan error
+
+	mu       sync.Mutex
+	member   plan.Member
+	data     Data
+	starts   []Spec
+	startErr error
+	hang     chan struct{} // Start waits for it, if set
+	killed   bool
+	released []Release
+	removed  []uint64
+	added    []string
+	store    func(ctx context.Context) (string, error)
+	nodes    []Node
+	answer   []byte
+	failed   []string
+	deaf     bool // changes of the member list have no effect
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, dir: t.TempDir(), lost: make(chan error, 1), store: func(context.Context) (string, error) { return "store", nil }}
+}
+
+func (w *world) coordinator(slots ...string) *Coordinator {
+	return New(Config{Node: "n1", Address: netip.MustParseAddr("127.0.0.1"), EtcdVersion: "3.7.3",
+		Plan: plan.Config{Cluster: "test", Slots: slots, PeerURL: "http://{slot}.test:2380"}},
+		World{Volumes: w, Mesh: w, Names: w, Etcd: w, Store: stores{w}, Looked: func(Situation) {}, Decided: func(plan.Action) {},
+			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {}},
+		zaptest.NewLogger(w.t))
+}
+
+func (w *world) note(list *[]string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*list = append(*list, text)
+}
+
+func (w *world) Claim(context.Context, []string, map[string]string) (Volume, error) { return w, nil }
+func (w *world) Identity() Identity {
+	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1}
+}
+func (w *world) Path() string                { return w.dir }
+func (w *world) Mismatch() string            { return "" }
+func (w *world) Adopt(context.Context) error { return nil }
+func (w *world) Watch(ctx context.Context) error {
+	select {
+	case err := <-w.lost:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+func (w *world) Release(_ context.Context, how Release) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.released = append(w.released, how)
+	return nil
+}
+
+func (w *world) Publish([]byte)           {}
+func (w *world) Nodes() []Node            { w.mu.Lock(); defer w.mu.Unlock(); return w.nodes }
+func (w *world) Changed() <-chan struct{} { return nil }
+func (w *world) Ask(context.Context, string, []byte) ([]byte, error) {
+	if w.answer == nil {
+		return nil, errors.New("it is gone")
+	}
+	return w.answer, nil
+}
+func (w *world) Set(map[string][]netip.Addr) {}
+func (w *world) Check(context.Context) error { return nil }
+
+func (w *world) Inspect(string) (Data, error)                { w.mu.Lock(); defer w.mu.Unlock(); return w.data, nil }
+func (w *world) SetAside(dir, reason string) (string, error) { return dir + "-" + reason, nil }
+func (w *world) FounderIDs(r plan.Record) (map[string]uint64, uint64, error) {
+	return map[string]uint64{"a": 1, "b": 2, "c": 3}, 77, nil
+}
+func (w *world) Start(ctx context.Context, s Spec) error {
+	w.mu.Lock()
+	hang, err := w.hang, w.startErr
+	w.starts = append(w.starts, s)
+	w.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.member = plan.Member{Running: true, Ready: true, HasLead: true, Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
+		w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+	}
+	return err
+}
+func (w *world) Stop(context.Context) error            { return nil }
+func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
+func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
+func (w *world) IsRemoved(uint64) bool                 { return false }
+func (w *world) Promote(context.Context, uint64) error { return ErrNotReady }
+func (w *world) AddLearner(_ context.Context, url string) (uint64, error) {
+	w.note(&w.added, url)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf {
+		return 9, nil
+	}
+	w.member.Members = append(w.member.Members, plan.MemberInfo{ID: 9, Slot: "b", Learner: true})
+	return 9, nil
+}
+func (w *world) Remove(_ context.Context, id uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removed = append(w.removed, id)
+	if w.deaf {
+		return nil
+	}
+	w.member.Members = slices.DeleteFunc(slices.Clone(w.member.Members), func(m plan.MemberInfo) bool { return m.ID == id })
+	return nil
+}
+
+type stores struct{ *world }
+
+func (s stores) ID(ctx context.Context) (string, error)       { return s.store(ctx) }
+func (s stores) Newest(context.Context) (*plan.Record, error) { return nil, nil }
+func (s stores) Propose(context.Context, plan.Record) error   { return nil }
+func (s stores) MoveAside(context.Context, plan.Record) error { return nil }
+
+// live runs the coordinator until the test ends it, in virtual time.
+func live(t *testing.T, c *Coordinator) (stop func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	return func() error { cancel(); return <-done }
+}
+
+func TestOneNodeFoundsAndKeepsItsVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		if got := c.Now().State(); got != "leader" {
+			t.Errorf("state: got %s (%s)", got, c.Now().Action.Why)
+		}
+		l, _, err := readLedger(w.dir)
+		if err != nil || l.Record == nil || l.Started != "disk-a" || l.Etcd != "3.7.3" {
+			t.Errorf("ledger: got %+v, %v", l, err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if len(w.released) != 1 || w.released[0] != Keep {
+			t.Errorf("released: got %v, want once, kept", w.released)
+		}
+	})
+}
+
+func TestStoreThatHangsHoldsUpFoundingAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		answer := make(chan struct{})
+		w.store = func(context.Context) (string, error) { <-answer; return "store", nil } // deaf to its context, like a dead NFS
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(time.Minute)
+		if got := c.Now(); got.State() != "founding" || !strings.Contains(got.Action.Why, "no answer within") {
+			t.Errorf("got %s: %s", got.State(), got.Action.Why)
+		}
+		if age := time.Since(c.Now().Looked); age > 2*time.Second {
+			t.Errorf("the world was last looked at %s ago", age)
+		}
+		if err := stop(); err != nil { // does not wait for the store either
+			t.Error(err)
+		}
+		close(answer)
+	})
+}
+
+func TestLostVolumeKillsEtcdEvenWhileAnActionHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.hang = make(chan struct{})
+		c := w.coordinator("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		time.Sleep(3 * time.Second) // Start hangs now
+		w.lost <- errors.New("the directory is gone")
+		if err := <-done; !errors.Is(err, ErrVolumeLost) {
+			t.Errorf("got %v, want ErrVolumeLost", err)
+		}
+		if !w.killed || len(w.released) != 0 {
+			t.Errorf("killed %v, released %v: want etcd killed and the volume not touched", w.killed, w.released)
+		}
+		close(w.hang)
+		synctest.Wait() // the action that hung writes into the test's directory
+	})
+}
+
+func TestFailedActionIsShownAndRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.startErr = errors.New("address in use")
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(20 * time.Second)
+		if now := c.Now(); !strings.Contains(now.Err, "address in use") || now.Action.Kind != plan.Start {
+			t.Errorf("got %s, error %q", now.Action.Kind, now.Err)
+		}
+		if n := len(w.starts); n < 4 || n > 8 {
+			t.Errorf("started %d times in 20 s, want a few", n)
+		}
+		w.mu.Lock()
+		w.startErr = nil
+		w.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		if now := c.Now(); now.Err != "" || now.State() != "leader" {
+			t.Errorf("after the cause was gone: got %s, error %q", now.State(), now.Err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// replacing makes a leader that sees slot b vacant on n2, which answers the direct question with what.
+func replacing(t *testing.T, answer *plan.Facts) *world {
+	w := newWorld(t)
+	r := record("a", "b", "c")
+	l := ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}
+	if err := l.write(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Leader: true, ID: 1,
+		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c", Connected: true}}}
+	gossiped, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant, Record: &r, Store: "store"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes = []Node{{Name: "n2", Live: true, State: gossiped, Stamp: [2]uint64{1, 1}}}
+	if answer != nil {
+		answer.Record = &r
+		if w.answer, err = json.Marshal(answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func TestReplaceBelievesTheDirectAnswerOnly(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer *plan.Facts
+		want   bool
+	}{
+		"vacant":      {&plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant}, true},
+		"has data":    {&plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseData}, false},
+		"other disk":  {&plan.Facts{Version: 1, Slot: "b", Disk: "disk-b3", Phase: plan.PhaseVacant}, false},
+		"other slot":  {&plan.Facts{Version: 1, Slot: "c", Disk: "disk-b2", Phase: plan.PhaseVacant}, false},
+		"runs":        {&plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant, Running: true}, false},
+		"answers not": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := replacing(t, tc.answer)
+				c := w.coordinator("a", "b", "c")
+				stop := live(t, c)
+				time.Sleep(3 * time.Second)
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if got := len(w.removed) > 0; got != tc.want {
+					t.Errorf("removed %v, added %v; want removal %v (failures %q)", w.removed, w.added, tc.want, w.failed)
+				}
+				if tc.want && (w.removed[0] != 2 || w.added[0] != "http://b.test:2380") {
+					t.Errorf("removed %v, added %v", w.removed, w.added)
+				}
+			})
+		})
+	}
+}
+
+func TestActionThatChangesNothingDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := replacing(t, &plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant})
+		w.deaf = true
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		time.Sleep(10 * time.Second)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if n := len(w.added); n < 10 || n > 25 {
+			t.Errorf("tried %d times in 10 s, want about two a second", n)
+		}
+	})
+}
+
+func TestOperatorsOrdersAreRefusedWhereDataIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		if err := c.Order(plan.Orders{New: true}); err == nil || !strings.Contains(err.Error(), "holds no volume") {
+			t.Errorf("without a volume: got %v", err)
+		}
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		if err := c.Order(plan.Orders{New: true}); err == nil || !strings.Contains(err.Error(), "has etcd data") {
+			t.Errorf("with data: got %v", err)
+		}
+		if err := c.Adopt(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd runs") {
+			t.Errorf("adopt while running: got %v", err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
+	c := newWorld(t).coordinator("a")
+	for name, state := range map[string]string{"newer": `{"version":2,"slot":"b"}`, "garbage": `{{`, "wrong type": `{"version":"1"}`} {
+		if got := c.decode(Node{Name: name, State: []byte(state)}); got != nil {
+			t.Errorf("%s: got %+v, want nothing", name, got)
+		}
+	}
+}
