@@ -81,7 +81,7 @@ type member struct {
 
 func (m member) Inspect(dir string) (coordinator.Data, error) {
 	d, err := embedded.Inspect(dir)
-	return coordinator.Data{WAL: d.WAL, Member: d.MemberID, ClusterID: d.ClusterID}, err
+	return coordinator.Data{WAL: d.WAL, Unborn: d.WAL && d.LastIndex == 0, Member: d.MemberID, ClusterID: d.ClusterID}, err
 }
 
 func (m member) SetAside(dir, reason string) (string, error) { return embedded.SetAside(dir, reason) }

@@ -66,6 +66,13 @@ func TestFileErrors(t *testing.T) {
 				`volume.local.slot: must be one of cluster.slots (a, b, c), got "d" (config.yaml:4)`,
 			},
 		},
+		"listeners on every address": {
+			"gossip: {listen: '0.0.0.0:2380'}\nmetrics: {listen: '[::]:2379'}\n",
+			[]string{
+				"etcd.listen-client-urls: must not share an address and port with metrics.listen, got 127.0.0.1:2379 (derived from node.address)",
+				"etcd.listen-peer-urls: must not share an address and port with gossip.listen, got 127.0.0.1:2380 (derived from node.address)",
+			},
+		},
 		"what follows from an error is not one": {
 			"cluster: {slots: {}}\nvolume: {local: {slot: b}}\nnode: {address: nowhere}\n",
 			[]string{

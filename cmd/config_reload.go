@@ -69,6 +69,7 @@ type digest [sha256.Size]byte
 type configWatch struct {
 	file   string
 	last   digest // of the content at the last call of changed
+	seen   digest // of the content at the last look
 	lg     *zap.Logger
 	hangup chan os.Signal
 	fs     *fsnotify.Watcher // nil: nothing to watch, or not possible
@@ -104,7 +105,7 @@ func (w *configWatch) run(ctx context.Context, changed func()) {
 	if w.fs != nil {
 		events, errs = w.fs.Events, w.fs.Errors
 	}
-	seen, look := w.last, time.After(0)
+	look := time.After(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -122,15 +123,30 @@ func (w *configWatch) run(ctx context.Context, changed func()) {
 		case <-look:
 			look = nil
 			w.addDirectories()
-			switch now := contentOf(w.file); {
-			case now == w.last || now == digest{}:
-			case now != seen:
-				seen, look = now, time.After(settleTime)
-			default:
-				w.last = now
+			isNew, again := w.look()
+			if isNew {
 				changed()
 			}
+			if again {
+				look = time.After(settleTime)
+			}
 		}
+	}
+}
+
+// look reports whether the content has changed and settled, or must be looked
+// at again because it may be changing right now.
+func (w *configWatch) look() (isNew, again bool) {
+	now := contentOf(w.file)
+	switch {
+	case now == w.last || now == digest{}:
+		return false, false
+	case now != w.seen:
+		w.seen = now
+		return false, true
+	default:
+		w.last = now
+		return true, false
 	}
 }
 

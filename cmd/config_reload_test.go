@@ -115,6 +115,37 @@ func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
 	expect("6")
 }
 
+// A change counts when two looks saw it; a file that is gone is no change.
+func TestLook(t *testing.T) {
+	file := writeFile(t, "0")
+	w := newConfigWatch(file, zaptest.NewLogger(t))
+	defer w.close()
+	const gone = "\x00"
+	for i, step := range []struct {
+		content      string
+		isNew, again bool
+	}{
+		{"0", false, true}, {"0", true, false}, {"0", false, false}, {gone, false, false}, {"0", false, false},
+		{"1", false, true}, {"2", false, true}, {gone, false, false}, {"2", true, false},
+		{"3", false, true}, {"2", false, false}, {gone, false, false}, {gone, false, false},
+	} {
+		var err error
+		if step.content == gone {
+			if err = os.Remove(file); os.IsNotExist(err) {
+				err = nil
+			}
+		} else {
+			err = os.WriteFile(file, []byte(step.content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isNew, again := w.look(); isNew != step.isNew || again != step.again {
+			t.Errorf("step %d, %q: got %v, %v, want %v, %v", i, step.content, isNew, again, step.isNew, step.again)
+		}
+	}
+}
+
 // A file that changes all the time beside ours must not keep ours from being read.
 func TestWatchInABusyDirectory(t *testing.T) {
 	file := writeFile(t, "0")

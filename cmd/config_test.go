@@ -219,6 +219,22 @@ gossip:
 	}
 }
 
+// What a list or map held before must be gone, also when it held more.
+func TestListsAndMapsAreReplaced(t *testing.T) {
+	l := Loaded{Config: DefaultConfig(), Origin: map[string]string{}}
+	l.Config.Cluster.Slots = []string{"a", "b", "c"}
+	l.Config.Etcd.FeatureGates = map[string]bool{"A": true}
+	if errs := l.decode([]setting{{key: "cluster.slots", text: "x"}, {key: "etcd.feature-gates", text: "B=true"}}); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if got, want := l.Config.Cluster.Slots, []string{"x"}; !slices.Equal(got, want) {
+		t.Errorf("slots: got %q, want %q", got, want)
+	}
+	if got, want := l.Config.Etcd.FeatureGates, map[string]bool{"B": true}; !reflect.DeepEqual(got, want) {
+		t.Errorf("feature-gates: got %v, want %v", got, want)
+	}
+}
+
 func TestDerivedValues(t *testing.T) {
 	l := load(t, "node: {address: 10.1.2.3, data-dir: /var/lib/holdfast}", nil)
 	for key, want := range map[string]string{

@@ -99,7 +99,7 @@ func (n *node) status() coordinator.NodeStatus {
 	s := coordinator.NodeStatus{
 		Node: n.cfg.Node.Name, Address: n.address.String(), Live: true, Reached: true, Version: Version(),
 		Since: now.Since, State: now.State(), Action: now.Action.Kind, Why: now.Action.Why, Error: now.Err,
-		Problems: n.mesh.Problems(), Record: now.Observation.Disk.Ledger.Record,
+		Problems: n.problems(), Record: now.Observation.Disk.Ledger.Record,
 	}
 	if now.Observation.Claim.Held {
 		s.Volume = &coordinator.VolumeStatus{Slot: now.Volume.Slot, ID: now.Volume.Volume, Disk: now.Volume.Disk, Epoch: now.Volume.Epoch, Path: now.Path}
@@ -109,6 +109,18 @@ func (n *node) status() coordinator.NodeStatus {
 	}
 	s.Backup = backupStatus(n.keeper.Status())
 	return s
+}
+
+// problems is what is wrong here beside the action: in the gossip, and with the members' names, which a
+// line added to /etc/hosts can take away from us at any time.
+func (n *node) problems() []string {
+	problems := n.mesh.Problems()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := n.names.Check(ctx); err != nil {
+		problems = append(problems, err.Error())
+	}
+	return problems
 }
 
 func etcdStatus(e embedded.Status, clients []string) *coordinator.EtcdStatus {

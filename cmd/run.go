@@ -123,7 +123,7 @@ func newNode(cfg Config, lg *zap.Logger) (*node, error) {
 		Never:   cfg.Cluster.Founding == FoundingNever,
 		Yields:  cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
 	}
-	n.etcd = embedded.New(cfg.Etcd, lg.Named("etcd"))
+	n.etcd = embedded.New(cfg.Etcd, lg)
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
 		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(),
 	})

@@ -93,7 +93,8 @@ type PeerTLS struct {
 	PeerCertAllowedHostname []string `mapstructure:"peer-cert-allowed-hostname"`
 }
 
-// Default returns etcd's defaults with the URLs left to Resolve.
+// Default returns etcd's defaults with the URLs left to Resolve, and a log level at which
+// what holdfast decides is not lost among a hundred lines for each start.
 func Default() Config {
 	return Config{
 		Limits: Limits{
@@ -106,7 +107,7 @@ func Default() Config {
 		AutoCompactionMode:      embed.CompactorModePeriodic,
 		AutoCompactionRetention: embed.DefaultAutoCompactionRetention,
 		Metrics:                 "basic",
-		LogLevel:                "info",
+		LogLevel:                "warn",
 		FeatureGates:            map[string]bool{},
 	}
 }

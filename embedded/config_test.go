@@ -51,14 +51,53 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
+// problemCase is a change to the default and how the error then begins; "" is none.
+type problemCase struct {
+	want   string
+	change func(*Config)
+}
+
+func checkProblems(t *testing.T, cases []problemCase) {
+	t.Helper()
+	for _, tc := range cases {
+		c := Default()
+		tc.change(&c)
+		err := c.Validate()
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
+			t.Errorf("got %v, want %q", err, tc.want)
+		}
+	}
+}
+
+func TestValidateTLS(t *testing.T) {
 	ca := newAuthority(t)
 	cert, key := ca.issue(t, "x", "x")
 	none := filepath.Join(t.TempDir(), "none")
-	for _, tc := range []struct {
-		want   string // the start of the error; "" is valid
-		change func(*Config)
-	}{
+	checkProblems(t, []problemCase{
+		{"etcd.listen-client-urls: must be https because a certificate is set", func(c *Config) {
+			c.CertFile, c.KeyFile, c.ListenClientURLs = cert, key, []string{"http://127.0.0.1:1"}
+		}},
+		{"", func(c *Config) {
+			c.CertFile, c.KeyFile, c.TrustedCAFile, c.ClientCertAuth = cert, key, ca.ca(), true
+		}},
+		{"etcd.cert-file: must be set together with key-file", func(c *Config) { c.CertFile = cert }},
+		{"etcd.cert-file: must be a readable PEM certificate", func(c *Config) { c.CertFile, c.KeyFile = none, key }},
+		{"etcd.client-cert-auth: must come with trusted-ca-file", func(c *Config) { c.ClientCertAuth = true }},
+		{"etcd.cert-file: must be set together with trusted-ca-file", func(c *Config) { c.TrustedCAFile = ca.ca() }},
+		{"etcd.peer-trusted-ca-file: must be set together with peer-cert-file", func(c *Config) { c.PeerCertFile, c.PeerKeyFile = cert, key }},
+		{"etcd.peer-trusted-ca-file: must be a readable PEM file", func(c *Config) {
+			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, key
+		}},
+		{"etcd.peer-cert-allowed-cn: must not be set together", func(c *Config) {
+			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, ca.ca()
+			c.PeerCertAllowedCN, c.PeerCertAllowedHostname = []string{"a"}, []string{"b"}
+		}},
+		{"etcd.peer-cert-file: must be set when allowed names are", func(c *Config) { c.PeerCertAllowedCN = []string{"a"} }},
+	})
+}
+
+func TestValidate(t *testing.T) {
+	checkProblems(t, []problemCase{
 		{"etcd.heartbeat-interval: must be 1–10000 (ms), got 0", func(c *Config) { c.HeartbeatInterval = 0 }},
 		{"etcd.election-timeout: must be 500–50000 (ms; at least 5 times the heartbeat-interval), got 499", func(c *Config) { c.ElectionTimeout = 499 }},
 		{"", func(c *Config) { c.ElectionTimeout = 50000 }},
@@ -86,33 +125,7 @@ func TestValidate(t *testing.T) {
 			c.ListenClientURLs = []string{"http://10.0.0.1:1"}
 			c.ListenClientHTTPURLs = c.ListenClientURLs
 		}},
-		{"etcd.listen-client-urls: must be https because a certificate is set", func(c *Config) {
-			c.CertFile, c.KeyFile, c.ListenClientURLs = cert, key, []string{"http://127.0.0.1:1"}
-		}},
-		{"", func(c *Config) {
-			c.CertFile, c.KeyFile, c.TrustedCAFile, c.ClientCertAuth = cert, key, ca.ca(), true
-		}},
-		{"etcd.cert-file: must be set together with key-file", func(c *Config) { c.CertFile = cert }},
-		{"etcd.cert-file: must be a readable PEM certificate", func(c *Config) { c.CertFile, c.KeyFile = none, key }},
-		{"etcd.client-cert-auth: must come with trusted-ca-file", func(c *Config) { c.ClientCertAuth = true }},
-		{"etcd.cert-file: must be set together with trusted-ca-file", func(c *Config) { c.TrustedCAFile = ca.ca() }},
-		{"etcd.peer-trusted-ca-file: must be set together with peer-cert-file", func(c *Config) { c.PeerCertFile, c.PeerKeyFile = cert, key }},
-		{"etcd.peer-trusted-ca-file: must be a readable PEM file", func(c *Config) {
-			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, key
-		}},
-		{"etcd.peer-cert-allowed-cn: must not be set together", func(c *Config) {
-			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, ca.ca()
-			c.PeerCertAllowedCN, c.PeerCertAllowedHostname = []string{"a"}, []string{"b"}
-		}},
-		{"etcd.peer-cert-file: must be set when allowed names are", func(c *Config) { c.PeerCertAllowedCN = []string{"a"} }},
-	} {
-		c := Default()
-		tc.change(&c)
-		err := c.Validate()
-		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
-			t.Errorf("got %v, want %q", err, tc.want)
-		}
-	}
+	})
 	all := Config{}
 	err := all.Validate()
 	if got := strings.Count(err.Error(), "\n") + 1; got < 6 {

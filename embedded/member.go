@@ -52,6 +52,8 @@ func New(cfg Config, lg *zap.Logger) *Member {
 // absent peer. When ctx ends first, Start returns at once and what was begun is undone in
 // the background, until Done. Errors: ErrLocked (another process has the directory),
 // ErrOldWAL (written by an etcd too old to be replayed), ErrStopped (Stop came between).
+// A joiner is refused while the others have no cluster version yet (seconds after founding)
+// or cannot be reached; that leaves a database without a WAL, and Start may be repeated.
 func (m *Member) Start(ctx context.Context, spec Spec) error {
 	l, err := m.begin(spec)
 	if err != nil {

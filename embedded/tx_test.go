@@ -112,10 +112,13 @@ func TestStopUnderSnapshot(t *testing.T) {
 	if err := <-wrote; !errors.Is(err, ErrStopped) {
 		t.Errorf("copy: got %v, want ErrStopped", err)
 	}
+	// The holder may still read the buckets: etcd must not even have begun to stop.
 	select {
+	case <-n.current().etcd.Server.StoppingNotify():
+		t.Error("etcd stops under an open transaction")
 	case err := <-stopped:
 		t.Fatalf("stopped under an open transaction: %v", err)
-	default:
+	case <-time.After(200 * time.Millisecond):
 	}
 	tx.Close()
 	if err := <-stopped; err != nil {

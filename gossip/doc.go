@@ -54,7 +54,7 @@
 //   - Without gossip.key-file whoever reaches the port can say anything, also that a node is dead.
 //   - memberlist calls the delegate under its own lock: code there must neither block nor call back.
 //   - memberlist reports what it refuses only in its log. logs.go reads those lines; the tests provoke
-//     each, so that an update of memberlist that rewords them is noticed.
+//     them (all but the one about blocked UDP), so that an update that rewords them is noticed.
 //   - The start time is the clock of the machine. A process started while its clock was far ahead
 //     supersedes the later ones of its node name until the clock has caught up, or until all nodes have
 //     forgotten it; Problems says so.

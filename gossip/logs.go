@@ -92,7 +92,7 @@ func (n *notices) expire(now time.Time) {
 type symptom struct{ part, reason, meaning string }
 
 // diagnose finds the symptom of a line. memberlist v0.7 has no other way to learn of these; net.go
-// there has the texts, and the tests provoke each.
+// there has the texts.
 func diagnose(line string) (symptom, bool) {
 	for _, s := range []symptom{
 		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},

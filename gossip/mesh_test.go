@@ -345,7 +345,7 @@ func TestSeedThatIsNotThere(t *testing.T) {
 	// It comes up where it was expected.
 	start(t, "main", node("gone"), func(c *Config) { c.Listen = seed })
 	await(t, "a sees the seed", 10*time.Second, sees(a, "gone"))
-	await(t, "the problem's end", 10*time.Second, func() bool { return !complains(a, "seed "+seed)() })
+	await(t, "the problem's end, before the next look", 2*time.Second, func() bool { return !complains(a, "seed "+seed)() })
 }
 
 func TestUnusableBeginnings(t *testing.T) {

@@ -89,11 +89,12 @@ func TestViewLiveness(t *testing.T) {
 		{"first down", func(n time.Time) bool { return v.down(one, n) }, false, 2, true, 3},
 		{"first up late", func(n time.Time) bool { return v.up(one, at, n) }, false, 2, true, 3},
 		{"second down", func(n time.Time) bool { return v.down(two, n) }, true, 2, false, 6},
+		{"first up again", func(n time.Time) bool { return v.up(one, at, n) }, false, 2, false, 6},
 		{"down again", func(n time.Time) bool { return v.down(two, n) }, false, 2, false, 6},
 		{"heard of", func(n time.Time) bool { return v.learn(entry{two, 1, []byte{}}, n) }, true, 2, false, 6},
-		{"second up again", func(n time.Time) bool { return v.up(two, at, n) }, true, 2, true, 9},
-		{"third heard of", func(n time.Time) bool { return v.learn(entry{process("a", 3), 1, []byte{}}, n) }, true, 3, false, 10},
-		{"third up", func(n time.Time) bool { return v.up(process("a", 3), at, n) }, true, 3, true, 11},
+		{"second up again", func(n time.Time) bool { return v.up(two, at, n) }, true, 2, true, 10},
+		{"third heard of", func(n time.Time) bool { return v.learn(entry{process("a", 3), 1, []byte{}}, n) }, true, 3, false, 11},
+		{"third up", func(n time.Time) bool { return v.up(process("a", 3), at, n) }, true, 3, true, 12},
 	}
 	for i, s := range steps {
 		changed := s.do(time.Unix(int64(i+1), 0))
@@ -135,9 +136,15 @@ func TestViewIsBounded(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("they forgot different nodes: %v, %v", got, want)
 	}
+	// The live ones stay, and the latest of the lost.
 	for _, name := range []string{"self", "n0"} {
 		if !slices.Contains(got, name) {
 			t.Errorf("%s is forgotten, though live", name)
+		}
+	}
+	for i := maxNodes + 2; i < 2*maxNodes; i++ {
+		if name := fmt.Sprintf("n%d", i); !slices.Contains(got, name) {
+			t.Errorf("%s is forgotten, though among the latest", name)
 		}
 	}
 }

@@ -121,9 +121,6 @@ func (d *Dir) write(ctx context.Context, name string, r io.Reader, place func(ro
 	if err := writeFile(root, temp, ctxReader{ctx, r}); err != nil {
 		return fmt.Errorf("write object %s: %w", name, err)
 	}
-	if ctx.Err() != nil { // the last moment at which nothing has changed
-		return fmt.Errorf("write object %s: %w", name, context.Cause(ctx))
-	}
 	parent := path.Dir(name)
 	for {
 		if err = makeDirs(root, parent); err == nil {

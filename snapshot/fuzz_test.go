@@ -59,6 +59,18 @@ func FuzzName(f *testing.F) {
 	})
 }
 
+func TestNamesThatAreNone(t *testing.T) {
+	for _, name := range []string{
+		"", "-", "latest", "2026-07-01T00:15:03Z", "2026-07-01T00:15:03Z-42", "2026-07-01T00:15:03Z-0000042", "2026-07-01T0:15:03Z-000042",
+		"2026-07-01T00:15:03.5Z-000042", "2026-07-01T00:15:03+00:00-000042", "2026-02-30T00:15:03Z-000042", "2026-07-01T00:15:60Z-000042",
+		"2026-07-01T00:15:03Z-000042/x", "2026-07-01t00:15:03z-000042", "2026-07-01T00:15:03Z--00042", "../2026-07-01T00:15:03Z-000042",
+	} {
+		if got, err := snapshot.ParseName(name); err == nil {
+			t.Errorf("%q: want that it is no name, got %s", name, got)
+		}
+	}
+}
+
 func TestNamesOrderByTime(t *testing.T) {
 	first := time.Date(2026, 7, 1, 0, 15, 3, 42_000, time.FixedZone("east", 3600))
 	if got, want := snapshot.FormatName(first), "2026-06-30T23:15:03Z-000042"; got != want {

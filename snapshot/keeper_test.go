@@ -304,67 +304,23 @@ func TestKeeperLosesLead(t *testing.T) {
 	})
 }
 
-func TestKeeperOnDemand(t *testing.T) {
+// TestKeeperTakesOver leads again after a day in which others did. What it remembers is a day old, which is not the
+// same as a day without a backup.
+func TestKeeperTakesOver(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
-		var phases []string
-		m, err := b.Save(t.Context(), func(p snapshot.Progress) { phases = append(phases, p.Phase) })
-		if err != nil || b.backups(t) != 1 || b.Status().Newest != m || len(phases) == 0 {
-			t.Errorf("Save on a follower: got %+v, %v, phases %v", m, err, phases)
+		b.member.leader.Store(true)
+		b.pass(t, 2*time.Second, 1)
+		b.member.leader.Store(false)
+		b.pass(t, 24*time.Hour, 1)
+		b.store.off.Store(true)
+		b.member.leader.Store(true)
+		b.pass(t, 2*time.Second, 1)
+		if s := b.Status(); !s.Leading || s.Failures != 1 || s.Overdue {
+			t.Errorf("status of a new leader: want one failure, not overdue, got %+v", s)
 		}
-		b.member.refuses.Store(true)
-		if _, err := b.Save(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "not ready") {
-			t.Errorf("Save: want the member's refusal, got %v", err)
-		}
-		if s := b.Status(); s.Failures != 0 || s.LastError == "" {
-			t.Errorf("status: want the error, but no row of failures of the schedule, got %+v", s)
-		}
-	})
-}
-
-// TestKeeperOneAtATime lets a save hang and a second one wait for it.
-func TestKeeperOneAtATime(t *testing.T) {
-	db := smallDB(t)
-	dir, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		wake := make(chan struct{})
-		store := faulty{Store: dir, put: func(ctx context.Context, name string, r io.Reader) error {
-			err := dir.Put(ctx, name, r)
-			<-wake
-			return err
-		}}
-		m := &member{db: db}
-		k := snapshot.NewKeeper(snapshot.Config{Scratch: scratch}, "prod", store, m, zap.NewNop(), prometheus.NewRegistry())
-		done := make(chan error, 2)
-		for range 2 {
-			go func() {
-				_, err := k.Save(t.Context(), nil)
-				done <- err
-			}()
-		}
-		synctest.Wait()
-		if got := m.began.Load(); got != 1 {
-			t.Errorf("saves under way: want 1, got %d", got)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := k.Save(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("third Save: want that its time is up, got %v", err)
-		}
-		close(wake)
-		must(t, errors.Join(<-done, <-done))
-	})
-}
-
-// TestKeeperInterrupted gives up in the middle: that is no failure of the backup.
-func TestKeeperInterrupted(t *testing.T) {
-	keeper(t, func(t *testing.T, b *bench) {
-		ctx, cancel := context.WithCancel(t.Context())
-		_, err := b.Save(ctx, func(snapshot.Progress) { cancel() })
-		if !errors.Is(err, context.Canceled) || b.backups(t) != 0 {
-			t.Errorf("Save: want Canceled and no backup, got %v", err)
-		}
-		if s := b.Status(); s.LastError != "" {
-			t.Errorf("status: got %+v", s)
+		b.pass(t, 31*time.Minute, 1)
+		if s := b.Status(); !s.Overdue {
+			t.Errorf("status half an hour later: want overdue, got %+v", s)
 		}
 	})
 }
@@ -398,20 +354,4 @@ func TestKeeperDamagedStore(t *testing.T) {
 			t.Errorf("the place where the store was: want nothing written there, got %v", got)
 		}
 	})
-}
-
-func TestConfig(t *testing.T) {
-	must(t, snapshot.Default().Validate())
-	must(t, snapshot.Config{Store: "/backup", Scratch: "/var/tmp", Every: 0, Retry: time.Second}.Validate())
-	err := snapshot.Config{Store: "backup", Scratch: "tmp", Every: time.Millisecond, Retry: 0}.Validate()
-	for _, want := range []string{
-		`snapshot.store: must be an absolute path, got "backup"`,
-		`snapshot.scratch: must be an absolute path, got "tmp"`,
-		"snapshot.every: must be 0 (off) or at least 1s, got 1ms",
-		"snapshot.retry: must be at least 1s, got 0s",
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Validate: want %q, got %v", want, err)
-		}
-	}
 }

@@ -2,6 +2,8 @@ package snapshot_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -117,6 +119,54 @@ func TestVerifyForged(t *testing.T) {
 				t.Errorf("Verify: want an error with %q, got %v", test.want, err)
 			}
 		})
+	}
+}
+
+// TestVerifyForgedData replaces the data as well, so that stored size and digest are right: what is inside is checked.
+func TestVerifyForgedData(t *testing.T) {
+	root, store, good := saved(t, smallDB(t))
+	at := func(file string) string { return filepath.Join(root, "prod", good.Name, file) }
+	raw := decompressed(t, at("etcd.backup.zst"))
+	raw = raw[:len(raw)-sha256.Size]
+	forge := func(raw, trailer []byte) (err error) {
+		enc, err := zstd.NewWriter(nil)
+		must(t, err)
+		defer enc.Close()
+		data := enc.EncodeAll(append(bytes.Clone(raw), trailer...), nil)
+		m := good
+		m.Trailer = hex.EncodeToString(trailer)
+		m.Stored.Size = int64(len(data))
+		m.Stored.SHA256 = fmt.Sprintf("%x", sha256.Sum256(data))
+		text, err := snapshot.EncodeMeta(m)
+		must(t, err)
+		must(t, os.WriteFile(at("etcd.backup.zst"), data, 0o600))
+		must(t, os.WriteFile(at("holdfast.meta.json"), text, 0o600))
+		_, err = snapshot.Verify(t.Context(), store, "prod", good.Name, snapshot.Options{Scratch: t.TempDir()})
+		return err
+	}
+	trailer := sha256.Sum256(raw)
+	if err := forge(raw, trailer[:]); err != nil {
+		t.Errorf("unchanged, compressed anew: %v", err)
+	}
+	raw = bytes.ReplaceAll(raw, []byte("long long"), []byte("long gone")) // in free pages, too
+	if err := forge(raw, trailer[:]); err == nil || !strings.Contains(err.Error(), "database: want sha256 ") {
+		t.Errorf("changed value: want that the digest differs, got %v", err)
+	}
+	trailer = sha256.Sum256(raw)
+	if err := forge(raw, trailer[:]); err == nil || !strings.Contains(err.Error(), "crc: want ") {
+		t.Errorf("changed value and digest: want that the crc differs, got %v", err)
+	}
+	for i := 2 * os.Getpagesize(); i < len(raw); i += os.Getpagesize() {
+		raw[i]++ // the number of each page
+	}
+	trailer = sha256.Sum256(raw)
+	if err := forge(raw, trailer[:]); err == nil || !strings.Contains(err.Error(), "says it is page") {
+		t.Errorf("damaged pages: want that they are found, got %v", err)
+	}
+	raw = make([]byte, len(raw))
+	trailer = sha256.Sum256(raw)
+	if err := forge(raw, trailer[:]); err == nil || !strings.Contains(err.Error(), "check database") {
+		t.Errorf("zeros: want that it is no database, got %v", err)
 	}
 }
 

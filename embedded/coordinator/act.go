@@ -108,8 +108,6 @@ func (c *Coordinator) hold(v Volume) {
 			c.known[slot] = a
 		}
 	}
-	id := v.Identity()
-	c.lg.Info("volume claimed", zap.String("slot", id.Slot), zap.String("path", c.path), zap.String("disk", id.Disk), zap.Uint64("epoch", id.Epoch))
 }
 
 func (c *Coordinator) yield(ctx context.Context) error {

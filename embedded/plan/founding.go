@@ -16,7 +16,7 @@ type holder struct {
 // in a cluster that exists, or takes a step towards founding one.
 func (o Observation) begin() Action {
 	me := o.Facts(nil)
-	if (o.Orders.Abandon && me.Promise != nil) || (o.Orders.New && (me.Promise != nil || o.Store.Record != nil)) {
+	if (o.Orders.Abandon && me.Promise != nil) || (o.anew() && (me.Promise != nil || o.Store.Record != nil)) {
 		return o.renounce("the operator ordered this blank disk to forget what it promised")
 	}
 	known, conflict := o.latest()
@@ -29,11 +29,33 @@ func (o Observation) begin() Action {
 		if _, ok := known.Charter.Seat(o.Claim.Slot); !ok {
 			return wait("the cluster %s exists and has no slot %s (it has %s)", known.Token(), o.Claim.Slot, strings.Join(known.Charter.Slots(), ", "))
 		}
+		if o.leader(known) == nil { // it may prove stillborn yet, and then this disk is still wanted
+			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s", known.Token(), o.whoRuns(known))
+		}
 		return Action{Kind: Vacate, Record: known, Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
 	case me.Promise != nil && o.complete(*me.Promise):
 		return o.commit(*me.Promise, "every disk has promised the same charter")
 	}
 	return o.found()
+}
+
+// stillborn reports whether a founding can never have had a leader and never will: a majority of its
+// disks has promised a newer charter, so they do not start as its founders. This happens when a founder
+// accepts it on promises that were moved, in good right, before they heard of that.
+func (o Observation) stillborn(r *Record) bool {
+	moved := 0
+	for _, s := range r.Charter.Seats {
+		mine := o.Disk.Ledger.Promise()
+		has := s.Disk == o.Claim.Disk && mine != nil && mine.newer(r.Charter)
+		for _, p := range o.Peers {
+			f := p.Facts
+			has = has || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.newer(r.Charter)
+		}
+		if has {
+			moved++
+		}
+	}
+	return r.Cause == Founding && moved > len(r.Charter.Seats)/2
 }
 
 // complete reports whether every disk of the charter is known to have promised it.

@@ -25,6 +25,10 @@ func Next(o Observation) Action {
 		return wait("etcd has run on slot %s, yet its disk knows no record of a cluster: nothing is touched; stop this node and look at the disk", o.Claim.Slot)
 	case o.Member.Removed:
 		return o.setAside("the cluster")
+	case o.Member.Running && o.outlived():
+		later, _ := o.latest()
+		return Action{Kind: SetAside, Record: later,
+			Why: fmt.Sprintf("%s can never have a leader, for its founders went on to %s: the data, which nobody ever wrote to, is set aside and slot %s joins that", o.Disk.Ledger.Record.Token(), later.Token(), o.Claim.Slot)}
 	case o.Member.Running:
 		return o.steady()
 	case o.Disk.WAL && o.Disk.Ledger.Record != nil && o.removedBy(o.Disk.Member) != "":
@@ -182,7 +186,7 @@ func (o Observation) repair() Action {
 func (o Observation) enter() Action {
 	l := o.Disk.Ledger
 	r := l.Record
-	if o.Orders.New {
+	if o.anew() {
 		return o.renounce("the operator gave up " + r.Token())
 	}
 	later, conflict := o.latest()
@@ -258,16 +262,28 @@ func (o Observation) join(r *Record, id uint64) Action {
 	return Action{Kind: Start, Record: r, Member: id, Join: true, Peers: peers, Why: fmt.Sprintf("slot %s joins %s as learner %x", o.Claim.Slot, r.Token(), id)}
 }
 
+// anew reports whether the operator gave the cluster up, and nobody shows that it lives after all.
+func (o Observation) anew() bool {
+	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
+		return p.Live && p.Facts != nil && p.Facts.Leader
+	})
+}
+
 func (o Observation) renounce(why string) Action {
 	return Action{Kind: Renounce, Mirror: o.Orders.New && o.Store.Record != nil, Why: why}
 }
 
 // latest returns the newest record that anybody knows, or says what contradicts it. A newer generation
-// counts only if it descends from ours; another founding is another cluster.
+// counts only if it descends from ours; another founding is another cluster, unless one of both was
+// stillborn.
 func (o Observation) latest() (*Record, string) {
-	best := o.Disk.Ledger.Record
+	mine := o.Disk.Ledger.Record
+	best := mine
+	if mine != nil && o.stillborn(mine) {
+		best = nil
+	}
 	for _, p := range o.Peers {
-		if p.Facts == nil || p.Facts.Record == nil {
+		if p.Facts == nil || p.Facts.Record == nil || o.stillborn(p.Facts.Record) {
 			continue
 		}
 		r := p.Facts.Record
@@ -282,7 +298,20 @@ func (o Observation) latest() (*Record, string) {
 			return nil, fmt.Sprintf("two clusters claim the name %q: %s and %s (node %s); keep one of them away from this gossip", o.Config.Cluster, best.Token(), r.Token(), p.Node)
 		}
 	}
+	if best == nil {
+		best = mine
+	}
 	return best, ""
+}
+
+// outlived reports whether the member here waits for a founding that was stillborn while another was not.
+func (o Observation) outlived() bool {
+	mine := o.Disk.Ledger.Record
+	if o.Member.Ready || !o.stillborn(mine) {
+		return false
+	}
+	later, _ := o.latest()
+	return later != nil && later.ID != mine.ID
 }
 
 // descends reports whether a's line of parents, as far as anybody knows it, leads to b.

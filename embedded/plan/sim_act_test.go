@@ -79,7 +79,7 @@ func (n *node) setAside(d *disk) {
 		d.aside = append(d.aside, d.data)
 		d.data = nil
 	}
-	n.removed = false
+	n.removed, n.proc = false, nil
 }
 
 // start opens etcd's data or makes it. A joiner takes the ID that the member list has for its slot just
@@ -155,6 +155,10 @@ func (n *node) confirm(a Action) {
 }
 
 func (n *node) replace(a Action) {
+	d, m := n.w.named(a.Disk), n.proc.data.c.find(a.Member)
+	if d != nil && d.data != nil && d.data.ran && m != nil && !m.Learner && d.data.id == m.ID {
+		n.w.fail("I4: %s removes voter %x, whose disk %s is whole", n.name, m.ID, d.uuid)
+	}
 	if a.Member != 0 && !n.proc.data.c.remove(n.w, n, a.Member) {
 		n.abort()
 	}

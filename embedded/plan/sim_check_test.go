@@ -9,7 +9,22 @@ import (
 // judge checks a decision against what the node could know: evidence of a cluster that has lived vetoes
 // founding another.
 func (w *world) judge(n *node, o Observation, a Action) {
-	if a.Kind != Promise && a.Kind != Commit {
+	switch a.Kind {
+	case Start:
+		w.judgeStart(n, o)
+		return
+	case Replace:
+		connected, voters := 0, 0
+		for _, m := range o.Member.Members {
+			voters += boolToInt(!m.Learner)
+			connected += boolToInt(!m.Learner && (m.Connected || m.ID == o.Member.ID))
+		}
+		if connected*2 <= voters {
+			w.fail("R6: %s changes the members with %d of %d voters connected", n.name, connected, voters)
+		}
+		return
+	case Promise, Commit:
+	default:
 		return
 	}
 	var id string
@@ -22,6 +37,33 @@ func (w *world) judge(n *node, o Observation, a Action) {
 		}
 		if w.clusterOf(*p.Facts.Record).quorate {
 			w.fail("I2: %s decides to %s although node %s shows %s", n.name, a.Kind, p.Node, p.Facts.Record.Token())
+		}
+	}
+}
+
+// judgeStart: nobody starts a member that it could know to be removed, or a slot that it sees running.
+func (w *world) judgeStart(n *node, o Observation) {
+	id := o.Disk.Founder
+	if o.Disk.WAL {
+		id = o.Disk.Member
+	} else if o.Disk.Ledger.Role == RoleJoiner {
+		id = o.Disk.Ledger.Join
+	}
+	for _, p := range o.Peers {
+		f := p.Facts
+		if f == nil {
+			continue
+		}
+		if slices.Contains(f.Removed, id) {
+			w.fail("R6: %s starts member %x, which node %s shows as removed", n.name, id, p.Node)
+		}
+		if p.Live && f.Running && f.Slot == o.Claim.Slot {
+			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
+		}
+		for _, m := range f.Members {
+			if !o.Disk.WAL && o.Disk.Ledger.Role == RoleFounder && m.Slot == o.Claim.Slot && m.ID != id {
+				w.fail("R6: %s starts the founder of slot %s, whom node %s knows as %x", n.name, m.Slot, p.Node, m.ID)
+			}
 		}
 	}
 }
@@ -95,8 +137,16 @@ func (w *world) puttingAside(d *disk) {
 // written: a ledger only goes forward.
 func (w *world) written(d *disk, old Ledger, a Action) {
 	now := d.ledger
-	if a.Kind == Renounce || a.Kind == Repair {
+	switch a.Kind {
+	case Renounce:
 		return
+	case Repair:
+		if d.data.c != w.clusterOf(*a.Record) {
+			w.fail("I5: the ledger of disk %s is repaired with the record of another cluster", d.uuid)
+		}
+		return
+	case Promise:
+		d.said = append(d.said, *a.Charter)
 	}
 	if len(now.Promises) < len(old.Promises) {
 		w.fail("I5: disk %s forgets a promise", d.uuid)
@@ -131,7 +181,7 @@ func (w *world) committed(d *disk, r Record) {
 	all := append(w.here(), w.lost...)
 	for _, s := range r.Charter.Seats {
 		i := slices.IndexFunc(all, func(d *disk) bool { return d.uuid == s.Disk })
-		if i < 0 || !slices.ContainsFunc(all[i].ledger.Promises, r.Charter.equal) {
+		if i < 0 || !slices.ContainsFunc(all[i].said, r.Charter.equal) {
 			w.fail("I2: disk %s accepts %s, which disk %s has not promised", d.uuid, r.Token(), s.Disk)
 		}
 	}
@@ -145,6 +195,11 @@ func (w *world) excuse() string {
 	for _, c := range w.clusters {
 		if c.quorate && w.left(c) <= c.voters()/2 {
 			return "a majority of the voters' disks is lost"
+		}
+	}
+	for _, d := range w.here() {
+		if d.data != nil && !d.marker && w.unknown(d) {
+			return "the ledger beside the data is lost, and nobody else knows the record"
 		}
 	}
 	if w.rivals() {
@@ -203,6 +258,14 @@ func (w *world) here() []*disk {
 	return all
 }
 
+func (w *world) named(uuid string) *disk {
+	all := w.here()
+	if i := slices.IndexFunc(all, func(d *disk) bool { return d.uuid == uuid }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
 // present counts the disks of a charter that are not lost.
 func (w *world) present(c Charter) int {
 	n := 0
@@ -210,6 +273,16 @@ func (w *world) present(c Charter) int {
 		n += boolToInt(!slices.ContainsFunc(w.lost, func(d *disk) bool { return d.uuid == s.Disk }))
 	}
 	return n
+}
+
+// unknown reports whether no other disk and no store knows the record of a disk's data.
+func (w *world) unknown(d *disk) bool {
+	for _, o := range w.here() {
+		if r := o.ledger.Record; r != nil && o.data != nil && r.ID == d.data.c.record.ID {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.stores, func(s *store) bool { return s.record != nil && s.record.ID == d.data.c.record.ID })
 }
 
 // rivals reports whether a node waits with a disk that it cannot yield for another holder of its slot.

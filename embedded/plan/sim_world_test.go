@@ -52,7 +52,8 @@ type disk struct {
 	slot   string
 	epoch  uint64
 	ledger Ledger
-	marker bool // the ledger file exists
+	said   []Charter // every promise ever, whatever became of the ledger
+	marker bool      // the ledger file exists
 	data   *data
 	aside  []*data
 	holder *node
@@ -171,8 +172,10 @@ func (w *world) fault() {
 		}
 	case r < 26:
 		w.wipe(n)
-	case r < 28:
+	case r < 27:
 		w.loseWAL(n)
+	case r < 28:
+		w.loseLedger(n)
 	case r < 52:
 		n.boot()
 	case r < 60:
@@ -225,6 +228,18 @@ func (w *world) loseWAL(n *node) {
 	w.note("%s loses the data of disk %s", n.name, d.uuid)
 	n.crash()
 	d.data = nil
+}
+
+// loseLedger loses the ledger beside etcd's data.
+func (w *world) loseLedger(n *node) {
+	d := n.disk
+	if d == nil || d.data == nil || d.ledger.Started == "" {
+		return
+	}
+	w.note("%s loses the ledger of disk %s", n.name, d.uuid)
+	n.crash()
+	d.ledger, d.marker = Ledger{}, false
+	w.tally.event("ledger lost")
 }
 
 // split cuts the nodes in two halves, for the gossip and, if deep, for etcd as well.

@@ -89,14 +89,10 @@ func (o Observation) admit(slot string, h *Peer, m MemberInfo, voters, healthy i
 			return nil, fmt.Sprintf("slot %s is admitted as learner %x; waiting for %s to start it", slot, m.ID, h.Node)
 		}
 	}
-	after := voters
-	if m.ID != 0 && !m.Learner {
-		after--
-	}
 	switch {
 	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data on %s, yet member %x is connected: two holders?", slot, h.Node, m.ID)
-	case healthy <= voters/2 || healthy <= after/2:
+	case healthy <= voters/2: // of all voters, hence also of those that are left after the removal
 		return nil, fmt.Sprintf("slot %s waits to be admitted, but only %d of %d voters are connected", slot, healthy, voters)
 	}
 	return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk, Member: m.ID,

@@ -1,0 +1,37 @@
+package embedded
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Before etcd has made its database only the lock on the directory keeps a second one out.
+func TestLockWithoutDatabase(t *testing.T) {
+	n := newNode(t, "a")
+	lock, err := lockDir(n.spec.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.begin(t); !errors.Is(err, ErrLocked) {
+		t.Errorf("start: got %v, want ErrLocked", err)
+	}
+	if _, err := SetAside(n.spec.DataDir, "test"); !errors.Is(err, ErrLocked) {
+		t.Errorf("set aside: got %v, want ErrLocked", err)
+	}
+	lock.Close()
+	if _, err := SetAside(n.spec.DataDir, "test"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLockNeedsADirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "etcd")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDir(file); err == nil {
+		t.Error("locked a file")
+	}
+}

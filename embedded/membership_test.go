@@ -1,0 +1,191 @@
+package embedded
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLearnerJoinsAndIsRemoved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	a := found(t, "a")[0]
+	put(t, a.client(t), "k", "v")
+	b := newNode(t, "b")
+	id, err := a.AddLearner(t.Context(), b.spec.PeerURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Promote(t.Context(), id); !errors.Is(err, ErrNotReady) {
+		t.Errorf("promote a learner that never ran: got %v, want ErrNotReady", err)
+	}
+	if err := a.Promote(t.Context(), id+1); !errors.Is(err, ErrNotFound) {
+		t.Errorf("promote nobody: got %v, want ErrNotFound", err)
+	}
+	b.spec.Join = true
+	b.spec.Peers = map[string]string{"a": a.spec.PeerURL, "b": b.spec.PeerURL}
+	b.run(t).awaitReady(t)
+	await(t, "b knows that it is a learner", func() bool { s := b.Status(); return s.Learner && s.MemberID == id })
+
+	await(t, "promotion", func() bool {
+		err := a.Promote(t.Context(), id)
+		if err != nil && !errors.Is(err, ErrNotReady) && !errors.Is(err, ErrUnhealthy) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if err := a.Promote(t.Context(), id); err != nil {
+		t.Errorf("promote a voter: %v", err)
+	}
+	await(t, "b knows that it votes", func() bool { return !b.Status().Learner })
+	if got := len(b.Members()); got != 2 {
+		t.Errorf("members: got %d, want 2", got)
+	}
+	if _, err := a.AddLearner(t.Context(), "http://127.0.0.1:1"); !errors.Is(err, ErrUnhealthy) {
+		t.Errorf("add right after a join: got %v, want ErrUnhealthy", err)
+	}
+	await(t, "removal", func() bool {
+		err := a.Remove(t.Context(), id)
+		if err != nil && !errors.Is(err, ErrUnhealthy) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	awaitClosed(t, "b ends by itself", b.Done())
+	if err := b.Err(); !errors.Is(err, ErrRemoved) {
+		t.Errorf("b: got %v, want ErrRemoved", err)
+	}
+	if err := a.Remove(t.Context(), id); !errors.Is(err, ErrNotFound) {
+		t.Errorf("remove again: got %v, want ErrNotFound", err)
+	}
+}
+
+// A replacement that never comes must not keep others out.
+func TestSeveralLearners(t *testing.T) {
+	a := found(t, "a")[0]
+	for _, peerURL := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
+		if _, err := a.AddLearner(t.Context(), peerURL); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := len(a.Members()); got != 3 {
+		t.Errorf("members: got %d, want 3", got)
+	}
+	stop(t, a, 0)
+}
+
+// A member that was down when it was removed hears it from its peers.
+func TestRemovedWhileDown(t *testing.T) {
+	a := found(t, "a")[0]
+	b := newNode(t, "b")
+	id, err := a.AddLearner(t.Context(), b.spec.PeerURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.spec.Join = true
+	b.spec.Peers = map[string]string{"a": a.spec.PeerURL, "b": b.spec.PeerURL}
+	b.run(t).awaitReady(t)
+	stop(t, b, 0)
+	if a.IsRemoved(id) {
+		t.Error("removed before it was")
+	}
+	if err := a.Remove(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if !a.IsRemoved(id) || a.IsRemoved(id+1) {
+		t.Errorf("IsRemoved: got %v and %v, want true and false", a.IsRemoved(id), a.IsRemoved(id+1))
+	}
+	b.run(t)
+	awaitClosed(t, "b ends by itself", b.Done())
+	if err := b.Err(); !errors.Is(err, ErrRemoved) {
+		t.Errorf("b: got %v, want ErrRemoved", err)
+	}
+}
+
+func TestThreeMembers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	nodes := found(t, "a", "b", "c")
+	ids, cluster, err := FounderIDs(nodes[0].spec.Token, nodes[0].spec.Peers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if got := n.Status(); got.MemberID != ids[n.spec.Slot] || got.ClusterID != cluster {
+			t.Errorf("%s: got %x in %x, want %x in %x", n.spec.Slot, got.MemberID, got.ClusterID, ids[n.spec.Slot], cluster)
+		}
+	}
+	leader := leaderOf(nodes)
+	if err := leader.TransferLeadership(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if leader.Status().Leader {
+		t.Error("still leads")
+	}
+	await(t, "a new leader", func() bool { l := leaderOf(nodes); return l != nil && l != leader })
+	leader = leaderOf(nodes)
+	l := leader.current()
+	l.retire(t.Context(), 10*time.Second)
+	// Handed over while etcd still runs: an election would come only after it has ended.
+	if srv := l.server(); srv.Leader() == srv.MemberID() || srv.Leader() == 0 || l.hard.Load() {
+		t.Errorf("after retire: led by %s, hard stop %v", srv.Leader(), l.hard.Load())
+	}
+	begin := time.Now()
+	stop(t, leader, 10*time.Second)
+	t.Logf("leader stopped in %v", time.Since(begin))
+	await(t, "the new leader knows", func() bool { return leaderOf(nodes) != nil })
+
+	// One member left: no quorum, no hand-over, no hanging.
+	last := leaderOf(nodes)
+	for _, n := range nodes {
+		if n != last {
+			n.Kill()
+		}
+	}
+	begin = time.Now()
+	stop(t, last, time.Second)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("stop without quorum took %v", took)
+	}
+}
+
+func TestConnected(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	nodes := found(t, "a", "b")
+	a, b := nodes[0], nodes[1]
+	id := b.Status().MemberID
+	since := func() bool { _, ok := a.Connected(id); return ok }
+	await(t, "b is connected", since)
+	if at, _ := a.Connected(id); time.Since(at) > time.Minute || time.Since(at) < 0 {
+		t.Errorf("connected since: got %v", at)
+	}
+	if _, ok := a.Connected(id + 1); ok {
+		t.Error("nobody is connected")
+	}
+	b.Kill()
+	await(t, "b is gone", func() bool { return !since() })
+	if err := a.TransferLeadership(t.Context()); a.Status().Leader && !errors.Is(err, ErrUnhealthy) {
+		t.Errorf("transfer to nobody: got %v, want ErrUnhealthy", err)
+	}
+}
+
+// A joiner that finds nobody leaves no vote behind, and no listener in its own way.
+func TestJoinMayBeRepeated(t *testing.T) {
+	b := newNode(t, "b")
+	b.spec.Join = true
+	b.spec.Peers["a"] = "http://127.0.0.1:1"
+	for range 2 {
+		if err := b.begin(t); err == nil || !strings.Contains(err.Error(), "cannot fetch cluster info") {
+			t.Fatalf("start: got %v, want no cluster info", err)
+		}
+		awaitClosed(t, "done", b.Done())
+		if got, err := Inspect(b.spec.DataDir); err != nil || got.WAL || !got.Database {
+			t.Errorf("left behind: got %+v, %v, want a database only", got, err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+func TestCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCalls(echo)
+	for range callQueue {
+		if err := c.queue(func(context.Context) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.queue(func(context.Context) {}); !errors.Is(err, errBusy) {
+		t.Errorf("one more: got %v, want %v", err, errBusy)
+	}
+	id, reply, forget := c.open()
+	for range 3 { // an answer repeated must not hold its sender up
+		c.answered(answer{ID: id, Body: []byte("yes")})
+	}
+	if a := <-reply; string(a.Body) != "yes" {
+		t.Errorf("got %q, want yes", a.Body)
+	}
+	forget()
+}
+
+func TestNewcomerIsSentOurState(t *testing.T) {
+	t.Parallel()
+	m, other := newMesh(t), node("b")
+	m.Publish([]byte("fact"))
+	<-m.behind
+	delegate{m}.NotifyJoin(&memberlist.Node{Name: other.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: appendMeta(nil, other)})
+	select {
+	case <-m.behind:
+	default:
+		t.Error("nobody is told to look")
+	}
+	peers := m.view.behind()
+	if len(peers) != 1 || peers[0].gossip != netip.MustParseAddrPort("10.0.0.2:1") {
+		t.Errorf("to send to: got %+v, want b", peers)
+	}
+}
+
+// memberlist sets no deadline on a stream it only writes to: ours must have one, and end with the context.
+func TestStreamsEnd(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	streams, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), log.New(io.Discard, "", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = streams.Shutdown() }()
+	fill := func(timeout time.Duration) error {
+		conn, err := streams.DialTimeout(mute.Addr().String(), timeout)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		_, err = conn.Write(make([]byte, 64<<20)) // more than the kernel takes for a reader that never reads
+		return err
+	}
+	if err := fill(50 * time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after its timeout: got %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if err := fill(time.Minute); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after its context: got %v, want %v", err, net.ErrClosed)
+	}
+	if err := fill(time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("dialled after its context: got %v, want %v", err, context.Canceled)
+	}
+}
