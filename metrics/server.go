@@ -93,7 +93,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	ln, err := net.Listen("tcp", s.listen)
 	if err != nil {
-		return fmt.Errorf("bind metrics.listen: %w", err)
+		return fmt.Errorf("bind metrics.listen: %w (does another node run on this address? each needs its own node.address or metrics.listen)", err)
 	}
 	s.addr = ln.Addr().String()
 	close(s.bound)
