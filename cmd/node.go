@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -119,6 +120,17 @@ func (n *node) problems() []string {
 	defer cancel()
 	if err := n.names.Check(ctx); err != nil {
 		problems = append(problems, err.Error())
+	}
+	o := n.coord.Now().Observation
+	if r := o.Disk.Ledger.Record; r != nil {
+		if slots := r.Charter.Slots(); !slices.Equal(slots, o.Config.Slots) {
+			problems = append(problems, fmt.Sprintf("cluster.slots is %s here, but the cluster was founded with %s, which it keeps",
+				strings.Join(o.Config.Slots, ","), strings.Join(slots, ",")))
+		}
+		if r.Charter.PeerURL != o.Config.PeerURL {
+			problems = append(problems, fmt.Sprintf("the configuration makes the peer URL %s, but the cluster was founded with %s: set scheme, port, cluster.name and cluster.domain back",
+				o.Config.PeerURL, r.Charter.PeerURL))
+		}
 	}
 	return problems
 }

@@ -187,16 +187,27 @@ func verifyAll(c *cobra.Command, cfg Config, store snapshot.Store, names []strin
 }
 
 func newDeleteCommand() *cobra.Command {
-	return storeCommand("delete NAME...", "Delete backups by name", cobra.MinimumNArgs(1),
+	var output string
+	c := storeCommand("delete NAME...", "Delete backups by name", cobra.MinimumNArgs(1),
 		func(c *cobra.Command, cfg Config, store snapshot.Store, names []string) error {
+			if err := oneOf(output, "table", "json"); err != nil {
+				return err
+			}
 			for _, name := range names {
 				if err := snapshot.Delete(c.Context(), store, cfg.Cluster.Name, name); err != nil {
 					return fmt.Errorf("delete backup %s in %s: %w", name, cfg.Snapshot.Store, err)
 				}
-				fmt.Fprintf(c.OutOrStdout(), "deleted %s\n", name)
+				if output == "table" {
+					fmt.Fprintf(c.OutOrStdout(), "deleted %s\n", name)
+				}
+			}
+			if output == "json" {
+				return writeIndented(c.OutOrStdout(), map[string][]string{"deleted": names})
 			}
 			return nil
 		})
+	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	return c
 }
 
 // progress shows how far a save or a verification has come: a bar on a terminal, nothing elsewhere.

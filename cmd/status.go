@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,7 +78,7 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 	if r := s.Record; r != nil {
 		record = fmt.Sprintf("generation %d (%s, %s)", r.Generation, r.Cause, r.ID)
 	}
-	fmt.Fprintf(&b, "cluster %s: %s, %s\n\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, nodeTable(s, now))
+	fmt.Fprintf(&b, "cluster %s: %s, %s\n%s\n\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, versions(s), nodeTable(s, now))
 	fmt.Fprintln(&b, "\nwhy")
 	for _, n := range s.Nodes {
 		fmt.Fprintf(&b, "  %s: %s (for %s)\n", n.Node, n.Why, age(now, n.Since))
@@ -90,6 +91,33 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// versions says which versions run, and which one the cluster has agreed on.
+func versions(s coordinator.ClusterStatus) string {
+	var ours, etcds, agreed []string
+	add := func(list *[]string, v string) {
+		if v != "" && !slices.Contains(*list, v) {
+			*list = append(*list, v)
+		}
+	}
+	for _, n := range s.Nodes {
+		if n.Live {
+			add(&ours, n.Version)
+		}
+		if n.Etcd != nil {
+			add(&etcds, n.Etcd.Version)
+			add(&agreed, n.Etcd.ClusterVersion)
+		}
+	}
+	text := "holdfast " + strings.Join(ours, ", ")
+	if len(etcds) > 0 {
+		text += "; etcd " + strings.Join(etcds, ", ")
+	}
+	if len(agreed) > 0 {
+		text += "; cluster version " + strings.Join(agreed, ", ")
+	}
+	return text
 }
 
 // nodeTable is one line for each node.
