@@ -28,7 +28,7 @@ func TestFileErrors(t *testing.T) {
 			"snapshot:\n  every: 15\n  retry: [1s]\ncluster:\n  slots: {a: b}\n  name: [x]\netcd:\n  max-txn-ops: -1\n  snapshot-count: ''\n  client-cert-auth: yes\n  feature-gates: [A]\n  quota-backend-bytes: 8GiB\ngossip: hello\n",
 			[]string{
 				"snapshot.retry: must be a duration such as 15m or 1h30m, got a list (config.yaml:3)",
-				"cluster.slots: must be a list, got a section (config.yaml:5)",
+				"cluster.slots: must be a list of words without commas, got a section (config.yaml:5)",
 				"cluster.name: must be one word, got a list (config.yaml:6)",
 				"etcd.feature-gates: must be pairs of a name and true or false, got a list (config.yaml:11)",
 				`gossip: must be a section with keys below it, got "hello" (config.yaml:13)`,
@@ -76,7 +76,7 @@ func TestFileErrors(t *testing.T) {
 		"what follows from an error is not one": {
 			"cluster: {slots: {}}\nvolume: {local: {slot: b}}\nnode: {address: nowhere}\n",
 			[]string{
-				"cluster.slots: must be a list, got a section (config.yaml:1)",
+				"cluster.slots: must be a list of words without commas, got a section (config.yaml:1)",
 				`node.address: must be an IP address other nodes can reach, got "nowhere" (config.yaml:3)`,
 			},
 		},
@@ -95,7 +95,7 @@ func TestFileErrors(t *testing.T) {
 		"latin-1":        {"\xe4: 1", []string{"config.yaml:1: must be UTF-8 text"}},
 		"list":           {"- a\n- b\n", []string{"config.yaml:1: must be a mapping of sections such as cluster and node, got a list"}},
 		"second file":    {"log: {level: info}\n---\nlog: {level: warn}\n", []string{"config.yaml:2: must hold one document, a second one begins"}},
-		"comma":          {"gossip: {seeds: ['a,b']}", []string{"gossip.seeds: must be a list, got a list (config.yaml:1)"}},
+		"comma":          {"gossip: {seeds: ['a,b']}", []string{"gossip.seeds: must be a list of words without commas, got a list (config.yaml:1)"}},
 		"nested list":    {"gossip: {seeds: [[a]]}", nil},
 		"endless alias":  {"gossip: &g {seeds: [*g]}", nil},
 		"alias of alias": {"cluster: {slots: &s [a]}\ngossip: {seeds: *s}\nnode: {name: n1}", []string{}},

@@ -65,7 +65,7 @@ func (k key) kind() (word, expected string) {
 	case k.typ == reflect.TypeFor[time.Duration]():
 		return "duration", "a duration such as 15m or 1h30m"
 	case k.typ.Kind() == reflect.Slice:
-		return "list", "a list"
+		return "list", "a list of words without commas"
 	case k.typ.Kind() == reflect.Map:
 		return "map", "pairs of a name and true or false"
 	case k.typ.Kind() == reflect.Bool:

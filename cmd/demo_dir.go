@@ -30,22 +30,25 @@ type demoDir struct {
 
 // openDemoDir makes the directory this process's own, and empties it if that is wanted. The caller closes lock.
 func openDemoDir(ctx context.Context, o demoOptions, say func(string, ...any)) (d *demoDir, err error) {
-	if _, err := planDemo(demoOptions{dir: o.dir, nodes: o.nodes, slots: o.slots, base: o.base}, nil); err != nil && o.clean {
-		return nil, err // before anything is removed
+	if o.clean {
+		if _, err := planDemo(o, nil); err != nil {
+			return nil, err // before anything is removed
+		}
 	}
 	path := absolute(o.dir)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the demo's directory: %w", err)
 	}
-	d = &demoDir{path: path}
-	if d.lock, err = lockDir(ctx, path, o.dir, say); err != nil {
+	lock, err := lockDir(ctx, path, o.dir, say)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			d.lock.Close()
+			err = errors.Join(err, lock.Close())
 		}
 	}()
+	d = &demoDir{path: path, lock: lock}
 	if err := d.own(o, say); err != nil {
 		return nil, err
 	}
@@ -53,8 +56,10 @@ func openDemoDir(ctx context.Context, o demoOptions, say func(string, ...any)) (
 	if err != nil {
 		return nil, err
 	}
-	d.plan, err = planDemo(o, former)
-	return d, err
+	if d.plan, err = planDemo(o, former); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // lockDir locks the directory itself, so that there is no lock file to be removed by anybody.

@@ -112,8 +112,11 @@ func (d *demo) heed(e demoEvent) error {
 	}
 	c.deaths = slices.DeleteFunc(append(c.deaths, c.since), func(t time.Time) bool { return c.since.Sub(t) > deathSpan })
 	if d.healthy == 0 && len(c.deaths) >= tooOften {
-		return fmt.Errorf("node %s died %d times before the cluster was healthy; the end of %s:\n  %s",
-			c.node.name, len(c.deaths), c.node.log, clean(strings.Join(tail(c.node.log, 10), "\n  ")))
+		text := fmt.Sprintf("node %s died %d times before the cluster was healthy; the end of %s:", c.node.name, len(c.deaths), c.node.log)
+		for _, l := range tail(c.node.log, 10) {
+			text += "\n  " + clean(l)
+		}
+		return errors.New(text)
 	}
 	d.event(fmt.Sprintf("%s died (%s), starting it again in %s", c.node.name, c.death, restartAfter))
 	return nil

@@ -264,10 +264,10 @@ func wrap(text string, width int) []string {
 	return append(lines, string(now))
 }
 
-// clean takes out what would move the cursor or change the terminal: some of the text comes from logs.
+// clean makes one line of text, and takes out what would change the terminal: some of it comes from logs.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r

@@ -27,19 +27,10 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 		return c.acquire(ctx, a.Avoid)
 	case plan.Yield:
 		return c.yield(ctx)
-	case plan.Promise:
-		return c.record(a.Kind, func(l *ledgerV1) { l.Promises = append(l.Promises, *a.Charter) })
+	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair:
+		return c.record(a)
 	case plan.Commit:
 		return c.commit(ctx, a)
-	case plan.Vacate:
-		return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleReplacement, a.Record, 0) })
-	case plan.Accept:
-		return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleJoiner, a.Record, a.Member) })
-	case plan.Repair:
-		return c.record(a.Kind, func(l *ledgerV1) {
-			l.become(plan.RoleJoiner, a.Record, o.Disk.Member)
-			l.Started = o.Claim.Disk
-		})
 	case plan.Start:
 		return c.start(ctx, o, a)
 	case plan.SetAside:
@@ -54,25 +45,23 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 	return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind)
 }
 
-// become gives the disk a new role, which begins a new life: nothing has started in it yet.
-func (l *ledgerV1) become(role plan.Role, r *plan.Record, join uint64) {
-	l.Role, l.Record, l.Join, l.Started = role, r, join, ""
-}
-
-// record changes the ledger, on the disk first.
-func (c *Coordinator) record(kind plan.Kind, change func(*ledgerV1)) error {
+// record writes what an action leaves in the ledger, to the disk first.
+func (c *Coordinator) record(a plan.Action) error {
 	c.mu.Lock()
 	l, path := c.ledger, c.path
+	l.Ledger = l.After(a, c.now.Volume.Disk)
 	c.mu.Unlock()
-	change(&l)
-	c.world.Step("before-" + string(kind))
+	if a.Kind == plan.Start {
+		l.Etcd = c.cfg.EtcdVersion
+	}
+	c.world.Step("before-" + string(a.Kind))
 	if err := l.write(path); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	c.ledger, c.found = l, true
 	c.mu.Unlock()
-	c.world.Step("after-" + string(kind))
+	c.world.Step("after-" + string(a.Kind))
 	return nil
 }
 
@@ -131,7 +120,7 @@ func (c *Coordinator) commit(ctx context.Context, a plan.Action) error {
 			return fmt.Errorf("mirror the founding record to the store: %w", err)
 		}
 	}
-	return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleFounder, a.Record, 0) })
+	return c.record(a)
 }
 
 // start starts etcd and notes on the disk that its log has begun, which ends the disk's right to start as a
@@ -161,7 +150,7 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 		if err := c.born(ctx, dir, a.Join); err != nil {
 			return err
 		}
-		return c.record(a.Kind, func(l *ledgerV1) { l.Started, l.Etcd = o.Claim.Disk, c.cfg.EtcdVersion })
+		return c.record(a)
 	}
 	return nil
 }
@@ -195,7 +184,7 @@ func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
 	if err := c.asideEtcd("removed"); err != nil {
 		return err
 	}
-	return c.record(a.Kind, func(l *ledgerV1) { l.become(plan.RoleReplacement, a.Record, 0) })
+	return c.record(a)
 }
 
 func (c *Coordinator) asideEtcd(reason string) error {
@@ -267,7 +256,7 @@ func (c *Coordinator) renounce(ctx context.Context, o plan.Observation, a plan.A
 			return fmt.Errorf("move the store's record aside: %w", err)
 		}
 	}
-	if err := c.record(a.Kind, func(l *ledgerV1) { l.Ledger = plan.Ledger{} }); err != nil {
+	if err := c.record(a); err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -54,9 +54,9 @@ var executions = map[string]string{
 	// The same, one slot after the other: each charter keeps a majority of the one before it.
 	"one disk replaced, then another": "a1:; b1:; c1:; a2:; b2:; c1: a1 b1; a1: b1 c1; b1: a1 c1; a1: b1 c1; b1: a1 c1;" +
 		"c1: a2 ~b1; c1: a2 b2; a2: b2 c1; b2: a2 c1; a2: b2 c1; b2: a2 c1; c1: a2 b2; a2: b2 c1",
-	// b1 and c1 have moved on with a2; the record that a1 has accepted must not bring c1 back.
+	// c1 and then b1 moved on with a2; the record that a1 has accepted must not bring c1 back.
 	"the old record comes late": "a1:; b1:; c1:; a2:; c1: a1 b1; b1: a1 c1; a1: b1 c1; a1: b1 c1;" +
-		"b1: a2 c1; c1: a2 b1; a2: b1 c1; b1: a2 c1; a2: b1 c1; c1: a1",
+		"c1: a2 ~b1; b1: a2 c1; a2: b1 c1; b1: a2 c1; a2: b1 c1; c1: a1",
 }
 
 func newFoundings(seed uint64) *foundings {

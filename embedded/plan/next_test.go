@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// small draws strings and numbers from few, so that things meet.
+var (
+	slot   = rapid.SampledFrom([]string{"", "a", "b", "c"})
+	name   = rapid.SampledFrom([]string{"", "n1", "n2", "n3", "d1", "d2"})
+	number = rapid.Uint64Range(0, 4)
+)
+
+func charters(t *rapid.T) Charter {
+	return Charter{Cluster: "main", Generation: number.Draw(t, "generation"), PeerURL: rapid.SampledFrom([]string{"", "x{slot}"}).Draw(t, "url"),
+		Seats: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Seat {
+			return Seat{Slot: slot.Draw(t, "slot"), Disk: name.Draw(t, "disk"), Epoch: number.Draw(t, "epoch")}
+		}), 0, 4).Draw(t, "seats")}
+}
+
+func records(t *rapid.T) *Record {
+	if rapid.Bool().Draw(t, "none") {
+		return nil
+	}
+	r := FoundingRecord(charters(t))
+	r.Parent = rapid.SampledFrom([]string{"", r.ID}).Draw(t, "parent")
+	return &r
+}
+
+func memberInfo(t *rapid.T) MemberInfo {
+	return MemberInfo{ID: number.Draw(t, "id"), Slot: slot.Draw(t, "slot"), Learner: rapid.Bool().Draw(t, "learner"), Connected: rapid.Bool().Draw(t, "connected")}
+}
+
+func admission(t *rapid.T) Admission {
+	return Admission{Slot: slot.Draw(t, "slot"), Disk: name.Draw(t, "disk"), ID: number.Draw(t, "id")}
+}
+
+func peers(t *rapid.T) Peer {
+	p := Peer{Node: name.Draw(t, "node"), Live: rapid.Bool().Draw(t, "live")}
+	if rapid.IntRange(0, 4).Draw(t, "silent") == 0 {
+		return p
+	}
+	f := Facts{Version: 1, Slot: slot.Draw(t, "slot"), Epoch: number.Draw(t, "epoch"), Disk: name.Draw(t, "disk"), Record: records(t),
+		Phase: rapid.SampledFrom([]Phase{PhaseNone, PhaseWaiting, PhaseBlank, PhaseFounder, PhaseJoiner, PhaseVacant, PhaseData}).Draw(t, "phase"),
+		Slots: rapid.SliceOfN(slot, 0, 3).Draw(t, "slots"), Member: number.Draw(t, "member"), CID: number.Draw(t, "cid"),
+		Running: rapid.Bool().Draw(t, "running"), Leader: rapid.Bool().Draw(t, "leader"), Members: rapid.SliceOfN(rapid.Custom(memberInfo), 0, 3).Draw(t, "members"),
+		Removed: rapid.SliceOfN(number, 0, 2).Draw(t, "removed"), Admitted: rapid.SliceOfN(rapid.Custom(admission), 0, 2).Draw(t, "admitted"), Store: name.Draw(t, "store")}
+	if rapid.Bool().Draw(t, "promised") {
+		c := charters(t)
+		f.Promise = &c
+	}
+	p.Facts = &f
+	return p
+}
+
+func observations(t *rapid.T) Observation {
+	flip := func() bool { return rapid.Bool().Draw(t, "flip") }
+	some := func() bool { return rapid.IntRange(0, 9).Draw(t, "some") == 0 }
+	o := Observation{Node: "n1", Peers: rapid.SliceOfN(rapid.Custom(peers), 0, 5).Draw(t, "peers"), Orders: Orders{Abandon: some(), New: some()},
+		Config: Config{Cluster: "main", Slots: rapid.SliceOfN(slot, 0, 4).Draw(t, "wanted"), PeerURL: "x{slot}", Never: some(), Yields: flip()},
+		Claim:  Claim{Held: !some(), Slot: slot.Draw(t, "slot"), Disk: name.Draw(t, "disk"), Epoch: number.Draw(t, "epoch")},
+		Disk: Disk{HasLedger: flip(), WAL: flip(), Member: number.Draw(t, "member"), ClusterID: number.Draw(t, "cid"), Founder: number.Draw(t, "founder"), RecordCID: number.Draw(t, "rcid"),
+			Ledger: Ledger{Promises: rapid.SliceOfN(rapid.Custom(charters), 0, 3).Draw(t, "promises"), Record: records(t), Join: number.Draw(t, "join"),
+				Role: rapid.SampledFrom([]Role{RoleNone, RoleFounder, RoleJoiner, RoleReplacement, "x"}).Draw(t, "role"), Started: name.Draw(t, "started")}},
+		Member: Member{Running: some(), Ready: flip(), Leader: flip(), HasLead: flip(), Learner: flip(), ID: number.Draw(t, "id"), Removed: some(),
+			Members: rapid.SliceOfN(rapid.Custom(memberInfo), 0, 4).Draw(t, "members"), Admitted: rapid.SliceOfN(rapid.Custom(admission), 0, 2).Draw(t, "admitted")},
+		Store: Store{ID: name.Draw(t, "store"), Record: records(t), CID: number.Draw(t, "scid")},
+	}
+	if some() {
+		o.Store.Unknown = "timeout"
+	}
+	return o
+}
+
+// needs says which fields of an action a kind must have, and which it may have.
+var needs = map[Kind]struct{ must, may []string }{
+	Wait:     {},
+	Acquire:  {may: []string{"Avoid"}},
+	Yield:    {may: []string{"Slot"}},
+	Repair:   {must: []string{"Record"}, may: []string{"Member"}},
+	SetAside: {must: []string{"Record"}},
+	Promise:  {must: []string{"Charter"}},
+	Commit:   {must: []string{"Record"}, may: []string{"Mirror"}},
+	Vacate:   {must: []string{"Record"}},
+	Accept:   {must: []string{"Record"}, may: []string{"Member"}},
+	Start:    {must: []string{"Record", "Peers"}, may: []string{"Member", "Join"}},
+	Replace:  {may: []string{"Node", "Slot", "Disk", "Member"}},
+	Promote:  {may: []string{"Slot", "Member"}},
+	Renounce: {may: []string{"Mirror"}},
+}
+
+// checkNext asks twice and compares: the answer is the same, the question is untouched, and the fields
+// are those of the kind.
+func checkNext(t interface {
+	Fatalf(format string, args ...any)
+}, o Observation) {
+	before, err := json.Marshal(o)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	a := Next(o)
+	if b := Next(o); !reflect.DeepEqual(a, b) {
+		t.Fatalf("two answers: %+v and %+v", a, b)
+	}
+	Holders(o)
+	if after, _ := json.Marshal(o); string(before) != string(after) {
+		t.Fatalf("observation was changed from %s to %s", before, after)
+	}
+	n, known := needs[a.Kind]
+	if !known || a.Why == "" {
+		t.Fatalf("unknown kind or no reason: %+v", a)
+	}
+	v := reflect.ValueOf(a)
+	for i := range v.NumField() {
+		field := v.Type().Field(i).Name
+		switch {
+		case field == "Kind" || field == "Why":
+		case slices.Contains(n.must, field) && v.Field(i).IsZero():
+			t.Fatalf("%s lacks %s: %+v", a.Kind, field, a)
+		case !v.Field(i).IsZero() && !slices.Contains(n.must, field) && !slices.Contains(n.may, field):
+			t.Fatalf("%s has %s: %+v", a.Kind, field, a)
+		}
+	}
+}
+
+func TestNextIsTotal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { checkNext(t, rapid.Custom(observations).Draw(t, "observation")) })
+}
+
+func FuzzNext(f *testing.F) {
+	f.Add([]byte(`{"Node":"n1","Claim":{"Held":true,"Slot":"a","Disk":"d1"},"Config":{"Slots":["a"]},"Store":{"ID":"S"}}`))
+	f.Add([]byte(`{"Claim":{"Held":true},"Member":{"Running":true,"Ready":true,"HasLead":true,"Leader":true},"Disk":{"WAL":true,"Ledger":{"record":{}}},"Peers":[{"Live":true,"Facts":{}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var o Observation
+		if json.Unmarshal(data, &o) == nil {
+			checkNext(t, o)
+		}
+	})
+}
