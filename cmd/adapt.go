@@ -28,7 +28,8 @@ type volumes struct {
 func (v volumes) Claim(ctx context.Context, slots []string, avoid map[string]string) (coordinator.Volume, error) {
 	c, err := v.provider.Claim(ctx, volume.Want{Cluster: v.cluster, Slots: slots, Avoid: avoid})
 	if errors.Is(err, volume.ErrNoneFree) {
-		return nil, fmt.Errorf("%w%s", coordinator.ErrNoVolume, strings.TrimPrefix(err.Error(), volume.ErrNoneFree.Error()))
+		_, why, _ := strings.Cut(err.Error(), volume.ErrNoneFree.Error()+": ")
+		return nil, fmt.Errorf("%w: %s", coordinator.ErrNoVolume, why)
 	}
 	if err != nil {
 		return nil, err

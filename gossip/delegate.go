@@ -109,6 +109,7 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	d.m.mu.Lock()
 	changed := d.m.view.up(meta, at, time.Now())
 	d.m.mu.Unlock()
+	d.m.notices.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
 	poke(d.m.behind)
 	if changed {
 		poke(d.m.changed)

@@ -162,7 +162,10 @@ func (m *Mesh) unjoined(t target, err error) {
 		m.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s", from, s.meaning))
 		return
 	}
-	if t.seed == "" {
+	m.mu.Lock()
+	heard := m.view.heard()[t.at] // it has come to us while we tried
+	m.mu.Unlock()
+	if t.seed == "" || heard {
 		return
 	}
 	text := reasonOf(err)

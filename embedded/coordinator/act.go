@@ -146,6 +146,7 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
+	c.world.Step("after-etcd")
 	if o.Disk.Ledger.Started == "" || !trusted {
 		if err := c.born(ctx, dir, a.Join); err != nil {
 			return err

@@ -162,7 +162,7 @@ func Assess(s *ClusterStatus, wanted []string) {
 
 // serves reports whether the node is a voter with a leader.
 func (n NodeStatus) serves() bool {
-	return n.Reached && n.Etcd != nil && n.Etcd.HasLeader && !n.Etcd.Learner
+	return n.Reached && (n.State == "leader" || n.State == "follower")
 }
 
 func (n NodeStatus) complaints() []string {

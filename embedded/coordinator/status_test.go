@@ -21,7 +21,7 @@ func TestAssess(t *testing.T) {
 		"a former node is lost": {func(n []NodeStatus) []NodeStatus { return append(n, NodeStatus{Node: "n9", State: "lost"}) }, Healthy, ""},
 		"a holder is lost":      {func(n []NodeStatus) []NodeStatus { n[1].Live, n[1].Reached = false, false; return n }, Degraded, "slot b has no live holder"},
 		"a holder is silent":    {func(n []NodeStatus) []NodeStatus { n[1].Reached = false; return n }, Degraded, "does not answer"},
-		"a learner":             {func(n []NodeStatus) []NodeStatus { n[2].Etcd.Learner = true; return n }, Degraded, "slot c"},
+		"a learner":             {func(n []NodeStatus) []NodeStatus { n[2].State = "learner"; return n }, Degraded, "slot c"},
 		"an action fails":       {func(n []NodeStatus) []NodeStatus { n[2].Error = "disk full"; return n }, Degraded, "n3: disk full"},
 		"an alarm":              {func(n []NodeStatus) []NodeStatus { n[0].Etcd.Alarms = []string{"NOSPACE"}; return n }, Degraded, "NOSPACE"},
 		"a problem":             {func(n []NodeStatus) []NodeStatus { n[0].Problems = []string{"two n1"}; return n }, Degraded, "n1: two n1"},
