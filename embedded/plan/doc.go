@@ -31,7 +31,11 @@
 // charter before its first start, hence never starts under the older one, hence the older one can never
 // have a quorum. Where no such charter exists the node waits and names `holdfast found --abandon`.
 //
-// A complete charter becomes the founding [Record] of generation 1. Accepting it is durable and final.
+// A complete charter becomes the founding [Record] of generation 1. Accepting it is durable, and final but
+// for one case: a founder may accept a charter while, unheard by it, the others move to a newer one. When a
+// majority of a record's disks is known to have promised a newer charter, that founding is stillborn: it
+// never had a leader and never will, so it is no evidence of a cluster, and its founders join the other.
+// For the same reason a blank disk gives itself to a record ([Vacate]) only when it sees a leader of it.
 //
 // # Replacing
 //
@@ -43,5 +47,5 @@
 // # Dangers
 //
 // The order of the checks in [Next] is the protocol; moving one changes what is safe. Every guard has a
-// mutant in sim_test.go that removes it, and the simulation must catch each of them.
+// mutant in mutants_test.go that removes it, and the tests must catch each of them.
 package plan

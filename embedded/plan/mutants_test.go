@@ -24,6 +24,8 @@ type test struct{ name, says string }
 
 var (
 	bySimulation = test{"TestSimulation", `(I\d|R\d+|liveness): [^\n]*`}
+	byCircle     = test{"TestCircle", `does not answer`}
+	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
 	byFoundings  = test{"TestFoundings", `I2: [^\n]*`}
 	byStories    = test{"TestStories", `story:[^$]*want: [^\n]*`} // what random lives meet too rarely, or another guard catches
 )
@@ -37,9 +39,7 @@ var mutants = []mutant{
 	{"majority only", "founding.go", `if !to.newer(promises[len(promises)-1]) {`, `if false && !to.newer(promises[len(promises)-1]) {`, byStories},
 	{"found with a missing holder", "founding.go", `if len(missing) > 0 {`, `if len(missing) > len(o.Config.Slots)/2 {`, bySimulation},
 	{"ignore the store", "founding.go", "	shared = true\n", "	shared = false\n", bySimulation},
-	{"ignore lost peers", "next.go", `if p.Facts == nil || p.Facts.Record == nil {
-			continue`, `if !p.Live || p.Facts == nil || p.Facts.Record == nil {
-			continue`, bySimulation},
+	{"ignore lost peers", "next.go", `p.Facts.Record == nil || o.stillborn(p.Facts.Record) {`, `p.Facts.Record == nil || !p.Live {`, bySimulation},
 	{"found beside a cluster", "founding.go", "	case known != nil:\n", "	case known != nil && known.ID == \"-\":\n", bySimulation},
 	{"found with a disk that is not blank", "founding.go", `case f.Phase != PhaseBlank:`, `case f.Phase == PhaseNone:`, byStories},
 	{"commit without all promises", "founding.go", `if !promised {`, `if false {`, bySimulation},
@@ -56,17 +56,20 @@ var mutants = []mutant{
 	{"join although removed", "next.go", `if by := o.removedBy(id); by != "" {`, `if by := o.removedBy(id); by == "-" {`, byStories},
 	{"accept another disk's admission", "next.go", `if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot`, `if ad.Slot == o.Claim.Slot`, bySimulation},
 	{"accept an old admission", "next.go", ` && o.removedBy(ad.ID) == "" {`, ` {`, byStories},
-	{"keep another's admission", "next.go", `l.Role == RoleJoiner && l.Join != d.Member`, `l.Role == "-"`, bySimulation},
+	{"keep another's admission", "next.go", `l.Role == RoleJoiner && l.Join != d.Member`, `l.Role == "-"`, byStories},
 	{"ignore rivals", "next.go", `if a, stop := o.rivalry(); stop {`, `if a, stop := o.rivalry(); stop && a.Kind == "-" {`, bySimulation},
 	{"yield what is not blank", "next.go", `case o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger:`, `case o.Config.Yields:`, bySimulation},
 	{"a running rival comes before yielding", "next.go", `case o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger:`, `case o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger && !f.Running:`, bySimulation},
 	{"repair with any record", "next.go", ` && f.CID == o.Disk.ClusterID {`, ` {`, bySimulation},
-	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, bySimulation},
+	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, byVacancy},
 	{"replace without a quorum", "steady.go", `case healthy <= voters/2:`, `case healthy < 0:`, bySimulation},
 	{"replace a connected member", "steady.go", `	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data`, `	case healthy < 0:
 		return nil, fmt.Sprintf("slot %s has no data`, byStories},
 	{"replace a disk with data", "steady.go", `case f.Phase == PhaseVacant:`, `case f.Phase == PhaseVacant || f.Phase == PhaseData && !m.Connected:`, byStories},
+	{"never heed a stillborn founding", "founding.go", `moved > len(r.Charter.Seats)/2`, `moved > len(r.Charter.Seats)`, byStories},
+	{"stillborn after one move", "founding.go", `moved > len(r.Charter.Seats)/2`, `moved > 0`, byStories},
+	{"circles of parents", "next.go", ` && p.Facts.Record.Generation < child.Generation {`, ` {`, byCircle},
 	{"never promote", "steady.go", `case listed && m.Learner && f.Running && f.Member == m.ID:`, `case listed && m.Learner && f.Running && f.Member == 0:`, bySimulation},
 	{"two holders stop the leader", "steady.go", `case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):`, `case found != nil:
 			return nil, "two"

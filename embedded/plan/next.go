@@ -320,11 +320,11 @@ func (o Observation) descends(a, b *Record) bool {
 		if a.Parent == b.ID {
 			return true
 		}
-		parent := a.Parent
+		child := a
 		a = nil
 		for _, p := range o.Peers {
-			if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.ID == parent {
-				a = p.Facts.Record
+			if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.ID == child.Parent && p.Facts.Record.Generation < child.Generation {
+				a = p.Facts.Record // older, so that a circle of parents comes to an end
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -130,6 +131,23 @@ func checkNext(t interface {
 
 func TestNextIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkNext(t, rapid.Custom(observations).Draw(t, "observation")) })
+}
+
+// TestCircle: records from a gossip that nobody vouches for may name each other as parents.
+func TestCircle(t *testing.T) {
+	a, b := Record{Generation: 3, ID: "a", Parent: "b"}, Record{Generation: 3, ID: "b", Parent: "a"}
+	o := Observation{Claim: Claim{Held: true}, Disk: Disk{Ledger: Ledger{Record: &Record{Generation: 1, ID: "c"}}},
+		Peers: []Peer{{Facts: &Facts{Record: &a}}, {Facts: &Facts{Record: &b}}}}
+	done := make(chan Action, 1)
+	go func() { done <- Next(o) }()
+	select {
+	case a := <-done:
+		if a.Kind != Wait {
+			t.Errorf("got %s, want a wait", a.Kind)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("Next does not answer")
+	}
 }
 
 func FuzzNext(f *testing.F) {

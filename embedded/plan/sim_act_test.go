@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"testing"
 )
 
 // perform lays out the durable steps of an action. Between any two of them the node may crash and the
@@ -171,4 +172,33 @@ func (n *node) admit(a Action) {
 		return
 	}
 	n.admitted = append(slices.Clone(n.admitted), Admission{Slot: a.Slot, Disk: a.Disk, ID: id})
+}
+
+// TestStaleVacancy: the gossip says that a follower's disk is vacant, which was so long ago; the follower
+// is out of reach just now. Its membership must not be given away.
+func TestStaleVacancy(t *testing.T) {
+	w := newWorld(1, life{slots: 3, nodes: 3}, newTally())
+	if _, ok := w.recover(); !ok {
+		t.Fatalf("no cluster: %s", w.describe())
+	}
+	leader := w.clusters[0].leader
+	for _, n := range w.boxes {
+		if n == leader {
+			continue
+		}
+		f := *n.facts
+		f.Phase, f.Running, f.Member = PhaseVacant, false, 0
+		leader.views[n.i].facts = &f
+		w.cutPeers(leader, n, true)
+		break
+	}
+	for range 20 {
+		leader.step()
+	}
+	if w.tally.kinds[Replace] == 0 {
+		t.Fatal("the leader never tried to replace the follower")
+	}
+	if w.broken != "" {
+		t.Fatal(w.broken)
+	}
 }

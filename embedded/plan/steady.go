@@ -49,6 +49,9 @@ func (o Observation) lead() Action {
 	if len(notes) > 0 {
 		return wait("serving as the leader; %s", strings.Join(notes, "; "))
 	}
+	if voters == 1 {
+		return wait("serving as the only member")
+	}
 	return wait("serving as the leader; all %d members are voters and connected", voters)
 }
 
