@@ -144,35 +144,6 @@ func (m *Member) TransferLeadership(ctx context.Context) error {
 	return transferLeadership(ctx, l.etcd.Server)
 }
 
-func transferLeadership(ctx context.Context, srv *etcdserver.EtcdServer) error {
-	self := srv.MemberID()
-	if srv.Leader() != self {
-		return nil
-	}
-	var heir types.ID
-	var longest time.Time
-	voters := 0
-	for _, mm := range srv.Cluster().Members() {
-		if mm.ID == self || mm.IsLearner {
-			continue
-		}
-		voters++
-		if since, ok := connectedSince(srv, mm.ID); ok && (longest.IsZero() || since.Before(longest)) {
-			heir, longest = mm.ID, since
-		}
-	}
-	if voters == 0 {
-		return nil
-	}
-	if longest.IsZero() {
-		return fmt.Errorf("transfer leadership: %w: no other voter is connected", ErrUnhealthy)
-	}
-	if err := srv.MoveLeader(ctx, uint64(self), uint64(heir)); err != nil {
-		return fmt.Errorf("transfer leadership to %s: %w", heir, err)
-	}
-	return nil
-}
-
 // Defragment rewrites the database file. It blocks every read and write of this member for
 // seconds per GiB and cannot be interrupted; ctx bounds only the wait for open snapshots.
 // Hand the leadership over first.

@@ -24,6 +24,7 @@ var errNotYet = errors.New("not yet")
 const (
 	tick     = time.Second      // how often to look again when nothing calls for it
 	maxRetry = 5 * time.Second  // longest pause before a failed action is tried again
+	early    = 2 * time.Second  // that the gossip has to find the others before a member starts without them
 	storeAge = 10 * time.Second // how often the store is asked, and how long it may take to answer
 )
 
@@ -57,6 +58,8 @@ type Coordinator struct {
 	lg    *zap.Logger
 	again chan struct{} // look again
 	asked chan struct{} // ask the store again
+
+	began time.Time // set by Run
 
 	mu       sync.Mutex // guards everything below
 	volume   Volume
@@ -135,6 +138,7 @@ func (c *Coordinator) Order(o plan.Orders) error {
 // Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that a restart
 // of the process has to cure. It stops etcd and gives up the volume before it returns.
 func (c *Coordinator) Run(ctx context.Context) error {
+	c.began = time.Now()
 	inner, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { c.watchStore(inner) })

@@ -27,7 +27,7 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	member, ended := c.world.Etcd.State()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Orders: c.orders}
+	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Orders: c.orders, Early: time.Since(c.began) < early}
 	o.Claim.None = c.none
 	for _, n := range nodes {
 		if n.Name != c.cfg.Node {

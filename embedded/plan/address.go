@@ -1,7 +1,7 @@
 package plan
 
-// Holders says which node answers for each slot's name (R10): first the node whose member is the one in
-// the member list; then a joiner that the leader admitted; then the highest epoch of our generation. A
+// Holders says which node answers for each slot's name (R10): first the node that runs the member in
+// the member list; then one whose disk is that member's; then a joiner that the leader admitted; then the highest epoch of our generation. A
 // node of another generation never does. Lost nodes count like live ones: their address is the last
 // known, and a failing gossip must not cut a raft connection that works.
 func Holders(o Observation) map[string]string {
@@ -18,7 +18,7 @@ func Holders(o Observation) map[string]string {
 		}
 	}
 	best := map[string]rank{}
-	consider := func(node string, f Facts) {
+	consider := func(node string, f Facts, live bool) {
 		if f.Slot == "" || f.Record == nil || f.Record.ID != record.ID {
 			return
 		}
@@ -26,6 +26,8 @@ func Holders(o Observation) map[string]string {
 		for _, m := range members {
 			switch {
 			case m.Slot != f.Slot:
+			case f.Member != 0 && f.Member == m.ID && f.Running && live:
+				r.class = 3 // a copy of its disk, claimed later, must not take the name from it
 			case f.Member != 0 && f.Member == m.ID:
 				r.class = 2
 			case f.Join != 0 && f.Join == m.ID:
@@ -36,10 +38,10 @@ func Holders(o Observation) map[string]string {
 			best[f.Slot] = r
 		}
 	}
-	consider(o.Node, o.Facts(nil))
+	consider(o.Node, o.Facts(nil), true)
 	for _, p := range o.Peers {
 		if p.Facts != nil {
-			consider(p.Node, *p.Facts)
+			consider(p.Node, *p.Facts, p.Live)
 		}
 	}
 	nodes := make(map[string]string, len(best))

@@ -38,6 +38,8 @@ func Next(o Observation) Action {
 		return a
 	}
 	switch {
+	case o.Early && o.Disk.Ledger.Record != nil && !o.heardAll():
+		return wait("slot %s listens for a moment whether another node runs it%s", o.Claim.Slot, o.whoRuns(o.Disk.Ledger.Record))
 	case o.Disk.WAL:
 		return o.resume()
 	case o.Disk.Ledger.Record != nil:
@@ -350,6 +352,17 @@ func (o Observation) removedBy(id uint64) string {
 		}
 	}
 	return ""
+}
+
+// heardAll reports whether every other slot of our record has a live holder. Whoever brought us word of
+// those would have brought word of a rival as well.
+func (o Observation) heardAll() bool {
+	for _, slot := range o.Disk.Ledger.Record.Charter.Slots() {
+		if slot != o.Claim.Slot && !slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Slot == slot }) {
+			return false
+		}
+	}
+	return true
 }
 
 // whoRuns completes a sentence on a missing leader with what is known of the members.

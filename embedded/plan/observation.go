@@ -10,6 +10,9 @@ type Observation struct {
 	Peers  []Peer // every other node ever heard of, lost ones too
 	Store  Store  // what the backup store says
 	Orders Orders // what an operator has asked for
+	// Early: the process has only begun to gossip, so that a rival for our slot may not have been heard of.
+	// It ends soon, whatever the gossip brings: a failing gossip must not keep a member down.
+	Early bool
 }
 
 // Config is the part of the configuration that decisions need.

@@ -1,0 +1,281 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"holdfast/integration"
+)
+
+// server is one process with a member of etcd in it.
+type server interface {
+	Start(env ...string)
+	Signal(s syscall.Signal)
+	Exit(within time.Duration) int
+	ClientURL() string
+}
+
+// rival is one of the two clusters that are compared.
+type rival struct {
+	kind    string
+	dir     string // of everything; both have the same
+	servers []server
+}
+
+// logLevel is for both. It is the one default that differs: holdfast has warn, etcd info.
+const logLevel = "warn"
+
+// newRivals makes a cluster of each kind; nothing runs yet. Both have etcd's defaults but for the log level.
+func newRivals(b *testing.B) []*rival {
+	b.Helper()
+	etcd, err := etcdBinary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	holdfast, err := binary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := integration.New(b, holdfast, integration.Options{Keys: map[string]any{"etcd.log-level": logLevel}})
+	ours, theirs := &rival{kind: kindHoldfast, dir: c.Dir}, &rival{kind: kindEtcd, dir: c.Dir}
+	var founders []string
+	for i, n := range c.Nodes {
+		ours.servers = append(ours.servers, n)
+		p := &plain{b: b, binary: etcd, name: fmt.Sprintf("e%d", i+1), address: c.Address(101 + i)}
+		p.dir = filepath.Join(c.Dir, p.name)
+		if err := os.Mkdir(p.dir, 0o700); err != nil {
+			b.Fatal(err)
+		}
+		founders = append(founders, p.name+"=http://"+p.address+":2380")
+		theirs.servers = append(theirs.servers, p)
+	}
+	for _, s := range theirs.servers {
+		s.(*plain).founders = strings.Join(founders, ",")
+	}
+	b.Cleanup(func() { ours.kill(); theirs.kill() }) // before c removes the directories
+	return []*rival{ours, theirs}
+}
+
+// runningRivals are two clusters that serve.
+func runningRivals(b *testing.B) []*rival {
+	b.Helper()
+	rivals := newRivals(b)
+	for _, r := range rivals {
+		r.start()
+		r.serving(b)
+	}
+	return rivals
+}
+
+func (r *rival) start() {
+	for _, s := range r.servers {
+		s.Start()
+	}
+}
+
+func (r *rival) kill() {
+	for _, s := range r.servers {
+		s.Signal(syscall.SIGKILL)
+		s.Exit(time.Minute)
+	}
+}
+
+// serving waits until every server has acknowledged a write.
+func (r *rival) serving(b *testing.B) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	var group errgroup.Group
+	for _, s := range r.servers {
+		group.Go(func() error { return firstWrite(ctx, s.ClientURL()) })
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatalf("%s does not serve: %v", r.kind, err)
+	}
+}
+
+func firstWrite(ctx context.Context, url string) error {
+	client, err := dial(url)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		call, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := client.Put(call, "bench/first", url)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("write through %s: %w", url, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// leader returns the server whose member leads, and the client URLs of the others.
+func (r *rival) leader(b *testing.B) (leader server, others []string) {
+	b.Helper()
+	for leader == nil {
+		others = nil
+		for _, s := range r.servers {
+			if leads(b, s.ClientURL()) {
+				leader = s
+			} else {
+				others = append(others, s.ClientURL())
+			}
+		}
+	}
+	return leader, others
+}
+
+func leads(b *testing.B, url string) bool {
+	b.Helper()
+	client := mustDial(b, url)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
+	defer cancel()
+	status, err := client.Status(ctx, url)
+	if err != nil {
+		b.Fatalf("ask %s for its leader: %v", url, err)
+	}
+	return status.Leader == status.Header.MemberId
+}
+
+// usage sums up what the processes of a rival say of themselves: CPU seconds since their start, and resident bytes.
+func (r *rival) usage(b *testing.B) (cpu, resident float64) {
+	b.Helper()
+	for _, s := range r.servers {
+		resp, err := http.Get(s.ClientURL() + "/metrics")
+		if err != nil {
+			b.Fatal(err)
+		}
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			name, value, _ := strings.Cut(lines.Text(), " ")
+			number, _ := strconv.ParseFloat(value, 64)
+			switch name {
+			case "process_cpu_seconds_total":
+				cpu += number
+			case "process_resident_memory_bytes":
+				resident += number
+			}
+		}
+		resp.Body.Close()
+		if err := lines.Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return cpu, resident
+}
+
+// dial makes a client that tries a server that is not there yet again and again; gRPC would wait for a second.
+func dial(urls ...string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{
+		Endpoints: urls, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond},
+			MinConnectTimeout: 5 * time.Second,
+		})},
+	})
+}
+
+func mustDial(b *testing.B, urls ...string) *clientv3.Client {
+	b.Helper()
+	client, err := dial(urls...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return client
+}
+
+// etcdBinary builds plain etcd once, from the module that holdfast embeds, in the way holdfast is built.
+var etcdBinary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(work, "etcd")
+	cmd := exec.Command("go", "build", "-o", path, "go.etcd.io/etcd/server/v3")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build etcd: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// plain is a process of plain etcd.
+type plain struct {
+	b        *testing.B
+	binary   string
+	name     string // of the member
+	address  string
+	dir      string
+	founders string // etcd's initial-cluster
+
+	cmd  *exec.Cmd     // the present or the last one; nil before the first start
+	done chan struct{} // closed when it has ended
+}
+
+func (p *plain) ClientURL() string { return "http://" + p.address + ":2379" }
+
+func (p *plain) Start(env ...string) {
+	p.b.Helper()
+	log, err := os.OpenFile(filepath.Join(p.dir, "etcd.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		p.b.Fatal(err)
+	}
+	defer log.Close()
+	peer := "http://" + p.address + ":2380"
+	p.cmd = exec.Command(p.binary, "--name", p.name, "--data-dir", filepath.Join(p.dir, "etcd"),
+		"--listen-client-urls", p.ClientURL(), "--advertise-client-urls", p.ClientURL(),
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", p.founders, "--initial-cluster-state", "new", "--initial-cluster-token", "bench",
+		"--log-level", logLevel)
+	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.dir, append(os.Environ(), env...), log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		p.b.Fatal(err)
+	}
+	cmd, done := p.cmd, make(chan struct{})
+	p.done = done
+	go func() { // ends with the process, for which Exit waits
+		_ = cmd.Wait() // what it says is in the state
+		close(done)
+	}()
+}
+
+func (p *plain) Signal(s syscall.Signal) {
+	if p.cmd != nil {
+		_ = p.cmd.Process.Signal(s) // one that has ended is no error
+	}
+}
+
+func (p *plain) Exit(within time.Duration) int {
+	p.b.Helper()
+	if p.cmd == nil {
+		return 0
+	}
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(within):
+		p.b.Fatalf("%s has not ended within %s", p.name, within)
+		return 0
+	}
+}

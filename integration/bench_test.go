@@ -1,0 +1,126 @@
+package integration_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The benchmarks put three holdfast processes beside three processes of plain etcd, of the same version and
+// compiler, on the same disk, with the same settings, and give what they measured, and the ratio holdfast / etcd.
+// Both clusters run all the time, one is measured at a time, and they take turns within one run, so what else
+// the machine does hits both. Nothing is asserted: docs/benchmarks.md says how to read the figures.
+
+// The kinds of cluster that are compared, and the keys of a duel's trials.
+const (
+	kindHoldfast = "holdfast"
+	kindEtcd     = "etcd"
+)
+
+// rounds is how often each kind is measured: count times, or just to see that the benchmark works with -short.
+func rounds(count int) int {
+	if testing.Short() {
+		return 2
+	}
+	return count
+}
+
+// duel collects trials of both kinds and prints each when it is done: the whole takes minutes, and the testing
+// package would cut what b.Log is given after ten lines.
+type duel struct {
+	b       *testing.B
+	columns []string               // what is measured, with its unit: they are names of metrics as well
+	trials  map[string][][]float64 // kind -> trial -> column
+}
+
+func newDuel(b *testing.B, columns ...string) *duel {
+	fmt.Printf("\n== %s, load average %s\n%-6s %-9s", b.Name(), loadAverage(), "round", "kind")
+	for _, c := range columns {
+		fmt.Printf(" %15s", c)
+	}
+	fmt.Println()
+	return &duel{b: b, columns: columns, trials: map[string][][]float64{}}
+}
+
+// fight measures both rivals count times. Who goes first alternates, so that neither always finds the disk as
+// the other one left it.
+func (d *duel) fight(count int, rivals []*rival, measure func(*rival) []float64) {
+	for range count {
+		for _, r := range rivals {
+			d.add(r.kind, measure(r))
+		}
+		slices.Reverse(rivals)
+	}
+}
+
+func (d *duel) add(kind string, trial []float64) {
+	d.trials[kind] = append(d.trials[kind], trial)
+	row(fmt.Sprint(len(d.trials[kind])), kind, trial)
+}
+
+func row(name, kind string, values []float64) {
+	fmt.Printf("%-6s %-9s", name, kind)
+	for _, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) { // a ratio to nothing
+			fmt.Printf(" %15s", "-")
+			continue
+		}
+		fmt.Printf(" %15.3f", v)
+	}
+	fmt.Println()
+}
+
+// report prints the medians, their ratio, and between which bounds the ratio lies in the single rounds, and hands
+// medians and ratios to the testing package.
+func (d *duel) report() {
+	var ours, theirs, ratio, lowest, highest []float64
+	for i, name := range d.columns {
+		h, e := d.column(kindHoldfast, i), d.column(kindEtcd, i)
+		var ratios []float64
+		for round := range h {
+			ratios = append(ratios, h[round]/e[round])
+		}
+		ours, theirs = append(ours, median(h)), append(theirs, median(e))
+		ratio = append(ratio, ours[i]/theirs[i])
+		lowest, highest = append(lowest, slices.Min(ratios)), append(highest, slices.Max(ratios))
+		d.b.ReportMetric(ours[i], kindHoldfast+"-"+name)
+		d.b.ReportMetric(theirs[i], kindEtcd+"-"+name)
+		if theirs[i] != 0 {
+			d.b.ReportMetric(ratio[i], "ratio-"+name)
+		}
+	}
+	row("median", kindHoldfast, ours)
+	row("median", kindEtcd, theirs)
+	row("ratio", "medians", ratio)
+	row("ratio", "lowest", lowest)
+	row("ratio", "highest", highest)
+	fmt.Printf("load average %s\n", loadAverage())
+	d.b.ReportMetric(0, "ns/op") // the time of all rounds together says nothing
+}
+
+func (d *duel) column(kind string, i int) []float64 {
+	var values []float64
+	for _, trial := range d.trials[kind] {
+		values = append(values, trial[i])
+	}
+	return values
+}
+
+// median is that of the middle two when there is no middle one.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// loadAverage is what Linux says about the last 1, 5 and 15 minutes.
+func loadAverage() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(data))[:3], " ")
+}

@@ -1,0 +1,307 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/embedded/coordinator"
+)
+
+// Cluster is a set of nodes, each a process of its own, on loopback addresses that nobody else uses.
+type Cluster struct {
+	Name  string
+	Slots []string
+	Dir   string // of everything; kept when the test fails
+	Store string // the backup store that all nodes share
+	Nodes []*Node
+
+	t      testing.TB
+	binary string
+	prefix string         // of the addresses, with the last dot
+	keys   map[string]any // of every node's configuration
+	wrote  int            // number of writers there were
+}
+
+// Options describe a cluster. The zero value is three nodes n1, n2, n3 with a root of their own each, which
+// hold the slots a, b and c in this order.
+type Options struct {
+	Nodes int            // 0: 3
+	Slots []string       // nil: a, b, c
+	Keys  map[string]any // of every node's configuration, by full name: "snapshot.every"
+}
+
+// New makes a cluster; nothing runs yet. binary is the holdfast to run. When the test ends all processes are
+// killed; when it has failed, what they said is printed and the directory is kept.
+func New(t testing.TB, binary string, o Options) *Cluster {
+	t.Helper()
+	if o.Slots == nil {
+		o.Slots = []string{"a", "b", "c"}
+	}
+	if o.Nodes == 0 {
+		o.Nodes = 3
+	}
+	dir, err := os.MkdirTemp("", "hf-") // t.TempDir is too long for the path of a unix socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{
+		Name: "story", Slots: o.Slots, Dir: dir, Store: filepath.Join(dir, "store"),
+		t: t, binary: binary, prefix: reserve(t), keys: maps.Clone(o.Keys),
+	}
+	if err := os.Mkdir(c.Store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range o.Nodes {
+		n := &Node{Name: fmt.Sprintf("n%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("n%d", i+1)), Keys: map[string]any{}, c: c}
+		n.Address = c.Address(i + 1)
+		n.Data = filepath.Join(n.Dir, "holdfast-data") // the default, seen from Dir
+		n.Root = filepath.Join(n.Data, "volumes")
+		if i < len(o.Slots) {
+			n.Keys["volume.local.slot"] = o.Slots[i]
+		}
+		if err := os.Mkdir(n.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	t.Cleanup(c.end)
+	return c
+}
+
+// reserve picks a network of 254 loopback addresses and holds it: whoever else uses this package on this
+// machine gets another one.
+func reserve(t testing.TB) string {
+	for {
+		prefix := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), 1+rand.IntN(254))
+		l, err := net.Listen("tcp", prefix+"254:7946")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { l.Close() })
+		return prefix
+	}
+}
+
+// Address returns the i-th address of the cluster's network, 1 to 253. The nodes begin with the first ones.
+func (c *Cluster) Address(i int) string { return fmt.Sprintf("%s%d", c.prefix, i) }
+
+// Set changes a key in the configuration of all nodes, from their next start on.
+func (c *Cluster) Set(key string, value any) {
+	if c.keys == nil {
+		c.keys = map[string]any{}
+	}
+	c.keys[key] = value
+}
+
+// Start starts all nodes.
+func (c *Cluster) Start() {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		n.Start()
+	}
+}
+
+// Stop ends all nodes with SIGTERM, at once, and waits for them.
+func (c *Cluster) Stop() {
+	c.t.Helper()
+	for _, n := range c.Nodes {
+		n.Signal(terminate)
+	}
+	for _, n := range c.Nodes {
+		n.Exit(20 * time.Second)
+	}
+}
+
+// Kill kills all nodes.
+func (c *Cluster) Kill() {
+	for _, n := range c.Nodes {
+		n.Kill()
+	}
+}
+
+// Running returns the nodes whose process runs.
+func (c *Cluster) Running() []*Node {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Node) bool { return !n.Running() })
+}
+
+// Endpoints returns the client URLs of nodes; of all when none are given.
+func (c *Cluster) Endpoints(nodes ...*Node) []string {
+	if len(nodes) == 0 {
+		nodes = c.Nodes
+	}
+	var urls []string
+	for _, n := range nodes {
+		urls = append(urls, n.ClientURL())
+	}
+	return urls
+}
+
+const (
+	poll     = 30 * time.Millisecond // how often a condition is looked at
+	patience = 30 * time.Second      // what should happen within seconds may take this long on a busy machine
+	slow     = 3 * time.Second       // a wait that took longer is worth a line, even when it came to a good end
+)
+
+// Until waits until check returns nil, and fails the test with its last error when that takes longer.
+func (c *Cluster) Until(within time.Duration, what string, check func() error) {
+	c.t.Helper()
+	begin := time.Now()
+	last := errors.New("nothing")
+	for {
+		err := check()
+		took := time.Since(begin).Round(10 * time.Millisecond)
+		switch {
+		case err == nil && took > slow:
+			c.t.Logf("after %s: %s; the last obstacle was: %v", took, what, last)
+			return
+		case err == nil:
+			return
+		case took > within:
+			c.t.Fatalf("not within %s: %s: %v", within, what, err)
+		}
+		last = err
+		time.Sleep(poll)
+	}
+}
+
+// Serving waits until every slot of the record is held by a voter that has a leader, as every running node
+// sees it. It is what clients need; Healthy asks for more.
+func (c *Cluster) Serving() {
+	c.t.Helper()
+	c.Until(60*time.Second, "every slot is served", c.Served)
+}
+
+// Served is nil when Serving need not wait.
+func (c *Cluster) Served() error {
+	for _, n := range c.Running() {
+		s, err := n.Status()
+		if err != nil {
+			return err
+		}
+		served := map[string]bool{}
+		for _, m := range s.Nodes {
+			if m.Live && m.Volume != nil && m.Etcd != nil && m.Etcd.HasLeader && !m.Etcd.Learner {
+				served[m.Volume.Slot] = true
+			}
+		}
+		if s.Record == nil || s.Health == coordinator.NoQuorum {
+			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, strings.Join(s.Reasons, "; "))
+		}
+		for _, slot := range s.Record.Charter.Slots() {
+			if !served[slot] {
+				return fmt.Errorf("%s says slot %s is not served: %s", n.Name, slot, strings.Join(s.Reasons, "; "))
+			}
+		}
+	}
+	return nil
+}
+
+// Healthy waits until every running node says that the cluster is healthy, with all its slots.
+func (c *Cluster) Healthy() {
+	c.t.Helper()
+	c.Until(60*time.Second, "the cluster is healthy", c.healthy)
+}
+
+func (c *Cluster) healthy() error {
+	for _, n := range c.Running() {
+		s, err := n.Status()
+		switch {
+		case err != nil:
+			return err
+		case s.Health != coordinator.Healthy:
+			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, strings.Join(s.Reasons, "; "))
+		}
+	}
+	return nil
+}
+
+// Leader waits for a node that leads and returns it.
+func (c *Cluster) Leader() (leader *Node) {
+	c.t.Helper()
+	c.Until(patience, "a node leads", func() error {
+		for _, n := range c.Running() {
+			if n.Paused() {
+				continue
+			}
+			if s, err := n.Self(); err == nil && s.State == "leader" {
+				leader = n
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d nodes", len(c.Running()))
+	})
+	return leader
+}
+
+// Holder waits for the node that holds a slot, as it says itself, and returns it.
+func (c *Cluster) Holder(slot string) (holder *Node) {
+	c.t.Helper()
+	c.Until(patience, "a node holds slot "+slot, func() error {
+		for _, n := range c.Running() {
+			if s, err := n.Self(); err == nil && s.Volume != nil && s.Volume.Slot == slot {
+				holder = n
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d nodes", len(c.Running()))
+	})
+	return holder
+}
+
+// Member is an entry of etcd's member list.
+type Member struct {
+	ID      uint64
+	Name    string
+	PeerURL string
+	Learner bool
+}
+
+// Members returns the member list that a linearizable read through any node gives, by name.
+func (c *Cluster) Members() map[string]Member {
+	c.t.Helper()
+	members := map[string]Member{}
+	c.Until(15*time.Second, "the member list can be read", func() error {
+		client, err := dial(c.Endpoints(c.Running()...))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		list, err := client.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		clear(members)
+		for _, m := range list.Members {
+			members[m.Name] = Member{m.ID, m.Name, strings.Join(m.PeerURLs, ","), m.IsLearner}
+		}
+		return nil
+	})
+	return members
+}
+
+// end kills what runs, and keeps what is needed to understand a failure.
+func (c *Cluster) end() {
+	c.Kill()
+	if !c.t.Failed() {
+		if err := os.RemoveAll(c.Dir); err != nil {
+			c.t.Errorf("remove the cluster's directory: %v", err)
+		}
+		return
+	}
+	for _, n := range c.Nodes {
+		c.t.Logf("%s\n", n.Report())
+	}
+	c.t.Logf("kept %s", c.Dir)
+}

@@ -1,0 +1,315 @@
+package integration_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+)
+
+// hash returns a digest of all files below dir, names and contents.
+func hash(t *testing.T, dir string) string {
+	t.Helper()
+	h := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		io.WriteString(h, strings.TrimPrefix(path, dir)+"\x00")
+		_, err = io.Copy(h, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// place copies a directory to a path that does not exist yet.
+func place(t *testing.T, from, to string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(to), 0o700)
+	if err == nil {
+		err = os.CopyFS(to, os.DirFS(from))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must fails the test for an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foreign makes a cluster of one member with some data and returns the data directory it left.
+func foreign(t *testing.T) string {
+	t.Helper()
+	other := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
+	w := other.Write()
+	w.More(20)
+	w.Stop()
+	other.Stop()
+	return filepath.Join(other.Nodes[0].Volume(), "etcd")
+}
+
+// A founding node's volume holds another cluster's data: everybody waits, nothing is touched, and when the
+// operator has it set aside the founding goes on.
+func TestForeignData(t *testing.T) {
+	for name, says := range map[string]string{
+		"without identity": "holds data but no identity.json",
+		"with identity":    "holds etcd data of a cluster that nobody here knows",
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t)
+			data := foreign(t)
+			c := cluster(t, integration.Options{})
+			victim := c.Nodes[1]
+			if name == "with identity" {
+				victim.Start()
+				victim.Says("slot a, c has no live holder")
+				victim.Stop()
+			}
+			etcd := filepath.Join(victim.Volume(), "etcd")
+			place(t, data, etcd)
+			before := hash(t, etcd)
+			c.Start()
+			victim.Says(says, "holdfast volume adopt")
+			c.Nodes[0].Says("the disk of slot b on node n2 is not blank")
+			if got := hash(t, etcd); got != before {
+				t.Errorf("the foreign data was touched")
+			}
+			if o := victim.Command("volume", "adopt"); o.Code != 0 {
+				t.Fatalf("adopt: exit code %d: %s", o.Code, o.Err)
+			}
+			c.Serving()
+			kept, err := filepath.Glob(filepath.Join(victim.Volume(), "aside", "*"))
+			must(t, err)
+			if len(kept) != 1 {
+				t.Fatalf("set aside: %v", kept)
+			}
+			aside := kept[0]
+			if name == "without identity" {
+				aside = filepath.Join(aside, "etcd")
+			}
+			if got := hash(t, aside); got != before {
+				t.Errorf("%s is not what was set aside", aside)
+			}
+			oneCluster(t, c)
+			w := c.Write()
+			w.More(20)
+			w.Verify()
+		})
+	}
+}
+
+// Nodes of one machine share a root: one holds the only slot, the other stands by and takes over.
+func TestStandbyTakesOver(t *testing.T) {
+	story(t)
+	c := shared(t, 2, "a")
+	c.Start()
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	first := c.Leader()
+	first.Kill()
+	c.Serving()
+	if got := c.Holder("a"); got == first {
+		t.Errorf("the holder is still %s", got.Name)
+	}
+	w.More(20)
+	w.Verify()
+}
+
+// shared is a cluster whose nodes share a root on one machine.
+func shared(t *testing.T, nodes int, slots ...string) *integration.Cluster {
+	t.Helper()
+	c := cluster(t, integration.Options{Nodes: nodes, Slots: slots, Keys: map[string]any{
+		"volume.local.scope": "machine", "volume.local.takeover-after": "2s",
+	}})
+	for _, n := range c.Nodes {
+		n.Root = filepath.Join(c.Dir, "volumes")
+		delete(n.Keys, "volume.local.slot")
+	}
+	must(t, os.Mkdir(filepath.Join(c.Dir, "volumes"), 0o700))
+	return c
+}
+
+// Four nodes, three slots: the standby takes a killed node's slot with its data, and the cluster does not
+// change at all.
+func TestStandbyTakesSlot(t *testing.T) {
+	story(t)
+	c := shared(t, 4, "a", "b", "c")
+	c.Start()
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	before := c.Members()
+	var standby *integration.Node
+	c.Until(20*time.Second, "a node stands by", func() error {
+		for _, n := range c.Nodes {
+			s, err := n.Self()
+			if err != nil {
+				return err
+			}
+			if s.State == "standby" {
+				standby = n
+				return nil
+			}
+		}
+		return os.ErrNotExist
+	})
+	victim := c.Holder("b")
+	victim.Kill()
+	c.Serving()
+	if got := c.Holder("b"); got != standby {
+		t.Errorf("slot b: got %s, want the standby %s", got.Name, standby.Name)
+	}
+	sameMembers(t, c, before)
+	victim.Start() // finds its slot taken, and stands by
+	c.Until(20*time.Second, victim.Name+" stands by", func() error {
+		s, err := victim.Self()
+		if err == nil && s.State != "standby" {
+			err = os.ErrExist
+		}
+		return err
+	})
+	w.More(20)
+	w.Verify()
+}
+
+// Three hosts with one identical configuration, which names no slot, share the slots among themselves.
+func TestIdenticalHosts(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	for _, n := range c.Nodes {
+		delete(n.Keys, "volume.local.slot")
+	}
+	c.Start()
+	c.Serving()
+	oneCluster(t, c)
+	for _, slot := range c.Slots {
+		c.Holder(slot)
+	}
+	w := c.Write()
+	w.More(20)
+	before := c.Members()
+	c.Kill()
+	c.Start() // each finds its own slot again
+	c.Serving()
+	sameMembers(t, c, before)
+	w.More(20)
+	w.Verify()
+}
+
+// The volume of a serving node disappears: the process ends at once with an error, the others go on, and a
+// blank disk in its place becomes a new member.
+func TestVolumeLost(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(20)
+	n := c.Leader()
+	replaced(t, c, n, func() {
+		begin := time.Now()
+		must(t, os.Rename(n.Volume(), n.Volume()+".lost"))
+		if code := n.Exit(5 * time.Second); code <= 0 {
+			t.Errorf("exit code %d", code)
+		}
+		t.Logf("ended after %s", time.Since(begin).Round(time.Millisecond))
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("it took %s to end", took)
+		}
+		w.More(20)
+		must(t, os.Mkdir(n.Volume(), 0o700)) // an empty directory where a disk was: it may not be mounted
+		n.Start()
+		n.Says("was formatted there: is it not mounted?")
+		n.Stop()
+		must(t, os.Remove(n.Volume()))
+		n.Start()
+	})
+	decided(t, n, "accept") // a learner's place
+	w.More(20)
+	w.Verify()
+}
+
+// The ledger beside a member's data is missing: it is written again, from what the others know, or the
+// store if nobody else does.
+func TestLedgerMissing(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(20)
+	before := c.Members()
+	n := c.Nodes[1]
+	n.Kill()
+	must(t, os.Remove(filepath.Join(n.Volume(), "founding.json")))
+	n.Start()
+	c.Serving()
+	decided(t, n, "repair")
+	c.Kill()
+	for _, n := range c.Nodes {
+		must(t, os.Remove(filepath.Join(n.Volume(), "founding.json")))
+	}
+	c.Start()
+	c.Serving()
+	sameMembers(t, c, before)
+	w.More(20)
+	w.Verify()
+}
+
+// decided checks that a node has taken an action since its last start.
+func decided(t *testing.T, n *integration.Node, action string) {
+	t.Helper()
+	var all []string
+	for _, d := range n.Decisions() {
+		if d.Action == action {
+			return
+		}
+		all = append(all, d.Action)
+	}
+	t.Errorf("%s never decided to %s: %v", n.Name, action, all)
+}
+
+// A copy of a running slot's volume appears on another host: it does not start, and the slot's name stays
+// with the one that runs.
+func TestClone(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{Nodes: 4})
+	thief := c.Nodes[3]
+	for _, n := range c.Nodes[:3] {
+		n.Start()
+	}
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	before := c.Members()
+	place(t, c.Nodes[1].Volume(), filepath.Join(thief.Root, "b"))
+	thief.Start()
+	thief.Says("node n2 runs slot b", "does not start")
+	w.More(50)
+	sameMembers(t, c, before)
+	for _, n := range c.Nodes[:3] {
+		if got, want := n.Resolves("b"), c.Nodes[1].Address; got != want {
+			t.Errorf("%s takes slot b to be at %s, want %s", n.Name, got, want)
+		}
+	}
+	if s, err := c.Nodes[1].Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLeader {
+		t.Errorf("n2 does not serve: %+v, %v", s, err)
+	}
+	w.Verify()
+}

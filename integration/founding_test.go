@@ -1,0 +1,191 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+)
+
+// Nodes are killed at each step of the founding, one of them, two, or all: started again they found exactly
+// one cluster.
+func TestKillWhileFounding(t *testing.T) {
+	steps := []string{
+		"before-promise", "after-promise", "before-mirror", "before-commit", "after-commit",
+		"before-etcd", "after-etcd", "before-start", "after-start",
+	}
+	for _, step := range steps {
+		t.Run(step+"/alone", func(t *testing.T) {
+			story(t)
+			killWhileFounding(t, step, cluster(t, integration.Options{Nodes: 1, Slots: []string{"a"}}), 1)
+		})
+		for victims := 1; victims <= 3; victims++ {
+			t.Run(fmt.Sprintf("%s/%d", step, victims), func(t *testing.T) {
+				story(t)
+				killWhileFounding(t, step, cluster(t, integration.Options{}), victims)
+			})
+		}
+	}
+}
+
+func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victims int) {
+	for i, n := range c.Nodes {
+		if i < victims {
+			n.Start(killAt + step)
+		} else {
+			n.Start()
+		}
+	}
+	killed := c.Nodes[:victims]
+	// A victim can wait for ever for what another one could not say any more: that one comes back first.
+	c.Until(30*time.Second, "the victims have died at "+step+", or wait for one that has", func() error {
+		dead, waiting := 0, 0
+		for _, n := range killed {
+			if !n.Running() {
+				dead++
+			} else if s, err := n.Self(); err == nil && s.Action == "wait" && s.Etcd == nil {
+				waiting++
+			}
+		}
+		if dead == 0 || dead+waiting < victims {
+			return fmt.Errorf("%d of %d are dead, %d wait", dead, victims, waiting)
+		}
+		return nil
+	})
+	again := map[*integration.Node]bool{}
+	c.Until(60*time.Second, "all have died once and serve", func() error {
+		for _, n := range killed {
+			if !n.Running() && !again[n] {
+				again[n] = true
+				if code := n.Exit(time.Second); code != -1 {
+					t.Errorf("%s ended with code %d instead of being killed", n.Name, code)
+				}
+				n.Start()
+			}
+		}
+		if len(again) < victims {
+			return fmt.Errorf("%d of %d have died", len(again), victims)
+		}
+		return c.Served()
+	})
+	oneCluster(t, c)
+	records, err := filepath.Glob(filepath.Join(c.Store, c.Name, "control", "record-*.json"))
+	if err != nil || len(records) != 1 {
+		t.Errorf("records in the store: %v (%v)", records, err)
+	}
+	w := c.Write()
+	w.More(10)
+	w.Verify()
+}
+
+// A disk is replaced, and its node, or the leader that replaces its member, is killed at each step of that:
+// in the end the slot is a voter again, and the other members are who they were.
+func TestKillWhileReplacing(t *testing.T) {
+	for _, step := range []string{"before-vacate", "before-accept", "after-accept", "before-etcd", "after-etcd", "before-start", "after-start"} {
+		t.Run(step, func(t *testing.T) {
+			story(t)
+			killWhileReplacing(t, nil, []string{killAt + step})
+		})
+	}
+	for _, step := range []string{"before-remove", "before-add"} {
+		t.Run(step, func(t *testing.T) {
+			story(t)
+			killWhileReplacing(t, []string{killAt + step}, nil)
+		})
+	}
+}
+
+func killWhileReplacing(t *testing.T, others, victim []string) {
+	c := cluster(t, integration.Options{})
+	n := c.Nodes[1]
+	for _, m := range c.Nodes {
+		m.Start(others...)
+	}
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	deaths := 0
+	replaced(t, c, n, func() {
+		n.Kill()
+		n.Wipe()
+		n.Start(victim...)
+		c.Until(60*time.Second, "whoever was to die has died, and slot b is served", func() error {
+			for _, m := range c.Nodes {
+				if !m.Running() {
+					deaths++
+					m.Start()
+				}
+			}
+			if deaths == 0 {
+				return errors.New("nobody has died")
+			}
+			return c.Served()
+		})
+	})
+	w.More(20)
+	w.Verify()
+}
+
+// killAt begins the environment variable that makes a process kill itself at a step.
+const killAt = "HOLDFAST_TEST_KILL_AT="
+
+// A founding node comes late: the others wait, say for which slot, and then all found together.
+func TestFoundLate(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	late := c.Nodes[1]
+	c.Nodes[0].Start()
+	c.Nodes[2].Start()
+	c.Nodes[0].Says("slot b has no live holder")
+	c.Nodes[2].Says("slot b has no live holder")
+	late.Start()
+	c.Serving()
+	oneCluster(t, c)
+	w := c.Write()
+	w.More(20)
+	w.Verify()
+}
+
+// Two of three disks are wiped while the third node is down: there is no quorum that could know better, so
+// all wait, before the third is back and after, and nothing is ever founded anew.
+func TestWipeTwo(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(20)
+	w.Stop()
+	before := oneCluster(t, c)
+	c.Kill()
+	for _, n := range c.Nodes[:2] {
+		n.Wipe()
+		n.Start()
+	}
+	for _, n := range c.Nodes[:2] {
+		n.Says("not founding yet: slot c has no live holder")
+	}
+	survivor := c.Nodes[2]
+	survivor.Start()
+	survivor.Says("waits for a quorum", "a: blank on n1", "b: blank on n2")
+	for _, n := range c.Nodes[:2] {
+		n.Says("the cluster story@1-", "this blank disk founds nothing", "c: running on n3")
+		for _, d := range n.Decisions() {
+			if d.Action == "promise" || d.Action == "commit" || d.Action == "start" {
+				t.Errorf("%s decided to %s: %s", n.Name, d.Action, d.Why)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(n.Volume(), "etcd")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s has etcd data (%v)", n.Name, err)
+		}
+	}
+	s, err := survivor.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Etcd == nil || s.Etcd.Cluster != before {
+		t.Errorf("cluster ID of the survivor: got %+v, want %s", s.Etcd, before)
+	}
+}

@@ -1,0 +1,136 @@
+package integration_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrows are the imports that are allowed between our packages, by their path below the module. A package
+// that is not here has no place in the design yet.
+var arrows = map[string][]string{
+	"cmd/holdfast":          {"cmd"},
+	"cmd":                   {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume"},
+	"embedded/coordinator":  {"embedded/plan"},
+	"embedded/plan":         {},
+	"embedded":              {},
+	"gossip":                {},
+	"metrics":               {},
+	"snapshot":              {},
+	"snapshot/snapshottest": {"snapshot"},
+	"volume":                {},
+	"volume/volumetest":     {"volume"},
+	"integration":           {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume"},
+}
+
+// owners says which of our packages alone may import a library, so that replacing the library, or
+// understanding what it does to us, takes reading one package.
+var owners = []struct {
+	library, owner, reason string
+}{
+	{"github.com/spf13/viper", "cmd", "configuration is read in one place and passed on as values"},
+	{"github.com/spf13/cobra", "cmd", "the command line knows the packages, not they it"},
+	{"go.etcd.io/etcd/server/v3", "embedded", "etcd's server can end the process in dozens of places; one package knows them"},
+	{"github.com/hashicorp/memberlist", "gossip", "what a node says must not depend on how it is said"},
+	{"github.com/aws/aws-sdk-go-v2/service/ec2", "volume", "a cloud is an implementation of a volume, nothing else"},
+	{"github.com/aws/aws-sdk-go-v2/service/s3", "snapshot", "a bucket is an implementation of a store, nothing else"},
+}
+
+const module = "holdfast"
+
+// The arrows of the design hold.
+func TestImports(t *testing.T) {
+	imports := listImports(t)
+	for _, p := range slices.Sorted(maps.Keys(imports)) {
+		allowed, known := arrows[p]
+		if !known {
+			t.Errorf("package %s is not in the table of arrows: say there what it may import, and why in its doc.go", p)
+		}
+		for _, i := range imports[p] {
+			if why := forbidden(p, allowed, i); why != "" {
+				t.Errorf("%s imports %s: %s", p, i, why)
+			}
+		}
+	}
+	for p := range arrows {
+		if _, ok := imports[p]; !ok {
+			t.Errorf("the table of arrows has package %s, which does not exist", p)
+		}
+	}
+}
+
+// forbidden says why a package must not import another one.
+func forbidden(p string, allowed []string, i string) string {
+	if ours, ok := strings.CutPrefix(i, module+"/"); ok {
+		if !slices.Contains(allowed, ours) {
+			return fmt.Sprintf("the only packages of ours it may import are %v", allowed)
+		}
+		return ""
+	}
+	if first, _, _ := strings.Cut(i, "/"); p == "embedded/plan" && strings.Contains(first, ".") {
+		return "the decision imports the standard library only, so that it is pure, total and can be simulated"
+	}
+	for _, o := range owners {
+		if (i == o.library || strings.HasPrefix(i, o.library+"/")) && p != o.owner {
+			return fmt.Sprintf("only %s may: %s", o.owner, o.reason)
+		}
+	}
+	return ""
+}
+
+// listImports returns what the non-test files of each of our packages import, by the path below the module.
+func listImports(t *testing.T) map[string][]string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	imports := map[string][]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return imports
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		imports[strings.TrimPrefix(p.ImportPath, module+"/")] = p.Imports
+	}
+}
+
+// The rules catch what they are for.
+func TestForbidden(t *testing.T) {
+	for _, c := range []struct {
+		p, i string
+		bad  bool
+	}{
+		{"gossip", "holdfast/volume", true},
+		{"embedded/coordinator", "holdfast/gossip", true},
+		{"embedded/coordinator", "holdfast/embedded/plan", false},
+		{"embedded/plan", "go.uber.org/zap", true},
+		{"embedded/plan", "crypto/sha256", false},
+		{"snapshot", "github.com/spf13/viper", true},
+		{"cmd", "github.com/spf13/viper", false},
+		{"cmd", "go.etcd.io/etcd/server/v3/embed", true},
+		{"embedded", "go.etcd.io/etcd/server/v3/embed", false},
+		{"integration", "holdfast/cmd", true},
+	} {
+		if got := forbidden(c.p, arrows[c.p], c.i) != ""; got != c.bad {
+			t.Errorf("%s imports %s: forbidden is %t, want %t", c.p, c.i, got, c.bad)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package integration_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+)
+
+// Three nodes found one cluster: all know the same record, and the member list has names, not addresses.
+func TestFoundThree(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(50)
+	oneCluster(t, c)
+	c.Healthy()
+	for slot, m := range c.Members() {
+		if got, want := m.PeerURL, "http://"+slot+".story.holdfast.internal:2380"; got != want {
+			t.Errorf("peer URL of %s: got %s, want %s", slot, got, want)
+		}
+	}
+	w.Verify()
+}
+
+// oneCluster checks that all running nodes hold the same record and run members of the same etcd cluster,
+// and returns its ID.
+func oneCluster(t *testing.T, c *integration.Cluster) string {
+	t.Helper()
+	records, ids := map[string]bool{}, map[string]bool{}
+	for _, n := range c.Running() {
+		s, err := n.Self()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Etcd == nil || s.Record == nil {
+			continue // a standby
+		}
+		records[s.Record.Token()], ids[s.Etcd.Cluster] = true, true
+	}
+	if len(records) != 1 || len(ids) != 1 {
+		t.Fatalf("not one cluster: records %v, etcd cluster IDs %v", records, ids)
+	}
+	for id := range ids {
+		return id
+	}
+	return ""
+}
+
+// The leader is killed: the others go on within two elections, and the killed one comes back by itself.
+func TestKillLeader(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(50)
+	w.Gap()
+	leader := c.Leader()
+	leader.Kill()
+	w.More(50)
+	t.Logf("longest time without a write: %s", w.Gap().Round(time.Millisecond))
+	leader.Start()
+	c.Serving()
+	w.More(20)
+	w.Verify()
+}
+
+// All nodes are killed at once and started again.
+func TestKillAll(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	before := oneCluster(t, c)
+	w := c.Write()
+	w.More(50)
+	c.Kill()
+	c.Start()
+	c.Serving()
+	w.More(20)
+	if got := oneCluster(t, c); got != before {
+		t.Errorf("cluster ID: got %s, want %s", got, before)
+	}
+	w.Verify()
+}
+
+// All nodes stop and start on other addresses with their disks: nothing in the cluster changes.
+func TestMoveAll(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(50)
+	w.Stop()
+	before := c.Members()
+	begin := time.Now()
+	c.Stop()
+	t.Logf("all stopped in %s", time.Since(begin).Round(time.Millisecond))
+	for i, n := range c.Nodes {
+		n.Address = c.Address(11 + i)
+	}
+	begin = time.Now()
+	c.Start()
+	c.Serving()
+	t.Logf("serving after %s", time.Since(begin).Round(time.Millisecond))
+	sameMembers(t, c, before)
+	again := c.Write()
+	again.More(20)
+	again.Verify()
+	w.Verify()
+}
+
+// sameMembers checks that the member list, IDs and URLs and all, is what it was.
+func sameMembers(t *testing.T, c *integration.Cluster, before map[string]integration.Member) {
+	t.Helper()
+	if got := c.Members(); !maps.Equal(got, before) {
+		t.Errorf("member list: got %v, want %v", got, before)
+	}
+}
+
+// A disk is wiped: its slot comes back as a learner and becomes a voter; the old member is gone.
+func TestWipeOne(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(50)
+	n := c.Nodes[1]
+	replaced(t, c, n, func() {
+		n.Kill()
+		n.Wipe()
+		n.Start()
+	})
+	decided(t, n, "accept") // a learner's place
+	w.More(20)
+	w.Verify()
+}
+
+// replaced checks that lose makes the node's slot a new member, by way of a learner.
+func replaced(t *testing.T, c *integration.Cluster, n *integration.Node, lose func()) {
+	t.Helper()
+	slot := n.Keys["volume.local.slot"].(string)
+	before := c.Members()
+	lose()
+	c.Until(60*time.Second, "slot "+slot+" is another voter", func() error {
+		m, ok := c.Members()[slot]
+		if !ok || m.ID == before[slot].ID || m.Learner {
+			return fmt.Errorf("member %x, learner %t; it was %x", m.ID, m.Learner, before[slot].ID)
+		}
+		return nil
+	})
+	c.Serving()
+	for slot, m := range c.Members() {
+		if other := before[slot]; slot != n.Keys["volume.local.slot"] && m != other {
+			t.Errorf("member %s: got %v, want %v", slot, m, other)
+		}
+	}
+}

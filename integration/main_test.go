@@ -1,0 +1,65 @@
+package integration_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+)
+
+// binary builds holdfast once, when the first story wants it.
+var binary = sync.OnceValues(func() (string, error) { return integration.Build(work) })
+
+// work is a directory for the binary.
+var work string
+
+func TestMain(m *testing.M) {
+	var err error
+	if work, err = os.MkdirTemp("", "hf-bin-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(work)
+	os.Exit(code)
+}
+
+// seats lets two stories run at a time: two cores carry no more clusters than that without slowing down
+// what is being measured.
+var seats = make(chan struct{}, 2)
+
+// story begins a story: it waits for its turn.
+func story(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a story against real processes")
+	}
+	t.Parallel()
+	seats <- struct{}{}
+	t.Cleanup(func() { <-seats })
+}
+
+// patience is how long a story waits for what should happen within seconds.
+const patience = 30 * time.Second
+
+// cluster makes a cluster of the binary under test.
+func cluster(t *testing.T, o integration.Options) *integration.Cluster {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return integration.New(t, path, o)
+}
+
+// founded starts a cluster and waits until it serves.
+func founded(t *testing.T, o integration.Options) *integration.Cluster {
+	t.Helper()
+	c := cluster(t, o)
+	c.Start()
+	c.Serving()
+	return c
+}

@@ -1,0 +1,348 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"holdfast/embedded/coordinator"
+)
+
+const terminate = syscall.SIGTERM
+
+// Node is one `holdfast run`, and the host it runs on: an address and a directory.
+type Node struct {
+	Name    string
+	Address string
+	Dir     string         // of the host: configuration and log
+	Data    string         // node.data-dir
+	Root    string         // volume.local.root
+	Keys    map[string]any // of its configuration alone, by full name; they go before the cluster's
+
+	c       *Cluster
+	process *process // the present or the last one; nil before the first start
+}
+
+// File is the path of the configuration file.
+func (n *Node) File() string { return filepath.Join(n.Dir, "config.yaml") }
+
+// Socket is the path of the control socket.
+func (n *Node) Socket() string { return filepath.Join(n.Data, "holdfast.sock") }
+
+// ClientURL is where etcd's API is.
+func (n *Node) ClientURL() string { return "http://" + n.Address + ":2379" }
+
+// Volume is the directory of the slot that the configuration names.
+func (n *Node) Volume() string {
+	return filepath.Join(n.Root, n.Keys["volume.local.slot"].(string))
+}
+
+// Configure writes the configuration file. Backups are off unless a story wants them.
+func (n *Node) Configure() {
+	n.c.t.Helper()
+	keys := map[string]any{
+		"cluster.name": n.c.Name, "cluster.slots": n.c.Slots,
+		"node.name": n.Name, "node.address": n.Address, "node.data-dir": n.Data,
+		"gossip.seeds":      addresses(n.c.Nodes),
+		"volume.local.root": n.Root,
+		"snapshot.store":    n.c.Store, "snapshot.every": "0s",
+		"log.format": "json",
+	}
+	maps.Copy(keys, n.c.keys)
+	maps.Copy(keys, n.Keys)
+	tree := map[string]any{}
+	for key, value := range keys {
+		at, path := tree, strings.Split(key, ".")
+		for _, section := range path[:len(path)-1] {
+			if at[section] == nil {
+				at[section] = map[string]any{}
+			}
+			at = at[section].(map[string]any)
+		}
+		at[path[len(path)-1]] = value
+	}
+	data, err := json.MarshalIndent(tree, "", "  ") // JSON is YAML
+	if err == nil {
+		err = os.WriteFile(n.File(), data, 0o600)
+	}
+	if err != nil {
+		n.c.t.Fatal(err)
+	}
+}
+
+func addresses(nodes []*Node) []string {
+	var all []string
+	for _, n := range nodes {
+		all = append(all, n.Address)
+	}
+	return all
+}
+
+// Start starts the process with its configuration and, on top of the test's own environment, env ("NAME=value").
+func (n *Node) Start(env ...string) {
+	n.c.t.Helper()
+	n.Configure()
+	n.Run([]string{"--config", n.File()}, env...)
+}
+
+// Run starts the process as `holdfast run args...`, with Dir as its working directory, and no configuration
+// but these arguments and env.
+func (n *Node) Run(args []string, env ...string) {
+	n.c.t.Helper()
+	if n.Running() {
+		n.c.t.Fatalf("%s runs already", n.Name)
+	}
+	p, err := start(n.c.binary, append([]string{"run"}, args...), n.Dir, env)
+	if err != nil {
+		n.c.t.Fatalf("start %s: %v", n.Name, err)
+	}
+	n.process = p
+}
+
+// Running reports whether the process has not ended. A paused one runs.
+func (n *Node) Running() bool { return n.process != nil && !n.process.ended() }
+
+// Paused reports whether Pause was the last word.
+func (n *Node) Paused() bool { return n.Running() && n.process.paused }
+
+// Signal sends a signal to the process; none when it does not run.
+func (n *Node) Signal(s syscall.Signal) {
+	if n.Running() {
+		n.process.signal(s)
+	}
+}
+
+// Kill kills the process and waits until it is gone.
+func (n *Node) Kill() {
+	if n.process != nil {
+		n.process.signal(syscall.SIGKILL)
+		<-n.process.done
+	}
+}
+
+// Pause stops the process where it is; Continue lets it go on. Nobody in it notices but by the clock.
+func (n *Node) Pause() { n.Signal(syscall.SIGSTOP); n.process.paused = true }
+
+// Continue ends a Pause.
+func (n *Node) Continue() { n.process.paused = false; n.Signal(syscall.SIGCONT) }
+
+// Stop ends the process with SIGTERM and returns how long that took. Any exit code but 0 fails the test.
+func (n *Node) Stop() time.Duration {
+	n.c.t.Helper()
+	begin := time.Now()
+	n.Signal(terminate)
+	if code := n.Exit(20 * time.Second); code != 0 {
+		n.c.t.Errorf("%s after SIGTERM: exit code %d", n.Name, code)
+	}
+	return time.Since(begin)
+}
+
+// Exit waits for the process to end and returns its exit code, -1 after a signal.
+func (n *Node) Exit(within time.Duration) int {
+	n.c.t.Helper()
+	if n.process == nil {
+		return 0
+	}
+	select {
+	case <-n.process.done:
+		return n.process.code
+	case <-time.After(within):
+		n.c.t.Fatalf("%s has not ended within %s", n.Name, within)
+		return 0
+	}
+}
+
+// Wipe gives the host a blank disk: nothing of the volume, nor of the memory of it, stays.
+func (n *Node) Wipe() {
+	n.c.t.Helper()
+	if n.Running() {
+		n.c.t.Fatalf("%s runs: its disk is in use", n.Name)
+	}
+	if err := os.RemoveAll(n.Root); err != nil {
+		n.c.t.Fatal(err)
+	}
+}
+
+// Status asks the running node, as `holdfast status` does.
+func (n *Node) Status() (s coordinator.ClusterStatus, err error) {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", n.Socket())
+		},
+		DisableKeepAlives: true,
+	}}
+	resp, err := client.Get("http://holdfast/status")
+	if err != nil {
+		return s, fmt.Errorf("ask %s: %w", n.Name, err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		return s, fmt.Errorf("decode the status of %s: %w", n.Name, err)
+	}
+	return s, nil
+}
+
+// Self returns what the node says of itself.
+func (n *Node) Self() (coordinator.NodeStatus, error) {
+	s, err := n.Status()
+	if err != nil {
+		return coordinator.NodeStatus{}, err
+	}
+	i := slices.IndexFunc(s.Nodes, func(m coordinator.NodeStatus) bool { return m.Node == s.Asked })
+	if i < 0 {
+		return coordinator.NodeStatus{}, fmt.Errorf("%s does not know itself", n.Name)
+	}
+	return s.Nodes[i], nil
+}
+
+// Says waits until the node waits, and its reason contains every one of texts.
+func (n *Node) Says(texts ...string) {
+	n.c.t.Helper()
+	n.c.Until(patience, fmt.Sprintf("%s says %q", n.Name, texts), func() error {
+		s, err := n.Self()
+		if err != nil {
+			return err
+		}
+		for _, text := range texts {
+			if s.Action != "wait" || !strings.Contains(s.Why, text) {
+				return fmt.Errorf("it says %s: %s", s.Action, s.Why)
+			}
+		}
+		return nil
+	})
+}
+
+// Logs waits for a line in the log of the present process that contains every one of texts.
+func (n *Node) Logs(texts ...string) {
+	n.c.t.Helper()
+	n.c.Until(patience, fmt.Sprintf("%s logs %q", n.Name, texts), func() error {
+	lines:
+		for line := range strings.Lines(n.Log()) {
+			for _, text := range texts {
+				if !strings.Contains(line, text) {
+					continue lines
+				}
+			}
+			return nil
+		}
+		return errors.New("there is no such line")
+	})
+}
+
+// Output is what a command said.
+type Output struct {
+	Out, Err string
+	Code     int
+}
+
+// Command runs `holdfast args... --config FILE` for this node.
+func (n *Node) Command(args ...string) Output {
+	n.c.t.Helper()
+	return n.Holdfast(append(args, "--config", n.File())...)
+}
+
+// Holdfast runs `holdfast args...` in Dir.
+func (n *Node) Holdfast(args ...string) Output {
+	n.c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, n.c.binary, args...)
+	cmd.Dir = n.Dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		n.c.t.Fatalf("run holdfast %s: %v", strings.Join(args, " "), err)
+	}
+	return Output{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// Decision is a line of the log in which the node says what it does now.
+type Decision struct {
+	Time   string `json:"ts"`
+	Msg    string `json:"msg"`
+	Action string `json:"action"`
+	Why    string `json:"why"`
+}
+
+// Decisions returns what the node has decided since its last start, oldest first.
+func (n *Node) Decisions() []Decision {
+	var all []Decision
+	for line := range strings.Lines(n.Log()) {
+		var d Decision
+		if json.Unmarshal([]byte(line), &d) == nil && d.Msg == "decided" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Resolves returns the address that the name of a slot has in the process, "" for none, as its log says.
+func (n *Node) Resolves(slot string) (address string) {
+	for line := range strings.Lines(n.Log()) {
+		var l struct {
+			Logger string              `json:"logger"`
+			Slots  map[string][]string `json:"slots"`
+		}
+		if json.Unmarshal([]byte(line), &l) == nil && l.Logger == "names" && l.Slots != nil {
+			address = strings.Join(l.Slots[slot], ",")
+		}
+	}
+	return address
+}
+
+// Log returns what the process has written since its last start.
+func (n *Node) Log() string {
+	if n.process == nil {
+		return ""
+	}
+	f, err := os.Open(n.process.log)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.NewSectionReader(f, n.process.from, 1<<30))
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// Report sums up the node for the reader of a failure: its last decisions and the end of its log.
+func (n *Node) Report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "== %s (%s) ", n.Name, n.Address)
+	switch {
+	case n.process == nil:
+		return b.String() + "was never started"
+	case n.Running():
+		b.WriteString("runs\n")
+	default:
+		fmt.Fprintf(&b, "ended with code %d\n", n.process.code)
+	}
+	last := func(lines []string, count int) []string { return lines[max(0, len(lines)-count):] }
+	var decisions, tail []string
+	for _, d := range n.Decisions() {
+		decisions = append(decisions, fmt.Sprintf("  %s %s: %s", d.Time, d.Action, d.Why))
+	}
+	for line := range strings.Lines(n.Log()) {
+		if !strings.Contains(line, `"logger":"etcd.etcd.raft"`) {
+			tail = append(tail, "  "+strings.TrimSpace(line))
+		}
+	}
+	return b.String() + "decided\n" + strings.Join(last(decisions, 12), "\n") + "\nlog\n" + strings.Join(last(tail, 12), "\n")
+}

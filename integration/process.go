@@ -1,0 +1,61 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// process is a started program in a process group of its own. It dies with the test.
+type process struct {
+	cmd    *exec.Cmd
+	log    string // file
+	from   int64  // where in it this process began
+	paused bool
+	done   chan struct{}
+	code   int // read after done
+}
+
+func start(binary string, args []string, dir string, env []string) (*process, error) {
+	p := &process{cmd: exec.Command(binary, args...), log: filepath.Join(dir, "node.log"), done: make(chan struct{})}
+	f, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	p.from = info.Size()
+	p.cmd.Dir, p.cmd.Env = dir, append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = f, f
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	go func() { // ends with the process, for which Kill waits
+		_ = p.cmd.Wait() // what it says is in the state
+		p.code = p.cmd.ProcessState.ExitCode()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// signal is for the whole group; a process that is gone is no error.
+func (p *process) signal(s syscall.Signal) {
+	if !p.ended() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, s)
+	}
+}

@@ -1,0 +1,120 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"holdfast/integration"
+)
+
+// The leader is stopped under load with open watches: it hands over, ends soon, and nobody misses anything.
+func TestStopLeader(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	watches := watch(t, c, 20)
+	w := c.Write()
+	w.More(100)
+	w.Gap()
+	leader := c.Leader()
+	took := leader.Stop()
+	w.More(100)
+	t.Logf("stopped in %s; longest time without a write: %s", took.Round(time.Millisecond), w.Gap().Round(time.Millisecond))
+	if took > 10*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+	w.Stop()
+	c.Until(20*time.Second, "every watch has seen every acknowledged write", func() error {
+		for i, watch := range watches {
+			if missing := w.Missing(watch.events()); missing > 0 {
+				return fmt.Errorf("watch %d misses %d", i, missing)
+			}
+		}
+		return nil
+	})
+	leader.Start()
+	c.Serving()
+	w.Verify()
+}
+
+// events are what one watch has seen.
+type events struct {
+	mu   sync.Mutex
+	seen map[string]string
+}
+
+func (e *events) events() map[string]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make(map[string]string, len(e.seen))
+	for k, v := range e.seen {
+		all[k] = v
+	}
+	return all
+}
+
+// watch opens watches on all records, which end with the test. Each is a stream of its own.
+func watch(t *testing.T, c *integration.Cluster, count int) []*events {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); client.Close(); wg.Wait() })
+	var all []*events
+	for range count {
+		e := &events{seen: map[string]string{}}
+		all = append(all, e)
+		watcher := clientv3.NewWatcher(client)
+		channel := watcher.Watch(ctx, "record/", clientv3.WithPrefix(), clientv3.WithRev(1))
+		wg.Go(func() {
+			for response := range channel {
+				e.mu.Lock()
+				for _, event := range response.Events {
+					e.seen[string(event.Kv.Key)] = string(event.Kv.Value)
+				}
+				e.mu.Unlock()
+			}
+		})
+	}
+	return all
+}
+
+// The second signal ends a process that is still stopping: here a leader whose followers do not answer.
+func TestStopTwice(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	leader := c.Leader()
+	for _, n := range c.Nodes {
+		if n != leader {
+			n.Pause()
+		}
+	}
+	begin := time.Now()
+	leader.Signal(syscall.SIGINT)
+	leader.Signal(syscall.SIGTERM) // another signal, for two of the same kind may become one
+	code := leader.Exit(2 * time.Second)
+	if code != 130 || !strings.Contains(leader.Log(), "ending at once") {
+		t.Errorf("ended after %s with code %d, want 130", time.Since(begin), code)
+	}
+}
+
+// A member that has no quorum, and so was never ready, stops all the same.
+func TestStopWithoutQuorum(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	c.Kill()
+	n := c.Nodes[0]
+	n.Start()
+	n.Says("etcd runs and waits for a quorum")
+	if took := n.Stop(); took > 5*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+}

@@ -1,0 +1,200 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"holdfast/integration"
+	"holdfast/snapshot"
+)
+
+// The backup store is not there when a cluster is to be founded: nobody can say whether it knows the cluster,
+// so all wait until it answers.
+func TestFoundWithoutStore(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	must(t, os.Remove(c.Store))
+	c.Start()
+	for _, n := range c.Nodes {
+		n.Says("the backup store does not answer", c.Store)
+	}
+	must(t, os.WriteFile(c.Store, nil, 0o600))
+	for _, n := range c.Nodes {
+		n.Says("the backup store does not answer", "not a directory")
+	}
+	must(t, os.Remove(c.Store))
+	must(t, os.Mkdir(c.Store, 0o700))
+	c.Serving()
+	oneCluster(t, c)
+	w := c.Write()
+	w.More(20)
+	w.Verify()
+}
+
+// The store knows the cluster, but every disk is blank: nothing is founded until the operator gives the old
+// cluster up, and what the store knew of it is kept.
+func TestFoundNew(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	old := oneCluster(t, c)
+	control := filepath.Join(c.Store, c.Name, "control")
+	record, err := os.ReadFile(filepath.Join(control, "record-000001.json"))
+	must(t, err)
+	c.Kill()
+	for _, n := range c.Nodes {
+		n.Wipe()
+		n.Start()
+	}
+	for _, n := range c.Nodes {
+		n.Says("the backup store knows the cluster as story@1-", "holdfast found --new")
+	}
+	if o := c.Nodes[0].Command("found", "--new"); o.Code != 0 {
+		t.Fatalf("found --new: exit code %d: %s", o.Code, o.Err)
+	}
+	c.Serving()
+	if got := oneCluster(t, c); got == old {
+		t.Errorf("the cluster ID is still %s", got)
+	}
+	aside, err := filepath.Glob(filepath.Join(control, "aside-*.json"))
+	must(t, err)
+	if len(aside) != 1 {
+		t.Fatalf("kept of the former cluster: %v", aside)
+	}
+	if kept, err := os.ReadFile(aside[0]); err != nil || string(kept) != string(record) {
+		t.Errorf("%s is not the former record (%v)", aside[0], err)
+	}
+	w := c.Write()
+	w.More(20)
+	w.Verify()
+}
+
+// A backup is saved, listed, verified, read by etcd's own tool, found out when one byte of it is wrong, and
+// deleted.
+func TestBackups(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(50)
+	n := c.Nodes[1] // whoever is asked saves, the leader or not
+	var saved snapshot.Meta
+	ask(t, n, &saved, "snapshot", "save", "-o", "json")
+	var backups []snapshot.Backup
+	ask(t, n, &backups, "snapshot", "list", "-o", "json")
+	if len(backups) != 1 || backups[0].Name != saved.Name {
+		t.Fatalf("listed %+v, want %s", backups, saved.Name)
+	}
+	if o := n.Command("snapshot", "verify", saved.Name); o.Code != 0 {
+		t.Errorf("verify: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	stored := content(t, c.Store, saved.Stored.Size)
+	plain := filepath.Join(c.Dir, "plain.db")
+	unpack(t, stored, plain)
+	status := n.Holdfast("etcdutl", "snapshot", "status", plain, "-w", "json")
+	var seen struct{ Revision int64 }
+	if err := json.Unmarshal([]byte(status.Out), &seen); err != nil || seen.Revision != saved.Content.Revision {
+		t.Errorf("etcdutl says %s%s (%v), want revision %d", status.Out, status.Err, err, saved.Content.Revision)
+	}
+	flip(t, stored)
+	o := n.Command("snapshot", "verify")
+	if o.Code == 0 || !strings.Contains(o.Out, saved.Name) || !strings.Contains(o.Out, "BAD") {
+		t.Errorf("verify of a damaged backup: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	if o := n.Command("snapshot", "delete", saved.Name); o.Code != 0 {
+		t.Errorf("delete: exit code %d: %s", o.Code, o.Err)
+	}
+	if _, err := os.Stat(stored); !os.IsNotExist(err) {
+		t.Errorf("%s is still there (%v)", stored, err)
+	}
+	w.Verify()
+}
+
+// ask runs a command and decodes what it says.
+func ask(t *testing.T, n *integration.Node, v any, args ...string) {
+	t.Helper()
+	o := n.Command(args...)
+	if o.Code != 0 {
+		t.Fatalf("holdfast %s: exit code %d: %s", strings.Join(args, " "), o.Code, o.Err)
+	}
+	if err := json.Unmarshal([]byte(o.Out), v); err != nil {
+		t.Fatalf("holdfast %s: %v: %s", strings.Join(args, " "), err, o.Out)
+	}
+}
+
+// content finds the one file in the store that has the size of a backup.
+func content(t *testing.T, store string, size int64) string {
+	t.Helper()
+	var found []string
+	must(t, filepath.WalkDir(store, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Size() == size {
+			found = append(found, path)
+		}
+		return err
+	}))
+	if len(found) != 1 {
+		t.Fatalf("files of %d bytes in the store: %v", size, found)
+	}
+	return found[0]
+}
+
+func unpack(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	must(t, err)
+	defer in.Close()
+	z, err := zstd.NewReader(in)
+	must(t, err)
+	defer z.Close()
+	out, err := os.Create(to)
+	must(t, err)
+	_, err = z.WriteTo(out)
+	must(t, err)
+	must(t, out.Close())
+}
+
+// flip changes one bit in the middle of a file.
+func flip(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	data[len(data)/2] ^= 1
+	must(t, os.WriteFile(path, data, 0o600))
+}
+
+// A changed configuration is taken over where it can be, by itself and on SIGHUP; of the rest the log says
+// that it needs a restart.
+func TestReload(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
+	n := c.Nodes[0]
+	c.Set("snapshot.every", "1s")
+	n.Configure() // the file changes under the running node
+	n.Logs("configuration reloaded", `"key":"snapshot.every"`)
+	c.Until(patience, "a backup is made", func() error {
+		var backups []snapshot.Backup
+		if ask(t, n, &backups, "snapshot", "list", "-o", "json"); len(backups) == 0 {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	c.Set("log.level", "warn")
+	c.Set("stop.wait", "3s")
+	n.Configure()
+	n.Signal(syscall.SIGHUP)
+	n.Logs("configuration reloaded", `"key":"log.level"`, `"new":"warn"`)
+	n.Logs("this key needs a restart", `"key":"stop.wait"`)
+	c.Set("log.level", "nonsense")
+	n.Configure()
+	n.Logs("the changed configuration is wrong and was not taken over", "log.level")
+	c.Healthy()
+}
