@@ -53,7 +53,7 @@ func (h held) Adopt(ctx context.Context) error {
 
 func (h held) Release(ctx context.Context, how coordinator.Release) error {
 	if how != coordinator.Yield {
-		return h.Claim.Release(ctx, how == coordinator.Drop)
+		return h.Claim.Release(ctx, false)
 	}
 	if y, ok := h.Claim.(volume.Yielder); ok {
 		return y.Yield(ctx)
@@ -96,12 +96,25 @@ func (m member) Promote(ctx context.Context, id uint64) error {
 	if errors.Is(err, embedded.ErrNotReady) {
 		return coordinator.ErrNotReady
 	}
+	return notYet(err)
+}
+
+func (m member) AddLearner(ctx context.Context, peerURL string) (uint64, error) {
+	id, err := m.Member.AddLearner(ctx, peerURL)
+	return id, notYet(err)
+}
+
+// notYet says in the coordinator's words that etcd wants to be asked again later.
+func notYet(err error) error {
+	if errors.Is(err, embedded.ErrUnhealthy) {
+		return fmt.Errorf("%w: %w", coordinator.ErrUnhealthy, err)
+	}
 	return err
 }
 
 func (m member) Remove(ctx context.Context, id uint64) error {
 	if err := m.Member.Remove(ctx, id); !errors.Is(err, embedded.ErrNotFound) {
-		return err
+		return notYet(err)
 	}
 	return nil // it is gone, which is what was wanted
 }

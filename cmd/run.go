@@ -73,6 +73,8 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	net.DefaultResolver = n.names.Resolver() // etcd's dialers know no other way to be given a resolver
 	defer func() { net.DefaultResolver = previous }()
 
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	outer, end := context.WithCancel(context.WithoutCancel(ctx)) // of what must outlive the member
 	defer end()
@@ -89,12 +91,31 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 		lg.Error("the volume was lost; etcd was killed, and the process ends without touching the volume", zap.Error(err))
 		return err // not waiting for anybody: what holds the dead volume may hang
 	}
+	cancel()
 	end()
-	if e := group.Wait(); err == nil || errors.Is(err, context.Canceled) {
+	if e := waitFor(group); err == nil {
 		err = e
 	}
 	lg.Info("stopped", zap.Error(err))
 	return err
+}
+
+// endWait is how long the parts beside the member may take to end. A backup store that hangs, on a dead
+// NFS server say, must not keep the process.
+const endWait = 5 * time.Second
+
+func waitFor(group *errgroup.Group) error {
+	done := make(chan error, 1)
+	go func() { done <- group.Wait() }()
+	select {
+	case err := <-done:
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	case <-time.After(endWait):
+		return fmt.Errorf("the member has stopped, but something beside it still hangs after %s, most likely the backup store", endWait)
+	}
 }
 
 // newNode makes all parts of a node. Nothing runs yet.
@@ -120,6 +141,7 @@ func newNode(cfg Config, lg *zap.Logger) (*node, error) {
 		Cluster: cfg.Cluster.Name,
 		Slots:   slices.Sorted(slices.Values(cfg.Cluster.Slots)),
 		PeerURL: peerURL(cfg),
+		Seeded:  len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "",
 		Never:   cfg.Cluster.Founding == FoundingNever,
 		Yields:  cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 	fmt.Fprintf(&b, "cluster %s: %s, %s\n%s\n\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, versions(s), nodeTable(s, now))
 	fmt.Fprintln(&b, "\nwhy")
 	for _, n := range s.Nodes {
-		fmt.Fprintf(&b, "  %s: %s (for %s)\n", n.Node, n.Why, age(now, n.Since))
+		fmt.Fprintf(&b, "  %s: %s: %s (for %s)\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why, age(now, n.Since))
 	}
 	if len(s.Reasons) > 0 {
 		fmt.Fprintf(&b, "\nnot %s because\n", coordinator.Healthy)

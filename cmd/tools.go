@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ func newEtcdctlCommand() *cobra.Command {
 			if err := presetEtcdctl(file, args); err != nil {
 				return err
 			}
+			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // it is etcdctl's to end on them
 			os.Args = append([]string{"etcdctl"}, args...) // its command line is a package variable that reads os.Args
 			if err := ctlv3.Start(); err != nil {
 				return err

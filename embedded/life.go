@@ -64,7 +64,7 @@ func (l *life) live(ec *embed.Config) {
 	case l.stop.dropped():
 		l.startErr = ErrStopped
 	case err != nil:
-		l.startErr, l.err = err, err
+		l.startErr = err
 	}
 	close(l.up)
 	if err != nil {
@@ -106,6 +106,9 @@ func (l *life) wait() error {
 	case <-l.stop.C():
 		return nil
 	case <-stopping:
+		if l.stop.dropped() {
+			return nil
+		}
 		return ErrRemoved
 	case err := <-l.etcd.Err():
 		select {

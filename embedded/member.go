@@ -156,11 +156,11 @@ func (m *Member) Done() <-chan struct{} {
 	return nil
 }
 
-// Err says why etcd ended by itself or did not start; nil while it runs and after Stop or
-// Kill. errors.Is(err, ErrRemoved): the cluster has removed this member.
+// Err says why etcd ended by itself; nil while it runs, after a Start that failed, and after
+// Stop or Kill. errors.Is(err, ErrRemoved): the cluster has removed this member.
 func (m *Member) Err() error {
 	l := m.current()
-	if l == nil || !l.over() {
+	if l == nil || !l.over() || l.stop.dropped() {
 		return nil
 	}
 	return l.err

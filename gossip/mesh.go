@@ -168,6 +168,15 @@ func (m *Mesh) configure(streams *transport, keys *memberlist.Keyring) *memberli
 
 func (m *Mesh) logger() *log.Logger { return log.New(listener{m}, "", 0) }
 
+// Twin returns the address of another live process with our node name. One of both is a copy, or wrongly
+// configured, and no word about the node can be trusted. A process killed at another address counts for
+// about 5 s.
+func (m *Mesh) Twin() (netip.Addr, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view.twin(m.bound)
+}
+
 // watch looks for twins until ctx ends.
 func (m *Mesh) watch(ctx context.Context) {
 	tick := time.NewTicker(twinInterval)

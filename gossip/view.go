@@ -205,6 +205,17 @@ func (v *view) heard() map[netip.AddrPort]bool {
 	return out
 }
 
+// twin returns a live process that calls itself as we do, from another address: at ours there can be none,
+// so that one is only not yet known to be gone.
+func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
+	for _, p := range v.peers {
+		if p.meta.Node == v.self.Node && p.gossip != bound {
+			return p.meta.Address, true
+		}
+	}
+	return netip.Addr{}, false
+}
+
 // twins names the live processes that a later process of the same node has superseded for a while.
 func (v *view) twins(now time.Time) map[string]string {
 	out := map[string]string{}

@@ -23,9 +23,6 @@ func (c *localClaim) Adopt(ctx context.Context) error {
 	defer c.op.Unlock()
 	why := c.Mismatch()
 	err := c.writable(ctx)
-	if err == nil && why == "" {
-		err = errors.New("it is this slot's volume already")
-	}
 	if err == nil {
 		err = c.adopt()
 	}

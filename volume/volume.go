@@ -59,7 +59,8 @@ type Claim interface {
 // Adopter is a Claim whose foreign content can be set aside. Only an operator may ask for it.
 type Adopter interface {
 	// Adopt moves everything on the volume into aside/<n>-adopted/ and gives it a fresh identity with
-	// a new disk UUID, which ends the Mismatch. Without a Mismatch it is an error and does nothing.
+	// a new disk UUID, which ends a Mismatch. Without one the content is set aside all the same: it may be
+	// foreign in a way that only the caller knows. Nothing on the volume may be open.
 	Adopt(ctx context.Context) error
 }
 

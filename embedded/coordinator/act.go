@@ -48,9 +48,12 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 // record writes what an action leaves in the ledger, to the disk first.
 func (c *Coordinator) record(a plan.Action) error {
 	c.mu.Lock()
-	l, path := c.ledger, c.path
+	l, path, dead := c.ledger, c.path, c.dead
 	l.Ledger = l.After(a, c.now.Volume.Disk)
 	c.mu.Unlock()
+	if dead {
+		return ErrVolumeLost
+	}
 	if a.Kind == plan.Start {
 		l.Etcd = c.cfg.EtcdVersion
 	}
@@ -134,7 +137,7 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 	c.mu.Unlock()
 	r, dir := a.Record, filepath.Join(path, etcdDir)
 	if !o.Disk.WAL {
-		if err := c.asideEtcd("unborn"); err != nil {
+		if err := c.makeRoom(dir, a); err != nil {
 			return err
 		}
 	}
@@ -147,12 +150,36 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	c.world.Step("after-etcd")
+	// etcd finds a joiner's ID by its peer URL in the member list of this moment, which may be an ID that
+	// was admitted for another disk. The next decision sets that data aside.
+	if m, _ := c.world.Etcd.State(); a.Join && m.Running && m.ID != a.Member {
+		err := fmt.Errorf("slot %s was admitted as learner %x, and etcd took the place of %x", o.Claim.Slot, a.Member, m.ID)
+		return errors.Join(err, c.world.Etcd.Stop(ctx))
+	}
 	if o.Disk.Ledger.Started == "" || !trusted {
 		if err := c.born(ctx, dir, a.Join); err != nil {
 			return err
 		}
 		return c.record(a)
 	}
+	return nil
+}
+
+// makeRoom sets aside whatever lies where a member begins that has no log yet: an old database would be
+// taken for its own. What a failed attempt at the same start has left is taken up by the next attempt.
+func (c *Coordinator) makeRoom(dir string, a plan.Action) error {
+	begun := fmt.Sprintf("%s %t %x", a.Record.ID, a.Join, a.Member)
+	data, err := c.world.Etcd.Inspect(dir)
+	if err != nil {
+		return fmt.Errorf("look for old data: %w", err)
+	}
+	if c.begun == begun && !data.WAL {
+		return nil
+	}
+	if err := c.asideEtcd("unborn"); err != nil {
+		return err
+	}
+	c.begun = begun
 	return nil
 }
 
@@ -218,14 +245,14 @@ func (c *Coordinator) replace(ctx context.Context, a plan.Action) error {
 	if a.Member != 0 {
 		c.world.Step("before-remove")
 		if err := c.world.Etcd.Remove(ctx, a.Member); err != nil {
-			return fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err)
+			return notYet(fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err))
 		}
 		c.lg.Info("removed a member whose disk is lost", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
 	}
 	c.world.Step("before-add")
 	id, err := c.world.Etcd.AddLearner(ctx, plan.PeerURL(c.cfg.Plan.PeerURL, a.Slot))
 	if err != nil {
-		return fmt.Errorf("add a learner for slot %s: %w", a.Slot, err)
+		return notYet(fmt.Errorf("add a learner for slot %s: %w", a.Slot, err))
 	}
 	c.mu.Lock()
 	c.admitted[a.Slot] = plan.Admission{Slot: a.Slot, Disk: a.Disk, ID: id}
@@ -234,11 +261,19 @@ func (c *Coordinator) replace(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
+// notYet turns what etcd refuses only for now into no failure.
+func notYet(err error) error {
+	if errors.Is(err, ErrUnhealthy) {
+		return errNotYet
+	}
+	return err
+}
+
 func (c *Coordinator) promote(ctx context.Context, a plan.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
 	err := c.world.Etcd.Promote(ctx, a.Member)
-	if errors.Is(err, ErrNotReady) {
+	if errors.Is(err, ErrNotReady) || errors.Is(err, ErrUnhealthy) {
 		return errNotYet
 	}
 	if err != nil {
@@ -270,42 +305,44 @@ func (c *Coordinator) renounce(ctx context.Context, o plan.Observation, a plan.A
 	return nil
 }
 
-// Adopt is the operator's order to set the content of the held volume aside, so that its slot starts
-// anew in whatever cluster exists. It is refused while etcd runs.
+// Adopt is the operator's order to set everything on the held volume aside, so that it becomes another,
+// blank disk, and its slot starts anew in whatever cluster exists. It is refused while etcd runs, and where
+// nothing is wrong.
 func (c *Coordinator) Adopt(ctx context.Context) error {
-	now := c.Now()
-	v := c.held()
-	switch {
-	case v == nil:
-		return errors.New("this node holds no volume; run the command on the node that holds the slot")
-	case now.Observation.Member.Running:
-		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", now.Observation.Claim.Slot)
-	case now.Action.Kind != plan.Wait || now.Busy:
-		return fmt.Errorf("slot %s needs no adoption: %s", now.Observation.Claim.Slot, now.Action.Why)
-	case v.Mismatch() != "":
-		if err := v.Adopt(ctx); err != nil {
-			return fmt.Errorf("adopt the volume: %w", err)
-		}
-	case now.Observation.Disk.WAL || now.Observation.Disk.Unknown != "" || copied(now.Observation):
-		if err := c.asideEtcd("adopted"); err != nil {
-			return err
-		}
-		if err := (ledgerV1{Version: 1}).write(v.Path()); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("the volume of slot %s holds nothing to set aside", now.Observation.Claim.Slot)
+	v, err := c.beginAdoption()
+	if err != nil {
+		return err
 	}
+	err = v.Adopt(ctx)
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adopting = false
+	if err != nil {
+		return err
+	}
 	c.hold(v)
-	c.mu.Unlock()
 	c.Look()
 	return nil
 }
 
-// copied reports whether the ledger came from another disk.
-func copied(o plan.Observation) bool {
-	return o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk
+// beginAdoption makes sure that no action begins until the adoption is over.
+func (c *Coordinator) beginAdoption() (Volume, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.now.Observation
+	copied := o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk
+	switch {
+	case c.volume == nil:
+		return nil, errors.New("this node holds no volume; run the command on the node that holds the slot")
+	case o.Member.Running:
+		return nil, fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
+	case c.now.Action.Kind != plan.Wait || c.now.Busy || c.adopting:
+		return nil, fmt.Errorf("slot %s needs no adoption: %s", o.Claim.Slot, c.now.Action.Why)
+	case o.Claim.Mismatch == "" && !o.Disk.WAL && o.Disk.Unknown == "" && !copied:
+		return nil, fmt.Errorf("the volume of slot %s holds nothing to set aside: %s", o.Claim.Slot, c.now.Action.Why)
+	}
+	c.adopting = true
+	return c.volume, nil
 }
 
 // Questions that nodes ask each other directly.

@@ -43,8 +43,9 @@ type World struct {
 	Names   Names
 	Etcd    Etcd
 	Store   Store
-	// Looked is called after each observation. Decided is called when the decision has changed, Failed when an action has failed. Step is called
-	// before each durable step of an action with its name; tests use it to end the process there.
+	// Looked is called after each observation, Decided when the decision has changed, Failed when an action
+	// has failed. Step is called before each durable step of an action with its name; tests use it to end
+	// the process there.
 	Looked  func(Situation)
 	Decided func(plan.Action)
 	Failed  func(plan.Action, error)
@@ -58,8 +59,11 @@ type Coordinator struct {
 	lg    *zap.Logger
 	again chan struct{} // look again
 	asked chan struct{} // ask the store again
+	moved chan struct{} // write the addresses
+	lost  chan error    // why the volume was lost
 
 	began time.Time // set by Run
+	begun string    // the start for which room was made; only actions use it
 
 	mu       sync.Mutex // guards everything below
 	volume   Volume
@@ -76,6 +80,9 @@ type Coordinator struct {
 	named    map[string]netip.Addr // what the resolver was told
 	now      Situation
 	facts    string // as published
+	dead     bool   // the volume was lost: nothing is begun, and nothing written, any more
+	adopting bool   // the volume is being adopted: nothing is begun
+	ordered  string // what the ledger and the store said when the orders were given
 }
 
 // Situation is what a node is doing, for status, metrics and readiness.
@@ -96,6 +103,8 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 		cfg: cfg, world: w, lg: lg,
 		again:    make(chan struct{}, 1),
 		asked:    make(chan struct{}, 1),
+		moved:    make(chan struct{}, 1),
+		lost:     make(chan error, 1),
 		admitted: map[string]plan.Admission{},
 		store:    plan.Store{Unknown: "it has not been asked yet"},
 		seen:     map[string]decoded{},
@@ -118,110 +127,124 @@ func (c *Coordinator) Look() {
 	}
 }
 
-// Order passes on what an operator has asked for. It is refused while etcd runs here: these orders are
-// for disks that hold no member.
-func (c *Coordinator) Order(o plan.Orders) error {
+// Order passes on what an operator has asked for. It is refused while etcd's data is here, because these
+// orders are for disks that hold no member, and when there is nothing to give up: an order that lay in wait
+// would break a promise that is made later.
+func (c *Coordinator) Order(orders plan.Orders) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now.Observation
+	o := c.now.Observation
+	l := o.Disk.Ledger
 	switch {
-	case !now.Claim.Held:
+	case !o.Claim.Held:
 		return errors.New("this node holds no volume, so there is nothing to give up; run the command on the node that holds the slot")
-	case now.Disk.WAL:
-		return fmt.Errorf("slot %s has etcd data, which this command never gives up; nothing was changed", now.Claim.Slot)
+	case o.Disk.WAL:
+		return fmt.Errorf("slot %s has etcd data, which this command never gives up; nothing was changed", o.Claim.Slot)
+	case orders.Abandon && (l.Promise() == nil || l.Record != nil), orders.New && l.Promise() == nil && l.Record == nil && o.Store.Record == nil:
+		return fmt.Errorf("slot %s has nothing to give up; it waits because: %s", o.Claim.Slot, c.now.Action.Why)
 	}
-	c.orders = o
+	c.orders, c.ordered = orders, occasion(o)
 	c.Look()
 	return nil
 }
 
+// occasion identifies what an order was given for. When it has changed, the order is void.
+func occasion(o plan.Observation) string {
+	text := fmt.Sprint(len(o.Disk.Ledger.Promises), " ", o.Disk.Ledger.Role)
+	for _, r := range []*plan.Record{o.Disk.Ledger.Record, o.Store.Record} {
+		if r != nil {
+			text += " " + r.ID
+		}
+	}
+	return text
+}
+
 // Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that a restart
-// of the process has to cure. It stops etcd and gives up the volume before it returns.
+// of the process has to cure. It stops etcd and gives up the volume before it returns. When the volume is
+// lost it returns at once: whatever still hangs on the dead disk ends only with the process.
 func (c *Coordinator) Run(ctx context.Context) error {
 	c.began = time.Now()
 	inner, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { c.watchStore(inner) })
-	err := c.live(inner)
-	cancel()
-	wg.Wait()
-	return errors.Join(err, c.leave(err))
+	defer cancel()
+	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx)) // also while etcd stops
+	defer unwatch()
+	var beside sync.WaitGroup
+	beside.Go(func() { c.watchStore(inner) })
+	beside.Go(func() { c.keepAddresses(inner) })
+	ended := make(chan error, 1)
+	go func() {
+		err := c.live(inner, watching)
+		cancel()
+		ended <- errors.Join(err, c.leave())
+	}()
+	select {
+	case err := <-c.lost:
+		return err
+	case err := <-ended:
+		beside.Wait()
+		return err
+	}
 }
 
-// leave undoes what the node has taken, in reverse order.
-func (c *Coordinator) leave(cause error) error {
-	if errors.Is(cause, ErrVolumeLost) {
-		return nil // etcd was killed; the volume must not be touched
-	}
+// leave undoes what the node has taken, in reverse order. The others are told that nothing runs here any
+// more, for a leader's word counts as long as it seems to be one.
+func (c *Coordinator) leave() error {
 	ctx := context.Background() // the caller's has ended; every step below is bounded
-	err := c.world.Etcd.Stop(ctx)
+	if err := c.world.Etcd.Stop(ctx); err != nil {
+		return err
+	}
+	o, _ := c.observe()
+	c.publish(o)
 	c.mu.Lock()
-	v := c.volume
+	v, dead := c.volume, c.dead
 	c.volume = nil
 	c.mu.Unlock()
-	if v != nil && err == nil {
-		err = v.Release(ctx, Keep)
+	if v == nil || dead {
+		return nil
 	}
-	return err
+	return v.Release(ctx, Keep)
 }
 
-// live is the loop: observe, decide, act.
-func (c *Coordinator) live(ctx context.Context) (err error) {
+// live is the loop: observe, decide, act. The volume is watched until watching ends.
+func (c *Coordinator) live(ctx, watching context.Context) error {
 	var (
 		acting  chan error // of the action that is being carried out
-		lost    = make(chan error, 1)
 		watched Volume
 		retry   time.Time
 		pause   = tick
 		// repeated says that the action is the one that was done before
 		repeated bool
-		wg       sync.WaitGroup
 	)
 	defer func() {
-		if !errors.Is(err, ErrVolumeLost) { // else an action may hang on the dead disk for ever
-			wg.Wait()
+		if acting != nil {
+			<-acting
 		}
 	}()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
 		o, ended := c.observe()
 		if ended != nil {
-			select {
-			case err := <-lost:
-				return err
-			default:
-				return fmt.Errorf("etcd ended by itself: %w", ended)
-			}
+			return fmt.Errorf("etcd ended by itself: %w", ended)
 		}
 		c.publish(o)
 		c.name(o)
-		c.world.Looked(c.Now())
+		c.world.Looked(c.looked(o))
 		if v := c.held(); v != nil && v != watched {
 			watched = v
-			wg.Go(func() {
-				if err := v.Watch(ctx); err != nil {
-					c.world.Etcd.Kill() // at once, whatever else is going on
-					lost <- fmt.Errorf("%w: %w", ErrVolumeLost, err)
-				}
-			})
+			go c.watch(watching, v)
 		}
 		if acting == nil {
 			a := plan.Next(o)
 			repeated = a.Kind == c.Now().Action.Kind && a.Why == c.Now().Action.Why
-			c.decide(o, a, a.Kind != plan.Wait && time.Now().After(retry))
-			if c.Now().Busy {
+			if c.decide(a, a.Kind != plan.Wait && time.Now().After(retry)) {
 				acting = make(chan error, 1)
-				wg.Go(func() { acting <- c.act(ctx, o, a) })
+				go func() { acting <- c.act(ctx, o, a) }()
 			}
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-lost:
-			return err
 		case err := <-acting:
 			acting = nil
 			switch c.acted(err); {
@@ -243,17 +266,40 @@ func (c *Coordinator) live(ctx context.Context) (err error) {
 	}
 }
 
+// watch waits for the loss of a volume, and then ends everything at once: first nothing new begins, then
+// etcd is killed, and then Run returns, whatever the others are doing. It ends with the volume's release.
+func (c *Coordinator) watch(ctx context.Context, v Volume) {
+	err := v.Watch(ctx)
+	if err == nil {
+		return
+	}
+	c.mu.Lock()
+	c.dead = true
+	c.mu.Unlock()
+	c.world.Etcd.Kill()
+	c.lost <- fmt.Errorf("%w: %w", ErrVolumeLost, err)
+}
+
 func (c *Coordinator) held() Volume {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.volume
 }
 
-// decide records the decision and says so when it is a new one.
-func (c *Coordinator) decide(o plan.Observation, a plan.Action, act bool) {
+// looked records an observation of the loop and returns the situation.
+func (c *Coordinator) looked(o plan.Observation) Situation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now.Observation, c.now.Looked = o, time.Now()
+	return c.now
+}
+
+// decide records the decision, says so when it is a new one, and reports whether it is to be carried out.
+func (c *Coordinator) decide(a plan.Action, act bool) bool {
 	c.mu.Lock()
 	changed := c.now.Action.Kind != a.Kind || c.now.Action.Why != a.Why
-	c.now.Observation, c.now.Action, c.now.Busy = o, a, act
+	act = act && !c.dead && !c.adopting
+	c.now.Action, c.now.Busy = a, act
 	if changed {
 		c.now.Since = time.Now()
 	}
@@ -265,6 +311,7 @@ func (c *Coordinator) decide(o plan.Observation, a plan.Action, act bool) {
 		c.lg.Info("decided", zap.String("action", string(a.Kind)), zap.String("why", a.Why))
 		c.world.Decided(a)
 	}
+	return act
 }
 
 // acted records how an action went and says so when it failed in a new way.

@@ -38,6 +38,7 @@ type world struct {
 	nodes    []Node
 	answer   []byte
 	failed   []string
+	twin     netip.Addr
 	deaf     bool // changes of the member list have no effect
 }
 
@@ -90,6 +91,7 @@ func (w *world) Ask(context.Context, string, []byte) ([]byte, error) {
 	}
 	return w.answer, nil
 }
+func (w *world) Twin() (netip.Addr, bool)    { return w.twin, w.twin.IsValid() }
 func (w *world) Set(map[string][]netip.Addr) {}
 func (w *world) Check(context.Context) error { return nil }
 
@@ -333,6 +335,56 @@ func TestOperatorsOrdersAreRefusedWhereDataIs(t *testing.T) {
 		}
 		if err := c.Adopt(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd runs") {
 			t.Errorf("adopt while running: got %v", err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOrderWithNothingToGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a", "b") // b never comes
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		for _, order := range []plan.Orders{{New: true}, {Abandon: true}} {
+			if err := c.Order(order); err == nil || !strings.Contains(err.Error(), "nothing to give up") {
+				t.Errorf("%+v: got %v", order, err)
+			}
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOrderIsVoidWhenItsOccasionHasPassed(t *testing.T) {
+	r := record("a", "b")
+	blank := plan.Observation{}
+	promised := plan.Observation{Disk: plan.Disk{Ledger: plan.Ledger{Promises: []plan.Charter{r.Charter}}}}
+	accepted := promised
+	accepted.Disk.Ledger.Record, accepted.Disk.Ledger.Role = &r, plan.RoleFounder
+	stored := blank
+	stored.Store.Record = &r
+	seen := map[string]bool{}
+	for _, o := range []plan.Observation{blank, promised, accepted, stored} {
+		seen[occasion(o)] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("occasions: got %v, want four different ones", seen)
+	}
+}
+
+func TestTwinKeepsANodeFromEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.twin = netip.MustParseAddr("127.0.0.9")
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		if now := c.Now(); now.Observation.Claim.Held || !strings.Contains(now.Action.Why, "127.0.0.9") {
+			t.Errorf("got %+v", now.Action)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

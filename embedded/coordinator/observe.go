@@ -25,9 +25,13 @@ type decoded struct {
 func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	nodes := c.world.Mesh.Nodes()
 	member, ended := c.world.Etcd.State()
+	data := c.inspect(member.Running) // not under the lock: a disk may hang
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Orders: c.orders, Early: time.Since(c.began) < early}
+	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Early: time.Since(c.began) < early}
+	if at, ok := c.world.Mesh.Twin(); ok {
+		o.Twin = at.String()
+	}
 	o.Claim.None = c.none
 	for _, n := range nodes {
 		if n.Name != c.cfg.Node {
@@ -38,7 +42,7 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 		id := c.volume.Identity()
 		o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk, Mismatch: c.volume.Mismatch()}
 		if o.Claim.Mismatch == "" {
-			o.Disk = c.disk(member.Running)
+			o.Disk = c.disk(data)
 		}
 	}
 	if member.Leader {
@@ -48,8 +52,31 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	} else {
 		clear(c.admitted) // a leader's word is worth nothing when it is no longer the leader
 	}
-	c.now.Observation, c.now.Looked = o, time.Now()
+	if c.ordered == occasion(o) {
+		o.Orders = c.orders
+	}
 	return o, ended
+}
+
+// inspected is what was found in etcd's data directory.
+type inspected struct {
+	Data
+	err error
+}
+
+// inspect looks into the data directory, unless etcd runs: then its log is known to be there.
+func (c *Coordinator) inspect(running bool) inspected {
+	c.mu.Lock()
+	path, usable, before := c.path, c.volume != nil && c.volume.Mismatch() == "" && c.broken == "", c.now.Observation.Disk
+	c.mu.Unlock()
+	if !usable {
+		return inspected{}
+	}
+	if running && before.Member != 0 {
+		return inspected{Data: Data{WAL: true, Member: before.Member, ClusterID: before.ClusterID}}
+	}
+	data, err := c.world.Etcd.Inspect(filepath.Join(path, etcdDir))
+	return inspected{data, err}
 }
 
 // decode reads the facts that a node published. What this version does not understand is nothing said.
@@ -69,27 +96,19 @@ func (c *Coordinator) decode(n Node) *plan.Facts {
 	return d.facts
 }
 
-// disk describes what is on the held volume. While etcd runs its log is known to be there and is not
-// looked at: a disk that hangs must not stop the loop.
-func (c *Coordinator) disk(running bool) plan.Disk {
+// disk describes what is on the held volume.
+func (c *Coordinator) disk(data inspected) plan.Disk {
 	d := plan.Disk{Unknown: c.broken, Ledger: c.ledger.Ledger, HasLedger: c.found}
-	if c.broken != "" {
+	if data.err != nil {
+		d.Unknown = data.err.Error()
+	}
+	if d.Unknown != "" {
 		return d
 	}
-	if running {
-		d.WAL, d.Member, d.ClusterID = true, c.now.Observation.Disk.Member, c.now.Observation.Disk.ClusterID
-	}
-	if !running || d.Member == 0 {
-		data, err := c.world.Etcd.Inspect(filepath.Join(c.path, etcdDir))
-		if err != nil {
-			d.Unknown = err.Error()
-			return d
-		}
-		// etcd creates a founder's log before it writes the member list into it. Killed in between, the disk
-		// never voted, and etcd would take the log up with a list of nobody and never elect: it is no log.
-		if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
-			d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
-		}
+	// etcd creates a founder's log before it writes the member list into it. Killed in between, the disk
+	// never voted, and etcd would take the log up with a list of nobody and never elect: it is no log.
+	if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
+		d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
 	}
 	if r := d.Ledger.Record; r != nil {
 		members, cluster, err := c.world.Etcd.FounderIDs(*r)
@@ -150,12 +169,12 @@ func (c *Coordinator) name(o plan.Observation) {
 	}
 	c.mu.Lock()
 	for slot, node := range plan.Holders(o) {
-		if a, ok := addresses[node]; ok {
+		if a, ok := addresses[node]; ok && a.IsValid() {
 			c.known[slot] = a
 		}
 	}
 	changed := !maps.Equal(c.named, c.known)
-	known, path := maps.Clone(c.known), c.path
+	known := maps.Clone(c.known)
 	c.named = known
 	c.mu.Unlock()
 	if !changed {
@@ -166,7 +185,27 @@ func (c *Coordinator) name(o plan.Observation) {
 		table[slot] = []netip.Addr{a}
 	}
 	c.world.Names.Set(table)
-	if o.Member.Running {
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
+}
+
+// keepAddresses writes the known addresses to the volume when they have changed and a member runs there.
+// The loop does not wait for it, for the disk may hang.
+func (c *Coordinator) keepAddresses(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.moved:
+		}
+		c.mu.Lock()
+		known, path, keep := maps.Clone(c.known), c.path, c.volume != nil && !c.dead && c.ledger.Started != ""
+		c.mu.Unlock()
+		if !keep {
+			continue
+		}
 		if err := writeAddresses(path, known); err != nil {
 			c.lg.Warn("the last known addresses could not be stored", zap.Error(err))
 		}

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -133,7 +134,7 @@ func Assess(s *ClusterStatus, wanted []string) {
 		slots = s.Record.Charter.Slots()
 	}
 	quorum := false
-	var reasons []string
+	reasons := s.contradictions()
 	for _, n := range s.Nodes {
 		quorum = quorum || n.Reached && n.Etcd != nil && n.Etcd.Leader && n.Etcd.HasLeader
 		reasons = append(reasons, n.complaints()...)
@@ -158,6 +159,28 @@ func Assess(s *ClusterStatus, wanted []string) {
 	default:
 		s.Health = Healthy
 	}
+}
+
+// contradictions are what nodes say that cannot all be true of one cluster.
+func (s *ClusterStatus) contradictions() []string {
+	var out []string
+	holders := map[string][]string{}
+	for i, n := range s.Nodes {
+		if n.Live && n.Volume != nil {
+			holders[n.Volume.Slot] = append(holders[n.Volume.Slot], n.Node)
+		}
+		for _, m := range s.Nodes[:i] {
+			if a, b := m.Record, n.Record; a != nil && b != nil && a.Generation == b.Generation && a.ID != b.ID {
+				out = append(out, fmt.Sprintf("two clusters claim the name %q: %s (%s) and %s (%s); keep one of them away from this gossip", s.Cluster, a.Token(), m.Node, b.Token(), n.Node))
+			}
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(holders)) {
+		if nodes := holders[slot]; len(nodes) > 1 {
+			out = append(out, fmt.Sprintf("slot %s is held by %s", slot, strings.Join(nodes, " and by ")))
+		}
+	}
+	return out
 }
 
 // serves reports whether the node is a voter with a leader.

@@ -14,6 +14,10 @@ var ErrNoVolume = errors.New("no volume is free")
 // ErrNotReady is wrapped by Etcd.Promote when the learner has not caught up yet.
 var ErrNotReady = errors.New("learner is not in sync with the leader")
 
+// ErrUnhealthy is wrapped by changes of the member list that etcd refuses for now, as it does for 5 s after
+// a member has joined.
+var ErrUnhealthy = errors.New("not every member has been connected long enough")
+
 // ErrConflict is wrapped by Store.Propose when the store holds another record of the generation.
 var ErrConflict = errors.New("the store holds another record")
 
@@ -37,7 +41,7 @@ type Volume interface {
 	Path() string
 	Mismatch() string
 	Watch(ctx context.Context) error // blocks; an error means that the volume is lost
-	Adopt(ctx context.Context) error // ends a mismatch by setting everything on the volume aside
+	Adopt(ctx context.Context) error // sets everything on the volume aside; it is another, blank disk then
 	Release(ctx context.Context, how Release) error
 }
 
@@ -46,7 +50,6 @@ type Release int
 
 const (
 	Keep  Release = iota // it stays ours: we come back for it
-	Drop                 // anybody may take it now
 	Yield                // it was blank and leaves no trace
 )
 
@@ -64,6 +67,7 @@ type Mesh interface {
 	Publish(state []byte)
 	Nodes() []Node // with this one
 	Changed() <-chan struct{}
+	Twin() (netip.Addr, bool) // another live process with our name
 	Ask(ctx context.Context, node string, question []byte) ([]byte, error)
 }
 

@@ -11,6 +11,8 @@ import (
 // else is us, what we have, and only then what might be founded.
 func Next(o Observation) Action {
 	switch {
+	case o.Twin != "" && !o.Member.Running:
+		return wait("another live process calls itself %s, at %s: each node needs its own node.name, and a copy of a disk must not start; waiting until it is gone", o.Node, o.Twin)
 	case !o.Claim.Held:
 		return o.acquire()
 	case o.Claim.Mismatch != "":
@@ -61,34 +63,51 @@ func (o Observation) acquire() Action {
 	return a
 }
 
-// taken names the slots that others hold. Those of lost nodes count only while a slot is left that nobody
-// ever held: a new host must not take the slot of one that only restarts.
+// taken names the slots that others hold. Those of lost nodes count, too: a host that stands by must not
+// take the slot of one that only restarts, for its own blank disk would cost the cluster a good one. Only
+// of a lost blank disk nothing is lost, so its slot is free once no other is.
 func (o Observation) taken() map[string]string {
-	live, all := map[string]string{}, map[string]string{}
+	taken, blank := map[string]string{}, map[string]string{}
 	for _, p := range o.Peers {
-		if f := p.Facts; f != nil && f.Slot != "" {
-			if p.Live {
-				live[f.Slot] = "held by " + p.Node
-			}
-			all[f.Slot] = "held by " + p.Node + " when it was last seen"
+		f := p.Facts
+		switch {
+		case f == nil || f.Slot == "":
+		case p.Live:
+			taken[f.Slot] = "held by " + p.Node
+		case taken[f.Slot] != "":
+		case f.past():
+			taken[f.Slot] = fmt.Sprintf("held by %s when it was last seen; if that is gone for good, set volume.local.slot here", p.Node)
+		default:
+			blank[f.Slot] = fmt.Sprintf("held by %s when it was last seen", p.Node)
 		}
 	}
-	maps.Copy(all, live)
 	for _, slot := range o.Config.Slots {
-		if all[slot] == "" {
-			return all
+		if taken[slot] == "" && blank[slot] == "" {
+			maps.Copy(blank, taken)
+			return blank
 		}
 	}
-	return live
+	return taken
+}
+
+// past reports whether the disk has taken part in a cluster.
+func (f Facts) past() bool {
+	return f.Phase != PhaseNone && f.Phase != PhaseBlank
 }
 
 // rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume;
 // this keeps two volumes from one name.
 func (o Observation) rivalry() (Action, bool) {
 	me := o.Facts(nil)
-	for _, p := range o.live() {
+	for _, p := range o.Peers {
 		f := p.Facts
 		if f == nil || f.Slot != o.Claim.Slot {
+			continue
+		}
+		if !p.Live {
+			if o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger && f.past() {
+				return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank disk here leaves it to that", p.Node, f.Slot)}, true
+			}
 			continue
 		}
 		switch {
@@ -357,6 +376,9 @@ func (o Observation) removedBy(id uint64) string {
 // heardAll reports whether every other slot of our record has a live holder. Whoever brought us word of
 // those would have brought word of a rival as well.
 func (o Observation) heardAll() bool {
+	if o.Config.Seeded && len(o.live()) == 0 {
+		return false
+	}
 	for _, slot := range o.Disk.Ledger.Record.Charter.Slots() {
 		if slot != o.Claim.Slot && !slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Slot == slot }) {
 			return false

@@ -10,6 +10,8 @@ type Observation struct {
 	Peers  []Peer // every other node ever heard of, lost ones too
 	Store  Store  // what the backup store says
 	Orders Orders // what an operator has asked for
+	// Twin is the address of another live process that calls itself as this node does; "" for none.
+	Twin string
 	// Early: the process has only begun to gossip, so that a rival for our slot may not have been heard of.
 	// It ends soon, whatever the gossip brings: a failing gossip must not keep a member down.
 	Early bool
@@ -21,6 +23,7 @@ type Config struct {
 	Slots   []string // wanted slots, sorted
 	PeerURL string   // pattern with {slot}
 	Never   bool     // cluster.founding: never
+	Seeded  bool     // there are seeds: this node expects others in the gossip
 	Yields  bool     // the volume provider gives this host any slot, so a blank one is given up to a rival
 }
 

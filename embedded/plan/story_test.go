@@ -132,7 +132,8 @@ func (r *reader) noun(noun string, p map[string]string) {
 		if has("slots") {
 			o.Config.Slots = strings.Split(p["slots"], ",")
 		}
-		o.Config.Never, o.Config.Yields = has("never"), has("yields")
+		o.Config.Never, o.Config.Yields, o.Config.Seeded = has("never"), has("yields"), has("seeded")
+		o.Twin, o.Early = p["twin"], has("early")
 	case "claim":
 		o.Claim = Claim{Held: !has("none"), None: p["none"], Slot: p["0"], Disk: p["1"], Epoch: r.number(p["epoch"]), Mismatch: p["mismatch"]}
 	case "disk":

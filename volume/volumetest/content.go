@@ -99,8 +99,13 @@ func adopt(t *testing.T, c volume.Claim, file, content string) {
 	if got := c.Mismatch(); got != "" {
 		t.Errorf("after adopt: got mismatch %q, want none", got)
 	}
-	if err := a.Adopt(t.Context()); err == nil {
-		t.Error("adopted a volume twice, want an error")
+	first := c.Volume().Disk
+	write(t, filepath.Join(c.Path(), "founding.json"), "{}")
+	if err := a.Adopt(t.Context()); err != nil || c.Volume().Disk == first {
+		t.Errorf("adopted again, for a reason of the caller's: got disk %q after %q, error %v; want another disk", c.Volume().Disk, first, err)
+	}
+	if got := tree(t, c.Path())[filepath.Join("aside", "2-adopted", "founding.json")]; got != "{}" {
+		t.Errorf("set aside by the second adoption: got %q", got)
 	}
 	got := tree(t, c.Path())[filepath.Join("aside", "1-adopted", file)]
 	if got != content {
