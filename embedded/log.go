@@ -31,3 +31,19 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, _ []zapcore.Field) {
 	_ = w.lg.Sync()
 	os.Exit(1)
 }
+
+// calm drops the error that etcd logs for each of its listeners whenever it is stopped: an operator who
+// reads it takes a clean stop for a failure.
+type calm struct {
+	zapcore.Core
+	ending *latch
+}
+
+func (c calm) With(fields []zapcore.Field) zapcore.Core { return calm{c.Core.With(fields), c.ending} }
+
+func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.ending.dropped() && e.Message == "setting up serving from embedded etcd failed." {
+		return ce
+	}
+	return c.Core.Check(e, ce)
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 const (
@@ -82,7 +83,8 @@ func (m *Member) begin(spec Spec) (*life, error) {
 		return nil, errors.New("it is running already, or still stopping")
 	}
 	l := newLife(spec, m.lg)
-	ec, err := etcdConfig(m.cfg, spec, etcdLogger(m.lg, m.cfg.LogLevel, spec), l.serverOptions())
+	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec).WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return calm{c, l.stop} }))
+	ec, err := etcdConfig(m.cfg, spec, lg, l.serverOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -181,6 +181,7 @@ func (m *Mesh) Twin() (netip.Addr, bool) {
 func (m *Mesh) watch(ctx context.Context) {
 	tick := time.NewTicker(twinInterval)
 	defer tick.Stop()
+	shown := map[string]string{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -192,6 +193,12 @@ func (m *Mesh) watch(ctx context.Context) {
 			for process, text := range twins {
 				m.notices.warn("twin/"+process, text)
 			}
+			for process := range shown {
+				if twins[process] == "" {
+					m.notices.settle("twin/" + process)
+				}
+			}
+			shown = twins
 		}
 	}
 }

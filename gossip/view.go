@@ -224,7 +224,7 @@ func (v *view) twins(now time.Time) map[string]string {
 		if rec == nil || old.Boot >= rec.Boot || now.Sub(since) < twinAfter || now.Sub(rec.Since) < twinAfter {
 			return
 		}
-		out[old.process()] = fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored for the one at %s, started %s; stop one of them",
+		out[old.process()] = fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored for the one at %s, started %s; stop one of them, and restart the other if it is the one ignored",
 			old.Node, old.Address, started(old), rec.Address, started(rec.Meta))
 	}
 	check(v.self, time.Time{})

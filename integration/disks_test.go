@@ -103,9 +103,7 @@ func TestForeignData(t *testing.T) {
 				t.Fatalf("set aside: %v", kept)
 			}
 			aside := kept[0]
-			if name == "without identity" {
-				aside = filepath.Join(aside, "etcd")
-			}
+			aside = filepath.Join(aside, "etcd")
 			if got := hash(t, aside); got != before {
 				t.Errorf("%s is not what was set aside", aside)
 			}
