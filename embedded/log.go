@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"os"
+	"strings"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -32,7 +33,7 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, _ []zapcore.Field) {
 	os.Exit(1)
 }
 
-// calm drops the error that etcd logs for each of its listeners whenever it is stopped: an operator who
+// calm drops the errors that etcd logs for each of its listeners whenever it is stopped: an operator who
 // reads it takes a clean stop for a failure.
 type calm struct {
 	zapcore.Core
@@ -42,7 +43,7 @@ type calm struct {
 func (c calm) With(fields []zapcore.Field) zapcore.Core { return calm{c.Core.With(fields), c.ending} }
 
 func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.ending.dropped() && e.Message == "setting up serving from embedded etcd failed." {
+	if c.ending.dropped() && (e.Message == "setting up serving from embedded etcd failed." || strings.HasSuffix(e.Message, "grpc server due to error")) {
 		return ce
 	}
 	return c.Core.Check(e, ce)

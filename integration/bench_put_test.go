@@ -18,7 +18,7 @@ const (
 	putKeys    = 1000            // that are overwritten at random
 	putSize    = 256             // bytes of a value
 	putWarm    = time.Second     // of each round that is not counted
-	putTime    = 6 * time.Second // of each round that is
+	putTime    = 5 * time.Second // of each round that is
 )
 
 // BenchmarkPut compares throughput, latency and the CPU time that all three servers together spend on a write.
@@ -34,7 +34,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 	for b.Loop() {
 		d := newDuel(b, "put/s", "p50-ms", "p99-ms", "cpu-us/put", "resident-MB")
-		d.fight(rounds(11), rivals, func(r *rival) []float64 { return put(b, r, clients[r.kind]) })
+		d.fight(rounds(15), rivals, func(r *rival) []float64 { return put(b, r, clients[r.kind]) })
 		d.report()
 	}
 }

@@ -56,6 +56,7 @@ func (d *duel) fight(count int, rivals []*rival, measure func(*rival) []float64)
 	}
 }
 
+// add takes in what was measured of one kind, in the order of the columns.
 func (d *duel) add(kind string, trial []float64) {
 	d.trials[kind] = append(d.trials[kind], trial)
 	row(fmt.Sprint(len(d.trials[kind])), kind, trial)
@@ -64,19 +65,23 @@ func (d *duel) add(kind string, trial []float64) {
 func row(name, kind string, values []float64) {
 	fmt.Printf("%-6s %-9s", name, kind)
 	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) { // a ratio to nothing
+		if finite(v) {
+			fmt.Printf(" %15.3f", v)
+		} else {
 			fmt.Printf(" %15s", "-")
-			continue
 		}
-		fmt.Printf(" %15.3f", v)
 	}
 	fmt.Println()
 }
 
-// report prints the medians, their ratio, and between which bounds the ratio lies in the single rounds, and hands
-// medians and ratios to the testing package.
+// finite is false for a ratio to nothing.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// report prints the medians and what became of the ratio holdfast / etcd: that of the medians, and the median, the
+// lowest and the highest of the rounds. The median of the rounds is the one to trust on a machine whose load changes
+// from round to round. Medians and ratio go to the testing package as well.
 func (d *duel) report() {
-	var ours, theirs, ratio, lowest, highest []float64
+	var ours, theirs, ratio, middle, lowest, highest []float64
 	for i, name := range d.columns {
 		h, e := d.column(kindHoldfast, i), d.column(kindEtcd, i)
 		var ratios []float64
@@ -85,16 +90,18 @@ func (d *duel) report() {
 		}
 		ours, theirs = append(ours, median(h)), append(theirs, median(e))
 		ratio = append(ratio, ours[i]/theirs[i])
+		middle = append(middle, median(ratios))
 		lowest, highest = append(lowest, slices.Min(ratios)), append(highest, slices.Max(ratios))
 		d.b.ReportMetric(ours[i], kindHoldfast+"-"+name)
 		d.b.ReportMetric(theirs[i], kindEtcd+"-"+name)
-		if theirs[i] != 0 {
-			d.b.ReportMetric(ratio[i], "ratio-"+name)
+		if finite(middle[i]) {
+			d.b.ReportMetric(middle[i], "ratio-"+name)
 		}
 	}
 	row("median", kindHoldfast, ours)
 	row("median", kindEtcd, theirs)
 	row("ratio", "medians", ratio)
+	row("ratio", "median", middle)
 	row("ratio", "lowest", lowest)
 	row("ratio", "highest", highest)
 	fmt.Printf("load average %s\n", loadAverage())

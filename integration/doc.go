@@ -62,6 +62,15 @@
 //	  StopLeader           under load with 20 open watches, which miss nothing
 //	  StopTwice            the second signal ends the process
 //	  StopWithoutQuorum    a member that never became ready stops
+//	review_test.go
+//	  StartFails           the peer port is taken: it says so, lives on, and serves when the port is free
+//	  RemovedWhileRunning  by hand: set aside once, back by way of a learner, in the same process
+//	  StandbyHostLeavesRestartingMember  four hosts, three slots, a root each: a stopped member keeps its slot
+//	  Twin                 a copied host, name and all, never runs etcd
+//	  TwoClustersInOneGossip  of one name: both go on, and both say so
+//	  OrderWithNothingToGiveUp  found --new and --abandon are refused and leave nothing behind
+//	  AdoptKeepsEverything an unreadable ledger: adopted, all of the former disk is kept
+//	  StoreHangs           it stops, and starts, all the same
 //	storm_test.go
 //	  Storm                random kills, stops, restarts and pauses under load (-seed, -blows)
 //	imports_test.go
