@@ -78,6 +78,7 @@ type Coordinator struct {
 	seen     map[string]decoded
 	known    map[string]netip.Addr // slot -> last known address
 	named    map[string]netip.Addr // what the resolver was told
+	holders  map[string]string     // slot -> node that held it last
 	now      Situation
 	facts    string // as published
 	dead     bool   // the volume was lost: nothing is begun, and nothing written, any more
@@ -109,6 +110,7 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 		store:    plan.Store{Unknown: "it has not been asked yet"},
 		seen:     map[string]decoded{},
 		known:    map[string]netip.Addr{},
+		holders:  map[string]string{},
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	if at, ok := c.world.Mesh.Twin(); ok {
 		o.Twin = at.String()
 	}
-	o.Claim.None = c.none
+	o.Claim.None, o.Holders = c.none, maps.Clone(c.holders)
 	for _, n := range nodes {
 		if n.Name != c.cfg.Node {
 			o.Peers = append(o.Peers, plan.Peer{Node: n.Name, Live: n.Live, Facts: c.decode(n)})
@@ -168,7 +168,17 @@ func (c *Coordinator) name(o plan.Observation) {
 		}
 	}
 	c.mu.Lock()
+	for _, p := range o.Peers { // what others remember of times when we were not there
+		if p.Facts != nil {
+			for slot, node := range p.Facts.Holders {
+				if c.holders[slot] == "" {
+					c.holders[slot] = node
+				}
+			}
+		}
+	}
 	for slot, node := range plan.Holders(o) {
+		c.holders[slot] = node
 		if a, ok := addresses[node]; ok && a.IsValid() {
 			c.known[slot] = a
 		}

@@ -81,6 +81,11 @@ func (o Observation) taken() map[string]string {
 			blank[f.Slot] = fmt.Sprintf("held by %s when it was last seen", p.Node)
 		}
 	}
+	for slot, node := range o.heldBefore() {
+		if taken[slot] == "" {
+			taken[slot] = fmt.Sprintf("held by %s before; if that is gone for good, set volume.local.slot here", node)
+		}
+	}
 	for _, slot := range o.Config.Slots {
 		if taken[slot] == "" && blank[slot] == "" {
 			maps.Copy(blank, taken)
@@ -88,6 +93,22 @@ func (o Observation) taken() map[string]string {
 		}
 	}
 	return taken
+}
+
+// heldBefore returns, by slot, the other nodes that held a member's disk last, as running members remember.
+func (o Observation) heldBefore() map[string]string {
+	before := map[string]string{}
+	for _, p := range o.live() {
+		if p.Facts == nil {
+			continue
+		}
+		for slot, node := range p.Facts.Holders {
+			if node != o.Node {
+				before[slot] = node
+			}
+		}
+	}
+	return before
 }
 
 // past reports whether the disk has taken part in a cluster.
@@ -99,13 +120,17 @@ func (f Facts) past() bool {
 // this keeps two volumes from one name.
 func (o Observation) rivalry() (Action, bool) {
 	me := o.Facts(nil)
+	pristine := o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger
+	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
+		return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node, me.Slot)}, true
+	}
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f == nil || f.Slot != o.Claim.Slot {
 			continue
 		}
 		if !p.Live {
-			if o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger && f.past() {
+			if pristine && f.past() {
 				return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank disk here leaves it to that", p.Node, f.Slot)}, true
 			}
 			continue
@@ -113,7 +138,7 @@ func (o Observation) rivalry() (Action, bool) {
 		switch {
 		case stronger(me, o.Node, *f, p.Node):
 			continue
-		case o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger:
+		case pristine:
 			return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node, f.Slot)}, true
 		case f.Running:
 			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of the two",

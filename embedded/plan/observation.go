@@ -10,6 +10,8 @@ type Observation struct {
 	Peers  []Peer // every other node ever heard of, lost ones too
 	Store  Store  // what the backup store says
 	Orders Orders // what an operator has asked for
+	// Holders remembers which node held each slot of our record last, as [Holders] said.
+	Holders map[string]string
 	// Twin is the address of another live process that calls itself as this node does; "" for none.
 	Twin string
 	// Early: the process has only begun to gossip, so that a rival for our slot may not have been heard of.
@@ -139,7 +141,10 @@ type Facts struct {
 	Members  []MemberInfo `json:"members,omitempty"`  // applied list of a running member
 	Removed  []uint64     `json:"removed,omitempty"`  // members that a quorum has removed
 	Admitted []Admission  `json:"admitted,omitempty"` // of a leader
-	Store    string       `json:"store,omitempty"`    // random ID of its backup store, "" while unknown
+	// Holders of a running member: which node held each slot last. A node that is back without its disk has
+	// no slot to show any more, and yet its slot is not anybody's.
+	Holders map[string]string `json:"holders,omitempty"`
+	Store   string            `json:"store,omitempty"` // random ID of its backup store, "" while unknown
 }
 
 // Peer is another node as the gossip shows it.
@@ -176,7 +181,7 @@ func (o Observation) Facts(removed []uint64) Facts {
 	f.Member, f.CID = o.Disk.Member, o.Disk.ClusterID
 	f.Running, f.Leader, f.Removed = o.Member.Running, o.Member.Leader, removed
 	if o.Member.Running {
-		f.Members = o.Member.Members
+		f.Members, f.Holders = o.Member.Members, o.Holders
 	}
 	if o.Member.Leader {
 		f.Admitted = o.Member.Admitted

@@ -188,6 +188,14 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 	if has("removed") {
 		f.Removed = []uint64{r.number(p["removed"])}
 	}
+	for _, pair := range strings.Split(p["holders"], ",") {
+		if slot, node, ok := strings.Cut(pair, "/"); ok {
+			if f.Holders == nil {
+				f.Holders = map[string]string{}
+			}
+			f.Holders[slot] = node
+		}
+	}
 	peer.Facts = f
 	return peer
 }
