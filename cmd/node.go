@@ -116,6 +116,9 @@ func (n *node) status() coordinator.NodeStatus {
 // line added to /etc/hosts can take away from us at any time.
 func (n *node) problems() []string {
 	problems := n.mesh.Problems()
+	if at, ok := n.mesh.Twin(); ok {
+		problems = append(problems, fmt.Sprintf("another live process calls itself %s, at %s: each node needs its own node.name", n.cfg.Node.Name, at))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := n.names.Check(ctx); err != nil {

@@ -94,6 +94,9 @@ type symptom struct{ part, reason, meaning string }
 // diagnose finds the symptom of a line. memberlist v0.7 has no other way to learn of these; net.go
 // there has the texts.
 func diagnose(line string) (symptom, bool) {
+	if strings.Contains(line, `discarding stream with unacceptable label ""`) {
+		return symptom{}, false // a connection that ended before its first byte: a node that just stopped, or a port check
+	}
 	for _, s := range []symptom{
 		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},
 		{"no installed keys could decrypt", reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
