@@ -19,7 +19,7 @@ demo: build ## run a three-node cluster here and show it; Ctrl-C stops it, ARGS=
 	$(BIN) demo $(ARGS)
 
 test: lint ## everything: lint, all tests, the short ones again under the race detector
-	$(GO) test -timeout 25m ./...
+	$(GO) test -count=1 -timeout 25m ./...
 	$(MAKE) race
 
 short: ## the fast tests, in under a minute
