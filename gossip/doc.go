@@ -38,7 +38,9 @@
 // for 2 s objects in time and never does. A clean end is known within 0.5 s. Published states arrive in
 // milliseconds; one whose stream was lost follows by push/pull, every 2 s. Seeds and lost nodes are
 // sought after 0.2 s, then ever more slowly: every 3 s when alone, every 3 to 9 s in company, for ever.
-// That is also what heals a mesh that was parted for longer than memberlist remembers.
+// That is also what heals a mesh that was parted for longer than memberlist remembers. Looking for seeds
+// takes 3 s at most for their names, and as much for the functions of AddSeeds; a function that does not
+// return delays one attempt by that, and no other.
 //
 // # The resolver
 //

@@ -89,7 +89,8 @@ func (m *Mesh) missing(ctx context.Context) []target {
 	return targets
 }
 
-// seeds returns the addresses of the configured seeds and of those in the seeds file.
+// seeds returns the addresses of the configured seeds, of those in the seeds file, and of what the sources
+// know.
 func (m *Mesh) seeds(ctx context.Context) []target {
 	names := slices.Clone(m.cfg.Seeds)
 	if path := m.cfg.SeedsFile; path != "" {
@@ -101,6 +102,7 @@ func (m *Mesh) seeds(ctx context.Context) []target {
 			names = append(names, lines(string(text))...)
 		}
 	}
+	names = append(names, m.fromSources(ctx)...)
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	found := make([][]target, len(names))

@@ -36,6 +36,7 @@ type Mesh struct {
 	notices *notices
 	series  *series
 	calls   *calls
+	sources []*source // not changed after Run has begun
 
 	started chan struct{} // closed once bound
 	changed chan struct{} // capacity 1: Nodes() changed

@@ -73,6 +73,12 @@ func echo(ctx context.Context, q []byte) ([]byte, error) {
 
 func start(t *testing.T, cluster string, self Meta, change func(*Config)) *member {
 	t.Helper()
+	return startWith(t, cluster, self, change)
+}
+
+// startWith starts a mesh that has sources of seeds.
+func startWith(t *testing.T, cluster string, self Meta, change func(*Config), sources ...func(context.Context, bool) []string) *member {
+	t.Helper()
 	cfg := Default()
 	cfg.Listen = "127.0.0.1:0"
 	if change != nil {
@@ -82,6 +88,9 @@ func start(t *testing.T, cluster string, self Meta, change func(*Config)) *membe
 	m, err := New(cfg, cluster, self, echo, zap.New(core), prometheus.NewPedanticRegistry())
 	if err != nil {
 		t.Fatalf("New: %v", err)
+	}
+	for _, s := range sources {
+		m.AddSeeds(s)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -1,0 +1,72 @@
+package gossip
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// AddSeeds adds a source of seeds, written as in Config.Seeds, that is asked at every attempt to join. alone
+// says that no other process is live: a source to which looking is dear looks harder then. ctx ends after
+// 3 s. A source that answers later, or never, holds up nobody any longer; until it answers, its last answer
+// stands, and it is not asked again. Call AddSeeds before Run.
+func (m *Mesh) AddSeeds(ask func(ctx context.Context, alone bool) []string) {
+	m.sources = append(m.sources, &source{ask: ask})
+}
+
+// fromSources returns the answers of all sources.
+func (m *Mesh) fromSources(ctx context.Context) []string {
+	alone := m.alone()
+	answers := make([][]string, len(m.sources))
+	var asks sync.WaitGroup
+	for i, s := range m.sources {
+		asks.Go(func() { answers[i] = s.seeds(ctx, alone) })
+	}
+	asks.Wait()
+	return slices.Concat(answers...)
+}
+
+// source asks aside, one question at a time. Only who asked a question waits for it, and not beyond
+// resolveTime: what lies behind it, an API or a disk, must not keep us from all other seeds.
+type source struct {
+	ask func(ctx context.Context, alone bool) []string
+
+	mu   sync.Mutex
+	busy bool // a question is under way
+	last []string
+}
+
+// seeds returns the answer to a new question, or the last one when there is none in time.
+func (s *source) seeds(ctx context.Context, alone bool) []string {
+	if s.begin() {
+		ctx, cancel := context.WithTimeout(ctx, resolveTime)
+		answered := make(chan struct{})
+		go func() {
+			defer cancel()
+			defer close(answered)
+			s.end(s.ask(ctx, alone))
+		}()
+		select {
+		case <-answered:
+		case <-ctx.Done():
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// begin reports whether there may be a new question.
+func (s *source) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begun := !s.busy
+	s.busy = true
+	return begun
+}
+
+func (s *source) end(answer []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.busy = answer, false
+}
