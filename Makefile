@@ -7,7 +7,7 @@ BIN         := bin/holdfast
 BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
 
-.PHONY: help build demo test short race fuzz bench lint image clean
+.PHONY: help build demo test short race fuzz bench model lint image clean deps
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -18,7 +18,7 @@ build: ## build bin/holdfast, one static binary
 demo: build ## run a three-node cluster here and show it; Ctrl-C stops it, ARGS="--nodes 5 --clean"
 	$(BIN) demo $(ARGS)
 
-test: lint ## everything: lint, all tests, the short ones again under the race detector
+test: deps lint ## everything: lint, all tests, the short ones again under the race detector
 	$(GO) test -count=1 -timeout 25m ./...
 	$(MAKE) race
 
@@ -37,6 +37,10 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 bench: build ## measure beside plain etcd of the same version, in one run; see docs/benchmarks.md
 	$(GO) test -run "^$$" -bench . -benchtime 1x -timeout 40m ./integration ./snapshot
 
+model: deps ## check the claim protocol with spin, and see its mutants fail
+	@echo "this takes a minute or two"; set -o pipefail; \
+	  $(GO) test -count=1 -v -timeout 15m -run Model ./volume/ebs/model -args -n3 | grep -v -e '^ *=== ' -e '^ *--- PASS'
+
 lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt: $$files"; exit 1; fi
 	$(GO) vet ./...
@@ -48,6 +52,9 @@ lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
 
 image: build ## a container image from scratch with bin/holdfast in it
 	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(VERSION) .
+
+deps:
+	@.ci/deps
 
 clean: ## remove what the build and the demo made
 	rm -rf bin holdfast-demo holdfast-data

@@ -53,7 +53,7 @@ func (h held) Adopt(ctx context.Context) error {
 
 func (h held) Release(ctx context.Context, how coordinator.Release) error {
 	if how != coordinator.Yield {
-		return h.Claim.Release(ctx, false)
+		return h.Claim.Release(ctx, how == coordinator.Drop)
 	}
 	if y, ok := h.Claim.(volume.Yielder); ok {
 		return y.Yield(ctx)
@@ -75,9 +75,10 @@ func (m mesh) Nodes() []coordinator.Node {
 // member is the etcd member with what the coordinator wants to know of it.
 type member struct {
 	*embedded.Member
-	peerURL  string // pattern
-	peerName string
-	handOver time.Duration
+	peerURL    string // pattern
+	memberName string // pattern
+	peerName   string
+	handOver   time.Duration
 }
 
 func (m member) Inspect(dir string) (coordinator.Data, error) {
@@ -121,7 +122,7 @@ func (m member) Remove(ctx context.Context, id uint64) error {
 
 func (m member) Start(ctx context.Context, s coordinator.Spec) error {
 	return m.Member.Start(ctx, embedded.Spec{
-		Slot: s.Slot, DataDir: s.DataDir, Token: s.Token, Peers: s.Peers, Join: s.Join,
+		Slot: s.Slot, MemberName: m.memberName, DataDir: s.DataDir, Token: s.Token, Peers: s.Peers, Join: s.Join,
 		PeerURL: s.PeerURL, PeerName: m.peerName, TrustWAL: s.TrustWAL,
 	})
 }
@@ -146,17 +147,29 @@ func (m member) State() (plan.Member, error) {
 	return p, nil
 }
 
-// slotOf reads the slot from the peer URL, which a member has before it has a name.
+// slotOf reads the slot from the peer URL, which a member has before it has a name. Only a member that was
+// not made by us has another URL; then its name may tell.
 func (m member) slotOf(i embedded.MemberInfo) string {
-	before, after, _ := strings.Cut(m.peerURL, "{slot}")
 	for _, u := range i.PeerURLs {
-		if slot, ok := strings.CutPrefix(u, before); ok {
-			if slot, ok = strings.CutSuffix(slot, after); ok {
-				return slot
-			}
+		if slot, ok := cutSlot(m.peerURL, u); ok {
+			return slot
 		}
 	}
+	if slot, ok := cutSlot(m.memberName, i.Name); ok {
+		return slot
+	}
 	return i.Name
+}
+
+// cutSlot returns what stands in text in the place of the pattern's {slot}.
+func cutSlot(pattern, text string) (string, bool) {
+	before, after, _ := strings.Cut(pattern, slotMark)
+	rest, ok := strings.CutPrefix(text, before)
+	if !ok {
+		return "", false
+	}
+	slot, ok := strings.CutSuffix(rest, after)
+	return slot, ok && slot != ""
 }
 
 // records keeps the generations of a cluster in the backup store.

@@ -16,6 +16,7 @@ import (
 	"holdfast/metrics"
 	"holdfast/snapshot"
 	"holdfast/volume"
+	"holdfast/volume/ebs"
 )
 
 // Config is the whole configuration. Each package owns its section; the ones
@@ -27,7 +28,7 @@ type Config struct {
 	Cluster  ClusterConfig   `mapstructure:"cluster"`
 	Node     NodeConfig      `mapstructure:"node"`
 	Gossip   gossip.Config   `mapstructure:"gossip"`
-	Volume   volume.Config   `mapstructure:"volume"`
+	Volume   VolumeConfig    `mapstructure:"volume"`
 	Etcd     embedded.Config `mapstructure:"etcd"`
 	Snapshot snapshot.Config `mapstructure:"snapshot"`
 	Metrics  metrics.Config  `mapstructure:"metrics"`
@@ -42,14 +43,15 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Cluster: ClusterConfig{
-			Name:     "holdfast",
-			Slots:    []string{"a"},
-			Domain:   "holdfast.internal",
-			Founding: FoundingAuto,
+			Name:       "holdfast",
+			Slots:      []string{"a"},
+			MemberName: slotMark,
+			Domain:     "holdfast.internal",
+			Founding:   FoundingAuto,
 		},
 		Node:     NodeConfig{Address: "127.0.0.1", DataDir: "./holdfast-data"},
 		Gossip:   gossip.Default(),
-		Volume:   volume.Default(),
+		Volume:   VolumeConfig{Config: volume.Default(), EBS: ebs.Default()},
 		Etcd:     embedded.Default(),
 		Snapshot: snapshot.Default(),
 		Metrics:  metrics.Default(),
@@ -78,6 +80,9 @@ const (
 const maxSlots = 9
 
 var (
+	// memberName bounds what stands around the slot. etcd takes any name but one with = or ,
+	// (its initial cluster is name=URL,…); this much needs no quoting anywhere.
+	memberName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*)?\{slot\}([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 	// Cluster and slot are labels of the members' host names, hence DNS labels
 	// (RFC 1123, at most 63 bytes). They are shorter, so that a whole name
 	// stays readable and fits the 64 bytes of a certificate's common name.
@@ -91,12 +96,19 @@ var (
 // bytes of a DNS name (RFC 1035).
 const maxDomain = 253 - 16 - 40 - 2
 
+// slotMark stands for the slot in the patterns of peer URLs and members' names.
+const slotMark = "{slot}"
+
+// maxMemberName keeps the longest member name, with a slot of 16 bytes, at the 63 of a DNS label.
+const maxMemberName = 63 - 16 + len(slotMark)
+
 // ClusterConfig is the `cluster:` section: what all nodes must agree on.
 type ClusterConfig struct {
-	Name     string   `mapstructure:"name"`     // 1–40 of a-z, 0-9, -
-	Slots    []string `mapstructure:"slots"`    // 1–9, unique, each 1–16 of a-z, 0-9, -
-	Domain   string   `mapstructure:"domain"`   // of member host names; at least two labels
-	Founding string   `mapstructure:"founding"` // FoundingAuto or FoundingNever
+	Name       string   `mapstructure:"name"`        // 1–40 of a-z, 0-9, -
+	Slots      []string `mapstructure:"slots"`       // 1–9, unique, each 1–16 of a-z, 0-9, -
+	MemberName string   `mapstructure:"member-name"` // pattern with {slot}; only a name, see embedded.Spec
+	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
+	Founding   string   `mapstructure:"founding"`    // FoundingAuto or FoundingNever
 }
 
 // Validate reports every value out of range.
@@ -116,6 +128,10 @@ func (c ClusterConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("cluster.slots: must be unique, got %q twice", slot))
 		}
 	}
+	if len(c.MemberName) > maxMemberName || !memberName.MatchString(c.MemberName) {
+		errs = append(errs, fmt.Errorf("cluster.member-name: must hold %s once, and around it at most %d of letters, digits and inner - or ., got %q",
+			slotMark, maxMemberName-len(slotMark), c.MemberName))
+	}
 	if len(c.Domain) > maxDomain || !domainName.MatchString(c.Domain) {
 		errs = append(errs, fmt.Errorf("cluster.domain: must be a lower-case domain of two or more labels and at most %d bytes, got %q", maxDomain, c.Domain))
 	}
@@ -128,7 +144,7 @@ func (c ClusterConfig) Validate() error {
 // NodeConfig is the `node:` section: what differs from node to node.
 type NodeConfig struct {
 	Name    string `mapstructure:"name"`     // unique in the cluster; empty: the host name
-	Address string `mapstructure:"address"`  // the IP address other nodes reach us at
+	Address string `mapstructure:"address"`  // the IP address other nodes reach us at; Load resolves addressAuto
 	DataDir string `mapstructure:"data-dir"` // where paths that are not set lie
 }
 
@@ -140,7 +156,7 @@ func (c NodeConfig) Validate() error {
 	}
 	ip, err := netip.ParseAddr(c.Address)
 	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
-		errs = append(errs, fmt.Errorf("node.address: must be an IP address other nodes can reach, got %q", c.Address))
+		errs = append(errs, fmt.Errorf("node.address: must be an IP address other nodes can reach, or auto, got %q", c.Address))
 	}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New(`node.data-dir: must be a directory, got ""`))

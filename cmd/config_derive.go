@@ -13,6 +13,7 @@ import (
 
 	"holdfast/gossip"
 	"holdfast/metrics"
+	"holdfast/volume"
 )
 
 // derivedFrom begins the origin of a value that follows from another one.
@@ -37,6 +38,7 @@ func derive(c *Config, origin map[string]string) {
 	fill("gossip.listen", &c.Gossip.Listen, "node.address", listen(gossip.DefaultPort))
 	fill("metrics.listen", &c.Metrics.Listen, "node.address", listen(metricsPort))
 	fill("volume.local.root", &c.Volume.Local.Root, "node.data-dir", path("volumes"))
+	fill("volume.ebs.mount-root", &c.Volume.EBS.MountRoot, "node.data-dir", path("mounts"))
 	fill("snapshot.store", &c.Snapshot.Store, "node.data-dir", path("snapshots"))
 	fill("snapshot.scratch", &c.Snapshot.Scratch, "node.data-dir", path("scratch"))
 	fill("control.socket", &c.Control.Socket, "node.data-dir", path("holdfast.sock"))
@@ -62,6 +64,10 @@ func contradictions(c Config) []contradiction {
 	if slot := c.Volume.Local.Slot; slot != "" && !slices.Contains(c.Cluster.Slots, slot) {
 		found = append(found, contradiction{[]string{"volume.local.slot", "cluster.slots"},
 			fmt.Errorf("volume.local.slot: must be one of cluster.slots (%s), got %q", strings.Join(c.Cluster.Slots, ", "), slot)})
+	}
+	if ip, err := netip.ParseAddr(c.Node.Address); c.Volume.Provider == volume.ProviderEBS && len(c.Cluster.Slots) > 1 && err == nil && ip.IsLoopback() {
+		found = append(found, contradiction{[]string{"node.address", "volume.provider", "cluster.slots"},
+			fmt.Errorf("node.address: must be an address that the nodes on other instances reach, or auto, got %q", c.Node.Address)})
 	}
 	return found
 }
@@ -126,14 +132,17 @@ func sharedListeners(c Config) []contradiction {
 // loses, moves or empties the one would take the other along.
 func nestedDirectories(c Config) []contradiction {
 	var found []contradiction
-	root := absolute(c.Volume.Local.Root)
+	key, root := "volume.local.root", absolute(c.Volume.Local.Root)
+	if c.Volume.Provider == volume.ProviderEBS {
+		key, root = "volume.ebs.mount-root", absolute(c.Volume.EBS.MountRoot)
+	}
 	for _, d := range []struct{ key, path string }{
 		{"snapshot.store", c.Snapshot.Store},
 		{"snapshot.scratch", c.Snapshot.Scratch},
 	} {
 		if path := absolute(d.path); within(root, path) || within(path, root) {
-			found = append(found, contradiction{[]string{d.key, "volume.local.root"},
-				fmt.Errorf("%s: must not lie in volume.local.root (%s) nor hold it, got %q", d.key, c.Volume.Local.Root, d.path)})
+			found = append(found, contradiction{[]string{d.key, key},
+				fmt.Errorf("%s: must not lie in %s (%s) nor hold it, got %q", d.key, key, root, d.path)})
 		}
 	}
 	return found

@@ -47,7 +47,7 @@ func TestFileErrors(t *testing.T) {
 				`cluster.slots: each must be 1–16 of a-z, 0-9 and inner -, got "B" (config.yaml:3)`,
 				`cluster.domain: must be a lower-case domain of two or more labels and at most 195 bytes, got "local" (config.yaml:4)`,
 				`cluster.founding: must be auto or never, got "maybe" (config.yaml:5)`,
-				`node.address: must be an IP address other nodes can reach, got "0.0.0.0" (config.yaml:7)`,
+				`node.address: must be an IP address other nodes can reach, or auto, got "0.0.0.0" (config.yaml:7)`,
 				`node.data-dir: must be a directory, got "" (config.yaml:8)`,
 				`snapshot.retry: must be at least 1s, got 1ms (config.yaml:11)`,
 				`metrics.listen: must be host:port with an IP address and port 0–65535, or "off", got "here" (config.yaml:12)`,
@@ -77,7 +77,7 @@ func TestFileErrors(t *testing.T) {
 			"cluster: {slots: {}}\nvolume: {local: {slot: b}}\nnode: {address: nowhere}\n",
 			[]string{
 				"cluster.slots: must be a list of words without commas, got a section (config.yaml:1)",
-				`node.address: must be an IP address other nodes can reach, got "nowhere" (config.yaml:3)`,
+				`node.address: must be an IP address other nodes can reach, or auto, got "nowhere" (config.yaml:3)`,
 			},
 		},
 		"duplicates": {

@@ -21,7 +21,8 @@ type Loaded struct {
 	File string
 	// Origin says for each key where its value comes from: "default",
 	// "file config.yaml:12", "env HOLDFAST_X", "flag --x", or
-	// "derived from node.address" where nothing was set.
+	// "derived from node.address" where nothing was set. What stood there as
+	// auto has its meaning beside it: "file config.yaml:3 (auto: 10.0.0.5)".
 	Origin map[string]string
 	// Warnings are what is allowed and seldom wise, one sentence each.
 	Warnings []string
@@ -51,6 +52,9 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	}
 	errs = append(errs, unknown...)
 	errs = append(errs, l.decode(slices.Concat(settings, variables, readFlags(flags)))...)
+	if err := l.resolveAddress(); err != nil {
+		errs = append(errs, err)
+	}
 	derive(&l.Config, l.Origin)
 	errs = append(errs, l.check(errs)...)
 	if len(errs) > 0 {

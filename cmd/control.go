@@ -78,8 +78,18 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, struct{}{}, n.coord.Adopt(r.Context()))
 	})
+	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
+		// Whoever has asked may go away: what was begun is brought to its end.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
+		defer cancel()
+		id, err := n.coord.GiveUp(ctx)
+		reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
+	})
 	return mux
 }
+
+// releaseTime bounds a release: the hand-over, the end of etcd, and the minute a detach may take.
+const releaseTime = 3 * time.Minute
 
 type controlError struct {
 	Error string `json:"error"`

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,6 +22,9 @@ type demoOptions struct {
 	slots int
 	base  string
 	clean bool
+
+	hosts  bool
+	events bool
 }
 
 func newDemoCommand() *cobra.Command {
@@ -40,7 +44,8 @@ func newDemoCommand() *cobra.Command {
 		Example: "  holdfast demo\n" +
 			"  holdfast demo --nodes 4                  # three members and one standby\n" +
 			"  holdfast demo --nodes 5 --slots 5        # five members\n" +
-			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1",
+			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1\n" +
+			"  sudo holdfast demo --hosts --nodes 4     # hosts, addresses and disks of their own; nothing is kept",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runDemo(c.Context(), o, c.OutOrStdout()) },
 	}
@@ -49,6 +54,8 @@ func newDemoCommand() *cobra.Command {
 	fs.IntVar(&o.nodes, "nodes", 0, "`number` of nodes, 1–9 (default 3, or as many as before)")
 	fs.IntVar(&o.slots, "slots", 0, "`number` of slots, 1 to the number of nodes (default 3, or 1 with fewer nodes)")
 	fs.StringVar(&o.base, "address-base", "", "loopback `address` of the first node; the others follow (default 127.0.0.1, or as before)")
+	fs.BoolVar(&o.hosts, "hosts", false, "give each node a host of its own (network namespace, address, EBS volumes of a stand-in for EC2); needs root")
+	fs.BoolVar(&o.events, "events", false, "with --hosts: a second cluster on the same hosts, as kops has one for events")
 	fs.BoolVar(&o.clean, "clean", false, "remove what a former demo left in the directory, then start anew")
 	return c
 }
@@ -56,6 +63,14 @@ func newDemoCommand() *cobra.Command {
 // runDemo makes the demo ready, and leaves the rest to [demo.run].
 func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, "holdfast demo: "+format+"\n", args...) }
+	switch {
+	case o.hosts && (o.base != "" || o.clean):
+		return errors.New("--hosts: the hosts have addresses of their own, and nothing is kept: leave --address-base and --clean out")
+	case o.hosts:
+		return runHostsDemo(ctx, o, newDemoView(out), say)
+	case o.events:
+		return errors.New("--events: a second cluster needs hosts, add --hosts")
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -78,7 +93,9 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
 	}
 	d := &demo{dir: o.dir, view: newDemoView(out), say: say}
 	for _, n := range nodes {
-		d.children = append(d.children, &demoChild{node: n, exe: exe, lock: dir.lock})
+		d.children = append(d.children, &demoChild{node: n, command: func() (*exec.Cmd, error) {
+			return onThisMachine(exe, n.config, dir.lock), nil
+		}})
 	}
 	return d.run(ctx)
 }

@@ -16,8 +16,8 @@ const restartAfter = time.Second
 // demoChild is one node's `holdfast run` process, and those that follow it when it dies.
 type demoChild struct {
 	node demoNode
-	exe  string
-	lock *os.File // inherited, see demoDir
+	// command makes the process that is started next.
+	command func() (*exec.Cmd, error)
 
 	// What follows is the demo's account of it, kept by [demo.heed] alone.
 	process *os.Process // nil: none runs
@@ -57,18 +57,27 @@ func (c *demoChild) once(events chan<- demoEvent) error {
 		return fmt.Errorf("open its log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command(c.exe, "run", "--config", c.node.config)
+	cmd, err := c.command()
+	if err != nil {
+		return err
+	}
 	cmd.Env = withoutOurs(os.Environ())
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{c.lock}
-	cmd.SysProcAttr = orphanAttr()
-	cmd.SysProcAttr.Setpgid = true // Ctrl-C on the terminal is for the demo, which stops the nodes in its own way
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start it: %w", err)
 	}
 	events <- demoEvent{child: c, process: cmd.Process}
 	_ = cmd.Wait() // the state says it all
 	return fmt.Errorf("%s", strings.Replace(cmd.ProcessState.String(), "exit status", "exit code", 1))
+}
+
+// onThisMachine makes the process of a node that runs as any other does. It inherits the lock, see demoDir.
+func onThisMachine(exe, config string, lock *os.File) *exec.Cmd {
+	cmd := exec.Command(exe, "run", "--config", config)
+	cmd.ExtraFiles = []*os.File{lock}
+	cmd.SysProcAttr = orphanAttr()
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C on the terminal is for the demo, which stops the nodes in its own way
+	return cmd
 }
 
 // withoutOurs leaves out the variables that would change the nodes' configuration behind the file's back.

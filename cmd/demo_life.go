@@ -31,8 +31,11 @@ const (
 type demo struct {
 	dir      string // as the user named it
 	children []*demoChild
+	beside   []*demoChild // run, and not shown
 	view     demoView
 	say      func(string, ...any)
+	hints    func(demoScene) []string // nil: those of the nodes on this machine
+	passing  bool                     // nothing is kept
 
 	started time.Time
 	healthy time.Duration // from the start until it was; 0: never yet
@@ -50,7 +53,7 @@ func (d *demo) run(ctx context.Context) error {
 	d.started = time.Now()
 	stop, events := make(chan struct{}), make(chan demoEvent)
 	var running sync.WaitGroup
-	for _, c := range d.children {
+	for _, c := range d.all() {
 		c.since = d.started
 		running.Go(func() { c.run(stop, events) })
 	}
@@ -180,8 +183,11 @@ func (d *demo) stopAll(events <-chan demoEvent, again <-chan os.Signal) error {
 		select {
 		case e, open := <-events:
 			if !open {
-				d.say("stopped after %.1f s; the data is kept: `%s demo --dir %s` resumes it, --clean begins anew",
-					time.Since(begun).Seconds(), quote(os.Args[0]), quote(d.dir))
+				kept := fmt.Sprintf("; the data is kept: `%s demo --dir %s` resumes it, --clean begins anew", quote(os.Args[0]), quote(d.dir))
+				if d.passing {
+					kept = ""
+				}
+				d.say("stopped after %.1f s%s", time.Since(begun).Seconds(), kept)
 				return result
 			}
 			e.child.process = e.process
@@ -203,9 +209,12 @@ func (d *demo) stopAll(events <-chan demoEvent, again <-chan os.Signal) error {
 	}
 }
 
+// all are the nodes that run, shown or not.
+func (d *demo) all() []*demoChild { return slices.Concat(d.children, d.beside) }
+
 // signal signals all that run. One that has just ended is not there to be told, which is what was wanted.
 func (d *demo) signal(s os.Signal) {
-	for _, c := range d.children {
+	for _, c := range d.all() {
 		if c.process != nil {
 			_ = c.process.Signal(s)
 		}
@@ -214,7 +223,7 @@ func (d *demo) signal(s os.Signal) {
 
 func (d *demo) running() string {
 	var names []string
-	for _, c := range d.children {
+	for _, c := range d.all() {
 		if c.process != nil {
 			names = append(names, c.node.name)
 		}

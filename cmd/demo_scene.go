@@ -64,7 +64,11 @@ func (d *demo) scene(now time.Time) demoScene {
 	} else if s.status.Health == coordinator.Healthy && len(s.pids) < len(d.children) {
 		s.verdict = strings.ToUpper(string(coordinator.Degraded)) // the nodes have not noticed yet
 	}
-	s.hints = append(demoHints(d.dir, nodes), s.killHint())
+	if d.hints != nil {
+		s.hints = d.hints(s)
+	} else {
+		s.hints = append(demoHints(d.dir, nodes), s.killHint())
+	}
 	return s
 }
 

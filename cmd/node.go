@@ -20,6 +20,7 @@ import (
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
+	"holdfast/volume/ebs"
 )
 
 // node is what `holdfast run` runs: the parts, and what only all of them together can answer.
@@ -34,6 +35,7 @@ type node struct {
 	coord   *coordinator.Coordinator
 	keeper  *snapshot.Keeper
 	metrics *metrics.Metrics
+	ebs     *ebs.Provider // nil with another kind of volumes
 }
 
 // askForStatus is the question for a node's status; the coordinator knows the others.
@@ -76,9 +78,12 @@ func (n *node) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 
 // observed exports each situation as metrics.
 func (n *node) observed(s coordinator.Situation) {
-	m := s.Observation.Member
+	m, claim := s.Observation.Member, ""
+	if c := claimStatus(n.ebs); c != nil {
+		claim = c.State
+	}
 	sample := metrics.Sample{
-		State: s.State(), Slot: s.Observation.Claim.Slot, Epoch: s.Observation.Claim.Epoch,
+		State: s.State(), Claim: claim, Slot: s.Observation.Claim.Slot, Epoch: s.Observation.Claim.Epoch,
 		Running: m.Running, Ready: m.Ready && m.HasLead, Leader: m.Leader, Learner: m.Learner,
 	}
 	if r := s.Observation.Disk.Ledger.Record; r != nil {
@@ -108,6 +113,7 @@ func (n *node) status() coordinator.NodeStatus {
 	if e := n.etcd.Status(); e.Running {
 		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
 	}
+	s.Claim = claimStatus(n.ebs)
 	s.Backup = backupStatus(n.keeper.Status())
 	return s
 }
@@ -116,6 +122,9 @@ func (n *node) status() coordinator.NodeStatus {
 // line added to /etc/hosts can take away from us at any time.
 func (n *node) problems() []string {
 	problems := n.mesh.Problems()
+	if n.ebs != nil {
+		problems = append(problems, n.ebs.Problems()...)
+	}
 	if at, ok := n.mesh.Twin(); ok {
 		problems = append(problems, fmt.Sprintf("another live process calls itself %s, at %s: each node needs its own node.name", n.cfg.Node.Name, at))
 	}

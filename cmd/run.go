@@ -26,6 +26,7 @@ import (
 	"holdfast/metrics"
 	"holdfast/snapshot"
 	"holdfast/volume"
+	"holdfast/volume/ebs"
 )
 
 func newRunCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	for _, w := range loaded.Warnings {
 		lg.Warn("configuration", zap.String("warning", w))
 	}
-	n, err := newNode(cfg, lg)
+	n, err := newNode(ctx, cfg, lg)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func waitFor(group *errgroup.Group, lg *zap.Logger) error {
 }
 
 // newNode makes all parts of a node. Nothing runs yet.
-func newNode(cfg Config, lg *zap.Logger) (*node, error) {
+func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {
 		return nil, fmt.Errorf("node.address: %w", err)
@@ -142,26 +143,34 @@ func newNode(cfg Config, lg *zap.Logger) (*node, error) {
 		Cluster: cfg.Cluster.Name,
 		Slots:   slices.Sorted(slices.Values(cfg.Cluster.Slots)),
 		PeerURL: peerURL(cfg),
-		Seeded:  len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "",
+		Seeded:  len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
 		Never:   cfg.Cluster.Founding == FoundingNever,
-		Yields:  cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
+		Yields:  cfg.Volume.Provider == volume.ProviderLocal && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
+	}
+	step := killAt(os.Getenv(killVariable))
+	provider, cloud, err := openProvider(ctx, cfg, prometheus.DefaultRegisterer, step, lg.Named("volume"))
+	if err != nil {
+		return nil, err
+	}
+	if n.ebs = cloud; cloud != nil {
+		n.mesh.AddSeeds(cloud.Seeds)
 	}
 	n.etcd = embedded.New(cfg.Etcd, lg)
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
-		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(),
+		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(), Claims: claims(n.ebs),
 	})
 	n.coord = coordinator.New(
 		coordinator.Config{Node: cfg.Node.Name, Address: address, Plan: wanted, EtcdVersion: etcdversion.Version},
 		coordinator.World{
-			Volumes: volumes{volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, lg.Named("volume")), cfg.Cluster.Name},
+			Volumes: volumes{provider, cfg.Cluster.Name},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
-			Etcd:    member{Member: n.etcd, peerURL: wanted.PeerURL, peerName: "peer." + cfg.Cluster.Name + "." + cfg.Cluster.Domain, handOver: cfg.Stop.Wait},
+			Etcd:    member{Member: n.etcd, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: "peer." + cfg.Cluster.Name + "." + cfg.Cluster.Domain, handOver: cfg.Stop.Wait},
 			Store:   &records{store: n.store, cluster: cfg.Cluster.Name},
 			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
 			Failed:  func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
 			Looked:  n.observed,
-			Step:    killAt(os.Getenv(killVariable)),
+			Step:    step,
 		}, lg)
 	n.keeper = snapshot.NewKeeper(cfg.Snapshot, cfg.Cluster.Name, n.store, n, lg.Named("backup"), prometheus.DefaultRegisterer)
 	return n, nil
@@ -172,6 +181,14 @@ func peerURL(cfg Config) string {
 	scheme, rest, _ := strings.Cut(cfg.Etcd.ListenPeerURLs[0], "://")
 	_, port, _ := net.SplitHostPort(rest)
 	return fmt.Sprintf("%s://{slot}.%s.%s:%s", scheme, cfg.Cluster.Name, cfg.Cluster.Domain, port)
+}
+
+// claims are the states of a claim that are exported.
+func claims(p *ebs.Provider) []string {
+	if p == nil {
+		return nil
+	}
+	return ebs.States
 }
 
 func actions() []string {

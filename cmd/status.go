@@ -82,7 +82,7 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 	fmt.Fprintf(&b, "cluster %s: %s, %s\n%s\n\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, versions(s), nodeTable(s, now))
 	fmt.Fprintln(&b, "\nwhy")
 	for _, n := range s.Nodes {
-		fmt.Fprintf(&b, "  %s: %s: %s (for %s)\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why, age(now, n.Since))
+		fmt.Fprintf(&b, "  %s: %s: %s (for %s)%s\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why, age(now, n.Since), claimText(n, now))
 	}
 	if len(s.Reasons) > 0 {
 		fmt.Fprintf(&b, "\nnot %s because\n", coordinator.Healthy)
@@ -92,6 +92,15 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// claimText says how far the claim of a volume is, while none is held.
+func claimText(n coordinator.NodeStatus, now time.Time) string {
+	c := n.Claim
+	if c == nil || n.Volume != nil || c.Volume == "" {
+		return ""
+	}
+	return fmt.Sprintf("; %s %s: %s (for %s)", c.State, c.Volume, c.Why, age(now, c.Since))
 }
 
 // versions says which versions run, and which one the cluster has agreed on.

@@ -1,10 +1,14 @@
 package cmd
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -12,17 +16,23 @@ import (
 )
 
 func newVolumeCommand() *cobra.Command {
-	c := &cobra.Command{Use: "volume", Short: "Show volumes, or adopt one whose content is not what it should be"}
-	c.AddCommand(newVolumeListCommand(), newVolumeAdoptCommand())
+	c := &cobra.Command{Use: "volume", Short: "Show, make, release and adopt volumes, and find out what keeps a node from them"}
+	c.AddCommand(newVolumeListCommand(), newVolumeCreateCommand(), newVolumeReleaseCommand(), newVolumeAdoptCommand(), newVolumeDoctorCommand())
 	return c
 }
+
+// providerFlags are the keys that say where the volumes are.
+var providerFlags = []string{"volume.provider", "volume.local.root", "volume.ebs.tags", "volume.ebs.kubernetes-cluster", "volume.ebs.region", "volume.ebs.endpoint"}
 
 func newVolumeListCommand() *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "Show every volume: slot, state, holder, what a node would do with it and why",
-		Args:  cobra.NoArgs,
+		Short: "Show every volume: slot, state, holder, what this node would do with it and why",
+		Long: "Show every volume: slot, state, holder, and what the node of this machine would do with it, and why.\n\n" +
+			"EBS volumes are shown as EC2 describes them, in the whole region. The command works on any machine that may\n" +
+			"call ec2:DescribeVolumes; only an instance can say what it would do.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := oneOf(output, "table", "json"); err != nil {
 				return err
@@ -31,7 +41,10 @@ func newVolumeListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			provider := volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, zap.NewNop())
+			provider, _, err := openProvider(c.Context(), cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+			if err != nil {
+				return err
+			}
 			infos, err := provider.List(c.Context(), volume.Want{Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots})
 			if err != nil {
 				return err
@@ -39,17 +52,98 @@ func newVolumeListCommand() *cobra.Command {
 			if output == "json" {
 				return writeIndented(c.OutOrStdout(), infos)
 			}
-			t := newTable("SLOT", "VOLUME", "STATE", "HOLDER", "EPOCH", "DISK", "DECISION", "WHY")
-			for _, i := range infos {
-				t.AppendRow(table.Row{i.Slot, i.Volume, i.State, i.Holder, i.Epoch, i.Disk, i.Decision, i.Why})
-			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), t.Render())
-			return err
+			return writeVolumes(c.OutOrStdout(), cfg.Volume.Provider, infos)
 		},
 	}
-	addClientFlags(c.Flags(), "volume.local.root")
+	addClientFlags(c.Flags(), providerFlags...)
 	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
 	return c
+}
+
+func writeVolumes(w io.Writer, provider string, infos []volume.Info) error {
+	if provider != volume.ProviderEBS {
+		t := newTable("SLOT", "VOLUME", "STATE", "HOLDER", "EPOCH", "DISK", "DECISION", "WHY")
+		for _, i := range infos {
+			t.AppendRow(table.Row{i.Slot, i.Volume, i.State, i.Holder, i.Epoch, i.Disk, i.Decision, i.Why})
+		}
+		_, err := fmt.Fprintln(w, t.Render())
+		return err
+	}
+	t := newTable("SLOT", "VOLUME", "ZONE", "SIZE", "TYPE", "ENCRYPTED", "STATE", "INSTANCE", "HOLDER", "EPOCH", "FORMAT", "DECISION", "WHY")
+	for _, i := range infos {
+		encrypted := "no"
+		if i.Encrypted {
+			encrypted = "yes"
+		}
+		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, bytesText(i.Size), i.Type, encrypted, i.Cloud, dash(i.Instance), dash(i.Holder), i.Epoch, dash(i.Format), i.Decision, i.Why})
+	}
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func newVolumeReleaseCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "release",
+		Short: "Give up the volume of this machine, so that another one can take it",
+		Long: "Give up the volume of this machine, so that another one can take it. A running node hands the leadership over,\n" +
+			"stops etcd, unmounts and detaches the volume, and claims none until it is restarted; its cluster has a member\n" +
+			"less until another node takes the slot. Without a running node the volumes of this machine are unmounted and\n" +
+			"detached by the command itself.\n\n" +
+			"The exit code is 0 when the volume is free. A voluntary release can be one-way: an encrypted volume whose key\n" +
+			"was disabled stays usable only while it is attached.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			var released releaseAnswer
+			err = node.get(c.Context(), http.MethodPost, "/release", &released)
+			switch {
+			case err == nil:
+				fmt.Fprintf(c.OutOrStdout(), "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume, released.Slot)
+				return nil
+			case !errors.Is(err, errUnreachable):
+				return err
+			}
+			return dropVolumes(c.Context(), cfg, c.OutOrStdout())
+		},
+	}
+	addClientFlags(c.Flags(), providerFlags...)
+	return c
+}
+
+// releaseAnswer is the answer to POST /release.
+type releaseAnswer struct {
+	Slot   string `json:"slot"`
+	Volume string `json:"volume"`
+}
+
+// dropVolumes releases what lies here while no node runs.
+func dropVolumes(ctx context.Context, cfg Config, out io.Writer) error {
+	_, provider, err := openProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	if provider == nil {
+		fmt.Fprintln(out, "no node runs here, and a directory of this machine is held by nobody then: there is nothing to release")
+		return nil
+	}
+	dropped, err := provider.Drop(ctx)
+	for _, v := range dropped {
+		fmt.Fprintf(out, "released %s\n", v)
+	}
+	if err == nil && len(dropped) == 0 {
+		fmt.Fprintln(out, "no volume of the cluster is attached to this machine")
+	}
+	return err
 }
 
 func newVolumeAdoptCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,8 +20,17 @@ import (
 // Spec is how this member is to be started. On a data directory with a WAL etcd ignores
 // Token, Peers and Join: identity and membership come from the disk.
 type Spec struct {
-	// Slot is the etcd member name.
+	// Slot is the slot that this member runs.
 	Slot string
+	// MemberName is the pattern of the members' names in etcd, with {slot} once in it; empty
+	// means {slot}. A name is what `etcdctl member list` shows and the key by which etcd finds
+	// itself in a static initial cluster, nothing else: a member's ID is the hash of its peer
+	// URLs, the token and, where it was added later, the time (etcdserver/api/membership,
+	// computeMemberID), and a joiner finds its ID by its peer URL (ValidateClusterAndAssignIDs).
+	// So another pattern never changes who a member is; a member tells the others its new name
+	// when it starts. Founders should have the same one: until each has started, the others
+	// call it by their own.
+	MemberName string
 	// DataDir is etcd's data directory, created (0700) when absent.
 	DataDir string
 	// Token makes the IDs of a founded cluster unique: "cluster@generation".
@@ -40,8 +50,28 @@ type Spec struct {
 	TrustWAL bool
 }
 
+// slotMark stands for the slot in Spec.MemberName.
+const slotMark = "{slot}"
+
+// name is what etcd calls the member of a slot.
+func (s Spec) name(slot string) string {
+	return strings.Replace(cmp.Or(s.MemberName, slotMark), slotMark, slot, 1)
+}
+
+// named returns Peers by the members' names.
+func (s Spec) named() map[string]string {
+	peers := make(map[string]string, len(s.Peers))
+	for slot, peerURL := range s.Peers {
+		peers[s.name(slot)] = peerURL
+	}
+	return peers
+}
+
 func (s Spec) check(cfg Config) error {
 	var errs []error
+	if n := strings.Count(s.MemberName, slotMark); s.MemberName != "" && n != 1 {
+		errs = append(errs, fmt.Errorf("member name %q has %s %d times, not once", s.MemberName, slotMark, n))
+	}
 	for _, f := range [][2]string{{"slot", s.Slot}, {"data directory", s.DataDir}, {"token", s.Token}, {"peer URL", s.PeerURL}} {
 		if f[1] == "" {
 			errs = append(errs, fmt.Errorf("%s is missing", f[0]))
@@ -68,9 +98,9 @@ func etcdConfig(cfg Config, spec Spec, lg *zap.Logger, opts []grpc.ServerOption)
 		return nil, err
 	}
 	ec := embed.NewConfig()
-	ec.Name, ec.Dir = spec.Slot, spec.DataDir
+	ec.Name, ec.Dir = spec.name(spec.Slot), spec.DataDir
 	ec.InitialClusterToken = spec.Token
-	ec.InitialCluster = initialCluster(spec.Peers)
+	ec.InitialCluster = initialCluster(spec.named())
 	ec.ClusterState = embed.ClusterStateFlagNew
 	if spec.Join {
 		ec.ClusterState = embed.ClusterStateFlagExisting
@@ -105,10 +135,11 @@ func etcdConfig(cfg Config, spec Spec, lg *zap.Logger, opts []grpc.ServerOption)
 	return ec, errors.Join(errs[:]...)
 }
 
+// initialCluster writes name -> peer URL as etcd's flag takes it.
 func initialCluster(peers map[string]string) string {
 	var pairs []string
-	for _, slot := range slices.Sorted(maps.Keys(peers)) {
-		pairs = append(pairs, slot+"="+peers[slot])
+	for _, name := range slices.Sorted(maps.Keys(peers)) {
+		pairs = append(pairs, name+"="+peers[name])
 	}
 	return strings.Join(pairs, ",")
 }

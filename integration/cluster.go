@@ -30,6 +30,8 @@ type Cluster struct {
 	prefix string         // of the addresses, with the last dot
 	keys   map[string]any // of every node's configuration
 	wrote  int            // number of writers there were
+	site   *Site          // nil: processes of this machine, with local volumes
+	ports  int            // on a site: what is added to the usual ones
 }
 
 // Options describe a cluster. The zero value is three nodes n1, n2, n3 with a root of their own each, which

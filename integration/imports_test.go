@@ -16,18 +16,28 @@ import (
 // arrows are the imports that are allowed between our packages, by their path below the module. A package
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
-	"cmd/holdfast":          {"cmd"},
-	"cmd":                   {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume"},
-	"embedded/coordinator":  {"embedded/plan"},
-	"embedded/plan":         {},
-	"embedded":              {},
-	"gossip":                {},
-	"metrics":               {},
-	"snapshot":              {},
-	"snapshot/snapshottest": {"snapshot"},
-	"volume":                {},
-	"volume/volumetest":     {"volume"},
-	"integration":           {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume"},
+	"cmd/holdfast": {"cmd"},
+	"cmd": {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume", "volume/ebs",
+		// for `holdfast demo --hosts` alone
+		"integration/hosts", "volume/volumetest/ec2test"},
+	"embedded/coordinator":     {"embedded/plan"},
+	"embedded/plan":            {},
+	"embedded":                 {},
+	"gossip":                   {},
+	"metrics":                  {},
+	"snapshot":                 {},
+	"snapshot/snapshottest":    {"snapshot"},
+	"volume":                   {},
+	"volume/device":            {},
+	"volume/device/devicetest": {},
+	"volume/ebs/model":         {}, // a test, and no code
+	"volume/ebs":               {"volume", "volume/device"},
+	"volume/volumetest":        {"volume"},
+	// stands in for a cloud: it knows nothing of those who use it
+	"volume/volumetest/ec2test": {},
+	"integration": {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume", "integration/hosts",
+		"volume/volumetest/ec2test"},
+	"integration/hosts": {},
 }
 
 // owners says which of our packages alone may import a library, so that replacing the library, or
@@ -39,7 +49,7 @@ var owners = []struct {
 	{"github.com/spf13/cobra", "cmd", "the command line knows the packages, not they it"},
 	{"go.etcd.io/etcd/server/v3", "embedded", "etcd's server can end the process in dozens of places; one package knows them"},
 	{"github.com/hashicorp/memberlist", "gossip", "what a node says must not depend on how it is said"},
-	{"github.com/aws/aws-sdk-go-v2/service/ec2", "volume", "a cloud is an implementation of a volume, nothing else"},
+	{"github.com/aws/aws-sdk-go-v2/service/ec2", "volume/ebs", "a cloud is an implementation of a volume, nothing else"},
 	{"github.com/aws/aws-sdk-go-v2/service/s3", "snapshot", "a bucket is an implementation of a store, nothing else"},
 }
 

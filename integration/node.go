@@ -31,6 +31,7 @@ type Node struct {
 	Data    string         // node.data-dir
 	Root    string         // volume.local.root
 	Keys    map[string]any // of its configuration alone, by full name; they go before the cluster's
+	Machine *Machine       // on a site: the machine it runs on
 
 	c       *Cluster
 	process *process // the present or the last one; nil before the first start
@@ -43,7 +44,7 @@ func (n *Node) File() string { return filepath.Join(n.Dir, "config.yaml") }
 func (n *Node) Socket() string { return filepath.Join(n.Data, "holdfast.sock") }
 
 // ClientURL is where etcd's API is.
-func (n *Node) ClientURL() string { return "http://" + n.Address + ":2379" }
+func (n *Node) ClientURL() string { return fmt.Sprintf("http://%s:%d", n.Address, 2379+n.c.ports) }
 
 // Volume is the directory of the slot that the configuration names.
 func (n *Node) Volume() string {
@@ -60,6 +61,9 @@ func (n *Node) Configure() {
 		"volume.local.root": n.Root,
 		"snapshot.store":    n.c.Store, "snapshot.every": "0s",
 		"log.format": "json",
+	}
+	if n.Machine != nil {
+		keys = n.keysOnSite()
 	}
 	maps.Copy(keys, n.c.keys)
 	maps.Copy(keys, n.Keys)
@@ -105,11 +109,19 @@ func (n *Node) Run(args []string, env ...string) {
 	if n.Running() {
 		n.c.t.Fatalf("%s runs already", n.Name)
 	}
-	p, err := start(n.c.binary, append([]string{"run"}, args...), n.Dir, env)
+	p, err := start(n.command(append([]string{"run"}, args...)...), n.Dir, env)
 	if err != nil {
 		n.c.t.Fatalf("start %s: %v", n.Name, err)
 	}
 	n.process = p
+}
+
+// command is a holdfast on the node's machine.
+func (n *Node) command(args ...string) *exec.Cmd {
+	if n.Machine != nil {
+		return n.Machine.Host.Command(context.Background(), n.c.binary, args...)
+	}
+	return exec.Command(n.c.binary, args...)
 }
 
 // Running reports whether the process has not ended. A paused one runs.
@@ -257,10 +269,10 @@ func (n *Node) Command(args ...string) Output {
 // Holdfast runs `holdfast args...` in Dir.
 func (n *Node) Holdfast(args ...string) Output {
 	n.c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, n.c.binary, args...)
+	cmd := n.command(args...)
 	cmd.Dir = n.Dir
+	tooLong := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer tooLong.Stop()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

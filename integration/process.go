@@ -18,8 +18,8 @@ type process struct {
 	code   int // read after done
 }
 
-func start(binary string, args []string, dir string, env []string) (*process, error) {
-	p := &process{cmd: exec.Command(binary, args...), log: filepath.Join(dir, "node.log"), done: make(chan struct{})}
+func start(cmd *exec.Cmd, dir string, env []string) (*process, error) {
+	p := &process{cmd: cmd, log: filepath.Join(dir, "node.log"), done: make(chan struct{})}
 	f, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -32,9 +32,11 @@ func start(binary string, args []string, dir string, env []string) (*process, er
 	p.from = info.Size()
 	p.cmd.Dir, p.cmd.Env = dir, append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = f, f
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	go func() { // ends with the process, for which Kill waits
 		_ = p.cmd.Wait() // what it says is in the state

@@ -17,11 +17,13 @@ type Names struct {
 	EtcdVersion string   // of the embedded server
 	States      []string // of the node: claiming, standby, running, ...
 	Actions     []string // that the coordinator may decide
+	Claims      []string // states of a volume's claim; empty where the provider has none
 }
 
 // Sample is what one observation says about the node.
 type Sample struct {
 	State      string // one of Names.States
+	Claim      string // one of Names.Claims
 	Slot       string // whose volume is held; empty: none
 	Epoch      uint64 // of the claim; 0: no claim
 	Generation uint64 // of the cluster; 0: unknown
@@ -89,6 +91,7 @@ var (
 	readyDesc      = desc("etcd_ready", "1 while the etcd server is in the cluster and knows a leader.")
 	leaderDesc     = desc("etcd_leader", "1 while this member is the raft leader.")
 	learnerDesc    = desc("etcd_learner", "1 while this member is a learner.")
+	claimDesc      = desc("volume_claim_state", "1 for the state the claim of a volume is in, 0 for the others.", "state")
 	heldDesc       = desc("volume_held", "1 for the slot whose volume this node holds; no series without a volume.", "slot")
 	epochDesc      = desc("volume_epoch", "Claim epoch of the held volume; 0 without a volume.")
 	generationDesc = desc("generation", "Generation of the cluster this node belongs to; 0 while unknown.")
@@ -105,7 +108,7 @@ type collector struct{ m *Metrics }
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		buildDesc, stateDesc, actionDesc, runningDesc, readyDesc, leaderDesc,
-		learnerDesc, heldDesc, epochDesc, generationDesc, membersDesc,
+		learnerDesc, claimDesc, heldDesc, epochDesc, generationDesc, membersDesc,
 	} {
 		ch <- d
 	}
@@ -134,6 +137,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(readyDesc, number(s.Ready))
 	gauge(leaderDesc, number(s.Leader))
 	gauge(learnerDesc, number(s.Learner))
+	oneHot(claimDesc, c.m.names.Claims, s.Claim)
 	if s.Slot != "" {
 		gauge(heldDesc, 1, s.Slot)
 	}

@@ -38,7 +38,7 @@ func (c *localClaim) adopt() error {
 	if err := c.setAside(); err != nil {
 		return err
 	}
-	id := c.want.fresh()
+	id := c.want.Fresh()
 	c.mu.Lock()
 	id.Epoch = c.tag.Epoch
 	c.tag.Disk = id.Disk
@@ -57,27 +57,31 @@ func (c *localClaim) adopt() error {
 }
 
 // setAside moves everything on the volume into a new directory below aside/.
-func (c *localClaim) setAside() error {
-	names, err := movable(c.Path())
+func (c *localClaim) setAside() error { return SetAside(c.Path(), c.local.step) }
+
+// SetAside moves everything in a directory into a new directory below its aside/, durably, but for what was
+// set aside before and a lost+found. It calls step between the steps a crash can separate.
+func SetAside(dir string, step func(string)) error {
+	names, err := movable(dir)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	aside := filepath.Join(c.Path(), asideName)
+	aside := filepath.Join(dir, asideName)
 	n, err := nextAside(aside)
 	if err != nil {
 		return err
 	}
 	target := filepath.Join(aside, fmt.Sprintf("%d-adopted", n))
-	if err := makeDirs(target); err != nil {
+	if err := MakeDirs(target); err != nil {
 		return err
 	}
 	for _, name := range names {
-		if err := os.Rename(filepath.Join(c.Path(), name), filepath.Join(target, name)); err != nil {
+		if err := os.Rename(filepath.Join(dir, name), filepath.Join(target, name)); err != nil {
 			return cure(err)
 		}
-		c.local.step("set aside " + name)
+		step("set aside " + name)
 	}
-	return cure(errors.Join(syncDir(target), syncDir(c.Path())))
+	return cure(errors.Join(syncDir(target), syncDir(dir)))
 }
 
 // movable are the entries of a volume that Adopt sets aside. What was set aside before stays where it
@@ -152,8 +156,8 @@ func (c *localClaim) wipe() error {
 	if err := c.writeTag(PhaseReleased); err != nil {
 		return err
 	}
-	path := filepath.Join(c.Path(), identityName)
-	for _, name := range []string{path + tempSuffix, path} {
+	path := filepath.Join(c.Path(), IdentityName)
+	for _, name := range []string{path + TempSuffix, path} {
 		if err := missing(os.Remove(name)); err != nil {
 			return cure(err)
 		}

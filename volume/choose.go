@@ -176,7 +176,7 @@ func (l *Local) withData(root string, wanted []string) ([]string, error) {
 			continue // our own files have a dot in their names
 		}
 		dir := filepath.Join(root, slot)
-		has, err := exists(filepath.Join(dir, identityName))
+		has, err := exists(filepath.Join(dir, IdentityName))
 		if err == nil && !has && slices.Contains(wanted, slot) {
 			var n int
 			n, err = content(dir)

@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
-// ProviderLocal is the provider of directories on this machine, the only value of Config.Provider.
-const ProviderLocal = "local"
+// The values of Config.Provider.
+const (
+	ProviderLocal = "local" // directories on this machine
+	ProviderEBS   = "ebs"   // AWS EBS volumes
+)
 
 // The values of LocalConfig.Scope.
 const (
@@ -29,7 +32,7 @@ const (
 
 // Config is the section `volume` of the configuration.
 type Config struct {
-	// Provider is the kind of volumes: local.
+	// Provider is the kind of volumes: ProviderLocal or ProviderEBS.
 	Provider string `mapstructure:"provider"`
 	// Local is heeded when Provider is local.
 	Local LocalConfig `mapstructure:"local"`
@@ -67,8 +70,8 @@ func Default() Config {
 // Validate returns every value out of range, joined; nil when there is none.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Provider != ProviderLocal {
-		errs = append(errs, fmt.Errorf("volume.provider: must be %s, got %q", ProviderLocal, c.Provider))
+	if c.Provider != ProviderLocal && c.Provider != ProviderEBS {
+		errs = append(errs, fmt.Errorf("volume.provider: must be %s or %s, got %q", ProviderLocal, ProviderEBS, c.Provider))
 	}
 	return errors.Join(append(errs, c.Local.validate()...)...)
 }

@@ -20,7 +20,7 @@ func TestValidateNamesEveryKey(t *testing.T) {
 		t.Fatal("got nil, want errors")
 	}
 	for _, want := range []string{
-		`volume.provider: must be local, got "floppy"`,
+		`volume.provider: must be local or ebs, got "floppy"`,
 		`volume.local.scope: must be machine or host, got "galaxy"`,
 		`volume.local.slot: must be a DNS label of lower-case letters and digits, got "A/b"`,
 		`volume.local.takeover-after: must be 0s to 1h, got -1s`,

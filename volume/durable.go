@@ -10,17 +10,17 @@ import (
 	"syscall"
 )
 
-// tempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash
+// TempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash
 // leaves one such file at most and the next writer replaces it: writers hold the volume's lock.
-const tempSuffix = ".tmp"
+const TempSuffix = ".tmp"
 
 // maxFile bounds what is read of the small files of this package, in bytes.
 const maxFile = 64 << 10
 
-// replaceFile writes a file so that after a crash its old or its new content is there, whole. It
-// calls step between the steps a crash can separate.
-func replaceFile(path, content string, step func(string)) (err error) {
-	temp := path + tempSuffix
+// ReplaceFile writes a file so that after a crash its old or its new content is there, whole. It
+// calls step between the steps a crash can separate. What a crash leaves bears the name path + [TempSuffix].
+func ReplaceFile(path, content string, step func(string)) (err error) {
+	temp := path + TempSuffix
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return cure(err)
@@ -53,8 +53,8 @@ func syncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// makeDirs creates a directory and its parents, durably.
-func makeDirs(path string) error {
+// MakeDirs creates a directory and its parents, durably.
+func MakeDirs(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
 		return nil
@@ -64,7 +64,7 @@ func makeDirs(path string) error {
 		return cure(err)
 	}
 	parent := filepath.Dir(path)
-	if err := makeDirs(parent); err != nil {
+	if err := MakeDirs(parent); err != nil {
 		return err
 	}
 	// Another node of this machine may create the same root at the same time.
@@ -74,8 +74,8 @@ func makeDirs(path string) error {
 	return cure(syncDir(parent))
 }
 
-// readSmall reads a file, but not more than anything this package has written.
-func readSmall(path string) ([]byte, error) {
+// ReadSmall reads a file, but not more than anything this package has written: 64 KiB.
+func ReadSmall(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func readSmall(path string) ([]byte, error) {
 // readTag returns the tag at path. There is none (nil, nil) when the file is missing or torn; torn
 // says so. The error is one of reading, or that a newer holdfast wrote the file.
 func readTag(path string) (tag *Tag, torn error, err error) {
-	data, err := readSmall(path)
+	data, err := ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -95,7 +95,7 @@ func readTag(path string) (tag *Tag, torn error, err error) {
 		return nil, nil, cure(err)
 	}
 	t, err := ParseTag(data)
-	if errors.Is(err, errNewer) {
+	if errors.Is(err, ErrNewer) {
 		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	if err != nil {

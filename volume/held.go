@@ -143,8 +143,8 @@ func (c *localClaim) look() error {
 	if mismatch != "" {
 		return nil // there is no identity of ours to look at
 	}
-	path = filepath.Join(c.Path(), identityName)
-	data, err := readSmall(path)
+	path = filepath.Join(c.Path(), IdentityName)
+	data, err := ReadSmall(path)
 	if err != nil {
 		return cure(err)
 	}

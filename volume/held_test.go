@@ -30,9 +30,9 @@ var losses = []struct {
 		}
 	}, "no such file"},
 	{"directory replaced by a copy", func(t *testing.T, c *localClaim) {
-		identity := readFile(t, filepath.Join(c.Path(), identityName))
+		identity := readFile(t, filepath.Join(c.Path(), IdentityName))
 		remove(t, c.Path())
-		writeFile(t, filepath.Join(c.Path(), identityName), identity)
+		writeFile(t, filepath.Join(c.Path(), IdentityName), identity)
 	}, "was replaced"},
 	{"lock file removed", func(t *testing.T, c *localClaim) { remove(t, c.file.path) }, "a.lock"},
 	{"lock file replaced", func(t *testing.T, c *localClaim) {
@@ -43,11 +43,11 @@ var losses = []struct {
 	{"tag of another", func(t *testing.T, c *localClaim) {
 		writeFile(t, tagPath(c.root, "a"), Tag{Epoch: 9, Owner: "n9", Nonce: "y", Phase: PhaseHeld}.String())
 	}, "names node n9, epoch 9"},
-	{"identity removed", func(t *testing.T, c *localClaim) { remove(t, filepath.Join(c.Path(), identityName)) }, "identity.json"},
+	{"identity removed", func(t *testing.T, c *localClaim) { remove(t, filepath.Join(c.Path(), IdentityName)) }, "identity.json"},
 	{"identity of another disk", func(t *testing.T, c *localClaim) {
-		writeFile(t, filepath.Join(c.Path(), identityName), c.Volume().fresh().String())
+		writeFile(t, filepath.Join(c.Path(), IdentityName), c.Volume().Fresh().String())
 	}, "names slot a of cluster c, disk"},
-	{"identity damaged", func(t *testing.T, c *localClaim) { writeFile(t, filepath.Join(c.Path(), identityName), "{") }, "parse identity"},
+	{"identity damaged", func(t *testing.T, c *localClaim) { writeFile(t, filepath.Join(c.Path(), IdentityName), "{") }, "parse identity"},
 }
 
 func TestEveryLossIsSeen(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWatchNoticesADiskThatHangs(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Skip(err)
 	}
-	path := filepath.Join(c.Path(), identityName)
+	path := filepath.Join(c.Path(), IdentityName)
 	watched := make(chan error, 1)
 	go func() { watched <- c.Watch(t.Context()) }()
 	if err := os.Rename(fifo, path); err != nil {
@@ -224,7 +224,7 @@ func TestYieldIsNoLoss(t *testing.T) {
 	l := newLocal(t, t.TempDir(), "n1")
 	c := mustClaim(t, l)
 	l.step = func(step string) {
-		if step == "removed "+identityName {
+		if step == "removed "+IdentityName {
 			if err := c.lose(c.evidence()); err != nil {
 				t.Errorf("seen during yield: got %v, want nil", err)
 			}

@@ -44,16 +44,16 @@ func (id Identity) String() string {
 	return encode(identityFile{Version: 1, Identity: id})
 }
 
-// fresh is the identity of a volume that is formatted now.
-func (id Identity) fresh() Identity {
+// Fresh is the identity of a volume that is formatted now, or adopted: with a new disk UUID.
+func (id Identity) Fresh() Identity {
 	id.Disk = uuid.NewString()
 	id.Created = time.Now().UTC().Truncate(time.Second)
 	return id
 }
 
-// mismatch says why the identity found on a volume is not the one it should have, "" when it is. A
+// Mismatch says why the identity found on a volume is not the one it should have, "" when it is. A
 // disk is compared only when it is known what it should be.
-func (id Identity) mismatch(found Identity) string {
+func (id Identity) Mismatch(found Identity) string {
 	for _, f := range []struct{ name, want, got string }{
 		{"cluster", id.Cluster, found.Cluster},
 		{"slot", id.Slot, found.Slot},

@@ -54,7 +54,7 @@ func (l *Local) Claim(ctx context.Context, want Want) (Claim, error) {
 	if l.held != nil {
 		return nil, fmt.Errorf("claim a volume: this process holds slot %s already", l.held.want.Slot)
 	}
-	if err := errors.Join(ctx.Err(), want.validate()); err != nil {
+	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
 	root, err := l.openRoot()
@@ -116,7 +116,7 @@ func (l *Local) first(ctx context.Context, root string, judged []judged, want Wa
 func (l *Local) List(ctx context.Context, want Want) ([]Info, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := errors.Join(ctx.Err(), want.validate()); err != nil {
+	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
 	root, err := filepath.Abs(l.cfg.Root)
@@ -176,7 +176,7 @@ func (l *Local) openRoot() (string, error) {
 	if err := l.mounts.check(l.cfg.Mount, root); err != nil {
 		return "", err
 	}
-	return root, makeDirs(root)
+	return root, MakeDirs(root)
 }
 
 // localVolume is the volume id of a slot: a directory has no other name.

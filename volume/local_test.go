@@ -130,8 +130,8 @@ func TestEpochIsTheHighestPlusOne(t *testing.T) {
 		"identity ahead": {7, 41},
 	} {
 		root := t.TempDir()
-		id := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: test.identity}.fresh()
-		writeFile(t, filepath.Join(root, "a", identityName), id.String())
+		id := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: test.identity}.Fresh()
+		writeFile(t, filepath.Join(root, "a", IdentityName), id.String())
 		writeFile(t, tagPath(root, "a"), Tag{Epoch: test.tag, Owner: "n1", Nonce: "x", Phase: PhaseHeld}.String())
 		c := mustClaim(t, newLocal(t, root, "n1"))
 		if got := c.Volume().Epoch; got != 42 || c.Mismatch() != "" {
@@ -148,7 +148,7 @@ func TestNewerFilesAreNotTouched(t *testing.T) {
 		path := filepath.Join(root, name)
 		writeFile(t, path, `{"version":2}`)
 		_, err := l.Claim(t.Context(), Want{Cluster: "c", Slots: []string{"a"}})
-		if !errors.Is(err, errNewer) || errors.Is(err, ErrNoneFree) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, ErrNewer) || errors.Is(err, ErrNoneFree) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want an error that names it and asks for an upgrade", name, err)
 		}
 		if got := readFile(t, path); got != `{"version":2}` {
@@ -182,11 +182,11 @@ func TestMismatches(t *testing.T) {
 			}
 		}, "is it not mounted?"},
 		{"another disk", func(t *testing.T, dir string) {
-			id := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 1}.fresh()
+			id := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 1}.Fresh()
 			writeFile(t, dir+"/identity.json", id.String())
 		}, "names disk"},
 		{"another slot", func(t *testing.T, dir string) {
-			id := Identity{Cluster: "c", Slot: "b", Volume: "local:b", Epoch: 1}.fresh()
+			id := Identity{Cluster: "c", Slot: "b", Volume: "local:b", Epoch: 1}.Fresh()
 			writeFile(t, dir+"/identity.json", id.String())
 		}, `names slot "b"`},
 	} {
@@ -241,7 +241,7 @@ func TestBlankFileSystemIsFormatted(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "a", "lost+found"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(root, "a", identityName+tempSuffix), "{")
+	writeFile(t, filepath.Join(root, "a", IdentityName+TempSuffix), "{")
 	if got := mustClaim(t, newLocal(t, root, "n1")).Mismatch(); got != "" {
 		t.Errorf("got mismatch %q, want a formatted volume", got)
 	}
@@ -303,7 +303,7 @@ func TestFailedClaimIsTakenBack(t *testing.T) {
 	mustRelease(t, mustClaim(t, newLocal(t, root, "n1")), true)
 	before := readFile(t, tagPath(root, "a"))
 	// A directory where the temporary file goes lets writing the identity fail.
-	if err := os.Mkdir(filepath.Join(root, "a", identityName+tempSuffix), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(root, "a", IdentityName+TempSuffix), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	l := newLocal(t, root, "n2")
@@ -393,8 +393,8 @@ func TestListChangesNothing(t *testing.T) {
 	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("root: got %v, want it not to exist", err)
 	}
-	id := Identity{Cluster: "c", Slot: "old", Volume: "local:old", Epoch: 1}.fresh()
-	writeFile(t, filepath.Join(root, "old", identityName), id.String())
+	id := Identity{Cluster: "c", Slot: "old", Volume: "local:old", Epoch: 1}.Fresh()
+	writeFile(t, filepath.Join(root, "old", IdentityName), id.String())
 	infos, err = newLocal(t, root, "n1").List(t.Context(), wantABC)
 	if err != nil || len(infos) != 4 || infos[3].Slot != "old" || infos[3].Decision != DecisionWait {
 		t.Errorf("got %+v, %v, want the volume nobody wants as the fourth", infos, err)

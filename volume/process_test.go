@@ -177,7 +177,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		{"adopt", "adopt", func(t *testing.T, root string) {
 			c := held(t, root)
 			writeFile(t, filepath.Join(c.Path(), "etcd", "wal"), "precious")
-			writeFile(t, filepath.Join(c.Path(), identityName), c.Volume().fresh().String())
+			writeFile(t, filepath.Join(c.Path(), IdentityName), c.Volume().Fresh().String())
 		}},
 		{"yield", "yield", func(t *testing.T, root string) { held(t, root) }},
 	} {
@@ -228,7 +228,7 @@ func facts(t *testing.T, root string) survivor {
 	if tag, _, err := readTag(tagPath(root, "a")); err == nil && tag != nil {
 		s.epoch, s.disk = tag.Epoch, tag.Disk
 	}
-	data, err := os.ReadFile(filepath.Join(root, "a", identityName))
+	data, err := os.ReadFile(filepath.Join(root, "a", IdentityName))
 	id, _ := ParseIdentity(data)
 	if err != nil || id.Disk != s.disk {
 		s.disk = ""

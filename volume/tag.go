@@ -9,9 +9,9 @@ import (
 // maxEpoch bounds the epochs that are believed, so that a damaged file cannot use up all others.
 const maxEpoch = 1 << 62
 
-// errNewer marks a file of a later version: it is whole, only this program cannot read it. It must
+// ErrNewer marks a file of a later version: it is whole, only this program cannot read it. It must
 // never be treated like a torn one, which may be replaced.
-var errNewer = errors.New("written by a newer holdfast; upgrade this node")
+var ErrNewer = errors.New("written by a newer holdfast; upgrade this node")
 
 // Phase is how far a claim has come.
 type Phase string
@@ -82,7 +82,7 @@ func decode(data []byte, file any) error {
 		return err
 	}
 	if head.Version > 1 {
-		return fmt.Errorf("version %d: %w", head.Version, errNewer)
+		return fmt.Errorf("version %d: %w", head.Version, ErrNewer)
 	}
 	if head.Version != 1 {
 		return fmt.Errorf("version must be 1, got %d", head.Version)

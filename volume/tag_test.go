@@ -25,7 +25,7 @@ func TestTagRoundTrip(t *testing.T) {
 }
 
 func TestIdentityRoundTrip(t *testing.T) {
-	want := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 7}.fresh()
+	want := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 7}.Fresh()
 	if got, err := ParseIdentity([]byte(want.String())); err != nil || got != want {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -47,7 +47,7 @@ func TestParseTag(t *testing.T) {
 		{`{"version":2,"anything":[]}`, true},
 	} {
 		_, err := ParseTag([]byte(test.text))
-		if err == nil || errors.Is(err, errNewer) != test.newer {
+		if err == nil || errors.Is(err, ErrNewer) != test.newer {
 			t.Errorf("%s: got %v, want an error, newer: %v", test.text, err, test.newer)
 		}
 	}
@@ -69,7 +69,7 @@ func FuzzParseTag(f *testing.F) {
 }
 
 func FuzzParseIdentity(f *testing.F) {
-	f.Add([]byte(Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 7}.fresh().String()))
+	f.Add([]byte(Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 7}.Fresh().String()))
 	f.Add([]byte(`{"version":1,"cluster":"c","created":"2006-01-02T15:04:05+07:00"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		id, err := ParseIdentity(data)
@@ -80,7 +80,7 @@ func FuzzParseIdentity(f *testing.F) {
 		if err != nil || again.String() != id.String() || !again.Created.Equal(id.Created.Round(0)) {
 			t.Errorf("got %+v, %v, want %+v", again, err, id)
 		}
-		if why := id.mismatch(again); why != "" {
+		if why := id.Mismatch(again); why != "" {
 			t.Error(why)
 		}
 	})
@@ -90,7 +90,7 @@ func TestMismatchNamesWhatDiffers(t *testing.T) {
 	should := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Disk: "d1", Epoch: 1}
 	same := should
 	same.Epoch, same.Created = 99, time.Now()
-	if got := should.mismatch(same); got != "" {
+	if got := should.Mismatch(same); got != "" {
 		t.Errorf("epoch and age: got %q, want none", got)
 	}
 	for want, change := range map[string]func(*Identity){
@@ -101,12 +101,12 @@ func TestMismatchNamesWhatDiffers(t *testing.T) {
 	} {
 		found := should
 		change(&found)
-		if got := should.mismatch(found); got != want {
+		if got := should.Mismatch(found); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	should.Disk = ""
-	if got := should.mismatch(same); got != "" {
+	if got := should.Mismatch(same); got != "" {
 		t.Errorf("unknown disk: got %q, want none", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// identityName is the file on the volume that says whose it is.
-const identityName = "identity.json"
+// IdentityName is the file on the volume that says whose it is.
+const IdentityName = "identity.json"
 
 // found is what lies in the directory of a volume.
 type found struct {
@@ -102,7 +102,7 @@ func (c *localClaim) begin(before *Tag) (err error) {
 	c.identity = c.want
 	switch {
 	case f.blank:
-		c.identity = c.want.fresh()
+		c.identity = c.want.Fresh()
 	case f.mismatch == "":
 		c.identity = f.identity
 	}
@@ -132,11 +132,11 @@ func (c *localClaim) inspect(disk string) (f found, err error) {
 	if err != nil {
 		return f, err
 	}
-	path := filepath.Join(c.Path(), identityName)
-	data, err := readSmall(path)
+	path := filepath.Join(c.Path(), IdentityName)
+	data, err := ReadSmall(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && n > 0:
-		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), identityName)
+		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), IdentityName)
 		return f, nil
 	case errors.Is(err, fs.ErrNotExist) && disk != "":
 		f.mismatch = fmt.Sprintf("%s is empty, but disk %s was formatted there: is it not mounted?", c.Path(), disk)
@@ -148,7 +148,7 @@ func (c *localClaim) inspect(disk string) (f found, err error) {
 		return f, cure(err)
 	}
 	f.identity, err = ParseIdentity(data)
-	if errors.Is(err, errNewer) {
+	if errors.Is(err, ErrNewer) {
 		return f, fmt.Errorf("read %s: %w", path, err)
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *localClaim) inspect(disk string) (f found, err error) {
 	}
 	should := c.want
 	should.Disk = disk
-	if why := should.mismatch(f.identity); why != "" {
+	if why := should.Mismatch(f.identity); why != "" {
 		f.mismatch = fmt.Sprintf("%s is another volume: %s", c.Path(), why)
 	}
 	return f, nil
@@ -183,7 +183,7 @@ func (c *localClaim) putBack(before *Tag) {
 	if before.Nonce == "" {
 		err = os.Remove(path)
 	} else {
-		err = replaceFile(path, before.String(), c.local.step)
+		err = ReplaceFile(path, before.String(), c.local.step)
 	}
 	if err != nil {
 		c.local.log.Warn("left a claim that came to nothing", zap.String("slot", c.want.Slot), zap.Error(err))
@@ -196,11 +196,11 @@ func (c *localClaim) writeTag(phase Phase) error {
 	c.tag.Phase, c.tag.Since = phase, time.Now().Unix()
 	tag := c.tag
 	c.mu.Unlock()
-	return replaceFile(tagPath(c.root, c.want.Slot), tag.String(), c.local.step)
+	return ReplaceFile(tagPath(c.root, c.want.Slot), tag.String(), c.local.step)
 }
 
 func (c *localClaim) writeIdentity(id Identity) error {
-	return replaceFile(filepath.Join(c.Path(), identityName), id.String(), c.local.step)
+	return ReplaceFile(filepath.Join(c.Path(), IdentityName), id.String(), c.local.step)
 }
 
 // content counts the entries of a volume, without those that say nothing: what a crash left of
@@ -213,7 +213,7 @@ func content(dir string) (int, error) {
 	n := 0
 	for _, e := range entries {
 		switch e.Name() {
-		case identityName + tempSuffix:
+		case IdentityName + TempSuffix:
 			continue
 		case "lost+found":
 			if inside, err := os.ReadDir(filepath.Join(dir, e.Name())); err == nil && len(inside) == 0 {

@@ -28,9 +28,10 @@ type Want struct {
 
 // Provider knows the volumes of one kind. Its methods may be called from several goroutines.
 type Provider interface {
-	// Claim tries once, without waiting, to take one of the wanted volumes, its own first. The error
-	// wraps ErrNoneFree when every volume is held or must not be taken yet; any other error needs a
-	// cure, which its text names. A process that holds a volume of the provider gets an error.
+	// Claim tries once to take one of the wanted volumes, its own first. It does not wait for one to become
+	// free; making a free one ready may take a while, which ends with ctx. The error wraps ErrNoneFree
+	// when every volume is held or must not be taken yet; any other error needs a cure, which its text
+	// names. A process that holds a volume of the provider gets an error.
 	Claim(ctx context.Context, want Want) (Claim, error)
 	// List shows every volume of the provider to people, ordered by slot, and changes nothing.
 	List(ctx context.Context, want Want) ([]Info, error)
@@ -102,12 +103,23 @@ type Info struct {
 	Disk     string   `json:"disk,omitempty"`   // UUID of the disk as the tag remembers it
 	Decision Decision `json:"decision"`
 	Why      string   `json:"why"`
+
+	// Of a cloud's volume.
+	Zone      string `json:"zone,omitempty"`
+	Size      int64  `json:"size,omitempty"` // bytes
+	Type      string `json:"type,omitempty"`
+	Encrypted bool   `json:"encrypted,omitempty"`
+	Cloud     string `json:"cloud_state,omitempty"` // the cloud's own word for its state
+	Instance  string `json:"instance,omitempty"`    // that it is attached to
+	Format    string `json:"format,omitempty"`      // filesystem
+	Claim     string `json:"claim,omitempty"`       // its claim, as written
 }
 
 // label is what a slot must look like: it becomes a file name and a part of a host name.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-func (w Want) validate() error {
+// Validate returns what is wrong with a want, joined; nil when nothing is.
+func (w Want) Validate() error {
 	var errs []error
 	if w.Cluster == "" {
 		errs = append(errs, errors.New("no cluster name was given"))

@@ -82,7 +82,8 @@ type Coordinator struct {
 	now      Situation
 	facts    string // as published
 	dead     bool   // the volume was lost: nothing is begun, and nothing written, any more
-	adopting bool   // the volume is being adopted: nothing is begun
+	adopting bool   // the volume is being adopted or released: nothing is begun
+	parked   bool   // the volume was released for good
 	ordered  string // what the ledger and the store said when the orders were given
 }
 

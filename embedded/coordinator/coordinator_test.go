@@ -29,6 +29,7 @@ type world struct {
 	data     Data
 	starts   []Spec
 	startErr error
+	stopErr  error
 	hang     chan struct{} // Start waits for it, if set
 	killed   bool
 	released []Release
@@ -116,7 +117,14 @@ func (w *world) Start(ctx context.Context, s Spec) error {
 	}
 	return err
 }
-func (w *world) Stop(context.Context) error            { return nil }
+func (w *world) Stop(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopErr == nil {
+		w.member = plan.Member{}
+	}
+	return w.stopErr
+}
 func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
 func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
 func (w *world) IsRemoved(uint64) bool                 { return false }

@@ -28,7 +28,7 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	data := c.inspect(member.Running) // not under the lock: a disk may hang
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Early: time.Since(c.began) < early}
+	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Early: time.Since(c.began) < early, Parked: c.parked}
 	if at, ok := c.world.Mesh.Twin(); ok {
 		o.Twin = at.String()
 	}

@@ -55,10 +55,19 @@ type NodeStatus struct {
 	Version  string    `json:"version,omitempty"`
 	Problems []string  `json:"problems,omitempty"` // what is wrong here beside the action
 
+	Claim  *ClaimStatus  `json:"claim,omitempty"` // where claiming takes more than a moment
 	Volume *VolumeStatus `json:"volume,omitempty"`
 	Record *plan.Record  `json:"record,omitempty"` // the founding record or a later generation's
 	Etcd   *EtcdStatus   `json:"etcd,omitempty"`
 	Backup *BackupStatus `json:"backup,omitempty"`
+}
+
+// ClaimStatus is how far the claim of a volume is.
+type ClaimStatus struct {
+	State  string    `json:"state"`
+	Volume string    `json:"volume,omitempty"`
+	Why    string    `json:"why,omitempty"`
+	Since  time.Time `json:"since"`
 }
 
 // VolumeStatus is the held volume.

@@ -51,6 +51,7 @@ type Release int
 const (
 	Keep  Release = iota // it stays ours: we come back for it
 	Yield                // it was blank and leaves no trace
+	Drop                 // anyone may take it
 )
 
 // Node is a node of the gossip mesh.

@@ -13,6 +13,8 @@ func Next(o Observation) Action {
 	switch {
 	case o.Twin != "" && !o.Member.Running:
 		return wait("another live process calls itself %s, at %s: each node needs its own node.name, and a copy of a disk must not start; waiting until it is gone", o.Node, o.Twin)
+	case !o.Claim.Held && o.Parked:
+		return wait("an operator has released the volume of this node: it claims none until it is restarted")
 	case !o.Claim.Held:
 		return o.acquire()
 	case o.Claim.Mismatch != "":

@@ -10,6 +10,8 @@ type Observation struct {
 	Peers  []Peer // every other node ever heard of, lost ones too
 	Store  Store  // what the backup store says
 	Orders Orders // what an operator has asked for
+	// Parked: an operator has had the volume released, and this process claims none any more.
+	Parked bool
 	// Holders remembers which node held each slot of our record last, as [Holders] said.
 	Holders map[string]string
 	// Twin is the address of another live process that calls itself as this node does; "" for none.

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 //
 //	charter X a=d1@1 b=d2@1 c=d3@2     a charter and its record, for use by name below (for all later paragraphs)
 //	node n1 slots=a,b,c never yields   Config
-//	claim a d1 epoch=2 mismatch="..."  or: claim none="..."
+//	claim a d1 epoch=2 mismatch="..."  or: claim none="..." parked
 //	disk promises=X,Y record=X role=founder join=5 started=d1 wal=1 cid=X founder=1
 //	member running ready leader members=a:1+,b:2*    + is connected, * is a learner
 //	peer n2 live slot=b disk=d2 phase=blank promise=X record=X member=2 ...
@@ -135,6 +135,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		o.Config.Never, o.Config.Yields, o.Config.Seeded = has("never"), has("yields"), has("seeded")
 		o.Twin, o.Early = p["twin"], has("early")
 	case "claim":
+		o.Parked = has("parked")
 		o.Claim = Claim{Held: !has("none"), None: p["none"], Slot: p["0"], Disk: p["1"], Epoch: r.number(p["epoch"]), Mismatch: p["mismatch"]}
 	case "disk":
 		r.disk(p, has)

@@ -1,0 +1,73 @@
+package cmd
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+)
+
+// addressAuto as node.address stands for the address from which this machine reaches the others, so that
+// machines that are made from one image have one configuration.
+const addressAuto = "auto"
+
+// Nobody has these addresses (RFC 5737, RFC 3849), so no route but the default one leads to them.
+var nowhere = []struct{ network, address string }{
+	{"udp4", "203.0.113.1:9"},
+	{"udp6", "[2001:db8::1]:9"},
+}
+
+// resolveAddress puts this machine's address in the place of auto.
+func (l *Loaded) resolveAddress() error {
+	if l.Config.Node.Address != addressAuto {
+		return nil
+	}
+	ip, err := ownAddress()
+	if err != nil {
+		return l.locate(err)
+	}
+	l.Config.Node.Address = ip.String()
+	l.Origin["node.address"] += " (auto: " + ip.String() + ")"
+	return nil
+}
+
+// ownAddress is the preferred source of the default route, IPv4 before IPv6. A machine without such a route
+// has no choice if it has one address only.
+func ownAddress() (netip.Addr, error) {
+	for _, to := range nowhere {
+		// The kernel picks route and source when a UDP socket is connected; nothing is sent.
+		conn, err := net.Dial(to.network, to.address)
+		if err != nil {
+			continue // no route, or no such protocol
+		}
+		local := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+		conn.Close()
+		if local.IsGlobalUnicast() {
+			return local, nil
+		}
+	}
+	if all := globalAddresses(); len(all) == 1 {
+		return all[0], nil
+	}
+	return netip.Addr{}, errors.New("node.address: auto found no default route: set an IP address")
+}
+
+// globalAddresses are the addresses of the interfaces that are up, without loopback and link-local ones.
+func globalAddresses() []netip.Addr {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	var all []netip.Addr
+	for _, i := range interfaces {
+		prefixes, err := i.Addrs()
+		if err != nil || i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		for _, p := range prefixes {
+			if prefix, err := netip.ParsePrefix(p.String()); err == nil && prefix.Addr().IsGlobalUnicast() {
+				all = append(all, prefix.Addr().Unmap())
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,160 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"holdfast/volume"
+	"holdfast/volume/ebs"
+)
+
+// createOptions are the flags of `holdfast volume create`.
+type createOptions struct {
+	zones     []string
+	tags      []string
+	size      int64
+	kind      string
+	iops      int64
+	rate      int64
+	encrypted bool
+	key       string
+	dryRun    bool
+}
+
+func newVolumeCreateCommand() *cobra.Command {
+	var o createOptions
+	c := &cobra.Command{
+		Use:   "create",
+		Short: "Make the EBS volumes of the cluster: one for each slot that has none",
+		Long: "Make the EBS volumes of the cluster: one for each slot of cluster.slots that has none yet, in the zones given,\n" +
+			"in turn, with all tags that holdfast looks for, encrypted unless told otherwise. A slot that has a volume is\n" +
+			"left alone, so the command can be repeated.",
+		Example: "  holdfast volume create --config holdfast.yaml --zones eu-west-1a,eu-west-1b,eu-west-1c --size 20\n" +
+			"  holdfast volume create --config holdfast.yaml --zones eu-west-1a --kms-key alias/etcd --dry-run",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, _, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			return createVolumes(c.Context(), cfg, o, c.OutOrStdout())
+		},
+	}
+	addClientFlags(c.Flags(), providerFlags...)
+	fs := c.Flags()
+	fs.StringSliceVar(&o.zones, "zones", nil, "availability `zones`, the first slot's first (needed)")
+	fs.Int64Var(&o.size, "size", 20, "`GiB` of each volume")
+	fs.StringVar(&o.kind, "type", "gp3", "`type`: gp3, gp2, io2 or io1")
+	fs.Int64Var(&o.iops, "iops", 0, "`number` of IO operations a second (default: that of the type)")
+	fs.Int64Var(&o.rate, "throughput", 0, "`MiB` a second, gp3 only (default: that of the type)")
+	fs.BoolVar(&o.encrypted, "encrypted", true, "encrypt the volumes: etcd holds every secret of its cluster")
+	fs.StringVar(&o.key, "kms-key", "", "KMS `key` to encrypt with: ID, ARN or alias (default: the account's key for EBS)")
+	fs.StringArrayVar(&o.tags, "tag", nil, "further tag, `KEY=VALUE`; may be repeated")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "say what would be made, and make nothing")
+	return c
+}
+
+// createVolumes makes what is missing, one after the other, and says so.
+func createVolumes(ctx context.Context, cfg Config, o createOptions, out io.Writer) error {
+	if cfg.Volume.Provider != volume.ProviderEBS {
+		return fmt.Errorf("volume.provider is %s: only EBS volumes are made by this command", cfg.Volume.Provider)
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	cloud, err := openEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
+	if err != nil {
+		return err
+	}
+	_, provider, err := openProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	infos, err := provider.List(ctx, volume.Want{Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots})
+	if err != nil {
+		return err
+	}
+	for i, slot := range cfg.Cluster.Slots {
+		zone := o.zones[i%len(o.zones)]
+		if at := slices.IndexFunc(infos, func(v volume.Info) bool { return v.Slot == slot }); at >= 0 {
+			fmt.Fprintf(out, "slot %s: has %s in %s already\n", slot, infos[at].Volume, infos[at].Zone)
+			continue
+		}
+		v := o.volume(cfg, slot, zone)
+		if o.dryRun {
+			fmt.Fprintf(out, "slot %s: would make %d GiB of %s in %s, %s, tags %s\n", slot, v.SizeGiB, v.Type, zone, encryption(v), tagsText(v.Tags))
+			continue
+		}
+		id, err := cloud.Create(ctx, v)
+		if err != nil {
+			return fmt.Errorf("make the volume of slot %s: %w", slot, err)
+		}
+		fmt.Fprintf(out, "slot %s: made %s, %d GiB of %s in %s, %s\n", slot, id, v.SizeGiB, v.Type, zone, encryption(v))
+	}
+	return nil
+}
+
+func (o createOptions) check() error {
+	var errs []error
+	if len(o.zones) == 0 {
+		errs = append(errs, errors.New("--zones: name at least one availability zone, better one for each slot"))
+	}
+	if o.key != "" && !o.encrypted {
+		errs = append(errs, errors.New("--kms-key: a volume that is not encrypted has no key; leave out --encrypted=false"))
+	}
+	if o.size < 1 {
+		errs = append(errs, fmt.Errorf("--size: must be at least 1 GiB, got %d", o.size))
+	}
+	for _, t := range o.tags {
+		if key, _, ok := strings.Cut(t, "="); !ok || key == "" {
+			errs = append(errs, fmt.Errorf("--tag: must be KEY=VALUE, got %q", t))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// volume is the volume to make for a slot.
+func (o createOptions) volume(cfg Config, slot, zone string) ebs.NewVolume {
+	e := cfg.Volume.EBS.For(cfg.Cluster.Name)
+	tags := map[string]string{"Name": slot + "." + cfg.Cluster.Name}
+	for _, t := range slices.Concat(e.Tags, o.tags) {
+		key, value, _ := strings.Cut(t, "=")
+		tags[key] = value
+	}
+	tags[e.SlotTag] = slot
+	if cfg.Volume.EBS.KubernetesCluster != "" {
+		tags[e.SlotTag] = slot + "/" + strings.Join(slices.Sorted(slices.Values(cfg.Cluster.Slots)), ",") // as kops writes it
+	}
+	return ebs.NewVolume{
+		Zone: zone, SizeGiB: o.size, Type: o.kind, IOPS: o.iops, Throughput: o.rate, Encrypted: o.encrypted, KMSKey: o.key,
+		Tags: tags, Token: uuid.NewString(),
+	}
+}
+
+func encryption(v ebs.NewVolume) string {
+	switch {
+	case !v.Encrypted:
+		return "NOT encrypted"
+	case v.KMSKey == "":
+		return "encrypted"
+	}
+	return "encrypted with " + v.KMSKey
+}
+
+func tagsText(tags map[string]string) string {
+	var all []string
+	for k, v := range tags {
+		all = append(all, k+"="+v)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/volume"
+	"holdfast/volume/ebs"
+)
+
+// VolumeConfig is the section `volume`: the provider, and a section for each kind.
+type VolumeConfig struct {
+	volume.Config `mapstructure:",squash"`
+	EBS           ebs.Config `mapstructure:"ebs"`
+}
+
+// Validate reports every value out of range.
+func (c VolumeConfig) Validate() error { return errors.Join(c.Config.Validate(), c.EBS.Validate()) }
+
+// openProvider makes the provider that the configuration names. The second result is the same one when it
+// is EBS's, which can tell more about itself.
+func openProvider(ctx context.Context, cfg Config, reg prometheus.Registerer, step func(string), lg *zap.Logger) (volume.Provider, *ebs.Provider, error) {
+	if cfg.Volume.Provider != volume.ProviderEBS {
+		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, lg), nil, nil
+	}
+	address, err := netip.ParseAddr(cfg.Node.Address)
+	if err != nil {
+		return nil, nil, fmt.Errorf("node.address: %w", err)
+	}
+	listen, err := netip.ParseAddrPort(cfg.Gossip.Listen)
+	if err != nil {
+		return nil, nil, fmt.Errorf("gossip.listen: %w", err)
+	}
+	cloud, err := openEC2(ctx, cfg, reg, lg)
+	if err != nil {
+		return nil, nil, err
+	}
+	node := ebs.Node{Name: cfg.Node.Name, Cluster: cfg.Cluster.Name, Address: netip.AddrPortFrom(address, listen.Port())}
+	p := ebs.New(cfg.Volume.EBS, node, cloud, openMachine(cfg, lg), cloud.Identity, step, lg)
+	return p, p, nil
+}
+
+func openEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {
+	v := cfg.Volume.EBS
+	return ebs.NewEC2(ctx, ebs.AWSConfig{
+		Region: v.Region, Zone: v.Zone, Instance: v.Instance, Endpoint: v.Endpoint, IMDSEndpoint: v.MetadataEndpoint,
+	}, reg, lg)
+}
+
+func openMachine(cfg Config, lg *zap.Logger) *ebs.Machine {
+	v := cfg.Volume.EBS
+	return ebs.NewMachine(ebs.MachineConfig{
+		DeviceRoot: v.DeviceRoot, FSType: v.Filesystem, JournalPath: filepath.Join(v.State, cfg.Cluster.Name+".json"),
+	}, lg)
+}
+
+// claimStatus is how far the claim of a volume is, for those who ask.
+func claimStatus(p *ebs.Provider) *coordinator.ClaimStatus {
+	if p == nil {
+		return nil
+	}
+	now := p.Progress()
+	return &coordinator.ClaimStatus{State: now.State, Volume: now.Volume, Why: now.Why, Since: now.Since}
+}

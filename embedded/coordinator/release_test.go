@@ -1,0 +1,59 @@
+package coordinator
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		if _, err := c.GiveUp(t.Context()); err == nil {
+			t.Error("gave up a volume before one was held")
+		}
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		id, err := c.GiveUp(t.Context())
+		if err != nil || id.Slot != "a" {
+			t.Fatalf("got %+v, %v", id, err)
+		}
+		time.Sleep(time.Minute)
+		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Why, "released") || now.Path != "" {
+			t.Errorf("a minute later: got %s: %s, path %q", now.Action.Kind, now.Action.Why, now.Path)
+		}
+		if len(w.starts) != 1 || !slices.Equal(w.released, []Release{Drop}) {
+			t.Errorf("started %d times, released %v: want once and dropped", len(w.starts), w.released)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestMemberThatCannotStopKeepsItsVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		w.stopErr = errors.New("it hangs")
+		if _, err := c.GiveUp(t.Context()); !errors.Is(err, w.stopErr) || len(w.released) != 0 {
+			t.Errorf("got %v, released %v", err, w.released)
+		}
+		w.stopErr = nil
+		time.Sleep(5 * time.Second)
+		if got := c.Now().State(); got != "leader" {
+			t.Errorf("state: got %s (%s), want it to go on", got, c.Now().Action.Why)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package embedded
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+)
+
+// names returns the member list as this member knows it, by name.
+func (n *node) names() map[string]uint64 {
+	ids := map[string]uint64{}
+	for _, m := range n.Members() {
+		ids[m.Name] = m.ID
+	}
+	return ids
+}
+
+// patiently repeats what etcd refuses for a while after each change of the member list.
+func patiently(t *testing.T, what string, change func() error) {
+	t.Helper()
+	await(t, what, func() bool {
+		err := change()
+		if err != nil && !errors.Is(err, ErrUnhealthy) && !errors.Is(err, ErrNotReady) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		return err == nil
+	})
+}
+
+// etcd's names follow the pattern, through founding, restart and replacement; who a member is does not.
+func TestMemberNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	peers := map[string]string{}
+	var nodes []*node
+	for _, slot := range []string{"a", "b", "c"} {
+		n := newNode(t, slot)
+		n.spec.MemberName = "etcd-{slot}"
+		peers[slot] = n.spec.PeerURL
+		nodes = append(nodes, n)
+	}
+	runAll(t, nodes, peers)
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	ids, _, err := FounderIDs(a.spec.Token, peers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]uint64{"etcd-a": ids["a"], "etcd-b": ids["b"], "etcd-c": ids["c"]}
+	for _, n := range nodes {
+		if got := n.names(); !maps.Equal(got, want) {
+			t.Errorf("founded, as %s sees it: got %x, want %x", n.spec.Slot, got, want)
+		}
+	}
+
+	// Another pattern is another name of the same member, and so is the old one again.
+	for _, pattern := range []string{"", "etcd-{slot}"} {
+		stop(t, b, 0)
+		b.spec.MemberName = pattern
+		name := b.spec.name("b")
+		b.run(t).awaitReady(t)
+		await(t, "a hears the name "+name, func() bool { return a.names()[name] == ids["b"] })
+		if got := b.Status().MemberID; got != ids["b"] || len(a.Members()) != 3 {
+			t.Errorf("as %s: got member %x of %x, want %x of 3", name, got, a.names(), ids["b"])
+		}
+	}
+
+	// The disk of c is gone: another one takes the slot, and the name with it.
+	c.Kill()
+	awaitClosed(t, "c ends", c.Done())
+	patiently(t, "removal of c", func() error { return a.Remove(t.Context(), ids["c"]) })
+	d := newNode(t, "c")
+	var id uint64
+	patiently(t, "addition of a learner", func() (err error) { id, err = a.AddLearner(t.Context(), d.spec.PeerURL); return err })
+	d.spec.Join, d.spec.MemberName = true, "etcd-{slot}"
+	d.spec.Peers = map[string]string{"a": a.spec.PeerURL, "b": b.spec.PeerURL, "c": d.spec.PeerURL}
+	d.run(t).awaitReady(t)
+	patiently(t, "promotion", func() error { return a.Promote(t.Context(), id) })
+	want["etcd-c"] = id
+	for _, n := range []*node{a, b, d} {
+		await(t, n.spec.Slot+" knows the new member by its name", func() bool { return maps.Equal(n.names(), want) })
+	}
+	stop(t, d, 0)
+	d.run(t).awaitReady(t)
+	if got := d.Status(); got.MemberID != id || got.Learner {
+		t.Errorf("the replacement after a restart: got %x, learner %v, want the voter %x", got.MemberID, got.Learner, id)
+	}
+}
+
+func TestMemberNameHoldsTheSlotOnce(t *testing.T) {
+	n := newNode(t, "a")
+	for pattern, want := range map[string]string{"etcd": "0 times", "{slot}-{slot}": "2 times"} {
+		n.spec.MemberName = pattern
+		if _, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", pattern, err, want)
+		}
+	}
+	n.spec.MemberName = "etcd-{slot}.x"
+	ec, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "etcd-a.x=" + n.spec.PeerURL; ec.Name != "etcd-a.x" || ec.InitialCluster != want {
+		t.Errorf("got %q of %q, want etcd-a.x of %q", ec.Name, ec.InitialCluster, want)
+	}
+}

@@ -1,0 +1,87 @@
+package hosts
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netns"
+)
+
+// anchor is the process that keeps a host's mount and UTS namespace while nothing else runs there.
+type anchor struct {
+	cmd      *exec.Cmd
+	stdin    io.Closer // the anchor ends when this closes, and so when this process ends
+	mnt, net string    // what its namespaces are called
+}
+
+// prepare makes a host of fresh namespaces. The mount of /run is the mark by which sweep knows the processes, so it
+// must never be among the machine's mounts: there, everything would carry it. Forwarding is off because a new network
+// namespace has it as the machine has, and Docker turns it on: hosts would pass on what is not for them.
+const prepare = `
+exec 2>&1
+set -e
+if [ "$(readlink /proc/self/ns/mnt)" = "$3" ]; then echo "the mounts are the machine's"; exit 1; fi
+mount -t tmpfs -o mode=755 "$1" /run
+echo "$2" >/proc/sys/kernel/hostname
+echo 0 >/proc/sys/net/ipv4/ip_forward
+echo ready
+exec cat >/dev/null
+`
+
+// drop starts an anchor in a network namespace.
+func drop(ns netns.NsHandle, hostname string) (*anchor, error) {
+	id, err := self()
+	if err != nil {
+		return nil, err
+	}
+	machine, err := namespaceOf(os.Getpid(), "mnt")
+	if err != nil {
+		return nil, fmt.Errorf("read the mount namespace: %w", err)
+	}
+	a := &anchor{cmd: exec.Command("sh", "-c", prepare, "sh", id.mark(hostname), hostname, machine)}
+	a.cmd.Dir = "/"
+	// Unsharing mounts this way makes them all private first, whatever the machine has them shared with. A group
+	// of its own keeps the terminal's Ctrl-C from it.
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS, Setpgid: true}
+	if a.stdin, err = a.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start the anchor: %w", err)
+	}
+	stdout, err := a.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the anchor: %w", err)
+	}
+	if err := within(ns, a.cmd.Start); err != nil {
+		return nil, fmt.Errorf("start the anchor (in a container this needs --privileged): %w", err)
+	}
+	out := bufio.NewReader(stdout)
+	if line, _ := out.ReadString('\n'); line != "ready\n" {
+		rest, _ := io.ReadAll(out)
+		said := strings.Join(strings.Fields(line+string(rest)), " ")
+		return nil, errors.Join(fmt.Errorf("prepare the anchor: %s", said), a.raise())
+	}
+	if a.mnt, err = namespaceOf(a.pid(), "mnt"); err == nil {
+		a.net, err = namespaceOf(a.pid(), "net")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the anchor: %w", err), a.raise())
+	}
+	return a, nil
+}
+
+func (a *anchor) pid() int { return a.cmd.Process.Pid }
+
+// raise ends the anchor. Its mounts go with it when nothing else runs on the host.
+func (a *anchor) raise() error {
+	err := a.cmd.Process.Kill()
+	_ = a.cmd.Wait() // says that it was killed; it also closes the pipes
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// space is a network namespace: a descriptor, which keeps it, and a socket to change what is in it.
+type space struct {
+	ns netns.NsHandle
+	*netlink.Handle
+}
+
+// newSpace makes an empty network namespace.
+func newSpace() (*space, error) {
+	here, err := netns.Get()
+	if err != nil {
+		return nil, fmt.Errorf("open the network namespace: %w", err)
+	}
+	defer here.Close()
+	s := &space{}
+	err = within(here, func() (err error) { // it comes back from wherever it has gone
+		s.ns, err = netns.New()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a network namespace (in a container this needs --privileged): %w", err)
+	}
+	if s.Handle, err = netlink.NewHandleAt(s.ns, unix.NETLINK_ROUTE); err != nil {
+		s.ns.Close()
+		return nil, fmt.Errorf("open a network namespace: %w", err)
+	}
+	return s, nil
+}
+
+func (s *space) close() {
+	s.Close()
+	s.ns.Close()
+}
+
+// within runs f on a thread that is in the namespace. What f starts on other goroutines is not.
+func within(ns netns.NsHandle, f func() error) (err error) {
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("open the network namespace: %w", err)
+	}
+	defer func() {
+		if back := netns.Set(home); back != nil {
+			err = errors.Join(err, fmt.Errorf("leave a network namespace: %w", back))
+		} else {
+			runtime.UnlockOSThread() // else the runtime ends the thread with the goroutine
+		}
+		home.Close()
+	}()
+	if err := netns.Set(ns); err != nil {
+		return fmt.Errorf("enter a network namespace: %w", err)
+	}
+	return f()
+}
+
+// up brings up the link of that name and makes it a port of the bridge, unless that is nil.
+func (s *space) up(name string, bridge netlink.Link) (netlink.Link, error) {
+	link, err := s.LinkByName(name)
+	if err == nil && bridge != nil {
+		err = s.LinkSetMaster(link, bridge)
+	}
+	if err == nil {
+		err = s.LinkSetUp(link)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bring up link %s: %w", name, err)
+	}
+	return link, nil
+}
+
+// remove deletes the link of that name, and so its other end. One that is gone is no error.
+func (s *space) remove(name string) error {
+	link, err := s.LinkByName(name)
+	if err == nil {
+		err = s.LinkDel(link)
+	}
+	if err != nil && !gone(err) {
+		return fmt.Errorf("delete link %s: %w", name, err)
+	}
+	return nil
+}
+
+func gone(err error) bool {
+	var missing netlink.LinkNotFoundError
+	return errors.As(err, &missing) || errors.Is(err, unix.ENODEV)
+}
+
+// whole repeats a request for a list until no change has interrupted it.
+func whole[T any](list func() ([]T, error)) ([]T, error) {
+	for {
+		all, err := list()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) && !errors.Is(err, unix.EINTR) {
+			return all, err
+		}
+	}
+}

@@ -1,0 +1,376 @@
+package integration
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/integration/hosts"
+	"holdfast/volume/volumetest/ec2test"
+)
+
+// Site is a region of the cloud in small: machines with addresses, mounts and block devices of their own, on a
+// network that can be cut, and the stand-in for EC2 that attaches real loop devices to them.
+type Site struct {
+	EC2      *ec2test.Cloud
+	Net      *hosts.Network
+	Machines []*Machine // also those that are gone
+	Dir      string
+
+	t      testing.TB
+	binary string
+	server *ec2test.Server
+	at     string // address of the server
+
+	mu     sync.Mutex
+	double []string // volumes that two machines had mounted at a time
+}
+
+// Machine is an instance.
+type Machine struct {
+	Name string // of the host
+	ID   string // of the instance
+	Zone string
+	Host *hosts.Host
+
+	root string // looks like / of the machine, as far as its disks go
+	dir  string // of its processes
+	site *Site
+	gone bool
+}
+
+// NewSite makes a site without machines. When the test ends everything is removed, and it fails if a volume was
+// ever attached to, or mounted by, two machines at a time. Unless any is set, an instance may attach and detach
+// for itself only, as the policy in docs/aws.md has it.
+func NewSite(t testing.TB, binary string, any bool) *Site {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hf-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Site{Dir: dir, t: t, binary: binary}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Errorf("remove the site's directory: %v", err)
+			}
+		}
+	})
+	loops, err := ec2test.NewLoops(filepath.Join(dir, "devices"), 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.EC2 = ec2test.New(ec2test.Options{
+		Devices: loops, OwnOnly: !any, PageSize: 2,
+		AttachDelay: 300 * time.Millisecond, DetachDelay: 300 * time.Millisecond, InstanceDelay: 200 * time.Millisecond,
+	})
+	t.Cleanup(func() {
+		if err := s.EC2.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	// The hosts end before the cloud does: their mounts keep its devices.
+	if s.Net, err = hosts.New(hosts.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Net.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.at = s.Net.Gateway().String() + ":7575"
+	s.Up()
+	t.Cleanup(s.Down)
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		watching.Wait()
+		s.verify()
+	})
+	return s
+}
+
+// Down makes EC2 and the metadata service refuse connections; Up ends it.
+func (s *Site) Down() {
+	if s.server != nil {
+		_ = s.server.Close() // it breaks all connections, which is the purpose
+		s.server = nil
+	}
+}
+
+// Up makes EC2 and the metadata service answer.
+func (s *Site) Up() {
+	s.t.Helper()
+	if s.server != nil {
+		return
+	}
+	var err error
+	if s.server, err = ec2test.Listen(s.EC2, s.at); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Launch starts an instance in a zone.
+func (s *Site) Launch(zone string) *Machine {
+	s.t.Helper()
+	n := len(s.Machines) + 1
+	m := &Machine{Name: fmt.Sprintf("n%d", n), ID: fmt.Sprintf("i-%017x", n), Zone: zone, site: s, dir: filepath.Join(s.Dir, fmt.Sprintf("n%d", n))}
+	var err error
+	if m.Host, err = s.Net.Add(m.Name); err != nil {
+		s.t.Fatal(err)
+	}
+	if m.root, err = s.EC2.AddInstance(ec2test.Instance{ID: m.ID, Zone: zone, PrivateIP: m.Host.Address().String()}); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Mkdir(m.dir, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Machines = append(s.Machines, m)
+	return m
+}
+
+// Terminate ends an instance for ever: its processes, its mounts and its attachments.
+func (m *Machine) Terminate() {
+	m.site.t.Helper()
+	m.site.mu.Lock()
+	m.gone = true
+	m.site.mu.Unlock()
+	if err := m.Host.Destroy(); err != nil {
+		m.site.t.Fatal(err)
+	}
+	if err := m.site.EC2.TerminateInstance(m.ID); err != nil {
+		m.site.t.Fatal(err)
+	}
+}
+
+// Halt stops an instance as by a power cut: it keeps its volumes and may be started again by Boot.
+func (m *Machine) Halt() {
+	m.site.t.Helper()
+	if err := errors.Join(m.Host.Reboot(), m.site.EC2.StopInstance(m.ID)); err != nil {
+		m.site.t.Fatal(err)
+	}
+}
+
+// Boot starts a halted instance. Nothing runs on it yet.
+func (m *Machine) Boot() {
+	m.site.t.Helper()
+	if err := m.site.EC2.StartInstance(m.ID); err != nil {
+		m.site.t.Fatal(err)
+	}
+}
+
+// Volumes adds a blank volume for each slot of a cluster, in zones in turn, and returns their IDs by slot.
+func (s *Site) Volumes(cluster string, slots []string, zones ...string) map[string]string {
+	s.t.Helper()
+	ids := map[string]string{}
+	for i, slot := range slots {
+		id, err := s.EC2.AddVolume(ec2test.Volume{Zone: zones[i%len(zones)], Size: 1, Encrypted: true,
+			Tags: map[string]string{"holdfast:cluster": cluster, "holdfast:member": slot}})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		ids[slot] = id
+	}
+	return ids
+}
+
+// Cluster makes a cluster whose nodes run on machines, one on each. Nothing runs yet. ports are added to the
+// usual ones, for a second cluster on the same machines.
+func (s *Site) Cluster(name string, slots []string, ports int, machines ...*Machine) *Cluster {
+	s.t.Helper()
+	c := &Cluster{
+		Name: name, Slots: slots, Dir: s.Dir, Store: filepath.Join(s.Dir, name+"-store"), t: s.t, binary: s.binary, site: s, ports: ports,
+		keys: map[string]any{},
+	}
+	if err := os.Mkdir(c.Store, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, m := range machines {
+		c.Place(m)
+	}
+	s.t.Cleanup(c.report)
+	return c
+}
+
+// Place adds a node on a machine to a cluster of a site.
+func (c *Cluster) Place(m *Machine) *Node {
+	c.t.Helper()
+	dir := filepath.Join(m.dir, c.Name)
+	n := &Node{Name: m.Name, Address: m.Host.Address().String(), Dir: dir, Data: filepath.Join(dir, "data"), Keys: map[string]any{}, Machine: m, c: c}
+	n.Root = filepath.Join(n.Data, "mounts")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Nodes = append(c.Nodes, n)
+	return n
+}
+
+// keysOnSite are the keys of a node's configuration that differ from those of a node with local volumes. There
+// is no seed.
+func (n *Node) keysOnSite() map[string]any {
+	c, m := n.c, n.Machine
+	listen := func(port int) string { return fmt.Sprintf("%s:%d", n.Address, port+c.ports) }
+	return map[string]any{
+		"cluster.name": c.Name, "cluster.slots": c.Slots,
+		"node.address": "auto", "node.name": n.Name, "node.data-dir": n.Data,
+		"gossip.listen": listen(7946), "metrics.listen": listen(2381),
+		"etcd.listen-client-urls":    []string{"http://" + listen(2379)},
+		"etcd.advertise-client-urls": []string{"http://" + listen(2379)},
+		"etcd.listen-peer-urls":      []string{"http://" + listen(2380)},
+		"volume.provider":            "ebs", "volume.ebs.endpoint": "http://" + c.site.at, "volume.ebs.metadata-endpoint": "http://" + c.site.at,
+		"volume.ebs.device-root": m.root, "volume.ebs.state": filepath.Join(m.dir, "state"),
+		"volume.ebs.settle": "300ms", "volume.ebs.scan-every": "1s", "volume.ebs.takeover-after": "2s",
+		"snapshot.store": c.Store, "snapshot.every": "0s",
+		"log.format": "json",
+	}
+}
+
+// watch looks which machine has which slot of which cluster mounted, until ctx ends.
+func (s *Site) watch(ctx context.Context) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		mounted := map[string][]string{} // volume's file -> machines
+		s.mu.Lock()
+		machines := slices.DeleteFunc(slices.Clone(s.Machines), func(m *Machine) bool { return m.gone })
+		s.mu.Unlock()
+		for _, m := range machines {
+			mounts, err := m.Host.Mounts()
+			if err != nil {
+				continue // it is being destroyed
+			}
+			for _, i := range mounts {
+				if file := backing(i.Major, i.Minor); strings.HasPrefix(file, s.Dir) && !slices.Contains(mounted[file], m.Name) {
+					mounted[file] = append(mounted[file], m.Name)
+				}
+			}
+		}
+		s.mu.Lock()
+		for file, who := range mounted {
+			if len(who) > 1 {
+				s.double = append(s.double, fmt.Sprintf("%s by %s", filepath.Base(file), strings.Join(who, " and ")))
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// file is what a volume consists of.
+func (s *Site) file(volume string) string { return filepath.Join(s.Dir, "devices", "volumes", volume) }
+
+// Populate gives a volume that is attached nowhere a filesystem that somebody else has made, with one file.
+func (s *Site) Populate(volume, name, content string) {
+	s.t.Helper()
+	dir := filepath.Join(s.Dir, "populate-"+volume)
+	err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	if err == nil {
+		var out []byte
+		if out, err = exec.Command("mkfs.ext4", "-q", "-d", dir, s.file(volume)).CombinedOutput(); err != nil {
+			err = fmt.Errorf("mkfs.ext4: %w: %s", err, out)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Checksum is that of all that is on a volume.
+func (s *Site) Checksum(volume string) string {
+	s.t.Helper()
+	f, err := os.Open(s.file(volume))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		s.t.Fatal(err)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Space is the size in bytes of the filesystem of the volume that a node holds.
+func (n *Node) Space() uint64 {
+	n.c.t.Helper()
+	s, err := n.Self()
+	if err != nil || s.Volume == nil {
+		n.c.t.Fatalf("%s holds no volume: %v", n.Name, err)
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(n.Machine.Host.Path(s.Volume.Path), &fs); err != nil {
+		n.c.t.Fatal(err)
+	}
+	return fs.Blocks * uint64(fs.Bsize)
+}
+
+// backing is the file behind a loop device.
+func backing(major, minor int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/loop/backing_file", major, minor))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// verify checks what must hold in every story.
+func (s *Site) verify() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.double) > 0 {
+		s.t.Errorf("volumes were mounted twice at a time: %s", strings.Join(slices.Compact(s.double), "; "))
+	}
+	for _, pair := range ec2test.Overlaps(s.EC2.Intervals()) {
+		s.t.Errorf("%s was attached to %s and to %s at a time", pair[0].Volume, pair[0].Instance, pair[1].Instance)
+	}
+	for _, call := range s.EC2.Counts() {
+		if call.Force {
+			s.t.Errorf("%s forced a detach %d times", call.Caller, call.N)
+		}
+	}
+}
+
+// Claims returns the lines of the log on the volume that a node holds: one for each claim of it, oldest first.
+func (n *Node) Claims() []string {
+	n.c.t.Helper()
+	s, err := n.Self()
+	if err != nil || s.Volume == nil {
+		n.c.t.Fatalf("%s holds no volume: %v", n.Name, err)
+	}
+	data, err := os.ReadFile(n.Machine.Host.Path(filepath.Join(s.Volume.Path, "claims.log")))
+	if err != nil {
+		n.c.t.Fatal(err)
+	}
+	return slices.Collect(strings.Lines(string(data)))
+}
+
+// report says what the nodes of a failed test said.
+func (c *Cluster) report() {
+	c.Kill()
+	if c.t.Failed() {
+		for _, n := range c.Nodes {
+			c.t.Logf("%s\n", n.Report())
+		}
+		c.t.Logf("kept %s", c.Dir)
+	}
+}

@@ -1,0 +1,206 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// readWait is how long a look at the device may take. Longer is a stall, which is no evidence of anything.
+const readWait = 1500 * time.Millisecond
+
+// Guard looks for evidence that a mounted volume is lost.
+type Guard struct {
+	root string
+	// read looks at the device and the filesystem, and may hang.
+	read func(device, file string) error
+
+	mu     sync.Mutex
+	errors map[string]uint64 // that a filesystem had when it was mounted, by the name of its device
+	asked  chan error        // gets the answer of the look that is under way
+	since  time.Time         // when that was begun
+}
+
+// NewGuard returns a Guard of the devices below root, which is the root of [List].
+func NewGuard(root string) *Guard {
+	return &Guard{root: root, read: read, errors: make(map[string]uint64)}
+}
+
+// Target is a mounted volume.
+type Target struct {
+	Volume   string
+	Device   string
+	Dir      string
+	File     string // on the volume; it is read to see whether the filesystem still answers
+	Readonly bool   // it was mounted so, and that is no evidence
+}
+
+// Mounted says that a device was mounted now: errors that its filesystem has counted up to now do not count.
+func (g *Guard) Mounted(device string) {
+	dev, err := numberAt(device)
+	if err != nil {
+		return
+	}
+	name := kernelName(dev)
+	n, _ := errorCount(name)
+	g.mu.Lock()
+	g.errors[name] = n
+	g.mu.Unlock()
+}
+
+// Check returns evidence that the volume is lost; nil when nothing speaks for it. What cannot be found out for
+// another reason is no evidence. An error that wraps [ErrStalled] is none either: the device does not answer,
+// and may do so later. It takes no longer than 1.5 s, and there is never more than one look that hangs.
+func (g *Guard) Check(t Target) error {
+	dev, device, err := g.look(t)
+	if err != nil {
+		return err
+	}
+	if device == "" {
+		device = t.Device
+	}
+	g.mu.Lock()
+	before := g.errors[kernelName(dev)]
+	g.mu.Unlock()
+	if n, ok := errorCount(kernelName(dev)); ok && n > before {
+		return fmt.Errorf("the filesystem at %s has met %d errors: see the kernel log", t.Dir, n-before)
+	}
+	return g.ask(func() error { return g.read(device, t.File) })
+}
+
+// look looks at what the kernel knows without asking the device. It returns the number of what is mounted.
+func (g *Guard) look(t Target) (dev number, device string, err error) {
+	there, err := at(t.Dir)
+	if err == nil && there == nil {
+		return dev, "", fmt.Errorf("%s is not mounted at %s any more", t.Volume, t.Dir)
+	}
+	if err == nil {
+		dev = of(there)
+		if why := failure(there); why != "" {
+			return dev, "", fmt.Errorf("the filesystem at %s has failed (%s): see the kernel log", t.Dir, why)
+		}
+		if !t.Readonly && isReadonly(there) {
+			return dev, "", fmt.Errorf("the filesystem at %s has become read-only: see the kernel log", t.Dir)
+		}
+	}
+	mounted := err == nil
+	list, err := scan(g.root)
+	if err != nil {
+		return dev, "", nil // it could not be looked
+	}
+	found := false
+	for _, d := range list {
+		if d.Volume != t.Volume {
+			continue
+		}
+		found = true
+		is, err := numberAt(d.Path)
+		if err != nil || !mounted || is == dev {
+			return dev, d.Path, nil
+		}
+		device = d.Path
+	}
+	if !found {
+		return dev, "", fmt.Errorf("the device of %s is gone", t.Volume)
+	}
+	return dev, "", fmt.Errorf("what is mounted at %s is device %s, but %s is %s now", t.Dir, dev, t.Volume, device)
+}
+
+// ask has read look at the device, unless an earlier look has not come back.
+func (g *Guard) ask(read func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	wait := time.Duration(0)
+	if g.asked == nil {
+		asked := make(chan error, 1)
+		g.asked, g.since, wait = asked, time.Now(), readWait
+		go func() { asked <- read() }()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case err := <-g.asked:
+		g.asked = nil
+		return err
+	case <-timer.C:
+	}
+	select { // both may have been ready
+	case err := <-g.asked:
+		g.asked = nil
+		return err
+	default:
+		return fmt.Errorf("%w since %s", ErrStalled, g.since.Format(time.RFC3339))
+	}
+}
+
+// read reads the beginning of the device, and a file of the filesystem. The error is evidence.
+func read(device, file string) error {
+	if err := readDevice(device); isDead(err) {
+		return fmt.Errorf("read the device: %w", err)
+	}
+	if err := readFile(file); errors.Is(err, unix.EIO) {
+		return fmt.Errorf("read a file of the volume: %w", err)
+	}
+	return nil
+}
+
+// isDead tells the errors of a device that is gone, or whose volume was taken away, from those of this process.
+func isDead(err error) bool {
+	return errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
+}
+
+func readDevice(device string) error {
+	const block = 4096
+	f, err := open(device, os.O_RDONLY|unix.O_DIRECT)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	buffer, free, err := aligned(block)
+	if err != nil {
+		return err
+	}
+	defer free()
+	_, err = f.ReadAt(buffer, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return err
+}
+
+func readFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Read(make([]byte, 1))
+	return err
+}
+
+// kernelName is the name that the kernel gives a device, which its node need not bear.
+func kernelName(dev number) string {
+	link, err := os.Readlink("/sys/dev/block/" + dev.String())
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(link)
+}
+
+// errorCount is how many errors an ext4 filesystem has counted; false when there is none of that kind.
+func errorCount(name string) (uint64, bool) {
+	data, err := os.ReadFile(filepath.Join("/sys/fs/ext4", name, "errors_count"))
+	if name == "" || err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	return n, err == nil
+}

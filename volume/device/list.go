@@ -1,0 +1,103 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+// model is what an EBS volume says of itself in NVMe's Identify Controller.
+const model = "Amazon Elastic Block Store"
+
+// Device is the block device of an EBS volume.
+type Device struct {
+	Volume string // vol-0123456789abcdef0
+	Name   string // nvme1n1: its name in sysfs
+	Path   string // its node, with symbolic links resolved; "" while there is none
+}
+
+// namespace is the first namespace of an NVMe controller, which is all that an EBS volume has. nvme1c0n1 is
+// a hidden path of a multipath device, and nvme1n1p1 a partition.
+var namespace = regexp.MustCompile(`^nvme[0-9]+n1$`)
+
+// List returns the EBS volumes whose block device is on this machine. What counts is the serial in sysfs:
+// links below /dev/disk/by-id can be stale and lead to another volume (aws-ebs-csi-driver#1224, #1082). root
+// stands for / where it leads to sysfs and devices. One without a node is left out: it is being made.
+func List(root string) ([]Device, error) {
+	all, err := scan(root)
+	if err != nil {
+		return nil, err
+	}
+	var devices []Device
+	seen := make(map[string]string)
+	for _, d := range all {
+		if d.Path == "" {
+			continue
+		}
+		if other := seen[d.Volume]; other != "" {
+			return nil, fmt.Errorf("list devices: both %s and %s say that they are %s: one of them is going away", other, d.Name, d.Volume)
+		}
+		seen[d.Volume] = d.Name
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+// scan reads sysfs. An error means that something is there that could not be read.
+func scan(root string) ([]Device, error) {
+	dir := filepath.Join(root, "sys/block")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	var devices []Device
+	for _, e := range entries {
+		name := e.Name()
+		if !namespace.MatchString(name) {
+			continue
+		}
+		is, err := attribute(filepath.Join(dir, name, "device/model"))
+		if err != nil {
+			return nil, fmt.Errorf("list devices: %w", err)
+		}
+		serial, err := attribute(filepath.Join(dir, name, "device/serial"))
+		if err != nil {
+			return nil, fmt.Errorf("list devices: %w", err)
+		}
+		volume, ok := parseSerial(serial)
+		if strings.TrimSpace(is) != model || !ok {
+			continue
+		}
+		path, err := filepath.EvalSymlinks(filepath.Join(root, "dev", name))
+		if err != nil {
+			path = ""
+		}
+		devices = append(devices, Device{Volume: volume, Name: name, Path: path})
+	}
+	return devices, nil
+}
+
+// attribute reads a file of sysfs; "" when it, or its device, is going away.
+func attribute(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENXIO) {
+		return "", nil
+	}
+	return string(data), err
+}
+
+var serialForm = regexp.MustCompile(`^vol-?([0-9a-f]{8,17})$`)
+
+// parseSerial returns the volume ID that a serial stands for: vol0123… without the dash, and padded.
+func parseSerial(serial string) (volume string, ok bool) {
+	m := serialForm.FindStringSubmatch(strings.Trim(serial, " \t\r\n\x00"))
+	if m == nil {
+		return "", false
+	}
+	return "vol-" + m[1], true
+}

@@ -1,0 +1,9 @@
+package device
+
+import (
+	"testing"
+
+	"holdfast/volume/device/devicetest"
+)
+
+func TestMain(m *testing.M) { devicetest.Main(m) }

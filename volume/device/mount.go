@@ -1,0 +1,248 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
+)
+
+// options are those of every mount: what lies on a volume is data, and etcd reads no access times.
+var options = []string{"noatime", "nodev", "nosuid", "noexec"}
+
+// Mount checks the filesystem of a device and mounts it at dir, which is created. Read-only, not even its
+// journal is replayed. What is mounted there from this device already stays, unless it should be writable and
+// is not, or has failed: then it is unmounted, checked and mounted anew, since a mount without its journal
+// cannot be made writable.
+func Mount(ctx context.Context, device, dir string, readonly bool) error {
+	err := mountAt(ctx, device, dir, readonly)
+	if err != nil {
+		return fmt.Errorf("mount %s at %s: %w", device, dir, err)
+	}
+	return nil
+}
+
+func mountAt(ctx context.Context, device, dir string, readonly bool) error {
+	dev, err := numberAt(device)
+	if err != nil {
+		return err
+	}
+	there, err := at(dir)
+	switch {
+	case err != nil:
+		return err
+	case there == nil:
+	case of(there) != dev:
+		return fmt.Errorf("%s (%s, %s) is mounted there: unmount it", there.Source, of(there), there.FSType)
+	case failure(there) == "" && (readonly || !isReadonly(there)):
+		return nil
+	default:
+		// What a failed filesystem could not write any more is lost already.
+		err := Unmount(ctx, dir)
+		if still, e := at(dir); e != nil || still != nil {
+			return errors.Join(err, e)
+		}
+	}
+	elsewhere, err := points(dev)
+	if err == nil && len(elsewhere) > 0 {
+		err = fmt.Errorf("it is mounted at %s: unmount it there", strings.Join(elsewhere, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	if err := makeDir(dir); err != nil {
+		return err
+	}
+	if err := errors.Join(need("mount", "blkid"), notInUse(device)); err != nil {
+		return err
+	}
+	c, err := Probe(ctx, device)
+	if err != nil {
+		return err
+	}
+	if c.Type == "" {
+		return fmt.Errorf("it holds no ext4 or xfs filesystem, but %s", c.describe())
+	}
+	if c.Type == "ext4" && !readonly {
+		if err := check(ctx, device); err != nil {
+			return err
+		}
+	}
+	return mountNow(ctx, device, dir, c.Type, readonly)
+}
+
+// makeDir creates a mount point. A symbolic link is refused: mounts are known by where they really are.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", dir)
+	}
+	return err
+}
+
+// check repairs an ext4 filesystem, as far as that is possible without asking anyone. An xfs has nothing to be
+// checked before it is mounted, which replays its log.
+func check(ctx context.Context, device string) error {
+	_, err := run(ctx, "e2fsck", "-p", device)
+	if code := exitCode(err); err == nil || code == 1 { // 1: errors were corrected
+		return nil
+	}
+	return fmt.Errorf("its filesystem could not be repaired without asking: run e2fsck -f %s by hand: %w", device, err)
+}
+
+func mountNow(ctx context.Context, device, dir, fstype string, readonly bool) error {
+	with := append([]string{}, options...)
+	switch {
+	case fstype == "ext4" && readonly:
+		with = append(with, "ro", "noload")
+	case fstype == "ext4":
+		with = append(with, "errors=remount-ro")
+	case readonly:
+		with = append(with, "ro", "norecovery", "nouuid")
+	}
+	err := bounded(ctx, "mount", func() error { return newMounter().Mount(device, dir, fstype, with) })
+	if err != nil {
+		return errors.New(oneLine([]byte(err.Error())))
+	}
+	dev, err := numberAt(device)
+	if err != nil {
+		return err
+	}
+	there, err := at(dir)
+	if err == nil && (there == nil || of(there) != dev) {
+		err = errors.New("it was mounted, but is not there")
+	}
+	return err
+}
+
+// Grow makes a mounted xfs as large as its device, and returns its size in bytes before and after. With an ext4,
+// which Extend grows before it is mounted, it does nothing.
+func Grow(ctx context.Context, device, dir string) (before, after int64, err error) {
+	there, err := at(dir)
+	switch {
+	case err != nil:
+	case there == nil:
+		err = fmt.Errorf("nothing is mounted at %s", dir)
+	case there.FSType != "xfs":
+		return 0, 0, nil
+	default:
+		err = need("blkid", "blockdev", "xfs_growfs")
+	}
+	if err == nil {
+		before, err = capacity(dir)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("grow %s: %w", device, err)
+	}
+	err = bounded(ctx, "resize", func() error { return resize(ctx, device, there.Mountpoint) })
+	if err == nil {
+		after, err = capacity(dir)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("grow %s: %w", device, err)
+	}
+	return before, after, nil
+}
+
+func resize(ctx context.Context, device, dir string) error {
+	resizer := mount.NewResizeFs(newPrograms(ctx))
+	needed, err := resizer.NeedResize(device, dir)
+	if err == nil && needed {
+		_, err = resizer.Resize(device, dir)
+	}
+	if err == nil {
+		return nil
+	}
+	return errors.New(oneLine([]byte(err.Error())))
+}
+
+func capacity(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(st.Blocks) * st.Bsize, nil
+}
+
+// Mounted returns the mount points of a device in this process's mount namespace.
+func Mounted(device string) ([]string, error) {
+	dev, err := numberAt(device)
+	if err != nil {
+		return nil, fmt.Errorf("find the mounts of %s: %w", device, err)
+	}
+	return points(dev)
+}
+
+func points(dev number) ([]string, error) {
+	list, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the mounts: %w", err)
+	}
+	var dirs []string
+	for _, m := range list {
+		if of(m) == dev {
+			dirs = append(dirs, m.Mountpoint)
+		}
+	}
+	return dirs, nil
+}
+
+// at returns what is mounted at dir, the uppermost when there are several; nil for nothing.
+func at(dir string) (*mountinfo.Info, error) {
+	// dir itself is not looked at: on a filesystem that has failed even that is an error.
+	dir = filepath.Clean(dir)
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the mounts: %w", err)
+	}
+	var top *mountinfo.Info
+	for _, m := range list {
+		if m.Mountpoint == filepath.Join(parent, filepath.Base(dir)) {
+			top = m
+		}
+	}
+	return top, nil
+}
+
+func of(m *mountinfo.Info) number { return number{m.Major, m.Minor} }
+
+func isReadonly(m *mountinfo.Info) bool {
+	return has(m.Options, "ro") || has(m.VFSOptions, "ro")
+}
+
+// failure is what the options of a filesystem say of its having failed. Since Linux 6.15 an ext4 that has met
+// an error stays rw there, and shows emergency_ro.
+func failure(m *mountinfo.Info) string {
+	for _, option := range []string{"emergency_ro", "shutdown"} {
+		if has(m.VFSOptions, option) {
+			return option
+		}
+	}
+	return ""
+}
+
+func has(options, option string) bool {
+	for o := range strings.SplitSeq(options, ",") {
+		if o == option {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,298 @@
+package device
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast/volume/device/devicetest"
+)
+
+var filesystems = []string{"ext4", "xfs"}
+
+// each runs a test with either filesystem on a disk of its own.
+func each(t *testing.T, test func(t *testing.T, d *devicetest.Disk, fstype string)) {
+	for _, fstype := range filesystems {
+		t.Run(fstype, func(t *testing.T) { test(t, devicetest.New(t, devicetest.Small), fstype) })
+	}
+}
+
+func format(t *testing.T, d *devicetest.Disk, fstype string) {
+	t.Helper()
+	if err := Format(t.Context(), d.Path, Filesystem{Type: fstype, UUID: testUUID, Label: "holdfast"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mounted(t *testing.T, d *devicetest.Disk, dir string, readonly bool) {
+	t.Helper()
+	if err := Mount(t.Context(), d.Path, dir, readonly); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unmounted(t *testing.T, dir string) {
+	t.Helper()
+	if err := Unmount(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contains(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("read %s: got %q, %v, want %q", path, got, err, want)
+	}
+}
+
+func TestFormatMountRemount(t *testing.T) {
+	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
+		dir := filepath.Join(t.TempDir(), "made", "mount")
+		format(t, d, fstype)
+		c := probed(t, d)
+		if want := (Content{Type: fstype, UUID: testUUID, Label: "holdfast", signed: true}); c != want {
+			t.Errorf("got %+v, want %+v", c, want)
+		}
+		mounted(t, d, dir, false)
+		if c := probed(t, d); !c.Busy || c.Type != fstype {
+			t.Errorf("mounted: got %+v, want it busy, with its type", c)
+		}
+		m, err := at(dir)
+		if err != nil || m == nil || isReadonly(m) || !has(m.Options, "noatime") || !has(m.Options, "nodev") {
+			t.Errorf("got mount %+v, %v, want it writable and noatime", m, err)
+		}
+		put(t, filepath.Join(dir, "f"), "one")
+		mounted(t, d, dir, false) // again
+		mounted(t, d, dir, true)  // what is there stays
+		if dirs, err := Mounted(d.Path); err != nil || !slices.Equal(dirs, []string{dir}) {
+			t.Errorf("got mounts %v, %v, want %s once", dirs, err, dir)
+		}
+		unmounted(t, dir)
+		unmounted(t, dir)
+		if dirs, err := Mounted(d.Path); err != nil || len(dirs) > 0 {
+			t.Errorf("got mounts %v, %v, want none", dirs, err)
+		}
+		mounted(t, d, dir, true)
+		contains(t, filepath.Join(dir, "f"), "one")
+		if err := os.WriteFile(filepath.Join(dir, "g"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+			t.Errorf("write to a read-only mount: got %v, want %v", err, unix.EROFS)
+		}
+		mounted(t, d, dir, false)
+		put(t, filepath.Join(dir, "f"), "two")
+		contains(t, filepath.Join(dir, "f"), "two")
+	})
+}
+
+// TestFormatGoesOnAfterACrash cuts a new filesystem off where mkfs may have been killed.
+func TestFormatGoesOnAfterACrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	for _, cut := range []struct{ from, to int64 }{
+		{0, 512}, {0, 4096}, {0, 1 << 20}, {512, devicetest.Small}, {4096, devicetest.Small}, {64 << 10, devicetest.Small},
+		{8 << 20, devicetest.Small}, {1 << 20, devicetest.Small - 1<<20},
+	} {
+		each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
+			format(t, d, fstype)
+			d.Zero(t, cut.from, cut.to-cut.from)
+			before := probed(t, d)
+			format(t, d, fstype)
+			dir := t.TempDir()
+			mounted(t, d, dir, false)
+			put(t, filepath.Join(dir, "f"), "one")
+			unmounted(t, dir)
+			if fstype == "ext4" {
+				devicetest.Run(t, "e2fsck", "-f", "-n", d.Path)
+			} else {
+				devicetest.Run(t, "xfs_repair", "-n", d.Path)
+			}
+			t.Logf("without [%d,%d): %+v", cut.from, cut.to, before)
+		})
+	}
+}
+
+func TestFormatRefusesAnotherFilesystem(t *testing.T) {
+	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
+		format(t, d, fstype)
+		err := Format(t.Context(), d.Path, Filesystem{Type: fstype, UUID: strings.Replace(testUUID, "5", "6", 1), Label: "holdfast"})
+		if err == nil || !strings.Contains(err.Error(), "not blank any more") {
+			t.Errorf("got %v, want a refusal", err)
+		}
+		if c := probed(t, d); c.UUID != testUUID {
+			t.Errorf("got %+v, want the filesystem as it was", c)
+		}
+	})
+}
+
+func TestGrow(t *testing.T) {
+	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
+		dir := t.TempDir()
+		// As Machine does it: an ext4 grows before it is mounted, an xfs after.
+		grow := func() (before, after int64) {
+			t.Helper()
+			before, after, err := Extend(t.Context(), d.Path)
+			if err != nil || (before == 0) == (fstype == "ext4") {
+				t.Errorf("extend: got %d → %d, %v", before, after, err)
+			}
+			mounted(t, d, dir, false)
+			b, a, err := Grow(t.Context(), d.Path, dir)
+			if err != nil || (b == 0) == (fstype == "xfs") {
+				t.Errorf("grow: got %d → %d, %v", b, a, err)
+			}
+			return before + b, after + a
+		}
+		format(t, d, fstype)
+		if before, after := grow(); before != after || before == 0 {
+			t.Errorf("nothing to grow: got %d → %d", before, after)
+		}
+		put(t, filepath.Join(dir, "f"), "one")
+		unmounted(t, dir)
+		d.Grow(t, 2*devicetest.Small)
+		if before, after := grow(); after < before*3/2 {
+			t.Errorf("got %d → %d, want it to double", before, after)
+		}
+		size, err := capacity(dir)
+		if err != nil || size < devicetest.Small*3/2 {
+			t.Errorf("mounted: got %d bytes, %v", size, err)
+		}
+		contains(t, filepath.Join(dir, "f"), "one")
+	})
+}
+
+func hash(t *testing.T, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// TestReadonlyMountChangesNothing does so with a journal that waits to be replayed.
+func TestReadonlyMountChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
+		dir := t.TempDir()
+		format(t, d, fstype)
+		mounted(t, d, dir, false)
+		put(t, filepath.Join(dir, "f"), "one")
+		if err := syncfs(dir); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(dir, "g"), "two")
+		if err := Fence(dir); err != nil { // as after a crash
+			t.Fatal(err)
+		}
+		before := hash(t, d.Image)
+		mounted(t, d, dir, true)
+		if _, err := os.ReadDir(dir); err != nil {
+			t.Error(err)
+		}
+		_, _ = os.ReadFile(filepath.Join(dir, "f"))
+		unmounted(t, dir)
+		if got := hash(t, d.Image); got != before {
+			t.Errorf("the image has changed")
+		}
+		mounted(t, d, dir, false)
+		contains(t, filepath.Join(dir, "f"), "one")
+		unmounted(t, dir)
+		if got := hash(t, d.Image); got == before {
+			t.Errorf("a writable mount has changed nothing: the test shows nothing")
+		}
+	})
+}
+
+func TestMountRefusals(t *testing.T) {
+	d, other := devicetest.New(t, devicetest.Small), devicetest.New(t, devicetest.Small)
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	want := func(what, dir, text string) {
+		t.Helper()
+		if err := Mount(t.Context(), d.Path, dir, false); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got %v, want %q", what, err, text)
+		}
+	}
+	want("blank", dir, "it is blank")
+	format(t, d, "ext4")
+	format(t, other, "xfs")
+	mounted(t, other, dir, false)
+	want("another device there", dir, other.Path)
+	mounted(t, d, elsewhere, false)
+	unmounted(t, dir)
+	want("mounted elsewhere", dir, elsewhere)
+	unmounted(t, elsewhere)
+	f, err := exclusive(d.Path, os.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("in use", dir, ErrBusy.Error())
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	want("a symbolic link", link, "no directory")
+	if err := os.Truncate(d.Image, devicetest.Small/2); err != nil {
+		t.Fatal(err)
+	}
+	devicetest.Run(t, "losetup", "-c", d.Path)
+	want("shrunk", dir, "run e2fsck -f "+d.Path)
+}
+
+func TestUnmountOfABusyMount(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	d, dir := devicetest.New(t, devicetest.Small), t.TempDir()
+	format(t, d, "ext4")
+	mounted(t, d, dir, false)
+	f, err := os.Create(filepath.Join(dir, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := Unmount(t.Context(), dir); !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "fuser -vm "+dir) {
+		t.Errorf("got %v, want that it is busy, and what to look at", err)
+	}
+	below := filepath.Join(dir, "below")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("none", below, "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(below, unix.MNT_DETACH) })
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Unmount(t.Context(), dir); err == nil || !strings.Contains(err.Error(), below) {
+		t.Errorf("got %v, want the mount that is below", err)
+	}
+	if err := unix.Unmount(below, 0); err != nil {
+		t.Fatal(err)
+	}
+	unmounted(t, dir)
+}

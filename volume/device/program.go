@@ -1,0 +1,148 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/mount-utils"
+	utilexec "k8s.io/utils/exec"
+)
+
+// ErrStalled is wrapped by errors that say no more than that a device did not answer in time. A stalled EBS
+// volume comes back: it is not lost.
+var ErrStalled = errors.New("the device does not answer")
+
+// grace is how long a program that was killed may take to end. One that waits for a device does not.
+const grace = 2 * time.Second
+
+// packages are the Debian packages of the programs that are run.
+var packages = map[string]string{
+	"blkid": "util-linux", "blockdev": "util-linux", "mount": "mount",
+	"mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "resize2fs": "e2fsprogs",
+	"mkfs.xfs": "xfsprogs", "xfs_growfs": "xfsprogs",
+}
+
+// find returns the path of a program. The PATH of a service may lack the directories of the administrator's.
+func find(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("the program %s is missing: install it (Debian: apt-get install %s)", name, packages[name])
+}
+
+// need returns an error that names the first of the programs that is missing.
+func need(names ...string) error {
+	for _, name := range names {
+		if _, err := find(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs a program. When it fails the error has its output, and wraps the *exec.ExitError.
+func run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	path, err := find(name)
+	if err != nil {
+		return nil, err
+	}
+	what := name + " " + strings.Join(args, " ")
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = environment()
+	cmd.WaitDelay = grace
+	var out []byte
+	err = bounded(ctx, what, func() (err error) {
+		out, err = cmd.CombinedOutput()
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrStalled):
+		return nil, err // out still belongs to the goroutine
+	case err != nil && ctx.Err() != nil:
+		return out, fmt.Errorf("%s: %w", what, ctx.Err())
+	case err != nil:
+		return out, fmt.Errorf("%s: %w: %s", what, err, oneLine(out))
+	}
+	return out, nil
+}
+
+// exitCode is that of a program that ended with another one than 0; -1 for any other error.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+func environment() []string { return append(os.Environ(), "LC_ALL=C") }
+
+// oneLine makes the output of a program a part of a sentence.
+func oneLine(out []byte) string {
+	return strings.Join(strings.FieldsFunc(strings.TrimSpace(string(out)), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// bounded calls f, which the kernel may hold up for ever, and waits for it until a little after ctx ends.
+// What is held up cannot be killed, and stays until the device answers.
+func bounded(ctx context.Context, what string, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+		return fmt.Errorf("%s: %w (%w)", what, ErrStalled, ctx.Err())
+	}
+}
+
+// programs runs the programs of mount-utils, whose interface has no context, until its own ends.
+type programs struct {
+	utilexec.Interface
+	ctx context.Context
+}
+
+func newPrograms(ctx context.Context) programs {
+	quiet()
+	return programs{utilexec.New(), ctx}
+}
+
+// Command implements [utilexec.Interface].
+func (p programs) Command(name string, args ...string) utilexec.Cmd {
+	if path, err := find(name); err == nil {
+		name = path
+	}
+	cmd := p.CommandContext(p.ctx, name, args...)
+	cmd.SetEnv(environment())
+	return cmd
+}
+
+// newMounter returns what mounts. systemd-run is not needed: there are no daemons in these mounts.
+func newMounter() mount.Interface {
+	quiet()
+	return mount.NewWithoutSystemd("")
+}
+
+// quiet silences mount-utils, which logs what it also returns. Nothing else here logs through klog.
+var quiet = sync.OnceFunc(func() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+})

@@ -1,0 +1,192 @@
+package ebs
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// AWSConfig says where EC2 is and who asks. What is empty the SDK finds out as every AWS program does
+// (environment, profile), and after that the instance metadata service is asked.
+type AWSConfig struct {
+	Region, Zone, Instance string
+	Endpoint               string // URL of EC2
+	IMDSEndpoint           string // URL of the instance metadata service
+}
+
+const (
+	readAttempt  = 15 * time.Second // one attempt to read
+	readAttempts = 4                // of one read; what outlasts them is for the protocol
+	readBackoff  = 5 * time.Second  // longest pause between them
+	changeWithin = 10 * time.Second // one request that changes something
+	pageSize     = 500              // volumes a page
+)
+
+// EC2 is the [Cloud] of a region of AWS, by its SDK. Its methods may be called from several goroutines.
+type EC2 struct {
+	cfg      AWSConfig
+	base     aws.Config
+	metadata *imds.Client
+	series   ec2Series
+	log      *zap.Logger
+	backoff  func(try int) time.Duration // before a throttled change is sent again
+	poll     time.Duration               // first pause between looks at a volume that is being created
+	limit    time.Duration               // of one request that changes something
+
+	asking turn // for the metadata service; guards what follows
+	self   atomic.Pointer[Self]
+	client atomic.Pointer[ec2.Client]
+}
+
+// NewEC2 returns the client. It reads the SDK's own configuration (files, environment) and sends nothing: where
+// credentials and identity are to come from a service, that is asked when they are needed. The series are
+// registered with reg, which may be nil.
+func NewEC2(ctx context.Context, cfg AWSConfig, reg prometheus.Registerer, lg *zap.Logger) (*EC2, error) {
+	options := []func(*config.LoadOptions) error{
+		config.WithLogger(sdkLog(lg)),
+		config.WithEC2IMDSEndpoint(cfg.IMDSEndpoint),
+	}
+	base, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	metadata := imds.NewFromConfig(base, func(o *imds.Options) { o.EnableFallback = aws.FalseTernary })
+	// Once more: the credentials of the instance's role, too, must come by version 2 only.
+	base, err = config.LoadDefaultConfig(ctx, append(options,
+		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }))...)
+	if err != nil {
+		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	if cfg.Region == "" {
+		cfg.Region = base.Region
+	}
+	return &EC2{
+		cfg: cfg, base: base, metadata: metadata, series: newEC2Series(reg), log: lg, asking: make(turn, 1),
+		backoff: throttleBackoff, poll: time.Second, limit: changeWithin,
+	}, nil
+}
+
+// connect returns the client of the region, which it may have to ask for first.
+func (e *EC2) connect(ctx context.Context) (*ec2.Client, error) {
+	if c := e.client.Load(); c != nil {
+		return c, nil
+	}
+	region := e.cfg.Region
+	if region == "" {
+		me, err := e.Identity(ctx)
+		if err != nil {
+			return nil, err
+		}
+		region = me.Region
+	}
+	e.client.CompareAndSwap(nil, ec2.NewFromConfig(e.base, func(o *ec2.Options) { e.configure(o, region) }))
+	return e.client.Load(), nil
+}
+
+func (e *EC2) configure(o *ec2.Options, region string) {
+	o.Region = region
+	if e.cfg.Endpoint != "" {
+		o.BaseEndpoint = aws.String(e.cfg.Endpoint)
+	}
+	// The SDK takes a deadline of the context for the caller's wish to stop, and does not try again; so the
+	// limit of an attempt is the HTTP client's.
+	if h, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
+		o.HTTPClient = h.WithTimeout(readAttempt)
+	}
+	o.Retryer = retry.NewAdaptiveMode(func(a *retry.AdaptiveModeOptions) {
+		a.StandardOptions = append(a.StandardOptions, func(s *retry.StandardOptions) {
+			s.MaxAttempts, s.MaxBackoff = readAttempts, readBackoff
+			// The number of attempts is limit enough. The quota would be used up by a long outage, and its
+			// error would stand before the one that says what is wrong.
+			s.RateLimiter = ratelimit.None
+		})
+	})
+	o.APIOptions = append(o.APIOptions, e.series.count)
+}
+
+// operation is a method of the SDK's client, as ec2.Client.DescribeVolumes.
+type operation[In, Out any] func(*ec2.Client, context.Context, *In, ...func(*ec2.Options)) (*Out, error)
+
+// ask sends a request that may be sent again: it changes nothing, or EC2 knows it by its token.
+func ask[In, Out any](ctx context.Context, e *EC2, op string, call operation[In, Out], in *In) (*Out, error) {
+	client, err := e.connect(ctx)
+	if err != nil {
+		return nil, unsent(op, err)
+	}
+	out, err := call(client, ctx, in)
+	if err != nil {
+		return nil, translate(op, err)
+	}
+	return out, nil
+}
+
+// change sends a request once: sent again, it would meet what it did the first time, and its error would be
+// about itself. Only what was throttled, and so was certainly not executed, is sent again, after a while.
+func change[In, Out any](ctx context.Context, e *EC2, op string, call operation[In, Out], in *In) error {
+	client, err := e.connect(ctx)
+	if err != nil {
+		return unsent(op, err)
+	}
+	for try := 0; ; try++ {
+		err := once(ctx, e, client, op, call, in)
+		if MeaningOf(err) != Throttled || try == throttleTries {
+			return err
+		}
+		e.log.Info("EC2 throttles", zap.String("operation", op), zap.Int("try", try+1))
+		if pause(ctx, e.backoff(try)) != nil {
+			return err
+		}
+	}
+}
+
+func once[In, Out any](ctx context.Context, e *EC2, client *ec2.Client, op string, call operation[In, Out], in *In) error {
+	ctx, cancel := context.WithTimeout(ctx, e.limit)
+	defer cancel()
+	var sent atomic.Bool
+	_, err := call(client, ctx, in, func(o *ec2.Options) {
+		o.Retryer = aws.NopRetryer{}
+		o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error { return s.Deserialize.Add(mark(&sent), middleware.Before) })
+	})
+	switch {
+	case err == nil:
+		return nil
+	case !sent.Load():
+		return unsent(op, err)
+	}
+	return translate(op, err)
+}
+
+// mark notes that a request is signed and about to be sent: what failed before, such as fetching the
+// credentials, had no effect.
+func mark(sent *atomic.Bool) middleware.DeserializeMiddleware {
+	return middleware.DeserializeMiddlewareFunc("holdfast.Sent", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		sent.Store(true)
+		return next.HandleDeserialize(ctx, in)
+	})
+}
+
+// sdkLog is the SDK's logger.
+func sdkLog(lg *zap.Logger) logging.Logger {
+	s := lg.Sugar()
+	return logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {
+		if c == logging.Warn {
+			s.Warnf("AWS SDK: "+format, v...)
+			return
+		}
+		s.Debugf("AWS SDK: "+format, v...)
+	})
+}

@@ -1,0 +1,129 @@
+package ebs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+)
+
+// Permission is what EC2 said of one action.
+type Permission struct {
+	Action  string `json:"action"` // ec2:AttachVolume
+	Known   bool   `json:"known"`  // EC2 gave a verdict
+	Allowed bool   `json:"allowed"`
+	Needed  bool   `json:"needed"` // a node cannot do without
+	Why     string `json:"why"`    // what it is for
+	Detail  string `json:"detail"` // EC2's words when it is not allowed
+}
+
+// trial is one action to be tried.
+type trial struct {
+	op     string
+	needed bool
+	why    string
+	send   func() error // with DryRun
+}
+
+// Permissions asks EC2 of every action whether this process may do it, by DryRun: nothing is executed. The
+// policy may be about a certain volume, instance or tag, so those that the node uses are named; tags are the
+// keys of those it writes, TagClaim and TagFormat when none are given. What needs a volume is not asked
+// without one.
+func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...string) []Permission {
+	var all []Permission
+	obeyed := false
+	for _, t := range e.questions(ctx) {
+		p := judgeTrial(t, t.send())
+		obeyed = obeyed || p.Allowed
+		all = append(all, p)
+	}
+	for _, t := range e.changes(ctx, volume, instance, tags) {
+		switch {
+		case !obeyed:
+			// An endpoint that does not know DryRun would execute the request.
+			all = append(all, unasked(t, "not asked: only an endpoint that has answered DryRun as EC2 does is trusted with an action that changes something; cure the ones before it first"))
+		case volume == "" && t.op != opCreate:
+			all = append(all, unasked(t, "not asked: there is no volume to ask about"))
+		case instance == "" && (t.op == opAttach || t.op == opDetach):
+			all = append(all, unasked(t, "not asked: it is not known which instance this is"))
+		default:
+			all = append(all, judgeTrial(t, t.send()))
+		}
+	}
+	return all
+}
+
+// questions are the actions that change nothing in any case.
+func (e *EC2) questions(ctx context.Context) []trial {
+	yes := aws.Bool(true)
+	return []trial{
+		{opVolumes, true, "to find the cluster's volumes and see who has them", func() error {
+			_, err := ask(ctx, e, opVolumes, (*ec2.Client).DescribeVolumes, &ec2.DescribeVolumesInput{DryRun: yes})
+			return err
+		}},
+		{opInstances, false, "to see that the holder of a volume is stopped; without it volume.ebs.takeover must be terminated", func() error {
+			_, err := ask(ctx, e, opInstances, (*ec2.Client).DescribeInstances, &ec2.DescribeInstancesInput{DryRun: yes})
+			return err
+		}},
+	}
+}
+
+// changes are the actions that would change something without DryRun.
+func (e *EC2) changes(ctx context.Context, volume, instance string, keys []string) []trial {
+	yes := aws.Bool(true)
+	if len(keys) == 0 {
+		keys = []string{TagClaim, TagFormat}
+	}
+	tags := map[string]string{}
+	for _, key := range keys {
+		tags[key] = "v1"
+	}
+	return []trial{
+		{opAttach, true, "to take a volume", func() error {
+			return change(ctx, e, opAttach, (*ec2.Client).AttachVolume, &ec2.AttachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance, Device: aws.String("/dev/sdp")})
+		}},
+		{opDetach, true, "to give a volume up, and to undo an attachment that brings no device", func() error {
+			return change(ctx, e, opDetach, (*ec2.Client).DetachVolume, &ec2.DetachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance})
+		}},
+		{opTag, false, "to write claims; without it nodes run into each other more often, and cannot find each other without gossip.seeds", func() error {
+			return change(ctx, e, opTag, (*ec2.Client).CreateTags, &ec2.CreateTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
+		}},
+		{opUntag, false, "to remove the claim of a volume that is given up; without it others wait before they take it", func() error {
+			return change(ctx, e, opUntag, (*ec2.Client).DeleteTags, &ec2.DeleteTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
+		}},
+		{opCreate, false, "for `holdfast volume create` only; a node does not need it", func() error {
+			me, err := e.Identity(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = ask(ctx, e, opCreate, (*ec2.Client).CreateVolume, &ec2.CreateVolumeInput{
+				DryRun: yes, AvailabilityZone: &me.Zone, Size: aws.Int32(1), VolumeType: "gp3", Encrypted: yes,
+			})
+			return err
+		}},
+	}
+}
+
+// judgeTrial reads EC2's verdict: DryRunOperation, or UnauthorizedOperation. Anything else is none; that the
+// volume is in use, for instance, is said of it before or after the permission was looked at.
+func judgeTrial(t trial, err error) Permission {
+	p := unasked(t, "")
+	var e *Error
+	switch {
+	case err == nil:
+		p.Detail = "unknown: the endpoint does not know DryRun"
+	case errors.As(err, &e) && e.Code == codeDryRun:
+		p.Known, p.Allowed = true, true
+	case errors.As(err, &e) && e.Meaning == Denied:
+		p.Known, p.Detail = true, err.Error()
+	default:
+		p.Detail = fmt.Sprintf("unknown: %v", err)
+	}
+	return p
+}
+
+func unasked(t trial, detail string) Permission {
+	return Permission{Action: "ec2:" + t.op, Needed: t.needed, Why: t.why, Detail: detail}
+}

@@ -1,0 +1,85 @@
+package ebs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"go.uber.org/zap"
+)
+
+// Self is the instance that this process runs on.
+type Self struct {
+	Instance string
+	Region   string
+	Zone     string
+	Account  string // "" when nothing had to be asked
+}
+
+// Identity returns which instance this is. What the configuration does not say is in the identity document
+// of the instance metadata service, which is read once, and by its version 2 only: version 1 answers whoever
+// can make this machine send a plain GET. After an error the next call asks again.
+func (e *EC2) Identity(ctx context.Context) (Self, error) {
+	if me := e.self.Load(); me != nil {
+		return *me, nil
+	}
+	if err := e.asking.take(ctx); err != nil {
+		return Self{}, fmt.Errorf("wait for the instance's identity: %w", err)
+	}
+	defer e.asking.give()
+	if me := e.self.Load(); me != nil {
+		return *me, nil
+	}
+	me := Self{Instance: e.cfg.Instance, Region: e.cfg.Region, Zone: e.cfg.Zone}
+	if missing := me.missing(); len(missing) > 0 {
+		out, err := e.metadata.GetInstanceIdentityDocument(ctx, &imds.GetInstanceIdentityDocumentInput{})
+		if err != nil {
+			return Self{}, noIdentity(missing, err)
+		}
+		me = e.complete(me, out.InstanceIdentityDocument)
+		if missing := me.missing(); len(missing) > 0 {
+			return Self{}, noIdentity(missing, errors.New("the identity document does not say"))
+		}
+	}
+	e.self.Store(&me)
+	return me, nil
+}
+
+// missing are the keys of the configuration for what is not known.
+func (s Self) missing() []string {
+	var keys []string
+	for _, part := range []struct{ key, value string }{
+		{"volume.ebs.instance", s.Instance}, {"volume.ebs.region", s.Region}, {"volume.ebs.zone", s.Zone},
+	} {
+		if part.value == "" {
+			keys = append(keys, part.key)
+		}
+	}
+	return keys
+}
+
+// complete fills in what the document says and the configuration does not.
+func (e *EC2) complete(me Self, doc imds.InstanceIdentityDocument) Self {
+	me.Account = doc.AccountID
+	if me.Instance == "" {
+		me.Instance = doc.InstanceID
+	}
+	if me.Zone == "" {
+		me.Zone = doc.AvailabilityZone
+	}
+	if me.Region == "" {
+		me.Region = doc.Region
+	}
+	if doc.Region != "" && me.Region != doc.Region {
+		e.log.Warn("the configured region is not the one of this instance, which can attach no volume of another one",
+			zap.String("configured", me.Region), zap.String("instance", doc.Region))
+	}
+	return me
+}
+
+func noIdentity(missing []string, err error) error {
+	return fmt.Errorf("read the identity document of the instance metadata service (IMDSv2): %w: set %s, or let the service answer: it must be enabled and, for a process in a container, its hop limit be 2 or more (HttpPutResponseHopLimit)",
+		err, strings.Join(missing, ", "))
+}

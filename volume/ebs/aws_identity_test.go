@@ -1,0 +1,166 @@
+package ebs
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// metadata is a metadata service of version 2.
+type metadata struct {
+	URL       string
+	documents atomic.Int32 // times it was read
+	down      atomic.Bool
+	v1        atomic.Bool // refuses tokens, and answers without
+}
+
+func newMetadata(t *testing.T) *metadata {
+	t.Helper()
+	m := &metadata{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case m.down.Load():
+			http.Error(w, "down", http.StatusServiceUnavailable)
+		case r.URL.Path == "/latest/api/token" && m.v1.Load():
+			http.Error(w, "no such thing", http.StatusNotFound)
+		case r.URL.Path == "/latest/api/token" && r.Method == http.MethodPut:
+			w.Header().Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")
+			fmt.Fprint(w, "imds-token")
+		case !m.v1.Load() && r.Header.Get("X-Aws-Ec2-Metadata-Token") != "imds-token":
+			http.Error(w, "no token", http.StatusUnauthorized)
+		case r.URL.Path == "/latest/dynamic/instance-identity/document":
+			m.documents.Add(1)
+			fmt.Fprint(w, `{"accountId":"123456789012","instanceId":"i-0abc","region":"eu-test-1","availabilityZone":"eu-test-1b"}`)
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/":
+			fmt.Fprint(w, "node")
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/node":
+			fmt.Fprintf(w, `{"Code":"Success","Type":"AWS-HMAC","AccessKeyId":"ASIAROLE","SecretAccessKey":%q,"Token":%q,"Expiration":%q}`,
+				testSecret, testToken, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	m.URL = server.URL
+	return m
+}
+
+func TestIdentityIsReadOnce(t *testing.T) {
+	m := newMetadata(t)
+	e := newTestEC2(t, AWSConfig{IMDSEndpoint: m.URL}, nil)
+	want := Self{Instance: "i-0abc", Region: "eu-test-1", Zone: "eu-test-1b", Account: "123456789012"}
+	for range 2 {
+		if got, err := e.Identity(t.Context()); got != want || err != nil {
+			t.Fatalf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+	if got := m.documents.Load(); got != 1 {
+		t.Errorf("the document was read %d times, want once", got)
+	}
+}
+
+func TestIdentityAsConfigured(t *testing.T) {
+	m := newMetadata(t)
+	e := newTestEC2(t, AWSConfig{Instance: "i-1", Region: "r", Zone: "r-a", IMDSEndpoint: m.URL}, nil)
+	if got, err := e.Identity(t.Context()); got != (Self{Instance: "i-1", Region: "r", Zone: "r-a"}) || err != nil {
+		t.Errorf("got %+v, %v, want what is configured", got, err)
+	}
+	if got := m.documents.Load(); got != 0 {
+		t.Errorf("the document was read %d times, want never", got)
+	}
+	e = newTestEC2(t, AWSConfig{Zone: "eu-test-1z", IMDSEndpoint: m.URL}, nil)
+	if got, err := e.Identity(t.Context()); got.Zone != "eu-test-1z" || got.Instance != "i-0abc" || err != nil {
+		t.Errorf("got %+v, %v, want the configured zone and the rest from the document", got, err)
+	}
+}
+
+func TestIdentityUnavailable(t *testing.T) {
+	m := newMetadata(t)
+	for name, set := range map[string]*atomic.Bool{"down": &m.down, "version 1 only": &m.v1} {
+		t.Run(name, func(t *testing.T) {
+			set.Store(true)
+			e := newTestEC2(t, AWSConfig{Region: "eu-test-1", IMDSEndpoint: m.URL}, nil)
+			_, err := e.Identity(t.Context())
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			for _, want := range []string{"set volume.ebs.instance, volume.ebs.zone,", "hop limit", "IMDSv2"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want it to say %q", err, want)
+				}
+			}
+			if n := m.documents.Load(); n != 0 {
+				t.Errorf("the document was read %d times without a token", n)
+			}
+			set.Store(false)
+			if got, err := e.Identity(t.Context()); got.Instance != "i-0abc" || err != nil {
+				t.Errorf("later: got %+v, %v, want the identity", got, err)
+			}
+			m.documents.Store(0)
+		})
+	}
+}
+
+// Region and credentials come from the metadata service when nothing else says them, and when they are
+// needed, not when the client is made.
+func TestRegionAndCredentialsOfTheInstance(t *testing.T) {
+	m := newMetadata(t)
+	m.down.Store(true)
+	sent := make(chan string, 1)
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Get("Authorization")
+		accept(w, r, "")
+	})
+	environment(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	e, err := NewEC2(t.Context(), AWSConfig{Endpoint: f.URL, IMDSEndpoint: m.URL}, nil, zap.NewNop())
+	if err != nil {
+		t.Fatalf("NewEC2 while the metadata service is down: %v", err)
+	}
+	if err := changing[opAttach](t.Context(), e); MeaningOf(err) != NotNow || !strings.Contains(err.Error(), "volume.ebs.region") {
+		t.Errorf("got %v, want it not sent for want of volume.ebs.region", err)
+	}
+	m.down.Store(false)
+	if err := changing[opAttach](t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	authorization := <-sent
+	if want := "Credential=ASIAROLE/"; !strings.Contains(authorization, want) || !strings.Contains(authorization, "/eu-test-1/ec2/") {
+		t.Errorf("got %q, want %s and the region of the instance", authorization, want)
+	}
+}
+
+func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	f := newFake(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-stop:
+		}
+	})
+	e := newTestEC2(t, AWSConfig{IMDSEndpoint: f.URL}, nil)
+	if err := e.asking.take(t.Context()); err != nil { // somebody else is asking
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := e.Identity(ctx); err == nil {
+		t.Error("got no error while it is not known")
+	}
+	e.asking.give()
+	start := time.Now()
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := e.Identity(ctx); err == nil || time.Since(start) > 2*time.Second {
+		t.Errorf("got %v after %s", err, time.Since(start))
+	}
+}

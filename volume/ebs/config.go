@@ -1,0 +1,193 @@
+package ebs
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The values of Config.Takeover.
+const (
+	// TakeoverTerminated takes what EC2 has detached by itself, which it does when an instance terminates.
+	TakeoverTerminated = "terminated"
+	// TakeoverStopped detaches, moreover, the volume of an instance that is stopped and cannot hibernate.
+	TakeoverStopped = "stopped"
+)
+
+// The filesystems.
+const (
+	Ext4 = "ext4"
+	XFS  = "xfs"
+)
+
+// The tags of our own. Those of the operator are written when the volume is created, the others by the
+// node that holds it.
+const (
+	TagCluster  = "holdfast:cluster"  // operator: name of the cluster
+	TagMember   = "holdfast:member"   // operator: the slot
+	TagInstance = "holdfast:instance" // operator, optional: the only instance that may claim the volume
+	TagClaim    = "holdfast:claim"    // holder: see Tag
+	TagFormat   = "holdfast:format"   // holder: filesystem and UUID, once formatted
+)
+
+// Config is the section `volume.ebs` of the configuration.
+type Config struct {
+	// Tags select the cluster's volumes, each KEY=VALUE, or KEY for any value. Empty: those of
+	// KubernetesCluster, or else holdfast:cluster=<cluster.name>.
+	Tags []string `mapstructure:"tags"`
+	// KubernetesCluster, when set, selects the volumes that kops made for the etcd cluster <cluster.name>
+	// of this Kubernetes cluster.
+	KubernetesCluster string `mapstructure:"kubernetes-cluster"`
+	// SlotTag is the key of the tag that names a volume's slot: "a", or as kops writes it "a/a,b,c".
+	// Empty: k8s.io/etcd/<cluster.name> with KubernetesCluster, or else holdfast:member.
+	SlotTag string `mapstructure:"slot-tag"`
+	// ClaimTag is the key of the tag that says who holds, or wants, the volume.
+	ClaimTag string `mapstructure:"claim-tag"`
+	// Region, Zone and Instance of this machine; what is empty is asked of the instance metadata service.
+	Region   string `mapstructure:"region"`
+	Zone     string `mapstructure:"zone"`
+	Instance string `mapstructure:"instance"`
+	// Endpoint and MetadataEndpoint are URLs in place of AWS's own.
+	Endpoint         string `mapstructure:"endpoint"`
+	MetadataEndpoint string `mapstructure:"metadata-endpoint"`
+	// MountRoot is the directory below which volumes are mounted, by slot.
+	MountRoot string `mapstructure:"mount-root"`
+	// State is the directory of the lock and the journal of this machine's claims.
+	State string `mapstructure:"state"`
+	// DeviceRoot is the directory that looks like / of this machine, with sys/block and dev.
+	DeviceRoot string `mapstructure:"device-root"`
+	// Filesystem is what a blank volume is formatted with.
+	Filesystem string `mapstructure:"filesystem"`
+	// Takeover says whose volume may be taken: TakeoverTerminated or TakeoverStopped.
+	Takeover string `mapstructure:"takeover"`
+	// TakeoverAfter is how long, 0 to 1 h, a claim of another node must not have changed before its
+	// volume, which must be free, is taken.
+	TakeoverAfter time.Duration `mapstructure:"takeover-after"`
+	// Settle is how long, 0 to 1 min, a claim is left to be overwritten by others before it is read back.
+	Settle time.Duration `mapstructure:"settle"`
+	// ScanEvery is the mean time, 1 s to 10 min, between looks of a standby for a free volume.
+	ScanEvery time.Duration `mapstructure:"scan-every"`
+}
+
+// Default is the configuration for volumes with tags of our own.
+func Default() Config {
+	return Config{
+		ClaimTag:      TagClaim,
+		State:         "/var/lib/holdfast/ebs",
+		DeviceRoot:    "/",
+		Filesystem:    Ext4,
+		Takeover:      TakeoverTerminated,
+		TakeoverAfter: 30 * time.Second,
+		Settle:        5 * time.Second,
+		ScanEvery:     15 * time.Second,
+	}
+}
+
+// Validate returns every value out of range, joined; nil when there is none.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(key, want string, got any) {
+		errs = append(errs, fmt.Errorf("volume.ebs.%s: must be %s, got %q", key, want, fmt.Sprint(got)))
+	}
+	for _, t := range c.Tags {
+		if key, value, _ := strings.Cut(t, "="); !tagKey(key) || !tagValue(value) {
+			bad("tags", "KEY=VALUE or KEY, with a key of 1–127 and a value of at most 256 characters", t)
+		}
+	}
+	if c.SlotTag != "" && !tagKey(c.SlotTag) {
+		bad("slot-tag", "the key of a tag, 1–127 characters that do not begin with aws:", c.SlotTag)
+	}
+	if !tagKey(c.ClaimTag) {
+		bad("claim-tag", "the key of a tag, 1–127 characters that do not begin with aws:", c.ClaimTag)
+	}
+	if c.Instance != "" && !instanceID.MatchString(c.Instance) {
+		bad("instance", "the ID of an instance, such as i-0123456789abcdef0", c.Instance)
+	}
+	for key, text := range map[string]string{"endpoint": c.Endpoint, "metadata-endpoint": c.MetadataEndpoint} {
+		if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			bad(key, "a URL such as https://ec2.example.com", text)
+		}
+	}
+	for key, path := range map[string]string{"device-root": c.DeviceRoot, "state": c.State} {
+		if !filepath.IsAbs(path) {
+			bad(key, "an absolute path", path)
+		}
+	}
+	if c.Filesystem != Ext4 && c.Filesystem != XFS {
+		bad("filesystem", Ext4+" or "+XFS, c.Filesystem)
+	}
+	if c.Takeover != TakeoverTerminated && c.Takeover != TakeoverStopped {
+		bad("takeover", TakeoverTerminated+" or "+TakeoverStopped, c.Takeover)
+	}
+	if c.Takeover == TakeoverStopped && c.Settle < settleStopped {
+		bad("settle", fmt.Sprintf("at least %s with takeover: %s", settleStopped, TakeoverStopped), c.Settle)
+	}
+	for _, d := range []struct {
+		key      string
+		got      time.Duration
+		min, max time.Duration
+	}{
+		{"takeover-after", c.TakeoverAfter, 0, time.Hour},
+		{"settle", c.Settle, 0, time.Minute},
+		{"scan-every", c.ScanEvery, time.Second, 10 * time.Minute},
+	} {
+		if d.got < d.min || d.got > d.max {
+			bad(d.key, fmt.Sprintf("%s to %s", d.min, d.max), d.got)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// For returns the configuration with what follows from the cluster's name filled in.
+func (c Config) For(cluster string) Config {
+	if len(c.Tags) == 0 {
+		c.Tags = []string{TagCluster + "=" + cluster}
+		if c.KubernetesCluster != "" {
+			// What kops gives to etcd-manager (--volume-tag), with the role of the control plane.
+			c.Tags = []string{"kubernetes.io/cluster/" + c.KubernetesCluster + "=owned", kopsTag(cluster), "k8s.io/role/control-plane=1"}
+		}
+	}
+	if c.SlotTag == "" {
+		c.SlotTag = TagMember
+		if c.KubernetesCluster != "" {
+			c.SlotTag = kopsTag(cluster)
+		}
+	}
+	return c
+}
+
+func kopsTag(cluster string) string { return "k8s.io/etcd/" + cluster }
+
+// filters are Tags as a query has them.
+func (c Config) filters() map[string]string {
+	m := map[string]string{}
+	for _, t := range c.Tags {
+		key, value, _ := strings.Cut(t, "=")
+		m[key] = value
+	}
+	return m
+}
+
+// selects reports whether a volume has the tags of the cluster's.
+func (c Config) selects(v Volume) bool {
+	for key, want := range c.filters() {
+		if got, ok := v.Tags[key]; !ok || want != "" && got != want {
+			return false
+		}
+	}
+	return true
+}
+
+var instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
+
+// tagKey and tagValue judge by what AWS documents for tags: at most 127 (type Tag of the EC2 API) and 256
+// characters; aws: is reserved.
+func tagKey(key string) bool {
+	return key != "" && len(key) <= 127 && !strings.HasPrefix(strings.ToLower(key), "aws:")
+}
+
+func tagValue(value string) bool { return len(value) <= 256 }

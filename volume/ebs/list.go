@@ -1,0 +1,114 @@
+package ebs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"holdfast/volume"
+)
+
+// List implements [volume.Provider]: every volume of the cluster in the region, as EC2 shows it now, and what
+// a claim of this machine would do about it. On a machine that is no instance nothing is decided.
+func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, error) {
+	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	p.mu.Lock()
+	held, me := p.held, p.me
+	p.mu.Unlock()
+	var outside error
+	if me.Instance == "" {
+		if me, outside = p.self(ctx); outside == nil {
+			p.mu.Lock()
+			p.me = me
+			p.mu.Unlock()
+		}
+	}
+	volumes, err := p.look(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list volumes: %w", err)
+	}
+	devices, err := p.host.Devices()
+	if err != nil {
+		p.log.Debug("the devices of this machine could not be read", zap.Error(err))
+	}
+	infos := make([]volume.Info, 0, len(volumes))
+	for _, v := range volumes {
+		i := p.info(want, v, volumes)
+		switch {
+		case held != nil && held.vol == v.ID:
+			i.Decision, i.Why = volume.DecisionKeep, "held by this process"
+		case devices[v.ID] != "" && outside == nil:
+			i.Decision, i.Why = volume.DecisionKeep, fmt.Sprintf("its device %s is on this machine", devices[v.ID])
+		case outside != nil:
+			i.Decision, i.Why = volume.DecisionWait, "this machine is no instance that could claim it"
+		}
+		infos = append(infos, i)
+	}
+	return infos, nil
+}
+
+func (p *Provider) info(want volume.Want, v Volume, all []Volume) volume.Info {
+	j := p.judge(want, v, all)
+	i := volume.Info{
+		Slot: j.slot, Volume: v.ID, State: volume.StateUnknown, Decision: volume.DecisionWait, Why: j.why,
+		Zone: v.Zone, Size: v.Size << 30, Type: v.Type, Encrypted: v.Encrypted, Cloud: v.State, Format: filesystem(v.Tags[TagFormat]),
+	}
+	if j.take {
+		i.Decision = volume.DecisionTake
+	}
+	switch who := holder(v); {
+	case who != "":
+		i.State, i.Instance = volume.StateHeld, who
+	case v.State == VolumeAvailable:
+		i.State = volume.StateFree
+	}
+	if j.claim != nil {
+		i.Claim = v.Tags[p.cfg.ClaimTag]
+		i.Holder, i.Epoch = j.claim.Node, j.claim.Epoch
+	}
+	return i
+}
+
+// Drop gives up every volume of the cluster whose device is on this machine: it unmounts and detaches them and
+// removes this machine's claims. It returns the volumes. Nothing may run on them; a process that holds one has
+// the lock, and then Drop refuses.
+func (p *Provider) Drop(ctx context.Context) ([]string, error) {
+	if err := p.op.take(ctx); err != nil {
+		return nil, err
+	}
+	defer p.op.give()
+	if err := p.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	devices, err := p.host.Devices()
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := p.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var dropped []string
+	for _, v := range volumes {
+		if devices[v.ID] == "" {
+			continue
+		}
+		if err := p.unmountAll(ctx, devices[v.ID]); err != nil {
+			return dropped, err
+		}
+		c := &claim{p: p, vol: v.ID}
+		if t, err := ParseTag(v.Tags[p.cfg.ClaimTag]); err == nil && t.Instance == p.me.Instance {
+			c.tag = t
+		}
+		if err := c.drop(ctx); err != nil {
+			return dropped, fmt.Errorf("release %s: %w", v.ID, err)
+		}
+		dropped = append(dropped, v.ID)
+	}
+	return dropped, nil
+}

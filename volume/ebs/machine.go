@@ -1,0 +1,189 @@
+package ebs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"holdfast/volume"
+	"holdfast/volume/device"
+)
+
+// MachineConfig says where a [Machine] finds things.
+type MachineConfig struct {
+	// DeviceRoot stands for / where it leads to sys/block and dev; mount points are not below it. "" is /.
+	DeviceRoot string
+	// FSType is the filesystem that blank devices get: ext4 or xfs.
+	FSType string
+	// JournalPath is the file of the journal. Beside it lies the lock, <JournalPath>.lock. It must survive
+	// a restart of the machine, and no other cluster may use it.
+	JournalPath string
+}
+
+// Machine is the [Host] that is this very machine. Its methods may be called from several goroutines.
+type Machine struct {
+	cfg   MachineConfig
+	log   *zap.Logger
+	guard *device.Guard
+
+	mu       sync.Mutex
+	readonly map[string]bool // mount points that are meant to be read-only
+	stalled  time.Time       // since when the device has not answered
+	instance string          // as the journal says
+}
+
+var _ Host = (*Machine)(nil)
+
+// NewMachine returns this machine. It touches nothing yet.
+func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
+	if cfg.DeviceRoot == "" {
+		cfg.DeviceRoot = "/"
+	}
+	return &Machine{cfg: cfg, log: lg, guard: device.NewGuard(cfg.DeviceRoot), readonly: make(map[string]bool)}
+}
+
+// Lock implements [Host] with flock(2), which the kernel gives back however the process ends.
+func (m *Machine) Lock() (unlock func(), err error) {
+	path := m.cfg.JournalPath + ".lock"
+	if err := volume.MakeDirs(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: another process of this cluster claims on this machine: it has the lock %s", volume.ErrNoneFree, path)
+	} else if err != nil {
+		err = fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return sync.OnceFunc(func() {
+		// A child process that was forked this instant holds a copy of the file, and with it the lock.
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		_ = f.Close()
+	}), nil
+}
+
+// Devices implements [Host].
+func (m *Machine) Devices() (map[string]string, error) {
+	list, err := device.List(m.cfg.DeviceRoot)
+	if err != nil {
+		return nil, err
+	}
+	devices := make(map[string]string, len(list))
+	for _, d := range list {
+		devices[d.Volume] = d.Path
+	}
+	return devices, nil
+}
+
+// Probe implements [Host]. A device on which nothing is found, but which is in use, is an error: whoever uses it
+// may be writing to it.
+func (m *Machine) Probe(ctx context.Context, path string) (Content, error) {
+	c, err := device.Probe(ctx, path)
+	if err != nil {
+		return Content{}, err
+	}
+	if c.Busy && c.Type == "" {
+		return Content{}, fmt.Errorf("probe %s: it holds %s: %w", path, c.Other, device.ErrBusy)
+	}
+	return Content{Blank: c.Blank, Type: c.Type, UUID: c.UUID, Label: c.Label, Other: c.Other}, nil
+}
+
+// Format implements [Host]. It looks nevertheless: what is there must be nothing, or what an interrupted format
+// with this UUID may have left.
+func (m *Machine) Format(ctx context.Context, path, uuid string) error {
+	return device.Format(ctx, path, device.Filesystem{Type: m.cfg.FSType, UUID: uuid, Label: Label})
+}
+
+// Mount implements [Host]. A filesystem that cannot be grown serves at its old size.
+func (m *Machine) Mount(ctx context.Context, path, dir string, readonly bool) error {
+	if dirs, err := device.Mounted(path); err == nil && len(dirs) == 0 && !readonly {
+		m.grew(path)(device.Extend(ctx, path))
+	}
+	if err := device.Mount(ctx, path, dir, readonly); err != nil {
+		return err
+	}
+	m.guard.Mounted(path)
+	m.mu.Lock()
+	m.readonly[filepath.Clean(dir)] = readonly
+	m.mu.Unlock()
+	if readonly {
+		return nil
+	}
+	m.grew(path)(device.Grow(ctx, path, dir))
+	return nil
+}
+
+// grew says what became of an attempt to grow a filesystem.
+func (m *Machine) grew(path string) func(before, after int64, err error) {
+	return func(before, after int64, err error) {
+		switch {
+		case err != nil:
+			m.log.Warn("the filesystem could not be grown, and serves at its old size", zap.String("device", path), zap.Error(err))
+		case after > before:
+			m.log.Info("grew the filesystem", zap.String("device", path), zap.Int64("before", before), zap.Int64("after", after))
+		}
+	}
+}
+
+// Unmount implements [Host].
+func (m *Machine) Unmount(ctx context.Context, dir string) error {
+	return device.Unmount(ctx, dir)
+}
+
+// Mounted implements [Host].
+func (m *Machine) Mounted(path string) ([]string, error) { return device.Mounted(path) }
+
+// Check implements [Host]. That the device does not answer is no evidence; Stalled tells of it.
+func (m *Machine) Check(vol, path, dir string) error {
+	dir = filepath.Clean(dir)
+	m.mu.Lock()
+	readonly := m.readonly[dir]
+	m.mu.Unlock()
+	begun := time.Now()
+	err := m.guard.Check(device.Target{Volume: vol, Device: path, Dir: dir, File: filepath.Join(dir, volume.IdentityName), Readonly: readonly})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch stall := errors.Is(err, device.ErrStalled); {
+	case stall && m.stalled.IsZero():
+		m.stalled = begun
+		m.log.Warn("the device of the volume does not answer", zap.String("volume", vol), zap.String("device", path))
+	case !stall && err == nil && !m.stalled.IsZero():
+		m.log.Info("the device of the volume answers again", zap.String("volume", vol), zap.Duration("after", time.Since(m.stalled)))
+		m.stalled = time.Time{}
+	case !stall:
+		m.stalled = time.Time{}
+		return err
+	}
+	return nil
+}
+
+// Stalled returns since when the device of the volume that is checked has not answered; false when it does.
+func (m *Machine) Stalled() (since time.Time, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stalled, !m.stalled.IsZero()
+}
+
+// Fence implements [Host].
+func (m *Machine) Fence(dir string) error { return device.Fence(dir) }
+
+// Size returns the size of a device in bytes.
+func (m *Machine) Size(path string) (int64, error) { return device.Size(path) }

@@ -1,0 +1,232 @@
+package ebs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"holdfast/volume"
+)
+
+// logName is the file on the volume that says who held it when. It is for people: nothing is decided by it.
+const logName = "claims.log"
+
+// maxLog bounds that file, in bytes. When it is full the older half is dropped.
+const maxLog = 64 << 10
+
+// entry is a line of the log.
+type entry struct {
+	Time     time.Time `json:"time"`
+	Cluster  string    `json:"cluster"`
+	Slot     string    `json:"slot"`
+	Volume   string    `json:"volume"`
+	Epoch    uint64    `json:"epoch"`
+	Instance string    `json:"instance,omitempty"`
+}
+
+// Inspect implements [Files]. An identity that a newer holdfast wrote is an error, not damaged.
+func (m *Machine) Inspect(dir string) (Found, error) {
+	var f Found
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return f, fmt.Errorf("inspect %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if !isOurs(dir, e) {
+			f.Entries++
+		}
+	}
+	path := filepath.Join(dir, volume.IdentityName)
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case err != nil:
+		return f, fmt.Errorf("inspect %s: %w", dir, err)
+	case !info.Mode().IsRegular(): // opening it could block, or lead off the volume
+		f.Damaged = fmt.Sprintf("%s is damaged: it is no regular file", path)
+		return f, nil
+	}
+	data, err := volume.ReadSmall(path)
+	if err != nil {
+		return f, fmt.Errorf("inspect %s: %w", dir, err)
+	}
+	id, err := volume.ParseIdentity(data)
+	switch {
+	case errors.Is(err, volume.ErrNewer):
+		return f, fmt.Errorf("read %s: %w", path, err)
+	case err != nil:
+		f.Damaged = fmt.Sprintf("%s is damaged: %v", path, err)
+	default:
+		f.Identity = &id
+	}
+	return f, nil
+}
+
+// isOurs tells what a volume without data may contain: our own files, what a crash left of writing them, and an
+// empty lost+found, which comes with a filesystem.
+func isOurs(dir string, e fs.DirEntry) bool {
+	switch e.Name() {
+	case volume.IdentityName, volume.IdentityName + volume.TempSuffix, logName, logName + volume.TempSuffix:
+		return true
+	case "lost+found":
+		inside, err := os.ReadDir(filepath.Join(dir, e.Name()))
+		return err == nil && len(inside) == 0
+	}
+	return false
+}
+
+// Identify implements [Files], and adds a line to the log.
+func (m *Machine) Identify(dir string, id volume.Identity) error {
+	if err := volume.ReplaceFile(filepath.Join(dir, volume.IdentityName), id.String(), noStep); err != nil {
+		return fmt.Errorf("write the identity: %w", err)
+	}
+	m.mu.Lock()
+	instance := m.instance
+	m.mu.Unlock()
+	e := entry{Time: time.Now().UTC(), Cluster: id.Cluster, Slot: id.Slot, Volume: id.Volume, Epoch: id.Epoch, Instance: instance}
+	if err := appendLog(filepath.Join(dir, logName), e); err != nil {
+		m.log.Warn("the claim could not be added to the log on the volume", zap.String("file", logName), zap.Error(err))
+	}
+	return nil
+}
+
+// appendLog adds a line, durably.
+func appendLog(path string, e entry) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	lines, err := readLog(path)
+	if err != nil {
+		return err
+	}
+	lines = append(append(lines, line...), '\n')
+	if len(lines) > maxLog {
+		lines = fromLine(lines[len(lines)-maxLog/2:])
+	}
+	return volume.ReplaceFile(path, string(lines), noStep)
+}
+
+// readLog returns the end of the log. What is no regular file is not followed, and replaced.
+func readLog(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	from := max(0, info.Size()-maxLog)
+	data, err := io.ReadAll(io.NewSectionReader(f, from, maxLog))
+	if from > 0 {
+		data = fromLine(data)
+	}
+	if n := len(data); n > 0 && data[n-1] != '\n' {
+		data = append(data, '\n')
+	}
+	return data, err
+}
+
+// fromLine cuts off the line that lines begins in the middle of.
+func fromLine(lines []byte) []byte {
+	_, rest, _ := bytes.Cut(lines, []byte("\n"))
+	return rest
+}
+
+// SetAside implements [Files].
+func (m *Machine) SetAside(dir string) error { return volume.SetAside(dir, noStep) }
+
+// Clear removes the identity and the log from a mounted filesystem that holds nothing else, so that it does not
+// look like a slot with data later. With anything else there it is an error, and nothing is removed.
+func (m *Machine) Clear(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("clear %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if !isOurs(dir, e) {
+			return fmt.Errorf("clear %s: it holds data (%s)", dir, e.Name())
+		}
+	}
+	// The identity goes last: a crash in between leaves a volume that still is ours.
+	for _, name := range []string{logName + volume.TempSuffix, logName, volume.IdentityName + volume.TempSuffix, volume.IdentityName} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("clear %s: %w", dir, err)
+		}
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("clear %s: %w", dir, err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Journal implements [Files]. A journal that cannot be read is an error, not an empty one: it may know of a
+// detach that can yet be executed.
+func (m *Machine) Journal() (Journal, error) {
+	path := m.cfg.JournalPath
+	data, err := volume.ReadSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Journal{}, nil
+	}
+	if err != nil {
+		return Journal{}, fmt.Errorf("read the journal: %w", err)
+	}
+	var head struct {
+		Version int `json:"version"`
+	}
+	var j Journal
+	err = json.Unmarshal(data, &head)
+	if err == nil && head.Version > 1 {
+		return Journal{}, fmt.Errorf("read the journal %s: version %d: %w", path, head.Version, volume.ErrNewer)
+	}
+	if err == nil && head.Version != 1 {
+		err = fmt.Errorf("version must be 1, got %d", head.Version)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &j)
+	}
+	if err != nil {
+		return Journal{}, fmt.Errorf("read the journal %s: it is damaged (%w), and may have known of a detach that can yet be executed: wait %s from the last time holdfast ran here, then remove the file", path, err, zombie)
+	}
+	m.mu.Lock()
+	m.instance = j.Instance
+	m.mu.Unlock()
+	return j, nil
+}
+
+// Remember implements [Files].
+func (m *Machine) Remember(j Journal) error {
+	j.Version = 1
+	data, err := json.Marshal(j)
+	if err == nil {
+		err = volume.MakeDirs(filepath.Dir(m.cfg.JournalPath))
+	}
+	if err == nil {
+		err = volume.ReplaceFile(m.cfg.JournalPath, string(data)+"\n", noStep)
+	}
+	if err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	m.mu.Lock()
+	m.instance = j.Instance
+	m.mu.Unlock()
+	return nil
+}
+
+// noStep is for files between whose steps nobody asks for a crash: the steps of the protocol are coarser.
+func noStep(string) {}

@@ -1,0 +1,116 @@
+package ebs
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// simCalm is a life without faults.
+func simCalm() life {
+	return life{nodes: 5, zones: 1, takeover: TakeoverTerminated, settle: 5 * time.Second, scanEvery: 15 * time.Second, after: 30 * time.Second,
+		retry: 500 * time.Millisecond, write: 10 * time.Second, slow: 5 * time.Second, lag: time.Second}
+}
+
+// inCalm lets a cluster come up without faults, and ends it after then.
+func inCalm(t *testing.T, seed uint64, l life, then func(w *simWorld)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSimWorld(seed, l, &simTally{map[string]int{}}, nil)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.found()
+		w.recover(10 * time.Minute)
+		if w.broken == "" {
+			then(w)
+		}
+		w.finish()
+		if w.broken != "" {
+			t.Errorf("seed %d: %s", seed, w.broken)
+		}
+	})
+}
+
+// TestSteady counts what a cluster costs: EC2 is asked seldom, and nodes that start together do not get into
+// each other's way.
+func TestSteady(t *testing.T) {
+	const seeds = 20
+	var wasted, attached int
+	var most [2]int // requests in an hour of a standby, and of a holder
+	for seed := range uint64(seeds) {
+		inCalm(t, seed, simCalm(), func(w *simWorld) {
+			up := time.Since(w.began)
+			if up > 2*time.Minute {
+				t.Errorf("seed %d: all was well after %s, want 2m", seed, up)
+			}
+			wasted += w.tally.events["Attach in use"]
+			w.sleep(5 * time.Minute)
+			before := map[string]int{}
+			for _, n := range w.nodes {
+				before[n.name] = n.proc.requests()
+			}
+			w.sleep(time.Hour)
+			for _, n := range w.nodes {
+				role := 0
+				if c := n.proc.claim; c != nil {
+					role = 1
+					if got, want := w.volume(c.vol).tags[TagClaim], c.tag.String(); got != want {
+						t.Errorf("seed %d: the tag of %s is %q, want %q", seed, c.vol, got, want)
+					}
+				}
+				most[role] = max(most[role], n.proc.requests()-before[n.name])
+			}
+			attached += w.tally.events["attach"]
+		})
+	}
+	t.Logf("requests in an hour: at most %d of a standby, %d of a holder; %d attachments of %d clusters, and %d attempts in vain", most[0], most[1], attached, seeds, wasted)
+	for role, want := range []int{300, 90} {
+		if most[role] > want {
+			t.Errorf("%d requests in an hour of a %s, want at most %d", most[role], []string{"standby", "holder"}[role], want)
+		}
+	}
+	if attached != 3*seeds {
+		t.Errorf("%d attachments of %d clusters, want %d", attached, seeds, 3*seeds)
+	}
+	if wasted > seeds/10 {
+		t.Errorf("%d attempts to attach in vain in %d clusters, want at most %d", wasted, seeds, seeds/10)
+	}
+}
+
+func (x *simProc) requests() (n int) {
+	for _, calls := range x.calls {
+		n += calls
+	}
+	return n
+}
+
+// TestOutage: EC2 answers nothing for an hour. No member ends, and one whose process restarts serves again
+// within seconds, for its disk is here.
+func TestOutage(t *testing.T) {
+	for seed := range uint64(20) {
+		inCalm(t, seed, simCalm(), func(w *simWorld) {
+			w.outage = time.Now().Add(time.Hour)
+			w.sleep(20 * time.Minute)
+			var holder *simNode
+			for _, n := range w.nodes {
+				if n.proc != nil && n.proc.claim != nil {
+					holder = n
+				}
+			}
+			vol := holder.proc.claim.vol
+			w.kill(holder.proc, "in the middle of the outage")
+			w.sleep(time.Minute)
+			if holder.proc == nil || holder.proc.claim == nil || holder.proc.claim.vol != vol {
+				w.fail("want %s to serve again from %s: %s", holder.name, vol, w.describe())
+			}
+			w.sleep(time.Hour)
+			w.recover(time.Minute)
+			if got, want := w.tally.events["claim"], 4; got != want {
+				w.fail("got %d claims, want %d", got, want)
+			}
+			if got, want := w.volume(vol).tags[TagClaim], holder.proc.claim.tag.String(); got != want {
+				w.fail("the tag of %s is %q after the outage, want %q", vol, got, want)
+			}
+		})
+	}
+}

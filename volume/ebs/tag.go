@@ -1,0 +1,83 @@
+package ebs
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/volume"
+)
+
+// Tag is a claim as it stands in a volume's tag: who wants or holds the volume, and where it can be
+// reached. It is intent and memory, never a lock.
+//
+// Its text is v1/<epoch>/<instance>/<node>/<nonce>/<phase>/<unix time>/<address>/<port>, in characters that
+// every AWS service allows in tags, and shorter than the 256 that a value may have.
+type Tag struct {
+	Epoch    uint64
+	Instance string
+	Node     string
+	Nonce    string // of this claim, random
+	Phase    volume.Phase
+	Since    time.Time      // when the phase began, in seconds; for people only
+	Address  netip.AddrPort // of the node's gossip
+}
+
+const tagVersion = "v1"
+
+// maxEpoch bounds the epochs that are believed, so that a damaged tag cannot use up all others.
+const maxEpoch = 1 << 62
+
+func (t Tag) String() string {
+	return strings.Join([]string{tagVersion, strconv.FormatUint(t.Epoch, 10), t.Instance, t.Node, t.Nonce, string(t.Phase),
+		strconv.FormatInt(t.Since.Unix(), 10), t.Address.Addr().String(), strconv.Itoa(int(t.Address.Port()))}, "/")
+}
+
+// ParseTag reads what String wrote. An error means that somebody else wrote the tag, or a later version.
+func ParseTag(text string) (Tag, error) {
+	parts := strings.Split(text, "/")
+	if parts[0] != tagVersion || len(parts) != 9 {
+		return Tag{}, fmt.Errorf("parse claim %q: it is not one of version %s", text, tagVersion)
+	}
+	t := Tag{Instance: parts[2], Node: parts[3], Nonce: parts[4], Phase: volume.Phase(parts[5])}
+	var errs [4]error
+	var unix int64
+	var port uint64
+	var at netip.Addr
+	t.Epoch, errs[0] = strconv.ParseUint(parts[1], 10, 64)
+	unix, errs[1] = strconv.ParseInt(parts[6], 10, 64)
+	at, errs[2] = netip.ParseAddr(parts[7])
+	port, errs[3] = strconv.ParseUint(parts[8], 10, 16)
+	if err := errors.Join(errs[:]...); err != nil {
+		return Tag{}, fmt.Errorf("parse claim %q: %w", text, err)
+	}
+	if t.Epoch == 0 || t.Epoch > maxEpoch || t.Instance == "" || t.Nonce == "" || at.Zone() != "" ||
+		!slices.Contains([]volume.Phase{volume.PhaseClaiming, volume.PhaseHeld}, t.Phase) {
+		return Tag{}, fmt.Errorf("parse claim %q: a part of it is out of range", text)
+	}
+	t.Since, t.Address = time.Unix(unix, 0).UTC(), netip.AddrPortFrom(at, uint16(port))
+	return t, nil
+}
+
+// newNonce is 64 random bits: enough to tell the claims of one volume apart.
+func newNonce() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (documented)
+	return hex.EncodeToString(b[:])
+}
+
+// parseSlot takes the value of a slot tag apart: "a", or "a/a,b,c" with all slots of the cluster.
+func parseSlot(value string) (slot string, all []string) {
+	slot, list, ok := strings.Cut(value, "/")
+	if ok {
+		all = strings.Split(list, ",")
+		slices.Sort(all)
+	}
+	return slot, all
+}
