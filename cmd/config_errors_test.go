@@ -56,6 +56,16 @@ func TestFileErrors(t *testing.T) {
 				`stop.wait: must be 0s–10m, got -1s (config.yaml:10)`,
 			},
 		},
+		"EBS volumes": {
+			"cluster: {slots: [a, b, c]}\nvolume:\n  provider: ebs\n  ebs:\n    filesystem: zfs\n    takeover-after: 2h\n    tags: ['=x']\nsnapshot: {store: /holdfast-data/mounts/x}\nnode: {data-dir: /holdfast-data}\n",
+			[]string{
+				`volume.ebs.tags: must be KEY=VALUE or KEY, with a key of 1–127 and a value of at most 256 characters, got "=x" (config.yaml:7)`,
+				`volume.ebs.filesystem: must be ext4 or xfs, got "zfs" (config.yaml:5)`,
+				`volume.ebs.takeover-after: must be 0s–1h, got "2h0m0s" (config.yaml:6)`,
+				`snapshot.store: must not lie in volume.ebs.mount-root (/holdfast-data/mounts) nor hold it, got "/holdfast-data/mounts/x" (config.yaml:8)`,
+				`node.address: must be an address that the nodes on other instances reach, or auto, got "127.0.0.1"`,
+			},
+		},
 		"contradictions": {
 			"cluster: {slots: [a, b, c]}\nvolume:\n  local:\n    slot: d\n    root: /v\nmetrics: {listen: ':2379'}\nsnapshot:\n  store: /v/x\n  scratch: /\netcd: {listen-peer-urls: ['http://localhost:7946']}\n",
 			[]string{

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,6 +177,35 @@ func (m *Machine) Boot() {
 	}
 }
 
+// Attach attaches a volume to a machine as an operator does, and waits until it is.
+func (s *Site) Attach(volume string, m *Machine, device string) {
+	s.t.Helper()
+	form := url.Values{"Action": {"AttachVolume"}, "Version": {"2016-11-15"}, "VolumeId": {volume}, "InstanceId": {m.ID}, "Device": {device}}
+	r, err := http.NewRequest(http.MethodPost, "http://"+s.at, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=OPERATOR/none") // no instance's; nobody checks the signature
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
+		s.t.Fatalf("attach %s to %s: %s", volume, m.ID, text)
+	}
+	for last := time.Now().Add(patience); ; time.Sleep(poll) {
+		v, _ := s.EC2.Volume(volume)
+		if len(v.Attachments) == 1 && v.Attachments[0].State == "attached" {
+			return
+		}
+		if time.Now().After(last) {
+			s.t.Fatalf("%s is not attached to %s: %+v", volume, m.ID, v)
+		}
+	}
+}
+
 // Volumes adds a blank volume for each slot of a cluster, in zones in turn, and returns their IDs by slot.
 func (s *Site) Volumes(cluster string, slots []string, zones ...string) map[string]string {
 	s.t.Helper()
@@ -208,11 +239,15 @@ func (s *Site) Cluster(name string, slots []string, ports int, machines ...*Mach
 	return c
 }
 
-// Place adds a node on a machine to a cluster of a site.
+// Place adds a node on a machine to a cluster of a site. A second one on the same machine has another name and
+// directory; its ports are for the story to choose.
 func (c *Cluster) Place(m *Machine) *Node {
 	c.t.Helper()
-	dir := filepath.Join(m.dir, c.Name)
-	n := &Node{Name: m.Name, Address: m.Host.Address().String(), Dir: dir, Data: filepath.Join(dir, "data"), Keys: map[string]any{}, Machine: m, c: c}
+	name, dir := m.Name, filepath.Join(m.dir, c.Name)
+	if slices.ContainsFunc(c.Nodes, func(n *Node) bool { return n.Machine == m }) {
+		name, dir = name+"-2", dir+"-2"
+	}
+	n := &Node{Name: name, Address: m.Host.Address().String(), Dir: dir, Data: filepath.Join(dir, "data"), Keys: map[string]any{}, Machine: m, c: c}
 	n.Root = filepath.Join(n.Data, "mounts")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		c.t.Fatal(err)

@@ -27,8 +27,7 @@ func (p *Provider) present(ctx context.Context, want volume.Want, volumes []Volu
 		if _, leaving := j.Detaching[v.ID]; leaving {
 			continue
 		}
-		// Its state, its attachments and even its zone may be old; that the device is here is not.
-		v.Zone = p.me.Zone
+		v = p.here(v)
 		why := p.unfit(want, v)
 		if why != "" {
 			why = fmt.Sprintf("%s is attached to this instance and not used: %s", v.ID, why)
@@ -52,6 +51,12 @@ func (p *Provider) present(ctx context.Context, want volume.Want, volumes []Volu
 		}
 	}
 	return best, true, nil
+}
+
+// here is a volume whose device is on this machine: what EC2 says of it may be old, and that is not.
+func (p *Provider) here(v Volume) Volume {
+	v.Zone = p.me.Zone
+	return v
 }
 
 // recall adds to what EC2 lists the volumes that are known to be here and are not in the list, which may be old:

@@ -130,13 +130,14 @@ func (c Config) Validate() error {
 		key      string
 		got      time.Duration
 		min, max time.Duration
+		want     string
 	}{
-		{"takeover-after", c.TakeoverAfter, 0, time.Hour},
-		{"settle", c.Settle, 0, time.Minute},
-		{"scan-every", c.ScanEvery, time.Second, 10 * time.Minute},
+		{"takeover-after", c.TakeoverAfter, 0, time.Hour, "0s–1h"},
+		{"settle", c.Settle, 0, time.Minute, "0s–1m"},
+		{"scan-every", c.ScanEvery, time.Second, 10 * time.Minute, "1s–10m"},
 	} {
 		if d.got < d.min || d.got > d.max {
-			bad(d.key, fmt.Sprintf("%s to %s", d.min, d.max), d.got)
+			bad(d.key, d.want, d.got)
 		}
 	}
 	return errors.Join(errs...)

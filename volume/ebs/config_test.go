@@ -30,7 +30,7 @@ func TestEveryWrongKeyIsNamed(t *testing.T) {
 	}
 	for _, want := range []string{`tags: must be KEY=VALUE or KEY`, `"aws:x=1"`, "slot-tag", "claim-tag", `instance: must be the ID of an instance`, `got "web-1"`,
 		`endpoint: must be a URL`, `metadata-endpoint: must be a URL`, "device-root", `filesystem: must be ext4 or xfs, got "btrfs"`,
-		`takeover: must be terminated or stopped, got "always"`, "takeover-after: must be 0s to 1h", "settle", "scan-every: must be 1s to 10m"} {
+		`takeover: must be terminated or stopped, got "always"`, "takeover-after: must be 0s–1h", "settle", "scan-every: must be 1s–10m"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to contain %q", err, want)
 		}

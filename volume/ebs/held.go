@@ -178,11 +178,10 @@ func (c *claim) review(ctx context.Context) (other string) {
 		return ""
 	}
 	for _, v := range volumes {
-		slot, _ := parseSlot(v.Tags[c.p.cfg.SlotTag])
 		switch {
 		case v.ID == c.vol:
 			other = c.reviewOwn(ctx, v)
-		case devices[v.ID] != "" && slot != "":
+		case devices[v.ID] != "" && c.p.unfit(c.p.want, c.p.here(v)) == "":
 			c.p.shed(ctx, v.ID, devices[v.ID], c.vol)
 		}
 	}

@@ -105,7 +105,7 @@ func (p *Provider) at(state, volume, why string) {
 	p.progress.State, p.progress.Volume, p.progress.Why = state, volume, why
 }
 
-// Problems returns what an operator should know beside the progress, each with the time it needs no more.
+// Problems returns what an operator should know beside the progress.
 func (p *Provider) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,17 @@ func (p *Provider) Problems() []string {
 	for _, key := range sortedKeys(p.problems) {
 		all = append(all, p.problems[key])
 	}
+	if h, ok := p.host.(staller); ok && p.held != nil {
+		if since, stalled := h.Stalled(); stalled {
+			all = append(all, fmt.Sprintf("the device of %s has not answered for %s; it is not lost, the member waits with it", p.held.vol, time.Since(since).Round(time.Second)))
+		}
+	}
 	return all
+}
+
+// staller is a [Host] that knows since when the device of the held volume has not answered.
+type staller interface {
+	Stalled() (since time.Time, ok bool)
 }
 
 // problem shows what is wrong under a key; "" settles it. It is logged when it is news.

@@ -19,6 +19,7 @@ import (
 //	I5 what is on a volume is not lost: only a blank one is formatted, and what is foreign is not touched
 //	I6 a claim that nobody attacks is not lost, whatever EC2 answers
 //	I7 no volume is touched that is not this node's to touch
+//	I9 a volume is unmounted before its detach is asked for
 //	I8 no second volume is asked for while it is not known what became of the first
 
 // noticed is how long a process may serve on without its device.
@@ -37,7 +38,7 @@ func (w *simWorld) join(x *simProc, c *claim) {
 	v.server, v.absent = x, time.Time{}
 	if mismatch != "" {
 		w.tally.event("mismatch")
-		if !v.disk.foreign && v.disk.kind != "half" {
+		if !v.disk.foreign && !v.disk.torn(v) {
 			w.fail("%s refuses %s: %s", x.name(), v.id, mismatch)
 		}
 		return
@@ -108,6 +109,11 @@ func (w *simWorld) lost(x *simProc, c *claim, err error) {
 		w.fail("Watch of %s ended without an error", x.name())
 	case strings.Contains(err.Error(), "as EC2 has said"):
 		w.tally.event("lost because EC2 said so")
+		_, told, _ := strings.Cut(err.Error(), "as EC2 has said ")
+		var looks, minutes int
+		if _, e := fmt.Sscanf(told, "%d times in %dm", &looks, &minutes); e != nil || looks < 3 || minutes < 1 {
+			w.fail("I6: %s believes too little evidence: %s", x.name(), told)
+		}
 		if w.life.stale == 0 && !w.life.lies {
 			w.fail("I6: %s", err)
 		}
@@ -167,6 +173,9 @@ func (w *simWorld) asked(x *simProc, op, vol string) {
 	switch op {
 	case "Detach":
 		delete(x.box.open, vol)
+		if x.box.mounted(w.volume(vol)) {
+			w.fail("I9: %s asks to detach %s, which is mounted", x.name(), vol)
+		}
 	case "Attach":
 		for other, sent := range x.box.open {
 			if other != vol && time.Since(sent) < unsettled {
@@ -211,7 +220,7 @@ func (w *simWorld) missing() string {
 				continue
 			}
 			// A format that was interrupted on an instance that is no more is for an operator to judge.
-			if v.disk.kind == "half" && v.att != nil && v.att.box.state == InstanceRunning {
+			if v.disk.torn(v) && v.att != nil && v.att.box.state == InstanceRunning {
 				continue
 			}
 			if !w.rivalled(v) {
@@ -235,6 +244,10 @@ func (w *simWorld) missing() string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// torn reports whether a format was interrupted that nobody can go on with: it was begun under an attachment that
+// is no more.
+func (d simDisk) torn(v *simVolume) bool { return d.kind == "half" && d.maker != v.att }
 
 // rivalled reports whether a volume may go without a holder because of another one of its slot: that is held,
 // or both have data.

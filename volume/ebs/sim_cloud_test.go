@@ -117,7 +117,16 @@ func (c simCloud) Detach(ctx context.Context, vol, instance string) error {
 	if instance != c.x.box.id {
 		op = "Seize"
 		w.mu.Lock()
-		w.seized(w.box(instance), vol)
+		b := w.box(instance)
+		w.seized(b, vol)
+		if w.faulty && b.state == InstanceStopped && w.chance(2) { // of all moments
+			w.up(b)
+			for _, n := range w.nodes {
+				if n.box == b {
+					n.start()
+				}
+			}
+		}
 		w.mu.Unlock()
 	}
 	return c.change(ctx, op, vol, func(v *simVolume, late bool) Meaning {

@@ -101,7 +101,7 @@ func (h simHost) Format(ctx context.Context, device, uuid string) error {
 	}
 	w.formatting(h.x, v)
 	a := v.att
-	v.disk.kind, v.disk.uuid, v.disk.label = "half", "", ""
+	v.disk.kind, v.disk.uuid, v.disk.label, v.disk.maker = "half", "", "", a
 	w.mu.Unlock()
 	if err := h.work(ctx, 2*time.Second); err != nil {
 		return err

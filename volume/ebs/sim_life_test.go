@@ -55,7 +55,7 @@ func simLife(seed uint64) life {
 		settle:    pick(r, time.Second, 5*time.Second),
 		scanEvery: pick(r, 5*time.Second, 15*time.Second),
 		after:     pick(r, 5*time.Second, 30*time.Second),
-		retry:     pick(r, 500*time.Millisecond, 2*time.Second, 5*time.Second),
+		retry:     pick(r, 500*time.Millisecond, 3*time.Second, 5*time.Second, 10*time.Second),
 		write:     pick(r, time.Second, 10*time.Second),
 		slow:      pick(r, time.Second, 5*time.Second, 20*time.Second),
 		lag:       pick(r, 0, time.Second),
@@ -118,8 +118,10 @@ var simEvents = []struct {
 		w.down(b)
 		w.after(w.between(time.Second, 10*time.Second), func() { w.set(b, InstanceStopped) })
 		w.after(w.between(11*time.Second, 3*time.Minute), func() {
-			w.up(b)
-			n.start()
+			if b.state == InstanceStopped {
+				w.up(b)
+				n.start()
+			}
 		})
 	}},
 	{"terminate", 2, func(w *simWorld, n *simNode) {

@@ -117,16 +117,19 @@ func simHard(t *testing.T) (seeds []uint64) {
 
 func TestSimulation(t *testing.T) {
 	if seed := *simSeed; seed != 0 {
-		broken, tally := simulate(t, seed, simLife(seed), func(f string, args ...any) { fmt.Printf(f+"\n", args...) })
+		broken, tally := simulate(t, seed, simLife(seed), t.Logf)
 		simReport(t, tally.events)
 		if broken != "" {
 			t.Fatalf("seed %d: %s", seed, broken)
 		}
 		return
 	}
-	lives := uint64(3000)
+	lives := uint64(4000)
 	if testing.Short() {
 		lives = 200
+	}
+	if n, err := strconv.ParseUint(os.Getenv("HOLDFAST_SIM_SEEDS"), 10, 64); err == nil { // the soak
+		lives = n
 	}
 	if *simLives != 0 {
 		lives = *simLives
@@ -165,6 +168,18 @@ func TestSimulation(t *testing.T) {
 		}
 	})
 	simReport(t, all)
+	if testing.Short() || *simLives != 0 || t.Failed() {
+		return
+	}
+	for _, name := range []string{
+		"claim", "format", "mismatch", "release", "lost", "lost because EC2 said so", "fence", "seize", "detach of a mounted volume",
+		"Attach in use", "Attach name", "Attach uncertain", "Detach not now", "Tag denied", "attachment stuck", "attachment taken back",
+		"crash at a step", "pause at a step", "answer lost", "request lost", "request late",
+	} {
+		if all[name] == 0 {
+			t.Errorf("no life ever came to %q", name)
+		}
+	}
 }
 
 // simExplain lives a life again that broke something, and prints its last part.

@@ -70,7 +70,8 @@ type simAttachment struct {
 
 // simDisk is the content of a volume.
 type simDisk struct {
-	kind     string // "" (blank), "half" (of a format), "fs"
+	kind     string         // "" (blank), "half" (of a format), "fs"
+	maker    *simAttachment // that the format was begun under
 	uuid     string
 	label    string
 	identity *volume.Identity
@@ -252,6 +253,7 @@ func (w *simWorld) plug(v *simVolume) {
 				a.path = path
 			}
 		}
+		delete(a.box.open, v.id)
 		w.note("%s has %s as %s", a.box.id, v.id, a.path)
 	}
 }

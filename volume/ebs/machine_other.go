@@ -1,0 +1,27 @@
+//go:build !linux
+
+package ebs
+
+import (
+	"errors"
+
+	"go.uber.org/zap"
+)
+
+// MachineConfig says where a [Machine] finds things; here nothing is.
+type MachineConfig struct{ DeviceRoot, FSType, JournalPath string }
+
+// Machine is a [Host] that no volume can be attached to: an operator's, from which volumes are listed and made.
+// Since it cannot be locked, none of the methods that it leaves out is ever called.
+type Machine struct{ Host }
+
+// NewMachine returns it.
+func NewMachine(MachineConfig, *zap.Logger) *Machine { return &Machine{} }
+
+// Lock implements [Host].
+func (*Machine) Lock() (unlock func(), err error) {
+	return nil, errors.New("EBS volumes are claimed by Linux machines only")
+}
+
+// Devices implements [Host].
+func (*Machine) Devices() (map[string]string, error) { return nil, nil }
