@@ -7,10 +7,10 @@ BIN         := bin/holdfast
 BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
 
-.PHONY: help build demo test short race fuzz bench model lint image clean deps
+.PHONY: help build demo test short race integration soak fuzz bench model lint image clean deps
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 build: ## build bin/holdfast, one static binary
 	$(GO) build $(BUILD_FLAGS) -o $(BIN) ./cmd/holdfast
@@ -27,6 +27,13 @@ short: ## the fast tests, in under a minute
 
 race: ## the fast tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./...
+
+integration: deps ## only the stories, on real processes, hosts and disks
+	$(GO) test -count=1 -timeout 25m ./integration/...
+
+soak: deps ## long: a hundred thousand simulated lives of the claim (SEEDS=100000), all variants of the model
+	HOLDFAST_SIM_SEEDS=$(or $(SEEDS),100000) $(GO) test -count=1 -timeout 3h -run Simulation ./volume/ebs
+	$(MAKE) model
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

@@ -18,23 +18,25 @@ func TestConformance(t *testing.T) {
 		root := filepath.Join(t.TempDir(), "volumes")
 		cfg := volume.Default().Local
 		cfg.Root, cfg.Scope, cfg.TakeoverAfter = root, volume.ScopeMachine, 300*time.Millisecond
+		crash := func(c volume.Claim) {
+			if err := c.Release(t.Context(), false); err != nil {
+				t.Error(err)
+			}
+		}
 		return volumetest.Fixture{
 			Slots:         []string{"a", "b", "c"},
 			TakeoverAfter: cfg.TakeoverAfter,
 			Open: func(node string) volume.Provider {
 				return volume.NewLocal(cfg, node, zaptest.NewLogger(t))
 			},
-			Crash: func(c volume.Claim) {
-				if err := c.Release(t.Context(), false); err != nil {
-					t.Error(err)
-				}
-			},
+			Crash: crash,
+			Gone:  crash,
 			Lose: func(c volume.Claim) {
 				if err := os.Rename(c.Path(), c.Path()+".gone"); err != nil {
 					t.Error(err)
 				}
 			},
-			Path: func(slot string) string { return filepath.Join(root, slot) },
+			Change: func(slot string, change func(dir string)) { change(filepath.Join(root, slot)) },
 		}
 	})
 }
