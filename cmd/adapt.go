@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,27 @@ func (v volumes) Claim(ctx context.Context, slots []string, avoid map[string]str
 	return held{c}, nil
 }
 
+// Witnesses are what a cloud's volumes bear; a directory bears nothing that others see.
+func (v volumes) Witnesses() []plan.Witness {
+	b, ok := v.provider.(interface{ Borne() map[string]string })
+	if !ok {
+		return nil
+	}
+	borne := b.Borne()
+	var all []plan.Witness
+	for _, id := range slices.Sorted(maps.Keys(borne)) {
+		all = append(all, plan.Witness{Volume: id, Token: borne[id]})
+	}
+	return all
+}
+
 type held struct{ volume.Claim }
+
+func (h held) Bear(token string) {
+	if b, ok := h.Claim.(interface{ Bear(string) }); ok {
+		b.Bear(token)
+	}
+}
 
 func (h held) Identity() coordinator.Identity {
 	id := h.Volume()

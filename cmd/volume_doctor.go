@@ -123,7 +123,7 @@ func (d *doctor) permissions(ctx context.Context, cfg Config, cloud *ebs.EC2, me
 			id = i.Volume
 		}
 	}
-	for _, p := range cloud.Permissions(ctx, id, me.Instance, cfg.Volume.EBS.ClaimTag, ebs.TagFormat) {
+	for _, p := range cloud.Permissions(ctx, id, me.Instance, cfg.Volume.EBS.ClaimTag, ebs.TagFormat, ebs.TagRecord) {
 		needed := p.Needed || p.Action == "ec2:DescribeInstances" && cfg.Volume.EBS.Takeover == ebs.TakeoverStopped
 		switch {
 		case p.Allowed:

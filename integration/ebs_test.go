@@ -533,3 +533,38 @@ func TestEBSWithoutPermissionForTags(t *testing.T) {
 	w.More(20)
 	w.Verify()
 }
+
+// A volume of the region bears the record of a cluster of which no disk is here: blank disks found no second one
+// beside it, until an operator says that it is gone. Once founded, the volumes bear the record of theirs.
+func TestEBSWitnessVetoesFounding(t *testing.T) {
+	r := masters(t)
+	old, err := r.EC2.AddVolume(ec2test.Volume{Zone: "eu-test-1d", Tags: map[string]string{"holdfast:cluster": "main", "holdfast:record": "main@1-0123456789abcdef"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cluster.Start()
+	for _, n := range r.cluster.Nodes {
+		n.Says("not founding", old, "main@1-0123456789abcdef", "remove that tag")
+	}
+	if err := r.EC2.DeleteTag(old, "holdfast:record"); err != nil {
+		t.Fatal(err)
+	}
+	r.cluster.Kill() // else the next look at the tags comes within a minute
+	r.cluster.Start()
+	r.cluster.Serving()
+	s, err := r.cluster.Nodes[0].Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cluster.Until(patience, "every volume bears the record", func() error {
+		for slot, id := range r.volumes {
+			if v, _ := r.EC2.Volume(id); v.Tags["holdfast:record"] != s.Record.Token() {
+				return fmt.Errorf("that of slot %s bears %q, want %q", slot, v.Tags["holdfast:record"], s.Record.Token())
+			}
+		}
+		return nil
+	})
+	w := r.cluster.Write()
+	w.More(10)
+	w.Verify()
+}

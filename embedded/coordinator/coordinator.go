@@ -233,9 +233,14 @@ func (c *Coordinator) live(ctx, watching context.Context) error {
 		c.publish(o)
 		c.name(o)
 		c.world.Looked(c.looked(o))
-		if v := c.held(); v != nil && v != watched {
-			watched = v
-			go c.watch(watching, v)
+		if v := c.held(); v != nil {
+			if r := o.Disk.Ledger.Record; r != nil {
+				v.Bear(r.Token())
+			}
+			if v != watched {
+				watched = v
+				go c.watch(watching, v)
+			}
 		}
 		if acting == nil {
 			a := plan.Next(o)

@@ -40,7 +40,10 @@ type world struct {
 	answer   []byte
 	failed   []string
 	twin     netip.Addr
-	deaf     bool // changes of the member list have no effect
+	borne    string // the record that the volume bears
+
+	witnesses []plan.Witness
+	deaf      bool // changes of the member list have no effect
 }
 
 func newWorld(t *testing.T) *world {
@@ -62,6 +65,8 @@ func (w *world) note(list *[]string, text string) {
 }
 
 func (w *world) Claim(context.Context, []string, map[string]string) (Volume, error) { return w, nil }
+func (w *world) Witnesses() []plan.Witness                                          { return w.witnesses }
+func (w *world) Bear(token string)                                                  { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
 func (w *world) Identity() Identity {
 	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1}
 }
@@ -177,6 +182,8 @@ func TestOneNodeFoundsAndKeepsItsVolume(t *testing.T) {
 		l, _, err := readLedger(w.dir)
 		if err != nil || l.Record == nil || l.Started != "disk-a" || l.Etcd != "3.7.3" {
 			t.Errorf("ledger: got %+v, %v", l, err)
+		} else if w.borne != l.Record.Token() {
+			t.Errorf("the volume bears %q, want %q", w.borne, l.Record.Token())
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

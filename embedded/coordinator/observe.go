@@ -26,9 +26,10 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	nodes := c.world.Mesh.Nodes()
 	member, ended := c.world.Etcd.State()
 	data := c.inspect(member.Running) // not under the lock: a disk may hang
+	witnesses := c.world.Volumes.Witnesses()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Early: time.Since(c.began) < early, Parked: c.parked}
+	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Early: time.Since(c.began) < early, Parked: c.parked, Witnesses: witnesses}
 	if at, ok := c.world.Mesh.Twin(); ok {
 		o.Twin = at.String()
 	}

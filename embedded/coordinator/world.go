@@ -33,6 +33,8 @@ type Identity struct {
 type Volumes interface {
 	// Claim tries once. The error wraps ErrNoVolume when none is free.
 	Claim(ctx context.Context, slots []string, avoid map[string]string) (Volume, error)
+	// Witnesses are the records that volumes bear, as far as that is known; it asks nobody.
+	Witnesses() []plan.Witness
 }
 
 // Volume is a held volume.
@@ -43,6 +45,7 @@ type Volume interface {
 	Watch(ctx context.Context) error // blocks; an error means that the volume is lost
 	Adopt(ctx context.Context) error // sets everything on the volume aside; it is another, blank disk then
 	Release(ctx context.Context, how Release) error
+	Bear(token string) // has the volume bear this record for others to see, soon and as well as it can
 }
 
 // Release says what becomes of a volume that is given up.

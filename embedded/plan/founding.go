@@ -83,6 +83,8 @@ func (o Observation) commit(c Charter, why string) Action {
 		return wait("ready to found %s, but %s", r.Token(), unknown)
 	case shared && o.Store.Record != nil && o.Store.Record.ID != r.ID:
 		return wait("%s", o.storeKnows())
+	case o.witness(&c) != "":
+		return wait("ready to found %s, but %s", r.Token(), o.witness(&c))
 	}
 	return Action{Kind: Commit, Record: &r, Mirror: shared, Why: fmt.Sprintf("%s: founding %s", why, r.Token())}
 }
@@ -112,6 +114,22 @@ func (o Observation) storeKnows() string {
 		o.Store.Record.Token())
 }
 
+// witness returns what the tag of a volume says of a cluster that nobody in the gossip knows, and that is not the
+// one of our own promise. Of one that somebody knows the gossip knows more.
+func (o Observation) witness(own *Charter) string {
+	for _, w := range o.Witnesses {
+		known := own != nil && FoundingRecord(*own).Token() == w.Token
+		for _, p := range o.Peers {
+			known = known || p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Token() == w.Token
+		}
+		if !known {
+			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: bring its disks back; if they are gone for good, remove that tag from the volume",
+				w.Volume, w.Token)
+		}
+	}
+	return ""
+}
+
 // found takes the next step of the prepare phase.
 func (o Observation) found() Action {
 	if o.Config.Never {
@@ -126,6 +144,9 @@ func (o Observation) found() Action {
 		return wait("not founding yet: %s", obstacle)
 	}
 	mine := o.Disk.Ledger.Promise()
+	if why := o.witness(mine); why != "" {
+		return wait("not founding: %s", why)
+	}
 	if shared && o.Store.Record != nil {
 		if mine != nil && o.Store.Record.ID == FoundingRecord(*mine).ID {
 			return o.commit(*mine, "the store has the record of what this disk promised")

@@ -9,7 +9,9 @@ type Observation struct {
 	Member Member // the etcd member in this process
 	Peers  []Peer // every other node ever heard of, lost ones too
 	Store  Store  // what the backup store says
-	Orders Orders // what an operator has asked for
+	// Witnesses are the records that volumes bear in their tags, as far as they could be read.
+	Witnesses []Witness
+	Orders    Orders // what an operator has asked for
 	// Parked: an operator has had the volume released, and this process claims none any more.
 	Parked bool
 	// Holders remembers which node held each slot of our record last, as [Holders] said.
@@ -162,6 +164,13 @@ type Store struct {
 	ID      string  // its random identity
 	Record  *Record // the newest record it holds; nil: it knows none
 	CID     uint64  // with a record: the cluster ID that etcd derives from it
+}
+
+// Witness is the tag of a volume that speaks of a cluster. It may be old, and absent it says nothing: it vetoes a
+// founding, and never supports one (R9).
+type Witness struct {
+	Volume string
+	Token  string // of the record that its holder has accepted
 }
 
 // Orders are decisions that only an operator may take. They hold until they are carried out or the

@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 //	member running ready leader members=a:1+,b:2*    + is connected, * is a learner
 //	peer n2 live slot=b disk=d2 phase=blank promise=X record=X member=2 ...
 //	store id=S record=X
+//	witness vol-1 record=X
 //	orders abandon new
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -146,6 +147,12 @@ func (r *reader) noun(noun string, p map[string]string) {
 		o.Peers = append(o.Peers, r.peer(p, has))
 	case "store":
 		o.Store = Store{ID: p["id"], Unknown: p["unknown"], Record: r.record(p["record"]), CID: r.cid(p["record"])}
+	case "witness":
+		token := p["record"]
+		if known := r.record(token); known != nil {
+			token = known.Token()
+		}
+		o.Witnesses = append(o.Witnesses, Witness{Volume: p["0"], Token: token})
 	case "orders":
 		o.Orders = Orders{Abandon: has("abandon"), New: has("new")}
 	default:

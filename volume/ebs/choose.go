@@ -121,7 +121,7 @@ func (p *Provider) unfit(want volume.Want, v Volume) string {
 // taken says who has, or wants, a volume.
 func (p *Provider) taken(v Volume, t *Tag) string {
 	p.mu.Lock()
-	seen, avoid := p.sights[v.ID], p.avoid[v.ID]
+	seen, avoid, failed := p.sights[v.ID], p.avoid[v.ID], p.failed[v.ID]
 	p.mu.Unlock()
 	for _, a := range v.Attachments {
 		switch {
@@ -134,21 +134,27 @@ func (p *Provider) taken(v Volume, t *Tag) string {
 			return fmt.Sprintf("%s to %s", a.State, a.Instance)
 		}
 	}
-	quiet := time.Since(seen.since)
+	// When, not in how long: a reason that changed every second would be logged every second.
+	free := seen.since.Add(p.cfg.TakeoverAfter)
 	switch {
 	case v.State != VolumeAvailable:
 		return "its state is " + v.State
+	case time.Now().Before(avoid) && failed != "":
+		return fmt.Sprintf("%s; next attempt at %s", failed, clock(avoid))
 	case time.Now().Before(avoid):
-		return fmt.Sprintf("an attempt came to nothing; next one in %s", time.Until(avoid).Round(time.Second))
+		return fmt.Sprintf("an attempt came to nothing; next one at %s", clock(avoid))
 	case t != nil && t.Instance == p.me.Instance, v.Tags[p.cfg.ClaimTag] == "":
 		return ""
-	case quiet >= p.cfg.TakeoverAfter:
+	case !time.Now().Before(free):
 		return ""
 	case t == nil:
-		return fmt.Sprintf("its tag %s is not one of ours; free in %s if it stays as it is", p.cfg.ClaimTag, (p.cfg.TakeoverAfter - quiet).Round(time.Second))
+		return fmt.Sprintf("its tag %s is not one of ours; free at %s if it stays as it is", p.cfg.ClaimTag, clock(free))
 	}
-	return fmt.Sprintf("claimed by node %s (%s); free in %s if that does not change", t.Node, t.Instance, (p.cfg.TakeoverAfter - quiet).Round(time.Second))
+	return fmt.Sprintf("claimed by node %s (%s); free at %s if that does not change", t.Node, t.Instance, clock(free))
 }
+
+// clock is a moment that is near, for people, as the log has it.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
 // rival says which other volume of the same slot comes first: one in use, and else one that was formatted.
 func (p *Provider) rival(v Volume, slot string, all []Volume) string {

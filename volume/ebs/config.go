@@ -32,6 +32,7 @@ const (
 	TagInstance = "holdfast:instance" // operator, optional: the only instance that may claim the volume
 	TagClaim    = "holdfast:claim"    // holder: see Tag
 	TagFormat   = "holdfast:format"   // holder: filesystem and UUID, once formatted
+	TagRecord   = "holdfast:record"   // holder: the cluster that the disk has accepted, so that no second one is founded
 )
 
 // Config is the section `volume.ebs` of the configuration.

@@ -35,17 +35,19 @@ type claim struct {
 
 	end  func() // closes done, once
 	done chan struct{}
+	news chan struct{} // there is something new to be said in the tags
 
 	mu       sync.Mutex // guards what follows, never held over I/O
 	tag      Tag
-	unsaid   bool // the tag could not be written
+	unsaid   bool   // the tag could not be written
+	record   string // that the volume is to bear
 	identity volume.Identity
 	mismatch string
 	lost     error
 }
 
 func newClaim(p *Provider, vol string, want volume.Identity) *claim {
-	c := &claim{p: p, vol: vol, want: want, identity: want, done: make(chan struct{})}
+	c := &claim{p: p, vol: vol, want: want, identity: want, done: make(chan struct{}), news: make(chan struct{}, 1)}
 	c.end = sync.OnceFunc(func() { close(c.done) })
 	return c
 }
@@ -136,8 +138,11 @@ func (c *claim) watchCloud(ctx context.Context) error {
 		if looks > 0 || c.isUnsaid() {
 			every = c.p.jitter(suspect)
 		}
-		if err := pause(ctx, every); err != nil {
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-c.news:
+		case <-time.After(every):
 		}
 		who := c.review(ctx)
 		if who == "" {
@@ -211,16 +216,54 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	if !said {
 		err = c.p.write(ctx, c)
 	}
+	tags := map[string]string{}
+	c.mu.Lock()
+	if c.formatted != "" && c.mismatch == "" && v.Tags[TagFormat] == "" {
+		tags[TagFormat] = c.formatted
+	}
+	if c.record != "" && v.Tags[TagRecord] != c.record {
+		tags[TagRecord] = c.record
+	}
+	c.mu.Unlock()
+	if len(tags) > 0 && !c.p.isTagless() {
+		err = errors.Join(err, c.p.cloud.Tag(ctx, c.vol, tags))
+	}
 	c.mu.Lock()
 	c.unsaid = err != nil
 	c.mu.Unlock()
-	if c.formatted != "" && c.mismatch == "" && v.Tags[TagFormat] == "" && !c.p.isTagless() {
-		err = errors.Join(err, c.p.cloud.Tag(ctx, c.vol, map[string]string{TagFormat: c.formatted}))
-	}
 	if err != nil {
 		c.p.log.Debug("the tags of the held volume could not be brought up to date", zap.String("volume", c.vol), zap.Error(err))
 	}
 	return ""
+}
+
+// Bear has the volume's tag say which cluster its disk belongs to. It is written by Watch, and again whenever it is
+// not there.
+func (c *claim) Bear(token string) {
+	c.mu.Lock()
+	news := c.record != token
+	c.record = token
+	c.mu.Unlock()
+	if news {
+		select {
+		case c.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Borne returns, by volume, what the tags of the cluster's volumes in the whole region said at the last look of
+// the clusters that they belong to.
+func (p *Provider) Borne() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	borne := map[string]string{}
+	for _, v := range p.view.volumes {
+		if token := v.Tags[TagRecord]; token != "" {
+			borne[v.ID] = token
+		}
+	}
+	return borne
 }
 
 func (c *claim) released() bool {

@@ -44,6 +44,7 @@ type Provider struct {
 	view     view
 	sights   map[string]sight     // by volume
 	avoid    map[string]time.Time // by volume: not before
+	failed   map[string]string    // by volume: what the last attempt, which an operator may have to mend, came to
 	names    map[string]bool      // device names that did not work
 	devices  map[string]bool      // volumes whose device was seen here
 	tagless  bool                 // CreateTags is denied
@@ -60,7 +61,7 @@ func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Contex
 	return &Provider{
 		cfg: cfg.For(node.Cluster), node: node, cloud: cloud, host: host, self: self, log: lg, step: step,
 		op: make(turn, 1), random: rand.Int64N,
-		sights: map[string]sight{}, avoid: map[string]time.Time{}, names: map[string]bool{}, devices: map[string]bool{}, problems: map[string]string{},
+		sights: map[string]sight{}, avoid: map[string]time.Time{}, failed: map[string]string{}, names: map[string]bool{}, devices: map[string]bool{}, problems: map[string]string{},
 		progress: Progress{State: StateIdle, Since: time.Now()},
 	}
 }

@@ -180,8 +180,7 @@ func (p *Provider) refused(vol string, m Meaning, cause error, earlier bool) err
 		p.postpone(vol, p.cfg.Settle)
 		return none("%s could not be attached: %v", vol, cause)
 	}
-	p.postpone(vol, setback)
-	return fmt.Errorf("attach %s to %s: %w%s", vol, p.me.Instance, cause, cure(m))
+	return p.fail(vol, fmt.Errorf("attach %s to %s: %w%s", vol, p.me.Instance, cause, cure(m)))
 }
 
 // cure says what an operator can do about a refusal.
@@ -259,20 +258,29 @@ func holder(v Volume) string {
 // when it cannot decrypt the volume. It is detached, so that it does not come true later.
 func (p *Provider) giveUp(ctx context.Context, vol, name string, back bool) error {
 	p.spoil(name)
-	p.postpone(vol, setback)
 	p.again()
 	if err := p.detach(ctx, vol); err != nil {
 		p.log.Warn("an attachment that brought no device could not be undone yet", zap.String("volume", vol), zap.Error(err))
 	}
 	if back {
-		return fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is encrypted, look whether its KMS key is enabled and whether this instance's role may use it (kms:CreateGrant, kms:Decrypt); next attempt in about %s", vol, setback)
+		return p.fail(vol, fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is encrypted, look whether its KMS key is enabled and whether this instance's role may use it (kms:CreateGrant, kms:Decrypt)", vol))
 	}
-	return fmt.Errorf("attach %s: no device appeared within %s; it is detached and tried again under another device name in about %s", vol, stuck, setback)
+	return p.fail(vol, fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again under another device name", vol, stuck))
+}
+
+// fail leaves a volume alone for a while, and keeps the reason for those who ask meanwhile.
+func (p *Provider) fail(vol string, err error) error {
+	p.postpone(vol, setback)
+	p.mu.Lock()
+	p.failed[vol] = err.Error()
+	p.mu.Unlock()
+	return err
 }
 
 // postpone leaves a volume alone for about d.
 func (p *Provider) postpone(vol string, d time.Duration) {
 	p.mu.Lock()
 	p.avoid[vol] = time.Now().Add(p.jitter(d))
+	delete(p.failed, vol)
 	p.mu.Unlock()
 }
