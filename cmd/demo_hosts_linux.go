@@ -255,9 +255,9 @@ func (h *hostsDemo) hints(s demoScene) []string {
 	exe, config := quote(os.Args[0]), quote(filepath.Join(h.dir, "main-n1.yaml"))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := []string{
-		exe + " status --config " + config,
-		exe + " volume list --config " + config,
+	all := []string{exe + " status --config " + config}
+	if pid := s.pids["n1"]; pid != 0 { // the metadata service knows hosts only
+		all = append(all, fmt.Sprintf("nsenter -t %d -n %s volume list --config %s   # as n1 sees it", pid, exe, config))
 	}
 	if _, err := os.Stat(filepath.Join(h.dir, "events-n1.yaml")); err == nil {
 		all = append(all, exe+" status --config "+quote(filepath.Join(h.dir, "events-n1.yaml"))+"   # the second cluster")

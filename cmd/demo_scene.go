@@ -22,6 +22,7 @@ type demoScene struct {
 	pids    map[string]int            // by node, of those that run
 	events  []string
 	hints   []string
+	passing bool // nothing is kept
 }
 
 // grace is how long a cluster may take to begin before what is missing is called a fault.
@@ -32,7 +33,7 @@ const starting = "STARTING"
 
 // scene joins what the nodes say with what only the demo knows: which processes run.
 func (d *demo) scene(now time.Time) demoScene {
-	s := demoScene{now: now, started: d.started, status: d.status, pids: map[string]int{}, events: d.events}
+	s := demoScene{now: now, started: d.started, status: d.status, pids: map[string]int{}, events: d.events, passing: d.passing}
 	s.status.Nodes = slices.Clone(d.status.Nodes)
 	if s.status.Asked == "" {
 		s.status.Cluster, s.status.Health, s.status.Reasons = d.children[0].node.cfg.Cluster.Name, coordinator.NoQuorum, []string{"no node answers"}
@@ -218,7 +219,11 @@ func (s demoScene) lay(columns int, dense bool) []line {
 	if !dense {
 		add("", "")
 	}
-	add(dim, "Ctrl-C stops the nodes and keeps their data")
+	if s.passing {
+		add(dim, "Ctrl-C stops the nodes and removes everything")
+	} else {
+		add(dim, "Ctrl-C stops the nodes and keeps their data")
+	}
 	return lines
 }
 

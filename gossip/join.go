@@ -59,6 +59,7 @@ func (m *Mesh) alone() bool {
 type target struct {
 	seed string
 	at   netip.AddrPort
+	told bool // by a source, whose word may be old
 }
 
 // key names the target's problem.
@@ -102,6 +103,7 @@ func (m *Mesh) seeds(ctx context.Context) []target {
 			names = append(names, lines(string(text))...)
 		}
 	}
+	configured := len(names)
 	names = append(names, m.fromSources(ctx)...)
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
@@ -111,6 +113,11 @@ func (m *Mesh) seeds(ctx context.Context) []target {
 		lookups.Go(func() { found[i] = m.resolve(ctx, name) })
 	}
 	lookups.Wait()
+	for _, told := range found[configured:] {
+		for i := range told {
+			told[i].told = true
+		}
+	}
 	return slices.Concat(found...)
 }
 
@@ -129,7 +136,7 @@ func (m *Mesh) resolve(ctx context.Context, seed string) []target {
 	m.notices.settle(key)
 	var out []target
 	for _, ip := range ips {
-		out = append(out, target{seed, netip.AddrPortFrom(ip.Unmap(), port)})
+		out = append(out, target{seed: seed, at: netip.AddrPortFrom(ip.Unmap(), port)})
 	}
 	return out
 }
@@ -167,8 +174,8 @@ func (m *Mesh) unjoined(t target, err error) {
 	m.mu.Lock()
 	heard := m.view.heard()[t.at] // it has come to us while we tried
 	m.mu.Unlock()
-	if t.seed == "" || heard {
-		return
+	if t.seed == "" || heard || t.told && !m.alone() {
+		return // to who has company, an old word of a source is no problem
 	}
 	text := reasonOf(err)
 	switch {

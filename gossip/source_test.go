@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -139,4 +140,27 @@ func TestSourceHasItsTime(t *testing.T) {
 			t.Errorf("got %q, busy %v; want the late answer", s.last, s.busy)
 		}
 	})
+}
+
+// What a source says may be old: that nobody is there is a problem for who is alone, and for nobody else.
+func TestOldWordOfASourceIsNoProblemInCompany(t *testing.T) {
+	t.Parallel()
+	const gone = "127.0.0.1:1"
+	shared := board{seeds: []string{gone}}
+	lone := startWith(t, "lone", node("c"), nil, shared.ask)
+	await(t, "the lone node complains", 10*time.Second, complains(lone, gone))
+
+	a := start(t, "main", node("a"), nil)
+	var later board
+	b := startWith(t, "main", node("b"), seeded(a), later.ask)
+	await(t, "b sees a", 10*time.Second, sees(b, "a"))
+	later.write(gone)
+	targets := b.missing(t.Context())
+	if len(targets) != 1 || targets[0].at.String() != gone {
+		t.Fatalf("sought: got %v, want %s", targets, gone)
+	}
+	b.unjoined(targets[0], errors.New("connection refused"))
+	if complains(b, gone)() {
+		t.Errorf("problems of a node in company: got %q", b.Problems())
+	}
 }
