@@ -182,14 +182,15 @@ func TestOneNodeFoundsAndKeepsItsVolume(t *testing.T) {
 		l, _, err := readLedger(w.dir)
 		if err != nil || l.Record == nil || l.Started != "disk-a" || l.Etcd != "3.7.3" {
 			t.Errorf("ledger: got %+v, %v", l, err)
-		} else if w.borne != l.Record.Token() {
-			t.Errorf("the volume bears %q, want %q", w.borne, l.Record.Token())
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 		if len(w.released) != 1 || w.released[0] != Keep {
 			t.Errorf("released: got %v, want once, kept", w.released)
+		}
+		if w.borne != l.Record.Token() {
+			t.Errorf("the volume bears %q, want %q", w.borne, l.Record.Token())
 		}
 	})
 }

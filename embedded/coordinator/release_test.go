@@ -28,11 +28,11 @@ func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
 		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Why, "released") || now.Path != "" {
 			t.Errorf("a minute later: got %s: %s, path %q", now.Action.Kind, now.Action.Why, now.Path)
 		}
-		if len(w.starts) != 1 || !slices.Equal(w.released, []Release{Drop}) {
-			t.Errorf("started %d times, released %v: want once and dropped", len(w.starts), w.released)
-		}
 		if err := stop(); err != nil {
 			t.Error(err)
+		}
+		if len(w.starts) != 1 || !slices.Equal(w.released, []Release{Drop}) {
+			t.Errorf("started %d times, released %v: want once and dropped", len(w.starts), w.released)
 		}
 	})
 }
@@ -43,11 +43,12 @@ func TestMemberThatCannotStopKeepsItsVolume(t *testing.T) {
 		c := w.coordinator("a")
 		stop := live(t, c)
 		time.Sleep(5 * time.Second)
-		w.stopErr = errors.New("it hangs")
-		if _, err := c.GiveUp(t.Context()); !errors.Is(err, w.stopErr) || len(w.released) != 0 {
-			t.Errorf("got %v, released %v", err, w.released)
+		hangs := errors.New("it hangs")
+		w.failStop(hangs)
+		if _, err := c.GiveUp(t.Context()); !errors.Is(err, hangs) {
+			t.Errorf("got %v, want %v", err, hangs)
 		}
-		w.stopErr = nil
+		w.failStop(nil)
 		time.Sleep(5 * time.Second)
 		if got := c.Now().State(); got != "leader" {
 			t.Errorf("state: got %s (%s), want it to go on", got, c.Now().Action.Why)
@@ -55,5 +56,14 @@ func TestMemberThatCannotStopKeepsItsVolume(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
+		if !slices.Equal(w.released, []Release{Keep}) {
+			t.Errorf("released %v, want only at the end, kept", w.released)
+		}
 	})
+}
+
+func (w *world) failStop(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopErr = err
 }
