@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,7 +74,7 @@ func examine(ctx context.Context, cfg Config, out io.Writer) error {
 	d.permissions(ctx, cfg, cloud, me, infos)
 	d.machine(cfg)
 	if d.missing > 0 {
-		fmt.Fprintf(out, "%d things are missing\n", d.missing)
+		fmt.Fprintf(out, "missing: %d of these\n", d.missing)
 		return exitCode(1)
 	}
 	fmt.Fprintln(out, "nothing is missing")
@@ -93,8 +94,13 @@ func (d *doctor) volumes(ctx context.Context, cfg Config) []volume.Info {
 		return nil
 	}
 	by := map[string][]string{}
+	why := map[string]string{}
 	for _, i := range infos {
 		by[i.Slot] = append(by[i.Slot], i.Volume)
+		why[i.Volume] = i.Why
+		if !slices.Contains(cfg.Cluster.Slots, i.Slot) {
+			d.warn("volumes: %s is of no use: %s", i.Volume, i.Why)
+		}
 	}
 	tags := strings.Join(cfg.Volume.EBS.For(cfg.Cluster.Name).Tags, ", ")
 	for _, slot := range cfg.Cluster.Slots {
@@ -102,7 +108,7 @@ func (d *doctor) volumes(ctx context.Context, cfg Config) []volume.Info {
 		case 0:
 			d.bad("volumes: slot %s has none with the tags %s (`holdfast volume create` makes it)", slot, tags)
 		case 1:
-			d.well("volumes: slot %s has %s", slot, ids[0])
+			d.well("volumes: slot %s has %s (for this node: %s)", slot, ids[0], why[ids[0]])
 		default:
 			d.warn("volumes: slot %s has %s: only one of them is ever used", slot, strings.Join(ids, " and "))
 		}

@@ -147,8 +147,13 @@ func (p *Provider) adopt(ctx context.Context, want volume.Want, v Volume, device
 		if err != nil {
 			return nil, err
 		}
-		if devices[c.vol] == "" {
-			return nil, none("%s was detached while its claim settled", c.vol)
+		now, ok, err := p.one(ctx, c.vol) // a detach that was accepted may take longer than the settling
+		if err != nil {
+			return nil, fmt.Errorf("ask whether %s is being detached: %w", c.vol, err)
+		}
+		if devices[c.vol] != device || !ok || !p.attachedHere(now) {
+			p.again()
+			return nil, none("%s is not attached to this instance to stay: it was seen stopped, and another node may be taking the volume over", c.vol)
 		}
 	}
 	return p.use(ctx, c, device)
@@ -169,6 +174,11 @@ func (p *Provider) left(want volume.Want, devices map[string]string) *Holding {
 		return nil
 	}
 	return j.Held
+}
+
+// attachedHere reports whether EC2 says that a volume is attached to this instance, and not on its way in or out.
+func (p *Provider) attachedHere(v Volume) bool {
+	return slices.ContainsFunc(v.Attachments, func(a Attachment) bool { return a.Instance == p.me.Instance && a.State == Attached })
 }
 
 // adoptBlind adopts it although EC2 does not answer: an outage of its API must not keep a member down whose disk

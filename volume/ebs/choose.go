@@ -124,14 +124,20 @@ func (p *Provider) taken(v Volume, t *Tag) string {
 	seen, avoid, failed := p.sights[v.ID], p.avoid[v.ID], p.failed[v.ID]
 	p.mu.Unlock()
 	for _, a := range v.Attachments {
+		where := a.State + " to " + a.Instance
+		if a.State == Detaching {
+			where = a.State + " from " + a.Instance
+		}
 		switch {
 		case a.State == Detached:
 		case a.Instance == "":
 			return "something that AWS manages holds it"
+		case a.Instance == p.me.Instance && a.State != Detaching:
+			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached when that has been so for %s", a.State, stuck)
 		case t != nil && t.Instance == a.Instance:
-			return fmt.Sprintf("%s to %s of node %s", a.State, a.Instance, t.Node)
+			return fmt.Sprintf("%s of node %s", where, t.Node)
 		default:
-			return fmt.Sprintf("%s to %s", a.State, a.Instance)
+			return where
 		}
 	}
 	// When, not in how long: a reason that changed every second would be logged every second.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -48,6 +49,7 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 		}
 		infos = append(infos, i)
 	}
+	slices.SortStableFunc(infos, func(a, b volume.Info) int { return compare(a.Slot, b.Slot) })
 	return infos, nil
 }
 

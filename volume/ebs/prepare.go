@@ -111,7 +111,7 @@ func (p *Provider) prepare(ctx context.Context, c *claim) error {
 	case content.Blank:
 		return p.format(ctx, c, uuid.NewString())
 	case content.Type == "":
-		c.mismatch = fmt.Sprintf("its device %s holds %s, which is not touched; if it may be lost, wipe it (wipefs --all %s and blkdiscard, or dd) and restart", c.device, content.Other, c.device)
+		c.mismatch = fmt.Sprintf("its device %s holds %s, which is not touched; if it may be lost, wipe it (dd if=/dev/zero of=%s bs=1M) and restart this node", c.device, content.Other, c.device)
 		return nil
 	}
 	return p.open(ctx, c, content)

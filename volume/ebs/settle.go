@@ -168,7 +168,7 @@ func (p *Provider) unmountAll(ctx context.Context, device string) error {
 	}
 	for _, dir := range dirs {
 		if !p.ours(dir) {
-			return fmt.Errorf("%s is mounted at %s, which is not holdfast's: unmount it there", device, dir)
+			return fmt.Errorf("%s is mounted at %s, which is not below %s: unmount it there", device, dir, p.cfg.MountRoot)
 		}
 		if err := p.host.Unmount(ctx, dir); err != nil {
 			return err

@@ -142,7 +142,7 @@ var simEvents = []struct {
 	}},
 	{"lie", 3, func(w *simWorld, n *simNode) {
 		if v := w.servedBy(n); w.life.lies && v != nil {
-			v.lies = time.Now().Add(w.between(10*time.Second, 4*time.Minute))
+			v.lies = time.Now().Add(w.between(time.Minute, 6*time.Minute))
 		}
 	}},
 	{"kms", 1, func(w *simWorld, _ *simNode) {

@@ -89,7 +89,7 @@ func (w *simWorld) kill(x *simProc, why string) {
 	}
 	if x.n.proc == x {
 		x.n.proc = nil
-		w.after(w.between(100*time.Millisecond, 10*time.Second), x.n.start)
+		w.after(w.between(100*time.Millisecond, 5*time.Second), x.n.start)
 	}
 	x.end()
 }

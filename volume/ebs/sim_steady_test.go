@@ -31,10 +31,18 @@ func inCalm(t *testing.T, seed uint64, l life, then func(w *simWorld)) {
 	})
 }
 
+// simClusters is how many of them a test looks at.
+func simClusters() int {
+	if testing.Short() {
+		return 2
+	}
+	return 20
+}
+
 // TestSteady counts what a cluster costs: EC2 is asked seldom, and nodes that start together do not get into
 // each other's way.
 func TestSteady(t *testing.T) {
-	const seeds = 20
+	seeds := simClusters()
 	var wasted, attached int
 	var most [2]int // requests in an hour of a standby, and of a holder
 	for seed := range uint64(seeds) {
@@ -87,7 +95,7 @@ func (x *simProc) requests() (n int) {
 // TestOutage: EC2 answers nothing for an hour. No member ends, and one whose process restarts serves again
 // within seconds, for its disk is here.
 func TestOutage(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(simClusters()) {
 		inCalm(t, seed, simCalm(), func(w *simWorld) {
 			w.outage = time.Now().Add(time.Hour)
 			w.sleep(20 * time.Minute)

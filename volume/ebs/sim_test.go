@@ -172,7 +172,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	for _, name := range []string{
-		"claim", "format", "mismatch", "release", "lost", "lost because EC2 said so", "fence", "seize", "detach of a mounted volume",
+		"claim", "format", "mismatch", "release", "lost", "fence", "seize",
 		"Attach in use", "Attach name", "Attach uncertain", "Detach not now", "Tag denied", "attachment stuck", "attachment taken back",
 		"crash at a step", "pause at a step", "answer lost", "request lost", "request late",
 	} {
@@ -192,7 +192,7 @@ func simExplain(t *testing.T, seed uint64, broken string) {
 	if n := len(lines); n > 150 {
 		lines = lines[n-150:]
 	}
-	t.Errorf("seed %d (%+v): %s\n%s\nrepeat it with: go test ./volume/ebs -run TestSimulation -sim.seed %d", seed, simLife(seed), broken, strings.Join(lines, "\n"), seed)
+	t.Errorf("seed %d (%+v): %s\n%s\nrepeat it with: go test ./volume/ebs -run TestSimulation -v -sim.seed %d", seed, simLife(seed), broken, strings.Join(lines, "\n"), seed)
 }
 
 func simReport(t *testing.T, counts map[string]int) {

@@ -268,7 +268,7 @@ func (w *simWorld) detach(v *simVolume, b *simBox, force, late bool) Meaning {
 	w.changed(v)
 	w.note("%s is being detached from %s (force %v, late %v)", v.id, b.id, force, late)
 	w.tally.event("detach")
-	w.after(w.between(200*time.Millisecond, 4*time.Second), func() { w.unplug(v, a, force) })
+	w.after(w.between(200*time.Millisecond, max(4*time.Second, w.life.slow)), func() { w.unplug(v, a, force) })
 	return ""
 }
 

@@ -1,0 +1,186 @@
+package ebs
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// mutant is a guard of the protocol made void.
+type mutant struct {
+	name string
+	file string
+	old  string
+	new  string
+	by   caught
+}
+
+// caught is the test that must see a mutant, and what it must say: one that fails to build sees nothing.
+type caught struct{ test, says string }
+
+var (
+	bySimulation = caught{"TestSimulation", `at [0-9ms.]+: ((I\d|L1): )?[^\n]*`}
+	bySteady     = caught{"TestSteady", `want [^\n]*`}
+	byMeanings   = caught{"TestMeanings", `got [^\n]*`}
+	byOutage     = caught{"TestOutage", `at [0-9hms.]+: [^\n]*`}
+	// Of these it is proved that nothing depends on them but the number of requests: the simulation stays green.
+	harmless = caught{"TestSimulation", ``}
+)
+
+var mutants = []mutant{
+	{"forget own detaches", "settle.go", `		j.Detaching[vol] = time.Now()
+`, ``, bySimulation},
+	{"use what is being detached", "adopt.go", `if _, leaving := j.Detaching[v.ID]; leaving {`, `if _, leaving := j.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
+	{"attach what may yet be detached", "choose.go", `if _, leaving := journal.Detaching[v.ID]; leaving {`, `if _, leaving := journal.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
+	{"a refused detach settles the one before", "settle.go", `case known && (err != nil || !before.IsZero()):`, `case known && !before.IsZero():`, bySimulation},
+	{"forget zombies at once", "settle.go", `const zombie = 15 * time.Minute`, `const zombie = time.Second`, bySimulation},
+	{"trust EC2 that it is attached", "take.go", `		if time.Since(looked) >= cloudLook {
+			looked = time.Now()
+			if v, ok, err := p.one(ctx, vol); err == nil && ok {
+`, `		if time.Since(looked) >= cloudLook/10 {
+			looked = time.Now()
+			if v, ok, err := p.one(ctx, vol); err == nil && ok {
+				if holder(v) == p.me.Instance && v.Attachments[0].State == Attached {
+					return "/dev/nvme1n1", nil
+				}
+`, bySimulation},
+	{"adopt what EC2 says is here", "adopt.go", `		if devices[v.ID] == "" {
+			continue
+		}
+`, `		if holder(v) != p.me.Instance {
+			continue
+		}
+		if devices[v.ID] == "" {
+			devices[v.ID] = "/dev/nvme1n1"
+		}
+`, bySimulation},
+	{"null is free", "choose.go", `		case a.Instance == "":
+			return "something that AWS manages holds it"
+`, `		case a.Instance == "":
+			return ""
+`, bySimulation},
+	{"take what is not available", "choose.go", `	case v.State != VolumeAvailable:
+		return "its state is " + v.State
+`, ``, harmless},
+	{"attach Multi-Attach volumes", "choose.go", `case v.MultiAttach:`, `case false:`, bySimulation},
+	{"ignore affinity", "choose.go", `case affinity != "" && affinity != p.me.Instance:`, `case false:`, bySimulation},
+	{"ignore the zone", "choose.go", `case v.Zone != p.me.Zone:`, `case false:`, bySimulation},
+	{"ignore the slots", "choose.go", `case !slices.Contains(want.Slots, slot):`, `case false:`, bySimulation},
+	{"go on while an attachment is open", "provider.go", `case open != "":`, `case open == "-":`, bySimulation},
+	{"a lost answer is a refusal", "take.go", `case m == Uncertain, m == InUse && earlier:`, `case m == InUse && earlier:`, byMeanings},
+	{"a throttled request needs a cure", "take.go", `case InUse, NotNow, NotFound, Throttled:`, `case InUse, NotNow, NotFound:`, byMeanings},
+	{"shed no second device", "adopt.go", `		if v.ID != best.ID {
+			p.shed`, `		if v.ID == "" {
+			p.shed`, harmless},
+	{"shed nothing while held", "held.go", `case devices[v.ID] != "" && c.p.unfit(`, `case devices[v.ID] == "-" && c.p.unfit(`, bySimulation},
+	{"adopt any of two", "adopt.go", `		if p.closer(v, best, j.Held) {`, `		if !p.closer(v, best, j.Held) {`, harmless},
+	{"leave strays", "settle.go", `		if !p.since("stray "+v.ID, stray, stuck) {`, `		if stray || !stray {`, bySimulation},
+	{"believe the list", "adopt.go", `		_, used := j.Attaching[id]
+`, `		if id != "" {
+			continue
+		}
+		_, used := j.Attaching[id]
+`, bySimulation},
+	{"format without the proof", "prepare.go", `	case content.Blank:
+		return p.format`, `	case content.Blank || content.Type == "" || c.formatted == "":
+		return p.format`, bySimulation},
+	{"format again after the identity", "prepare.go", `	if err := p.remember(func(j *Journal) { j.Formatting = nil }); err != nil {
+		return err
+	}
+`, ``, bySimulation},
+	{"never format again", "prepare.go", `case begun && (content.Blank`, `case begun && false && (content.Blank`, bySimulation},
+	{"ignore the identity", "prepare.go", `if why := c.want.Mismatch(id); why != "" {`, `if why := c.want.Mismatch(id); why == "-" {`, bySimulation},
+	{"serve from foreign data", "prepare.go", `case found.Identity == nil && found.Entries > 0:`, `case found.Identity == nil && found.Entries < 0:`, bySimulation},
+	{"mount foreign data for writing", "prepare.go", `p.host.Mount(ctx, c.device, c.dir, foreign)`, `p.host.Mount(ctx, c.device, c.dir, false)`, bySimulation},
+	{"keep the epoch", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, `c.tag.Epoch = max(c.tag.Epoch, id.Epoch)`, bySimulation},
+	{"the epoch of the tag only", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, ``, bySimulation},
+	{"release what is mounted", "held.go", `	err := p.host.Unmount(ctx, c.dir)
+`, `	err := error(nil)
+`, bySimulation},
+	{"keep old mounts", "prepare.go", `	if err := p.unmountAll(ctx, c.device); err != nil {
+		return err
+	}
+	// So are`, `	// So are`, harmless},
+	{"seize without a second look", "seize.go", `err != nil || len(now) != 1 || now[0].State != InstanceStopped`, `err != nil || len(now) != 1`, bySimulation},
+	{"seize from who runs", "seize.go", `return i.State == InstanceStopped && `, `return i.State != InstancePending && `, harmless},
+	{"serve at once after a stop", "adopt.go", `	if p.cfg.Takeover == TakeoverStopped {
+		if err`, `	if p.cfg.Takeover == "-" {
+		if err`, bySimulation},
+	{"serve while being detached after a stop", "adopt.go", `!ok || !p.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
+	{"serve at once after a stop, without tags", "take.go", `if tagless && p.cfg.Takeover != TakeoverStopped {`, `if tagless {`, bySimulation},
+	{"give up when EC2 fails", "held.go", `		return "" // that EC2 cannot be asked is no evidence of anything
+`, `		return "nobody"
+`, byOutage},
+	{"believe one answer", "held.go", `if looks >= patience && `, `if looks > 0 || `, bySimulation},
+	{"no fence", "held.go", `	if c.mounted {
+		if e := `, `	if c.blind && c.unsaid {
+		if e := `, bySimulation},
+	{"never look at the device", "held.go", `			if err := c.look(); err != nil {`, `			if err := c.look(); err == volume.ErrLost {`, bySimulation},
+	{"do not settle", "take.go", `		case err == nil && ok && v.Tags[p.cfg.ClaimTag] == c.tag.String():
+`, `		case err == nil && ok && v.ID == c.vol:
+`, bySteady},
+	{"hurry after a claim", "choose.go", `	case !time.Now().Before(free):
+`, `	case !time.Now().Before(seen.since):
+`, harmless},
+	{"scan all the time", "scan.go", `next: now.Add(p.jitter(p.cfg.ScanEvery))`, `next: now`, bySteady},
+	{"leave the tag behind", "held.go", `	if !said {
+`, `	if said && !said {
+`, byOutage},
+}
+
+// TestMutants shows that the tests see what each guard is for: without the guard, they fail.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the package once for each guard")
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			out, err := m.run(t)
+			said := regexp.MustCompile(m.by.says).FindString(out)
+			switch {
+			case m.by == harmless:
+				if err != nil {
+					t.Errorf("is not harmless:\n%s", out)
+				}
+			case err == nil:
+				t.Errorf("survived: is the guard needed?")
+			case said == "":
+				t.Errorf("failed, but not with %s:\n%s", m.by.says, out)
+			default:
+				t.Log(said)
+			}
+		})
+	}
+}
+
+func (m mutant) run(t *testing.T) (string, error) {
+	src, err := os.ReadFile(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(src), m.old); n != 1 {
+		t.Fatalf("%s has the text %d times, want once: %s", m.file, n, m.old)
+	}
+	dir := t.TempDir()
+	patched, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
+	path, err := filepath.Abs(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: patched}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{patched: []byte(strings.Replace(string(src), m.old, m.new, 1)), overlay: list} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay="+overlay, "-run=^"+m.by.test+"$", ".")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
