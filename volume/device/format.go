@@ -38,10 +38,12 @@ func Format(ctx context.Context, device string, fs Filesystem) error {
 	}
 	err := need("blkid", "mkfs."+fs.Type)
 	if err == nil {
-		err = clear(ctx, device, fs.UUID)
-	}
-	if err == nil {
-		err = bounded(ctx, "format "+device, func() error { return mkfs(ctx, device, fs.Type, options) })
+		err = InPassing(ctx, func() error {
+			if err := clear(ctx, device, fs.UUID); err != nil {
+				return err
+			}
+			return bounded(ctx, "format "+device, func() error { return mkfs(ctx, device, fs.Type, options) })
+		})
 	}
 	if err == nil {
 		err = verify(ctx, device, fs)
@@ -96,10 +98,14 @@ func (c Content) describe() string {
 func mkfs(ctx context.Context, device, fstype string, options []string) error {
 	formatter := mount.NewSafeFormatAndMount(noMount{}, newPrograms(ctx))
 	err := formatter.FormatAndMountSensitiveWithFormatOptions(device, "", fstype, nil, nil, options)
-	if err != nil {
-		return errors.New(oneLine([]byte(err.Error())))
+	if err == nil {
+		return nil
 	}
-	return nil
+	text := oneLine([]byte(err.Error()))
+	if strings.Contains(text, "in use by the system") { // somebody has opened it since we looked
+		return fmt.Errorf("%w (%s)", ErrBusy, text)
+	}
+	return errors.New(text)
 }
 
 // noMount keeps mount-utils from mounting what it has formatted: that is another step.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ var options = []string{"noatime", "nodev", "nosuid", "noexec"}
 // is not, or has failed: then it is unmounted, checked and mounted anew, since a mount without its journal
 // cannot be made writable.
 func Mount(ctx context.Context, device, dir string, readonly bool) error {
-	err := mountAt(ctx, device, dir, readonly)
+	err := InPassing(ctx, func() error { return mountAt(ctx, device, dir, readonly) })
 	if err != nil {
 		return fmt.Errorf("mount %s at %s: %w", device, dir, err)
 	}
@@ -78,6 +79,23 @@ func mountAt(ctx context.Context, device, dir string, readonly bool) error {
 	return mountNow(ctx, device, dir, c.Type, readonly)
 }
 
+// InPassing repeats f for 3 s as long as its error wraps ErrBusy, which says that somebody has the device for
+// himself: so do programs that look at a device that is new, or has been written to (multipathd, mdadm, LVM), for
+// an instant.
+func InPassing(ctx context.Context, f func() error) error {
+	for give := time.Now().Add(busyWait); ; {
+		err := f()
+		if !errors.Is(err, ErrBusy) || time.Now().After(give) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(busyLook):
+		}
+	}
+}
+
 // makeDir creates a mount point. A symbolic link is refused: mounts are known by where they really are.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -94,8 +112,11 @@ func makeDir(dir string) error {
 // checked before it is mounted, which replays its log.
 func check(ctx context.Context, device string) error {
 	_, err := run(ctx, "e2fsck", "-p", device)
-	if code := exitCode(err); err == nil || code == 1 { // 1: errors were corrected
+	switch out := fmt.Sprint(err); {
+	case err == nil, exitCode(err) == 1: // errors were corrected
 		return nil
+	case exitCode(err) == 8 && strings.Contains(out, "is in use"): // somebody has opened it since we looked
+		return fmt.Errorf("%w (%w)", ErrBusy, err)
 	}
 	return fmt.Errorf("its filesystem could not be repaired without asking: run e2fsck -f %s by hand: %w", device, err)
 }

@@ -46,6 +46,8 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 			i.Decision, i.Why = volume.DecisionKeep, fmt.Sprintf("its device %s is on this machine", devices[v.ID])
 		case outside != nil:
 			i.Decision, i.Why = volume.DecisionWait, "this machine is no instance that could claim it"
+		case held != nil && i.Decision == volume.DecisionTake:
+			i.Decision, i.Why = volume.DecisionWait, fmt.Sprintf("this process holds %s (slot %s)", held.vol, held.want.Slot)
 		}
 		infos = append(infos, i)
 	}

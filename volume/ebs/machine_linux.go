@@ -95,15 +95,16 @@ func (m *Machine) Devices() (map[string]string, error) {
 
 // Probe implements [Host]. A device on which nothing is found, but which is in use, is an error: whoever uses it
 // may be writing to it.
-func (m *Machine) Probe(ctx context.Context, path string) (Content, error) {
-	c, err := device.Probe(ctx, path)
-	if err != nil {
-		return Content{}, err
-	}
-	if c.Busy && c.Type == "" {
-		return Content{}, fmt.Errorf("probe %s: it holds %s: %w", path, c.Other, device.ErrBusy)
-	}
-	return Content{Blank: c.Blank, Type: c.Type, UUID: c.UUID, Label: c.Label, Other: c.Other}, nil
+func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error) {
+	err = device.InPassing(ctx, func() error {
+		found, err := device.Probe(ctx, path)
+		if err == nil && found.Busy && found.Type == "" {
+			err = fmt.Errorf("probe %s: it holds %s: %w", path, found.Other, device.ErrBusy)
+		}
+		c = Content{Blank: found.Blank, Type: found.Type, UUID: found.UUID, Label: found.Label, Other: found.Other}
+		return err
+	})
+	return c, err
 }
 
 // Format implements [Host]. It looks nevertheless: what is there must be nothing, or what an interrupted format
