@@ -54,7 +54,8 @@ func (d *demo) scene(now time.Time) demoScene {
 		switch {
 		case i < 0:
 			s.status.Nodes = append(s.status.Nodes, fresh)
-		case c.process == nil, !s.status.Nodes[i].Reached && s.status.Nodes[i].Since.Before(c.since): // we know better
+		case c.process == nil, d.status.Time.Before(c.since),
+			!s.status.Nodes[i].Reached && s.status.Nodes[i].Since.Before(c.since): // we know better
 			s.status.Nodes[i] = fresh
 		}
 	}
@@ -62,7 +63,7 @@ func (d *demo) scene(now time.Time) demoScene {
 	s.verdict = strings.ToUpper(string(s.status.Health))
 	if d.healthy == 0 && now.Sub(d.started) < grace {
 		s.verdict = starting
-	} else if s.status.Health == coordinator.Healthy && len(s.pids) < len(d.children) {
+	} else if s.status.Health == coordinator.Healthy && (len(s.pids) < len(d.children) || d.outdated()) {
 		s.verdict = strings.ToUpper(string(coordinator.Degraded)) // the nodes have not noticed yet
 	}
 	if d.hints != nil {
@@ -71,6 +72,11 @@ func (d *demo) scene(now time.Time) demoScene {
 		s.hints = append(demoHints(d.dir, nodes), s.killHint())
 	}
 	return s
+}
+
+// outdated reports whether a node was started after the nodes were last asked.
+func (d *demo) outdated() bool {
+	return slices.ContainsFunc(d.children, func(c *demoChild) bool { return d.status.Time.Before(c.since) })
 }
 
 // killHint is the command that shows best what the cluster is made for.

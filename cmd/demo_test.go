@@ -174,7 +174,7 @@ func testScene() demoScene {
 		{Node: "n2", Address: "127.0.0.2", State: "silent"},
 	}
 	d := &demo{dir: "demo", started: now.Add(-time.Minute), healthy: time.Second, events: []string{"03:04:05  n2 died"}}
-	d.status = coordinator.ClusterStatus{Cluster: "demo", Asked: "n1", Health: coordinator.Healthy, Nodes: nodes}
+	d.status = coordinator.ClusterStatus{Cluster: "demo", Asked: "n1", Health: coordinator.Healthy, Nodes: nodes, Time: now}
 	for i, name := range []string{"n1", "n2", "n3"} {
 		c := &demoChild{node: demoNode{name: name, address: nodes[min(i, 1)].Address}, since: now}
 		if i != 1 {
@@ -256,5 +256,18 @@ func TestJournalSaysChangesOnce(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "\x1b") {
 		t.Error("got an escape sequence")
+	}
+}
+
+// What the nodes said before one of them was started again is not true of that one any more.
+func TestDemoSceneDoesNotBelieveAnOldStatus(t *testing.T) {
+	then := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	d := &demo{dir: "demo", started: then.Add(-time.Minute), healthy: time.Second, status: coordinator.ClusterStatus{
+		Cluster: "demo", Asked: "n1", Health: coordinator.Healthy, Time: then,
+		Nodes: []coordinator.NodeStatus{{Node: "n1", State: "leader", Reached: true, Since: then}},
+	}}
+	d.children = []*demoChild{{node: demoNode{name: "n1"}, since: then.Add(time.Second), process: &os.Process{Pid: 1}}}
+	if s := d.scene(then.Add(2 * time.Second)); s.verdict != "DEGRADED" || s.status.Nodes[0].State != "starting" {
+		t.Errorf("got %s, n1 %s, want DEGRADED, starting", s.verdict, s.status.Nodes[0].State)
 	}
 }

@@ -111,7 +111,10 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.Code == "" {
+	switch {
+	case e.Code == "" && e.Meaning != Uncertain: // it never left this machine
+		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	case e.Code == "":
 		return fmt.Sprintf("%s: no answer: %v", e.Op, e.Err)
 	}
 	return fmt.Sprintf("%s: %s: %v", e.Op, e.Code, e.Err)
