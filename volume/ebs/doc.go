@@ -20,7 +20,8 @@
 //  3. Write the claim (epoch, nonce, address) to the tag, let it settle, and read it back twice. This only
 //     spreads the nodes over the volumes; it keeps nobody out.
 //  4. Attach. A request without an answer may be executed later, so it is journaled first, and no other
-//     volume is tried until it is known what became of it.
+//     volume is tried until it is known what became of it, for at most two minutes. Should it come true
+//     after that, the machine has a second volume, which is never mounted, and detached.
 //  5. Wait for the device with that very serial. Format it if, and only if, it is provably blank. Mount it,
 //     compare the identity file on it, raise its epoch, and then write the claim as held.
 //

@@ -1,0 +1,269 @@
+package integration_test
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+	"holdfast/volume/volumetest/ec2test"
+)
+
+// series returns the values of a node's metrics whose name begins with prefix, by name and labels.
+func series(t *testing.T, n *integration.Node, prefix string) map[string]float64 {
+	t.Helper()
+	client := http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("http://" + n.Address + ":2381/metrics")
+	must(t, err)
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	must(t, err)
+	values := map[string]float64{}
+	for line := range strings.Lines(string(data)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if ok && strings.HasPrefix(name, prefix) {
+			values[name], err = strconv.ParseFloat(value, 64)
+			must(t, err)
+		}
+	}
+	return values
+}
+
+// What is exported of claims and of requests, and how many requests an hour a holder and a standby make.
+func TestEBSMetricsAndRequests(t *testing.T) {
+	r := masters(t)
+	r.cluster.Set("volume.ebs.scan-every", "15s") // the default
+	r.cluster.Set("volume.ebs.takeover-after", "30s")
+	r.cluster.Start()
+	r.cluster.Serving()
+	w := r.cluster.Write()
+	w.More(20)
+	w.Stop()
+	holder, standby := r.cluster.Nodes[0], r.cluster.Place(r.Launch(zones[0]))
+	standby.Start()
+	waitsOnStandby(r.cluster, standby)
+	for n, want := range map[*integration.Node]string{holder: "held", standby: "standby"} {
+		states := series(t, n, "holdfast_volume_claim_state")
+		sum := 0.0
+		for _, v := range states {
+			sum += v
+		}
+		if states[fmt.Sprintf("holdfast_volume_claim_state{state=%q}", want)] != 1 || sum != 1 {
+			t.Errorf("%s: got %v, want %s alone", n.Name, states, want)
+		}
+	}
+	requests := series(t, holder, "holdfast_ec2_requests_total")
+	for _, op := range []string{"DescribeVolumes", "AttachVolume", "DetachVolume", "CreateTags"} {
+		got, want := requests[fmt.Sprintf(`holdfast_ec2_requests_total{code="ok",operation=%q}`, op)], r.EC2.Calls(op, holder.Machine.ID)
+		if got != float64(want) {
+			t.Errorf("%s: the series says %v requests, EC2 says %d: %v", op, got, want, requests)
+		}
+	}
+	t.Logf("a claim has cost %d requests", r.EC2.Calls("", holder.Machine.ID)-r.EC2.Calls("IMDS", holder.Machine.ID))
+	before := map[*integration.Node]int{holder: r.EC2.Calls("", holder.Machine.ID), standby: r.EC2.Calls("", standby.Machine.ID)}
+	time.Sleep(time.Minute) // the rate is the point
+	for n, most := range map[*integration.Node]int{holder: 2, standby: 6} {
+		calls := r.EC2.Calls("", n.Machine.ID) - before[n]
+		t.Logf("%s, %s: %d requests in a minute, %d an hour", n.Name, map[bool]string{true: "which holds a volume", false: "on standby"}[n == holder], calls, 60*calls)
+		if calls > most {
+			t.Errorf("%s: %d requests in a minute, want at most %d", n.Name, calls, most)
+		}
+	}
+	if got := len(standby.Decisions()); got > 4 {
+		t.Errorf("the standby has logged %d decisions: %v", got, standby.Decisions())
+	}
+	w.Verify()
+}
+
+// The demo on hosts: it becomes healthy, an instance that is terminated as it says is replaced, and Ctrl-C leaves
+// nothing.
+func TestEBSDemoOnHosts(t *testing.T) {
+	for _, args := range [][]string{nil, {"--events"}} {
+		t.Run(strings.Join(append([]string{"demo --hosts"}, args...), " "), func(t *testing.T) {
+			story(t)
+			if os.Geteuid() != 0 {
+				t.Skip("hosts in network namespaces, loop devices and mounts need root")
+			}
+			path, err := binary()
+			must(t, err)
+			tmp, err := os.MkdirTemp("", "hf-") // short, for the sockets
+			must(t, err)
+			cmd := exec.Command(path, append([]string{"demo", "--hosts"}, args...)...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+			out, in := io.Pipe()
+			cmd.Stdout, cmd.Stderr = in, in
+			must(t, cmd.Start())
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait(); in.Close() }() // ends with the process
+			t.Cleanup(func() { _ = cmd.Process.Kill() })
+			lines := make(chan string, 10_000)
+			go func() { // ends with the process
+				defer close(lines)
+				for s := bufio.NewScanner(out); s.Scan(); {
+					lines <- s.Text()
+				}
+			}()
+			wait := func(pattern string) []string {
+				t.Helper()
+				re, late := regexp.MustCompile(pattern), time.After(time.Minute)
+				for {
+					select {
+					case l, ok := <-lines:
+						if !ok {
+							t.Fatalf("the demo ended before %q", pattern)
+						}
+						t.Log(l)
+						if m := re.FindStringSubmatch(l); m != nil {
+							return m
+						}
+					case <-late:
+						t.Fatalf("no line like %q within a minute", pattern)
+					}
+				}
+			}
+			wait("cluster is healthy after")
+			if len(args) > 0 {
+				hint := wait(`curl -d '(.*)' (http\S*)   # the instance of (n\d)`)
+				resp, err := http.Post(hint[2], "application/x-www-form-urlencoded", strings.NewReader(hint[1]))
+				must(t, err)
+				must(t, resp.Body.Close())
+				if resp.StatusCode != http.StatusOK {
+					t.Fatalf("terminate: %s", resp.Status)
+				}
+				wait(hint[3] + " died")
+				wait(hint[3] + ": no slot, (starting|claiming|standby)") // on another instance
+				wait(hint[3] + ": slot [abc], (follower|leader)")
+				wait("cluster main: HEALTHY")
+			}
+			must(t, cmd.Process.Signal(os.Interrupt))
+			wait("stopped after")
+			select {
+			case err := <-ended:
+				must(t, err)
+			case <-time.After(patience):
+				t.Fatal("the demo has not ended")
+			}
+			left, err := os.ReadDir(tmp)
+			must(t, err)
+			if len(left) > 0 {
+				t.Errorf("left in %s: %v", tmp, left)
+			}
+			nothingLeft(t, tmp)
+			must(t, os.RemoveAll(tmp))
+		})
+	}
+}
+
+// nothingLeft checks that no process, loop device or mount has to do with a directory.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	for _, pattern := range []string{"/proc/[0-9]*/cmdline", "/proc/[0-9]*/mounts", "/sys/block/loop*/loop/backing_file"} {
+		paths, err := filepath.Glob(pattern)
+		must(t, err)
+		for _, path := range paths {
+			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), dir) {
+				t.Errorf("%s: %.300q", path, text)
+			}
+		}
+	}
+}
+
+// faults are those of the storm. Each is drawn for a few requests of one caller or of all.
+var faults = []ec2test.Fault{
+	{Action: "AttachVolume", Kind: ec2test.LoseResponse}, {Action: "AttachVolume", Kind: ec2test.LoseRequest},
+	{Action: "AttachVolume", Kind: ec2test.Late, Delay: 3 * time.Second}, {Action: "AttachVolume", Kind: ec2test.Late, Delay: 18 * time.Second},
+	{Action: "AttachVolume", Kind: ec2test.Slow, Delay: 6 * time.Second},
+	{Action: "DetachVolume", Kind: ec2test.LoseResponse}, {Action: "DetachVolume", Kind: ec2test.Late, Delay: 6 * time.Second},
+	{Action: "CreateTags", Kind: ec2test.LoseRequest}, {Action: "CreateTags", Kind: ec2test.Late, Delay: 5 * time.Second},
+	{Action: "DescribeVolumes", Kind: ec2test.LoseResponse}, {Action: "DescribeVolumes", Kind: ec2test.Random, Changes: 10},
+	{Action: "DescribeVolumes", Kind: ec2test.Stale, Age: 4 * time.Second},
+	{Kind: ec2test.Throttle}, {Kind: ec2test.Fail, Code: "Unavailable"}, {Action: ec2test.IMDS, Kind: ec2test.Fail},
+}
+
+// From the founding on, EC2 answers wrongly at random, and nodes are killed, also in the middle of a claim, paused,
+// rebooted and terminated, while two standbys wait for their volumes. When it is over every slot is served, and no
+// acknowledged write is lost.
+func TestEBSStorm(t *testing.T) {
+	r := masters(t)
+	from := cmp.Or(*seed, rand.Uint64())
+	t.Logf("to see this storm again: -run TestEBSStorm -seed %d -blows %d", from, *blows)
+	random := rand.New(rand.NewPCG(from, 0))
+	for range 2 {
+		r.cluster.Place(r.Launch(zones[random.IntN(3)]))
+	}
+	r.cluster.Start()
+	first := r.cluster.Write()
+	for range *blows {
+		f := faults[random.IntN(len(faults))]
+		f.Times = 1 + random.IntN(3)
+		if random.IntN(2) == 0 {
+			f.Caller = r.Machines[random.IntN(len(r.Machines))].ID
+		}
+		inject(t, r.Site, f)
+		r.strike(t, random)
+		time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond) // until the next blow
+	}
+	r.EC2.Clear()
+	r.cluster.Until(3*time.Minute, "every slot is served after the storm", func() error { // a lost AttachVolume is waited for 2 min
+		for _, n := range r.cluster.Nodes {
+			if !n.Running() { // it may yet have to be killed at its step
+				n.Start()
+			}
+		}
+		return r.cluster.Served()
+	})
+	w := r.cluster.Write()
+	w.More(20)
+	r.oneEach(t)
+	r.onTheirVolumes(t)
+	t.Logf("%d writes were acknowledged in the storm", first.Acked())
+	if first.Acked() > 0 { // else it was over before the founding
+		first.Verify()
+	}
+	w.Verify()
+}
+
+// strike does one of the things that happen to machines and their processes, and starts what does not run.
+func (r *region) strike(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	steps := []string{"before-attach", "after-claim-tag", "after-attach", "device", "before-format", "after-format", "before-identity", "before-held-tag"}
+	i := random.IntN(len(r.cluster.Nodes))
+	n := r.cluster.Nodes[i]
+	switch random.IntN(10) {
+	case 0, 1:
+		n.Kill()
+	case 2, 3:
+		must(t, n.Machine.Host.Reboot())
+	case 4, 5:
+		n.Pause()
+		time.Sleep(3 * time.Second) // longer than takeover-after
+		n.Continue()
+	case 6:
+		n.Machine.Terminate()
+		r.cluster.Nodes = slices.Delete(r.cluster.Nodes, i, i+1)
+		r.cluster.Place(r.Launch(n.Machine.Zone))
+	}
+	for _, n := range r.cluster.Nodes {
+		if n.Running() {
+			continue
+		}
+		if random.IntN(3) == 0 {
+			n.Start("HOLDFAST_TEST_KILL_AT=" + steps[random.IntN(len(steps))])
+		} else {
+			n.Start()
+		}
+	}
+}

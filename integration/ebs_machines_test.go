@@ -1,0 +1,249 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+	"holdfast/integration/hosts"
+	"holdfast/volume/volumetest/ec2test"
+)
+
+// A node is stopped in the middle of its claim, for longer than takeover-after, while another one of its zone looks
+// for a volume: before it has asked for the attachment it loses the volume and stands by, after it keeps it.
+func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
+	t.Run("claiming", func(t *testing.T) {
+		r := masters(t)
+		r.cluster.Set("volume.ebs.settle", "2s")
+		n := r.cluster.Nodes[0]
+		n.Start()
+		claiming(r.cluster, n, "claiming")
+		n.Pause()
+		other := r.cluster.Place(r.Launch(n.Machine.Zone))
+		other.Keys["volume.ebs.settle"] = "300ms"
+		other.Start()
+		claiming(r.cluster, other, "held")
+		n.Continue()
+		waitsOnStandby(r.cluster, n)
+		r.cluster.Nodes[1].Start()
+		r.cluster.Nodes[2].Start()
+		r.cluster.Serving()
+		w := r.cluster.Write()
+		w.More(20)
+		r.oneEach(t)
+		r.onTheirVolumes(t)
+		w.Verify()
+	})
+	t.Run("attaching", func(t *testing.T) {
+		r := masters(t)
+		n := r.cluster.Nodes[0]
+		inject(t, r.Site, ec2test.Fault{Action: "AttachVolume", Caller: n.Machine.ID, Kind: ec2test.Slow, Delay: 3 * time.Second})
+		r.cluster.Start()
+		claiming(r.cluster, n, "attaching")
+		r.attachments(t, 3)
+		n.Pause()
+		other := r.cluster.Place(r.Launch(n.Machine.Zone))
+		other.Start()
+		waitsOnStandby(r.cluster, other, "attached to "+n.Machine.ID)
+		time.Sleep(4 * time.Second) // twice takeover-after; nothing must happen
+		waitsOnStandby(r.cluster, other)
+		n.Continue()
+		r.cluster.Serving()
+		w := r.cluster.Write()
+		w.More(20)
+		if got := len(r.EC2.Intervals()); got != 3 {
+			t.Errorf("got %d attachments, want 3", got)
+		}
+		r.onTheirVolumes(t)
+		w.Verify()
+	})
+}
+
+// A holder is stopped for longer than takeover-after: nothing is taken from it, and it continues.
+func TestEBSPausedHolder(t *testing.T) {
+	r := serving(t)
+	w := r.cluster.Write()
+	w.More(20)
+	n := r.cluster.Leader()
+	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
+	standby.Start()
+	waitsOnStandby(r.cluster, standby)
+	n.Pause()
+	w.More(10)
+	time.Sleep(5 * time.Second) // more than twice takeover-after; nothing must happen
+	waitsOnStandby(r.cluster, standby)
+	n.Continue()
+	r.cluster.Serving()
+	if got := len(r.EC2.Intervals()); got != 3 {
+		t.Errorf("got %d attachments, want 3", got)
+	}
+	w.More(20)
+	r.onTheirVolumes(t)
+	w.Verify()
+}
+
+// Every instance is terminated at another step of its first claim, and replaced: the new ones are in no dead end.
+func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
+	for _, steps := range [][3]string{
+		{"after-claim-tag", "after-attach", "device"},
+		{"before-format", "after-format", "after-mount"},
+		{"before-identity", "after-identity", "before-held-tag"},
+	} {
+		t.Run(strings.Join(steps[:], ","), func(t *testing.T) {
+			r := masters(t)
+			first := slices.Clone(r.cluster.Nodes)
+			for i, n := range first {
+				n.Start("HOLDFAST_TEST_KILL_AT=" + steps[i])
+			}
+			for i, n := range first {
+				if code := n.Exit(time.Minute); code != -1 {
+					t.Fatalf("exit code %d, want it killed", code)
+				}
+				n.Machine.Terminate()
+				r.cluster.Place(r.Launch(zones[i])).Start()
+			}
+			r.cluster.Serving()
+			w := r.cluster.Write()
+			w.More(20)
+			r.oneEach(t)
+			r.onTheirVolumes(t)
+			w.Verify()
+		})
+	}
+}
+
+// A machine is restarted: it adopts the volume that it has. Then all are, at once.
+func TestEBSReboot(t *testing.T) {
+	r := serving(t)
+	w := r.cluster.Write()
+	w.More(20)
+	before := r.cluster.Members()
+	restart := func(nodes ...*integration.Node) {
+		for _, n := range nodes {
+			must(t, n.Machine.Host.Reboot())
+		}
+		for _, n := range nodes {
+			n.Exit(patience)
+			n.Start()
+		}
+		r.cluster.Serving()
+		w.More(20)
+	}
+	restart(r.cluster.Leader())
+	restart(r.cluster.Nodes...)
+	if got := len(r.EC2.Intervals()); got != 3 {
+		t.Errorf("got %d attachments, want 3", got)
+	}
+	if after := r.cluster.Members(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("members: got %v, want %v", after, before)
+	}
+	r.onTheirVolumes(t)
+	w.Verify()
+}
+
+// The machines do not reach each other, but EC2: no volume moves, also not to a standby that hears of nobody.
+func TestEBSPartition(t *testing.T) {
+	r := serving(t)
+	w := r.cluster.Write()
+	w.More(20)
+	standby := r.cluster.Place(r.Launch(zones[0]))
+	standby.Start()
+	waitsOnStandby(r.cluster, standby)
+	var alone [][]*hosts.Host
+	for _, m := range r.Machines {
+		alone = append(alone, []*hosts.Host{m.Host})
+	}
+	must(t, r.Net.Partition(alone...))
+	time.Sleep(8 * time.Second) // four times takeover-after; nothing must happen
+	waitsOnStandby(r.cluster, standby)
+	must(t, r.Net.Heal())
+	r.cluster.Serving()
+	w.More(20)
+	if got := len(r.EC2.Intervals()); got != 3 {
+		t.Errorf("got %d attachments, want 3", got)
+	}
+	r.onTheirVolumes(t)
+	w.Verify()
+}
+
+// An operator takes the leader's volume away by force, and a standby claims it at once: the leader is gone within
+// 2 s, and nothing that was acknowledged is lost.
+func TestEBSForcedAwayAndTaken(t *testing.T) {
+	r := serving(t)
+	w := r.cluster.Write()
+	w.More(50)
+	n := r.cluster.Leader()
+	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
+	standby.Start()
+	waitsOnStandby(r.cluster, standby)
+	s, err := n.Self()
+	must(t, err)
+	begin := time.Now()
+	must(t, r.EC2.ForceDetach(s.Volume.ID))
+	if code := n.Exit(5 * time.Second); code == 0 {
+		t.Error("exit code 0, want a failure that a supervisor sees")
+	}
+	if took := time.Since(begin); took > 2500*time.Millisecond {
+		t.Errorf("the process ended after %s, want 2 s", took)
+	}
+	n.Start() // a supervisor does
+	r.cluster.Until(patience, "one of them serves the slot, and the other one stands by", func() error {
+		a, b := serves(n), serves(standby)
+		if (a == nil) != (b == nil) {
+			return nil
+		}
+		return errors.Join(a, b)
+	})
+	r.cluster.Serving()
+	w.More(50)
+	r.oneEach(t)
+	r.onTheirVolumes(t)
+	w.Verify()
+}
+
+// A life with xfs: founded, killed, its device gone and back, grown.
+func TestEBSXFS(t *testing.T) {
+	r := masters(t)
+	r.cluster.Set("volume.ebs.filesystem", "xfs")
+	for _, id := range r.volumes {
+		must(t, r.EC2.GrowVolume(id, 4)) // xfs needs 300 MiB
+	}
+	r.cluster.Start()
+	r.cluster.Serving()
+	w := r.cluster.Write()
+	w.More(50)
+	n := r.cluster.Leader()
+	n.Kill()
+	n.Start()
+	r.cluster.Serving()
+	n = r.cluster.Leader()
+	s, err := n.Self()
+	must(t, err)
+	must(t, r.EC2.Yank(s.Volume.ID))
+	if code := n.Exit(5 * time.Second); code == 0 {
+		t.Error("exit code 0, want a failure that a supervisor sees")
+	}
+	w.More(20)
+	n.Start()
+	waitsOnStandby(r.cluster, n, "attached to this instance, but its device is not here")
+	must(t, r.EC2.ForceDetach(s.Volume.ID)) // AWS has repaired it
+	r.cluster.Serving()
+	before := n.Space()
+	must(t, r.EC2.GrowVolume(s.Volume.ID, 12))
+	n.Stop()
+	n.Start()
+	r.cluster.Serving()
+	if after := n.Space(); after < before+before/4 {
+		t.Errorf("the filesystem has %d bytes after it grew, %d before", after, before)
+	}
+	if v, _ := r.EC2.Volume(s.Volume.ID); !strings.HasPrefix(v.Tags["holdfast:format"], "xfs:") {
+		t.Errorf("format %q", v.Tags["holdfast:format"])
+	}
+	w.More(20)
+	r.onTheirVolumes(t)
+	w.Verify()
+}
