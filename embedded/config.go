@@ -3,6 +3,7 @@ package embedded
 import (
 	"net"
 	"net/netip"
+	"net/url"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
@@ -114,7 +115,8 @@ func Default() Config {
 
 // Resolve returns c with the empty URL lists filled for a node at address (an IP):
 // clients on 2379, also on 127.0.0.1 so that local tools find it, peers on 2380. The
-// scheme is https where a certificate is set.
+// scheme is https where a certificate is set. Clients are told the port that is listened on
+// at address, so that nodes with other ports can have one file as well.
 func (c Config) Resolve(address string) Config {
 	client := func(host string) string { return scheme(c.CertFile) + net.JoinHostPort(host, clientPort) }
 	if len(c.ListenClientURLs) == 0 {
@@ -125,11 +127,23 @@ func (c Config) Resolve(address string) Config {
 	}
 	if len(c.AdvertiseClientURLs) == 0 {
 		c.AdvertiseClientURLs = []string{client(address)}
+		for _, text := range c.ListenClientURLs {
+			if u, err := url.Parse(text); err == nil && covers(u.Hostname(), address) {
+				c.AdvertiseClientURLs = []string{u.Scheme + "://" + net.JoinHostPort(address, u.Port())}
+				break
+			}
+		}
 	}
 	if len(c.ListenPeerURLs) == 0 {
 		c.ListenPeerURLs = []string{scheme(c.PeerCertFile) + net.JoinHostPort(address, peerPort)}
 	}
 	return c
+}
+
+// covers reports whether who listens at host is reached at address.
+func covers(host, address string) bool {
+	at, err := netip.ParseAddr(host)
+	return err == nil && (at.IsUnspecified() || host == address)
 }
 
 func scheme(certFile string) string {

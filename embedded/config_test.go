@@ -37,6 +37,18 @@ func TestResolve(t *testing.T) {
 	if want := []string{"http://10.0.0.1:2380"}; !slices.Equal(c.ListenPeerURLs, want) {
 		t.Errorf("got %q, want %q", c.ListenPeerURLs, want)
 	}
+	for listen, want := range map[string]string{
+		"http://0.0.0.0:4001":   "http://10.0.0.1:4001",
+		"http://10.0.0.1:4001":  "http://10.0.0.1:4001",
+		"http://[::]:4001":      "http://10.0.0.1:4001",
+		"http://127.0.0.1:4001": "http://10.0.0.1:2379", // who listens for this machine only has to say what others are told
+	} {
+		c := Default()
+		c.ListenClientURLs = []string{listen}
+		if got := c.Resolve("10.0.0.1").AdvertiseClientURLs; !slices.Equal(got, []string{want}) {
+			t.Errorf("listening on %s: got %q, want %q", listen, got, want)
+		}
+	}
 	secure := Default()
 	secure.CertFile, secure.PeerCertFile = "c", "p"
 	secure.AdvertiseClientURLs = []string{"https://etcd.example:2379"}
