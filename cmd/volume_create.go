@@ -75,7 +75,7 @@ func createVolumes(ctx context.Context, cfg Config, o createOptions, out io.Writ
 	if err != nil {
 		return err
 	}
-	_, provider, err := openProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+	provider, err := openEBS(cfg, cloud, nil, zap.NewNop())
 	if err != nil {
 		return err
 	}

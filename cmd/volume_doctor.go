@@ -70,7 +70,7 @@ func examine(ctx context.Context, cfg Config, out io.Writer) error {
 	} else {
 		d.well("identity: instance %s in %s, region %s, account %s", me.Instance, me.Zone, me.Region, dash(me.Account))
 	}
-	infos := d.volumes(ctx, cfg)
+	infos := d.volumes(ctx, cfg, cloud)
 	d.permissions(ctx, cfg, cloud, me, infos)
 	d.machine(cfg)
 	if d.missing > 0 {
@@ -82,8 +82,8 @@ func examine(ctx context.Context, cfg Config, out io.Writer) error {
 }
 
 // volumes looks at what the tags select.
-func (d *doctor) volumes(ctx context.Context, cfg Config) []volume.Info {
-	_, provider, err := openProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+func (d *doctor) volumes(ctx context.Context, cfg Config, cloud *ebs.EC2) []volume.Info {
+	provider, err := openEBS(cfg, cloud, nil, zap.NewNop())
 	if err != nil {
 		d.bad("volumes: %v", err)
 		return nil

@@ -30,21 +30,29 @@ func openProvider(ctx context.Context, cfg Config, reg prometheus.Registerer, st
 	if cfg.Volume.Provider != volume.ProviderEBS {
 		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, lg), nil, nil
 	}
-	address, err := netip.ParseAddr(cfg.Node.Address)
-	if err != nil {
-		return nil, nil, fmt.Errorf("node.address: %w", err)
-	}
-	listen, err := netip.ParseAddrPort(cfg.Gossip.Listen)
-	if err != nil {
-		return nil, nil, fmt.Errorf("gossip.listen: %w", err)
-	}
 	cloud, err := openEC2(ctx, cfg, reg, lg)
 	if err != nil {
 		return nil, nil, err
 	}
-	node := ebs.Node{Name: cfg.Node.Name, Cluster: cfg.Cluster.Name, Address: netip.AddrPortFrom(address, listen.Port())}
-	p := ebs.New(cfg.Volume.EBS, node, cloud, openMachine(cfg, lg), cloud.Identity, step, lg)
+	p, err := openEBS(cfg, cloud, step, lg)
+	if err != nil {
+		return nil, nil, err
+	}
 	return p, p, nil
+}
+
+// openEBS makes the provider of the volumes in a cloud.
+func openEBS(cfg Config, cloud *ebs.EC2, step func(string), lg *zap.Logger) (*ebs.Provider, error) {
+	address, err := netip.ParseAddr(cfg.Node.Address)
+	if err != nil {
+		return nil, fmt.Errorf("node.address: %w", err)
+	}
+	listen, err := netip.ParseAddrPort(cfg.Gossip.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("gossip.listen: %w", err)
+	}
+	node := ebs.Node{Name: cfg.Node.Name, Cluster: cfg.Cluster.Name, Address: netip.AddrPortFrom(address, listen.Port())}
+	return ebs.New(cfg.Volume.EBS, node, cloud, openMachine(cfg, lg), cloud.Identity, step, lg), nil
 }
 
 func openEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {

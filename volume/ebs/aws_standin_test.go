@@ -24,14 +24,7 @@ type standin struct {
 
 func newStandin(t *testing.T, o ec2test.Options) standin {
 	t.Helper()
-	none := t.TempDir() + "/none"
-	for key, value := range map[string]string{
-		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_PROFILE": "",
-		"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SESSION_TOKEN": "", "AWS_EC2_METADATA_DISABLED": "",
-		"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EC2": "",
-	} {
-		t.Setenv(key, value)
-	}
+	clearAWS(t)
 	cloud := ec2test.New(o)
 	t.Cleanup(func() {
 		if err := cloud.Close(); err != nil {

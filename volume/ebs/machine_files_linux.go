@@ -150,31 +150,6 @@ func fromLine(lines []byte) []byte {
 // SetAside implements [Files].
 func (m *Machine) SetAside(dir string) error { return volume.SetAside(dir, noStep) }
 
-// Clear removes the identity and the log from a mounted filesystem that holds nothing else, so that it does not
-// look like a slot with data later. With anything else there it is an error, and nothing is removed.
-func (m *Machine) Clear(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("clear %s: %w", dir, err)
-	}
-	for _, e := range entries {
-		if !isOurs(dir, e) {
-			return fmt.Errorf("clear %s: it holds data (%s)", dir, e.Name())
-		}
-	}
-	// The identity goes last: a crash in between leaves a volume that still is ours.
-	for _, name := range []string{logName + volume.TempSuffix, logName, volume.IdentityName + volume.TempSuffix, volume.IdentityName} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("clear %s: %w", dir, err)
-		}
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("clear %s: %w", dir, err)
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // Journal implements [Files]. A journal that cannot be read is an error, not an empty one: it may know of a
 // detach that can yet be executed.
 func (m *Machine) Journal() (Journal, error) {

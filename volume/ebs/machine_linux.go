@@ -185,6 +185,3 @@ func (m *Machine) Stalled() (since time.Time, ok bool) {
 
 // Fence implements [Host].
 func (m *Machine) Fence(dir string) error { return device.Fence(dir) }
-
-// Size returns the size of a device in bytes.
-func (m *Machine) Size(path string) (int64, error) { return device.Size(path) }
