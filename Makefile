@@ -7,7 +7,7 @@ BIN         := bin/holdfast
 BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
 
-.PHONY: help build demo test short race integration soak fuzz bench model lint image clean deps
+.PHONY: help build demo test short race integration soak faults fuzz bench model lint image clean deps
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -19,7 +19,7 @@ demo: build ## run a three-node cluster here and show it; Ctrl-C stops it, ARGS=
 	$(BIN) demo $(ARGS)
 
 test: deps lint ## everything: lint, all tests, the short ones again under the race detector
-	$(GO) test -count=1 -timeout 25m ./...
+	$(GO) test -count=1 -timeout 35m ./...
 	$(MAKE) race
 
 short: ## the fast tests, in under a minute
@@ -29,11 +29,15 @@ race: ## the fast tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./...
 
 integration: deps ## only the stories, on real processes, hosts and disks
-	$(GO) test -count=1 -timeout 25m ./integration/...
+	$(GO) test -count=1 -timeout 35m ./integration/...
 
-soak: deps ## long: a hundred thousand simulated lives of the claim (SEEDS=100000), all variants of the model
+soak: deps ## long: simulated lives of the claim (SEEDS=100000), the model, then faults on real nodes (DURATION=10m)
 	HOLDFAST_SIM_SEEDS=$(or $(SEEDS),100000) $(GO) test -count=1 -timeout 3h -run Simulation ./volume/ebs
 	$(MAKE) model
+	$(MAKE) faults
+
+faults: deps ## real nodes under random faults and etcd's checker, for DURATION (10m); prints seeds and artefacts
+	$(GO) test -count=1 -v -timeout 0 -run TestSoak ./integration/faults -args -soak $(or $(DURATION),10m) -length 30s
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; for pkg in $$($(GO) list ./...); do \

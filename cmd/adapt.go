@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
-	"holdfast/snapshot"
 	"holdfast/volume"
 )
 
@@ -26,8 +26,8 @@ type volumes struct {
 	cluster  string
 }
 
-func (v volumes) Claim(ctx context.Context, slots []string, avoid map[string]string) (coordinator.Volume, error) {
-	c, err := v.provider.Claim(ctx, volume.Want{Cluster: v.cluster, Slots: slots, Avoid: avoid})
+func (v volumes) Claim(ctx context.Context, slots, known []string, avoid map[string]string) (coordinator.Volume, error) {
+	c, err := v.provider.Claim(ctx, volume.Want{Cluster: v.cluster, Slots: slots, Known: known, Avoid: avoid})
 	if errors.Is(err, volume.ErrNoneFree) {
 		_, why, _ := strings.Cut(err.Error(), volume.ErrNoneFree.Error()+": ")
 		return nil, fmt.Errorf("%w: %s", coordinator.ErrNoVolume, why)
@@ -104,13 +104,40 @@ type member struct {
 
 func (m member) Inspect(dir string) (coordinator.Data, error) {
 	d, err := embedded.Inspect(dir)
-	return coordinator.Data{WAL: d.WAL, Unborn: d.WAL && d.LastIndex == 0, Member: d.MemberID, ClusterID: d.ClusterID}, err
+	return coordinator.Data{WAL: d.WAL, Unborn: d.WAL && d.LastIndex == 0, Member: d.MemberID, ClusterID: d.ClusterID,
+		Log: plan.LogEnd{Term: d.LastTerm, Index: d.LastIndex}}, err
 }
 
 func (m member) SetAside(dir, reason string) (string, error) { return embedded.SetAside(dir, reason) }
 
+func (m member) Aside(volume string) ([]coordinator.Aside, error) {
+	all, err := embedded.Asides(volume)
+	return asides(all), err
+}
+
+func (m member) Reclaim(volume string, before time.Time) ([]coordinator.Aside, error) {
+	all, err := m.Aside(volume)
+	if err != nil {
+		return nil, err
+	}
+	gone, err := embedded.Reclaim(filepath.Join(volume, coordinator.EtcdDir), before, coordinator.Reclaimable)
+	return slices.DeleteFunc(all, func(a coordinator.Aside) bool { return !slices.Contains(gone, a.Path) }), err
+}
+
+func asides(all []embedded.Aside) []coordinator.Aside {
+	out := make([]coordinator.Aside, len(all))
+	for i, a := range all {
+		out[i] = coordinator.Aside{Path: a.Path, Reason: a.Reason, Since: a.Since, Bytes: a.Bytes, Kept: !slices.Contains(coordinator.Reclaimable, a.Reason)}
+	}
+	return out
+}
+
+func (m member) Room(volume string, bytes int64) error { return embedded.Room(volume, bytes) }
+func (m member) Database(dir string) string            { return embedded.DatabasePath(dir) }
+func (m member) Revision() int64                       { return m.Status().Revision }
+
 func (m member) FounderIDs(r plan.Record) (map[string]uint64, uint64, error) {
-	return embedded.FounderIDs(r.Token(), r.Charter.Peers())
+	return embedded.FounderIDs(r.Token(), r.Peers())
 }
 
 func (m member) Promote(ctx context.Context, id uint64) error {
@@ -125,6 +152,8 @@ func (m member) AddLearner(ctx context.Context, peerURL string) (uint64, error) 
 	id, err := m.Member.AddLearner(ctx, peerURL)
 	return id, notYet(err)
 }
+
+func (m member) HandOver(ctx context.Context) error { return notYet(m.TransferLeadership(ctx)) }
 
 // notYet says in the coordinator's words that etcd wants to be asked again later.
 func notYet(err error) error {
@@ -142,13 +171,82 @@ func (m member) Remove(ctx context.Context, id uint64) error {
 }
 
 func (m member) Start(ctx context.Context, s coordinator.Spec) error {
-	return m.Member.Start(ctx, embedded.Spec{
+	return fitness(m.Member.Start(ctx, m.spec(s)))
+}
+
+func (m member) Fit(dir string) error { return fitness(embedded.Fit(dir)) }
+
+// fitness says in the coordinator's words that etcd would panic on the data.
+func fitness(err error) error {
+	if errors.Is(err, embedded.ErrOldWAL) || errors.Is(err, embedded.ErrNewer) {
+		return fmt.Errorf("%w: %w", coordinator.ErrUnfit, err)
+	}
+	return err
+}
+
+func (m member) Rebuild(ctx context.Context, dir string, s coordinator.Spec, bump int64) error {
+	return embedded.Rebuild(ctx, dir, m.spec(s), bump)
+}
+
+func (m member) Recover(ctx context.Context, from, dir string, progress func(coordinator.Progress)) (plan.LogEnd, error) {
+	err := m.Copy(ctx, from, m.Database(dir), func(done, total int64) {
+		progress(coordinator.Progress{Phase: "copying", Done: done, Total: total})
+	})
+	if err != nil {
+		return plan.LogEnd{}, err
+	}
+	progress(coordinator.Progress{Phase: "replaying the log"})
+	var end embedded.LogEnd
+	err = runChild(ctx, replayCommand, dir, replayOrder{From: from, Dir: dir}, &end)
+	return plan.LogEnd(end), err
+}
+
+func (m member) PutKey(ctx context.Context, name string, value []byte, version int64) error {
+	err := m.Member.PutKey(ctx, name, value, version)
+	if errors.Is(err, embedded.ErrChanged) {
+		return fmt.Errorf("%w: %w", coordinator.ErrConflict, err)
+	}
+	return err
+}
+
+func (m member) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) ([]byte, error) {
+	present, err := m.Member.TryLock(ctx, value, old, ttl)
+	if errors.Is(err, embedded.ErrHeld) {
+		return present, fmt.Errorf("%w: %w", coordinator.ErrConflict, err)
+	}
+	return nil, err
+}
+
+func (m member) RefreshLock(ctx context.Context, value []byte) error {
+	err := m.Member.RefreshLock(ctx, value)
+	if errors.Is(err, embedded.ErrChanged) {
+		return fmt.Errorf("%w: %w", coordinator.ErrConflict, err)
+	}
+	return err
+}
+
+// kept decodes one of holdfast's own keys. What cannot be read or understood is none.
+func kept[T any](m member, name string) *T {
+	data, version, err := m.Key(name)
+	v := new(T)
+	if err != nil || version == 0 || json.Unmarshal(data, v) != nil {
+		return nil
+	}
+	return v
+}
+
+func (m member) spec(s coordinator.Spec) embedded.Spec {
+	return embedded.Spec{
 		Slot: s.Slot, MemberName: m.memberName, DataDir: s.DataDir, Token: s.Token, Peers: s.Peers, Join: s.Join,
 		PeerURL: s.PeerURL, PeerName: m.peerName, TrustWAL: s.TrustWAL,
-	})
+	}
 }
 
 func (m member) Stop(ctx context.Context) error { return m.Member.Stop(ctx, m.handOver) }
+
+func (m member) Leave(ctx context.Context, handOver time.Duration) error {
+	return m.Member.Stop(ctx, handOver)
+}
 
 func (m member) State() (plan.Member, error) {
 	s := m.Status()
@@ -159,8 +257,22 @@ func (m member) State() (plan.Member, error) {
 		}
 		return p, err
 	}
+	if s.Running {
+		p.Set, p.Lock, p.Paused = kept[plan.SlotSet](m, coordinator.KeySlots), kept[plan.Lock](m, coordinator.KeyLock), kept[plan.Pause](m, coordinator.KeyPaused)
+		p.Cluster, p.Revision, p.Compacted, p.Snapshot = s.ClusterVersion, s.Revision, s.Compacted, !m.Quiet()
+		p.Space = plan.Space{Size: s.Database.Size, InUse: s.Database.InUse, Quota: s.Database.Quota}
+		for _, a := range s.Alarms {
+			p.Alarms = append(p.Alarms, a.Name)
+			if a.Name == plan.Corrupt {
+				p.Corrupt = append(p.Corrupt, a.MemberID)
+			}
+		}
+	}
 	for _, i := range m.Members() {
 		_, connected := m.Connected(i.ID)
+		if connected {
+			p.Near = append(p.Near, i.ID)
+		}
 		p.Members = append(p.Members, plan.MemberInfo{
 			ID: i.ID, Slot: m.slotOf(i), Learner: i.Learner, Started: i.Name != "", Connected: connected && s.Leader,
 		})
@@ -191,85 +303,4 @@ func cutSlot(pattern, text string) (string, bool) {
 	}
 	slot, ok := strings.CutSuffix(rest, after)
 	return slot, ok && slot != ""
-}
-
-// records keeps the generations of a cluster in the backup store.
-type records struct {
-	store   snapshot.Store
-	cluster string
-	probed  bool // its conditional put was proven to be one
-}
-
-const maxRecord = 64 << 10 // bytes
-
-// ID also proves, once, that the store can arbitrate: else it is no evidence of anything.
-func (r *records) ID(ctx context.Context) (string, error) {
-	if !r.probed {
-		if err := snapshot.Probe(ctx, r.store); err != nil {
-			return "", err
-		}
-		r.probed = true
-	}
-	return snapshot.StoreID(ctx, r.store)
-}
-
-func (r *records) name(generation uint64) string {
-	return fmt.Sprintf("%s/control/record-%06d.json", r.cluster, generation)
-}
-
-func (r *records) Newest(ctx context.Context) (*plan.Record, error) {
-	objects, err := r.store.List(ctx, r.cluster+"/control/record-")
-	if err != nil {
-		return nil, fmt.Errorf("list the cluster's records: %w", err)
-	}
-	if len(objects) == 0 {
-		return nil, nil
-	}
-	newest := slices.MaxFunc(objects, func(a, b snapshot.Object) int { return strings.Compare(a.Name, b.Name) })
-	return r.read(ctx, newest.Name)
-}
-
-func (r *records) read(ctx context.Context, name string) (*plan.Record, error) {
-	data, err := get(ctx, r.store, name, maxRecord)
-	if err != nil {
-		return nil, fmt.Errorf("read the cluster's record %s: %w", name, err)
-	}
-	var record plan.Record
-	if err := json.Unmarshal(data, &record); err != nil || record.ID == "" {
-		return nil, fmt.Errorf("the cluster's record %s is damaged; restore it from another copy of the store: %w", name, err)
-	}
-	return &record, nil
-}
-
-func (r *records) Propose(ctx context.Context, record plan.Record) error {
-	data, err := json.MarshalIndent(record, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode record: %w", err)
-	}
-	name := r.name(record.Generation)
-	err = r.store.PutIfAbsent(ctx, name, append(data, '\n'))
-	if !errors.Is(err, snapshot.ErrExists) {
-		return err
-	}
-	other, err := r.read(ctx, name)
-	if err != nil {
-		return err
-	}
-	if other.ID != record.ID {
-		return fmt.Errorf("%w: %s", coordinator.ErrConflict, other.Token())
-	}
-	return nil
-}
-
-func (r *records) MoveAside(ctx context.Context, record plan.Record) error {
-	name := r.name(record.Generation)
-	data, err := get(ctx, r.store, name, maxRecord)
-	if err != nil {
-		return err
-	}
-	aside := fmt.Sprintf("%s/control/aside-%06d-%s.json", r.cluster, record.Generation, record.ID)
-	if err := r.store.PutIfAbsent(ctx, aside, data); err != nil && !errors.Is(err, snapshot.ErrExists) {
-		return err
-	}
-	return r.store.Delete(ctx, name)
 }

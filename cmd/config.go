@@ -15,6 +15,7 @@ import (
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
+	"holdfast/snapshot/s3"
 	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
@@ -30,7 +31,9 @@ type Config struct {
 	Gossip   gossip.Config   `mapstructure:"gossip"`
 	Volume   VolumeConfig    `mapstructure:"volume"`
 	Etcd     embedded.Config `mapstructure:"etcd"`
-	Snapshot snapshot.Config `mapstructure:"snapshot"`
+	Snapshot SnapshotConfig  `mapstructure:"snapshot"`
+	Restore  RestoreConfig   `mapstructure:"restore"`
+	Upkeep   UpkeepConfig    `mapstructure:"upkeep"`
 	Metrics  metrics.Config  `mapstructure:"metrics"`
 	Control  ControlConfig   `mapstructure:"control"`
 	Log      LogConfig       `mapstructure:"log"`
@@ -48,15 +51,18 @@ func DefaultConfig() Config {
 			MemberName: slotMark,
 			Domain:     "holdfast.internal",
 			Founding:   FoundingAuto,
+			Recovery:   RecoveryManual,
 		},
 		Node:     NodeConfig{Address: "127.0.0.1", DataDir: "./holdfast-data"},
 		Gossip:   gossip.Default(),
 		Volume:   VolumeConfig{Config: volume.Default(), EBS: ebs.Default()},
 		Etcd:     embedded.Default(),
-		Snapshot: snapshot.Default(),
+		Snapshot: SnapshotConfig{Config: snapshot.Default(), S3: s3.Default()},
+		Restore:  RestoreConfig{RevisionBump: 1_000_000_000, ReclaimAfter: 7 * 24 * time.Hour},
+		Upkeep:   DefaultUpkeep(),
 		Metrics:  metrics.Default(),
 		Log:      LogConfig{Level: "info", Format: LogConsole},
-		Stop:     StopConfig{Wait: 10 * time.Second},
+		Stop:     StopConfig{Wait: 10 * time.Second, Hold: time.Minute},
 	}
 }
 
@@ -65,7 +71,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	return errors.Join(
 		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(),
-		c.Snapshot.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
+		c.Snapshot.Validate(), c.Restore.Validate(), c.Upkeep.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
 	)
 }
 
@@ -73,6 +79,12 @@ func (c Config) Validate() error {
 const (
 	FoundingAuto  = "auto"  // found a cluster when every wanted slot is blank
 	FoundingNever = "never" // wait for an operator, or for a cluster to join
+)
+
+// The values of ClusterConfig.Recovery.
+const (
+	RecoveryManual    = "manual"    // a lost majority waits for `holdfast recover`
+	RecoveryAutomatic = "automatic" // and for nobody where the loss is proven
 )
 
 // maxSlots bounds the members of a cluster. More voters than nine make every
@@ -106,10 +118,15 @@ const maxMemberName = 63 - 16 + len(slotMark)
 type ClusterConfig struct {
 	Name       string   `mapstructure:"name"`        // 1–40 of a-z, 0-9, -
 	Slots      []string `mapstructure:"slots"`       // 1–9, unique, each 1–16 of a-z, 0-9, -
+	Size       int      `mapstructure:"size"`        // 0–9; instead of Slots: a, b, c, …
 	MemberName string   `mapstructure:"member-name"` // pattern with {slot}; only a name, see embedded.Spec
 	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
 	Founding   string   `mapstructure:"founding"`    // FoundingAuto or FoundingNever
+	Recovery   string   `mapstructure:"recovery"`    // RecoveryManual or RecoveryAutomatic
 }
+
+// sized returns the slots of a cluster of so many members, by the alphabet.
+func sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), maxSlots)], "") }
 
 // Validate reports every value out of range.
 func (c ClusterConfig) Validate() error {
@@ -119,6 +136,9 @@ func (c ClusterConfig) Validate() error {
 	}
 	if n := len(c.Slots); n < 1 || n > maxSlots {
 		errs = append(errs, fmt.Errorf("cluster.slots: must be 1–%d slots, got %d", maxSlots, n))
+	}
+	if c.Size < 0 || c.Size > maxSlots {
+		errs = append(errs, fmt.Errorf("cluster.size: must be 0–%d, got %d", maxSlots, c.Size))
 	}
 	for i, slot := range c.Slots {
 		if !slotName.MatchString(slot) {
@@ -137,6 +157,9 @@ func (c ClusterConfig) Validate() error {
 	}
 	if c.Founding != FoundingAuto && c.Founding != FoundingNever {
 		errs = append(errs, fmt.Errorf("cluster.founding: must be %s or %s, got %q", FoundingAuto, FoundingNever, c.Founding))
+	}
+	if c.Recovery != RecoveryManual && c.Recovery != RecoveryAutomatic {
+		errs = append(errs, fmt.Errorf("cluster.recovery: must be %s or %s, got %q", RecoveryManual, RecoveryAutomatic, c.Recovery))
 	}
 	return errors.Join(errs...)
 }
@@ -218,15 +241,26 @@ func logLevels() []string {
 // a hung service to systemd, whose own limit is 90 s by default.
 const maxStopWait = 10 * time.Minute
 
+// The lock must outlive a restart, and an operator who waits for it must see it end.
+const (
+	minStopHold = 5 * time.Second
+	maxStopHold = time.Hour
+)
+
 // StopConfig is the `stop:` section.
 type StopConfig struct {
-	Wait time.Duration `mapstructure:"wait"` // for the hand-over before a stop
+	Wait time.Duration `mapstructure:"wait"` // for the disruption lock and the hand-over before a stop
+	Hold time.Duration `mapstructure:"hold"` // that the lock outlives the process
 }
 
 // Validate reports every value out of range.
 func (c StopConfig) Validate() error {
+	var errs []error
 	if c.Wait < 0 || c.Wait > maxStopWait {
-		return fmt.Errorf("stop.wait: must be 0s–10m, got %s", c.Wait)
+		errs = append(errs, fmt.Errorf("stop.wait: must be 0s–10m, got %s", c.Wait))
 	}
-	return nil
+	if c.Hold < minStopHold || c.Hold > maxStopHold {
+		errs = append(errs, fmt.Errorf("stop.hold: must be 5s–1h, got %s", c.Hold))
+	}
+	return errors.Join(errs...)
 }

@@ -25,8 +25,7 @@ func newConfigCommand() *cobra.Command {
 			"before the file, the file before the default.",
 	}
 	addConfigFlags(c.PersistentFlags())
-	c.AddCommand(newConfigDefaultCommand(), newConfigCheckCommand(), newConfigShowCommand())
-	return c
+	return group(c, newConfigDefaultCommand(), newConfigCheckCommand(), newConfigShowCommand())
 }
 
 func newConfigDefaultCommand() *cobra.Command {

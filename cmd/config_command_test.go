@@ -47,7 +47,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 	bad := writeFile(t, "log: {level: loud}\nlogs: {}\n")
 	want := "check configuration: 3 wrong\nlogs: unknown key (config.yaml:2), did you mean log?\n" +
-		"stop.wait: must be a duration such as 15m or 1h30m, got \"x\" (flag --stop.wait)\n" +
+		"stop.wait: must be a duration such as 15m, 1h30m or 7d, got \"x\" (flag --stop.wait)\n" +
 		"log.level: must be one of debug, info, warn, error, got \"loud\" (config.yaml:1)"
 	out, err = config(t, "check", bad, "--stop.wait=x")
 	if err == nil || out != "" || strings.ReplaceAll(err.Error(), bad, "config.yaml") != want {

@@ -30,9 +30,12 @@ func derive(c *Config, origin map[string]string) {
 			*field, origin[key] = value, derivedFrom+source
 		}
 	}
-	listen := func(port int) string { return net.JoinHostPort(c.Node.Address, strconv.Itoa(port)) }
 	path := func(name string) string { return absolute(filepath.Join(c.Node.DataDir, name)) }
+	listen := func(port int) string { return net.JoinHostPort(c.Node.Address, strconv.Itoa(port)) }
 
+	if c.Cluster.Size > 0 && origin["cluster.slots"] == originDefault {
+		c.Cluster.Slots, origin["cluster.slots"] = sized(c.Cluster.Size), derivedFrom+"cluster.size"
+	}
 	host, _ := os.Hostname() // a host without a name is told so by Validate
 	fill("node.name", &c.Node.Name, "the host name", strings.ToLower(host))
 	fill("gossip.listen", &c.Gossip.Listen, "node.address", listen(gossip.DefaultPort))
@@ -40,6 +43,9 @@ func derive(c *Config, origin map[string]string) {
 	fill("volume.local.root", &c.Volume.Local.Root, "node.data-dir", path("volumes"))
 	fill("volume.ebs.mount-root", &c.Volume.EBS.MountRoot, "node.data-dir", path("mounts"))
 	fill("snapshot.store", &c.Snapshot.Store, "node.data-dir", path("snapshots"))
+	if c.Snapshot.InBucket() { // a directory takes a backup as fast as a spool would
+		fill("snapshot.spool", &c.Snapshot.Spool, "node.data-dir", path("spool"))
+	}
 	fill("snapshot.scratch", &c.Snapshot.Scratch, "node.data-dir", path("scratch"))
 	fill("control.socket", &c.Control.Socket, "node.data-dir", path("holdfast.sock"))
 
@@ -60,7 +66,11 @@ type contradiction struct {
 
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
-	found := append(sharedListeners(c), nestedDirectories(c)...)
+	found := slices.Concat(sharedListeners(c), nestedDirectories(c), backupContradictions(c))
+	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, sized(n)) {
+		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
+			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
+	}
 	if slot := c.Volume.Local.Slot; slot != "" && !slices.Contains(c.Cluster.Slots, slot) {
 		found = append(found, contradiction{[]string{"volume.local.slot", "cluster.slots"},
 			fmt.Errorf("volume.local.slot: must be one of cluster.slots (%s), got %q", strings.Join(c.Cluster.Slots, ", "), slot)})
@@ -128,26 +138,6 @@ func sharedListeners(c Config) []contradiction {
 	return found
 }
 
-// nestedDirectories finds backups and volumes inside of each other: whoever
-// loses, moves or empties the one would take the other along.
-func nestedDirectories(c Config) []contradiction {
-	var found []contradiction
-	key, root := "volume.local.root", absolute(c.Volume.Local.Root)
-	if c.Volume.Provider == volume.ProviderEBS {
-		key, root = "volume.ebs.mount-root", absolute(c.Volume.EBS.MountRoot)
-	}
-	for _, d := range []struct{ key, path string }{
-		{"snapshot.store", c.Snapshot.Store},
-		{"snapshot.scratch", c.Snapshot.Scratch},
-	} {
-		if path := absolute(d.path); within(root, path) || within(path, root) {
-			found = append(found, contradiction{[]string{d.key, key},
-				fmt.Errorf("%s: must not lie in %s (%s) nor hold it, got %q", d.key, key, root, d.path)})
-		}
-	}
-	return found
-}
-
 // absolute cleans path even where there is no working directory.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
@@ -185,10 +175,7 @@ func doubts(c Config) []string {
 			}
 		}
 	}
-	if c.Snapshot.Every == 0 {
-		add("snapshot.every: 0s, no backup is made")
-	}
-	return all
+	return slices.Concat(all, backupDoubts(c), upkeepDoubts(c))
 }
 
 func isLoopback(host string) bool {

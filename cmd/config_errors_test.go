@@ -27,7 +27,7 @@ func TestFileErrors(t *testing.T) {
 		"values of the wrong kind": {
 			"snapshot:\n  every: 15\n  retry: [1s]\ncluster:\n  slots: {a: b}\n  name: [x]\netcd:\n  max-txn-ops: -1\n  snapshot-count: ''\n  client-cert-auth: yes\n  feature-gates: [A]\n  quota-backend-bytes: 8GiB\ngossip: hello\n",
 			[]string{
-				"snapshot.retry: must be a duration such as 15m or 1h30m, got a list (config.yaml:3)",
+				"snapshot.retry: must be a duration such as 15m, 1h30m or 7d, got a list (config.yaml:3)",
 				"cluster.slots: must be a list of words without commas, got a section (config.yaml:5)",
 				"cluster.name: must be one word, got a list (config.yaml:6)",
 				"etcd.feature-gates: must be pairs of a name and true or false, got a list (config.yaml:11)",
@@ -36,7 +36,7 @@ func TestFileErrors(t *testing.T) {
 				`etcd.max-txn-ops: must be a whole number, not negative, got "-1" (config.yaml:8)`,
 				`etcd.snapshot-count: must be a whole number, not negative, got "" (config.yaml:9)`,
 				`etcd.client-cert-auth: must be true or false, got "yes" (config.yaml:10)`,
-				`snapshot.every: must be a duration such as 15m or 1h30m, got "15" (config.yaml:2)`,
+				`snapshot.every: must be a duration such as 15m, 1h30m or 7d, got "15" (config.yaml:2)`,
 			},
 		},
 		"values out of range": {
@@ -73,7 +73,48 @@ func TestFileErrors(t *testing.T) {
 				"etcd.listen-peer-urls: must not share an address and port with gossip.listen, got 127.0.0.1:7946 (config.yaml:10)",
 				`snapshot.store: must not lie in volume.local.root (/v) nor hold it, got "/v/x" (config.yaml:8)`,
 				`snapshot.scratch: must not lie in volume.local.root (/v) nor hold it, got "/" (config.yaml:9)`,
+				`snapshot.scratch: must not lie in snapshot.store (/v/x) nor hold it, got "/" (config.yaml:9)`,
 				`volume.local.slot: must be one of cluster.slots (a, b, c), got "d" (config.yaml:4)`,
+			},
+		},
+		"backups": {
+			"node: {data-dir: /d}\nsnapshot:\n  store: s3://bucket/etcd\n  spool: /d/volumes/s\n  scratch: /d/volumes/s/x\n  every: 5m\n  cron: '*/15 * * * *'\n" +
+				"  format: etcd-manager\n  recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]\n  drill: 0s\n",
+			[]string{
+				`snapshot.spool: must not lie in volume.local.root (/d/volumes) nor hold it, got "/d/volumes/s" (config.yaml:4)`,
+				`snapshot.scratch: must not lie in volume.local.root (/d/volumes) nor hold it, got "/d/volumes/s/x" (config.yaml:5)`,
+				`snapshot.scratch: must not lie in snapshot.spool (/d/volumes/s) nor hold it, got "/d/volumes/s/x" (config.yaml:5)`,
+				`snapshot.recipients: must be empty with snapshot.format etcd-manager, which knows no encryption, got 1 (config.yaml:9)`,
+				`snapshot.cron: must be empty where snapshot.every is set (to 5m), got "*/15 * * * *" (config.yaml:7)`,
+			},
+		},
+		"a recipient that is none": {
+			"snapshot:\n  recipients:\n  - x\n  drill: 0s\n",
+			[]string{`snapshot.recipients[0]: must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …: malformed recipient "x": separator '1' at invalid position: pos=-1, len=1 (config.yaml:2)`},
+		},
+		"spool in the store": {
+			"snapshot: {store: /b, spool: /b/spool, scratch: /b}\n",
+			[]string{
+				`snapshot.spool: must not lie in snapshot.store (/b) nor hold it, got "/b/spool" (config.yaml:1)`,
+				`snapshot.scratch: must not lie in snapshot.store (/b) nor hold it, got "/b" (config.yaml:1)`,
+				`snapshot.scratch: must not lie in snapshot.spool (/b/spool) nor hold it, got "/b" (config.yaml:1)`,
+			},
+		},
+		"restore": {
+			"restore: {automatic: perhaps, revision-bump: -1, reclaim-after: -1h}\n",
+			[]string{
+				`restore.automatic: must be true or false, got "perhaps" (config.yaml:1)`,
+				`restore.revision-bump: must be 0–1000000000000, got -1 (config.yaml:1)`,
+				`restore.reclaim-after: must be 0s (never) or more, got -1h0m0s (config.yaml:1)`,
+			},
+		},
+		"upkeep": {
+			"upkeep: {defrag-free-percent: 5, defrag-free-bytes: -1, full-percent: 100, cure-nospace: maybe}\n",
+			[]string{
+				`upkeep.cure-nospace: must be true or false, got "maybe" (config.yaml:1)`,
+				`upkeep.defrag-free-percent: must be 0 (never) or 10–95, got 5 (config.yaml:1)`,
+				`upkeep.defrag-free-bytes: must be 0 or more, got -1 (config.yaml:1)`,
+				`upkeep.full-percent: must be 50–99, got 100 (config.yaml:1)`,
 			},
 		},
 		"listeners on every address": {
@@ -133,8 +174,8 @@ func TestErrorsOfAllSources(t *testing.T) {
 		"log.colour: unknown key (config.yaml:3)",
 		"HOLDFAST_GOSSIP_SECRET: unknown variable",
 		"HOLDFAST_GOSSIP_SEED: unknown variable, did you mean HOLDFAST_GOSSIP_SEEDS?",
-		`snapshot.every: must be a duration such as 15m or 1h30m, got "often" (env HOLDFAST_SNAPSHOT_EVERY)`,
-		`stop.wait: must be a duration such as 15m or 1h30m, got "soon" (flag --stop.wait)`,
+		`snapshot.every: must be a duration such as 15m, 1h30m or 7d, got "often" (env HOLDFAST_SNAPSHOT_EVERY)`,
+		`stop.wait: must be a duration such as 15m, 1h30m or 7d, got "soon" (flag --stop.wait)`,
 		`cluster.name: must be 1–40 of a-z, 0-9 and inner -, got "-" (env HOLDFAST_CLUSTER_NAME)`,
 		`log.level: must be one of debug, info, warn, error, got "loud" (config.yaml:2)`,
 	}

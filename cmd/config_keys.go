@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-viper/mapstructure/v2"
+	"github.com/prometheus/common/model"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
@@ -63,7 +64,7 @@ func (k key) variable() string {
 func (k key) kind() (word, expected string) {
 	switch {
 	case k.typ == reflect.TypeFor[time.Duration]():
-		return "duration", "a duration such as 15m or 1h30m"
+		return "duration", "a duration such as 15m, 1h30m or 7d"
 	case k.typ.Kind() == reflect.Slice:
 		return "list", "a list of words without commas"
 	case k.typ.Kind() == reflect.Map:
@@ -103,16 +104,12 @@ func (k key) text(c *Config) string {
 	}
 }
 
-// durationText writes 15m where Go writes 15m0s.
+// durationText writes 15m and 1w where Go writes 15m0s and 168h0m0s.
 func durationText(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
+	if d%time.Millisecond != 0 {
+		return d.String()
 	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return model.Duration(d).String()
 }
 
 // decode sets k's field of c to the text that v holds for k.
@@ -121,13 +118,26 @@ func (k key) decode(v *viper.Viper, c *Config) error {
 	word, expected := k.kind()
 	into := reflect.New(k.typ) // not the field itself: what a list or map held before must go
 	err := v.UnmarshalKey(k.name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(
-		mapstructure.StringToTimeDurationHookFunc(), textToList, textToMap)))
+		textToDuration, textToList, textToMap)))
 	// mapstructure takes "" for 0 and false; an operator who wrote it meant neither.
 	if err != nil || text == "" && (word == "number" || word == "bool") {
 		return fmt.Errorf("%s: must be %s, got %q", k.name, expected, text)
 	}
 	k.value(c).Set(into.Elem())
 	return nil
+}
+
+// textToDuration reads what Go writes, and days, weeks and years (of 365 days) as Prometheus does.
+func textToDuration(_, to reflect.Type, data any) (any, error) {
+	text, ok := data.(string)
+	if !ok || to != reflect.TypeFor[time.Duration]() {
+		return data, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	d, err := model.ParseDuration(text)
+	return time.Duration(d), err
 }
 
 func textToList(_, to reflect.Type, data any) (any, error) {

@@ -142,9 +142,10 @@ func (l *Loaded) locate(err error) error {
 }
 
 // keyOf returns what stands before the first colon: by convention of all
-// Validate methods, the key.
+// Validate methods, the key, or key[2] for an item of a list.
 func keyOf(err error) string {
 	key, _, _ := strings.Cut(err.Error(), ":")
+	key, _, _ = strings.Cut(key, "[")
 	return key
 }
 

@@ -22,7 +22,22 @@ type Change struct {
 
 // reloadableKeys take effect while the node runs. All others describe what it
 // has bound, claimed or told its peers.
-func reloadableKeys() []string { return []string{"log.level", "snapshot.every", "snapshot.retry"} }
+func reloadableKeys() []string {
+	return []string{
+		"cluster.slots", "cluster.size",
+		"log.level", "snapshot.every", "snapshot.cron", "snapshot.retry", "snapshot.drill", "snapshot.rate",
+		"snapshot.keep.all", "snapshot.keep.hourly", "snapshot.keep.daily", "snapshot.keep.newest",
+	}
+}
+
+// takeOver sets the reloadable keys of l to what they are in n.
+func (l *Loaded) takeOver(n *Loaded) {
+	for _, k := range configKeys() {
+		if slices.Contains(reloadableKeys(), k.name) {
+			k.value(&l.Config).Set(k.value(&n.Config))
+		}
+	}
+}
 
 // Diff returns what n changes: what a running node can take over, and what
 // needs a restart.

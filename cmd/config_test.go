@@ -193,6 +193,7 @@ etcd:
   client-cert-auth: False
   quota-backend-bytes: 8589934592
 stop: {wait: 1h30m}
+snapshot: {drill: 1w, keep: {all: 1d12h, daily: 2y}}
 log: # all of it is commented out
 gossip:
   listen: ~
@@ -200,10 +201,11 @@ gossip:
 	flags := load(t, "cluster:\n  slots: &s\n  - a\n  - b\n", nil,
 		"--cluster.slots=x", "--cluster.slots=y,z", "--etcd.client-cert-auth=false", "--etcd.max-txn-ops=1000",
 		"--etcd.feature-gates=LeaseCheckpoint=true", "--etcd.feature-gates=StopGRPCServiceOnDefrag=false",
-		"--etcd.quota-backend-bytes=8589934592", "--stop.wait=0").Config
+		"--etcd.quota-backend-bytes=8589934592", "--stop.wait=0", "--snapshot.drill=7d", "--snapshot.keep.all=36h", "--snapshot.keep.daily=730d").Config
 	environ := load(t, "cluster: {slots: [a, b, c, d, e]}", []string{
 		"HOLDFAST_CLUSTER_SLOTS=x,y,z", "HOLDFAST_ETCD_MAX_TXN_OPS=1000", "HOLDFAST_ETCD_QUOTA_BACKEND_BYTES=8589934592",
 		"HOLDFAST_ETCD_FEATURE_GATES=LeaseCheckpoint=true,StopGRPCServiceOnDefrag=false", "HOLDFAST_STOP_WAIT=0s",
+		"HOLDFAST_SNAPSHOT_DRILL=168h", "HOLDFAST_SNAPSHOT_KEEP_ALL=1d12h", "HOLDFAST_SNAPSHOT_KEEP_DAILY=17520h",
 	}).Config
 	if !reflect.DeepEqual(file, flags) {
 		t.Errorf("file and flags differ:\n%+v\n%+v", file, flags)
@@ -265,6 +267,13 @@ func TestDerivedValues(t *testing.T) {
 	if got := l.Config.Metrics.Listen; got != "off" {
 		t.Errorf("metrics.listen: got %q, want off", got)
 	}
+	if got := l.Config.Snapshot.Spool; got != "" {
+		t.Errorf("snapshot.spool beside a directory: got %q, want none", got)
+	}
+	l = load(t, "snapshot: {store: 's3://bucket/etcd'}\nnode: {data-dir: /d}", nil)
+	if got, from := l.Config.Snapshot.Spool, l.Origin["snapshot.spool"]; got != "/d/spool" || from != "derived from node.data-dir" {
+		t.Errorf("snapshot.spool beside a bucket: got %q (%s)", got, from)
+	}
 	host, err := Load("", nil, nil)
 	if err != nil {
 		t.Skipf("this host has no usable name: %v", err)
@@ -286,7 +295,18 @@ func TestWarnings(t *testing.T) {
 			"gossip.key-file: not set, whoever reaches 10.0.0.1:7946 can join the gossip",
 			"etcd.trusted-ca-file: not set, whoever reaches http://10.0.0.1:2379 can read and write",
 			"etcd.peer-trusted-ca-file: not set, whoever reaches http://10.0.0.1:2380 can read and write"}},
-		"backups": {text: "snapshot: {every: 0s}", want: []string{"snapshot.every: 0s, no backup is made"}},
+		"backups": {text: "snapshot: {every: 0s, drill: 0s, s3: {region: r}, store: /b}", want: []string{
+			"snapshot.every: 0s, no backup is made",
+			"snapshot.drill: 0s, it is never tried whether a backup can be restored",
+			"snapshot.s3: set, but snapshot.store is the directory /b"}},
+		"cron": {text: "snapshot: {every: 0s, cron: '0 * * * *'}"},
+		"keys": {text: "snapshot: {recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}", want: []string{
+			"snapshot.identity-file: not set, so this node makes no drills, and cannot restore or, once saved, fully verify its encrypted backups: drill them where the key is"}},
+		"restore": {text: "restore: {revision-bump: 0, reclaim-after: 1m}", want: []string{
+			"restore.revision-bump: 0, after a restore the watchers of Kubernetes do not notice that time went back",
+			"restore.reclaim-after: 1m, what a restore has set aside is deleted almost at once"}},
+		"upkeep": {text: "upkeep: {defrag-free-bytes: 1000}", want: []string{
+			"upkeep.defrag-free-bytes: 1000, members are kept from their clients for next to nothing"}},
 		"variable": {environ: []string{"HOLDFAST_VERSION=1.0"}, want: []string{
 			"HOLDFAST_VERSION: unknown variable, ignored"}},
 	} {
@@ -300,7 +320,8 @@ func TestDurationText(t *testing.T) {
 	for want, d := range map[string]time.Duration{
 		"0s": 0, "15m": 15 * time.Minute, "10s": 10 * time.Second, "1h": time.Hour, "1h30m": 90 * time.Minute,
 		"1m30s": 90 * time.Second, "20m": 20 * time.Minute, "10h": 10 * time.Hour, "500ms": 500 * time.Millisecond,
-		"1h0m10s": time.Hour + 10*time.Second,
+		"1h10s": time.Hour + 10*time.Second, "1d": 24 * time.Hour, "1w": 7 * 24 * time.Hour, "90d": 90 * 24 * time.Hour, "1y": 365 * 24 * time.Hour,
+		"1.5µs": 1500, "-1s": -time.Second,
 	} {
 		if got := durationText(d); got != want {
 			t.Errorf("durationText(%v): got %s, want %s", d, got, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -30,7 +31,7 @@ func (n *node) serveControl(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: n.control(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	s := &http.Server{Handler: n.audited(n.control()), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	select {
@@ -70,15 +71,56 @@ func (n *node) control() http.Handler {
 		s, err := n.clusterStatus(r.Context())
 		reply(w, s, err)
 	})
+	mux.HandleFunc("GET /doctor", n.controlDoctor)
+	mux.HandleFunc("POST /doctor", n.controlRepair)
 	mux.HandleFunc("POST /snapshot", n.controlSave)
+	mux.HandleFunc("POST /look", func(w http.ResponseWriter, r *http.Request) {
+		n.coord.AskStore()
+		reply(w, struct{}{}, nil)
+	})
+	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, survey(n.coord.Now().Observation, r.FormValue("lost"), r.FormValue("survivor")), nil)
+	})
 	mux.HandleFunc("POST /found", func(w http.ResponseWriter, r *http.Request) {
 		orders := plan.Orders{Abandon: r.FormValue("abandon") == "true", New: r.FormValue("new") == "true"}
-		reply(w, struct{}{}, n.coord.Order(orders))
+		reply(w, struct{}{}, n.coord.Order(orders, dry(r)))
 	})
 	mux.HandleFunc("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.coord.Adopt(r.Context()))
+		if dry(r) {
+			path, err := n.coord.Adoptable()
+			reply(w, adoptAnswer{path}, err)
+			return
+		}
+		reply(w, adoptAnswer{}, n.coord.Adopt(r.Context()))
 	})
+	mux.HandleFunc("GET /downgrade", func(w http.ResponseWriter, r *http.Request) {
+		d, err := n.downgrade(r.Context(), r.FormValue("to"))
+		reply(w, d, err)
+	})
+	mux.HandleFunc("POST /downgrade", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.beginDowngrade(r.Context(), r.FormValue("to")))
+	})
+	mux.HandleFunc("DELETE /downgrade", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.etcd.CancelDowngrade(r.Context()))
+	})
+	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
+		defer cancel()
+		report, err := n.coord.Drain(ctx, coordinator.DrainOptions{Force: r.FormValue("force") == "true", Dry: dry(r)})
+		reply(w, report, err)
+	})
+	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
+	})
+	mux.HandleFunc("POST /pause", n.controlPause)
+	mux.HandleFunc("POST /resume", n.controlResume)
+	mux.HandleFunc("GET /history", n.controlHistory)
 	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
+		if dry(r) {
+			id, err := n.coord.Releasable()
+			reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
+			return
+		}
 		// Whoever has asked may go away: what was begun is brought to its end.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
 		defer cancel()
@@ -88,7 +130,7 @@ func (n *node) control() http.Handler {
 	return mux
 }
 
-// releaseTime bounds a release: the hand-over, the end of etcd, and the minute a detach may take.
+// releaseTime bounds a release or a drain: the hand-over, the end of etcd, and the minute a detach may take.
 const releaseTime = 3 * time.Minute
 
 type controlError struct {
@@ -111,7 +153,27 @@ type saveEvent struct {
 	Error    string             `json:"error,omitempty"`
 }
 
+// wouldSave returns whose backup would be saved now, and an error if none could be.
+func (n *node) wouldSave(ctx context.Context) (snapshot.Meta, error) {
+	tx, meta, err := n.Begin(ctx)
+	if err != nil {
+		return meta, err
+	}
+	if err := tx.Close(); err != nil {
+		return meta, err
+	}
+	if _, err := storeIdentity(ctx, n.store, n.cfg.Cluster.Name); err != nil {
+		return meta, fmt.Errorf("read %s: %w", n.cfg.Snapshot.Store, err)
+	}
+	return meta, nil
+}
+
 func (n *node) controlSave(w http.ResponseWriter, r *http.Request) {
+	if dry(r) {
+		meta, err := n.wouldSave(r.Context())
+		reply(w, meta, err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	flow := http.NewResponseController(w)
 	enc := json.NewEncoder(w)
@@ -176,6 +238,20 @@ func (c *client) get(ctx context.Context, method, path string, v any) error {
 		return fmt.Errorf("decode the answer of %s: %w", c.socket, err)
 	}
 	return nil
+}
+
+// self returns what the node says of itself.
+func (c *client) self(ctx context.Context) (coordinator.NodeStatus, error) {
+	var s coordinator.ClusterStatus
+	if err := c.get(ctx, http.MethodGet, "/status", &s); err != nil {
+		return coordinator.NodeStatus{}, err
+	}
+	for _, n := range s.Nodes {
+		if n.Node == s.Asked {
+			return n, nil
+		}
+	}
+	return coordinator.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.socket)
 }
 
 // save asks for a backup and follows it.

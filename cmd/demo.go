@@ -23,6 +23,8 @@ type demoOptions struct {
 	base  string
 	clean bool
 
+	dryRun bool
+
 	hosts  bool
 	events bool
 }
@@ -47,7 +49,16 @@ func newDemoCommand() *cobra.Command {
 			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1\n" +
 			"  sudo holdfast demo --hosts --nodes 4     # hosts, addresses and disks of their own; nothing is kept",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return runDemo(c.Context(), o, c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.dryRun {
+				would, err := wouldDemo(o)
+				if err != nil {
+					return err
+				}
+				return nothingChanged(c, would)
+			}
+			return runDemo(c.Context(), o, c.OutOrStdout())
+		},
 	}
 	fs := c.Flags()
 	fs.StringVar(&o.dir, "dir", "./holdfast-demo", "`directory` for data, backups, configurations and logs")
@@ -57,19 +68,28 @@ func newDemoCommand() *cobra.Command {
 	fs.BoolVar(&o.hosts, "hosts", false, "give each node a host of its own (network namespace, address, EBS volumes of a stand-in for EC2); needs root")
 	fs.BoolVar(&o.events, "events", false, "with --hosts: a second cluster on the same hosts, as kops has one for events")
 	fs.BoolVar(&o.clean, "clean", false, "remove what a former demo left in the directory, then start anew")
+	addDryRun(fs, &o.dryRun)
 	return c
+}
+
+func (o demoOptions) check() error {
+	switch {
+	case o.hosts && (o.base != "" || o.clean):
+		return errors.New("--hosts: the hosts have addresses of their own, and nothing is kept: leave --address-base and --clean out")
+	case o.events && !o.hosts:
+		return errors.New("--events: a second cluster needs hosts, add --hosts")
+	}
+	return nil
 }
 
 // runDemo makes the demo ready, and leaves the rest to [demo.run].
 func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, "holdfast demo: "+format+"\n", args...) }
 	switch {
-	case o.hosts && (o.base != "" || o.clean):
-		return errors.New("--hosts: the hosts have addresses of their own, and nothing is kept: leave --address-base and --clean out")
+	case o.check() != nil:
+		return o.check()
 	case o.hosts:
 		return runHostsDemo(ctx, o, newDemoView(out), say)
-	case o.events:
-		return errors.New("--events: a second cluster needs hosts, add --hosts")
 	}
 	exe, err := os.Executable()
 	if err != nil {

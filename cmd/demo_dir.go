@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,11 +90,51 @@ func lockDir(ctx context.Context, path, shown string, say func(string, ...any)) 
 	}
 }
 
+// wouldDemo says what a demo would do in its directory, without making it or taking its lock.
+func wouldDemo(o demoOptions) (string, error) {
+	if err := o.check(); err != nil {
+		return "", err
+	}
+	if o.hosts {
+		return "would make hosts with addresses and disks of their own on this machine, run the demo, and remove them", nil
+	}
+	path := absolute(o.dir)
+	own, err := ownFiles(path, o)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var former *demoPlan
+	would := ""
+	if o.clean && len(own) > 0 {
+		would = fmt.Sprintf("would remove from %s: %s\n", o.dir, strings.Join(own, ", "))
+	} else if former, err = readPlan(path); err != nil {
+		return "", err
+	}
+	p, err := planDemo(o, former)
+	return fmt.Sprintf("%swould start %s; data, configurations and logs in %s", would, p, o.dir), err
+}
+
 // own makes sure that the directory is a demo's or empty, and removes what a former demo made if that is wanted.
 func (d *demoDir) own(o demoOptions, say func(string, ...any)) error {
-	entries, err := os.ReadDir(d.path)
+	own, err := ownFiles(d.path, o)
+	if err != nil || !o.clean || len(own) == 0 {
+		return err
+	}
+	for _, name := range own {
+		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {
+			return fmt.Errorf("remove the former demo: %w", err)
+		}
+	}
+	say("removed from %s: %s", o.dir, strings.Join(own, ", "))
+	return nil
+}
+
+// ownFiles returns what a former demo made in its directory, in the order in which it may be removed, and an error if
+// the directory is somebody else's, or may not be cleaned.
+func ownFiles(path string, o demoOptions) ([]string, error) {
+	entries, err := os.ReadDir(path)
 	if err != nil {
-		return fmt.Errorf("read the demo's directory: %w", err)
+		return nil, fmt.Errorf("read the demo's directory: %w", err)
 	}
 	var own, other []string
 	for _, e := range entries {
@@ -105,24 +146,15 @@ func (d *demoDir) own(o demoOptions, say func(string, ...any)) error {
 	}
 	switch {
 	case len(entries) == 0:
-		return nil
+		return nil, nil
 	case !slices.Contains(own, planName):
-		return fmt.Errorf("%s is not empty, and no demo made it (it holds %s): choose another directory with --dir", o.dir, entries[0].Name())
-	case !o.clean:
-		return nil
-	case len(other) > 0:
-		return fmt.Errorf("%s holds what the demo did not make: %s; nothing was removed: move it away, or choose another directory with --dir",
+		return nil, fmt.Errorf("%s is not empty, and no demo made it (it holds %s): choose another directory with --dir", o.dir, entries[0].Name())
+	case o.clean && len(other) > 0:
+		return nil, fmt.Errorf("%s holds what the demo did not make: %s; nothing was removed: move it away, or choose another directory with --dir",
 			o.dir, strings.Join(other, ", "))
 	}
 	// The plan goes last: until then the rest is known to be the demo's, should this be interrupted.
-	own = append(slices.DeleteFunc(own, func(name string) bool { return name == planName }), planName)
-	for _, name := range own {
-		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {
-			return fmt.Errorf("remove the former demo: %w", err)
-		}
-	}
-	say("removed from %s: %s", o.dir, strings.Join(own, ", "))
-	return nil
+	return append(slices.DeleteFunc(own, func(name string) bool { return name == planName }), planName), nil
 }
 
 // replaceFile writes a file that is there in whole or not at all, even after a power failure.

@@ -9,7 +9,7 @@ import (
 )
 
 func newFoundCommand() *cobra.Command {
-	var abandon, anew bool
+	var abandon, anew, dryRun bool
 	c := &cobra.Command{
 		Use:   "found {--abandon | --new}",
 		Short: "Decide what only an operator may decide about founding a cluster",
@@ -28,8 +28,15 @@ func newFoundCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/found?abandon=%t&new=%t", abandon, anew), &struct{}{}); err != nil {
+			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
 				return err
+			}
+			if dryRun {
+				would := "this blank disk would forget which disks it promised to found with"
+				if anew {
+					would += ", and the backup store's record of the former cluster would be moved aside"
+				}
+				return nothingChanged(c, would)
 			}
 			fmt.Fprintln(c.OutOrStdout(), "ordered; `holdfast status` shows what the node does now")
 			return nil
@@ -38,5 +45,6 @@ func newFoundCommand() *cobra.Command {
 	addClientFlags(c.Flags())
 	c.Flags().BoolVar(&abandon, "abandon", false, "this blank disk forgets its promises")
 	c.Flags().BoolVar(&anew, "new", false, "the former cluster is given up")
+	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,12 +41,15 @@ type node struct {
 const askForStatus = "status"
 
 // answer answers other nodes' direct questions.
-func (n *node) answer(_ context.Context, question []byte) ([]byte, error) {
-	if string(question) == askForStatus {
+func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
+	switch string(question) {
+	case askForStatus:
 		return json.Marshal(n.status())
+	case askForCheckup:
+		return json.Marshal(n.checkup())
 	}
-	if a, ok := n.coord.Answer(question); ok {
-		return a, nil
+	if a, ok, err := n.coord.Answer(ctx, question); ok {
+		return a, err
 	}
 	return nil, fmt.Errorf("no answer to the question %.40q", question)
 }
@@ -69,11 +71,26 @@ func (n *node) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	if err != nil {
 		return nil, snapshot.Meta{}, err
 	}
+	voters := 0
+	for _, m := range now.Observation.Member.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
 	return tx, snapshot.Meta{
-		Cluster: n.cfg.Cluster.Name, Generation: record.Generation, Record: record.ID,
-		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot, Node: n.cfg.Node.Name,
+		Cluster: n.cfg.Cluster.Name, Generation: record.Generation, Record: record.ID, Lineage: record.Lineage(),
+		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot, Node: n.cfg.Node.Name, Members: voters,
 		HoldfastVersion: Version(), EtcdVersion: etcdversion.Version,
 	}, nil
+}
+
+// Identity implements [snapshot.Source].
+func (n *node) Identity() snapshot.Identity {
+	id := snapshot.Identity{Cluster: n.cfg.Cluster.Name}
+	if r := n.coord.Now().Observation.Disk.Ledger.Record; r != nil {
+		id.Lineage = r.Lineage()
+	}
+	return id
 }
 
 // observed exports each situation as metrics.
@@ -89,6 +106,7 @@ func (n *node) observed(s coordinator.Situation) {
 	if r := s.Observation.Disk.Ledger.Record; r != nil {
 		sample.Generation = r.Generation
 	}
+	sample.Paused = m.Paused != nil
 	for _, i := range m.Members {
 		if i.Learner {
 			sample.Learners++
@@ -96,6 +114,7 @@ func (n *node) observed(s coordinator.Situation) {
 			sample.Voters++
 		}
 	}
+	upkeepSample(&sample, s)
 	n.metrics.Observe(sample)
 }
 
@@ -112,16 +131,32 @@ func (n *node) status() coordinator.NodeStatus {
 	}
 	if e := n.etcd.Status(); e.Running {
 		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
+		for _, m := range now.Observation.Member.Members {
+			if m.Learner {
+				s.Etcd.Learners = append(s.Etcd.Learners, m.Slot)
+			}
+		}
+	}
+	o := now.Observation
+	s.Wanted, s.Set, s.Paused, s.Lock, s.Next = o.Config.Slots, o.Member.Set, o.Member.Paused, o.Member.Lock, now.Next()
+	if s.Etcd != nil {
+		s.Upkeep = &now.Upkeep
 	}
 	s.Claim = claimStatus(n.ebs)
+	s.Store, s.Restore, s.Aside = now.Observation.Store.ID, now.Restoring(), now.SetAside(n.cfg.Restore.ReclaimAfter)
 	s.Backup = backupStatus(n.keeper.Status())
 	return s
 }
 
-// problems is what is wrong here beside the action: in the gossip, and with the members' names, which a
-// line added to /etc/hosts can take away from us at any time.
+// problems is what is wrong here beside the action: around the node, and with its database.
 func (n *node) problems() []string {
-	problems := n.mesh.Problems()
+	return append(n.surroundings(), upkeepProblems(n.coord.Now())...)
+}
+
+// surroundings is what is wrong in the gossip, with the volumes, with the configuration, and with the members' names,
+// which a line added to /etc/hosts can take away from us at any time.
+func (n *node) surroundings() []string {
+	problems := append(n.mesh.Problems(), n.coord.Now().Problems()...)
 	if n.ebs != nil {
 		problems = append(problems, n.ebs.Problems()...)
 	}
@@ -134,11 +169,10 @@ func (n *node) problems() []string {
 		problems = append(problems, err.Error())
 	}
 	o := n.coord.Now().Observation
+	if d := o.Disagreement(); d != "" {
+		problems = append(problems, d)
+	}
 	if r := o.Disk.Ledger.Record; r != nil {
-		if slots := r.Charter.Slots(); !slices.Equal(slots, o.Config.Slots) {
-			problems = append(problems, fmt.Sprintf("cluster.slots is %s here, but the cluster was founded with %s, which it keeps",
-				strings.Join(o.Config.Slots, ","), strings.Join(slots, ",")))
-		}
 		if r.Charter.PeerURL != o.Config.PeerURL {
 			problems = append(problems, fmt.Sprintf("the configuration makes the peer URL %s, but the cluster was founded with %s: set scheme, port, cluster.name and cluster.domain back",
 				o.Config.PeerURL, r.Charter.PeerURL))
@@ -151,7 +185,8 @@ func etcdStatus(e embedded.Status, clients []string) *coordinator.EtcdStatus {
 	s := &coordinator.EtcdStatus{
 		Member: fmt.Sprintf("%x", e.MemberID), Cluster: fmt.Sprintf("%x", e.ClusterID), Leader: e.Leader, HasLeader: e.LeaderID != 0,
 		Learner: e.Learner, Term: e.Term, Revision: e.Revision, Applied: e.Applied, Size: e.Database.Size, InUse: e.Database.InUse,
-		Quota: e.Database.Quota, Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, Clients: clients,
+		Quota: e.Database.Quota, Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
+		Downgrade: e.Downgrade, Clients: clients,
 	}
 	for _, a := range e.Alarms {
 		s.Alarms = append(s.Alarms, fmt.Sprintf("%s of member %x", a.Name, a.MemberID))
@@ -159,19 +194,11 @@ func etcdStatus(e embedded.Status, clients []string) *coordinator.EtcdStatus {
 	return s
 }
 
-func backupStatus(k snapshot.Status) *coordinator.BackupStatus {
-	b := &coordinator.BackupStatus{Leading: k.Leading, Failures: k.Failures, Error: k.LastError, Overdue: k.Overdue}
-	if k.Newest.Name != "" {
-		b.Name, b.Time, b.Revision, b.Size = k.Newest.Name, &k.Newest.Created, k.Newest.Content.Revision, k.Newest.Stored.Size
-	}
-	if !k.Due.IsZero() {
-		b.Due = &k.Due
-	}
-	return b
-}
+// clusterStatus is statusOfAll for a server.
+func (n *node) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
 
-// clusterStatus asks every live node for its status and judges the whole.
-func (n *node) clusterStatus(ctx context.Context) (any, error) {
+// statusOfAll asks every live node for its status and judges the whole.
+func (n *node) statusOfAll(ctx context.Context) coordinator.ClusterStatus {
 	nodes := n.mesh.Nodes()
 	s := coordinator.ClusterStatus{Cluster: n.cfg.Cluster.Name, Asked: n.cfg.Node.Name, Time: time.Now(), Nodes: make([]coordinator.NodeStatus, len(nodes))}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -181,8 +208,14 @@ func (n *node) clusterStatus(ctx context.Context) (any, error) {
 		wg.Go(func() { s.Nodes[i] = n.ask(ctx, peer) })
 	}
 	wg.Wait()
+	for _, o := range n.mesh.Observers() {
+		s.Observers = append(s.Observers, fmt.Sprintf("%s at %s", o.Node, o.Address))
+	}
 	coordinator.Assess(&s, n.cfg.Cluster.Slots)
-	return s, nil
+	if s.Record != nil {
+		s.Founders = n.coord.Now().Observation.Founders(s.Record)
+	}
+	return s
 }
 
 // ask gets the status of one node; of one that does not answer, what gossip knows of it.
@@ -236,14 +269,9 @@ func (n *node) readyz(ctx context.Context) []metrics.Check {
 	if len(s.Problems) > 0 {
 		gossip.Warning = strings.Join(s.Problems, "; ")
 	}
-	backup := metrics.Check{Name: "backup", Detail: "the schedule runs on the leader"}
-	switch b := s.Backup; {
-	case b.Error != "":
-		backup.Warning = fmt.Sprintf("%d in a row failed: %s", b.Failures, b.Error)
-	case b.Overdue:
-		backup.Warning = "the newest verified backup is too old"
-	case b.Time != nil:
-		backup.Detail = fmt.Sprintf("newest verified %s, revision %d", b.Time.Format(time.RFC3339), b.Revision)
+	checks = append(checks, gossip, alarmCheck(n.coord.Now().Observation.Member, s.Why))
+	if p := s.Paused; p != nil {
+		checks = append(checks, metrics.Check{Name: "paused", Warning: pauseText(*p, time.Now())})
 	}
-	return append(checks, gossip, backup)
+	return append(checks, backupChecks(s.Backup)...)
 }

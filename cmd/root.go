@@ -55,8 +55,28 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(
-		newRunCommand(), newStatusCommand(), newSnapshotCommand(), newFoundCommand(), newVolumeCommand(),
+		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(),
+		newDiscoverCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
+		newDrillChildCommand(), newReplayChildCommand(),
 	)
 	return root
+}
+
+// group makes c a command that only has others below it. Alone it shows its help; an unknown one below it is an error:
+// a script with a typing mistake must not be told that all is well.
+func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	c.AddCommand(below...)
+	c.DisableFlagsInUseLine, c.SuggestionsMinimumDistance = true, 2
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		hint := fmt.Sprintf("`%s --help` shows what there is", c.CommandPath())
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = fmt.Sprintf("did you mean %s?", near[0])
+		}
+		return fmt.Errorf("unknown command %q for %q: %s", args[0], c.CommandPath(), hint)
+	}
+	return c
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -36,8 +37,8 @@ func newRunCommand() *cobra.Command {
 		Long: "Run a node until SIGTERM.\n\n" +
 			"Without any configuration it is a cluster of one member: data below ./holdfast-data, etcd's API on\n" +
 			"127.0.0.1:2379, a verified backup every 15 minutes. See `holdfast config default` for every key.\n\n" +
-			"SIGTERM hands the leadership over and stops; the second one ends the process at once. SIGHUP, or a\n" +
-			"change of the file, reloads the configuration. The exit code is 0 after SIGTERM and 1 when something\n" +
+			"SIGTERM waits at most stop.wait until no other member is down, hands the leadership over and stops; the\n" +
+			"second one ends the process at once. SIGHUP, or a change of the file, reloads the configuration. The exit code is 0 after SIGTERM and 1 when something\n" +
 			"went wrong that a restart may cure.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -55,6 +56,8 @@ func newRunCommand() *cobra.Command {
 // run wires a node and lives its life. Everything starts in this order and ends in the reverse one.
 func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) error {
 	cfg := loaded.Config
+	// To the end: it kills by default, before the watch of the file begins and after that has ended.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	syscall.Umask(0o077) // a backup and a data directory hold every secret of the cluster
 	lg, level, err := newLogger(cfg.Log)
 	if err != nil {
@@ -87,6 +90,8 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
+	n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryStart, Why: fmt.Sprintf("holdfast %s with etcd %s, as %s, slots %s",
+		Version(), etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
 	err = n.coord.Run(ctx)
 	if errors.Is(err, coordinator.ErrVolumeLost) {
 		lg.Error("the volume was lost; etcd was killed, and the process ends without touching the volume", zap.Error(err))
@@ -129,8 +134,16 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	if err := os.MkdirAll(cfg.Node.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make node.data-dir: %w", err)
 	}
-	store, err := openStore(cfg)
+	if err := makeBackupDirectories(cfg); err != nil {
+		return nil, err
+	}
+	store, err := openStore(ctx, cfg)
 	if err != nil {
+		return nil, fmt.Errorf("snapshot.store: %w", err)
+	}
+	// A key that cannot be read, of which the warnings have told, keeps no member from serving. Recipients would.
+	options, err := backupOptions(cfg)
+	if len(options.Recipients) < len(cfg.Snapshot.Recipients) {
 		return nil, err
 	}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store}
@@ -140,12 +153,17 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		return nil, err
 	}
 	wanted := plan.Config{
-		Cluster: cfg.Cluster.Name,
-		Slots:   slices.Sorted(slices.Values(cfg.Cluster.Slots)),
-		PeerURL: peerURL(cfg),
-		Seeded:  len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
-		Never:   cfg.Cluster.Founding == FoundingNever,
-		Yields:  cfg.Volume.Provider == volume.ProviderLocal && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
+		Cluster:   cfg.Cluster.Name,
+		Slots:     slices.Sorted(slices.Values(cfg.Cluster.Slots)),
+		PeerURL:   peerURL(cfg),
+		Clients:   cfg.Etcd.AdvertiseClientURLs,
+		Seeded:    len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
+		Never:     cfg.Cluster.Founding == FoundingNever,
+		Automatic: cfg.Restore.Automatic,
+		Recovery:  cfg.Cluster.Recovery == RecoveryAutomatic,
+		Etcd:      etcdversion.Version,
+		Yields:    cfg.Volume.Provider == volume.ProviderLocal && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
+		Upkeep:    cfg.Upkeep.plan(),
 	}
 	step := killAt(os.Getenv(killVariable))
 	provider, cloud, err := openProvider(ctx, cfg, prometheus.DefaultRegisterer, step, lg.Named("volume"))
@@ -159,20 +177,30 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
 		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(), Claims: claims(n.ebs),
 	})
+	n.keeper = snapshot.NewKeeper(cfg.Snapshot.Config, cfg.Cluster.Name, snapshot.Stores{Main: store, Spool: openSpool(cfg)}, n, options,
+		func(ctx context.Context, name string) (snapshot.Drill, error) {
+			opt, err := backupOptions(cfg) // the key may be readable by now
+			if err != nil {
+				return snapshot.Drill{}, err
+			}
+			return runDrill(ctx, store, name, opt)
+		},
+		lg.Named("backup"), prometheus.DefaultRegisterer)
 	n.coord = coordinator.New(
-		coordinator.Config{Node: cfg.Node.Name, Address: address, Plan: wanted, EtcdVersion: etcdversion.Version},
+		coordinator.Config{Node: cfg.Node.Name, Address: address, Plan: wanted,
+			RevisionBump: cfg.Restore.RevisionBump, ReclaimAfter: cfg.Restore.ReclaimAfter, StopWait: cfg.Stop.Wait, Hold: cfg.Stop.Hold},
 		coordinator.World{
 			Volumes: volumes{provider, cfg.Cluster.Name},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
 			Etcd:    member{Member: n.etcd, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: "peer." + cfg.Cluster.Name + "." + cfg.Cluster.Domain, handOver: cfg.Stop.Wait},
 			Store:   &records{store: n.store, cluster: cfg.Cluster.Name},
+			Backups: archive{store: n.store, cluster: cfg.Cluster.Name, keeper: n.keeper, options: options},
 			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
 			Failed:  func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
 			Looked:  n.observed,
 			Step:    step,
 		}, lg)
-	n.keeper = snapshot.NewKeeper(cfg.Snapshot, cfg.Cluster.Name, n.store, n, lg.Named("backup"), prometheus.DefaultRegisterer)
 	return n, nil
 }
 
@@ -193,7 +221,9 @@ func claims(p *ebs.Provider) []string {
 
 func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit, plan.Vacate,
-		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce}
+		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Prepare, plan.Discard,
+		plan.Conclude, plan.Enter, plan.Swap, plan.Abort, plan.Note, plan.Resize, plan.Remove, plan.HandOver, plan.Retire, plan.Unlock,
+		plan.Defrag, plan.Compact, plan.Disarm}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
@@ -235,22 +265,39 @@ func newLogger(cfg LogConfig) (*zap.Logger, zap.AtomicLevel, error) {
 
 // reload takes over what can be taken over while the node runs, and says what needs a restart.
 func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.AtomicLevel) {
-	next, err := load()
+	taken, restart, err := takeOver(now, load, level, n.lg)
 	if err != nil {
-		n.lg.Error("the changed configuration is wrong and was not taken over", zap.Error(err))
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed, Error: err.Error()})
 		return
 	}
-	reloadable, restart := now.Diff(next)
-	for _, c := range reloadable {
-		n.lg.Info("configuration reloaded", zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New))
+	for _, c := range taken {
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: fmt.Sprintf("%s: from %s to %s", c.Key, c.Old, c.New), Outcome: coordinator.Done})
 	}
 	for _, c := range restart {
-		n.lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old), zap.String("file", c.New))
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: c.Key + " has changed and needs a restart"})
+	}
+	n.coord.Reconfigure(slices.Sorted(slices.Values(now.Config.Cluster.Slots)))
+	n.keeper.Reconfigure(now.Config.Snapshot.Config)
+}
+
+// takeOver puts what a process can take over while it runs into now, and says what needs a restart. A configuration that
+// is wrong changes nothing.
+func takeOver(now *Loaded, load func() (*Loaded, error), level zap.AtomicLevel, lg *zap.Logger) (taken, restart []Change, err error) {
+	next, err := load()
+	if err != nil {
+		lg.Error("the changed configuration is wrong and was not taken over", zap.Error(err))
+		return nil, nil, err
+	}
+	taken, restart = now.Diff(next)
+	for _, c := range taken {
+		lg.Info("configuration reloaded", zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New))
+	}
+	for _, c := range restart {
+		lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old), zap.String("file", c.New))
 	}
 	if l, err := zapcore.ParseLevel(next.Config.Log.Level); err == nil {
 		level.SetLevel(l)
 	}
-	n.keeper.Reconfigure(next.Config.Snapshot.Every, next.Config.Snapshot.Retry)
-	now.Config.Log.Level = next.Config.Log.Level
-	now.Config.Snapshot.Every, now.Config.Snapshot.Retry = next.Config.Snapshot.Every, next.Config.Snapshot.Retry
+	now.takeOver(next)
+	return taken, restart, nil
 }

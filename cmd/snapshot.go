@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"net/http"
 	"os"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"holdfast/snapshot"
 )
@@ -19,31 +16,162 @@ import (
 func newSnapshotCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Save, list, verify and delete backups",
-		Long: "Save, list, verify and delete backups. save asks the node on this machine; list, verify and delete need only\n" +
-			"the store (snapshot.store), no running node.",
+		Short: "Save, list, verify, drill, prune, copy and pin backups",
+		Long: "Save, list, verify, drill, prune, copy and pin backups. save asks the node on this machine, or with --endpoints\n" +
+			"any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX, and no running node.\n\n" +
+			"Exit code: 0 only if what was asked for is done and true.",
 	}
-	c.AddCommand(newSaveCommand(), newListCommand(), newVerifyCommand(), newDeleteCommand())
+	return group(c, newSaveCommand(), newListCommand(), newVerifyCommand(), newDrillCommand(), newPruneCommand(), newDeleteCommand(),
+		newCopyCommand(), newPinCommand(), newUnpinCommand())
+}
+
+// backups is what a command on backups works with.
+type backups struct {
+	cfg    Config
+	main   snapshot.Store
+	spool  snapshot.Store // nil: there is none on this machine
+	opt    snapshot.Options
+	optErr error // why opt is not usable; most commands need none
+	output string
+}
+
+// json reports whether the answer is for programs.
+func (b *backups) json() bool { return b.output == "json" }
+
+// shownForStores are the keys that matter to a command on backups.
+var shownForStores = []string{
+	"cluster.name", "snapshot.store", "snapshot.scratch", "snapshot.identity-file", "snapshot.s3.region", "snapshot.s3.endpoint", "snapshot.s3.path-style",
+}
+
+// backupCommand is a command that works on the stores alone, on any machine.
+func backupCommand(use, short, long string, args cobra.PositionalArgs, do func(c *cobra.Command, b *backups, args []string) error) *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use: use, Short: short, Args: args,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf(output, "table", "json"); err != nil {
+				return err
+			}
+			cfg, _, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			b, err := openBackups(c.Context(), cfg, output)
+			if err != nil {
+				return err
+			}
+			return do(c, b, args)
+		},
+	}
+	if long != "" {
+		c.Long = short + ".\n\n" + long
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	c.Flags().Lookup("control.socket").Hidden = true // no node is asked
+	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
 	return c
+}
+
+// openBackups opens the stores of the configuration. Of this machine's directories those that are not there are left
+// out: a machine that runs no node has none.
+func openBackups(ctx context.Context, cfg Config, output string) (*backups, error) {
+	there := func(dir string) bool {
+		_, err := os.Stat(dir)
+		return dir != "" && !errors.Is(err, os.ErrNotExist)
+	}
+	b := &backups{cfg: cfg, output: output}
+	var err error
+	if b.main, err = openStore(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
+	}
+	if there(cfg.Snapshot.Spool) {
+		b.spool = openSpool(cfg)
+	}
+	b.opt, b.optErr = backupOptions(cfg)
+	if !there(cfg.Snapshot.Scratch) {
+		b.opt.Scratch = "" // the system's temporary directory
+	}
+	return b, nil
+}
+
+// list returns the backups in the main store, oldest first.
+func (b *backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identity, error) {
+	id, err := storeIdentity(ctx, b.main, b.cfg.Cluster.Name)
+	if err != nil {
+		return nil, id, fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
+	}
+	all, err := snapshot.List(ctx, b.main, id)
+	if err != nil {
+		return nil, id, fmt.Errorf("list backups in %s: %w", b.cfg.Snapshot.Store, err)
+	}
+	return all, id, nil
+}
+
+// latest is the name of the newest good backup of our own cluster.
+const latest = "latest"
+
+// resolve returns the backup that name, or latest, names in the main store.
+func (b *backups) resolve(ctx context.Context, name string) (string, error) {
+	if name != latest {
+		return name, nil
+	}
+	id, err := storeIdentity(ctx, b.main, b.cfg.Cluster.Name)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
+	}
+	found, err := snapshot.Latest(ctx, b.main, id)
+	if err != nil {
+		return "", fmt.Errorf("find the latest backup in %s: %w", b.cfg.Snapshot.Store, err)
+	}
+	return found.Name, nil
+}
+
+// progressing runs f with progress shown on standard error.
+func (b *backups) progressing(c *cobra.Command, f func(opt snapshot.Options) error) error {
+	if b.optErr != nil {
+		return b.optErr
+	}
+	bar := newProgress(c.ErrOrStderr())
+	defer bar.end()
+	opt := b.opt
+	opt.Progress = bar.show
+	return f(opt)
 }
 
 func newSaveCommand() *cobra.Command {
 	var output string
+	var dryRun bool
+	var remote remoteFlags
 	c := &cobra.Command{
 		Use:   "save",
 		Short: "Save a backup now, read it back and verify it",
-		Args:  cobra.NoArgs,
+		Long: "Save a backup now, read it back and verify it.\n\n" +
+			"Without --endpoints the node on this machine saves its own member, by its own configuration. With --endpoints\n" +
+			"this process saves any etcd, of a follower if it can, to snapshot.store; no node needs to run. The flags that\n" +
+			"say how to reach it are etcdctl's, and so are the variables ETCDCTL_CACERT, _CERT, _KEY, _USER and _PASSWORD.",
+		Example: "  holdfast snapshot save\n" +
+			"  holdfast snapshot save --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key \\\n" +
+			"    --cluster.name main --snapshot.store s3://bucket/etcd",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := oneOf(output, "table", "json"); err != nil {
 				return err
 			}
-			cfg, node, err := loadClient(c)
+			loaded, err := Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
+			if dryRun {
+				return wouldSave(c, loaded, &remote, output)
+			}
 			start := time.Now()
 			bar := newProgress(c.ErrOrStderr())
-			meta, err := node.save(c.Context(), bar.show)
+			var meta snapshot.Meta
+			if c.Flags().Changed("endpoints") { // also if it is empty: a variable that is not set must not save this node instead
+				meta, err = remote.save(c.Context(), loaded, bar.show)
+			} else if err = remote.unused(c.Flags()); err == nil {
+				meta, err = newClient(loaded.Config.Control.Socket).save(c.Context(), bar.show)
+			}
 			bar.end()
 			if err != nil {
 				return fmt.Errorf("NOT saved: %w", err)
@@ -52,195 +180,32 @@ func newSaveCommand() *cobra.Command {
 				return writeIndented(c.OutOrStdout(), meta)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
-				meta.Name, cfg.Snapshot.Store, meta.Content.Revision, meta.Content.Keys, bytesText(meta.Content.Size), bytesText(meta.Stored.Size), time.Since(start).Round(time.Millisecond))
+				meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys, bytesText(meta.Content.Size), bytesText(meta.Stored.Size),
+				time.Since(start).Round(time.Millisecond))
 			return nil
 		},
 	}
-	addClientFlags(c.Flags())
+	addClientFlags(c.Flags(), shownForStores...)
+	remote.add(c.Flags())
+	addDryRun(c.Flags(), &dryRun)
 	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
 	return c
 }
 
-// storeCommand is a command that works on the backup store alone.
-func storeCommand(use, short string, args cobra.PositionalArgs, do func(c *cobra.Command, cfg Config, store snapshot.Store, args []string) error) *cobra.Command {
-	c := &cobra.Command{
-		Use: use, Short: short, Args: args,
-		RunE: func(c *cobra.Command, args []string) error {
-			cfg, _, err := loadClient(c)
-			if err != nil {
-				return err
-			}
-			return do(c, cfg, snapshot.NewDir(cfg.Snapshot.Store), args)
-		},
+// wouldSave finds the member that would be saved, and sees whether the store answers.
+func wouldSave(c *cobra.Command, loaded *Loaded, remote *remoteFlags, output string) error {
+	var meta snapshot.Meta
+	var err error
+	if c.Flags().Changed("endpoints") {
+		meta, err = remote.wouldSave(c.Context(), loaded)
+	} else if err = remote.unused(c.Flags()); err == nil {
+		err = newClient(loaded.Config.Control.Socket).get(c.Context(), http.MethodPost, "/snapshot?dry=true", &meta)
 	}
-	addClientFlags(c.Flags(), "snapshot.store", "snapshot.scratch", "cluster.name")
-	return c
-}
-
-func newListCommand() *cobra.Command {
-	var output string
-	c := storeCommand("list", "List the backups of the cluster, oldest first", cobra.NoArgs,
-		func(c *cobra.Command, cfg Config, store snapshot.Store, _ []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
-				return err
-			}
-			backups, err := snapshot.List(c.Context(), store, cfg.Cluster.Name)
-			if err != nil {
-				return fmt.Errorf("list backups in %s: %w", cfg.Snapshot.Store, err)
-			}
-			if output == "json" {
-				return writeIndented(c.OutOrStdout(), backups)
-			}
-			return writeBackups(c.OutOrStdout(), cfg, backups, time.Now())
-		})
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
-	return c
-}
-
-func writeBackups(w io.Writer, cfg Config, backups []snapshot.Backup, now time.Time) error {
-	if len(backups) == 0 {
-		_, err := fmt.Fprintf(w, "no backups of cluster %s in %s\n", cfg.Cluster.Name, cfg.Snapshot.Store)
-		return err
-	}
-	t := newTable("NAME", "AGE", "SIZE", "STORED", "REVISION", "RECORDS", "SLOT", "VERIFIED", "PROBLEM")
-	for _, b := range backups {
-		row := table.Row{b.Name, age(now, b.Created), bytesText(b.Content.Size), bytesText(b.Stored.Size), b.Content.Revision, b.Content.Keys, b.Slot, "yes", b.Problem}
-		if b.Verified.IsZero() {
-			row = table.Row{b.Name, age(now, b.Created), "-", bytesText(b.Stored.Size), "-", "-", "-", "no", b.Problem}
-		}
-		t.AppendRow(row)
-	}
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
-}
-
-func newVerifyCommand() *cobra.Command {
-	var output string
-	c := storeCommand("verify [NAME...]", "Prove again that backups are whole: the named ones, or all", cobra.ArbitraryArgs,
-		func(c *cobra.Command, cfg Config, store snapshot.Store, names []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
-				return err
-			}
-			if len(names) == 0 {
-				backups, err := snapshot.List(c.Context(), store, cfg.Cluster.Name)
-				if err != nil {
-					return fmt.Errorf("list backups in %s: %w", cfg.Snapshot.Store, err)
-				}
-				for _, b := range backups {
-					names = append(names, b.Name)
-				}
-				if len(names) == 0 {
-					return fmt.Errorf("no backups of cluster %s in %s: nothing was verified", cfg.Cluster.Name, cfg.Snapshot.Store)
-				}
-			}
-			return verifyAll(c, cfg, store, names, output)
-		})
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
-	return c
-}
-
-// verdict is one line of `snapshot verify -o json`.
-type verdict struct {
-	Name  string         `json:"name"`
-	Good  bool           `json:"good"`
-	Error string         `json:"error,omitempty"`
-	Meta  *snapshot.Meta `json:"meta,omitempty"`
-}
-
-func verifyAll(c *cobra.Command, cfg Config, store snapshot.Store, names []string, output string) error {
-	scratch := cfg.Snapshot.Scratch
-	if _, err := os.Stat(scratch); errors.Is(err, os.ErrNotExist) {
-		scratch = "" // a machine that runs no node: the system's temporary directory
-	}
-	var verdicts []verdict
-	bad := 0
-	for _, name := range names {
-		bar := newProgress(c.ErrOrStderr())
-		meta, err := snapshot.Verify(c.Context(), store, cfg.Cluster.Name, name, snapshot.Options{Scratch: scratch, Progress: bar.show})
-		bar.end()
-		if errors.Is(err, context.Canceled) {
-			return err
-		}
-		v := verdict{Name: name, Good: err == nil, Meta: &meta}
-		if err != nil {
-			bad++
-			v.Error, v.Meta = err.Error(), nil
-		}
-		verdicts = append(verdicts, v)
-		if output == "table" {
-			text := "BAD: " + v.Error
-			if v.Good {
-				text = fmt.Sprintf("good: revision %d, %d records, %s", meta.Content.Revision, meta.Content.Keys, bytesText(meta.Content.Size))
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s  %s\n", name, text)
-		}
+	if err != nil {
+		return fmt.Errorf("nothing would be saved: %w", err)
 	}
 	if output == "json" {
-		if err := writeIndented(c.OutOrStdout(), verdicts); err != nil {
-			return err
-		}
+		return writeIndented(c.OutOrStdout(), meta)
 	}
-	if bad > 0 {
-		return fmt.Errorf("%d of %d backups in %s are bad", bad, len(names), cfg.Snapshot.Store)
-	}
-	return nil
-}
-
-func newDeleteCommand() *cobra.Command {
-	var output string
-	c := storeCommand("delete NAME...", "Delete backups by name", cobra.MinimumNArgs(1),
-		func(c *cobra.Command, cfg Config, store snapshot.Store, names []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
-				return err
-			}
-			for _, name := range names {
-				if err := snapshot.Delete(c.Context(), store, cfg.Cluster.Name, name); err != nil {
-					return fmt.Errorf("delete backup %s in %s: %w", name, cfg.Snapshot.Store, err)
-				}
-				if output == "table" {
-					fmt.Fprintf(c.OutOrStdout(), "deleted %s\n", name)
-				}
-			}
-			if output == "json" {
-				return writeIndented(c.OutOrStdout(), map[string][]string{"deleted": names})
-			}
-			return nil
-		})
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
-	return c
-}
-
-// progress shows how far a save or a verification has come: a bar on a terminal, nothing elsewhere.
-type progress struct {
-	w     io.Writer
-	bar   *progressbar.ProgressBar
-	phase string
-}
-
-func newProgress(w io.Writer) *progress {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return &progress{}
-	}
-	return &progress{w: w}
-}
-
-func (p *progress) show(s snapshot.Progress) {
-	if p.w == nil {
-		return
-	}
-	if p.bar == nil || p.phase != s.Phase {
-		p.end()
-		p.phase = s.Phase
-		p.bar = progressbar.NewOptions64(s.Total, progressbar.OptionSetWriter(p.w), progressbar.OptionShowBytes(true),
-			progressbar.OptionSetDescription(s.Phase), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(50*time.Millisecond))
-	}
-	_ = p.bar.Set64(s.Done) // a terminal that is gone is no reason to stop
-}
-
-func (p *progress) end() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-		p.bar = nil
-	}
+	return nothingChanged(c, fmt.Sprintf("would save the member of slot %s, as %s, to %s", meta.Slot, meta.Cluster, loaded.Config.Snapshot.Store))
 }

@@ -19,10 +19,13 @@ import (
 
 func newStatusCommand() *cobra.Command {
 	var output string
+	var why bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the cluster: nodes, slots, decisions and why",
 		Long: "Show the cluster as the node on this machine sees it: nodes, slots, states, what each does and why.\n\n" +
+			"--why explains instead: what is wrong with the cluster and what holds it back, and of each node what it does,\n" +
+			"what comes next, and what stops it, the most urgent first. JSON has all of it either way.\n\n" +
 			"Exit code: 0 healthy, 1 degraded, 2 no quorum, 3 no node answers here.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -41,9 +44,12 @@ func newStatusCommand() *cobra.Command {
 				}
 				return exitCode(1)
 			}
-			if output == "json" {
+			switch {
+			case output == "json":
 				err = writeIndented(c.OutOrStdout(), s)
-			} else {
+			case why:
+				err = writeWhy(c.OutOrStdout(), s, time.Now())
+			default:
 				err = writeStatus(c.OutOrStdout(), s, time.Now())
 			}
 			if err != nil {
@@ -54,6 +60,7 @@ func newStatusCommand() *cobra.Command {
 	}
 	addClientFlags(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")
 	return c
 }
 
@@ -66,6 +73,14 @@ func oneOf(output string, allowed ...string) error {
 	return fmt.Errorf("--output: must be %s, got %q", strings.Join(allowed, " or "), output)
 }
 
+// atLeast says that a number or a time, given with a flag, is too small to mean anything.
+func atLeast[T int | time.Duration](flag string, least, got T) error {
+	if got < least {
+		return fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got)
+	}
+	return nil
+}
+
 func writeIndented(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -75,21 +90,29 @@ func writeIndented(w io.Writer, v any) error {
 // writeStatus prints the status for people: the verdict, a line for each node, and why each does what it does.
 func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error {
 	var b strings.Builder
-	record := "not founded"
-	if r := s.Record; r != nil {
-		record = fmt.Sprintf("generation %d (%s, %s)", r.Generation, r.Cause, r.ID)
+	writeVerdict(&b, s)
+	if p := s.Paused; p != nil {
+		fmt.Fprintf(&b, "PAUSED %s\n", pauseText(*p, now))
 	}
-	fmt.Fprintf(&b, "cluster %s: %s, %s\n%s\n\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, versions(s), nodeTable(s, now))
+	fmt.Fprintf(&b, "\n%s\n", nodeTable(s, now))
+	if len(s.Observers) > 0 {
+		fmt.Fprintf(&b, "observers: %d\n", len(s.Observers))
+	}
 	fmt.Fprintln(&b, "\nwhy")
 	for _, n := range s.Nodes {
 		fmt.Fprintf(&b, "  %s: %s: %s (for %s)%s\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why, age(now, n.Since), claimText(n, now))
 	}
-	if len(s.Reasons) > 0 {
-		fmt.Fprintf(&b, "\nnot %s because\n", coordinator.Healthy)
-		for _, r := range s.Reasons {
-			fmt.Fprintf(&b, "  - %s\n", r)
-		}
+	if l := s.Lock; l != nil {
+		fmt.Fprintf(&b, "\n%s (for %s): no other member is taken down meanwhile\n", l, age(now, l.Since))
 	}
+	if text := databaseText(s.Nodes); text != "" {
+		fmt.Fprintf(&b, "\ndatabases\n%s", text)
+	}
+	if text := backupText(s.Nodes, now); text != "" {
+		fmt.Fprintf(&b, "\nbackups\n%s", text)
+	}
+	writeRestore(&b, s, now)
+	writeReasons(&b, s)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -105,7 +128,7 @@ func claimText(n coordinator.NodeStatus, now time.Time) string {
 
 // versions says which versions run, and which one the cluster has agreed on.
 func versions(s coordinator.ClusterStatus) string {
-	var ours, etcds, agreed []string
+	var ours, etcds, agreed, down []string
 	add := func(list *[]string, v string) {
 		if v != "" && !slices.Contains(*list, v) {
 			*list = append(*list, v)
@@ -118,6 +141,7 @@ func versions(s coordinator.ClusterStatus) string {
 		if n.Etcd != nil {
 			add(&etcds, n.Etcd.Version)
 			add(&agreed, n.Etcd.ClusterVersion)
+			add(&down, n.Etcd.Downgrade)
 		}
 	}
 	text := "holdfast " + strings.Join(ours, ", ")
@@ -126,6 +150,9 @@ func versions(s coordinator.ClusterStatus) string {
 	}
 	if len(agreed) > 0 {
 		text += "; cluster version " + strings.Join(agreed, ", ")
+	}
+	if len(down) > 0 {
+		text += "; a downgrade to " + strings.Join(down, ", ") + " is under way"
 	}
 	return text
 }
@@ -161,6 +188,8 @@ func newTable(header ...any) table.Writer {
 // age is a duration for people: two units at most would be one too many in a table.
 func age(now, then time.Time) string {
 	switch d := now.Sub(then); {
+	case then.IsZero():
+		return "-"
 	case d < 0:
 		return "0s"
 	case d < 2*time.Minute:

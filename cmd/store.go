@@ -2,26 +2,87 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"holdfast/snapshot"
+	"holdfast/snapshot/s3"
 )
 
-// openStore returns the backup store of the configuration. Its directory is made only where it lies
-// below node.data-dir, which is ours: anywhere else a missing directory may be a missing mount.
-func openStore(cfg Config) (snapshot.Store, error) {
-	for _, dir := range []string{cfg.Snapshot.Store, cfg.Snapshot.Scratch} {
-		if !within(absolute(cfg.Node.DataDir), absolute(dir)) {
+// makeBackupDirectories makes the directories of backups that lie below node.data-dir, which is ours: anywhere else a
+// missing directory may be a missing mount.
+func makeBackupDirectories(cfg Config) error {
+	for _, dir := range []string{cfg.Snapshot.Store, cfg.Snapshot.Spool, cfg.Snapshot.Scratch} {
+		if dir == "" || isBucket(dir) || !within(absolute(cfg.Node.DataDir), absolute(dir)) {
 			continue
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make %s for backups: %w", filepath.Base(dir), err)
+			return fmt.Errorf("make %s for backups: %w", filepath.Base(dir), err)
 		}
 	}
-	return snapshot.NewDir(cfg.Snapshot.Store), nil
+	return nil
+}
+
+// openStore returns the backup store of the configuration. Nothing is asked yet.
+func openStore(ctx context.Context, cfg Config) (snapshot.Store, error) {
+	return openStoreAt(ctx, cfg, cfg.Snapshot.Store)
+}
+
+// openStoreAt returns the store at a path or a URL. A bucket is reached as snapshot.s3 says.
+func openStoreAt(ctx context.Context, cfg Config, at string) (snapshot.Store, error) {
+	if !isBucket(at) {
+		return snapshot.NewDir(absolute(at)), nil
+	}
+	store, err := s3.New(ctx, at, cfg.Snapshot.S3)
+	if err != nil { // not the nil of a type, which is none
+		return nil, err
+	}
+	return store, nil
+}
+
+// openSpool returns the spool, nil where there is none.
+func openSpool(cfg Config) snapshot.Store {
+	if cfg.Snapshot.Spool == "" {
+		return nil
+	}
+	return snapshot.NewDir(cfg.Snapshot.Spool)
+}
+
+// backupOptions says how backups are written and read here.
+func backupOptions(cfg Config) (snapshot.Options, error) {
+	s := cfg.Snapshot
+	opt := snapshot.Options{Scratch: s.Scratch, Rate: int64(s.Rate) << 20, Format: s.Format, Level: s.Compression}
+	var err error
+	if opt.Recipients, err = snapshot.ParseRecipients(s.Recipients); err != nil {
+		return opt, err
+	}
+	if s.IdentityFile != "" {
+		opt.Identities, err = snapshot.ReadIdentities(s.IdentityFile)
+	}
+	return opt, err
+}
+
+// storeIdentity says whose backups are ours where no node can be asked: those of the lineage that the store's newest
+// record has. A store without a record has backups of an etcd that we do not run: then the newest one decides.
+func storeIdentity(ctx context.Context, store snapshot.Store, cluster string) (snapshot.Identity, error) {
+	id := snapshot.Identity{Cluster: cluster}
+	record, err := (&records{store: store, cluster: cluster}).Newest(ctx)
+	if err != nil {
+		return id, err
+	}
+	if record != nil {
+		id.Lineage = record.Lineage()
+		return id, nil
+	}
+	b, err := snapshot.Latest(ctx, store, id)
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		return id, err
+	}
+	id.Lineage = b.Lineage
+	return id, nil
 }
 
 // get reads a small object whole.

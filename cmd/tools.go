@@ -5,7 +5,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
@@ -97,8 +96,7 @@ func newEtcdutlCommand() *cobra.Command {
 		Short: "etcd's own tool for data directories and snapshot files",
 	}
 	fs := c.PersistentFlags()
-	fs.DurationVar(&etcdutl.FlockTimeout, "timeout", 10*time.Second, "time to wait for the lock of the database file, 0: for ever")
+	addLockTimeout(fs)
 	fs.StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "`format`: fields, json, protobuf, simple or table")
-	c.AddCommand(etcdutl.NewDefragCommand(), etcdutl.NewSnapshotCommand(), etcdutl.NewHashKVCommand(), etcdutl.NewVersionCommand(), etcdutl.NewMigrateCommand())
-	return c
+	return group(c, etcdutl.NewDefragCommand(), etcdutl.NewSnapshotCommand(), etcdutl.NewHashKVCommand(), etcdutl.NewVersionCommand(), etcdutl.NewMigrateCommand())
 }

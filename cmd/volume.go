@@ -17,8 +17,7 @@ import (
 
 func newVolumeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "volume", Short: "Show, make, release and adopt volumes, and find out what keeps a node from them"}
-	c.AddCommand(newVolumeListCommand(), newVolumeCreateCommand(), newVolumeReleaseCommand(), newVolumeAdoptCommand(), newVolumeDoctorCommand())
-	return c
+	return group(c, newVolumeListCommand(), newVolumeCreateCommand(), newVolumeReleaseCommand(), newVolumeAdoptCommand(), newVolumeRepairWALCommand(), newVolumeDoctorCommand())
 }
 
 // providerFlags are the keys that say where the volumes are.
@@ -89,6 +88,7 @@ func dash(text string) string {
 }
 
 func newVolumeReleaseCommand() *cobra.Command {
+	var dryRun bool
 	c := &cobra.Command{
 		Use:   "release",
 		Short: "Give up the volume of this machine, so that another one can take it",
@@ -105,18 +105,21 @@ func newVolumeReleaseCommand() *cobra.Command {
 				return err
 			}
 			var released releaseAnswer
-			err = node.get(c.Context(), http.MethodPost, "/release", &released)
+			err = node.get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
 			switch {
+			case err == nil && dryRun:
+				return nothingChanged(c, fmt.Sprintf("would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume, released.Slot))
 			case err == nil:
 				fmt.Fprintf(c.OutOrStdout(), "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume, released.Slot)
 				return nil
 			case !errors.Is(err, errUnreachable):
 				return err
 			}
-			return dropVolumes(c.Context(), cfg, c.OutOrStdout())
+			return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
 		},
 	}
 	addClientFlags(c.Flags(), providerFlags...)
+	addDryRun(c.Flags(), &dryRun)
 	return c
 }
 
@@ -127,7 +130,7 @@ type releaseAnswer struct {
 }
 
 // dropVolumes releases what lies here while no node runs.
-func dropVolumes(ctx context.Context, cfg Config, out io.Writer) error {
+func dropVolumes(ctx context.Context, cfg Config, dryRun bool, out io.Writer) error {
 	_, provider, err := openProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
 	if err != nil {
 		return err
@@ -136,9 +139,13 @@ func dropVolumes(ctx context.Context, cfg Config, out io.Writer) error {
 		fmt.Fprintln(out, "no node runs here, and a directory of this machine is held by nobody then: there is nothing to release")
 		return nil
 	}
-	dropped, err := provider.Drop(ctx)
+	dropped, err := provider.Drop(ctx, dryRun)
+	did := "released"
+	if dryRun {
+		did = "would unmount and detach"
+	}
 	for _, v := range dropped {
-		fmt.Fprintf(out, "released %s\n", v)
+		fmt.Fprintf(out, "%s %s\n", did, v)
 	}
 	if err == nil && len(dropped) == 0 {
 		fmt.Fprintln(out, "no volume of the cluster is attached to this machine")
@@ -146,7 +153,13 @@ func dropVolumes(ctx context.Context, cfg Config, out io.Writer) error {
 	return err
 }
 
+// adoptAnswer is the answer to POST /adopt. Path is that of the volume, where it is only asked.
+type adoptAnswer struct {
+	Path string `json:"path,omitempty"`
+}
+
 func newVolumeAdoptCommand() *cobra.Command {
+	var dryRun bool
 	c := &cobra.Command{
 		Use:   "adopt",
 		Short: "Set the foreign content of the held volume aside, so that its slot starts anew",
@@ -159,13 +172,18 @@ func newVolumeAdoptCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := node.get(c.Context(), http.MethodPost, "/adopt", &struct{}{}); err != nil {
+			var adopted adoptAnswer
+			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/adopt?dry=%t", dryRun), &adopted); err != nil {
 				return err
+			}
+			if dryRun {
+				return nothingChanged(c, fmt.Sprintf("would set everything on the volume aside, in %s/aside", adopted.Path))
 			}
 			fmt.Fprintln(c.OutOrStdout(), "adopted: what was on the volume lies in its directory aside/; `holdfast status` shows what the node does now")
 			return nil
 		},
 	}
 	addClientFlags(c.Flags())
+	addDryRun(c.Flags(), &dryRun)
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -14,15 +15,18 @@ import (
 // asideDir stands beside the data directory on its volume.
 const asideDir = "aside"
 
-var validReason = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+// reasonWords begin with a letter each, so that no reason ends like the number that SetAside may add.
+const reasonWords = `[a-z][a-z0-9]*(?:-[a-z][a-z0-9]*)*`
+
+var validReason = regexp.MustCompile(`^` + reasonWords + `$`)
 
 // SetAside moves the data directory away, to aside/<unix time>-<reason>[-n] beside it, and
 // returns the new path once that is durable. Nothing is deleted. Where there is nothing to
 // move it returns "" and no error, so it can be repeated after a crash. reason is words of
-// lower-case letters and digits, joined by "-". ErrLocked while somebody uses the directory.
+// lower-case letters and digits, each beginning with a letter, joined by "-". ErrLocked while somebody uses the directory.
 func SetAside(dir, reason string) (newPath string, err error) {
 	if !validReason.MatchString(reason) {
-		return "", fmt.Errorf("set aside %s: reason must be lower-case words joined by -, got %q", dir, reason)
+		return "", fmt.Errorf("set aside %s: reason must be lower-case words that begin with a letter, joined by -, got %q", dir, reason)
 	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return "", syncDir(filepath.Dir(dir)) // never there, or moved just before a crash
@@ -51,6 +55,51 @@ func SetAside(dir, reason string) (newPath string, err error) {
 		return "", fmt.Errorf("set aside %s: %w", dir, err)
 	}
 	return newPath, nil
+}
+
+// asideName is what SetAside names: the time, the reason, and a number where that was taken.
+var asideName = regexp.MustCompile(`^([0-9]{1,12})-(` + reasonWords + `)(?:-[0-9]+)?$`)
+
+// Reclaim deletes for good what was set aside beside the data directory dir before olderThan, for one of the reasons,
+// and returns the paths. Other names, other reasons and what is no directory stay, and no symbolic link is followed. A
+// deletion that was cut short goes on at the next call: the name stays until all below it is gone. One that cannot be
+// deleted does not keep the others; the error names it.
+func Reclaim(dir string, olderThan time.Time, reasons []string) (removed []string, err error) {
+	aside := filepath.Join(filepath.Dir(dir), asideDir)
+	if info, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, nil // nothing was set aside, and a link to elsewhere is not ours
+	}
+	entries, err := os.ReadDir(aside)
+	if err != nil {
+		return nil, fmt.Errorf("reclaim what was set aside: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		since, reason, ok := parseAside(e.Name())
+		if !ok || !e.IsDir() || !since.Before(olderThan) || !slices.Contains(reasons, reason) {
+			continue
+		}
+		path := filepath.Join(aside, e.Name())
+		if err := os.RemoveAll(path); err != nil {
+			errs = append(errs, fmt.Errorf("reclaim %s: %w", path, err))
+			continue
+		}
+		removed = append(removed, path)
+	}
+	if len(removed) > 0 {
+		errs = append(errs, syncDir(aside))
+	}
+	return removed, errors.Join(errs...)
+}
+
+// parseAside takes apart a name that SetAside has given.
+func parseAside(name string) (since time.Time, reason string, ok bool) {
+	parts := asideName.FindStringSubmatch(name)
+	if parts == nil {
+		return time.Time{}, "", false
+	}
+	seconds, err := strconv.ParseInt(parts[1], 10, 64)
+	return time.Unix(seconds, 0), parts[2], err == nil
 }
 
 // freeName returns path, or path-2, path-3 … which does not exist yet. Only the holder of

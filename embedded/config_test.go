@@ -148,7 +148,7 @@ func TestValidate(t *testing.T) {
 // What etcd is told must be what is configured.
 func TestEtcdConfig(t *testing.T) {
 	n := newNode(t, "a")
-	n.cfg.FeatureGates = map[string]bool{"CompactHashCheck": true}
+	n.cfg.FeatureGates = map[string]bool{"LeaseCheckpoint": true}
 	n.cfg.LogLevel = "debug"
 	n.spec.Peers["b"] = "http://b:2380"
 	ec, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil)
@@ -164,8 +164,15 @@ func TestEtcdConfig(t *testing.T) {
 	if want := "a=" + n.spec.PeerURL + ",b=http://b:2380"; ec.InitialCluster != want {
 		t.Errorf("initial cluster: got %q, want %q", ec.InitialCluster, want)
 	}
-	if !ec.ServerFeatureGate.Enabled("CompactHashCheck") {
+	if !ec.ServerFeatureGate.Enabled("LeaseCheckpoint") {
 		t.Error("feature gate is off")
+	}
+	if !ec.ServerFeatureGate.Enabled("CompactHashCheck") {
+		t.Error("the check for corruption that costs nothing is off")
+	}
+	n.cfg.FeatureGates = map[string]bool{"CompactHashCheck": false}
+	if ec, err = etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil); err != nil || ec.ServerFeatureGate.Enabled("CompactHashCheck") {
+		t.Errorf("CompactHashCheck cannot be switched off: %v", err)
 	}
 }
 

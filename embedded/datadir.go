@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 )
 
 // DataDir is what can be read from a data directory without opening it.
@@ -28,7 +27,7 @@ type DataDir struct {
 	MemberID  uint64
 	ClusterID uint64
 	// LastTerm and LastIndex are those of the last log entry. The greater pair, term
-	// first, is the more advanced log (PROTOCOL R4).
+	// first, is the more advanced log (R4).
 	LastTerm  uint64
 	LastIndex uint64
 }
@@ -84,21 +83,21 @@ func (d *DataDir) readWAL(file string) (found bool, err error) {
 		ids     bool
 	)
 	for err = decoder.Decode(&rec); err == nil; err = decoder.Decode(&rec) {
-		switch rec.GetType() {
+		switch value(rec.Type) {
 		case wal.MetadataType:
-			ids, err = true, proto.Unmarshal(rec.Data, &meta)
+			ids, err = true, unmarshal(rec.Data, &meta)
 		case wal.EntryType:
-			found, err = true, proto.Unmarshal(rec.Data, &entry)
+			found, err = true, unmarshal(rec.Data, &entry)
 		case wal.StateType:
-			err = proto.Unmarshal(rec.Data, &state)
+			err = unmarshal(rec.Data, &state)
 		case wal.SnapshotType:
-			err = proto.Unmarshal(rec.Data, &snap)
+			err = unmarshal(rec.Data, &snap)
 		case wal.CrcType:
 			// A file goes on with the checksum of the one before.
 			if crc := decoder.LastCRC(); crc != 0 && rec.Validate(crc) != nil {
 				err = wal.ErrCRCMismatch
 			}
-			decoder.UpdateCRC(rec.GetCrc())
+			decoder.UpdateCRC(value(rec.Crc))
 		}
 		if err != nil {
 			return false, err
@@ -111,12 +110,12 @@ func (d *DataDir) readWAL(file string) (found bool, err error) {
 	if !ids {
 		return false, errors.New("it has no member ID")
 	}
-	d.MemberID, d.ClusterID = meta.GetNodeID(), meta.GetClusterID()
-	d.LastTerm, d.LastIndex = entry.GetTerm(), entry.GetIndex()
+	d.MemberID, d.ClusterID = value(meta.NodeID), value(meta.ClusterID)
+	d.LastTerm, d.LastIndex = value(entry.Term), value(entry.Index)
 	// A follower that got a snapshot has nothing of the log before it. A snapshot that
 	// was not committed is not used by etcd either.
-	if snap.GetIndex() > d.LastIndex && snap.GetIndex() <= state.GetCommit() {
-		d.LastTerm, d.LastIndex, found = snap.GetTerm(), snap.GetIndex(), true
+	if at := value(snap.Index); at > d.LastIndex && at <= value(state.Commit) {
+		d.LastTerm, d.LastIndex, found = value(snap.Term), at, true
 	}
 	return found, nil
 }

@@ -1,12 +1,14 @@
 // Package embedded runs one etcd member inside this process: it starts and stops it, tells
-// how it is, changes the member list, opens snapshots, and reads and moves its data
-// directory. It decides nothing. Whether to found, join, promote, remove or set aside is
+// how it is, changes the member list, opens snapshots, defragments, keeps a few keys of
+// holdfast's own in etcd (keys.go, disruption.go), and reads, moves and rebuilds data
+// directories: from a backup, from a survivor's own log (replay.go), from what etcd 3.5 left
+// (repairwal.go). It decides nothing. Whether to found, join, promote, remove or set aside is
 // decided in embedded/plan; this package does what it is told and says exactly what went
 // wrong.
 //
 // # What it never does
 //
-//   - It never deletes data. SetAside renames.
+//   - It never deletes data that is in use. SetAside renames; Reclaim deletes what was set aside.
 //   - It never founds or joins by its own judgement, and never retries.
 //   - It never runs etcd without fsync, with self-made certificates, or on an http URL where
 //     a certificate is configured.
@@ -24,9 +26,10 @@
 //
 // Close waits for ever on a member that was never ready, and 7 s for an open watch; see
 // life.shut and cut. StartEtcd waits for ever, without a word, when somebody has the database
-// open; see lockDir and probeBackend. It panics on entries etcd 3.5 wrote; see checkWAL. A
-// defragmentation under an open snapshot blocks every read and write; clients' own snapshot
-// and defragment calls therefore pass our gate too.
+// open; see lockDir and probeBackend. It panics on a damaged database; see checkBackend. It
+// panics on the data of a newer etcd, and on entries that etcd 3.5 wrote; see checkNewer and
+// checkWAL. A defragmentation under an open snapshot blocks every read and write; clients' own
+// snapshot and defragment calls therefore pass our gate too.
 //
 // etcd ends the process (zap Fatal, or a panic in a goroutine of its own) when the disk is
 // full, failing or corrupt. So every caller must be able to go on after a kill at any line,

@@ -18,4 +18,5 @@ func newGate() gate { return gate{semaphore.NewWeighted(gateWidth)} }
 func (g gate) acquire(ctx context.Context) error    { return g.sem.Acquire(ctx, 1) }
 func (g gate) release()                             { g.sem.Release(1) }
 func (g gate) acquireAll(ctx context.Context) error { return g.sem.Acquire(ctx, gateWidth) }
+func (g gate) tryAll() bool                         { return g.sem.TryAcquire(gateWidth) }
 func (g gate) releaseAll()                          { g.sem.Release(gateWidth) }

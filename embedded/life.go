@@ -37,6 +37,7 @@ type life struct {
 	hard    atomic.Bool            // end without etcd's own hand-over
 	backend sync.RWMutex           // locked while etcd defragments
 	frozen  atomic.Pointer[stored] // what Status says meanwhile; set before the lock
+	keys    sync.Map               // what Key says meanwhile: name -> storedKey
 }
 
 func newLife(spec Spec, lg *zap.Logger) *life {
@@ -77,13 +78,11 @@ func (l *life) live(ec *embed.Config) {
 // launch makes sure that etcd can open the directory, because etcd itself would block for
 // ever or panic, and starts it.
 func (l *life) launch(ec *embed.Config) error {
-	if err := probeBackend(l.spec.DataDir); err != nil {
+	if err := checkBackend(l.spec.DataDir); err != nil {
 		return err
 	}
-	if !l.spec.TrustWAL {
-		if err := checkWAL(l.spec.DataDir); err != nil {
-			return err
-		}
+	if err := fit(l.spec.DataDir, l.spec.TrustWAL); err != nil {
+		return err
 	}
 	if l.stop.dropped() {
 		return ErrStopped

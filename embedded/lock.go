@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +35,9 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// ErrDamaged: the database cannot be opened. etcd would panic, again at each start.
+var ErrDamaged = errors.New("the database is damaged")
+
 // probeBackend fails if somebody has the database open: an etcd, an etcdutl. etcd would
 // wait for ever without a word, and then start on whatever the other one left. The lock is
 // given back at once because etcd must take it; who slips in between makes etcd wait, as it
@@ -46,6 +52,33 @@ func probeBackend(dir string) error {
 	}
 	defer f.Close()
 	return flock(f)
+}
+
+// checkBackend is probeBackend, and returns an ErrDamaged if the file is no database or its beginning is not whole. What
+// is wrong further inside does not show here.
+func checkBackend(dir string) error {
+	if err := probeBackend(dir); err != nil {
+		return err
+	}
+	path := datadir.ToBackendFileName(dir)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := guard(func() error {
+		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+		if errors.Is(err, berrors.ErrTimeout) {
+			return nil // somebody slipped in
+		}
+		if err != nil {
+			return err
+		}
+		return db.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("%w: open %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume adopt`, and the slot gets the others' data",
+			ErrDamaged, path, err)
+	}
+	return nil
 }
 
 // flock takes the same kind of lock as bbolt, without waiting.

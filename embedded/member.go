@@ -52,7 +52,7 @@ func New(cfg Config, lg *zap.Logger) *Member {
 // ready: without a quorum it never is (see Ready). Founding waits about one second per
 // absent peer. When ctx ends first, Start returns at once and what was begun is undone in
 // the background, until Done. Errors: ErrLocked (another process has the directory),
-// ErrOldWAL (written by an etcd too old to be replayed), ErrStopped (Stop came between).
+// ErrOldWAL (written by an etcd too old to be replayed), ErrNewer (by one newer than this), ErrStopped (Stop came between).
 // A joiner is refused while the others have no cluster version yet (seconds after founding)
 // or cannot be reached; that leaves a database without a WAL, and Start may be repeated.
 func (m *Member) Start(ctx context.Context, spec Spec) error {
@@ -62,7 +62,9 @@ func (m *Member) Start(ctx context.Context, spec Spec) error {
 	}
 	select {
 	case <-l.up:
-		err = l.startErr
+		if err = l.startErr; err != nil && l.etcd == nil {
+			<-l.done // at once; only then may it be tried again
+		}
 	case <-ctx.Done():
 		l.abort.drop()
 		l.stop.drop()

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -222,6 +223,37 @@ func TestKill(t *testing.T) {
 	awaitClosed(t, "killed member ends", n.Done())
 	if err := n.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+// etcd would panic on a database that is none. It is refused, in words, and can be set aside.
+func TestDamagedDatabase(t *testing.T) {
+	for name, damage := range map[string]func(path string, size int64) error{
+		"overwritten": func(path string, size int64) error {
+			return os.WriteFile(path, bytes.Repeat([]byte("garbage!"), int(size/8)), 0o600)
+		},
+		"zeroed":   func(path string, size int64) error { return os.WriteFile(path, make([]byte, size), 0o600) },
+		"cut off":  func(path string, _ int64) error { return os.Truncate(path, 100) },
+		"emptied?": func(path string, _ int64) error { return os.Truncate(path, 5000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := found(t, "a")[0]
+			stop(t, n, 0)
+			path := DatabasePath(n.spec.DataDir)
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(path, info.Size()); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.begin(t); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v, want ErrDamaged with the path", err)
+			}
+			if _, err := SetAside(n.spec.DataDir, "test"); err != nil {
+				t.Errorf("set aside: %v", err)
+			}
+		})
 	}
 }
 

@@ -143,26 +143,3 @@ func (m *Member) TransferLeadership(ctx context.Context) error {
 	}
 	return transferLeadership(ctx, l.etcd.Server)
 }
-
-// Defragment rewrites the database file. It blocks every read and write of this member for
-// seconds per GiB and cannot be interrupted; ctx bounds only the wait for open snapshots.
-// Hand the leadership over first.
-func (m *Member) Defragment(ctx context.Context) error {
-	l, err := m.running()
-	if err != nil {
-		return fmt.Errorf("defragment: %w", err)
-	}
-	if err := l.gate.acquireAll(ctx); err != nil {
-		return fmt.Errorf("defragment: wait for open snapshots: %w", err)
-	}
-	defer l.gate.releaseAll()
-	if l.abort.dropped() {
-		return fmt.Errorf("defragment: %w", ErrStopped)
-	}
-	l.freeze()
-	defer l.thaw()
-	if err := l.etcd.Server.Defragment(); err != nil {
-		return fmt.Errorf("defragment: %w", err)
-	}
-	return nil
-}

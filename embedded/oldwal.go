@@ -3,6 +3,8 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
@@ -10,60 +12,116 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 )
 
 // ErrOldWAL: the WAL has entries of etcd 3.4 or 3.5 that etcd 3.7 would panic on.
 var ErrOldWAL = errors.New("WAL has entries this etcd cannot replay")
 
-// checkWAL looks for entries that etcd 3.7 cannot replay. 3.4 and 3.5 publish a member's
-// attributes and the cluster's version in the format of the v2 store, 3.6 leaves them in
-// the WAL until a raft snapshot (every 10 000 entries; 100 000 in 3.5), and 3.7 panics in
-// a goroutine of its own, for ever again at each start. It reads the WAL as etcd will: from
-// the last snapshot on, with what a later leader overwrote left out.
+// Fit returns an error if etcd must not be started on a data directory because it would panic there: ErrNewer, ErrOldWAL.
+// It is for one that Start has refused, to see whether that was cured, and reads all of the log.
+func Fit(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return fit(dir, false)
+}
+
+func fit(dir string, trustWAL bool) error {
+	if err := checkNewer(dir); err != nil {
+		return err
+	}
+	if trustWAL {
+		return nil
+	}
+	return checkWAL(dir)
+}
+
+// checkWAL looks for entries that this etcd cannot replay. 3.4 and 3.5 publish a member's attributes and the cluster's
+// version in the format of the v2 store, 3.6 leaves them in the WAL until a raft snapshot (every 10 000 entries; 100 000
+// in 3.5), and 3.7 panics in a goroutine of its own, for ever again at each start. The other way round, every etcd
+// panics on a cluster version above its own. It reads the WAL as etcd will: from the last snapshot on, with what a later
+// leader overwrote left out.
 func checkWAL(dir string) error {
 	walDir := datadir.ToWALDir(dir)
 	if !wal.Exist(walDir) {
 		return nil
 	}
-	snaps, err := wal.ValidSnapshotEntries(zap.NewNop(), walDir)
+	log, err := readLog(walDir)
 	if err != nil {
 		return fmt.Errorf("check WAL %s: %w", walDir, err)
 	}
-	start := &walpb.Snapshot{}
-	if len(snaps) > 0 {
-		last := snaps[len(snaps)-1]
-		start.Index, start.Term = new(last.GetIndex()), new(last.GetTerm())
+	if log.newer != nil {
+		return fmt.Errorf("check WAL %s: %w", walDir, log.newer)
 	}
-	w, err := wal.OpenForRead(zap.NewNop(), walDir, start)
-	if err != nil {
-		return fmt.Errorf("check WAL %s: %w", walDir, err)
-	}
-	defer w.Close()
-	_, _, entries, err := w.ReadAll()
-	if err != nil {
-		return fmt.Errorf("check WAL %s: %w", walDir, err)
-	}
-	old, last := 0, uint64(0)
-	for _, e := range entries {
-		if e.GetType() == raftpb.EntryNormal && !replayable(e.Data) {
-			old, last = old+1, e.GetIndex()
-		}
-	}
-	if old > 0 {
+	if log.old > 0 && !replaysV2 {
 		return fmt.Errorf("%w: %s has %d of etcd 3.5 or older, the last at index %d: "+
-			"run etcd 3.6.11 or newer on it until it has taken a raft snapshot beyond that index "+
-			"(--snapshot-count=100 and as many writes), or restore the cluster from a snapshot", ErrOldWAL, walDir, old, last)
+			"`holdfast volume repair-wal %s` tells whether they can be left behind; else run etcd 3.6.11 or newer on it until it has taken "+
+			"a raft snapshot beyond that index (--snapshot-count=100 and as many writes), or restore the cluster from a snapshot",
+			ErrOldWAL, walDir, log.old, log.last.index, dir)
 	}
 	return nil
 }
 
-// replayable tells whether etcd 3.7 can apply the data of a normal entry: it must parse as
-// a request and bear an ID (etcdserver/apply/apply.go). Raft's own entries are empty.
-func replayable(data []byte) bool {
-	if len(data) == 0 {
-		return true
+// position is where an entry stands in the log.
+type position struct{ term, index uint64 }
+
+// log is what etcd will replay of a WAL.
+type log struct {
+	start   *walpb.Snapshot // from where on
+	entries []logEntry
+	commit  uint64
+	old     int      // how many entries are in the format of the v2 store
+	last    position // of them
+	newer   error    // an entry that only a newer etcd can replay
+}
+
+// readLog reads a WAL as etcd will, and changes nothing.
+func readLog(walDir string) (l log, err error) {
+	snaps, err := wal.ValidSnapshotEntries(zap.NewNop(), walDir)
+	if err != nil {
+		return l, err
 	}
-	var r pb.InternalRaftRequest
-	return proto.Unmarshal(data, &r) == nil && (r.ID != 0 || r.Header != nil)
+	start := &walpb.Snapshot{}
+	if len(snaps) > 0 {
+		last := snaps[len(snaps)-1]
+		start.Index, start.Term = field(value(last.Index)), field(value(last.Term))
+	}
+	l.start = start
+	w, err := wal.OpenForRead(zap.NewNop(), walDir, message(start))
+	if err != nil {
+		return l, err
+	}
+	defer w.Close()
+	_, state, entries, err := w.ReadAll()
+	if err != nil {
+		return l, err
+	}
+	l.entries, l.commit = entries, value(state.Commit)
+	for _, e := range entries {
+		if value(e.Type) != raftpb.EntryNormal {
+			continue
+		}
+		r, ok := replayable(e.Data)
+		if !ok {
+			l.old, l.last = l.old+1, position{value(e.Term), value(e.Index)}
+		} else if err := requestNewer(r); err != nil {
+			l.newer = err
+		}
+	}
+	return l, nil
+}
+
+// replayable returns the request in a normal entry, and whether etcd 3.7 can apply it: it must parse and bear an ID
+// (etcdserver/apply/apply.go). Raft's own entries are empty.
+func replayable(data []byte) (*pb.InternalRaftRequest, bool) {
+	r := &pb.InternalRaftRequest{}
+	if len(data) == 0 {
+		return r, true
+	}
+	return r, unmarshal(data, r) == nil && (r.ID != 0 || r.Header != nil)
 }

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/pkg/v3/featuregate"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 )
@@ -43,7 +44,7 @@ type Spec struct {
 	// PeerURL is what this member advertises to its peers: a name that never changes.
 	PeerURL string
 	// PeerName is the DNS name in every peer certificate of this cluster
-	// (PROTOCOL R12), used with peer TLS unless names or CNs are configured.
+	// (R12), used with peer TLS unless names or CNs are configured.
 	PeerName string
 	// TrustWAL skips the search for entries etcd 3.7 cannot replay. True only if this
 	// very version ran on the directory last.
@@ -123,7 +124,7 @@ func etcdConfig(cfg Config, spec Spec, lg *zap.Logger, opts []grpc.ServerOption)
 	ec.PeerTLSInfo = peerTLS(cfg.PeerTLS, spec.PeerName)
 
 	gate := ec.ServerFeatureGate.(featuregate.MutableFeatureGate)
-	if err := gate.SetFromMap(cfg.FeatureGates); err != nil {
+	if err := gate.SetFromMap(cfg.features()); err != nil {
 		return nil, fmt.Errorf("set feature gates: %w", err)
 	}
 	var errs [5]error
@@ -133,6 +134,14 @@ func etcdConfig(cfg Config, spec Spec, lg *zap.Logger, opts []grpc.ServerOption)
 	ec.ListenPeerUrls, errs[3] = parseURLs(cfg.ListenPeerURLs)
 	ec.AdvertisePeerUrls, errs[4] = parseURLs([]string{spec.PeerURL})
 	return ec, errors.Join(errs[:]...)
+}
+
+// features is FeatureGates with what is on unless it is switched off: the comparison of the hashes that each compaction
+// makes anyhow. etcd's other checks for corruption read the whole database while clients wait.
+func (c Config) features() map[string]bool {
+	all := map[string]bool{string(features.CompactHashCheck): true}
+	maps.Copy(all, c.FeatureGates)
+	return all
 }
 
 // initialCluster writes name -> peer URL as etcd's flag takes it.
@@ -166,7 +175,7 @@ func clientTLS(c ClientTLS) transport.TLSInfo {
 
 // peerTLS ties a peer to a name, never to an address: etcd's own check compares the
 // certificate with the source address by way of DNS, and a late gossip would become a raft
-// outage (PROTOCOL R12). With name, AllowedHostnames is what the listener asks of the
+// outage (R12). With name, AllowedHostnames is what the listener asks of the
 // dialler and (etcd installs the check in both directions) the dialler of the listener;
 // ServerName keeps Go from looking for the host name of the URL in the certificate.
 func peerTLS(c PeerTLS, name string) transport.TLSInfo {

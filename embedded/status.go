@@ -1,9 +1,13 @@
 package embedded
 
 import (
+	bolt "go.etcd.io/bbolt"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage"
+	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
 // Status is what this member knows of itself, as of its own applied state. The zero value
@@ -20,6 +24,7 @@ type Status struct {
 
 	Term      uint64
 	Revision  int64
+	Compacted int64  // the history up to this revision is gone; 0: all of it is there
 	Applied   uint64 // raft index
 	Committed uint64 // raft index
 
@@ -27,7 +32,9 @@ type Status struct {
 	Alarms   []Alarm
 
 	ClusterVersion string // empty until the cluster has agreed on one
+	StorageVersion string // of the database; follows the cluster's within seconds, empty before
 	ServerVersion  string
+	Downgrade      string // version that the cluster is being downgraded to, empty if it is not
 }
 
 // Database tells the size of the database file; all in bytes.
@@ -74,15 +81,20 @@ func (m *Member) Status() Status {
 	if v := srv.Cluster().Version(); v != nil {
 		s.ClusterVersion = v.String()
 	}
+	if d := srv.DowngradeInfo(); d.Enabled {
+		s.Downgrade = d.TargetVersion
+	}
 	st := l.stored()
-	s.Revision, s.Database = st.revision, st.database
+	s.Revision, s.Compacted, s.Database, s.StorageVersion = st.revision, st.compacted, st.database, st.version
 	return s
 }
 
 // stored is what only the backend knows.
 type stored struct {
-	revision int64
-	database Database
+	revision  int64
+	compacted int64
+	database  Database
+	version   string
 }
 
 // stored reads from the backend, or, while that is locked, repeats what it said before.
@@ -100,7 +112,29 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 		quota = storage.DefaultQuotaBytes
 	}
 	be := srv.Backend()
-	return stored{srv.KV().Rev(), Database{Size: be.Size(), InUse: be.SizeInUse(), Quota: quota}}
+	st := stored{revision: srv.KV().Rev(), compacted: max(0, srv.KV().FirstRev()), database: Database{Size: be.Size(), InUse: be.SizeInUse(), Quota: quota}}
+	if v := schema.ReadStorageVersion(be.ReadTx()); v != nil {
+		st.version = v.String()
+	}
+	for _, a := range srv.Alarms() {
+		if a.Alarm == pb.AlarmType_NOSPACE {
+			st.database.InUse -= pending(be)
+			break
+		}
+	}
+	return st
+}
+
+// pending is how many bytes the last transaction has freed. Bbolt counts them as free when the next one begins, and while
+// NOSPACE is up there may be none: what was deleted would never show.
+func pending(be backend.Backend) int64 {
+	snap := be.Snapshot()
+	defer snap.Close()
+	tx, ok := snap.(interface{ DB() *bolt.DB })
+	if !ok {
+		return 0
+	}
+	return int64(tx.DB().Stats().PendingPageN) * int64(tx.DB().Info().PageSize)
 }
 
 // freeze and thaw enclose a defragmentation, inside the gate.

@@ -64,7 +64,7 @@ func (t *Tx) Size() int64 { return t.snap.Size() }
 func (t *Tx) Bucket(name []byte) *bolt.Bucket { return t.snap.Bucket(name) }
 
 // WriteTo writes the database file as of this transaction. It fails with ErrStopped at the
-// next chunk (32 KiB) once the member is about to stop.
+// next chunk, 32 KiB or what w as an io.ReaderFrom reads at a time, once the member is about to stop.
 func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 	n, err := t.snap.WriteTo(abortable{w, t.abort})
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *Tx) Close() error {
 	return t.closeErr
 }
 
-// abortable fails instead of writing once its latch has dropped.
+// abortable fails instead of writing, or reading to write, once its latch has dropped.
 type abortable struct {
 	w     io.Writer
 	abort *latch
@@ -97,4 +97,21 @@ func (a abortable) Write(p []byte) (int, error) {
 		return 0, ErrStopped
 	}
 	return a.w.Write(p)
+}
+
+// ReadFrom implements io.ReaderFrom: w chooses the size of the pieces, if it can.
+func (a abortable) ReadFrom(r io.Reader) (int64, error) {
+	return io.Copy(a.w, abortableReader{r, a.abort})
+}
+
+type abortableReader struct {
+	r     io.Reader
+	abort *latch
+}
+
+func (a abortableReader) Read(p []byte) (int, error) {
+	if a.abort.dropped() {
+		return 0, ErrStopped
+	}
+	return a.r.Read(p)
 }

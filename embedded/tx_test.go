@@ -137,6 +137,9 @@ func TestDefragmentWaitsForSnapshot(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
+	if n.Quiet() {
+		t.Error("quiet under a snapshot")
+	}
 	if err := n.Defragment(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("defragment under a snapshot: got %v, want DeadlineExceeded", err)
 	}
@@ -147,6 +150,11 @@ func TestDefragmentWaitsForSnapshot(t *testing.T) {
 	}
 	put(t, c, "k", "w")
 	tx.Close()
+	for range 2 { // asking changes nothing
+		if !n.Quiet() {
+			t.Error("not quiet after the snapshot")
+		}
+	}
 	if err := n.Defragment(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -154,9 +162,19 @@ func TestDefragmentWaitsForSnapshot(t *testing.T) {
 		t.Error(err)
 	}
 	put(t, c, "k", "x")
+	if err := n.PutKey(t.Context(), "slots", []byte("old"), 0); err != nil {
+		t.Fatal(err)
+	}
+	n.Key("slots")
 	l, rev := n.current(), n.Status().Revision
 	l.freeze()
 	put(t, c, "k", "y")
+	if v, version, err := n.Key("slots"); string(v) != "old" || version != 1 || err != nil {
+		t.Errorf("key while the backend is locked: %q, version %d, %v; want what it was", v, version, err)
+	}
+	if _, _, err := n.Key("lock"); err == nil {
+		t.Error("a key that was never read is said to be none while the backend is locked")
+	}
 	if got := n.Status().Revision; got != rev {
 		t.Errorf("revision while the backend is locked: got %d, want %d", got, rev)
 	}

@@ -76,7 +76,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		return err
 	}
 	if !d.m.room(meta) {
-		err := fmt.Errorf("%d nodes are live already", maxNodes)
+		err := fmt.Errorf("%d processes may be live, %d of them nodes in any case", maxNodes, nodesOnly)
 		d.m.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
 		return err
 	}
@@ -147,12 +147,17 @@ func (m *Mesh) learn(entries ...entry) {
 	}
 }
 
-// room reports whether a process may become live: it is us, is live already, or one more fits.
+// room reports whether a process may become live: it is us, is live already, or one more fits. Observers leave room for
+// nodes.
 func (m *Mesh) room(meta Meta) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, known := m.view.peers[meta.process()]
-	return known || meta == m.self || len(m.view.peers) < maxNodes-1
+	limit := maxNodes - 1
+	if meta.Observer {
+		limit -= nodesOnly
+	}
+	return known || meta == m.self || len(m.view.peers) < limit
 }
 
 // reject counts something refused and warns of it.

@@ -26,6 +26,8 @@
 //     number wins. Both only grow, so any order of messages ends in the same view.
 //   - Everything sent begins with a version; another version, trailing bytes or a size beyond the
 //     limits are refused whole, counted, and shown in Problems.
+//   - An observer (Meta.Observer) is told everything and tells nothing: it never is among Nodes, in whatever number
+//     observers come and go, it is no company to a lone node, and no node's twin.
 //   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way.
 //   - Each cluster has its label, which is authenticated when there are keys. Without the right keys
 //     nothing is read; with keys nothing is accepted in the clear.

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,11 +49,11 @@ func (m *Mesh) rejoin(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// alone reports whether no other process is live.
+// alone reports whether no other node is live. Observers are no company: who has only them still seeks the others.
 func (m *Mesh) alone() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.view.peers) == 0
+	return len(m.view.peers) == len(m.view.observers())
 }
 
 // target is an address to try; seed is what the config calls it, "" for a lost node.
@@ -124,7 +125,7 @@ func (m *Mesh) seeds(ctx context.Context) []target {
 // resolve asks the ordinary resolver; memberlist's own lookup knows no context and goes past ours.
 func (m *Mesh) resolve(ctx context.Context, seed string) []target {
 	key := "resolve/" + seed
-	host, port, err := splitSeed(seed, m.Address().Port())
+	host, port, err := splitSeed(seed, cmp.Or(m.port, m.Address().Port()))
 	var ips []netip.Addr
 	if err == nil {
 		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)

@@ -37,6 +37,7 @@ type Mesh struct {
 	series  *series
 	calls   *calls
 	sources []*source // not changed after Run has begun
+	port    uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
 
 	started chan struct{} // closed once bound
 	changed chan struct{} // capacity 1: Nodes() changed
@@ -204,9 +205,13 @@ func (m *Mesh) watch(ctx context.Context) {
 	}
 }
 
+// SeedPort sets the port that stands in for a seed's missing one, where it is not that of Config.Listen. Call it before
+// Run.
+func (m *Mesh) SeedPort(port uint16) { m.port = port }
+
 // Publish replaces what the other nodes see as our state, at most MaxState bytes, and sends it to them
 // at once; only the newest state counts. It never blocks and may be called before Run. A larger state
-// is refused: the one before stays, an error is logged and shown among the Problems.
+// is refused: the one before stays, an error is logged and shown among the Problems. An observer's goes nowhere.
 func (m *Mesh) Publish(state []byte) {
 	if len(state) > MaxState {
 		m.notices.warn("publish", fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed", m.self.Node, len(state), MaxState))
@@ -250,12 +255,19 @@ func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// Nodes returns every node ever heard of, this one and the lost ones included, sorted by name; at most
+// Nodes returns every node ever heard of, this one and the lost ones included, sorted by name, and no observer; at most
 // 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
 func (m *Mesh) Nodes() []Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view.list()
+}
+
+// Observers returns the observers that are live, sorted by name; this process is not among them.
+func (m *Mesh) Observers() []Meta {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.view.observers()
 }
 
 // Changed yields a value after Nodes changed; several changes may yield one value.

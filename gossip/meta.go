@@ -20,6 +20,9 @@ const (
 	maxVersion = 128
 )
 
+// observerMark ends the description of an observer.
+const observerMark = 1
+
 // errVersion marks what a holdfast of another codec version wrote, as opposed to garbage.
 var errVersion = errors.New("unknown version")
 
@@ -34,6 +37,8 @@ type Meta struct {
 	Address netip.Addr
 	// Version is the holdfast build, at most 128 bytes.
 	Version string
+	// Observer marks a process that only listens: it is no node, says nothing and counts for nothing.
+	Observer bool
 }
 
 // EncodeMeta returns the canonical encoding of m, at most 512 bytes. The error names what is out of range.
@@ -57,6 +62,12 @@ func DecodeMeta(b []byte) (Meta, error) {
 		m.Address, _ = netip.AddrFromSlice(ip) // a wrong length yields the zero Addr, which check refuses
 	}
 	m.Version = r.text()
+	// A node's encoding ends here. A version that does not know the mark refuses an observer, and no node, for it.
+	if r.err == nil && len(r.rest) > 0 {
+		if m.Observer = r.byte() == observerMark; !m.Observer {
+			r.fail(errors.New("what trails the description is not the mark of an observer"))
+		}
+	}
 	if err := r.end(); err != nil {
 		return Meta{}, fmt.Errorf("decode meta: %w", err)
 	}
@@ -71,7 +82,11 @@ func appendMeta(b []byte, m Meta) []byte {
 	b = appendText(b, m.Node)
 	b = appendUint64(b, m.Boot)
 	b = appendBytes(b, m.Address.AsSlice())
-	return appendText(b, m.Version)
+	b = appendText(b, m.Version)
+	if m.Observer {
+		b = append(b, observerMark)
+	}
+	return b
 }
 
 func (m Meta) check() error {

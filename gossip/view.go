@@ -43,6 +43,8 @@ type peer struct {
 }
 
 // view is all a process knows of the mesh. It is plain data: the Mesh locks it and passes the time.
+// Observers are live processes and never nodes: they are among the peers, so that they are told what nodes say, and
+// forgotten when they go.
 type view struct {
 	self  Meta
 	own   entry
@@ -51,17 +53,21 @@ type view struct {
 }
 
 func newView(self Meta, now time.Time) *view {
-	return &view{
+	v := &view{
 		self:  self,
 		own:   entry{Meta: self},
-		nodes: map[string]*record{self.Node: {Node: Node{Meta: self, Live: true, Since: now}}},
+		nodes: map[string]*record{},
 		peers: map[string]*peer{},
 	}
+	if !self.Observer {
+		v.nodes[self.Node] = &record{Node: Node{Meta: self, Live: true, Since: now}}
+	}
+	return v
 }
 
 // publish replaces our own state and reports whether it is another one.
 func (v *view) publish(state []byte) bool {
-	if v.own.Seq > 0 && bytes.Equal(v.own.State, state) {
+	if v.self.Observer || v.own.Seq > 0 && bytes.Equal(v.own.State, state) {
 		return false
 	}
 	v.own.Seq++
@@ -75,7 +81,7 @@ func (v *view) publish(state []byte) bool {
 // learn takes in what someone says a process published, and reports whether that was news. Of our own
 // words nobody knows more than we do, so hearsay about this process or an older one of ours is dropped.
 func (v *view) learn(e entry, now time.Time) bool {
-	if e.Node == v.self.Node && e.Boot <= v.self.Boot {
+	if e.Observer || v.ours(e.Node) && e.Boot <= v.self.Boot {
 		return false
 	}
 	rec := v.nodes[e.Node]
@@ -97,6 +103,9 @@ func (v *view) learn(e entry, now time.Time) bool {
 // up notes that memberlist hears of a process, and reports whether a node changed.
 func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 	v.peers[meta.process()] = &peer{meta: meta, gossip: gossip, since: now}
+	if meta.Observer {
+		return false
+	}
 	rec := v.nodes[meta.Node]
 	if rec == nil || meta.Boot > rec.Boot {
 		return v.replace(meta, now) != nil
@@ -116,7 +125,7 @@ func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 func (v *view) down(meta Meta, now time.Time) bool {
 	delete(v.peers, meta.process())
 	rec := v.nodes[meta.Node]
-	if rec == nil || rec.Boot != meta.Boot || !rec.Live {
+	if meta.Observer || rec == nil || rec.Boot != meta.Boot || !rec.Live {
 		return false
 	}
 	rec.Live, rec.Since = false, now
@@ -141,7 +150,7 @@ func (v *view) replace(meta Meta, now time.Time) *record {
 func (v *view) evict() {
 	var oldest *record
 	for _, rec := range v.nodes {
-		if rec.Live || rec.Node.Node == v.self.Node {
+		if rec.Live || v.ours(rec.Node.Node) {
 			continue
 		}
 		if oldest == nil || cmp.Or(cmp.Compare(rec.Boot, oldest.Boot), cmp.Compare(rec.Node.Node, oldest.Node.Node)) < 0 {
@@ -151,6 +160,21 @@ func (v *view) evict() {
 	if oldest != nil {
 		delete(v.nodes, oldest.Node.Node)
 	}
+}
+
+// ours reports whether a node's name is this process's own. An observer may be called as a node is.
+func (v *view) ours(node string) bool { return node == v.self.Node && !v.self.Observer }
+
+// observers returns the observers that are live.
+func (v *view) observers() []Meta {
+	var out []Meta
+	for _, p := range v.peers {
+		if p.meta.Observer {
+			out = append(out, p.meta)
+		}
+	}
+	slices.SortFunc(out, func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
+	return out
 }
 
 // list returns every known node, sorted by name.
@@ -209,7 +233,7 @@ func (v *view) heard() map[netip.AddrPort]bool {
 // so that one is only not yet known to be gone.
 func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
 	for _, p := range v.peers {
-		if p.meta.Node == v.self.Node && p.gossip != bound {
+		if !p.meta.Observer && v.ours(p.meta.Node) && p.gossip != bound {
 			return p.meta.Address, true
 		}
 	}
@@ -221,7 +245,7 @@ func (v *view) twins(now time.Time) map[string]string {
 	out := map[string]string{}
 	check := func(old Meta, since time.Time) {
 		rec := v.nodes[old.Node]
-		if rec == nil || old.Boot >= rec.Boot || now.Sub(since) < twinAfter || now.Sub(rec.Since) < twinAfter {
+		if old.Observer || rec == nil || old.Boot >= rec.Boot || now.Sub(since) < twinAfter || now.Sub(rec.Since) < twinAfter {
 			return
 		}
 		out[old.process()] = fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored for the one at %s, started %s; stop one of them, and restart the other if it is the one ignored",

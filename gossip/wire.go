@@ -14,7 +14,8 @@ const (
 	// MaxMessage is the largest question or answer.
 	MaxMessage = 1 << 20
 
-	maxNodes = 256
+	maxNodes  = 256 // live processes; and known nodes
+	nodesOnly = 64  // of which observers never take the place
 )
 
 // kind tells the messages apart; it is the byte after the version.

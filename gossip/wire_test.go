@@ -138,6 +138,7 @@ func TestMessageLimits(t *testing.T) {
 
 func FuzzDecodeMeta(f *testing.F) {
 	f.Add(appendMeta(nil, Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v"}))
+	f.Add(appendMeta(nil, Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v", Observer: true}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := DecodeMeta(b)
 		if err != nil {

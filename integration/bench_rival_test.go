@@ -221,7 +221,7 @@ var etcdBinary = sync.OnceValues(func() (string, error) {
 
 // plain is a process of plain etcd.
 type plain struct {
-	b        *testing.B
+	b        testing.TB
 	binary   string
 	name     string // of the member
 	address  string
@@ -249,15 +249,11 @@ func (p *plain) Start(env ...string) {
 		"--log-level", logLevel)
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.dir, append(os.Environ(), env...), log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	done := make(chan struct{})
+	p.done = done
+	if err := integration.Own(p.cmd, func() { close(done) }); err != nil {
 		p.b.Fatal(err)
 	}
-	cmd, done := p.cmd, make(chan struct{})
-	p.done = done
-	go func() { // ends with the process, for which Exit waits
-		_ = cmd.Wait() // what it says is in the state
-		close(done)
-	}()
 }
 
 func (p *plain) Signal(s syscall.Signal) {

@@ -29,9 +29,10 @@ type Cluster struct {
 	binary string
 	prefix string         // of the addresses, with the last dot
 	keys   map[string]any // of every node's configuration
-	wrote  int            // number of writers there were
-	site   *Site          // nil: processes of this machine, with local volumes
-	ports  int            // on a site: what is added to the usual ones
+	env    []string
+	wrote  int   // number of writers there were
+	site   *Site // nil: processes of this machine, with local volumes
+	ports  int   // on a site: what is added to the usual ones
 }
 
 // Options describe a cluster. The zero value is three nodes n1, n2, n3 with a root of their own each, which
@@ -40,6 +41,7 @@ type Options struct {
 	Nodes int            // 0: 3
 	Slots []string       // nil: a, b, c
 	Keys  map[string]any // of every node's configuration, by full name: "snapshot.every"
+	Env   []string       // of every process, and of the commands, beside the test's own: "NAME=value"
 }
 
 // New makes a cluster; nothing runs yet. binary is the holdfast to run. When the test ends all processes are
@@ -58,7 +60,7 @@ func New(t testing.TB, binary string, o Options) *Cluster {
 	}
 	c := &Cluster{
 		Name: "story", Slots: o.Slots, Dir: dir, Store: filepath.Join(dir, "store"),
-		t: t, binary: binary, prefix: reserve(t), keys: maps.Clone(o.Keys),
+		t: t, binary: binary, prefix: Reserve(t), keys: maps.Clone(o.Keys), env: o.Env,
 	}
 	if err := os.Mkdir(c.Store, 0o700); err != nil {
 		t.Fatal(err)
@@ -80,9 +82,9 @@ func New(t testing.TB, binary string, o Options) *Cluster {
 	return c
 }
 
-// reserve picks a network of 254 loopback addresses and holds it: whoever else uses this package on this
+// Reserve picks a network of 254 loopback addresses and holds it: whoever else uses this package on this
 // machine gets another one.
-func reserve(t testing.TB) string {
+func Reserve(t testing.TB) string {
 	for {
 		prefix := fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), 1+rand.IntN(254))
 		l, err := net.Listen("tcp", prefix+"254:7946")
@@ -199,7 +201,11 @@ func (c *Cluster) Served() error {
 		if s.Record == nil || s.Health == coordinator.NoQuorum {
 			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, strings.Join(s.Reasons, "; "))
 		}
-		for _, slot := range s.Record.Charter.Slots() {
+		slots := s.Record.Charter.Slots()
+		if s.Set != nil && s.Set.Record == s.Record.ID {
+			slots = s.Set.Slots
+		}
+		for _, slot := range slots {
 			if !served[slot] {
 				return fmt.Errorf("%s says slot %s is not served: %s", n.Name, slot, strings.Join(s.Reasons, "; "))
 			}
@@ -211,10 +217,11 @@ func (c *Cluster) Served() error {
 // Healthy waits until every running node says that the cluster is healthy, with all its slots.
 func (c *Cluster) Healthy() {
 	c.t.Helper()
-	c.Until(60*time.Second, "the cluster is healthy", c.healthy)
+	c.Until(60*time.Second, "the cluster is healthy", c.Fit)
 }
 
-func (c *Cluster) healthy() error {
+// Fit is nil when Healthy need not wait.
+func (c *Cluster) Fit() error {
 	for _, n := range c.Running() {
 		s, err := n.Status()
 		switch {

@@ -81,7 +81,7 @@ func TestForeignData(t *testing.T) {
 			victim := c.Nodes[1]
 			if name == "with identity" {
 				victim.Start()
-				victim.Says("slot a, c has no live holder")
+				victim.Says("slots a, c have no live holder")
 				victim.Stop()
 			}
 			etcd := filepath.Join(victim.Volume(), "etcd")

@@ -14,6 +14,9 @@
 // ID, that the member list (IDs and peer URLs) is the one it was, and what the nodes say they wait for, because
 // a node that waits without a good reason given is a defect.
 //
+// Stories that need machines of their own run on a [Site]: hosts in network namespaces (package hosts) with EBS volumes
+// of a stand-in for EC2. They need root. Package faults runs such nodes under etcd's own checker.
+//
 // # Rules
 //
 //   - A story waits for conditions ([Cluster.Until]), never for time to pass. Time is in it only as what it is
@@ -54,6 +57,66 @@
 //	  FoundNew             the store knows a cluster that no disk knows: an operator decides
 //	  Backups              save, list, verify, etcdutl, one flipped bit, delete
 //	  Reload               of the file and by SIGHUP: what is taken over, what needs a restart, what is wrong
+//	restore_test.go
+//	  Restore              leases, versions, users and the revision; watchers are told
+//	  RestoreWhileWriting  through every node: the old generation is silent before the new one speaks
+//	  RestoreWithoutOne    a member that was away follows
+//	  RestoreWhenAllIsLost the nodes name the command, which restores; what was set aside is reclaimed
+//	  RestoreAutomatic     the same without an operator
+//	  RestoreOfEtcdManager a queued command is carried out once, from etcd-manager's own files
+//	restore_more_test.go, restore_break_test.go, restore_s3_test.go, restore_manager_test.go
+//	  RestoreEncrypted     with the key, without it, and where one node alone has none
+//	  RestoreWithoutAKey   a member with a seat that cannot read the backup joins as a replacement
+//	  RestoreWithoutRoom   one volume is full: the others go on, and it joins
+//	  RestoreStorm         random kills during one restore after the other
+//	  RestoreFromFailingBucket  the answer to the point of no return is lost
+//	  KillWhileProposingCommand, KillWhileProposingAutomatically, KillWhileDiscarding
+//	  ReclaimNotBefore     what was set aside stays until the member serves
+//	  StoreOfEtcdManager   a store that etcd-manager has used for years becomes ours
+//	restore_faults_test.go
+//	  KillWhileRestoring   one, or all, killed at one step after the other of one restore
+//	  RestoreRefused       flipped, truncated, forged, missing, foreign, sealed: nothing is touched
+//	  RestoreTwice         of three at once one wins
+//	  RestoreAborted       by hand, by Ctrl-C, by its timeout
+//	recover_test.go
+//	  Recover              two of three disks lost under writes: nothing acknowledged is lost; the lost come back
+//	  KillWhileRecovering  the survivor killed at one step after the other
+//	  RecoverMostAdvanced  of two survivors of five the one with the more advanced log, and no other
+//	  RecoverOfSlowCluster members that only stood still: aborted
+//	  RecoverAutomatic     where the disks are here and empty; elsewhere it says what to do
+//	resize_test.go
+//	  Resize               one, three, five, three, one, from node to node
+//	  ShrinkDeadFirst      of those that leave the dead one goes first
+//	  KillWhileResizing    at each step, leader and followers
+//	  JoinUndone           a learner whose disk is lost blocks nobody
+//	upgrade_test.go, etcd35_test.go
+//	  UpgradeAndDowngrade  etcd 3.6 to 3.7, down and up again, one node at a time, under writes
+//	  UpgradeBackedOutTooLate  all start with an etcd that is too old for their data
+//	  RepairWALOfEtcd35    directories of etcd 3.5 are repaired and started
+//	upkeep_test.go
+//	  NoSpace              full of history: cures itself; full of live data: says so
+//	  Defragmentation      one after the other, the leader last, while clients write
+//	  Corrupt              explained, and what it says to do works
+//	drain_test.go
+//	  RollingRestart       a shell loop that waits for nothing but the end of each process
+//	  TwoStopsAtOnce       the second waits for the first
+//	  StopAll              a whole cluster does not wait for itself
+//	  Drain                the leader, under load; refused where a member is dead, unless forced
+//	  DrainedNodeIsLost    the lock ends
+//	explain_test.go
+//	  Pause                nothing is replaced; after a resume it is
+//	  HistoryGoesWithTheDisk  through kill -9, a torn line and a takeover
+//	  WhyInTrouble         status --why names what is missing, and the command
+//	discover_test.go
+//	  DiscoverFollows      a member moves: all outputs follow; all nodes die: they stay
+//	  DiscoverIsNeverTorn  killed while it writes: the hosts file is whole
+//	  DiscoverOnce         writes and ends, or says why not
+//	  ObserversDisturbNothing  three come and go while a cluster is founded and loses a disk
+//	snapshot_test.go, snapshot_faults_test.go
+//	  SaveUnderLoad        every acknowledged write, none by halves
+//	  SaveOtherEtcd        an etcd that is not ours
+//	  EncryptedBackups, ManagerFormat, UnreadableKey
+//	  BucketFails, TwoLeadersSave, SpoolFull, KilledSavesAndPrunes
 //	status_test.go
 //	  FoundAlone           a node that is told nothing
 //	  StatusCodes          0, 1, 2 and 3
@@ -62,17 +125,30 @@
 //	  StopLeader           under load with 20 open watches, which miss nothing
 //	  StopTwice            the second signal ends the process
 //	  StopWithoutQuorum    a member that never became ready stops
-//	review_test.go
+//	trouble_test.go
 //	  StartFails           the peer port is taken: it says so, lives on, and serves when the port is free
 //	  RemovedWhileRunning  by hand: set aside once, back by way of a learner, in the same process
-//	  StandbyHostLeavesRestartingMember  four hosts, three slots, a root each: a stopped member keeps its slot
-//	  Twin                 a copied host, name and all, never runs etcd
-//	  TwoClustersInOneGossip  of one name: both go on, and both say so
 //	  OrderWithNothingToGiveUp  found --new and --abandon are refused and leave nothing behind
 //	  AdoptKeepsEverything an unreadable ledger: adopted, all of the former disk is kept
 //	  StoreHangs           it stops, and starts, all the same
+//	rivals_test.go
+//	  StandbyHostLeavesRestartingMember  four hosts, three slots, a root each: a stopped member keeps its slot
+//	  Twin                 a copied host, name and all, never runs etcd
+//	  TwoClustersInOneGossip  of one name: both go on, and both say so
 //	storm_test.go
 //	  Storm                random kills, stops, restarts and pauses under load (-seed, -blows)
+//	scenarios_test.go, with the table in docs/scenarios.md
+//	  KillFollower         one after the other
+//	  KillMajority         the survivor waits; the member list does not change
+//	  KillAlone            the only node
+//	  CorruptOne           a damaged database: the node says so, and comes back by way of a learner
+//	  CorruptOneWhileTwoAreDown
+//	  CorruptAlone         of the only node: nothing is founded anew, the newest backup is restored
+//	doctor_test.go
+//	  Doctor               a stale endpoint, an expired certificate, a drained node: found by all, and what can be is repaired
+//	ebs_test.go, ebs_operator_test.go, ebs_machines_test.go, ebs_faults_test.go, ebs_fit_test.go, ebs_demo_test.go
+//	  EBS…                 volumes that move between machines, and EC2 that fails; each story says which
+//	bench_*_test.go, with docs/benchmarks.md
 //	imports_test.go
 //	  Imports              who may import whom, and which library
 package integration

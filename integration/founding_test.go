@@ -73,7 +73,7 @@ func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victim
 		return c.Served()
 	})
 	oneCluster(t, c)
-	records, err := filepath.Glob(filepath.Join(c.Store, c.Name, "control", "record-*.json"))
+	records, err := filepath.Glob(filepath.Join(c.Store, "holdfast", c.Name, "record-*.json"))
 	if err != nil || len(records) != 1 {
 		t.Errorf("records in the store: %v (%v)", records, err)
 	}
@@ -165,7 +165,7 @@ func TestWipeTwo(t *testing.T) {
 		n.Start()
 	}
 	for _, n := range c.Nodes[:2] {
-		n.Says("not founding yet: slot c has no live holder")
+		n.Says("the backup store knows the cluster as story@1-", "if its disks are only away, bring them back")
 	}
 	survivor := c.Nodes[2]
 	survivor.Start()

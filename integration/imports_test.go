@@ -17,27 +17,33 @@ import (
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
-	"cmd": {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume", "volume/ebs",
+	"cmd": {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
 		// for `holdfast demo --hosts` alone
 		"integration/hosts", "volume/volumetest/ec2test"},
-	"embedded/coordinator":     {"embedded/plan"},
-	"embedded/plan":            {},
-	"embedded":                 {},
-	"gossip":                   {},
-	"metrics":                  {},
-	"snapshot":                 {},
-	"snapshot/snapshottest":    {"snapshot"},
-	"volume":                   {},
-	"volume/device":            {},
-	"volume/device/devicetest": {},
-	"volume/ebs/model":         {}, // a test, and no code
-	"volume/ebs":               {"volume", "volume/device"},
-	"volume/volumetest":        {"volume"},
+	"embedded/coordinator":  {"embedded/plan"},
+	"embedded/plan":         {},
+	"embedded":              {},
+	"gossip/discover":       {},
+	"gossip":                {},
+	"metrics":               {},
+	"snapshot":              {},
+	"snapshot/s3":           {"snapshot"},
+	"snapshot/snapshottest": {"snapshot"},
+	// stands in for a bucket: it knows nothing of those who use it
+	"snapshot/snapshottest/gateway": {},
+	"volume":                        {},
+	"volume/device":                 {},
+	"volume/device/devicetest":      {},
+	"volume/ebs/model":              {}, // a test, and no code
+	"volume/ebs":                    {"volume", "volume/device"},
+	"volume/volumetest":             {"volume"},
 	// stands in for a cloud: it knows nothing of those who use it
 	"volume/volumetest/ec2test": {},
 	"integration": {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume", "integration/hosts",
-		"volume/volumetest/ec2test"},
+		"snapshot/snapshottest/gateway", "volume/volumetest/ec2test"},
 	"integration/hosts": {},
+	// runs the cluster of the stories; etcd's tests come with it, which is why it is a package of its own
+	"integration/faults": {"integration", "volume/volumetest/ec2test"},
 }
 
 // owners says which of our packages alone may import a library, so that replacing the library, or
@@ -50,7 +56,7 @@ var owners = []struct {
 	{"go.etcd.io/etcd/server/v3", "embedded", "etcd's server can end the process in dozens of places; one package knows them"},
 	{"github.com/hashicorp/memberlist", "gossip", "what a node says must not depend on how it is said"},
 	{"github.com/aws/aws-sdk-go-v2/service/ec2", "volume/ebs", "a cloud is an implementation of a volume, nothing else"},
-	{"github.com/aws/aws-sdk-go-v2/service/s3", "snapshot", "a bucket is an implementation of a store, nothing else"},
+	{"github.com/aws/aws-sdk-go-v2/service/s3", "snapshot/s3", "a bucket is an implementation of a store, nothing else"},
 }
 
 const module = "holdfast"

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,7 @@ type Node struct {
 	Root    string         // volume.local.root
 	Keys    map[string]any // of its configuration alone, by full name; they go before the cluster's
 	Machine *Machine       // on a site: the machine it runs on
+	Binary  string         // the holdfast that it runs, from its next start on; "" is the cluster's
 
 	c       *Cluster
 	process *process // the present or the last one; nil before the first start
@@ -51,7 +53,7 @@ func (n *Node) Volume() string {
 	return filepath.Join(n.Root, n.Keys["volume.local.slot"].(string))
 }
 
-// Configure writes the configuration file. Backups are off unless a story wants them.
+// Configure writes the configuration file. Backups and drills are off unless a story wants them.
 func (n *Node) Configure() {
 	n.c.t.Helper()
 	keys := map[string]any{
@@ -59,7 +61,7 @@ func (n *Node) Configure() {
 		"node.name": n.Name, "node.address": n.Address, "node.data-dir": n.Data,
 		"gossip.seeds":      addresses(n.c.Nodes),
 		"volume.local.root": n.Root,
-		"snapshot.store":    n.c.Store, "snapshot.every": "0s",
+		"snapshot.store":    n.c.Store, "snapshot.every": "0s", "snapshot.drill": "0s",
 		"log.format": "json",
 	}
 	if n.Machine != nil {
@@ -109,7 +111,7 @@ func (n *Node) Run(args []string, env ...string) {
 	if n.Running() {
 		n.c.t.Fatalf("%s runs already", n.Name)
 	}
-	p, err := start(n.command(append([]string{"run"}, args...)...), n.Dir, env)
+	p, err := start(n.command(append([]string{"run"}, args...)...), n.Dir, append(slices.Clone(n.c.env), env...))
 	if err != nil {
 		n.c.t.Fatalf("start %s: %v", n.Name, err)
 	}
@@ -118,10 +120,11 @@ func (n *Node) Run(args []string, env ...string) {
 
 // command is a holdfast on the node's machine.
 func (n *Node) command(args ...string) *exec.Cmd {
+	binary := cmp.Or(n.Binary, n.c.binary)
 	if n.Machine != nil {
-		return n.Machine.Host.Command(context.Background(), n.c.binary, args...)
+		return n.Machine.Host.Command(context.Background(), binary, args...)
 	}
-	return exec.Command(n.c.binary, args...)
+	return exec.Command(binary, args...)
 }
 
 // Running reports whether the process has not ended. A paused one runs.
@@ -188,23 +191,49 @@ func (n *Node) Wipe() {
 	}
 }
 
+// Aside moves the data of etcd on the node's volume away, as docs/upkeep.md has an operator do it.
+func (n *Node) Aside() {
+	n.c.t.Helper()
+	if err := os.Rename(filepath.Join(n.Volume(), "etcd"), filepath.Join(n.Dir, "corrupt")); err != nil {
+		n.c.t.Fatal(err)
+	}
+}
+
 // Status asks the running node, as `holdfast status` does.
 func (n *Node) Status() (s coordinator.ClusterStatus, err error) {
+	err = n.control(http.MethodGet, "/status", &s)
+	return s, err
+}
+
+// Look has the running node ask the store at once, as `holdfast restore` does, instead of within ten seconds.
+func (n *Node) Look() {
+	n.c.t.Helper()
+	if err := n.control(http.MethodPost, "/look", &struct{}{}); err != nil {
+		n.c.t.Fatal(err)
+	}
+}
+
+// control talks to the node by way of its control socket.
+func (n *Node) control(method, path string, answer any) error {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", n.Socket())
 		},
 		DisableKeepAlives: true,
 	}}
-	resp, err := client.Get("http://holdfast/status")
+	req, err := http.NewRequest(method, "http://holdfast"+path, nil)
 	if err != nil {
-		return s, fmt.Errorf("ask %s: %w", n.Name, err)
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", n.Name, err)
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
-		return s, fmt.Errorf("decode the status of %s: %w", n.Name, err)
+	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+		return fmt.Errorf("decode what %s answers: %w", n.Name, err)
 	}
-	return s, nil
+	return nil
 }
 
 // Self returns what the node says of itself.
@@ -270,7 +299,7 @@ func (n *Node) Command(args ...string) Output {
 func (n *Node) Holdfast(args ...string) Output {
 	n.c.t.Helper()
 	cmd := n.command(args...)
-	cmd.Dir = n.Dir
+	cmd.Dir, cmd.Env = n.Dir, append(os.Environ(), n.c.env...)
 	tooLong := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer tooLong.Stop()
 	var out, errs bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -35,15 +36,31 @@ func start(cmd *exec.Cmd, dir string, env []string) (*process, error) {
 	if p.cmd.SysProcAttr == nil {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
-	}
-	go func() { // ends with the process, for which Kill waits
-		_ = p.cmd.Wait() // what it says is in the state
+	if err := Own(p.cmd, func() {
 		p.code = p.cmd.ProcessState.ExitCode()
 		close(p.done)
-	}()
+	}); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
 	return p, nil
+}
+
+// Own starts a process from a thread that lives as long as it does, and calls ended when it has ended. Linux sends the
+// parent-death signal when the thread ends that started the child (prctl(2)), and the runtime ends a thread with the
+// goroutine that was locked to it: snapshot.Verify in this process would kill a node that was started from the same one.
+func Own(cmd *exec.Cmd, ended func()) error {
+	started := make(chan error)
+	go func() { // ends with the process
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // what it says is in the state
+			ended()
+		}
+	}()
+	return <-started
 }
 
 func (p *process) ended() bool {

@@ -44,7 +44,7 @@ func TestFoundNew(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
 	old := oneCluster(t, c)
-	control := filepath.Join(c.Store, c.Name, "control")
+	control := filepath.Join(c.Store, "holdfast", c.Name)
 	record, err := os.ReadFile(filepath.Join(control, "record-000001.json"))
 	must(t, err)
 	c.Kill()
@@ -106,8 +106,11 @@ func TestBackups(t *testing.T) {
 	if o.Code == 0 || !strings.Contains(o.Out, saved.Name) || !strings.Contains(o.Out, "BAD") {
 		t.Errorf("verify of a damaged backup: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	if o := n.Command("snapshot", "delete", saved.Name); o.Code != 0 {
-		t.Errorf("delete: exit code %d: %s", o.Code, o.Err)
+	if o := n.Command("snapshot", "delete", saved.Name); o.Code == 0 || !strings.Contains(o.Err, "the newest verified backup") {
+		t.Errorf("delete of the only backup: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	if o := n.Command("snapshot", "delete", "--force", saved.Name); o.Code != 0 {
+		t.Errorf("delete by force: exit code %d: %s", o.Code, o.Err)
 	}
 	if _, err := os.Stat(stored); !os.IsNotExist(err) {
 		t.Errorf("%s is still there (%v)", stored, err)

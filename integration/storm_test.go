@@ -65,7 +65,9 @@ func strike(n *integration.Node, random *rand.Rand) {
 			n.Kill()
 			n.Start()
 		case 2:
-			n.Stop()
+			if _, err := n.Self(); err == nil { // else SIGTERM may come before there is anybody to take it
+				n.Stop()
+			}
 		case 3:
 			n.Pause()
 		}

@@ -2,7 +2,10 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,6 +31,7 @@ type Writer struct {
 	mu     sync.Mutex
 	acked  map[string]string // record -> value
 	newest [writers]int      // number of the newest acknowledged record of each writer
+	vague  [writers][]int    // numbers of the records of which nobody knows what became: they may be written yet
 	rev    int64             // of the newest acknowledged write
 	at     time.Time         // of the newest acknowledged write
 	gap    time.Duration     // longest time from one acknowledged write to the next
@@ -69,6 +73,10 @@ func (w *Writer) write(ctx context.Context, client *clientv3.Client, i int) {
 		cancel()
 		if err == nil {
 			w.acknowledged(i, n, key, value, resp.Header.Revision)
+		} else {
+			w.mu.Lock()
+			w.vague[i] = append(w.vague[i], n)
+			w.mu.Unlock()
 		}
 	}
 }
@@ -188,6 +196,30 @@ func (w *Writer) read(n *Node) int64 {
 	return rev
 }
 
+// Acknowledgements are the writes that were acknowledged at one moment.
+type Acknowledgements struct {
+	w      *Writer
+	acked  map[string]string
+	newest [writers]int
+	vague  [writers][]int
+}
+
+// Snapshot returns what is acknowledged by now; the writing goes on.
+func (w *Writer) Snapshot() Acknowledgements {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Acknowledgements{w, maps.Clone(w.acked), w.newest, w.vague}
+}
+
+// Compare returns what is wrong with what was found, all keys of a later moment: an acknowledged write that is not
+// there, or half of one.
+func (a Acknowledgements) Compare(found map[string]string) error {
+	if len(a.acked) == 0 {
+		return errors.New("no write was acknowledged: nothing is proven")
+	}
+	return (&Writer{id: a.w.id, acked: a.acked, newest: a.newest, vague: a.vague}).compare(found)
+}
+
 // Missing returns how many acknowledged writes are not in found, records by their keys.
 func (w *Writer) Missing(found map[string]string) int {
 	w.mu.Lock()
@@ -215,11 +247,16 @@ func (w *Writer) compare(found map[string]string) error {
 	}
 	for i, newest := range w.newest {
 		counted, _ := strconv.Atoi(found[w.counter(i)])
-		if counted < newest {
+		// A member that was stopped goes on with what it was asked before, when everybody has long gone on without it.
+		late := slices.Contains(w.vague[i], counted) && counted < newest
+		if counted < newest && !late {
 			return fmt.Errorf("%s is %d, acknowledged was %d", w.counter(i), counted, newest)
 		}
 		if counted > 0 && found[w.record(i, counted)] == "" {
 			return fmt.Errorf("%s is %d, but its record is not there: half a transaction", w.counter(i), counted)
+		}
+		if next := w.record(i, counted+1); found[next] != "" && !late {
+			return fmt.Errorf("%s is %d, but %s is there: half a transaction", w.counter(i), counted, next)
 		}
 	}
 	return nil

@@ -31,8 +31,10 @@ type Sample struct {
 	Ready      bool   // it has joined and knows a leader
 	Leader     bool   // it is the leader
 	Learner    bool   // it does not vote yet
+	Paused     bool   // an operator has paused the cluster
 	Voters     int    // in the applied member list; 0: unknown
 	Learners   int    // in the applied member list
+	Database
 }
 
 // Metrics holds the series about the node as a whole. Its methods may be
@@ -95,6 +97,7 @@ var (
 	heldDesc       = desc("volume_held", "1 for the slot whose volume this node holds; no series without a volume.", "slot")
 	epochDesc      = desc("volume_epoch", "Claim epoch of the held volume; 0 without a volume.")
 	generationDesc = desc("generation", "Generation of the cluster this node belongs to; 0 while unknown.")
+	pausedDesc     = desc("paused", "1 while an operator has paused what the nodes do to the cluster by themselves, as this member knows.")
 	membersDesc    = desc("members", "Members in the applied member list, by role.", "role")
 )
 
@@ -108,8 +111,11 @@ type collector struct{ m *Metrics }
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		buildDesc, stateDesc, actionDesc, runningDesc, readyDesc, leaderDesc,
-		learnerDesc, claimDesc, heldDesc, epochDesc, generationDesc, membersDesc,
+		learnerDesc, claimDesc, heldDesc, epochDesc, generationDesc, pausedDesc, membersDesc,
 	} {
+		ch <- d
+	}
+	for _, d := range databaseDescs {
 		ch <- d
 	}
 }
@@ -143,8 +149,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(epochDesc, float64(s.Epoch))
 	gauge(generationDesc, float64(s.Generation))
+	gauge(pausedDesc, number(s.Paused))
 	gauge(membersDesc, float64(s.Voters), "voter")
 	gauge(membersDesc, float64(s.Learners), "learner")
+	s.Database.collect(ch)
 }
 
 func number(b bool) float64 {

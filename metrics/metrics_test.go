@@ -76,7 +76,7 @@ holdfast_node_state{state="running"} 0
 	m.Observe(Sample{State: "claiming", Slot: "b", Epoch: 7})
 	m.Observe(Sample{
 		State: "stopping", Slot: "a", Epoch: 8, Generation: 2,
-		Running: true, Ready: true, Leader: true, Voters: 3, Learners: 1,
+		Running: true, Ready: true, Leader: true, Voters: 3, Learners: 1, Paused: true,
 	})
 	const want = `holdfast_etcd_leader 1
 holdfast_etcd_learner 0
@@ -88,11 +88,12 @@ holdfast_members{role="voter"} 3
 holdfast_node_state{state="claiming"} 0
 holdfast_node_state{state="running"} 0
 holdfast_node_state{state="stopping"} 1
+holdfast_paused 1
 holdfast_volume_epoch 8
 holdfast_volume_held{slot="a"} 1
 `
 	got := series(t, reg, "holdfast_etcd_leader", "holdfast_etcd_learner", "holdfast_etcd_ready", "holdfast_etcd_running",
-		"holdfast_generation", "holdfast_members", "holdfast_node_state", "holdfast_volume_epoch", "holdfast_volume_held")
+		"holdfast_generation", "holdfast_members", "holdfast_node_state", "holdfast_paused", "holdfast_volume_epoch", "holdfast_volume_held")
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

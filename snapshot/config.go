@@ -4,41 +4,146 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// Config is the section "snapshot" of the configuration.
+// Config is the section "snapshot" of the configuration, but for how a bucket is reached.
 type Config struct {
-	// Store is the directory that keeps the backups, an absolute path.
+	// Store keeps the backups: a directory, as an absolute path, or s3://bucket/prefix.
 	Store string `mapstructure:"store"`
-	// Every is the time from one backup to the next, 0 for none but those asked for.
-	Every time.Duration `mapstructure:"every"`
-	// Retry is the time from a failed backup to the next attempt. It doubles with each failure in a row, up to Every.
-	Retry time.Duration `mapstructure:"retry"`
+	// Spool is the directory, an absolute path, in which a backup is made before it is copied to Store; "" makes it in
+	// Store itself. The newest two stay there.
+	Spool string `mapstructure:"spool"`
 	// Scratch is the directory in which a backup is decompressed to be verified, an absolute path; "" is the
 	// system's temporary directory. It needs as much free space as the database has bytes.
 	Scratch string `mapstructure:"scratch"`
+
+	// Every is the time from one backup to the next, 0 for none but those asked for.
+	Every time.Duration `mapstructure:"every"`
+	// Cron is the schedule instead of Every: five fields, UTC, as cron(5) has them; "" for none.
+	Cron string `mapstructure:"cron"`
+	// Retry is the time from a failed backup to the next attempt. It doubles with each failure in a row, until the
+	// next backup is due anyway, and to an hour at most.
+	Retry time.Duration `mapstructure:"retry"`
+	// Drill is the time from one restore drill to the next, 0 for none. After one that has failed it is an hour at most.
+	// Encrypted backups are drilled only with an IdentityFile; see NoDrill.
+	Drill time.Duration `mapstructure:"drill"`
+	// Rate bounds what a backup writes and sends, in MiB a second; 0 is no bound.
+	Rate int `mapstructure:"rate"`
+
+	// Format is one of the formats, Compression one of Levels.
+	Format      string `mapstructure:"format"`
+	Compression string `mapstructure:"compression"`
+	// Recipients, if any, are the age recipients (age1…, or ssh public keys) that backups are encrypted to.
+	Recipients []string `mapstructure:"recipients"`
+	// IdentityFile holds the age identities that decrypt; it is needed to restore, and to verify and drill an
+	// encrypted backup later than when it was saved.
+	IdentityFile string `mapstructure:"identity-file"`
+
+	// Keep says which backups are kept.
+	Keep Keep `mapstructure:"keep"`
 }
 
 // Default returns the configuration to begin with: a backup every 15 minutes, the next attempt 30 seconds after a
-// failure. The directories are for the caller to choose.
+// failure, a drill a day; all of the last hour, hourly for a week, daily for a year. The directories are for the caller
+// to choose.
 func Default() Config {
-	return Config{Every: 15 * time.Minute, Retry: 30 * time.Second}
+	return Config{
+		Every: 15 * time.Minute, Retry: 30 * time.Second, Drill: 24 * time.Hour, Rate: 100,
+		Format: FormatNative, Compression: Levels[0],
+		Keep: Keep{All: time.Hour, Hourly: 7 * 24 * time.Hour, Daily: 365 * 24 * time.Hour, Newest: 3},
+	}
 }
 
-// Validate returns all that is wrong with c.
+// Validate returns all that is wrong with c, key by key. That some keys exclude each other is for the caller to say.
 func (c Config) Validate() error {
-	var errs []error
-	for key, dir := range map[string]string{"store": c.Store, "scratch": c.Scratch} {
-		if dir != "" && !filepath.IsAbs(dir) {
-			errs = append(errs, fmt.Errorf("snapshot.%s: must be an absolute path, got %q", key, dir))
+	errs := []error{c.validateStore()}
+	bad := func(key, must string, got any) {
+		errs = append(errs, fmt.Errorf("snapshot.%s: must be %s, got %v", key, must, got))
+	}
+	for _, dir := range []struct{ key, path string }{{"spool", c.Spool}, {"scratch", c.Scratch}, {"identity-file", c.IdentityFile}} {
+		if dir.path != "" && !filepath.IsAbs(dir.path) {
+			bad(dir.key, "an absolute path", strconv.Quote(dir.path))
 		}
 	}
 	if c.Every != 0 && c.Every < time.Second {
-		errs = append(errs, fmt.Errorf("snapshot.every: must be 0 (off) or at least 1s, got %s", c.Every))
+		bad("every", "0 (off) or at least 1s", c.Every)
+	}
+	if c.Cron != "" {
+		if _, err := parseCron(c.Cron); err != nil {
+			bad("cron", "five fields, or one of @hourly, @daily, @weekly, @monthly and @yearly", fmt.Sprintf("%q: %v", c.Cron, err))
+		}
 	}
 	if c.Retry < time.Second {
-		errs = append(errs, fmt.Errorf("snapshot.retry: must be at least 1s, got %s", c.Retry))
+		bad("retry", "at least 1s", c.Retry)
+	}
+	if c.Drill != 0 && c.Drill < time.Minute {
+		bad("drill", "0 (off) or at least 1m", c.Drill)
+	}
+	if c.Rate < 0 || c.Rate > maxRate {
+		bad("rate", fmt.Sprintf("0 (no bound) to %d MiB a second", maxRate), c.Rate)
+	}
+	if c.Format != FormatNative && c.Format != FormatManager {
+		bad("format", FormatNative+" or "+FormatManager, strconv.Quote(c.Format))
+	}
+	if !slices.Contains(Levels, c.Compression) {
+		bad("compression", "one of "+strings.Join(Levels, ", "), strconv.Quote(c.Compression))
+	}
+	if _, err := ParseRecipients(c.Recipients); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, c.Keep.validate())...)
+}
+
+// NoDrill says why no drills are made, "" if they are. A node that encrypts and has no key is the usual way to keep
+// backups from whoever steals its disk: that is no fault of the configuration.
+func (c Config) NoDrill() string {
+	switch {
+	case c.Drill == 0:
+		return "snapshot.drill is 0"
+	case len(c.Recipients) > 0 && c.IdentityFile == "":
+		return "no identity: the backups are encrypted, and snapshot.identity-file is not set"
+	}
+	return ""
+}
+
+// maxRate is beyond any disk and any network, and far from what overflows.
+const maxRate = 1 << 20
+
+// validateStore returns what is wrong with the key store. An empty one is for the caller to fill in or to refuse.
+func (c Config) validateStore() error {
+	if url, ok := strings.CutPrefix(c.Store, "s3://"); ok {
+		if bucket, _, _ := strings.Cut(url, "/"); bucket == "" {
+			return fmt.Errorf("snapshot.store: must name a bucket, as in s3://bucket/prefix, got %q", c.Store)
+		}
+		return nil
+	}
+	if c.Store != "" && !filepath.IsAbs(c.Store) {
+		return fmt.Errorf("snapshot.store: must be an absolute path or s3://bucket/prefix, got %q", c.Store)
+	}
+	return nil
+}
+
+// validate returns all that is wrong with k.
+func (k Keep) validate() error {
+	var errs []error
+	bad := func(key, must string, got any) {
+		errs = append(errs, fmt.Errorf("snapshot.keep.%s: must be %s, got %v", key, must, got))
+	}
+	if k.All < 0 {
+		bad("all", "0 or more", k.All)
+	}
+	if k.Hourly < 0 || k.Hourly != 0 && k.Hourly < k.All {
+		bad("hourly", "0 (none) or at least snapshot.keep.all, "+k.All.String(), k.Hourly)
+	}
+	if least := max(k.All, k.Hourly); k.Daily < 0 || k.Daily != 0 && k.Daily < least {
+		bad("daily", "0 (none) or at least "+least.String()+", the longer of snapshot.keep.all and hourly", k.Daily)
+	}
+	if k.Newest < 1 {
+		bad("newest", "at least 1", k.Newest)
 	}
 	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"runtime/debug"
 
 	"go.etcd.io/bbolt"
@@ -32,9 +33,13 @@ type Content struct {
 	// Keys is the number of entries in bucket "key": every kept version of every key and its tombstones. It is not
 	// the number of live keys, which cannot be counted in constant memory.
 	Keys int64 `json:"keys"`
-	// CRC is the CRC-32C of bucket "key", computed as etcd's HashKV does. It equals HashKV where nothing was
-	// compacted; in any case it is equal for equal buckets.
+	// CRC is the CRC-32C of bucket "key" with its name, every entry of it.
 	CRC uint32 `json:"crc"`
+	// CompactRevision is the revision up to which the history was compacted, as HashKV reports it: -1 if it never was.
+	CompactRevision int64 `json:"compactRevision"`
+	// HashKV is what etcd's HashKV answers for these bytes at Revision and CompactRevision. It is 0, unknown, where a
+	// compaction was under way, and where more than a million keys have changed since the last one.
+	HashKV uint32 `json:"hashKV"`
 	// ConsistentIndex is the last raft entry applied to these bytes.
 	ConsistentIndex uint64 `json:"consistentIndex"`
 	// Term is the term of that entry, 0 in a database last written by etcd 3.4.
@@ -65,18 +70,14 @@ func readContent(ctx context.Context, keys, meta *bbolt.Bucket) (c Content, err 
 	if keys == nil || meta == nil {
 		return c, errors.New("no bucket key or meta: not an etcd database")
 	}
+	finished, scheduled, err := compacted(meta)
+	if err != nil {
+		return c, err
+	}
 	// etcd's own rule (mvcc/kvstore.go, restore): compaction may have dropped the newest entry, a tombstone; the
 	// revision is then the compacted one. An empty store is at 1.
-	c.Revision = 1
-	for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
-		if v := meta.Get([]byte(name)); v != nil {
-			rev, err := mainRevision(v)
-			if err != nil {
-				return c, fmt.Errorf("read %s: %w", name, err)
-			}
-			c.Revision = max(c.Revision, rev)
-		}
-	}
+	c.CompactRevision = max(finished, scheduled)
+	c.Revision = max(1, c.CompactRevision)
 	if c.ConsistentIndex, err = number(meta.Get([]byte("consistent_index"))); err != nil {
 		return c, fmt.Errorf("read consistent_index: %w", err)
 	}
@@ -84,30 +85,62 @@ func readContent(ctx context.Context, keys, meta *bbolt.Bucket) (c Content, err 
 		return c, fmt.Errorf("read term: %w", err)
 	}
 
-	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	sum.Write([]byte("key"))
-	var last []byte
-	cursor := keys.Cursor()
-	for k, v := cursor.First(); k != nil; k, v = cursor.Next() {
-		if c.Keys%1024 == 0 && ctx.Err() != nil {
-			return c, context.Cause(ctx)
+	kv, err := newKVHash(ctx, keys, c.CompactRevision, finished == scheduled)
+	if err != nil {
+		return c, err
+	}
+	c.CRC = crc32.Checksum([]byte("key"), castagnoli)
+	err = entries(ctx, keys.Cursor(), nil, func(k, v []byte, rev int64) error {
+		c.Revision = max(c.Revision, rev)
+		c.Keys++
+		c.CRC = crc32.Update(crc32.Update(c.CRC, castagnoli, k), castagnoli, v)
+		return kv.add(k, v, rev)
+	})
+	c.HashKV = kv.result()
+	return c, err
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// compacted returns the revisions of the last compaction that was finished and of the last that was begun, -1 for none.
+func compacted(meta *bbolt.Bucket) (finished, scheduled int64, err error) {
+	finished, scheduled = -1, -1
+	for name, to := range map[string]*int64{"finishedCompactRev": &finished, "scheduledCompactRev": &scheduled} {
+		if v := meta.Get([]byte(name)); v != nil {
+			if *to, err = mainRevision(v); err != nil {
+				return 0, 0, fmt.Errorf("read %s: %w", name, err)
+			}
 		}
+	}
+	return finished, scheduled, nil
+}
+
+// entries calls visit for every entry of bucket "key" from the revision on, nil for the first, in their order.
+func entries(ctx context.Context, cursor *bbolt.Cursor, from []byte, visit func(k, v []byte, rev int64) error) error {
+	var last []byte
+	count := 0
+	for k, v := cursor.Seek(from); k != nil; k, v = cursor.Next() {
+		if count%1024 == 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			runtime.Gosched() // the member that serves runs in this process
+		}
+		count++
 		// Disorder is damage; it is also what a loop in the tree looks like, which would never end.
 		if bytes.Compare(k, last) <= 0 {
-			return c, fmt.Errorf("entry %x of bucket key follows %x", k, last)
+			return fmt.Errorf("entry %x of bucket key follows %x", k, last)
 		}
 		last = append(last[:0], k...)
 		rev, err := mainRevision(k)
 		if err != nil {
-			return c, fmt.Errorf("read bucket key: %w", err)
+			return fmt.Errorf("read bucket key: %w", err)
 		}
-		c.Revision = max(c.Revision, rev)
-		c.Keys++
-		sum.Write(k)
-		sum.Write(v)
+		if err := visit(k, v, rev); err != nil {
+			return err
+		}
 	}
-	c.CRC = sum.Sum32()
-	return c, nil
+	return nil
 }
 
 // mainRevision decodes the main part of a revision as etcd stores it: 8 bytes, '_', 8 bytes, and 't' for a tombstone.
@@ -135,6 +168,9 @@ func number(b []byte) (uint64, error) {
 
 // differ returns an error that names every field in which got is not want, nil if they are equal.
 func (want Content) differ(got Content) error {
+	if want.HashKV == 0 || got.HashKV == 0 { // not known
+		got.HashKV, got.CompactRevision = want.HashKV, want.CompactRevision
+	}
 	if want == got {
 		return nil
 	}
@@ -146,6 +182,8 @@ func (want Content) differ(got Content) error {
 		{"revision", want.Revision, got.Revision},
 		{"keys", want.Keys, got.Keys},
 		{"crc", want.CRC, got.CRC},
+		{"compact revision", want.CompactRevision, got.CompactRevision},
+		{"hash of keys and values", want.HashKV, got.HashKV},
 		{"consistent index", want.ConsistentIndex, got.ConsistentIndex},
 		{"term", want.Term, got.Term},
 		{"size", want.Size, got.Size},

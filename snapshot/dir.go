@@ -24,8 +24,9 @@ import (
 type Dir struct {
 	path string
 
-	mu   sync.Mutex
-	used bool // the mark has been seen: from now on its absence means that the store is gone
+	mu    sync.Mutex
+	seen  bool // the mark has been seen: from now on its absence means that the store is gone
+	swept bool // what crashed writers left is gone
 }
 
 const (
@@ -42,27 +43,35 @@ const (
 func NewDir(path string) *Dir { return &Dir{path: path} }
 
 // open returns the root of the store, or an error if it is not there.
-func (d *Dir) open() (*os.Root, error) {
+func (d *Dir) open(write bool) (*os.Root, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s (create the directory or mount it): %w", d.path, err)
 	}
-	if err := d.prepare(root); err != nil {
+	if err := d.prepare(root, write); err != nil {
 		root.Close()
 		return nil, fmt.Errorf("open store %s: %w", d.path, err)
 	}
 	return root, nil
 }
 
-// prepare checks the mark. The first time it makes it, and removes what crashed writers left there.
-func (d *Dir) prepare(root *os.Root) error {
-	if d.used {
-		if _, err := root.Stat(mark); err != nil {
+// prepare checks the mark. The first write makes it, and removes what crashed writers left there. Reading makes none: a
+// listing must not turn the empty directory of an absent mount into a store, for those who wait for the mount; and it
+// works where nothing can be written.
+func (d *Dir) prepare(root *os.Root, write bool) error {
+	if d.seen || !write {
+		_, err := root.Stat(mark)
+		if d.seen = d.seen || err == nil; d.seen && err != nil {
 			return fmt.Errorf("the directory is no longer the store it was (is it still mounted?): %w", err)
 		}
-		return nil
+		if !write && errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if !write || d.swept || err != nil {
+			return err
+		}
 	}
 	if err := makeDir(root, mark); err != nil {
 		return err
@@ -80,7 +89,7 @@ func (d *Dir) prepare(root *os.Root) error {
 			return fmt.Errorf("remove what a crashed writer left: %w", err)
 		}
 	}
-	d.used = true
+	d.seen, d.swept = true, true
 	return nil
 }
 
@@ -108,10 +117,10 @@ func (d *Dir) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 
 // write makes a durable unfinished file of r and lets place give it its name.
 func (d *Dir) write(ctx context.Context, name string, r io.Reader, place func(root *os.Root, temp, name string) error) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
-	root, err := d.open()
+	root, err := d.open(true)
 	if err != nil {
 		return err
 	}
@@ -146,13 +155,13 @@ func (d *Dir) write(ctx context.Context, name string, r io.Reader, place func(ro
 
 // Get implements Store.
 func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	root, err := d.open()
+	root, err := d.open(false)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +185,7 @@ func (d *Dir) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // List implements Store.
 func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
-	root, err := d.open()
+	root, err := d.open(false)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +193,7 @@ func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 	top := "." // the deepest directory that holds every name with this prefix
 	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
 		top = prefix[:i]
-		if checkName(top) != nil {
+		if CheckName(top) != nil {
 			return nil, nil // no object can have such a name
 		}
 	}
@@ -226,13 +235,13 @@ func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 
 // Delete implements Store. It also removes the directories this leaves empty.
 func (d *Dir) Delete(ctx context.Context, name string) error {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	root, err := d.open()
+	root, err := d.open(true)
 	if err != nil {
 		return err
 	}
@@ -265,12 +274,14 @@ func writeFile(root *os.Root, name string, r io.Reader) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.Copy(f, r); err != nil {
+	if _, err := io.Copy(&steady{f: f}, r); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
+	// What is read back shall come from the disk, and not push the member's database out of memory meanwhile.
+	forget(f)
 	return f.Close()
 }
 

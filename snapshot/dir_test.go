@@ -55,6 +55,28 @@ func TestDirMissing(t *testing.T) {
 	}
 }
 
+// TestDirReading looks into an empty directory while its owner waits for a mount there: that makes no store of it.
+func TestDirReading(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "store")
+	must(t, os.Mkdir(root, 0o700))
+	owner, other := snapshot.NewDir(root), snapshot.NewDir(root)
+	must(t, owner.Put(t.Context(), "a", strings.NewReader("x")))
+	must(t, os.RemoveAll(root))
+	must(t, os.Mkdir(root, 0o500))
+	if got, err := other.List(t.Context(), ""); err != nil || len(got) != 0 {
+		t.Errorf("List: want nothing, got %v, %v", got, err)
+	}
+	if _, err := other.Get(t.Context(), "a"); !errors.Is(err, snapshot.ErrNotFound) {
+		t.Errorf("Get: want ErrNotFound, got %v", err)
+	}
+	if left := files(t, root); len(left) != 0 {
+		t.Errorf("directory after reading: want it empty, got %v", left)
+	}
+	if err := owner.Put(t.Context(), "a", strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), "is it still mounted?") {
+		t.Errorf("Put into what is no store any more: want an error, got %v", err)
+	}
+}
+
 // TestDirLeftovers finds files of crashed writers: the old ones go, those that may have a writer stay.
 func TestDirLeftovers(t *testing.T) {
 	root := t.TempDir()
@@ -64,10 +86,12 @@ func TestDirLeftovers(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(hidden, name), nil, 0o600))
 		must(t, os.Chtimes(filepath.Join(hidden, name), time.Time{}, time.Now().Add(-age)))
 	}
-	got, err := snapshot.NewDir(root).List(t.Context(), "")
+	s := snapshot.NewDir(root)
+	got, err := s.List(t.Context(), "")
 	if err != nil || len(got) != 0 {
 		t.Errorf("List: want nothing, got %v, %v", got, err)
 	}
+	must(t, s.Put(t.Context(), "a", strings.NewReader("x")))
 	if left := files(t, hidden); len(left) != 1 || left[0] != "young" {
 		t.Errorf("unfinished files: want [young], got %v", left)
 	}

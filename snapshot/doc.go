@@ -1,39 +1,96 @@
-// Package snapshot saves, verifies and lists backups of an etcd database.
+// Package snapshot saves, proves, lists, copies, prunes and fetches backups of an etcd database.
 //
 // # What it is for
 //
-// A snapshot is one open read transaction of the database ([Tx]). [Save] streams it to a [Store] without a client, a
-// network or a copy on disk, reads the stored bytes back, and writes a sidecar ([Meta]) only when they hold what the
-// transaction held. From then on it is a backup. [Verify] repeats the proof at any later time. [Keeper] does the saving
-// on a schedule, on the node whose member is the raft leader.
+// A snapshot is one open read transaction of the database ([Tx]). [Save] streams it to a [Store] without a client or a
+// copy on disk, reads the stored bytes back, and writes a sidecar ([Meta]) only when they hold what the transaction
+// held. From then on it is a backup. [Verify] repeats the proof at any later time, [Fetch] does so on the way to a file
+// that can be restored. [Keeper] does the saving on a schedule, on the node whose member is the raft leader: into a
+// spool directory, if there is one, so that the transaction never waits for a network, and from there to the main store
+// by [Copy]; it prunes, and drills, which is to restore the newest backup in a process of its own and to compare.
+// [Dir] is the store in a directory, package s3 the one in a bucket.
 //
 // # Layout
 //
-// A store is a flat space of named objects. One backup is one directory, named by time as etcd-manager names its own,
-// with microseconds in place of its counter, so that the order of names is the order of time:
+// A store is a flat space of named objects. One backup is one directory. Save names it by time as etcd-manager does,
+// with microseconds in place of its counter, so that the order of our names is the order of time:
 //
-//	<cluster>/2026-07-01T00:15:03Z-000042/holdfast.begin.json   reserves the name: who is saving here, since when
-//	<cluster>/2026-07-01T00:15:03Z-000042/etcd.backup.zst       the data
-//	<cluster>/2026-07-01T00:15:03Z-000042/holdfast.meta.json    the sidecar, written last: the commit mark
+//	2026-07-01T00:15:03Z-000042/holdfast.begin.json   reserves the name: who is saving here, since when
+//	2026-07-01T00:15:03Z-000042/etcd.backup.zst       the data; .gz in etcd-manager's format, .age after it if encrypted
+//	2026-07-01T00:15:03Z-000042/holdfast.pin.json     only while the backup is pinned: it is never pruned, and why
+//	2026-07-01T00:15:03Z-000042/holdfast.meta.json    the sidecar: the commit mark
+//	2026-07-01T00:15:03Z-000042/_etcd_backup.meta     only in etcd-manager's format: its commit mark, the very last
+//	holdfast/<cluster>/...                            what nodes tell each other: records, proposals, the last drill
+//	control/...                                       etcd-manager's: commands ([Commands]), its cluster's specification
+//	holdfast-store-id                                 the store's identity ([StoreID])
 //
-// Decompressed with any zstd, the data is what `etcdctl snapshot save` writes: the database, then its SHA-256.
+// Each is written after the one above it, and a deletion goes the other way, but for the pin. So whatever was cut short
+// where, a backup with a sidecar is whole, etcd-manager sees none that we do not, and what tells whose it was is there
+// to the last.
+//
+// Decompressed with any zstd or gzip, the data is what `etcdctl snapshot save` writes: the database, then its SHA-256.
 // `etcdutl snapshot status` and `restore` accept it.
+//
+// A name may be any single part of a path, because etcd-manager's may ([Verify], [Copy], [Delete] and the others take
+// all of them). But only Save gives names, and a sidecar is valid only in the directory that it names: a directory that
+// was renamed or copied by hand is listed with a problem.
+//
+// # Formats
+//
+// [FormatNative] is zstd and our sidecar. [FormatManager] is what etcd-manager lists and restores: gzip, and its mark,
+// with our sidecar beside them. The mark holds the version of etcd, the time and the number of members and not a byte
+// more: etcd-manager refuses the file if it has a key that it does not know. It restores only with versions of etcd that
+// it carries: of 3.5 and 3.6 the latest patch that it knows stands for all, of 3.7 it must be the very one (as of its
+// v3.0.20260707; none before kops 1.37). We write the true version, so a backup of a 3.7 that it lacks is listed there
+// but cannot be restored there.
+//
+// A crash between the sidecar and the mark leaves a backup that is good, counts, is pruned and restored by us, and that
+// etcd-manager does not see. It is listed as unmarked ([Backup].Unmarked); Copy writes the mark in the copy.
+//
+// A backup without a sidecar that has etcd-manager's mark is legacy. Nothing proves whose it is or what was in it when
+// it was made: it is listed, verified as far as its own trailer goes, copied and restored, but never pruned.
+//
+// # Whose backup it is
+//
+// A cluster is its name and its lineage, the id of the record with which it was founded ([Identity]). A backup is
+// foreign if its sidecar has another name, or another lineage where both are known: a cluster that was founded anew
+// under an old name does not prune the backups of the old one, nor restore them unless it is told to. An unfinished
+// backup is judged by the object that reserved its name. Where the lineage is not known the name alone decides; Prune
+// then refuses if the store holds backups of several.
+//
+// # Retention
+//
+// [Keep] keeps every backup for a while, the newest of each hour and then of each day for longer, and the newest few
+// for ever. Never pruned are foreign, legacy, pinned, damaged and unverified backups, and those from the future.
+//
+// Clocks are wrong at times, and nothing that is deleted comes back:
+//
+//   - Ages count from the newest backup, and a long gap counts only in part. A clock that jumps a year ahead, and a year
+//     in which no backups were made, cost a few of the older ones, never all of them. While nothing is saved, nothing
+//     expires.
+//   - Prune and whatever else asks for the age of what is unfinished believe neither the local clock nor the store's, but
+//     the one that is behind: a save under way is not taken for what a failed one left a day ago.
+//   - A backup from the future neither holds up the schedule nor counts as one of the newest; it is the latest to restore
+//     only if there is no other.
 //
 // # Invariants
 //
 //   - A sidecar exists only beside data that was read back and found equal. Whoever reads a sidecar may trust its
 //     every byte or gets an error: it carries a checksum of itself.
 //   - The identity in [Content] (revision, checksum, key count) is computed inside the very transaction that is copied.
-//   - Two savers never share a name: the name is reserved with [Store.PutIfAbsent], not guessed to be unique.
+//   - Two writers never share a name: it is reserved with [Store.PutIfAbsent], not guessed to be unique. Two copiers of
+//     the same bytes may help each other; of two different backups of one name one stays, and the other is an error.
 //   - The transaction is open only while bytes flow. It is closed before the store has finished, when the context
 //     ends, when the store fails, and when the store accepts nothing for a minute.
 //   - What cannot be read is an error or is listed with a problem. It is never "there are no backups".
-//   - Saving and verifying use the same memory for a database of any size, but for one bit a page while verifying.
+//   - The newest verified backup is never pruned.
+//   - Saving, verifying and copying use the same memory for a database of any size, but for one bit a page while
+//     verifying. Listing reads one small object for each backup and no data.
 //
 // # What it never does
 //
-// It imports no etcd server, never writes to a database, and deletes nothing but what [Delete] was told to and what
-// its own failed Save had begun.
+// It imports no etcd server, never writes to a database that is served, and deletes nothing but what [Delete] was told
+// to, what [Prune] may, and what its own failed Save had begun. It touches no object that is not in the layout above.
 //
 // # Dangers
 //
@@ -46,4 +103,11 @@
 //     sub-directory of the mount, so that an absent mount is an absent directory. Once used, its absence is noticed.
 //   - Verifying needs as much free space as the database has bytes, in [Config.Scratch]; a scratch directory in memory
 //     (/tmp often is) takes that much memory.
+//   - An encrypted backup is worth as much as the identity file: without it nobody can restore, nor prove more than that
+//     the stored bytes are those that were written. Keep it apart from the store, and where the drill can read it.
+//   - etcd-manager, pointed at the same store, prunes by its own rules whatever carries its mark, pinned or not, foreign
+//     or not. A name that is no time is safe from it; Save gives none.
+//   - An unfinished backup without a readable begin object is nobody's, and stays until somebody deletes it.
+//   - In a directory on a disk whose machine's clock is wrong, names and times of objects are wrong alike. The newest
+//     backups and one of each day survive it; hourly ones of the last week may be thinned to daily ones.
 package snapshot

@@ -3,9 +3,10 @@ package snapshot
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
-	"time"
 )
 
 // What tests forge and fuzz from outside.
@@ -14,10 +15,41 @@ var (
 	DecodeMeta = decodeMeta
 	FormatName = formatName
 	ParseName  = parseName
+
+	EncodeBegin       = encodeBegin
+	DecodeBegin       = decodeBegin
+	EncodeManagerMeta = encodeManagerMeta
+	DecodeManagerMeta = decodeManagerMeta
+	CheckBackupName   = checkBackupName
+	Newest            = newest
+	Find              = find
+	ReadMeta          = readMeta
 )
 
-// Decode decompresses what a Verify has fetched.
-func Decode(r io.Reader, w io.Writer, meta Meta) error { return decode(r, w, sha256.New(), meta) }
+// RawOf returns the part of a sidecar that is under its checksum, and EncodeRaw makes a sidecar of one.
+func RawOf(text []byte) string {
+	var file struct{ Meta json.RawMessage }
+	if err := json.Unmarshal(text, &file); err != nil {
+		panic(err)
+	}
+	return string(file.Meta)
+}
+
+func EncodeRaw(meta string) []byte {
+	return fmt.Appendf(nil, sidecar, sha256.Sum256([]byte(meta)), meta)
+}
+
+// Begin is the object that reserves a name.
+type Begin = begin
+
+// ManagerMeta is etcd-manager's commit mark.
+type ManagerMeta = managerMeta
+
+// Decode turns what a Verify has fetched into a database in f, and returns meta, completed if it is a legacy backup's.
+func Decode(ctx context.Context, r io.Reader, f *os.File, meta Meta, opt Options) (Meta, error) {
+	err := decode(ctx, r, &target{File: f, path: f.Name()}, &meta, opt)
+	return meta, err
+}
 
 // CheckFile checks the database in a file, whatever its content.
 func CheckFile(ctx context.Context, file string) error {
@@ -32,10 +64,4 @@ func CheckFile(ctx context.Context, file string) error {
 	}
 	_, err = openDatabase(ctx, f, info.Size())
 	return err
-}
-
-// Due tells when a keeper that knows a backup made at created, and saves every so often, makes the next attempt.
-func Due(created time.Time, every time.Duration, now time.Time) time.Time {
-	s := state{every: every, known: true, newest: Meta{Created: created}}
-	return s.due(now)
 }

@@ -3,19 +3,23 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 )
 
 // Reasons of a failed save: the label of holdfast_snapshot_failures_total, and what a change of is logged.
 const (
 	reasonSource      = "source"      // the member gave no transaction
 	reasonDatabase    = "database"    // the database could not be read, or is damaged
+	reasonSpool       = "spool"       // the spool is not there, or refused
+	reasonFull        = "full"        // there is no room in the spool, or in the store
 	reasonStore       = "store"       // the store is not there, or refused
 	reasonMismatch    = "mismatch"    // what was read back is not what was sent
 	reasonScratch     = "scratch"     // there was no room to verify
 	reasonInterrupted = "interrupted" // the caller gave up: no failure of the backup
 )
 
-var failureReasons = []string{reasonSource, reasonDatabase, reasonStore, reasonMismatch, reasonScratch}
+var failureReasons = []string{reasonSource, reasonDatabase, reasonSpool, reasonFull, reasonStore, reasonMismatch, reasonScratch}
 
 // failure is an error with the reason for it.
 type failure struct {
@@ -34,4 +38,19 @@ func reasonOf(ctx context.Context, err error) string {
 		return f.reason
 	}
 	return reasonInterrupted
+}
+
+// blame gives an error of a store that has no reason of its own, or only that it is the store's, the reason of that
+// very store: reasonSpool or reasonStore. A disk without room is a reason by itself.
+func blame(reason string, err error) error {
+	f := (*failure)(nil)
+	switch own := errors.As(err, &f); {
+	case err == nil, own && f.reason != reasonStore:
+		return err
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fail(reasonFull, fmt.Errorf("no room in the %s: free some, or give it more: %w", reason, err))
+	case own && f.reason == reason:
+		return err
+	}
+	return fail(reason, fmt.Errorf("%s: %w", reason, err))
 }

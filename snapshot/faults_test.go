@@ -177,7 +177,7 @@ func TestSaveReleasesTx(t *testing.T) {
 	for name, cancelled := range map[string]bool{"context ends": true, "store stalls": false} {
 		t.Run(name, func(t *testing.T) {
 			db := snapshottest.NewDB(t)
-			db.Fill(100, 1000)
+			db.Fill(7000, 4000) // more than is under way at a time
 			dir, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,80 +18,98 @@ type Source interface {
 	// Begin opens a read transaction of the local member, and tells whose it is: the fields of Meta from Cluster to
 	// EtcdVersion. The Keeper closes the transaction.
 	Begin(ctx context.Context) (Tx, Meta, error)
+	// Identity says whose backups are ours. It must not block.
+	Identity() Identity
 }
 
-// Keeper saves a backup whenever one is due, on the node whose member leads, and any time on request.
+// Stores are where a Keeper keeps backups.
+type Stores struct {
+	// Main keeps them: what is there, and only that, counts.
+	Main Store
+	// Spool, nil for none, is a directory of this machine in which each is made first. It is this Keeper's alone: what
+	// is unfinished there is removed as garbage.
+	Spool Store
+}
+
+// Keeper saves a backup whenever one is due, on the node whose member leads, and any time on request. It prunes what
+// need not be kept, and drills the newest backup now and then.
 //
-// The schedule is kept nowhere but in the store: a backup is due one interval after the newest one there. So neither a
-// restart nor a change of leader makes one early or late.
+// The schedule is kept nowhere but in the store: a backup is due one interval after the newest one there, a drill one
+// after the last one recorded there. So neither a restart nor a change of leader makes one early or late. Two nodes
+// that both believe to lead may both save; that is one backup more.
 type Keeper struct {
 	cluster string
-	scratch string
-	store   Store
+	stores  Stores
 	source  Source
+	opt     Options
+	restore func(ctx context.Context, name string) (Drill, error)
 	lg      *zap.Logger
 	series  series
-	turn    chan struct{} // holds a token while a save is under way
+	turn    chan struct{} // holds a token while a save or a drill is under way
 
-	mu    sync.Mutex
-	state state
+	mu       sync.Mutex
+	cfg      Config
+	schedule schedule // of cfg
+	state    state
+	drills   drills
+	pruning  PruneStatus
 }
 
-// state is what a Keeper knows, under its mu.
+// state is what a Keeper knows of its saves, under its mu.
 type state struct {
-	every, retry time.Duration
-	leading      time.Time // since when, zero if not
-	known        bool      // newest is the store's newest as far as we can know: read or written since we lead
-	newest       Meta
-	attempted    time.Time
-	failures     int
-	lastError    string
-	reason       string // of the last failure, as logged
-}
-
-// Status is a Keeper's account of itself.
-type Status struct {
-	// Leading is whether the schedule runs here.
-	Leading bool `json:"leading"`
-	// Newest is the newest verified backup this node knows of, with an empty Name if it knows none. While it does not
-	// lead, that may be an old one.
-	Newest Meta `json:"newest"`
-	// Attempted is the time of the last attempt, zero if there was none.
-	Attempted time.Time `json:"attempted"`
-	// LastError is the error of the last attempt, "" if it succeeded.
-	LastError string `json:"lastError"`
-	// Failures counts the attempts that failed since the last one that did not, while this node leads.
-	Failures int `json:"failures"`
-	// Due is when the next attempt is made, zero if none is or the store has not been asked yet.
-	Due time.Time `json:"due"`
-	// Overdue says that this node leads, and that the newest verified backup is older than two intervals.
-	Overdue bool `json:"overdue"`
+	leading    time.Time // since when, zero if not
+	known      bool      // newest is the store's newest as far as we can know: read or written since we lead
+	newest     Meta
+	spooled    []string
+	distrusted string // what is in the spool under this name could not be copied as it is
+	attempted  time.Time
+	failures   int
+	lastError  string
+	reason     string // of lastError
+	logged     string // the reason that was logged last, in a row of failures
 }
 
 // poll is how often a Keeper looks whether it leads and whether a backup is due.
 const poll = time.Second
 
-// NewKeeper returns a keeper of the backups of one cluster.
-func NewKeeper(cfg Config, cluster string, store Store, source Source, lg *zap.Logger, reg prometheus.Registerer) *Keeper {
-	return &Keeper{
-		cluster: cluster,
-		scratch: cfg.Scratch,
-		store:   store,
-		source:  source,
-		lg:      lg,
-		series:  newSeries(reg),
-		turn:    make(chan struct{}, 1),
-		state:   state{every: cfg.Every, retry: cfg.Retry},
+// NewKeeper returns a keeper of the backups of one cluster. cfg is one that Validate accepts.
+//
+// opt says how backups are written and read; the Keeper sets its Scratch, Rate, Format and Level from cfg. drill
+// restores a backup in a process of its own and compares it with its sidecar; the error means that this could not be
+// tried. It returns soon after its context ends. Without a drill there are none.
+func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Options, drill func(ctx context.Context, name string) (Drill, error),
+	lg *zap.Logger, reg prometheus.Registerer) *Keeper {
+	opt.Scratch, opt.Format, opt.Level = cfg.Scratch, cfg.Format, cfg.Compression
+	k := &Keeper{
+		cluster:  cluster,
+		stores:   stores,
+		source:   source,
+		opt:      opt,
+		restore:  drill,
+		lg:       lg,
+		turn:     make(chan struct{}, 1),
+		cfg:      cfg,
+		schedule: cfg.schedule(),
 	}
+	k.series = newSeries(reg, func() float64 {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return rpo(k.state.newest, time.Now())
+	})
+	return k
 }
 
 // Run keeps the schedule until ctx ends, and then returns nil. A failed backup never ends it.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
+	k.cleanSpool(ctx)
 	for {
-		if k.look() {
+		switch save, drill := k.look(); {
+		case save:
 			k.scheduled(ctx)
+		case drill:
+			k.scheduledDrill(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -100,51 +119,49 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Reconfigure changes the schedule, from the next second on. The values are as in Config.
-func (k *Keeper) Reconfigure(every, retry time.Duration) {
+// Reconfigure changes Every, Cron, Retry, Drill, Rate and Keep, from the next second on; what is under way goes on as
+// it began. The other keys of cfg need a new Keeper and are ignored.
+func (k *Keeper) Reconfigure(cfg Config) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state.every, k.state.retry = every, retry
+	k.cfg.Every, k.cfg.Cron, k.cfg.Retry = cfg.Every, cfg.Cron, cfg.Retry
+	k.cfg.Drill, k.cfg.Rate, k.cfg.Keep = cfg.Drill, cfg.Rate, cfg.Keep
+	k.schedule = k.cfg.schedule()
 }
 
-// Save saves a backup now, whether this node leads or not, after one that is under way. progress may be nil.
+// Save saves a backup now, whether this node leads or not, after one that is under way; a drill gives way to it.
+// progress may be nil. With a spool, an error may leave a backup there, which the error names.
 func (k *Keeper) Save(ctx context.Context, progress func(Progress)) (Meta, error) {
-	release, err := k.wait(ctx)
+	release, err := k.urgent(ctx)
 	if err != nil {
 		return Meta{}, err
 	}
 	defer release()
-	return k.save(ctx, progress)
+	return k.attempt(ctx, time.Now(), "", progress)
 }
 
-// Status returns the keeper's account of itself.
-func (k *Keeper) Status() Status {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := &k.state
-	st := Status{
-		Leading:   !s.leading.IsZero(),
-		Newest:    s.newest,
-		Attempted: s.attempted,
-		LastError: s.lastError,
-		Failures:  s.failures,
+// Fresh makes sure that there is a verified backup made at most within ago, and saves one if there is none. It is for
+// what is about to change the cluster; its caller bounds it with ctx. The result is that backup's sidecar.
+func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) {
+	release, err := k.urgent(ctx)
+	if err != nil {
+		return Meta{}, err
 	}
-	if !st.Leading || s.every == 0 {
-		return st
+	defer release()
+	now := time.Now()
+	newest, err := newest(ctx, k.stores.Main, k.source.Identity(), now.Add(skew))
+	if err != nil {
+		return Meta{}, blame(reasonStore, err)
 	}
-	if s.known || s.failures > 0 {
-		st.Due = s.due(time.Now())
+	k.know(newest)
+	if newest.Name != "" && now.Sub(newest.Created) <= within {
+		return newest, nil
 	}
-	since := s.newest.Created
-	if !s.known || s.newest.Name == "" { // then the time since we lead is what counts against us
-		since = s.leading
-	}
-	st.Overdue = time.Since(since) > 2*s.every
-	return st
+	return k.attempt(ctx, now, "", nil)
 }
 
-// look sees who leads, and reports whether it is time to attempt a backup.
-func (k *Keeper) look() bool {
+// look sees who leads, and reports whether it is time to attempt a backup, or a drill.
+func (k *Keeper) look() (save, drill bool) {
 	leads := k.source.Leader()
 	now := time.Now()
 	k.mu.Lock()
@@ -153,83 +170,92 @@ func (k *Keeper) look() bool {
 	if !leads {
 		if !s.leading.IsZero() {
 			// The failures are now another node's to overcome, and the store's newest backup its to know.
-			s.leading, s.failures, s.reason = time.Time{}, 0, ""
+			s.leading, s.failures, s.logged = time.Time{}, 0, ""
 			k.series.consecutive.Set(0)
 		}
-		return false
+		return false, false
 	}
 	if s.leading.IsZero() {
-		s.leading, s.known = now, false
+		s.leading, s.known, k.drills.known, k.drills.failures = now, false, false, 0
 	}
-	return s.every > 0 && !now.Before(s.due(now))
+	at, ok := k.drillAt(now)
+	return !k.schedule.off() && !now.Before(s.due(k.schedule, now)), ok && !now.Before(at)
 }
 
 // due returns when the next attempt is to be made, the past if that is not known: or no longer, after the clock was
 // set back behind the newest backup.
-func (s *state) due(now time.Time) time.Time {
+func (s *state) due(sched schedule, now time.Time) time.Time {
 	switch {
 	case s.failures > 0:
-		return s.attempted.Add(backoff(s.retry, s.every, s.failures))
-	case s.known && !s.newest.Created.After(now):
-		return s.newest.Created.Add(s.every)
+		return sched.retryAt(s.attempted, s.failures)
+	case s.known && s.newest.Name != "" && !s.newest.Created.After(now.Add(skew)):
+		return sched.next(s.newest.Created)
 	}
 	return time.Time{}
 }
 
-// backoff is the wait after a number of failures in a row: retry doubled for each but the first, at most every.
-func backoff(retry, every time.Duration, failures int) time.Duration {
-	for i := 1; i < failures && retry < every; i++ {
-		retry *= 2
-	}
-	return min(retry, every)
-}
-
-// scheduled makes one attempt of the schedule. A failure is logged when its reason is a new one.
+// scheduled makes one attempt of the schedule, and prunes after a backup. A failure is logged when its reason is a new
+// one.
 func (k *Keeper) scheduled(ctx context.Context) {
 	release, err := k.wait(ctx)
 	if err != nil {
 		return // shutting down
 	}
-	defer release()
-	err = k.saveIfDue(ctx)
+	made, err := k.saveIfDue(ctx)
+	release()
 	reason := reasonOf(ctx, err)
+	// In a full store less is kept when snapshot.keep says so from now on: that must not wait for a backup to succeed.
+	if made || err != nil && reason == reasonFull {
+		k.prune(ctx)
+	}
 	if err == nil || reason == reasonInterrupted {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if reason != k.state.reason {
-		k.state.reason = reason
+	if reason != k.state.logged {
+		k.state.logged = reason
 		k.lg.Error("backup was not saved", zap.String("reason", reason), zap.Error(err))
 	}
 }
 
 // saveIfDue asks the store whether a backup is due, which another node or an operator may have made meanwhile, and
-// saves one if it is.
-func (k *Keeper) saveIfDue(ctx context.Context) error {
+// saves one if it is. What still waits in the spool is taken for it while it is not old itself. When the store does not
+// answer, a backup is made in the spool, if there is one, and the attempt has failed all the same.
+func (k *Keeper) saveIfDue(ctx context.Context) (made bool, err error) {
 	start := time.Now()
-	newest, err := newest(ctx, k.store, k.cluster, start)
-	if err != nil {
-		err = fail(reasonStore, err)
-		k.failed(ctx, start, err)
-		return err
-	}
-	k.mu.Lock()
-	k.state.newest, k.state.known = newest, true
-	every := k.state.every
-	k.mu.Unlock()
-	if newest.Name != "" {
-		k.series.saved(newest)
-		if start.Before(newest.Created.Add(every)) {
+	newest, storeErr := newest(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
+	if storeErr == nil {
+		k.know(newest)
+		if newest.Name != "" && start.Before(k.plan().next(newest.Created)) {
 			k.recovered()
-			return nil
+			return false, nil
 		}
 	}
-	_, err = k.save(ctx, nil)
-	return err
+	waiting, err := k.waiting(ctx, start)
+	if err == nil && storeErr != nil {
+		err = blame(reasonStore, storeErr)
+		if k.stores.Spool != nil && waiting == "" {
+			_, spoolErr := k.spool(ctx, nil)
+			err = errors.Join(spoolErr, err)
+		}
+	}
+	if err != nil {
+		k.failed(ctx, start, err)
+		return false, err
+	}
+	_, err = k.attempt(ctx, start, waiting, nil)
+	return err == nil, err
 }
 
-// wait waits until no save is under way and returns the function to call when this one is over.
+// plan returns the schedule.
+func (k *Keeper) plan() schedule {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.schedule
+}
+
+// wait waits until nothing is under way and returns the function to call when this is over.
 func (k *Keeper) wait(ctx context.Context) (release func(), err error) {
 	select {
 	case k.turn <- struct{}{}:
@@ -239,32 +265,72 @@ func (k *Keeper) wait(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// save makes one backup. The caller has the turn.
-func (k *Keeper) save(ctx context.Context, progress func(Progress)) (Meta, error) {
-	start := time.Now()
-	m, err := func() (Meta, error) {
-		tx, meta, err := k.source.Begin(ctx)
-		if err != nil {
-			return Meta{}, fail(reasonSource, fmt.Errorf("begin snapshot: %w", err))
-		}
-		meta.Cluster = k.cluster
-		return Save(ctx, k.store, tx, meta, Options{Scratch: k.scratch, Progress: progress})
-	}()
+// attempt brings a backup into the main store: what waits in the spool under that name, or a new one. The caller has
+// the turn.
+func (k *Keeper) attempt(ctx context.Context, start time.Time, waiting string, progress func(Progress)) (Meta, error) {
+	m, err := k.bring(ctx, waiting, progress)
 	if err != nil {
 		k.failed(ctx, start, err)
 		return Meta{}, err
 	}
-	k.mu.Lock()
-	s := &k.state
-	s.newest, s.known, s.attempted = m, true, start
-	k.mu.Unlock()
+	k.know(m)
 	k.recovered()
+	k.mu.Lock()
+	k.state.attempted = start
+	k.mu.Unlock()
 	k.series.saves.WithLabelValues(resultSaved).Inc()
 	k.series.duration.Set(time.Since(start).Seconds())
-	k.series.saved(m)
 	k.lg.Info("saved backup", zap.String("backup", m.Name), zap.Int64("revision", m.Content.Revision),
 		zap.Int64("size", m.Content.Size), zap.Int64("stored", m.Stored.Size), zap.Duration("took", time.Since(start)))
 	return m, nil
+}
+
+// bring does the work of attempt.
+func (k *Keeper) bring(ctx context.Context, waiting string, progress func(Progress)) (Meta, error) {
+	if k.stores.Spool == nil {
+		m, err := k.save(ctx, k.stores.Main, progress)
+		return m, blame(reasonStore, err)
+	}
+	if waiting == "" {
+		m, err := k.spool(ctx, progress)
+		if err != nil {
+			return Meta{}, err
+		}
+		waiting = m.Name
+	}
+	return k.upload(ctx, waiting, progress)
+}
+
+// save makes a new backup in a store.
+func (k *Keeper) save(ctx context.Context, store Store, progress func(Progress)) (Meta, error) {
+	tx, meta, err := k.source.Begin(ctx)
+	if err != nil {
+		return Meta{}, fail(reasonSource, fmt.Errorf("begin snapshot: %w", err))
+	}
+	meta.Cluster = k.cluster
+	if store == k.stores.Spool {
+		if err := checkRoom(store, tx.Size()); err != nil {
+			return Meta{}, errors.Join(err, tx.Close())
+		}
+	}
+	return Save(ctx, store, tx, meta, k.options(progress))
+}
+
+// options returns the options of what is about to be done.
+func (k *Keeper) options(progress func(Progress)) Options {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	opt := k.opt
+	opt.Rate, opt.Progress = int64(k.cfg.Rate)<<20, progress
+	return opt
+}
+
+// know takes m for the newest backup in the main store, none if it has no name.
+func (k *Keeper) know(m Meta) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.state.newest, k.state.known = m, true
+	k.series.newest.know(m)
 }
 
 // failed records an attempt that made no backup.
@@ -279,7 +345,7 @@ func (k *Keeper) failed(ctx context.Context, start time.Time, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
-	s.attempted, s.lastError = start, err.Error()
+	s.attempted, s.lastError, s.reason = start, err.Error(), reason
 	if !s.leading.IsZero() {
 		s.failures++
 		k.series.consecutive.Set(float64(s.failures))
@@ -290,6 +356,7 @@ func (k *Keeper) failed(ctx context.Context, start time.Time, err error) {
 func (k *Keeper) recovered() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state.failures, k.state.reason, k.state.lastError = 0, "", ""
+	s := &k.state
+	s.failures, s.reason, s.logged, s.lastError = 0, "", "", ""
 	k.series.consecutive.Set(0)
 }

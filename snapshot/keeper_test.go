@@ -1,123 +1,17 @@
 package snapshot_test
 
 import (
-	"context"
-	"errors"
-	"io"
+	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
-
 	"holdfast/snapshot"
-	"holdfast/snapshot/snapshottest"
 )
-
-// member is a Source in the hands of a test.
-type member struct {
-	db      *snapshottest.DB
-	leader  atomic.Bool
-	refuses atomic.Bool
-	began   atomic.Int64
-}
-
-func (m *member) Leader() bool { return m.leader.Load() }
-
-func (m *member) Begin(context.Context) (snapshot.Tx, snapshot.Meta, error) {
-	m.began.Add(1)
-	if m.refuses.Load() {
-		return nil, snapshot.Meta{}, errors.New("not ready")
-	}
-	return m.db.Begin(), identity, nil
-}
-
-// bench is a keeper under test with all around it.
-type bench struct {
-	*snapshot.Keeper
-	member *member
-	dir    string
-	store  *switched
-	logs   *observer.ObservedLogs
-	reg    *prometheus.Registry
-}
-
-// switched is a store that can be cut off.
-type switched struct {
-	snapshot.Store
-	off atomic.Bool
-}
-
-func (s *switched) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
-	if s.off.Load() {
-		return nil, errors.New("no route to host")
-	}
-	return s.Store.List(ctx, prefix)
-}
-
-func (s *switched) Put(ctx context.Context, name string, r io.Reader) error {
-	if s.off.Load() {
-		return errors.New("no route to host")
-	}
-	return s.Store.Put(ctx, name, r)
-}
-
-// keeper runs test in a bubble with a keeper that saves every 15 minutes and retries after 30 seconds.
-func keeper(t *testing.T, test func(t *testing.T, b *bench)) {
-	db := smallDB(t)
-	dir, scratch := t.TempDir(), t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		b := &bench{member: &member{db: db}, dir: dir, store: &switched{Store: snapshot.NewDir(dir)}}
-		b.start(t, scratch)
-		test(t, b)
-	})
-}
-
-// start runs a new keeper, as after a restart of the process.
-func (b *bench) start(t *testing.T, scratch string) (stop func()) {
-	core, logs := observer.New(zap.InfoLevel)
-	b.logs, b.reg = logs, prometheus.NewRegistry()
-	cfg := snapshot.Default()
-	cfg.Scratch = scratch
-	b.Keeper = snapshot.NewKeeper(cfg, "prod", b.store, b.member, zap.New(core), b.reg)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: want nil, got %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	synctest.Wait()
-	return stop
-}
-
-func (b *bench) backups(t *testing.T) int {
-	t.Helper()
-	list, err := snapshot.List(t.Context(), b.store.Store, "prod")
-	must(t, err)
-	return len(list)
-}
-
-// pass lets time go by and wants a number of backups then.
-func (b *bench) pass(t *testing.T, d time.Duration, want int) {
-	t.Helper()
-	time.Sleep(d)
-	synctest.Wait()
-	if got := b.backups(t); got != want {
-		t.Fatalf("backups %s later: want %d, got %d", d, want, got)
-	}
-}
 
 func TestKeeperSchedule(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
@@ -143,7 +37,6 @@ func TestKeeperSchedule(t *testing.T) {
 // TestKeeperPhase changes the leader, restarts, and lets others save: a backup is due 15 minutes after the newest one
 // in the store, whoever made it.
 func TestKeeperPhase(t *testing.T) {
-	scratch := t.TempDir()
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
 		b.pass(t, 10*time.Minute, 1)
@@ -151,7 +44,7 @@ func TestKeeperPhase(t *testing.T) {
 		b.pass(t, 2*time.Second, 1)
 		b.member.leader.Store(true)
 		b.pass(t, 2*time.Second, 1) // not again because of the election
-		b.start(t, scratch)         // a second node, and then it is this one that leads
+		b.start(t)                  // a second node, and then it is this one that leads
 		b.pass(t, 2*time.Second, 1)
 		if got := b.Status().Newest.Content.Revision; got != 6 {
 			t.Errorf("newest backup after a restart: want revision 6 from the store, got %d", got)
@@ -160,7 +53,7 @@ func TestKeeperPhase(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)
 		b.pass(t, 10*time.Minute, 1)
-		_, err := snapshot.Save(t.Context(), b.store, b.member.db.Begin(), identity, snapshot.Options{Scratch: scratch})
+		_, err := snapshot.Save(t.Context(), b.store, b.member.db.Begin(), identity, snapshot.Options{Scratch: b.cfg.Scratch})
 		must(t, err)
 		b.pass(t, 14*time.Minute, 2)
 		b.pass(t, 2*time.Minute, 3)
@@ -171,13 +64,7 @@ func TestKeeperPhase(t *testing.T) {
 func TestKeeperFuture(t *testing.T) {
 	_, _, meta := saved(t, smallDB(t))
 	keeper(t, func(t *testing.T, b *bench) {
-		name := snapshot.FormatName(time.Now().Add(365 * 24 * time.Hour))
-		meta.Name = name
-		meta.Created, _ = snapshot.ParseName(name)
-		text, err := snapshot.EncodeMeta(meta)
-		must(t, err)
-		must(t, b.store.Put(t.Context(), "prod/"+name+"/etcd.backup.zst", strings.NewReader(strings.Repeat("x", int(meta.Stored.Size)))))
-		must(t, b.store.Put(t.Context(), "prod/"+name+"/holdfast.meta.json", strings.NewReader(string(text))))
+		forgeAt(t, b.store, meta, time.Now().Add(365*24*time.Hour))
 		b.member.leader.Store(true)
 		b.pass(t, 2*time.Second, 2)
 		b.pass(t, 10*time.Minute, 2) // nor does it save all the time
@@ -185,22 +72,11 @@ func TestKeeperFuture(t *testing.T) {
 	})
 }
 
-// TestKeeperClockSetBack sets the clock back behind the newest backup, which it must not wait for.
-func TestKeeperClockSetBack(t *testing.T) {
-	now := time.Now()
-	if got, want := snapshot.Due(now, time.Minute, now), now.Add(time.Minute); !got.Equal(want) {
-		t.Errorf("due: want %s, got %s", want, got)
-	}
-	if got := snapshot.Due(now.Add(time.Hour), time.Minute, now); got.After(now) {
-		t.Errorf("due after the clock was set back: want the past, got %s", got)
-	}
-}
-
 // TestKeeperUnfinished finds only an unfinished backup: that is none.
 func TestKeeperUnfinished(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		name := snapshot.FormatName(time.Now())
-		must(t, b.store.Put(t.Context(), "prod/"+name+"/etcd.backup.zst", strings.NewReader("x")))
+		must(t, b.store.Put(t.Context(), name+"/etcd.backup.zst", strings.NewReader("x")))
 		b.member.leader.Store(true)
 		b.pass(t, 2*time.Second, 2)
 	})
@@ -251,38 +127,37 @@ func TestKeeperFailures(t *testing.T) {
 
 func (b *bench) wantMetrics(t *testing.T, saves, failures, consecutive int) {
 	t.Helper()
-	families, err := b.reg.Gather()
-	must(t, err)
-	values := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := f.GetName()
-			for _, l := range m.GetLabel() {
-				name += "/" + l.GetValue()
-			}
-			values[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
 	newest := b.Status().Newest
-	for name, want := range map[string]float64{
-		"holdfast_snapshot_saves_total/saved":              float64(saves),
-		"holdfast_snapshot_saves_total/failed":             float64(failures),
-		"holdfast_snapshot_consecutive_failures":           float64(consecutive),
-		"holdfast_snapshot_bytes":                          float64(newest.Stored.Size),
-		"holdfast_snapshot_last_success_timestamp_seconds": float64(newest.Created.UnixMicro()) / 1e6,
-	} {
-		if got := values[name]; got != want {
-			t.Errorf("%s: want %g, got %g", name, want, got)
+	b.wantSeries(t, map[string]float64{
+		"saves_total/saved":               float64(saves),
+		"saves_total/failed":              float64(failures),
+		"consecutive_failures":            float64(consecutive),
+		"bytes":                           float64(newest.Stored.Size),
+		"database_bytes":                  float64(newest.Content.Size),
+		"compression_ratio":               float64(newest.Content.Size) / float64(newest.Stored.Size),
+		"last_success_timestamp_seconds":  float64(newest.Created.UnixMicro()) / 1e6,
+		"last_verified_timestamp_seconds": float64(newest.Verified.UnixMicro()) / 1e6,
+		"rpo_seconds":                     time.Since(newest.Created).Seconds(),
+	})
+}
+
+// TestKeeperMetricsFromTheStart wants every series before anything has happened.
+func TestKeeperMetricsFromTheStart(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.wantSeries(t, map[string]float64{
+			"last_success_timestamp_seconds": 0, "last_verified_timestamp_seconds": 0, "rpo_seconds": math.Inf(1), "bytes": 0, "database_bytes": 0,
+			"compression_ratio": 0, "duration_seconds": 0, "upload_duration_seconds": 0, "consecutive_failures": 0, "spooled": 0,
+			"saves_total/saved": 0, "saves_total/failed": 0, "saves_total/interrupted": 0,
+			"failures_total/source": 0, "failures_total/database": 0, "failures_total/spool": 0, "failures_total/full": 0,
+			"failures_total/store": 0, "failures_total/mismatch": 0, "failures_total/scratch": 0,
+			"drill_last_timestamp_seconds": 0, "drill_last_success": 0, "drill_duration_seconds": 0,
+			"drills_total/passed": 0, "drills_total/failed": 0, "drills_total/untried": 0, "drills_total/interrupted": 0,
+			"pruned_total": 0, "prune_failures_total": 0,
+		})
+		if _, err := json.Marshal(b.Status()); err != nil {
+			t.Errorf("status as JSON: %v", err)
 		}
-	}
-	for _, name := range []string{"holdfast_snapshot_failures_total/mismatch", "holdfast_snapshot_duration_seconds"} {
-		if _, ok := values[name]; !ok {
-			t.Errorf("%s is missing", name)
-		}
-	}
-	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) != 0 {
-		t.Errorf("lint of metrics: %v, %v", problems, err)
-	}
+	})
 }
 
 // TestKeeperLosesLead fails, and then another node leads: what is left to do is no longer this node's alarm.
@@ -327,15 +202,25 @@ func TestKeeperTakesOver(t *testing.T) {
 
 func TestKeeperReconfigure(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
-		b.Reconfigure(0, time.Second)
+		cfg := b.cfg
+		cfg.Every, cfg.Retry = 0, time.Second
+		b.Reconfigure(cfg)
 		b.member.leader.Store(true)
 		b.pass(t, time.Hour, 0)
 		if s := b.Status(); s.Overdue || !s.Due.IsZero() {
 			t.Errorf("status when off: got %+v", s)
 		}
-		b.Reconfigure(time.Minute, time.Second)
+		cfg.Every = time.Minute
+		b.Reconfigure(cfg)
 		b.pass(t, 2*time.Second, 1)
 		b.pass(t, 3*time.Minute, 4)
+		cfg.Every, cfg.Cron = 0, "0 * * * *"
+		b.Reconfigure(cfg)
+		b.pass(t, time.Hour, 5)
+		b.pass(t, time.Hour, 6)
+		cfg.Keep = snapshot.Keep{Newest: 2}
+		b.Reconfigure(cfg)
+		b.pass(t, time.Hour, 2)
 	})
 }
 

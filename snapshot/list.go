@@ -11,183 +11,152 @@ import (
 
 // Backup is one entry of a listing.
 type Backup struct {
-	// Meta is the sidecar. Where that is missing or unreadable, only Name, Created, Cluster and Stored.Size are set,
-	// as far as the store tells them.
+	// Meta is the sidecar. Where that is missing or unreadable, only Name, Created, Stored.Size and what can be learned
+	// of Cluster, Lineage and Node are set. Of a legacy backup EtcdVersion and Members are known, too; Content is zero
+	// and Verified is never set.
 	Meta
 	// Problem says why this is no backup one can rely on, "" if nothing speaks against it. That nothing does is no
 	// proof either: Verify is.
 	Problem string `json:"problem,omitempty"`
+	// Unfinished says that it was begun only, as Problem tells: it may be being saved, or was left behind by a save or a
+	// copy that failed.
+	Unfinished bool `json:"unfinished,omitempty"`
+	// Foreign says that the backup is another cluster's. It is never pruned, and restored only by force.
+	Foreign bool `json:"foreign,omitempty"`
+	// Legacy says that etcd-manager alone wrote it: there is no sidecar, and whose it is is not recorded.
+	Legacy bool `json:"legacy,omitempty"`
+	// Unmarked says that etcd-manager does not see it, though its format is etcd-manager's: the save or a deletion was
+	// cut short beside the last object. To us it is as good as any.
+	Unmarked bool `json:"unmarked,omitempty"`
+	// Pinned says that it is never pruned, and PinReason why, in its owner's words.
+	Pinned    bool   `json:"pinned,omitempty"`
+	PinReason string `json:"pinReason,omitempty"`
 }
 
-// List returns all backups of a cluster that the store holds, oldest first, unfinished and damaged ones with their
-// Problem. An error means that the store could not be read, never that there are none.
-func List(ctx context.Context, store Store, cluster string) ([]Backup, error) {
-	found, err := scan(ctx, store, cluster)
+// own says that the backup is a good one and ours, to be counted on and to be pruned.
+func (b Backup) own() bool { return b.Problem == "" && !b.Foreign && !b.Legacy && !b.Verified.IsZero() }
+
+// Identity says whose backups are ours. The zero Identity is nobody's, and then no backup is foreign.
+type Identity struct {
+	// Cluster is the cluster's name.
+	Cluster string
+	// Lineage is the id of its founding, "" while that is not known: then the name alone decides.
+	Lineage string
+}
+
+// foreign says that a backup is known to be another cluster's.
+func (id Identity) foreign(m Meta) bool {
+	if id.Cluster == "" || m.Cluster == "" {
+		return false
+	}
+	return m.Cluster != id.Cluster || m.Lineage != "" && id.Lineage != "" && m.Lineage != id.Lineage
+}
+
+// List returns everything in the store that is or began as a backup, oldest first: whose ever it is, and unfinished and
+// damaged ones with their Problem. It reads no data. An error means that the store could not be read, never that there
+// are none.
+func List(ctx context.Context, store Store, id Identity) ([]Backup, error) {
+	c, err := scan(ctx, store, "")
 	if err != nil {
 		return nil, err
 	}
-	backups := make([]Backup, 0, len(found))
-	for _, e := range found {
-		b, err := e.read(ctx, store)
-		if err != nil {
-			return nil, err
-		}
-		backups = append(backups, b)
+	backups, err := readAll(ctx, store, id, c.entries, c.clock(time.Now()))
+	if err != nil {
+		return nil, err
 	}
+	slices.SortStableFunc(backups, byTime)
 	return backups, nil
 }
 
-// Delete removes a backup, its sidecar first: a deletion that is cut short leaves an unfinished backup, never one that
-// seems good. It is ErrNotFound if there is no such backup.
-func Delete(ctx context.Context, store Store, cluster, name string) error {
-	if err := checkBackup(cluster, name); err != nil {
-		return err
+// byTime orders backups from the oldest to the newest, those of one time by name.
+func byTime(a, b Backup) int {
+	if c := a.Created.Compare(b.Created); c != 0 {
+		return c
 	}
-	found, err := scan(ctx, store, cluster)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(found, func(e entry) bool { return e.name == name }) {
-		return fmt.Errorf("delete backup %s of cluster %s: %w", name, cluster, ErrNotFound)
-	}
-	return remove(ctx, store, cluster, name)
+	return strings.Compare(a.Name, b.Name)
 }
 
-// remove deletes the objects of a backup in the order that keeps it from looking finished.
-func remove(ctx context.Context, store Store, cluster, name string) error {
-	for _, file := range []string{metaObject, dataObject, beginObject} {
-		if err := store.Delete(ctx, object(cluster, name, file)); err != nil {
-			return fmt.Errorf("delete backup %s: %w", name, err)
+// disagreement is how far the clocks of nodes may be apart. A backup further in the future was made by a wrong one.
+const disagreement = time.Hour
+
+// Latest returns the newest good backup of a cluster, by the time at which it was made. One that etcd-manager made
+// counts, too. One from the future, made while a clock was wrong, counts only if there is no other. When there is none,
+// the error is ErrNotFound and says what there is instead.
+func Latest(ctx context.Context, store Store, id Identity) (Backup, error) {
+	backups, err := List(ctx, store, id)
+	if err != nil {
+		return Backup{}, err
+	}
+	horizon := time.Now().Add(disagreement)
+	var latest, future *Backup
+	foreign, bad := 0, 0
+	for i := range backups {
+		switch b := &backups[i]; {
+		case b.Foreign:
+			foreign++
+		case b.Problem != "":
+			bad++
+		case b.Created.After(horizon):
+			future = b
+		case latest == nil || latest.Legacy || !b.Legacy || b.Created.After(latest.Created):
+			latest = b
 		}
 	}
-	return nil
+	if latest == nil {
+		latest = future
+	}
+	if latest == nil {
+		return Backup{}, fmt.Errorf("no backup of cluster %s among the %d in the store: %d are another cluster's, %d incomplete or damaged (see `holdfast snapshot list`): %w",
+			id.Cluster, len(backups), foreign, bad, ErrNotFound)
+	}
+	return *latest, nil
 }
 
-// newest returns the newest good backup made until now, with an empty Name if there is none. One from the future, made
-// by a node whose clock is ahead, must not hold up the schedule of those whose clock is right.
-func newest(ctx context.Context, store Store, cluster string, now time.Time) (Meta, error) {
-	found, err := scan(ctx, store, cluster)
+// newest returns the sidecar of the newest good backup of our own made until now, with an empty Name if there is none.
+// One from the future, made by a node whose clock is ahead, must not hold up the schedule of those whose clock is right;
+// a legacy one was not made by the schedule.
+func newest(ctx context.Context, store Store, id Identity, now time.Time) (Meta, error) {
+	c, err := scan(ctx, store, "")
 	if err != nil {
 		return Meta{}, err
 	}
-	for _, e := range slices.Backward(found) {
-		if created, err := parseName(e.name); err != nil || created.After(now) {
-			continue
-		}
-		b, err := e.read(ctx, store)
+	entries := slices.DeleteFunc(c.entries, func(e entry) bool {
+		created, err := parseName(e.name)
+		return err != nil || created.After(now) || !e.has(metaObject)
+	})
+	slices.Reverse(entries)
+	// The first few tell nearly always, so the others are not asked.
+	for some := range slices.Chunk(entries, readers) {
+		backups, err := readAll(ctx, store, id, some, c.clock(now))
 		if err != nil {
 			return Meta{}, err
 		}
-		if b.Problem == "" {
-			return b.Meta, nil
+		if i := slices.IndexFunc(backups, Backup.own); i >= 0 {
+			return backups[i].Meta, nil
 		}
 	}
 	return Meta{}, nil
 }
 
-// readMeta returns the sidecar of a backup, ErrNotFound if there is none.
-func readMeta(ctx context.Context, store Store, cluster, name string) (Meta, error) {
-	if err := checkBackup(cluster, name); err != nil {
+// readMeta returns the sidecar of a backup, of a legacy one what etcd-manager tells. It is ErrNotFound if there is no
+// such backup.
+func readMeta(ctx context.Context, store Store, name string) (Meta, error) {
+	if err := checkBackupName(name); err != nil {
 		return Meta{}, err
 	}
-	b, err := readSmall(ctx, store, object(cluster, name, metaObject))
-	if err != nil {
+	text, err := readSmall(ctx, store, object(name, metaObject))
+	switch {
+	case err == nil:
+		return sidecarOf(name, text)
+	case !errors.Is(err, ErrNotFound):
 		return Meta{}, fmt.Errorf("read sidecar of backup %s: %w", name, err)
 	}
-	m, err := decodeMeta(b)
+	b, err := find(ctx, store, Identity{}, name)
 	if err != nil {
-		return Meta{}, &badMeta{fmt.Errorf("read sidecar of backup %s: %w", name, err)}
+		return Meta{}, err
 	}
-	if m.Name != name || m.Cluster != cluster {
-		return Meta{}, &badMeta{fmt.Errorf("read sidecar of backup %s: it is that of %s/%s", name, m.Cluster, m.Name)}
+	if b.Problem != "" {
+		return Meta{}, problemf("read backup %s: %s", name, b.Problem)
 	}
-	return m, nil
-}
-
-// badMeta is the error of a sidecar that was read and is no good, which says nothing against the store.
-type badMeta struct{ error }
-
-// checkBackup returns an error unless cluster and name can be those of a backup.
-func checkBackup(cluster, name string) error {
-	if err := checkCluster(cluster); err != nil {
-		return err
-	}
-	_, err := parseName(name)
-	return err
-}
-
-// entry is what the store holds of one backup.
-type entry struct {
-	cluster, name string
-	files         map[string]Object // by the last part of their name
-}
-
-// scan finds everything in the store that is or began as a backup of the cluster, ordered by name.
-func scan(ctx context.Context, store Store, cluster string) ([]entry, error) {
-	if err := checkCluster(cluster); err != nil {
-		return nil, err
-	}
-	objects, err := store.List(ctx, cluster+"/")
-	if err != nil {
-		return nil, fmt.Errorf("list backups of cluster %s: %w", cluster, err)
-	}
-	var found []entry
-	for _, o := range objects {
-		name, file, _ := strings.Cut(strings.TrimPrefix(o.Name, cluster+"/"), "/")
-		if file != beginObject && file != dataObject && file != metaObject {
-			continue
-		}
-		if len(found) == 0 || found[len(found)-1].name != name {
-			found = append(found, entry{cluster: cluster, name: name, files: map[string]Object{}})
-		}
-		found[len(found)-1].files[file] = o
-	}
-	return found, nil
-}
-
-// read tells what there is to tell of a backup. Its error is the store's; what is wrong with the backup is a Problem.
-func (e entry) read(ctx context.Context, store Store) (Backup, error) {
-	b := Backup{Meta: Meta{Name: e.name, Cluster: e.cluster}}
-	b.Created, _ = parseName(e.name)
-	data, hasData := e.files[dataObject]
-	b.Stored.Size = data.Size
-	if _, ok := e.files[metaObject]; !ok {
-		b.Problem = e.unfinished()
-		return b, nil
-	}
-	if _, err := parseName(e.name); err != nil {
-		b.Problem = err.Error()
-		return b, nil
-	}
-	m, err := readMeta(ctx, store, e.cluster, e.name)
-	if bad := (*badMeta)(nil); errors.As(err, &bad) {
-		b.Problem = err.Error()
-		return b, nil
-	}
-	if errors.Is(err, ErrNotFound) { // deleted while we look
-		b.Problem = e.unfinished()
-		return b, nil
-	}
-	if err != nil {
-		return Backup{}, err
-	}
-	b.Meta = m
-	switch {
-	case !hasData:
-		b.Problem = "the data is missing"
-	case data.Size != m.Stored.Size:
-		b.Problem = fmt.Sprintf("the data has %d bytes, want %d", data.Size, m.Stored.Size)
-	}
-	return b, nil
-}
-
-// unfinished describes a backup without a sidecar. A save may be under way, so the age is part of it.
-func (e entry) unfinished() string {
-	var last time.Time
-	for _, o := range e.files {
-		if o.Modified.After(last) {
-			last = o.Modified
-		}
-	}
-	return fmt.Sprintf("incomplete: no sidecar, last written %s ago", time.Since(last).Round(time.Second))
+	return b.Meta, nil
 }

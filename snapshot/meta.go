@@ -7,16 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
 // Meta is what is known of one backup: its sidecar. Whoever calls Save fills the fields from Cluster to EtcdVersion,
 // Save the others.
 type Meta struct {
-	// Name is the name of the backup within its cluster, unique and ordered by time.
+	// Name is the name of the backup, unique in its store. Save's names are ordered by time; those that etcd-manager or
+	// a person gave may be anything that is one part of a path.
 	Name string `json:"name"`
-	// Created is the time of the snapshot, in UTC and exact to the microsecond: the same that Name tells.
+	// Created is the time of the snapshot, in UTC: exact to the microsecond and the same that Name tells, but of a legacy
+	// backup what etcd-manager says, to the second, and zero if it says nothing.
 	Created time.Time `json:"created"`
 
 	// Cluster is the cluster's name, a single part of an object name.
@@ -25,12 +26,17 @@ type Meta struct {
 	Generation uint64 `json:"generation"`
 	// Record is the id of the generation's record.
 	Record string `json:"record"`
+	// Lineage is the id of the founding from which the generation descends: with Cluster, whose backup this is. It is ""
+	// where that is not known.
+	Lineage string `json:"lineage"`
 	// EtcdClusterID is etcd's cluster ID in hex, as etcdctl prints it.
 	EtcdClusterID string `json:"etcdClusterID"`
 	// Slot is the member the database was read from.
 	Slot string `json:"slot"`
 	// Node is the node that held the slot.
 	Node string `json:"node"`
+	// Members is the number of voters of the cluster, 0 if not known. etcd-manager is told.
+	Members int `json:"members"`
 	// Holdfast and Etcd are the versions of the programs that wrote it.
 	HoldfastVersion string `json:"holdfastVersion"`
 	EtcdVersion     string `json:"etcdVersion"`
@@ -47,16 +53,21 @@ type Meta struct {
 
 // Stored describes the object with the data of a backup.
 type Stored struct {
-	// Codec is how the stream was encoded: "zstd".
+	// Codec is how the stream was compressed: "zstd" or "gzip".
 	Codec string `json:"codec"`
+	// Encrypted says that the compressed stream was encrypted with age (age-encryption.org/v1).
+	Encrypted bool `json:"encrypted,omitempty"`
 	// Size is the object's size in bytes.
 	Size int64 `json:"size"`
-	// SHA256 is the digest of the object's bytes, in hex.
+	// SHA256 is the digest of the object's bytes, in hex; "" for a legacy backup.
 	SHA256 string `json:"sha256"`
 }
 
-// codec is the only one there is.
-const codec = "zstd"
+// Codecs of a backup's data.
+const (
+	codecZstd = "zstd" // format native
+	codecGzip = "gzip" // format etcd-manager
+)
 
 // sidecar is the whole text of a sidecar. Its sum covers the bytes of meta as they stand there, so that a change of
 // any byte is noticed, in a field that nothing else can check too; and meta may gain fields that older programs skip.
@@ -101,8 +112,9 @@ func (m Meta) check() error {
 	} else if !t.Equal(m.Created) {
 		errs = append(errs, fmt.Errorf("created: want %s as the name says, got %s", t.Format(time.RFC3339Nano), m.Created.Format(time.RFC3339Nano)))
 	}
-	if err := checkCluster(m.Cluster); err != nil {
-		errs = append(errs, err)
+	errs = append(errs, m.checkOrigin())
+	if m.Content.CompactRevision > m.Content.Revision {
+		errs = append(errs, fmt.Errorf("content.compactRevision: must be at most the revision %d, got %d", m.Content.Revision, m.Content.CompactRevision))
 	}
 	if m.Content.Size <= 0 {
 		errs = append(errs, fmt.Errorf("content.size: must be positive, got %d", m.Content.Size))
@@ -110,8 +122,8 @@ func (m Meta) check() error {
 	if m.Stored.Size <= 0 {
 		errs = append(errs, fmt.Errorf("stored.size: must be positive, got %d", m.Stored.Size))
 	}
-	if m.Stored.Codec != codec {
-		errs = append(errs, fmt.Errorf("stored.codec: must be %q, got %q", codec, m.Stored.Codec))
+	if m.Stored.Codec != codecZstd && m.Stored.Codec != codecGzip {
+		errs = append(errs, fmt.Errorf("stored.codec: must be %s or %s, got %q", codecZstd, codecGzip, m.Stored.Codec))
 	}
 	for key, digest := range map[string]string{"trailer": m.Trailer, "stored.sha256": m.Stored.SHA256} {
 		if b, err := hex.DecodeString(digest); err != nil || len(b) != sha256.Size {
@@ -124,34 +136,19 @@ func (m Meta) check() error {
 	return nil
 }
 
-// Objects of one backup, within its directory.
-const (
-	beginObject = "holdfast.begin.json"
-	dataObject  = "etcd.backup.zst"
-	metaObject  = "holdfast.meta.json"
-)
-
-// object is the full name of one of the objects of a backup.
-func object(cluster, name, file string) string { return cluster + "/" + name + "/" + file }
-
-// formatName names the backup made at t, which is exact to the microsecond.
-func formatName(t time.Time) string {
-	t = t.UTC()
-	return fmt.Sprintf("%s-%06d", t.Format(time.RFC3339), t.Nanosecond()/1000)
-}
-
-// parseName returns the time a backup's name tells, and an error for every other string.
-func parseName(name string) (time.Time, error) {
-	if i := strings.LastIndexByte(name, '-'); i > 0 {
-		t, err := time.Parse("2006-01-02T15:04:05Z.000000", name[:i]+"."+name[i+1:])
-		if err == nil && formatName(t) == name {
-			return t.UTC(), nil
-		}
+// checkOrigin returns an error unless what the caller of Save tells can stand in a sidecar.
+func (m Meta) checkOrigin() error {
+	errs := []error{checkCluster(m.Cluster)}
+	if m.Lineage != "" && !segment.MatchString(m.Lineage) {
+		errs = append(errs, fmt.Errorf("lineage: must be the id of a record or empty, got %q", m.Lineage))
 	}
-	return time.Time{}, fmt.Errorf("%q is not the name of a backup: want one like 2026-07-01T00:15:03Z-000042", name)
+	if m.Members < 0 {
+		errs = append(errs, fmt.Errorf("members: must not be negative, got %d", m.Members))
+	}
+	return errors.Join(errs...)
 }
 
-// checkCluster returns an error unless the name of a cluster can be the directory of its backups.
+// checkCluster returns an error unless the name of a cluster can be a directory of the store.
 func checkCluster(cluster string) error {
 	if !segment.MatchString(cluster) {
 		return fmt.Errorf("cluster: must be 1-200 of A-Z a-z 0-9 . _ : - and not begin with a dot, got %q", cluster)

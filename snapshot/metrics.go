@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,45 +9,128 @@ import (
 )
 
 // series are the keeper's metrics. All exist from the start, so that an alert can tell zero from absent.
+//
+// They are what this node knows: ask for the best of all nodes, not for each (docs/alerts.md).
 type series struct {
-	lastSuccess prometheus.Gauge
-	duration    prometheus.Gauge
-	bytes       prometheus.Gauge
+	newest   newestSeries
+	duration prometheus.Gauge
+	upload   prometheus.Gauge
+	spooled  prometheus.Gauge
+
 	consecutive prometheus.Gauge
 	saves       *prometheus.CounterVec
 	failures    *prometheus.CounterVec
+
+	pruned        prometheus.Counter
+	pruneFailures prometheus.Counter
+	drill         drillSeries
+}
+
+// newestSeries describe the newest backup.
+type newestSeries struct {
+	created, verified, stored, database, ratio prometheus.Gauge
+}
+
+// drillSeries describe the last drill.
+type drillSeries struct {
+	time, success, duration prometheus.Gauge
+	total                   *prometheus.CounterVec
 }
 
 const (
 	resultSaved       = "saved"
 	resultFailed      = "failed"
 	resultInterrupted = "interrupted"
+
+	resultPassed  = "passed"
+	resultUntried = "untried" // it could not be found out whether the backup can be restored
 )
 
-func newSeries(reg prometheus.Registerer) series {
+// newSeries registers all series; rpo gives the value of rpo_seconds.
+func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 	auto := promauto.With(reg)
 	gauge := func(name, help string) prometheus.Gauge {
 		return auto.NewGauge(prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help})
 	}
-	counter := func(name, help, label string, values ...string) *prometheus.CounterVec {
+	counter := func(name, help string) prometheus.Counter {
+		return auto.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help})
+	}
+	counters := func(name, help, label string, values ...string) *prometheus.CounterVec {
 		c := auto.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help}, []string{label})
 		for _, v := range values {
 			c.WithLabelValues(v)
 		}
 		return c
 	}
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "holdfast", Subsystem: "snapshot", Name: "rpo_seconds",
+		Help: "What would be lost with the cluster: the age of the newest verified backup in the store known to this node, +Inf if none is known.",
+	}, rpo)
 	return series{
-		lastSuccess: gauge("last_success_timestamp_seconds", "When the newest verified backup known to this node was made, 0 if none is known."),
-		duration:    gauge("duration_seconds", "How long the last successful save by this node took, verification included."),
-		bytes:       gauge("bytes", "Stored size of the newest verified backup known to this node."),
+		newest: newestSeries{
+			created:  gauge("last_success_timestamp_seconds", "When the newest verified backup known to this node was made, 0 if none is known."),
+			verified: gauge("last_verified_timestamp_seconds", "When the newest verified backup known to this node was verified, 0 if none is known."),
+			stored:   gauge("bytes", "Stored size of the newest verified backup known to this node."),
+			database: gauge("database_bytes", "Size of the database in the newest verified backup known to this node."),
+			ratio:    gauge("compression_ratio", "Size of the database by the stored size, of the newest verified backup known to this node, 0 if none is known."),
+		},
+		duration:    gauge("duration_seconds", "How long the last successful save by this node took, verification and upload included."),
+		upload:      gauge("upload_duration_seconds", "How long the last successful upload from the spool of this node took, 0 without a spool."),
+		spooled:     gauge("spooled", "Backups in the spool of this node that are newer than the newest in the store."),
 		consecutive: gauge("consecutive_failures", "Failed attempts in a row since the last backup, while this node leads."),
-		saves:       counter("saves_total", "Attempts to save a backup.", "result", resultSaved, resultFailed, resultInterrupted),
-		failures:    counter("failures_total", "Failed attempts by what went wrong.", "reason", failureReasons...),
+		saves:       counters("saves_total", "Attempts to save a backup.", "result", resultSaved, resultFailed, resultInterrupted),
+		failures:    counters("failures_total", "Failed attempts by what went wrong.", "reason", failureReasons...),
+
+		pruned:        counter("pruned_total", "Backups that this node removed from the store because they need not be kept any longer."),
+		pruneFailures: counter("prune_failures_total", "Times that this node could not prune the store, or not completely."),
+		drill: drillSeries{
+			time:     gauge("drill_last_timestamp_seconds", "When the last restore drill known to this node began, 0 if none is known."),
+			success:  gauge("drill_last_success", "Whether the backup of that drill was restored and found to be what was saved, 0 if no drill is known."),
+			duration: gauge("drill_duration_seconds", "How long the last restore drill known to this node took."),
+			total:    counters("drills_total", "Restore drills on this node.", "result", resultPassed, resultFailed, resultUntried, resultInterrupted),
+		},
 	}
 }
 
-// saved shows the newest verified backup.
-func (s series) saved(m Meta) {
-	s.lastSuccess.Set(float64(m.Created.UnixMicro()) / float64(time.Second/time.Microsecond))
-	s.bytes.Set(float64(m.Stored.Size))
+// know shows the newest verified backup.
+func (s newestSeries) know(m Meta) {
+	s.created.Set(epoch(m.Created))
+	s.verified.Set(epoch(m.Verified))
+	s.stored.Set(float64(m.Stored.Size))
+	s.database.Set(float64(m.Content.Size))
+	s.ratio.Set(ratio(m))
+}
+
+// know shows the last drill.
+func (s drillSeries) know(d Drill) {
+	s.time.Set(epoch(d.Time))
+	s.duration.Set(d.Took.Seconds())
+	s.success.Set(0)
+	if d.Error == "" {
+		s.success.Set(1)
+	}
+}
+
+// epoch returns t in seconds, exact to the microsecond, 0 for the zero time.
+func epoch(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMicro()) / float64(time.Second/time.Microsecond)
+}
+
+// ratio is the size of a backup's database by the size of what is stored, 0 if there is no backup.
+func ratio(m Meta) float64 {
+	if m.Stored.Size == 0 {
+		return 0
+	}
+	return float64(m.Content.Size) / float64(m.Stored.Size)
+}
+
+// rpo is the age of the newest backup in seconds, +Inf if there is none, 0 for one from the future.
+func rpo(newest Meta, now time.Time) float64 {
+	if newest.Name == "" {
+		return math.Inf(1)
+	}
+	return max(0, now.Sub(newest.Created).Seconds())
 }

@@ -44,7 +44,7 @@ func TestKeeperOneAtATime(t *testing.T) {
 			return err
 		}}
 		m := &member{db: db}
-		k := snapshot.NewKeeper(snapshot.Config{Scratch: scratch}, "prod", store, m, zap.NewNop(), prometheus.NewRegistry())
+		k := snapshot.NewKeeper(snapshot.Config{Scratch: scratch}, "prod", snapshot.Stores{Main: store}, m, snapshot.Options{}, nil, zap.NewNop(), prometheus.NewRegistry())
 		done := make(chan error, 2)
 		for range 2 {
 			go func() {
@@ -76,6 +76,59 @@ func TestKeeperInterrupted(t *testing.T) {
 		}
 		if s := b.Status(); s.LastError != "" {
 			t.Errorf("status: got %+v", s)
+		}
+	})
+}
+
+// TestKeeperFresh saves only when there is nothing fresh, and says so when the store does not answer.
+func TestKeeperFresh(t *testing.T) {
+	for name, setup := range map[string][]func(*bench){"store": nil, "spool": {withSpool}} {
+		t.Run(name, func(t *testing.T) {
+			keeper(t, func(t *testing.T, b *bench) {
+				first, err := b.Fresh(t.Context(), time.Minute)
+				if err != nil || b.backups(t) != 1 {
+					t.Errorf("Fresh without a backup: want a new one, got %+v, %v", first, err)
+				}
+				time.Sleep(time.Minute)
+				if got, err := b.Fresh(t.Context(), time.Minute); err != nil || got != first {
+					t.Errorf("Fresh a minute later: want %s, got %+v, %v", first.Name, got, err)
+				}
+				time.Sleep(time.Second)
+				if got, err := b.Fresh(t.Context(), time.Minute); err != nil || got.Name == first.Name || b.backups(t) != 2 {
+					t.Errorf("Fresh another second later: want a new one, got %+v, %v", got, err)
+				}
+				b.store.off.Store(true)
+				if _, err := b.Fresh(t.Context(), time.Hour); err == nil || !strings.Contains(err.Error(), "no route to host") {
+					t.Errorf("Fresh without the store: want that it is off, got %v", err)
+				}
+			}, setup...)
+		})
+	}
+}
+
+// TestKeeperFreshWaits asks for a fresh backup while the schedule makes one: that one it is.
+func TestKeeperFreshWaits(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		wake := make(chan struct{})
+		dir := b.store.Store
+		b.store.Store = faulty{Store: dir, put: func(ctx context.Context, name string, r io.Reader) error {
+			<-wake
+			return dir.Put(ctx, name, r)
+		}}
+		b.member.leader.Store(true)
+		time.Sleep(2 * time.Second)
+		done := make(chan snapshot.Meta)
+		go func() {
+			m, err := b.Fresh(t.Context(), time.Minute)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- m
+		}()
+		synctest.Wait()
+		close(wake)
+		if m := <-done; m != b.Status().Newest || b.member.began.Load() != 1 {
+			t.Errorf("Fresh: want the backup of the schedule %s, got %s", b.Status().Newest.Name, m.Name)
 		}
 	})
 }

@@ -1,9 +1,12 @@
 package snapshot
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -14,9 +17,11 @@ import (
 const (
 	headerSize  = 16
 	elementSize = 16
+	magic       = 0xed0cdaed // begins a meta page
 	branchPage  = 0x01
 	leafPage    = 0x02
 	bucketLeaf  = 0x01 // flag of a leaf element whose value is a bucket: root page 8, sequence 8 bytes
+	metaSize    = 64   // of what follows the header of a meta page
 	maxDepth    = 64   // pages from the root to a leaf, nested buckets included; etcd's have under 10
 )
 
@@ -144,4 +149,24 @@ func element(page []byte, i int) (key, value []byte, err error) {
 		return nil, nil, fmt.Errorf("element %d ends at byte %d of %d", i, end, len(page))
 	}
 	return page[start : start+keySize], page[start+keySize : start+keySize+valueSize], nil
+}
+
+// databaseSize returns the size of the database that r begins with, as its first meta page tells: the number of its
+// pages is what bbolt copies (Tx.WriteTo), with the same meta page twice. It reads nothing.
+func databaseSize(r *bufio.Reader) (int64, error) {
+	head, err := r.Peek(headerSize + metaSize)
+	if err != nil {
+		return 0, fmt.Errorf("read meta page: %w", err)
+	}
+	meta := head[headerSize:]
+	pageSize, pages := binary.NativeEndian.Uint32(meta[8:]), binary.NativeEndian.Uint64(meta[40:])
+	sum := fnv.New64a()
+	sum.Write(meta[:metaSize-8])
+	if binary.NativeEndian.Uint32(meta) != magic || binary.NativeEndian.Uint64(meta[metaSize-8:]) != sum.Sum64() {
+		return 0, errors.New("it does not begin with a sound meta page: not a database of etcd")
+	}
+	if pageSize < 512 || pageSize > 1<<16 || pages < 2 || pages > 1<<40 {
+		return 0, fmt.Errorf("meta page tells %d pages of %d bytes", pages, pageSize)
+	}
+	return int64(pages) * int64(pageSize), nil
 }

@@ -3,26 +3,44 @@ package snapshot
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
+	"filippo.io/age"
 )
 
-// Options of Save and Verify.
+// Options of Save, Verify, Fetch and Copy.
 type Options struct {
 	// Scratch is an existing directory with room for the decompressed database; "" is the system's temporary one.
 	Scratch string
-	// Progress, if set, is told of the progress about a hundred times a phase. It must not block.
+	// Progress, if set, is told of the progress about a hundred times a phase, by one goroutine at a time, not always the
+	// caller's. It must not block.
 	Progress func(Progress)
+	// Rate bounds what Save and Copy send to the store, compressed, and what Fetch writes, in bytes a second; 0 is no
+	// bound. The scratch file of a verification is not under it: it seldom gets to a disk at all.
+	Rate int64
+
+	// Format and Level say how Save writes: FormatNative ("" as well) or FormatManager, and one of Levels or "".
+	Format string
+	Level  string
+	// Recipients, if any, are whom Save encrypts to; FormatManager allows none.
+	Recipients []age.Recipient
+	// Identities decrypt. Without the right one an encrypted backup is verified by the digest of its bytes only, and
+	// cannot be fetched. Save needs none: it reads back with a key of its own that it then forgets.
+	Identities []age.Identity
 }
+
+// The formats of a backup.
+const (
+	FormatNative  = "native"       // zstd, our sidecar
+	FormatManager = "etcd-manager" // gzip and etcd-manager's metadata, our sidecar beside them
+)
+
+// Levels of compression, from the least CPU to the smallest backup.
+var Levels = []string{"fastest", "default", "better", "best"}
 
 // Progress is how far a Save or a Verify has come.
 type Progress struct {
@@ -49,10 +67,15 @@ var (
 // Save stores what tx sees as a new backup of meta.Cluster, reads it back, and commits it when it is proven. It closes
 // tx in any case, as soon as the bytes are read. The result is the sidecar as stored. On an error there is no new
 // backup, and what was written is removed again if the store lets us.
-func Save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta, error) {
+func Save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (saved Meta, err error) {
+	background(func() { saved, err = save(ctx, store, tx, meta, opt) })
+	return saved, err
+}
+
+func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta, error) {
 	closeTx := sync.OnceValue(tx.Close)
 	defer closeTx()
-	if err := checkCluster(meta.Cluster); err != nil {
+	if err := checkOrder(&meta, opt); err != nil {
 		return Meta{}, fail(reasonSource, err)
 	}
 	content, err := ContentOf(ctx, tx)
@@ -63,9 +86,10 @@ func Save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 	if err := reserve(ctx, store, &meta); err != nil {
 		return Meta{}, fail(reasonStore, err)
 	}
-	err = upload(ctx, store, tx, closeTx, &meta, opt)
+	key, err := upload(ctx, store, tx, closeTx, &meta, opt)
 	if err == nil {
-		err = verifyData(ctx, store, meta, opt)
+		opt.Identities = []age.Identity{key}
+		err = readBack(ctx, store, meta, opt)
 	}
 	if err == nil {
 		err = commit(ctx, store, &meta)
@@ -73,9 +97,34 @@ func Save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 		defer cancel()
-		return Meta{}, errors.Join(err, remove(ctx, store, meta.Cluster, meta.Name))
+		return Meta{}, errors.Join(err, remove(ctx, store, meta.Name))
 	}
 	return meta, nil
+}
+
+// checkOrder checks what the caller wants of Save before anything is done, and tells in meta how it will be stored.
+func checkOrder(meta *Meta, opt Options) error {
+	if err := meta.checkOrigin(); err != nil {
+		return err
+	}
+	codec, _, err := codecOf(opt)
+	if err != nil {
+		return err
+	}
+	meta.Stored = Stored{Codec: codec, Encrypted: len(opt.Recipients) > 0}
+	if meta.Stored.forManager() {
+		_, err = encodeManagerMeta(*meta, meta.Members)
+	}
+	return err
+}
+
+// readBack verifies what has been stored. Nothing less than all will do.
+func readBack(ctx context.Context, store Store, meta Meta, opt Options) error {
+	v, err := verify(ctx, store, meta, opt)
+	if err == nil && !v.Full {
+		err = fail(reasonMismatch, fmt.Errorf("verify backup %s: %w", meta.Name, errNoIdentity))
+	}
+	return err
 }
 
 // reserve gives meta a time and a name that no other saver has, by writing the first object under that name.
@@ -83,15 +132,11 @@ func reserve(ctx context.Context, store Store, meta *Meta) error {
 	created := time.Now().UTC().Truncate(time.Microsecond)
 	for {
 		name := formatName(created)
-		text, err := json.Marshal(struct {
-			Version int       `json:"version"`
-			Node    string    `json:"node"`
-			Since   time.Time `json:"since"`
-		}{1, meta.Node, created})
+		text, err := encodeBegin(begin{Cluster: meta.Cluster, Lineage: meta.Lineage, Node: meta.Node, Since: created})
 		if err != nil {
 			return fmt.Errorf("reserve backup %s: %w", name, err)
 		}
-		err = store.PutIfAbsent(ctx, object(meta.Cluster, name, beginObject), text)
+		err = store.PutIfAbsent(ctx, object(name, beginObject), text)
 		if err == nil {
 			meta.Name, meta.Created = name, created
 			return nil
@@ -103,121 +148,117 @@ func reserve(ctx context.Context, store Store, meta *Meta) error {
 	}
 }
 
-// upload streams the database into the store and describes in meta what it sent.
-func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta *Meta, opt Options) error {
+// upload streams the database into the store and describes in meta what it sent. The identity decrypts it, nil if it
+// is not encrypted.
+func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta *Meta, opt Options) (age.Identity, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	pr, pw := io.Pipe()
 	// Whatever the store is doing, the end of ctx releases the transaction.
 	defer context.AfterFunc(ctx, func() { pr.CloseWithError(context.Cause(ctx)) })()
+	watchdog := time.AfterFunc(stall, func() { cancel(errStalled) })
+	defer watchdog.Stop()
 	put := make(chan error, 1)
 	go func() {
-		err := store.Put(ctx, object(meta.Cluster, meta.Name, dataObject), pr)
+		err := store.Put(ctx, object(meta.Name, meta.Stored.dataObject()), watched{limited(ctx, pr, opt.Rate), watchdog})
 		pr.CloseWithError(errSinkClosed)
 		put <- err
 	}()
 
-	out := &sink{to: pw, sum: sha256.New(), watchdog: time.AfterFunc(stall, func() { cancel(errStalled) })}
-	readErr := encode(out, tx, meta, opt)
-	out.watchdog.Stop()
-	readErr = errors.Join(readErr, closeTx())
-	pw.CloseWithError(readErr)
+	sent := newDigest()
+	out := newFan(sent, pw)
+	key, readErr := encode(out, tx, closeTx, meta, opt)
+	sinkErr := out.Close()
+	watchdog.Stop()
+	pw.CloseWithError(errors.Join(readErr, sinkErr))
 	putErr := <-put
 
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errStalled):
-		return fail(reasonStore, fmt.Errorf("store backup: %w", cause))
+		return nil, fail(reasonStore, fmt.Errorf("store backup: %w", cause))
 	case cause != nil:
-		return fail(reasonInterrupted, fmt.Errorf("store backup: %w", cause))
-	case readErr != nil && !out.broken:
-		return fail(reasonDatabase, fmt.Errorf("copy database: %w", readErr))
+		return nil, fail(reasonInterrupted, fmt.Errorf("store backup: %w", cause))
+	case readErr != nil && sinkErr == nil:
+		return nil, fail(reasonDatabase, fmt.Errorf("copy database: %w", readErr))
 	case putErr != nil:
-		return fail(reasonStore, fmt.Errorf("store backup: %w", putErr))
-	case readErr != nil: // the store took a part of the data for the whole
-		return fail(reasonStore, fmt.Errorf("store backup: %w", errSinkClosed))
+		return nil, fail(reasonStore, fmt.Errorf("store backup: %w", putErr))
+	case sinkErr != nil: // the store took a part of the data for the whole
+		return nil, fail(reasonStore, fmt.Errorf("store backup: %w", errSinkClosed))
 	}
-	meta.Stored = Stored{Codec: codec, Size: out.size, SHA256: hex.EncodeToString(out.sum.Sum(nil))}
-	return nil
+	meta.Stored.Size, meta.Stored.SHA256 = sent.size, sent.hex()
+	return key, nil
 }
 
-// encode writes the compressed stream to w: the database, then its SHA-256, as etcd's own Snapshot call sends them
-// (server/etcdserver/api/v3rpc/maintenance.go).
-func encode(w io.Writer, tx Tx, meta *Meta, opt Options) error {
-	// The fastest level and one thread: measured on Kubernetes-shaped data, better levels gain 7 % for twice the CPU,
-	// which the member needs itself.
-	enc, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+// encode writes the compressed stream to w, encrypted if need be: the database, then its SHA-256, as etcd's own Snapshot
+// call sends them (server/etcdserver/api/v3rpc/maintenance.go). Compressing and hashing take about the same time, a core
+// each. It closes tx when the bytes are read.
+func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (key age.Identity, err error) {
+	codec, level, err := codecOf(opt)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	raw := sha256.New()
-	n, err := tx.WriteTo(io.MultiWriter(enc, raw, newMeter("copying", meta.Content.Size, opt.Progress)))
+	sealed := io.WriteCloser(nopCloser{w})
+	if meta.Stored.Encrypted {
+		if sealed, key, err = encrypt(w, opt.Recipients); err != nil {
+			return nil, err
+		}
+	}
+	enc, err := newEncoder(sealed, codec, level)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if n != meta.Content.Size {
-		return fmt.Errorf("want %d bytes, got %d", meta.Content.Size, n)
+	defer func() { err = errors.Join(err, closeAll(enc, sealed)) }()
+
+	raw := newDigest()
+	in := newFan(enc, io.MultiWriter(raw, newMeter("copying", meta.Content.Size, opt.Progress)))
+	_, err = tx.WriteTo(in)
+	err = errors.Join(err, closeTx())
+	if closeErr := in.Close(); err == nil {
+		err = closeErr
 	}
-	trailer := raw.Sum(nil)
-	meta.Trailer = hex.EncodeToString(trailer)
-	if _, err := enc.Write(trailer); err != nil {
-		return err
+	if err == nil && raw.size != meta.Content.Size {
+		err = fmt.Errorf("want %d bytes, got %d", meta.Content.Size, raw.size)
 	}
-	return enc.Close()
+	if err != nil {
+		return nil, err
+	}
+	meta.Trailer = raw.hex()
+	_, err = enc.Write(raw.sum.Sum(nil))
+	return key, err
 }
 
-// commit writes the sidecar: from now on the backup counts.
+// closeAll closes one after the other, the later ones also after an error.
+func closeAll(closers ...io.Closer) error {
+	var errs []error
+	for _, c := range closers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+// commit writes the sidecar: from now on the backup counts. etcd-manager counts it when its own mark is there.
 func commit(ctx context.Context, store Store, meta *Meta) error {
 	meta.Verified = time.Now().UTC().Truncate(time.Microsecond)
 	text, err := encodeMeta(*meta)
 	if err != nil {
 		return err
 	}
-	if err := store.Put(ctx, object(meta.Cluster, meta.Name, metaObject), bytes.NewReader(text)); err != nil {
+	if err := store.Put(ctx, object(meta.Name, metaObject), bytes.NewReader(text)); err != nil {
 		return fail(reasonStore, fmt.Errorf("store sidecar: %w", err))
 	}
-	return nil
-}
-
-// sink is the store's end of the stream: it counts and hashes what the store accepts.
-type sink struct {
-	to       io.Writer
-	sum      hash.Hash
-	size     int64
-	broken   bool // a write failed: whatever error follows, the store is where it began
-	watchdog *time.Timer
-}
-
-func (s *sink) Write(p []byte) (int, error) {
-	n, err := s.to.Write(p)
-	s.sum.Write(p[:n])
-	s.size += int64(n)
+	if !meta.Stored.forManager() {
+		return nil
+	}
+	mark, err := encodeManagerMeta(*meta, meta.Members)
 	if err != nil {
-		s.broken = true
-		return n, err
+		return fail(reasonSource, err)
 	}
-	s.watchdog.Reset(stall)
-	return n, nil
-}
-
-// meter tells progress of what is written to it.
-type meter struct {
-	at   Progress
-	next int64
-	tell func(Progress)
-}
-
-func newMeter(phase string, total int64, tell func(Progress)) *meter {
-	if tell == nil {
-		tell = func(Progress) {}
+	if err := store.Put(ctx, object(meta.Name, managerObject), bytes.NewReader(mark)); err != nil {
+		return fail(reasonStore, fmt.Errorf("store %s: %w", managerObject, err))
 	}
-	return &meter{at: Progress{Phase: phase, Total: total}, tell: tell}
-}
-
-func (m *meter) Write(p []byte) (int, error) {
-	m.at.Done += int64(len(p))
-	if m.at.Done >= m.next {
-		m.next = min(m.at.Done+m.at.Total/100+1, m.at.Total)
-		m.tell(m.at)
-	}
-	return len(p), nil
+	return nil
 }

@@ -57,8 +57,8 @@ type Object struct {
 
 var segment = regexp.MustCompile(`^[A-Za-z0-9_:-][A-Za-z0-9._:-]{0,199}$`)
 
-// checkName returns an error unless name is a name every store can keep.
-func checkName(name string) error {
+// CheckName returns an error unless name is a name every store can keep. It is for the back ends.
+func CheckName(name string) error {
 	if len(name) > 900 {
 		return fmt.Errorf("object name of %d bytes: at most 900 are allowed", len(name))
 	}
@@ -69,9 +69,6 @@ func checkName(name string) error {
 	}
 	return nil
 }
-
-// idObject is the name of the object with the store's identity.
-const idObject = "holdfast-store-id"
 
 // StoreID returns the store's identity, 32 hex digits, and gives it one on first use. Two nodes that get the same
 // identity share one store.
@@ -96,7 +93,7 @@ func StoreID(ctx context.Context, s Store) (string, error) {
 // Probe returns an error unless the store's PutIfAbsent is conditional: a second put of the same name must be refused.
 // An object store behind a proxy or of an older make may ignore the condition, and then it can arbitrate nothing.
 func Probe(ctx context.Context, s Store) (err error) {
-	name := "holdfast-probe-" + randomHex()
+	name := probePrefix + randomHex()
 	if err := s.PutIfAbsent(ctx, name, []byte("first\n")); err != nil {
 		return fmt.Errorf("probe the store: %w", err)
 	}
@@ -117,8 +114,11 @@ func Probe(ctx context.Context, s Store) (err error) {
 	return nil
 }
 
-// maxSmall bounds the objects that are read into memory: ids and sidecars.
+// maxSmall bounds the objects that are read into memory: ids, sidecars, marks, pins and commands.
 const maxSmall = 1 << 20
+
+// errTooLarge says that an object that must be small is not.
+var errTooLarge = fmt.Errorf("larger than %d bytes", maxSmall)
 
 // readSmall reads an object that must be small.
 func readSmall(ctx context.Context, s Store, name string) ([]byte, error) {
@@ -132,7 +132,7 @@ func readSmall(ctx context.Context, s Store, name string) ([]byte, error) {
 		return nil, err
 	}
 	if len(b) > maxSmall {
-		return nil, fmt.Errorf("object %s is larger than %d bytes", name, maxSmall)
+		return nil, fmt.Errorf("object %s: %w", name, errTooLarge)
 	}
 	return b, nil
 }

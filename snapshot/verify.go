@@ -1,79 +1,142 @@
 package snapshot
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
+	"math"
 	"os"
-	"syscall"
 
-	"github.com/klauspost/compress/zstd"
 	"go.etcd.io/bbolt"
-	"golang.org/x/sys/unix"
 )
 
-// Verify proves that a backup is whole: that the stored bytes are those that were written, that they decompress to
-// the database and its SHA-256, that every page of the database is sound, and that it holds what the sidecar says.
-// The error names what differs. It is ErrNotFound if there is no such backup. The result is the sidecar.
-func Verify(ctx context.Context, store Store, cluster, name string, opt Options) (Meta, error) {
-	meta, err := readMeta(ctx, store, cluster, name)
-	if err != nil {
-		return Meta{}, err
-	}
-	return meta, verifyData(ctx, store, meta, opt)
+// Verification is what Verify has found out.
+type Verification struct {
+	// Meta is the sidecar; of a legacy backup, which has none, what the data says.
+	Meta
+	// Full says that all was proven. Otherwise the backup is encrypted, there was no identity to decrypt it, and only
+	// the stored bytes were compared with their digest.
+	Full bool `json:"full"`
 }
 
-// verifyData does the work of Verify for a sidecar that may not be stored yet.
-func verifyData(ctx context.Context, store Store, meta Meta, opt Options) error {
-	err := func() error {
-		scratch, err := newScratch(opt.Scratch, meta.Content.Size)
-		if err != nil {
-			return err
-		}
+// Verify proves that a backup is whole: that the stored bytes are those that were written, that they decrypt and
+// decompress to the database and its SHA-256, that every page of the database is sound, and that it holds what the
+// sidecar says. Of a legacy backup, which has no sidecar, it proves all but the first and the last. The error names what
+// differs. It is ErrNotFound if there is no such backup.
+func Verify(ctx context.Context, store Store, name string, opt Options) (v Verification, err error) {
+	meta, err := readMeta(ctx, store, name)
+	if err != nil {
+		return Verification{}, err
+	}
+	background(func() { v, err = verify(ctx, store, meta, opt) })
+	return v, err
+}
+
+// verify does the work of Verify for a sidecar that may not be stored yet.
+func verify(ctx context.Context, store Store, meta Meta, opt Options) (v Verification, err error) {
+	scratch, err := newScratch(opt.Scratch)
+	if err == nil {
 		defer scratch.Close()
-		if err := download(ctx, store, meta, scratch, opt); err != nil {
-			return err
-		}
-		return checkDatabase(ctx, scratch.File, meta.Content)
-	}()
-	if err != nil {
-		return fmt.Errorf("verify backup %s: %w", meta.Name, err)
+		opt.Rate = 0 // what is read back is not sent, and the scratch file is written to stay in memory
+		meta, err = prove(ctx, store, meta, scratch, opt)
 	}
-	return nil
+	switch {
+	case errors.Is(err, errNoIdentity): // and the stored bytes are those that were written
+		return Verification{Meta: meta}, nil
+	case err != nil:
+		return Verification{Meta: meta}, fmt.Errorf("verify backup %s: %w", meta.Name, err)
+	}
+	return Verification{Meta: meta, Full: true}, nil
 }
 
-// download fetches and decompresses the data into scratch and compares it with what meta says of the bytes. It never
-// reads nor writes more than meta says there are.
-func download(ctx context.Context, store Store, meta Meta, scratch io.Writer, opt Options) error {
-	object, err := store.Get(ctx, object(meta.Cluster, meta.Name, dataObject))
+// legacy says that nothing is known of the data but the data itself.
+func (m Meta) legacy() bool { return m.Trailer == "" }
+
+// prove fetches the database of a backup into file, which it closes when all goes well, and proves all that Verify
+// promises. The result is meta; of a legacy backup it is completed.
+func prove(ctx context.Context, store Store, meta Meta, file *target, opt Options) (Meta, error) {
+	found := meta
+	if err := unpack(ctx, store, &found, file, opt); err != nil {
+		return meta, err
+	}
+	if err := file.durable(); err != nil {
+		return meta, err
+	}
+	got, err := openDatabase(ctx, file.File, found.Content.Size)
+	if err == nil && meta.legacy() {
+		found.Content = got
+		return found, nil
+	}
+	if err == nil {
+		err = meta.Content.differ(got)
+	}
+	if err != nil {
+		return meta, fail(reasonMismatch, fmt.Errorf("check database: %w", err))
+	}
+	return meta, nil
+}
+
+// unpack fetches the data, decrypts and decompresses it into file, and compares it with what meta says of the bytes. It
+// never reads nor writes more than meta says there are. What meta does not know of a legacy backup, it fills in.
+func unpack(ctx context.Context, store Store, meta *Meta, file *target, opt Options) error {
+	object, err := store.Get(ctx, object(meta.Name, meta.Stored.dataObject()))
+	if errors.Is(err, ErrNotFound) {
+		return fail(reasonMismatch, fmt.Errorf("the data is missing: %v", err)) // ErrNotFound is for the whole backup
+	}
 	if err != nil {
 		return fail(reasonStore, err)
 	}
 	defer object.Close()
-	stored := &source{from: io.LimitReader(ctxReader{ctx, object}, meta.Stored.Size+1), sum: sha256.New()}
-	raw := sha256.New()
-	decErr := decode(stored, io.MultiWriter(scratch, raw, newMeter("verifying", meta.Content.Size, opt.Progress)), raw, meta)
+	most := int64(math.MaxInt64)
+	if !meta.legacy() {
+		most = meta.Stored.Size + 1
+	}
+	pr, pw := io.Pipe()
+	stored := newDigest()
+	fetched := make(chan error, 1)
+	go func() {
+		out := newFan(stored, pw)
+		_, err := io.Copy(out, io.LimitReader(ctxReader{ctx, object}, most))
+		err = cmp.Or(err, out.Close())
+		pw.CloseWithError(err)
+		fetched <- err
+	}()
+
+	// A pipe wakes its writer for each read, and the decoder reads the head of each block alone.
+	decErr := decode(ctx, bufio.NewReaderSize(pr, 64<<10), file, meta, opt)
 	if f := (*failure)(nil); errors.As(decErr, &f) && f.reason == reasonScratch {
+		pr.CloseWithError(decErr)
+		<-fetched
 		return decErr
 	}
-	if stored.err != nil {
-		return fail(reasonStore, fmt.Errorf("read stored bytes: %w", stored.err))
-	}
 	// The rest is read even when decoding has failed, because a changed byte explains that better than the decoder.
-	if _, err := io.Copy(io.Discard, stored); err != nil {
+	io.Copy(io.Discard, pr) // its error is fetched
+	if err := <-fetched; err != nil {
 		return fail(reasonStore, fmt.Errorf("read stored bytes: %w", err))
 	}
-	if stored.size != meta.Stored.Size {
-		return fail(reasonMismatch, fmt.Errorf("stored size: want %d bytes, got %s%d", meta.Stored.Size, atLeast(stored.size > meta.Stored.Size), stored.size))
-	}
-	if got := hex.EncodeToString(stored.sum.Sum(nil)); got != meta.Stored.SHA256 {
-		return fail(reasonMismatch, fmt.Errorf("stored bytes: want sha256 %s, got %s", meta.Stored.SHA256, got))
+	if err := compareStored(meta, stored); err != nil {
+		return err
 	}
 	return decErr
+}
+
+// compareStored compares what was read with what was written, or takes it down for a legacy backup.
+func compareStored(meta *Meta, got *digest) error {
+	want := meta.Stored
+	switch {
+	case want.SHA256 == "":
+		meta.Stored.Size, meta.Stored.SHA256 = got.size, got.hex()
+	case got.size != want.Size:
+		return fail(reasonMismatch, fmt.Errorf("stored size: want %d bytes, got %s%d", want.Size, atLeast(got.size > want.Size), got.size))
+	case got.hex() != want.SHA256:
+		return fail(reasonMismatch, fmt.Errorf("stored bytes: want sha256 %s, got %s", want.SHA256, got.hex()))
+	}
+	return nil
 }
 
 func atLeast(yes bool) string {
@@ -83,45 +146,67 @@ func atLeast(yes bool) string {
 	return ""
 }
 
-// decode decompresses r into w, which also feeds raw, and compares the trailer.
-func decode(r io.Reader, w io.Writer, raw hash.Hash, meta Meta) error {
-	// Save's encoder uses a window of 4 MiB. The bound keeps a forged header from asking for more memory.
-	dec, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
+// decode turns the stored stream r into the database and compares its trailer.
+func decode(ctx context.Context, r io.Reader, file *target, meta *Meta, opt Options) (err error) {
+	if meta.Stored.Encrypted {
+		if r, err = decrypt(r, opt.Identities); err != nil {
+			return fail(reasonMismatch, err)
+		}
+	}
+	dec, err := newDecoder(r, meta.Stored.Codec)
 	if err != nil {
 		return fail(reasonMismatch, fmt.Errorf("decompress: %w", err))
 	}
 	defer dec.Close()
-	if n, err := io.CopyN(w, dec, meta.Content.Size); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("want %d bytes, got %d", meta.Content.Size+sha256.Size, n)
+	data := bufio.NewReader(dec)
+	size := meta.Content.Size
+	if meta.legacy() {
+		if size, err = databaseSize(data); err != nil {
+			return fail(reasonMismatch, fmt.Errorf("decompress: %w", err))
 		}
-		return fail(reasonMismatch, fmt.Errorf("decompress: %w", err))
+		meta.Content.Size = size
 	}
-	sum := hex.EncodeToString(raw.Sum(nil))
-	trailer := make([]byte, sha256.Size)
-	if _, err := io.ReadFull(dec, trailer); err != nil {
-		return fail(reasonMismatch, fmt.Errorf("decompress trailer: %w", err))
+	if err := file.reserve(size); err != nil {
+		return err
 	}
-	if n, err := io.CopyN(io.Discard, dec, 1); n > 0 || !errors.Is(err, io.EOF) {
-		return fail(reasonMismatch, fmt.Errorf("decompress: more than %d bytes: %w", meta.Content.Size+sha256.Size, err))
-	}
-	if got := hex.EncodeToString(trailer); got != meta.Trailer {
-		return fail(reasonMismatch, fmt.Errorf("trailer: want %s, got %s", meta.Trailer, got))
-	}
-	if sum != meta.Trailer {
-		return fail(reasonMismatch, fmt.Errorf("database: want sha256 %s, got %s", meta.Trailer, sum))
-	}
-	return nil
-}
 
-// checkDatabase checks the database in f and compares what it holds with want.
-func checkDatabase(ctx context.Context, f *os.File, want Content) error {
-	got, err := openDatabase(ctx, f, want.Size)
-	if err == nil {
-		err = want.differ(got)
+	raw := newDigest()
+	out := newFan(file, io.MultiWriter(raw, newMeter("verifying", size, opt.Progress)))
+	_, err = io.CopyN(out, limited(ctx, data, opt.Rate), size)
+	if closeErr := out.Close(); closeErr != nil { // the file's, which explains itself
+		return closeErr
+	}
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("want %d bytes, got %d", size+trailerSize, raw.size)
 	}
 	if err != nil {
-		return fail(reasonMismatch, fmt.Errorf("check database: %w", err))
+		return fail(reasonMismatch, fmt.Errorf("decompress: %w", err))
+	}
+	return checkTrailer(data, raw, meta)
+}
+
+// trailerSize is the number of bytes after the database in the decompressed stream: its SHA-256.
+const trailerSize = sha256.Size
+
+// checkTrailer reads the trailer from r, compares it with what meta says and with the database, whose digest is raw, and
+// wants nothing to follow.
+func checkTrailer(r io.Reader, raw *digest, meta *Meta) error {
+	trailer := make([]byte, trailerSize)
+	if _, err := io.ReadFull(r, trailer); err != nil {
+		return fail(reasonMismatch, fmt.Errorf("decompress trailer: %w", err))
+	}
+	if n, err := r.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		return fail(reasonMismatch, fmt.Errorf("decompress: more than %d bytes: %w", raw.size+trailerSize, err))
+	}
+	got := hex.EncodeToString(trailer)
+	if meta.legacy() {
+		meta.Trailer = got
+	}
+	if got != meta.Trailer {
+		return fail(reasonMismatch, fmt.Errorf("trailer: want %s, got %s", meta.Trailer, got))
+	}
+	if sum := raw.hex(); sum != meta.Trailer {
+		return fail(reasonMismatch, fmt.Errorf("database: want sha256 %s, got %s", meta.Trailer, sum))
 	}
 	return nil
 }
@@ -131,7 +216,7 @@ func openDatabase(ctx context.Context, f *os.File, size int64) (c Content, err e
 	err = guard(func() error {
 		db, err := bbolt.Open(f.Name(), 0, &bbolt.Options{
 			ReadOnly: true,
-			// The file has no name any more, and bbolt opens it only once.
+			// It may have no name any more, and bbolt opens it only once.
 			OpenFile: func(string, int, os.FileMode) (*os.File, error) { return f, nil },
 		})
 		if err != nil {
@@ -151,65 +236,4 @@ func openDatabase(ctx context.Context, f *os.File, size int64) (c Content, err e
 		})
 	})
 	return c, err
-}
-
-// source counts and hashes what is read through it.
-type source struct {
-	from io.Reader
-	sum  hash.Hash
-	size int64
-	err  error // of from, if not EOF: then nothing can be said about the bytes
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.from.Read(p)
-	s.sum.Write(p[:n])
-	s.size += int64(n)
-	if err != nil && err != io.EOF {
-		s.err = err
-	}
-	return n, err
-}
-
-// scratch is a temporary file without a name: nothing is left of it, however this process ends.
-type scratch struct {
-	*os.File
-	size int64
-}
-
-// newScratch makes a scratch file in dir and checks that size bytes fit there, before it fills a disk others share.
-func newScratch(dir string, size int64) (*scratch, error) {
-	f, err := os.CreateTemp(dir, "holdfast-verify-")
-	if err != nil {
-		return nil, fail(reasonScratch, fmt.Errorf("create scratch file: %w", err))
-	}
-	s := &scratch{f, size}
-	var free unix.Statfs_t
-	if err = os.Remove(f.Name()); err == nil {
-		err = unix.Fstatfs(int(f.Fd()), &free)
-	}
-	if err == nil && int64(free.Bavail) < size/int64(free.Bsize) {
-		err = syscall.ENOSPC
-	}
-	if err != nil {
-		f.Close()
-		return nil, s.explain(err)
-	}
-	return s, nil
-}
-
-func (s *scratch) Write(p []byte) (int, error) {
-	n, err := s.File.Write(p)
-	if err != nil {
-		return n, s.explain(err)
-	}
-	return n, nil
-}
-
-// explain tells what to do about an error of the scratch file.
-func (s *scratch) explain(err error) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		err = fmt.Errorf("verification needs %d bytes there: set snapshot.scratch to a directory with more room: %w", s.size, err)
-	}
-	return fail(reasonScratch, fmt.Errorf("write scratch file %s: %w", s.Name(), err))
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -44,13 +43,13 @@ func TestVerifyFindsChanges(t *testing.T) {
 	opt := snapshot.Options{Scratch: t.TempDir()}
 	change := func(file string, at int, flip byte) {
 		t.Helper()
-		path := filepath.Join(root, "prod", meta.Name, file)
+		path := filepath.Join(root, meta.Name, file)
 		b, err := os.ReadFile(path)
 		must(t, err)
 		good := bytes.Clone(b)
 		b[at] ^= flip
 		must(t, os.WriteFile(path, b, 0o600))
-		if _, err := snapshot.Verify(t.Context(), store, "prod", meta.Name, opt); err == nil {
+		if _, err := snapshot.Verify(t.Context(), store, meta.Name, opt); err == nil {
 			t.Errorf("%s: byte %d changed by %#x: want an error", file, at, flip)
 		}
 		must(t, os.WriteFile(path, good, 0o600))
@@ -62,14 +61,14 @@ func TestVerifyFindsChanges(t *testing.T) {
 	for _, at := range []int{0, 1, 2, 3, 4, 5, 6, n / 4, n / 2, n - 40, n - 30, n - 5, n - 4, n - 1} {
 		change("etcd.backup.zst", at, 1)
 	}
-	if _, err := snapshot.Verify(t.Context(), store, "prod", meta.Name, opt); err != nil {
+	if _, err := snapshot.Verify(t.Context(), store, meta.Name, opt); err != nil {
 		t.Errorf("unchanged again: %v", err)
 	}
 }
 
 func TestVerifyWrongLength(t *testing.T) {
 	root, store, meta := saved(t, smallDB(t))
-	path := filepath.Join(root, "prod", meta.Name, "etcd.backup.zst")
+	path := filepath.Join(root, meta.Name, "etcd.backup.zst")
 	good, err := os.ReadFile(path)
 	must(t, err)
 	for want, b := range map[string][]byte{
@@ -78,7 +77,7 @@ func TestVerifyWrongLength(t *testing.T) {
 		fmt.Sprintf("stored size: want %d bytes, got at least %d", len(good), len(good)+1): append(bytes.Clone(good), make([]byte, 100)...),
 	} {
 		must(t, os.WriteFile(path, b, 0o600))
-		if _, err := snapshot.Verify(t.Context(), store, "prod", meta.Name, snapshot.Options{Scratch: t.TempDir()}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := snapshot.Verify(t.Context(), store, meta.Name, snapshot.Options{Scratch: t.TempDir()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: want %q, got %v", len(b), want, err)
 		}
 	}
@@ -103,8 +102,7 @@ func TestVerifyForged(t *testing.T) {
 		"trailer":          {func(m *snapshot.Meta) { m.Trailer = strings.Repeat("0", 64) }, "trailer: want 0000"},
 		"stored size":      {func(m *snapshot.Meta) { m.Stored.Size-- }, "stored size: want "},
 		"stored sha256":    {func(m *snapshot.Meta) { m.Stored.SHA256 = strings.Repeat("0", 64) }, "stored bytes: want sha256 0000"},
-		"codec":            {func(m *snapshot.Meta) { m.Stored.Codec = "gzip" }, `stored.codec: must be "zstd", got "gzip"`},
-		"cluster":          {func(m *snapshot.Meta) { m.Cluster = "test" }, "it is that of test/"},
+		"codec":            {func(m *snapshot.Meta) { m.Stored.Codec = "lzma" }, `stored.codec: must be zstd or gzip, got "lzma"`},
 		"name":             {func(m *snapshot.Meta) { m.Name = "2026-07-01T00:15:03Z-000042" }, "created: want 2026-07-01T00:15:03.000042Z"},
 		"negative size":    {func(m *snapshot.Meta) { m.Content.Size = -1 }, "content.size: must be positive"},
 	} {
@@ -113,8 +111,8 @@ func TestVerifyForged(t *testing.T) {
 			test.forge(&m)
 			text, err := snapshot.EncodeMeta(m)
 			must(t, err)
-			must(t, os.WriteFile(filepath.Join(root, "prod", meta.Name, "holdfast.meta.json"), text, 0o600))
-			_, err = snapshot.Verify(t.Context(), store, "prod", meta.Name, snapshot.Options{Scratch: t.TempDir()})
+			must(t, os.WriteFile(filepath.Join(root, meta.Name, "holdfast.meta.json"), text, 0o600))
+			_, err = snapshot.Verify(t.Context(), store, meta.Name, snapshot.Options{Scratch: t.TempDir()})
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Verify: want an error with %q, got %v", test.want, err)
 			}
@@ -125,7 +123,7 @@ func TestVerifyForged(t *testing.T) {
 // TestVerifyForgedData replaces the data as well, so that stored size and digest are right: what is inside is checked.
 func TestVerifyForgedData(t *testing.T) {
 	root, store, good := saved(t, smallDB(t))
-	at := func(file string) string { return filepath.Join(root, "prod", good.Name, file) }
+	at := func(file string) string { return filepath.Join(root, good.Name, file) }
 	raw := decompressed(t, at("etcd.backup.zst"))
 	raw = raw[:len(raw)-sha256.Size]
 	forge := func(raw, trailer []byte) (err error) {
@@ -141,7 +139,7 @@ func TestVerifyForgedData(t *testing.T) {
 		must(t, err)
 		must(t, os.WriteFile(at("etcd.backup.zst"), data, 0o600))
 		must(t, os.WriteFile(at("holdfast.meta.json"), text, 0o600))
-		_, err = snapshot.Verify(t.Context(), store, "prod", good.Name, snapshot.Options{Scratch: t.TempDir()})
+		_, err = snapshot.Verify(t.Context(), store, good.Name, snapshot.Options{Scratch: t.TempDir()})
 		return err
 	}
 	trailer := sha256.Sum256(raw)
@@ -178,13 +176,14 @@ func TestVerifyBomb(t *testing.T) {
 	_, err = io.CopyN(enc, zeros{}, 1<<24)
 	must(t, err)
 	must(t, enc.Close())
-	var written int64
-	err = snapshot.Decode(&bomb, writerFunc(func(p []byte) (int, error) {
-		written += int64(len(p))
-		return len(p), nil
-	}), snapshot.Meta{Content: snapshot.Content{Size: 4096}})
-	if err == nil || written != 4096 {
-		t.Errorf("want 4096 bytes and an error, got %d bytes, %v", written, err)
+	f, err := os.Create(filepath.Join(t.TempDir(), "db"))
+	must(t, err)
+	defer f.Close()
+	_, err = snapshot.Decode(t.Context(), &bomb, f, snapshot.Meta{
+		Content: snapshot.Content{Size: 4096}, Trailer: "some", Stored: snapshot.Stored{Codec: "zstd"},
+	}, snapshot.Options{})
+	if info, _ := f.Stat(); err == nil || info.Size() != 4096 {
+		t.Errorf("want 4096 bytes and an error, got %d bytes, %v", info.Size(), err)
 	}
 }
 
@@ -192,21 +191,17 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
 func TestVerifyScratch(t *testing.T) {
 	_, store, meta := saved(t, smallDB(t))
 	scratch := t.TempDir()
 	for _, name := range []string{meta.Name, meta.Name} {
-		_, err := snapshot.Verify(t.Context(), store, "prod", name, snapshot.Options{Scratch: scratch})
+		_, err := snapshot.Verify(t.Context(), store, name, snapshot.Options{Scratch: scratch})
 		must(t, err)
 	}
 	if got := files(t, scratch); len(got) != 0 {
 		t.Errorf("scratch: want nothing left, got %v", got)
 	}
-	_, err := snapshot.Verify(t.Context(), store, "prod", meta.Name, snapshot.Options{Scratch: filepath.Join(scratch, "gone")})
+	_, err := snapshot.Verify(t.Context(), store, meta.Name, snapshot.Options{Scratch: filepath.Join(scratch, "gone")})
 	if err == nil || !strings.Contains(err.Error(), "create scratch file") {
 		t.Errorf("no scratch directory: got %v", err)
 	}
@@ -214,98 +209,31 @@ func TestVerifyScratch(t *testing.T) {
 
 func TestVerifyAbsent(t *testing.T) {
 	_, store, _ := saved(t, smallDB(t))
-	if _, err := snapshot.Verify(t.Context(), store, "prod", "2026-07-01T00:15:03Z-000042", snapshot.Options{}); !errors.Is(err, snapshot.ErrNotFound) {
+	if _, err := snapshot.Verify(t.Context(), store, "2026-07-01T00:15:03Z-000042", snapshot.Options{}); !errors.Is(err, snapshot.ErrNotFound) {
 		t.Errorf("want ErrNotFound, got %v", err)
 	}
-	for _, name := range []string{"", "..", "latest", "../other/2026-07-01T00:15:03Z-000042"} {
-		if _, err := snapshot.Verify(t.Context(), store, "prod", name, snapshot.Options{}); err == nil || errors.Is(err, snapshot.ErrNotFound) {
+	for _, name := range []string{"", "..", "../other/2026-07-01T00:15:03Z-000042"} {
+		if _, err := snapshot.Verify(t.Context(), store, name, snapshot.Options{}); err == nil || errors.Is(err, snapshot.ErrNotFound) {
 			t.Errorf("Verify(%q): want that it is no name, got %v", name, err)
 		}
 	}
 }
 
-func TestListShowsProblems(t *testing.T) {
-	root, store, good := saved(t, smallDB(t))
-	at := func(parts ...string) string { return filepath.Join(append([]string{root, "prod"}, parts...)...) }
-	copyOf := func(name string) {
-		must(t, os.CopyFS(at(name), os.DirFS(at(good.Name))))
-	}
-	copyOf("2000-01-01T00:00:01Z-000001")
-	must(t, os.Remove(at("2000-01-01T00:00:01Z-000001", "holdfast.meta.json")))
-	must(t, os.MkdirAll(at("2000-01-01T00:00:02Z-000002"), 0o700))
-	must(t, os.WriteFile(at("2000-01-01T00:00:02Z-000002", "holdfast.begin.json"), nil, 0o600))
-	copyOf("2000-01-01T00:00:03Z-000003")
-	copyOf("2000-01-01T00:00:04Z-000004")
-	must(t, os.WriteFile(at("2000-01-01T00:00:04Z-000004", "holdfast.meta.json"), []byte("{}"), 0o600))
-	must(t, os.MkdirAll(at("control"), 0o700))
-	must(t, os.WriteFile(at("control", "record-1.json"), nil, 0o600))
-	copyOf("kept-by-hand")
-
-	list, err := snapshot.List(t.Context(), store, "prod")
-	must(t, err)
-	var got []string
-	for _, b := range list {
-		got = append(got, b.Name+": "+b.Problem)
-	}
-	wants := []string{
-		"2000-01-01T00:00:01Z-000001: incomplete: no sidecar, last written 0s ago",
-		"2000-01-01T00:00:02Z-000002: incomplete: no sidecar, last written 0s ago",
-		"2000-01-01T00:00:03Z-000003: read sidecar of backup 2000-01-01T00:00:03Z-000003: it is that of prod/" + good.Name,
-		"2000-01-01T00:00:04Z-000004: read sidecar of backup 2000-01-01T00:00:04Z-000004: decode sidecar: want version 1, got 0",
-		good.Name + ": ",
-		`kept-by-hand: "kept-by-hand" is not the name of a backup: want one like 2026-07-01T00:15:03Z-000042`,
-	}
-	if g, w := strings.Join(got, "\n"), strings.Join(wants, "\n"); g != w {
-		t.Errorf("List: want\n%s\ngot\n%s", w, g)
-	}
-	if list[0].Stored.Size != good.Stored.Size || !list[0].Created.Equal(time.Date(2000, 1, 1, 0, 0, 1, 1000, time.UTC)) {
-		t.Errorf("incomplete backup: want its size and time, got %+v", list[0])
-	}
-
-	data := at(good.Name, "etcd.backup.zst")
-	wantProblem := func(want string) {
-		t.Helper()
-		list, err := snapshot.List(t.Context(), store, "prod")
-		if err != nil || !strings.HasPrefix(list[4].Problem, want) {
-			t.Errorf("List: want the problem %q, got %q, %v", want, list[4].Problem, err)
-		}
-	}
-	must(t, os.WriteFile(data, []byte("short"), 0o600))
-	wantProblem("the data has 5 bytes, want ")
-	must(t, os.Remove(data))
-	wantProblem("the data is missing")
-}
-
-func TestListOtherCluster(t *testing.T) {
-	_, store, _ := saved(t, smallDB(t))
-	for _, cluster := range []string{"pro", "prod2", "test"} {
-		if list, err := snapshot.List(t.Context(), store, cluster); err != nil || len(list) != 0 {
-			t.Errorf("List(%s): want nothing, got %v, %v", cluster, list, err)
-		}
-	}
-	if _, err := snapshot.List(t.Context(), store, "../prod"); err == nil {
-		t.Error("List of a path: want an error")
-	}
-}
-
 func TestDelete(t *testing.T) {
 	root, store, meta := saved(t, smallDB(t))
-	for _, name := range []string{"", ".", "..", "control", "holdfast-store-id", meta.Name + "/etcd.backup.zst", "../prod/" + meta.Name} {
-		if err := snapshot.Delete(t.Context(), store, "prod", name); err == nil {
+	for _, name := range []string{"", ".", "..", "control", "holdfast-store-id", meta.Name + "/etcd.backup.zst", "../" + meta.Name} {
+		if err := snapshot.Delete(t.Context(), store, name); err == nil {
 			t.Errorf("Delete(%q): want an error", name)
 		}
 	}
-	if err := snapshot.Delete(t.Context(), store, "test", meta.Name); !errors.Is(err, snapshot.ErrNotFound) {
-		t.Errorf("Delete of another cluster's: want ErrNotFound, got %v", err)
-	}
-	if _, err := snapshot.Verify(t.Context(), store, "prod", meta.Name, snapshot.Options{Scratch: t.TempDir()}); err != nil {
+	if _, err := snapshot.Verify(t.Context(), store, meta.Name, snapshot.Options{Scratch: t.TempDir()}); err != nil {
 		t.Errorf("after refusals: %v", err)
 	}
-	must(t, snapshot.Delete(t.Context(), store, "prod", meta.Name))
+	must(t, snapshot.Delete(t.Context(), store, meta.Name))
 	if got := files(t, root); len(got) != 1 {
 		t.Errorf("store: want only its hidden directory, got %v", got)
 	}
-	if err := snapshot.Delete(t.Context(), store, "prod", meta.Name); !errors.Is(err, snapshot.ErrNotFound) {
+	if err := snapshot.Delete(t.Context(), store, meta.Name); !errors.Is(err, snapshot.ErrNotFound) {
 		t.Errorf("second Delete: want ErrNotFound, got %v", err)
 	}
 }

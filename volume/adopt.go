@@ -35,6 +35,12 @@ func (c *localClaim) Adopt(ctx context.Context) error {
 }
 
 func (c *localClaim) adopt() error {
+	// Meanwhile there is no identity on the volume, which is no evidence of its loss.
+	c.mu.Lock()
+	if c.mismatch == "" {
+		c.mismatch = "what is on it was to be set aside, and that has not ended"
+	}
+	c.mu.Unlock()
 	if err := c.setAside(); err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (l *Local) look(root, slot string) sighting {
 
 // candidates are the slots this node may claim at all, in no order.
 func (l *Local) candidates(root string, want Want) ([]string, error) {
-	wanted := want.Slots
+	wanted := slices.Concat(want.Slots, want.Known)
 	if l.cfg.Slot != "" {
 		if !slices.Contains(wanted, l.cfg.Slot) {
 			return nil, fmt.Errorf("%w: volume.local.slot is %s, but the slots are %s",
@@ -132,7 +132,22 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	if l.cfg.Slot != "" {
 		data = slices.DeleteFunc(data, func(slot string) bool { return slot != l.cfg.Slot })
 	}
+	if why := l.givenUp(root, data, want.Avoid); why != "" {
+		return nil, fmt.Errorf("%w: %s", ErrNoneFree, why)
+	}
 	return ofHost(root, data, wanted, want.Avoid)
+}
+
+// givenUp says why a host stands by although it has a volume: that was released for anybody, and is to be avoided now. What
+// was not is this host's, whatever else is said of its slot.
+func (l *Local) givenUp(root string, data []string, avoid map[string]string) string {
+	if len(data) != 1 || avoid[data[0]] == "" {
+		return ""
+	}
+	if s := l.look(root, data[0]); s.err == nil && s.tag != nil && s.tag.Phase == PhaseReleased {
+		return fmt.Sprintf("%s was given up here, and is %s", data[0], avoid[data[0]])
+	}
+	return ""
 }
 
 // ofHost is the one slot of a host that has its root for itself: where its data is, and for a host

@@ -143,7 +143,15 @@ func (c *localClaim) look() error {
 	if mismatch != "" {
 		return nil // there is no identity of ours to look at
 	}
-	path = filepath.Join(c.Path(), IdentityName)
+	if err := c.identified(id); err != nil && c.Mismatch() == "" && c.Volume() == id { // else it was adopted while we looked
+		return err
+	}
+	return nil
+}
+
+// identified is nil when the volume has the identity id.
+func (c *localClaim) identified(id Identity) error {
+	path := filepath.Join(c.Path(), IdentityName)
 	data, err := ReadSmall(path)
 	if err != nil {
 		return cure(err)

@@ -186,6 +186,35 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	}
 }
 
+// While a volume is adopted it has no identity for a moment, and that is no evidence that it was lost.
+func TestAdoptIsNoLoss(t *testing.T) {
+	root := t.TempDir()
+	l := newLocal(t, root, "n1")
+	c := mustClaim(t, l)
+	looks := 0
+	l.step = func(step string) {
+		looks++
+		if err := c.evidence(); err != nil {
+			t.Errorf("at %q: %v", step, err)
+		}
+	}
+	id := c.Volume()
+	if err := c.Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if looks == 0 {
+		t.Error("nobody looked")
+	}
+	l.step = func(string) {}
+	if err := c.evidence(); err != nil || c.Mismatch() != "" || c.Volume().Disk == id.Disk {
+		t.Errorf("afterwards: %v, mismatch %q, disk %s", err, c.Mismatch(), c.Volume().Disk)
+	}
+	// A look that began before it and ends after it.
+	if err := c.identified(id); err == nil {
+		t.Error("the old identity is still there")
+	}
+}
+
 func TestAdoptKeepsWhatWasSetAsideBefore(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a")

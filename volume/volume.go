@@ -21,6 +21,8 @@ type Want struct {
 	Cluster string
 	// Slots are the slots of the cluster, at least one; each a DNS label of lower-case letters.
 	Slots []string
+	// Known are slots that the cluster has and the configuration, which names Slots, does not: they may be taken, too.
+	Known []string
 	// Avoid names slots not to take and why, for instance because gossip knows a live holder on
 	// another machine. It never keeps a node from a volume that is its own already.
 	Avoid map[string]string

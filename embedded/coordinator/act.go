@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,10 @@ const (
 func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action) error {
 	switch a.Kind {
 	case plan.Acquire:
-		return c.acquire(ctx, a.Avoid)
+		return c.acquire(ctx, a)
 	case plan.Yield:
 		return c.yield(ctx)
-	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair:
+	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Note:
 		return c.record(a)
 	case plan.Commit:
 		return c.commit(ctx, a)
@@ -39,8 +40,40 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 		return c.replace(ctx, a)
 	case plan.Promote:
 		return c.promote(ctx, a)
+	case plan.Resize:
+		return c.resize(ctx, a)
+	case plan.Remove:
+		return c.remove(ctx, a)
+	case plan.Retire:
+		return c.retire(ctx)
 	case plan.Renounce:
 		return c.renounce(ctx, o, a)
+	case plan.Mirror:
+		return c.mirror(ctx, a)
+	case plan.Propose:
+		return c.propose(ctx, o, a)
+	case plan.Prepare:
+		return c.prepare(ctx, o, a)
+	case plan.Discard:
+		return c.discard(a)
+	case plan.Conclude:
+		return c.conclude(ctx, a)
+	case plan.Abort:
+		return c.abort(ctx, a)
+	case plan.Enter:
+		return c.enter(ctx, a)
+	case plan.Swap:
+		return c.swap(a)
+	case plan.Unlock:
+		return c.giveBack(ctx, o)
+	case plan.HandOver:
+		return c.handOver(ctx)
+	case plan.Defrag:
+		return c.defragment(ctx, o)
+	case plan.Compact:
+		return c.compact(ctx, a.Revision)
+	case plan.Disarm:
+		return c.disarm(ctx)
 	}
 	return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind)
 }
@@ -55,7 +88,7 @@ func (c *Coordinator) record(a plan.Action) error {
 		return ErrVolumeLost
 	}
 	if a.Kind == plan.Start {
-		l.Etcd = c.cfg.EtcdVersion
+		l.Etcd = c.cfg.Plan.Etcd
 	}
 	c.world.Step("before-" + string(a.Kind))
 	if err := l.write(path); err != nil {
@@ -68,8 +101,11 @@ func (c *Coordinator) record(a plan.Action) error {
 	return nil
 }
 
-func (c *Coordinator) acquire(ctx context.Context, avoid map[string]string) error {
-	v, err := c.world.Volumes.Claim(ctx, c.cfg.Plan.Slots, avoid)
+func (c *Coordinator) acquire(ctx context.Context, a plan.Action) error {
+	c.mu.Lock()
+	slots := c.cfg.Plan.Slots
+	c.mu.Unlock()
+	v, err := c.world.Volumes.Claim(ctx, slots, a.Known, a.Avoid)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
@@ -93,6 +129,9 @@ func (c *Coordinator) hold(v Volume) {
 	}
 	var err error
 	if c.ledger, c.found, err = readLedger(c.path); err != nil {
+		c.broken = err.Error()
+	}
+	if c.restoring.built, err = findBuilt(c.path, c.ledger.Prepared); err != nil {
 		c.broken = err.Error()
 	}
 	for slot, a := range readAddresses(c.path) {
@@ -119,7 +158,7 @@ func (c *Coordinator) commit(ctx context.Context, a plan.Action) error {
 		c.world.Step("before-mirror")
 		ctx, cancel := context.WithTimeout(ctx, storeAge)
 		defer cancel()
-		if err := c.world.Store.Propose(ctx, *a.Record); err != nil {
+		if err := c.world.Store.Put(ctx, *a.Record); err != nil {
 			return fmt.Errorf("mirror the founding record to the store: %w", err)
 		}
 	}
@@ -133,9 +172,9 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 		return fmt.Errorf("check the names of the members: %w", err)
 	}
 	c.mu.Lock()
-	path, trusted := c.path, c.ledger.Etcd == c.cfg.EtcdVersion
+	path, trusted := c.path, c.ledger.Etcd == c.cfg.Plan.Etcd
 	c.mu.Unlock()
-	r, dir := a.Record, filepath.Join(path, etcdDir)
+	r, dir := a.Record, filepath.Join(path, EtcdDir)
 	if !o.Disk.WAL {
 		if err := c.makeRoom(dir, a); err != nil {
 			return err
@@ -147,6 +186,7 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 		PeerURL: plan.PeerURL(r.Charter.PeerURL, o.Claim.Slot), Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
 	})
 	if err != nil {
+		c.misfit(dir, err)
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	c.world.Step("after-etcd")
@@ -209,18 +249,28 @@ func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
 	if err := c.world.Etcd.Stop(ctx); err != nil {
 		return fmt.Errorf("stop etcd: %w", err)
 	}
-	if err := c.asideEtcd("removed"); err != nil {
+	reason := "removed"
+	c.mu.Lock()
+	if r := c.ledger.Record; r != nil && a.Record.ID != r.ID {
+		reason = "outlived" // the cluster went on without it
+	}
+	c.mu.Unlock()
+	if err := c.asideEtcd(reason); err != nil {
 		return err
 	}
 	return c.record(a)
 }
+
+// Reclaimable are the reasons for which etcd's data is set aside here. It is all of this cluster; what an operator has
+// adopted may be another's, and is never deleted.
+var Reclaimable = []string{"unborn", "removed", "outlived", "restored", "recovered"}
 
 func (c *Coordinator) asideEtcd(reason string) error {
 	c.mu.Lock()
 	path := c.path
 	c.mu.Unlock()
 	c.world.Step("before-rename")
-	to, err := c.world.Etcd.SetAside(filepath.Join(path, etcdDir), reason)
+	to, err := c.world.Etcd.SetAside(filepath.Join(path, EtcdDir), reason)
 	if err != nil {
 		return fmt.Errorf("set etcd's data aside: %w", err)
 	}
@@ -240,6 +290,7 @@ func (c *Coordinator) replace(ctx context.Context, a plan.Action) error {
 	if f.Slot != a.Slot || f.Disk != a.Disk || f.Phase != plan.PhaseVacant || f.Running {
 		return fmt.Errorf("node %s now says of slot %s: disk %s, %s; not replacing its member", a.Node, a.Slot, f.Disk, f.Phase)
 	}
+	c.fresh(ctx, "change of the members", freshMember, saveMember)
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
 	if a.Member != 0 {
@@ -298,64 +349,29 @@ func (c *Coordinator) renounce(ctx context.Context, o plan.Observation, a plan.A
 	c.mu.Lock()
 	c.orders, c.store = plan.Orders{}, plan.Store{Unknown: "it is being asked again"}
 	c.mu.Unlock()
-	select {
-	case c.asked <- struct{}{}:
-	default:
-	}
+	c.AskStore()
 	return nil
-}
-
-// Adopt is the operator's order to set everything on the held volume aside, so that it becomes another,
-// blank disk, and its slot starts anew in whatever cluster exists. It is refused while etcd runs, and where
-// nothing is wrong.
-func (c *Coordinator) Adopt(ctx context.Context) error {
-	v, err := c.beginAdoption()
-	if err != nil {
-		return err
-	}
-	err = v.Adopt(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.adopting = false
-	if err != nil {
-		return err
-	}
-	c.hold(v)
-	c.Look()
-	return nil
-}
-
-// beginAdoption makes sure that no action begins until the adoption is over.
-func (c *Coordinator) beginAdoption() (Volume, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o := c.now.Observation
-	copied := o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk
-	switch {
-	case c.volume == nil:
-		return nil, errors.New("this node holds no volume; run the command on the node that holds the slot")
-	case o.Member.Running:
-		return nil, fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
-	case c.now.Action.Kind != plan.Wait || c.now.Busy || c.adopting:
-		return nil, fmt.Errorf("slot %s needs no adoption: %s", o.Claim.Slot, c.now.Action.Why)
-	case o.Claim.Mismatch == "" && !o.Disk.WAL && o.Disk.Unknown == "" && !copied:
-		return nil, fmt.Errorf("the volume of slot %s holds nothing to set aside: %s", o.Claim.Slot, c.now.Action.Why)
-	}
-	c.adopting = true
-	return c.volume, nil
 }
 
 // Questions that nodes ask each other directly.
 const askForFacts = "facts"
 
-// Answer answers another node's direct question about our facts; ok is false when it is another question.
-func (c *Coordinator) Answer(question []byte) (answer []byte, ok bool) {
+// Answer answers another node's direct question; ok is false when it is none of ours.
+func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byte, ok bool, err error) {
+	if value, ok := bytes.CutPrefix(question, []byte(askToRefresh)); ok {
+		ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+		defer cancel()
+		return nil, true, c.world.Etcd.RefreshLock(ctx, value)
+	}
+	if answer, ok := c.answerLeave(question); ok {
+		return answer, true, nil
+	}
 	if string(question) != askForFacts {
-		return nil, false
+		return nil, false, nil
 	}
 	o, _ := c.observe()
-	data, err := json.Marshal(o.Facts(c.removed(o)))
-	return data, err == nil
+	answer, err = json.Marshal(o.Facts(c.removed(o)))
+	return answer, true, err
 }
 
 func (c *Coordinator) askFacts(ctx context.Context, node string) (f plan.Facts, err error) {

@@ -24,16 +24,22 @@ var errNotYet = errors.New("not yet")
 const (
 	tick     = time.Second      // how often to look again when nothing calls for it
 	maxRetry = 5 * time.Second  // longest pause before a failed action is tried again
+	maxFetch = time.Minute      // the same for one that reads a whole backup
 	early    = 2 * time.Second  // that the gossip has to find the others before a member starts without them
 	storeAge = 10 * time.Second // how often the store is asked, and how long it may take to answer
 )
 
 // Config is what the coordinator needs to know.
 type Config struct {
-	Node        string
-	Address     netip.Addr // of this node, as others reach it
-	Plan        plan.Config
-	EtcdVersion string
+	Node    string
+	Address netip.Addr // of this node, as others reach it
+	Plan    plan.Config
+	// RevisionBump is restore.revision-bump, ReclaimAfter restore.reclaim-after.
+	RevisionBump int64
+	ReclaimAfter time.Duration
+	// StopWait is stop.wait: how long the end may wait for the disruption lock and the hand-over, 0 for neither. Hold is
+	// stop.hold: how long the lock outlives a process that has it.
+	StopWait, Hold time.Duration
 }
 
 // World is everything outside.
@@ -43,6 +49,7 @@ type World struct {
 	Names   Names
 	Etcd    Etcd
 	Store   Store
+	Backups Backups
 	// Looked is called after each observation, Decided when the decision has changed, Failed when an action
 	// has failed. Step is called before each durable step of an action with its name; tests use it to end
 	// the process there.
@@ -84,7 +91,21 @@ type Coordinator struct {
 	dead     bool   // the volume was lost: nothing is begun, and nothing written, any more
 	adopting bool   // the volume is being adopted or released: nothing is begun
 	parked   bool   // the volume was released for good
+	unfit    unfit
+	drained  drained
+	stopping bool   // the process was told to end
 	ordered  string // what the ledger and the store said when the orders were given
+
+	led    time.Time    // when etcd did not run or had a leader, last
+	log    *plan.LogEnd // of a member without a leader, as read at logged
+	logged time.Time
+
+	restoring restoring
+	house     house
+	upkeep    upkeep
+
+	words   sync.Mutex // held while this leader gives its word
+	history *history   // has a lock of its own
 }
 
 // Situation is what a node is doing, for status, metrics and readiness.
@@ -97,6 +118,12 @@ type Situation struct {
 	Err         string    // why the last action failed, until one succeeds
 	Volume      Identity
 	Path        string
+	Progress    Progress      // of an action with a backup
+	Open        *plan.Restore // that was under way when the store answered last
+	Unsaved     string        // why no backup could be made before the last change of the cluster
+	Aside       []Aside       // on the volume
+	Served      time.Time     // since when the member has served without a break, zero if it does not
+	Upkeep      UpkeepStatus
 }
 
 // New makes a coordinator. It does nothing yet.
@@ -112,6 +139,10 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 		seen:     map[string]decoded{},
 		known:    map[string]netip.Addr{},
 		holders:  map[string]string{},
+
+		restoring: restoring{refused: map[string]refusal{}, heard: map[string]bool{}},
+
+		history: newHistory(lg),
 	}
 }
 
@@ -132,8 +163,8 @@ func (c *Coordinator) Look() {
 
 // Order passes on what an operator has asked for. It is refused while etcd's data is here, because these
 // orders are for disks that hold no member, and when there is nothing to give up: an order that lay in wait
-// would break a promise that is made later.
-func (c *Coordinator) Order(orders plan.Orders) error {
+// would break a promise that is made later. With dry it only says whether it would be refused.
+func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o := c.now.Observation
@@ -146,8 +177,10 @@ func (c *Coordinator) Order(orders plan.Orders) error {
 	case orders.Abandon && (l.Promise() == nil || l.Record != nil), orders.New && l.Promise() == nil && l.Record == nil && o.Store.Record == nil:
 		return fmt.Errorf("slot %s has nothing to give up; it waits because: %s", o.Claim.Slot, c.now.Action.Why)
 	}
-	c.orders, c.ordered = orders, occasion(o)
-	c.Look()
+	if !dry {
+		c.orders, c.ordered = orders, occasion(o)
+		c.Look()
+	}
 	return nil
 }
 
@@ -174,10 +207,14 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { c.watchStore(inner) })
 	beside.Go(func() { c.keepAddresses(inner) })
+	beside.Go(func() { c.keepHouse(inner) })
+	beside.Go(func() { c.keepLock(inner) })
+	go c.history.run(inner) // not waited for: the disk may hang
 	ended := make(chan error, 1)
 	go func() {
 		err := c.live(inner, watching)
 		cancel()
+		c.Remember(Entry{Kind: EntryStop, Why: "the process was told to end", Error: text(err)})
 		ended <- errors.Join(err, c.leave())
 	}()
 	select {
@@ -193,7 +230,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 // more, for a leader's word counts as long as it seems to be one.
 func (c *Coordinator) leave() error {
 	ctx := context.Background() // the caller's has ended; every step below is bounded
-	if err := c.world.Etcd.Stop(ctx); err != nil {
+	if err := c.world.Etcd.Leave(ctx, c.part(ctx)); err != nil {
 		return err
 	}
 	o, _ := c.observe()
@@ -205,33 +242,35 @@ func (c *Coordinator) leave() error {
 	if v == nil || dead {
 		return nil
 	}
+	c.history.leave()
 	return v.Release(ctx, Keep)
 }
 
 // live is the loop: observe, decide, act. The volume is watched until watching ends.
 func (c *Coordinator) live(ctx, watching context.Context) error {
 	var (
-		acting  chan error // of the action that is being carried out
+		doing   *deed // the action that is being carried out
 		watched Volume
-		retry   time.Time
-		pause   = tick
-		// repeated says that the action is the one that was done before
-		repeated bool
+		pace    pace
 	)
 	defer func() {
-		if acting != nil {
-			<-acting
+		if doing != nil {
+			<-doing.done
 		}
 	}()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
+		if doing == nil {
+			c.refit()
+		}
 		o, ended := c.observe()
 		if ended != nil {
 			return fmt.Errorf("etcd ended by itself: %w", ended)
 		}
 		c.publish(o)
 		c.name(o)
+		c.wonder(o)
 		c.world.Looked(c.looked(o))
 		if v := c.held(); v != nil {
 			if r := o.Disk.Ledger.Record; r != nil {
@@ -242,31 +281,28 @@ func (c *Coordinator) live(ctx, watching context.Context) error {
 				go c.watch(watching, v)
 			}
 		}
-		if acting == nil {
+		switch {
+		case doing != nil && overtaken(o, doing.action):
+			doing.cancel()
+		case doing == nil:
 			a := plan.Next(o)
-			repeated = a.Kind == c.Now().Action.Kind && a.Why == c.Now().Action.Why
-			if c.decide(a, a.Kind != plan.Wait && time.Now().After(retry)) {
-				acting = make(chan error, 1)
-				go func() { acting <- c.act(ctx, o, a) }()
+			pace.next(a, c.Now().Action)
+			if c.decide(a, a.Kind != plan.Wait && pace.due()) {
+				doing = c.begin(ctx, o, a)
 			}
+		}
+		var done chan error
+		if doing != nil {
+			done = doing.done
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-acting:
-			acting = nil
-			switch c.acted(err); {
-			case err == nil:
-				pause = tick
-				retry = time.Time{}
-				if repeated {
-					retry = time.Now().Add(tick / 2) // it changes nothing: no reason to spin
-				}
-			case errors.Is(err, errNotYet):
-				retry, pause = time.Now().Add(tick/2), tick
-			default:
-				retry, pause = time.Now().Add(pause), min(2*pause, maxRetry)
-			}
+		case err := <-done:
+			doing.cancel()
+			c.acted(doing, err)
+			doing = nil
+			pace.did(err)
 		case <-c.world.Mesh.Changed():
 		case <-c.again:
 		case <-ticker.C:
@@ -284,6 +320,7 @@ func (c *Coordinator) watch(ctx context.Context, v Volume) {
 	c.mu.Lock()
 	c.dead = true
 	c.mu.Unlock()
+	c.history.keep("")
 	c.world.Etcd.Kill()
 	c.lost <- fmt.Errorf("%w: %w", ErrVolumeLost, err)
 }
@@ -299,6 +336,10 @@ func (c *Coordinator) looked(o plan.Observation) Situation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now.Observation, c.now.Looked = o, time.Now()
+	c.house.serves(c.now.State())
+	c.now.Unsaved, c.now.Aside, c.now.Served = c.restoring.unsaved, c.house.aside, c.house.served
+	c.now.Open, c.now.Upkeep = c.restoring.open, c.upkeep.status()
+	c.history.keep(c.housed())
 	return c.now
 }
 
@@ -319,27 +360,19 @@ func (c *Coordinator) decide(a plan.Action, act bool) bool {
 		c.lg.Info("decided", zap.String("action", string(a.Kind)), zap.String("why", a.Why))
 		c.world.Decided(a)
 	}
+	switch {
+	case a.Kind == plan.Wait && changed:
+		c.Remember(Entry{Kind: string(a.Kind), Why: a.Why})
+	case act && changed:
+		c.Remember(Entry{Kind: string(a.Kind), Why: a.Why, Outcome: Begun})
+	}
 	return act
 }
 
-// acted records how an action went and says so when it failed in a new way.
-func (c *Coordinator) acted(err error) {
-	if errors.Is(err, errNotYet) {
-		err = nil
+// text is what an error says, "" without one.
+func text(err error) string {
+	if err == nil {
+		return ""
 	}
-	c.mu.Lock()
-	a := c.now.Action
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	changed := c.now.Err != text
-	c.now.Busy, c.now.Err = false, text
-	c.mu.Unlock()
-	if err != nil && changed {
-		c.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Why), zap.Error(err))
-	}
-	if err != nil {
-		c.world.Failed(a, err)
-	}
+	return err.Error()
 }

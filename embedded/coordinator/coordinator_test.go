@@ -4,7 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -38,12 +42,22 @@ type world struct {
 	store    func(ctx context.Context) (string, error)
 	nodes    []Node
 	answer   []byte
+	asked    []string // questions
 	failed   []string
 	twin     netip.Addr
 	borne    string // the record that the volume bears
 
 	witnesses []plan.Witness
 	deaf      bool // changes of the member list have no effect
+	knows     plan.Store
+	backups   backups
+	full      error
+	unfit     error
+	locked    []byte // the disruption lock
+	db        database
+	aside     []Aside
+	reclaimed []time.Time
+	aborted   []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -51,9 +65,9 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) coordinator(slots ...string) *Coordinator {
-	return New(Config{Node: "n1", Address: netip.MustParseAddr("127.0.0.1"), EtcdVersion: "3.7.3",
-		Plan: plan.Config{Cluster: "test", Slots: slots, PeerURL: "http://{slot}.test:2380"}},
-		World{Volumes: w, Mesh: w, Names: w, Etcd: w, Store: stores{w}, Looked: func(Situation) {}, Decided: func(plan.Action) {},
+	return New(Config{Node: "n1", Address: netip.MustParseAddr("127.0.0.1"), StopWait: 10 * time.Second, Hold: time.Minute,
+		Plan: plan.Config{Cluster: "test", Slots: slots, PeerURL: "http://{slot}.test:2380", Etcd: "3.7.3"}},
+		World{Volumes: w, Mesh: w, Names: w, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
 			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {}},
 		zaptest.NewLogger(w.t))
 }
@@ -64,9 +78,11 @@ func (w *world) note(list *[]string, text string) {
 	*list = append(*list, text)
 }
 
-func (w *world) Claim(context.Context, []string, map[string]string) (Volume, error) { return w, nil }
-func (w *world) Witnesses() []plan.Witness                                          { return w.witnesses }
-func (w *world) Bear(token string)                                                  { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
+func (w *world) Claim(context.Context, []string, []string, map[string]string) (Volume, error) {
+	return w, nil
+}
+func (w *world) Witnesses() []plan.Witness { return w.witnesses }
+func (w *world) Bear(token string)         { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
 func (w *world) Identity() Identity {
 	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1}
 }
@@ -91,7 +107,8 @@ func (w *world) Release(_ context.Context, how Release) error {
 func (w *world) Publish([]byte)           {}
 func (w *world) Nodes() []Node            { w.mu.Lock(); defer w.mu.Unlock(); return w.nodes }
 func (w *world) Changed() <-chan struct{} { return nil }
-func (w *world) Ask(context.Context, string, []byte) ([]byte, error) {
+func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, error) {
+	w.note(&w.asked, node+" "+string(question))
 	if w.answer == nil {
 		return nil, errors.New("it is gone")
 	}
@@ -101,8 +118,43 @@ func (w *world) Twin() (netip.Addr, bool)    { return w.twin, w.twin.IsValid() }
 func (w *world) Set(map[string][]netip.Addr) {}
 func (w *world) Check(context.Context) error { return nil }
 
-func (w *world) Inspect(string) (Data, error)                { w.mu.Lock(); defer w.mu.Unlock(); return w.data, nil }
-func (w *world) SetAside(dir, reason string) (string, error) { return dir + "-" + reason, nil }
+func (w *world) Key(string) ([]byte, int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.locked, 1, nil
+}
+func (w *world) PutKey(context.Context, string, []byte, int64) error { return nil }
+func (w *world) Fit(string) error                                    { w.mu.Lock(); defer w.mu.Unlock(); return w.unfit }
+func (w *world) Inspect(string) (Data, error)                        { w.mu.Lock(); defer w.mu.Unlock(); return w.data, nil }
+func (w *world) SetAside(dir, reason string) (string, error) {
+	to := dir + "-" + reason
+	if err := os.Rename(dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return to, nil
+}
+func (w *world) Revision() int64               { return 0 }
+func (w *world) Room(string, int64) error      { w.mu.Lock(); defer w.mu.Unlock(); return w.full }
+func (w *world) Database(dir string) string    { return filepath.Join(dir, "member", "db") }
+func (w *world) Aside(string) ([]Aside, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.aside, nil }
+func (w *world) Reclaim(_ string, before time.Time) ([]Aside, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reclaimed = append(w.reclaimed, before)
+	return nil, nil
+}
+func (w *world) Rebuild(_ context.Context, dir string, s Spec, bump int64) error {
+	if _, err := os.Stat(w.Database(dir)); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "wal"), fmt.Appendf(nil, "%s %s %d", s.Token, s.Peers[s.Slot], bump), 0o600)
+}
+func (w *world) Recover(_ context.Context, from, dir string, progress func(Progress)) (plan.LogEnd, error) {
+	progress(Progress{Phase: "copying", Total: 1})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.data.Log, os.WriteFile(w.Database(dir), []byte(from), 0o600)
+}
 func (w *world) FounderIDs(r plan.Record) (map[string]uint64, uint64, error) {
 	return map[string]uint64{"a": 1, "b": 2, "c": 3}, 77, nil
 }
@@ -130,10 +182,11 @@ func (w *world) Stop(context.Context) error {
 	}
 	return w.stopErr
 }
-func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
-func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
-func (w *world) IsRemoved(uint64) bool                 { return false }
-func (w *world) Promote(context.Context, uint64) error { return ErrNotReady }
+func (w *world) Kill()                                            { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
+func (w *world) State() (plan.Member, error)                      { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
+func (w *world) IsRemoved(uint64) bool                            { return false }
+func (w *world) Promote(context.Context, uint64) error            { return ErrNotReady }
+func (w *world) Leave(ctx context.Context, _ time.Duration) error { return w.Stop(ctx) }
 func (w *world) AddLearner(_ context.Context, url string) (uint64, error) {
 	w.note(&w.added, url)
 	w.mu.Lock()
@@ -157,10 +210,25 @@ func (w *world) Remove(_ context.Context, id uint64) error {
 
 type stores struct{ *world }
 
-func (s stores) ID(ctx context.Context) (string, error)       { return s.store(ctx) }
-func (s stores) Newest(context.Context) (*plan.Record, error) { return nil, nil }
-func (s stores) Propose(context.Context, plan.Record) error   { return nil }
+func (s stores) ID(ctx context.Context) (string, error) { return s.store(ctx) }
+func (s stores) Known(context.Context) (plan.Store, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.knows, nil
+}
+func (s stores) Put(_ context.Context, r plan.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.knows.Record = &r
+	return nil
+}
 func (s stores) MoveAside(context.Context, plan.Record) error { return nil }
+func (s stores) Propose(context.Context, plan.Restore) error  { return nil }
+func (s stores) Conclude(context.Context, plan.Record) error  { return nil }
+func (s stores) Abort(_ context.Context, r plan.Restore, _ string) (*plan.Record, error) {
+	s.note(&s.aborted, r.ID)
+	return nil, nil
+}
 
 // live runs the coordinator until the test ends it, in virtual time.
 func live(t *testing.T, c *Coordinator) (stop func() error) {
@@ -341,12 +409,12 @@ func TestOperatorsOrdersAreRefusedWhereDataIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := w.coordinator("a")
-		if err := c.Order(plan.Orders{New: true}); err == nil || !strings.Contains(err.Error(), "holds no volume") {
+		if err := c.Order(plan.Orders{New: true}, false); err == nil || !strings.Contains(err.Error(), "holds no volume") {
 			t.Errorf("without a volume: got %v", err)
 		}
 		stop := live(t, c)
 		time.Sleep(5 * time.Second)
-		if err := c.Order(plan.Orders{New: true}); err == nil || !strings.Contains(err.Error(), "has etcd data") {
+		if err := c.Order(plan.Orders{New: true}, false); err == nil || !strings.Contains(err.Error(), "has etcd data") {
 			t.Errorf("with data: got %v", err)
 		}
 		if err := c.Adopt(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd runs") {
@@ -365,7 +433,7 @@ func TestOrderWithNothingToGiveUp(t *testing.T) {
 		stop := live(t, c)
 		time.Sleep(5 * time.Second)
 		for _, order := range []plan.Orders{{New: true}, {Abandon: true}} {
-			if err := c.Order(order); err == nil || !strings.Contains(err.Error(), "nothing to give up") {
+			if err := c.Order(order, false); err == nil || !strings.Contains(err.Error(), "nothing to give up") {
 				t.Errorf("%+v: got %v", order, err)
 			}
 		}

@@ -16,8 +16,10 @@ import (
 const (
 	ledgerFile    = "founding.json"
 	addressesFile = "addresses.json"
-	etcdDir       = "etcd"
 )
+
+// EtcdDir is the name of etcd's data directory on the volume.
+const EtcdDir = "etcd"
 
 // ledgerV1 is the ledger as it is stored. Etcd is the version that wrote the log last: a log of the
 // version that runs now needs no pre-flight.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"time"
 
@@ -25,11 +26,12 @@ type decoded struct {
 func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	nodes := c.world.Mesh.Nodes()
 	member, ended := c.world.Etcd.State()
-	data := c.inspect(member.Running) // not under the lock: a disk may hang
+	data := c.inspect(member) // not under the lock: a disk may hang
 	witnesses := c.world.Volumes.Witnesses()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Early: time.Since(c.began) < early, Parked: c.parked, Witnesses: witnesses}
+	o = plan.Observation{Node: c.cfg.Node, Config: c.cfg.Plan, Member: member, Store: c.store, Early: time.Since(c.began) < early, Parked: c.parked, Witnesses: witnesses,
+		Drained: c.drained.on, Stopping: c.stopping}
 	if at, ok := c.world.Mesh.Twin(); ok {
 		o.Twin = at.String()
 	}
@@ -53,6 +55,8 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	} else {
 		clear(c.admitted) // a leader's word is worth nothing when it is no longer the leader
 	}
+	c.restoring.known(&o)
+	c.upkeep.known(&o, time.Now())
 	if c.ordered == occasion(o) {
 		o.Orders = c.orders
 	}
@@ -63,21 +67,43 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 type inspected struct {
 	Data
 	err error
+	log *plan.LogEnd // nil: it is not known, or not to be told
 }
 
-// inspect looks into the data directory, unless etcd runs: then its log is known to be there.
-func (c *Coordinator) inspect(running bool) inspected {
+// leaderless is how long a member must have been without a leader before it tells where its log ends: an election is no
+// loss. logAge is how long what it tells is good for; a log without a leader does not grow.
+const (
+	leaderless = 5 * time.Second
+	logAge     = 5 * time.Second
+)
+
+// inspect looks into the data directory, unless etcd runs and has a leader: then its log is known to be there, and where
+// it ends is no news.
+func (c *Coordinator) inspect(m plan.Member) inspected {
 	c.mu.Lock()
+	now := time.Now()
+	if !m.Running || m.HasLead {
+		c.led, c.log, c.logged = now, nil, time.Time{}
+	}
+	look, known := now.Sub(c.led) >= leaderless && now.Sub(c.logged) >= logAge, c.log
 	path, usable, before := c.path, c.volume != nil && c.volume.Mismatch() == "" && c.broken == "", c.now.Observation.Disk
 	c.mu.Unlock()
 	if !usable {
 		return inspected{}
 	}
-	if running && before.Member != 0 {
-		return inspected{Data: Data{WAL: true, Member: before.Member, ClusterID: before.ClusterID}}
+	if m.Running && before.Member != 0 && !look {
+		return inspected{Data: Data{WAL: true, Member: before.Member, ClusterID: before.ClusterID}, log: known}
 	}
-	data, err := c.world.Etcd.Inspect(filepath.Join(path, etcdDir))
-	return inspected{data, err}
+	data, err := c.world.Etcd.Inspect(filepath.Join(path, EtcdDir))
+	if m.Running && (!look || err != nil) {
+		return inspected{data, err, known}
+	}
+	if m.Running {
+		c.mu.Lock()
+		c.log, c.logged = &data.Log, now
+		c.mu.Unlock()
+	}
+	return inspected{data, err, &data.Log}
 }
 
 // decode reads the facts that a node published. What this version does not understand is nothing said.
@@ -93,13 +119,16 @@ func (c *Coordinator) decode(n Node) *plan.Facts {
 		c.lg.Warn("a node said what this version does not understand", zap.String("node", n.Name), zap.Int("version", d.facts.Version), zap.Error(err))
 		d.facts = nil
 	}
+	if old := c.seen[n.Name].facts; old != nil && d.facts != nil && old.Restore != "" && d.facts.Restore == "" {
+		c.AskStore() // that node knows what became of the restore
+	}
 	c.seen[n.Name] = d
 	return d.facts
 }
 
 // disk describes what is on the held volume.
 func (c *Coordinator) disk(data inspected) plan.Disk {
-	d := plan.Disk{Unknown: c.broken, Ledger: c.ledger.Ledger, HasLedger: c.found}
+	d := plan.Disk{Unknown: c.broken, Unfit: c.unfit.why, Ledger: c.ledger.Ledger, HasLedger: c.found}
 	if data.err != nil {
 		d.Unknown = data.err.Error()
 	}
@@ -110,6 +139,9 @@ func (c *Coordinator) disk(data inspected) plan.Disk {
 	// never voted, and etcd would take the log up with a list of nobody and never elect: it is no log.
 	if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
 		d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
+		if d.WAL {
+			d.Log = data.log
+		}
 	}
 	if r := d.Ledger.Record; r != nil {
 		members, cluster, err := c.world.Etcd.FounderIDs(*r)
@@ -117,7 +149,7 @@ func (c *Coordinator) disk(data inspected) plan.Disk {
 			d.Unknown = err.Error()
 			return d
 		}
-		d.RecordCID = cluster
+		d.RecordCID, d.Founders = cluster, members
 		if seat, ok := r.Charter.Seat(c.volume.Identity().Slot); ok {
 			d.Founder = members[seat.Slot]
 		}
@@ -168,11 +200,15 @@ func (c *Coordinator) name(o plan.Observation) {
 			addresses[n.Name] = n.Address
 		}
 	}
+	slots := o.Slots()
 	c.mu.Lock()
+	maps.DeleteFunc(c.holders, func(slot, _ string) bool { // given up: whoever takes it next is not the old holder's rival
+		return slots != nil && !slices.Contains(slots, slot)
+	})
 	for _, p := range o.Peers { // what others remember of times when we were not there
 		if p.Facts != nil {
 			for slot, node := range p.Facts.Holders {
-				if c.holders[slot] == "" {
+				if c.holders[slot] == "" && (slots == nil || slices.Contains(slots, slot)) {
 					c.holders[slot] = node
 				}
 			}
@@ -258,8 +294,11 @@ func (c *Coordinator) watchStore(ctx context.Context) {
 
 func (c *Coordinator) stored(s plan.Store) {
 	c.mu.Lock()
-	changed := s.Unknown != c.store.Unknown || s.ID != c.store.ID || (s.Record == nil) != (c.store.Record == nil)
+	changed := !reflect.DeepEqual(s, c.store)
 	c.store = s
+	if s.Unknown == "" {
+		c.restoring.open = s.Restore
+	}
 	c.mu.Unlock()
 	if changed {
 		c.Look()
@@ -272,8 +311,8 @@ func (c *Coordinator) askStore(ctx context.Context) plan.Store {
 	s := plan.Store{}
 	id, err := c.world.Store.ID(ctx)
 	if err == nil {
+		s, err = c.world.Store.Known(ctx)
 		s.ID = id
-		s.Record, err = c.world.Store.Newest(ctx)
 	}
 	if err == nil && s.Record != nil {
 		_, s.CID, err = c.world.Etcd.FounderIDs(*s.Record)

@@ -11,7 +11,7 @@ import (
 )
 
 // States are the states of a node, for people and metrics.
-var States = []string{"claiming", "standby", "waiting", "founding", "joining", "starting", "learner", "follower", "leader"}
+var States = []string{"claiming", "standby", "waiting", "founding", "joining", "starting", "learner", "follower", "leader", "drained"}
 
 // State sums up the situation in one of States.
 func (s Situation) State() string {
@@ -29,6 +29,8 @@ func (s Situation) State() string {
 		return "claiming"
 	case !o.Claim.Held:
 		return "standby"
+	case o.Drained:
+		return "drained"
 	}
 	switch o.Facts(nil).Phase {
 	case plan.PhaseBlank, plan.PhaseFounder:
@@ -43,23 +45,40 @@ func (s Situation) State() string {
 
 // NodeStatus is what one node says of itself to people and programs. Times are RFC 3339, sizes bytes.
 type NodeStatus struct {
-	Node     string    `json:"node"`
-	Address  string    `json:"address"`
-	Live     bool      `json:"live"`             // in the gossip, as the asked node sees it
-	Reached  bool      `json:"reached"`          // it answered; if not, the rest is what gossip last told
-	Since    time.Time `json:"since"`            // of the decision
-	State    string    `json:"state"`            // one of States, or "lost"
-	Action   plan.Kind `json:"action,omitempty"` // what it does now
-	Why      string    `json:"why,omitempty"`
-	Error    string    `json:"error,omitempty"` // why the last action failed
-	Version  string    `json:"version,omitempty"`
-	Problems []string  `json:"problems,omitempty"` // what is wrong here beside the action
+	Node    string    `json:"node"`
+	Address string    `json:"address"`
+	Live    bool      `json:"live"`             // in the gossip, as the asked node sees it
+	Reached bool      `json:"reached"`          // it answered; if not, the rest is what gossip last told
+	Since   time.Time `json:"since"`            // of the decision
+	State   string    `json:"state"`            // one of States, or "lost"
+	Action  plan.Kind `json:"action,omitempty"` // what it does now
+	Why     string    `json:"why,omitempty"`
+	Error   string    `json:"error,omitempty"` // why the last action failed
+	Does    string    `json:"does,omitempty"`  // the first part of Why
+	// Obstacles are what keeps the node from going on, the most urgent first, Commands those of them that an operator may
+	// give, and Next is what the node does when only the pause ends.
+	Obstacles []string `json:"obstacles,omitempty"`
+	Commands  []string `json:"commands,omitempty"`
+	Next      *Next    `json:"next,omitempty"`
+
+	Version  string   `json:"version,omitempty"`
+	Problems []string `json:"problems,omitempty"` // what is wrong here beside the action
 
 	Claim  *ClaimStatus  `json:"claim,omitempty"` // where claiming takes more than a moment
 	Volume *VolumeStatus `json:"volume,omitempty"`
 	Record *plan.Record  `json:"record,omitempty"` // the founding record or a later generation's
 	Etcd   *EtcdStatus   `json:"etcd,omitempty"`
+	Upkeep *UpkeepStatus `json:"upkeep,omitempty"` // of the member's database
 	Backup *BackupStatus `json:"backup,omitempty"`
+
+	Wanted []string      `json:"wanted,omitempty"` // slots, by this node's configuration
+	Set    *plan.SlotSet `json:"set,omitempty"`    // that the cluster has accepted, as applied here
+	Paused *plan.Pause   `json:"paused,omitempty"` // the same
+	Lock   *plan.Lock    `json:"lock,omitempty"`   // the same
+
+	Store   string         `json:"store,omitempty"`   // ID of the backup store, empty while it does not answer
+	Restore *RestoreStatus `json:"restore,omitempty"` // under way
+	Aside   []AsideStatus  `json:"aside,omitempty"`   // on the volume, the oldest first
 }
 
 // ClaimStatus is how far the claim of a volume is.
@@ -86,6 +105,7 @@ type EtcdStatus struct {
 	Leader         bool     `json:"leader"`
 	HasLeader      bool     `json:"has_leader"`
 	Learner        bool     `json:"learner"`
+	Learners       []string `json:"learners,omitempty"` // slots whose members have no vote yet, as applied by this member
 	Term           uint64   `json:"term"`
 	Revision       int64    `json:"revision"`
 	Applied        uint64   `json:"applied_index"`
@@ -95,20 +115,46 @@ type EtcdStatus struct {
 	Alarms         []string `json:"alarms,omitempty"`
 	Version        string   `json:"version"`
 	ClusterVersion string   `json:"cluster_version,omitempty"`
-	Clients        []string `json:"client_urls"` // that this node advertises
+	StorageVersion string   `json:"storage_version,omitempty"`
+	Downgrade      string   `json:"downgrade,omitempty"` // version that the cluster is being downgraded to
+	Clients        []string `json:"client_urls"`         // that this node advertises
 }
 
-// BackupStatus is the account of a node's backup keeper.
+// BackupStatus is the account of a node's backup keeper: what it knows, which is the newest only on the leading one.
 type BackupStatus struct {
-	Leading  bool       `json:"leading"` // the schedule runs on this node
-	Name     string     `json:"name,omitempty"`
-	Time     *time.Time `json:"time,omitempty"` // of the newest verified backup
-	Revision int64      `json:"revision,omitempty"`
-	Size     int64      `json:"size,omitempty"` // as stored
-	Due      *time.Time `json:"due,omitempty"`
-	Failures int        `json:"failures,omitempty"` // in a row
-	Error    string     `json:"error,omitempty"`
-	Overdue  bool       `json:"overdue,omitempty"`
+	Leading  bool         `json:"leading"` // the schedule runs on this node
+	Name     string       `json:"name,omitempty"`
+	Time     *time.Time   `json:"time,omitempty"`     // of the newest verified backup in the store
+	Verified *time.Time   `json:"verified,omitempty"` // when it was last proven
+	Revision int64        `json:"revision,omitempty"`
+	Database int64        `json:"database,omitempty"` // size of the database in it
+	Size     int64        `json:"size,omitempty"`     // as stored
+	Due      *time.Time   `json:"due,omitempty"`
+	Failures int          `json:"failures,omitempty"` // in a row
+	Error    string       `json:"error,omitempty"`
+	Overdue  bool         `json:"overdue,omitempty"`
+	Spooled  []string     `json:"spooled,omitempty"` // wait on this node to be copied to the store
+	Drill    *DrillStatus `json:"drill,omitempty"`
+	Prune    *PruneStatus `json:"prune,omitempty"`
+}
+
+// DrillStatus tells of the last drill: whether a backup could be restored.
+type DrillStatus struct {
+	Name    string     `json:"name,omitempty"` // of the backup
+	Time    *time.Time `json:"time,omitempty"`
+	Seconds float64    `json:"seconds,omitempty"` // it took
+	Error   string     `json:"error,omitempty"`   // why the backup is not what it should be
+	Untried string     `json:"untried,omitempty"` // why the last one could not be tried
+	Running string     `json:"running,omitempty"` // the backup that is being drilled
+	Due     *time.Time `json:"due,omitempty"`
+	Off     string     `json:"off,omitempty"` // why none are made by the schedule
+}
+
+// PruneStatus tells of the last pruning by this node.
+type PruneStatus struct {
+	Time  time.Time         `json:"time"`
+	Kept  map[string]string `json:"kept,omitempty"` // what the store did not let go, and why
+	Error string            `json:"error,omitempty"`
 }
 
 // Health of a cluster, and the exit code of `holdfast status`.
@@ -126,13 +172,25 @@ type ClusterStatus struct {
 	Health  Health       `json:"health"`
 	Reasons []string     `json:"reasons,omitempty"` // why it is not healthy
 	Record  *plan.Record `json:"record,omitempty"`
-	Nodes   []NodeStatus `json:"nodes"`
-	Asked   string       `json:"asked"` // the node that answered
-	Time    time.Time    `json:"time"`
+
+	Leader string        `json:"leader,omitempty"` // node; empty: there is none
+	Set    *plan.SlotSet `json:"set,omitempty"`    // slots that the cluster has accepted; none: those of the record
+	// Founders are the slots with which a restore would go on, as the asked node sees it; none where it knows no cluster.
+	Founders []string    `json:"founders,omitempty"`
+	Paused   *plan.Pause `json:"paused,omitempty"`
+	Lock     *plan.Lock  `json:"lock,omitempty"` // who may be down on purpose
+
+	Nodes []NodeStatus `json:"nodes"`
+	// Observers are the live processes that only listen, as name and address. They count for nothing.
+	Observers []string `json:"observers,omitempty"`
+
+	Asked string    `json:"asked"` // the node that answered
+	Time  time.Time `json:"time"`
 }
 
 // Assess judges a cluster by what its nodes say: wanted are the slots of the configuration.
 func Assess(s *ClusterStatus, wanted []string) {
+	leader := s.summarize()
 	slots := wanted
 	for _, n := range s.Nodes {
 		if n.Record != nil && (s.Record == nil || n.Record.Generation > s.Record.Generation) {
@@ -140,12 +198,14 @@ func Assess(s *ClusterStatus, wanted []string) {
 		}
 	}
 	if s.Record != nil {
-		slots = s.Record.Charter.Slots()
+		slots = s.Slots()
 	}
-	quorum := false
-	reasons := s.contradictions()
+	var learners []string
+	if leader != nil {
+		learners = leader.Etcd.Learners
+	}
+	reasons := s.Contradictions()
 	for _, n := range s.Nodes {
-		quorum = quorum || n.Reached && n.Etcd != nil && n.Etcd.Leader && n.Etcd.HasLeader
 		reasons = append(reasons, n.complaints()...)
 	}
 	for _, slot := range slots {
@@ -157,11 +217,13 @@ func Assess(s *ClusterStatus, wanted []string) {
 			reasons = append(reasons, fmt.Sprintf("slot %s has no live holder", slot))
 		case !s.Nodes[i].serves():
 			reasons = append(reasons, fmt.Sprintf("slot %s is %s on %s: %s", slot, s.Nodes[i].State, s.Nodes[i].Node, s.Nodes[i].Why))
+		case slices.Contains(learners, slot): // which it may not know yet
+			reasons = append(reasons, fmt.Sprintf("slot %s on %s has no vote yet: it is a learner, as the leader says", slot, s.Nodes[i].Node))
 		}
 	}
 	s.Reasons = reasons
 	switch {
-	case !quorum:
+	case leader == nil:
 		s.Health = NoQuorum
 	case len(reasons) > 0:
 		s.Health = Degraded
@@ -170,8 +232,19 @@ func Assess(s *ClusterStatus, wanted []string) {
 	}
 }
 
-// contradictions are what nodes say that cannot all be true of one cluster.
-func (s *ClusterStatus) contradictions() []string {
+// Slots are those that the cluster has agreed on last, else its record's, which there must be.
+func (s *ClusterStatus) Slots() []string {
+	slots, serial := s.Record.Charter.Slots(), uint64(0)
+	for _, n := range s.Nodes {
+		if n.Set != nil && n.Set.Record == s.Record.ID && n.Set.Serial > serial {
+			slots, serial = n.Set.Slots, n.Set.Serial
+		}
+	}
+	return slots
+}
+
+// Contradictions are what nodes say that cannot all be true of one cluster.
+func (s *ClusterStatus) Contradictions() []string {
 	var out []string
 	holders := map[string][]string{}
 	for i, n := range s.Nodes {
@@ -212,12 +285,18 @@ func (n NodeStatus) complaints() []string {
 	if n.Etcd != nil && len(n.Etcd.Alarms) > 0 {
 		add("alarm " + strings.Join(n.Etcd.Alarms, ", "))
 	}
+	if r := n.Restore; r != nil {
+		add(r.text())
+	}
 	if b := n.Backup; b != nil && b.Leading {
 		switch {
 		case b.Failures > 0:
-			add(fmt.Sprintf("the last %d backups failed: %s", b.Failures, b.Error))
+			add(fmt.Sprintf("backups fail, %d in a row by now: %s", b.Failures, b.Error))
 		case b.Overdue:
 			add("the newest verified backup is too old")
+		}
+		if d := b.Drill; d != nil && d.Error != "" {
+			add(fmt.Sprintf("backup %s could not be restored by a drill: %s", d.Name, d.Error))
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"time"
 
 	"holdfast/embedded/plan"
 )
@@ -18,8 +19,12 @@ var ErrNotReady = errors.New("learner is not in sync with the leader")
 // a member has joined.
 var ErrUnhealthy = errors.New("not every member has been connected long enough")
 
-// ErrConflict is wrapped by Store.Propose when the store holds another record of the generation.
-var ErrConflict = errors.New("the store holds another record")
+// ErrConflict is wrapped by what puts something into the store that holds another of its kind: a record of the same
+// generation, a proposal of the same number, an outcome of the same proposal.
+var ErrConflict = errors.New("the store holds another one")
+
+// ErrUnfit is wrapped by Etcd.Start and Etcd.Fit when etcd would panic on the data: it was written by another version.
+var ErrUnfit = errors.New("etcd cannot be started on the data")
 
 // Identity is who a held volume is.
 type Identity struct {
@@ -31,8 +36,9 @@ type Identity struct {
 
 // Volumes gives this node a volume.
 type Volumes interface {
-	// Claim tries once. The error wraps ErrNoVolume when none is free.
-	Claim(ctx context.Context, slots []string, avoid map[string]string) (Volume, error)
+	// Claim tries once. slots are those of the configuration, known are others that the cluster has. The error wraps
+	// ErrNoVolume when none is free.
+	Claim(ctx context.Context, slots, known []string, avoid map[string]string) (Volume, error)
 	// Witnesses are the records that volumes bear, as far as that is known; it asks nobody.
 	Witnesses() []plan.Witness
 }
@@ -86,6 +92,7 @@ type Data struct {
 	WAL               bool
 	Unborn            bool // the WAL exists, but no entry was ever written to it
 	Member, ClusterID uint64
+	Log               plan.LogEnd
 }
 
 // Spec says how to start etcd.
@@ -100,17 +107,49 @@ type Spec struct {
 type Etcd interface {
 	Disk
 	Members
-	Start(ctx context.Context, s Spec) error // returns when etcd runs, ready or not
+	Keys
+	Locks
+	Builder
+	Databases
+	Start(ctx context.Context, s Spec) error // returns when etcd runs, ready or not; ErrUnfit
 	Stop(ctx context.Context) error          // hands over leadership, then stops; idempotent
-	Kill()                                   // stops without waiting for anything
-	State() (m plan.Member, ended error)     // ended: why etcd ended by itself
+	// Leave does what Stop does, but hands over for at most this long.
+	Leave(ctx context.Context, handOver time.Duration) error
+	Kill()                               // stops without waiting for anything
+	State() (m plan.Member, ended error) // ended: why etcd ended by itself
+	Revision() int64                     // of the running member, 0 without one
 }
 
 // Disk reads and renames etcd's data directory while etcd does not run.
 type Disk interface {
-	Inspect(dir string) (Data, error)
+	Inspect(dir string) (Data, error) // also while etcd runs
+	Fit(dir string) error             // whether etcd can be started on it: ErrUnfit
 	SetAside(dir, reason string) (string, error)
 	FounderIDs(r plan.Record) (members map[string]uint64, cluster uint64, err error)
+	// Aside lists what was set aside on a volume, the oldest first, and Reclaim deletes what of it was set aside
+	// before a time, but for data of another cluster.
+	Aside(volume string) ([]Aside, error)
+	Reclaim(volume string, before time.Time) ([]Aside, error)
+}
+
+// Aside is data that was set aside.
+type Aside struct {
+	Path   string
+	Reason string
+	Since  time.Time
+	Bytes  int64
+	Kept   bool // it is never deleted by us
+}
+
+// Builder makes a data directory of a database, beside the one in use.
+type Builder interface {
+	Database(dir string) string // where the database is expected
+	Rebuild(ctx context.Context, dir string, s Spec, bump int64) error
+	// Recover copies the database of the data directory from, in which etcd may run, to where dir is expected to have one,
+	// and applies every entry of its log. It returns where that ended. The first progress tells the size.
+	Recover(ctx context.Context, from, dir string, progress func(Progress)) (plan.LogEnd, error)
+	// Room returns an error unless a database of this many bytes can be built on the volume.
+	Room(volume string, bytes int64) error
 }
 
 // Members changes the member list through raft.
@@ -121,10 +160,93 @@ type Members interface {
 	IsRemoved(id uint64) bool                     // whether a quorum has removed it, as far as applied here
 }
 
+// Keys are what the cluster remembers for holdfast, in etcd itself.
+type Keys interface {
+	// PutKey sets a key if its version is what the caller has seen, 0 for none, and deletes it with a nil value. Else the
+	// error wraps ErrConflict.
+	PutKey(ctx context.Context, name string, value []byte, version int64) error
+	// Key is the value as applied here and its version, 0 for none.
+	Key(name string) (value []byte, version int64, err error)
+}
+
+// Locks is the cluster's disruption lock (R14), one of the keys, with a lease.
+type Locks interface {
+	// TryLock takes the lock for at most ttl without a refresh if nobody holds it, or if its value is old. Else the error
+	// wraps ErrConflict, and present is its value.
+	TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error)
+	// RefreshLock gives the lock its whole time again, for whoever holds it. ErrConflict: its value is another one, or none.
+	RefreshLock(ctx context.Context, value []byte) error
+	// Unlock waits until this member has applied all that is committed, and then gives the lock back if it has this value.
+	Unlock(ctx context.Context, value []byte) error
+}
+
+// Databases is the care for the database.
+type Databases interface {
+	// Quiet reports whether nobody reads the database for a backup.
+	Quiet() bool
+	// Defragment blocks the member. ctx bounds only the wait for what Quiet tells of.
+	Defragment(ctx context.Context) error
+	// Compact drops the history up to a revision, again is fine. It waits until this member has carried it out.
+	Compact(ctx context.Context, revision int64) error
+	// Disarm takes the alarm NOSPACE back.
+	Disarm(ctx context.Context) error
+	// HandOver gives the leadership to another voter, if this member has it and there is one.
+	HandOver(ctx context.Context) error
+}
+
+// The names of the keys.
+const (
+	KeySlots  = "slots"  // plan.SlotSet
+	KeyLock   = "lock"   // plan.Lock
+	KeyPaused = "paused" // plan.Pause
+)
+
 // Store is what the backup store knows of clusters.
 type Store interface {
+	Generations
+	Proposals
+}
+
+// Generations are the records in the store.
+type Generations interface {
 	ID(ctx context.Context) (string, error)
-	Newest(ctx context.Context) (*plan.Record, error)   // nil: it knows none
-	Propose(ctx context.Context, r plan.Record) error   // ErrConflict when there is another; again is fine
-	MoveAside(ctx context.Context, r plan.Record) error // after this, Newest does not return it
+	Known(ctx context.Context) (plan.Store, error)      // all but its ID and CID; the zero value: it knows no cluster
+	Put(ctx context.Context, r plan.Record) error       // ErrConflict when there is another; again is fine
+	MoveAside(ctx context.Context, r plan.Record) error // after this, neither it nor one before it is known
+}
+
+// Proposals are the restores and recoveries in the store.
+type Proposals interface {
+	Propose(ctx context.Context, r plan.Restore) error // ErrConflict when there is another; again is fine
+	Conclude(ctx context.Context, r plan.Record) error // ErrConflict when it was aborted; again is fine
+	// Abort ends an open proposal. It returns the record if that was concluded before, and then nothing was aborted.
+	Abort(ctx context.Context, r plan.Restore, why string) (*plan.Record, error)
+}
+
+// Backup is what a restore needs to know of a backup.
+type Backup struct {
+	Name     string
+	Digest   string // SHA-256 of the database, in hex
+	Revision int64
+	Bytes    int64 // of the database
+}
+
+// Progress is how far a step with a backup has come, in bytes of its database.
+type Progress struct {
+	Phase       string
+	Done, Total int64
+}
+
+// Backups are the backups in the store. All calls end soon after ctx.
+type Backups interface {
+	// Check proves that a backup is whole and this cluster's, and returns what it is; "" is the newest that can be
+	// relied on. lineage is the cluster's.
+	Check(ctx context.Context, name, lineage string, progress func(Progress)) (Backup, error)
+	// Fetch writes the database to a new file at path, and proves on the way that the backup is whole. The first
+	// progress tells the size, where it is known.
+	Fetch(ctx context.Context, name, path string, progress func(Progress)) (Backup, error)
+	// Fresh makes sure that there is a backup made at most within ago.
+	Fresh(ctx context.Context, within time.Duration) error
+	// Revision is that of the newest backup, 0 without any.
+	Revision(ctx context.Context, lineage string) (int64, error)
 }

@@ -6,7 +6,7 @@ type Kind string
 const (
 	// Wait does nothing until the observation changes. Its Why says for what.
 	Wait Kind = "wait"
-	// Acquire tries once to claim a volume, avoiding the slots in Action.Avoid.
+	// Acquire tries once to claim a volume, of a configured slot or one in Action.Known, avoiding those in Action.Avoid.
 	Acquire Kind = "acquire"
 	// Yield gives up a blank volume because a rival holds its slot.
 	Yield Kind = "yield"
@@ -36,20 +36,63 @@ const (
 	// Renounce carries out an operator's order: the disk forgets its promises and record, and with
 	// Action.Mirror the store's record is moved aside.
 	Renounce Kind = "renounce"
+	// Mirror puts Action.Record, our own, into a store that does not know it.
+	Mirror Kind = "mirror"
+	// Propose proposes to the store what Action.Request asks for: the restore of a backup, which is verified first, or a
+	// recovery from a survivor.
+	Propose Kind = "propose"
+	// Prepare builds a data directory beside etcd's, of the backup of Action.Restore, fetched and verified, or on a
+	// survivor of its own database and whole log, and then notes it in the ledger. Etcd, if it runs, goes on meanwhile.
+	Prepare Kind = "prepare"
+	// Discard removes what was built for a restore or a recovery that came to nothing.
+	Discard Kind = "discard"
+	// Conclude makes Action.Record the outcome of the open proposal, unless the store has another one already.
+	Conclude Kind = "conclude"
+	// Enter leaves the generation before for good: it hands over, stops etcd if it runs, and only then accepts
+	// Action.Record on this disk, as a founder of it. A disk in a record is one that no longer votes in an older one.
+	Enter Kind = "enter"
+	// Swap sets etcd's data aside, puts what was built for Action.Record in its place, and notes that its log has
+	// begun. What is done of it already is not done again.
+	Swap Kind = "swap"
+	// Abort ends the proposal Action.Restore, of a recovery that is not needed any more: the cluster has a leader again.
+	Abort Kind = "abort"
+	// Note writes the slots Action.Set, which the cluster has accepted, into the ledger.
+	Note Kind = "note"
+	// Resize, on the leader: makes Action.Set what the cluster has accepted, through raft.
+	Resize Kind = "resize"
+	// Remove, on the leader: removes the member Action.Member of Action.Slot, which the cluster does not want any more.
+	Remove Kind = "remove"
+	// HandOver gives the leadership to another voter.
+	HandOver Kind = "hand-over"
+	// Retire gives up the volume for anybody to take: its slot is none of the cluster's any more.
+	Retire Kind = "retire"
+	// Unlock gives back the disruption lock, because what it was taken for is over and this member serves again.
+	Unlock Kind = "unlock"
+	// Defrag takes the disruption lock, hands over if this member leads, and defragments its database.
+	Defrag Kind = "defrag"
+	// Compact, on the leader of a cluster that is out of space: compacts the history up to Action.Revision.
+	Compact Kind = "compact"
+	// Disarm, on the leader: takes back the alarm NOSPACE, because every member has room again.
+	Disarm Kind = "disarm"
 )
 
 // Action is what to do now and why. Fields that the kind does not name are zero.
 type Action struct {
-	Kind    Kind
-	Why     string // one sentence for the operator: log line, status, history
-	Charter *Charter
-	Record  *Record
-	Mirror  bool
-	Join    bool
-	Node    string
-	Slot    string
-	Disk    string
-	Member  uint64
-	Peers   map[string]string // slot -> peer URL
-	Avoid   map[string]string // slot -> why not
+	Kind     Kind
+	Why      string // one sentence for the operator: log line, status, history
+	Charter  *Charter
+	Record   *Record
+	Restore  *Restore
+	Request  *Request
+	Mirror   bool
+	Join     bool
+	Node     string
+	Slot     string
+	Disk     string
+	Member   uint64
+	Peers    map[string]string // slot -> peer URL
+	Avoid    map[string]string // slot -> why not
+	Known    []string          // slots of the cluster that the configuration does not name
+	Set      *SlotSet
+	Revision int64
 }

@@ -14,6 +14,9 @@ type Seat struct {
 	Slot  string `json:"slot"`
 	Disk  string `json:"disk"`  // random UUID, given to the disk when it was formatted
 	Epoch uint64 `json:"epoch"` // of the claim; only orders charters, rises with every change of the slot
+	// Member is, in the record of a restore, the ID that the slot had in the generation before, 0 if it had none or
+	// nobody knew it. Whoever left that generation later, and knows of another, does not found the new one.
+	Member uint64 `json:"member,omitempty"`
 }
 
 // Charter is a proposed founding: which disks make which cluster. It is a value; two holders that see
@@ -130,23 +133,69 @@ func sortSeats(seats []Seat) {
 // Cause says why a generation began.
 type Cause string
 
-// Founding is the cause of the first generation. A restore and a recovery begin later ones.
-const Founding Cause = "founding"
+// The causes of a generation.
+const (
+	Founding  Cause = "founding" // of the first
+	Restored  Cause = "restore"  // of one that began with a backup
+	Recovered Cause = "recover"  // of one that began with what one disk of the generation before held
+)
 
 // Record is the birth certificate of one generation of a cluster. It never changes. A disk accepts at
 // most one record for each generation.
 type Record struct {
-	Cluster    string  `json:"cluster"`
-	Generation uint64  `json:"generation"` // 1 for the founding
-	ID         string  `json:"id"`         // of a founding: the hash of its charter, so that all founders agree
-	Parent     string  `json:"parent,omitempty"`
-	Cause      Cause   `json:"cause"`
-	Charter    Charter `json:"charter"`
+	Cluster    string `json:"cluster"`
+	Generation uint64 `json:"generation"` // 1 for the founding
+	ID         string `json:"id"`         // of a founding: the hash of its charter, so that all founders agree; else random
+	// Line is the IDs of all generations before this one, the founding's first. Two records of one cluster are
+	// of one line, or they contradict each other.
+	Line    []string `json:"line,omitempty"`
+	Cause   Cause    `json:"cause"`
+	Restore *Restore `json:"restore,omitempty"` // what was proposed; nil for a founding
+	Charter Charter  `json:"charter"`
 }
 
 // FoundingRecord makes the record of a complete charter.
 func FoundingRecord(c Charter) Record {
 	return Record{Cluster: c.Cluster, Generation: c.Generation, ID: c.ID(), Cause: Founding, Charter: c}
+}
+
+// Peers returns the peer URL of every slot that the generation began with, which is what etcd calls the initial cluster:
+// of a recovery that is the survivor's alone, and its other slots join it.
+func (r Record) Peers() map[string]string {
+	if r.Cause == Recovered {
+		return map[string]string{r.Restore.Survivor: PeerURL(r.Charter.PeerURL, r.Restore.Survivor)}
+	}
+	return r.Charter.Peers()
+}
+
+// Parent is the ID of the generation before, "" for the founding.
+func (r Record) Parent() string {
+	if len(r.Line) == 0 {
+		return ""
+	}
+	return r.Line[len(r.Line)-1]
+}
+
+// descends reports whether r began, after other generations or at once, with the end of b.
+func (r Record) descends(b *Record) bool {
+	return r.Generation > b.Generation && slices.Contains(r.Line, b.ID)
+}
+
+// Lineage is the ID of the founding from which the generation descends: it tells apart two clusters that
+// were given one name.
+func (r Record) Lineage() string {
+	if len(r.Line) == 0 {
+		return r.ID
+	}
+	return r.Line[0]
+}
+
+// Floor is a revision that the generation has reached: where a restored or recovered one began. Its backups may not know of it yet.
+func (r Record) Floor() int64 {
+	if r.Restore == nil {
+		return 0
+	}
+	return r.Restore.Revision + r.Restore.Bump
 }
 
 // Token is the etcd cluster token of the generation. Members with different tokens have different

@@ -5,7 +5,7 @@
 // gives the same answer to the same observation. So the whole behaviour of a cluster can be read here,
 // replayed from a story file (testdata/*.txt), and simulated: sim_test.go runs millions of decisions of
 // random lives with crashes, lost disks, partitions, stale gossip and failing stores, and checks after
-// each step what must never happen.
+// each step what must never happen. Comments that name a rule by number (R4) mean those of docs/protocol.md.
 //
 // # Unknown is not none
 //
@@ -43,6 +43,54 @@
 // by itself: a member that forgot its votes breaks raft's promise. The raft leader removes the member
 // that the slot had, adds the slot as a learner for exactly this disk ([Admission]), and promotes it when
 // it has caught up. A disk that once started and has lost its write-ahead log is a replacement as well.
+//
+// # Generations and restore
+//
+// A restore ends one generation of the cluster and begins the next. It is proposed to the backup store (a [Restore]);
+// while it is open the old generation serves, every disk prepares beside its data, and the member list is frozen. Any
+// node that sees enough disks prepared concludes: the new generation's [Record] becomes the outcome in the store, by a
+// condition that excludes an abort and a second conclusion. That is final, and only that ever stops a member that serves.
+//
+// A disk then enters: its old member is stopped for good, and only after that the record is accepted. So a disk in a
+// record votes in no older generation, which is what the fence counts on: fence.go says which disks may get a seat, and
+// why any majority of them leaves the old generation without one. A founder of a restored generation swaps in what it
+// has prepared, and never begins with an empty log; what it has lost it prepares again, and where it cannot, it joins
+// as a replacement as soon as there is a leader to admit it. All others set their data aside and join.
+//
+// Descent is a lookup: a record lists the generations before it. A store that does not answer discards nothing, stops
+// nothing and proves no abort.
+//
+// # Recovery
+//
+// Where a majority of the disks is lost for good, one member that is left, the survivor, goes on from what its log holds.
+// That is a proposal like a restore's ([Restore.Survivor]), but only the survivor prepares, concludes and is a founder of
+// the new generation; all others join it. [Observation.Survey] says what is left, [Survey.Choose] from which slot to go
+// on, and why not: every voter that is not declared lost must be here and have shown where its log ends, for one that is
+// not might hold what was acknowledged and the survivor not. A cluster that has a leader again aborts it.
+//
+// # Slots
+//
+// Which slots the cluster wants is agreed on by more than half of all voters' holders and kept in etcd as a [SlotSet];
+// resize.go has who has a say. shrink.go has what the leader then does for the member list, one step at a time and the
+// most urgent first, each of which leaves the cluster as strong as it was.
+//
+// # Upkeep
+//
+// upkeep.go judges databases, lets the members defragment them one at a time, and cures the alarm NOSPACE. CORRUPT is
+// explained and never taken back. While the voters run different minors of etcd the member list stays as it is
+// (versions.go), and what is too old for the data of its cluster is not started.
+//
+// # Going down on purpose
+//
+// At most one member at a time is taken down on purpose: the one that has the disruption lock, a lease in etcd ([Lock]), and has been told by
+// the leader, after it had the lock, that a majority is connected without it ([Observation.Disruption]). The slot's next life gives the lock
+// back when it serves ([Unlock]); where none comes, the lease ends. A process that was told to end waits for its turn only as long as
+// [Observation.Haste] finds a reason to, and not for ever. Nothing here is needed for safety, which is raft's; it keeps a quorum running.
+//
+// # Pause
+//
+// An operator can pause what is done to the cluster by itself; the word is kept in etcd and applied by every member.
+// pause.go lists what it holds back. A decision that does not see the pause yet may still be made, once.
 //
 // # Dangers
 //

@@ -20,14 +20,22 @@ func (o Observation) begin() Action {
 		return o.renounce("the operator ordered this blank disk to forget what it promised")
 	}
 	known, conflict := o.latest()
+	if s := o.Store; known == nil && s.Unknown == "" && s.Record != nil && o.prepared(s.Record.ID) {
+		known = s.Record
+	}
 	switch {
 	case conflict != "":
 		return wait("%s", conflict)
+	case known != nil && o.prepared(known.ID): // else it may have been a founder of it, and have lost its ledger with its votes
+		return o.follow(known)
 	case known != nil && me.Promise != nil && known.ID == FoundingRecord(*me.Promise).ID:
 		return o.commit(*me.Promise, "another founder has seen every promise")
 	case known != nil:
-		if _, ok := known.Charter.Seat(o.Claim.Slot); !ok {
-			return wait("the cluster %s exists and has no slot %s (it has %s)", known.Token(), o.Claim.Slot, strings.Join(known.Charter.Slots(), ", "))
+		if !slices.Contains(o.slots(known), o.Claim.Slot) {
+			if o.idle(known) {
+				return o.retire(known)
+			}
+			return wait("the cluster %s exists and has no slot %s (it has %s): %s", known.Token(), o.Claim.Slot, strings.Join(o.slots(known), ", "), o.demand(known, o.Config.Slots))
 		}
 		if o.leader(known) == nil { // it may prove stillborn yet, and then this disk is still wanted
 			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s", known.Token(), o.whoRuns(known))
@@ -109,9 +117,51 @@ func (o Observation) shared() (shared bool, unknown string) {
 	return shared, ""
 }
 
+// storeKnows says that only the store knows the cluster, and every way out of that.
 func (o Observation) storeKnows() string {
-	return fmt.Sprintf("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; to give it up and found a new cluster, run `holdfast found --new`",
-		o.Store.Record.Token())
+	r := o.Store.Record
+	return fmt.Sprintf("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; if they are lost for good, run `holdfast restore latest --lost %s`; to give the cluster up and found a new one, run `holdfast found --new`",
+		r.Token(), strings.Join(r.Charter.Slots(), ","))
+}
+
+// bereft decides for a blank disk where only the store knows the cluster. Nothing is founded. Where the configuration
+// says so, and every slot has a blank disk, and nobody bears witness of another, the newest backup is restored: the
+// disks of all slots count as lost then.
+func (o Observation) bereft() Action {
+	r := o.Store.Record
+	if !o.Config.Automatic {
+		return wait("%s", o.storeKnows())
+	}
+	if o.Store.Restore != nil {
+		return wait("%s was lost, and is being restored", r.Token())
+	}
+	holders, obstacle := o.holders()
+	switch {
+	case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):
+		obstacle = fmt.Sprintf("it has the slots %s, and this node wants %s", strings.Join(r.Charter.Slots(), ","), strings.Join(o.Config.Slots, ","))
+	case o.half(r) != "":
+		obstacle = o.half(r)
+	case obstacle == "":
+		obstacle = o.witness(nil)
+	}
+	switch {
+	case obstacle != "":
+		return wait("restore.automatic waits: %s; %s", obstacle, o.storeKnows())
+	case holders[0].node != o.Node:
+		return wait("every slot has a blank disk, and the backup store knows the cluster as %s: waiting for node %s to propose the restore of the newest backup", r.Token(), holders[0].node)
+	}
+	return Action{Kind: Propose, Request: &Request{By: "restore.automatic", Lost: r.Charter.Slots()},
+		Why: fmt.Sprintf("every slot has a blank disk, and the backup store knows the cluster as %s: proposing to restore the newest backup, as restore.automatic says", r.Token())}
+}
+
+// half says which disk has promised a founding that is in the store: it may begin with it yet, and is not lost.
+func (o Observation) half(r *Record) string {
+	for _, p := range o.Peers {
+		if p.Facts != nil && p.Facts.Promise != nil && p.Facts.Promise.ID() == r.ID {
+			return fmt.Sprintf("the disk of slot %s on node %s has promised to found it", p.Facts.Slot, p.Node)
+		}
+	}
+	return ""
 }
 
 // witness returns what the tag of a volume says of a cluster that nobody in the gossip knows, and that is not the
@@ -132,10 +182,14 @@ func (o Observation) witness(own *Charter) string {
 
 // found takes the next step of the prepare phase.
 func (o Observation) found() Action {
+	shared, unknown := o.shared()
+	mine := o.Disk.Ledger.Promise()
+	if shared && o.Store.Record != nil && (mine == nil || o.Store.Record.ID != FoundingRecord(*mine).ID) {
+		return o.bereft()
+	}
 	if o.Config.Never {
 		return wait("slot %s is blank, no cluster is seen, and cluster.founding is never", o.Claim.Slot)
 	}
-	shared, unknown := o.shared()
 	if unknown != "" {
 		return wait("not founding: %s", unknown)
 	}
@@ -143,15 +197,11 @@ func (o Observation) found() Action {
 	if obstacle != "" {
 		return wait("not founding yet: %s", obstacle)
 	}
-	mine := o.Disk.Ledger.Promise()
 	if why := o.witness(mine); why != "" {
 		return wait("not founding: %s", why)
 	}
 	if shared && o.Store.Record != nil {
-		if mine != nil && o.Store.Record.ID == FoundingRecord(*mine).ID {
-			return o.commit(*mine, "the store has the record of what this disk promised")
-		}
-		return wait("%s", o.storeKnows())
+		return o.commit(*mine, "the store has the record of what this disk promised")
 	}
 	target := o.target(holders)
 	if mine == nil {
@@ -197,7 +247,7 @@ func (o Observation) holders() ([]holder, string) {
 		found = append(found, in[0])
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Sprintf("slot %s has no live holder (wanted: %s)", strings.Join(missing, ", "), strings.Join(o.Config.Slots, ", "))
+		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"), strings.Join(o.Config.Slots, ", "))
 	}
 	return found, ""
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestFoundings founds three slots with up to six disks, two for each slot, with nothing in the way but
-// what each holder sees: any other holders, in any earlier state. First come the executions of PROTOCOL
+// what each holder sees: any other holders, in any earlier state. First come the executions of
 // R1 that give two clusters under each weaker rule, then random ones.
 func TestFoundings(t *testing.T) {
 	for name, script := range executions {

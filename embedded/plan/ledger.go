@@ -11,7 +11,7 @@ func (l Ledger) After(a Action, disk string) Ledger {
 	switch a.Kind {
 	case Repair:
 		return Ledger{Record: a.Record, Role: RoleJoiner, Join: a.Member, Started: disk}
-	case SetAside, Vacate:
+	case SetAside, Vacate: // what was prepared stays until it is discarded, which removes the directory first
 		l.Record, l.Role, l.Join, l.Started = a.Record, RoleReplacement, 0, ""
 	case Promise:
 		l.Promises = append(slices.Clone(l.Promises), *a.Charter)
@@ -21,6 +21,16 @@ func (l Ledger) After(a Action, disk string) Ledger {
 		l.Record, l.Role, l.Join, l.Started = a.Record, RoleJoiner, a.Member, ""
 	case Start:
 		l.Started = disk
+	case Prepare:
+		l.Prepared = a.Restore
+	case Discard:
+		l.Prepared = nil
+	case Enter:
+		l.Record, l.Role, l.Join, l.Started = a.Record, RoleFounder, 0, ""
+	case Swap:
+		l.Started, l.Prepared = disk, nil
+	case Note:
+		l.Set = a.Set
 	case Renounce:
 		return Ledger{}
 	}

@@ -1,5 +1,10 @@
 package plan
 
+import (
+	"fmt"
+	"time"
+)
+
 // Observation is all that a node knows when it decides. Absent knowledge is marked as such.
 type Observation struct {
 	Node   string // our name
@@ -14,6 +19,11 @@ type Observation struct {
 	Orders    Orders // what an operator has asked for
 	// Parked: an operator has had the volume released, and this process claims none any more.
 	Parked bool
+	// Drained: an operator has had etcd stopped here for a while. Stopping: the process was told to end.
+	Drained, Stopping bool
+	// Unable is why the restore or recovery that is open, or that the disk has entered, cannot be prepared here, "" if nothing is
+	// known against it.
+	Unable string
 	// Holders remembers which node held each slot of our record last, as [Holders] said.
 	Holders map[string]string
 	// Twin is the address of another live process that calls itself as this node does; "" for none.
@@ -21,6 +31,16 @@ type Observation struct {
 	// Early: the process has only begun to gossip, so that a rival for our slot may not have been heard of.
 	// It ends soon, whatever the gossip brings: a failing gossip must not keep a member down.
 	Early bool
+
+	// Resting says why the care for the databases has to wait a little here: it has just done or failed something. ""
+	// if it has not.
+	Resting string
+	// Compacted: this member has compacted the history since the alarm NOSPACE came up.
+	Compacted bool
+	// Settled: this member has led long enough that the gossip has told what a leader before it had given its word for.
+	Settled bool
+	// Turn is the slot that has this leader's word to defragment, "" if none has.
+	Turn string
 }
 
 // Config is the part of the configuration that decisions need.
@@ -28,9 +48,17 @@ type Config struct {
 	Cluster string
 	Slots   []string // wanted slots, sorted
 	PeerURL string   // pattern with {slot}
+	Etcd    string   // version of the etcd in this holdfast, as 3.7.3
+	Clients []string // client URLs of a member that runs here, for others to be told
 	Never   bool     // cluster.founding: never
 	Seeded  bool     // there are seeds: this node expects others in the gossip
-	Yields  bool     // the volume provider gives this host any slot, so a blank one is given up to a rival
+	// Automatic: restore.automatic. Where every disk is blank and the store knows the cluster, the newest backup
+	// is restored without an operator.
+	Automatic bool
+	// Recovery: cluster.recovery is automatic. A majority whose disks are proven to be gone is given up without an operator.
+	Recovery bool
+	Yields   bool // the volume provider gives this host any slot, so a blank one is given up to a rival
+	Upkeep   Upkeep
 }
 
 // Claim is what is known of the volume that this node holds.
@@ -61,6 +89,10 @@ type Ledger struct {
 	Role     Role      `json:"role,omitempty"`
 	Join     uint64    `json:"join,omitempty"`    // RoleJoiner: the member ID that the leader gave us
 	Started  string    `json:"started,omitempty"` // the disk UUID, once etcd's write-ahead log exists
+	// Prepared is the restore or recovery whose data lies, verified and complete, beside etcd's on this disk.
+	Prepared *Restore `json:"prepared,omitempty"`
+	// Set is the newest slots of its generation that this disk knows of.
+	Set *SlotSet `json:"set,omitempty"`
 }
 
 // Promise returns the newest promised charter.
@@ -74,13 +106,61 @@ func (l Ledger) Promise() *Charter {
 // Disk is what is on the held volume.
 type Disk struct {
 	Unknown   string // not empty: the disk could not be read, and why
+	Unfit     string // not empty: etcd was not started on the data, which it would panic on, and why
 	Ledger    Ledger
-	HasLedger bool   // the ledger file exists
-	WAL       bool   // etcd's write-ahead log exists
-	Member    uint64 // with WAL: the member ID in it
-	ClusterID uint64 // with WAL: the cluster ID in it
-	Founder   uint64 // with a record: the member ID that a founder has in this slot, 0 if it is no founder's slot
-	RecordCID uint64 // with a record: the cluster ID that etcd derives from the record
+	HasLedger bool              // the ledger file exists
+	Built     string            // ID of the proposal whose directory lies beside etcd's, finished or not; "" for none
+	WAL       bool              // etcd's write-ahead log exists
+	Member    uint64            // with WAL: the member ID in it
+	ClusterID uint64            // with WAL: the cluster ID in it
+	Founder   uint64            // with a record: the member ID that a founder has in this slot, 0 if it is no founder's slot
+	Founders  map[string]uint64 // with a record: those of all founders, by slot
+	RecordCID uint64            // with a record: the cluster ID that etcd derives from the record
+	// Log is where etcd's log ends: known while etcd does not run, and of a member that has had no leader for a while.
+	Log *LogEnd
+}
+
+// LogEnd is the last entry of a log. The more advanced of two logs is the one with the higher term, then the longer
+// one (R4).
+type LogEnd struct {
+	Term  uint64 `json:"term"`
+	Index uint64 `json:"index"`
+}
+
+// SlotSet is which slots a cluster wants, as a majority of its voters' holders has wanted it to (R15). It is kept in
+// etcd itself, and counts in one generation only; the slots of a generation that has none are its record's.
+type SlotSet struct {
+	Record string   `json:"record"` // ID of the generation's record
+	Serial uint64   `json:"serial"` // rises by 1 with each change, from 1
+	Slots  []string `json:"slots"`  // sorted
+	From   []string `json:"from"`   // the members' slots when it was agreed on, sorted; some may be members still
+}
+
+// Lock is who holds the disruption lock (R14): at most one member at a time may be down on purpose. It is a lease in
+// etcd, so that it ends by itself when its holder does not come back.
+type Lock struct {
+	Slot    string    `json:"slot"`
+	Node    string    `json:"node"`
+	Purpose string    `json:"purpose"` // drain, stop, defrag, …
+	Since   time.Time `json:"since"`   // for people
+}
+
+// String says who holds the lock, for people.
+func (l Lock) String() string {
+	return fmt.Sprintf("%s (slot %s) holds the disruption lock (%s) since %s", l.Node, l.Slot, l.Purpose, l.Since.Format(time.RFC3339))
+}
+
+// Pause is an operator's word that nothing is to be done by itself, kept in etcd. It pauses neither fencing nor
+// stopping, nor what an operator asks for.
+type Pause struct {
+	By    string    `json:"by"`
+	Why   string    `json:"why,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// Space is the size of a member's database in bytes.
+type Space struct {
+	Size, InUse, Quota int64
 }
 
 // MemberInfo is one entry of etcd's member list.
@@ -103,6 +183,23 @@ type Member struct {
 	Removed  bool // etcd ended because a quorum has removed this member
 	Members  []MemberInfo
 	Admitted []Admission // what this leader has granted
+	Near     []uint64    // members that raft messages flow to from this one, whoever leads
+
+	// What is applied here of what the cluster remembers for us.
+	Set    *SlotSet
+	Lock   *Lock
+	Paused *Pause
+
+	Cluster  string // the version that the cluster has agreed on, as 3.7.0; "" while it has not
+	Alarms   []string
+	Corrupt  []uint64 // the members that the alarm CORRUPT names; 0 for nobody in particular
+	Space    Space
+	Revision int64
+	// Compacted is the revision up to which the history was compacted, 0 for not at all.
+	Compacted int64
+	Snapshot  bool // the database is being read for a backup, ours or a client's
+	Judgement
+	Defragging bool // the database is being defragmented, or is about to be
 }
 
 // Admission is a leader's word that a learner was added for one disk and no other.
@@ -142,6 +239,7 @@ type Facts struct {
 	CID      uint64       `json:"cid,omitempty"`    // cluster ID in the write-ahead log
 	Running  bool         `json:"running,omitempty"`
 	Leader   bool         `json:"leader,omitempty"`
+	Clients  []string     `json:"clients,omitempty"`  // of a running member: where clients reach it
 	Members  []MemberInfo `json:"members,omitempty"`  // applied list of a running member
 	Removed  []uint64     `json:"removed,omitempty"`  // members that a quorum has removed
 	Admitted []Admission  `json:"admitted,omitempty"` // of a leader
@@ -149,6 +247,29 @@ type Facts struct {
 	// no slot to show any more, and yet its slot is not anybody's.
 	Holders map[string]string `json:"holders,omitempty"`
 	Store   string            `json:"store,omitempty"` // random ID of its backup store, "" while unknown
+	// Restore is the ID of the open proposal this node knows of, Prepared of the one its disk has prepared, and
+	// Unable why it cannot prepare Restore at present.
+	//
+	// Prepared becomes false only after an abort, and then nobody can conclude on an old word of it: abort and
+	// conclusion are the same conditional put.
+	Restore  string `json:"restore,omitempty"`
+	Prepared string `json:"prepared,omitempty"`
+	Unable   string `json:"unable,omitempty"`
+
+	Log  *LogEnd  `json:"log,omitempty"`  // of a member without a leader
+	Set  *SlotSet `json:"set,omitempty"`  // the newest that this node knows
+	Etcd string   `json:"etcd,omitempty"` // version of the etcd in this node's holdfast
+	// Agreed is the version that the cluster has agreed on, as its running member has applied it.
+	Agreed string `json:"agreed,omitempty"`
+	// Drained: an operator keeps the member down. Stopping: the process is about to end; its last word stays true until
+	// it is back.
+	Drained  bool `json:"drained,omitempty"`
+	Stopping bool `json:"stopping,omitempty"`
+	// Fragmented and Full judge a member's database: it is worth a defragmentation; it has no room below its watermark.
+	// Defragging is told before it begins.
+	Fragmented bool `json:"fragmented,omitempty"`
+	Full       bool `json:"full,omitempty"`
+	Defragging bool `json:"defragging,omitempty"`
 }
 
 // Peer is another node as the gossip shows it.
@@ -164,6 +285,12 @@ type Store struct {
 	ID      string  // its random identity
 	Record  *Record // the newest record it holds; nil: it knows none
 	CID     uint64  // with a record: the cluster ID that etcd derives from it
+	// Restore is the open proposal for the generation after Record, nil if there is none.
+	Restore *Restore
+	// Attempts is how many proposals there were for the generation after Record, the open one included.
+	Attempts int
+	// Requests are the foreign commands in the store that were never carried out, oldest first.
+	Requests []Request
 }
 
 // Witness is the tag of a volume that speaks of a cluster. It may be old, and absent it says nothing: it vetoes a
@@ -182,17 +309,30 @@ type Orders struct {
 
 // Facts makes what we say of ourselves.
 func (o Observation) Facts(removed []uint64) Facts {
-	f := Facts{Version: 1, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID}
+	f := Facts{Version: 1, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID, Etcd: o.Config.Etcd, Drained: o.Drained, Stopping: o.Stopping}
+	if r := o.Store.Restore; r != nil && o.Store.Unknown == "" {
+		f.Restore = r.ID
+	}
+	if r, _ := o.latest(); r != nil {
+		f.Set = o.accepted(r)
+	}
 	if !o.Claim.Held {
 		return f
 	}
 	l := o.Disk.Ledger
+	if l.Prepared != nil && o.prepared(l.Prepared.ID) {
+		f.Prepared = l.Prepared.ID
+	}
+	f.Unable = o.Unable
 	f.Slot, f.Epoch, f.Disk, f.Phase = o.Claim.Slot, o.Claim.Epoch, o.Claim.Disk, o.phase()
 	f.Promise, f.Record, f.Join = l.Promise(), l.Record, l.Join
-	f.Member, f.CID = o.Disk.Member, o.Disk.ClusterID
+	if !o.changing() { // else the data is still that of the generation before
+		f.Member, f.CID, f.Log = o.Disk.Member, o.Disk.ClusterID, o.Disk.Log
+	}
 	f.Running, f.Leader, f.Removed = o.Member.Running, o.Member.Leader, removed
 	if o.Member.Running {
-		f.Members, f.Holders = o.Member.Members, o.Holders
+		f.Members, f.Holders, f.Clients, f.Agreed = o.Member.Members, o.Holders, o.Config.Clients, o.Member.Cluster
+		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
 	}
 	if o.Member.Leader {
 		f.Admitted = o.Member.Admitted
@@ -207,6 +347,8 @@ func (o Observation) phase() Phase {
 		return PhaseWaiting
 	case d.WAL && d.Ledger.Record == nil:
 		return PhaseWaiting
+	case o.changing():
+		return PhaseFounder
 	case d.WAL:
 		return PhaseData
 	case d.Ledger.Record == nil:

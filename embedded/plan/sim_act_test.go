@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 	"testing"
 )
@@ -14,7 +15,7 @@ func (n *node) perform(a Action) {
 	switch a.Kind {
 	case Wait:
 	case Acquire:
-		n.acquire(a.Avoid)
+		n.acquire(a)
 	case Yield:
 		if d.marker || d.data != nil || len(d.aside) > 0 {
 			n.w.fail("I4: the disk %s is yielded, which is not pristine", d.uuid)
@@ -34,9 +35,19 @@ func (n *node) perform(a Action) {
 		n.todo = []func(){func() { n.confirm(a) }, func() { n.replace(a) }, func() { n.admit(a) }, tell}
 	case Promote:
 		n.todo = []func(){func() { n.proc.data.c.promote(n.w, n, a.Member) }}
+	case Prepare, Abort:
+		n.recovering(a)
+	case Note:
+		n.todo = []func(){write, tell}
+	case Resize, Remove, HandOver, Retire:
+		n.resizing(a)
+	case Mirror, Propose, Discard, Conclude, Enter, Swap:
+		n.restoring(a)
+	case Unlock:
+		n.todo = []func(){n.giveBack}
 	case Renounce:
 		n.todo = []func(){func() {
-			if a.Mirror && !n.store.down {
+			if a.Mirror && !n.deaf() {
 				n.store.record = nil
 			}
 		}, write, tell}
@@ -62,7 +73,7 @@ func (n *node) mirror(a Action) {
 		return
 	}
 	st := n.store
-	if st.down {
+	if n.deaf() {
 		n.abort()
 		return
 	}
@@ -87,6 +98,9 @@ func (n *node) setAside(d *disk) {
 // then; the coordinator stops it at once, and says nothing, if that is not the ID it was admitted as.
 func (n *node) start(d *disk, a Action) {
 	w := n.w
+	if n.drained {
+		w.fail("L6: %s starts although it is drained", n.name)
+	}
 	c := w.clusterOf(*a.Record)
 	if d.data == nil {
 		id := hash(a.Record.Token(), d.slot)
@@ -98,6 +112,9 @@ func (n *node) start(d *disk, a Action) {
 			}
 		}
 		d.data = &data{c: c, id: id}
+		if a.Join && a.Record.Restore != nil { // the leader sends what it has
+			d.data.base = a.Record.ID
+		}
 		if a.Join && id != a.Member {
 			w.tally.event("joined under another admission")
 			n.abort()
@@ -108,6 +125,12 @@ func (n *node) start(d *disk, a Action) {
 	if d.data.c != c {
 		w.fail("%s starts data of another cluster", n.name)
 		return
+	}
+	if r := a.Record; r.Restore != nil && d.data.base != r.ID {
+		w.fail("I8: %s starts in %s without what was restored", n.name, r.Token())
+	}
+	if !d.data.ran && d.data.base != "" && !a.Join && d.ledger.Role == RoleFounder {
+		w.born(d)
 	}
 	d.data.ran = true
 	n.proc = &proc{data: d.data, members: slices.Clone(c.record.founders())}
@@ -120,7 +143,7 @@ func (n *node) start(d *disk, a Action) {
 // founders is the member list that a founder starts with.
 func (r Record) founders() []MemberInfo {
 	var list []MemberInfo
-	for _, s := range r.Charter.Slots() {
+	for _, s := range slices.Sorted(maps.Keys(r.Peers())) {
 		list = append(list, MemberInfo{ID: hash(r.Token(), s), Slot: s})
 	}
 	return list

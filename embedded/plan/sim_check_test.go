@@ -9,6 +9,9 @@ import (
 // judge checks a decision against what the node could know: evidence of a cluster that has lived vetoes
 // founding another.
 func (w *world) judge(n *node, o Observation, a Action) {
+	if o.Member.Paused != nil && slices.Contains([]Kind{Replace, Resize, Remove, Defrag, Compact, Disarm}, a.Kind) {
+		w.fail("I11: %s decides to %s, and sees that the cluster is paused", n.name, a.Kind)
+	}
 	switch a.Kind {
 	case Start:
 		w.judgeStart(n, o)
@@ -22,6 +25,13 @@ func (w *world) judge(n *node, o Observation, a Action) {
 		if connected*2 <= voters {
 			w.fail("R6: %s changes the members with %d of %d voters connected", n.name, connected, voters)
 		}
+		w.judgeJoin(n, o, a)
+		return
+	case Resize:
+		w.judgeResize(n, o, a)
+		return
+	case Remove, HandOver:
+		w.judgeRemoval(n, o, a)
 		return
 	case Promise, Commit:
 	default:
@@ -106,11 +116,12 @@ func (w *world) elected(c *cluster, n *node) {
 		return
 	}
 	c.quorate = true
+	w.fenced(c)
 	for _, o := range w.clusters {
-		if o == c || !o.quorate {
+		if o == c || !o.quorate || c.record.descends(&o.record) || o.record.descends(&c.record) {
 			continue
 		}
-		if w.store == storeShared || shareDisk(o.record.Charter, c.record.Charter) || !w.host && w.present(o.record.Charter) > 0 {
+		if w.store == storeShared || shareDisk(o.record.Charter, c.record.Charter) || !w.host && w.present(o.record.Charter) > 0 && !w.forgotten(o, c.record.Charter) {
 			w.fail("I2: %s has a leader, and so had %s", c.record.Token(), o.record.Token())
 		}
 		w.tally.event("second founding of strange disks without a store")
@@ -126,7 +137,7 @@ func shareDisk(a, b Charter) bool {
 // puttingAside: never the data of a voter.
 func (w *world) puttingAside(d *disk) {
 	c := d.data.c
-	if m := c.find(d.data.id); m != nil && d.data.ran && !m.Learner && c.quorate {
+	if m := c.find(d.data.id); m != nil && d.data.ran && !m.Learner && c.quorate && !w.followed(c.record) {
 		w.fail("I4: disk %s of voter %x is set aside", d.uuid, m.ID)
 	}
 	if d.data.ran {
@@ -137,6 +148,7 @@ func (w *world) puttingAside(d *disk) {
 // written: a ledger only goes forward.
 func (w *world) written(d *disk, old Ledger, a Action) {
 	now := d.ledger
+	w.entered(d, old)
 	switch a.Kind {
 	case Renounce:
 		return
@@ -165,13 +177,13 @@ func (w *world) written(d *disk, old Ledger, a Action) {
 	if old.Record == nil {
 		return
 	}
-	if now.Record == nil || now.Record.ID != old.Record.ID {
+	if now.Record == nil || now.Record.ID != old.Record.ID && !now.Record.descends(old.Record) {
 		if w.clusterOf(*old.Record).quorate {
 			w.fail("I5: disk %s goes from %s to another founding", d.uuid, old.Record.Token())
 		}
 		w.tally.event("left a stillborn founding")
 	}
-	if now.Role == RoleFounder && old.Role != RoleFounder {
+	if now.Role == RoleFounder && old.Role != RoleFounder && a.Kind != Enter {
 		w.fail("I5: disk %s becomes a founder after it was %s", d.uuid, old.Role)
 	}
 }
@@ -185,22 +197,40 @@ func (w *world) committed(d *disk, r Record) {
 			w.fail("I2: disk %s accepts %s, which disk %s has not promised", d.uuid, r.Token(), s.Disk)
 		}
 	}
-	if st := d.holder.store; w.store == storeShared && (st.record == nil || st.record.ID != r.ID) {
+	if st := d.holder.store; w.store == storeShared && (st.record == nil || st.record.Lineage() != r.ID) {
 		w.fail("I2: disk %s accepts %s, which the store does not have", d.uuid, r.Token())
 	}
 }
 
+// bereaved reports whether too many of the newest generation's disks are lost for it to go on.
+func (w *world) bereaved() bool {
+	for _, c := range w.clusters {
+		if !w.followed(c.record) && (c.quorate || len(c.booted) > 0 || c.record.Restore != nil) && w.left(c) <= c.voters()/2 {
+			return true
+		}
+	}
+	return false
+}
+
 // excuse says why a life could not end well: "" if it should have.
 func (w *world) excuse() string {
-	for _, c := range w.clusters {
-		if c.quorate && w.left(c) <= c.voters()/2 {
-			return "a majority of the voters' disks is lost"
-		}
+	operator := w.restores && w.store == storeShared // who would have restored
+	if w.bereaved() && !operator {
+		return "a majority of the voters' disks is lost"
 	}
 	for _, d := range w.here() {
 		if d.data != nil && !d.marker && w.unknown(d) {
 			return "the ledger beside the data is lost, and nobody else knows the record"
 		}
+	}
+	if w.resizes && w.cramped() {
+		return "a wanted slot finds no host that is free"
+	}
+	if founded := slices.DeleteFunc(slices.Clone(w.clusters), func(c *cluster) bool { return !c.quorate }); w.resizes && len(founded) > 1 {
+		return "the slots that are left were founded by a node that heard of no other"
+	}
+	if w.resizes && w.unheard() {
+		return "the configuration names no slot of which a disk knows the cluster"
 	}
 	if w.rivals() {
 		return "two hosts hold one slot on disks that both have a past"
@@ -208,19 +238,17 @@ func (w *world) excuse() string {
 	if slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.quorate }) {
 		return ""
 	}
-	for _, c := range w.clusters {
-		if len(c.booted) > 0 && w.left(c) <= c.voters()/2 {
-			return "a majority of the founders' disks is lost"
-		}
-	}
 	for _, d := range w.here() {
+		if r := d.ledger.Record; r != nil && d.data != nil && w.moved(r.Charter)+len(r.Charter.Seats)-w.present(r.Charter) > len(r.Charter.Seats)/2 {
+			return "a disk began with a founding that can have no leader, and the newer one waits for it"
+		}
 		for _, p := range d.ledger.Promises {
 			if w.present(p) <= len(p.Seats)/2 {
 				return "promised to a charter that lost the majority of its disks"
 			}
 		}
 	}
-	if st := w.stores[0]; w.store == storeShared && st.record != nil && w.present(st.record.Charter) < len(w.names) {
+	if st := w.stores[0]; w.store == storeShared && st.record != nil && w.present(st.record.Charter) < len(st.record.Charter.Seats) {
 		return "the store has the record of a charter that lost a disk"
 	}
 	return ""
@@ -275,6 +303,17 @@ func (w *world) present(c Charter) int {
 	return n
 }
 
+// moved counts the disks of a charter that have promised a newer one.
+func (w *world) moved(c Charter) int {
+	n := 0
+	for _, d := range w.here() {
+		s, _ := c.Seat(d.slot)
+		p := d.ledger.Promise()
+		n += boolToInt(s.Disk == d.uuid && p != nil && p.newer(c))
+	}
+	return n
+}
+
 // unknown reports whether no other disk and no store knows the record of a disk's data.
 func (w *world) unknown(d *disk) bool {
 	for _, o := range w.here() {
@@ -282,14 +321,20 @@ func (w *world) unknown(d *disk) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(w.stores, func(s *store) bool { return s.record != nil && s.record.ID == d.data.c.record.ID })
+	stores := w.stores
+	if d.holder != nil {
+		stores = []*store{d.holder.store}
+	}
+	return !slices.ContainsFunc(stores, func(s *store) bool { return s.record != nil && s.record.ID == d.data.c.record.ID })
 }
+
+func (d *disk) used() bool { return d.marker || d.data != nil }
 
 // rivals reports whether a node waits with a disk that it cannot yield for another holder of its slot.
 func (w *world) rivals() bool {
 	for i, n := range w.boxes {
 		for _, m := range w.boxes[:i] {
-			if n.disk != nil && m.disk != nil && n.disk.slot == m.disk.slot && n.disk.marker && m.disk.marker {
+			if n.disk != nil && m.disk != nil && n.disk.slot == m.disk.slot && n.disk.used() && m.disk.used() {
 				return true
 			}
 		}

@@ -17,7 +17,20 @@ type cluster struct {
 	quorate bool // has ever had a leader
 	leader  *node
 	added   int
+	term    uint64 // of the newest leader
+	last    uint64 // of the newest committed entry
+	set     *SlotSet
+	locks   lockState
+	paused  *Pause // the key
+	minor   int    // agreed on
+	falls   bool   // a downgrade is under way
 }
+
+// have gives a disk everything that is committed.
+func (d *data) have(c *cluster) { d.match, d.tail, d.term = c.commit, 0, c.last }
+
+// end is where the log on a disk ends.
+func (d *data) end() *LogEnd { return &LogEnd{Term: d.term, Index: uint64(d.match + d.tail)} }
 
 // clusterOf returns the cluster of a record, whose founders know each other from the start.
 func (w *world) clusterOf(r Record) *cluster {
@@ -27,8 +40,9 @@ func (w *world) clusterOf(r Record) *cluster {
 		}
 	}
 	c := &cluster{record: r, cid: hash(r.Token())}
-	for _, s := range r.Charter.Slots() {
-		c.members = append(c.members, MemberInfo{ID: hash(r.Token(), s), Slot: s})
+	c.members = r.founders()
+	if w.versions {
+		c.minor = 6
 	}
 	w.clusters = append(w.clusters, c)
 	return c
@@ -74,17 +88,27 @@ func (c *cluster) tick(w *world) {
 		up, quorum := c.reachable(w, n)
 		if !slices.Contains(up, n) || len(up) < quorum {
 			c.leader = nil
+			if n.proc != nil && n.proc.data.c == c && w.chance(50) { // it does not know it yet, and goes on writing
+				n.proc.data.tail, n.proc.data.term = n.proc.data.tail+w.rng.IntN(6), c.term
+			}
 		}
 	}
 	if c.leader == nil {
 		c.elect(w)
 	}
+	if c.leader != nil {
+		c.locks.age(w)
+	}
 	if c.leader != nil && w.chance(50) {
 		c.propose(w)
+	}
+	if w.versions && c.leader != nil && w.chance(30) {
+		c.agree(w)
 	}
 	for _, n := range w.boxes {
 		if n.proc != nil && n.proc.data.c == c {
 			c.attend(w, n)
+			n.learn(c)
 		}
 	}
 }
@@ -106,6 +130,8 @@ func (c *cluster) elect(w *world) {
 			continue
 		}
 		c.leader = n
+		c.term++
+		c.locks.left = lockTicks
 		w.note("%s leads %s", n.name, c.record.ID)
 		w.elected(c, n)
 		return
@@ -118,13 +144,14 @@ func (c *cluster) propose(w *world) bool {
 	if !slices.Contains(up, c.leader) || len(up) < quorum {
 		return false
 	}
-	c.commit++
-	c.leader.proc.data.match = c.commit
+	w.outdated(c)
+	c.commit, c.last = c.commit+1, c.term
+	c.leader.proc.data.have(c)
 	w.rng.Shuffle(len(up), func(i, j int) { up[i], up[j] = up[j], up[i] })
 	have := 1
 	for _, n := range up {
 		if n != c.leader && (have < quorum || w.chance(50)) {
-			n.proc.data.match = c.commit
+			n.proc.data.have(c)
 			have++
 		}
 	}
@@ -150,12 +177,28 @@ func (c *cluster) attend(w *world, n *node) {
 	}
 	p.hasLead, p.ready, p.leads = true, true, n == c.leader
 	if w.chance(60) || n == c.leader {
-		p.data.match = c.commit
+		p.data.have(c)
 		if m := c.find(p.data.id); m != nil {
 			m.Started = true
 		}
-		p.members, p.removed = slices.Clone(c.members), slices.Clone(c.removed)
+		p.members, p.removed, p.paused, p.set = slices.Clone(c.members), slices.Clone(c.removed), c.paused, c.set
+		p.lock, p.cluster = c.locks.lock, etcd(c.minor)
 	}
+}
+
+// pause lets an operator, on the leader's machine, pause the cluster or have it go on.
+func (c *cluster) pause(w *world, resume bool) {
+	if c.leader == nil || resume == (c.paused == nil) || !c.propose(w) {
+		return
+	}
+	c.paused = &Pause{By: "the operator"}
+	if resume {
+		c.paused = nil
+	} else {
+		w.tally.event("paused")
+	}
+	w.note("%s: paused %t", c.record.ID, !resume)
+	c.attend(w, c.leader)
 }
 
 // remove, add and promote change the member list through the log, if the node truly leads.
@@ -186,7 +229,7 @@ func (c *cluster) promote(w *world, by *node, id uint64) {
 	if c.leader != by || m == nil || r == nil || r.proc.data.match < c.commit || !w.reach(by, r) || !c.propose(w) {
 		return
 	}
-	r.proc.data.match = c.commit
+	r.proc.data.have(c)
 	m.Learner = false
 	c.attend(w, by)
 }

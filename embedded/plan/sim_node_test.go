@@ -20,6 +20,15 @@ type node struct {
 	removed  bool // etcd ended because it was removed
 	admitted []Admission
 	store    *store
+	remote   bool   // the store is out of its reach
+	unable   string // why the open proposal could not be prepared
+	bad      map[string]bool
+	wants    []string // cluster.slots
+	minor    int      // of the etcd in its holdfast
+
+	drained, stopping bool
+	patience          int   // of a process that was told to end
+	value             *Lock // that this process took last
 }
 
 // view is what a node has heard of another.
@@ -38,6 +47,10 @@ type proc struct {
 	leads   bool // believes so
 	members []MemberInfo
 	removed []uint64
+	set     *SlotSet
+	lock    *Lock
+	paused  *Pause
+	cluster string // version agreed on
 }
 
 func (n *node) boot() {
@@ -56,13 +69,23 @@ func (n *node) crash() {
 	if n.disk != nil {
 		n.disk.holder = nil
 	}
-	*n = node{w: n.w, i: n.i, name: n.name, store: n.store, seq: n.seq}
+	*n = node{w: n.w, i: n.i, name: n.name, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor}
 }
+
+// deaf reports whether the store does not answer.
+func (n *node) deaf() bool { return n.store.down || n.remote }
 
 // step carries out one durable step of the action in progress, or decides anew.
 func (n *node) step() {
 	if !n.up {
 		return
+	}
+	if n.stopping {
+		n.depart()
+		return
+	}
+	if n.drained {
+		n.refresh()
 	}
 	if len(n.todo) > 0 {
 		do := n.todo[0]
@@ -80,6 +103,7 @@ func (n *node) step() {
 		n.w.note("%s %s waits: %s", n.name, o.Claim.Slot, a.Why)
 	}
 	n.w.judge(n, o, a)
+	n.w.judgeVersions(n, o, a)
 	n.perform(a)
 }
 
@@ -87,25 +111,35 @@ func (n *node) observe() Observation {
 	w := n.w
 	o := Observation{
 		Node:   n.name,
-		Config: Config{Cluster: "main", Slots: w.names, PeerURL: "https://{slot}.main:2380", Yields: w.host},
-		Store:  Store{ID: n.store.id, Record: n.store.record},
+		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: "https://{slot}.main:2380", Yields: w.host, Automatic: w.automatic, Recovery: w.automatic, Etcd: etcd(n.minor)},
+		Store:  Store{ID: n.store.id, Record: n.store.record, Requests: n.store.requests(n.bad)},
+		Unable: n.unable, Drained: n.drained, Stopping: n.stopping,
 	}
-	if n.store.down {
+	o.Store.Restore, o.Store.Attempts = n.store.open()
+	if w.chance(20) {
+		n.unable = ""
+	}
+	if n.deaf() {
 		o.Store = Store{Unknown: "timeout"}
 	} else if r := n.store.record; r != nil {
 		o.Store.CID = hash(r.Token())
 	}
 	if d := n.disk; d != nil {
 		o.Claim = Claim{Held: true, Slot: d.slot, Epoch: d.epoch, Disk: d.uuid}
-		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker}
+		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker, Built: d.built}
 		if d.data != nil {
 			o.Disk.WAL, o.Disk.Member, o.Disk.ClusterID = true, d.data.id, d.data.c.cid
+			if n.proc == nil || !n.proc.hasLead && w.chance(80) { // a member tells it only after a while
+				o.Disk.Log = d.data.end()
+			}
 		}
 		if r := d.ledger.Record; r != nil {
 			o.Disk.RecordCID = hash(r.Token())
-			if _, ok := r.Charter.Seat(d.slot); ok {
-				o.Disk.Founder = hash(r.Token(), d.slot)
+			o.Disk.Founders = map[string]uint64{}
+			for _, m := range r.founders() {
+				o.Disk.Founders[m.Slot] = m.ID
 			}
+			o.Disk.Founder = o.Disk.Founders[d.slot]
 		}
 	} else {
 		o.Claim.None = n.none
@@ -126,8 +160,9 @@ func (n *node) member() Member {
 		return m
 	}
 	m.Running, m.Ready, m.Leader, m.HasLead, m.ID = true, p.ready, p.leads, p.hasLead, p.data.id
-	m.Members = slices.Clone(p.members)
-	m.Admitted = n.admitted
+	m.Members, m.Paused = slices.Clone(p.members), p.paused
+	m.Cluster = p.cluster
+	m.Admitted, m.Set, m.Lock, m.Near = n.admitted, p.set, p.lock, n.near()
 	for i := range m.Members {
 		mi := &m.Members[i]
 		if mi.ID == m.ID {
@@ -196,21 +231,23 @@ func (w *world) suspect(n, m *node) {
 }
 
 // acquire claims a free disk.
-func (n *node) acquire(avoid map[string]string) {
-	w := n.w
-	row, order := w.disks[0], w.rng.Perm(w.slots)
+func (n *node) acquire(a Action) {
+	w, avoid := n.w, a.Avoid
+	row, order := w.disks[0], w.rng.Perm(len(w.names))
 	if w.host {
 		row = w.disks[n.i]
 		slices.Sort(order)
 		for s, d := range row { // a host that has a disk takes that, else it makes one
-			if d != nil {
+			if d != nil && !d.released {
 				order, avoid = []int{s}, nil
+			} else if d != nil {
+				order = []int{s}
 			}
 		}
 	}
 	n.none = "no free volume"
 	for _, s := range order {
-		if avoid[w.names[s]] != "" {
+		if avoid[w.names[s]] != "" || !slices.Contains(n.wants, w.names[s]) && !slices.Contains(a.Known, w.names[s]) {
 			continue
 		}
 		if row[s] == nil {
@@ -220,7 +257,7 @@ func (n *node) acquire(avoid map[string]string) {
 		if d.holder != nil {
 			continue
 		}
-		d.holder, n.disk, n.none = n, d, ""
+		d.holder, d.released, n.disk, n.none = n, false, d, ""
 		d.epoch++
 		w.note("%s claims %s at %d", n.name, d.uuid, d.epoch)
 		return

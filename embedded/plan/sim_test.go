@@ -36,10 +36,8 @@ func (t *tally) count(a Action) {
 		for _, w := range waits {
 			if strings.Contains(a.Why, w) {
 				t.waits[w]++
-				return
 			}
 		}
-		t.waits["something else"]++
 	}
 }
 
@@ -50,9 +48,10 @@ var waits = []string{
 	"has no live holder", "both hold slot", "has not said yet", "does not answer",
 	"waiting for the promise of", "a majority of its disks is not here", "backup store knows the cluster",
 	"comes first", "does not start; stop one", "two clusters claim the name", "of a cluster that nobody here knows",
-	"waits for a quorum", "learner of slot", "catching up", "serving as a follower", "serving as the leader; all 3 members",
+	"waits for a quorum", "learner of slot", "catching up", "serving as a follower", "serving as the leader: all 3 members",
 	"it waits to see its leader", "no leader is seen", "to admit it as a learner", "waits to see a leader",
-	"has not started on", "is not connected",
+	"has not started on", "is not connected", "are needed", "could still have a majority elsewhere", "is a founder of",
+	"waits to be replaced; paused by",
 }
 
 func random(seed uint64) life {
@@ -69,17 +68,31 @@ func random(seed uint64) life {
 	if r.IntN(2) == 0 { // a short life, spent on founding three slots
 		l.slots, l.old, l.calm, l.ticks, l.wipes = 3, false, true, 60+r.IntN(240), r.IntN(3)
 	}
+	if r.IntN(3) == 0 { // a life of restores
+		l.store, l.old, l.busy = storeShared, true, true
+		l.ticks, l.wipes = 400+r.IntN(1500), r.IntN(4)
+	}
+	if l.store == storeShared {
+		l.restores, l.automatic = l.busy || r.IntN(4) > 0, r.IntN(3) == 0
+	}
 	l.nodes = l.slots + r.IntN(3)
+	if l.slots > 1 && r.IntN(5) == 0 { // a life of lost majorities
+		l.store, l.old, l.busy, l.restores, l.bleak = storeShared, true, true, true, true
+		l.ticks, l.wipes = 300+r.IntN(900), l.slots-1
+	}
 	return l
 }
 
 func (l life) String() string {
-	return fmt.Sprintf("%d slots, %d nodes, host=%v, store=%d, %d ticks, %d wipes, calm=%v", l.slots, l.nodes, l.host, l.store, l.ticks, l.wipes, l.calm)
+	return fmt.Sprintf("%d slots, %d nodes, host=%v, store=%d, %d ticks, %d wipes, calm=%v, restores=%v, automatic=%v, bleak=%v, resizes=%v, drains=%v, versions=%v", l.slots, l.nodes, l.host, l.store, l.ticks, l.wipes, l.calm, l.restores, l.automatic, l.bleak, l.resizes, l.drains, l.versions)
 }
 
 // live runs one life and returns how it ended, and what broke.
 func live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string) {
-	l := random(seed)
+	return random(seed).live(seed, t, trace)
+}
+
+func (l life) live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string) {
 	w := newWorld(seed, l, t)
 	w.trace = trace
 	if l.old {
@@ -118,9 +131,9 @@ func (w *world) describe() string {
 }
 
 func TestSimulation(t *testing.T) {
-	lives := uint64(5000)
+	lives := uint64(4000)
 	if testing.Short() {
-		lives = 400
+		lives = 300
 	}
 	if *simLives != 0 {
 		lives = *simLives
@@ -158,7 +171,7 @@ func TestSimulation(t *testing.T) {
 	if testing.Short() || *simLives != 0 {
 		return
 	}
-	for _, k := range []Kind{Wait, Acquire, Yield, Repair, SetAside, Promise, Commit, Vacate, Accept, Start, Replace, Promote} {
+	for _, k := range []Kind{Wait, Acquire, Yield, Repair, SetAside, Promise, Commit, Vacate, Accept, Start, Replace, Promote, Mirror, Propose, Prepare, Discard, Conclude, Abort, Enter, Swap} {
 		if tally.kinds[k] == 0 {
 			t.Errorf("no life ever came to %q", k)
 		}

@@ -2,22 +2,28 @@ package plan
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 )
 
 // A life is the setting of one simulated cluster.
 type life struct {
-	slots int
-	nodes int
-	host  bool // every node has its own disks (scope: host); else all nodes see one disk for each slot
-	store storeMode
-	ticks int  // of the faulty phase
-	wipes int  // disks that may be lost
-	old   bool // was healthy before the faults
-	calm  bool // few crashes, many partitions: most of the time is spent founding
+	slots     int
+	nodes     int
+	host      bool // every node has its own disks (scope: host); else all nodes see one disk for each slot
+	store     storeMode
+	ticks     int  // of the faulty phase
+	wipes     int  // disks that may be lost
+	old       bool // was healthy before the faults
+	restores  bool // the operator restores now and then
+	busy      bool // and often
+	automatic bool // restore.automatic
+	bleak     bool // majorities are lost, and the operator recovers rather than restores
+	resizes   bool // the operator changes the slots now and then
+	eager     bool // and often
+	versions  bool // etcds are exchanged for newer and older ones
+	drains    bool // members are drained, restarted and stopped on purpose
+	calm      bool // few crashes, many partitions: most of the time is spent founding
 }
 
 type storeMode int
@@ -33,7 +39,9 @@ const (
 type world struct {
 	life
 	rng       *rand.Rand
-	names     []string // slots
+	names     []string // slots, all that anybody ever wants
+	goal      []string // what the operator wants by now
+	minor     int      // of the etcd that nodes are to have by now, in a life of versions
 	boxes     []*node
 	disks     [][]*disk // by owner (one for all without host) and slot
 	lost      []*disk
@@ -44,6 +52,7 @@ type world struct {
 	clock     uint64
 	tally     *tally
 	broken    string
+	lies      map[string]bool // recoveries for which somebody was declared lost who was not
 	trace     func(format string, args ...any)
 }
 
@@ -57,15 +66,24 @@ type disk struct {
 	data   *data
 	aside  []*data
 	holder *node
-	gone   bool
+
+	built    string   // ID of the restore whose directory lies beside the data
+	complete bool     // all of it is there
+	copied   int      // of a recovery: how much of the log it has
+	went     []Record // every restored generation that it ever accepted
+	gone     bool
+	released bool // its holder has given it up for anybody
 }
 
 // data is an etcd data directory.
 type data struct {
 	c     *cluster
 	id    uint64
-	match int  // the log up to here is on this disk
-	ran   bool // it has been a running member
+	match int    // the log up to here is on this disk
+	tail  int    // entries after that, which a leader wrote alone
+	term  uint64 // of the last of them all
+	ran   bool   // it has been a running member
+	base  string // the restore that it began with, "" for nothing
 }
 
 type store struct {
@@ -73,19 +91,30 @@ type store struct {
 	none   bool // there is none: it takes anything and knows nothing
 	record *Record
 	down   bool
+
+	proposals []*proposed
+	commands  []string // of another program
 }
 
 func newWorld(seed uint64, l life, t *tally) *world {
-	w := &world{life: l, rng: rand.New(rand.NewPCG(seed, 7)), tally: t}
-	for i := range l.slots {
+	w := &world{life: l, rng: rand.New(rand.NewPCG(seed, 7)), tally: t, lies: map[string]bool{}}
+	universe := l.slots
+	if l.resizes {
+		universe = maxResized
+	}
+	for i := range universe {
 		w.names = append(w.names, string(rune('a'+i)))
+	}
+	w.goal = w.names[:l.slots]
+	if l.versions {
+		w.minor = 6 + w.rng.IntN(2)
 	}
 	owners := 1
 	if l.host {
 		owners = l.nodes
 	}
 	for range owners {
-		row := make([]*disk, l.slots)
+		row := make([]*disk, universe)
 		for s := range row {
 			if !l.host {
 				row[s] = w.format(w.names[s])
@@ -105,7 +134,7 @@ func newWorld(seed uint64, l life, t *tally) *world {
 			}
 		}
 		w.stores = append(w.stores, st)
-		w.boxes = append(w.boxes, &node{w: w, i: i, name: fmt.Sprintf("n%d", i+1), store: st, up: true})
+		w.boxes = append(w.boxes, &node{w: w, i: i, name: fmt.Sprintf("n%d", i+1), store: st, up: true, wants: w.goal, minor: w.minor})
 		w.gossipCut = append(w.gossipCut, make([]bool, l.nodes))
 		w.peerCut = append(w.peerCut, make([]bool, l.nodes))
 	}
@@ -140,6 +169,18 @@ func (w *world) someNode() *node { return w.boxes[w.rng.IntN(len(w.boxes))] }
 
 // tick is one event of the faulty phase.
 func (w *world) tick() {
+	if w.drains && w.chance(8) {
+		w.maintain()
+		return
+	}
+	if w.eager && w.chance(6) {
+		w.reconfigure()
+		return
+	}
+	if w.versions && w.chance(4) {
+		w.exchange()
+		return
+	}
 	r := w.rng.IntN(1000)
 	switch {
 	case r < 520:
@@ -148,98 +189,17 @@ func (w *world) tick() {
 		w.deliver(w.someNode(), w.someNode())
 	case r < 850:
 		w.suspect(w.someNode(), w.someNode())
-	case r < 950:
+	case r < 945:
 		if len(w.clusters) > 0 {
 			w.clusters[w.rng.IntN(len(w.clusters))].tick(w)
 		}
+	case r < 950 || w.busy && r < 955:
+		w.operate()
+	case w.resizes && r < 960:
+		w.reconfigure()
 	default:
 		w.fault()
 	}
-}
-
-func (w *world) fault() {
-	n, m := w.someNode(), w.someNode()
-	r := w.rng.IntN(100)
-	if w.calm && r < 30 && !w.chance(10) {
-		r += 30
-	}
-	switch {
-	case r < 16:
-		n.crash()
-	case r < 22:
-		for _, n := range w.boxes {
-			n.crash()
-		}
-	case r < 26:
-		w.wipe(n)
-	case r < 27:
-		w.loseWAL(n)
-	case r < 28:
-		w.loseLedger(n)
-	case r < 52:
-		n.boot()
-	case r < 60:
-		w.gossipCut[n.i][m.i] = n != m
-	case r < 66:
-		w.split(true)
-	case r < 72:
-		w.split(false)
-	case r < 78:
-		w.cutPeers(n, m, n != m)
-	case r < 88:
-		w.heal()
-	case r < 92:
-		n.store.down = !n.store.none
-	default:
-		n.store.down = false
-	}
-}
-
-// wipe loses the disk that a node holds, with the node; a blank one takes its place.
-func (w *world) wipe(n *node) {
-	d := n.disk
-	if d == nil || w.wipes == 0 {
-		return
-	}
-	w.wipes--
-	w.note("%s loses disk %s", n.name, d.uuid)
-	n.crash()
-	d.gone = true
-	w.lost = append(w.lost, d)
-	for _, row := range w.disks {
-		for s := range row {
-			if row[s] == d {
-				row[s] = nil
-				if !w.host {
-					row[s] = w.format(d.slot)
-				}
-			}
-		}
-	}
-}
-
-// loseWAL loses etcd's data and keeps the ledger.
-func (w *world) loseWAL(n *node) {
-	d := n.disk
-	if d == nil || d.data == nil || d.ledger.Started == "" || w.wipes == 0 {
-		return
-	}
-	w.wipes--
-	w.note("%s loses the data of disk %s", n.name, d.uuid)
-	n.crash()
-	d.data = nil
-}
-
-// loseLedger loses the ledger beside etcd's data.
-func (w *world) loseLedger(n *node) {
-	d := n.disk
-	if d == nil || d.data == nil || d.ledger.Started == "" {
-		return
-	}
-	w.note("%s loses the ledger of disk %s", n.name, d.uuid)
-	n.crash()
-	d.ledger, d.marker = Ledger{}, false
-	w.tally.event("ledger lost")
 }
 
 // split cuts the nodes in two halves, for the gossip and, if deep, for etcd as well.
@@ -271,22 +231,38 @@ func (w *world) reach(n, m *node) bool {
 	return n.up && m.up && !w.peerCut[n.i][m.i]
 }
 
-func hash(parts ...string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(strings.Join(parts, "\x00")))
-	return h.Sum64()
-}
-
 // recover ends all faults and runs the world until every slot is healthy. It returns the number of
-// rounds, or false.
+// rounds, or false. A restore that does not come to its end meanwhile is aborted by the operator, and where too many
+// disks are lost the operator restores.
 func (w *world) recover() (int, bool) {
 	w.heal()
 	for _, s := range w.stores {
 		s.down = false
 	}
-	for round := range 60 {
+	if slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.minor == 7 && !w.followed(c.record) }) {
+		w.minor = 7 // a cluster that has agreed on it does not go back
+	}
+	for _, n := range w.boxes {
+		if n.wants = w.goal; n.minor != w.minor {
+			n.crash()
+			n.minor = w.minor
+		}
+	}
+	for round := range 90 + 90*boolToInt(w.resizes) {
+		st := w.stores[0]
+		if round == 30 {
+			w.abort(st)
+			st.commands = nil
+		}
+		if round == 32 && w.restores && w.store == storeShared && w.bereaved() {
+			w.operatorRecovers(w.boxes[0])
+			if open, _ := st.open(); open == nil {
+				w.propose(st, w.boxes[0], Restore{By: "the operator at last", Lost: w.dead()})
+			}
+		}
 		for _, n := range w.boxes {
 			n.boot()
+			n.remote, n.drained, n.stopping = false, false, false
 		}
 		for _, n := range w.boxes {
 			for range 3 {
@@ -303,23 +279,27 @@ func (w *world) recover() (int, bool) {
 		}
 		for _, c := range w.clusters {
 			c.tick(w)
+			c.pause(w, true)
 		}
 		if w.broken != "" {
 			return round, false
 		}
-		if slices.ContainsFunc(w.clusters, w.healthy) {
+		if open, _ := st.open(); open == nil && slices.ContainsFunc(w.clusters, w.healthy) {
 			return round, true
 		}
 	}
-	return 60, false
+	return 90, false
 }
 
 // healthy reports whether every slot is a voter that runs.
 func (w *world) healthy(c *cluster) bool {
-	if c.leader == nil {
+	if c.leader == nil || w.followed(c.record) {
 		return false
 	}
-	for _, s := range w.names {
+	if w.resizes && len(c.members) != len(w.goal) {
+		return false
+	}
+	for _, s := range w.goal {
 		i := slices.IndexFunc(c.members, func(m MemberInfo) bool { return m.Slot == s })
 		if i < 0 || c.members[i].Learner || c.runner(w, c.members[i].ID) == nil {
 			return false

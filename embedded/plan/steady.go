@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -9,42 +10,74 @@ import (
 // raft, one step at a time, and only while a majority of voters is with it.
 func (o Observation) steady() Action {
 	m := o.Member
+	if later := o.superseded(); later != nil {
+		return o.follow(later)
+	}
 	switch {
 	case !m.Ready && m.Learner:
 		return wait("etcd runs as a learner of slot %s and waits to hear from the leader", o.Claim.Slot)
-	case !m.Ready || !m.HasLead:
+	case !m.HasLead && o.removedBy(m.ID) != "": // the last that it was sent may not have said so
+		return o.setAside("as node " + o.removedBy(m.ID) + " knows, the cluster")
+	case !m.HasLead:
 		return wait("etcd runs and waits for a quorum%s", o.whoRuns(o.Disk.Ledger.Record))
+	case !m.Ready:
+		return wait("etcd runs, has a leader, and makes itself known to the cluster")
 	case m.Learner:
 		return wait("catching up as a learner; the leader promotes slot %s when it is in sync", o.Claim.Slot)
-	case !m.Leader:
-		return wait("serving as a follower")
 	}
-	return o.lead()
-}
-
-// lead looks at one slot after the other and takes the first step that is possible.
-func (o Observation) lead() Action {
-	voters, healthy := 0, 0
-	for _, m := range o.Member.Members {
-		if !m.Learner {
-			voters++
-			if m.ID == o.Member.ID || m.Connected {
-				healthy++
+	if a, ok := o.note(); ok {
+		return a
+	}
+	if a, ok := o.unlock(); ok && !m.alarmed(Corrupt) { // which refuses that as well
+		return a
+	}
+	keep, note := o.upkeep()
+	if keep != nil {
+		return *keep
+	}
+	if !m.Leader {
+		said := "serving as a follower"
+		for _, n := range []string{o.Disagreement(), note} {
+			if n != "" {
+				said += "; " + n
 			}
 		}
+		return wait("%s", said)
 	}
+	return o.lead(note)
+}
+
+// lead takes the first step for the member list that is possible, and says what is in the way of the others.
+func (o Observation) lead(upkeep string) Action {
+	voters := o.quorum().voters
 	var notes []string
-	for _, slot := range o.Disk.Ledger.Record.Charter.Slots() {
-		if slot == o.Claim.Slot {
-			continue
-		}
-		a, note := o.mend(slot, voters, healthy)
-		if a != nil {
+	frozen, corrupt := cmp.Or(o.frozen(), o.halted()), o.Member.alarmed(Corrupt)
+	for _, s := range o.steps() {
+		a := s.action
+		switch {
+		case a != nil && (frozen == "" || o.frozen() == "" && a.Kind == Promote) && (!corrupt || o.heals(a)): // a promotion ends what was begun
 			return *a
+		case a != nil && (a.Kind == Resize || a.Kind == HandOver):
+			s.note = "the change of the slots waits"
+		case a != nil && o.frozen() != "":
+			s.note = fmt.Sprintf("slot %s waits until the restore is over", a.Slot)
+		case a != nil:
+			s.note = fmt.Sprintf("slot %s waits to be %sd", a.Slot, a.Kind) // replaced, promoted, removed
 		}
-		if note != "" {
-			notes = append(notes, note)
+		if s.note != "" {
+			notes = append(notes, s.note)
 		}
+	}
+	if o.open() == nil && frozen != "" {
+		notes = append(notes, frozen)
+	}
+	if upkeep != "" {
+		notes = append(notes, upkeep)
+	}
+	if mirror, note := o.mirror(); mirror != nil {
+		return *mirror
+	} else if note != "" {
+		notes = append(notes, note)
 	}
 	if len(notes) > 0 {
 		return wait("serving as the leader; %s", strings.Join(notes, "; "))
@@ -52,11 +85,25 @@ func (o Observation) lead() Action {
 	if voters == 1 {
 		return wait("serving as the only member")
 	}
-	return wait("serving as the leader; all %d members are voters and connected", voters)
+	return wait("serving as the leader: all %d members are voters and connected", voters)
+}
+
+// mirror tells the store of our generation where it knows none or an older one, as one that was configured later does.
+// A strange cluster in it is no reason to stop: it is said, and whoever reads it wins no disk of ours.
+func (o Observation) mirror() (*Action, string) {
+	mine, s := o.Disk.Ledger.Record, o.Store
+	shared, unknown := o.shared()
+	switch {
+	case unknown != "" || !shared || s.Record != nil && (s.Record.ID == mine.ID || s.Record.descends(mine)):
+		return nil, ""
+	case s.Record == nil || mine.descends(s.Record):
+		return &Action{Kind: Mirror, Record: mine, Why: fmt.Sprintf("the backup store does not know %s yet: telling it", mine.Token())}, ""
+	}
+	return nil, fmt.Sprintf("the backup store belongs to another cluster of this name, %s: give each its own store or prefix", s.Record.Token())
 }
 
 // mend returns the step that brings a slot closer to being a voter, or a note on what it lacks.
-func (o Observation) mend(slot string, voters, healthy int) (*Action, string) {
+func (o Observation) mend(slot string, q quorum) (*Action, string) {
 	m, listed := o.listed(slot)
 	h, note := o.holder(slot, m.ID)
 	if h == nil {
@@ -70,11 +117,13 @@ func (o Observation) mend(slot string, voters, healthy int) (*Action, string) {
 	case listed && m.Learner && f.Running && f.Member == m.ID:
 		return &Action{Kind: Promote, Slot: slot, Member: m.ID, Why: fmt.Sprintf("learner %x of slot %s runs on %s: promoting it when it is in sync", m.ID, slot, h.Node)}, ""
 	case f.Phase == PhaseVacant:
-		return o.admit(slot, h, m, voters, healthy)
+		return o.admit(slot, h, m, q)
 	case listed && m.Learner:
 		return nil, fmt.Sprintf("slot %s (learner %x) has not started on %s yet", slot, m.ID, h.Node)
 	case !listed:
 		return nil, fmt.Sprintf("slot %s is not a member, and its disk on %s is %s", slot, h.Node, f.Phase)
+	case !m.Connected && f.Drained:
+		return nil, fmt.Sprintf("slot %s on %s is drained by an operator", slot, h.Node)
 	case !m.Connected:
 		return nil, fmt.Sprintf("slot %s on %s is not connected", slot, h.Node)
 	}
@@ -82,21 +131,30 @@ func (o Observation) mend(slot string, voters, healthy int) (*Action, string) {
 }
 
 // admit replaces the member of a slot whose holder has no data, for that holder's disk only.
-func (o Observation) admit(slot string, h *Peer, m MemberInfo, voters, healthy int) (*Action, string) {
+func (o Observation) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, string) {
 	f := h.Facts
 	if f.Record == nil || f.Record.ID != o.Disk.Ledger.Record.ID {
 		return nil, fmt.Sprintf("slot %s on %s belongs to another cluster", slot, h.Node)
 	}
 	for _, ad := range o.Member.Admitted {
-		if m.ID != 0 && m.Learner && ad.ID == m.ID && ad.Disk == f.Disk {
+		if m.ID != 0 && m.Learner && ad.ID == m.ID && ad.Disk == f.Disk && f.Join != ad.ID {
 			return nil, fmt.Sprintf("slot %s is admitted as learner %x; waiting for %s to start it", slot, m.ID, h.Node)
 		}
 	}
 	switch {
+	case older(f.Etcd, o.Member.Cluster):
+		return nil, fmt.Sprintf("slot %s is not admitted: %s embeds etcd %s and the cluster is at %s; run a holdfast with that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.Cluster)
 	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data on %s, yet member %x is connected: two holders?", slot, h.Node, m.ID)
-	case healthy <= voters/2: // of all voters, hence also of those that are left after the removal
-		return nil, fmt.Sprintf("slot %s waits to be admitted, but only %d of %d voters are connected", slot, healthy, voters)
+	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal
+		return nil, fmt.Sprintf("slot %s waits to be admitted, but only %d of %d voters are connected", slot, q.healthy, q.voters)
+	case q.learner != nil && q.learner.Slot != slot:
+		return nil, fmt.Sprintf("slot %s waits to be admitted until learner %x of slot %s is a voter", slot, q.learner.ID, q.learner.Slot)
+	case m.ID == 0 && len(q.away) > 0: // etcd refuses it, too; a lost member is replaced or removed first
+		return nil, fmt.Sprintf("slot %s waits to be admitted: slot %s is not connected", slot, strings.Join(q.away, ", "))
+	case m.ID == 0:
+		return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk,
+			Why: fmt.Sprintf("slot %s on %s is no member yet: adding it as a learner", slot, h.Node)}, ""
 	}
 	return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk, Member: m.ID,
 		Why: fmt.Sprintf("the disk of slot %s on %s has no member data: replacing the member by a learner", slot, h.Node)}, ""

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "write the answers into the story files")
@@ -17,15 +18,18 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 // TestStories plays testdata/*.txt. A story is a list of paragraphs; each is an observation, a line of
 // dashes, and the answer. A line of an observation is a noun and its properties:
 //
-//	charter X a=d1@1 b=d2@1 c=d3@2     a charter and its record, for use by name below (for all later paragraphs)
-//	node n1 slots=a,b,c never yields   Config
-//	claim a d1 epoch=2 mismatch="..."  or: claim none="..." parked
+//	charter X a=d1@1 b=d2@1 c=d3@2#7   a charter and its record, for use by name below (for all later paragraphs)
+//	node n1 slots=a,b,c never yields etcd=3.7.3   Config
+//	claim a d1 epoch=2 mismatch="..." drained  or: claim none="..." parked
 //	disk promises=X,Y record=X role=founder join=5 started=d1 wal=1 cid=X founder=1
-//	member running ready leader members=a:1+,b:2*    + is connected, * is a learner
+//	member running ready leader members=a:1+,b:2* lock=a/n1/drain    + is connected, * is a learner; paused=ops@n1 why="..."
 //	peer n2 live slot=b disk=d2 phase=blank promise=X record=X member=2 ...
-//	store id=S record=X
+//	store id=S record=X restore=R attempts=1 request=c1 problem="..."
+//	restore R line=X backup=b1 slots=a,b,c lost=a,b   or: survivor=a disk=d1 log=2.1f; a proposal, for use by name below; its record, once concluded, is X/R
 //	witness vol-1 record=X
 //	orders abandon new
+//	care cure alarm=NOSPACE corrupt=2 revision=9 compacted=5 once fragmented full snapshot lock=b/n2 resting="..."
+//	database n2 fragmented full defragging   what a peer says of its database
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -38,7 +42,7 @@ func TestStories(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out []string
-			r := reader{charters: map[string]Charter{}}
+			r := reader{charters: map[string]Charter{}, restores: map[string]Restore{}}
 			for _, paragraph := range strings.Split(strings.TrimSpace(string(src)), "\n\n") {
 				told, want, ok := strings.Cut(paragraph+"\n", "----\n")
 				if !ok && !*update {
@@ -78,6 +82,21 @@ func answer(a Action) string {
 	if a.Record != nil {
 		add("record", a.Record.ID, true)
 	}
+	if a.Restore != nil {
+		add("restore", a.Restore.ID, true)
+	}
+	if a.Kind == Conclude {
+		var seats []string
+		for _, s := range a.Record.Charter.Seats {
+			seats = append(seats, fmt.Sprintf("%s/%s/%x", s.Slot, s.Disk, s.Member))
+		}
+		add("seats", strings.Join(seats, ","), true)
+	}
+	if a.Request != nil {
+		add("request", a.Request.Command+a.Request.By, true)
+		add("survivor", a.Request.Survivor, a.Request.Survivor != "")
+		add("lost", strings.Join(a.Request.Lost, ","), a.Request.Lost != nil)
+	}
 	add("mirror", a.Mirror, a.Mirror)
 	add("join", a.Join, a.Join)
 	add("node", a.Node, a.Node != "")
@@ -85,6 +104,11 @@ func answer(a Action) string {
 	add("disk", a.Disk, a.Disk != "")
 	add("member", strconv.FormatUint(a.Member, 16), a.Member != 0)
 	add("peers", strings.Join(slices.Sorted(maps.Keys(a.Peers)), ","), a.Peers != nil)
+	add("known", strings.Join(a.Known, ","), a.Known != nil)
+	if a.Set != nil {
+		add("set", fmt.Sprintf("%s#%d", strings.Join(a.Set.Slots, ","), a.Set.Serial), true)
+	}
+	add("revision", a.Revision, a.Revision != 0)
 	add("avoid", strings.Join(slices.Sorted(maps.Keys(a.Avoid)), ","), a.Avoid != nil)
 	return b.String() + "\n" + a.Why
 }
@@ -92,6 +116,7 @@ func answer(a Action) string {
 // reader keeps the charters that a story has named.
 type reader struct {
 	charters map[string]Charter
+	restores map[string]Restore
 	o        Observation
 	err      error
 }
@@ -113,6 +138,9 @@ func (r *reader) read(told string) (Observation, error) {
 		}
 		r.noun(words[0], props)
 	}
+	if l := r.o.Disk.Ledger; !strings.Contains("\n"+told, "\nstore ") { // it knows what the disk knows
+		r.o.Store.Record = l.Record
+	}
 	return r.o, r.err
 }
 
@@ -124,7 +152,8 @@ func (r *reader) noun(noun string, p map[string]string) {
 		c := Charter{Cluster: "main", Generation: 1, PeerURL: o.Config.PeerURL}
 		for _, k := range slices.Sorted(maps.Keys(p)) {
 			if d, e, ok := strings.Cut(p[k], "@"); ok {
-				c.Seats = append(c.Seats, Seat{Slot: k, Disk: d, Epoch: r.number(e)})
+				e, id, _ := strings.Cut(e, "#")
+				c.Seats = append(c.Seats, Seat{Slot: k, Disk: d, Epoch: r.number(e), Member: r.number(id)})
 			}
 		}
 		r.charters[p["0"]] = c
@@ -133,20 +162,45 @@ func (r *reader) noun(noun string, p map[string]string) {
 		if has("slots") {
 			o.Config.Slots = strings.Split(p["slots"], ",")
 		}
-		o.Config.Never, o.Config.Yields, o.Config.Seeded = has("never"), has("yields"), has("seeded")
-		o.Twin, o.Early = p["twin"], has("early")
+		o.Config.Never, o.Config.Yields, o.Config.Seeded, o.Config.Automatic = has("never"), has("yields"), has("seeded"), has("automatic")
+		o.Config.Recovery = has("recovery")
+		o.Config.Etcd = p["etcd"]
+		o.Twin, o.Early, o.Unable = p["twin"], has("early"), p["unable"]
 	case "claim":
-		o.Parked = has("parked")
+		o.Parked, o.Drained = has("parked"), has("drained")
 		o.Claim = Claim{Held: !has("none"), None: p["none"], Slot: p["0"], Disk: p["1"], Epoch: r.number(p["epoch"]), Mismatch: p["mismatch"]}
 	case "disk":
 		r.disk(p, has)
 	case "member":
 		o.Member = Member{Running: has("running"), Ready: has("ready"), Leader: has("leader"), HasLead: has("haslead"), Learner: has("learner"), Removed: has("removed"),
-			ID: r.number(p["id"]), Members: r.members(p["members"]), Admitted: r.admitted(p["admitted"])}
+			ID: r.number(p["id"]), Members: r.members(p["members"]), Admitted: r.admitted(p["admitted"]), Cluster: p["cluster"]}
+		if l := strings.Split(p["lock"], "/"); len(l) == 3 {
+			o.Member.Lock = &Lock{Slot: l[0], Node: l[1], Purpose: l[2]}
+		}
+		o.Member.Set = r.set(p["set"])
+		if has("paused") {
+			o.Member.Paused = &Pause{By: p["paused"], Why: p["why"], Since: time.Date(2026, 7, 1, 14, 2, 0, 0, time.UTC)}
+		}
 	case "peer":
 		o.Peers = append(o.Peers, r.peer(p, has))
 	case "store":
-		o.Store = Store{ID: p["id"], Unknown: p["unknown"], Record: r.record(p["record"]), CID: r.cid(p["record"])}
+		o.Store = Store{ID: p["id"], Unknown: p["unknown"], Record: r.record(p["record"]), CID: r.cid(p["record"]), Restore: r.restore(p["restore"])}
+		if has("request") {
+			o.Store.Requests = []Request{{Command: p["request"], Problem: p["problem"]}}
+		}
+	case "restore":
+		x := Restore{Cluster: "main", Attempt: 1, ID: "id-" + p["0"], Backup: p["backup"], By: "root"}
+		if of := r.record(p["line"]); of != nil {
+			x.Generation, x.Line = of.Generation+1, append(slices.Clone(of.Line), of.ID)
+		}
+		x.Survivor, x.Disk, x.Log = p["survivor"], p["disk"], r.log(p["log"])
+		if has("lost") {
+			x.Lost = strings.Split(p["lost"], ",")
+		}
+		if has("slots") {
+			x.Slots = strings.Split(p["slots"], ",")
+		}
+		r.restores[p["0"]] = x
 	case "witness":
 		token := p["record"]
 		if known := r.record(token); known != nil {
@@ -155,20 +209,39 @@ func (r *reader) noun(noun string, p map[string]string) {
 		o.Witnesses = append(o.Witnesses, Witness{Volume: p["0"], Token: token})
 	case "orders":
 		o.Orders = Orders{Abandon: has("abandon"), New: has("new")}
+	case "care", "database":
+		r.upkeep(noun, p, has)
 	default:
 		r.err = fmt.Errorf("unknown noun %q", noun)
 	}
 }
 
 func (r *reader) disk(p map[string]string, has func(string) bool) {
-	d := Disk{Unknown: p["unknown"], WAL: has("wal"), Member: r.number(p["wal"]), ClusterID: r.cid(p["cid"]), Founder: r.number(p["founder"]), HasLedger: len(p) > 0 && !has("unledgered")}
+	d := Disk{Unknown: p["unknown"], Unfit: p["unfit"], WAL: has("wal"), Member: r.number(p["wal"]), ClusterID: r.cid(p["cid"]), Founder: r.number(p["founder"]), HasLedger: len(p) > 0 && !has("unledgered")}
 	d.Ledger = Ledger{Record: r.record(p["record"]), Role: Role(p["role"]), Join: r.number(p["join"]), Started: p["started"]}
 	if has("promises") {
 		for _, name := range strings.Split(p["promises"], ",") {
 			d.Ledger.Promises = append(d.Ledger.Promises, r.charter(name))
 		}
 	}
-	d.RecordCID = r.cid(p["record"])
+	d.RecordCID, d.Ledger.Set = r.cid(p["record"]), r.set(p["set"])
+	d.Ledger.Prepared, d.Built = r.restore(p["prepared"]), "id-"+p["prepared"]
+	if has("built") {
+		d.Built = "id-" + p["built"]
+	}
+	if d.Built == "id-" {
+		d.Built = ""
+	}
+	d.Log = r.log(p["log"])
+	if has("copied") {
+		d.Ledger.Prepared.Log = r.log(p["copied"])
+	}
+	for _, m := range r.members(p["founders"]) {
+		if d.Founders == nil {
+			d.Founders = map[string]uint64{}
+		}
+		d.Founders[m.Slot] = m.ID
+	}
 	r.o.Disk = d
 }
 
@@ -179,7 +252,9 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 	}
 	f := &Facts{Version: 1, Slot: p["slot"], Disk: p["disk"], Epoch: r.number(p["epoch"]), Phase: Phase(p["phase"]), Slots: r.o.Config.Slots, PeerURL: r.o.Config.PeerURL,
 		Record: r.record(p["record"]), Join: r.number(p["join"]), Member: r.number(p["member"]), CID: r.cid(p["cid"]), Running: has("running"), Leader: has("leader"),
-		Members: r.members(p["members"]), Admitted: r.admitted(p["admitted"]), Store: "S"}
+		Members: r.members(p["members"]), Admitted: r.admitted(p["admitted"]), Store: "S", Unable: p["unable"], Restore: r.id(p["restore"]), Prepared: r.id(p["prepared"]), Etcd: p["etcd"], Agreed: p["agreed"]}
+	f.Log = r.log(p["log"])
+	f.Drained = has("drained")
 	if has("store") {
 		f.Store = p["store"]
 	}
@@ -204,8 +279,24 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 			f.Holders[slot] = node
 		}
 	}
+	f.Set = r.set(p["set"])
 	peer.Facts = f
 	return peer
+}
+
+// set reads the slots that a record has agreed on, with their serial: X:a,b,c#2, or X:a,b,c#2<a,b for the slots that the
+// members had before, which are a,b,c else.
+func (r *reader) set(s string) *SlotSet {
+	record, rest, ok := strings.Cut(s, ":")
+	if !ok {
+		return nil
+	}
+	slots, serial, _ := strings.Cut(rest, "#")
+	serial, from, ok := strings.Cut(serial, "<")
+	if !ok {
+		from = "a,b,c"
+	}
+	return &SlotSet{Record: r.record(record).ID, Serial: r.number(serial), Slots: strings.Split(slots, ","), From: strings.Split(from, ",")}
 }
 
 func (r *reader) number(s string) uint64 {
@@ -219,6 +310,15 @@ func (r *reader) number(s string) uint64 {
 	return n
 }
 
+// log reads where a log ends: term.index.
+func (r *reader) log(s string) *LogEnd {
+	term, index, ok := strings.Cut(s, ".")
+	if !ok {
+		return nil
+	}
+	return &LogEnd{r.number(term), r.number(index)}
+}
+
 func (r *reader) charter(name string) Charter {
 	c, ok := r.charters[name]
 	if !ok {
@@ -227,15 +327,45 @@ func (r *reader) charter(name string) Charter {
 	return c
 }
 
-// record makes the founding record of a charter, or with + behind the name that of the generation after.
+// restore returns the proposal of that name.
+func (r *reader) restore(name string) *Restore {
+	if name == "" {
+		return nil
+	}
+	x, ok := r.restores[name]
+	if !ok {
+		r.err = fmt.Errorf("unknown restore %q", name)
+	}
+	return &x
+}
+
+func (r *reader) id(name string) string {
+	if x := r.restore(name); x != nil {
+		return x.ID
+	}
+	return ""
+}
+
+// record makes the founding record of a charter, or with + behind the name that of the generation after, or with a
+// slash and the name of a restore the one that this ends in, for the disks of the charter.
 func (r *reader) record(name string) *Record {
 	if name == "" {
 		return nil
 	}
+	if charter, restore, ok := strings.Cut(name, "/"); ok {
+		x := r.restore(restore)
+		c := r.charter(charter)
+		c.Generation = x.Generation
+		cause := Restored
+		if x.Survivor != "" {
+			cause = Recovered
+		}
+		return &Record{Cluster: "main", Generation: x.Generation, ID: x.ID, Line: x.Line, Cause: cause, Restore: x, Charter: c}
+	}
 	first, later := strings.CutSuffix(name, "+")
 	rec := FoundingRecord(r.charter(first))
 	if later {
-		rec.Generation, rec.Parent, rec.ID, rec.Cause = 2, rec.ID, "second-"+rec.ID[:4], "restore"
+		rec.Generation, rec.Line, rec.ID, rec.Cause = 2, []string{rec.ID}, "second-"+rec.ID[:4], Restored
 	}
 	return &rec
 }
@@ -262,19 +392,4 @@ func (r *reader) admitted(s string) []Admission {
 		return nil
 	}
 	return []Admission{{Slot: p[0], Disk: p[1], ID: r.number(p[2])}}
-}
-
-// fields splits a line at spaces that are not within double quotes, and drops the quotes.
-func fields(line string) []string {
-	quoted := false
-	words := strings.FieldsFunc(line, func(c rune) bool {
-		if c == '"' {
-			quoted = !quoted
-		}
-		return c == ' ' && !quoted
-	})
-	for i := range words {
-		words[i] = strings.ReplaceAll(words[i], `"`, "")
-	}
-	return words
 }

@@ -52,6 +52,9 @@ func NewDB(t testing.TB) *DB {
 	return d
 }
 
+// Path is the file of the database. What was written is in it.
+func (d *DB) Path() string { return d.bolt.Path() }
+
 // Put writes a new version of key.
 func (d *DB) Put(key, value string) {
 	d.t.Helper()
@@ -80,14 +83,7 @@ func (d *DB) Fill(n, size int) {
 // Delete writes a tombstone for key.
 func (d *DB) Delete(key string) {
 	d.t.Helper()
-	d.update(func(tx *bbolt.Tx) error {
-		d.rev++
-		value, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key)})
-		if err != nil {
-			return err
-		}
-		return tx.Bucket([]byte("key")).Put(append(revision(d.rev), 't'), value)
-	})
+	d.update(func(tx *bbolt.Tx) error { return d.tombstone(tx, key) })
 }
 
 // Compact drops the newest entry, as a compaction at a tombstone does, and says so in bucket meta.
@@ -98,13 +94,35 @@ func (d *DB) Compact() {
 		if err := tx.Bucket([]byte("key")).Delete(last); err != nil {
 			return err
 		}
-		for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
-			if err := tx.Bucket([]byte("meta")).Put([]byte(name), revision(d.rev)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return compactedAt(tx, d.rev)
 	})
+}
+
+// Schedule says in bucket meta that a compaction at rev was begun.
+func (d *DB) Schedule(rev int64) {
+	d.t.Helper()
+	d.update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("meta")).Put([]byte("scheduledCompactRev"), revision(rev))
+	})
+}
+
+// compactedAt says in bucket meta that a compaction was begun and finished.
+func compactedAt(tx *bbolt.Tx, rev int64) error {
+	for _, name := range []string{"scheduledCompactRev", "finishedCompactRev"} {
+		if err := tx.Bucket([]byte("meta")).Put([]byte(name), revision(rev)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DB) tombstone(tx *bbolt.Tx, key string) error {
+	d.rev++
+	value, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key)})
+	if err != nil {
+		return err
+	}
+	return tx.Bucket([]byte("key")).Put(append(revision(d.rev), 't'), value)
 }
 
 // Begin opens a transaction.

@@ -32,6 +32,8 @@ func Run(t *testing.T, open func(t *testing.T) snapshot.Store) {
 		"StoreID":            storeID,
 		"ConditionalIsReal":  conditionalIsReal,
 		"ManyWritersOneName": manyWriters,
+		"LargeObjects":       largeObjects,
+		"SameDataRace":       sameDataRace,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +234,7 @@ func list(t *testing.T, s snapshot.Store) {
 	wantNames(t, s, "a/", "a/1/x", "a/1/y", "a/10/x", "a/2/x")
 	wantNames(t, s, "a/1", "a/1/x", "a/1/y", "a/10/x")
 	wantNames(t, s, "a/1/y", "a/1/y")
-	for _, none := range []string{"b", "a/1/z", "a.b/", "../", "/", "a//"} {
+	for _, none := range []string{"b", "a/1/z", "a.b/", "../", "/", "a//", "a/1/x/", "a b", "a%2F1", "a+", "ä", "*", "?"} {
 		wantNames(t, s, none)
 	}
 	objects, err := s.List(t.Context(), "a.b")

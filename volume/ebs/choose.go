@@ -106,7 +106,7 @@ func (p *Provider) unfit(want volume.Want, v Volume) string {
 	case members != nil && !slices.Equal(members, slices.Sorted(slices.Values(want.Slots))):
 		return fmt.Sprintf("its tag %s names the slots %s, but cluster.slots is %s: make them the same",
 			p.cfg.SlotTag, strings.Join(members, ","), strings.Join(want.Slots, ","))
-	case !slices.Contains(want.Slots, slot):
+	case !slices.Contains(want.Slots, slot) && !slices.Contains(want.Known, slot):
 		return fmt.Sprintf("slot %s is not in cluster.slots (%s)", slot, strings.Join(want.Slots, ","))
 	case v.Zone != p.me.Zone:
 		return fmt.Sprintf("it is in zone %s, and this node in %s", v.Zone, p.me.Zone)

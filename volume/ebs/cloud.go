@@ -110,6 +110,7 @@ type Error struct {
 	Err     error
 }
 
+// Error names the operation, and EC2's code where it gave one.
 func (e *Error) Error() string {
 	switch {
 	case e.Code == "" && e.Meaning != Uncertain: // it never left this machine
@@ -120,6 +121,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %v", e.Op, e.Code, e.Err)
 }
 
+// Unwrap returns what the SDK or the network said.
 func (e *Error) Unwrap() error { return e.Err }
 
 // MeaningOf returns what an error of a Cloud means; Uncertain for one that is not an *Error.

@@ -79,8 +79,8 @@ func (p *Provider) info(want volume.Want, v Volume, all []Volume) volume.Info {
 
 // Drop gives up every volume of the cluster whose device is on this machine: it unmounts and detaches them and
 // removes this machine's claims. It returns the volumes. Nothing may run on them; a process that holds one has
-// the lock, and then Drop refuses.
-func (p *Provider) Drop(ctx context.Context) ([]string, error) {
+// the lock, and then Drop refuses. With dry it only returns what it would give up.
+func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
 	if err := p.op.take(ctx); err != nil {
 		return nil, err
 	}
@@ -100,6 +100,10 @@ func (p *Provider) Drop(ctx context.Context) ([]string, error) {
 	var dropped []string
 	for _, v := range volumes {
 		if devices[v.ID] == "" {
+			continue
+		}
+		if dry {
+			dropped = append(dropped, v.ID)
 			continue
 		}
 		if err := p.unmountAll(ctx, devices[v.ID]); err != nil {

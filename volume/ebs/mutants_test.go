@@ -69,7 +69,7 @@ var mutants = []mutant{
 	{"attach Multi-Attach volumes", "choose.go", `case v.MultiAttach:`, `case false:`, bySimulation},
 	{"ignore affinity", "choose.go", `case affinity != "" && affinity != p.me.Instance:`, `case false:`, bySimulation},
 	{"ignore the zone", "choose.go", `case v.Zone != p.me.Zone:`, `case false:`, bySimulation},
-	{"ignore the slots", "choose.go", `case !slices.Contains(want.Slots, slot):`, `case false:`, bySimulation},
+	{"ignore the slots", "choose.go", `case !slices.Contains(want.Slots, slot) && !slices.Contains(want.Known, slot):`, `case false:`, bySimulation},
 	{"go on while an attachment is open", "provider.go", `case open != "":`, `case open == "-":`, bySimulation},
 	{"a lost answer is a refusal", "take.go", `case m == Uncertain, m == InUse && earlier:`, `case m == InUse && earlier:`, byMeanings},
 	{"a throttled request needs a cure", "take.go", `case InUse, NotNow, NotFound, Throttled:`, `case InUse, NotNow, NotFound:`, byMeanings},

@@ -37,19 +37,20 @@ type Provider struct {
 	random func(n int64) int64 // from 0 to n-1; the simulation has its own
 	want   volume.Want         // of the last claim
 
-	mu       sync.Mutex // guards what follows; never held over a call of Cloud or Host
-	me       Self       // once it is known
-	unlock   func()     // of the host's lock, while it is held
-	held     *claim
-	view     view
-	sights   map[string]sight     // by volume
-	avoid    map[string]time.Time // by volume: not before
-	failed   map[string]string    // by volume: what the last attempt, which an operator may have to mend, came to
-	names    map[string]bool      // device names that did not work
-	devices  map[string]bool      // volumes whose device was seen here
-	tagless  bool                 // CreateTags is denied
-	progress Progress
-	problems map[string]string
+	mu        sync.Mutex // guards what follows; never held over a call of Cloud or Host
+	me        Self       // once it is known
+	unlock    func()     // of the host's lock, while it is held
+	held      *claim
+	view      view
+	observing bool                 // seeds are wanted, and no volume
+	sights    map[string]sight     // by volume
+	avoid     map[string]time.Time // by volume: not before
+	failed    map[string]string    // by volume: what the last attempt, which an operator may have to mend, came to
+	names     map[string]bool      // device names that did not work
+	devices   map[string]bool      // volumes whose device was seen here
+	tagless   bool                 // CreateTags is denied
+	progress  Progress
+	problems  map[string]string
 }
 
 // New returns the provider of a node. It does no I/O. self tells the instance this process runs on; step, if

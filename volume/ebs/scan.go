@@ -83,12 +83,19 @@ func (p *Provider) again() {
 	p.mu.Unlock()
 }
 
+// Observe has Seeds work for a process that never claims a volume, on whatever machine that may ask EC2.
+func (p *Provider) Observe() {
+	p.mu.Lock()
+	p.observing = true
+	p.mu.Unlock()
+}
+
 // Seeds returns the gossip addresses of the nodes whose claims stand in the tags of the cluster's volumes in
 // the whole region, as host:port. They are those of the last scan; who is alone has it repeated, ever more
 // seldom.
 func (p *Provider) Seeds(ctx context.Context, alone bool) []string {
 	p.mu.Lock()
-	v, known := p.view, p.me.Instance != ""
+	v, known := p.view, p.me.Instance != "" || p.observing
 	age := time.Since(v.at)
 	due := known && alone && age >= max(v.looks, aloneFirst) && !time.Now().Before(v.next.Add(-p.cfg.ScanEvery))
 	if due {

@@ -34,6 +34,7 @@ const tagVersion = "v1"
 // maxEpoch bounds the epochs that are believed, so that a damaged tag cannot use up all others.
 const maxEpoch = 1 << 62
 
+// String is the value of the tag, which ParseTag reads.
 func (t Tag) String() string {
 	return strings.Join([]string{tagVersion, strconv.FormatUint(t.Epoch, 10), t.Instance, t.Node, t.Nonce, string(t.Phase),
 		strconv.FormatInt(t.Since.Unix(), 10), t.Address.Addr().String(), strconv.Itoa(int(t.Address.Port()))}, "/")

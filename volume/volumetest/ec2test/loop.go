@@ -202,6 +202,9 @@ func shutdown(number int) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was unmounted this moment
 		}
+		if errors.Is(err, unix.EIO) {
+			continue // its log met the dead device first, and it has shut itself down: xfs then opens nothing any more
+		}
 		errs = append(errs, err)
 		_ = ioctl(number, m, ioctlThaw, 0)
 	}

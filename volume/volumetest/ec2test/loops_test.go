@@ -174,6 +174,22 @@ func TestOldDeviceIsDead(t *testing.T) {
 	ok(t, old.Close())
 }
 
+// xfs may meet the dead device before it is told, and then shuts itself down and opens nothing any more.
+func TestShutdownOfWhatIsDown(t *testing.T) {
+	f, _ := withLoops(t)
+	ok(t, f.attach(t, "i-1", disk1, "/dev/sdf"))
+	path := device(t, f, "i-1")
+	dir := mount(t, path, "xfs")
+	var info unix.Stat_t
+	ok(t, unix.Stat(dir, &info))
+	number := int(unix.Minor(info.Dev))
+	ok(t, shutdown(number))
+	if _, err := os.Open(dir); !errors.Is(err, unix.EIO) {
+		t.Fatalf("got %v opening what is down, want EIO", err)
+	}
+	ok(t, shutdown(number))
+}
+
 func TestYank(t *testing.T) {
 	for _, how := range []string{"yank", "force-detach", "terminate"} {
 		t.Run(how, func(t *testing.T) {

@@ -166,6 +166,18 @@ func (c *Cloud) ForgetInstance(id string) error {
 	})
 }
 
+// SetPrivateIP gives an instance another address. AWS does not do that; it stands for whatever moves a host.
+func (c *Cloud) SetPrivateIP(id, address string) error {
+	return c.change(func(s *State) error {
+		i := s.instance(id)
+		if i == nil {
+			return noInstance(id)
+		}
+		i.PrivateIP = address
+		return nil
+	})
+}
+
 // SetTag sets a tag of a volume as an operator does, with the limits of EC2 or without.
 func (c *Cloud) SetTag(volume, key, value string) error {
 	return c.changeVolume(volume, func(v *Volume) error {

@@ -1,0 +1,140 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/snapshot"
+	"holdfast/snapshot/s3"
+	"holdfast/volume"
+)
+
+// SnapshotConfig is the `snapshot:` section.
+type SnapshotConfig struct {
+	snapshot.Config `mapstructure:",squash"`
+	S3              s3.Config `mapstructure:"s3"`
+}
+
+// Validate reports every value out of range.
+func (c SnapshotConfig) Validate() error { return errors.Join(c.Config.Validate(), c.S3.Validate()) }
+
+// InBucket reports whether the store is a bucket and not a directory.
+func (c SnapshotConfig) InBucket() bool { return isBucket(c.Store) }
+
+// bucketScheme begins the URL of a store in a bucket.
+const bucketScheme = "s3://"
+
+func isBucket(store string) bool { return strings.HasPrefix(store, bucketScheme) }
+
+// RestoreConfig is the `restore:` section.
+type RestoreConfig struct {
+	// Automatic restores the newest backup where every disk is blank and the store knows the cluster.
+	Automatic bool `mapstructure:"automatic"`
+	// RevisionBump is added to the revision of a restored backup, 0 to maxRevisionBump; more where that is not beyond
+	// the last known revision.
+	RevisionBump int64 `mapstructure:"revision-bump"`
+	// ReclaimAfter is how long a member must serve without a break before what was set aside on its volume is
+	// deleted, if that is as old; 0 never deletes.
+	ReclaimAfter time.Duration `mapstructure:"reclaim-after"`
+}
+
+// maxRevisionBump leaves room for millions of restores in the 63 bits of a revision.
+const maxRevisionBump = 1_000_000_000_000
+
+// Validate reports every value out of range.
+func (c RestoreConfig) Validate() error {
+	var errs []error
+	if c.RevisionBump < 0 || c.RevisionBump > maxRevisionBump {
+		errs = append(errs, fmt.Errorf("restore.revision-bump: must be 0–%d, got %d", maxRevisionBump, c.RevisionBump))
+	}
+	if c.ReclaimAfter < 0 {
+		errs = append(errs, fmt.Errorf("restore.reclaim-after: must be 0s (never) or more, got %s", c.ReclaimAfter))
+	}
+	return errors.Join(errs...)
+}
+
+// nestedDirectories finds backups and volumes inside of each other: whoever loses, moves or empties the one would take
+// the other along.
+func nestedDirectories(c Config) []contradiction {
+	type directory struct{ key, path string }
+	volumes := directory{"volume.local.root", c.Volume.Local.Root}
+	if c.Volume.Provider == volume.ProviderEBS {
+		volumes = directory{"volume.ebs.mount-root", c.Volume.EBS.MountRoot}
+	}
+	var store, spool []directory
+	if !c.Snapshot.InBucket() {
+		store = append(store, directory{"snapshot.store", c.Snapshot.Store})
+	}
+	if c.Snapshot.Spool != "" {
+		spool = append(spool, directory{"snapshot.spool", c.Snapshot.Spool})
+	}
+	scratch := []directory{{"snapshot.scratch", c.Snapshot.Scratch}}
+	var found []contradiction
+	apart := func(from directory, all ...[]directory) {
+		for _, list := range all {
+			for _, d := range list {
+				a, b := absolute(from.path), absolute(d.path)
+				if within(a, b) || within(b, a) {
+					found = append(found, contradiction{[]string{d.key, from.key},
+						fmt.Errorf("%s: must not lie in %s (%s) nor hold it, got %q", d.key, from.key, a, d.path)})
+				}
+			}
+		}
+	}
+	apart(volumes, store, spool, scratch)
+	for _, s := range store {
+		apart(s, spool, scratch)
+	}
+	for _, s := range spool {
+		apart(s, scratch)
+	}
+	return found
+}
+
+// backupContradictions finds what the keys of backups cannot say together.
+func backupContradictions(c Config) []contradiction {
+	var found []contradiction
+	s := c.Snapshot
+	if s.Format == snapshot.FormatManager && len(s.Recipients) > 0 {
+		found = append(found, contradiction{[]string{"snapshot.recipients", "snapshot.format"},
+			fmt.Errorf("snapshot.recipients: must be empty with snapshot.format %s, which knows no encryption, got %d", s.Format, len(s.Recipients))})
+	}
+	if s.Cron != "" && s.Every != snapshot.Default().Every && s.Every != 0 {
+		found = append(found, contradiction{[]string{"snapshot.cron", "snapshot.every"},
+			fmt.Errorf("snapshot.cron: must be empty where snapshot.every is set (to %s), got %q", durationText(s.Every), s.Cron)})
+	}
+	return found
+}
+
+// backupDoubts are what is valid in the sections of backups, and seldom meant.
+func backupDoubts(c Config) []string {
+	var all []string
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	s, r := c.Snapshot, c.Restore
+	if s.Every == 0 && s.Cron == "" {
+		add("snapshot.every: 0s, no backup is made")
+	}
+	if s.Drill == 0 {
+		add("snapshot.drill: 0s, it is never tried whether a backup can be restored")
+	}
+	if len(s.Recipients) > 0 && s.IdentityFile == "" {
+		add("snapshot.identity-file: not set, so this node makes no drills, and cannot restore or, once saved, fully verify its encrypted backups: drill them where the key is")
+	}
+	if s.IdentityFile != "" {
+		if _, err := snapshot.ReadIdentities(s.IdentityFile); err != nil {
+			add("%v", err)
+		}
+	}
+	if s.S3 != s3.Default() && !s.InBucket() {
+		add("snapshot.s3: set, but snapshot.store is the directory %s", s.Store)
+	}
+	if r.RevisionBump == 0 {
+		add("restore.revision-bump: 0, after a restore the watchers of Kubernetes do not notice that time went back")
+	}
+	if r.ReclaimAfter > 0 && r.ReclaimAfter < time.Hour {
+		add("restore.reclaim-after: %s, what a restore has set aside is deleted almost at once", durationText(r.ReclaimAfter))
+	}
+	return all
+}

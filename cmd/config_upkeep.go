@@ -1,0 +1,54 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+
+	"holdfast/embedded/plan"
+)
+
+// UpkeepConfig is the `upkeep:` section: the care for the members' databases.
+type UpkeepConfig struct {
+	// DefragFreePercent and DefragFreeBytes: a database is defragmented when so much of its file, and so many bytes, are
+	// free. 0 percent never defragments, but to cure NOSPACE.
+	DefragFreePercent int   `mapstructure:"defrag-free-percent"`
+	DefragFreeBytes   int64 `mapstructure:"defrag-free-bytes"`
+	// FullPercent of the quota is what every database must be below before NOSPACE is disarmed.
+	FullPercent int `mapstructure:"full-percent"`
+	// CureNoSpace compacts and defragments by itself where the quota is reached.
+	CureNoSpace bool `mapstructure:"cure-nospace"`
+}
+
+// DefaultUpkeep defragments where at least half of the file can be given back, and it is worth the while.
+func DefaultUpkeep() UpkeepConfig {
+	return UpkeepConfig{DefragFreePercent: 50, DefragFreeBytes: 128 << 20, FullPercent: 90, CureNoSpace: true}
+}
+
+// Validate reports every value out of range.
+func (c UpkeepConfig) Validate() error {
+	var errs []error
+	if c.DefragFreePercent != 0 && (c.DefragFreePercent < 10 || c.DefragFreePercent > 95) {
+		errs = append(errs, fmt.Errorf("upkeep.defrag-free-percent: must be 0 (never) or 10–95, got %d", c.DefragFreePercent))
+	}
+	if c.DefragFreeBytes < 0 {
+		errs = append(errs, fmt.Errorf("upkeep.defrag-free-bytes: must be 0 or more, got %d", c.DefragFreeBytes))
+	}
+	if c.FullPercent < 50 || c.FullPercent > 99 {
+		errs = append(errs, fmt.Errorf("upkeep.full-percent: must be 50–99, got %d", c.FullPercent))
+	}
+	return errors.Join(errs...)
+}
+
+// plan is the section as decisions know it.
+func (c UpkeepConfig) plan() plan.Upkeep {
+	return plan.Upkeep{FreePercent: c.DefragFreePercent, FreeBytes: c.DefragFreeBytes, FullPercent: c.FullPercent, Cure: c.CureNoSpace}
+}
+
+// upkeepDoubts are what is valid in the section, and seldom meant.
+func upkeepDoubts(c Config) []string {
+	var all []string
+	if u := c.Upkeep; u.DefragFreePercent > 0 && u.DefragFreeBytes < 16<<20 {
+		all = append(all, fmt.Sprintf("upkeep.defrag-free-bytes: %d, members are kept from their clients for next to nothing", u.DefragFreeBytes))
+	}
+	return all
+}

@@ -1,0 +1,201 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"holdfast/embedded"
+)
+
+// doctorFlags are the flags of `holdfast doctor`.
+type doctorFlags struct {
+	fix, yes, dryRun bool
+	output           string
+}
+
+func newDoctorCommand() *cobra.Command {
+	var f doctorFlags
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find what is wrong with the cluster, what it means, and what to do",
+		Long: "Find what is wrong with the cluster, what it means, and what to do: Kubernetes' endpoints that a restore left behind,\n" +
+			"alarms, members that are none, versions, clocks, slow and full disks, certificates that expire, backups, and what was\n" +
+			"switched off and forgotten. The node on this machine asks the others; without one, the files and the store are looked\n" +
+			"at. What cannot be looked at is unknown, never well. docs/doctor.md lists all checks.\n\n" +
+			"--fix offers what can be repaired without a risk, one after the other, and asks before each.\n\n" +
+			"Exit code: 0 all is well, 1 something is to be looked at or unknown, 2 something is bad.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			cfg, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			return f.run(c, cfg, node)
+		},
+	}
+	addClientFlags(c.Flags(), "snapshot.store")
+	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be, after asking for each")
+	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
+	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
+	addDryRun(c.Flags(), &f.dryRun)
+	return c
+}
+
+func (f doctorFlags) check() error {
+	if f.yes && !f.fix {
+		return errors.New("--yes: says yes to the questions of --fix, which is missing")
+	}
+	return oneOf(f.output, "table", "json")
+}
+
+func (f doctorFlags) run(c *cobra.Command, cfg Config, node *client) error {
+	r, err := askDoctor(c.Context(), cfg, node)
+	if err != nil {
+		return err
+	}
+	if f.output == "table" {
+		if err := r.write(c.OutOrStdout()); err != nil {
+			return err
+		}
+	}
+	if f.fix || f.dryRun {
+		fixed, err := f.repair(c, node, r)
+		if err != nil {
+			return err
+		}
+		if len(fixed) > 0 {
+			if r, err = askDoctor(c.Context(), cfg, node); err != nil {
+				return err
+			}
+			r.Fixed = fixed
+		}
+	}
+	if f.output == "json" {
+		if err := writeIndented(c.OutOrStdout(), r); err != nil {
+			return err
+		}
+	}
+	if code := r.worst(); code > 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// askDoctor has the node judge the cluster; without one it judges what it can itself.
+func askDoctor(ctx context.Context, cfg Config, node *client) (r report, err error) {
+	err = node.get(ctx, http.MethodGet, "/doctor", &r)
+	if errors.Is(err, errUnreachable) {
+		return diagnose(collectAlone(ctx, cfg, err)), nil
+	}
+	return r, err
+}
+
+// repair offers what can be repaired, and returns what was. What is said goes to the error output, for the output may be
+// JSON.
+func (f doctorFlags) repair(c *cobra.Command, node *client, r report) (fixed []string, err error) {
+	say := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
+	fixes := slices.DeleteFunc(slices.Clone(r.Findings), func(found finding) bool { return found.Fix == nil })
+	if len(fixes) == 0 {
+		say("there is nothing that --fix could repair")
+		return nil, nil
+	}
+	if f.dryRun {
+		for _, found := range fixes {
+			say("would %s", found.Fix.ID)
+		}
+		say("nothing was changed (--dry-run)")
+		return nil, nil
+	}
+	ask, err := f.asker(c)
+	if err != nil {
+		return nil, err
+	}
+	for _, found := range fixes {
+		yes, err := ask(found.Fix.Question)
+		if err != nil {
+			return fixed, err
+		}
+		if !yes {
+			say("left as it is")
+			continue
+		}
+		if err := node.get(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID), &struct{}{}); err != nil {
+			return fixed, fmt.Errorf("%s: %w", found.Fix.ID, err)
+		}
+		say("done: %s", found.Fix.ID)
+		fixed = append(fixed, found.Fix.ID)
+	}
+	return fixed, nil
+}
+
+// asker returns how a question is put to the operator, and takes no silence for a yes.
+func (f doctorFlags) asker(c *cobra.Command) (func(question string) (bool, error), error) {
+	if f.yes {
+		return func(string) (bool, error) { return true, nil }, nil
+	}
+	in, ok := c.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return nil, errors.New("there is no terminal to ask on: say --yes if all that --dry-run lists is to be done; nothing was changed")
+	}
+	lines := bufio.NewReader(in)
+	return func(question string) (bool, error) { return askYes(c.Context(), c.ErrOrStderr(), lines, question) }, nil
+}
+
+// askYes asks, and returns whether the next line is a yes.
+func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question string) (bool, error) {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := lines.ReadString('\n') // what cannot be read is no yes
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return false, errors.New("interrupted; what was not confirmed was not changed")
+	case text := <-answer:
+		return text == "y" || text == "yes", nil
+	}
+}
+
+func (n *node) controlDoctor(w http.ResponseWriter, r *http.Request) {
+	reply(w, diagnose(n.collect(r.Context())), nil)
+}
+
+// controlRepair carries out one repair, if a fresh look still offers it.
+func (n *node) controlRepair(w http.ResponseWriter, r *http.Request) {
+	reply(w, struct{}{}, n.repair(r.Context(), r.FormValue("fix")))
+}
+
+// repairTime bounds one write through raft.
+const repairTime = 10 * time.Second
+
+func (n *node) repair(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, repairTime)
+	defer cancel()
+	for _, f := range checkEndpoints(evidence{Endpoints: n.unleased(ctx, endpointsPrefix, mostEndpoints)}) {
+		if f.Fix == nil || f.Fix.ID != id {
+			continue
+		}
+		err := n.etcd.DeleteUnchanged(ctx, f.Fix.key, f.Fix.revision)
+		if errors.Is(err, embedded.ErrChanged) {
+			return fmt.Errorf("%w: it was written meanwhile, so it is not stale; nothing was changed", err)
+		}
+		return err
+	}
+	return fmt.Errorf("%q is no repair that is offered by now: run `holdfast doctor` again; nothing was changed", id)
+}

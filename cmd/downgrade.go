@@ -1,0 +1,191 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// downgradePoll is how often the command looks how far the downgrade is.
+const downgradePoll = 500 * time.Millisecond
+
+// downgradeFlags are what the operator says.
+type downgradeFlags struct {
+	to      string
+	cancel  bool
+	dryRun  bool
+	yes     bool
+	timeout time.Duration
+}
+
+func newDowngradeCommand() *cobra.Command {
+	var f downgradeFlags
+	c := &cobra.Command{
+		Use:   "downgrade {--to MINOR | --cancel}",
+		Short: "Prepare the cluster for a holdfast that embeds an older etcd",
+		Long: "Prepare the cluster for a holdfast that embeds an older etcd. An etcd cannot open the data of a newer one,\n" +
+			"and once every member runs a newer minor the cluster rises to it. This brings it one minor down again, while\n" +
+			"it serves: every member must be healthy and of one minor, and there must be a fresh backup, which is made.\n" +
+			"Then etcd is told, and when every member says that its data is that of the older minor, the command says which\n" +
+			"binaries to replace, in which order. It may be given again at any time and goes on where it is.\n\n" +
+			"--cancel gives that up: the cluster rises again when every member runs the newer minor. A node whose binary was\n" +
+			"replaced already goes on; the cluster stays at the older version until that one is replaced as well.\n\n" +
+			"Exit code: 0 if the binaries may be replaced, or were.",
+		Example: "  holdfast downgrade --to 3.6 --dry-run\n  holdfast downgrade --to 3.6\n  holdfast downgrade --cancel",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.cancel == (f.to != "") {
+				return errors.New("say either --to MINOR, as 3.6, or --cancel")
+			}
+			if err := atLeast("timeout", time.Second, f.timeout); err != nil {
+				return err
+			}
+			_, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			if f.cancel {
+				return f.giveUp(c, node)
+			}
+			return f.run(c, node)
+		},
+	}
+	addClientFlags(c.Flags())
+	fs := c.Flags()
+	fs.StringVar(&f.to, "to", "", "the `minor` of etcd to go down to, as 3.6")
+	fs.BoolVar(&f.cancel, "cancel", false, "give up the downgrade that is under way")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and what is in its way, and change nothing")
+	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait until every member has the older version")
+	return c
+}
+
+func (f downgradeFlags) run(c *cobra.Command, node *client) error {
+	ctx, out := c.Context(), c.OutOrStdout()
+	path := "/downgrade?to=" + url.QueryEscape(f.to)
+	var d downgrade
+	if err := node.get(ctx, http.MethodGet, path, &d); err != nil {
+		return err
+	}
+	if d.Phase == downgradeRefused {
+		return fmt.Errorf("no downgrade to etcd %s:\n  - %s", d.To, strings.Join(d.Why, "\n  - "))
+	}
+	if d.Phase == downgradePossible {
+		fmt.Fprintf(out, "the cluster is at etcd %s; to go down to %s\n"+
+			"  1. a backup is made, unless one is younger than %s\n"+
+			"  2. etcd is told to write its data as %s does, on every member\n"+
+			"  3. then the binaries may be replaced, one at a time: %s\n", d.Cluster, d.To, downgradeBackup, d.To, strings.Join(d.Replace, ", "))
+	}
+	if f.dryRun {
+		if d.Phase != downgradePossible {
+			d.write(out)
+		}
+		_, err := fmt.Fprintln(out, "nothing was changed")
+		return err
+	}
+	if d.Phase == downgradePossible {
+		if !f.yes {
+			if err := confirm(ctx, c, "Downgrade?"); err != nil {
+				return err
+			}
+		}
+		if err := node.get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "there is a backup, and etcd was told")
+	}
+	d, err := f.await(ctx, node, path, out)
+	if err != nil {
+		return err
+	}
+	d.write(out)
+	return nil
+}
+
+// await waits until every member has the older version.
+func (f downgradeFlags) await(ctx context.Context, node *client, path string, out io.Writer) (d downgrade, err error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	var said []string
+	for {
+		err := node.get(ctx, http.MethodGet, path, &d)
+		switch {
+		case err == nil && d.Phase == downgradeRefused:
+			return d, fmt.Errorf("the downgrade to etcd %s was given up meanwhile: %s", d.To, strings.Join(d.Why, "; "))
+		case err == nil && (d.Phase == downgradeReady || d.Phase == downgradeDone):
+			return d, nil
+		case err == nil && !slices.Equal(said, d.Why):
+			said = d.Why
+			fmt.Fprintf(out, "waiting: %s\n", strings.Join(said, ", "))
+		}
+		select {
+		case <-ctx.Done():
+			return d, fmt.Errorf("not every member has the version of etcd %s yet (%s); the downgrade goes on by itself: give the command again to follow it, or --cancel",
+				f.to, strings.Join(said, ", "))
+		case <-time.After(downgradePoll):
+		}
+		d = downgrade{}
+	}
+}
+
+// write says what to do next.
+func (d downgrade) write(out io.Writer) {
+	switch d.Phase {
+	case downgradeDone:
+		fmt.Fprintf(out, "every member runs etcd %s: nothing is left to do\n", d.To)
+	case downgradeWaiting:
+		fmt.Fprintf(out, "the downgrade to etcd %s is under way and waits: %s\n", d.To, strings.Join(d.Why, ", "))
+	case downgradeReady:
+		fmt.Fprintf(out, "the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this order:\n", d.Cluster)
+		for _, n := range d.Replace {
+			fmt.Fprintf(out, "  %s\n", n)
+		}
+		for _, why := range d.Why {
+			fmt.Fprintf(out, "  not yet, for %s\n", why)
+		}
+		fmt.Fprintf(out, "with a holdfast that embeds etcd %s, restart it, and wait until `holdfast status` says HEALTHY before the next.\n", d.To)
+		if d.Target != "" {
+			fmt.Fprintf(out, "When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no newer\n"+
+				"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises as soon as\n"+
+				"no member runs etcd %s.\n", d.To)
+		}
+	}
+}
+
+func (f downgradeFlags) giveUp(c *cobra.Command, node *client) error {
+	ctx, out := c.Context(), c.OutOrStdout()
+	self, err := node.self(ctx)
+	if err != nil {
+		return err
+	}
+	e := self.Etcd
+	switch {
+	case e == nil:
+		return fmt.Errorf("node %s runs no member; ask one that does: %s", self.Node, self.Why)
+	case e.Downgrade == "":
+		_, err := fmt.Fprintf(out, "no downgrade is under way; the cluster is at etcd %s\n", e.ClusterVersion)
+		return err
+	case f.dryRun:
+		_, err := fmt.Fprintf(out, "the downgrade to etcd %s would be given up; nothing was changed\n", e.Downgrade)
+		return err
+	}
+	if !f.yes {
+		if err := confirm(ctx, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
+			return err
+		}
+	}
+	if err := node.get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, and else when\n"+
+		"the last one does; a binary that embeds %s cannot be started after that.\n", e.Downgrade, e.Downgrade)
+	return err
+}

@@ -1,0 +1,115 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/embedded/coordinator"
+)
+
+// drainAgain is how often a refused drain is tried again, while --wait lasts.
+const drainAgain = time.Second
+
+func newDrainCommand() *cobra.Command {
+	var how coordinator.DrainOptions
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:   "drain",
+		Short: "Take the member of this machine down, safely: one at a time, and only if the others can do without it",
+		Long: "Take the member of this machine down for maintenance. It takes the cluster's disruption lock, hands the\n" +
+			"leadership over and stops etcd; the node stays in the gossip and keeps its volume. `holdfast undrain`, or a\n" +
+			"restart of the process, starts the member again, and when it has caught up the lock is given back. If the node\n" +
+			"never comes back, the lock ends by itself after stop.hold.\n\n" +
+			"It is refused while another member is down on purpose, while a learner catches up or a restore is under way,\n" +
+			"and when no majority of the voters would be left. The exit code is 0 when the member is down (with --dry-run:\n" +
+			"when it could be), and 1 when it was refused.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := atLeast("wait", 0, wait); err != nil {
+				return err
+			}
+			_, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			return drain(c.Context(), node, how, wait, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	addClientFlags(c.Flags())
+	c.Flags().BoolVar(&how.Force, "force", false, "do it although it puts the cluster at risk, and say what is at risk")
+	c.Flags().BoolVar(&how.Dry, "dry-run", false, "only say whether the member could be taken down now")
+	c.Flags().DurationVar(&wait, "wait", 0, "how long to try again while it is refused")
+	return c
+}
+
+// drain asks the node, again and again for as long as wait while it refuses.
+func drain(ctx context.Context, node *client, how coordinator.DrainOptions, wait time.Duration, out, progress io.Writer) error {
+	deadline, said := time.Now().Add(wait), ""
+	for {
+		var r coordinator.DrainReport
+		if err := node.get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry), &r); err != nil {
+			return err
+		}
+		if r.Drained || r.Risk == "" || !time.Now().Before(deadline) {
+			return drainResult(r, how, out)
+		}
+		if r.Risk != said {
+			said = r.Risk
+			fmt.Fprintf(progress, "not yet: %s\n", r.Risk)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(drainAgain):
+		}
+	}
+}
+
+func drainResult(r coordinator.DrainReport, how coordinator.DrainOptions, out io.Writer) error {
+	switch {
+	case r.Drained && r.Risk == "":
+		fmt.Fprintf(out, "drained: slot %s is down, and the cluster does without it; `holdfast undrain` starts it again\n", r.Slot)
+	case r.Drained:
+		fmt.Fprintf(out, "drained by force: slot %s is down, at this risk: %s; `holdfast undrain` starts it again\n", r.Slot, r.Risk)
+	case r.Risk == "":
+		fmt.Fprintf(out, "slot %s can be drained now\n", r.Slot)
+	case how.Dry:
+		return errors.New("it would be refused: " + r.Risk)
+	default:
+		return fmt.Errorf("refused: %s; nothing was changed; --wait 60s tries again for a while, --force does it all the same", r.Risk)
+	}
+	return nil
+}
+
+func newUndrainCommand() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "undrain",
+		Short: "Start the member of this machine again after a drain",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun), &struct{}{}); err != nil {
+				return err
+			}
+			if dryRun {
+				fmt.Fprintln(c.OutOrStdout(), "the node is drained, and etcd would start again; nothing was changed")
+				return nil
+			}
+			fmt.Fprintln(c.OutOrStdout(), "etcd starts again; the disruption lock is given back when the member has caught up")
+			return nil
+		},
+	}
+	addClientFlags(c.Flags())
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether the member would be started again")
+	return c
+}

@@ -1,0 +1,162 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
+
+	"holdfast/embedded"
+)
+
+// A child is this program in a process of its own, for what etcd may end the process over. It reads an order from its
+// standard input and answers on its standard output, in JSON.
+
+// The commands that children run. They are nobody else's.
+const (
+	drillCommand  = "drill-child"
+	replayCommand = "replay-child"
+)
+
+// drillOrder is answered with an [embedded.Trial].
+type drillOrder struct {
+	Dir      string `json:"dir"` // a data directory that holds nothing but a database
+	Revision int64  `json:"revision"`
+}
+
+// replayOrder is answered with an [embedded.LogEnd].
+type replayOrder struct {
+	From string `json:"from"` // the data directory whose log is replayed
+	Dir  string `json:"dir"`  // another, which holds nothing but a copy of its database
+}
+
+// drillSpec is the member that a drill starts. It listens nowhere and has no peer, so its names are nobody's.
+var drillSpec = embedded.Spec{Slot: "drill", Token: "drill", Peers: map[string]string{"drill": "http://127.0.0.1:2380"}}
+
+// errNoRoom says that the disk was too small for a drill, which says nothing of the backup.
+var errNoRoom = errors.New("no room: set snapshot.scratch to a disk with room for the database and some MiB more")
+
+func newDrillChildCommand() *cobra.Command {
+	return newChildCommand(drillCommand, "Restore and start the database of a drill; run by `snapshot drill`",
+		func(c *cobra.Command, order drillOrder, lg *zap.Logger) (any, error) {
+			// The member that serves goes first, on the disk as well: as long as nobody sets it, the priority there
+			// follows from this one (ioprio_set(2)). It is a wish.
+			_ = unix.Setpriority(unix.PRIO_PGRP, 0, 19)
+			return embedded.Rehearse(c.Context(), order.Dir, drillSpec, order.Revision, lg)
+		})
+}
+
+func newReplayChildCommand() *cobra.Command {
+	return newChildCommand(replayCommand, "Apply a log to a copy of its database; run by a recovery",
+		func(c *cobra.Command, order replayOrder, lg *zap.Logger) (any, error) {
+			return embedded.Replay(c.Context(), order.From, order.Dir, lg)
+		})
+}
+
+// newChildCommand is the child's side: what it does with an order.
+func newChildCommand[Order any](use, short string, do func(c *cobra.Command, order Order, lg *zap.Logger) (any, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:    use,
+		Short:  short,
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var order Order
+			if err := json.NewDecoder(c.InOrStdin()).Decode(&order); err != nil {
+				return fmt.Errorf("read order: %w", err)
+			}
+			lg := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "m"}), zapcore.AddSync(c.ErrOrStderr()), zapcore.ErrorLevel))
+			answer, err := do(c, order, lg)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(c.OutOrStdout()).Encode(answer)
+		},
+	}
+}
+
+// childGrace is how long a child that was killed may keep us waiting with its open pipes.
+const childGrace = 5 * time.Second
+
+// runChild runs a child in the directory dir and decodes its answer. It is killed when ctx ends or this process does. It
+// has a process group of its own, so that no signal meant for us reaches it, and nothing of our configuration. Whatever
+// ends it is an error here.
+func runChild(ctx context.Context, command, dir string, order, answer any) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	input, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	// See demoChild.run for the thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, exe, command)
+	cmd.Dir, cmd.Env = dir, withoutOurs(os.Environ())
+	cmd.SysProcAttr = orphanAttr()
+	cmd.SysProcAttr.Setpgid = true
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = childGrace
+	said, words := &bytes.Buffer{}, &firstWords{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), said, words
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil && words.tell(syscall.ENOSPC, syscall.EDQUOT) { // some of what etcd finds out, it only logs
+		return fmt.Errorf("%w: %s", errNoRoom, words)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, words)
+	}
+	if err := json.Unmarshal(said.Bytes(), answer); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
+}
+
+// firstWords keeps the beginning of what a process says on its way out: a panic says why first, and then where, at any
+// length.
+type firstWords struct{ kept bytes.Buffer }
+
+// firstWordsMost bounds what is kept, in bytes.
+const firstWordsMost = 16 << 10
+
+func (w *firstWords) Write(p []byte) (int, error) {
+	w.kept.Write(p[:min(len(p), firstWordsMost-w.kept.Len())])
+	return len(p), nil
+}
+
+// tell reports whether one of the errors is among the words, as the system words it.
+func (w *firstWords) tell(any ...syscall.Errno) bool {
+	for _, e := range any {
+		if strings.Contains(w.kept.String(), e.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// String is the reason on one line: all up to where a panic or a fatal error of the runtime begins to say where.
+func (w *firstWords) String() string {
+	text, _, _ := strings.Cut(w.kept.String(), "\n\ngoroutine ")
+	const most = 1000
+	if len(text) > most {
+		text = text[:most] + " …"
+	}
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
+}

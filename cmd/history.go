@@ -1,0 +1,226 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/volume"
+)
+
+// historyFlags are the flags of `holdfast history`.
+type historyFlags struct {
+	since  time.Duration
+	count  int
+	follow bool
+	file   string
+	output string
+}
+
+func newHistoryCommand() *cobra.Command {
+	var f historyFlags
+	c := &cobra.Command{
+		Use:   "history",
+		Short: "Show what this node has decided and done, why, and what came of it",
+		Long: "Show what this node has decided and done, why, and what came of it, and what operators asked of it. The history\n" +
+			"lies on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and goes with it: of a disk that was taken over\n" +
+			"it shows what the nodes before did. Where no node runs, the volumes below volume.local.root are read, or --file.",
+		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq 'select(.outcome == \"failed\")'",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf(f.output, "table", "json"); err != nil {
+				return err
+			}
+			if err := errors.Join(atLeast("since", 0, f.since), atLeast("number", 0, f.count)); err != nil {
+				return err
+			}
+			if f.follow && f.file != "" {
+				return errors.New("--follow: a running node is followed, no file")
+			}
+			return f.run(c)
+		},
+	}
+	addClientFlags(c.Flags(), "volume.local.root")
+	c.Flags().DurationVar(&f.since, "since", 0, "only what happened within this `time` (default: all)")
+	c.Flags().IntVarP(&f.count, "number", "n", 50, "at most this `number` of entries, the newest; 0: all")
+	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with what happens, until Ctrl-C")
+	c.Flags().StringVar(&f.file, "file", "", "read this `file`, and no node")
+	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table, or json: one entry a line")
+	return c
+}
+
+func (f historyFlags) run(c *cobra.Command) error {
+	after := time.Time{}
+	if f.since > 0 {
+		after = time.Now().Add(-f.since)
+	}
+	h, node, err := f.read(c, after)
+	if err != nil {
+		return err
+	}
+	entries := slices.DeleteFunc(h.Entries, func(e coordinator.Entry) bool { return !e.Time.After(after) })
+	if f.count > 0 {
+		entries = entries[max(0, len(entries)-f.count):]
+	}
+	if h.Problem != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "holdfast: %s\n", h.Problem)
+	}
+	if err := f.write(c.OutOrStdout(), entries); err != nil || !f.follow {
+		return err
+	}
+	if n := len(h.Entries); n > 0 {
+		after = h.Entries[n-1].Time
+	}
+	return f.more(c, node, after)
+}
+
+// read asks the node, and where none answers reads the disk. It returns the node if that has answered.
+func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.History, *client, error) {
+	if f.file != "" {
+		entries, err := coordinator.ReadHistoryFile(f.file)
+		if entries == nil && err != nil {
+			return coordinator.History{}, nil, fmt.Errorf("read the history: %w", err)
+		}
+		h := coordinator.History{Entries: entries}
+		if err != nil {
+			h.Problem = err.Error()
+		}
+		return h, nil, nil
+	}
+	cfg, node, err := loadClient(c)
+	if err != nil {
+		return coordinator.History{}, nil, err
+	}
+	h, err := askHistory(c.Context(), node, after)
+	if err == nil || f.follow || !errors.Is(err, errUnreachable) {
+		return h, node, err
+	}
+	if cfg.Volume.Provider != volume.ProviderLocal {
+		return h, nil, fmt.Errorf("%w; without the node, say --file PATH of the history.jsonl on its volume", err)
+	}
+	if h, err = readVolumes(cfg); err == nil {
+		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: this is what lies on the volumes in %s\n", cfg.Volume.Local.Root)
+	}
+	return h, nil, err
+}
+
+func askHistory(ctx context.Context, node *client, after time.Time) (h coordinator.History, err error) {
+	q := url.Values{"after": {after.Format(time.RFC3339Nano)}}
+	err = node.get(ctx, http.MethodGet, "/history?"+q.Encode(), &h)
+	return h, err
+}
+
+// readVolumes reads the histories of all local volumes of this machine, by time.
+func readVolumes(cfg Config) (all coordinator.History, err error) {
+	root := cfg.Volume.Local.Root
+	slots, err := os.ReadDir(root)
+	if err != nil {
+		return all, fmt.Errorf("no node answers, and there are no volumes to read: %w", err)
+	}
+	for _, slot := range slots {
+		if slot.IsDir() {
+			h := coordinator.ReadHistory(filepath.Join(root, slot.Name()))
+			all.Entries = append(all.Entries, h.Entries...)
+			all.Problem = cmp.Or(all.Problem, h.Problem)
+		}
+	}
+	slices.SortStableFunc(all.Entries, func(a, b coordinator.Entry) int { return a.Time.Compare(b.Time) })
+	return all, nil
+}
+
+// followEvery is how often the node is asked for more.
+const followEvery = 500 * time.Millisecond
+
+// more shows what happens from now on. A node that restarts is waited for.
+func (f historyFlags) more(c *cobra.Command, node *client, after time.Time) error {
+	t := time.NewTicker(followEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-c.Context().Done():
+			return nil
+		case <-t.C:
+		}
+		h, err := askHistory(c.Context(), node, after)
+		if err != nil || len(h.Entries) == 0 {
+			continue
+		}
+		after = h.Entries[len(h.Entries)-1].Time
+		if err := f.write(c.OutOrStdout(), h.Entries); err != nil {
+			return err
+		}
+	}
+}
+
+func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
+	if f.output == "json" {
+		enc := json.NewEncoder(w)
+		for _, e := range entries {
+			if err := enc.Encode(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	t := newTable("TIME", "NODE", "SLOT", "GEN", "WHAT", "OUTCOME", "TOOK", "WHY")
+	for _, e := range entries {
+		if e.Dropped > 0 {
+			t.AppendRow(table.Row{"", e.Node, "", "", "-", "-", "", fmt.Sprintf("%d entries are missing: the disk could not be written", e.Dropped)})
+		}
+		t.AppendRow(table.Row{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, dash(e.Slot), generationText(e.Generation), e.Kind, dash(e.Outcome), tookText(e), entryText(e)})
+	}
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
+}
+
+func generationText(g uint64) string {
+	if g == 0 {
+		return "-"
+	}
+	return fmt.Sprint(g)
+}
+
+func tookText(e coordinator.Entry) string {
+	if e.Seconds == 0 {
+		return "-"
+	}
+	return time.Duration(e.Seconds * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+// entryText is why, who, and what went wrong.
+func entryText(e coordinator.Entry) string {
+	text := e.Why
+	if e.By != "" {
+		text += ", by " + e.By
+	}
+	if e.Error != "" {
+		text += ": " + e.Error
+	}
+	return strings.ReplaceAll(text, "\n", " ")
+}
+
+func (n *node) controlHistory(w http.ResponseWriter, r *http.Request) {
+	after, err := time.Parse(time.RFC3339Nano, r.FormValue("after"))
+	if err != nil {
+		reply(w, nil, fmt.Errorf("after: must be a time, got %q", r.FormValue("after")))
+		return
+	}
+	reply(w, n.coord.History(r.Context(), after), nil)
+}

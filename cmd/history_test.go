@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/coordinator"
+)
+
+// historyOf runs `holdfast history args...` over a file of entries and returns what it prints.
+func historyOf(t *testing.T, entries []coordinator.Entry, args ...string) (out, errs string) {
+	t.Helper()
+	var file bytes.Buffer
+	for _, e := range entries {
+		if err := json.NewEncoder(&file).Encode(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	if err := os.WriteFile(path, append(file.Bytes(), `{"time":`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot()
+	var o, e bytes.Buffer
+	root.SetOut(&o)
+	root.SetErr(&e)
+	root.SetArgs(append([]string{"history", "--file", path}, args...))
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return o.String(), e.String()
+}
+
+func TestHistoryCommand(t *testing.T) {
+	now := time.Now()
+	entries := []coordinator.Entry{
+		{Time: now.Add(-3 * time.Hour), Node: "n1", Slot: "a", Generation: 1, Kind: "start", Why: "first"},
+		{Time: now.Add(-30 * time.Minute), Node: "n1", Slot: "a", Kind: "replace", Why: "second", Outcome: "failed", Error: "no quorum", Seconds: 1.5},
+		{Time: now, Node: "n2", Kind: "command", Why: "resume", By: "ops (uid 7)", Dropped: 4},
+	}
+	all, errs := historyOf(t, entries)
+	for _, want := range []string{"first", "second: no quorum", "1.5s", "resume, by ops (uid 7)", "4 entries are missing"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+	if !strings.Contains(errs, "1 lines are torn") {
+		t.Errorf("the torn line is not told: %q", errs)
+	}
+	if got, _ := historyOf(t, entries, "--since", "1h"); strings.Contains(got, "first") || !strings.Contains(got, "second") {
+		t.Errorf("--since 1h: got\n%s", got)
+	}
+	if got, _ := historyOf(t, entries, "-n", "1", "-o", "json"); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"command"`) {
+		t.Errorf("-n 1 -o json: got\n%s", got)
+	}
+}
+
+// A command is remembered with what came of it; a question, and a dry run, are not.
+func TestCommandsAreAudited(t *testing.T) {
+	n := &node{coord: coordinator.New(coordinator.Config{Node: "n1"}, coordinator.World{}, zap.NewNop())}
+	h := n.audited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/adopt" {
+			reply(w, nil, os.ErrPermission)
+			return
+		}
+		reply(w, struct{}{}, nil)
+	}))
+	for _, r := range []*http.Request{
+		httptest.NewRequest(http.MethodGet, "/status", nil),
+		httptest.NewRequest(http.MethodPost, "/look", nil),
+		httptest.NewRequest(http.MethodPost, "/pause?dry=true", nil),
+		httptest.NewRequest(http.MethodPost, "/pause?why=work&by=ops", nil),
+		httptest.NewRequest(http.MethodPost, "/found?abandon=false&new=true", nil),
+		httptest.NewRequest(http.MethodPost, "/adopt", nil),
+	} {
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	var got []string
+	for _, e := range n.coord.History(t.Context(), time.Time{}).Entries {
+		got = append(got, strings.TrimSpace(e.Why+" "+e.Outcome+" "+e.Error))
+	}
+	want := []string{`pause by="ops" why="work" done`, `found new="true" done`, "adopt failed permission denied"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+func newPauseCommand() *cobra.Command {
+	var reason string
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "pause",
+		Short: "Have no node change the cluster by itself, until resume",
+		Long: "Have no node change the cluster by itself, until resume. It holds for all nodes and through restarts, is kept in\n" +
+			"etcd, and needs a quorum.\n\n" +
+			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, taking back the alarm\n" +
+			"NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted. Not paused are\n" +
+			"fencing and stopping, following a later generation, backups, and whatever an operator asks for.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := snapshot.CheckReason(reason); err != nil {
+				return fmt.Errorf("--reason: %w", err)
+			}
+			_, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			q := url.Values{"why": {reason}, "by": {operator()}, "dry": {fmt.Sprint(dryRun)}}
+			if err := node.get(c.Context(), http.MethodPost, "/pause?"+q.Encode(), &struct{}{}); err != nil {
+				return fmt.Errorf("pause the cluster: %w", err)
+			}
+			if dryRun {
+				return nothingChanged(c, "would pause the whole cluster, for all nodes, until `holdfast resume`")
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), "paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` shows what waits")
+			return err
+		},
+	}
+	addClientFlags(c.Flags())
+	c.Flags().StringVar(&reason, "reason", "", "`text` that the status shows")
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+func newResumeCommand() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "resume",
+		Short: "Let the nodes go on by themselves after a pause",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			var p plan.Pause
+			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
+				return fmt.Errorf("resume: %w", err)
+			}
+			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339), age(time.Now(), p.Since))
+			if dryRun {
+				return nothingChanged(c, "would end "+was)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "resumed: ended %s\n", was)
+			return err
+		},
+	}
+	addClientFlags(c.Flags())
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+func (n *node) controlPause(w http.ResponseWriter, r *http.Request) {
+	p := plan.Pause{By: r.FormValue("by"), Why: r.FormValue("why"), Since: time.Now().UTC().Truncate(time.Second)}
+	reply(w, struct{}{}, n.coord.Pause(r.Context(), p, dry(r)))
+}
+
+func (n *node) controlResume(w http.ResponseWriter, r *http.Request) {
+	p, err := n.coord.Resume(r.Context(), dry(r))
+	reply(w, p, err)
+}

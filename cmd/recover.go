@@ -1,0 +1,304 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// mirrored is how long the command waits until the members have told the store of their generation, which they do when
+// they have been without a leader for some seconds.
+const mirrored = 30 * time.Second
+
+func newRecoverCommand() *cobra.Command {
+	var f restoreFlags
+	var survivor string
+	c := &cobra.Command{
+		Use:   "recover [--lost SLOTS] [--yes] | --abort",
+		Short: "Go on without a majority that is lost for good, as a new generation of the cluster",
+		Long: "Go on without a majority of the members that is lost for good, as a new generation of the cluster. It is run on a\n" +
+			"machine whose node runs. Without --yes it only shows what is left, and what would be done.\n\n" +
+			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and founds the new\n" +
+			"generation with that, alone; everybody else joins it, and what their disks held is set aside. Nothing that the\n" +
+			"survivor's log holds is lost, acknowledged or not. Until the point of no return --abort or Ctrl-C ends it, and so\n" +
+			"does a leader: a cluster that was only slow goes on as it was. Leases, users and versions stay; the revision is\n" +
+			"raised by restore.revision-bump, so that whoever watches begins anew.\n\n" +
+			"--lost names every slot whose voter is not here. A member that was named and is alive all the same may go on\n" +
+			"without the survivor, and what it acknowledges meanwhile is lost when it comes back and joins.\n\n" +
+			"Exit code: 0 if the cluster serves again, or without --yes if it could be recovered.",
+		Example: "  holdfast recover\n  holdfast recover --lost b,c --yes\n  holdfast recover --abort",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.abort && (len(f.lost) > 0 || survivor != "") {
+				return errors.New("say --abort alone, or --lost and --survivor")
+			}
+			if err := f.check(); err != nil {
+				return err
+			}
+			cfg, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			b, err := openBackups(c.Context(), cfg, f.output)
+			if err != nil {
+				return err
+			}
+			r := &restoration{c: c, flags: f, bump: cfg.Restore.RevisionBump, b: b, node: node, records: &records{store: b.main, cluster: cfg.Cluster.Name}}
+			if f.abort {
+				return r.abort(c.Context())
+			}
+			return r.recover(c.Context(), survivor)
+		},
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	c.Flags().BoolVar(&f.yes, "yes", false, "do it")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would be done, whatever else is said")
+	c.Flags().BoolVar(&f.abort, "abort", false, "abort the recovery that is under way")
+	c.Flags().StringSliceVar(&f.lost, "lost", nil, "`slots` whose voters are gone for good")
+	c.Flags().StringVar(&survivor, "survivor", "", "`slot` to go on from: of several that are equally advanced (default: the first of them), or one that the cluster had given up")
+	c.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
+	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
+	return c
+}
+
+// recovery is what there is to recover a cluster from, and what would be done.
+type recovery struct {
+	Record *plan.Record `json:"record"` // the generation that would end
+	plan.Survey
+	Chosen  plan.Survivor `json:"survivor"`
+	Missing []string      `json:"missing,omitempty"` // have to be declared lost, beside those that are
+	Refusal string        `json:"refusal,omitempty"` // why it cannot be done so
+	Declare []string      `json:"declare,omitempty"` // the slots to declare lost in all, if it can be done at all
+	Able    bool          `json:"able"`              // it can be done with these declared lost
+
+	Revisions map[string]int64 `json:"revisions,omitempty"` // last known, by slot
+	Backup    *snapshot.Backup `json:"newestBackup,omitempty"`
+	NoBackup  string           `json:"noBackup,omitempty"` // why none is known
+}
+
+// survey answers with what a node knows. lost are slots with commas between.
+func survey(o plan.Observation, lost, survivor string) recovery {
+	r := recovery{Survey: o.Survey()}
+	declared := strings.FieldsFunc(lost, func(c rune) bool { return c == ',' })
+	r.Chosen, r.Refusal = r.Choose(declared, survivor)
+	r.Missing = r.Survey.Missing(declared)
+	if all, incurable := r.Survey.Declare(declared, survivor); incurable != "" {
+		r.Refusal = incurable
+	} else {
+		r.Declare, r.Able = all, true
+	}
+	for _, p := range append(o.Peers, plan.Peer{Facts: &plan.Facts{Record: o.Disk.Ledger.Record}}) {
+		if f := p.Facts; f != nil && f.Record != nil && (r.Record == nil || f.Record.Generation > r.Record.Generation) {
+			r.Record = f.Record
+		}
+	}
+	return r
+}
+
+// recover goes on from a survivor, if it is told to and the cluster has no quorum.
+func (r *restoration) recover(ctx context.Context, survivor string) error {
+	var s recovery
+	path := "/recover?" + url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "survivor": {survivor}}.Encode()
+	if err := r.node.get(ctx, http.MethodGet, path, &s); err != nil {
+		return err
+	}
+	if r.cluster = r.ask(ctx); r.cluster == nil {
+		return errors.New("the node on this machine does not answer")
+	}
+	r.complete(ctx, &s)
+	if s.Obstacle != "" {
+		return fmt.Errorf("%s; nothing was changed", s.Obstacle)
+	}
+	act := r.flags.yes && !r.flags.dryRun
+	if err := r.showRecovery(s, survivor, act); err != nil {
+		return err
+	}
+	undeclared := s.Able && len(r.flags.lost) == 0
+	switch {
+	case s.Refusal != "" && (act || !undeclared):
+		return fmt.Errorf("%s; nothing was changed", s.Refusal)
+	case !act:
+		return nil
+	}
+	id, known, err := r.mirrored(ctx)
+	if err != nil {
+		return err
+	}
+	if p := known.Restore; p != nil {
+		return fmt.Errorf("a %s is under way, proposed by %s: see `holdfast status`, or abort it with `holdfast recover --abort`", p.Title(), p.By)
+	}
+	if err := errors.Join(r.shared(id), r.settled(*known.Record)); err != nil {
+		return err
+	}
+	if s.Record == nil || known.Record.ID != s.Record.ID {
+		return fmt.Errorf("the store knows the cluster as %s, and the node here as another generation: see `holdfast status`; nothing was changed", known.Record.Token())
+	}
+	q := plan.Request{By: operator(), Lost: r.flags.lost, Survivor: s.Chosen.Slot, Disk: s.Chosen.Disk, Log: s.Chosen.Log}
+	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], r.bump)
+	p.Until = time.Now().Add(r.flags.timeout + overtime).UTC().Truncate(time.Second)
+	if err := r.records.Propose(ctx, p); errors.Is(err, coordinator.ErrConflict) {
+		return fmt.Errorf("another one came first; this one was not proposed: %w", err)
+	} else if err != nil {
+		return fmt.Errorf("propose the recovery: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast recover --abort`", err)
+	}
+	return r.follow(ctx, p)
+}
+
+// mirrored is knows, once the members have told the store.
+func (r *restoration) mirrored(ctx context.Context) (id string, known plan.Store, err error) {
+	bound, cancel := context.WithTimeout(ctx, mirrored)
+	defer cancel()
+	for {
+		if id, known, err = r.knows(bound); err == nil {
+			return id, known, nil
+		}
+		select {
+		case <-bound.Done():
+			return id, known, err
+		case <-time.After(followStore):
+		}
+	}
+}
+
+// complete adds what the status and the store tell.
+func (r *restoration) complete(ctx context.Context, s *recovery) {
+	s.Revisions = map[string]int64{}
+	for _, n := range r.cluster.Nodes {
+		if n.Volume != nil && n.Etcd != nil {
+			s.Revisions[n.Volume.Slot] = n.Etcd.Revision
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, followEnd)
+	defer cancel()
+	all, _, err := r.b.list(ctx)
+	if err != nil {
+		s.NoBackup = err.Error()
+	}
+	for i, b := range slices.Backward(all) {
+		if b.Problem == "" && !b.Foreign {
+			s.Backup = &all[i]
+			return
+		}
+	}
+}
+
+// showRecovery shows what is left, and what will happen or would.
+func (r *restoration) showRecovery(s recovery, survivor string, act bool) error {
+	if r.b.json() {
+		if act {
+			return nil
+		}
+		return writeIndented(r.c.OutOrStdout(), s)
+	}
+	t := newTable("SLOT", "NODE", "STATE", "TERM", "INDEX", "REVISION", "DISK", "")
+	for _, v := range s.Slots {
+		row := []any{v.Slot, orDash(v.Node), survivorState(v), "-", "-", "-", orDash(v.Disk), ""}
+		if v.Here {
+			row[3], row[4] = v.Log.Term, v.Log.Index
+		}
+		if rev := s.Revisions[v.Slot]; rev > 0 {
+			row[5] = rev
+		}
+		if v.Best {
+			row[7] = "most advanced"
+		}
+		t.AppendRow(row)
+	}
+	w := r.c.OutOrStdout()
+	fmt.Fprintf(w, "recovery of cluster %s, from generation %d to %d\n\n%s\n\n", s.Record.Cluster, s.Record.Generation, s.Record.Generation+1, t.Render())
+	fmt.Fprintf(w, "newest backup: %s\n", s.backup(time.Now()))
+	if !s.Able {
+		return nil
+	}
+	fmt.Fprintf(w, "slot %s goes on with all that its log holds; the others join it, and what their disks hold is set aside\n", s.Chosen.Slot)
+	if len(s.Declare) > 0 {
+		fmt.Fprintf(w, "%s must be declared lost: if one of them is alive after all, what it goes on to acknowledge is lost when it joins\n", strings.Join(s.Declare, ", "))
+	}
+	if !act {
+		fmt.Fprintf(w, "\nnothing was changed; to do it: %s\n", s.command(survivor))
+	}
+	return nil
+}
+
+// command is what does it.
+func (s recovery) command(survivor string) string {
+	words := []string{"holdfast recover"}
+	if len(s.Declare) > 0 {
+		words = append(words, "--lost "+strings.Join(s.Declare, ","))
+	}
+	if survivor != "" {
+		words = append(words, "--survivor "+survivor)
+	}
+	return strings.Join(append(words, "--yes"), " ")
+}
+
+// backup says what there would be instead.
+func (s recovery) backup(now time.Time) string {
+	switch {
+	case s.Backup != nil:
+		return fmt.Sprintf("%s, %s old (`holdfast restore` would go on with that, and lose what came after)", s.Backup.Name, age(now, s.Backup.Created))
+	case s.NoBackup != "":
+		return "not known: " + s.NoBackup
+	}
+	return "none"
+}
+
+// survivorState says what is left of a slot.
+func survivorState(v plan.Survivor) string {
+	switch {
+	case v.Here && !v.Voter:
+		return "learner"
+	case v.Here && v.Runs:
+		return "survivor"
+	case v.Here, v.Idle:
+		return "has its data, does not run"
+	case v.Gone:
+		return "its disk has lost the data"
+	case v.Node != "":
+		return "without the voter's data"
+	}
+	return "no live holder"
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// serves reports whether a member of the new generation leads it: a recovery is done then, whoever has still to join.
+func (f *follower) serves() bool {
+	return slices.ContainsFunc(f.cluster.Nodes, func(n coordinator.NodeStatus) bool {
+		return n.Reached && n.State == "leader" && n.Record != nil && n.Record.ID == f.record.ID
+	})
+}
+
+// recovered says how a recovery ended.
+func (f *follower) recovered(health coordinator.Health) error {
+	w := f.c.OutOrStdout()
+	fmt.Fprintf(w, "recovered from slot %s: the cluster serves as %s, at revision %d or later\n", f.p.Survivor, f.record.Token(), f.p.Revision+f.p.Bump)
+	if health != coordinator.Healthy {
+		fmt.Fprintf(w, "it is not whole yet: %s; bring nodes for these slots, whose disks may be blank\n", strings.Join(f.cluster.Reasons, "; "))
+	}
+	return nil
+}
+
+// preparing says what a proposal begins with.
+func preparing(p plan.Restore) string {
+	if p.Survivor != "" {
+		return "slot " + p.Survivor + " prepares a copy of its data"
+	}
+	return "the members prepare, and the cluster serves on"
+}

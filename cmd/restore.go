@@ -1,0 +1,408 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// overtime is how much longer than --timeout a proposal stays open. The command aborts it before that, unless it was
+// killed or the store is away: then the nodes do, as soon as they see it.
+const overtime = time.Minute
+
+// restoreFlags are what the operator says beside the backup's name.
+type restoreFlags struct {
+	yes     bool
+	dryRun  bool
+	abort   bool
+	foreign bool
+	lost    []string
+	output  string
+	timeout time.Duration
+}
+
+func newRestoreCommand() *cobra.Command {
+	var f restoreFlags
+	var to string
+	var as restoreAs
+	c := &cobra.Command{
+		Use:   "restore {NAME | latest} [--to DIR] | --abort",
+		Short: "Go on with a backup, as a new generation of the cluster",
+		Long: "Go on with a backup, as a new generation of the cluster. It works from any machine with access to the store,\n" +
+			"with a quorum or without; on a machine that runs a node its progress is followed to the end.\n\n" +
+			"First the backup is verified completely. Then every member prepares: it fetches the backup, verifies it, and\n" +
+			"builds its new data beside that in use, which serves on. Until a majority has prepared, --abort or Ctrl-C ends\n" +
+			"it and nothing has changed. Then there is no way back: the members stop, set their data aside, and start with\n" +
+			"what they have built. Keys, leases, users and versions are those of the backup; the revision is raised, so that\n" +
+			"whoever watches begins anew. What was set aside is deleted when the member has served for restore.reclaim-after.\n\n" +
+			"--lost names slots whose disks are gone for good. It is needed where no majority of the members is here: a\n" +
+			"member that was named and comes back all the same would serve what the cluster was before.\n\n" +
+			"--to makes a data directory for any etcd instead, on any machine, and touches no cluster.\n\n" +
+			"Exit code: 0 if the cluster is restored and healthy, or, where no node answers, if the members will do it.",
+		Example: "  holdfast restore latest --dry-run\n  holdfast restore 2026-07-01T00:15:03Z-000042\n  holdfast restore latest --lost b,c --yes\n" +
+			"  holdfast restore latest --to ./restored --revision-bump 0",
+		Args: func(_ *cobra.Command, args []string) error {
+			if f.abort != (len(args) == 0) || len(args) > 1 {
+				return errors.New("say which backup, or latest; or --abort alone (see `holdfast snapshot list` for the names)")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			cfg, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			b, err := openBackups(c.Context(), cfg, f.output)
+			if err != nil {
+				return err
+			}
+			bump, err := as.raise(cfg)
+			if err != nil {
+				return err
+			}
+			r := &restoration{c: c, flags: f, bump: bump, b: b, node: node, records: &records{store: b.main, cluster: cfg.Cluster.Name}}
+			switch as.foreign = f.foreign; {
+			case f.abort:
+				return r.abort(c.Context())
+			case to != "" && f.dryRun:
+				return r.wouldCopyTo(c.Context(), args[0], to, as)
+			case to != "":
+				return r.copyTo(c.Context(), args[0], to, as)
+			}
+			return r.run(c.Context(), args[0])
+		},
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	f.add(c.Flags())
+	c.Flags().StringVar(&to, "to", "", "make a data directory `DIR` of the backup and restore no cluster")
+	as.addFlags(c.Flags())
+	c.Flags().Lookup("revision-bump").Usage = "raise the revision by this `number`, or more where that is not beyond the last known one (default restore.revision-bump)"
+	return c
+}
+
+func (f *restoreFlags) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "verify and show, change nothing")
+	fs.BoolVar(&f.abort, "abort", false, "abort the restore that is under way")
+	fs.BoolVar(&f.foreign, "force-foreign", false, "restore another cluster's backup")
+	fs.StringSliceVar(&f.lost, "lost", nil, "`slots` whose disks are gone for good")
+	fs.DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
+	fs.StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
+}
+
+// check refuses flags that mean nothing before anything is asked or proposed, and takes the blanks out of --lost.
+func (f *restoreFlags) check() error {
+	for i, slot := range f.lost {
+		if f.lost[i] = strings.TrimSpace(slot); f.lost[i] == "" {
+			return fmt.Errorf("--lost: a slot has no name in %q; say slots with commas between, as b,c", strings.Join(f.lost, ","))
+		}
+	}
+	return errors.Join(oneOf(f.output, "table", "json"), atLeast("timeout", time.Second, f.timeout))
+}
+
+// restoration is a `holdfast restore` at work.
+type restoration struct {
+	c       *cobra.Command
+	flags   restoreFlags
+	bump    int64
+	b       *backups
+	node    *client
+	records *records
+
+	cluster *coordinator.ClusterStatus // as the node on this machine sees it, nil if none answers
+}
+
+// run restores a backup, from the verification to the end.
+func (r *restoration) run(ctx context.Context, name string) error {
+	id, known, err := r.knows(ctx)
+	if err != nil {
+		return err
+	}
+	if p := known.Restore; p != nil {
+		return fmt.Errorf("a %s is under way, proposed by %s: see `holdfast status`, or abort it with `holdfast restore --abort`", p.Title(), p.By)
+	}
+	r.cluster = r.ask(ctx)
+	if err := r.shared(id); err != nil {
+		return err
+	}
+	if err := r.settled(*known.Record); err != nil {
+		return err
+	}
+	found, checked, err := r.verify(ctx, name, *known.Record)
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
+	last, source, err := r.last(ctx, *known.Record)
+	if err != nil {
+		return err
+	}
+	p := coordinator.NewRestore(*known.Record, known.Attempts, checked, last, r.bump)
+	p.By, p.Lost, p.Slots = operator(), r.flags.lost, r.founders(*known.Record)
+	p.Until = time.Now().Add(r.flags.timeout + overtime).UTC().Truncate(time.Second)
+	s := summary{Restore: p, Found: found, Last: last, Source: source, Slots: r.slots(*known.Record), changed: r.changed(*known.Record)}
+	if !r.b.json() {
+		if err := s.write(r.c.OutOrStdout(), r.b.cfg, time.Now()); err != nil {
+			return err
+		}
+	}
+	if err := s.enough(r.flags.lost, r.cluster != nil); err != nil {
+		return err
+	}
+	if r.flags.dryRun {
+		if r.b.json() {
+			return writeIndented(r.c.OutOrStdout(), s)
+		}
+		fmt.Fprintln(r.c.OutOrStdout(), "\nnothing was changed (--dry-run)")
+		return nil
+	}
+	if err := r.confirm(ctx); err != nil {
+		return err
+	}
+	if err := r.records.Propose(ctx, p); errors.Is(err, coordinator.ErrConflict) {
+		return fmt.Errorf("another restore came first; this one was not proposed: %w", err)
+	} else if err != nil {
+		return fmt.Errorf("propose the restore: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast restore --abort`", err)
+	}
+	return r.follow(ctx, p)
+}
+
+// knows returns the store's identity and what it knows of the cluster, whose generations it must be able to arbitrate.
+func (r *restoration) knows(ctx context.Context) (id string, known plan.Store, err error) {
+	if id, err = r.records.ID(ctx); err == nil {
+		known, err = r.records.Known(ctx)
+	}
+	if err != nil {
+		return id, known, fmt.Errorf("ask the store %s: %w", r.b.cfg.Snapshot.Store, err)
+	}
+	if known.Record == nil {
+		return id, known, fmt.Errorf("the store %s knows no cluster %s, so there is nothing that could go on: check cluster.name and snapshot.store; a cluster must be founded before a backup can be restored into it",
+			r.b.cfg.Snapshot.Store, r.b.cfg.Cluster.Name)
+	}
+	return id, known, nil
+}
+
+// ask returns the cluster as the node on this machine sees it, nil if none answers.
+func (r *restoration) ask(ctx context.Context) *coordinator.ClusterStatus {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var s coordinator.ClusterStatus
+	if r.node.get(ctx, http.MethodGet, "/status", &s) != nil {
+		return nil
+	}
+	return &s
+}
+
+// poke has the node on this machine look at the store at once. If none does, all look within seconds anyway.
+func (r *restoration) poke(ctx context.Context) {
+	_ = r.node.get(ctx, http.MethodPost, "/look", &struct{}{})
+}
+
+// shared refuses to propose what a node could not see: each would look into a store of its own.
+func (r *restoration) shared(id string) error {
+	if r.cluster == nil {
+		return nil
+	}
+	var others []string
+	for _, n := range r.cluster.Nodes {
+		if n.Live && n.Reached && n.Store != "" && n.Store != id {
+			others = append(others, n.Node)
+		}
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("the nodes do not share a store: %s, and this command, keep backups in different ones, so not all would see this restore; set snapshot.store to the same place everywhere and restart these nodes; nothing was changed",
+			strings.Join(others, ", "))
+	}
+	return nil
+}
+
+// settled refuses while the members are on their way from one generation to the next: another restore came first.
+func (r *restoration) settled(record plan.Record) error {
+	if r.cluster == nil {
+		return nil
+	}
+	if s := r.cluster.Record; s != nil && s.Generation > record.Generation {
+		return fmt.Errorf("another restore came first: the cluster is %s by now; nothing was changed by this one", s.Token())
+	}
+	for _, n := range r.cluster.Nodes {
+		if n.Restore != nil {
+			return fmt.Errorf("another restore or recovery came first: node %s is at a %s, asked for by %s; nothing was changed by this one", n.Node, n.Restore.Title, n.Restore.By)
+		}
+	}
+	return nil
+}
+
+// verify proves the backup, which touches nothing.
+func (r *restoration) verify(ctx context.Context, name string, record plan.Record) (snapshot.Backup, coordinator.Backup, error) {
+	if name == latest {
+		name = ""
+	}
+	a := archive{store: r.b.main, cluster: r.b.cfg.Cluster.Name, force: r.flags.foreign}
+	found, err := a.find(ctx, name, record.Lineage())
+	if err != nil {
+		return found, coordinator.Backup{}, err
+	}
+	var checked coordinator.Backup
+	err = r.b.progressing(r.c, func(opt snapshot.Options) (err error) {
+		a.options = opt
+		checked, err = a.Check(ctx, found.Name, record.Lineage(), nil)
+		return err
+	})
+	return found, checked, err
+}
+
+// How the last known revision is known.
+const (
+	fromMembers = "the members here"
+	fromBackups = "the newest backup; no member could be asked, so more may be lost"
+)
+
+// last returns the last known revision of the cluster, and how it is known.
+func (r *restoration) last(ctx context.Context, record plan.Record) (revision int64, source string, err error) {
+	if r.cluster != nil {
+		for _, n := range r.cluster.Nodes {
+			if n.Etcd != nil {
+				revision = max(revision, n.Etcd.Revision)
+			}
+		}
+	}
+	if revision > 0 {
+		return revision, fromMembers, nil
+	}
+	revision, err = archive{store: r.b.main, cluster: r.b.cfg.Cluster.Name}.Revision(ctx, record.Lineage())
+	if err != nil {
+		return 0, "", fmt.Errorf("find the last known revision: %w", err)
+	}
+	return max(revision, record.Floor()), fromBackups, nil
+}
+
+// slots says of every slot of the generation whether its disk is here.
+func (r *restoration) slots(record plan.Record) []slotState {
+	var all []slotState
+	for _, slot := range r.founders(record) {
+		s := slotState{Slot: slot, Why: "no node could be asked"}
+		if r.cluster != nil {
+			s.Why = "no live node holds it"
+			i := slices.IndexFunc(r.cluster.Nodes, func(n coordinator.NodeStatus) bool { return n.Live && n.Volume != nil && n.Volume.Slot == slot })
+			if i >= 0 {
+				n := r.cluster.Nodes[i]
+				s.Node, s.Why = n.Node, "its disk there has no data of the cluster"
+				if n.Record != nil && n.Record.ID == record.ID && n.State != "joining" {
+					s.Here, s.Why = true, n.State
+				}
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// founders are the slots with which the cluster goes on: those that it has by now, else those that it was founded with.
+func (r *restoration) founders(record plan.Record) []string {
+	if c := r.cluster; c != nil && c.Record != nil && c.Record.ID == record.ID && len(c.Founders) > 0 {
+		return c.Founders
+	}
+	return record.Charter.Slots()
+}
+
+// changed are the slots between which the cluster has changed last, as any node here knows: there may be members of them
+// beside those that it goes on with.
+func (r *restoration) changed(record plan.Record) (slots []string) {
+	if r.cluster == nil {
+		return nil
+	}
+	for _, n := range r.cluster.Nodes {
+		if n.Set != nil && n.Set.Record == record.ID {
+			slots = slices.Concat(slots, n.Set.Slots, n.Set.From)
+		}
+	}
+	return slots
+}
+
+// confirm asks the operator, and takes no silence for a yes.
+func (r *restoration) confirm(ctx context.Context) error {
+	if r.flags.yes {
+		return nil
+	}
+	return confirm(ctx, r.c, "Restore?")
+}
+
+// confirm asks on the terminal that the command was given on.
+func confirm(ctx context.Context, c *cobra.Command, question string) error {
+	in, ok := c.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return errors.New("there is no terminal to ask on: say --yes if this is what you want; nothing was changed")
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "\n%s Type yes: ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n') // what cannot be read is no yes
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return errors.New("interrupted; nothing was changed")
+	case text := <-answer:
+		if text != "yes" {
+			return fmt.Errorf("%q is not yes; nothing was changed", text)
+		}
+		return nil
+	}
+}
+
+// abort ends the restore that is under way, unless it is too late.
+func (r *restoration) abort(ctx context.Context) error {
+	_, known, err := r.knows(ctx)
+	if err != nil {
+		return err
+	}
+	if known.Restore == nil {
+		return fmt.Errorf("no restore or recovery of cluster %s is under way; the store knows it as %s", r.b.cfg.Cluster.Name, known.Record.Token())
+	}
+	if r.flags.dryRun {
+		return nothingChanged(r.c, fmt.Sprintf("would abort the %s, asked for by %s, if it has not passed the point of no return by then", known.Restore.Title(), known.Restore.By))
+	}
+	record, err := r.records.Abort(ctx, *known.Restore, "aborted by "+operator())
+	if err != nil {
+		return fmt.Errorf("abort the %s: %w", known.Restore.Title(), err)
+	}
+	r.poke(ctx)
+	if record != nil {
+		return fmt.Errorf("too late: the %s passed the point of no return, and the cluster goes on as %s", known.Restore.Title(), record.Token())
+	}
+	if r.b.json() {
+		return writeIndented(r.c.OutOrStdout(), map[string]string{"aborted": known.Restore.Title()})
+	}
+	fmt.Fprintf(r.c.OutOrStdout(), "aborted the %s; the cluster goes on as it was\n", known.Restore.Title())
+	return nil
+}
+
+// operator is who asks, for those who read it later.
+func operator() string {
+	name := os.Getenv("SUDO_USER")
+	if u, err := user.Current(); err == nil && name == "" {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unnamed host"
+	}
+	return name + "@" + host
+}

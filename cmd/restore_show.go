@@ -1,0 +1,166 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// slotState says whether the disk of a slot's member is here.
+type slotState struct {
+	Slot string `json:"slot"`
+	Node string `json:"node,omitempty"`
+	Here bool   `json:"here"`
+	Why  string `json:"why"`
+}
+
+// summary is what a restore will do, before it does it.
+type summary struct {
+	Restore plan.Restore    `json:"restore"`
+	Found   snapshot.Backup `json:"backup"`
+	Last    int64           `json:"lastRevision"` // of the cluster, as far as known
+	Source  string          `json:"lastRevisionFrom"`
+	Slots   []slotState     `json:"slots"`
+
+	changed []string // slots that may be members' beside those
+}
+
+// write shows it to people.
+func (s summary) write(w io.Writer, cfg Config, now time.Time) error {
+	p, old := s.Restore, age(now, s.Found.Created)
+	var b strings.Builder
+	fmt.Fprintf(&b, "restore of cluster %s, from generation %d to %d\n\n", p.Cluster, p.Generation-1, p.Generation)
+	row := func(key, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", key, fmt.Sprintf(format, args...))
+	}
+	row("backup", "%s, %s old, verified now", p.Backup, old)
+	switch {
+	case s.Found.Legacy:
+		row("", "written by etcd-manager: it has no sidecar, and whose it is is not recorded; revision %d", p.Revision)
+	default:
+		row("", "revision %d, %s, of slot %s in generation %d", p.Revision, bytesText(s.Found.Content.Size), s.Found.Slot, s.Found.Generation)
+	}
+	if s.Found.Foreign {
+		row("", "FOREIGN: it is of cluster %s, lineage %s", s.Found.Cluster, s.Found.Lineage)
+	}
+	switch {
+	case s.Source == fromBackups && s.Last <= p.Revision:
+		row("lost", "whatever was written in the last %s (%s)", old, s.Source)
+	case s.Last > p.Revision && s.Found.Generation > 0 && s.Found.Generation < p.Generation-1:
+		row("lost", "the writes of the last %s, those in generation %d among them, up to revision %d (according to %s)", old, p.Generation-1, s.Last, s.Source)
+	case s.Last > p.Revision:
+		row("lost", "%d revisions, up to %d: the writes of the last %s (according to %s)", s.Last-p.Revision, s.Last, old, s.Source)
+	case s.Last == p.Revision:
+		row("lost", "nothing: the last known revision is the backup's (according to %s)", s.Source)
+	default:
+		row("lost", "not known: the backup is ahead of the last known revision %d (according to %s)", s.Last, s.Source)
+	}
+	row("revision", "%d: everything up to it counts as compacted", p.Revision+p.Bump)
+	for i, slot := range s.Slots {
+		key := "slots"
+		if i > 0 {
+			key = ""
+		}
+		row(key, "%s: %s", slot.Slot, slot.text())
+	}
+	row("aside", "the data in use is set aside on each volume; it is deleted %s", reclaimText(cfg.Restore.ReclaimAfter))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s slotState) text() string {
+	if s.Node == "" {
+		return s.Why
+	}
+	return fmt.Sprintf("on %s, %s", s.Node, s.Why)
+}
+
+func reclaimText(after time.Duration) string {
+	if after == 0 {
+		return "by nobody (restore.reclaim-after: 0s)"
+	}
+	return fmt.Sprintf("when the member has served for %s", durationText(after))
+}
+
+// stateStarting is the state of a node whose disk has data and whose member does not run.
+const stateStarting = "starting"
+
+// enough refuses a restore that could never be concluded, or that declares lost what is here and runs: data that no
+// member can start with may be declared lost, while its process comes and goes. Without a node to ask
+// (asked is false) only the nodes can judge it.
+func (s summary) enough(lost []string, asked bool) error {
+	var slots, here, missing []string
+	beside := 0 // of the lost
+	for _, slot := range s.Slots {
+		slots = append(slots, slot.Slot)
+		named := slices.Contains(lost, slot.Slot)
+		switch {
+		case named && slot.Why == stateStarting: // damaged data never gets further, whatever the disk
+		case slot.Here:
+			here = append(here, slot.Slot)
+		case !named:
+			missing = append(missing, slot.Slot)
+		}
+	}
+	for _, slot := range lost {
+		switch {
+		case !slices.Contains(slots, slot) && slices.Contains(s.changed, slot):
+			beside++
+		case !slices.Contains(slots, slot):
+			return fmt.Errorf("--lost: the cluster has no slot %s (it has %s); nothing was changed", slot, strings.Join(slots, ", "))
+		case slices.Contains(here, slot):
+			return fmt.Errorf("--lost: the disk of slot %s is here, and its member runs, so it is not lost; nothing was changed", slot)
+		}
+	}
+	if !asked || 2*(len(here)+len(lost)-beside) > len(slots) {
+		return nil
+	}
+	return fmt.Errorf("too few disks are here, %d of %d, so the others could go on with the old data: bring them back, or, if their disks are gone for good, say --lost %s; nothing was changed",
+		len(here), len(slots), strings.Join(missing, ","))
+}
+
+// writeRestore shows a restore that is under way, for `holdfast status`, and what was set aside.
+func writeRestore(w io.Writer, s coordinator.ClusterStatus, now time.Time) {
+	var lines []string
+	for _, n := range s.Nodes {
+		if r := n.Restore; r != nil {
+			lines = append(lines, fmt.Sprintf("  %s: %s, by %s: %s", n.Node, r.Title, r.By, restoreText(*r)))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\nunder way\n%s\n", strings.Join(lines, "\n"))
+	}
+	lines = nil
+	for _, n := range s.Nodes {
+		for _, a := range n.Aside {
+			until := "is kept"
+			if a.Reclaimed != nil {
+				until = "is deleted in " + age(*a.Reclaimed, now)
+			}
+			lines = append(lines, fmt.Sprintf("  %s: %s, %s, set aside %s ago, %s", n.Node, a.Path, bytesText(a.Bytes), age(now, a.Since), until))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\nset aside\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// restoreText says how far a node is.
+func restoreText(r coordinator.RestoreStatus) string {
+	text := r.State
+	switch {
+	case r.Error != "":
+		text += ": " + r.Error
+	case r.Phase != "" && r.Total > 0:
+		text += fmt.Sprintf(", %s %d %% of %s", r.Phase, 100*r.Done/r.Total, bytesText(r.Total))
+	case r.Phase != "":
+		text += ", " + r.Phase
+	}
+	return text
+}

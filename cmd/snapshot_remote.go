@@ -1,0 +1,271 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	etcdflags "go.etcd.io/etcd/pkg/v3/flags"
+	"go.uber.org/zap"
+
+	"holdfast/snapshot"
+)
+
+// remoteFlags say how an etcd is reached that we do not run, in etcdctl's words.
+type remoteFlags struct {
+	endpoints []string
+	secure    clientv3.SecureConfig
+	user      string
+	password  string
+	fs        *pflag.FlagSet // of all but the endpoints
+}
+
+// add adds the flags. The endpoints have no variable, unlike with etcdctl: one that is set for etcdctl must not turn a
+// backup of this node into one of something else.
+func (r *remoteFlags) add(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&r.endpoints, "endpoints", nil, "save the etcd at these `URLs`, of one member, instead of this node's")
+	r.fs = pflag.NewFlagSet("etcdctl", pflag.ContinueOnError)
+	r.fs.StringVar(&r.secure.Cacert, "cacert", "", "with --endpoints: `file` of the CAs that sign the servers' certificates")
+	r.fs.StringVar(&r.secure.Cert, "cert", "", "with --endpoints: `file` of our certificate")
+	r.fs.StringVar(&r.secure.Key, "key", "", "with --endpoints: `file` of its key")
+	r.fs.BoolVar(&r.secure.InsecureSkipVerify, "insecure-skip-tls-verify", false, "with --endpoints: believe any certificate, for tests only")
+	r.fs.StringVar(&r.user, "user", "", "with --endpoints: `name[:password]`")
+	r.fs.StringVar(&r.password, "password", "", "with --endpoints: `password` of the user")
+	fs.AddFlagSet(r.fs)
+}
+
+// unused returns an error if flags were given that only mean something with --endpoints.
+func (r *remoteFlags) unused(given *pflag.FlagSet) error {
+	var err error
+	r.fs.VisitAll(func(f *pflag.Flag) {
+		if given.Changed(f.Name) {
+			err = fmt.Errorf("--%s is for --endpoints, which is not given: this node would be saved", f.Name)
+		}
+	})
+	return err
+}
+
+// config returns the configuration of a client.
+func (r *remoteFlags) config() (clientv3.Config, error) {
+	if err := etcdflags.SetPflagsFromEnv(nil, "ETCDCTL", r.fs); err != nil {
+		return clientv3.Config{}, err
+	}
+	user, password, split := strings.Cut(r.user, ":")
+	if split && r.password != "" {
+		return clientv3.Config{}, errors.New("--password: must be empty when --user holds one")
+	}
+	if password = cmp.Or(password, r.password); user != "" && password == "" {
+		return clientv3.Config{}, errors.New("--password: must be set with --user (ETCDCTL_PASSWORD in the environment keeps it out of `ps`)")
+	}
+	r.secure.InsecureTransport = true // as etcdctl: the scheme of a URL decides
+	if len(r.endpoints) == 0 {
+		return clientv3.Config{}, errors.New(`--endpoints: must be URLs such as https://10.0.0.1:2379, got ""`)
+	}
+	for _, e := range r.endpoints {
+		if u, err := url.Parse(e); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return clientv3.Config{}, fmt.Errorf("--endpoints: must be URLs such as https://10.0.0.1:2379, got %q", e)
+		}
+	}
+	cfg, err := clientv3.NewClientConfig(&clientv3.ConfigSpec{
+		Endpoints: r.endpoints, DialTimeout: remoteTime, KeepAliveTime: remoteTime, KeepAliveTimeout: remoteTime,
+		Secure: &r.secure, Auth: &clientv3.AuthConfig{Username: user, Password: password},
+	}, zap.NewNop())
+	if err != nil {
+		return clientv3.Config{}, fmt.Errorf("read --cacert, --cert and --key: %w", err)
+	}
+	cfg.Logger = zap.NewNop()
+	return *cfg, nil
+}
+
+// remoteTime is how long a server may take to answer, and be silent.
+const remoteTime = 10 * time.Second
+
+// choose opens the store of the configuration, and chooses a member of the etcd at the endpoints.
+func (r *remoteFlags) choose(ctx context.Context, l *Loaded) (b *backups, cfg clientv3.Config, s source, err error) {
+	if l.Origin["cluster.name"] == originDefault {
+		return b, cfg, s, errors.New("say by what name the store is to know this cluster: --cluster.name NAME")
+	}
+	if b, err = openBackups(ctx, l.Config, ""); err == nil {
+		err = b.optErr
+	}
+	if err != nil {
+		return b, cfg, s, err
+	}
+	if cfg, err = r.config(); err != nil {
+		return b, cfg, s, err
+	}
+	s, err = chooseSource(ctx, cfg)
+	return b, cfg, s, err
+}
+
+// wouldSave returns whose backup save would save, and an error if it could not.
+func (r *remoteFlags) wouldSave(ctx context.Context, l *Loaded) (snapshot.Meta, error) {
+	b, _, source, err := r.choose(ctx, l)
+	if err != nil {
+		return snapshot.Meta{}, err
+	}
+	_, _, err = b.list(ctx)
+	return source.meta(l.Config), err
+}
+
+// save saves a backup of the etcd at the endpoints to the store of the configuration.
+func (r *remoteFlags) save(ctx context.Context, l *Loaded, progress func(snapshot.Progress)) (snapshot.Meta, error) {
+	b, cfg, source, err := r.choose(ctx, l)
+	if err != nil {
+		return snapshot.Meta{}, err
+	}
+	tx, err := source.fetch(ctx, cfg, b.opt.Scratch, progress)
+	if err != nil {
+		return snapshot.Meta{}, fmt.Errorf("fetch a snapshot of %s: %w", source.endpoint, err)
+	}
+	opt := b.opt
+	opt.Progress = progress
+	return snapshot.Save(ctx, b.main, tx, source.meta(l.Config), opt)
+}
+
+// source is the member that a backup is read from.
+type source struct {
+	endpoint string
+	member   string // its name; its ID if it has none or may not be asked
+	voters   int    // of its cluster; 0 if it may not be asked
+	status   *clientv3.StatusResponse
+}
+
+// meta says whose backup it is. The lineage is made of the cluster's ID, so that it can never be taken for the backup
+// of a cluster of ours that has the same name.
+func (s source) meta(cfg Config) snapshot.Meta {
+	id := fmt.Sprintf("%x", s.status.Header.ClusterId)
+	return snapshot.Meta{
+		Cluster: cfg.Cluster.Name, Lineage: "etcd-" + id, EtcdClusterID: id, Slot: s.member, Node: cfg.Node.Name, Members: s.voters,
+		HoldfastVersion: Version(), EtcdVersion: s.status.Version,
+	}
+}
+
+// chooseSource asks all endpoints and takes the first that follows, for the leader has enough to do; else the leader.
+func chooseSource(ctx context.Context, cfg clientv3.Config) (source, error) {
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return source{}, fmt.Errorf("reach %s: %w", strings.Join(cfg.Endpoints, ", "), err)
+	}
+	defer client.Close()
+	var all []source
+	var errs []error
+	for _, e := range cfg.Endpoints {
+		s, err := askEndpoint(ctx, client, e)
+		if err != nil {
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // which tells nobody why
+				err = whySilent(ctx, e, cfg.TLS)
+			}
+			errs = append(errs, fmt.Errorf("ask %s: %w", e, err))
+			continue
+		}
+		if len(all) > 0 && all[0].status.Header.ClusterId != s.status.Header.ClusterId {
+			return source{}, fmt.Errorf("--endpoints: %s and %s are of two clusters, %x and %x: name those of one",
+				all[0].endpoint, e, all[0].status.Header.ClusterId, s.status.Header.ClusterId)
+		}
+		all = append(all, s)
+	}
+	best := -1
+	for i, s := range all {
+		follows := s.status.Leader != 0 && s.status.Leader != s.status.Header.MemberId
+		if s.status.IsLearner || s.status.Leader == 0 {
+			errs = append(errs, fmt.Errorf("%s is a learner or sees no leader: it may be behind", s.endpoint))
+		} else if best < 0 || follows && all[best].status.Leader == all[best].status.Header.MemberId {
+			best = i
+		}
+	}
+	if best < 0 {
+		return source{}, fmt.Errorf("none of the endpoints can be saved: %w", errors.Join(errs...))
+	}
+	return all[best], nil
+}
+
+// whySilent finds out what is wrong with an endpoint that etcd's client got no answer from.
+func whySilent(ctx context.Context, endpoint string, config *tls.Config) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	dialer := net.Dialer{Timeout: remoteTime}
+	var conn net.Conn
+	if u.Scheme == "https" {
+		conn, err = (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext(ctx, "tcp", host)
+	} else {
+		conn, err = dialer.DialContext(ctx, "tcp", host)
+	}
+	if err != nil {
+		return err
+	}
+	conn.Close()
+	return fmt.Errorf("something listens there, but does not answer as etcd does within %s: is it etcd's client port, and is %s right?", remoteTime, u.Scheme)
+}
+
+func askEndpoint(ctx context.Context, client *clientv3.Client, endpoint string) (source, error) {
+	ctx, cancel := context.WithTimeout(ctx, remoteTime)
+	defer cancel()
+	status, err := client.Status(ctx, endpoint)
+	if err != nil {
+		return source{}, err
+	}
+	s := source{endpoint: endpoint, member: fmt.Sprintf("%x", status.Header.MemberId), status: status}
+	list, err := client.MemberList(ctx)
+	if err != nil { // it only adds what people like to read
+		return s, nil
+	}
+	for _, m := range list.Members {
+		if !m.IsLearner {
+			s.voters++
+		}
+		if m.ID == status.Header.MemberId && m.Name != "" {
+			s.member = m.Name
+		}
+	}
+	return s, nil
+}
+
+// fetch copies a snapshot of the member into a file without a name and opens it. The caller closes it.
+func (s source) fetch(ctx context.Context, cfg clientv3.Config, scratch string, progress func(snapshot.Progress)) (_ *fetched, err error) {
+	f, err := os.CreateTemp(scratch, "holdfast-fetch-")
+	if err != nil {
+		return nil, fmt.Errorf("create scratch file: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, fmt.Errorf("create scratch file: %w", err)
+	}
+	cfg.Endpoints = []string{s.endpoint}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.SnapshotWithVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Snapshot.Close()
+	size, err := receive(f, stream.Snapshot, s.status.DbSize, progress)
+	if err != nil {
+		return nil, err
+	}
+	return openFetched(f, size)
+}

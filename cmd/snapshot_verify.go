@@ -1,0 +1,183 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/snapshot"
+)
+
+func newVerifyCommand() *cobra.Command {
+	c := backupCommand("verify [NAME...|latest]", "Prove again that backups are whole: the named ones, or all of the cluster",
+		"What is stored is read completely: its digest, its decompression, the database's own SHA-256, each page, and its\n"+
+			"content against the sidecar. Of an encrypted backup without the right snapshot.identity-file only the digest is\n"+
+			"checked, which is said. Exit code 1 if one is bad, or could not be checked.",
+		cobra.ArbitraryArgs,
+		func(c *cobra.Command, b *backups, names []string) error {
+			if len(names) > 0 {
+				return b.verifyAll(c, names, false)
+			}
+			all, _, err := b.list(c.Context())
+			if err != nil {
+				return err
+			}
+			for _, a := range all {
+				if !a.Foreign && !a.Unfinished { // it may be being saved: it is no backup yet, and nothing is wrong
+					names = append(names, a.Name)
+				}
+			}
+			if len(names) == 0 {
+				return fmt.Errorf("no backups of cluster %s in %s: nothing was verified", b.cfg.Cluster.Name, b.cfg.Snapshot.Store)
+			}
+			return b.verifyAll(c, names, true)
+		})
+	c.ValidArgsFunction = completeBackups
+	return c
+}
+
+// verdict is one line of `snapshot verify -o json`.
+type verdict struct {
+	Name string `json:"name"`
+	Good bool   `json:"good"`
+	// Unknown says that it could not be checked, as Error tells: nothing speaks against the backup.
+	Unknown bool `json:"unknown,omitempty"`
+	// DigestOnly says that the backup is encrypted and that no identity here decrypts it.
+	DigestOnly bool           `json:"digestOnly,omitempty"`
+	Error      string         `json:"error,omitempty"`
+	Meta       *snapshot.Meta `json:"meta,omitempty"`
+}
+
+func (v verdict) String() string {
+	switch {
+	case v.Unknown:
+		return "NOT CHECKED: " + v.Error
+	case !v.Good:
+		return "BAD: " + v.Error
+	case v.DigestOnly:
+		return fmt.Sprintf("good as far as its digest goes: %s as they were stored; it is encrypted, and no key in snapshot.identity-file opens it", bytesText(v.Meta.Stored.Size))
+	}
+	return fmt.Sprintf("good: revision %d, %d records, %s", v.Meta.Content.Revision, v.Meta.Content.Keys, bytesText(v.Meta.Content.Size))
+}
+
+// verifyAll judges backups one after the other. listed says that the names were just seen in the store: one that is gone
+// was removed meanwhile, which is nothing to tell.
+func (b *backups) verifyAll(c *cobra.Command, names []string, listed bool) error {
+	if b.optErr != nil {
+		return b.optErr
+	}
+	verdicts := []verdict{}
+	bad, unknown := 0, 0
+	for _, name := range names {
+		name, err := b.resolve(c.Context(), name)
+		if err != nil {
+			return err
+		}
+		v, err := b.verify(c, name)
+		if errors.Is(err, snapshot.ErrNotFound) {
+			if listed {
+				continue
+			}
+			v, err = verdict{Name: name, Unknown: true, Error: noSuchBackup(name).Error()}, nil
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case v.Unknown:
+			unknown++
+		case !v.Good:
+			bad++
+		}
+		verdicts = append(verdicts, v)
+		if !b.json() {
+			fmt.Fprintf(c.OutOrStdout(), "%s  %s\n", name, v)
+		}
+	}
+	if b.json() {
+		if err := writeIndented(c.OutOrStdout(), verdicts); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	if bad > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d backups in %s are bad: restore from another, and delete these when you have looked at them", bad, len(names), b.cfg.Snapshot.Store))
+	}
+	if unknown > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d backups in %s could not be checked, which says nothing against them", unknown, len(names), b.cfg.Snapshot.Store))
+	}
+	return errors.Join(errs...)
+}
+
+// noSuchBackup is the error about a name that the store does not have.
+func noSuchBackup(name string) error {
+	return fmt.Errorf("there is no backup %s (`holdfast snapshot list` shows what is there)", name)
+}
+
+// verify judges one backup. The error is that of a caller that gave up, or ErrNotFound.
+func (b *backups) verify(c *cobra.Command, name string) (verdict, error) {
+	var found snapshot.Verification
+	err := b.progressing(c, func(opt snapshot.Options) (err error) {
+		found, err = snapshot.Verify(c.Context(), b.main, name, opt)
+		return err
+	})
+	if errors.Is(err, context.Canceled) || errors.Is(err, snapshot.ErrNotFound) {
+		return verdict{}, err
+	}
+	if err != nil {
+		return verdict{Name: name, Unknown: !snapshot.Damaged(err), Error: err.Error()}, nil
+	}
+	return verdict{Name: name, Good: true, DigestOnly: !found.Full, Meta: &found.Meta}, nil
+}
+
+func newDrillCommand() *cobra.Command {
+	c := backupCommand("drill [NAME|latest]", "Prove that a backup can be restored: restore it, start it, compare it",
+		"The backup, by default the newest verified one, is restored into a scratch directory in a process of its own,\n"+
+			"started where it listens nowhere, and compared by the hash that the live member had. Nothing that runs is\n"+
+			"touched. The result is told here only: status and metrics tell of the leader's own drills. Of an encrypted backup\n"+
+			"it needs snapshot.identity-file.",
+		cobra.MaximumNArgs(1),
+		func(c *cobra.Command, b *backups, args []string) error {
+			name, err := b.resolve(c.Context(), append(args, latest)[0])
+			if err != nil {
+				return err
+			}
+			d, err := b.drill(c, name)
+			if errors.Is(err, snapshot.ErrNotFound) {
+				return noSuchBackup(name)
+			}
+			if err != nil {
+				return fmt.Errorf("backup %s was not tried: %w", name, err)
+			}
+			if b.json() {
+				if err := writeIndented(c.OutOrStdout(), d); err != nil {
+					return err
+				}
+			}
+			if d.Error != "" {
+				return fmt.Errorf("backup %s can NOT be restored: %s", name, d.Error)
+			}
+			if b.json() {
+				return nil
+			}
+			compared := fmt.Sprintf("its hash %d is the recorded one", d.HashKV)
+			if !d.Compared {
+				compared = "no hash is recorded, revision and records agree"
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s was restored, started and compared in %s: revision %d, %s\n", name, d.Took.Round(time.Millisecond), d.Revision, compared)
+			return nil
+		})
+	c.ValidArgsFunction = completeBackups
+	return c
+}
+
+func (b *backups) drill(c *cobra.Command, name string) (d snapshot.Drill, err error) {
+	err = b.progressing(c, func(opt snapshot.Options) error {
+		d, err = runDrill(c.Context(), b.main, name, opt)
+		return err
+	})
+	return d, err
+}

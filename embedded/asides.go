@@ -1,0 +1,96 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Aside is data that was set aside on a volume.
+type Aside struct {
+	Path   string
+	Reason string    // as SetAside was given it, or the volume's own word
+	Since  time.Time // to the second
+	Bytes  int64     // on the disk
+}
+
+// Asides lists what was set aside on a volume, the oldest first. What has another name than SetAside gives is not ours,
+// and left out.
+func Asides(volume string) ([]Aside, error) {
+	entries, err := os.ReadDir(filepath.Join(volume, asideDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look what was set aside: %w", err)
+	}
+	var all []Aside
+	for _, e := range entries {
+		since, reason, ok := parseAside(e.Name())
+		if !ok || !e.IsDir() {
+			continue
+		}
+		a := Aside{Path: filepath.Join(volume, asideDir, e.Name()), Reason: reason, Since: since}
+		if a.Bytes, err = bytesIn(a.Path); err != nil {
+			return nil, fmt.Errorf("look what was set aside: %w", err)
+		}
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b Aside) int { return a.Since.Compare(b.Since) })
+	return all, nil
+}
+
+// bytesIn is the room that a directory takes. Files may go away meanwhile.
+func bytesIn(dir string) (total int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			total += st.Blocks * 512 // stat(2): in units of 512 bytes, whatever the file system's block size
+		}
+		return nil
+	})
+	return total, err
+}
+
+// roomBeside is what must stay free on a volume on which a second data directory is built: the logs of both take two
+// files of 64 MB each (etcd's SegmentSizeBytes), and the member in use goes on writing.
+const roomBeside = 512 << 20
+
+// Room returns an error unless a data directory with a database of this many bytes can be built on the volume, beside
+// the one in use.
+func Room(volume string, bytes int64) error {
+	free, err := freeSpace(volume)
+	if err == nil && free < bytes+roomBeside {
+		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume larger, or delete from %s what is not needed",
+			free>>20, (bytes+roomBeside)>>20, filepath.Join(volume, asideDir))
+	}
+	return err
+}
+
+// freeSpace is how many bytes a file on the volume may take.
+func freeSpace(volume string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(volume, &st); err != nil {
+		return 0, fmt.Errorf("look for room on %s: %w", volume, err)
+	}
+	return int64(st.Bavail) * int64(st.Bsize), nil
+}

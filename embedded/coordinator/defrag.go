@@ -1,0 +1,266 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+const (
+	// snapshotWait is how long a defragmentation waits for a backup that began just before it, with the lock held.
+	snapshotWait = 5 * time.Second
+	// handOverTime is what a hand-over may take; a tenth of a second is usual.
+	handOverTime = 10 * time.Second
+	// compactTime is how long it is waited for a compaction to be carried out; it goes on beyond that.
+	compactTime = 2 * time.Minute
+	// The lock is held for lockDefrag and another lockDefrag for each GiB at most: twenty times what a usual disk takes.
+	lockDefrag = 2 * time.Minute
+)
+
+// defragment gets leave, hands over, and defragments the member's database. Whoever asks why another waits is told
+// before it begins.
+func (c *Coordinator) defragment(ctx context.Context, o plan.Observation) error {
+	if !c.world.Etcd.Quiet() {
+		return errNotYet // the lock is not held while a backup is made
+	}
+	leave, err := c.mayDefragment(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	c.defragging(true)
+	defer c.defragging(false)
+	begin, before := time.Now(), o.Member.Space.Size
+	if err = c.step(ctx, o); err == nil {
+		wait, cancel := context.WithTimeout(ctx, snapshotWait)
+		defer cancel()
+		begin = time.Now()
+		err = c.world.Etcd.Defragment(wait)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && !c.world.Etcd.Quiet() {
+		return errNotYet
+	}
+	return c.defragmented(begin, before, err)
+}
+
+// mayDefragment gets leave: the disruption lock, or where the alarm refuses every write the leader's word. Then it looks
+// again, for until then another one could change the cluster.
+func (c *Coordinator) mayDefragment(ctx context.Context, o plan.Observation) (leave func(), err error) {
+	leave = func() {}
+	if o.Member.Spaceless() {
+		if refusal := c.askLeave(ctx, o); refusal != "" {
+			return nil, fmt.Errorf("%w: %s", errNotYet, refusal)
+		}
+		return leave, nil
+	}
+	ttl := lockDefrag + lockDefrag*time.Duration(o.Member.Space.InUse>>30)
+	leave, err = c.disrupt(ctx, "defrag", ttl)
+	if errors.Is(err, ErrConflict) {
+		return nil, fmt.Errorf("%w: %w", errNotYet, err)
+	} else if err != nil {
+		return nil, err
+	}
+	now, _ := c.observe()
+	obstacle := now.Hindrance(c.leaderSees(ctx, now))
+	if now.Member.Leader { // compactions make all fragmented at once, and gossip tells of it later
+		err = c.others(ctx, now, func(f plan.Facts) bool { return !f.Fragmented })
+	}
+	if err == nil && obstacle != "" {
+		err = fmt.Errorf("%w: %s", errNotYet, obstacle)
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// step makes sure that this member does not lead, unless it is the only one.
+func (c *Coordinator) step(ctx context.Context, o plan.Observation) error {
+	if !o.Member.Leader || o.Member.Voters() == 1 {
+		return nil
+	}
+	return c.handOver(ctx)
+}
+
+// handOver gives the leadership to another voter.
+func (c *Coordinator) handOver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+	defer cancel()
+	c.world.Step("before-hand-over")
+	if err := c.world.Etcd.HandOver(ctx); err != nil {
+		return notYet(fmt.Errorf("hand the leadership over: %w", err))
+	}
+	c.world.Step("after-hand-over")
+	if m, _ := c.world.Etcd.State(); m.Leader && m.Voters() > 1 {
+		return errors.New("hand the leadership over: this member leads still")
+	}
+	return nil
+}
+
+// defragging tells the others that this member defragments, or does no more.
+func (c *Coordinator) defragging(on bool) {
+	c.mu.Lock()
+	c.upkeep.defragging = on
+	c.mu.Unlock()
+	o, _ := c.observe()
+	c.publish(o)
+}
+
+// defragmented takes down how a defragmentation went. One that leaves as much to be gained as there was has failed: it
+// must not be tried again and again.
+func (c *Coordinator) defragmented(begin time.Time, before int64, err error) error {
+	took := time.Since(begin)
+	m, _ := c.world.Etcd.State()
+	c.mu.Lock()
+	u := &c.upkeep
+	last := DefragStatus{Time: time.Now(), Seconds: took.Seconds(), Before: before, After: m.Space.Size}
+	if err == nil {
+		u.tried = true
+		u.judged = c.cfg.Plan.Upkeep.Judge(plan.Judgement{}, m, true)
+		if u.judged.Fragmented && !u.spaceless {
+			err = fmt.Errorf("the database was defragmented and is as fragmented as before: %d MiB of %d MiB are in use", m.Space.InUse>>20, m.Space.Size>>20)
+		}
+	}
+	if err != nil {
+		u.done.Failures++
+		again := u.fail(last.Time)
+		last.Error, last.Again = err.Error(), &again
+	} else {
+		u.done.Defrags++
+		u.failed = 0
+		u.pause(last.Time)
+	}
+	u.done.Last = &last
+	c.mu.Unlock()
+	if err == nil {
+		c.lg.Info("defragmented the database", zap.Int64("before", before), zap.Int64("after", m.Space.Size), zap.Duration("took", took))
+	}
+	return err
+}
+
+// compact drops the history. It is not done again without need, whether or not it is known to have been carried out.
+func (c *Coordinator) compact(ctx context.Context, revision int64) error {
+	ctx, cancel := context.WithTimeout(ctx, compactTime)
+	defer cancel()
+	err := c.world.Etcd.Compact(ctx, revision)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	c.mu.Lock()
+	c.upkeep.compacted = true
+	c.upkeep.pause(time.Now())
+	c.mu.Unlock()
+	c.lg.Info("compacted the history", zap.Int64("revision", revision), zap.Bool("carried out", err == nil))
+	return nil
+}
+
+// disarm takes the alarm NOSPACE back when every member says just now that its database is below the watermark: what
+// gossip says may be old.
+func (c *Coordinator) disarm(ctx context.Context) error {
+	o, _ := c.observe()
+	if o.Member.Full || !o.Member.Leader {
+		return errNotYet
+	}
+	if err := c.others(ctx, o, func(f plan.Facts) bool { return !f.Full }); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	if err := c.world.Etcd.Disarm(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.upkeep.done.Cures++
+	c.upkeep.pause(time.Now())
+	c.mu.Unlock()
+	c.lg.Info("disarmed the alarm NOSPACE: every database is below the watermark")
+	return nil
+}
+
+// others asks every other member directly, and returns nil if all say what is wanted just now.
+func (c *Coordinator) others(ctx context.Context, o plan.Observation, wanted func(plan.Facts) bool) error {
+	for _, m := range o.Member.Members {
+		if m.ID == o.Member.ID {
+			continue
+		}
+		if err := c.confirms(ctx, o, m, wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Coordinator) confirms(ctx context.Context, o plan.Observation, m plan.MemberInfo, wanted func(plan.Facts) bool) error {
+	for _, p := range o.Peers {
+		if p.Facts == nil || !p.Live || p.Facts.Member != m.ID {
+			continue
+		}
+		f, err := c.askFacts(ctx, p.Node)
+		switch {
+		case err != nil:
+			return fmt.Errorf("ask slot %s for its database: %w", m.Slot, err)
+		case !f.Running || f.Member != m.ID || !wanted(f):
+			return errNotYet
+		}
+		return nil
+	}
+	return errNotYet
+}
+
+// askForLeave begins the question for the leader's word that a slot may defragment now; the slot follows.
+const askForLeave = "defragment "
+
+// askLeave asks for the leader's word. Who leads may not be known yet, so everybody is asked.
+func (c *Coordinator) askLeave(ctx context.Context, o plan.Observation) (refusal string) {
+	if o.Member.Leader {
+		return c.word(o.Claim.Slot)
+	}
+	refusal = "no node that leads was reached"
+	for _, p := range running(o) {
+		ask, cancel := context.WithTimeout(ctx, askTimeout)
+		data, err := c.world.Mesh.Ask(ask, p.Node, []byte(askForLeave+o.Claim.Slot))
+		cancel()
+		var answer string
+		if err != nil || json.Unmarshal(data, &answer) != nil {
+			continue
+		}
+		if answer == "" {
+			return ""
+		}
+		refusal = answer
+	}
+	return refusal
+}
+
+// word gives this leader's word, to one slot at a time, and remembers it until the gossip tells.
+func (c *Coordinator) word(slot string) (refusal string) {
+	c.words.Lock()
+	defer c.words.Unlock()
+	o, _ := c.observe()
+	if refusal := o.Word(slot); refusal != "" {
+		return refusal
+	}
+	c.mu.Lock()
+	c.upkeep.turn, c.upkeep.given = slot, time.Now()
+	c.mu.Unlock()
+	c.lg.Info("gave the word to defragment", zap.String("slot", slot))
+	return ""
+}
+
+// answerLeave answers the question for leave; ok is false when it is another one.
+func (c *Coordinator) answerLeave(question []byte) (answer []byte, ok bool) {
+	slot, ok := strings.CutPrefix(string(question), askForLeave)
+	if !ok {
+		return nil, false
+	}
+	answer, err := json.Marshal(c.word(slot))
+	return answer, err == nil
+}

@@ -1,0 +1,263 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// The history is the node's account of what it decided and did, and of what operators told it to do, on the volume it
+// holds. It is for people: nothing is decided by it, so it may have gaps, and says where. Whoever adds to it never
+// waits for the disk.
+
+// Kinds of entries that are no action's.
+const (
+	EntryStart   = "start"   // of the process
+	EntryStop    = "stop"    // of the process, in good order
+	EntryReload  = "reload"  // of the configuration
+	EntryCommand = "command" // by an operator, on this node
+)
+
+// What became of an action or command.
+const (
+	Begun  = "begun"
+	Done   = "done"
+	Failed = "failed"
+)
+
+// Entry is a line of the history.
+type Entry struct {
+	Time       time.Time `json:"time"` // rises with each entry of a process
+	Node       string    `json:"node"`
+	Slot       string    `json:"slot,omitempty"`
+	Generation uint64    `json:"generation,omitempty"`
+	Kind       string    `json:"kind"` // a [plan.Kind], or one of the above
+	Why        string    `json:"why,omitempty"`
+	Outcome    string    `json:"outcome,omitempty"` // none of a decision to wait
+	Seconds    float64   `json:"seconds,omitempty"` // it took
+	Error      string    `json:"error,omitempty"`
+	By         string    `json:"by,omitempty"`      // who gave the command
+	Dropped    int       `json:"dropped,omitempty"` // entries that are missing before this one
+}
+
+const (
+	historyQueue  = 512              // entries that wait for the disk; beyond that the oldest are dropped
+	historyRepeat = time.Minute      // within which the same decision to wait is not told again
+	historyRetry  = 10 * time.Second // before the disk is tried again
+	historyLeave  = time.Second      // how long the last entries may take when the volume is given up
+	historyText   = 4 << 10          // longest text of an entry, in bytes
+)
+
+// history collects entries and writes them to the volume, in a goroutine of its own.
+type history struct {
+	lg    *zap.Logger
+	write func(dir string, entries []Entry) error
+	wake  chan struct{}
+	busy  chan struct{} // holds a value while the disk is written to
+
+	mu      sync.Mutex
+	dir     string // of the volume; "" while there is none to write to
+	pending []Entry
+	writing []Entry
+	dropped int // since the last entry
+	last    Entry
+	waits   map[string]time.Time // what was waited for lately
+	problem string
+}
+
+func newHistory(lg *zap.Logger) *history {
+	return &history{lg: lg, write: appendHistory, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), waits: map[string]time.Time{}}
+}
+
+// add takes an entry and never blocks. What says nothing new is left out.
+func (h *history) add(e Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e.Time = time.Now().UTC().Round(0)
+	e.Why, e.Error = e.Why[:min(len(e.Why), historyText)], e.Error[:min(len(e.Error), historyText)]
+	if h.stale(e) {
+		return
+	}
+	if !e.Time.After(h.last.Time) {
+		e.Time = h.last.Time.Add(1)
+	}
+	h.last = e
+	if len(h.pending) >= historyQueue {
+		h.pending = slices.Delete(h.pending, 0, 1)
+		h.dropped++
+	}
+	h.pending = append(h.pending, e)
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stale reports whether an entry repeats the last one, or a wait of a moment ago: two obstacles that come and go by
+// turns would fill the file. The caller holds the lock.
+func (h *history) stale(e Entry) bool {
+	l := h.last
+	if e.Kind != EntryCommand && e.Kind == l.Kind && e.Why == l.Why && e.Outcome == l.Outcome && e.Error == l.Error {
+		return true
+	}
+	if e.Kind != string(plan.Wait) {
+		return false
+	}
+	for why, at := range h.waits {
+		if e.Time.Sub(at) > historyRepeat {
+			delete(h.waits, why)
+		}
+	}
+	if _, known := h.waits[e.Why]; known {
+		return true
+	}
+	h.waits[e.Why] = e.Time
+	return false
+}
+
+// keep says where the history is written from now on; "" is nowhere, for the time being.
+func (h *history) keep(dir string) {
+	h.mu.Lock()
+	changed := h.dir != dir
+	h.dir = dir
+	h.mu.Unlock()
+	if changed && dir != "" {
+		select {
+		case h.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run writes until ctx ends.
+func (h *history) run(ctx context.Context) {
+	retry := time.NewTicker(historyRetry)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.wake:
+		case <-retry.C:
+		}
+		h.busy <- struct{}{}
+		h.flush()
+		<-h.busy
+	}
+}
+
+// leave writes what is left and lets go of the volume. A disk that hangs is not waited for.
+func (h *history) leave() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.busy <- struct{}{}
+		h.flush()
+		<-h.busy
+	}()
+	select {
+	case <-ended:
+	case <-time.After(historyLeave):
+	}
+	h.keep("")
+}
+
+// flush writes what waits. The caller holds busy.
+func (h *history) flush() {
+	h.mu.Lock()
+	dir, batch := h.dir, h.pending
+	if dir == "" || len(batch) == 0 {
+		h.mu.Unlock()
+		return
+	}
+	batch[0].Dropped, h.dropped = h.dropped, 0
+	h.pending, h.writing = nil, batch
+	h.mu.Unlock()
+	err := h.write(dir, batch)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.writing = nil
+	if err == nil {
+		h.problem = ""
+		return
+	}
+	if h.problem == "" {
+		h.lg.Warn("the history could not be written; it is tried again", zap.Error(err))
+	}
+	h.problem = err.Error()
+	all := slices.Concat(batch, h.pending)
+	excess := max(0, len(all)-historyQueue)
+	h.dropped += batch[0].Dropped + excess
+	batch[0].Dropped, all[0].Dropped = 0, 0
+	h.pending = all[excess:]
+}
+
+// History is what a node can tell of its volume's past.
+type History struct {
+	Entries []Entry `json:"entries"`           // the oldest first
+	Problem string  `json:"problem,omitempty"` // why it is not all of it
+}
+
+// readTime bounds the reading of a disk that may hang.
+const readTime = 2 * time.Second
+
+// History returns the entries after a time. Those that are not on the disk yet are among them.
+func (c *Coordinator) History(ctx context.Context, after time.Time) History {
+	h := c.history
+	h.mu.Lock()
+	dir, problem, dropped := h.dir, h.problem, h.dropped
+	fresh := slices.Concat(h.writing, h.pending)
+	h.mu.Unlock()
+	var out History
+	if dir != "" {
+		read := make(chan History, 1)
+		go func() { read <- ReadHistory(dir) }()
+		ctx, cancel := context.WithTimeout(ctx, readTime)
+		defer cancel()
+		select {
+		case out = <-read:
+		case <-ctx.Done():
+			out.Problem = fmt.Sprintf("the history on the volume could not be read within %s: only what is in memory is shown", readTime)
+		}
+	}
+	for _, e := range fresh { // written meanwhile, some may be in the file already
+		same := func(o Entry) bool { return o.Time.Equal(e.Time) && o.Node == e.Node }
+		if !slices.ContainsFunc(out.Entries[max(0, len(out.Entries)-2*historyQueue):], same) {
+			out.Entries = append(out.Entries, e)
+		}
+	}
+	if problem != "" {
+		problem = fmt.Sprintf("not on the disk: %s (%d entries wait, %d were dropped)", problem, len(fresh), dropped)
+	}
+	out.Problem = cmp.Or(problem, out.Problem)
+	out.Entries = slices.DeleteFunc(out.Entries, func(e Entry) bool { return !e.Time.After(after) })
+	return out
+}
+
+// Remember adds to the history what did not come of a decision.
+func (c *Coordinator) Remember(e Entry) {
+	c.mu.Lock()
+	o := c.now.Observation
+	c.mu.Unlock()
+	e.Node, e.Slot = c.cfg.Node, o.Claim.Slot
+	if r := o.Disk.Ledger.Record; r != nil {
+		e.Generation = r.Generation
+	}
+	c.history.add(e)
+}
+
+// housed returns the directory that the history may be written to: a volume that is ours, and no longer blank, for a
+// blank one may have to be given up without a trace. The caller holds the lock.
+func (c *Coordinator) housed() string {
+	if c.volume == nil || c.volume.Mismatch() != "" || c.broken != "" || !c.found || c.dead || c.adopting {
+		return ""
+	}
+	return c.path
+}

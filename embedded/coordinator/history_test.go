@@ -1,0 +1,205 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"holdfast/embedded/plan"
+)
+
+func command(i int) Entry {
+	return Entry{Node: "n1", Kind: EntryCommand, Why: fmt.Sprintf("command %d %s", i, strings.Repeat("x", 200))}
+}
+
+// However much is decided, two files of a bounded size hold the newest of it, in order.
+func TestHistoryIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	h := newHistory(zaptest.NewLogger(t))
+	h.keep(dir)
+	const all = 20_000
+	for i := range all {
+		h.add(command(i))
+		if i%100 == 99 {
+			h.flush()
+		}
+	}
+	h.leave()
+	total := int64(0)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	if total > 2*historySize || total < historySize || len(files) != 2 {
+		t.Errorf("%d bytes in %d files, want at most %d in 2", total, len(files), 2*historySize)
+	}
+	got := ReadHistory(dir)
+	first := all - len(got.Entries)
+	for i, e := range got.Entries {
+		if !strings.HasPrefix(e.Why, fmt.Sprintf("command %d ", first+i)) {
+			t.Fatalf("entry %d of %d: got %.20s, want command %d", i, len(got.Entries), e.Why, first+i)
+		}
+		if i > 0 && !e.Time.After(got.Entries[i-1].Time) {
+			t.Fatalf("entry %d has the time %s after %s", i, e.Time, got.Entries[i-1].Time)
+		}
+	}
+	if got.Problem != "" {
+		t.Error(got.Problem)
+	}
+}
+
+// A crash tears the last line: it is left out, said, and what comes after it is whole.
+func TestHistoryTornLine(t *testing.T) {
+	dir := t.TempDir()
+	if err := appendHistory(dir, []Entry{command(1), command(2)}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, historyFile)
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, info.Size()-40)
+	}
+	if err == nil {
+		err = appendHistory(dir, []Entry{command(3)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ReadHistory(dir)
+	if len(got.Entries) != 2 || !strings.HasPrefix(got.Entries[1].Why, "command 3 ") || !strings.Contains(got.Problem, "1 lines are torn") {
+		t.Errorf("got %d entries, %q", len(got.Entries), got.Problem)
+	}
+}
+
+// Where it cannot be written it is kept in memory, the newest of it, and written when it can be; what was dropped is told.
+func TestHistoryUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	h := newHistory(zaptest.NewLogger(t))
+	h.keep(filepath.Join(dir, "is-not-there"))
+	for i := range historyQueue {
+		h.add(command(i))
+	}
+	h.flush()
+	if h.problem == "" {
+		t.Error("no problem is told")
+	}
+	for i := range 7 {
+		h.add(command(historyQueue + i))
+	}
+	h.flush()
+	h.keep(dir)
+	h.flush()
+	got := ReadHistory(dir).Entries
+	if len(got) != historyQueue || got[0].Dropped != 7 || !strings.HasPrefix(got[0].Why, "command 7 ") || h.problem != "" {
+		t.Errorf("got %d entries, the first %.20s after %d dropped ones, problem %q", len(got), got[0].Why, got[0].Dropped, h.problem)
+	}
+}
+
+// A disk that hangs holds up nobody who adds, and not the release of the volume for longer than a moment.
+func TestHistoryHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory(zaptest.NewLogger(t))
+		hang := make(chan struct{})
+		written := 0
+		h.write = func(_ string, batch []Entry) error {
+			<-hang
+			written += len(batch)
+			return nil
+		}
+		go h.run(t.Context())
+		h.keep("disk")
+		h.add(command(0))
+		synctest.Wait() // the disk hangs
+		begin := time.Now()
+		for i := range 10 * historyQueue {
+			h.add(command(1 + i))
+		}
+		h.leave()
+		if took := time.Since(begin); took != historyLeave {
+			t.Errorf("it took %s, want %s", took, historyLeave)
+		}
+		close(hang)
+		synctest.Wait()
+		if written != 1 || len(h.pending) != historyQueue || h.dropped != 9*historyQueue {
+			t.Errorf("written %d, waiting %d, dropped %d: nothing is written after the volume is given up", written, len(h.pending), h.dropped)
+		}
+	})
+}
+
+// Decisions that repeat, or come and go by turns, are told once a minute.
+func TestHistoryRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHistory(zaptest.NewLogger(t))
+		for range 90 {
+			for _, e := range []Entry{{Kind: string(plan.Wait), Why: "b is away"}, {Kind: string(plan.Wait), Why: "c is away"},
+				{Kind: string(plan.Start), Why: "x", Outcome: Failed, Error: "no"}, {Kind: string(plan.Start), Why: "x", Outcome: Failed, Error: "no"}} {
+				h.add(e)
+			}
+			time.Sleep(time.Second)
+		}
+		var waits int
+		for _, e := range h.pending {
+			if e.Kind == string(plan.Wait) {
+				waits++
+			}
+		}
+		if waits != 4 || len(h.pending) != 6 {
+			t.Errorf("%d waits of %d entries, want 4 of 6", waits, len(h.pending))
+		}
+	})
+}
+
+// A node's life is told: kept in memory until the volume is no longer blank, and then on it.
+func TestHistoryOfALife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		run := live(t, c)
+		time.Sleep(3 * time.Second)
+		if h := c.History(t.Context(), time.Time{}); len(h.Entries) == 0 || h.Problem != "" {
+			t.Errorf("got %+v", h)
+		}
+		if err := run(); err != nil {
+			t.Error(err)
+		}
+		var kinds []string
+		for _, e := range ReadHistory(w.dir).Entries {
+			kinds = append(kinds, e.Kind+" "+e.Outcome)
+		}
+		for _, want := range []string{"acquire begun", "acquire done", "promise done", "commit done", "start done", "stop "} {
+			if !strings.Contains(strings.Join(kinds, ","), want) {
+				t.Errorf("no %q in %q", want, kinds)
+			}
+		}
+	})
+}
+
+// A volume that holds no ledger may have to be given up without a trace: nothing is written to it.
+func TestHistoryLeavesBlankVolumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a", "b") // b has no holder
+		run := live(t, c)
+		time.Sleep(3 * time.Second)
+		if err := run(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(w.dir, historyFile)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the blank volume has a history: %v", err)
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// deed is an action that is being carried out.
+type deed struct {
+	action plan.Action
+	began  time.Time
+	done   chan error
+	cancel context.CancelFunc
+}
+
+func (c *Coordinator) begin(ctx context.Context, o plan.Observation, a plan.Action) *deed {
+	ctx, cancel := context.WithCancel(ctx)
+	d := &deed{a, time.Now(), make(chan error, 1), cancel}
+	go func() { d.done <- c.act(ctx, o, a) }()
+	return d
+}
+
+// acted records how an action went, and says so when it failed in a new way.
+func (c *Coordinator) acted(d *deed, err error) {
+	notYet := errors.Is(err, errNotYet)
+	if notYet {
+		err = nil
+	}
+	c.mu.Lock()
+	a := d.action
+	changed := c.now.Err != text(err)
+	c.now.Busy, c.now.Err = false, text(err)
+	c.mu.Unlock()
+	e := Entry{Kind: string(a.Kind), Why: a.Why, Outcome: Done, Seconds: time.Since(d.began).Seconds(), Error: text(err)}
+	if err != nil {
+		e.Outcome = Failed
+	}
+	if !notYet {
+		c.Remember(e)
+	}
+	if err != nil && changed {
+		c.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Why), zap.Error(err))
+	}
+	if err != nil {
+		c.world.Failed(a, err)
+	}
+}
+
+// pace says when the next action may begin.
+type pace struct {
+	kind     plan.Kind // of the action that is to be done or was done last
+	repeated bool      // it is the one that was done before
+	retry    time.Time
+	pause    time.Duration // after the next failure
+}
+
+// next notes what is to be done now, and what was before. The long pauses after a failed fetch of a backup hold up
+// nothing else.
+func (p *pace) next(a, before plan.Action) {
+	p.repeated = a.Kind == before.Kind && a.Why == before.Why
+	if p.kind != a.Kind && p.limit() == maxFetch {
+		p.retry, p.pause = time.Time{}, tick
+	}
+	p.kind = a.Kind
+}
+
+func (p *pace) due() bool { return time.Now().After(p.retry) }
+
+func (p *pace) limit() time.Duration {
+	if p.kind == plan.Prepare || p.kind == plan.Propose {
+		return maxFetch
+	}
+	return maxRetry
+}
+
+// did notes how the action went.
+func (p *pace) did(err error) {
+	switch {
+	case err == nil:
+		p.pause, p.retry = tick, time.Time{}
+		if p.repeated {
+			p.retry = time.Now().Add(tick / 2) // it changes nothing: no reason to spin
+		}
+	case errors.Is(err, errNotYet):
+		p.retry, p.pause = time.Now().Add(tick/2), tick
+	default:
+		p.pause = max(p.pause, tick)
+		p.retry, p.pause = time.Now().Add(p.pause), min(2*p.pause, p.limit())
+	}
+}

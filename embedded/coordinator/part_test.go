@@ -1,0 +1,195 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// company makes the running member the leader of three, as the cluster has agreed on, whose others say facts.
+func (w *world) company(t *testing.T, tell func(f *plan.Facts)) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.member.Members = []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}, {ID: 3, Slot: "c", Connected: true}}
+	w.member.Near = []uint64{2, 3}
+	_, record, _ := strings.Cut(w.borne, "@1-")
+	w.member.Set = &plan.SlotSet{Record: record, Serial: 1, Slots: []string{"a", "b", "c"}}
+	w.nodes = nil
+	for i, slot := range []string{"b", "c"} {
+		f := plan.Facts{Version: 1, Slot: slot, Slots: w.member.Set.Slots, Disk: "disk-" + slot, Running: true, Member: uint64(i + 2), Phase: plan.PhaseData}
+		if tell != nil {
+			tell(&f)
+		}
+		state, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = append(w.nodes, Node{Name: "n" + string('2'+byte(i)), Live: true, State: state, Stamp: [2]uint64{uint64(time.Now().UnixNano())}})
+	}
+}
+
+func (w *world) change(f func(m *plan.Member)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.member.Members = slices.Clone(w.member.Members) // others read what they were given
+	f(&w.member)
+}
+
+// A process that is told to end waits for its turn, for stop.wait less the time of a hand-over, and only while that is
+// of use.
+func TestStopWaitsForItsTurn(t *testing.T) {
+	const at = 3 * time.Second // when something happens
+	for _, c := range []struct {
+		name  string
+		tell  func(f *plan.Facts)
+		begin func(w *world)
+		then  func(w *world)
+		wait  time.Duration // of the configuration
+		want  time.Duration // that it takes
+		holds string        // purpose of the lock that is left
+	}{
+		{name: "nothing is in the way", wait: 10 * time.Second, want: 0, holds: "stop"},
+		{name: "another one holds the lock", begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: 8 * time.Second},
+		{name: "and gives it back", begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: at, holds: "stop",
+			then: func(w *world) { w.mu.Lock(); w.lock(nil); w.mu.Unlock() }},
+		{name: "its own lock of before", begin: func(w *world) { w.lockBy("a", "n1") }, wait: 10 * time.Second, want: 0, holds: "stop"},
+		{name: "one is away and comes back", begin: func(w *world) { w.change(func(m *plan.Member) { m.Members[1].Connected = false }) }, wait: 10 * time.Second, want: at, holds: "stop",
+			then: func(w *world) { w.change(func(m *plan.Member) { m.Members[1].Connected = true }) }},
+		{name: "the quorum is lost meanwhile", begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: at,
+			then: func(w *world) { w.change(func(m *plan.Member) { m.Near = nil }) }},
+		{name: "all are told to end", tell: func(f *plan.Facts) { f.Stopping = true }, begin: func(w *world) { w.lockBy("b", "n2") }, wait: 10 * time.Second, want: 0},
+		{name: "no time to wait", begin: func(w *world) { w.lockBy("b", "n2") }, want: 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				co := w.coordinator("a")
+				co.cfg.StopWait = c.wait
+				stop := live(t, co)
+				time.Sleep(5 * time.Second) // virtual
+				w.company(t, c.tell)
+				if c.begin != nil {
+					c.begin(w)
+				}
+				if c.then != nil {
+					time.AfterFunc(at, func() { c.then(w) })
+				}
+				begin := time.Now()
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(begin); took < c.want || took > c.want+time.Second {
+					t.Errorf("took %s, want %s", took, c.want)
+				}
+				var l plan.Lock
+				if w.locked != nil && json.Unmarshal(w.locked, &l) != nil || c.holds != "" && (l.Node != "n1" || l.Purpose != c.holds) || c.holds == "" && l.Node == "n1" {
+					t.Errorf("the lock is %s", w.locked)
+				}
+				time.Sleep(10 * time.Second)
+			})
+		})
+	}
+}
+
+// A volume that is lost while the process waits for its turn ends it at once.
+func TestVolumeLostWhileWaitingToStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := live(t, w.coordinator("a"))
+		time.Sleep(5 * time.Second)
+		w.company(t, nil)
+		w.lockBy("b", "n2")
+		time.AfterFunc(time.Second, func() { w.lost <- errors.New("pulled") })
+		begin := time.Now()
+		if err := stop(); !errors.Is(err, ErrVolumeLost) || time.Since(begin) > 1100*time.Millisecond {
+			t.Errorf("got %v after %s", err, time.Since(begin))
+		}
+		if !w.killed {
+			t.Error("etcd was not killed")
+		}
+		time.Sleep(20 * time.Second)
+	})
+}
+
+// A drained node keeps its volume and its lock, and starts again when it is told to; the lock is given back then.
+func TestDrainAndUndrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		if _, err := c.Drain(t.Context(), DrainOptions{}); err == nil {
+			t.Error("drained before there was anything to drain")
+		}
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		if r, err := c.Drain(t.Context(), DrainOptions{}); err != nil || r.Drained || !strings.Contains(r.Risk, "only voter") || w.holder() != nil {
+			t.Errorf("the only voter: got %+v, %v; lock %v", r, err, w.holder())
+		}
+		w.company(t, nil)
+		w.lockBy("b", "n2")
+		if r, err := c.Drain(t.Context(), DrainOptions{}); err != nil || r.Drained || !strings.HasPrefix(r.Risk, "n2 (slot b) holds") {
+			t.Errorf("another's lock: got %+v, %v", r, err)
+		}
+		w.mu.Lock()
+		w.lock(nil)
+		w.mu.Unlock()
+		if r, err := c.Drain(t.Context(), DrainOptions{Dry: true}); err != nil || r.Drained || r.Risk != "" || w.holder() != nil {
+			t.Errorf("dry run: got %+v, %v; lock %v", r, err, w.holder())
+		}
+		starts := len(w.starts)
+		if r, err := c.Drain(t.Context(), DrainOptions{}); err != nil || !r.Drained || r.Risk != "" {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		time.Sleep(3 * time.Minute)
+		if now := c.Now(); now.State() != "drained" || len(w.starts) != starts || len(w.released) != 0 {
+			t.Errorf("3 minutes later: %s, started %d times, released %v", now.State(), len(w.starts)-starts, w.released)
+		}
+		refreshed := 0
+		for _, q := range w.asked {
+			if strings.HasPrefix(q, "n2 "+askToRefresh+string(w.locked)) {
+				refreshed++
+			}
+		}
+		if refreshed < 10 {
+			t.Errorf("the lock was refreshed %d times", refreshed)
+		}
+		if _, err := c.Drain(t.Context(), DrainOptions{}); err == nil {
+			t.Error("drained twice")
+		}
+		if err := c.Undrain(false); err != nil {
+			t.Error(err)
+		}
+		if err := c.Undrain(false); err == nil {
+			t.Error("undrained twice")
+		}
+		time.Sleep(5 * time.Second)
+		if now := c.Now(); now.State() != "leader" || w.holder() != nil {
+			t.Errorf("undrained: %s (%s), lock %v", now.State(), now.Action.Why, w.holder())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A member refreshes the lock of a drained one.
+func TestAnswerToRefresh(t *testing.T) {
+	w := newWorld(t)
+	c := w.coordinator("a")
+	w.lockBy("b", "n2")
+	if _, ok, err := c.Answer(t.Context(), append([]byte(askToRefresh), w.locked...)); !ok || err != nil {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	if _, ok, err := c.Answer(t.Context(), []byte(askToRefresh+"another")); !ok || !errors.Is(err, ErrConflict) {
+		t.Errorf("a lock that is gone: got %t, %v", ok, err)
+	}
+	if _, ok, _ := c.Answer(t.Context(), []byte("what?")); ok {
+		t.Error("answered a question of somebody else")
+	}
+}

@@ -1,0 +1,88 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// Pause stops, on all nodes, what is done to the cluster by itself; what operators ask for goes on, and so do fencing,
+// stopping and backups. It is kept in etcd, so it needs a quorum. With dry it only says whether it could. An error
+// wraps ErrConflict when another one came first.
+func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
+	now, version, err := c.pausable()
+	if err != nil {
+		return err
+	}
+	if m, _ := c.world.Etcd.State(); slices.Contains(m.Alarms, "NOSPACE") {
+		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see `holdfast status --why`)")
+	}
+	if now != nil {
+		return fmt.Errorf("the cluster is paused already, by %s since %s%s", now.By, now.Since.UTC().Format(time.RFC3339), reason(*now))
+	}
+	data, err := json.Marshal(p)
+	if err != nil || dry {
+		return err
+	}
+	return c.putPause(ctx, data, version)
+}
+
+// Resume ends a pause, which it returns. With dry it only says whether it could.
+func (c *Coordinator) Resume(ctx context.Context, dry bool) (plan.Pause, error) {
+	now, version, err := c.pausable()
+	if err != nil {
+		return plan.Pause{}, err
+	}
+	if now == nil {
+		return plan.Pause{}, errors.New("the cluster is not paused, as far as this node knows")
+	}
+	if dry {
+		return *now, nil
+	}
+	return *now, c.putPause(ctx, nil, version)
+}
+
+// pausable returns the pause there is, nil for none, and the version of its key, where it could be changed.
+func (c *Coordinator) pausable() (*plan.Pause, int64, error) {
+	m, _ := c.world.Etcd.State()
+	switch {
+	case !m.Running:
+		return nil, 0, errors.New("a pause is kept in etcd, and this node runs no member: run the command on a node that does (see `holdfast status`)")
+	case !m.HasLead:
+		return nil, 0, errors.New("a pause is kept in etcd, which needs a quorum, and this member has no leader; without a quorum nothing is done to the members by itself anyway (see `holdfast status --why`)")
+	}
+	data, version, err := c.world.Etcd.Key(KeyPaused)
+	if err != nil || version == 0 {
+		return nil, version, err
+	}
+	p := new(plan.Pause)
+	if err := json.Unmarshal(data, p); err != nil {
+		p.By = "somebody whose word this version cannot read"
+	}
+	return p, version, nil
+}
+
+func (c *Coordinator) putPause(ctx context.Context, value []byte, version int64) error {
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	if err := c.world.Etcd.PutKey(ctx, KeyPaused, value, version); err != nil {
+		if errors.Is(err, ErrConflict) {
+			return fmt.Errorf("another command came first, nothing was changed: %w", err)
+		}
+		return fmt.Errorf("%w; whether it took effect is not known: see `holdfast status`", err)
+	}
+	c.Look()
+	return nil
+}
+
+func reason(p plan.Pause) string {
+	if p.Why == "" {
+		return ""
+	}
+	return " (" + p.Why + ")"
+}

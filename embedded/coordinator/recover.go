@@ -1,0 +1,63 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// NewRecovery makes the proposal to go on from parent with what the survivor of a request holds. last is the last known
+// revision of the survivor. The revision is raised as in a restore: a member that is lost may have acknowledged writes
+// that no survivor has, and whoever has seen those must begin anew.
+func NewRecovery(parent plan.Record, attempts int, q plan.Request, last, bump int64) plan.Restore {
+	r := proposal(parent, attempts)
+	r.Survivor, r.Disk, r.Log, r.Lost, r.By = q.Survivor, q.Disk, q.Log, q.Lost, q.By
+	r.Revision, r.Bump = max(last, parent.Floor()), bump
+	return r
+}
+
+// buildFromDisk builds the member that the survivor goes on with, of a copy of its database and its whole log. It notes
+// in r where that log ended. The original is only read, and etcd may run on it.
+func (c *Coordinator) buildFromDisk(ctx context.Context, o plan.Observation, r *plan.Restore, path, dir string, charter *plan.Charter) error {
+	c.world.Step("before-copy")
+	end, err := c.recoverTo(ctx, path, dir)
+	if err != nil {
+		return fmt.Errorf("bring a copy of the data to the end of its log: %w", err)
+	}
+	r.Log = &end
+	c.world.Step("after-copy")
+	c.progress(Progress{Phase: "building"})
+	peers := map[string]string{o.Claim.Slot: plan.PeerURL(charter.PeerURL, o.Claim.Slot)}
+	return c.rebuild(ctx, o, r, dir, peers)
+}
+
+// recoverTo makes the copy, unless there is no room for it on the volume.
+func (c *Coordinator) recoverTo(ctx context.Context, path, dir string) (end plan.LogEnd, err error) {
+	err = c.whereRoom(ctx, path, func(ctx context.Context, progress func(Progress)) error {
+		end, err = c.world.Etcd.Recover(ctx, filepath.Join(path, EtcdDir), dir, progress)
+		return err
+	})
+	return end, err
+}
+
+// abort ends a recovery that is not needed any more, unless it was concluded before.
+func (c *Coordinator) abort(ctx context.Context, a plan.Action) error {
+	defer c.AskStore()
+	c.world.Step("before-abort")
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	record, err := c.world.Store.Abort(ctx, *a.Restore, a.Why)
+	switch {
+	case err != nil:
+		return fmt.Errorf("abort the %s: %w", a.Restore.Title(), err)
+	case record != nil:
+		c.lg.Error("it was too late to abort the "+a.Restore.Title(), zap.String("why", a.Why), zap.String("record", record.Token()))
+		return errNotYet
+	}
+	c.lg.Warn("aborted the "+a.Restore.Title(), zap.String("why", a.Why))
+	return nil
+}

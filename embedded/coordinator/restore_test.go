@@ -1,0 +1,421 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// backups are backups that do what a test tells them.
+type backups struct {
+	mu      sync.Mutex
+	backup  Backup
+	err     error
+	hang    bool // a fetch lasts until its end is wanted
+	fresh   int  // times that a fresh one was asked for
+	freshIn time.Duration
+}
+
+func (b *backups) Check(context.Context, string, string, func(Progress)) (Backup, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.backup, b.err
+}
+func (b *backups) Fetch(ctx context.Context, _, path string, progress func(Progress)) (Backup, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	progress(Progress{Phase: "verifying", Done: 1, Total: b.backup.Bytes})
+	if b.hang {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return Backup{}, ctx.Err()
+	}
+	if b.err == nil {
+		b.err = os.WriteFile(path, []byte("database"), 0o600)
+	}
+	return b.backup, b.err
+}
+func (b *backups) Fresh(ctx context.Context, _ time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fresh++
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(b.freshIn):
+		return nil
+	}
+}
+func (b *backups) Revision(context.Context, string) (int64, error) { return 70, nil }
+
+// restorable makes a member that serves generation 1, and a proposal for generation 2.
+func restorable(t *testing.T) (*world, plan.Restore) {
+	w := newWorld(t)
+	r := record("a")
+	l := ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}
+	if err := l.write(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.data = Data{WAL: true, Member: 1, ClusterID: 7}
+	w.backups.backup = Backup{Name: "b1", Digest: "digest", Revision: 50, Bytes: 8}
+	return w, NewRestore(r, 0, w.backups.backup, 70, 100)
+}
+
+func (w *world) holding() *Coordinator {
+	c := w.coordinator("a")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold(w)
+	return c
+}
+
+func look(t *testing.T, c *Coordinator) plan.Observation {
+	t.Helper()
+	o, err := c.observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestNewRestore(t *testing.T) {
+	founding := record("a")
+	second := plan.Record{Cluster: "test", Generation: 2, ID: "second", Line: []string{founding.ID}}
+	raised := second
+	raised.Restore = &plan.Restore{Revision: 1000, Bump: 8000}
+	for name, tc := range map[string]struct {
+		parent     plan.Record
+		last, bump int64
+		want       int64
+	}{
+		"the configured bump":                       {founding, 50, 100, 100},
+		"more, to be beyond the last":               {founding, 1050, 100, 1100},
+		"a backup newer than what lives":            {founding, 0, 100, 100},
+		"a later generation":                        {second, 50, 0, 0},
+		"a restore that no backup has followed yet": {raised, 50, 100, 9050},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := NewRestore(tc.parent, 2, Backup{Name: "b", Digest: "d", Revision: 50}, tc.last, tc.bump)
+			if r.Bump != tc.want || r.Generation != tc.parent.Generation+1 || r.Attempt != 3 || r.Parent() != tc.parent.ID || len(r.ID) != 16 {
+				t.Errorf("got %+v", r)
+			}
+			if r.Line[0] != founding.ID || len(r.Line) != int(tc.parent.Generation) {
+				t.Errorf("line: got %v", r.Line)
+			}
+		})
+	}
+}
+
+func TestPrepareThenEnterThenSwap(t *testing.T) {
+	w, r := restorable(t)
+	c := w.holding()
+	if err := os.MkdirAll(filepath.Join(w.dir, "restore-older", "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(w.dir, "etcd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
+		t.Fatal(err)
+	}
+	o := look(t, c)
+	if o.Disk.Ledger.Prepared == nil || o.Disk.Ledger.Prepared.ID != r.ID || o.Disk.Built != r.ID {
+		t.Fatalf("after prepare: %+v", o.Disk)
+	}
+	born := plan.Record{Cluster: "test", Generation: 2, ID: r.ID, Line: r.Line, Cause: plan.Restored, Restore: &r, Charter: o.Disk.Ledger.Record.Charter}
+	wal, err := os.ReadFile(filepath.Join(w.dir, "restore-"+r.ID, "wal"))
+	if want := born.Token() + " http://a.test:2380 120"; err != nil || string(wal) != want {
+		t.Errorf("built %q, %v; want %q", wal, err, want)
+	}
+	if entries, _ := filepath.Glob(filepath.Join(w.dir, "restore-*")); len(entries) != 1 {
+		t.Errorf("built: %v", entries)
+	}
+	if err := c.act(t.Context(), o, plan.Action{Kind: plan.Enter, Record: &born}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time as after a crash before the ledger was written
+		if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Swap, Record: &born}); err != nil {
+			t.Fatal(err)
+		}
+		w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+	}
+	l, _, err := readLedger(w.dir)
+	if err != nil || l.Record.ID != r.ID || l.Prepared != nil || l.Started != "disk-a" || l.Role != plan.RoleFounder {
+		t.Errorf("ledger: got %+v, %v", l, err)
+	}
+	for path, want := range map[string]bool{"etcd/wal": true, "etcd-restored": true, "restore-" + r.ID: false} {
+		if _, err := os.Stat(filepath.Join(w.dir, path)); os.IsNotExist(err) == want {
+			t.Errorf("%s: got %v, want there %v", path, err, want)
+		}
+	}
+}
+
+// When the store falls silent during a restore, that is said: the restore goes on when the store is back.
+func TestSilentStoreDuringARestoreIsSaid(t *testing.T) {
+	w, r := restorable(t)
+	c := w.holding()
+	known := record("a")
+	for _, s := range []struct {
+		store plan.Store
+		want  string
+	}{
+		{plan.Store{ID: "s", Record: &known, Restore: &r}, ""},
+		{plan.Store{Unknown: "no such bucket"}, "no such bucket"},
+		{plan.Store{ID: "s", Record: &known}, ""},
+		{plan.Store{Unknown: "no such bucket"}, ""},
+	} {
+		c.stored(s.store)
+		got := strings.Join(c.looked(look(t, c)).Problems(), "; ")
+		if (got == "") != (s.want == "") || !strings.Contains(got, s.want) {
+			t.Errorf("store %+v: got %q, want %q", s.store, got, s.want)
+		}
+	}
+}
+
+// A disk that has entered the new generation unprepared says why it cannot prepare, so that it may join instead. As a
+// replacement it has nothing to prepare any more.
+func TestFounderThatCannotPrepareSaysSo(t *testing.T) {
+	w, r := restorable(t)
+	w.backups.err = errors.New("no identity decrypts it")
+	c := w.holding()
+	next := record("a")
+	next.Generation, next.ID, next.Line, next.Restore = r.Generation, r.ID, r.Line, &r
+	must := func(a plan.Action) {
+		t.Helper()
+		if err := c.act(t.Context(), look(t, c), a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(plan.Action{Kind: plan.Enter, Record: &next})
+	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil {
+		t.Fatal("prepared")
+	}
+	o := look(t, c)
+	st := Situation{Observation: o}.Restoring()
+	if !strings.Contains(o.Unable, "no identity") || st == nil || st.State != RestoreUnable || st.Error != o.Unable {
+		t.Errorf("entered: unable %q, status %+v", o.Unable, st)
+	}
+	must(plan.Action{Kind: plan.SetAside, Record: &next})
+	o = look(t, c)
+	if st := (Situation{Observation: o}).Restoring(); o.Unable != "" || st != nil {
+		t.Errorf("a replacement: unable %q, status %+v", o.Unable, st)
+	}
+}
+
+func TestPrepareThatFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world, r *plan.Restore)
+		want   string
+	}{
+		"the backup is damaged":            {func(w *world, _ *plan.Restore) { w.backups.err = errors.New("sha256 differs") }, "sha256 differs"},
+		"another backup by that name":      {func(w *world, _ *plan.Restore) { w.backups.backup.Digest = "other" }, "another backup by that name"},
+		"no room":                          {func(w *world, _ *plan.Restore) { w.full = errors.New("the volume has 1 MiB free") }, "1 MiB free"},
+		"a proposal of an unknown lineage": {func(_ *world, r *plan.Restore) { r.Line = []string{"who"} }, "is not known here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, r := restorable(t)
+			tc.change(w, &r)
+			c := w.holding()
+			if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			c.store.Restore = &r
+			o := look(t, c)
+			if !strings.Contains(o.Unable, tc.want) || o.Disk.Ledger.Prepared != nil {
+				t.Errorf("unable %q, prepared %v", o.Unable, o.Disk.Ledger.Prepared)
+			}
+			if found, _ := filepath.Glob(filepath.Join(w.dir, "restore-*")); len(found) > 0 || o.Disk.Built != "" {
+				t.Errorf("it leaves %v, built %q", found, o.Disk.Built)
+			}
+			if s := c.Now(); s.Problems() != nil {
+				t.Errorf("problems: %v", s.Problems())
+			}
+			// The others conclude it, and this disk enters: it still cannot.
+			before := c.ledger.Ledger
+			c.store.Restore = nil
+			c.ledger.Ledger = before.After(plan.Action{Kind: plan.Enter, Record: &plan.Record{Cluster: r.Cluster, Generation: r.Generation, ID: r.ID, Line: r.Line, Restore: &r}}, "disk-a")
+			if got := look(t, c).Unable; !strings.Contains(got, tc.want) {
+				t.Errorf("unable to prepare what is concluded: got %q", got)
+			}
+			c.store.Restore, c.ledger.Ledger = &r, before
+			w.full, w.backups.err, w.backups.backup.Digest, r.Line = nil, nil, "digest", []string{record("a").ID}
+			if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil || look(t, c).Unable != "" {
+				t.Errorf("when the cause is gone: %v, unable %q", err, look(t, c).Unable)
+			}
+		})
+	}
+}
+
+func TestDiscardForgetsFirst(t *testing.T) {
+	w, r := restorable(t)
+	var steps []string
+	c := w.holding()
+	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
+		t.Fatal(err)
+	}
+	c.world.Step = func(name string) {
+		steps = append(steps, name)
+		if _, err := os.Stat(filepath.Join(w.dir, "restore-"+r.ID)); err != nil {
+			t.Errorf("at %s what was built is gone", name)
+		}
+	}
+	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	if o := look(t, c); o.Disk.Built != "" || o.Disk.Ledger.Prepared != nil || !slices.Equal(steps, []string{"before-discard", "after-discard"}) {
+		t.Errorf("got %+v by %v", o.Disk, steps)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "restore-"+r.ID)); !os.IsNotExist(err) {
+		t.Errorf("what was built is still there: %v", err)
+	}
+}
+
+// What lies on the disk is seen when the volume is taken up, finished or not.
+func TestBuiltIsSeenAfterARestart(t *testing.T) {
+	w, r := restorable(t)
+	if err := os.MkdirAll(filepath.Join(w.dir, "restore-"+r.ID), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(t, w.holding()).Disk.Built; got != r.ID {
+		t.Errorf("got %q, want %s", got, r.ID)
+	}
+}
+
+func TestSwapWithoutWhatWasBuiltTouchesNothing(t *testing.T) {
+	w, r := restorable(t)
+	c := w.holding()
+	born := plan.Record{Cluster: "test", Generation: 2, ID: r.ID, Line: r.Line, Cause: plan.Restored, Restore: &r, Charter: record("a").Charter}
+	if err := os.MkdirAll(filepath.Join(w.dir, "etcd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Enter, Record: &born}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Swap, Record: &born}); err == nil || !strings.Contains(err.Error(), "is gone from the volume") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(w.dir, "etcd")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRequestThatFailsIsNotRepeatedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := restorable(t)
+		w.backups.err = errors.New("no such backup")
+		c := w.holding()
+		r := record("a")
+		c.store = plan.Store{Record: &r, Requests: []plan.Request{{Command: "c1", Backup: "b1", By: "the command c1"}}}
+		q := c.store.Requests[0]
+		for wait := firstRefusal; wait <= 4*firstRefusal; wait *= 2 {
+			if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Propose, Request: &q}); err == nil {
+				t.Fatal("proposed a backup that is not there")
+			}
+			time.Sleep(wait - time.Second)
+			o := look(t, c)
+			if got := o.Store.Requests[0].Problem; !strings.Contains(got, "no such backup") || c.store.Requests[0].Problem != "" {
+				t.Errorf("problem: got %q", got)
+			}
+			if got := c.looked(o).Problems(); len(got) != 1 || !strings.Contains(got[0], "no such backup") {
+				t.Errorf("shown: %v", got)
+			}
+			time.Sleep(2 * time.Second)
+			if got := look(t, c).Store.Requests[0].Problem; got != "" {
+				t.Errorf("problem after %s: got %q", wait, got)
+			}
+		}
+	})
+}
+
+// A backup before a change of the members is bounded, and when the store is dead it is not tried each time.
+func TestReplaceGoesOnWithoutABackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := replacing(t, &plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant})
+		w.backups.freshIn = time.Hour
+		w.deaf = true
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		time.Sleep(2 * time.Minute)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if len(w.added) == 0 || w.backups.fresh != 1 {
+			t.Errorf("added %d, a backup was tried %d times; want some and once", len(w.added), w.backups.fresh)
+		}
+		if got := c.Now().Problems(); len(got) != 1 || !strings.Contains(got[0], "no backup could be made") {
+			t.Errorf("problems: %v", got)
+		}
+	})
+}
+
+func TestPaceOfAFailedFetchHoldsUpNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		for range 8 {
+			p.next(plan.Action{Kind: plan.Prepare}, plan.Action{})
+			p.did(errors.New("no such backup"))
+		}
+		if p.due() || time.Until(p.retry) < 30*time.Second {
+			t.Errorf("after 8 failures: the next attempt in %s", time.Until(p.retry))
+		}
+		p.next(plan.Action{Kind: plan.Discard}, plan.Action{Kind: plan.Prepare})
+		time.Sleep(time.Nanosecond)
+		if !p.due() {
+			t.Errorf("another action has to wait %s", time.Until(p.retry))
+		}
+		for range 8 {
+			p.did(errors.New("disk full"))
+		}
+		if got := time.Until(p.retry); got > maxRetry {
+			t.Errorf("after 8 failures of that: %s", got)
+		}
+	})
+}
+
+func TestReclaimOnlyAfterServingWithoutABreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		since := time.Now().Add(-time.Hour)
+		w.aside = []Aside{{Path: "aside/1-restored", Reason: "restored", Since: since, Bytes: 9}, {Path: "aside/2-adopted", Reason: "adopted", Since: since, Kept: true}}
+		c := w.coordinator("a")
+		c.cfg.ReclaimAfter = 2 * time.Hour
+		stop := live(t, c)
+		time.Sleep(5 * time.Minute)
+		aside := c.Now().SetAside(c.cfg.ReclaimAfter)
+		if len(aside) != 2 || aside[0].Reclaimed == nil || time.Until(*aside[0].Reclaimed) < 110*time.Minute || aside[1].Reclaimed != nil {
+			t.Errorf("aside: got %+v", aside)
+		}
+		time.Sleep(100 * time.Minute)
+		w.mu.Lock()
+		w.member.HasLead = false
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		w.member.HasLead = true
+		w.mu.Unlock()
+		time.Sleep(115 * time.Minute)
+		w.mu.Lock()
+		early := len(w.reclaimed)
+		w.mu.Unlock()
+		if early != 0 {
+			t.Errorf("reclaimed %d times although it has not served for two hours", early)
+		}
+		time.Sleep(3 * time.Hour)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if n := len(w.reclaimed); n != 3 {
+			t.Errorf("reclaimed %d times in 3 h, want once an hour", n)
+		}
+	})
+}

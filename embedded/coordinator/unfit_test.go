@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// Data on which etcd would panic is not tried again and again: the node waits and says why, and goes on when it is cured.
+func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := record("a")
+		if err := (ledgerV1{Version: 1, Etcd: "3.6.16", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}).write(w.dir); err != nil {
+			t.Fatal(err)
+		}
+		w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+		w.unfit = fmt.Errorf("%w: made by etcd 3.8", ErrUnfit)
+		w.startErr = fmt.Errorf("start member a: %w", w.unfit)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(time.Minute)
+		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Why, "slot a does not start: made by etcd 3.8") || now.Err != "" {
+			t.Errorf("got %s: %s, error %q", now.Action.Kind, now.Action.Why, now.Err)
+		}
+		w.mu.Lock()
+		if len(w.starts) != 1 {
+			t.Errorf("started %d times in a minute, want once", len(w.starts))
+		}
+		w.unfit, w.startErr = nil, nil
+		w.mu.Unlock()
+		time.Sleep(2 * refitEvery)
+		if now := c.Now(); now.State() != "leader" {
+			t.Errorf("after it was cured: got %s: %s", now.State(), now.Action.Why)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOtherFailuresAreNotUnfit(t *testing.T) {
+	c := newWorld(t).coordinator("a")
+	c.misfit("dir", errors.New("address in use"))
+	if c.unfit.why != "" {
+		t.Errorf("got %q", c.unfit.why)
+	}
+}

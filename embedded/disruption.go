@@ -1,0 +1,141 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/lease"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+)
+
+// The disruption lock is one of holdfast's own keys, with a lease: whoever may take a member down on purpose has put a
+// value of its own there. It ends by itself when nobody has refreshed it for its time, which the leader measures; a
+// change of leaders gives it its whole time again.
+
+// lockKey is where the disruption lock is; [Member.Key] reads it as any other of holdfast's keys.
+const lockKey = "lock"
+
+// ErrHeld: another one holds the disruption lock.
+var ErrHeld = errors.New("the disruption lock is held")
+
+// TryLock takes the disruption lock through raft if nobody has it, or if its value is old, which is how a holder that has
+// forgotten its lock takes it again; nil is none. It holds until Unlock, or until nobody has refreshed it for ttl, which
+// is rounded up to whole seconds and to at least etcd's shortest lease, a little more than one election. Else the error
+// wraps ErrHeld, and present is the value of who has it. It never waits for the lock, and ends soon after ctx.
+func (m *Member) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error) {
+	l, err := m.running()
+	if err != nil {
+		return nil, fmt.Errorf("take the disruption lock: %w", err)
+	}
+	srv := l.etcd.Server
+	ctx = srv.AuthStore().WithRoot(ctx)
+	granted, err := srv.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64((ttl + time.Second - 1) / time.Second)})
+	if err != nil {
+		return nil, fmt.Errorf("take the disruption lock: grant its lease: %w", err)
+	}
+	present, before, err := putLock(ctx, srv, value, old, granted.ID)
+	switch {
+	case err != nil:
+		// Whether it was put is unknown: with the lease it goes, and a lease that cannot be revoked ends soon.
+		revoke(ctx, srv, granted.ID)
+		return nil, fmt.Errorf("take the disruption lock: %w", err)
+	case present != nil:
+		revoke(ctx, srv, granted.ID)
+		return present, fmt.Errorf("take the disruption lock: %w", ErrHeld)
+	case before != 0:
+		revoke(ctx, srv, before) // of the lock that was taken again; the key has left it
+	}
+	return nil, nil
+}
+
+// putLock puts value with a lease where there is no lock or old is. If another one is there it is returned as present;
+// before is the lease of old.
+func putLock(ctx context.Context, srv *etcdserver.EtcdServer, value, old []byte, id int64) (present []byte, before int64, err error) {
+	key := []byte(keyPrefix + lockKey)
+	put := []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value, Lease: id, PrevKv: true}}}}
+	look := []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}}
+	none := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{}}
+	resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{none}, Success: put, Failure: look})
+	if err == nil && !resp.Succeeded && old != nil {
+		resp, err = srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{lockIs(old)}, Success: put, Failure: look})
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if resp.Succeeded {
+		if before := resp.Responses[0].GetResponsePut().GetPrevKv(); before != nil {
+			return nil, before.Lease, nil
+		}
+		return nil, 0, nil
+	}
+	kvs := resp.Responses[0].GetResponseRange().GetKvs()
+	if len(kvs) == 0 {
+		return nil, 0, ErrChanged // given back between the two
+	}
+	return kvs[0].Value, 0, nil
+}
+
+func lockIs(value []byte) *pb.Compare {
+	return &pb.Compare{Key: []byte(keyPrefix + lockKey), Target: pb.Compare_VALUE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Value{Value: value}}
+}
+
+// RefreshLock gives the disruption lock its whole time again if its value, as applied here, still is value; else the
+// error wraps ErrChanged. Any member can do it for the holder, by way of the leader.
+func (m *Member) RefreshLock(ctx context.Context, value []byte) error {
+	l, err := m.running()
+	if err != nil {
+		return fmt.Errorf("refresh the disruption lock: %w", err)
+	}
+	srv := l.etcd.Server
+	r, err := srv.KV().Range(ctx, []byte(keyPrefix+lockKey), nil, mvcc.RangeOptions{})
+	if err != nil {
+		return fmt.Errorf("refresh the disruption lock: %w", err)
+	}
+	if len(r.KVs) == 0 || !bytes.Equal(r.KVs[0].Value, value) {
+		return fmt.Errorf("refresh the disruption lock: %w", ErrChanged)
+	}
+	_, err = srv.LeaseRenew(srv.AuthStore().WithRoot(ctx), lease.LeaseID(r.KVs[0].Lease))
+	if errors.Is(err, lease.ErrLeaseNotFound) {
+		err = ErrChanged
+	}
+	if err != nil {
+		return fmt.Errorf("refresh the disruption lock: %w", err)
+	}
+	return nil
+}
+
+// Unlock gives the disruption lock back through raft if its value is value; if it is not, there is nothing to do. Before
+// that it waits until this member has applied all that was committed: one that lags would be missed as a voter.
+func (m *Member) Unlock(ctx context.Context, value []byte) error {
+	l, err := m.running()
+	if err != nil {
+		return fmt.Errorf("give back the disruption lock: %w", err)
+	}
+	srv := l.etcd.Server
+	if err := srv.LinearizableReadNotify(ctx); err != nil {
+		return fmt.Errorf("give back the disruption lock: catch up: %w", err)
+	}
+	ctx = srv.AuthStore().WithRoot(ctx)
+	resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{lockIs(value)}, Success: []*pb.RequestOp{
+		{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(keyPrefix + lockKey), PrevKv: true}}},
+	}})
+	if err != nil {
+		return fmt.Errorf("give back the disruption lock: %w", err)
+	}
+	if resp.Succeeded {
+		for _, kv := range resp.Responses[0].GetResponseDeleteRange().GetPrevKvs() {
+			revoke(ctx, srv, kv.Lease)
+		}
+	}
+	return nil
+}
+
+// revoke ends a lease. One that cannot be revoked ends by itself.
+func revoke(ctx context.Context, srv *etcdserver.EtcdServer, id int64) {
+	_, _ = srv.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id})
+}

@@ -1,0 +1,86 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+)
+
+// keyPrefix begins the keys that holdfast keeps in etcd: few, small, and written seldom. Clients see them, as they see all
+// keys, and leave them alone.
+const keyPrefix = "holdfast.internal/"
+
+// ErrChanged: another one has changed the key meanwhile.
+var ErrChanged = errors.New("the key has changed")
+
+// Key returns one of holdfast's own keys as far as this member has applied it, and how often it was written since it
+// was made, 0 if there is none. It asks nobody, and repeats what it said before while the database is defragmented.
+func (m *Member) Key(name string) (value []byte, version int64, err error) {
+	l, err := m.running()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
+	}
+	if !l.backend.TryRLock() {
+		if k, ok := l.keys.Load(name); ok {
+			return k.(storedKey).value, k.(storedKey).version, nil
+		}
+		return nil, 0, fmt.Errorf("read key %s: %w", name, errDefragmenting)
+	}
+	defer l.backend.RUnlock()
+	r, err := l.etcd.Server.KV().Range(context.Background(), []byte(keyPrefix+name), nil, mvcc.RangeOptions{})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
+	}
+	var k storedKey
+	if len(r.KVs) > 0 {
+		k = storedKey{r.KVs[0].Value, r.KVs[0].Version}
+	}
+	l.keys.Store(name, k)
+	return k.value, k.version, nil
+}
+
+// storedKey is what Key said last of a key.
+type storedKey struct {
+	value   []byte
+	version int64
+}
+
+// errDefragmenting: the database is being defragmented, and the key was never read before.
+var errDefragmenting = errors.New("the database is being defragmented")
+
+// PutKey sets one of holdfast's own keys through raft if its version is still the one that Key has told, and deletes it
+// with a nil value. Else the error is ErrChanged.
+func (m *Member) PutKey(ctx context.Context, name string, value []byte, version int64) error {
+	key := []byte(keyPrefix + name)
+	op := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value}}}
+	if value == nil {
+		op = &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: key}}}
+	}
+	if err := m.putIf(ctx, key, version, op); err != nil {
+		return fmt.Errorf("write key %s: %w", name, err)
+	}
+	return nil
+}
+
+// putIf carries out op, as root, if the version of key is as given.
+func (m *Member) putIf(ctx context.Context, key []byte, version int64, op *pb.RequestOp) error {
+	same := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{Version: version}}
+	return m.onlyIf(ctx, same, op)
+}
+
+// onlyIf carries out op, as root, if a comparison holds. Else the error is ErrChanged.
+func (m *Member) onlyIf(ctx context.Context, compare *pb.Compare, op *pb.RequestOp) error {
+	l, err := m.running()
+	if err != nil {
+		return err
+	}
+	srv := l.etcd.Server
+	resp, err := srv.Txn(srv.AuthStore().WithRoot(ctx), &pb.TxnRequest{Compare: []*pb.Compare{compare}, Success: []*pb.RequestOp{op}})
+	if err == nil && !resp.Succeeded {
+		err = ErrChanged
+	}
+	return err
+}

@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/coreos/go-semver/semver"
+	bolt "go.etcd.io/bbolt"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+)
+
+// ErrNewer: the data is that of a cluster whose version is above the etcd in this binary, which would panic on it.
+var ErrNewer = errors.New("the data is of a newer etcd")
+
+// newer returns an ErrNewer if etcd's version v is of a later minor than ours. What an earlier one made we can open.
+func newer(v *semver.Version) error {
+	server := semver.Must(semver.NewVersion(version.Version))
+	if v == nil || !(semver.Version{Major: server.Major, Minor: server.Minor}).LessThan(*v) {
+		return nil
+	}
+	return fmt.Errorf("%w: it was made by etcd %d.%d, and this holdfast embeds %s, which cannot open it: use a holdfast that embeds etcd %d.%d or newer",
+		ErrNewer, v.Major, v.Minor, version.Version, v.Major, v.Minor)
+}
+
+// checkNewer refuses a data directory whose database is of a newer etcd: that has either a cluster version on which
+// etcd panics (etcdserver/version, MustDetectDowngrade) or a storage version that it cannot read.
+func checkNewer(dir string) error {
+	path := DatabasePath(dir)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := guard(func() error {
+		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+		if err != nil {
+			return fmt.Errorf("open database: %w", err)
+		}
+		return errors.Join(db.View(databaseNewer), db.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("check the version of %s: %w", path, err)
+	}
+	return nil
+}
+
+// databaseNewer returns an ErrNewer if a newer etcd has made the database. What a member that never ran has left may have
+// no bucket yet.
+func databaseNewer(tx *bolt.Tx) error {
+	if tx.Bucket(schema.Meta.Name()) != nil {
+		if err := newer(schema.ReadStorageVersionFromSnapshot(tx)); err != nil {
+			return err
+		}
+	}
+	if b := tx.Bucket(schema.Cluster.Name()); b != nil {
+		if text := b.Get(schema.ClusterClusterVersionKeyName); text != nil {
+			v, err := semver.NewVersion(string(text))
+			if err != nil {
+				return fmt.Errorf("read cluster version: %w", err)
+			}
+			return newer(v)
+		}
+	}
+	return nil
+}
+
+// requestNewer returns an ErrNewer if a request in the log raises the cluster version above ours: the database may not
+// have it yet.
+func requestNewer(r *pb.InternalRaftRequest) error {
+	if r.ClusterVersionSet == nil {
+		return nil
+	}
+	v, err := semver.NewVersion(r.ClusterVersionSet.Ver)
+	if err != nil {
+		return fmt.Errorf("read the cluster version in the log: %w", err)
+	}
+	return newer(v)
+}

@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Seen is the member list as a leader has it, where the leader itself counts as connected; nil of any other node.
+func (f Facts) Seen() []MemberInfo {
+	if !f.Running || !f.Leader {
+		return nil
+	}
+	seen := slices.Clone(f.Members)
+	for i := range seen {
+		seen[i].Connected = seen[i].Connected || seen[i].ID == f.Member
+	}
+	return seen
+}
+
+// Disruption says what would be at risk if this member went down now on purpose (R14), "" if nothing: a
+// majority of all voters must stay connected without it, and nothing else may be going on. seen is what the leader's
+// facts have just told ([Facts.Seen]), nil if nobody has told. Only an answer given while this member has the lock
+// lasts: until then another one may go down on purpose at any time.
+func (o Observation) Disruption(seen []MemberInfo) (risk string) {
+	m := o.Member
+	switch {
+	case !m.Running:
+		return "etcd does not run here, so nobody here can tell whether the others would do without it"
+	case !m.Ready || !m.HasLead:
+		return "this member sees no leader, so nobody here can tell whether the others would do without it"
+	case m.Lock != nil && !o.locks():
+		return m.Lock.String()
+	case o.changing():
+		return "this node is about to begin a restored generation"
+	case o.Disk.Ledger.Record != nil && o.frozen() != "":
+		return o.frozen()
+	case m.Learner:
+		return ""
+	case seen == nil:
+		return "the leader has not said which members are connected to it"
+	}
+	return o.without(seen)
+}
+
+// without says whom the cluster would miss without this member.
+func (o Observation) without(seen []MemberInfo) string {
+	voters, left := 0, 0
+	var away, learners []string
+	for _, m := range seen {
+		switch {
+		case m.Learner:
+			learners = append(learners, fmt.Sprintf("%s is catching up as a learner", o.whereabouts(m.Slot)))
+			continue
+		case m.ID != o.Member.ID && m.Connected:
+			left++
+		case m.ID != o.Member.ID:
+			away = append(away, fmt.Sprintf("%s is not connected", o.whereabouts(m.Slot)))
+		}
+		voters++
+	}
+	need := voters/2 + 1
+	switch enough := left >= need; {
+	case voters == 1:
+		return fmt.Sprintf("slot %s is the only voter: the cluster is down until it is back", o.Claim.Slot)
+	case !enough && away == nil:
+		return fmt.Sprintf("without slot %s, %d of %d voters would be left, and %d are needed: the cluster is down until it is back", o.Claim.Slot, left, voters, need)
+	case !enough:
+		return fmt.Sprintf("%s: without slot %s, %d of %d voters would be left, and %d are needed", strings.Join(away, ", "), o.Claim.Slot, left, voters, need)
+	case learners != nil:
+		return strings.Join(learners, ", ")
+	}
+	return ""
+}
+
+// whereabouts names a slot and who holds it.
+func (o Observation) whereabouts(slot string) string {
+	h, _ := o.holder(slot, 0)
+	switch {
+	case h == nil:
+		return "slot " + slot
+	case h.Facts.Drained:
+		return fmt.Sprintf("slot %s, drained on %s,", slot, h.Node)
+	}
+	return fmt.Sprintf("slot %s on %s", slot, h.Node)
+}
+
+// Haste says why a process that was told to end has no reason to wait for a moment at which its member may go down, ""
+// if it has one. Waiting cures nothing without a quorum, with one voter or two, and where the whole cluster is being
+// stopped, which is when every other voter has been told to end as well, or is gone.
+func (o Observation) Haste() string {
+	m := o.Member
+	if !m.Running {
+		return "etcd does not run"
+	}
+	if m.Learner {
+		return "nobody counts on a learner"
+	}
+	voters, near, staying := 1, 1, 0
+	for _, v := range m.Members {
+		if v.Learner || v.ID == m.ID {
+			continue
+		}
+		voters++
+		connected := slices.Contains(m.Near, v.ID)
+		if connected {
+			near++
+		}
+		if o.stays(v.Slot, connected) {
+			staying++
+		}
+	}
+	switch {
+	case near <= voters/2:
+		return fmt.Sprintf("there is no quorum: %d of %d voters are connected", near, voters)
+	case voters <= 2:
+		return "no moment is better than another, for every voter is needed"
+	case staying == 0:
+		return "the whole cluster is being stopped"
+	}
+	return ""
+}
+
+// stays reports whether a slot's member is one that nobody has told to end, as far as is known.
+func (o Observation) stays(slot string, connected bool) bool {
+	known := false
+	for _, p := range o.Peers {
+		f := p.Facts
+		if f == nil || f.Slot != slot {
+			continue
+		}
+		if p.Live && !f.Stopping {
+			return true
+		}
+		known = known || f.Stopping
+	}
+	return connected && !known
+}
+
+// locks reports whether the disruption lock is this slot's.
+func (o Observation) locks() bool {
+	return o.Member.Lock != nil && o.Member.Lock.Slot == o.Claim.Slot
+}
+
+// unlock gives the disruption lock back when what it was taken for is over: the slot serves again, and has nothing to do
+// that would need the lock, or it would not decide anew. Whoever held the slot then has lost it.
+func (o Observation) unlock() (Action, bool) {
+	if !o.locks() {
+		return Action{}, false
+	}
+	return Action{Kind: Unlock, Why: fmt.Sprintf("slot %s serves again: giving back the disruption lock that %s took (%s)", o.Claim.Slot, o.Member.Lock.Node, o.Member.Lock.Purpose)}, true
+}

@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"testing"
+)
+
+// oldSlot is one slot of a generation that is to end.
+type oldSlot struct {
+	listed, learner bool
+	holder          bool // there is a live one
+	heir            bool // with the member's own disk
+	prepared, lost  bool
+}
+
+// oldKinds are the slots that there can be.
+var oldKinds = []oldSlot{
+	{listed: true, holder: true, heir: true, prepared: true},
+	{listed: true, holder: true, heir: true, prepared: true, lost: true},
+	{listed: true, holder: true, heir: true, prepared: true, learner: true},
+	{listed: true, holder: true, heir: true, prepared: true, learner: true, lost: true},
+	{listed: true, holder: true, prepared: true},
+	{listed: true, holder: true, prepared: true, lost: true},
+	{listed: true, lost: true},
+	{holder: true, prepared: true, lost: true},
+}
+
+// conclude lets a node that holds nothing look at them.
+func conclude(slots []oldSlot) *Record {
+	old := &Record{Cluster: "main", Generation: 1, ID: "p"}
+	p := &Restore{ID: "r", Generation: 2, Line: []string{"p"}}
+	var list []MemberInfo
+	var peers []Peer
+	for i, s := range slots {
+		slot := string(rune('a' + i))
+		old.Charter.Seats = append(old.Charter.Seats, Seat{Slot: slot})
+		if s.lost {
+			p.Lost = append(p.Lost, slot)
+		}
+		if s.listed {
+			list = append(list, MemberInfo{ID: uint64(i) + 1, Slot: slot, Learner: s.learner})
+		}
+		f := &Facts{Slot: slot, Disk: "new " + slot, Record: old, Phase: PhaseVacant}
+		if s.heir {
+			f.Disk, f.Phase, f.Member, f.Running = "old "+slot, PhaseData, uint64(i)+1, true
+		}
+		if s.prepared {
+			f.Prepared = "r"
+		}
+		if s.holder {
+			peers = append(peers, Peer{Node: "n" + slot, Live: true, Facts: f})
+		}
+	}
+	for _, p := range peers {
+		if p.Facts.Running {
+			p.Facts.Members = list
+		}
+	}
+	r, _ := Observation{Peers: peers, Store: Store{ID: "S", Record: old, Restore: p}}.conclusion(p)
+	return r
+}
+
+// TestFence: whatever the old generation looks like, each majority of the seats leaves it without one.
+func TestFence(t *testing.T) {
+	most, tried, concluded := 5, 0, 0
+	if testing.Short() {
+		most = 3
+	}
+	for n := 1; n <= most; n++ {
+		slots := make([]oldSlot, n)
+		for code := range 1 << (3 * n) {
+			for i := range slots {
+				slots[i] = oldKinds[code>>(3*i)&7]
+			}
+			tried++
+			if r := conclude(slots); r != nil {
+				concluded++
+				checkFence(t, slots, r)
+			}
+		}
+	}
+	t.Logf("%d generations, %d concluded", tried, concluded)
+	if concluded == 0 {
+		t.Error("nothing was ever concluded")
+	}
+}
+
+func checkFence(t *testing.T, slots []oldSlot, r *Record) {
+	t.Helper()
+	known := slices.ContainsFunc(slots, func(s oldSlot) bool { return s.heir }) // the member list
+	for q := range uint(1) << len(slots) {
+		voters, alive, seated := 0, 0, bits.OnesCount(q) == len(slots)/2+1
+		for i, s := range slots {
+			disk, in := r.Charter.Seats[i].Disk, q>>i&1 == 1
+			seated = seated && (!in || disk != "")
+			if known && (!s.listed || s.learner) {
+				continue
+			}
+			voters++
+			alive += boolean(!s.lost && !(in && disk == fmt.Sprintf("old %c", 'a'+i)))
+		}
+		if seated && voters > 0 && alive > voters/2 {
+			t.Fatalf("I9: %+v: the seats %v, of which %b serve, leave %d of %d old voters", slots, r.Charter.Seats, q, alive, voters)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSurvey: what `holdfast recover` refuses, and the sentence that says why.
+func TestSurvey(t *testing.T) {
+	record := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}})
+	list := []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}
+	at := func(term, index uint64) *LogEnd { return &LogEnd{term, index} }
+	member := func(node, slot string, id uint64, log *LogEnd) Peer {
+		return Peer{Node: node, Live: true, Facts: &Facts{Slot: slot, Disk: "d" + string(rune('0'+id)), Phase: PhaseData, Record: &record, Member: id, Running: true, Members: list, Log: log, Store: "S"}}
+	}
+	stranger := member("n2", "b", 2, at(2, 9))
+	stranger.Facts.Store = "T"
+	leader := member("n2", "b", 2, nil)
+	leader.Facts.Leader = true
+	drained := member("n2", "b", 2, nil)
+	drained.Facts.Running = false
+	idle := member("n2", "b", 2, at(2, 9))
+	idle.Facts.Running = false
+	for name, c := range map[string]struct {
+		peers    []Peer
+		lost     []string
+		survivor string
+		chosen   string
+		want     string
+	}{
+		"one is left":                   {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"b", "c"}, "", "a", ""},
+		"two are left":                  {[]Peer{member("n1", "a", 1, at(2, 9)), member("n2", "b", 2, at(3, 1))}, []string{"c"}, "", "b", ""},
+		"of equals either":              {[]Peer{member("n1", "a", 1, at(2, 9)), member("n2", "b", 2, at(2, 9))}, []string{"c"}, "b", "b", ""},
+		"less advanced":                 {[]Peer{member("n1", "a", 1, at(2, 9)), member("n2", "b", 2, at(3, 1))}, []string{"c"}, "a", "", "slot b on n2 has a more advanced log"},
+		"not all declared":              {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"b"}, "", "", "--lost b,c"},
+		"here, not lost":                {[]Peer{member("n1", "a", 1, at(2, 9)), member("n2", "b", 2, at(2, 9))}, []string{"b", "c"}, "", "", "stop that node first"},
+		"drained":                       {[]Peer{member("n1", "a", 1, at(2, 9)), drained}, []string{"b", "c"}, "", "", "`holdfast undrain`"},
+		"drained, and its log is known": {[]Peer{member("n1", "a", 1, at(2, 9)), idle}, []string{"c"}, "", "", "slot b on n2 does not run: start that, with `holdfast undrain`"},
+		"no such slot":                  {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"b", "c", "x"}, "", "", "no slot x"},
+		"no such survivor":              {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"b", "c"}, "x", "", "no slot x"},
+		"not here":                      {[]Peer{member("n1", "a", 1, at(2, 9))}, []string{"c"}, "b", "", "does not run here"},
+		"a leader":                      {[]Peer{member("n1", "a", 1, at(2, 9)), leader}, []string{"c"}, "", "", "node n2 leads it"},
+		"a follower":                    {[]Peer{member("n1", "a", 1, nil)}, []string{"b", "c"}, "", "", "follows a leader"},
+		"a silent node":                 {[]Peer{member("n1", "a", 1, at(2, 9)), {Node: "n2", Live: true}}, []string{"b", "c"}, "", "", "has not said yet"},
+		"two stores":                    {[]Peer{member("n1", "a", 1, at(2, 9)), stranger}, []string{"c"}, "", "", "one store for all"},
+		"nobody":                        {nil, []string{"a", "b", "c"}, "", "", "no disk here knows"},
+	} {
+		o := Observation{Node: "n9", Config: Config{Slots: []string{"a", "b", "c"}}, Store: Store{ID: "S", Record: &record}, Peers: c.peers}
+		chosen, refusal := o.Survey().Choose(c.lost, c.survivor)
+		if _, incurable := o.Survey().Declare(c.lost, c.survivor); (incurable == "") != (c.want == "" || name == "not all declared") {
+			t.Errorf("survey: %s: whatever is declared it is refused: %q", name, incurable)
+		}
+		if c.want == "" && (refusal != "" || chosen.Slot != c.chosen) || c.want != "" && !strings.Contains(refusal, c.want) {
+			t.Errorf("survey: %s: got slot %q, %q, want slot %q, %q", name, chosen.Slot, refusal, c.chosen, c.want)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// accepted returns the newest set of slots that a generation has agreed on, as far as anybody here knows; nil: it never
+// did. A set of another generation says nothing of this one: a restored database has that of the cluster it is of.
+func (o Observation) accepted(r *Record) *SlotSet {
+	var newest *SlotSet
+	consider := func(s *SlotSet) {
+		if s != nil && s.Record == r.ID && (newest == nil || s.Serial > newest.Serial) {
+			newest = s
+		}
+	}
+	consider(o.Member.Set)
+	consider(o.Disk.Ledger.Set)
+	for _, p := range o.Peers {
+		if p.Facts != nil {
+			consider(p.Facts.Set)
+		}
+	}
+	return newest
+}
+
+// slots returns the slots that the cluster wants: what it has agreed on last, else those of its record.
+func (o Observation) slots(r *Record) []string {
+	if s := o.accepted(r); s != nil {
+		return s.Slots
+	}
+	return r.Charter.Slots()
+}
+
+// Slots returns the slots of the newest generation that anybody here knows, nil where none is known or two contradict
+// each other.
+func (o Observation) Slots() []string {
+	if r, _ := o.latest(); r != nil {
+		return o.slots(r)
+	}
+	return nil
+}
+
+// note writes down what the cluster has agreed on, for the time when this disk is read without a quorum.
+func (o Observation) note() (Action, bool) {
+	s, l := o.Member.Set, o.Disk.Ledger
+	if s == nil || s.Record != l.Record.ID || l.Set != nil && l.Set.Record == s.Record && l.Set.Serial >= s.Serial {
+		return Action{}, false
+	}
+	return Action{Kind: Note, Set: s, Why: fmt.Sprintf("the cluster has agreed on the slots %s: noting it on the disk of slot %s", strings.Join(s.Slots, ","), o.Claim.Slot)}, true
+}
+
+// wish is a set of slots and the nodes that want it.
+type wish struct {
+	slots   []string
+	nodes   []string
+	staying int // voters whose slots are in the set
+	agreed  int // nodes of these that want it
+}
+
+// steady reports whether more than half of those that stay want it too. Of two sets only one can have that, whichever is
+// the cluster's: else nodes that came in with an old configuration would have themselves removed, and then be added again.
+func (w wish) steady() bool { return w.staying == 0 || w.agreed > w.staying/2 }
+
+// wishes returns what the live holders of the voters want, and how many voters there are. Others have no say: a node
+// that merely stands by may have any configuration.
+func (o Observation) wishes(r *Record) (all []wish, voters int) {
+	for _, m := range o.members(r) {
+		if m.Learner {
+			continue
+		}
+		voters++
+		node, wants := o.wanting(r, m)
+		if len(wants) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(all, func(w wish) bool { return slices.Equal(w.slots, wants) })
+		if i < 0 {
+			i, all = len(all), append(all, wish{slots: wants})
+		}
+		all[i].nodes = append(all[i].nodes, node)
+		all[i].agreed += boolean(slices.Contains(wants, m.Slot))
+	}
+	for i, w := range all {
+		for _, m := range o.members(r) {
+			all[i].staying += boolean(!m.Learner && slices.Contains(w.slots, m.Slot))
+		}
+	}
+	return all, voters
+}
+
+// members is the newest member list here: our own, or the leader's.
+func (o Observation) members(r *Record) []MemberInfo {
+	if mine := o.Disk.Ledger.Record; o.Member.Running && mine != nil && mine.ID == r.ID {
+		return o.Member.Members
+	}
+	if l := o.leader(r); l != nil {
+		return l.Facts.Members
+	}
+	return nil
+}
+
+// wanting returns which node holds a member's disk, and the slots that it wants.
+func (o Observation) wanting(r *Record, m MemberInfo) (node string, wants []string) {
+	if o.Member.Running && o.Member.ID == m.ID {
+		return o.Node, o.Config.Slots
+	}
+	for _, p := range o.live() {
+		if f := p.Facts; f != nil && f.Slot == m.Slot && f.Member == m.ID && f.Record != nil && f.Record.ID == r.ID {
+			return p.Node, f.Slots
+		}
+	}
+	return "", nil
+}
+
+// demand says how far a set of slots is from being agreed on.
+func (o Observation) demand(r *Record, set []string) string {
+	all, voters := o.wishes(r)
+	var wanted wish
+	for _, w := range all {
+		if slices.Equal(w.slots, set) {
+			wanted = w
+		}
+	}
+	nodes, by, more := wanted.nodes, "", ""
+	if len(nodes) > 0 {
+		by = " (" + strings.Join(nodes, ", ") + ")"
+	}
+	if len(nodes) > voters/2 && !wanted.steady() {
+		more = fmt.Sprintf(", and %d of the %d that would stay: %d so far", wanted.staying/2+1, wanted.staying, wanted.agreed)
+	}
+	if voters == 0 {
+		return fmt.Sprintf("cluster.slots %s must be wanted by more than half of the members' nodes, and no leader is seen who knows them", strings.Join(set, ","))
+	}
+	return fmt.Sprintf("cluster.slots %s is wanted by %d of %d members' nodes%s; %d must want it%s", strings.Join(set, ","), len(nodes), voters, by, voters/2+1, more)
+}
+
+// Disagreement says that this node's configuration wants other slots than the cluster has, and what is missing for that
+// to count; "" if it does not.
+func (o Observation) Disagreement() string {
+	r, _ := o.latest()
+	if r == nil || slices.Equal(o.slots(r), o.Config.Slots) {
+		return ""
+	}
+	return fmt.Sprintf("cluster.slots is %s here, and the cluster has %s: %s", strings.Join(o.Config.Slots, ","), strings.Join(o.slots(r), ","), o.demand(r, o.Config.Slots))
+}
+
+// agree makes what more than half of all voters' holders want, and of those that stay, what the cluster wants (R15). A minority changes nothing,
+// be it one that comes back with an old configuration, or the first node of a change that goes from node to node.
+func (o Observation) agree() step {
+	r := o.Disk.Ledger.Record
+	now, serial := o.accepted(r), uint64(0)
+	if s := o.Member.Set; s != nil && s.Record == r.ID {
+		serial = s.Serial
+	}
+	if now != nil && now.Serial > serial {
+		return step{note: fmt.Sprintf("the slots %s are agreed on, and this leader has yet to read them", strings.Join(now.Slots, ","))}
+	}
+	var notes, from []string
+	for _, m := range o.Member.Members {
+		from = append(from, m.Slot)
+	}
+	slices.Sort(from)
+	all, voters := o.wishes(r)
+	for _, w := range all {
+		switch {
+		case slices.Equal(w.slots, o.slots(r)):
+		case len(w.nodes) > voters/2 && w.steady():
+			return step{action: &Action{Kind: Resize, Set: &SlotSet{Record: r.ID, Serial: serial + 1, Slots: w.slots, From: from},
+				Why: fmt.Sprintf("%d of %d members' nodes (%s) want the slots %s: the cluster, which has %s, agrees on that", len(w.nodes), voters, strings.Join(w.nodes, ", "), strings.Join(w.slots, ","), strings.Join(o.slots(r), ","))}}
+		default:
+			notes = append(notes, o.demand(r, w.slots))
+		}
+	}
+	if n := len(o.slots(r)); n%2 == 0 {
+		notes = append(notes, fmt.Sprintf("%d slots survive no more losses than %d: an odd number is better", n, n-1))
+	}
+	return step{note: strings.Join(notes, "; ")}
+}
+
+// seats are the slots that are members' as the leader lists them, else as any live member does; and those that may be
+// besides: from which the newest set set out.
+func (o Observation) seats(r *Record) (listed, perhaps []string) {
+	lists, perhaps := o.lists(r), r.Charter.Slots()
+	if s := o.accepted(r); s != nil {
+		perhaps = s.From
+	}
+	if l := o.leader(r); l != nil {
+		lists, perhaps = [][]MemberInfo{l.Facts.Members}, nil
+	}
+	for _, l := range lists {
+		for _, m := range l {
+			listed = append(listed, m.Slot)
+		}
+	}
+	slices.Sort(listed)
+	return slices.Compact(listed), perhaps
+}
+
+// gone reports whether a slot is none of the cluster's any more, or not yet: neither agreed on nor a member's. Where that
+// is not known its disk may be needed for a quorum; but those that are known to be needed come first.
+func (o Observation) gone(r *Record, slot string) bool {
+	listed, perhaps := o.seats(r)
+	needed := append(slices.Clone(listed), o.slots(r)...)
+	switch {
+	case slices.Contains(needed, slot):
+		return false
+	case len(listed) > 0 && !slices.Contains(perhaps, slot):
+		return true
+	}
+	return slices.ContainsFunc(needed, func(s string) bool { return o.occupant(s) == nil })
+}
+
+// unwanted names the slots of this node's configuration that the cluster does not have.
+func (o Observation) unwanted() map[string]string {
+	r, _ := o.latest()
+	if r == nil {
+		return nil
+	}
+	avoid := map[string]string{}
+	for _, slot := range o.Config.Slots {
+		if o.gone(r, slot) {
+			avoid[slot] = fmt.Sprintf("none of the cluster's slots (%s): %s", strings.Join(o.slots(r), ","), o.demand(r, o.Config.Slots))
+		}
+	}
+	return avoid
+}
+
+// known names the slots that the cluster has, or may still have, and this node's configuration does not: their disks may
+// be needed for a quorum, whatever is wanted by now.
+func (o Observation) known() []string {
+	r, _ := o.latest()
+	if r == nil {
+		return nil
+	}
+	var known []string
+	listed, perhaps := o.seats(r)
+	for _, slot := range slices.Concat(listed, perhaps, o.slots(r)) {
+		if !slices.Contains(o.Config.Slots, slot) && !slices.Contains(known, slot) {
+			known = append(known, slot)
+		}
+	}
+	slices.Sort(known)
+	return known
+}
+
+// idle reports whether the disk that is held has nothing to do in the cluster, so that this node does better without it.
+// Where no member runs it stays: if all let go, nobody would know of the cluster any more, and all would claim again.
+func (o Observation) idle(r *Record) bool {
+	listed, _ := o.seats(r)
+	if p := o.open(); p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
+		return false // it may have said already that it has prepared
+	}
+	return len(listed) > 0 && o.gone(r, o.Claim.Slot)
+}
+
+// retire gives up a disk that has nothing to do in the cluster. What was set aside on it stays. A host's blank one goes
+// without a trace, so that the host is free for another slot.
+func (o Observation) retire(r *Record) Action {
+	if o.Config.Yields && o.phase() == PhaseBlank && !o.Disk.HasLedger {
+		return Action{Kind: Yield, Slot: o.Claim.Slot, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): the blank disk here leaves it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
+	}
+	return Action{Kind: Retire, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): releasing its volume, which keeps what was set aside on it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
+}

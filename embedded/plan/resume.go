@@ -1,0 +1,172 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// resume starts etcd on the data it has, unless somebody knows better (R6).
+func (o Observation) resume() Action {
+	d := o.Disk
+	r := d.Ledger.Record
+	if r == nil {
+		return o.repair()
+	}
+	if d.ClusterID != d.RecordCID {
+		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run `holdfast volume adopt`",
+			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID)
+	}
+	if later, conflict := o.latest(); conflict != "" {
+		return wait("%s; this disk holds data of %s and does not start", conflict, r.Token())
+	} else if later.ID != r.ID {
+		return o.follow(later)
+	}
+	if l := d.Ledger; l.Role == RoleJoiner && l.Join != d.Member {
+		return Action{Kind: SetAside, Record: r,
+			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another disk: it is set aside and the slot joins anew", o.Claim.Slot, l.Join, d.Member)}
+	}
+	if p := o.open(); p != nil && slices.Contains(p.Lost, o.Claim.Slot) {
+		return o.beside(wait("slot %s, whose data was declared lost, does not start", o.Claim.Slot))
+	}
+	if d.Unfit != "" {
+		return wait("slot %s does not start: %s", o.Claim.Slot, d.Unfit)
+	}
+	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := r.Charter.Peers()
+	peers[o.Claim.Slot] = PeerURL(r.Charter.PeerURL, o.Claim.Slot) // which may have been added later
+	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers, Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
+}
+
+// setAside answers the news that a quorum has removed the member whose data this is. That is final, so
+// it needs no look at rivals, and makes way for them.
+func (o Observation) setAside(who string) Action {
+	then := fmt.Sprintf("slot %s joins anew", o.Claim.Slot)
+	if r := o.Disk.Ledger.Record; !slices.Contains(o.slots(r), o.Claim.Slot) {
+		then = fmt.Sprintf("slot %s, which is none of the cluster's any more (%s), is given up", o.Claim.Slot, strings.Join(o.slots(r), ","))
+	}
+	return Action{Kind: SetAside, Record: o.Disk.Ledger.Record,
+		Why: fmt.Sprintf("%s has removed member %x, which this disk was: its data is set aside and %s", who, o.Disk.Member, then)}
+}
+
+// repair answers etcd data without a ledger: it is taken up only if its cluster ID is that of a record
+// which somebody else knows.
+func (o Observation) repair() Action {
+	if !o.Disk.HasLedger {
+		for _, p := range o.Peers {
+			if f := p.Facts; f != nil && f.Record != nil && f.CID != 0 && f.CID == o.Disk.ClusterID {
+				return Action{Kind: Repair, Record: f.Record, Member: o.Disk.Member, Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which node %s knows: writing it again", f.Record.Token(), p.Node)}
+			}
+		}
+		if r := o.Store.Record; r != nil && o.Store.CID == o.Disk.ClusterID {
+			return Action{Kind: Repair, Record: r, Member: o.Disk.Member, Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which the store knows: writing it again", r.Token())}
+		}
+	}
+	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run `holdfast volume adopt`",
+		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member)
+}
+
+// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the
+// founder it promised to be, as the learner it was admitted as, or by waiting for an admission.
+func (o Observation) enter() Action {
+	l := o.Disk.Ledger
+	r := l.Record
+	if o.anew() {
+		return o.renounce("the operator gave up " + r.Token())
+	}
+	later, conflict := o.latest()
+	if conflict != "" {
+		return wait("%s", conflict)
+	}
+	if later.ID != r.ID {
+		return o.follow(later)
+	}
+	switch {
+	case l.Started != "" || l.Role != RoleJoiner && (l.Role != RoleFounder || r.Cause != Founding):
+		return o.await(r)
+	case l.Role == RoleJoiner:
+		return o.join(r, l.Join)
+	case o.replacedAs(r) != "":
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins anew", o.replacedAs(r), o.Claim.Slot)}
+	default:
+		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(), Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
+	}
+}
+
+// replacedAs says whether the founder that this disk was to be is no longer a member.
+func (o Observation) replacedAs(r *Record) string {
+	if by := o.removedBy(o.Disk.Founder); by != "" {
+		return fmt.Sprintf("node %s knows that the cluster removed the founder of slot %s", by, o.Claim.Slot)
+	}
+	for _, p := range o.Peers {
+		if p.Facts == nil || p.Facts.Record == nil || p.Facts.Record.ID != r.ID {
+			continue
+		}
+		for _, m := range p.Facts.Members {
+			if m.Slot == o.Claim.Slot && m.ID != o.Disk.Founder {
+				return fmt.Sprintf("node %s knows slot %s as another member", p.Node, o.Claim.Slot)
+			}
+		}
+	}
+	return ""
+}
+
+// await waits for a leader to admit this disk.
+func (o Observation) await(r *Record) Action {
+	leader := o.leader(r)
+	if o.idle(r) {
+		return o.retire(r)
+	}
+	if leader == nil {
+		return wait("slot %s has no member data and must be admitted by the leader of %s, and no leader is seen: a majority of its members (%s) must run first%s",
+			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r))
+	}
+	for _, ad := range leader.Facts.Admitted {
+		listed := slices.ContainsFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == ad.ID }) // else of a generation before
+		spent := ad.ID == o.Disk.Ledger.Join                                                                  // and lost: a member begins once
+		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && listed && !spent && o.removedBy(ad.ID) == "" {
+			return Action{Kind: Accept, Record: r, Member: ad.ID, Why: fmt.Sprintf("leader %s has admitted slot %s as learner %x", leader.Node, ad.Slot, ad.ID)}
+		}
+	}
+	if !slices.Contains(o.slots(r), o.Claim.Slot) {
+		return wait("slot %s has no member data and is none of the cluster's any more (%s): waiting for leader %s to remove its member", o.Claim.Slot, strings.Join(o.slots(r), ","), leader.Node)
+	}
+	return wait("slot %s has no member data: waiting for leader %s to admit it as a learner", o.Claim.Slot, leader.Node)
+}
+
+// join starts the learner that was admitted, or waits for an admission again if it is no longer wanted.
+func (o Observation) join(r *Record, id uint64) Action {
+	if by := o.removedBy(id); by != "" {
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("node %s knows that learner %x was removed before it started: slot %s waits to be admitted again", by, id, o.Claim.Slot)}
+	}
+	leader := o.leader(r)
+	if leader == nil {
+		return wait("slot %s is admitted as learner %x and waits to see a leader of %s%s", o.Claim.Slot, id, r.Token(), o.whoRuns(r))
+	}
+	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := map[string]string{}
+	listed := false
+	for _, m := range leader.Facts.Members {
+		peers[m.Slot] = PeerURL(r.Charter.PeerURL, m.Slot)
+		listed = listed || m.ID == id
+	}
+	if !listed {
+		return wait("slot %s is admitted as learner %x, which leader %s does not list yet", o.Claim.Slot, id, leader.Node)
+	}
+	return Action{Kind: Start, Record: r, Member: id, Join: true, Peers: peers, Why: fmt.Sprintf("slot %s joins %s as learner %x", o.Claim.Slot, r.Token(), id)}
+}
+
+// anew reports whether the operator gave the cluster up, and nobody shows that it lives after all.
+func (o Observation) anew() bool {
+	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
+		return p.Live && p.Facts != nil && p.Facts.Leader
+	})
+}
+
+func (o Observation) renounce(why string) Action {
+	return Action{Kind: Renounce, Mirror: o.Orders.New && o.Store.Record != nil, Why: why}
+}

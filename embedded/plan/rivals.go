@@ -1,0 +1,141 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+)
+
+// acquire asks for a volume. Which one is the provider's business; we only know which slots would clash.
+func (o Observation) acquire() Action {
+	a := Action{Kind: Acquire, Why: "no volume is held: claiming one", Known: o.known()}
+	if o.Claim.None != "" {
+		a.Why = "standing by: " + o.Claim.None
+	}
+	if o.Config.Yields {
+		a.Avoid = o.taken()
+	}
+	if unwanted := o.unwanted(); len(unwanted) > 0 {
+		if a.Avoid == nil {
+			a.Avoid = map[string]string{}
+		}
+		maps.Copy(a.Avoid, unwanted)
+	}
+	return a
+}
+
+// taken names the slots that others hold. Those of lost nodes count, too: a host that stands by must not
+// take the slot of one that only restarts, for its own blank disk would cost the cluster a good one. Only
+// of a lost blank disk nothing is lost, so its slot is free once no other is.
+func (o Observation) taken() map[string]string {
+	taken, blank := map[string]string{}, map[string]string{}
+	for _, p := range o.Peers {
+		f := p.Facts
+		switch {
+		case f == nil || f.Slot == "":
+		case p.Live:
+			taken[f.Slot] = "held by " + p.Node
+		case taken[f.Slot] != "":
+		case f.past():
+			taken[f.Slot] = fmt.Sprintf("held by %s when it was last seen; if that is gone for good, set volume.local.slot here", p.Node)
+		default:
+			blank[f.Slot] = fmt.Sprintf("held by %s when it was last seen", p.Node)
+		}
+	}
+	for slot, node := range o.heldBefore() {
+		if taken[slot] == "" {
+			taken[slot] = fmt.Sprintf("held by %s before; if that is gone for good, set volume.local.slot here", node)
+		}
+	}
+	unwanted := o.unwanted()
+	for _, slot := range o.Config.Slots {
+		if unwanted[slot] == "" && taken[slot] == "" && blank[slot] == "" {
+			maps.Copy(blank, taken)
+			return blank
+		}
+	}
+	return taken
+}
+
+// heldBefore returns, by slot, the other nodes that held a member's disk last, as running members remember.
+func (o Observation) heldBefore() map[string]string {
+	before := map[string]string{}
+	for _, p := range o.live() {
+		if p.Facts == nil {
+			continue
+		}
+		for slot, node := range p.Facts.Holders {
+			if node != o.Node {
+				before[slot] = node
+			}
+		}
+	}
+	return before
+}
+
+// past reports whether the disk has taken part in a cluster.
+func (f Facts) past() bool {
+	return f.Phase != PhaseNone && f.Phase != PhaseBlank
+}
+
+// rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume;
+// this keeps two volumes from one name.
+func (o Observation) rivalry() (Action, bool) {
+	me := o.Facts(nil)
+	pristine := o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger
+	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
+		return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node, me.Slot)}, true
+	}
+	for _, p := range o.Peers {
+		f := p.Facts
+		if f == nil || f.Slot != o.Claim.Slot {
+			continue
+		}
+		if !p.Live {
+			if pristine && f.past() {
+				return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank disk here leaves it to that", p.Node, f.Slot)}, true
+			}
+			continue
+		}
+		switch {
+		case stronger(me, o.Node, *f, p.Node):
+			continue
+		case pristine:
+			return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node, f.Slot)}, true
+		case f.Running:
+			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of the two",
+				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
+		default:
+			return wait("node %s holds slot %s as well (disk %s, epoch %d; this disk is %s, epoch %d) and comes first; waiting until it is gone",
+				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
+		}
+	}
+	return Action{}, false
+}
+
+// stronger says which of two holders of one slot may go on: the one that runs; the one with more to lose;
+// then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each
+// host counts its own), so there the name decides at once.
+func stronger(a Facts, aNode string, b Facts, bNode string) bool {
+	rank := func(f Facts) int {
+		switch {
+		case f.Running:
+			return 5
+		case f.Phase == PhaseData:
+			return 4
+		case f.Phase == PhaseFounder || f.Phase == PhaseJoiner:
+			return 3
+		case f.Record != nil:
+			return 2
+		case f.Promise != nil:
+			return 1
+		}
+		return 0
+	}
+	if ra, rb := rank(a), rank(b); ra != rb {
+		return ra > rb
+	}
+	if rank(a) > 1 && a.Epoch != b.Epoch {
+		return a.Epoch > b.Epoch
+	}
+	return aNode < bNode
+}

@@ -1,0 +1,67 @@
+package plan
+
+import "slices"
+
+// Server is a voter of the cluster and the node that runs it, for those who look for the cluster from outside.
+type Server struct {
+	Slot    string
+	Node    string
+	Leader  bool
+	Live    bool
+	Clients []string // client URLs
+	PeerURL string   // pattern with {slot}
+}
+
+// Servers is what the peers say of who serves, to one who takes no part (R10).
+type Servers struct {
+	// Known: a leader's member list is among what they say. Only then the absence of a slot from Voters means anything.
+	Known   bool
+	Record  *Record
+	Members []MemberInfo // that leader's list, or the one before while there is none
+	Voters  []string     // slots of Members that vote, sorted
+	Running []Server     // of the voters: those whose node says that it runs this very member, by slot
+}
+
+// Serving tells from the gossip who serves. before is the last answer: while there is no leader of a generation, or more
+// than one node that says so, its word stands. Two clusters that claim one name tell nothing new either.
+func Serving(peers []Peer, before Servers) Servers {
+	o := Observation{Peers: peers}
+	s := Servers{Record: before.Record, Members: before.Members}
+	if record, _ := o.latest(); record != nil {
+		if leaders := o.leaders(record); len(leaders) == 1 {
+			s.Known, s.Record, s.Members = true, record, leaders[0].Facts.Members
+		}
+	}
+	if s.Record == nil {
+		return s
+	}
+	o.Disk.Ledger.Record = s.Record
+	o.Member = Member{Running: true, Members: s.Members} // as one who has applied this list would see it
+	holders := Holders(o)
+	for _, m := range s.Members {
+		if m.Learner || m.Slot == "" {
+			continue
+		}
+		s.Voters = append(s.Voters, m.Slot)
+		for _, p := range peers {
+			if p.Node == holders[m.Slot] && p.Facts != nil && p.Facts.Running && p.Facts.Member == m.ID {
+				s.Running = append(s.Running, Server{Slot: m.Slot, Node: p.Node, Leader: p.Live && p.Facts.Leader, Live: p.Live,
+					Clients: p.Facts.Clients, PeerURL: p.Facts.PeerURL})
+			}
+		}
+	}
+	slices.Sort(s.Voters)
+	slices.SortFunc(s.Running, func(a, b Server) int { return slices.Compare([]byte(a.Slot), []byte(b.Slot)) })
+	return s
+}
+
+// leaders are the live nodes that say they lead the generation of record and have a member list.
+func (o Observation) leaders(record *Record) []Peer {
+	var all []Peer
+	for _, p := range o.live() {
+		if f := p.Facts; f != nil && f.Running && f.Leader && f.Record != nil && f.Record.ID == record.ID && len(f.Members) > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// step is something the leader can do for the member list, or a note on what is in the way of it.
+type step struct {
+	action *Action
+	note   string
+}
+
+// quorum is what the leader knows of the voters and of a join that is under way.
+type quorum struct {
+	voters, healthy int
+	away            []string // slots of voters that are not connected
+	learner         *MemberInfo
+}
+
+func (o Observation) quorum() quorum {
+	var q quorum
+	for i, m := range o.Member.Members {
+		switch {
+		case m.Learner:
+			q.learner = &o.Member.Members[i]
+		case m.ID == o.Member.ID || m.Connected:
+			q.voters, q.healthy = q.voters+1, q.healthy+1
+		default:
+			q.voters, q.away = q.voters+1, append(q.away, m.Slot)
+		}
+	}
+	slices.Sort(q.away)
+	return q
+}
+
+// steps returns what the leader can do for the member list, the most urgent first: one thing at a time, and each makes
+// the cluster stronger or leaves it as strong as it was. A lost member is replaced, and one that is lost and not wanted
+// removed, before the cluster grows; and it grows before it gives up members that serve.
+func (o Observation) steps() []step {
+	q, wanted := o.quorum(), o.slots(o.Disk.Ledger.Record)
+	all := []step{o.agree(), o.undo(q)}
+	mend := func(listed bool) {
+		for _, slot := range wanted {
+			if _, is := o.listed(slot); is == listed && slot != o.Claim.Slot {
+				a, note := o.mend(slot, q)
+				all = append(all, step{a, note})
+			}
+		}
+	}
+	mend(true)
+	all = append(all, o.bury(q, wanted))
+	mend(false)
+	return append(all, o.dismiss(q, wanted))
+}
+
+// undo takes back a join that cannot be finished. A learner has no vote, so that nothing is lost with it but the copy
+// that it had, and only one at a time can be under way.
+func (o Observation) undo(q quorum) step {
+	m := q.learner
+	if m == nil || q.healthy <= q.voters/2 {
+		return step{}
+	}
+	remove := func(why string) step {
+		return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID, Why: fmt.Sprintf("learner %x of slot %s %s: removing it", m.ID, m.Slot, why)}}
+	}
+	if !slices.Contains(o.slots(o.Disk.Ledger.Record), m.Slot) {
+		return remove("is not wanted any more")
+	}
+	h, _ := o.holder(m.Slot, m.ID)
+	switch {
+	case m.Connected || h != nil || o.Early:
+		return step{}
+	case !m.Started:
+		return remove("never started and has no live holder")
+	case o.waiting(m.Slot) != "":
+		return remove("has no live holder, and slot " + o.waiting(m.Slot) + " waits to join")
+	}
+	return step{}
+}
+
+// waiting returns a wanted slot other than this one whose holder waits to be admitted.
+func (o Observation) waiting(but string) string {
+	for _, slot := range o.slots(o.Disk.Ledger.Record) {
+		m, _ := o.listed(slot)
+		if h, _ := o.holder(slot, m.ID); slot != but && h != nil && h.Facts.Phase == PhaseVacant {
+			return slot
+		}
+	}
+	return ""
+}
+
+// unwantedVoters are the voters beside this one whose slots the cluster does not want, by slot.
+func (o Observation) unwantedVoters(wanted []string) []MemberInfo {
+	var out []MemberInfo
+	for _, m := range o.Member.Members {
+		if !m.Learner && m.ID != o.Member.ID && !slices.Contains(wanted, m.Slot) {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b MemberInfo) int { return cmp.Compare(a.Slot, b.Slot) })
+	return out
+}
+
+// bury removes a lost member whose slot is not wanted: the quorum gets smaller, and what serves stays.
+func (o Observation) bury(q quorum, wanted []string) step {
+	for _, m := range o.unwantedVoters(wanted) {
+		switch {
+		case m.Connected:
+		case q.learner != nil:
+			return step{note: fmt.Sprintf("not removing slot %s: learner %x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)}
+		case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
+			return step{note: fmt.Sprintf("not removing slot %s: only %d of %d voters are connected", m.Slot, q.healthy, q.voters)}
+		default:
+			return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
+				Why: fmt.Sprintf("slot %s is none of the cluster's any more (%s), and its member is not connected: removing it", m.Slot, strings.Join(wanted, ","))}}
+		}
+	}
+	return step{}
+}
+
+// dismiss removes a member that serves and whose slot is not wanted, and the leader last: that hands over to one that
+// stays, which goes on. All that stay must be there, so that the smaller cluster is at its full strength at once.
+func (o Observation) dismiss(q quorum, wanted []string) step {
+	out := o.unwantedVoters(wanted)
+	if len(out) == 0 && (slices.Contains(wanted, o.Claim.Slot) || q.voters < 2) {
+		return step{}
+	}
+	slot := o.Claim.Slot
+	if len(out) > 0 {
+		slot = out[0].Slot
+	}
+	refuse := func(format string, args ...any) step {
+		return step{note: fmt.Sprintf("not removing slot %s: ", slot) + fmt.Sprintf(format, args...)}
+	}
+	for _, keep := range wanted {
+		if m, ok := o.listed(keep); !ok || m.Learner {
+			return refuse("slot %s, which is to stay, is no voter yet", keep)
+		}
+	}
+	switch {
+	case q.learner != nil:
+		return refuse("learner %x of slot %s is under way", q.learner.ID, q.learner.Slot)
+	case o.Member.Lock != nil:
+		return refuse("slot %s holds the disruption lock (%s)", o.Member.Lock.Slot, o.Member.Lock.Purpose)
+	case len(q.away) > 0:
+		return refuse("slot %s is not connected", strings.Join(q.away, ", "))
+	case len(out) > 0:
+		return step{action: &Action{Kind: Remove, Slot: slot, Member: out[0].ID,
+			Why: fmt.Sprintf("slot %s is none of the cluster's any more (%s): removing its member", slot, strings.Join(wanted, ","))}}
+	}
+	return step{action: &Action{Kind: HandOver, Slot: slot,
+		Why: fmt.Sprintf("slot %s, which leads, is none of the cluster's any more (%s): handing over, so that the next leader removes it", slot, strings.Join(wanted, ","))}}
+}

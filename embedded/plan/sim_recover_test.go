@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"slices"
+)
+
+// operatorRecovers lets the operator run `holdfast recover` on a node's machine. Mostly the slots declared lost are: an
+// operator who does not look names whatever is not here.
+func (w *world) operatorRecovers(n *node) {
+	st := w.stores[0]
+	if !n.up || n.deaf() || st.record == nil || w.store != storeShared {
+		return
+	}
+	s := n.observe().Survey()
+	lost := slices.DeleteFunc(w.dead(), func(slot string) bool {
+		return !slices.ContainsFunc(s.Slots, func(v Survivor) bool { return v.Slot == slot })
+	})
+	if w.chance(15) {
+		lost = s.Missing(nil)
+	}
+	chosen, refusal := s.Choose(lost, "")
+	for _, v := range s.Slots { // whoever looks knows whether one was removed before
+		d := w.named(v.Disk)
+		if chosen.Slot == "" && v.Dropped && v.Runs && d.data != nil && d.data.c.find(d.data.id) != nil {
+			chosen, refusal = s.Choose(lost, v.Slot)
+		}
+	}
+	if known, _ := n.observe().latest(); refusal != "" || known.ID != st.record.ID {
+		w.note("the operator cannot recover: %s", refusal)
+		return
+	}
+	w.propose(st, n, Restore{By: "an operator who recovers", Lost: lost, Survivor: chosen.Slot, Disk: chosen.Disk, Log: chosen.Log})
+}
+
+// honest notes when somebody is declared lost who could be a voter again.
+func (w *world) honest(r Restore) {
+	dead := w.dead()
+	if r.Survivor == "" || !slices.ContainsFunc(r.Lost, func(slot string) bool { return !slices.Contains(dead, slot) }) {
+		return
+	}
+	w.lies[r.ID] = true
+	w.tally.event("a voter that lives was declared lost")
+	if r.By == "node" && r.Command == "" {
+		w.fail("I13: by itself a node declares %v lost, of which only %v are", r.Lost, dead)
+	}
+}
+
+// lied reports whether a generation goes back to a lie: then it may have a rival, which is the operator's risk (R5).
+func (w *world) lied(r Record) bool {
+	return w.lies[r.ID] || slices.ContainsFunc(r.Line, func(id string) bool { return w.lies[id] })
+}
+
+// recovering lays out the steps of what only a recovery does, or does in another way.
+func (n *node) recovering(a Action) {
+	d := n.disk
+	write := func() { n.write(d, a) }
+	tell := func() { n.publish(n.observe()) }
+	if a.Kind == Abort {
+		n.todo = []func(){func() { n.abortIt(*a.Restore) }, tell}
+		return
+	}
+	for range n.w.rng.IntN(3) * n.w.rng.IntN(8) { // it may be slow
+		n.todo = append(n.todo, func() {})
+	}
+	build := func() { n.build(d, a.Restore.ID) }
+	if a.Restore.Survivor != "" {
+		build = func() {
+			r := *a.Restore
+			r.Log = n.copyLog(d, r.ID)
+			a.Restore = &r
+		}
+	}
+	n.todo = append(n.todo, func() { d.built, d.complete, d.ledger.Prepared = "", false, nil }, build, func() { d.complete = true }, write, tell)
+}
+
+// abortIt ends a proposal, unless it was concluded before.
+func (n *node) abortIt(r Restore) {
+	if n.deaf() {
+		return
+	}
+	for _, p := range n.store.proposals {
+		if p.ID == r.ID && !p.concluded && !p.aborted {
+			p.aborted = true
+			n.w.note("%s aborts %s", n.name, r.ID)
+			n.w.tally.event("aborted by a node")
+		}
+	}
+}
+
+// copyLog brings a copy of the data to the end of its log.
+func (n *node) copyLog(d *disk, id string) *LogEnd {
+	if d.data == nil || n.w.chance(15) {
+		n.unable = "disk full"
+		n.abort()
+		return nil
+	}
+	d.built, d.complete, d.copied = id, false, d.data.match
+	return d.data.end()
+}
+
+// chosen: no voter that was not declared lost has a committed entry that the survivor has not.
+func (w *world) chosen(r Record) {
+	p := r.Restore
+	survivor := w.named(p.Disk)
+	if w.lied(r) || survivor == nil || survivor.data == nil {
+		return
+	}
+	c := survivor.data.c
+	if m := c.find(survivor.data.id); m == nil || m.Learner {
+		w.fail("I11: %s goes on from disk %s, which is no voter's", r.Token(), p.Disk)
+	}
+	for _, d := range w.here() {
+		if d.data == nil || d.data.c != c || slices.Contains(p.Lost, d.slot) {
+			continue
+		}
+		if m := c.find(d.data.id); m != nil && !m.Learner && d.data.match > survivor.data.match {
+			w.fail("I11: %s goes on from disk %s with %d entries, and disk %s has %d", r.Token(), p.Disk, survivor.data.match, d.uuid, d.data.match)
+		}
+	}
+	founders := 0
+	for _, s := range r.Charter.Seats {
+		founders += boolToInt(s.Disk != "")
+	}
+	if founders != 1 || len(r.Peers()) != 1 {
+		w.fail("I11: %s, a recovery, has %d founders and %d peers", r.Token(), founders, len(r.Peers()))
+	}
+}
+
+// whole: what takes the place of a survivor's data has all that is committed there.
+func (w *world) whole(d *disk, r Record) {
+	if r.Cause == Recovered && d.built == r.ID && d.copied < d.data.match {
+		w.fail("I12: disk %s swaps in %d entries for %d", d.uuid, d.copied, d.data.match)
+	}
+}

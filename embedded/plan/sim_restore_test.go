@@ -1,0 +1,297 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// proposed is a restore in the store, with what became of it.
+type proposed struct {
+	Restore
+	aborted   bool
+	concluded bool
+}
+
+// open returns the proposal of which nothing became yet, and how many there were for its generation.
+func (st *store) open() (*Restore, int) {
+	n := 0
+	for _, p := range st.proposals {
+		if st.record == nil || p.Generation != st.record.Generation+1 {
+			continue
+		}
+		n++
+		if !p.aborted && !p.concluded {
+			return &p.Restore, n
+		}
+	}
+	return nil, n
+}
+
+// requests are the commands that no proposal names.
+func (st *store) requests(bad map[string]bool) []Request {
+	var list []Request
+	for _, c := range st.commands {
+		if slices.ContainsFunc(st.proposals, func(p *proposed) bool { return p.Command == c }) {
+			continue
+		}
+		r := Request{Command: c, Backup: "b", By: "etcd-manager-ctl"}
+		if bad[c] {
+			r.Problem = "no backup has that name"
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func (st *store) pending(command string) bool {
+	return slices.ContainsFunc(st.requests(nil), func(r Request) bool { return r.Command == command })
+}
+
+// propose puts a restore into the store, unless one is open. The slots of it are what the node knows of that it is asked
+// of; where it knows nothing, those of the record.
+func (w *world) propose(st *store, n *node, r Restore) {
+	open, attempts := st.open()
+	if open != nil || st.record == nil {
+		return
+	}
+	if r.Survivor == "" && n.up && w.resizes {
+		r.Slots = n.observe().Founders(st.record)
+	}
+	if r.Command != "" && slices.ContainsFunc(st.proposals, func(p *proposed) bool { return p.Command == r.Command }) {
+		w.fail("R13: the command %s runs a second time", r.Command)
+	}
+	w.clock++
+	r.Cluster, r.Generation, r.Attempt, r.ID = "main", st.record.Generation+1, attempts+1, fmt.Sprintf("r%d", w.clock)
+	r.Line = append(slices.Clone(st.record.Line), st.record.ID)
+	if r.Survivor == "" {
+		r.Backup = "b"
+	}
+	w.honest(r)
+	st.proposals = append(st.proposals, &proposed{Restore: r})
+	w.note("%s proposes the %s as %s after %s, slots %v, lost %v", r.By, r.Title(), r.ID, st.record.ID, r.Slots, r.Lost)
+	w.tally.event("proposed by " + r.By)
+}
+
+func (w *world) abort(st *store) {
+	for _, p := range st.proposals {
+		if !p.aborted && !p.concluded {
+			p.aborted = true
+			w.note("the operator aborts %s", p.ID)
+			w.tally.event("aborted")
+		}
+	}
+}
+
+// operate lets the operator, or another program, do something from anywhere.
+func (w *world) operate() {
+	st := w.stores[0]
+	if w.store != storeShared || !w.restores || st.down {
+		return
+	}
+	r := w.rng.IntN(10)
+	if w.bleak && r < 8 {
+		r = 9
+	}
+	switch {
+	case r < 5:
+		var lost []string
+		if w.chance(70) {
+			lost = w.dead()
+		}
+		w.propose(st, w.someNode(), Restore{By: "the operator", Lost: lost})
+	case r < 7:
+		w.abort(st)
+	case r < 8:
+		w.clock++
+		st.commands = append(st.commands, fmt.Sprintf("c%d", w.clock))
+	default:
+		w.operatorRecovers(w.someNode())
+	}
+}
+
+// dead are the slots of which no disk holds a voter that could still be one: what an honest operator names.
+func (w *world) dead() []string {
+	r := w.stores[0].record
+	if r == nil {
+		return nil
+	}
+	var dead []string
+	for _, s := range w.names {
+		alive := slices.ContainsFunc(w.here(), func(d *disk) bool {
+			began := d.data != nil && d.data.c.record.Lineage() == r.Lineage()
+			promised := slices.ContainsFunc(d.ledger.Promises, func(c Charter) bool { return c.ID() == r.Lineage() })
+			mayBegin := d.data == nil && d.ledger.Started == "" && (d.ledger.Role == RoleFounder || d.ledger.Record == nil)
+			return d.slot == s && (began || promised && mayBegin)
+		})
+		if !alive {
+			dead = append(dead, s)
+		}
+	}
+	return dead
+}
+
+// restoring lays out the steps of what a restore brings about.
+func (n *node) restoring(a Action) {
+	d := n.disk
+	write := func() { n.write(d, a) }
+	tell := func() { n.publish(n.observe()) }
+	stop := func() { n.proc, n.removed = nil, false }
+	switch a.Kind {
+	case Mirror:
+		n.todo = []func(){func() {
+			if st := n.store; !n.deaf() && !st.none && (st.record == nil || a.Record.descends(st.record)) {
+				st.record = a.Record
+			}
+		}}
+	case Propose:
+		n.todo = []func(){func() { n.ask(*a.Request) }}
+	case Discard:
+		n.todo = []func(){func() { n.clear(d) }, write, tell}
+	case Conclude:
+		n.todo = []func(){func() { n.conclude(*a.Record) }, tell}
+	case Enter:
+		n.todo = []func(){stop, write, tell}
+	case Swap:
+		n.todo = []func(){stop, func() { n.swapOut(d, *a.Record) }, func() { n.swapIn(d, *a.Record) }, write, tell}
+	}
+}
+
+// ask verifies the backup that is asked for and proposes its restore.
+func (n *node) ask(r Request) {
+	switch {
+	case n.deaf() || n.store.none:
+	case r.Command != "" && !n.store.pending(r.Command): // it was answered meanwhile
+	case r.Command != "" && n.w.chance(20):
+		if n.bad == nil {
+			n.bad = map[string]bool{}
+		}
+		n.bad[r.Command] = true
+	default:
+		n.w.propose(n.store, n, Restore{By: "node", Command: r.Command, Lost: r.Lost, Survivor: r.Survivor, Disk: r.Disk, Log: r.Log})
+	}
+}
+
+func (n *node) build(d *disk, id string) {
+	if n.deaf() || n.w.chance(15) {
+		n.unable = "disk full"
+		n.abort()
+		return
+	}
+	d.built, d.complete = id, false
+}
+
+// clear removes what was built, unless the store says now that it is wanted.
+func (n *node) clear(d *disk) {
+	if p := d.ledger.Prepared; p != nil && !n.deaf() && n.store.record != nil && n.store.record.ID == p.ID && d.ledger.Record != nil && d.ledger.Record.Generation < p.Generation {
+		n.abort()
+		return
+	}
+	d.built, d.complete = "", false
+}
+
+// conclude makes a record the outcome of the open proposal.
+func (n *node) conclude(r Record) {
+	open, _ := n.store.open()
+	if n.deaf() || open == nil || open.ID != r.ID {
+		n.abort()
+		return
+	}
+	for _, p := range n.store.proposals {
+		p.concluded = p.concluded || p.ID == r.ID
+	}
+	n.store.record = &r
+	n.w.clusterOf(r)
+	n.w.note("%s concludes %s: %v", n.name, r.Token(), r.Charter.Seats)
+	n.w.tally.event("concluded a " + strings.Split(r.Restore.Title(), " ")[0])
+	if r.Cause == Recovered {
+		n.w.chosen(r)
+	}
+	if n.w.chance(10) { // the answer may be lost
+		n.abort()
+	}
+}
+
+func (n *node) swapOut(d *disk, r Record) {
+	if d.data != nil && d.data.c.record.ID != r.ID {
+		n.w.whole(d, r)
+		n.setAside(d)
+	}
+}
+
+func (n *node) swapIn(d *disk, r Record) {
+	w := n.w
+	if d.data != nil {
+		return
+	}
+	if d.built != r.ID || !d.complete {
+		w.fail("I8: disk %s swaps in what was not prepared for %s", d.uuid, r.Token())
+	}
+	d.data, d.built, d.complete = &data{c: w.clusterOf(r), id: hash(r.Token(), d.slot), base: r.ID}, "", false
+}
+
+// entered: a disk goes forward only, into what the store has as committed, and once for each generation.
+func (w *world) entered(d *disk, old Ledger) {
+	r := d.ledger.Record
+	if r == nil || old.Record != nil && old.Record.ID == r.ID {
+		return
+	}
+	if old.Record != nil && r.Generation < old.Record.Generation {
+		w.fail("I5: disk %s goes back from %s to %s", d.uuid, old.Record.Token(), r.Token())
+	}
+	if r.Generation == 1 {
+		return
+	}
+	if i := slices.IndexFunc(d.went, func(o Record) bool { return o.Generation == r.Generation }); i >= 0 && d.went[i].ID != r.ID {
+		w.fail("I5: disk %s accepts %s after %s", d.uuid, r.Token(), d.went[i].Token())
+	}
+	d.went = append(d.went, *r)
+	for _, p := range w.stores[0].proposals {
+		if p.ID == r.ID && !p.concluded {
+			w.fail("I10: disk %s accepts %s, which was never concluded", d.uuid, r.Token())
+		}
+	}
+}
+
+// able reports whether the disks there are could make a majority of a cluster's voters.
+func (w *world) able(c *cluster) bool {
+	n := 0
+	for _, d := range w.here() {
+		r := d.ledger.Record
+		switch {
+		case r != nil && r.ID != c.record.ID && !(d.holder != nil && d.holder.proc != nil):
+		case d.data != nil && d.data.c == c:
+			m := c.find(d.data.id)
+			n += boolToInt(m != nil && !m.Learner)
+		}
+	}
+	return n > c.voters()/2
+}
+
+// fenced: when a generation has its first leader, those before it can never have one again.
+func (w *world) fenced(c *cluster) {
+	for _, o := range w.clusters {
+		if !c.record.descends(&o.record) || !w.able(o) || w.lied(c.record) {
+			continue
+		}
+		if w.host && c.record.Restore.By == "node" && len(c.record.Restore.Lost) > 0 {
+			w.tally.event("restored by itself while the disks were on other hosts")
+			continue
+		}
+		w.fail("I9: %s has a leader, and the disks of %s could still have one", c.record.Token(), o.record.Token())
+	}
+}
+
+// outdated: nothing is committed in a generation that has been followed by another with a leader.
+func (w *world) outdated(c *cluster) {
+	for _, o := range w.clusters {
+		if o.quorate && o.record.descends(&c.record) && !w.lied(o.record) && !(w.host && o.record.Restore.By == "node" && len(o.record.Restore.Lost) > 0) {
+			w.fail("I9: %s commits a write after %s had a leader", c.record.Token(), o.record.Token())
+		}
+	}
+}
+
+// followed reports whether the cluster of a record has gone on for good.
+func (w *world) followed(r Record) bool {
+	return slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.record.descends(&r) })
+}

@@ -1,0 +1,29 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+)
+
+// upkeep reads what a story tells of databases: ours, and those of peers named before.
+func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool) {
+	if noun == "database" {
+		i := slices.IndexFunc(r.o.Peers, func(peer Peer) bool { return peer.Node == p["0"] })
+		f := r.o.Peers[i].Facts
+		f.Fragmented, f.Full, f.Defragging = has("fragmented"), has("full"), has("defragging")
+		return
+	}
+	m := &r.o.Member
+	r.o.Config.Upkeep.Cure, r.o.Compacted, r.o.Resting = has("cure"), has("once"), p["resting"]
+	m.Fragmented, m.Full, m.Snapshot = has("fragmented"), has("full"), has("snapshot")
+	m.Revision, m.Compacted = int64(r.number(p["revision"])), int64(r.number(p["compacted"]))
+	if has("alarm") {
+		m.Alarms = []string{p["alarm"]}
+	}
+	if has("corrupt") {
+		m.Alarms, m.Corrupt = []string{Corrupt}, []uint64{r.number(p["corrupt"])}
+	}
+	if slot, node, ok := strings.Cut(p["lock"], "/"); ok {
+		m.Lock = &Lock{Slot: slot, Node: node, Purpose: "drain"}
+	}
+}

@@ -1,0 +1,320 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// NoSpace is the alarm that refuses every write because some member's database has reached its quota, Corrupt the one
+// that refuses everything because the members' data differ.
+const (
+	NoSpace = "NOSPACE"
+	Corrupt = "CORRUPT"
+)
+
+// Upkeep is what the operator wants of the care for the databases.
+type Upkeep struct {
+	// FreePercent and FreeBytes: a database is fragmented when both so much of its file and so many bytes of it are free.
+	// 0 percent: it is never defragmented, but to cure NOSPACE.
+	FreePercent int
+	FreeBytes   int64
+	// FullPercent of the quota is the watermark: NOSPACE is disarmed only when every database is smaller.
+	FullPercent int
+	// Cure: NOSPACE is cured without an operator.
+	Cure bool
+}
+
+// Judgement is what a member thinks of its own database.
+type Judgement struct {
+	Fragmented bool // worth a defragmentation
+	Full       bool // at or above the watermark
+}
+
+// Judge judges a member's database. before is the last judgement: what is fragmented stays so until half of that is
+// gone, so that the gossip is not told of every page. tried: it was defragmented since NOSPACE came up.
+//
+// Bytes in use are an upper bound: a page that is hardly filled counts whole. So a full database is worth one
+// defragmentation whatever it shows as free.
+func (u Upkeep) Judge(before Judgement, m Member, tried bool) Judgement {
+	s := m.Space
+	free := s.Size - s.InUse
+	j := Judgement{Full: s.Quota > 0 && s.Size >= u.watermark(s)}
+	if m.alarmed(NoSpace) && u.Cure {
+		j.Fragmented = j.Full && (!tried || s.InUse < u.watermark(s)) || free >= s.Quota/20
+		return j
+	}
+	least, percent := u.FreeBytes, int64(u.FreePercent)
+	if m.Voters() == 1 { // nobody answers the clients meanwhile: it must be worth twice as much
+		least, percent = 2*least, (100+percent)/2
+	}
+	if before.Fragmented {
+		least, percent = least/2, percent/2
+	}
+	j.Fragmented = u.FreePercent > 0 && free > 0 && free >= least && free*100 >= percent*s.Size
+	return j
+}
+
+func (u Upkeep) watermark(s Space) int64 { return s.Quota / 100 * int64(u.FullPercent) }
+
+// Spaceless reports whether NOSPACE is up: whatever is written is refused.
+func (m Member) Spaceless() bool { return m.alarmed(NoSpace) }
+
+func (m Member) alarmed(name string) bool { return slices.Contains(m.Alarms, name) }
+
+// Voters counts the members that vote.
+func (m Member) Voters() (n int) {
+	for _, i := range m.Members {
+		if !i.Learner {
+			n++
+		}
+	}
+	return n
+}
+
+// upkeep is what a serving member does for its own database and with the disruption lock, and what the leader does
+// about the alarm NOSPACE. note tells what it waits for.
+func (o Observation) upkeep() (a *Action, note string) {
+	switch m := o.Member; {
+	case m.alarmed(Corrupt):
+		return nil, o.corrupt()
+	case m.alarmed(NoSpace):
+		return o.cure()
+	case m.Fragmented:
+		return o.defragment()
+	}
+	return nil, ""
+}
+
+// halted says why nothing that changes the members may be done by itself now: an operator has paused it, or the members
+// run different versions of etcd. "" if nothing is in the way.
+func (o Observation) halted() string { return cmp.Or(o.paused(), o.mixed()) }
+
+// corrupt explains the alarm CORRUPT, which nothing of ours ever takes back. "" without it.
+func (o Observation) corrupt() string {
+	if !o.Member.alarmed(Corrupt) {
+		return ""
+	}
+	var who []string
+	for _, m := range o.Member.Members {
+		if slices.Contains(o.Member.Corrupt, m.ID) {
+			h, _ := o.holder(m.Slot, m.ID)
+			switch {
+			case m.ID == o.Member.ID:
+				who = append(who, fmt.Sprintf("slot %s on %s (member %x)", m.Slot, o.Node, m.ID))
+			case h != nil:
+				who = append(who, fmt.Sprintf("slot %s on %s (member %x)", m.Slot, h.Node, m.ID))
+			default:
+				who = append(who, fmt.Sprintf("slot %s (member %x)", m.Slot, m.ID))
+			}
+		}
+	}
+	const told = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by itself; see docs/upkeep.md"
+	switch {
+	case len(who) == 0 && slices.Contains(o.Member.Corrupt, 0):
+		return "alarm CORRUPT: the members' data differ, and it is not known which is right; " + told
+	case len(who) == 0:
+		return "alarm CORRUPT: the member it names is none any more: run `holdfast etcdctl alarm disarm` when all others serve; " + told
+	}
+	return fmt.Sprintf("alarm CORRUPT: the data of %s differs from what the majority has: stop that node, move its etcd directory away, start it, and disarm when it has joined anew; %s",
+		strings.Join(who, " and of "), told)
+}
+
+// heals reports whether an action brings back a member in the place of one that is corrupt.
+func (o Observation) heals(a *Action) bool {
+	// What is no member, or a learner, was begun to be replaced: nothing else could be since the alarm came up.
+	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || slices.Contains(o.Member.Corrupt, a.Member))
+}
+
+// defragment lets the members defragment one after the other: those that follow in the order of their slots, the one
+// that leads at last. That one is at it at a time is up to the disruption lock.
+func (o Observation) defragment() (*Action, string) {
+	const waits = "the database is fragmented; the defragmentation waits: %s"
+	if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
+		return nil, fmt.Sprintf(waits, obstacle)
+	}
+	if before := o.before(); before != "" {
+		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
+	}
+	return &Action{Kind: Defrag, Why: fmt.Sprintf("the database of slot %s is fragmented: defragmenting it", o.Claim.Slot)}, ""
+}
+
+// cure deals with NOSPACE: the leader compacts the history, then the members defragment, one at a time and at the
+// leader's word, for the disruption lock is a write and so refused; then the leader takes the alarm back, if every
+// database is below the watermark. Nothing of it is done again without a gain.
+func (o Observation) cure() (*Action, string) {
+	const out = "alarm NOSPACE: the database has reached its quota and takes no writes; "
+	if !o.Config.Upkeep.Cure {
+		return nil, out + "upkeep.cure-nospace is off: compact, defragment and disarm by hand"
+	}
+	if obstacle := cmp.Or(o.hinders(), o.lockedBy()); obstacle != "" {
+		return nil, out + "the cure waits: " + obstacle
+	}
+	step, note := o.cureStep()
+	if step != nil && o.rests() != "" {
+		return nil, out + "the cure waits: " + o.rests()
+	}
+	if step != nil && step.Kind != Disarm {
+		step.Why = out + step.Why
+	}
+	if step != nil {
+		return step, ""
+	}
+	return nil, out + note
+}
+
+// cureStep is the next step of the cure, or what it lacks.
+func (o Observation) cureStep() (*Action, string) {
+	m, before, full := o.Member, o.before(), o.full()
+	switch {
+	case m.Leader && o.uncompacted():
+		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting the history"}, ""
+	case m.Leader && len(full) == 0:
+		return &Action{Kind: Disarm, Why: "every database is below the watermark again: disarming the alarm NOSPACE"}, ""
+	case m.Fragmented && before == "" && m.Leader && m.Voters() > 1:
+		return &Action{Kind: HandOver, Why: "only the leader is left to be defragmented: handing over"}, ""
+	case m.Fragmented && before == "":
+		return &Action{Kind: Defrag, Why: fmt.Sprintf("defragmenting slot %s", o.Claim.Slot)}, ""
+	case m.Leader && m.Revision > m.Compacted:
+		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting what was deleted since"}, ""
+	case before != "":
+		return nil, "slot " + before + " is to be defragmented"
+	case len(full) == 0:
+		return nil, "the leader disarms it"
+	}
+	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise etcd.quota-backend-bytes", strings.Join(full, ", "))
+}
+
+// uncompacted reports whether the history has not been compacted since the alarm came up. It is compacted wholly: in
+// a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is written
+// that a watcher could be behind.
+func (o Observation) uncompacted() bool {
+	return !o.Compacted && o.Member.Revision > o.Member.Compacted
+}
+
+// Word is the leader's answer to a member that asks whether it may defragment now although there is no lock to be had:
+// "" is yes. The leader gives its word to one member at a time.
+func (o Observation) Word(slot string) (refusal string) {
+	m := o.Member
+	switch {
+	case !m.Running || !m.HasLead || !m.Leader:
+		return "this member does not lead"
+	case !m.alarmed(NoSpace) || m.alarmed(Corrupt) || !o.Config.Upkeep.Cure:
+		return "NOSPACE is not being cured"
+	case !o.Settled:
+		return "this member leads only since a moment ago, and the leader before it may have given its word to another"
+	case o.Turn != "" && o.Turn != slot:
+		return "it is the turn of slot " + o.Turn
+	case o.uncompacted():
+		return "the history is to be compacted first"
+	case slot != o.Claim.Slot && !o.needs(slot): // what it says later, that it is done, must be news
+		return "the gossip has not told yet that it is to be defragmented"
+	}
+	return cmp.Or(o.hinders(), o.lockedBy())
+}
+
+// needs reports whether a slot's holder has told that its database is to be defragmented, or is being so.
+func (o Observation) needs(slot string) bool {
+	i, _ := o.listed(slot)
+	h, _ := o.holder(slot, i.ID)
+	return h != nil && (h.Facts.Fragmented || h.Facts.Defragging)
+}
+
+// Served reports whether the slot that has this leader's word has told that it is done.
+func (o Observation) Served() bool { return o.Turn != "" && o.Turn != o.Claim.Slot && !o.needs(o.Turn) }
+
+// Hindrance says why a member that has the disruption lock for it must not defragment now, "" if nothing is in the way.
+// seen is what the leader has just told ([Facts.Seen]), nil if nobody has.
+func (o Observation) Hindrance(seen []MemberInfo) string {
+	if seen == nil {
+		return "the leader has not said which members are connected to it"
+	}
+	for _, m := range seen {
+		if !m.Connected {
+			return fmt.Sprintf("slot %s is not connected", m.Slot)
+		}
+	}
+	return cmp.Or(o.hinders(), o.lockedBy(), o.rests())
+}
+
+// hinders says what must be over before a member is kept from its work for the sake of its database. A member that
+// defragments answers no clients: all others must.
+func (o Observation) hinders() string {
+	if frozen := cmp.Or(o.frozen(), o.halted()); frozen != "" {
+		return frozen
+	}
+	m := o.Member
+	for _, i := range m.Members {
+		switch {
+		case i.Learner:
+			return fmt.Sprintf("slot %s is a learner", i.Slot)
+		case m.Leader && !i.Connected && i.ID != m.ID:
+			return fmt.Sprintf("slot %s is not connected", i.Slot)
+		}
+	}
+	for _, slot := range o.slots(o.Disk.Ledger.Record) {
+		if slot == o.Claim.Slot {
+			continue
+		}
+		i, listed := o.listed(slot)
+		h, note := o.holder(slot, i.ID)
+		switch {
+		case !listed:
+			return fmt.Sprintf("slot %s is not a member", slot)
+		case h == nil:
+			return note
+		case !h.Facts.Running || h.Facts.Member != i.ID:
+			return fmt.Sprintf("slot %s does not serve on %s", slot, h.Node)
+		case h.Facts.Defragging:
+			return fmt.Sprintf("slot %s is being defragmented", slot)
+		}
+	}
+	return ""
+}
+
+// rests says why this member itself waits: a defragmentation never comes in the way of a backup.
+func (o Observation) rests() string {
+	if o.Member.Snapshot && o.Member.Fragmented {
+		return "a backup is being read"
+	}
+	return o.Resting
+}
+
+// lockedBy names another holder of the disruption lock.
+func (o Observation) lockedBy() string {
+	if o.Member.Lock == nil || o.locks() {
+		return ""
+	}
+	return o.Member.Lock.String()
+}
+
+// before names a slot whose database is to be defragmented before ours: of two followers that of the lower slot, and
+// any follower before the leader. "" for none.
+func (o Observation) before() string {
+	for _, slot := range o.slots(o.Disk.Ledger.Record) {
+		i, _ := o.listed(slot)
+		if slot == o.Claim.Slot {
+			continue
+		}
+		h, _ := o.holder(slot, i.ID)
+		if h != nil && h.Facts.Fragmented && (o.Member.Leader || !h.Facts.Leader && slot < o.Claim.Slot) {
+			return slot
+		}
+	}
+	return ""
+}
+
+// full lists the slots whose database is at or above the watermark, as their holders say.
+func (o Observation) full() []string {
+	var full []string
+	for _, slot := range o.slots(o.Disk.Ledger.Record) {
+		i, _ := o.listed(slot)
+		if slot == o.Claim.Slot && o.Member.Full {
+			full = append(full, slot)
+		} else if h, _ := o.holder(slot, i.ID); slot != o.Claim.Slot && (h == nil || h.Facts.Full) {
+			full = append(full, slot)
+		}
+	}
+	return full
+}

@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestJudge(t *testing.T) {
+	const mib = 1 << 20
+	u := Upkeep{FreePercent: 50, FreeBytes: 100 * mib, FullPercent: 90, Cure: true}
+	three := []MemberInfo{{ID: 1}, {ID: 2}, {ID: 3}}
+	for _, c := range []struct {
+		name        string
+		size, inUse int64 // MiB, of 1000
+		alarm       bool
+		members     []MemberInfo
+		before      bool
+		tried       bool
+		want        Judgement
+	}{
+		{"much is free", 300, 150, false, three, false, false, Judgement{Fragmented: true}},
+		{"not enough of it", 300, 151, false, three, false, false, Judgement{}},
+		{"not enough bytes", 150, 51, false, three, false, false, Judgement{}},
+		{"still fragmented", 300, 220, false, three, true, false, Judgement{Fragmented: true}},
+		{"no more", 300, 230, false, three, true, false, Judgement{}},
+		{"the only member", 300, 100, false, three[:1], false, false, Judgement{}},
+		{"the only member, twice over", 300, 75, false, three[:1], false, false, Judgement{Fragmented: true}},
+		{"a learner is no member that serves", 300, 100, false, []MemberInfo{{ID: 1}, {ID: 2, Learner: true}}, false, false, Judgement{}},
+		{"full", 900, 899, false, three, false, false, Judgement{Full: true}},
+		{"full, and nothing shows as free", 950, 950, true, three, false, false, Judgement{Fragmented: true, Full: true}},
+		{"full, and it was of no use", 950, 950, true, three, true, true, Judgement{Full: true}},
+		{"full, and something was deleted since", 950, 899, true, three, false, true, Judgement{Fragmented: true, Full: true}},
+		{"full, and much was deleted since", 1000, 949, true, three, false, true, Judgement{Fragmented: true, Full: true}},
+		{"below the watermark", 899, 880, true, three, false, false, Judgement{}},
+	} {
+		m := Member{Members: c.members, Space: Space{Size: c.size * mib, InUse: c.inUse * mib, Quota: 1000 * mib}}
+		if c.alarm {
+			m.Alarms = []string{NoSpace}
+		}
+		if got := u.Judge(Judgement{Fragmented: c.before}, m, c.tried); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	off := Upkeep{FullPercent: 90}
+	if j := off.Judge(Judgement{Fragmented: true}, Member{Members: three, Space: Space{Size: 100, Quota: 1000}}, false); j.Fragmented {
+		t.Error("0 percent: it is fragmented all the same")
+	}
+	if j := off.Judge(Judgement{}, Member{Alarms: []string{NoSpace}, Members: three, Space: Space{Size: 950, InUse: 10, Quota: 1000}}, false); j.Fragmented {
+		t.Error("without cure: it is to be defragmented, which nobody may")
+	}
+}
+
+func TestWord(t *testing.T) {
+	record := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}}})
+	fit := func() Observation {
+		return Observation{Node: "n1", Config: Config{Upkeep: Upkeep{Cure: true}}, Claim: Claim{Held: true, Slot: "a"}, Disk: Disk{Ledger: Ledger{Record: &record}}, Settled: true, Compacted: true,
+			Member: Member{Running: true, HasLead: true, Leader: true, ID: 1, Alarms: []string{NoSpace}, Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}}},
+			Peers:  []Peer{{Node: "n2", Live: true, Facts: &Facts{Slot: "b", Running: true, Member: 2, Fragmented: true}}}}
+	}
+	if refusal := fit().Word("b"); refusal != "" {
+		t.Fatalf("refused: %s", refusal)
+	}
+	for refusal, spoil := range map[string]func(*Observation){
+		"does not lead":              func(o *Observation) { o.Member.Leader = false },
+		"not being cured":            func(o *Observation) { o.Member.Alarms = nil },
+		"being cured":                func(o *Observation) { o.Member.Alarms = []string{NoSpace, Corrupt} },
+		"NOSPACE is not being cured": func(o *Observation) { o.Config.Upkeep.Cure = false },
+		"a moment ago":               func(o *Observation) { o.Settled = false },
+		"has not told yet":           func(o *Observation) { o.Peers[0].Facts.Fragmented = false },
+		"turn of slot c":             func(o *Observation) { o.Turn = "c" },
+		"compacted first":            func(o *Observation) { o.Compacted, o.Member.Revision = false, 5 },
+		"disruption lock":            func(o *Observation) { o.Member.Lock = &Lock{Slot: "c", Node: "n3"} },
+		"is not connected":           func(o *Observation) { o.Member.Members[1].Connected = false },
+		"being defragmented":         func(o *Observation) { o.Peers[0].Facts.Defragging = true },
+	} {
+		o := fit()
+		spoil(&o)
+		if got := o.Word("b"); !strings.Contains(got, refusal) {
+			t.Errorf("the answer is %q, want %q", got, refusal)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package embedded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// foundingTerm is the term of the entries with which a cluster begins, in which nothing was elected.
+const foundingTerm = 1
+
+// founder is one member of a cluster that is to be.
+type founder struct {
+	cluster *membership.RaftCluster
+	self    types.ID
+}
+
+func newFounder(spec Spec) (founder, error) {
+	if spec.Token == "" {
+		return founder{}, errors.New("the token is missing")
+	}
+	if spec.Peers[spec.Slot] == "" {
+		return founder{}, fmt.Errorf("slot %q is not among the founders %q", spec.Slot, slices.Sorted(maps.Keys(spec.Peers)))
+	}
+	urls, err := types.NewURLsMap(initialCluster(spec.named()))
+	if err != nil {
+		return founder{}, fmt.Errorf("parse peer URLs: %w", err)
+	}
+	cluster, err := membership.NewClusterFromURLsMap(zap.NewNop(), spec.Token, urls)
+	if err != nil {
+		return founder{}, fmt.Errorf("compute founder IDs: %w", err)
+	}
+	for _, m := range cluster.Members() {
+		if m.Name == spec.name(spec.Slot) {
+			return founder{cluster, m.ID}, nil
+		}
+	}
+	return founder{}, fmt.Errorf("there is no member %s", spec.name(spec.Slot))
+}
+
+// writeLog writes the WAL and the raft snapshot of a founder: each founder is an entry, all are committed, and the
+// snapshot stands for them. etcd 3.7 needs the record of the snapshot alone; the file is for those before it.
+func (f founder) writeLog(walDir, snapDir string) (err error) {
+	// etcd's libraries end the process with Fatal, which this logger turns into a panic.
+	lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
+	identity, err := marshal(&pb.Metadata{NodeID: field(uint64(f.self)), ClusterID: field(uint64(f.cluster.ID()))})
+	if err != nil {
+		return err
+	}
+	entries, err := f.entries()
+	if err != nil {
+		return err
+	}
+	w, err := wal.Create(lg, walDir, identity)
+	if err != nil {
+		return fmt.Errorf("make WAL: %w", err)
+	}
+	state := &raftpb.HardState{Term: field(uint64(foundingTerm)), Vote: field(f.confState().Voters[0]), Commit: field(f.lastIndex())}
+	record := &walpb.Snapshot{Term: field(uint64(foundingTerm)), Index: field(f.lastIndex()), ConfState: f.confState()}
+	err = w.Save(message(state), entries)
+	if err == nil {
+		err = w.SaveSnapshot(message(record))
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		return fmt.Errorf("write WAL: %w", err)
+	}
+	err = snap.New(lg, snapDir).SaveSnap(message(&raftpb.Snapshot{
+		Data:     etcdserver.GetMembershipInfoInV2Format(lg, f.cluster),
+		Metadata: message(&raftpb.SnapshotMetadata{Term: record.Term, Index: record.Index, ConfState: message(f.confState())}),
+	}))
+	if err != nil {
+		return fmt.Errorf("write raft snapshot: %w", err)
+	}
+	return nil
+}
+
+// entries are the log of the cluster so far.
+func (f founder) entries() ([]logEntry, error) {
+	var entries []logEntry
+	for _, id := range f.cluster.MemberIDs() {
+		text, err := json.Marshal(f.cluster.Member(id))
+		if err != nil {
+			return nil, err
+		}
+		change, err := marshal(addNode(uint64(id), text))
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, message(&raftpb.Entry{
+			Type:  field(raftpb.EntryConfChange),
+			Term:  field(uint64(foundingTerm)),
+			Index: field(uint64(len(entries) + 1)),
+			Data:  change,
+		}))
+	}
+	return entries, nil
+}
+
+func (f founder) lastIndex() uint64 { return uint64(len(f.cluster.MemberIDs())) }
+
+func (f founder) confState() *raftpb.ConfState {
+	state := &raftpb.ConfState{}
+	for _, id := range f.cluster.MemberIDs() {
+		state.Voters = append(state.Voters, uint64(id))
+	}
+	return state
+}

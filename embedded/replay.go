@@ -1,0 +1,297 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// LogEnd is the last entry of a log.
+type LogEnd struct {
+	Term  uint64 `json:"term"`
+	Index uint64 `json:"index"`
+}
+
+// Copy writes the database of the data directory from to a new file, as it is now and durable: of the member that runs
+// on it if there is one, else of the file. It never changes the original, and takes no more memory than a page or two.
+func (m *Member) Copy(ctx context.Context, from, to string, progress func(done, total int64)) error {
+	if err := m.copy(ctx, from, to, progress); err != nil {
+		return fmt.Errorf("copy the database of %s: %w", from, err)
+	}
+	return nil
+}
+
+func (m *Member) copy(ctx context.Context, from, to string, progress func(done, total int64)) (err error) {
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Sync(), f.Close()) }()
+	out := &counted{ctx: ctx, f: f, progress: progress}
+	if m.Status().Running {
+		tx, err := m.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, tx.Close()) }()
+		out.total = tx.Size()
+		_, err = tx.WriteTo(out)
+		return err
+	}
+	return guard(func() error {
+		db, err := bolt.Open(DatabasePath(from), 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+		if err != nil {
+			return fmt.Errorf("open database: %w", err)
+		}
+		err = db.View(func(tx *bolt.Tx) error {
+			out.total = tx.Size()
+			_, err := tx.WriteTo(out)
+			return err
+		})
+		return errors.Join(err, db.Close())
+	})
+}
+
+// counted tells how much of a copy is written, and ends it with its context.
+type counted struct {
+	ctx         context.Context
+	f           *os.File
+	progress    func(done, total int64)
+	done, total int64
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	if err := context.Cause(c.ctx); err != nil {
+		return 0, err
+	}
+	n, err := c.f.Write(p)
+	c.done += int64(n)
+	c.progress(c.done, c.total)
+	return n, err
+}
+
+// Replay brings the database in dir, a copy of the one in the data directory from, up to the end of that directory's
+// log: every entry is applied, whether or not the member there has heard that it was committed, because a majority may
+// have acknowledged it. It returns where the log ends. from is only read, also under a running etcd. In the end dir holds
+// nothing but the database, as Rebuild wants it.
+//
+// etcd's own way, ForceNewCluster, drops what is above HardState.Commit, which on a follower lags behind what was
+// acknowledged (etcdserver/bootstrap.go, CommitedEntries), and works on the original. Here etcd applies a log that was
+// written anew behind the copy, as a member of a cluster of two of which the other does not exist: so it never leads,
+// and no lease runs out. It must run in a process of its own, as Try must.
+func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (LogEnd, error) {
+	end, err := replay(ctx, from, dir, lg)
+	if err != nil {
+		return end, fmt.Errorf("replay the log of %s: %w", from, err)
+	}
+	return end, nil
+}
+
+// replaySpec is the member that applies the log. It listens nowhere, and at the port of the other nobody ever can.
+var replaySpec = Spec{Slot: "replay", Token: "replay", Peers: map[string]string{"replay": "http://127.0.0.1:2380", "nobody": "http://127.0.0.1:0"}}
+
+func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end LogEnd, err error) {
+	if err := databaseOnly(dir); err != nil {
+		return end, err
+	}
+	applied, term, err := appliedEntry(DatabasePath(dir))
+	if err != nil {
+		return end, err
+	}
+	tail, end, err := readTail(datadir.ToWALDir(from), applied)
+	if err != nil {
+		return end, err
+	}
+	if end == (LogEnd{}) { // the log holds nothing but the snapshot that the database is
+		end = LogEnd{Term: term, Index: applied}
+	}
+	if len(tail) == 0 {
+		return end, nil
+	}
+	f, err := newFounder(replaySpec)
+	if err != nil {
+		return end, err
+	}
+	if err := f.join(DatabasePath(dir)); err != nil {
+		return end, err
+	}
+	if err := f.writeTail(datadir.ToWALDir(dir), LogEnd{Term: term, Index: applied}, tail); err != nil {
+		return end, err
+	}
+	if err := applyAll(ctx, dir, end.Index, lg); err != nil {
+		return end, err
+	}
+	if now, _, err := appliedEntry(DatabasePath(dir)); err != nil || now != end.Index {
+		return end, errors.Join(err, fmt.Errorf("etcd has applied the entries up to %d, and the log ends at %d", now, end.Index))
+	}
+	return end, errors.Join(os.RemoveAll(datadir.ToWALDir(dir)), databaseAlone(dir), syncDir(filepath.Dir(DatabasePath(dir))))
+}
+
+// databaseAlone removes what etcd has put beside the database.
+func databaseAlone(dir string) error {
+	snaps := filepath.Dir(DatabasePath(dir))
+	entries, err := os.ReadDir(snaps)
+	for _, e := range entries {
+		if e.Name() != filepath.Base(DatabasePath(dir)) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(snaps, e.Name())))
+		}
+	}
+	return err
+}
+
+// appliedEntry is the last entry of the log that a database holds.
+func appliedEntry(path string) (index, term uint64, err error) {
+	err = guard(func() error {
+		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+		if err != nil {
+			return fmt.Errorf("open database: %w", err)
+		}
+		err = db.View(func(tx *bolt.Tx) error {
+			if err := checkVersions(tx); err != nil {
+				return err
+			}
+			meta := tx.Bucket(schema.Meta.Name())
+			if v := meta.Get(schema.MetaConsistentIndexKeyName); len(v) == 8 {
+				index = binary.BigEndian.Uint64(v)
+			}
+			if v := meta.Get(schema.MetaTermKeyName); len(v) == 8 {
+				term = binary.BigEndian.Uint64(v)
+			}
+			return nil
+		})
+		return errors.Join(err, db.Close())
+	})
+	return index, term, err
+}
+
+// readTail returns the entries of a log after an index, and where it ends.
+func readTail(walDir string, after uint64) (tail []logEntry, end LogEnd, err error) {
+	snaps, err := wal.ValidSnapshotEntries(zap.NewNop(), walDir)
+	if err != nil {
+		return nil, end, fmt.Errorf("read WAL: %w", err)
+	}
+	start := &walpb.Snapshot{}
+	for _, s := range snaps { // the newest that the database goes beyond
+		if value(s.Index) <= after {
+			start.Index, start.Term = s.Index, s.Term
+		}
+	}
+	w, err := wal.OpenForRead(zap.NewNop(), walDir, message(start))
+	if err != nil {
+		return nil, end, fmt.Errorf("open WAL: %w", err)
+	}
+	_, _, entries, err := w.ReadAll()
+	_ = w.Close() // nothing was written; what was read is closed already (wal.go, ReadAll)
+	if err != nil {
+		return nil, end, fmt.Errorf("read WAL: %w", err)
+	}
+	if n := len(entries); n > 0 {
+		end = LogEnd{Term: value(entries[n-1].Term), Index: value(entries[n-1].Index)}
+	} else {
+		end = LogEnd{Term: value(start.Term), Index: value(start.Index)}
+	}
+	if end.Index < after {
+		return nil, end, fmt.Errorf("it ends at entry %d, and the database holds entry %d: the log has lost its end", end.Index, after)
+	}
+	for _, e := range entries {
+		if value(e.Index) <= after {
+			continue
+		}
+		if _, ok := replayable(e.Data); !ok && value(e.Type) == raftpb.EntryNormal {
+			return nil, end, fmt.Errorf("%w: entry %d", ErrOldWAL, value(e.Index))
+		}
+		tail = append(tail, withoutMembers(e))
+	}
+	return tail, end, nil
+}
+
+// withoutMembers empties an entry that speaks of members: those of the old cluster are forgotten all the same, and a log
+// that removes its own member, or names one that was never added, would end etcd.
+func withoutMembers(e logEntry) logEntry {
+	var r pb.InternalRaftRequest
+	if value(e.Type) == raftpb.EntryNormal && (unmarshal(e.Data, &r) != nil || r.ClusterMemberAttrSet == nil) {
+		return e
+	}
+	return message(&raftpb.Entry{Type: field(raftpb.EntryNormal), Term: e.Term, Index: e.Index})
+}
+
+// join makes the founder's cluster that of a database which keeps the place that it has in its log.
+func (f founder) join(path string) error {
+	return guard(func() error {
+		db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+		if err != nil {
+			return fmt.Errorf("open database: %w", err)
+		}
+		return errors.Join(db.Update(f.writeMembers), db.Close())
+	})
+}
+
+// writeTail writes a log that goes on after an entry which the database holds, all of it committed.
+func (f founder) writeTail(walDir string, after LogEnd, tail []logEntry) error {
+	return guard(func() error {
+		lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
+		identity, err := marshal(&pb.Metadata{NodeID: field(uint64(f.self)), ClusterID: field(uint64(f.cluster.ID()))})
+		if err != nil {
+			return err
+		}
+		w, err := wal.Create(lg, walDir, identity)
+		if err != nil {
+			return fmt.Errorf("make WAL: %w", err)
+		}
+		last := tail[len(tail)-1]
+		err = w.SaveSnapshot(message(&walpb.Snapshot{Term: field(after.Term), Index: field(after.Index), ConfState: f.confState()}))
+		if err == nil {
+			err = w.Save(message(&raftpb.HardState{Term: last.Term, Commit: last.Index}), tail)
+		}
+		if err = errors.Join(err, w.Close()); err != nil {
+			return fmt.Errorf("write WAL: %w", err)
+		}
+		return nil
+	})
+}
+
+// replayEvery is how often it is looked how far etcd has come.
+const replayEvery = 5 * time.Millisecond
+
+// applyAll runs etcd on a data directory until it has applied an entry.
+func applyAll(ctx context.Context, dir string, last uint64, lg *zap.Logger) error {
+	spec := replaySpec
+	spec.DataDir = dir
+	c := trialConfig(spec, lg)
+	c.SnapshotCount = 1 << 40 // none: nobody goes on with this log
+	e, err := embed.StartEtcd(c)
+	if err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	defer func() {
+		e.Server.HardStop() // Close would wait for ever for one that is not ready
+		e.Close()
+	}()
+	t := time.NewTicker(replayEvery)
+	defer t.Stop()
+	for e.Server.AppliedIndex() < last {
+		select {
+		case <-t.C:
+		case <-e.Server.StoppingNotify():
+			return errors.New("etcd ended by itself")
+		case <-ctx.Done():
+			return fmt.Errorf("wait for entry %d: %w", last, context.Cause(ctx))
+		}
+	}
+	return nil
+}

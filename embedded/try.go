@@ -1,0 +1,145 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.uber.org/zap"
+)
+
+// Trial is what a restored member answered.
+type Trial struct {
+	Revision        int64  `json:"revision"`
+	CompactRevision int64  `json:"compactRevision"` // 0 or less: never compacted
+	HashKV          uint32 `json:"hashKV"`          // at the revision that was asked for
+	// Keys counts the entries of bucket "key" before the start, which takes up a compaction that was interrupted.
+	Keys    int64    `json:"keys"`
+	Members int      `json:"members"`
+	Leases  int      `json:"leases"`
+	Alarms  []string `json:"alarms,omitempty"` // CORRUPT: it serves nothing, see Rebuild
+}
+
+// rehearsalSegment is the size of a segment of the log of a rehearsal, in bytes. etcd reserves two, of 64 MB each
+// (server/storage/wal/wal.go), and a rehearsal writes next to nothing.
+const rehearsalSegment = 1 << 20
+
+// Rehearse makes dir, which holds nothing but a database, a member's as Rebuild does, at the database's own revision, and
+// tries it as Try does. It changes how this process makes logs, and so must run in one of its own, as Try must.
+func Rehearse(ctx context.Context, dir string, spec Spec, revision int64, lg *zap.Logger) (Trial, error) {
+	wal.SegmentSizeBytes = rehearsalSegment
+	if err := Rebuild(ctx, dir, spec, 0); err != nil {
+		return Trial{}, err
+	}
+	return Try(ctx, dir, spec, revision, lg)
+}
+
+// Try starts a lone member on the data directory that Rebuild made for spec.Slot alone, waits until it is ready, asks it
+// for its HashKV at revision, and stops it. It listens nowhere: nobody can reach it. It must run in a process of its
+// own: etcd's metrics, and its ways to end the process, are the process's. What etcd has to say, the last word before
+// it ends the process included, goes to lg.
+func Try(ctx context.Context, dir string, spec Spec, revision int64, lg *zap.Logger) (Trial, error) {
+	spec.DataDir = dir
+	t, err := try(ctx, spec, revision, lg)
+	if err != nil {
+		return t, fmt.Errorf("try data directory %s: %w", dir, err)
+	}
+	return t, nil
+}
+
+func try(ctx context.Context, spec Spec, revision int64, lg *zap.Logger) (t Trial, err error) {
+	found, err := Inspect(spec.DataDir)
+	if err != nil {
+		return t, err
+	}
+	if !found.WAL {
+		return t, errors.New("it has no WAL: it was not rebuilt")
+	}
+	if err := checkBackend(spec.DataDir); err != nil {
+		return t, err
+	}
+	if t.Keys, err = countEntries(ctx, DatabasePath(spec.DataDir)); err != nil {
+		return t, err
+	}
+	e, err := embed.StartEtcd(trialConfig(spec, lg))
+	if err != nil {
+		return t, fmt.Errorf("start etcd: %w", err)
+	}
+	defer func() {
+		e.Server.HardStop() // Close would wait for ever for one that is not ready
+		e.Close()
+	}()
+	// At once: a lease that runs out changes all of it.
+	t.Revision, t.Leases = e.Server.KV().Rev(), leaseCount(e)
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-e.Server.StoppingNotify():
+		return t, errors.New("etcd ended by itself")
+	case <-ctx.Done():
+		return t, fmt.Errorf("wait until it is ready: %w", context.Cause(ctx))
+	}
+	for _, m := range e.Server.Alarms() {
+		t.Alarms = append(t.Alarms, m.Alarm.String())
+	}
+	t.Members = len(e.Server.Cluster().Members())
+	hash, _, err := e.Server.KV().HashStorage().HashByRev(revision)
+	if err != nil {
+		return t, fmt.Errorf("hash revision %d of %d: %w", revision, t.Revision, err)
+	}
+	t.CompactRevision, t.HashKV = hash.CompactRevision, hash.Hash
+	return t, nil
+}
+
+// trialConfig is that of a member without a listener. It elects itself at once.
+func trialConfig(spec Spec, lg *zap.Logger) *embed.Config {
+	c := embed.NewConfig()
+	c.Name, c.Dir = spec.name(spec.Slot), spec.DataDir
+	c.InitialCluster, c.InitialClusterToken = initialCluster(spec.named()), spec.Token
+	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
+	c.TickMs, c.ElectionMs = 10, 100
+	c.QuotaBackendBytes = trialQuota
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(lg, "error", spec))
+	return c
+}
+
+// trialQuota keeps a database larger than etcd's default of 2 GiB from raising an alarm that it did not have.
+const trialQuota = 1 << 40
+
+// leaseCount counts without asking for the rights of a user, as the client call would.
+func leaseCount(e *embed.Etcd) int {
+	tx := e.Server.Backend().ReadTx()
+	tx.RLock()
+	defer tx.RUnlock()
+	n := 0
+	_ = tx.UnsafeForEach(schema.Lease, func(_, _ []byte) error { n++; return nil }) // only the function fails
+	return n
+}
+
+// countEntries counts the entries of bucket "key".
+func countEntries(ctx context.Context, path string) (n int64, err error) {
+	err = guard(func() error {
+		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+		if err != nil {
+			return fmt.Errorf("open database: %w", err)
+		}
+		err = db.View(func(tx *bolt.Tx) error {
+			bucket := tx.Bucket(schema.Key.Name())
+			if bucket == nil {
+				return errors.New("it has no bucket key: not an etcd database")
+			}
+			return bucket.ForEach(func(_, _ []byte) error {
+				if n++; n%1024 == 0 {
+					return context.Cause(ctx)
+				}
+				return nil
+			})
+		})
+		return errors.Join(err, db.Close())
+	})
+	return n, err
+}

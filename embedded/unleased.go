@@ -1,0 +1,86 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+)
+
+// Unleased are keys below a prefix that no living lease is bound to.
+type Unleased struct {
+	Keys  []UnleasedKey
+	Read  int // keys that were looked at
+	Total int // keys below the prefix
+}
+
+// UnleasedKey is one of them. etcd keeps no time of a write.
+type UnleasedKey struct {
+	Key      string
+	Revision int64 // of its last write
+	Lease    int64 // that it names; 0: none
+}
+
+// Unleased looks at the first limit keys below prefix, as far as this member has applied them, for those that will never
+// expire: bound to no lease, or to one that is gone. A restore that forgets leases leaves such keys behind.
+func (m *Member) Unleased(ctx context.Context, prefix string, limit int64) (Unleased, error) {
+	l, err := m.running()
+	if err != nil {
+		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+	}
+	if !l.backend.TryRLock() {
+		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, errDefragmenting)
+	}
+	defer l.backend.RUnlock()
+	srv := l.etcd.Server
+	read := func() (*mvcc.RangeResult, error) {
+		return srv.KV().Range(ctx, []byte(prefix), prefixEnd(prefix), firstOf(limit))
+	}
+	first, err := read()
+	if err != nil {
+		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+	}
+	leases, err := srv.LeaseLeases(srv.AuthStore().WithRoot(ctx), &pb.LeaseLeasesRequest{})
+	if err != nil {
+		return Unleased{}, fmt.Errorf("list the leases: %w", err)
+	}
+	// Again: what expired between the two is gone by now.
+	again, err := read()
+	if err != nil {
+		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
+	}
+	still := map[string]int64{}
+	for _, kv := range again.KVs {
+		still[string(kv.Key)] = kv.ModRevision
+	}
+	alive := map[int64]bool{}
+	for _, s := range leases.GetLeases() {
+		alive[s.GetID()] = true
+	}
+	u := Unleased{Read: len(first.KVs), Total: first.Count}
+	for _, kv := range first.KVs {
+		if k := (UnleasedKey{string(kv.Key), kv.ModRevision, kv.Lease}); !alive[k.Lease] && still[k.Key] == k.Revision {
+			u.Keys = append(u.Keys, k)
+		}
+	}
+	return u, nil
+}
+
+// prefixEnd is the first key behind all that have the prefix.
+func prefixEnd(prefix string) []byte {
+	end := []byte(prefix)
+	end[len(end)-1]++ // a prefix that ends in the highest byte is none of ours
+	return end
+}
+
+// DeleteUnchanged deletes a key of a client, through raft and as root, if revision is still that of its last write. Else
+// the error is ErrChanged.
+func (m *Member) DeleteUnchanged(ctx context.Context, key string, revision int64) error {
+	same := &pb.Compare{Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_ModRevision{ModRevision: revision}}
+	op := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key)}}}
+	if err := m.onlyIf(ctx, same, op); err != nil {
+		return fmt.Errorf("delete key %s: %w", key, err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// alarms are what a member knows of, as "NOSPACE of 1f".
+func (n *node) alarms() []string {
+	var all []string
+	for _, a := range n.Status().Alarms {
+		all = append(all, fmt.Sprintf("%s of %x", a.Name, a.MemberID))
+	}
+	return all
+}
+
+// A database that is full of history is cured by a compaction, a defragmentation, and taking back the alarm.
+func TestCure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a database")
+	}
+	n := newNode(t, "a")
+	n.cfg.QuotaBackendBytes = 8 << 20
+	n.run(t).awaitReady(t)
+	c := n.client(t)
+	value := strings.Repeat("x", 256<<10)
+	var err error
+	for err == nil {
+		_, err = c.Put(t.Context(), "k", value)
+	}
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatal(err)
+	}
+	await(t, "the alarm", func() bool { return len(n.alarms()) == 1 })
+	if err := n.PutKey(t.Context(), "lock", []byte("x"), 0); err == nil {
+		t.Error("a key could be written although NOSPACE is up: the lock could be taken")
+	}
+	before := n.Status()
+	if before.Compacted != 0 {
+		t.Errorf("compacted at %d, want 0", before.Compacted)
+	}
+	for range 2 { // again is no error
+		if err := n.Compact(t.Context(), before.Revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := n.Status().Compacted; got != before.Revision {
+		t.Errorf("compacted at %d, want %d", got, before.Revision)
+	}
+	await(t, "what was compacted shows as free, although nothing is written any more", func() bool {
+		return n.Status().Database.InUse < before.Database.InUse/4
+	})
+	if err := n.Defragment(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := n.Status()
+	if after.Database.Size > before.Database.Size/4 {
+		t.Errorf("size went from %d to %d only", before.Database.Size, after.Database.Size)
+	}
+	if err := n.Disarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.alarms(); len(got) != 0 {
+		t.Errorf("alarms after all: %v", got)
+	}
+	put(t, c, "k", value)
+}
+
+// A member whose data differs is found by the hashes that compactions make, and CORRUPT names it. Disarm leaves it.
+func TestCompactHashCheck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster and one member of it again")
+	}
+	nodes := found(t, "a", "b", "c")
+	c := nodes[0].client(t)
+	for range 10 {
+		put(t, c, "k", "an honest value")
+	}
+	bad := nodes[2]
+	id := bad.Status().MemberID
+	await(t, "all is applied", func() bool { return bad.Status().Revision == nodes[0].Status().Revision })
+	stop(t, bad, 0)
+	spoil(t, filepath.Join(bad.spec.DataDir, "member", "snap", "db"))
+	bad.run(t).awaitReady(t)
+	if err := nodes[0].Compact(t.Context(), put(t, c, "k", "last")); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("CORRUPT of %x", id)
+	await(t, want, func() bool {
+		if l := leaderOf(nodes); l != nil { // what etcd does once a minute
+			l.current().etcd.Server.CorruptionChecker().CompactHashCheck()
+		}
+		got := nodes[0].alarms()
+		return len(got) == 1 && got[0] == want
+	})
+	if err := nodes[0].Disarm(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := nodes[0].alarms(); len(got) != 1 {
+		t.Errorf("alarms after Disarm: %v, want %s", got, want)
+	}
+}
+
+// spoil changes a byte of a value in the database of a member that does not run.
+func spoil(t *testing.T, path string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx *bolt.Tx) error {
+		keys := tx.Bucket([]byte("key"))
+		rev, kv := keys.Cursor().Last()
+		spoilt := bytes.Replace(kv, []byte("honest"), []byte("hollow"), 1)
+		if bytes.Equal(spoilt, kv) {
+			return errors.New("the last entry is not ours")
+		}
+		return keys.Put(bytes.Clone(rev), spoilt)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// etcd's own compaction by age or number of revisions is off, and can be had.
+func TestAutoCompaction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	n := newNode(t, "a")
+	n.cfg.AutoCompactionMode, n.cfg.AutoCompactionRetention = "periodic", "1s"
+	if err := n.cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	n.run(t).awaitReady(t)
+	c := n.client(t)
+	first := put(t, c, "k", "first")
+	await(t, "the history is compacted", func() bool {
+		put(t, c, "k", "more")
+		_, err := c.Get(t.Context(), "k", clientv3.WithRev(first))
+		return errors.Is(err, rpctypes.ErrCompacted)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := c.Get(ctx, "k"); err != nil {
+		t.Error(err)
+	}
+}

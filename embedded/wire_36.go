@@ -1,0 +1,34 @@
+//go:build etcd36
+
+package embedded
+
+import (
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// etcd 3.6 generates its messages with gogo/protobuf: a field is its value, and so is a message in a list. See
+// wire_37.go.
+
+type logEntry = raftpb.Entry
+
+func field[T any](v T) T { return v }
+
+func value[T any](v T) T { return v }
+
+func message[T any](m *T) T { return *m }
+
+func addNode(id uint64, context []byte) *raftpb.ConfChange {
+	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: context}
+}
+
+func marshal(m interface{ Marshal() ([]byte, error) }) ([]byte, error) { return m.Marshal() }
+
+func unmarshal(data []byte, into interface{ Unmarshal([]byte) error }) error {
+	return into.Unmarshal(data)
+}
+
+func firstOf(limit int64) mvcc.RangeOptions { return mvcc.RangeOptions{Limit: limit} }
+
+// replaysV2: this etcd can replay what 3.4 and 3.5 have written in the format of the v2 store.
+const replaysV2 = true

@@ -1,0 +1,70 @@
+package discover
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The formats of the endpoints file.
+const (
+	Lines = "lines" // a client URL in each
+	JSON  = "json"  // all that is known
+)
+
+// Endpoints keeps a file that holds nothing but the endpoints.
+func Endpoints(path, format, cluster string, entries []Entry) File {
+	return File{Path: path, edit: func(old []byte) ([]byte, string) {
+		if len(entries) == 0 {
+			return old, ""
+		}
+		if format == JSON {
+			return endpointsJSON(old, cluster, entries), ""
+		}
+		var b bytes.Buffer
+		for _, e := range entries {
+			for _, u := range e.Clients {
+				fmt.Fprintln(&b, u)
+			}
+		}
+		if b.Len() == 0 {
+			return old, "" // nodes of a version that does not tell its client URLs
+		}
+		return b.Bytes(), ""
+	}}
+}
+
+// document is the endpoints file as JSON.
+type document struct {
+	Cluster string    `json:"cluster"`
+	Updated time.Time `json:"updated"` // when anything else in it changed
+	Members []Entry   `json:"members"`
+}
+
+func endpointsJSON(old []byte, cluster string, entries []Entry) []byte {
+	var was document
+	if json.Unmarshal(old, &was) == nil && was.Cluster == cluster && len(was.Members) == len(entries) {
+		same := true
+		for i, e := range entries {
+			same = same && e.same(was.Members[i]) && e.Since.Equal(was.Members[i].Since)
+		}
+		if same {
+			return old
+		}
+	}
+	data, err := json.MarshalIndent(document{Cluster: cluster, Updated: time.Now().UTC().Truncate(time.Second), Members: entries}, "", "  ")
+	if err != nil {
+		return old // no value of these types is without JSON
+	}
+	return append(data, '\n')
+}
+
+// RecallEndpoints reads the members from an endpoints file in JSON that an earlier process left.
+func RecallEndpoints(data []byte, cluster string) []Entry {
+	var was document
+	if json.Unmarshal(data, &was) != nil || was.Cluster != cluster {
+		return nil
+	}
+	return was.Members
+}

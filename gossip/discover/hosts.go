@@ -1,0 +1,113 @@
+package discover
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Hosts keeps a block in a file like /etc/hosts (hosts(5)): a line for each member with its name,
+// <slot>.<cluster>.<domain>, and with the cluster's. Lines bear a mark of their own beside those that enclose the block,
+// so that a block that was torn apart can be told from what others wrote.
+func Hosts(path, cluster, zone string, entries []Entry) File {
+	h := hostsBlock{cluster: cluster, zone: zone}
+	return File{Path: path, edit: func(old []byte) ([]byte, string) { return h.edit(old, entries) }}
+}
+
+// RecallHosts reads the members from the block that an earlier process left, as far as it can be read.
+func RecallHosts(data []byte, cluster, zone string) []Entry {
+	h := hostsBlock{cluster: cluster, zone: zone}
+	var entries []Entry
+	for line := range bytes.Lines(data) {
+		fields := strings.Fields(string(line))
+		if h.kind(line) != tagged || len(fields) < 2 {
+			continue
+		}
+		ip, err := netip.ParseAddr(fields[0])
+		slot, ours := strings.CutSuffix(fields[1], "."+zone)
+		if err == nil && ours {
+			entries = append(entries, Entry{Slot: slot, Address: ip})
+		}
+	}
+	return entries
+}
+
+type hostsBlock struct{ cluster, zone string }
+
+func (h hostsBlock) begin() string {
+	return fmt.Sprintf("# BEGIN holdfast cluster %s, kept by `holdfast discover`", h.cluster)
+}
+func (h hostsBlock) end() string { return fmt.Sprintf("# END holdfast cluster %s", h.cluster) }
+func (h hostsBlock) tag() string { return "# holdfast " + h.cluster }
+
+// text is the block, with the mark at its begin and at its end.
+func (h hostsBlock) text(entries []Entry) []byte {
+	var b bytes.Buffer
+	fmt.Fprintln(&b, h.begin())
+	for _, e := range entries {
+		fmt.Fprintf(&b, "%s %s.%s %s %s\n", e.Address, e.Slot, h.zone, h.zone, h.tag())
+	}
+	fmt.Fprintln(&b, h.end())
+	return b.Bytes()
+}
+
+// A line is one of these.
+type lineKind int
+
+const (
+	theirs lineKind = iota
+	begins
+	tagged
+	ends
+)
+
+func (h hostsBlock) kind(line []byte) lineKind {
+	text := strings.TrimSpace(string(line))
+	switch {
+	case text == h.begin():
+		return begins
+	case text == h.end():
+		return ends
+	case strings.HasSuffix(text, " "+h.tag()):
+		return tagged
+	}
+	return theirs
+}
+
+// edit puts the block where the first of our lines was, or at the end, and takes all our other lines away. With no
+// entries nothing changes: nobody knows anything better than what stands there.
+func (h hostsBlock) edit(old []byte, entries []Entry) (data []byte, note string) {
+	if len(entries) == 0 {
+		return old, ""
+	}
+	var before, after bytes.Buffer
+	rest, kinds := &before, []lineKind{}
+	torn := false
+	for line := range bytes.Lines(old) {
+		switch kind := h.kind(line); {
+		case kind != theirs:
+			rest, kinds = &after, append(kinds, kind)
+		default:
+			torn = torn || len(kinds) > 0 && kinds[len(kinds)-1] != ends // a line of others within the block
+			rest.Write(line)
+		}
+	}
+	if n := before.Len(); n > 0 && before.Bytes()[n-1] != '\n' {
+		before.WriteByte('\n')
+	}
+	if len(kinds) > 0 && (torn || !whole(kinds)) {
+		note = fmt.Sprintf("the block of cluster %s was damaged or there twice: it was written anew, and no line of others was touched", h.cluster)
+	}
+	return append(append(before.Bytes(), h.text(entries)...), after.Bytes()...), note
+}
+
+// whole reports whether our lines are one block.
+func whole(kinds []lineKind) bool {
+	for i, k := range kinds {
+		if (k == begins) != (i == 0) || (k == ends) != (i == len(kinds)-1) {
+			return false
+		}
+	}
+	return true
+}

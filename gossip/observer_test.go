@@ -1,0 +1,113 @@
+package gossip
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func watcher(name string) Meta {
+	m := node(name)
+	m.Observer = true
+	return m
+}
+
+func TestObserverMark(t *testing.T) {
+	want := Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v1"}
+	plain := appendMeta(nil, want)
+	want.Observer = true
+	marked := appendMeta(nil, want)
+	if !bytes.Equal(marked, append(bytes.Clone(plain), observerMark)) {
+		t.Errorf("got %x: a node's encoding, %x, must not have changed", marked, plain)
+	}
+	if got, err := DecodeMeta(marked); err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	for _, tail := range [][]byte{{0}, {2}, {observerMark, observerMark}} {
+		if m, err := DecodeMeta(append(bytes.Clone(plain), tail...)); err == nil {
+			t.Errorf("tail %v: got %+v", tail, m)
+		}
+	}
+}
+
+// Observers come, are told what nodes say, and go, and no node has ever heard of another node.
+func TestObserversDisturbNobody(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	a.Publish([]byte("fact"))
+	one := start(t, "main", watcher("a"), seeded(a)) // on a's host, with its name
+	two := start(t, "main", watcher("x"), seeded(one))
+	for _, m := range []*member{one, two} {
+		await(t, "the observer sees a", 5*time.Second, sees(m, "a"))
+		await(t, "the observer is told what a says", 5*time.Second, says(m, "a", "fact"))
+	}
+	two.Publish([]byte("an observer's word"))
+	b := start(t, "main", node("b"), seeded(two)) // an observer as the seed
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	b.Publish([]byte("news"))
+	await(t, "an observer is told news", 5*time.Second, says(one, "b", "news"))
+	await(t, "a knows both observers", 5*time.Second, func() bool { return len(a.Observers()) == 2 })
+	for _, m := range []*member{a, b, one, two} {
+		if n := m.Nodes(); len(n) != 2 || n[0].Node != "a" || n[1].Node != "b" || n[0].Observer || n[1].Observer {
+			t.Errorf("nodes of %s: got %+v, want a and b", m.self.process(), n)
+		}
+		if at, ok := m.Twin(); ok {
+			t.Errorf("%s has a twin at %s", m.self.process(), at)
+		}
+	}
+	one.stop()
+	two.stop()
+	await(t, "the observers are forgotten", 8*time.Second, func() bool { return len(a.Observers())+len(b.Observers()) == 0 })
+	if got := a.count(false); got != 0 {
+		t.Errorf("lost nodes: got %v, want none", got)
+	}
+}
+
+// A node that has nobody but observers still looks for the others as eagerly as one that is alone.
+func TestObserversAreNoCompany(t *testing.T) {
+	now := time.Unix(1, 0)
+	m := newMesh(t)
+	mark := process("x", 3)
+	mark.Observer = true
+	m.view.up(mark, at, now)
+	if !m.alone() {
+		t.Error("an observer is taken for company")
+	}
+	if v := m.view.twins(now.Add(time.Hour)); len(v) != 0 {
+		t.Errorf("twins: got %v", v)
+	}
+	if m.view.learn(entry{mark, 1, []byte("an observer's word")}, now) || len(m.Nodes()) != 1 {
+		t.Errorf("an observer's word is taken: %+v", m.Nodes())
+	}
+	m.view.up(process("y", 4), at, now)
+	if m.alone() {
+		t.Error("a node is no company")
+	}
+}
+
+// However many observers there are, nodes find room.
+func TestObserversLeaveRoom(t *testing.T) {
+	m := newMesh(t)
+	accepted := 0
+	for i := range 2 * maxNodes {
+		meta := process(fmt.Sprintf("x%d", i), uint64(i+1))
+		meta.Observer = true
+		if m.room(meta) {
+			m.view.up(meta, at, time.Unix(1, 0))
+			accepted++
+		}
+	}
+	if want := maxNodes - 1 - nodesOnly; accepted != want {
+		t.Errorf("observers: got %d, want %d", accepted, want)
+	}
+	for i := range nodesOnly {
+		meta := process(fmt.Sprintf("n%d", i), uint64(i+1))
+		if !m.room(meta) {
+			t.Fatalf("no room for node %d", i)
+		}
+		m.view.up(meta, at, time.Unix(1, 0))
+	}
+}

@@ -1,0 +1,176 @@
+package integration_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"holdfast/embedded"
+	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
+)
+
+// BenchmarkRestore compares the way from a backup to a member that is ready: ours from the compressed backup in the
+// store, which is verified completely on the way, and that of `etcdutl snapshot restore`, which begins with the
+// decompressed file. Both raise the revision, and both data directories are started by the same code in this process.
+func BenchmarkRestore(b *testing.B) {
+	for _, mib := range []int64{256, 1024} {
+		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
+			if mib > 256 && testing.Short() {
+				b.Skip("takes minutes")
+			}
+			r := newRestorer(b, mib<<20)
+			for b.Loop() {
+				d := newDuel(b, "total-s", "restore-s", "cpu-s")
+				for range rounds(5) {
+					d.add(kindHoldfast, r.trial(b, r.ours))
+					d.add(kindEtcd, r.trial(b, r.theirs))
+				}
+				d.report()
+			}
+		})
+	}
+}
+
+// etcdutlBinary builds plain etcdutl once, from the module that holdfast embeds.
+var etcdutlBinary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(work, "etcdutl")
+	cmd := exec.Command("go", "build", "-o", path, "go.etcd.io/etcd/etcdutl/v3")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build etcdutl: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// restoreBump is that of restore.revision-bump.
+const restoreBump = 1_000_000_000
+
+// restorer holds one database as a backup of ours and as a file of `etcdctl snapshot save`.
+type restorer struct {
+	etcdutl string
+	store   *snapshot.Dir
+	name    string // of the backup
+	file    string
+	config  embedded.Config
+	spec    embedded.Spec
+}
+
+func newRestorer(b *testing.B, size int64) *restorer {
+	b.Helper()
+	etcdutl, err := etcdutlBinary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	store := filepath.Join(dir, "store")
+	if err := os.Mkdir(store, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	const address = "127.99.1.1"
+	r := &restorer{etcdutl: etcdutl, store: snapshot.NewDir(store), file: filepath.Join(dir, "db.snapshot"), config: embedded.Default().Resolve(address)}
+	peer := "http://" + address + ":2380"
+	r.spec = embedded.Spec{Slot: "a", Token: "bench", PeerURL: peer, Peers: map[string]string{"a": peer}}
+	db := snapshottest.NewDB(b)
+	db.FillKubernetes(size)
+	if err := writeSnapshot(r.file, db); err != nil {
+		b.Fatal(err)
+	}
+	meta, err := snapshot.Save(b.Context(), r.store, db.Begin(), snapshot.Meta{Cluster: "bench"}, snapshot.Options{Scratch: dir})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.name = meta.Name
+	return r
+}
+
+// writeSnapshot writes what `etcdctl snapshot save` does: the database and its SHA-256.
+func writeSnapshot(path string, db *snapshottest.DB) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	tx, sum := db.Begin(), sha256.New()
+	defer tx.Close()
+	if _, err := tx.WriteTo(io.MultiWriter(f, sum)); err != nil {
+		return err
+	}
+	_, err = f.Write(sum.Sum(nil))
+	return err
+}
+
+// trial restores into a new directory and starts a member on it. The result is the seconds it took in all, those until
+// the directory was there, and those of the processors until then.
+func (r *restorer) trial(b *testing.B, restore func(b *testing.B, dir string) (cpu float64)) []float64 {
+	b.Helper()
+	dir := filepath.Join(b.TempDir(), "etcd")
+	defer os.RemoveAll(dir)
+	unix.Sync() // what was written before is nobody's burden
+	begin := time.Now()
+	cpu := restore(b, dir)
+	restored := time.Since(begin)
+	member, spec := embedded.New(r.config, zap.NewNop()), r.spec
+	spec.DataDir = dir
+	if err := member.Start(b.Context(), spec); err != nil {
+		b.Fatal(err)
+	}
+	for !member.Ready() {
+		if time.Since(begin) > 5*time.Minute {
+			b.Fatal("the restored member does not become ready")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	total := time.Since(begin)
+	if err := member.Stop(b.Context(), 0); err != nil {
+		b.Fatal(err)
+	}
+	return []float64{total.Seconds(), restored.Seconds(), cpu}
+}
+
+func (r *restorer) ours(b *testing.B, dir string) (cpu float64) {
+	b.Helper()
+	before := processorTime(b)
+	path := embedded.DatabasePath(dir)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := snapshot.Fetch(b.Context(), r.store, r.name, path, snapshot.Options{}); err != nil {
+		b.Fatal(err)
+	}
+	if err := embedded.Rebuild(b.Context(), dir, r.spec, restoreBump); err != nil {
+		b.Fatal(err)
+	}
+	return processorTime(b) - before
+}
+
+func (r *restorer) theirs(b *testing.B, dir string) (cpu float64) {
+	b.Helper()
+	peer := r.spec.PeerURL
+	cmd := exec.Command(r.etcdutl, "snapshot", "restore", r.file, "--data-dir", dir, "--name", "a", "--initial-cluster", "a="+peer,
+		"--initial-advertise-peer-urls", peer, "--initial-cluster-token", r.spec.Token, "--bump-revision", fmt.Sprint(restoreBump), "--mark-compacted")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("etcdutl: %v\n%s", err, out)
+	}
+	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+}
+
+// processorTime is what this process has used so far, in seconds.
+func processorTime(b *testing.B) float64 {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return (time.Duration(u.Utime.Nano()) + time.Duration(u.Stime.Nano())).Seconds()
+}

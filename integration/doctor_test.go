@@ -1,0 +1,175 @@
+package integration_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/integration"
+)
+
+// A restore without leases has left endpoints of Kubernetes behind, a certificate has expired, and a node is drained and
+// forgotten: the doctor finds it all from any node, deletes the stale endpoint and nothing else, which is in the history,
+// and says what it cannot know where no node runs.
+func TestDoctor(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	c.Nodes[1].Keys["etcd.cert-file"], c.Nodes[1].Keys["etcd.key-file"] = expired(t) // which its clients see, and nobody else
+	c.Start()
+	c.Serving()
+	c.Healthy()
+	n, drained := c.Nodes[0], c.Nodes[2]
+	client := dialed(t, c.Endpoints(n)...)
+	lease, err := client.Grant(t.Context(), 600)
+	must(t, err)
+	const living, stale = "/registry/masterleases/10.0.0.1", "/registry/masterleases/10.0.0.3"
+	_, err = client.Put(t.Context(), living, "x", clientv3.WithLease(lease.ID))
+	must(t, err)
+	_, err = client.Put(t.Context(), stale, "x")
+	must(t, err)
+	drain(t, drained, 0, "is down")
+	must(t, withRoot(c, n)) // the doctor needs no password
+
+	var got diagnosis
+	c.Until(patience, "the doctor finds all", func() error {
+		out := n.Command("doctor", "-o", "json")
+		if out.Code != 2 {
+			return fmt.Errorf("exit code %d, want 2: %s%s", out.Code, out.Out, out.Err)
+		}
+		got = diagnosis{}
+		must(t, json.Unmarshal([]byte(out.Out), &got))
+		for _, want := range [][3]string{
+			{"kubernetes endpoints", "bad", stale + " is bound to no lease"},
+			{"certificates and keys", "bad", "CN=old expired at"},
+			{"certificates and keys", "warn", "etcd.key-file is open to every user"},
+			{"held up", "warn", "drained"},
+			{"members", "warn", "2 of 3 voters are connected"},
+			{"clocks", "ok", "within 1s"},
+			{"backups", "bad", "no verified backup"},
+			{"alarms", "ok", "No member has raised any"},
+		} {
+			if !got.has(want[0], want[1], want[2]) {
+				return fmt.Errorf("nothing of %q in %s", want, out.Out)
+			}
+		}
+		return nil
+	})
+	for _, f := range got.Findings {
+		if strings.Contains(f.Means, living) || f.Fix != nil && !strings.Contains(f.Fix.ID, stale) {
+			t.Errorf("also offered: %+v", f)
+		}
+	}
+
+	const question = "delete " + stale + " at revision "
+	if out := n.Command("doctor", "--fix", "--dry-run"); out.Code != 2 || !strings.Contains(out.Err, "would "+question) || !strings.Contains(out.Err, "nothing was changed") {
+		t.Errorf("dry run: %+v", out)
+	}
+	if out := n.Command("doctor", "--fix"); out.Code != 1 || !strings.Contains(out.Err, "there is no terminal to ask on") {
+		t.Errorf("without a terminal: %+v", out)
+	}
+	if out := c.Nodes[1].Command("doctor", "--fix", "--yes", "-o", "json"); out.Code != 2 || !strings.Contains(out.Err, "done: "+question) || !strings.Contains(out.Out, "All 1 API servers' keys are bound to living leases") {
+		t.Errorf("with --yes: %+v", out)
+	}
+	if out := c.Nodes[1].Command("history", "-o", "json"); !strings.Contains(out.Out, `doctor fix=\"`+question) {
+		t.Errorf("not in the history: %+v", out)
+	}
+	for _, id := range []string{question + "7", "delete " + living + " at revision 2", ""} {
+		if text := posted(t, n, "/doctor?fix="+url.QueryEscape(id)); !strings.Contains(text, "is no repair that is offered by now") {
+			t.Errorf("the node did not refuse %q: %s", id, text)
+		}
+	}
+	if left := keysBelow(t, c, n, "/registry/masterleases/"); len(left) != 1 || left[0] != living {
+		t.Errorf("left are %q, want %q", left, living)
+	}
+	if out := drained.Command("doctor"); out.Code != 2 || !strings.Contains(out.Out, "[?] kubernetes endpoints: ") {
+		t.Errorf("on a node without a member: %+v", out)
+	}
+	c.Nodes[1].Kill()
+	out := c.Nodes[1].Command("doctor")
+	if out.Code != 2 || !strings.Contains(out.Out, "[?] members: No node was asked: ") || !strings.Contains(out.Out, "CN=old expired at") {
+		t.Errorf("without a node: %+v", out)
+	}
+}
+
+// diagnosis is what the doctor answers in JSON.
+type diagnosis struct {
+	Findings []struct {
+		Check, About, Grade, Means, Do string
+		Fix                            *struct{ ID string }
+	}
+}
+
+func (d diagnosis) has(check, grade, text string) bool {
+	for _, f := range d.Findings {
+		if f.Check == check && f.Grade == grade && strings.Contains(f.Means, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// expired makes a certificate that expired a day ago, and its key, which everybody may read.
+func expired(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	now := time.Now()
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "old"}, NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(-24 * time.Hour)}
+	cert, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
+	must(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o644))
+	return certFile, keyFile
+}
+
+// posted posts to a node's control socket and returns the answer as it is.
+func posted(t *testing.T, n *integration.Node, path string) string {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", n.Socket())
+	}}}
+	resp, err := client.Post("http://holdfast"+path, "", nil)
+	must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return string(text)
+}
+
+// keysBelow reads as root, by way of one node.
+func keysBelow(t *testing.T, c *integration.Cluster, n *integration.Node, prefix string) (keys []string) {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(n), DialTimeout: 5 * time.Second, Username: "root", Password: "secret"})
+	must(t, err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	got, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	must(t, err)
+	for _, kv := range got.Kvs {
+		keys = append(keys, string(kv.GetKey()))
+	}
+	return keys
+}

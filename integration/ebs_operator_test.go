@@ -1,0 +1,224 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+	"holdfast/volume"
+	"holdfast/volume/volumetest/ec2test"
+)
+
+// A volume has grown: so does its filesystem, when the node starts again.
+func TestEBSGrownVolume(t *testing.T) {
+	r := serving(t)
+	w := r.cluster.Write()
+	w.More(20)
+	n := r.cluster.Holder("a")
+	before := n.Space()
+	if err := r.EC2.GrowVolume(r.volumes["a"], 8); err != nil {
+		t.Fatal(err)
+	}
+	n.Stop()
+	n.Start()
+	r.cluster.Serving()
+	if after := n.Space(); after < before+before/4 {
+		t.Errorf("the filesystem has %d bytes after it grew, %d before", after, before)
+	}
+	w.More(20)
+	w.Verify()
+}
+
+// Two clusters share the same machines, as kops has it; one of them is killed and comes back.
+func TestEBSTwoClustersOnTheSameMachines(t *testing.T) {
+	s := site(t)
+	machines := []*integration.Machine{s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])}
+	main := region{s, s.Cluster("main", abc, 0, machines...), s.Volumes("main", abc, zones...)}
+	events := region{s, s.Cluster("events", abc, 1000, machines...), s.Volumes("events", abc, zones...)}
+	main.cluster.Start()
+	events.cluster.Start()
+	main.cluster.Serving()
+	events.cluster.Serving()
+	w, x := main.cluster.Write(), events.cluster.Write()
+	w.More(20)
+	x.More(20)
+	if a, b := oneCluster(t, main.cluster), oneCluster(t, events.cluster); a == b {
+		t.Errorf("both have the etcd cluster ID %s", a)
+	}
+	events.cluster.Kill()
+	w.More(20)
+	events.cluster.Start()
+	events.cluster.Serving()
+	x.More(20)
+	main.onTheirVolumes(t)
+	events.onTheirVolumes(t)
+	w.Verify()
+	x.Verify()
+}
+
+// An instance is stopped, and takeover: stopped allows a standby to take its volume. When the instance is
+// started again, its node stands by.
+func TestEBSStoppedInstance(t *testing.T) {
+	r := inRegion(siteWith(t, true)) // this takes the right to detach from other instances
+	r.cluster.Set("volume.ebs.takeover", "stopped")
+	r.cluster.Set("volume.ebs.settle", "5s") // the shortest that is allowed then
+	r.cluster.Start()
+	r.cluster.Serving()
+	w := r.cluster.Write()
+	w.More(20)
+	stopped := r.cluster.Holder("c")
+	standby := r.cluster.Place(r.Launch(stopped.Machine.Zone))
+	standby.Start()
+	waitsOnStandby(r.cluster, standby)
+	stopped.Machine.Halt()
+	r.cluster.Until(time.Minute, "the standby has taken the slot", func() error { return serves(standby) })
+	stopped.Machine.Boot()
+	stopped.Start()
+	waitsOnStandby(r.cluster, stopped)
+	w.More(20)
+	r.onTheirVolumes(t)
+	w.Verify()
+}
+
+// An operator releases a volume, and another node takes it.
+func TestEBSReleasedVolumeIsTakenByAnother(t *testing.T) {
+	r := serving(t)
+	w := r.cluster.Write()
+	w.More(20)
+	n := r.cluster.Holder("a")
+	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
+	standby.Start()
+	waitsOnStandby(r.cluster, standby)
+	out := n.Command("volume", "release")
+	if out.Code != 0 || !strings.Contains(out.Out, r.volumes["a"]) {
+		t.Fatalf("release: %+v", out)
+	}
+	n.Says("an operator has released the volume")
+	r.cluster.Until(patience, "the standby has taken the slot", func() error { return serves(standby) })
+	w.More(20)
+	n.Stop()
+	standby.Stop()
+	if out := standby.Command("volume", "release"); out.Code != 0 || !strings.Contains(out.Out, r.volumes["a"]) {
+		t.Errorf("release without a running node: %+v", out)
+	}
+	n.Start()
+	r.cluster.Serving()
+	r.onTheirVolumes(t)
+	w.Verify()
+}
+
+// What an operator is shown of the volumes.
+func TestEBSVolumeCommands(t *testing.T) {
+	s := site(t)
+	c := s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2]))
+	n := c.Nodes[0]
+	n.Configure()
+	create := []string{"volume", "create", "--zones", strings.Join(zones, ","), "--size", "1"}
+	out := n.Command(append(create, "--dry-run")...)
+	if out.Code != 0 || !strings.Contains(out.Out, "would make 1 GiB of gp3 in eu-test-1b, encrypted") || len(s.EC2.State().Volumes) != 0 {
+		t.Fatalf("dry run: %+v", out)
+	}
+	for range 2 { // again changes nothing
+		if out = n.Command(append(create, "--kms-key", "alias/etcd")...); out.Code != 0 {
+			t.Fatalf("create: %+v", out)
+		}
+	}
+	if got := len(s.EC2.State().Volumes); got != 3 || !strings.Contains(out.Out, "already") {
+		t.Errorf("got %d volumes, want 3: %+v", got, out)
+	}
+	for _, v := range s.EC2.State().Volumes {
+		if !v.Encrypted || v.KMSKey != "alias/etcd" || v.Tags["holdfast:cluster"] != "main" || v.Tags["holdfast:member"] == "" {
+			t.Errorf("made %+v", v)
+		}
+	}
+	if out := n.Command("volume", "doctor"); out.Code != 0 {
+		t.Errorf("doctor: %+v", out)
+	}
+	if err := s.EC2.Inject(ec2test.Fault{Action: "AttachVolume", Kind: ec2test.Deny}); err != nil {
+		t.Fatal(err)
+	}
+	if out := n.Command("volume", "doctor"); out.Code != 1 || !strings.Contains(out.Out+out.Err, "AttachVolume") {
+		t.Errorf("doctor without AttachVolume: %+v", out)
+	}
+	s.EC2.Clear()
+	c.Start()
+	c.Serving()
+	out = n.Command("volume", "list", "-o", "json")
+	var infos []volume.Info
+	if err := json.Unmarshal([]byte(out.Out), &infos); err != nil || len(infos) != 3 {
+		t.Fatalf("list: %v, %+v", err, out)
+	}
+	for _, i := range infos {
+		if i.State != volume.StateHeld || i.Size != 1<<30 || !i.Encrypted || i.Holder == "" || i.Format != "ext4" {
+			t.Errorf("listed %+v", i)
+		}
+		if mine := i.Holder == n.Name; mine != (i.Decision == volume.DecisionKeep) {
+			t.Errorf("%s decides %s about %s of %s: %s", n.Name, i.Decision, i.Volume, i.Holder, i.Why)
+		}
+	}
+	if out := n.Command("volume", "list"); !strings.Contains(out.Out, "eu-test-1b") || !strings.Contains(out.Out, "this node in "+n.Machine.Zone) {
+		t.Errorf("list: %s", out.Out)
+	}
+}
+
+// Without the permission to write tags a cluster with seeds works, and says what it misses.
+func TestEBSWithoutPermissionForTags(t *testing.T) {
+	r := masters(t)
+	for _, action := range []string{"CreateTags", "DeleteTags"} {
+		if err := r.EC2.Inject(ec2test.Fault{Action: action, Kind: ec2test.Deny}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seeds []string
+	for _, n := range r.cluster.Nodes {
+		seeds = append(seeds, n.Address)
+	}
+	r.cluster.Set("gossip.seeds", seeds)
+	r.cluster.Start()
+	r.cluster.Serving()
+	s, err := r.cluster.Nodes[0].Self()
+	if err != nil || !strings.Contains(strings.Join(s.Problems, " "), "ec2:CreateTags") {
+		t.Errorf("problems: got %q, %v, want the missing permission", s.Problems, err)
+	}
+	w := r.cluster.Write()
+	w.More(20)
+	w.Verify()
+}
+
+// A volume of the region bears the record of a cluster of which no disk is here: blank disks found no second one
+// beside it, until an operator says that it is gone. Once founded, the volumes bear the record of theirs.
+func TestEBSWitnessVetoesFounding(t *testing.T) {
+	r := masters(t)
+	old, err := r.EC2.AddVolume(ec2test.Volume{Zone: "eu-test-1d", Tags: map[string]string{"holdfast:cluster": "main", "holdfast:record": "main@1-0123456789abcdef"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cluster.Start()
+	for _, n := range r.cluster.Nodes {
+		n.Says("not founding", old, "main@1-0123456789abcdef", "remove that tag")
+	}
+	if err := r.EC2.DeleteTag(old, "holdfast:record"); err != nil {
+		t.Fatal(err)
+	}
+	r.cluster.Kill() // else the next look at the tags comes within a minute
+	r.cluster.Start()
+	r.cluster.Serving()
+	s, err := r.cluster.Nodes[0].Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cluster.Until(patience, "every volume bears the record", func() error {
+		for slot, id := range r.volumes {
+			if v, _ := r.EC2.Volume(id); v.Tags["holdfast:record"] != s.Record.Token() {
+				return fmt.Errorf("that of slot %s bears %q, want %q", slot, v.Tags["holdfast:record"], s.Record.Token())
+			}
+		}
+		return nil
+	})
+	w := r.cluster.Write()
+	w.More(10)
+	w.Verify()
+}

@@ -1,0 +1,150 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"go.etcd.io/etcd/tests/v3/robustness/model"
+	"go.etcd.io/etcd/tests/v3/robustness/report"
+	"go.etcd.io/etcd/tests/v3/robustness/validate"
+	"go.uber.org/zap"
+)
+
+// History is what happened in one run: what each client asked for and was told, and what the members wrote down.
+type History struct {
+	Unique    bool // every write makes a revision of its own
+	Reports   []report.ClientReport
+	Persisted []model.EtcdRequest // in the order of the raft log
+}
+
+// own begins the keys that holdfast itself writes.
+const own = "holdfast.internal/"
+
+// undecided is how long the checker may think.
+const undecided = time.Minute
+
+// ErrUndecided: the checker could not tell in time. Each request without an answer may have been carried out at any later
+// moment or never, so that many of them, between few that tell, can be too much for any computer.
+var ErrUndecided = errors.New("the checker could not tell in time whether the history was possible")
+
+// save writes the clients' histories and copies the members' write-ahead logs, by slot, into a new directory.
+func save(lg *zap.Logger, dir string, unique bool, reports []report.ClientReport, members map[string]string) error {
+	r, err := report.NewTestReport(lg, dir, nil, &report.TrafficDetail{ExpectUniqueRevision: unique})
+	if err != nil {
+		return err
+	}
+	r.SetClientReports(reports)
+	if err := r.SaveEtcdData(); err != nil {
+		return fmt.Errorf("save the clients' histories: %w", err)
+	}
+	for slot, member := range members {
+		to := filepath.Join(dir, "server-"+slot, "member", "wal")
+		if err := os.CopyFS(to, os.DirFS(filepath.Join(member, "member", "wal"))); err != nil {
+			return fmt.Errorf("save the log of slot %s: %w", slot, err)
+		}
+	}
+	return nil
+}
+
+// Load reads a history from the directory of a run's artefacts. It fails when no member's log goes back to the
+// founding: what is not there cannot be checked.
+func Load(lg *zap.Logger, dir string) (h History, err error) {
+	if h.Reports, err = report.LoadClientReports(dir); err != nil {
+		return h, fmt.Errorf("load the clients' histories: %w", err)
+	}
+	detail, err := report.LoadTrafficDetail(dir)
+	if err != nil {
+		return h, fmt.Errorf("load the kind of traffic: %w", err)
+	}
+	h.Unique = detail.ExpectUniqueRevision
+	members, err := filepath.Glob(filepath.Join(dir, "server-*"))
+	if err != nil {
+		return h, err
+	}
+	whole := slices.ContainsFunc(members, func(m string) bool {
+		_, err := os.Stat(filepath.Join(m, "member", "wal", "0000000000000000-0000000000000000.wal"))
+		if err != nil {
+			return false
+		}
+		_, entries, err := report.ReadWAL(lg, m)
+		return err == nil && len(entries) > 0 && entries[0].GetIndex() == 1
+	})
+	if !whole {
+		return h, fmt.Errorf("none of %d members in %s has a log from the first entry on", len(members), dir)
+	}
+	if h.Persisted, err = report.PersistedRequests(lg, members); err != nil {
+		return h, fmt.Errorf("read the members' logs: %w", err)
+	}
+	return h, nil
+}
+
+// Check returns why the history is impossible, nil if it is not: linearizability of all requests, the guarantees of
+// watches and the reads at old revisions.
+func (h History) Check(lg *zap.Logger) error {
+	requests := 0
+	for _, r := range h.Reports {
+		requests += len(r.KeyValue)
+	}
+	if requests == 0 || len(h.Persisted) == 0 {
+		return errors.New("an empty history: nothing is proven")
+	}
+	reports := slices.Concat(h.Reports, h.unrecorded())
+	result := validate.ValidateAndReturnVisualize(lg, validate.Config{ExpectRevisionUnique: h.Unique}, reports, h.Persisted, undecided)
+	if s := result.Linearization.Status; s == validate.Timeout || s == validate.DeadlineExceeded {
+		return ErrUndecided
+	}
+	return result.Error()
+}
+
+// unrecorded are holdfast's own writes as requests of clients that never heard an answer. The model knows recorded
+// clients only: a write that it does not know moves the revision, and it would refuse everything that follows. The
+// patching of validate turns a request without an answer that is in the log into one that succeeded, at the revision
+// that watches saw.
+func (h History) unrecorded() []report.ClientReport {
+	id := h.lastID()
+	var all []report.ClientReport
+	for _, request := range h.Persisted {
+		if !internal(request) {
+			continue
+		}
+		id++
+		all = append(all, report.ClientReport{ClientID: id, KeyValue: []porcupine.Operation{{
+			ClientId: id, Input: request, Call: 1, Return: math.MaxInt64, Output: model.MaybeEtcdResponse{Error: "of holdfast, and not recorded"},
+		}}})
+	}
+	return all
+}
+
+// lastID is the highest ID of a client. A client whose request has failed goes on under another one.
+func (h History) lastID() int {
+	id := 0
+	for _, r := range h.Reports {
+		id = max(id, r.ClientID)
+		for _, op := range r.KeyValue {
+			id = max(id, op.ClientId)
+		}
+	}
+	return id
+}
+
+// internal reports whether a request writes keys of holdfast and nothing else.
+func internal(r model.EtcdRequest) bool {
+	if r.Txn == nil {
+		return false
+	}
+	written := map[bool]int{}
+	for _, op := range r.Txn.AllOperations() {
+		if op.Type != model.RangeOperation {
+			written[strings.HasPrefix(op.Put.Key+op.Delete.Key, own)]++
+		}
+	}
+	return slices.Equal(slices.Collect(maps.Keys(written)), []bool{true})
+}

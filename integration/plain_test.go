@@ -1,0 +1,60 @@
+package integration_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/integration"
+)
+
+// plains counts the clusters of plain etcd, for addresses of their own.
+var plains atomic.Int32
+
+// plainEtcd starts a cluster of plain etcd on addresses of c's network and returns its client URLs when it serves.
+func plainEtcd(t *testing.T, c *integration.Cluster, size int) []string {
+	t.Helper()
+	binary, err := etcdBinary()
+	must(t, err)
+	first := 101 + 10*int(plains.Add(1)%10)
+	var members []*plain
+	var founders, urls []string
+	for i := range size {
+		p := &plain{b: t, binary: binary, name: fmt.Sprintf("e%d", i+1), address: c.Address(first + i)}
+		p.dir = filepath.Join(c.Dir, fmt.Sprintf("%s-%d", p.name, first))
+		must(t, os.Mkdir(p.dir, 0o700))
+		founders = append(founders, p.name+"=http://"+p.address+":2380")
+		urls = append(urls, p.ClientURL())
+		members = append(members, p)
+	}
+	t.Cleanup(func() {
+		for _, p := range members {
+			p.Signal(syscall.SIGKILL)
+			p.Exit(time.Minute)
+		}
+	})
+	for _, p := range members {
+		p.founders = strings.Join(founders, ",")
+		p.Start()
+	}
+	for _, url := range urls {
+		must(t, firstWrite(t.Context(), url))
+	}
+	return urls
+}
+
+// dialed is a client until the end of the test.
+func dialed(t *testing.T, urls ...string) *clientv3.Client {
+	t.Helper()
+	client, err := dial(urls...)
+	must(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}

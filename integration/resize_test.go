@@ -1,0 +1,299 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+)
+
+// unpinned makes a cluster of nodes that take any slot, and starts them one after the other, so that they hold the slots in
+// their order and the rest stands by.
+func unpinned(t *testing.T, nodes int, slots ...string) *integration.Cluster {
+	t.Helper()
+	c := cluster(t, integration.Options{Nodes: nodes, Slots: slots})
+	for i, n := range c.Nodes {
+		delete(n.Keys, "volume.local.slot")
+		n.Start()
+		if i < len(slots) {
+			c.Until(patience, n.Name+" holds slot "+slots[i], func() error { return holds(n, slots[i]) })
+		}
+	}
+	members(c, slots...)
+	return c
+}
+
+func holds(n *integration.Node, slot string) error {
+	s, err := n.Self()
+	if err == nil && (s.Volume == nil || s.Volume.Slot != slot) {
+		err = fmt.Errorf("it is %s: %s", s.State, s.Why)
+	}
+	return err
+}
+
+// want gives nodes other slots while they run.
+func want(nodes []*integration.Node, slots ...string) {
+	for _, n := range nodes {
+		n.Keys["cluster.slots"] = slots
+		n.Configure()
+		n.Signal(syscall.SIGHUP)
+	}
+}
+
+// members waits until the voters are exactly those of some slots, and all wanted slots are served.
+func members(c *integration.Cluster, slots ...string) {
+	voters(c, slots...)
+	c.Serving()
+}
+
+// voters waits until the members are voters, and exactly those of some slots.
+func voters(c *integration.Cluster, slots ...string) {
+	c.Until(90*time.Second, fmt.Sprintf("the members are %v", slots), func() error {
+		var leader string
+		for _, n := range c.Running() {
+			if s, err := n.Self(); err == nil && s.State == "leader" {
+				leader = s.Why
+			}
+		}
+		if leader == "" {
+			return errors.New("no node leads")
+		}
+		got := c.Members()
+		if !slices.Equal(slices.Sorted(maps.Keys(got)), slots) {
+			return fmt.Errorf("they are %v; the leader: %s", slices.Sorted(maps.Keys(got)), leader)
+		}
+		for _, m := range got {
+			if m.Learner {
+				return fmt.Errorf("%s is a learner; the leader: %s", m.Name, leader)
+			}
+		}
+		return nil
+	})
+}
+
+// says waits until a node's own words contain some.
+func says(c *integration.Cluster, n *integration.Node, words string) {
+	c.Until(patience, n.Name+" says "+words, func() error {
+		s, err := n.Self()
+		if err == nil && !strings.Contains(s.Why+strings.Join(s.Problems, "; "), words) {
+			err = fmt.Errorf("it says %s; %v", s.Why, s.Problems)
+		}
+		return err
+	})
+}
+
+// retired waits until a node has given up its slot, and checks that its data is still there.
+func retired(t *testing.T, c *integration.Cluster, n *integration.Node, slot string) {
+	t.Helper()
+	c.Until(60*time.Second, n.Name+" stands by", func() error {
+		s, err := n.Self()
+		if err == nil && s.State != "standby" {
+			err = fmt.Errorf("it is %s: %s", s.State, s.Why)
+		}
+		return err
+	})
+	if aside, err := filepath.Glob(filepath.Join(n.Root, slot, "aside", "*", "member", "wal")); err != nil || len(aside) == 0 {
+		t.Errorf("%s has nothing set aside of slot %s: %v", n.Name, slot, err)
+	}
+}
+
+// One node becomes three, five, three and one, by a configuration that goes from node to node. A minority changes
+// nothing. The leader is among those that leave, a node that left stands by with its data aside, and it comes back.
+func TestResize(t *testing.T) {
+	story(t)
+	c := unpinned(t, 5, "a")
+	w := c.Write()
+	w.More(20)
+	want(c.Nodes[:1], "a", "b", "c") // the only voter's: all the others stand by, and have no say
+	members(c, "a", "b", "c")
+	want(c.Nodes[1:], "a", "b", "c")
+	w.More(20)
+
+	holder := map[string]*integration.Node{}
+	for _, slot := range []string{"a", "b", "c"} {
+		holder[slot] = c.Holder(slot)
+	}
+	five := []string{"a", "b", "c", "d", "e"}
+	want([]*integration.Node{holder["a"]}, five...)
+	says(c, c.Leader(), "cluster.slots a,b,c,d,e is wanted by 1 of 3 members' nodes ("+holder["a"].Name+"); 2 must want it")
+	if got := slices.Sorted(maps.Keys(c.Members())); len(got) != 3 {
+		t.Errorf("one of three nodes has changed the members to %v", got)
+	}
+	want([]*integration.Node{holder["b"]}, five...)
+	members(c, five...)
+	want(c.Nodes, five...)
+	c.Healthy()
+
+	leader := c.Leader()
+	s, err := leader.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := []string{s.Volume.Slot, "e"}
+	if s.Volume.Slot == "e" {
+		gone[1] = "d"
+	}
+	other := c.Holder(gone[1])
+	three := slices.DeleteFunc(slices.Clone(five), func(slot string) bool { return slices.Contains(gone, slot) })
+	w.Gap()
+	want(c.Nodes, three...)
+	members(c, three...)
+	t.Logf("longest time without a write while two of five, the leader among them, were removed: %s", w.Gap().Round(time.Millisecond))
+	decided(t, leader, "hand-over")
+	retired(t, c, leader, gone[0])
+	retired(t, c, other, gone[1])
+	w.More(20)
+
+	want(c.Nodes, three[0])
+	members(c, three[0])
+	want(c.Nodes, five[:3]...)
+	members(c, five[:3]...)
+	c.Healthy()
+	w.More(20)
+	w.Verify()
+}
+
+// Five become three while one of those that leave is dead: it is removed first, and comes back as a standby.
+func TestShrinkDeadFirst(t *testing.T) {
+	story(t)
+	c := unpinned(t, 5, "a", "b", "c", "d", "e")
+	w := c.Write()
+	w.More(20)
+	dead, live := c.Nodes[4], c.Nodes[3]
+	dead.Kill()
+	c.Until(patience, "the dead one is missed", func() error {
+		s, err := c.Leader().Self()
+		if err == nil && !strings.Contains(s.Why, "slot e") {
+			err = errors.New(s.Why)
+		}
+		return err
+	})
+	want(c.Nodes[:4], "a", "b", "c")
+	members(c, "a", "b", "c")
+	retired(t, c, live, "d")
+	var all []integration.Decision // one leader may have removed the one, and the next the other
+	for _, n := range c.Running() {
+		all = append(all, n.Decisions()...)
+	}
+	slices.SortFunc(all, func(a, b integration.Decision) int { return strings.Compare(a.Time, b.Time) })
+	var removed []string
+	for _, d := range all {
+		if d.Action == "remove" {
+			removed = append(removed, strings.Fields(d.Why)[1])
+		}
+	}
+	if !slices.Equal(slices.Compact(removed), []string{"e", "d"}) {
+		t.Errorf("removed %v, want e, which was dead, and then d", removed)
+	}
+	dead.Start() // with its old configuration
+	retired(t, c, dead, "e")
+	says(c, dead, "none of the cluster's slots")
+	w.More(20)
+	w.Verify()
+}
+
+// Nodes are killed at the steps of a resize from three to one, in which leader and follower leave: what was begun is finished.
+func TestKillWhileResizing(t *testing.T) {
+	for _, step := range []string{"after-resize", "after-shrink", "before-hand-over", "before-retire"} {
+		t.Run(step, func(t *testing.T) {
+			story(t)
+			c := cluster(t, integration.Options{})
+			for _, n := range c.Nodes {
+				n.Start(killAt + step)
+			}
+			members(c, "a", "b", "c")
+			w := c.Write()
+			w.More(20)
+			s, err := c.Leader().Self()
+			if err != nil {
+				t.Fatal(err)
+			}
+			keep := map[string]string{"a": "b", "b": "c", "c": "a"}[s.Volume.Slot] // the leader leaves
+			for _, n := range c.Nodes {
+				delete(n.Keys, "volume.local.slot")
+			}
+			want(c.Nodes, keep)
+			died := 0
+			c.Until(60*time.Second, "a node has died at "+step, func() error {
+				for _, n := range c.Nodes {
+					if !n.Running() {
+						died++
+						n.Start()
+					}
+				}
+				if died == 0 {
+					return errors.New("none has")
+				}
+				return nil
+			})
+			c.Until(90*time.Second, "only "+keep+" is left", func() error {
+				for _, n := range c.Nodes {
+					if !n.Running() {
+						n.Start()
+					}
+				}
+				if err := c.Served(); err != nil { // else the member list cannot be read, until who died just now is back
+					return err
+				}
+				if got := slices.Sorted(maps.Keys(c.Members())); !slices.Equal(got, []string{keep}) {
+					return fmt.Errorf("the members are %v", got)
+				}
+				return nil
+			})
+			w.More(20)
+			w.Verify()
+		})
+	}
+}
+
+// A node dies when it has been admitted as a learner, and its disk is lost: the join is undone, so that another slot can
+// join, and done again when the node is back.
+func TestJoinUndone(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{Nodes: 5})
+	lost, other := c.Nodes[3], c.Nodes[4]
+	for _, n := range c.Nodes[:3] {
+		n.Start()
+	}
+	members(c, "a", "b", "c")
+	w := c.Write()
+	w.More(20)
+	lost.Start(killAt + "before-accept")
+	c.Until(patience, "n4 stands by", func() error {
+		s, err := lost.Self()
+		if err == nil && s.State != "standby" {
+			err = errors.New(s.State)
+		}
+		return err
+	})
+	want(c.Nodes[:3], "a", "b", "c", "d", "e")
+	if code := lost.Exit(60 * time.Second); code != -1 {
+		t.Fatalf("n4 ended with exit code %d, want a kill", code)
+	}
+	if err := os.RemoveAll(lost.Root); err != nil {
+		t.Fatal(err)
+	}
+	other.Start()
+	voters(c, "a", "b", "c", "e")
+	undone := false
+	for _, n := range c.Running() {
+		for _, d := range n.Decisions() {
+			undone = undone || d.Action == "remove" && strings.Contains(d.Why, "slot d never started and has no live holder")
+		}
+	}
+	if !undone {
+		t.Error("nobody has undone the join of slot d")
+	}
+	lost.Start()
+	members(c, "a", "b", "c", "d", "e")
+	w.More(20)
+	w.Verify()
+}

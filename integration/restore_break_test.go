@@ -1,0 +1,111 @@
+package integration_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"holdfast/integration"
+)
+
+var restores = flag.Int("restores", 2, "of the storm of restores")
+
+// Nodes are killed, stopped and paused at random while one restore after the other is carried out. After each there is
+// one generation, which no node leaves again, and the cluster holds either the backup or what it held before.
+func TestRestoreStorm(t *testing.T) {
+	story(t)
+	from := *seed
+	if from == 0 {
+		from = rand.Uint64()
+	}
+	t.Logf("to see this storm again: -run TestRestoreStorm -seed %d -restores %d", from, *restores)
+	random := rand.New(rand.NewPCG(from, 0))
+	c := founded(t, integration.Options{})
+	before := uint64(1)
+	for range *restores {
+		client := etcd(t, "", c.Nodes...)
+		_, err := client.Put(t.Context(), "mark", "saved")
+		must(t, err)
+		saved := save(t, c.Nodes[0])
+		_, err = client.Put(t.Context(), "mark", "late")
+		must(t, err)
+		p := pinned(t, c)
+		done := make(chan integration.Output, 1)
+		n := c.Nodes[random.IntN(len(c.Nodes))]
+		go func() { done <- n.Command("restore", saved.Name, "--yes", "--timeout", "60s") }()
+		for range 6 {
+			time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond) // until the next blow
+			strike(c.Nodes[random.IntN(len(c.Nodes))], random)
+		}
+		for _, n := range c.Nodes {
+			if n.Paused() {
+				n.Continue()
+			}
+			if !n.Running() {
+				n.Start()
+			}
+		}
+		said := <-done
+		now, want := before, "late"
+		if said.Code == 0 || strings.Contains(said.Err, "past the point of no return") {
+			now, want = before+1, "saved"
+		}
+		generation(t, c, now)
+		if all := p.everywhere(t, c, int(now-before)+1); now > before {
+			t.Logf("no write was acknowledged for %s", switched(t, all).Round(time.Millisecond))
+		}
+		for _, n := range c.Nodes {
+			got, err := etcd(t, "", n).Get(t.Context(), "mark")
+			must(t, err)
+			if value := fmt.Sprint(got.Kvs); len(got.Kvs) != 1 || string(got.Kvs[0].Value) != want {
+				t.Errorf("%s: got %s, want %s; the command said: %s", n.Name, value, want, said.Err)
+			}
+		}
+		before = now
+	}
+}
+
+// A member that has a seat in the new generation and cannot read the backup, because it alone has no key, joins it as a
+// replacement when the others lead it. And the cluster can be backed up afterwards.
+func TestRestoreWithoutAKey(t *testing.T) {
+	story(t)
+	key, err := age.GenerateX25519Identity()
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "key")
+	must(t, os.WriteFile(file, []byte(key.String()+"\n"), 0o600))
+	c := cluster(t, integration.Options{Keys: map[string]any{"snapshot.recipients": []string{key.Recipient().String()}}})
+	for _, n := range c.Nodes[:2] {
+		n.Keys["snapshot.identity-file"] = file
+	}
+	c.Start()
+	c.Serving()
+	saved := save(t, c.Nodes[0])
+	_, err = etcd(t, "", c.Nodes...).Put(t.Context(), "late", "1")
+	must(t, err)
+	if o := c.Nodes[0].Command("restore", saved.Name, "--yes", "--timeout", "60s"); o.Code != 0 {
+		t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	generation(t, c, 2)
+	for _, n := range c.Nodes {
+		got, err := etcd(t, "", n).Get(t.Context(), "late")
+		must(t, err)
+		if len(got.Kvs) != 0 {
+			t.Errorf("%s: %v", n.Name, got.Kvs)
+		}
+	}
+	if members := c.Members(); len(members) != 3 {
+		t.Errorf("members: %v", members)
+	}
+	// The restored generation is backed up and drilled as the one before was.
+	again := save(t, c.Nodes[0])
+	if o := c.Nodes[0].Command("snapshot", "drill", again.Name); o.Code != 0 {
+		t.Errorf("drill of a backup of the restored generation: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+}

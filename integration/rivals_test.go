@@ -1,0 +1,263 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/integration"
+)
+
+// Four hosts share three slots by gossip. A member is away for a while, and its disk perhaps longer: the host
+// that stands by leaves the slot to it, for a blank disk is no replacement for one that comes back.
+func TestStandbyHostLeavesRestartingMember(t *testing.T) {
+	for name, comeBack := range map[string]func(*testing.T, *integration.Cluster, *integration.Node, func() error){
+		"with its disk":        func(_ *testing.T, _ *integration.Cluster, n *integration.Node, _ func() error) { n.Start() },
+		"disk busy for a time": startWithBusyDisk,
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t)
+			c := cluster(t, integration.Options{Nodes: 4})
+			for _, n := range c.Nodes {
+				delete(n.Keys, "volume.local.slot")
+			}
+			standby := c.Nodes[3]
+			for _, n := range c.Nodes[:3] {
+				n.Start()
+			}
+			c.Serving()
+			standby.Start()
+			c.Until(patience, standby.Name+" stands by", func() error { return standsBy(standby, 0) })
+			seen := len(standby.Decisions()) // it may have tried a slot before it heard of the others
+			still := func() error { return standsBy(standby, seen) }
+			c.Healthy()
+			w := c.Write()
+			w.More(20)
+			before := c.Members()
+			victim := c.Holder("b")
+			for _, away := range []time.Duration{6 * time.Second, 0, 0} {
+				victim.Stop()
+				during(t, c, away, "every node misses "+victim.Name, still, func() error { return missed(c, victim) })
+				comeBack(t, c, victim, still)
+				c.Healthy()
+				must(t, still())
+			}
+			if got := c.Holder("b"); got != victim {
+				t.Errorf("slot b is held by %s, want %s", got.Name, victim.Name)
+			}
+			sameMembers(t, c, before)
+			for _, n := range c.Nodes {
+				if got := aside(t, n); len(got) > 0 {
+					t.Errorf("set aside on %s: %v", n.Name, got)
+				}
+			}
+			w.More(20)
+			w.Verify()
+		})
+	}
+}
+
+// startWithBusyDisk starts a node whose volume something else uses for a few seconds, a check of its file
+// system say: the node is there again, but holds nothing yet.
+func startWithBusyDisk(t *testing.T, c *integration.Cluster, n *integration.Node, still func() error) {
+	t.Helper()
+	lock, err := os.Open(filepath.Join(n.Root, "b.lock"))
+	must(t, err)
+	defer lock.Close()
+	must(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	n.Start()
+	during(t, c, 4*time.Second, n.Name+" is there without its disk", still, func() error {
+		s, err := n.Self()
+		switch {
+		case err != nil:
+			return err
+		case s.Volume != nil:
+			t.Fatalf("%s holds %+v", n.Name, s.Volume)
+		case missed(c, n) == nil:
+			return errors.New("nobody has heard of it yet")
+		}
+		return nil
+	})
+}
+
+// during waits until check is nil and some time has passed, in which still must be nil all the time.
+func during(t *testing.T, c *integration.Cluster, length time.Duration, what string, still, check func() error) {
+	t.Helper()
+	begin := time.Now()
+	c.Until(patience, fmt.Sprintf("%s, and %s have passed", what, length), func() error {
+		must(t, still())
+		if err := check(); err != nil {
+			return err
+		}
+		if left := length - time.Since(begin); left > 0 {
+			return fmt.Errorf("%s are left", left.Round(time.Millisecond))
+		}
+		return nil
+	})
+}
+
+// standsBy is nil when a node is a standby and, since it had decided seen times, has been nothing else.
+func standsBy(n *integration.Node, seen int) error {
+	s, err := n.Self()
+	if err != nil {
+		return err
+	}
+	if s.State != "standby" {
+		return fmt.Errorf("%s is %s: %s", n.Name, s.State, s.Why)
+	}
+	for _, d := range n.Decisions()[seen:] {
+		if seen > 0 && !strings.HasPrefix(d.Why, "standing by: ") {
+			return fmt.Errorf("%s, which stood by, has decided to %s: %s", n.Name, d.Action, d.Why)
+		}
+	}
+	return nil
+}
+
+// missed is nil when every running node takes another one to be lost.
+func missed(c *integration.Cluster, other *integration.Node) error {
+	for _, n := range c.Running() {
+		s, err := n.Status()
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(s.Nodes, func(m coordinator.NodeStatus) bool { return m.Node == other.Name })
+		if i < 0 || s.Nodes[i].Live {
+			return fmt.Errorf("%s does not miss %s yet", n.Name, other.Name)
+		}
+	}
+	return nil
+}
+
+// A host is copied, its name and its disk: the copy never runs etcd and says which process it gives way to,
+// the original goes on serving, and the status of both names the trouble until the copy is gone.
+func TestTwin(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{Nodes: 2, Slots: []string{"a"}})
+	original, twin := c.Nodes[0], c.Nodes[1]
+	delete(original.Keys, "volume.local.slot")
+	original.Keys["gossip.seeds"] = []string{original.Address}
+	twin.Keys["gossip.seeds"] = []string{original.Address}
+	twin.Name = original.Name
+	original.Start()
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	before := c.Members()
+	place(t, filepath.Join(original.Root, "a"), filepath.Join(twin.Root, "a"))
+	data := filepath.Join(twin.Root, "a", "etcd")
+	copied := hash(t, data)
+	twin.Start()
+	twin.Says(original.Address)
+	for _, n := range c.Nodes {
+		c.Until(patience, "the status on "+n.Address+" names the twin", func() error { return unhealthy(n, "node.name", twin.Address) })
+	}
+	w.More(50)
+	alive(t, original, twin)
+	for _, d := range twin.Decisions() {
+		if d.Action == "start" {
+			t.Errorf("the twin decided to start: %s", d.Why)
+		}
+	}
+	if got := hash(t, data); got != copied {
+		t.Error("the data of the twin was touched")
+	}
+	if s, err := twin.Self(); err != nil || s.Etcd != nil {
+		t.Errorf("the twin runs etcd: %+v (%v)", s.Etcd, err)
+	}
+	if s, err := original.Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLeader {
+		t.Errorf("the original does not serve: %+v (%v)", s.Etcd, err)
+	}
+	twin.Stop()
+	original.Stop() // the gossip knows only the later one of both, and that one is lost: say who we are again
+	original.Start()
+	c.Healthy()
+	sameMembers(t, c, before)
+	w.More(20)
+	w.Verify()
+}
+
+// unhealthy is nil when `holdfast status` fails and says every one of texts among its reasons.
+func unhealthy(n *integration.Node, texts ...string) error {
+	o := n.Command("status")
+	_, reasons, _ := strings.Cut(o.Out, "not healthy because")
+	if o.Code == 0 {
+		return fmt.Errorf("the exit code is 0: %s", o.Out)
+	}
+	for _, text := range texts {
+		if !strings.Contains(reasons, text) {
+			return fmt.Errorf("the exit code is %d, but %q is no reason: %s%s", o.Code, text, o.Out, o.Err)
+		}
+	}
+	return nil
+}
+
+// Two clusters of one name, founded apart, meet in one gossip: nothing that runs is stopped, each keeps its
+// data and its name, and both say what is wrong.
+func TestTwoClustersInOneGossip(t *testing.T) {
+	for name, slot := range map[string]string{"same slot": "a", "other slot": "b"} {
+		t.Run(name, func(t *testing.T) {
+			story(t)
+			mine := apart(t, "n1", "a")
+			yours := apart(t, "m1", slot)
+			clusters := []*integration.Cluster{mine, yours}
+			var ids []string
+			var writers []*integration.Writer
+			for _, c := range clusters {
+				c.Serving()
+				ids = append(ids, oneCluster(t, c))
+				writers = append(writers, c.Write())
+			}
+			if ids[0] == ids[1] {
+				t.Fatalf("both clusters are %s", ids[0])
+			}
+			for i, c := range clusters {
+				writers[i].More(20)
+				must(t, os.WriteFile(seedsFile(c), []byte(clusters[1-i].Nodes[0].Address+"\n"), 0o600))
+			}
+			for i, c := range clusters {
+				n, other := c.Nodes[0], clusters[1-i].Nodes[0]
+				c.Until(patience, n.Name+" says that two clusters claim one name", func() error {
+					if code := n.Command("status").Code; code != 1 {
+						return fmt.Errorf("the exit code is %d, want 1", code)
+					}
+					return unhealthy(n, "two clusters", other.Name)
+				})
+			}
+			for i, c := range clusters {
+				n := c.Nodes[0]
+				writers[i].More(50)
+				alive(t, n)
+				if got := oneCluster(t, c); got != ids[i] {
+					t.Errorf("cluster ID on %s: got %s, want %s", n.Name, got, ids[i])
+				}
+				if got, want := n.Resolves(c.Slots[0]), n.Address; got != want {
+					t.Errorf("%s takes its slot %s to be at %q, want %s", n.Name, c.Slots[0], got, want)
+				}
+				if got := aside(t, n); len(got) > 0 {
+					t.Errorf("set aside on %s: %v", n.Name, got)
+				}
+				writers[i].Verify()
+			}
+		})
+	}
+}
+
+// apart starts a cluster of one that knows nobody but from a file, which is empty yet.
+func apart(t *testing.T, node, slot string) *integration.Cluster {
+	t.Helper()
+	c := cluster(t, integration.Options{Nodes: 1, Slots: []string{slot}})
+	c.Nodes[0].Name = node
+	c.Set("gossip.seeds-file", seedsFile(c))
+	must(t, os.WriteFile(seedsFile(c), nil, 0o600))
+	c.Start()
+	return c
+}
+
+func seedsFile(c *integration.Cluster) string { return filepath.Join(c.Dir, "seeds") }

@@ -1,0 +1,177 @@
+package integration_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/integration"
+)
+
+// The stories of this file are those of other projects' test lists that no other file tells; docs/scenarios.md has
+// the lists. The originals look at health alone: here the data is checked.
+
+// A follower is killed: nobody waits for it, and it comes back.
+func TestKillFollower(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	members := c.Members()
+	w := c.Write()
+	w.More(50)
+	leader := c.Leader()
+	for _, n := range c.Nodes {
+		if n == leader {
+			continue
+		}
+		n.Kill()
+		w.More(50)
+		n.Start()
+		c.Serving()
+	}
+	sameMembers(t, c, members)
+	w.More(20)
+	w.Verify()
+}
+
+// The majority is killed, the leader among it: the survivor waits, serves no write, and all go on when the others are
+// back.
+func TestKillMajority(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	before := oneCluster(t, c)
+	members := c.Members()
+	w := c.Write()
+	w.More(50)
+	leader := c.Leader()
+	survivor := c.Nodes[0]
+	if survivor == leader {
+		survivor = c.Nodes[1]
+	}
+	for _, n := range c.Nodes {
+		if n != survivor {
+			n.Kill()
+		}
+	}
+	survivor.Says("waits for a quorum")
+	for _, n := range c.Nodes {
+		if n != survivor {
+			n.Start()
+		}
+	}
+	c.Serving()
+	w.More(20)
+	if got := oneCluster(t, c); got != before {
+		t.Errorf("cluster ID: got %s, want %s", got, before)
+	}
+	sameMembers(t, c, members)
+	w.Verify()
+}
+
+// The only node is killed, and started again.
+func TestKillAlone(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
+	w := c.Write()
+	w.More(50)
+	c.Kill()
+	c.Start()
+	c.Serving()
+	w.More(20)
+	w.Verify()
+}
+
+// corrupt overwrites the database of a node that does not run, all of it.
+func corrupt(t *testing.T, n *integration.Node) {
+	t.Helper()
+	db := filepath.Join(n.Volume(), "etcd", "member", "snap", "db")
+	info, err := os.Stat(db)
+	must(t, err)
+	must(t, os.WriteFile(db, []byte(strings.Repeat("garbage ", int(info.Size()/8))), 0o600))
+}
+
+// adopted gives the order to set aside what etcd cannot be started on. It is refused at the moments at which it is tried
+// again.
+func adopted(t *testing.T, c *integration.Cluster, n *integration.Node) {
+	t.Helper()
+	c.Until(patience, n.Name+" sets its data aside", func() error {
+		if o := n.Command("volume", "adopt"); o.Code != 0 {
+			return errors.New(o.Err)
+		}
+		return nil
+	})
+}
+
+// A member's database is overwritten. Its node does not serve, and does not crash: it names the file and the command.
+// The others serve. The operator gives the command, and the slot comes back by way of a learner.
+func TestCorruptOne(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(50)
+	n := c.Nodes[1]
+	replaced(t, c, n, func() {
+		n.Kill()
+		corrupt(t, n)
+		n.Start()
+		n.Logs("action went wrong", "the database is damaged", "holdfast volume adopt")
+		w.More(100)
+		adopted(t, c, n)
+	})
+	alive(t, c.Nodes...)
+	w.More(20)
+	w.Verify()
+}
+
+// The same while the other two are down: they come back first, and then the slot does.
+func TestCorruptOneWhileTwoAreDown(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(50)
+	n := c.Nodes[2]
+	replaced(t, c, n, func() {
+		c.Kill()
+		corrupt(t, n)
+		n.Start()
+		c.Nodes[0].Start()
+		c.Nodes[1].Start()
+		w.More(50)
+		adopted(t, c, n)
+	})
+	alive(t, c.Nodes...)
+	w.More(20)
+	w.Verify()
+}
+
+// The database of the only node is overwritten: it founds nothing anew, and its newest backup is restored.
+func TestCorruptAlone(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
+	n := c.Nodes[0]
+	w := c.Write()
+	w.More(50)
+	saved := w.Snapshot()
+	save(t, n)
+	w.More(20)
+	w.Stop()
+	n.Kill()
+	corrupt(t, n)
+	n.Start()
+	adopted(t, c, n)
+	n.Says("holdfast restore latest --lost a")
+	restore(t, n, "latest", "--lost", "a")
+	c.Serving()
+	found := map[string]string{}
+	got, err := etcd(t, "", n).Get(t.Context(), "", clientv3.WithPrefix())
+	must(t, err)
+	for _, kv := range got.Kvs {
+		found[string(kv.Key)] = string(kv.Value)
+	}
+	if err := saved.Compare(found); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,257 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"holdfast/integration"
+)
+
+// small are the keys of a cluster whose databases are full soon.
+func small(more map[string]any) map[string]any {
+	keys := map[string]any{"etcd.quota-backend-bytes": 16 << 20, "upkeep.defrag-free-bytes": 4 << 20, "upkeep.full-percent": 60}
+	for k, v := range more {
+		keys[k] = v
+	}
+	return keys
+}
+
+func connect(t *testing.T, c *integration.Cluster) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), Logger: zap.NewNop(), DialTimeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// fillUp writes values under names until the cluster has no space, and returns the last one written.
+func fillUp(t *testing.T, client *clientv3.Client, name func(i int) string) (last int) {
+	t.Helper()
+	for i := range 1000 {
+		// Each value is another one, so that nothing shrinks.
+		value := strings.Repeat(fmt.Sprintf("%08d", i), 16<<10)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := client.Put(ctx, name(i), value)
+		cancel()
+		switch {
+		case errors.Is(err, rpctypes.ErrNoSpace):
+			return i - 1
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("1000 values of 128 KiB fit in")
+	return 0
+}
+
+// writable waits until a write is accepted again.
+func writable(t *testing.T, c *integration.Cluster, client *clientv3.Client) {
+	t.Helper()
+	begin := time.Now()
+	c.Until(2*time.Minute, "writes are accepted again", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := client.Put(ctx, "probe", "x")
+		return err
+	})
+	t.Logf("writable after %s", time.Since(begin).Round(100*time.Millisecond))
+}
+
+// decisions counts how often each node has decided on an action since its start.
+func decisions(c *integration.Cluster, kind string) map[string]int {
+	counts := map[string]int{}
+	for _, n := range c.Nodes {
+		for _, d := range n.Decisions() {
+			if d.Action == kind {
+				counts[n.Name]++
+			}
+		}
+	}
+	return counts
+}
+
+func total(counts map[string]int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// A cluster that is full of history, under writes, cures itself; one that is full of live data says so and stays as it
+// is, until something is deleted.
+func TestNoSpace(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: small(nil)})
+	client := connect(t, c)
+	w := c.Write()
+	w.More(50)
+	fillUp(t, client, func(int) string { return "history" })
+	begin := time.Now()
+	c.Until(60*time.Second, "the cluster has cured itself", func() error {
+		if n := total(decisions(c, "disarm")); n == 0 {
+			return errors.New("it is not disarmed")
+		}
+		return nil
+	})
+	t.Logf("disarmed %s after the last write was accepted", time.Since(begin).Round(100*time.Millisecond))
+	writable(t, c, client)
+	w.More(50)
+	t.Logf("longest time without a write: %s", w.Gap().Round(100*time.Millisecond))
+	c.Healthy()
+	if compacts, defrags := decisions(c, "compact"), decisions(c, "defrag"); total(compacts) != 1 || len(defrags) != 3 {
+		t.Errorf("compacted %v, defragmented %v; want once by one, and all", compacts, defrags)
+	}
+	w.Verify()
+
+	last := fillUp(t, client, func(i int) string { return fmt.Sprintf("live/%04d", i) })
+	c.Nodes[0].Says("NOSPACE", "full of live data (slots a, b, c)", "delete keys or raise etcd.quota-backend-bytes")
+	s, err := c.Nodes[0].Status()
+	if err != nil || !strings.Contains(strings.Join(s.Reasons, "\n"), "of its quota of 16.0 MiB") {
+		t.Errorf("the status does not tell of the quota: %v %v", s.Reasons, err)
+	}
+	before := total(decisions(c, "disarm"))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := client.Delete(ctx, "live/0000", clientv3.WithRange(fmt.Sprintf("live/%04d", last/2))); err != nil {
+		t.Fatal(err)
+	}
+	writable(t, c, client)
+	if n := total(decisions(c, "disarm")); n != before+1 {
+		t.Errorf("disarmed %d times, want once more than %d", n, before)
+	}
+	got, err := client.Get(t.Context(), "live/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	must(t, err)
+	left := map[string]bool{}
+	for _, kv := range got.Kvs { // the write that was refused may be there as well: it was too much, and yet it may have been carried out
+		left[string(kv.Key)] = true
+	}
+	for i := range last + 1 {
+		if key := fmt.Sprintf("live/%04d", i); left[key] != (i >= last/2) {
+			t.Errorf("%s is there: %t; those before %d were deleted", key, left[key], last/2)
+		}
+	}
+}
+
+// Fragmented databases are defragmented one after the other, the leader's last and after a hand-over, while clients write.
+func TestDefragmentation(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: map[string]any{"upkeep.defrag-free-bytes": 24 << 20}})
+	client := connect(t, c)
+	for i := range 400 {
+		if _, err := client.Put(t.Context(), fmt.Sprintf("k%03d", i), strings.Repeat("x", 128<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, err := client.Delete(t.Context(), "k", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.Write()
+	w.More(50)
+	w.Gap()
+	if _, err := client.Compact(t.Context(), gone.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	type defrag struct{ at, node string }
+	var order []defrag
+	c.Until(60*time.Second, "every database has been defragmented", func() error {
+		order = nil
+		for _, n := range c.Nodes {
+			for line := range strings.Lines(n.Log()) {
+				if strings.Contains(line, "defragmented the database") {
+					_, at, _ := strings.Cut(line, `"ts":"`)
+					order = append(order, defrag{at[:30], n.Name})
+				}
+			}
+		}
+		if len(order) < 3 {
+			return fmt.Errorf("only %v", order)
+		}
+		return nil
+	})
+	w.More(50)
+	t.Logf("longest time without a write: %s", w.Gap().Round(time.Millisecond))
+	slices.SortFunc(order, func(a, b defrag) int { return strings.Compare(a.at, b.at) })
+	// The last one led when it decided. It may have decided before it heard that all others had to be defragmented as well.
+	last := c.Nodes[slices.IndexFunc(c.Nodes, func(n *integration.Node) bool { return n.Name == order[2].node })]
+	all := last.Decisions()
+	turn := slices.IndexFunc(all, func(d integration.Decision) bool { return d.Action == "defrag" })
+	if len(order) != 3 || !strings.HasPrefix(all[turn-1].Why, "serving as the leader") {
+		t.Errorf("the order was %v; the last one said before: %q", order, all[turn-1].Why)
+	}
+	if c.Leader() == last {
+		t.Errorf("%s leads still", last.Name)
+	}
+	for _, n := range c.Nodes {
+		s, err := n.Self()
+		if err != nil || s.Etcd.Size > 16<<20 || s.Upkeep.Last == nil || s.Upkeep.Last.Error != "" {
+			t.Errorf("%s: %+v %+v %v", n.Name, s.Etcd, s.Upkeep, err)
+		} else {
+			t.Logf("%s: %d to %d bytes in %.3f s", n.Name, s.Upkeep.Last.Before, s.Upkeep.Last.After, s.Upkeep.Last.Seconds)
+		}
+	}
+	w.Verify()
+}
+
+// CORRUPT stays, and is explained, with what to do about it; and that works.
+func TestCorrupt(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: small(nil)})
+	client := connect(t, c)
+	if _, err := client.Put(t.Context(), "k", "v"); err != nil {
+		t.Fatal(err)
+	}
+	leader := c.Leader()
+	bad := c.Nodes[0]
+	if bad == leader {
+		bad = c.Nodes[1]
+	}
+	self, err := bad.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id uint64
+	fmt.Sscanf(self.Etcd.Member, "%x", &id)
+	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: pb.AlarmType_CORRUPT}
+	if _, err := pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
+		t.Fatal(err)
+	}
+	slot := self.Volume.Slot
+	for _, n := range c.Nodes {
+		n.Says("alarm CORRUPT: the data of slot "+slot+" on "+bad.Name, "move its etcd directory away")
+	}
+	bad.Kill()
+	bad.Aside()
+	bad.Start()
+	c.Until(60*time.Second, "the member has joined anew", func() error {
+		s, err := bad.Self()
+		if err != nil || s.Etcd == nil || s.Etcd.Member == self.Etcd.Member || s.State != "follower" {
+			return fmt.Errorf("it is %s: %s %v", s.State, s.Why, err)
+		}
+		return nil
+	})
+	s, err := leader.Self()
+	if err != nil || len(s.Etcd.Alarms) != 1 {
+		t.Errorf("the alarms are %v, %v: want CORRUPT still", s.Etcd, err)
+	}
+	if out := leader.Holdfast("etcdctl", "--endpoints", leader.ClientURL(), "alarm", "disarm"); out.Code != 0 {
+		t.Fatalf("etcdctl alarm disarm: %+v", out)
+	}
+	c.Healthy()
+	got, err := client.Get(t.Context(), "k")
+	if err != nil || len(got.Kvs) != 1 {
+		t.Errorf("the key is %v, %v", got, err)
+	}
+}

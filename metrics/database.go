@@ -1,0 +1,69 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Database is what one observation says of the member's database. Sizes are bytes; all are 0 while etcd does not run.
+type Database struct {
+	Size, InUse, Quota int64
+	Fragmented         bool   // worth a defragmentation
+	Full               bool   // at or above the watermark
+	NoSpace, Corrupt   bool   // the alarms of the cluster
+	Growth             *int64 // bytes a day; nil while unknown
+
+	Defragmented   int // since the process began
+	DefragFailures int
+	Cures          int       // alarms NOSPACE that this member has disarmed
+	DefragTime     time.Time // of the end of the last; zero: there was none
+	DefragSeconds  float64   // it took
+	DefragFailed   bool
+}
+
+// The descriptions of the series about the database.
+var (
+	sizeDesc       = desc("database_size_bytes", "Size of the member's database file; 0 while etcd does not run.")
+	inUseDesc      = desc("database_in_use_bytes", "Part of the database file that is in use.")
+	quotaDesc      = desc("database_quota_bytes", "Size at which the database refuses writes.")
+	growthDesc     = desc("database_growth_bytes_per_day", "Growth of the live data in a day; no series until an hour is known.")
+	fragmentedDesc = desc("database_fragmented", "1 while the database is worth a defragmentation.")
+	fullDesc       = desc("database_full", "1 while the database is at or above upkeep.full-percent of its quota.")
+	alarmDesc      = desc("alarm", "1 while the cluster has this alarm, as this member knows.", "alarm")
+	defragsDesc    = desc("defragmentations_total", "Defragmentations of the member's database by this process, by result.", "result")
+	curesDesc      = desc("nospace_cured_total", "How often this process has disarmed the alarm NOSPACE.")
+	defragTimeDesc = desc("defragmentation_last_timestamp_seconds", "When the last defragmentation ended; 0 before the first.")
+	defragTookDesc = desc("defragmentation_last_seconds", "How long the last defragmentation kept the member from its clients.")
+	defragOKDesc   = desc("defragmentation_last_success", "0 if the last defragmentation failed or was of no use, else 1.")
+)
+
+var databaseDescs = []*prometheus.Desc{
+	sizeDesc, inUseDesc, quotaDesc, growthDesc, fragmentedDesc, fullDesc, alarmDesc, defragsDesc, curesDesc, defragTimeDesc, defragTookDesc, defragOKDesc,
+}
+
+func (d Database) collect(ch chan<- prometheus.Metric) {
+	put := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+	}
+	put(sizeDesc, prometheus.GaugeValue, float64(d.Size))
+	put(inUseDesc, prometheus.GaugeValue, float64(d.InUse))
+	put(quotaDesc, prometheus.GaugeValue, float64(d.Quota))
+	if d.Growth != nil {
+		put(growthDesc, prometheus.GaugeValue, float64(*d.Growth))
+	}
+	put(fragmentedDesc, prometheus.GaugeValue, number(d.Fragmented))
+	put(fullDesc, prometheus.GaugeValue, number(d.Full))
+	put(alarmDesc, prometheus.GaugeValue, number(d.NoSpace), "NOSPACE")
+	put(alarmDesc, prometheus.GaugeValue, number(d.Corrupt), "CORRUPT")
+	put(defragsDesc, prometheus.CounterValue, float64(d.Defragmented), "done")
+	put(defragsDesc, prometheus.CounterValue, float64(d.DefragFailures), "failed")
+	put(curesDesc, prometheus.CounterValue, float64(d.Cures))
+	last := 0.0
+	if !d.DefragTime.IsZero() {
+		last = float64(d.DefragTime.Unix())
+	}
+	put(defragTimeDesc, prometheus.GaugeValue, last)
+	put(defragTookDesc, prometheus.GaugeValue, d.DefragSeconds)
+	put(defragOKDesc, prometheus.GaugeValue, number(!d.DefragFailed))
+}

@@ -1,0 +1,215 @@
+package snapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
+)
+
+// member is a Source in the hands of a test.
+type member struct {
+	db      *snapshottest.DB
+	leader  atomic.Bool
+	refuses atomic.Bool
+	began   atomic.Int64
+}
+
+func (m *member) Leader() bool { return m.leader.Load() }
+
+func (m *member) Begin(context.Context) (snapshot.Tx, snapshot.Meta, error) {
+	m.began.Add(1)
+	if m.refuses.Load() {
+		return nil, snapshot.Meta{}, errors.New("not ready")
+	}
+	return m.db.Begin(), identity, nil
+}
+
+func (m *member) Identity() snapshot.Identity { return ours }
+
+// bench is a keeper under test with all around it.
+type bench struct {
+	*snapshot.Keeper
+	member *member
+	dir    string
+	store  *switched
+	spool  snapshot.Store // nil for none
+	cfg    snapshot.Config
+	drill  func(ctx context.Context, name string) (snapshot.Drill, error)
+	logs   *observer.ObservedLogs
+	reg    *prometheus.Registry
+}
+
+// switched is a store that can be cut off, and that can keep what is to be deleted.
+type switched struct {
+	snapshot.Store
+	off, locked atomic.Bool
+	full        atomic.Bool
+}
+
+func (s *switched) fault() error {
+	if s.off.Load() {
+		return errors.New("no route to host")
+	}
+	return nil
+}
+
+func (s *switched) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
+	if err := s.fault(); err != nil {
+		return nil, err
+	}
+	return s.Store.List(ctx, prefix)
+}
+
+func (s *switched) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := s.fault(); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, name)
+}
+
+func (s *switched) Put(ctx context.Context, name string, r io.Reader) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	if s.full.Load() {
+		_, _ = io.ReadFull(r, make([]byte, 10))
+		return fmt.Errorf("write %s: %w", name, syscall.ENOSPC)
+	}
+	return s.Store.Put(ctx, name, r)
+}
+
+func (s *switched) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	return s.Store.PutIfAbsent(ctx, name, data)
+}
+
+func (s *switched) Delete(ctx context.Context, name string) error {
+	if s.locked.Load() {
+		return errors.New("object is locked")
+	}
+	return s.Store.Delete(ctx, name)
+}
+
+// keeper runs test in a bubble with a keeper that saves every 15 minutes, retries after 30 seconds and keeps all of a
+// month; setup, if any, changes that before it starts.
+func keeper(t *testing.T, test func(t *testing.T, b *bench), setup ...func(b *bench)) {
+	t.Helper()
+	db := smallDB(t)
+	dir, scratch, spool := t.TempDir(), t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{member: &member{db: db}, dir: dir, store: &switched{Store: snapshot.NewDir(dir)}, cfg: snapshot.Default()}
+		b.cfg.Scratch, b.cfg.Spool, b.cfg.Keep.All = scratch, spool, 30*24*time.Hour
+		for _, set := range setup {
+			set(b)
+		}
+		b.start(t)
+		test(t, b)
+	})
+}
+
+// withSpool gives the keeper a spool that can be cut off.
+func withSpool(b *bench) { b.spool = &switched{Store: snapshot.NewDir(b.cfg.Spool)} }
+
+// start runs a new keeper, as after a restart of the process.
+func (b *bench) start(t *testing.T) (stop func()) {
+	core, logs := observer.New(zap.InfoLevel)
+	b.logs, b.reg = logs, prometheus.NewRegistry()
+	b.Keeper = snapshot.NewKeeper(b.cfg, "prod", snapshot.Stores{Main: b.store, Spool: b.spool}, b.member, snapshot.Options{}, b.drill, zap.New(core), b.reg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	keeper := b.Keeper
+	go func() { done <- keeper.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: want nil, got %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	synctest.Wait()
+	return stop
+}
+
+func (b *bench) backups(t *testing.T) int {
+	t.Helper()
+	return len(backups(t, b.store.Store))
+}
+
+// backups lists a store.
+func backups(t *testing.T, store snapshot.Store) []snapshot.Backup {
+	t.Helper()
+	list, err := snapshot.List(t.Context(), store, ours)
+	must(t, err)
+	return list
+}
+
+// forgeAt puts into store what looks like a good backup made at that time.
+func forgeAt(t *testing.T, store snapshot.Store, meta snapshot.Meta, at time.Time) {
+	t.Helper()
+	meta.Name = snapshot.FormatName(at)
+	meta.Created, _ = snapshot.ParseName(meta.Name)
+	text, err := snapshot.EncodeMeta(meta)
+	must(t, err)
+	must(t, store.Put(t.Context(), meta.Name+"/etcd.backup.zst", strings.NewReader(strings.Repeat("x", int(meta.Stored.Size)))))
+	must(t, store.Put(t.Context(), meta.Name+"/holdfast.meta.json", strings.NewReader(string(text))))
+}
+
+// pass lets time go by and wants a number of backups then.
+func (b *bench) pass(t *testing.T, d time.Duration, want int) {
+	t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	if got := b.backups(t); got != want {
+		t.Fatalf("backups %s later: want %d, got %d", d, want, got)
+	}
+}
+
+// metrics returns the value of every series, by its name and its labels' values.
+func (b *bench) metrics(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := b.reg.Gather()
+	must(t, err)
+	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) != 0 {
+		t.Errorf("lint of metrics: %v, %v", problems, err)
+	}
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := strings.TrimPrefix(f.GetName(), "holdfast_snapshot_")
+			for _, l := range m.GetLabel() {
+				name += "/" + l.GetValue()
+			}
+			values[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return values
+}
+
+// wantSeries compares some series.
+func (b *bench) wantSeries(t *testing.T, want map[string]float64) {
+	t.Helper()
+	values := b.metrics(t)
+	for name, want := range want {
+		if got, ok := values[name]; !ok || got != want {
+			t.Errorf("%s: want %g, got %g (there: %t)", name, want, got, ok)
+		}
+	}
+}

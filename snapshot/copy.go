@@ -1,0 +1,271 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+)
+
+// Copy copies a backup, whole and under its name, from one store to another: the data first, the sidecar last, once the
+// data was read back from the other store and its digest found to be the sidecar's. A pin is copied with it. Where the
+// backup is there already and equal, nothing is written; another backup of that name is an error and stays as it is. On
+// an error nothing that counts as a backup was added; what was written stays for the next Copy to complete, and for
+// Prune after a day. The result is the sidecar, of a legacy backup what is known of it.
+//
+// Its progress counts the bytes of the stored object, once while "copying" and once while "verifying".
+func Copy(ctx context.Context, from, to Store, name string, opt Options) (Meta, error) {
+	t := transfer{name: name, from: from, to: to, opt: opt}
+	done, err := false, t.prepare(ctx)
+	if err == nil {
+		done, err = t.reserve(ctx)
+	}
+	if err == nil && !done {
+		if err = t.send(ctx); err == nil {
+			err = t.commit(ctx)
+		}
+	}
+	if err != nil {
+		return Meta{}, fmt.Errorf("copy backup %s: %w", name, err)
+	}
+	return t.source.Meta, nil
+}
+
+// transfer is one Copy.
+type transfer struct {
+	name     string
+	from, to Store
+	opt      Options
+
+	source Backup
+	data   string // the object with the data, within the backup's directory
+	size   int64
+	sha256 string
+	// The texts of the small objects, nil where there is none. They are copied as they are: a sidecar may have fields
+	// that this program does not know.
+	pin, sidecar, mark []byte
+}
+
+// prepare reads what is to be copied, but for the data: only a legacy backup's digest is not known without it.
+func (t *transfer) prepare(ctx context.Context) error {
+	e, err := lookup(ctx, t.from, t.name)
+	if err != nil {
+		return err
+	}
+	if len(e.files) == 0 {
+		return ErrNotFound
+	}
+	if t.source, err = e.read(ctx, t.from, Identity{}, time.Now()); err != nil {
+		return err
+	}
+	if t.source.Problem != "" {
+		return errors.New(t.source.Problem)
+	}
+	for file, text := range map[string]*[]byte{pinObject: &t.pin, metaObject: &t.sidecar, managerObject: &t.mark} {
+		if !e.has(file) {
+			continue
+		}
+		if *text, err = e.readPart(ctx, t.from, file); err != nil {
+			return err
+		}
+	}
+	if t.source.Unmarked {
+		if t.mark, err = encodeManagerMeta(t.source.Meta, t.source.Members); err != nil {
+			return err
+		}
+	}
+	t.data, t.size, t.sha256 = t.source.Stored.dataObject(), t.source.Stored.Size, t.source.Stored.SHA256
+	if t.source.Legacy {
+		t.sha256, err = t.digest(ctx, t.from)
+	}
+	return err
+}
+
+// reserve makes the name ours to write in the other store. done says that the backup is there already.
+func (t *transfer) reserve(ctx context.Context) (done bool, err error) {
+	text, err := encodeBegin(begin{Cluster: t.source.Cluster, Lineage: t.source.Lineage, Since: time.Now().UTC(), SHA256: t.sha256})
+	if err != nil {
+		return false, err
+	}
+	for range 3 { // others may come and go meanwhile
+		e, err := lookup(ctx, t.to, t.name)
+		switch {
+		case err != nil:
+			return false, err
+		case e.has(metaObject):
+			return t.compareSidecar(ctx, e)
+		case e.has(managerObject):
+			return t.compareData(ctx)
+		case len(e.files) > 0:
+			ours, err := t.takeOver(ctx, e, text)
+			if ours || err != nil {
+				return false, err
+			}
+		}
+		if err = t.to.PutIfAbsent(ctx, object(t.name, beginObject), text); !errors.Is(err, ErrExists) {
+			return false, err
+		}
+	}
+	return false, errors.New("others write to that name in the other store: try again later")
+}
+
+// takeOver decides about an unfinished backup of that name. One that was begun for the very same data is as good as
+// ours, because whoever writes it writes the same bytes. One that was given up is removed, so that the name is free.
+func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours bool, err error) {
+	var by begin
+	if e.has(beginObject) {
+		old, err := e.readPart(ctx, t.to, beginObject)
+		if ofStore(err) != nil {
+			return false, err
+		}
+		if err == nil {
+			by, _ = decodeBegin(old) // what cannot be read is nobody's
+		}
+	}
+	if by.SHA256 == t.sha256 {
+		// Written anew, it is young again, and no Prune takes it for abandoned.
+		return true, t.to.Put(ctx, object(t.name, beginObject), bytes.NewReader(text))
+	}
+	c, err := scan(ctx, t.to, "")
+	if err != nil {
+		return false, err
+	}
+	if !e.abandoned(c.clock(time.Now())) {
+		return false, fmt.Errorf("the other store has an unfinished one of that name (cluster %q, node %q, since %s): try again when it is finished, or delete it",
+			by.Cluster, by.Node, by.Since.UTC().Format(time.RFC3339))
+	}
+	return false, e.prune(ctx, t.to)
+}
+
+// compareSidecar decides about a backup with a sidecar in the other store.
+func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err error) {
+	text, err := e.readPart(ctx, t.to, metaObject)
+	if err != nil {
+		return false, err
+	}
+	if bytes.Equal(text, t.sidecar) {
+		if e.checkData(t.data, t.size) != nil {
+			return false, nil // it has lost its data: that is sent again
+		}
+		if t.mark != nil && !e.has(managerObject) {
+			err = t.to.PutIfAbsent(ctx, object(t.name, managerObject), t.mark)
+		}
+		return true, err
+	}
+	m, err := sidecarOf(t.name, text)
+	if err != nil {
+		return false, fmt.Errorf("the other store has a damaged one (delete it there): %w", err)
+	}
+	return false, fmt.Errorf("the other store has another backup of that name, %s; the one to copy is %s", describe(m), describe(t.source.Meta))
+}
+
+// describe tells whose a backup is.
+func describe(m Meta) string {
+	if m.Stored.SHA256 == "" {
+		return "etcd-manager's"
+	}
+	return fmt.Sprintf("cluster %s, lineage %q, slot %s, revision %d, sha256 %s", m.Cluster, m.Lineage, m.Slot, m.Content.Revision, m.Stored.SHA256)
+}
+
+// compareData decides about a legacy backup in the other store. It tells nothing of its data, so that is read.
+func (t *transfer) compareData(ctx context.Context) (done bool, err error) {
+	if !t.source.Legacy {
+		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's; the one to copy is %s", describe(t.source.Meta))
+	}
+	sum, err := t.digest(ctx, t.to)
+	if err != nil {
+		return false, fmt.Errorf("compare with the one in the other store: %w", err)
+	}
+	if sum != t.sha256 {
+		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's, with sha256 %s; the one to copy has %s", sum, t.sha256)
+	}
+	return true, nil
+}
+
+// send streams the data and reads it back.
+func (t *transfer) send(ctx context.Context) error {
+	r, err := t.from.Get(ctx, object(t.name, t.data))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	in := &proven{r: io.LimitReader(r, t.size+1), sum: sha256.New(), size: t.size, want: t.sha256, meter: newMeter("copying", t.size, t.opt.Progress)}
+	if err := t.to.Put(ctx, object(t.name, t.data), limited(ctx, in, t.opt.Rate)); err != nil {
+		return fmt.Errorf("store the data: %w", err)
+	}
+	sum, err := t.digest(ctx, t.to)
+	if err != nil {
+		return fmt.Errorf("read back: %w", err)
+	}
+	if sum != t.sha256 {
+		return fmt.Errorf("read back: want sha256 %s, got %s", t.sha256, sum)
+	}
+	return nil
+}
+
+// commit writes what makes it a backup, in the order in which that must appear. What is there stays.
+func (t *transfer) commit(ctx context.Context) error {
+	for _, o := range []struct {
+		file string
+		text []byte
+	}{{pinObject, t.pin}, {metaObject, t.sidecar}, {managerObject, t.mark}} {
+		if o.text == nil {
+			continue
+		}
+		err := t.to.PutIfAbsent(ctx, object(t.name, o.file), o.text)
+		if errors.Is(err, ErrExists) && o.file == metaObject {
+			_, err = t.compareSidecar(ctx, entry{name: t.name})
+		}
+		if err != nil && !errors.Is(err, ErrExists) {
+			return fmt.Errorf("store %s: %w", o.file, err)
+		}
+	}
+	return nil
+}
+
+// digest reads the data in one of the stores and returns its SHA-256 in hex.
+func (t *transfer) digest(ctx context.Context, store Store) (string, error) {
+	r, err := store.Get(ctx, object(t.name, t.data))
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(sum, newMeter("verifying", t.size, t.opt.Progress)), ctxReader{ctx, io.LimitReader(r, t.size+1)})
+	if err != nil {
+		return "", err
+	}
+	if n != t.size {
+		return "", fmt.Errorf("want %d bytes, got %d (or more)", t.size, n)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// proven reads what is to be size bytes with a known digest, and ends with an error where it is not: a Store keeps
+// nothing of a reader that fails.
+type proven struct {
+	r     io.Reader
+	sum   hash.Hash
+	size  int64
+	want  string
+	read  int64
+	meter io.Writer
+}
+
+func (p *proven) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.read += int64(n)
+	p.sum.Write(b[:n])
+	p.meter.Write(b[:n])
+	if errors.Is(err, io.EOF) {
+		if got := hex.EncodeToString(p.sum.Sum(nil)); p.read != p.size || got != p.want {
+			return n, fail(reasonMismatch, fmt.Errorf("the data is not what the sidecar says: want %d bytes with sha256 %s, got %d with %s", p.size, p.want, p.read, got))
+		}
+	}
+	return n, err
+}

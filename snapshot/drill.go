@@ -1,0 +1,261 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Drill is the proof that a backup can be restored: it was, in a process of its own, and served what was saved.
+type Drill struct {
+	// Name is the backup's, Lineage the founding of the cluster whose leader made the drill, "" where that is not known.
+	Name    string `json:"name"`
+	Lineage string `json:"lineage,omitempty"`
+	// Time is when the drill began, Took how long it lasted.
+	Time time.Time     `json:"time"`
+	Took time.Duration `json:"took"`
+	// Revision, CompactRevision and HashKV are what the restored member answered.
+	Revision        int64  `json:"revision"`
+	CompactRevision int64  `json:"compactRevision"`
+	HashKV          uint32 `json:"hashKV"`
+	// Compared says that the backup records a HashKV and that it is this one. Without one the revision and the
+	// number of keys alone were compared.
+	Compared bool `json:"compared"`
+	// Error says why the backup could not be restored or is not what was saved, "" if all is well.
+	Error string `json:"error,omitempty"`
+}
+
+const (
+	// A drill lasts at most until the next backup is due, but it is given minDrill in any case and maxDrill at most.
+	minDrill = 5 * time.Minute
+	maxDrill = 30 * time.Minute
+	// drillAgain is the time to the next drill after one that has found something, if drills are not more frequent
+	// anyway: so the alarm ends soon after its cause.
+	drillAgain = time.Hour
+)
+
+// errGiveWay ends a drill when a backup is asked for.
+var errGiveWay = errors.New("a backup was asked for meanwhile: repeat the drill")
+
+// drills is what a Keeper knows of its drills, under its mu.
+type drills struct {
+	known     bool // last is the store's, as far as we can know
+	last      Drill
+	attempted time.Time
+	failures  int // drills that could not be tried, in a row
+	lastError string
+	urgent    int                     // who waits for the turn and does not wait for a drill
+	running   string                  // the backup that is being drilled
+	giveWay   context.CancelCauseFunc // ends that drill
+}
+
+// RunDrill drills a backup now, whether this node leads or not; "" is the newest one. A backup that is asked for
+// meanwhile ends it, with an error. An error means that nothing was found out; what was found, is in the result.
+func (k *Keeper) RunDrill(ctx context.Context, name string) (Drill, error) {
+	if k.restore == nil {
+		return Drill{}, errors.New("drill a backup: this node was given no way to restore one")
+	}
+	release, err := k.wait(ctx)
+	if err != nil {
+		return Drill{}, err
+	}
+	defer release()
+	newest, err := newest(ctx, k.stores.Main, k.source.Identity(), time.Now().Add(skew))
+	if err != nil {
+		return Drill{}, fmt.Errorf("drill a backup: %w", err)
+	}
+	if name == "" {
+		name = newest.Name
+	}
+	if name == "" {
+		return Drill{}, fmt.Errorf("drill a backup: there is none of cluster %s: %w", k.cluster, ErrNotFound)
+	}
+	d, err := k.drill(ctx, name)
+	if err == nil && name == newest.Name {
+		k.record(ctx, d)
+	}
+	return d, err
+}
+
+// drillAt returns when the next drill is to be attempted, the past if that is not known, and whether one is at all. The
+// caller has mu.
+func (k *Keeper) drillAt(now time.Time) (at time.Time, ok bool) {
+	d := &k.drills
+	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.newest.Name == "" {
+		return time.Time{}, false
+	}
+	if d.failures > 0 {
+		return d.attempted.Add(backoff(k.cfg.Retry, d.failures)), true
+	}
+	return d.due(k.cfg.Drill, now), true
+}
+
+// due returns when the next drill is due, the past if that is not known.
+func (d *drills) due(every time.Duration, now time.Time) time.Time {
+	switch {
+	case !d.known || d.last.Name == "" || d.last.Time.After(now.Add(skew)):
+		return time.Time{}
+	case d.last.Error != "":
+		return d.last.Time.Add(min(every, drillAgain))
+	}
+	return d.last.Time.Add(every)
+}
+
+// scheduledDrill drills the newest backup, unless another node has done so meanwhile.
+func (k *Keeper) scheduledDrill(ctx context.Context) {
+	release, err := k.wait(ctx)
+	if err != nil {
+		return // shutting down
+	}
+	defer release()
+	start := time.Now()
+	newest, err := newest(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
+	if err == nil {
+		err = k.readRecord(ctx)
+	}
+	if err != nil {
+		k.notDrilled(ctx, start, err)
+		return
+	}
+	k.know(newest)
+	k.mu.Lock()
+	due := k.drills.due(k.cfg.Drill, start)
+	if start.Before(due) { // another node did, so the failures are over
+		k.drills.failures, k.drills.lastError = 0, ""
+	}
+	k.mu.Unlock()
+	if newest.Name == "" || start.Before(due) {
+		return
+	}
+	d, err := k.drill(ctx, newest.Name)
+	if err != nil {
+		k.notDrilled(ctx, start, err)
+		return
+	}
+	k.record(ctx, d)
+}
+
+// drill restores a backup and tells how it went. The caller has the turn.
+func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
+	start := time.Now()
+	ctx, giveWay := context.WithCancelCause(ctx)
+	defer giveWay(nil)
+	k.mu.Lock()
+	limit := min(maxDrill, max(minDrill, k.schedule.next(k.state.newest.Created).Sub(start)))
+	if k.schedule.off() {
+		limit = maxDrill
+	}
+	if k.drills.urgent > 0 {
+		giveWay(errGiveWay)
+	}
+	k.drills.running, k.drills.giveWay = name, giveWay
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.drills.running, k.drills.giveWay = "", nil
+	}()
+	late := fmt.Errorf("it had not ended after %s", limit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	if err := context.Cause(ctx); err != nil {
+		return Drill{}, fmt.Errorf("drill backup %s: %w", name, err)
+	}
+
+	d, err := k.restore(ctx, name)
+	if cause := context.Cause(ctx); (err != nil || d.Error != "") && cause == late { // that is a finding
+		d.Error, err = cause.Error(), nil
+	} else if cause != nil && (err != nil || d.Error != "") { // and this is none
+		k.series.drill.total.WithLabelValues(resultInterrupted).Inc()
+		return Drill{}, fmt.Errorf("drill backup %s: %w", name, cause)
+	}
+	if err != nil {
+		k.series.drill.total.WithLabelValues(resultUntried).Inc()
+		return Drill{}, fmt.Errorf("drill backup %s: %w", name, err)
+	}
+	d.Name, d.Lineage, d.Time, d.Took = name, k.source.Identity().Lineage, start.UTC(), time.Since(start)
+	if d.Error != "" {
+		k.series.drill.total.WithLabelValues(resultFailed).Inc()
+		k.lg.Error("backup failed its restore drill", zap.String("backup", name), zap.String("error", d.Error))
+		return d, nil
+	}
+	k.series.drill.total.WithLabelValues(resultPassed).Inc()
+	k.lg.Info("restored backup in a drill", zap.String("backup", name), zap.Int64("revision", d.Revision),
+		zap.Bool("hashCompared", d.Compared), zap.Duration("took", d.Took))
+	return d, nil
+}
+
+// notDrilled records that a drill of the schedule could not be tried. One that gave way is simply repeated.
+func (k *Keeper) notDrilled(ctx context.Context, start time.Time, err error) {
+	if ctx.Err() != nil || errors.Is(err, errGiveWay) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	d := &k.drills
+	if d.attempted, d.failures = start, d.failures+1; d.lastError != err.Error() {
+		d.lastError = err.Error()
+		k.lg.Error("restore drill could not be tried", zap.Error(err))
+	}
+}
+
+// record makes d the last drill, here and in the store.
+func (k *Keeper) record(ctx context.Context, d Drill) {
+	text, err := json.Marshal(d)
+	if err == nil {
+		err = k.stores.Main.Put(ctx, k.drillObject(), bytes.NewReader(text))
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.drills.last, k.drills.known, k.drills.failures, k.drills.lastError = d, true, 0, ""
+	k.series.drill.know(d)
+	if err != nil { // another leader would only drill once more
+		k.drills.lastError = fmt.Sprintf("store the result of the drill: %v", err)
+		k.lg.Warn("result of the restore drill was not stored", zap.Error(err))
+	}
+}
+
+// readRecord reads the last drill from the store. What cannot be understood, or was another cluster's of our name, proves
+// nothing of our backups and is as if there were none: it is replaced.
+func (k *Keeper) readRecord(ctx context.Context) error {
+	var last Drill
+	text, err := readSmall(ctx, k.stores.Main, k.drillObject())
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("read the result of the last drill: %w", err)
+	}
+	if err == nil && (json.Unmarshal(text, &last) != nil || k.source.Identity().foreign(Meta{Cluster: k.cluster, Lineage: last.Lineage})) {
+		last = Drill{}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d := &k.drills; last.Time.After(d.last.Time) || !d.known {
+		d.last = last
+	}
+	k.drills.known = true
+	k.series.drill.know(k.drills.last)
+	return nil
+}
+
+// drillObject is the name of the object with the last drill.
+func (k *Keeper) drillObject() string { return "holdfast/" + k.cluster + "/drill.json" }
+
+// urgent waits as wait does, but a drill gives way.
+func (k *Keeper) urgent(ctx context.Context) (release func(), err error) {
+	k.mu.Lock()
+	k.drills.urgent++
+	if k.drills.giveWay != nil {
+		k.drills.giveWay(errGiveWay)
+	}
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.drills.urgent--
+	}()
+	return k.wait(ctx)
+}

@@ -1,0 +1,153 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/agessh"
+)
+
+// errNoIdentity is the error of whoever wants to read an encrypted backup without the key.
+var errNoIdentity = errors.New("it is encrypted and no identity decrypts it: set snapshot.identity-file to the file with the right one")
+
+// ParseRecipients reads the recipients that backups are encrypted to: age1…, age1pq1…, ssh-ed25519 and ssh-rsa public
+// keys. The error names the one that is wrong. Plugins of age (age1name1…) are refused: they are programs of their own,
+// which a member must not depend on to back itself up. All or none must be post-quantum (age1pq1…), a rule of age's.
+func ParseRecipients(texts []string) ([]age.Recipient, error) {
+	var recipients []age.Recipient
+	quantum := 0
+	for i, text := range texts {
+		r, err := parseRecipient(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("snapshot.recipients[%d]: %w", i, err)
+		}
+		if _, ok := r.(*age.HybridRecipient); ok {
+			quantum++
+		}
+		recipients = append(recipients, r)
+	}
+	if quantum != 0 && quantum != len(texts) {
+		return nil, fmt.Errorf("snapshot.recipients: %d of %d are post-quantum (age1pq1…): all or none must be", quantum, len(texts))
+	}
+	return recipients, nil
+}
+
+func parseRecipient(text string) (age.Recipient, error) {
+	var r age.Recipient
+	var err error
+	switch {
+	case strings.Contains(text, "SECRET-KEY") || strings.Contains(text, "PRIVATE KEY"):
+		// It must not be shown.
+		return nil, errors.New("this is a secret key: give the public one, as age-keygen -y prints it")
+	case strings.HasPrefix(text, "age1pq1"):
+		r, err = age.ParseHybridRecipient(text)
+	case strings.HasPrefix(text, "ssh-"):
+		r, err = agessh.ParseRecipient(text)
+	case strings.HasPrefix(text, "age1") && strings.Count(text, "1") > 1 && strings.LastIndex(text, "1") > 4:
+		return nil, fmt.Errorf("must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …; plugins are not supported, got %q", text)
+	default:
+		r, err = age.ParseX25519Recipient(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …: %w", err)
+	}
+	return r, nil
+}
+
+// ReadIdentities reads the file with the identities that decrypt backups: as age-keygen writes it, or an ssh private
+// key without a passphrase. A file that others than its owner and group may read is refused: whoever has it can read
+// every secret in every backup.
+func ReadIdentities(path string) ([]age.Identity, error) {
+	ids, err := readIdentities(path)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot.identity-file: %w", err)
+	}
+	return ids, nil
+}
+
+func readIdentities(path string) ([]age.Identity, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o007 != 0 {
+		return nil, fmt.Errorf("%s: everyone may use it (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSmall))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("-----BEGIN")) {
+		id, err := agessh.ParseIdentity(text)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		return []age.Identity{id}, nil
+	}
+	ids, err := age.ParseIdentities(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return ids, nil
+}
+
+// keyring keeps the key of the one file that is encrypted through it, so that Save can read back what it wrote. The file
+// is encrypted to the configured recipients and nobody else, and the key is gone when Save returns.
+type keyring struct {
+	age.Recipient
+	fileKey []byte
+}
+
+// WrapWithLabels implements age.RecipientWithLabels, by which age keeps post-quantum recipients from being mixed with
+// others.
+func (k *keyring) WrapWithLabels(fileKey []byte) (stanzas []*age.Stanza, labels []string, err error) {
+	k.fileKey = bytes.Clone(fileKey)
+	if r, ok := k.Recipient.(age.RecipientWithLabels); ok {
+		return r.WrapWithLabels(fileKey)
+	}
+	stanzas, err = k.Wrap(fileKey)
+	return stanzas, nil, err
+}
+
+// encrypt encrypts to the recipients what is written to the result. The identity decrypts this one stream.
+func encrypt(w io.Writer, recipients []age.Recipient) (io.WriteCloser, age.Identity, error) {
+	kept := &keyring{Recipient: recipients[0]}
+	all := append([]age.Recipient{kept}, recipients[1:]...)
+	sealed, err := age.Encrypt(w, all...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encrypt: %w", err)
+	}
+	return sealed, age.NewInjectedFileKeyIdentity(kept.fileKey), nil
+}
+
+// maxHeader bounds what is read in search of the end of age's header, which it keeps in memory. One recipient takes
+// about 200 bytes, a post-quantum one 1700.
+const maxHeader = 1 << 20
+
+// decrypt returns what an age stream holds. It is errNoIdentity when none of the identities fits.
+func decrypt(r io.Reader, identities []age.Identity) (io.Reader, error) {
+	if len(identities) == 0 {
+		return nil, errNoIdentity
+	}
+	bounded := &io.LimitedReader{R: r, N: maxHeader}
+	plain, err := age.Decrypt(bounded, identities...)
+	if none := (*age.NoIdentityMatchError)(nil); errors.As(err, &none) {
+		return nil, errNoIdentity
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decrypt: %w", err)
+	}
+	bounded.N = math.MaxInt64
+	return plain, nil
+}

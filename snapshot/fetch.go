@@ -1,0 +1,32 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Fetch writes the database of a backup, decompressed and without the trailer, to a new file at path, and proves on the
+// way all that Verify proves. When it returns nil the file is durable; on an error there is none. The result is the
+// sidecar, of a legacy backup what is known of it. For an encrypted backup opt needs an identity. opt.Rate bounds what
+// is written to the file.
+func Fetch(ctx context.Context, store Store, name, path string, opt Options) (meta Meta, err error) {
+	meta, err = readMeta(ctx, store, name)
+	if err != nil {
+		return Meta{}, err
+	}
+	file, err := newTarget(path)
+	if err != nil {
+		return Meta{}, fmt.Errorf("fetch backup %s: %w", name, err)
+	}
+	defer func() {
+		file.Close()
+		if err != nil {
+			err = errors.Join(fmt.Errorf("fetch backup %s: %w", name, err), os.Remove(path))
+			meta = Meta{}
+		}
+	}()
+	background(func() { meta, err = prove(ctx, store, meta, file, opt) })
+	return meta, err
+}

@@ -1,0 +1,28 @@
+package snapshot
+
+import (
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// lowerThread gives the calling thread a niceness. Refused by a sandbox, it is all the slower for the member.
+func lowerThread(niceness int) { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) }
+
+// forget drops what the kernel has cached of a file that is on the disk. It may be refused: it is advice.
+func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
+
+// writeOut sends the bytes between from and at to the disk, and waits for those between before and from.
+func writeOut(f *os.File, before, from, at int64) error {
+	fd := int(f.Fd())
+	err := unix.SyncFileRange(fd, from, at-from, unix.SYNC_FILE_RANGE_WRITE)
+	if err == nil && from > before {
+		err = unix.SyncFileRange(fd, before, from-before, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+	}
+	// A file system or a sandbox that does not know it is no reason to fail: the sync at the end is what counts.
+	if err != nil && !slices.Contains([]error{unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP}, err) {
+		return os.NewSyscallError("sync_file_range", err)
+	}
+	return nil
+}

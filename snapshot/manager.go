@@ -1,0 +1,95 @@
+package snapshot
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// managerMeta is what etcd-manager writes beside the data of a backup as its commit mark: etcd.BackupInfo
+// (kubernetes-sigs/etcd-manager, pkg/apis/etcd/etcdapi.proto) in proto3's JSON. etcd-manager refuses a file with any
+// other key, so whatever else we know is in the sidecar.
+type managerMeta struct {
+	// EtcdVersion is the version that wrote the data. etcd-manager restores only with versions that it has.
+	EtcdVersion string
+	// Created is when, to the second; zero if the file does not say.
+	Created time.Time
+	// Members is how many members a restored cluster is to have, 0 if the file does not say.
+	Members int
+}
+
+// encodeManagerMeta returns etcd-manager's mark of a backup of a cluster with so many voters, 0 for unknown.
+func encodeManagerMeta(meta Meta, members int) ([]byte, error) {
+	type clusterSpec struct {
+		MemberCount int    `json:"memberCount"`
+		EtcdVersion string `json:"etcdVersion"`
+	}
+	if meta.EtcdVersion == "" {
+		return nil, fmt.Errorf("encode %s: etcd-manager cannot restore without the version of etcd, and it is not known", managerObject)
+	}
+	file := struct {
+		EtcdVersion string       `json:"etcdVersion"`
+		Timestamp   string       `json:"timestamp"` // proto3's JSON has 64-bit numbers as strings
+		ClusterSpec *clusterSpec `json:"clusterSpec,omitempty"`
+	}{EtcdVersion: meta.EtcdVersion, Timestamp: strconv.FormatInt(meta.Created.Unix(), 10)}
+	if members > 0 {
+		file.ClusterSpec = &clusterSpec{members, meta.EtcdVersion}
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", managerObject, err)
+	}
+	return append(text, '\n'), nil
+}
+
+// decodeManagerMeta reads etcd-manager's mark, of whatever age. It accepts what a protobuf parser accepts, names in
+// either style and numbers with or without quotes, and skips keys it does not know.
+func decodeManagerMeta(text []byte) (managerMeta, error) {
+	type clusterSpec struct {
+		MemberCount  int `json:"memberCount"`
+		MemberCount2 int `json:"member_count"`
+	}
+	var file struct {
+		EtcdVersion  string      `json:"etcdVersion"`
+		EtcdVersion2 string      `json:"etcd_version"`
+		Timestamp    jsonInt     `json:"timestamp"`
+		ClusterSpec  clusterSpec `json:"clusterSpec"`
+		ClusterSpec2 clusterSpec `json:"cluster_spec"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return managerMeta{}, fmt.Errorf("decode %s: %w", managerObject, err)
+	}
+	m := managerMeta{EtcdVersion: cmp.Or(file.EtcdVersion, file.EtcdVersion2)}
+	for _, spec := range []clusterSpec{file.ClusterSpec, file.ClusterSpec2} {
+		m.Members = max(m.Members, spec.MemberCount, spec.MemberCount2)
+	}
+	if file.Timestamp != 0 {
+		m.Created = time.Unix(int64(file.Timestamp), 0).UTC()
+		if year := m.Created.Year(); year < 1970 || year > 9999 {
+			return managerMeta{}, fmt.Errorf("decode %s: timestamp: must be in seconds since 1970, got %d", managerObject, file.Timestamp)
+		}
+	}
+	return m, nil
+}
+
+// jsonInt is a 64-bit number in proto3's JSON: a string or a number.
+type jsonInt int64
+
+func (n *jsonInt) UnmarshalJSON(b []byte) error {
+	text := string(b)
+	if text == "null" {
+		return nil
+	}
+	if unquoted, ok := strings.CutPrefix(text, `"`); ok {
+		text = strings.TrimSuffix(unquoted, `"`)
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("want a whole number, got %.40s", b)
+	}
+	*n = jsonInt(v)
+	return nil
+}

@@ -1,0 +1,64 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// pin is the object that keeps a backup from being pruned.
+type pin struct {
+	Version int       `json:"version"` // 1
+	Why     string    `json:"why"`
+	Since   time.Time `json:"since"`
+}
+
+// maxWhy bounds the reason of a pin, in bytes: it is one column of a table.
+const maxWhy = 200
+
+// Pin keeps a backup from being pruned until Unpin. why is for people, one line of at most 200 bytes. Pinned again, a
+// backup has the new reason. It is ErrNotFound if there is no such backup.
+func Pin(ctx context.Context, store Store, name, why string) error {
+	if err := CheckReason(why); err != nil {
+		return fmt.Errorf("pin backup %s: %w", name, err)
+	}
+	e, err := lookup(ctx, store, name)
+	if err != nil {
+		return fmt.Errorf("pin backup: %w", err)
+	}
+	if !e.committed() {
+		return fmt.Errorf("pin backup %s: there is no complete one of that name: %w", name, ErrNotFound)
+	}
+	text, err := json.Marshal(pin{1, why, time.Now().UTC()})
+	if err != nil {
+		return fmt.Errorf("pin backup %s: %w", name, err)
+	}
+	if err := store.Put(ctx, object(name, pinObject), bytes.NewReader(append(text, '\n'))); err != nil {
+		return fmt.Errorf("pin backup %s: %w", name, err)
+	}
+	return nil
+}
+
+// CheckReason returns an error unless Pin takes why.
+func CheckReason(why string) error {
+	if len(why) > maxWhy || !utf8.ValidString(why) || strings.ContainsFunc(why, unicode.IsControl) {
+		return fmt.Errorf("the reason must be one line of at most %d bytes, got %d: %.40q", maxWhy, len(why), why)
+	}
+	return nil
+}
+
+// Unpin takes back Pin. A backup that is not pinned is no error.
+func Unpin(ctx context.Context, store Store, name string) error {
+	if err := checkBackupName(name); err != nil {
+		return fmt.Errorf("unpin backup: %w", err)
+	}
+	if err := store.Delete(ctx, object(name, pinObject)); err != nil {
+		return fmt.Errorf("unpin backup %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Keep says which backups are kept: the section "snapshot.keep" of the configuration.
+//
+// Ages count from the newest verified backup, not from now, and a gap between two backups counts as at most Hourly, or
+// two days if that is more. So while no backups are made none grows old, and neither a year without backups nor a clock
+// that jumped a year ahead makes the whole history expire at once.
+type Keep struct {
+	// All is the age up to which every backup is kept.
+	All time.Duration `mapstructure:"all"`
+	// Hourly is the age up to which one backup of every hour is kept, Daily of every day. Hours and days are UTC's.
+	Hourly time.Duration `mapstructure:"hourly"`
+	Daily  time.Duration `mapstructure:"daily"`
+	// Newest is how many of the newest verified backups are kept whatever their age, at least 1.
+	Newest int `mapstructure:"newest"`
+}
+
+// Expired returns those of the backups that need not be kept at the time now, oldest first. It is pure. Never among
+// them are backups that are foreign, legacy, pinned, damaged, unverified or from the future, nor any of the Newest
+// verified ones.
+//
+// Of an hour and of a day the newest is kept, which is also the last of them to grow too old: were it another, the
+// next in line would take its place then, or not, depending on how often the rules are applied. The newest of a day is
+// also the newest of its hour. A pinned backup counts as one of its hour, of its day and of the Newest.
+func (k Keep) Expired(backups []Backup, now time.Time) []Backup {
+	judged := slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return !b.own() || b.Created.After(now) })
+	slices.SortStableFunc(judged, byTime)
+	ages := k.ages(judged)
+	floor := len(judged) - max(k.Newest, 1)
+	var expired []Backup
+	var hour, day time.Time // of the backup after
+	for i, b := range slices.Backward(judged) {
+		h, d := b.Created.UTC().Truncate(time.Hour), b.Created.UTC().Truncate(24*time.Hour)
+		keep := i >= floor || b.Pinned || ages[i] < k.All ||
+			ages[i] < k.Hourly && !h.Equal(hour) ||
+			ages[i] < k.Daily && !d.Equal(day)
+		if !keep {
+			expired = append(expired, b)
+		}
+		hour, day = h, d
+	}
+	slices.Reverse(expired)
+	return expired
+}
+
+// ages returns the age of each of the backups, which are sorted.
+func (k Keep) ages(backups []Backup) []time.Duration {
+	longest := max(k.Hourly, 48*time.Hour)
+	ages := make([]time.Duration, len(backups))
+	for i := len(backups) - 2; i >= 0; i-- {
+		gap := backups[i+1].Created.Sub(backups[i].Created)
+		ages[i] = ages[i+1] + min(gap, longest)
+	}
+	return ages
+}
+
+// Pruned is what Prune removed, or would remove.
+type Pruned struct {
+	// Expired are the backups that need not be kept, Orphans what failed saves left behind a day ago and more.
+	Expired []Backup `json:"expired"`
+	Orphans []Backup `json:"orphans"`
+	// Kept are those of them that are still there, by name: the store did not let them go, an object lock for one, or
+	// they were pinned or written to meanwhile.
+	Kept map[string]string `json:"kept,omitempty"`
+}
+
+// Prune removes what keep does not keep of the backups of id, and orphans of failed saves. With dryRun nothing is
+// removed. The error is the store's; a single backup that cannot be removed is no error but in Kept. When the store is
+// gone half way, the result says what was removed before.
+//
+// It wants to know whose backups it may remove: it refuses an empty cluster, and an unknown lineage where the store
+// holds backups of several. now is not trusted to be later than the store's own clock says.
+func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Time, dryRun bool) (Pruned, error) {
+	if err := checkCluster(id.Cluster); err != nil {
+		return Pruned{}, fmt.Errorf("prune: %w", err)
+	}
+	c, err := scan(ctx, store, "")
+	if err != nil {
+		return Pruned{}, fmt.Errorf("prune: %w", err)
+	}
+	now = c.clock(now)
+	backups, err := readAll(ctx, store, id, c.entries, now)
+	if err != nil {
+		return Pruned{}, fmt.Errorf("prune: %w", err)
+	}
+	if err := id.unambiguous(backups); err != nil {
+		return Pruned{}, fmt.Errorf("prune: %w", err)
+	}
+	p := Pruned{Expired: append([]Backup{}, keep.Expired(backups, now)...), Orphans: []Backup{}} // in JSON none is [], not null
+	listed := make(map[string]entry, len(c.entries))
+	for i, e := range c.entries {
+		listed[e.name] = e
+		if b := backups[i]; !e.committed() && !b.Pinned && b.Cluster == id.Cluster && !b.Foreign && e.abandoned(now) {
+			p.Orphans = append(p.Orphans, b)
+		}
+	}
+	if dryRun {
+		return p, nil
+	}
+	p.Kept = map[string]string{}
+	all := slices.Concat(p.Expired, p.Orphans)
+	for i, b := range all {
+		err := listed[b.Name].prune(ctx, store)
+		if err == nil {
+			continue
+		}
+		p.Kept[b.Name] = err.Error()
+		// Refused, or is the store gone? Then every other deletion would fail as well, each after a while.
+		if _, gone := store.List(ctx, b.Name+"/"); gone != nil {
+			for _, rest := range all[i+1:] {
+				p.Kept[rest.Name] = "the store did not answer any more"
+			}
+			return p, fmt.Errorf("prune: %w", errors.Join(err, gone))
+		}
+	}
+	return p, nil
+}
+
+// unambiguous returns an error if the name of the cluster alone does not tell whose the backups are.
+func (id Identity) unambiguous(backups []Backup) error {
+	if id.Lineage != "" {
+		return nil
+	}
+	lineage := ""
+	for _, b := range backups {
+		if b.Foreign || b.Lineage == "" {
+			continue
+		}
+		if lineage != "" && b.Lineage != lineage {
+			return fmt.Errorf("the store holds backups of two clusters named %s, founded as %s and as %s, and which of them is meant is not known", id.Cluster, lineage, b.Lineage)
+		}
+		lineage = b.Lineage
+	}
+	return nil
+}
+
+// prune removes a backup if nobody has pinned or written it since it was listed as e.
+func (e entry) prune(ctx context.Context, store Store) error {
+	now, err := lookup(ctx, store, e.name)
+	if err != nil {
+		return err
+	}
+	if now.has(pinObject) {
+		return errors.New("it was pinned meanwhile")
+	}
+	if now.written().After(e.written()) {
+		return errors.New("it was written to meanwhile")
+	}
+	return now.remove(ctx, store)
+}
+
+// Delete removes a backup, good or not, pinned or not, whose ever it is: its caller has decided. What makes it a backup
+// goes first: a deletion that is cut short leaves an unfinished backup, never one that seems good. It is ErrNotFound if
+// there is no such backup.
+func Delete(ctx context.Context, store Store, name string) error {
+	e, err := lookup(ctx, store, name)
+	if err != nil {
+		return fmt.Errorf("delete backup: %w", err)
+	}
+	if len(e.files) == 0 {
+		return fmt.Errorf("delete backup %s: %w", name, ErrNotFound)
+	}
+	return e.remove(ctx, store)
+}
+
+// remove removes what there is of a backup.
+func remove(ctx context.Context, store Store, name string) error {
+	e, err := lookup(ctx, store, name)
+	if err != nil {
+		return fmt.Errorf("delete backup: %w", err)
+	}
+	return e.remove(ctx, store)
+}
+
+// remove deletes the objects of a backup in the order that keeps it from looking finished, and no others: in a bucket
+// with versions, the deletion of what is not there would leave a delete marker.
+func (e entry) remove(ctx context.Context, store Store) error {
+	for _, file := range removal {
+		if !e.has(file) {
+			continue
+		}
+		if err := store.Delete(ctx, object(e.name, file)); err != nil {
+			return fmt.Errorf("delete backup %s: %w", e.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package s3
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"holdfast/snapshot"
+)
+
+// Config is the section "snapshot.s3" of the configuration: how the bucket of snapshot.store is reached. Credentials
+// come from the SDK's usual chain.
+type Config struct {
+	// Region is the bucket's; "" asks the environment, the shared config and the instance, in the SDK's order.
+	Region string `mapstructure:"region"`
+	// Endpoint is the URL of an S3-compatible service, "" for AWS.
+	Endpoint string `mapstructure:"endpoint"`
+	// PathStyle puts the bucket into the path instead of the host name, as most services but AWS want it.
+	PathStyle bool `mapstructure:"path-style"`
+	// SSE is the server side encryption: "" for the bucket's own, "AES256" (SSE-S3) or "aws:kms" (SSE-KMS).
+	SSE string `mapstructure:"sse"`
+	// KMSKeyID is the key of "aws:kms", "" for the account's.
+	KMSKeyID string `mapstructure:"kms-key-id"`
+	// StorageClass of the objects larger than 8 MiB, "" for the service's standard class. All others stay in the
+	// standard class: the classes for rare access bill small objects as if they were larger.
+	StorageClass string `mapstructure:"storage-class"`
+}
+
+// Default returns the configuration to begin with: AWS, the region found by the SDK, the bucket's own encryption.
+func Default() Config { return Config{} }
+
+var (
+	regionName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+	bucketName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
+	className    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	encryptions  = []string{"", "AES256", "aws:kms"}
+	readable     = []string{"STANDARD", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "REDUCED_REDUNDANCY"}
+	mustBeThawed = []string{"GLACIER", "DEEP_ARCHIVE"}
+)
+
+// Validate returns all that is wrong with c.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(key, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("snapshot.s3.%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	if c.Region != "" && !regionName.MatchString(c.Region) {
+		bad("region", `must be the name of a region, like eu-central-1, got %q`, c.Region)
+	}
+	if c.Endpoint != "" {
+		u, err := url.Parse(c.Endpoint)
+		if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Hostname() == "" ||
+			u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			bad("endpoint", `must be a URL like https://s3.example.com:9000, or "" for AWS, got %q`, c.Endpoint)
+		}
+	}
+	if !slices.Contains(encryptions, c.SSE) {
+		bad("sse", `must be "" (the bucket's default), AES256 or aws:kms, got %q`, c.SSE)
+	}
+	if c.KMSKeyID != "" && c.SSE != "aws:kms" {
+		bad("kms-key-id", "needs snapshot.s3.sse: aws:kms, got sse %q", c.SSE)
+	}
+	switch {
+	case c.StorageClass == "":
+	case slices.Contains(mustBeThawed, c.StorageClass):
+		bad("storage-class", "%s cannot be read for hours, and every backup is read back at once; "+
+			"take GLACIER_IR, or let a lifecycle rule of the bucket move old backups", c.StorageClass)
+	case c.Endpoint == "" && !slices.Contains(readable, c.StorageClass):
+		bad("storage-class", `must be "" or one of %s, got %q`, strings.Join(readable, ", "), c.StorageClass)
+	case !className.MatchString(c.StorageClass):
+		bad("storage-class", "must be the name of a storage class, got %q", c.StorageClass)
+	}
+	return errors.Join(errs...)
+}
+
+// maxPrefix keeps the longest name within S3's 1024 bytes for a key: snapshot.CheckName allows 900, and a slash.
+const maxPrefix = 1024 - 900 - 1
+
+// ParseURL splits s3://bucket/prefix. The prefix, which may be missing, has no slash at either end.
+func ParseURL(text string) (bucket, prefix string, err error) {
+	rest, ok := strings.CutPrefix(text, "s3://")
+	if !ok {
+		return "", "", fmt.Errorf("snapshot.store: must be s3://bucket/prefix, got %q", text)
+	}
+	bucket, prefix, found := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
+	if !bucketName.MatchString(bucket) {
+		return "", "", fmt.Errorf("snapshot.store: %q: must be s3://bucket/prefix with a bucket name of 3-63 letters, digits, "+
+			"dots or dashes, got %q", text, bucket)
+	}
+	if !found {
+		return bucket, "", nil
+	}
+	if err := snapshot.CheckName(prefix); err != nil {
+		return "", "", fmt.Errorf("snapshot.store: %q: prefix: %w", text, err)
+	}
+	if len(prefix) > maxPrefix {
+		return "", "", fmt.Errorf("snapshot.store: %q: the prefix must be at most %d bytes, got %d", text, maxPrefix, len(prefix))
+	}
+	return bucket, prefix, nil
+}

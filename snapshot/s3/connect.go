@@ -1,0 +1,158 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
+)
+
+const (
+	// attempts of one request. Throttling is answered by waiting longer and longer between them.
+	attempts = 5
+	// idle connections are closed long before they can stall.
+	idle = 20 * time.Second
+)
+
+// load reads the SDK's configuration: environment and files. It calls nobody.
+func (s *Store) load(ctx context.Context) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx,
+		config.WithRegion(s.cfg.Region),
+		config.WithLogger(logging.Nop{}), // what matters comes back as an error
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.IdleConnTimeout = idle
+			t.DialContext = watched(t.DialContext, s.stall)
+		})),
+		config.WithRetryer(func() aws.Retryer {
+			// Both go away by themselves. Of two conditional writes of one name at the same instant S3 wants one to come
+			// again; and where names are directories, one may be removed as empty just when an object is put into it
+			// (versitygw v1.8.0).
+			return retry.AddWithErrorCodes(retry.NewStandard(func(o *retry.StandardOptions) {
+				o.MaxAttempts = attempts
+				o.MaxBackoff = s.pause
+			}), "ConditionalRequestConflict", "ExistingObjectIsDirectory")
+		}))
+	if err != nil {
+		return cfg, fmt.Errorf("load the AWS configuration (environment, ~/.aws): %w", err)
+	}
+	if cfg.Region == "" && s.cfg.Endpoint != "" {
+		cfg.Region = "us-east-1" // signatures need one, and this is what other services are content with
+	}
+	if cfg.Credentials != nil {
+		cfg.Credentials = chain{cfg.Credentials}
+	}
+	return cfg, nil
+}
+
+// connect returns the client, and makes it first where there is none. Only then the instance may be asked for its region.
+func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != nil {
+		return s.client, nil
+	}
+	cfg, err := s.load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", s, err)
+	}
+	if cfg.Region == "" {
+		here, err := imds.NewFromConfig(cfg).GetRegion(ctx, nil)
+		if err != nil {
+			return nil, fmt.Errorf("open store %s: set snapshot.s3.region or AWS_REGION, as this is no instance that could be asked: %w", s, err)
+		}
+		cfg.Region = here.Region
+	}
+	s.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
+		o.UsePathStyle = s.cfg.PathStyle
+		o.DisableLogOutputChecksumValidationSkipped = true
+		if s.cfg.Endpoint != "" {
+			o.BaseEndpoint = &s.cfg.Endpoint
+		}
+	})
+	return s.client, nil
+}
+
+// forget lets the next call read the configuration and the credentials anew.
+func (s *Store) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client = nil
+}
+
+// chain names the errors of where credentials come from.
+type chain struct{ aws.CredentialsProvider }
+
+type noCredentials struct{ error }
+
+func (e noCredentials) Unwrap() error { return e.error }
+
+func (c chain) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	got, err := c.CredentialsProvider.Retrieve(ctx)
+	if err != nil {
+		return got, noCredentials{err}
+	}
+	return got, nil
+}
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// watched returns a dialer whose connections fail when no byte has moved, in either direction, for stall.
+func watched(dial dialer, stall time.Duration) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &watchedConn{Conn: c, stall: stall}, nil
+	}
+}
+
+type watchedConn struct {
+	net.Conn
+	stall   time.Duration
+	stalled atomic.Bool
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	c.Conn.SetReadDeadline(time.Now().Add(c.stall)) // fails only where Read fails, too
+	n, err := c.Conn.Read(p)
+	return n, c.name(err)
+}
+
+// Write also gives the reader more time: the answer cannot come before the request has gone.
+func (c *watchedConn) Write(p []byte) (n int, err error) {
+	const step = 64 << 10 // a slow line is no stalled one
+	for {
+		c.Conn.SetDeadline(time.Now().Add(c.stall))
+		m, err := c.Conn.Write(p[n:min(n+step, len(p))])
+		if n += m; err != nil || n == len(p) {
+			return n, c.name(err)
+		}
+	}
+}
+
+// name names the silence, also to whoever finds the connection closed because of it.
+func (c *watchedConn) name(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.stalled.Store(true)
+	}
+	if err != nil && c.stalled.Load() {
+		return fmt.Errorf("nothing moved on the connection for %s: %w", c.stall, os.ErrDeadlineExceeded)
+	}
+	return err
+}

@@ -1,0 +1,274 @@
+package snapshot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// abandonedAfter is the age at which a save or a copy that has written nothing since is taken for dead. Save gives
+	// up after a minute without progress.
+	abandonedAfter = 24 * time.Hour
+	// readers is how many small objects are read at once: on S3, the few hundred sidecars of a year take a second or two.
+	readers = 16
+)
+
+// catalogue is what a store holds of backups at one moment.
+type catalogue struct {
+	entries []entry // ordered by name
+	// written is when anything in the store was last written, by the store's clock.
+	written time.Time
+}
+
+// clock is a time that is surely not later than the present, for judging what is old enough to be deleted. The local
+// clock may be ahead, and so may the clock of a file server that wrote one of the objects; both at once is not assumed.
+// In a store that nobody writes to, nothing ages.
+func (c catalogue) clock(now time.Time) time.Time {
+	if c.written.Before(now) {
+		return c.written
+	}
+	return now
+}
+
+// scan finds everything in the store that is or began as a backup. It is one listing, whatever the number of backups.
+func scan(ctx context.Context, store Store, prefix string) (catalogue, error) {
+	objects, err := store.List(ctx, prefix)
+	if err != nil {
+		return catalogue{}, fmt.Errorf("list backups: %w", err)
+	}
+	var c catalogue
+	for _, o := range objects {
+		if o.Modified.After(c.written) {
+			c.written = o.Modified
+		}
+		name, file, _ := strings.Cut(o.Name, "/")
+		if !slices.Contains(removal, file) || checkBackupName(name) != nil {
+			continue
+		}
+		if n := len(c.entries); n == 0 || c.entries[n-1].name != name {
+			c.entries = append(c.entries, entry{name: name, files: map[string]Object{}})
+		}
+		c.entries[len(c.entries)-1].files[file] = o
+	}
+	return c, nil
+}
+
+// lookup finds what the store holds of one backup: nothing at all is an entry without files.
+func lookup(ctx context.Context, store Store, name string) (entry, error) {
+	if err := checkBackupName(name); err != nil {
+		return entry{}, err
+	}
+	c, err := scan(ctx, store, name+"/")
+	if err != nil || len(c.entries) == 0 {
+		return entry{name: name}, err
+	}
+	return c.entries[0], nil
+}
+
+// find tells what there is to tell of one backup. It is ErrNotFound if the store holds nothing under that name.
+func find(ctx context.Context, store Store, id Identity, name string) (Backup, error) {
+	e, err := lookup(ctx, store, name)
+	if err != nil {
+		return Backup{}, err
+	}
+	if len(e.files) == 0 {
+		return Backup{}, fmt.Errorf("find backup %s: %w", name, ErrNotFound)
+	}
+	return e.read(ctx, store, id, time.Now())
+}
+
+// readAll reads the sidecars and whatever else is small of some backups, in their order.
+func readAll(ctx context.Context, store Store, id Identity, entries []entry, clock time.Time) ([]Backup, error) {
+	backups := make([]Backup, len(entries))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i, e := range entries {
+		group.Go(func() (err error) {
+			backups[i], err = e.read(ctx, store, id, clock)
+			return err
+		})
+	}
+	return backups, group.Wait()
+}
+
+// entry is what the store holds of one backup.
+type entry struct {
+	name  string
+	files map[string]Object // by the last part of their name
+}
+
+func (e entry) has(file string) bool {
+	_, ok := e.files[file]
+	return ok
+}
+
+// committed says that it is a backup to somebody, good or damaged: what is not was begun only.
+func (e entry) committed() bool { return e.has(metaObject) || e.has(managerObject) }
+
+// written is when anything of it was last written.
+func (e entry) written() time.Time {
+	var last time.Time
+	for _, o := range e.files {
+		if o.Modified.After(last) {
+			last = o.Modified
+		}
+	}
+	return last
+}
+
+// abandoned says that nobody is writing it any more.
+func (e entry) abandoned(clock time.Time) bool { return clock.Sub(e.written()) > abandonedAfter }
+
+// read tells what there is to tell of a backup. Its error is the store's; what is wrong with the backup is a Problem.
+func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Time) (Backup, error) {
+	b := Backup{Meta: Meta{Name: e.name, Created: timeOf(e.name)}, Unfinished: !e.committed()}
+	for _, file := range dataObjects {
+		if data, ok := e.files[file]; ok {
+			b.Stored.Size = data.Size
+			break
+		}
+	}
+	var err error
+	switch {
+	case e.has(metaObject):
+		err = e.readSidecar(ctx, store, &b)
+	case e.has(managerObject):
+		err = e.readMark(ctx, store, &b)
+	case e.abandoned(clock):
+		err = problemf("incomplete: no sidecar, last written %s: left behind by a save or a copy that failed", e.written().UTC().Format(time.RFC3339))
+	default:
+		err = problemf("incomplete: no sidecar, last written %s: it may be being saved", e.written().UTC().Format(time.RFC3339))
+	}
+	if err != nil && ofStore(err) == nil {
+		b.Problem, err = err.Error(), nil
+	}
+	if err == nil && b.Cluster == "" && e.has(beginObject) {
+		err = e.readBegin(ctx, store, &b)
+	}
+	if err == nil && e.has(pinObject) {
+		err = e.readPin(ctx, store, &b)
+	}
+	if err != nil {
+		return Backup{}, err
+	}
+	b.Foreign = id.foreign(b.Meta)
+	return b, nil
+}
+
+// problem is an error that says something against a backup and nothing against the store.
+type problem struct{ error }
+
+func problemf(format string, args ...any) error { return &problem{fmt.Errorf(format, args...)} }
+
+// ofStore is err unless that is a problem.
+func ofStore(err error) error {
+	if p := (*problem)(nil); errors.As(err, &p) {
+		return nil
+	}
+	return err
+}
+
+// readPart reads a small object of a backup. That it is gone, deleted while we look, or too large is a problem.
+func (e entry) readPart(ctx context.Context, store Store, file string) ([]byte, error) {
+	text, err := readSmall(ctx, store, object(e.name, file))
+	if errors.Is(err, ErrNotFound) || errors.Is(err, errTooLarge) {
+		return nil, &problem{err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read backup %s: %w", e.name, err)
+	}
+	return text, nil
+}
+
+// readSidecar fills in b what the sidecar tells.
+func (e entry) readSidecar(ctx context.Context, store Store, b *Backup) error {
+	text, err := e.readPart(ctx, store, metaObject)
+	if err != nil {
+		return err
+	}
+	m, err := sidecarOf(e.name, text)
+	if err != nil {
+		return err
+	}
+	b.Meta = m
+	b.Unmarked = m.Stored.forManager() && !e.has(managerObject)
+	return e.checkData(m.Stored.dataObject(), m.Stored.Size)
+}
+
+// sidecarOf decodes the sidecar that was found under a name.
+func sidecarOf(name string, text []byte) (Meta, error) {
+	m, err := decodeMeta(text)
+	if err != nil {
+		return Meta{}, problemf("read sidecar of backup %s: %w", name, err)
+	}
+	if m.Name != name {
+		return Meta{}, problemf("read sidecar of backup %s: it is that of %s", name, m.Name)
+	}
+	return m, nil
+}
+
+// readMark fills in b what etcd-manager's mark tells of a backup that has no sidecar.
+func (e entry) readMark(ctx context.Context, store Store, b *Backup) error {
+	b.Legacy = true
+	b.Stored.Codec = codecGzip
+	text, err := e.readPart(ctx, store, managerObject)
+	if err != nil {
+		return err
+	}
+	m, err := decodeManagerMeta(text)
+	if err != nil {
+		return &problem{err}
+	}
+	if !m.Created.IsZero() {
+		b.Created = m.Created
+	}
+	b.EtcdVersion, b.Members = m.EtcdVersion, m.Members
+	b.Stored.Size = e.files[gzipObject].Size
+	return e.checkData(gzipObject, 0)
+}
+
+// checkData compares the object with the data, as listed, with what is known of it: size 0 is not known.
+func (e entry) checkData(file string, size int64) error {
+	switch data, ok := e.files[file]; {
+	case !ok:
+		return problemf("the data is missing")
+	case size == 0 && data.Size == 0:
+		return problemf("the data is empty")
+	case size != 0 && data.Size != size:
+		return problemf("the data has %d bytes, want %d", data.Size, size)
+	}
+	return nil
+}
+
+// readBegin fills in b who began it. If that cannot be read it is nobody's.
+func (e entry) readBegin(ctx context.Context, store Store, b *Backup) error {
+	text, err := e.readPart(ctx, store, beginObject)
+	if err != nil {
+		return ofStore(err)
+	}
+	if by, err := decodeBegin(text); err == nil {
+		b.Cluster, b.Lineage, b.Node = by.Cluster, by.Lineage, by.Node
+	}
+	return nil
+}
+
+// readPin fills in b that it is pinned, which the mere presence of the object says, and why.
+func (e entry) readPin(ctx context.Context, store Store, b *Backup) error {
+	b.Pinned = true
+	text, err := e.readPart(ctx, store, pinObject)
+	if err != nil {
+		return ofStore(err)
+	}
+	var p pin
+	if json.Unmarshal(text, &p) == nil {
+		b.PinReason = p.Why
+	}
+	return nil
+}

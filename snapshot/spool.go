@@ -1,0 +1,155 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+// spool makes a new backup in the spool. Before that it removes there all but the newest one, so that never more than
+// two are on the disk. The caller has the turn.
+func (k *Keeper) spool(ctx context.Context, progress func(Progress)) (m Meta, err error) {
+	if err = k.tidy(ctx); err == nil {
+		m, err = k.save(ctx, k.stores.Spool, progress)
+	}
+	k.countSpooled(ctx)
+	return m, blame(reasonSpool, err)
+}
+
+// upload copies a backup from the spool into the main store.
+func (k *Keeper) upload(ctx context.Context, name string, progress func(Progress)) (Meta, error) {
+	start := time.Now()
+	m, err := Copy(ctx, k.stores.Spool, k.stores.Main, name, k.options(progress))
+	if err != nil {
+		err = blame(reasonStore, fmt.Errorf("upload backup %s, which is in the spool: %w", name, err))
+		if reasonOf(ctx, err) == reasonMismatch { // whoever changed a byte: the next attempt makes a new one
+			k.mu.Lock()
+			k.state.distrusted = name
+			k.mu.Unlock()
+		}
+		return Meta{}, err
+	}
+	k.series.upload.Set(time.Since(start).Seconds())
+	k.know(m)
+	k.countSpooled(ctx)
+	return m, nil
+}
+
+// waiting returns the newest backup in the spool, "" if there is none that is still good enough: not older than one
+// interval, and not known to be damaged.
+func (k *Keeper) waiting(ctx context.Context, now time.Time) (string, error) {
+	if k.stores.Spool == nil {
+		return "", nil
+	}
+	m, err := newest(ctx, k.stores.Spool, k.source.Identity(), now.Add(skew))
+	if err != nil {
+		return "", blame(reasonSpool, err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m.Name == "" || m.Name == k.state.distrusted || !now.Before(k.schedule.next(m.Created)) {
+		return "", nil
+	}
+	return m.Name, nil
+}
+
+// cleanSpool removes what an earlier run left unfinished in the spool. A failure shows when the next backup is made.
+func (k *Keeper) cleanSpool(ctx context.Context) {
+	if k.stores.Spool == nil {
+		return
+	}
+	release, err := k.wait(ctx)
+	if err != nil {
+		return
+	}
+	defer release()
+	if err := k.tidy(ctx); err != nil && ctx.Err() == nil {
+		k.lg.Warn("spool was not tidied", zap.Error(err))
+	}
+	k.countSpooled(ctx)
+}
+
+// tidy removes from the spool all backups but the newest, and everything unfinished or damaged, whatever its age: nobody
+// but us makes anything there, and we have the turn. What is pinned, another cluster's or etcd-manager's stays.
+func (k *Keeper) tidy(ctx context.Context) error {
+	if d, ok := k.stores.Spool.(*Dir); ok {
+		if err := d.sweep(); err != nil {
+			return fmt.Errorf("remove what a killed save left: %w", err)
+		}
+	}
+	keep, err := newest(ctx, k.stores.Spool, k.source.Identity(), time.Now().Add(skew))
+	if err != nil {
+		return err
+	}
+	backups, err := List(ctx, k.stores.Spool, k.source.Identity())
+	if err != nil {
+		return err
+	}
+	for _, b := range backups {
+		if b.Name == keep.Name || b.Pinned || b.Foreign || b.Legacy {
+			continue
+		}
+		if err := remove(ctx, k.stores.Spool, b.Name); err != nil {
+			return fmt.Errorf("make room for the next backup: %w", err)
+		}
+	}
+	return nil
+}
+
+// countSpooled shows what waits in the spool.
+func (k *Keeper) countSpooled(ctx context.Context) {
+	backups, err := List(ctx, k.stores.Spool, k.source.Identity())
+	if err != nil {
+		return // the next attempt says so
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var names []string
+	for _, b := range backups {
+		if b.own() && b.Created.After(k.state.newest.Created) {
+			names = append(names, b.Name)
+		}
+	}
+	k.state.spooled = names
+	k.series.spooled.Set(float64(len(names)))
+}
+
+// sweep removes all unfinished files: it is for a store that has no writer but the caller, who writes nothing now.
+func (d *Dir) sweep() error {
+	root, err := d.open(true)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	left, err := fs.ReadDir(root.FS(), mark)
+	if err != nil {
+		return err
+	}
+	for _, e := range left {
+		if err := root.Remove(path.Join(mark, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRoom returns an error unless a database of size bytes would fit into the spool. A backup is smaller, but the
+// spool may share its disk with the member, and a member without room to write is worse than a missed backup.
+func checkRoom(spool Store, size int64) error {
+	d, ok := spool.(*Dir)
+	var free unix.Statfs_t
+	if !ok || unix.Statfs(d.path, &free) != nil { // whoever writes there says it better
+		return nil
+	}
+	if have := int64(free.Bavail) * int64(free.Bsize); have < size {
+		return fail(reasonStore, fmt.Errorf("%s has %d bytes free, a backup may need %d: %w", d.path, have, size, syscall.ENOSPC))
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package snapshot_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/snapshot"
+)
+
+// spooled is the spool of a bench, as a test sees it.
+func (b *bench) spooled() *switched { return b.spool.(*switched) }
+
+// TestKeeperSpool makes backups in the spool and has them in both stores, at most two of them in the spool.
+func TestKeeperSpool(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		for i := range 5 {
+			b.pass(t, 15*time.Minute, i+1)
+			local := backups(t, b.spool)
+			if want := min(i+1, 2); len(local) != want {
+				t.Fatalf("backups in the spool after %d: want %d, got %d", i+1, want, len(local))
+			}
+			if newest := b.Status().Newest; newest != local[len(local)-1].Meta {
+				t.Errorf("newest: want that of the spool %+v, got %+v", local[len(local)-1].Meta, newest)
+			}
+			if s := b.Status(); len(s.Spooled) != 0 || s.Failures != 0 {
+				t.Errorf("status: want nothing to wait, got %+v", s)
+			}
+		}
+		b.wantSeries(t, map[string]float64{"spooled": 0, "saves_total/saved": 5})
+	}, withSpool)
+}
+
+// TestKeeperSpoolStoreOff cuts the store off for hours. Backups are made all the same, at their time, the newest two
+// stay, and when the store is back the newest one is there soon, without another transaction.
+func TestKeeperSpoolStoreOff(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, time.Minute, 1)
+		first := b.Status().Newest
+		b.store.off.Store(true)
+		for range 3 * 60 {
+			time.Sleep(time.Minute)
+			if got := len(backups(t, b.spool)); got > 2 {
+				t.Fatalf("backups in the spool: want at most 2, got %d", got)
+			}
+		}
+		if got := b.member.began.Load(); got != 1+12 {
+			t.Errorf("transactions in 3 hours without the store: want one each 15 minutes, 13 in all, got %d", got)
+		}
+		s := b.Status()
+		if s.Newest != first || !s.Overdue || s.Reason != "store" || s.Failures == 0 || len(s.Spooled) != 2 {
+			t.Errorf("status: want the first backup alone, overdue, two in the spool, got %+v", s)
+		}
+		if got, want := s.RPOSeconds, time.Since(first.Created).Seconds(); got != want {
+			t.Errorf("RPO: want %g s, since only what is in the store counts, got %g s", want, got)
+		}
+		b.wantSeries(t, map[string]float64{"spooled": 2, "failures_total/store": float64(s.Failures), "saves_total/saved": 1})
+		waiting := s.Spooled[1]
+		b.store.off.Store(false)
+		time.Sleep(time.Until(s.Due) + time.Second)
+		if s := b.Status(); s.Failures != 0 || s.Overdue || len(s.Spooled) != 0 || time.Since(s.Newest.Created) > 16*time.Minute {
+			t.Errorf("status with the store back: got %+v", s)
+		}
+		if b.Status().Newest.Name == waiting && b.member.began.Load() != 13 {
+			t.Error("what had waited was copied, and yet a transaction was begun")
+		}
+	}, withSpool)
+}
+
+// TestKeeperSpoolRetry lets one upload fail: the next attempt takes the same backup.
+func TestKeeperSpoolRetry(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.store.full.Store(true)
+		b.member.leader.Store(true)
+		b.pass(t, 2*time.Second, 1) // begun, and not finished
+		s := b.Status()
+		if s.Failures != 1 || s.Reason != "full" || len(s.Spooled) != 1 || !strings.Contains(s.LastError, "which is in the spool") || s.Newest.Name != "" {
+			t.Errorf("status: want that the store is full and one backup waits, got %+v", s)
+		}
+		b.store.full.Store(false)
+		b.pass(t, 30*time.Second, 1)
+		if got := b.Status(); got.Failures != 0 || got.Newest.Name != s.Spooled[0] || b.member.began.Load() != 1 {
+			t.Errorf("status: want %s in the store after one transaction, got %+v", s.Spooled[0], got)
+		}
+	}, withSpool)
+}
+
+// TestKeeperSpoolFull fills the local disk: a reason of its own, nothing left behind, and the store untouched.
+func TestKeeperSpoolFull(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.pass(t, 16*time.Minute, 2)
+		b.spooled().full.Store(true)
+		b.pass(t, 15*time.Minute, 2)
+		s := b.Status()
+		if s.Reason != "full" || !strings.Contains(s.LastError, "no room in the spool: free some, or give it more") {
+			t.Errorf("status: want that the spool has no room, got %+v", s)
+		}
+		for _, left := range backups(t, b.spool) {
+			if left.Problem != "" {
+				t.Errorf("spool: %s is left behind: %s", left.Name, left.Problem)
+			}
+		}
+		if got := b.logs.FilterMessage("backup was not saved").Len(); got != 1 {
+			t.Errorf("errors logged: want 1, got %d", got)
+		}
+		b.wantSeries(t, map[string]float64{"failures_total/full": float64(s.Failures)})
+		b.spooled().full.Store(false)
+		b.spooled().off.Store(true)
+		time.Sleep(16 * time.Minute)
+		if s := b.Status(); s.Reason != "spool" || b.member.began.Load() > 10 {
+			t.Errorf("status without the spool: want that it is the spool, got %+v", s)
+		}
+		b.spooled().off.Store(false)
+		b.pass(t, 16*time.Minute, 3)
+	}, withSpool)
+}
+
+// TestKeeperSpoolGarbage starts on a spool in which processes were killed.
+func TestKeeperSpoolGarbage(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		if got := files(t, filepath.Join(b.cfg.Spool, ".holdfast")); len(got) != 0 {
+			t.Errorf("unfinished files in the spool: want none, got %v", got)
+		}
+		local := backups(t, b.spool)
+		if !slices.ContainsFunc(local, func(l snapshot.Backup) bool { return l.Foreign }) || len(local) != 2 {
+			t.Errorf("spool: want one backup of ours and the foreign one, got %+v", local)
+		}
+	}, func(b *bench) {
+		spool := snapshot.NewDir(b.cfg.Spool)
+		b.spool = spool
+		meta := identity
+		for i := range 4 {
+			meta.Cluster = "prod"
+			if i == 0 {
+				meta.Cluster = "other"
+			}
+			_, err := snapshot.Save(context.Background(), spool, b.member.db.Begin(), meta, snapshot.Options{Scratch: b.cfg.Scratch})
+			if err != nil {
+				panic(err)
+			}
+		}
+		begun := snapshot.FormatName(time.Now().Add(time.Second)) + "/etcd.backup.zst"
+		if err := spool.Put(context.Background(), begun, strings.NewReader("cut sho")); err != nil {
+			panic(err)
+		}
+		if err := os.WriteFile(filepath.Join(b.cfg.Spool, ".holdfast", "0123"), make([]byte, 1<<20), 0o600); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// TestKeeperSpoolDamaged changes a byte of what waits in the spool. It is not uploaded, and not tried for ever.
+func TestKeeperSpoolDamaged(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.store.off.Store(true)
+		b.member.leader.Store(true)
+		b.pass(t, 2*time.Second, 0)
+		name := b.Status().Spooled[0]
+		file := filepath.Join(b.cfg.Spool, name, "etcd.backup.zst")
+		data, err := os.ReadFile(file)
+		must(t, err)
+		data[len(data)/2] ^= 1
+		must(t, os.WriteFile(file, data, 0o600))
+		b.store.off.Store(false)
+		time.Sleep(30 * time.Second)
+		if s := b.Status(); s.Reason != "mismatch" || s.Newest.Name != "" {
+			t.Errorf("status: want that it is not what was saved, got %+v", s)
+		}
+		time.Sleep(time.Minute)
+		if s := b.Status(); s.Failures != 0 || s.Newest.Name == "" || s.Newest.Name == name {
+			t.Errorf("status: want a new backup, got %+v", s)
+		}
+	}, withSpool)
+}
+
+func TestCheckRoom(t *testing.T) {
+	spool := snapshot.NewDir(t.TempDir())
+	must(t, snapshot.CheckRoom(spool, 1))
+	if err := snapshot.CheckRoom(spool, 1<<60); err == nil || !strings.Contains(err.Error(), "a backup may need 1152921504606846976") {
+		t.Errorf("a database larger than the disk: want an error, got %v", err)
+	}
+	must(t, snapshot.CheckRoom(snapshot.NewDir("/does/not/exist"), 1<<60)) // the save will say so
+}

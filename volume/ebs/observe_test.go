@@ -1,0 +1,38 @@
+package ebs
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/volume"
+)
+
+// claimed is a cloud with one volume whose holder is in its tag; it can only be looked at.
+type claimed struct {
+	Cloud
+	tag, value string
+}
+
+func (c claimed) Volumes(context.Context, Query) ([]Volume, error) {
+	return []Volume{{ID: "vol-1", Tags: map[string]string{c.tag: c.value}}}, nil
+}
+
+// A process that claims nothing finds seeds in the tags once it says that it only observes.
+func TestObserverFindsSeeds(t *testing.T) {
+	cfg := Default()
+	tag := Tag{Epoch: 1, Instance: "i-1", Node: "n1", Nonce: newNonce(), Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0).UTC(),
+		Address: netip.MustParseAddrPort("10.0.0.1:7946")}
+	p := New(cfg, Node{Name: "x", Cluster: "main"}, claimed{tag: cfg.ClaimTag, value: tag.String()}, nil, nil, nil, zap.NewNop())
+	if got := p.Seeds(t.Context(), true); len(got) != 0 {
+		t.Errorf("before: got %v, want none: a node looks when it claims", got)
+	}
+	p.Observe()
+	if got, want := p.Seeds(t.Context(), true), []string{"10.0.0.1:7946"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
