@@ -3,6 +3,7 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -164,4 +165,20 @@ func (m *Mesh) room(meta Meta) bool {
 func (m *Mesh) reject(reason, key, text string) {
 	m.series.rejected.WithLabelValues(reason).Inc()
 	m.notices.warn(key, text)
+}
+
+// refused takes in what the transport did not let in.
+func (m *Mesh) refused(from net.Addr, reason string, err error) {
+	host, _, splitErr := net.SplitHostPort(from.String())
+	if splitErr != nil {
+		host = "some node"
+	}
+	m.reject(reason, reason+"/"+host, host+": "+err.Error())
+}
+
+// knows reports whether somebody in the mesh, or who was, has this address.
+func (m *Mesh) knows(ip netip.Addr) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return ip == m.bound.Addr() || m.view.knows(ip)
 }

@@ -229,6 +229,21 @@ func (v *view) heard() map[netip.AddrPort]bool {
 	return out
 }
 
+// knows reports whether a node, live or lost, or a live observer has this address.
+func (v *view) knows(ip netip.Addr) bool {
+	for _, p := range v.peers {
+		if p.gossip.Addr() == ip {
+			return true
+		}
+	}
+	for _, rec := range v.nodes {
+		if rec.Address == ip || rec.gossip.Addr() == ip {
+			return true
+		}
+	}
+	return false
+}
+
 // twin returns a live process that calls itself as we do, from another address: at ours there can be none,
 // so that one is only not yet known to be gone.
 func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
