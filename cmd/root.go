@@ -56,7 +56,7 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(
 		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(),
-		newDiscoverCommand(),
+		newDiscoverCommand(), newGossipCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
 		newDrillChildCommand(), newReplayChildCommand(),
 	)

@@ -132,11 +132,19 @@ func union(have map[string]Keys) []Key {
 	return slices.SortedFunc(maps.Values(all), func(a, b Key) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
 }
 
+// Permit refuses to leave nodes behind, unless that is forced.
+func (r Rotation) Permit(p RotationPlan) error {
+	if len(p.Left) > 0 && !r.Force {
+		return fmt.Errorf("nothing was changed: not live, and left behind with the old key: %s; wait for them, or go on without them (--force)", strings.Join(p.Left, ", "))
+	}
+	return nil
+}
+
 // Run does what was planned. After an error some nodes are further than others: all of them still read each other, and
 // another rotation goes on from there.
 func (r Rotation) Run(ctx context.Context, p RotationPlan) error {
-	if len(p.Left) > 0 && !r.Force {
-		return fmt.Errorf("nothing was changed: not live, and left behind with the old key: %s; wait for them, or go on without them (--force)", strings.Join(p.Left, ", "))
+	if err := r.Permit(p); err != nil {
+		return err
 	}
 	install := p.order
 	install.Do = KeyInstall
