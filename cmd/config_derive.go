@@ -161,7 +161,7 @@ func doubts(c Config) []string {
 	if n := len(c.Cluster.Slots); n%2 == 0 {
 		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
 	}
-	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !isLoopback(host) {
+	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !c.TLS.Issues() && !isLoopback(host) {
 		add("gossip.key-file: not set, whoever reaches %s can join the gossip", c.Gossip.Listen)
 	}
 	return slices.Concat(all, tlsDoubts(c), backupDoubts(c), upkeepDoubts(c))

@@ -86,7 +86,9 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error { return server.Run(outer) })
 	group.Go(func() error { return n.serveControl(outer, cfg.Control.Socket) })
 	group.Go(func() error { return n.mesh.Run(outer) })
+	group.Go(func() error { return n.followAuthority(ctx) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error { return n.certificates.Run(ctx) })
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
@@ -147,10 +149,20 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		return nil, err
 	}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store}
-	n.names = gossip.NewResolver(cfg.Cluster.Name+"."+cfg.Cluster.Domain, lg.Named("names"))
+	if n.certificates, err = newCertificates(cfg, store, lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
+		return nil, err
+	}
+	n.names = gossip.NewResolver(zone(cfg), lg.Named("names"))
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: Version()}
 	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
+	}
+	ring, err := derivedRing(cfg, func() [][]byte { return n.certificates.Secrets("gossip") })
+	if err != nil {
+		return nil, err
+	}
+	if ring != nil {
+		n.mesh.UseRing(ring)
 	}
 	wanted := plan.Config{
 		Cluster:   cfg.Cluster.Name,
@@ -193,7 +205,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 			Volumes: volumes{provider, cfg.Cluster.Name},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
-			Etcd:    member{Member: n.etcd, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: "peer." + cfg.Cluster.Name + "." + cfg.Cluster.Domain, handOver: cfg.Stop.Wait},
+			Etcd:    member{Member: n.etcd, certificates: n.certificates, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: peerName(cfg), handOver: cfg.Stop.Wait},
 			Store:   &records{store: n.store, cluster: cfg.Cluster.Name},
 			Backups: archive{store: n.store, cluster: cfg.Cluster.Name, keeper: n.keeper, options: options},
 			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
