@@ -158,7 +158,7 @@ func (m *Mesh) room(meta Meta) bool {
 	if meta.Observer {
 		limit -= nodesOnly
 	}
-	return known || meta == m.self || len(m.view.peers) < limit
+	return known || meta == m.self || len(m.view.peers) < limit && !m.view.crowded(time.Now())
 }
 
 // reject counts something refused and warns of it.
