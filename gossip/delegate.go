@@ -111,6 +111,7 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	changed := d.m.view.up(meta, at, time.Now())
 	d.m.mu.Unlock()
 	d.m.notices.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
+	d.m.notices.settle(reasonKey + "/" + at.Addr().String())
 	poke(d.m.behind)
 	if changed {
 		poke(d.m.changed)

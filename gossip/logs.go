@@ -72,6 +72,13 @@ func (n *notices) settle(key string) {
 	delete(n.known, key)
 }
 
+// settleAll ends the problems whose keys begin so.
+func (n *notices) settleAll(prefix string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.known, func(key string, _ *notice) bool { return strings.HasPrefix(key, prefix) })
+}
+
 func (n *notices) current() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

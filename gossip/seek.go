@@ -58,6 +58,8 @@ func (m *Mesh) followKeys(ctx context.Context) {
 			m.notices.warn("ring", m.ring.Problem())
 		case changed:
 			m.lg.Info("gossip keys changed", zap.String("primary", m.ring.Keys().Primary().Fingerprint), zap.Int("keys", len(m.ring.Keys().Keys)))
+			m.notices.settleAll("outkeyed/")
+			m.notices.settleAll(reasonKey + "/")
 			fallthrough
 		default:
 			m.notices.settle("ring")
@@ -76,7 +78,8 @@ func (m *Mesh) outkeyed(ctx context.Context, at netip.AddrPort) {
 		found, err := m.primaryAt(ctx, at, candidates)
 		if err == nil && !mine.Has(found.Fingerprint) {
 			if err = m.ring.moveTo(found); err == nil {
-				m.notices.settle("outkeyed/" + at.String())
+				m.notices.settleAll("outkeyed/")
+				m.notices.settleAll(reasonKey + "/")
 				m.lg.Info("moved to the gossip key of the others", zap.Stringer("address", at), zap.String("key", found.Fingerprint), zap.Int("serial", found.Serial))
 				return
 			}

@@ -63,6 +63,9 @@ func leftBehind(c *integration.Cluster, n, other *integration.Node) {
 }
 
 func TestGossipKeyFilesAreRotated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
 	t.Parallel()
 	c := cluster(t, integration.Options{})
 	line := c.Nodes[0].Holdfast("gossip", "keygen").Out
@@ -138,6 +141,9 @@ func TestGossipKeyFilesAreRotated(t *testing.T) {
 }
 
 func TestDerivedGossipKeysAreRotated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes")
+	}
 	t.Parallel()
 	c := cluster(t, integration.Options{})
 	authorities := filepath.Join(c.Dir, "ca")
@@ -173,6 +179,27 @@ func TestDerivedGossipKeysAreRotated(t *testing.T) {
 	if _, serial := agreed(c, n3, 3, "derived"); serial != 3 {
 		t.Fatalf("serial: got %d, want 3", serial)
 	}
+	// A new authority beside the old one, which only signs no more.
+	next := filepath.Join(c.Dir, "next")
+	if out := n1.Holdfast("tls", "init", next); out.Code != 0 {
+		t.Fatalf("tls init: %+v", out)
+	}
+	was, _ := agreed(c, n1, 3, "derived")
+	for _, name := range []string{"etcd-clients-ca", "etcd-peers-ca"} {
+		fresh, err := os.ReadFile(filepath.Join(next, name+".crt"))
+		must(t, err)
+		old, err := os.ReadFile(filepath.Join(authorities, name+".crt"))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(authorities, name+".crt"), append(fresh, old...), 0o600))
+		must(t, os.Rename(filepath.Join(next, name+".key"), filepath.Join(authorities, name+".key")))
+	}
+	c.Until(3*time.Minute, "the key of the new authority is used", func() error {
+		if got, serial := agreed(c, n1, 3, "derived"); got == was || serial != 0 {
+			return fmt.Errorf("it is %s, serial %d", got, serial)
+		}
+		return nil
+	})
+
 	to := filepath.Join(c.Dir, "observer.key")
 	if out := n1.Command("gossip", "export-key", "--to", to); out.Code != 0 {
 		t.Fatalf("export: %+v", out)
