@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -178,7 +179,7 @@ func TestReplayChangesNothing(t *testing.T) {
 				for _, p := range packets {
 					_, _ = wire.Write(p)
 				}
-				for _, s := range streams {
+				for _, s := range slices.Backward(streams) { // the oldest word last
 					say(t, a, s)
 				}
 			}
