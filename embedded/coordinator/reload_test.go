@@ -13,6 +13,7 @@ import (
 )
 
 // staling lives a node that leads, until its authorities have changed as change makes it, and for ten seconds after that.
+// then is called with the world locked.
 func staling(t *testing.T, change func(w *world), then func(t *testing.T, w *world, c *Coordinator)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -23,14 +24,20 @@ func staling(t *testing.T, change func(w *world), then func(t *testing.T, w *wor
 		w.change(func(m *plan.Member) { m.Stale = true })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		then(t, w, c)
 		w.mu.Lock()
+		then(t, w, c)
 		w.stopErr = nil
 		w.mu.Unlock()
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+func (w *world) set(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
 }
 
 // two makes the running member the leader of two.
@@ -53,7 +60,7 @@ func TestReload(t *testing.T) {
 		if len(w.left) != 1 || !strings.Contains(w.left[0], `"purpose":"reload"`) || len(w.starts) != 2 {
 			t.Errorf("stopped with the locks %q, started %d times; want once under the lock, and twice", w.left, len(w.starts))
 		}
-		if w.holder() != nil || w.locked != nil || c.Now().State() != "leader" {
+		if w.member.Lock != nil || w.locked != nil || c.Now().State() != "leader" {
 			t.Errorf("the lock is %q, and the node is %s: %s", w.locked, c.Now().State(), c.Now().Action.Why)
 		}
 		if !w.starts[1].TrustWAL || w.starts[1].DataDir != w.starts[0].DataDir {
@@ -75,9 +82,9 @@ func TestReloadWaits(t *testing.T) {
 		lock   string // that is held in the end
 		failed string
 	}{
-		"another one has just taken the lock": {func(w *world) { w.locked = []byte(`{"slot":"b","node":"n2"}`) }, "n2", ""},
+		"another one has just taken the lock": {func(w *world) { w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) }) }, "n2", ""},
 		"a follower says that it is stale":    {func(w *world) { w.two(t, plan.Facts{Stale: true}) }, "", ""},
-		"a follower does not serve":           {func(w *world) { w.two(t, plan.Facts{}); w.answer = nil }, "", "how its member is"},
+		"a follower does not serve":           {func(w *world) { w.two(t, plan.Facts{}); w.set(func() { w.answer = nil }) }, "", "how its member is"},
 		"it cannot hand over":                 {func(w *world) { w.two(t, plan.Facts{}) }, "", "leads still"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +106,7 @@ func TestReloadWaits(t *testing.T) {
 
 // Etcd that does not end keeps the lock: the member does not serve. It is tried again.
 func TestReloadThatIsStuck(t *testing.T) {
-	staling(t, func(w *world) { w.stopErr = errors.New("etcd did not close in time") }, func(t *testing.T, w *world, c *Coordinator) {
+	staling(t, func(w *world) { w.set(func() { w.stopErr = errors.New("etcd did not close in time") }) }, func(t *testing.T, w *world, c *Coordinator) {
 		if len(w.left) < 2 || !strings.Contains(string(w.locked), `"purpose":"reload"`) {
 			t.Errorf("tried %d times, and the lock is %q", len(w.left), w.locked)
 		}
@@ -112,7 +119,7 @@ func TestReloadThatIsStuck(t *testing.T) {
 // Without a leader nobody is asked, and no lock can be had.
 func TestReloadWithoutALeader(t *testing.T) {
 	staling(t, func(w *world) {
-		w.locked = []byte(`{"slot":"b","node":"n2"}`)
+		w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) })
 		w.change(func(m *plan.Member) { m.HasLead, m.Leader = false, false })
 	}, func(t *testing.T, w *world, c *Coordinator) {
 		if len(w.left) != 1 || len(w.starts) != 2 || !strings.Contains(string(w.locked), "n2") {
