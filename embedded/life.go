@@ -38,7 +38,7 @@ type life struct {
 	hard    atomic.Bool            // end without etcd's own hand-over
 	backend sync.RWMutex           // locked while etcd defragments
 	frozen  atomic.Pointer[stored] // what Status says meanwhile; set before the lock
-	keys    sync.Map               // what Key says meanwhile: name -> storedKey
+	keys    sync.Map               // what key says meanwhile: name -> storedKey
 }
 
 func newLife(spec Spec, lg *zap.Logger) *life {
