@@ -223,7 +223,7 @@ func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit, plan.Vacate,
 		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Prepare, plan.Discard,
 		plan.Conclude, plan.Enter, plan.Swap, plan.Abort, plan.Note, plan.Resize, plan.Remove, plan.HandOver, plan.Retire, plan.Unlock,
-		plan.Defrag, plan.Compact, plan.Disarm}
+		plan.Defrag, plan.Reload, plan.Compact, plan.Disarm}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
