@@ -32,7 +32,7 @@ type Stance struct {
 	// Trusts are the authorities whose peers the running member accepts and will accept after its next start, too: what
 	// [Keeper.Trusts] makes of what the member loaded. nil: none runs.
 	Trusts []string
-	Issuer string   // authority of the peer's leaf; "" if there is none
+	Issuer string // authority of the peer's leaf; "" if there is none
 }
 
 // Keeper keeps the certificates of one node. All methods may be called at any time by many goroutines at once.
