@@ -153,14 +153,8 @@ func TestLoadAuthorityRefuses(t *testing.T) {
 }
 
 // Whatever lies in the files, the answer is an authority that can be written and read again, or an error.
+// The corpus has whole ones, of keys that are used nowhere.
 func FuzzParseAuthority(f *testing.F) {
-	old, young := newAuthority(f, "old", ages), newAuthority(f, "young", ages)
-	bundle, key := encode(f, young.with(old))
-	_, more := encode(f, old)
-	f.Add(bundle, append(bytes.Clone(key), more...))
-	f.Add(bundle[:len(bundle)-9], key)
-	f.Add(bundle, []byte(nil))
-	f.Add([]byte("-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----"), []byte("-----BEGIN "))
 	f.Fuzz(func(t *testing.T, bundle, key []byte) {
 		a, err := ParseAuthority(bundle, key)
 		if err != nil {

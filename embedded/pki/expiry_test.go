@@ -58,6 +58,26 @@ func TestAuthorityEnds(t *testing.T) {
 	})
 }
 
+// The end of an authority that has a successor is shown, and nobody is bothered.
+func TestOldAuthorityEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := newAuthorities(t, "old", 400*24*time.Hour)
+		source := &given{now: old}
+		k := newKeeper(t, source, nil)
+		prepare(t, k, "a")
+		young := newAuthorities(t, "young", ages)
+		source.set(Authorities{Clients: young.Clients.with(old.Clients), Peers: young.Peers.with(old.Peers)}, nil)
+		time.Sleep(390 * 24 * time.Hour)
+		prepare(t, k, "a")
+		if p := k.Problems(); len(p) > 0 {
+			t.Errorf("problems: %q", p)
+		}
+		if n := len(k.Expiries()); n != 6 {
+			t.Errorf("%d ends, want those of two leaves and four authorities", n)
+		}
+	})
+}
+
 // A source that fails costs nothing while the leaves are good, is asked less often, and all is made up for afterwards.
 func TestSourceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,6 +24,8 @@ func TestDamaged(t *testing.T) {
 	other := newKeeper(t, source, nil)
 	prepare(t, other, "a")
 	foreign := read(t, other.cfg.Dir)["peer.pem"]
+	stranger := newKeeper(t, &given{now: newAuthorities(t, "two", ages)}, nil)
+	prepare(t, stranger, "a")
 	future, err := k.peer("a").issue(source.now.Peers.signers()[0], load(t, k.cfg.Files().Peer).PrivateKey.(*ecdsa.PrivateKey), life, time.Now().Add(24*time.Hour))
 	if err != nil {
 		t.Fatal(err)
@@ -36,6 +38,7 @@ func TestDamaged(t *testing.T) {
 	put := func(text string) func() error { return func() error { return os.WriteFile(peer, []byte(text), 0o600) } }
 	key := strings.Index(good["peer.pem"], "-----BEGIN PRIVATE KEY")
 	for name, damage := range map[string]func() error{
+		"of an unknown authority":  put(read(t, stranger.cfg.Dir)["peer.pem"]),
 		"removed":                  func() error { return os.Remove(peer) },
 		"empty":                    put(""),
 		"half-written":             put(good["peer.pem"][:len(good["peer.pem"])-40]),
