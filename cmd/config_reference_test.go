@@ -19,7 +19,7 @@ func TestReferences(t *testing.T) {
 	if err := os.WriteFile(file, []byte("from-the-file\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text := "gossip: {seeds: [one, '${env:SEED}'], seeds-file: 'x${env:SEED}'}\nsnapshot:\n  every: ${env:EVERY}\n  s3:\n    kms-key-id: ${file:" + file + "}\n    sse: aws:kms\n    endpoint: http://x${env:SEED}\n"
+	text := "gossip: {seeds: [one, '${env:SEED}'], seeds-file: 'x${env:SEED}'}\nsnapshot:\n  every: ${env:EVERY}\n  s3:\n    kms-key-id: ${file:" + file + "}\n    sse: aws:kms\n"
 	environ := []string{"SEED=from-the-environment", "EVERY=1h", "HOLDFAST_CLUSTER_NAME=${env:NAME}", "NAME=main"}
 	l := load(t, text, environ, "--etcd.auto-compaction-retention=${env:EVERY}")
 	for _, tt := range []struct{ what, got, want string }{
