@@ -58,7 +58,6 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	cfg := loaded.Config
 	// To the end: it kills by default, before the watch of the file begins and after that has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	syscall.Umask(0o077) // a backup and a data directory hold every secret of the cluster
 	lg, level, err := newLogger(cfg.Log)
 	if err != nil {
 		return err
@@ -68,6 +67,9 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 		zap.String("cluster", cfg.Cluster.Name), zap.Strings("slots", cfg.Cluster.Slots), zap.String("config", loaded.File))
 	for _, w := range loaded.Warnings {
 		lg.Warn("configuration", zap.String("warning", w))
+	}
+	if err := checkOwnFiles(cfg, loaded.File); err != nil {
+		return fmt.Errorf("check files: others could read or change what is ours\n%w", err)
 	}
 	n, err := newNode(ctx, cfg, lg)
 	if err != nil {
