@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
@@ -93,6 +94,9 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil { // not when it serves: a node may have to wait for others
+		lg.Warn("systemd was not told that the node runs", zap.Error(err))
+	}
 	n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryStart, Why: fmt.Sprintf("holdfast %s with etcd %s, as %s, slots %s",
 		Version(), etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
 	err = n.coord.Run(ctx)
