@@ -88,7 +88,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus, lg.Named("http"))
 	group.Go(func() error { return server.Run(outer) })
 	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
-	group.Go(func() error { return n.serveControl(outer, cfg.Control.Socket) })
+	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
 	group.Go(func() error {
