@@ -29,13 +29,14 @@ import (
 //
 // It implements [pki.Source].
 type editions struct {
-	store   snapshot.Store
-	cluster string
-	life    time.Duration                    // of new authorities
-	cache   string                           // path
-	options func() (snapshot.Options, error) // for whom editions are encrypted, and with what they are read
-	lg      *zap.Logger
-	poke    chan struct{} // look for what a rotation waits for
+	store      snapshot.Store
+	cluster    string
+	life       time.Duration                    // of new authorities
+	cache      string                           // path
+	options    func() (snapshot.Options, error) // for whom editions are encrypted, and with what they are read
+	recipients int                              // of snapshot.recipients
+	lg         *zap.Logger
+	poke       chan struct{} // look for what a rotation waits for
 
 	turn    sync.Mutex // one look, or step, at a time
 	have    *edition   // what counts here; guarded by turn, as are the next four
@@ -59,7 +60,7 @@ const (
 func newEditions(cfg Config, store snapshot.Store, lg *zap.Logger) *editions {
 	return &editions{
 		store: store, cluster: cfg.Cluster.Name, life: cfg.TLS.CALife, cache: cachePath(cfg.TLS.Dir), lg: lg, poke: make(chan struct{}, 1),
-		options: func() (snapshot.Options, error) { return backupOptions(cfg) },
+		options: func() (snapshot.Options, error) { return backupOptions(cfg) }, recipients: len(cfg.Snapshot.Recipients),
 	}
 }
 
@@ -268,7 +269,7 @@ func (a *editions) fromStore(ctx context.Context) (*edition, error) {
 	}
 	e, err := a.get(ctx, newest.Name)
 	if err == nil && e.Serial != serial {
-		err = fmt.Errorf("it is edition %d", e.Serial)
+		err = fmt.Errorf("it is edition %d, not what its name says", e.Serial)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s in the store: %w", newest.Name, err)
@@ -291,7 +292,11 @@ func (a *editions) get(ctx context.Context, name string) (*edition, error) {
 			return nil, err
 		}
 	}
-	return decodeEdition(text, a.cluster)
+	e, err := decodeEdition(text, a.cluster)
+	if err != nil {
+		return nil, fmt.Errorf("it is damaged or of another cluster (%w): bring it back from another copy of the store, or move it away if a node has a copy in tls.dir", err)
+	}
+	return e, nil
 }
 
 // put stores an edition under its number, if that is free. The error is [snapshot.ErrExists] if it is not.
@@ -303,7 +308,7 @@ func (a *editions) put(ctx context.Context, e edition) error {
 		a.probed = true
 	}
 	options, err := a.options()
-	if err != nil && len(options.Recipients) == 0 { // that an identity cannot be read does not matter here
+	if len(options.Recipients) < a.recipients { // that an identity cannot be read does not matter here
 		return err
 	}
 	text, err := e.encode()
