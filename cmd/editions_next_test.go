@@ -137,9 +137,11 @@ func TestRotationIsSafe(t *testing.T) {
 			"wait": func(*rapid.T) {
 				s.now = s.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 50 * time.Hour, 200 * time.Hour}).Draw(rt, "time"))
 			},
-			"step":  func(*rapid.T) { s.step(rotationOrder{}) },
-			"order": func(*rapid.T) { s.step(rapid.SampledFrom([]rotationOrder{{Begin: true}, {Now: true}, {DropOld: true}}).Draw(rt, "order")) },
-			"":      func(*rapid.T) { s.safe() },
+			"step": func(*rapid.T) { s.step(rotationOrder{}) },
+			"order": func(*rapid.T) {
+				s.step(rapid.SampledFrom([]rotationOrder{{Begin: true}, {Now: true}, {DropOld: true}}).Draw(rt, "order"))
+			},
+			"": func(*rapid.T) { s.safe() },
 		})
 		s.heal()
 	})
