@@ -13,14 +13,6 @@ import (
 	"holdfast/volume"
 )
 
-// What the keeper of the certificates writes into tls.dir: see [pki.Keeper.Prepare].
-const (
-	serverFile    = "server.pem" // certificate and key
-	peerFile      = "peer.pem"
-	clientsCAFile = "clients-ca.crt"
-	peersCAFile   = "peers-ca.crt"
-)
-
 // The authorities in tls.ca-dir, named as kops and etcd-manager name them.
 const (
 	givenClientsCA = "etcd-clients-ca"
@@ -35,13 +27,13 @@ type pathKey struct {
 
 // etcdFiles are the keys of the files that etcd's TLS rests on, with the path that each has where we issue the leaves.
 func etcdFiles(c *Config) (keys []pathKey, issued []string) {
-	in := func(name string) string { return filepath.Join(c.TLS.Dir, name) }
+	f := c.TLS.Files()
 	return []pathKey{
 			{"etcd.cert-file", &c.Etcd.CertFile}, {"etcd.key-file", &c.Etcd.KeyFile}, {"etcd.trusted-ca-file", &c.Etcd.TrustedCAFile},
 			{"etcd.peer-cert-file", &c.Etcd.PeerCertFile}, {"etcd.peer-key-file", &c.Etcd.PeerKeyFile}, {"etcd.peer-trusted-ca-file", &c.Etcd.PeerTrustedCAFile},
 		}, []string{
-			in(serverFile), in(serverFile), in(clientsCAFile),
-			in(peerFile), in(peerFile), in(peersCAFile),
+			f.Server, f.Server, f.ClientsCA,
+			f.Peer, f.Peer, f.PeersCA,
 		}
 }
 

@@ -59,7 +59,7 @@ func writeCache(path string, e edition) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, ".authorities-*") // mode 0600
+	temp, err := os.CreateTemp(dir, ".new-*") // mode 0600; the keeper of the certificates removes what a crash leaves
 	if err != nil {
 		return err
 	}

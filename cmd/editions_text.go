@@ -146,6 +146,9 @@ func (a authority) given() pki.Authority {
 	for _, c := range a.Trusted {
 		g.Bundle = append(g.Bundle, c.Certificate)
 	}
+	for _, k := range a.Keys[1:] {
+		g.More = append(g.More, k.Key.Signer)
+	}
 	return g
 }
 

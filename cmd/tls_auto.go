@@ -1,9 +1,7 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -107,7 +105,7 @@ func newTLSExportCommand() *cobra.Command {
 			if dryRun {
 				return nothingChanged(c, "would write "+what)
 			}
-			if err := writeNew(args[0], files); err != nil {
+			if err := writeFresh(args[0], files); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
@@ -119,17 +117,10 @@ func newTLSExportCommand() *cobra.Command {
 	return c
 }
 
-// newFile is a file that is not there yet.
-type newFile struct {
-	path string
-	text []byte
-	mode fs.FileMode
-}
-
 // files are an edition's as tls.ca-dir has them. The error says which of them is there already.
-func (e edition) files(dir string) ([]newFile, error) {
+func (e edition) files(dir string) ([]freshFile, error) {
 	given := e.authorities()
-	var files []newFile
+	var files []freshFile
 	for _, a := range []struct {
 		name      string
 		authority pki.Authority
@@ -138,32 +129,7 @@ func (e edition) files(dir string) ([]newFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, newFile{filepath.Join(dir, a.name+".crt"), bundle, 0o644}, newFile{filepath.Join(dir, a.name+".key"), key, 0o600})
+		files = append(files, freshFile{filepath.Join(dir, a.name+".crt"), bundle, 0o644}, freshFile{filepath.Join(dir, a.name+".key"), key, 0o600})
 	}
-	for _, f := range files {
-		if _, err := os.Lstat(f.path); err == nil {
-			return nil, fmt.Errorf("%s exists, and an authority is never overwritten: name another directory", f.path)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	return files, nil
-}
-
-// writeNew writes files, durably, none of which may be there.
-func writeNew(dir string, files []newFile) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for _, n := range files {
-		f, err := os.OpenFile(n.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, n.mode)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(n.text)
-		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return files, absent(files)
 }
