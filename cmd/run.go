@@ -85,7 +85,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	defer end()
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus, lg.Named("http"))
 	group.Go(func() error { return server.Run(outer) })
-	group.Go(func() error { return n.serveControl(outer, cfg.Control.Socket) })
+	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
 	group.Go(func() error { return n.certificates.Run(ctx) })
@@ -232,7 +232,7 @@ func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit, plan.Vacate,
 		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Prepare, plan.Discard,
 		plan.Conclude, plan.Enter, plan.Swap, plan.Abort, plan.Note, plan.Resize, plan.Remove, plan.HandOver, plan.Retire, plan.Unlock,
-		plan.Defrag, plan.Compact, plan.Disarm}
+		plan.Defrag, plan.Reload, plan.Compact, plan.Disarm}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
