@@ -224,7 +224,7 @@ func (a *editions) found(ctx context.Context) (*edition, error) {
 // fresh makes an edition of new authorities.
 func (a *editions) fresh(serial uint64, now time.Time) (*edition, error) {
 	e := &edition{Version: editionVersion, Cluster: a.cluster, Serial: serial, Time: now.UTC(), Phase: phaseSettled}
-	for name, to := range map[string]*authority{"etcd-clients-ca": &e.Clients, "etcd-peers-ca": &e.Peers} {
+	for name, to := range map[string]*keyed{"etcd-clients-ca": &e.Clients, "etcd-peers-ca": &e.Peers} {
 		made, err := pki.NewAuthority(fmt.Sprintf("%s %.40s %d", name, a.cluster, serial), a.life)
 		if err != nil {
 			return nil, fmt.Errorf("make a certificate authority: %w", err)

@@ -210,26 +210,26 @@ func (e edition) next(step rotationStep, fresh *edition, order rotationOrder, wh
 	return n
 }
 
-func (a authority) with(fresh authority) authority {
-	return authority{Trusted: slices.Concat(a.Trusted, fresh.Trusted), Keys: slices.Concat(a.Keys, fresh.Keys)}
+func (a keyed) with(fresh keyed) keyed {
+	return keyed{Trusted: slices.Concat(a.Trusted, fresh.Trusted), Keys: slices.Concat(a.Keys, fresh.Keys)}
 }
 
-func (a authority) switched() authority {
-	return authority{Trusted: a.Trusted, Keys: []signing{a.Keys[1], a.Keys[0]}}
+func (a keyed) switched() keyed {
+	return keyed{Trusted: a.Trusted, Keys: []signing{a.Keys[1], a.Keys[0]}}
 }
 
 // signingOnly forgets every key but the one that signs; what the others have signed is still trusted.
-func (a authority) signingOnly() authority {
-	return authority{Trusted: a.Trusted, Keys: a.Keys[:1:1]}
+func (a keyed) signingOnly() keyed {
+	return keyed{Trusted: a.Trusted, Keys: a.Keys[:1:1]}
 }
 
 // trusting keeps of the retired certificates those that pass.
-func (a authority) trusting(keep func(*x509.Certificate) bool) authority {
+func (a keyed) trusting(keep func(*x509.Certificate) bool) keyed {
 	retired := a.retired()
 	trusted := slices.DeleteFunc(slices.Clone(a.Trusted), func(c pemCertificate) bool {
 		return slices.Contains(retired, c.Certificate) && !keep(c.Certificate)
 	})
-	return authority{Trusted: trusted, Keys: a.Keys}
+	return keyed{Trusted: trusted, Keys: a.Keys}
 }
 
 func fingerprints(all []*x509.Certificate) string {

@@ -21,12 +21,12 @@ const caLife = 1000 * time.Hour
 var rotationStart = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // paper is an authority that signs nothing: enough for a decision.
-func paper(name string, made time.Time) authority {
+func paper(name string, made time.Time) keyed {
 	seed := make([]byte, ed25519.SeedSize)
 	copy(seed, name)
 	key := ed25519.NewKeyFromSeed(seed)
 	c := &x509.Certificate{Raw: []byte(name), IsCA: true, NotBefore: made, NotAfter: made.Add(caLife), PublicKey: key.Public()}
-	return authority{Trusted: []pemCertificate{{c}}, Keys: []signing{{Key: pemKey{crypto.Signer(key)}, Made: made}}}
+	return keyed{Trusted: []pemCertificate{{c}}, Keys: []signing{{Key: pemKey{crypto.Signer(key)}, Made: made}}}
 }
 
 func paperEdition(serial int, now time.Time) *edition {

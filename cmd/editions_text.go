@@ -25,8 +25,8 @@ type edition struct {
 	Why     string    `json:"why"`
 	Phase   phase     `json:"phase"`
 	Hold    time.Time `json:"hold,omitzero"` // while introduced: the new authorities do not sign before, for the clients' sake
-	Clients authority `json:"clients"`
-	Peers   authority `json:"peers"`
+	Clients keyed     `json:"clients"`
+	Peers   keyed     `json:"peers"`
 }
 
 // phase is how far a rotation is, in the order of its steps.
@@ -38,8 +38,8 @@ const (
 	phaseIssuing    phase = "issuing"    // the new ones sign, the old ones are still trusted
 )
 
-// authority is a certificate authority with its key, and whatever else is trusted beside it.
-type authority struct {
+// keyed is a certificate authority with its key, and whatever else is trusted beside it.
+type keyed struct {
 	Trusted []pemCertificate `json:"trusted"`
 	// Keys: the first one signs. There are two of them while a rotation is under way: so secrets that are derived from
 	// either (the gossip's) are known to all through every step.
@@ -106,7 +106,7 @@ func (k *pemKey) UnmarshalText(text []byte) error {
 }
 
 // of returns the trusted certificate of a key, nil if there is none.
-func (a authority) of(s signing) *x509.Certificate {
+func (a keyed) of(s signing) *x509.Certificate {
 	if s.Key.Signer == nil {
 		return nil
 	}
@@ -120,13 +120,13 @@ func (a authority) of(s signing) *x509.Certificate {
 }
 
 // primary is the certificate of the authority that signs.
-func (a authority) primary() *x509.Certificate { return a.of(a.Keys[0]) }
+func (a keyed) primary() *x509.Certificate { return a.of(a.Keys[0]) }
 
 // other is the certificate of the authority that comes or goes in a rotation.
-func (a authority) other() *x509.Certificate { return a.of(a.Keys[1]) }
+func (a keyed) other() *x509.Certificate { return a.of(a.Keys[1]) }
 
 // retired are the certificates that are trusted and have no key any more.
-func (a authority) retired() []*x509.Certificate {
+func (a keyed) retired() []*x509.Certificate {
 	var all []*x509.Certificate
 	for _, c := range a.Trusted {
 		if !slices.ContainsFunc(a.Keys, func(s signing) bool { return a.of(s) == c.Certificate }) {
@@ -141,7 +141,7 @@ func (e edition) authorities() pki.Authorities {
 	return pki.Authorities{Clients: e.Clients.given(), Peers: e.Peers.given()}
 }
 
-func (a authority) given() pki.Authority {
+func (a keyed) given() pki.Authority {
 	g := pki.Authority{Primary: a.primary(), Key: a.Keys[0].Key.Signer}
 	for _, c := range a.Trusted {
 		g.Bundle = append(g.Bundle, c.Certificate)
@@ -163,7 +163,7 @@ func (e edition) check(cluster string) error {
 	case e.ID == "" || e.Serial == 0 || !known:
 		return fmt.Errorf("it has the id %q, the serial %d and the phase %q", e.ID, e.Serial, e.Phase)
 	}
-	for name, a := range map[string]authority{"clients": e.Clients, "peers": e.Peers} {
+	for name, a := range map[string]keyed{"clients": e.Clients, "peers": e.Peers} {
 		if err := a.check(keys); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -171,7 +171,7 @@ func (e edition) check(cluster string) error {
 	return nil
 }
 
-func (a authority) check(keys int) error {
+func (a keyed) check(keys int) error {
 	if len(a.Keys) != keys || len(a.Trusted) < keys || len(a.Trusted) > maxTrusted {
 		return fmt.Errorf("it has %d keys and %d certificates", len(a.Keys), len(a.Trusted))
 	}
