@@ -15,16 +15,15 @@ import (
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/metrics"
-	"holdfast/snapshot"
 )
 
 // newCertificates makes the keeper of the node's certificates, whatever tls.mode is. Nothing is read yet.
-func newCertificates(cfg Config, store snapshot.Store, lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
-	source, err := authoritySource(cfg, store, lg)
-	if err != nil {
-		return nil, err
+func (n *node) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
+	source := authoritySource(n.cfg, n.store)
+	if n.editions != nil { // which a command only reads
+		source = n.editions
 	}
-	return pki.New(cfg.TLS, tlsIdentity(cfg), source, lg, reg)
+	return pki.New(n.cfg.TLS, tlsIdentity(n.cfg), source, lg, reg)
 }
 
 // zone is what the members' host names end in, and peerName is borne by every member's certificate.

@@ -22,6 +22,7 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
@@ -88,6 +89,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
 	group.Go(func() error { return n.certificates.Run(ctx) })
+	group.Go(func() error { return n.rotateAuthorities(ctx) })
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
@@ -148,7 +150,10 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		return nil, err
 	}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store}
-	if n.certificates, err = newCertificates(cfg, store, lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
+	if cfg.TLS.Mode == pki.ModeAuto {
+		n.editions = newEditions(cfg, store, lg.Named("tls"))
+	}
+	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
 	}
 	n.names = gossip.NewResolver(zone(cfg), lg.Named("names"))
@@ -227,7 +232,7 @@ func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit, plan.Vacate,
 		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Prepare, plan.Discard,
 		plan.Conclude, plan.Enter, plan.Swap, plan.Abort, plan.Note, plan.Resize, plan.Remove, plan.HandOver, plan.Retire, plan.Unlock,
-		plan.Defrag, plan.Compact, plan.Disarm}
+		plan.Defrag, plan.Reload, plan.Compact, plan.Disarm}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
