@@ -23,6 +23,7 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
@@ -91,6 +92,8 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error { return n.certificates.Run(ctx) })
+	group.Go(func() error { return n.rotateAuthorities(ctx) })
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
@@ -154,7 +157,13 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		return nil, err
 	}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store}
-	n.names = gossip.NewResolver(cfg.Cluster.Name+"."+cfg.Cluster.Domain, lg.Named("names"))
+	if cfg.TLS.Mode == pki.ModeAuto {
+		n.editions = newEditions(cfg, store, lg.Named("tls"))
+	}
+	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
+		return nil, err
+	}
+	n.names = gossip.NewResolver(zone(cfg), lg.Named("names"))
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: Version()}
 	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
@@ -200,7 +209,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 			Volumes: volumes{provider, cfg.Cluster.Name},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
-			Etcd:    member{Member: n.etcd, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: "peer." + cfg.Cluster.Name + "." + cfg.Cluster.Domain, handOver: cfg.Stop.Wait},
+			Etcd:    member{Member: n.etcd, certificates: n.certificates, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: peerName(cfg), handOver: cfg.Stop.Wait},
 			Store:   &records{store: n.store, cluster: cfg.Cluster.Name},
 			Backups: archive{store: n.store, cluster: cfg.Cluster.Name, keeper: n.keeper, options: options},
 			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },

@@ -183,6 +183,27 @@ var mutants = []mutant{
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
+	{"found with the other scheme", "resume.go", `case o.unlike(r) != "":`, `case o.unlike(r) == "-":`, byStories},
+	{"resume with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
+		return wait("%s", why)
+	}
+	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := r.`, `	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := r.`, byStories},
+	{"join with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
+		return wait("%s", why)
+	}
+	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := map`, `	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := map`, byStories},
 	{"join with an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why != "" {
 		return wait("%s", why)
 	}

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 // dashes, and the answer. A line of an observation is a noun and its properties:
 //
 //	charter X a=d1@1 b=d2@1 c=d3@2#7   a charter and its record, for use by name below (for all later paragraphs)
-//	node n1 slots=a,b,c never yields etcd=3.7.3   Config
+//	node n1 slots=a,b,c never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
 //	claim a d1 epoch=2 mismatch="..." drained  or: claim none="..." parked
 //	disk promises=X,Y record=X role=founder join=5 started=d1 wal=1 cid=X founder=1
 //	member running ready leader members=a:1+,b:2* lock=a/n1/drain    + is connected, * is a learner; paused=ops@n1 why="..."
@@ -165,6 +165,9 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		o.Config.Never, o.Config.Yields, o.Config.Seeded, o.Config.Automatic = has("never"), has("yields"), has("seeded"), has("automatic")
 		o.Config.Recovery = has("recovery")
+		if has("url") {
+			o.Config.PeerURL = p["url"]
+		}
 		o.Config.Etcd = p["etcd"]
 		o.Twin, o.Early, o.Unable = p["twin"], has("early"), p["unable"]
 	case "claim":
