@@ -266,6 +266,7 @@ func (m member) State() (plan.Member, error) {
 		p.Set, p.Lock, p.Paused = kept[plan.SlotSet](m, coordinator.KeySlots), kept[plan.Lock](m, coordinator.KeyLock), kept[plan.Pause](m, coordinator.KeyPaused)
 		p.Cluster, p.Revision, p.Compacted, p.Snapshot = s.ClusterVersion, s.Revision, s.Compacted, !m.Quiet()
 		p.Issuer = m.certificates.Issuer()
+		p.Trusts, p.Stale = s.Trusts, s.Stale
 		p.Space = plan.Space{Size: s.Database.Size, InUse: s.Database.InUse, Quota: s.Database.Quota}
 		for _, a := range s.Alarms {
 			p.Alarms = append(p.Alarms, a.Name)

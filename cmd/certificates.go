@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -15,16 +16,15 @@ import (
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/metrics"
-	"holdfast/snapshot"
 )
 
 // newCertificates makes the keeper of the node's certificates, whatever tls.mode is. Nothing is read yet.
-func newCertificates(cfg Config, store snapshot.Store, lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
-	source, err := authoritySource(cfg, store, lg)
-	if err != nil {
-		return nil, err
+func (n *node) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
+	source := authoritySource(n.cfg, n.store)
+	if n.editions != nil { // which a command only reads
+		source = n.editions
 	}
-	return pki.New(cfg.TLS, tlsIdentity(cfg), source, lg, reg)
+	return pki.New(n.cfg.TLS, tlsIdentity(n.cfg), source, lg, reg)
 }
 
 // zone is what the members' host names end in, and peerName is borne by every member's certificate.
@@ -36,7 +36,7 @@ func tlsIdentity(cfg Config) pki.Identity {
 	id := pki.Identity{Cluster: cfg.Cluster.Name, Zone: zone(cfg), PeerName: peerName(cfg)}
 	add := func(name string) {
 		ip, err := netip.ParseAddr(name)
-		if name != "" && !slices.Contains(id.Names, name) && !(err == nil && (ip.IsLoopback() || ip.IsUnspecified())) {
+		if name != "" && !slices.Contains(id.Names, name) && !(err == nil && ip.IsUnspecified()) {
 			id.Names = append(id.Names, name)
 		}
 	}
@@ -45,6 +45,9 @@ func tlsIdentity(cfg Config) pki.Identity {
 		if u, err := url.Parse(text); err == nil {
 			add(u.Hostname())
 		}
+	}
+	if host, _, err := net.SplitHostPort(cfg.Control.Listen); err == nil {
+		add(host)
 	}
 	add(cfg.Node.Name)
 	if cfg.TLS.Mode == pki.ModeFiles {

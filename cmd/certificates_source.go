@@ -1,7 +1,7 @@
 package cmd
 
 import (
-	"errors"
+	"context"
 
 	"go.uber.org/zap"
 
@@ -9,13 +9,25 @@ import (
 	"holdfast/snapshot"
 )
 
-// authoritySource is where the authorities come from; nil where none are needed.
-func authoritySource(cfg Config, _ snapshot.Store, _ *zap.Logger) (pki.Source, error) {
+// authoritySource is where a command finds the authorities; nil where none are needed.
+func authoritySource(cfg Config, store snapshot.Store) pki.Source {
 	switch cfg.TLS.Mode {
 	case pki.ModeCA:
-		return pki.FileSource(cfg.TLS), nil
+		return pki.FileSource(cfg.TLS)
 	case pki.ModeAuto:
-		return nil, errors.New("tls.mode: auto is not built yet")
+		return shown{newEditions(cfg, store, zap.NewNop())}
 	}
-	return nil, nil
+	return nil
+}
+
+// shown are editions for a command: it makes none, and keeps no copy, which the node might not be allowed to read.
+type shown struct{ *editions }
+
+// Authorities implements [pki.Source].
+func (s shown) Authorities(ctx context.Context) (pki.Authorities, error) {
+	e, _, err := s.show(ctx)
+	if err != nil {
+		return pki.Authorities{}, err
+	}
+	return e.authorities(), nil
 }

@@ -39,6 +39,7 @@ type node struct {
 	ebs     *ebs.Provider // nil with another kind of volumes
 
 	certificates *pki.Keeper
+	editions     *editions // nil unless tls.mode is auto
 }
 
 // askForStatus is the question for a node's status; the coordinator knows the others.
@@ -167,6 +168,9 @@ func (n *node) surroundings() []string {
 	problems := slices.Concat(n.mesh.Problems(), n.coord.Now().Problems(), n.certificates.Problems())
 	if n.ebs != nil {
 		problems = append(problems, n.ebs.Problems()...)
+	}
+	if n.editions != nil {
+		problems = append(problems, n.editions.Problems()...)
 	}
 	if at, ok := n.mesh.Twin(); ok {
 		problems = append(problems, fmt.Sprintf("another live process calls itself %s, at %s: each node needs its own node.name", n.cfg.Node.Name, at))

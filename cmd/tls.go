@@ -21,7 +21,7 @@ func newTLSCommand() *cobra.Command {
 		Use:   "tls",
 		Short: "Make, show and issue certificates",
 	}
-	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand())
+	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSRotateCommand(), newTLSExportCommand())
 }
 
 func newTLSInitCommand() *cobra.Command {
@@ -147,10 +147,7 @@ func issueClient(ctx context.Context, cfg Config, name string, life time.Duratio
 	if err != nil {
 		return i, fmt.Errorf("snapshot.store: %w", err)
 	}
-	source, err := authoritySource(cfg, store, zap.NewNop())
-	if err != nil {
-		return i, err
-	}
+	source := authoritySource(cfg, store)
 	known, err := source.Authorities(ctx)
 	if err != nil {
 		return i, fmt.Errorf("read the certificate authorities: %w", err)

@@ -76,7 +76,8 @@ type Limits struct {
 }
 
 // ClientTLS secures the client URLs. All paths are PEM files. Certificate and key are
-// read again at every handshake, so renewing the files is enough; the CA is read once.
+// read again at every handshake, so renewing the files is enough; the CA is read at each
+// start (Status.Stale).
 type ClientTLS struct {
 	CertFile string `mapstructure:"cert-file"`
 	KeyFile  string `mapstructure:"key-file"`

@@ -30,6 +30,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 //	orders abandon new
 //	care cure alarm=NOSPACE corrupt=2 revision=9 compacted=5 once fragmented full snapshot lock=b/n2 resting="..."
 //	database n2 fragmented full defragging   what a peer says of its database
+//	stale   the trusted authorities' files have changed since our member was started; or: stale n2
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -212,7 +213,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		o.Witnesses = append(o.Witnesses, Witness{Volume: p["0"], Token: token})
 	case "orders":
 		o.Orders = Orders{Abandon: has("abandon"), New: has("new")}
-	case "care", "database":
+	case "care", "database", "stale":
 		r.upkeep(noun, p, has)
 	default:
 		r.err = fmt.Errorf("unknown noun %q", noun)
