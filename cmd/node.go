@@ -53,6 +53,9 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	case askForCheckup:
 		return json.Marshal(n.checkup())
 	}
+	if a, ok, err := n.answerKeys(question); ok {
+		return a, err
+	}
 	if a, ok, err := n.coord.Answer(ctx, question); ok {
 		return a, err
 	}

@@ -59,7 +59,7 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(
 		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
-		newDiscoverCommand(),
+		newDiscoverCommand(), newGossipCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
 		newDrillChildCommand(), newReplayChildCommand(),
 	)

@@ -91,6 +91,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
 	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
+	group.Go(func() error { return n.followAuthority(ctx) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
 	group.Go(func() error { return n.certificates.Run(ctx) })
 	group.Go(func() error { return n.rotateAuthorities(ctx) })
@@ -167,6 +168,13 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: Version()}
 	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
+	}
+	ring, err := derivedRing(cfg, func() [][]byte { return n.certificates.Secrets("gossip") })
+	if err != nil {
+		return nil, err
+	}
+	if ring != nil {
+		n.mesh.UseRing(ring)
 	}
 	wanted := plan.Config{
 		Cluster:   cfg.Cluster.Name,
