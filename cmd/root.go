@@ -58,7 +58,7 @@ func newRoot() *cobra.Command {
 		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(),
 		newDiscoverCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
-		newDrillChildCommand(), newReplayChildCommand(),
+		newDrillChildCommand(), newReplayChildCommand(), newExamineChildCommand(),
 	)
 	return root
 }

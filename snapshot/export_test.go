@@ -62,6 +62,6 @@ func CheckFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = openDatabase(ctx, f, info.Size())
+	_, err = Examine(ctx, f, info.Size())
 	return err
 }
