@@ -1,13 +1,14 @@
 # Two ways to an image of one static binary:
 #
 #   docker build .                                                        builds it in a container
-#   docker build --target prebuilt --build-arg BINARY=bin/holdfast .      takes one that is built (make image)
+#   docker build --target prebuilt --build-arg BINARY=bin/holdfast .      takes one that is built (make image, which collects bin/licences, too)
 #
 # The prebuilt stage comes first so that an old builder, too, needs no base image for it.
 
 FROM scratch AS prebuilt
 ARG BINARY=bin/holdfast
 COPY ${BINARY} /holdfast
+COPY bin/licences /licences
 VOLUME /var/lib/holdfast
 ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast
 ENTRYPOINT ["/holdfast"]
@@ -19,10 +20,11 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=devel
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=${VERSION}" -o /holdfast ./cmd/holdfast
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=${VERSION}" -o /holdfast ./cmd/holdfast && deploy/licences.sh /licences
 
 FROM scratch
 COPY --from=build /holdfast /holdfast
+COPY --from=build /licences /licences
 VOLUME /var/lib/holdfast
 ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast
 ENTRYPOINT ["/holdfast"]

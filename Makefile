@@ -7,7 +7,7 @@ BIN         := bin/holdfast
 BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
 
-.PHONY: help build demo test short race integration soak faults fuzz bench model lint image clean deps
+.PHONY: help build demo test short race integration soak faults fuzz bench model lint image licences sbom reproducible clean deps
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -61,7 +61,16 @@ lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
 	  elif [ $$code != 0 ]; then echo "govulncheck: not run, the vulnerability database cannot be reached from here"; \
 	  else echo "govulncheck: ok"; fi
 
-image: build ## a container image from scratch with bin/holdfast in it
+licences: ## collect the licences of all that is linked in, in bin/licences
+	GO=$(GO) deploy/licences.sh bin/licences
+
+sbom: build ## bin/holdfast.cdx.json: what the binary says is linked into it (CycloneDX)
+	$(BIN) version --sbom >$(BIN).cdx.json
+
+reproducible: ## build here, and without any cache from a copy elsewhere: the bytes must be the same; takes minutes
+	GO=$(GO) VERSION=$(VERSION) deploy/reproducible.sh
+
+image: build licences ## a container image from scratch with bin/holdfast in it
 	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(VERSION) .
 
 deps:
