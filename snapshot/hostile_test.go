@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	"go.etcd.io/bbolt"
 
 	"holdfast/snapshot"
@@ -260,7 +261,7 @@ func TestBombs(t *testing.T) {
 	root := t.TempDir()
 	store := snapshot.NewDir(root)
 	head := forgedDB(laughs(1, 0), noFreelist)
-	name := bomb(t, store, padded(head, 256<<20)) // a quarter of a MiB, and three pages by its own account
+	name := bomb(t, store, padded(head, 32<<20)) // three pages by its own account
 	if _, err := snapshot.Verify(t.Context(), store, name, snapshot.Options{Scratch: t.TempDir()}); !snapshot.Damaged(err) || !strings.Contains(err.Error(), "more than 12320 bytes") {
 		t.Errorf("more than the database tells: got %v", err)
 	}
@@ -281,5 +282,88 @@ func TestBombs(t *testing.T) {
 	forge(t, store, m, "data")
 	if _, err := snapshot.Verify(t.Context(), store, m.Name, snapshot.Options{Scratch: t.TempDir()}); err == nil {
 		t.Error("exabytes by the sidecar: want an error")
+	}
+}
+
+// TestTooManyObjects wants that a store which somebody has filled with objects is an error to all that list it, and that
+// nothing is pruned by what was seen of it.
+func TestTooManyObjects(t *testing.T) {
+	store := snapshot.NewDir(t.TempDir())
+	for i := range 4 {
+		forge(t, store, forged(midday.Add(time.Duration(i)*time.Hour), "data"), "data")
+	}
+	before := objects(t, store, "")
+	snapshot.LimitObjects(t, len(before))
+	if list, err := snapshot.List(t.Context(), store, ours); err != nil || len(list) != 4 {
+		t.Errorf("as many as may be: want 4 backups, got %d, %v", len(list), err)
+	}
+	snapshot.LimitObjects(t, len(before)-1)
+	for what, do := range map[string]func() error{
+		"List":   func() error { _, err := snapshot.List(t.Context(), store, ours); return err },
+		"Latest": func() error { _, err := snapshot.Latest(t.Context(), store, ours); return err },
+		"Prune": func() error {
+			_, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{Newest: 1}, midday.Add(1000*time.Hour), false)
+			return err
+		},
+	} {
+		if err := do(); !errors.Is(err, snapshot.ErrTooMany) || errors.Is(err, snapshot.ErrNotFound) {
+			t.Errorf("%s: want that there are too many, got %v", what, err)
+		}
+	}
+	snapshot.LimitObjects(t, len(before))
+	if after := objects(t, store, ""); len(after) != len(before) {
+		t.Errorf("want %d objects still, got %d", len(before), len(after))
+	}
+}
+
+// TestHeaders wants that an encrypted backup with as much of a header as is read, or with a work factor that would take
+// years, is refused soon. No identity is ever a passphrase.
+func TestHeaders(t *testing.T) {
+	id, err := age.GenerateX25519Identity()
+	must(t, err)
+	const version = "age-encryption.org/v1\n"
+	body := strings.Repeat("A", 43) + "\n"
+	share := "CQ" + strings.Repeat("A", 41) + "\n" // a point on the curve
+	for name, header := range map[string]string{
+		"stanzas": version + strings.Repeat("-> X25519 "+share+body, 8000) + "--- " + body,
+		"ssh":     version + strings.Repeat("-> ssh-ed25519 AAAAAA "+share+body, 8000) + "--- " + body,
+		"scrypt":  version + "-> scrypt AAAAAAAAAAAAAAAAAAAAAA 62\n" + body + "--- " + body,
+		"endless": version + "-> X25519 " + strings.Repeat("A", 4<<20),
+	} {
+		begun := time.Now()
+		file, err := os.Create(filepath.Join(t.TempDir(), "db"))
+		must(t, err)
+		defer file.Close()
+		m := snapshot.Meta{Content: snapshot.Content{Size: 4096}, Trailer: "some", Stored: snapshot.Stored{Codec: "zstd", Encrypted: true}}
+		_, err = snapshot.Decode(t.Context(), strings.NewReader(header), file, m, snapshot.Options{Identities: []age.Identity{id}})
+		if took := time.Since(begun); err == nil || took > 20*time.Second { // a second, for 10,000 keys that are tried
+			t.Errorf("%s: want an error soon, got %v after %s", name, err, took)
+		}
+	}
+}
+
+// TestSmallObjects wants that whatever is small by its nature is an error, or is listed with a problem, when it is huge,
+// deep or of other types.
+func TestSmallObjects(t *testing.T) {
+	for name, text := range map[string]string{
+		"huge":     strings.Repeat(" ", 2<<20) + "{}",
+		"deep":     strings.Repeat(`{"meta":`, 100000),
+		"types":    `{"version":"1","sha256":7,"meta":[]}`,
+		"negative": string(snapshot.EncodeRaw(`{"name":"2026-07-01T12:00:00Z-000000","created":"2026-07-01T12:00:00Z","cluster":"prod","content":{"size":-1},"stored":{"size":-9223372036854775808,"codec":"zstd"}}`)),
+		"path":     string(snapshot.EncodeRaw(`{"name":"../../etc/passwd","cluster":"../..","stored":{"codec":"../x"}}`)),
+		"float":    string(snapshot.EncodeRaw(`{"name":"2026-07-01T12:00:00Z-000000","content":{"size":1e300}}`)),
+	} {
+		store := snapshot.NewDir(t.TempDir())
+		m := forge(t, store, forged(midday, "data"), "data")
+		for _, file := range []string{"holdfast.meta.json", "holdfast.pin.json", "holdfast.begin.json"} {
+			put(t, store, m.Name+"/"+file, text)
+		}
+		list, err := snapshot.List(t.Context(), store, ours)
+		if err != nil || len(list) != 1 || list[0].Problem == "" {
+			t.Errorf("%s: want one backup with a problem, got %+v, %v", name, list, err)
+		}
+		if _, err := snapshot.Verify(t.Context(), store, m.Name, snapshot.Options{Scratch: t.TempDir()}); err == nil {
+			t.Errorf("%s: want that it is not verified", name)
+		}
 	}
 }
