@@ -76,6 +76,7 @@ reproducible: ## build here, and without any cache from a copy elsewhere: the by
 	GO=$(GO) VERSION=$(VERSION) deploy/reproducible.sh
 
 image: build licences ## a container image from scratch with bin/holdfast in it
+	install -d -m 0700 bin/state
 	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(VERSION) .
 
 deps:
