@@ -61,7 +61,7 @@ func newRoot() *cobra.Command {
 		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
 		newDiscoverCommand(), newGossipCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
-		newDrillChildCommand(), newReplayChildCommand(),
+		newDrillChildCommand(), newReplayChildCommand(), newExamineChildCommand(),
 	)
 	return root
 }
