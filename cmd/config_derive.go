@@ -175,7 +175,7 @@ func doubts(c Config) []string {
 			}
 		}
 	}
-	return slices.Concat(all, backupDoubts(c), upkeepDoubts(c))
+	return slices.Concat(all, backupDoubts(c), upkeepDoubts(c), authDoubts(c))
 }
 
 func isLoopback(host string) bool {

@@ -113,6 +113,8 @@ func (n *node) control() http.Handler {
 		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
 	})
 	mux.HandleFunc("POST /pause", n.controlPause)
+	mux.HandleFunc("GET /auth", n.controlAuth)
+	mux.HandleFunc("POST /auth", n.controlAuth)
 	mux.HandleFunc("POST /resume", n.controlResume)
 	mux.HandleFunc("GET /history", n.controlHistory)
 	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {

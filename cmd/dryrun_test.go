@@ -23,6 +23,8 @@ var harmless = map[string]string{
 	"etcdutl":         "it is etcd's own",
 	"drill-child":     "it is a part of drill",
 	"replay-child":    "it is a part of recover",
+	"auth check":      "it only reads",
+	"auth plan":       "it only reads",
 	"config default":  "it only reads",
 	"config check":    "it only reads",
 	"config show":     "it only reads",

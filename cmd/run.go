@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/embedded"
+	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
@@ -87,6 +88,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error { return n.serveControl(outer, cfg.Control.Socket) })
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error { return n.auth.Run(ctx) })
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
@@ -174,6 +176,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		n.mesh.AddSeeds(cloud.Seeds)
 	}
 	n.etcd = embedded.New(cfg.Etcd, lg)
+	n.auth = auth.NewKeeper(cfg.Auth.File, n.authWorld(), lg.Named("auth"))
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
 		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(), Claims: claims(n.ebs),
 	})
@@ -278,6 +281,7 @@ func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.Atomi
 	}
 	n.coord.Reconfigure(slices.Sorted(slices.Values(now.Config.Cluster.Slots)))
 	n.keeper.Reconfigure(now.Config.Snapshot.Config)
+	n.auth.Look()
 }
 
 // takeOver puts what a process can take over while it runs into now, and says what needs a restart. A configuration that

@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
 	"holdfast/embedded/auth"
@@ -24,17 +25,27 @@ func (m *Member) Auth() (auth.State, error) {
 		return auth.State{}, fmt.Errorf("read users and roles: %w", errDefragmenting)
 	}
 	defer l.backend.RUnlock()
-	tx := schema.NewAuthBackend(l.lg, l.etcd.Server.Backend()).ReadTx()
-	tx.RLock()
-	defer tx.RUnlock()
+	be := l.etcd.Server.Backend()
+	read, tx := be.ReadTx(), schema.NewAuthBackend(l.lg, be).ReadTx() // one transaction, as two know it
+	read.RLock()
+	defer read.RUnlock()
 	s := auth.State{Enabled: tx.UnsafeReadAuthEnabled(), Revision: tx.UnsafeReadAuthRevision()}
-	for _, u := range tx.UnsafeGetAllUsers() {
-		s.Users = append(s.Users, auth.User{Name: string(u.Name), NoPassword: u.Options != nil && u.Options.NoPassword,
+	users, err := namesIn(read, schema.AuthUsers)
+	if err != nil {
+		return auth.State{}, fmt.Errorf("read users: %w", err)
+	}
+	for _, name := range users {
+		u := tx.UnsafeGetUser(name)
+		s.Users = append(s.Users, auth.User{Name: name, NoPassword: u.Options != nil && u.Options.NoPassword,
 			Hash: auth.Secret(u.Password), Roles: slices.Clone(u.Roles)})
 	}
-	for _, r := range tx.UnsafeGetAllRoles() {
-		role := auth.Role{Name: string(r.Name)}
-		for _, p := range r.KeyPermission {
+	roles, err := namesIn(read, schema.AuthRoles)
+	if err != nil {
+		return auth.State{}, fmt.Errorf("read roles: %w", err)
+	}
+	for _, name := range roles {
+		role := auth.Role{Name: name}
+		for _, p := range tx.UnsafeGetRole(name).KeyPermission {
 			role.Permissions = append(role.Permissions, auth.Permission{Access: accesses[p.PermType], Key: string(p.Key), End: string(p.RangeEnd)})
 		}
 		s.Roles = append(s.Roles, role)
@@ -42,8 +53,21 @@ func (m *Member) Auth() (auth.State, error) {
 	return s, nil
 }
 
+// namesIn returns the keys of a bucket. UnsafeGetAllRoles of etcd 3.7.3 panics in a read transaction.
+func namesIn(tx backend.UnsafeReader, bucket backend.Bucket) (names []string, err error) {
+	err = tx.UnsafeForEach(bucket, func(k, _ []byte) error {
+		names = append(names, string(k))
+		return nil
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// accesses are etcd's kinds of permissions, by their numbers: their Go names differ between etcd 3.6 and 3.7.
 var accesses = map[authpb.Permission_Type]auth.Access{
-	authpb.Permission_READ: auth.ReadOnly, authpb.Permission_WRITE: auth.WriteOnly, authpb.Permission_READWRITE: auth.ReadWrite,
+	authpb.Permission_Type(authpb.Permission_Type_value["READ"]):      auth.ReadOnly,
+	authpb.Permission_Type(authpb.Permission_Type_value["WRITE"]):     auth.WriteOnly,
+	authpb.Permission_Type(authpb.Permission_Type_value["READWRITE"]): auth.ReadWrite,
 }
 
 // ChangeAuth makes one step, as root, through raft, and returns when this member has applied it. No password leaves the

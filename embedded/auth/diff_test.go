@@ -155,7 +155,7 @@ func drawWanted(t *rapid.T) Wanted {
 		default:
 			u.Password = Secret(rapid.SampledFrom([]string{"one", "two"}).Draw(t, "password"))
 		}
-		if name == Root {
+		if name == Root && (w.Enabled || rapid.Bool().Draw(t, "rooted")) {
 			u.Roles = append(u.Roles, Root)
 		}
 		for _, r := range w.Roles {
@@ -172,9 +172,15 @@ func drawWanted(t *rapid.T) Wanted {
 // drawEtcd draws an etcd by letting somebody with etcdctl, who may do anything that etcd allows, at it.
 func drawEtcd(t *rapid.T) *etcd {
 	e := &etcd{}
+	for _, s := range []Step{{Kind: AddRole, Role: "reader"}, {Kind: AddRole, Role: "app"}, {Kind: AddUser, User: "ann", Password: "two"},
+		{Kind: AddUser, User: Root, Password: "one"}, {Kind: GiveRole, User: Root, Role: Root}, {Kind: Enable}} {
+		if rapid.IntRange(0, 7).Draw(t, "usual") > 0 {
+			_ = e.do(s) // what it needs may be missing
+		}
+	}
 	for range rapid.IntRange(0, 25).Draw(t, "changes") {
 		s := Step{
-			Kind:       rapid.SampledFrom([]Kind{Disable, AddRole, Grant, Grant, Revoke, DeleteRole, AddUser, Password, GiveRole, TakeRole, DeleteUser, Enable}).Draw(t, "kind"),
+			Kind:       rapid.SampledFrom([]Kind{Disable, AddRole, Grant, Grant, Grant, Grant, Revoke, DeleteRole, AddUser, Password, GiveRole, TakeRole, DeleteUser, Enable}).Draw(t, "kind"),
 			User:       rapid.OneOf(names, rapid.Just(Root)).Draw(t, "user"),
 			Role:       rapid.OneOf(roles, rapid.Just(Root)).Draw(t, "role"),
 			NoPassword: rapid.Bool().Draw(t, "without"), Password: "one",
@@ -228,6 +234,9 @@ func reached(t *rapid.T, w Wanted, now, before State) {
 	}
 	for _, u := range w.Users {
 		got := now.user(u.Name)
+		if had := before.user(Root); u.Name == Root && had != nil && slices.Contains(had.Roles, Root) && !slices.Contains(u.Roles, Root) {
+			u.Roles = slices.Sorted(slices.Values(append(u.Roles, Root))) // never taken away
+		}
 		want := User{Name: u.Name, NoPassword: u.NoPassword, Roles: u.Roles}
 		if !u.NoPassword {
 			want.Hash = "hash of " + u.Password
