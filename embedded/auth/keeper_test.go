@@ -141,7 +141,11 @@ func TestKeeper(t *testing.T) {
 		if did := pass(lookEvery + 1); len(did) == 0 || did[len(did)-1] != "enable auth" {
 			t.Errorf("did %v", did)
 		}
+		before := w.reads
 		quiet("all is done", time.Hour)
+		if looks, want := w.reads-before, int(time.Hour/lookEvery+time.Hour/lookAnyway); looks > want+1 {
+			t.Errorf("in an hour in which nothing happened etcd was read %d times, want %d", looks, want)
+		}
 
 		write(t, filepath.Join(filepath.Dir(path), "ann.pw"), "another-"+secret, 0o600)
 		if did := pass(lookEvery + 1); !slices.Equal(did, []string{"change the password of user ann"}) {
