@@ -212,7 +212,7 @@ func TestAuthByFile(t *testing.T) {
 		}
 		return err
 	})
-	if o := r.run(follower, "auth", "check", r.path()); o.Code != 1 || !strings.Contains(o.Err, "auth.yaml:2") {
+	if o := follower.Holdfast("auth", "check", r.path()); o.Code != 1 || !strings.Contains(o.Err, "auth.yaml:2") {
 		t.Errorf("check: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	if _, err := r.as("app", "app-planted-2").Get(ctx, "/app/a"); err != nil {
