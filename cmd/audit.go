@@ -2,35 +2,15 @@ package cmd
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os/user"
-	"strconv"
 	"time"
 
 	"holdfast/embedded/coordinator"
 )
 
 // What operators ask of the node by way of the control socket is in its history, with who asked and what came of it.
-
-// peerKey is the key of the peer's name in the context of a connection.
-type peerKey struct{}
-
-// withPeer notes who is at the other end of a connection, as far as the system tells.
-func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	uid, ok := peerUID(conn)
-	if !ok {
-		return ctx
-	}
-	name := fmt.Sprintf("uid %d", uid)
-	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
-		name = fmt.Sprintf("%s (uid %d)", u.Username, uid)
-	}
-	return context.WithValue(ctx, peerKey{}, name)
-}
 
 // audited remembers every request that changes something, when it is answered. With dry=true none does.
 func (n *node) audited(next http.Handler) http.Handler {
@@ -42,7 +22,8 @@ func (n *node) audited(next http.Handler) http.Handler {
 		begin, heard := time.Now(), &listener{ResponseWriter: w}
 		next.ServeHTTP(heard, r)
 		e := coordinator.Entry{Kind: coordinator.EntryCommand, Why: commandText(r), Outcome: coordinator.Done, Seconds: time.Since(begin).Seconds()}
-		e.By, _ = r.Context().Value(peerKey{}).(string)
+		who, _ := r.Context().Value(peerKey{}).(caller)
+		e.By = who.name
 		if e.Error = heard.failure(); e.Error != "" {
 			e.Outcome = coordinator.Failed
 		}

@@ -188,23 +188,6 @@ func (c NodeConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ControlConfig is the `control:` section.
-type ControlConfig struct {
-	Socket string `mapstructure:"socket"` // path of the unix socket of the CLI
-}
-
-// maxSocketPath is sun_path of Linux' unix(7), 108 bytes, less its final NUL.
-// Beyond it, bind fails with "invalid argument", which tells nobody why.
-const maxSocketPath = 107
-
-// Validate reports a path no socket can have.
-func (c ControlConfig) Validate() error {
-	if n := len(c.Socket); n > maxSocketPath {
-		return fmt.Errorf("control.socket: must be a path of at most %d bytes, got %d: %q", maxSocketPath, n, c.Socket)
-	}
-	return nil
-}
-
 // The values of LogConfig.Format.
 const (
 	LogConsole = "console" // for eyes

@@ -66,7 +66,7 @@ type contradiction struct {
 
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
-	found := slices.Concat(sharedListeners(c), nestedDirectories(c), backupContradictions(c))
+	found := slices.Concat(sharedListeners(c), nestedDirectories(c), backupContradictions(c), controlContradictions(c))
 	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, sized(n)) {
 		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
 			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
@@ -106,6 +106,9 @@ func endpoints(c Config) []endpoint {
 	add("gossip.listen", c.Gossip.Listen)
 	if c.Metrics.Listen != metrics.Off {
 		add("metrics.listen", c.Metrics.Listen)
+	}
+	if c.Control.Listen != "" {
+		add("control.listen", c.Control.Listen)
 	}
 	for _, urls := range []struct {
 		key  string

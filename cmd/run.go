@@ -85,7 +85,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	defer end()
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus, lg.Named("http"))
 	group.Go(func() error { return server.Run(outer) })
-	group.Go(func() error { return n.serveControl(outer, cfg.Control.Socket) })
+	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
 	group.Go(func() error { return n.auth.Run(ctx) })
