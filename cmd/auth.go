@@ -70,7 +70,7 @@ func newAuthPlanCommand() *cobra.Command {
 			"Exit code: 0 if there is nothing to do, 2 if there is, 1 on an error.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := askAuth(c, http.MethodGet, "/auth", output)
+			r, err := askAuth(c, http.MethodGet, output)
 			if err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func newAuthApplyCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dryRun || !yes {
-				r, err := askAuth(c, http.MethodPost, "/auth?dry=true", output)
+				r, err := askAuth(c, http.MethodGet, output)
 				if err == nil && r.Obstacle != "" {
 					err = fmt.Errorf("change users and roles: %s", r.Obstacle)
 				}
@@ -124,7 +124,7 @@ func newAuthApplyCommand() *cobra.Command {
 					return err
 				}
 			}
-			r, err := askAuth(c, http.MethodPost, "/auth", output)
+			r, err := askAuth(c, http.MethodPost, output)
 			if err != nil {
 				return err
 			}
@@ -138,8 +138,8 @@ func newAuthApplyCommand() *cobra.Command {
 	return c
 }
 
-// askAuth asks the node on this machine about users and roles.
-func askAuth(c *cobra.Command, method, path, output string) (r auth.Report, err error) {
+// askAuth asks the node on this machine what it would change (GET), or to change it (POST).
+func askAuth(c *cobra.Command, method, output string) (r auth.Report, err error) {
 	if !slices.Contains([]string{"table", "json"}, output) {
 		return r, fmt.Errorf("--output: must be table or json, got %q", output)
 	}
@@ -147,7 +147,7 @@ func askAuth(c *cobra.Command, method, path, output string) (r auth.Report, err 
 	if err != nil {
 		return r, err
 	}
-	if err := node.get(c.Context(), method, path, &r); err != nil {
+	if err := node.get(c.Context(), method, "/auth", &r); err != nil {
 		return r, fmt.Errorf("users and roles: %w", err)
 	}
 	return r, nil

@@ -53,9 +53,9 @@ func (n *node) authChanged(s auth.Step, err error) {
 	n.coord.Remember(e)
 }
 
-// controlAuth answers GET /auth, and POST /auth with and without dry=true.
+// controlAuth answers GET /auth with what would be changed, and POST /auth with what was.
 func (n *node) controlAuth(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || dry(r) {
+	if r.Method != http.MethodPost {
 		report, err := n.auth.Plan()
 		reply(w, report, err)
 		return
