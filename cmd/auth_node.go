@@ -55,7 +55,7 @@ func (n *node) authChanged(s auth.Step, err error) {
 
 // controlAuth answers GET /auth with what would be changed, and POST /auth with what was.
 func (n *node) controlAuth(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
+	if r.Method != http.MethodPost || dry(r) {
 		report, err := n.auth.Plan()
 		reply(w, report, err)
 		return

@@ -1,10 +1,8 @@
 package auth
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Root is the name of the user and of the role without which etcd does not enable auth. The role may do everything.
@@ -77,10 +75,6 @@ type span struct{ key, end string }
 var all = span{"\x00", "\x00"}
 
 func (p Permission) span() span { return span{p.Key, p.End} }
-
-func (s span) compare(o span) int {
-	return cmp.Or(strings.Compare(s.key, o.key), strings.Compare(s.end, o.end))
-}
 
 // prefixEnd is the first key after all that begin with prefix, and "\x00" if there is none.
 func prefixEnd(prefix string) string {
