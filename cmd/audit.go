@@ -15,7 +15,8 @@ import (
 // audited remembers every request that changes something, when it is answered. With dry=true none does.
 func (n *node) audited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || r.URL.Path == "/look" || dry(r) {
+		changes := r.Method == http.MethodPost || r.Method == http.MethodDelete
+		if !changes || r.URL.Path == "/look" || dry(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -37,7 +38,10 @@ func dry(r *http.Request) bool { return r.FormValue("dry") == "true" }
 // commandText is the command with its arguments, those that say nothing left out.
 func commandText(r *http.Request) string {
 	text := r.URL.Path[1:]
-	for _, name := range []string{"abandon", "new", "fix", "by", "why"} {
+	if r.Method == http.MethodDelete {
+		text += " cancel"
+	}
+	for _, name := range []string{"abandon", "new", "force", "to", "fix", "by", "why"} {
 		if v := r.FormValue(name); v != "" && v != "false" {
 			text += fmt.Sprintf(" %s=%q", name, v)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"holdfast/embedded"
+	"holdfast/embedded/pki"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -31,6 +32,7 @@ type Config struct {
 	Gossip   gossip.Config   `mapstructure:"gossip"`
 	Volume   VolumeConfig    `mapstructure:"volume"`
 	Etcd     embedded.Config `mapstructure:"etcd"`
+	TLS      pki.Config      `mapstructure:"tls"`
 	Snapshot SnapshotConfig  `mapstructure:"snapshot"`
 	Restore  RestoreConfig   `mapstructure:"restore"`
 	Upkeep   UpkeepConfig    `mapstructure:"upkeep"`
@@ -58,6 +60,7 @@ func DefaultConfig() Config {
 		Gossip:   gossip.Default(),
 		Volume:   VolumeConfig{Config: volume.Default(), EBS: ebs.Default()},
 		Etcd:     embedded.Default(),
+		TLS:      pki.Default(),
 		Snapshot: SnapshotConfig{Config: snapshot.Default(), S3: s3.Default()},
 		Restore:  RestoreConfig{RevisionBump: 1_000_000_000, ReclaimAfter: 7 * 24 * time.Hour},
 		Upkeep:   DefaultUpkeep(),
@@ -71,7 +74,7 @@ func DefaultConfig() Config {
 // keys say together is judged by contradictions.
 func (c Config) Validate() error {
 	return errors.Join(
-		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(),
+		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(), c.TLS.Validate(),
 		c.Snapshot.Validate(), c.Restore.Validate(), c.Upkeep.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
 	)
 }

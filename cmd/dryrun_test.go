@@ -31,6 +31,7 @@ var harmless = map[string]string{
 	"snapshot list":   "it only reads",
 	"snapshot verify": "it only reads",
 	"snapshot drill":  "it only reads; what it restores aside it removes",
+	"tls show":        "it only reads",
 	"volume list":     "it only reads",
 	"volume doctor":   "it only reads",
 }

@@ -17,6 +17,7 @@ import (
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
@@ -38,6 +39,9 @@ type node struct {
 	metrics *metrics.Metrics
 	auth    *auth.Keeper
 	ebs     *ebs.Provider // nil with another kind of volumes
+
+	certificates *pki.Keeper
+	editions     *editions // nil unless tls.mode is auto
 }
 
 // askForStatus is the question for a node's status; the coordinator knows the others.
@@ -119,6 +123,7 @@ func (n *node) observed(s coordinator.Situation) {
 	}
 	upkeepSample(&sample, s)
 	n.metrics.Observe(sample)
+	n.certificates.See(stances(s.Observation))
 }
 
 // status is this node's own status.
@@ -147,7 +152,7 @@ func (n *node) status() coordinator.NodeStatus {
 	}
 	s.Claim = claimStatus(n.ebs)
 	s.Store, s.Restore, s.Aside = now.Observation.Store.ID, now.Restoring(), now.SetAside(n.cfg.Restore.ReclaimAfter)
-	s.Backup = backupStatus(n.keeper.Status())
+	s.Backup, s.TLS = backupStatus(n.keeper.Status()), n.tlsStatus()
 	return s
 }
 
@@ -159,9 +164,12 @@ func (n *node) problems() []string {
 // surroundings is what is wrong in the gossip, with the volumes, with the configuration, and with the members' names,
 // which a line added to /etc/hosts can take away from us at any time.
 func (n *node) surroundings() []string {
-	problems := append(n.mesh.Problems(), n.coord.Now().Problems()...)
+	problems := slices.Concat(n.mesh.Problems(), n.coord.Now().Problems(), n.certificates.Problems())
 	if n.ebs != nil {
 		problems = append(problems, n.ebs.Problems()...)
+	}
+	if n.editions != nil {
+		problems = append(problems, n.editions.Problems()...)
 	}
 	if at, ok := n.mesh.Twin(); ok {
 		problems = append(problems, fmt.Sprintf("another live process calls itself %s, at %s: each node needs its own node.name", n.cfg.Node.Name, at))
@@ -272,7 +280,7 @@ func (n *node) readyz(ctx context.Context) []metrics.Check {
 	if len(s.Problems) > 0 {
 		gossip.Warning = strings.Join(s.Problems, "; ")
 	}
-	checks = append(checks, gossip, alarmCheck(n.coord.Now().Observation.Member, s.Why))
+	checks = append(checks, gossip, alarmCheck(n.coord.Now().Observation.Member, s.Why), tlsCheck(s.TLS, n.certificates.Problems(), time.Now()))
 	if p := s.Paused; p != nil {
 		checks = append(checks, metrics.Check{Name: "paused", Warning: pauseText(*p, time.Now())})
 	}

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +25,8 @@ type Cluster struct {
 	Dir   string // of everything; kept when the test fails
 	Store string // the backup store that all nodes share
 	Nodes []*Node
+	// TLS is how clients reach the members, once it is set: with it the client URLs are https.
+	TLS *tls.Config
 
 	t      testing.TB
 	binary string
@@ -280,7 +283,7 @@ func (c *Cluster) Members() map[string]Member {
 	c.t.Helper()
 	members := map[string]Member{}
 	c.Until(15*time.Second, "the member list can be read", func() error {
-		client, err := dial(c.Endpoints(c.Running()...))
+		client, err := c.dial(c.Endpoints(c.Running()...))
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,9 @@ package pki
 import (
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +46,9 @@ type Config struct {
 	CALife time.Duration `mapstructure:"ca-life"`
 }
 
+// hostName is a DNS name as certificates have it; the first label may be a star.
+var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*)(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*$`)
+
 // minLife is for tests of many renewals; nobody should go near.
 const minLife = 3 * time.Second
 
@@ -57,6 +63,11 @@ func (c Config) Validate() error {
 	if c.Mode != "" && !slices.Contains(Modes, c.Mode) {
 		errs = append(errs, fmt.Errorf("tls.mode: must be one of %s, got %q", strings.Join(Modes, ", "), c.Mode))
 	}
+	for _, name := range c.Names {
+		if net.ParseIP(name) == nil && !hostName.MatchString(name) {
+			errs = append(errs, fmt.Errorf("tls.names: must be host names or IP addresses, without a port, got %q", name))
+		}
+	}
 	if c.LeafLife < minLife {
 		errs = append(errs, fmt.Errorf("tls.leaf-life: must be at least %s, got %s", minLife, c.LeafLife))
 	}
@@ -68,3 +79,26 @@ func (c Config) Validate() error {
 
 // Issues reports whether this node issues its leaves.
 func (c Config) Issues() bool { return c.Mode == ModeCA || c.Mode == ModeAuto }
+
+// Files are what a keeper writes, and what etcd is told to read.
+type Files struct {
+	Server    string // certificate and key in one file: it is etcd's cert-file and its key-file
+	Peer      string // the same for peers
+	ClientsCA string // trusted-ca-file for clients
+	PeersCA   string // and for peers
+}
+
+// Files are the paths below Dir.
+func (c Config) Files() Files {
+	return Files{
+		Server: filepath.Join(c.Dir, serverLeaf+".pem"), Peer: filepath.Join(c.Dir, peerLeaf+".pem"),
+		ClientsCA: filepath.Join(c.Dir, "clients-ca.crt"), PeersCA: filepath.Join(c.Dir, "peers-ca.crt"),
+	}
+}
+
+func (f Files) of(leaf string) string {
+	if leaf == serverLeaf {
+		return f.Server
+	}
+	return f.Peer
+}

@@ -27,10 +27,31 @@
 //  3. An authority that has left the bundle is trusted until no member presents a leaf of it.
 //
 // Nothing of this is remembered: each node publishes what its member trusts and whose leaf it presents, and each step
-// follows from that. Whatever is interrupted goes on from there.
+// follows from that ([decide], a pure function). Whatever is interrupted goes on from there. What was trusted before is
+// what the file of the trusted authorities holds; that is all the memory there is, and an authority that was dropped
+// from it does not come back.
+//
+// Clients are told of a new authority before it is put to use: the server's leaf is issued by it at once, and exactly the
+// bundle is trusted.
+//
+// # Files
+//
+// Config.Dir holds server.pem and peer.pem, each with the certificate and the key of a leaf, and clients-ca.crt and
+// peers-ca.crt. etcd is told of server.pem as its cert-file and as its key-file. A file is replaced in one step, so it
+// is never half of one leaf and half of another. But etcd reads it twice at each handshake, first for the certificate,
+// then for the key: so a leaf that is renewed while a member runs keeps its key. It gets a new one when it is issued
+// before a member starts. After a key was stolen, remove the directory and restart the node; a new authority is needed
+// all the same, as nothing here revokes a certificate.
+//
+// # A certificate is not a user
+//
+// With etcd's authentication, the common name of a client's certificate is the name of a user. The server's leaf is
+// shown as a client's by etcd's own gRPC gateway, and has no common name. The peers' authority must not be the clients':
+// a peer's leaf would be that of a user SLOT.CLUSTER.DOMAIN.
 //
 // # What it never does
 //
-// It never prints or publishes a key. It never writes one that others may read. It never replaces a good leaf by one
-// that a running member would refuse, unless the good one is about to expire.
+// It never prints or publishes a key. It never writes one that others may read, and uses none that others could. It
+// never replaces a good leaf by one that a running member would refuse, unless the good one is in the last tenth of its
+// life. It asks nothing of the store once it knows the authorities, except whether they changed.
 package pki

@@ -3,29 +3,19 @@ package pki
 import (
 	"context"
 	"crypto"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"reflect"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
-
-// Authority is a certificate authority: a bundle of certificates that are trusted, and the key of one of them.
-type Authority struct {
-	Bundle  []*x509.Certificate // at least one
-	Primary *x509.Certificate   // of Bundle, that Key belongs to; nil without a key
-	Key     crypto.Signer       // nil in mode files
-}
-
-// Authorities are those of a cluster.
-type Authorities struct{ Clients, Peers Authority }
-
-// Source gives the authorities as they are now. It is asked again and again; an error leaves those that are known.
-type Source interface {
-	Authorities(ctx context.Context) (Authorities, error)
-}
 
 // Identity is whom the leaves name.
 type Identity struct {
@@ -33,19 +23,16 @@ type Identity struct {
 	Zone     string   // CLUSTER.DOMAIN, of the members' host names
 	PeerName string   // that every peer's certificate bears (R12)
 	Names    []string // host names and IP addresses at which clients reach this node
+	// Watched are the operator's files of ModeFiles.
+	Watched []File
 }
 
 // Stance is what a node's member trusts and presents to the other members. Authorities are named by [Fingerprint].
 type Stance struct {
-	Trusts []string // authorities whose peers the running member accepts; nil: none runs
-	Issuer string   // authority of the peer's leaf; "" if there is none
-}
-
-// Expiry is when one certificate ends.
-type Expiry struct {
-	Name     string    // such as "peer", "server", "peers-ca 1a2b3c4d"
-	NotAfter time.Time //
-	File     string    // where it lies, if anywhere
+	// Trusts are the authorities whose peers the running member accepts and will accept after its next start, too: what
+	// [Keeper.Trusts] makes of what the member loaded. nil: none runs.
+	Trusts []string
+	Issuer string // authority of the peer's leaf; "" if there is none
 }
 
 // Keeper keeps the certificates of one node. All methods may be called at any time by many goroutines at once.
@@ -54,45 +41,229 @@ type Keeper struct {
 	id     Identity
 	source Source
 	lg     *zap.Logger
+	series *series
+
+	poke chan struct{} // look again
+
+	looking sync.Mutex               // held by whoever looks: one at a time
+	keys    map[string]crypto.Signer // of the leaves; of whoever looks
+
+	mu   sync.Mutex // of what follows; never held during I/O
+	have having
 }
 
-// New returns a keeper that has done nothing yet. The error says that reg has its series already.
+// having is what a keeper knows and has; the values behind its pointers and slices are never changed.
+type having struct {
+	slot         string // "": nothing was prepared yet
+	known        *Authorities
+	server, peer *leaf
+	clients      []*x509.Certificate // in the file of the clients' authorities
+	trusted      []*x509.Certificate // in the file of the peers' authorities
+	stances      []Stance
+	complete     bool
+	failing      error
+	failures     int // looks in a row that failed
+	watched      []watched
+}
+
+// New returns a keeper that has done nothing yet. source may be nil unless [Config.Issues]. The error says that reg has
+// its series already.
 func New(cfg Config, id Identity, source Source, lg *zap.Logger, reg prometheus.Registerer) (*Keeper, error) {
-	return &Keeper{cfg: cfg, id: id, source: source, lg: lg}, nil
+	if cfg.Issues() && source == nil {
+		return nil, fmt.Errorf("tls.mode %s: there is nothing that gives the authorities", cfg.Mode)
+	}
+	k := &Keeper{cfg: cfg, id: id, source: source, lg: lg, poke: make(chan struct{}, 1), keys: map[string]crypto.Signer{}}
+	var err error
+	k.series, err = newSeries(reg, k.Expiries)
+	return k, err
 }
 
-// Prepare makes sure that there are good leaves for the member of a slot, before it starts. The files are those that
-// cmd has told etcd: server.crt, server.key, clients-ca.crt, peer.crt, peer.key and peers-ca.crt in Config.Dir.
-func (k *Keeper) Prepare(ctx context.Context, slot string) error { return errors.New("not built yet") }
+// Prepare makes sure that there are good leaves for the member of a slot, before it starts: the files of [Config.Files].
+// What is good already is left alone. If the authorities cannot be had now, it is content with good leaves of before;
+// the error says what is missing. Nothing is prepared in the modes files and off.
+func (k *Keeper) Prepare(ctx context.Context, slot string) error {
+	switch k.cfg.Mode {
+	case ModeFiles:
+		k.watch()
+		return nil
+	case ModeOff:
+		return nil
+	}
+	k.mu.Lock()
+	k.have.slot = slot
+	k.mu.Unlock()
+	_, err := k.look(ctx, true)
+	k.again() // Run now has something to do
+	now := time.Now()
+	if have := k.now(); have.good(now, k.server(have.slot), k.peer(have.slot)) {
+		return nil
+	}
+	return fmt.Errorf("prepare the certificates of slot %s in %s: %w", slot, k.cfg.Dir, err)
+}
 
-// Run renews the leaves and follows the authorities until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+// Learn asks for the authorities, so that [Keeper.Secrets] has something to derive from before there is a slot. It does
+// nothing in the modes files and off.
+func (k *Keeper) Learn(ctx context.Context) error {
+	if !k.cfg.Issues() {
+		return nil
+	}
+	_, err := k.look(ctx, false)
+	return err
+}
 
-// See tells what the other nodes' members trust and present, and what our own running member trusts; complete says that
-// nothing is known to be missing. It is called with each observation.
-func (k *Keeper) See(own Stance, others []Stance, complete bool) {}
+// Run renews the leaves and follows the authorities until ctx ends; then it returns nil.
+func (k *Keeper) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.poke:
+		case <-timer.C:
+		}
+		next := time.Now().Add(time.Minute)
+		switch {
+		case k.cfg.Mode == ModeFiles:
+			k.watch()
+		case k.cfg.Issues():
+			next, _ = k.look(ctx, false) // the error is among the problems
+		}
+		timer.Reset(time.Until(next))
+	}
+}
+
+// Trusts is the part of what our running member loaded at its start that its file still holds: what a node says of
+// itself to the others, who rely on it. nil stays nil.
+func (k *Keeper) Trusts(loaded []string) []string {
+	var file []string
+	for _, c := range k.now().trusted {
+		file = append(file, Fingerprint(c))
+	}
+	return lasting(loaded, file)
+}
+
+// See tells what the other nodes' members trust and present, and what our own running member loaded; complete says that
+// nothing is missing: every member of the cluster runs and its node's stance is among them. A node that forgets one may
+// issue what that one refuses. It is called with each observation.
+func (k *Keeper) See(own Stance, others []Stance, complete bool) {
+	own.Trusts = k.Trusts(own.Trusts)
+	stances := append([]Stance{own}, others...)
+	k.mu.Lock()
+	changed := complete != k.have.complete || !reflect.DeepEqual(stances, k.have.stances)
+	k.have.stances, k.have.complete = stances, complete
+	k.mu.Unlock()
+	if changed {
+		k.again()
+	}
+}
+
+func (k *Keeper) again() {
+	select {
+	case k.poke <- struct{}{}:
+	default:
+	}
+}
+
+// now is a copy of what we have.
+func (k *Keeper) now() having {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.have
+}
+
+func (k *Keeper) server(slot string) profile {
+	return serverProfile(append(k.id.Names[:len(k.id.Names):len(k.id.Names)], k.cfg.Names...), slot, k.id.Zone)
+}
+
+func (k *Keeper) peer(slot string) profile { return peerProfile(k.id.PeerName, slot, k.id.Zone) }
 
 // Issuer is the fingerprint of the authority of the present peer's leaf, "" without one.
-func (k *Keeper) Issuer() string { return "" }
-
-// Expiries are the ends of all certificates that matter to this node, its authorities included, the earliest first.
-func (k *Keeper) Expiries() []Expiry { return nil }
-
-// Problems are what is wrong, in sentences for an operator: what expires soon, what could not be renewed and why.
-func (k *Keeper) Problems() []string { return nil }
-
-// Secrets derive one secret of 32 bytes for a purpose from the key of each peers' authority that is known here, the
-// primary first: nodes with the same key have the same secret, and it was never on a wire. nil in mode files and off.
-func (k *Keeper) Secrets(purpose string) [][]byte { return nil }
-
-// ServerTLS is for a server of ours beside etcd's: the server's leaf, renewed as it is, and clients of the clients'
-// authority only. nil in mode off.
-func (k *Keeper) ServerTLS() *tls.Config { return nil }
-
-// Client issues a certificate of the clients' authority for a user, as PEM.
-func (k *Keeper) Client(ctx context.Context, commonName string, life time.Duration) (certificate, key []byte, err error) {
-	return nil, nil, errors.New("not built yet")
+func (k *Keeper) Issuer() string {
+	if l := k.now().peer; l != nil {
+		return l.issuer
+	}
+	return ""
 }
 
-// Fingerprint names an authority: the first 16 hex digits of the SHA-256 of the certificate.
-func Fingerprint(c *x509.Certificate) string { return "" }
+// Secrets derive one secret of 32 bytes for a purpose from the key of each peers' authority that is known here, the
+// primary first: nodes with the same key have the same secret, and it was never on a wire. nil in the modes files and
+// off, before the authorities are known, and without a key.
+func (k *Keeper) Secrets(purpose string) [][]byte {
+	known := k.now().known
+	if known == nil {
+		return nil
+	}
+	var all [][]byte
+	for _, s := range known.Peers.signers() {
+		der, err := x509.MarshalPKCS8PrivateKey(s.key)
+		if err != nil {
+			continue // a key that is no file's: it is nobody else's either
+		}
+		secret, err := hkdf.Key(sha256.New, der, nil, "holdfast "+purpose+" "+k.id.Cluster, 32)
+		if err != nil {
+			continue // only for too long a secret
+		}
+		all = append(all, secret)
+	}
+	return all
+}
+
+// ServerTLS is for a server of ours beside etcd's: the server's leaf, renewed as it is, and clients of the clients'
+// authority only. It asks for TLS 1.3. nil in mode off. In mode files it reads the watched files named [WatchedServer]
+// and [WatchedClients] at each handshake.
+func (k *Keeper) ServerTLS() *tls.Config {
+	if k.cfg.Mode == ModeOff {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.RequireAndVerifyClientCert, // should somebody look at this one only
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			pair, clients, err := k.serving()
+			if err != nil {
+				return nil, err
+			}
+			pool := x509.NewCertPool()
+			for _, c := range clients {
+				pool.AddCert(c)
+			}
+			return &tls.Config{
+				MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"},
+				Certificates: []tls.Certificate{*pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+			}, nil
+		},
+	}
+}
+
+// serving is what a server of ours shows and whom it accepts.
+func (k *Keeper) serving() (*tls.Certificate, []*x509.Certificate, error) {
+	if k.cfg.Mode == ModeFiles {
+		return k.watchedServing()
+	}
+	have := k.now()
+	if have.server == nil || len(have.clients) == 0 {
+		return nil, nil, errors.New("there is no certificate yet")
+	}
+	return &have.server.Certificate, have.clients, nil
+}
+
+// Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority.
+func (k *Keeper) Client(ctx context.Context, commonName string, life time.Duration) (certificate, key []byte, err error) {
+	if !k.cfg.Issues() {
+		return nil, nil, fmt.Errorf("tls.mode %s: this node issues no certificates", k.cfg.Mode)
+	}
+	known := k.now().known
+	if known == nil {
+		a, err := k.source.Authorities(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the authorities: %w", err)
+		}
+		known = &a
+	}
+	signers := known.Clients.signers()
+	if len(signers) == 0 {
+		return nil, nil, errors.New("the key of the clients' authority is not known here (tls.client-ca-key-file)")
+	}
+	return issueClient(signers[0], commonName, life, time.Now())
+}

@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"time"
+)
+
+// freshFile is a file that is not there yet.
+type freshFile struct {
+	path string
+	text []byte
+	mode fs.FileMode
+}
+
+// absent says which of the files is there already.
+func absent(files []freshFile) error {
+	for _, f := range files {
+		if _, err := os.Lstat(f.path); err == nil {
+			return fmt.Errorf("%s exists, and is never overwritten: name another directory", f.path)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFresh writes files into a directory, which it makes. Of what it wrote nothing stays if one of them fails.
+func writeFresh(dir string, files []freshFile) (err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for i, n := range files {
+		f, err := os.OpenFile(n.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, n.mode)
+		if err == nil {
+			_, err = f.Write(n.text)
+			err = errors.Join(err, f.Sync(), f.Close())
+			i++
+		}
+		if err != nil {
+			for _, gone := range files[:i] {
+				err = errors.Join(err, os.Remove(gone.path))
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// certificatesIn returns the certificates of a PEM file, which may hold their key as well.
+func certificatesIn(text []byte) (all []*x509.Certificate, err error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("parse certificate: %w", err)
+		}
+		all = append(all, c)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("there is no certificate in it")
+	}
+	return all, nil
+}
+
+// durationFlag is a flag that also takes days, weeks and years, as the configuration does.
+type durationFlag struct{ d *time.Duration }
+
+func (f *durationFlag) String() string {
+	if f.d == nil {
+		return ""
+	}
+	return durationText(*f.d)
+}
+
+func (f *durationFlag) Type() string { return "duration" }
+
+// Set reads what the configuration would.
+func (f *durationFlag) Set(text string) error {
+	d, err := textToDuration(nil, reflect.TypeFor[time.Duration](), text)
+	if err == nil {
+		*f.d = d.(time.Duration)
+	}
+	return err
+}

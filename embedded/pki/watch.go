@@ -1,0 +1,121 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+)
+
+// Names of watched files that [Keeper.ServerTLS] looks for.
+const (
+	WatchedServer  = serverLeaf   // the certificate that clients see, with its key
+	WatchedClients = "clients-ca" // the authorities of the clients
+)
+
+// File is one of the operator's files: a certificate with what leads to its authority, or a bundle of authorities.
+type File struct {
+	Name string // such as "server", "peer", "clients-ca": of the series and in messages; each once
+	Path string
+	Key  string // file of the private key; "" if there is none to look at
+}
+
+// watched is what was found in a file.
+type watched struct {
+	File
+	certs []*x509.Certificate
+	err   error
+}
+
+// watch reads the operator's files. It changes nothing.
+func (k *Keeper) watch() {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	before := k.now().watched
+	var found []watched
+	for _, f := range k.id.Watched {
+		w := watched{File: f}
+		if w.certs, w.err = f.read(); w.err != nil {
+			k.series.failures.Inc()
+		}
+		said := slices.ContainsFunc(before, func(b watched) bool {
+			return b.Name == w.Name && b.err != nil && w.err != nil && b.err.Error() == w.err.Error()
+		})
+		if w.err != nil && !said {
+			k.lg.Warn("certificate could not be read", zap.String("name", w.Name), zap.Error(w.err))
+		}
+		found = append(found, w)
+	}
+	k.mu.Lock()
+	k.have.watched = found
+	k.mu.Unlock()
+}
+
+func (f File) read() ([]*x509.Certificate, error) {
+	if f.Key != "" {
+		if _, err := tls.LoadX509KeyPair(f.Path, f.Key); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", f.Path, f.Key, err)
+		}
+	}
+	text, err := readFile(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	certs, err := certificatesIn(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return certs, nil
+}
+
+// certificatesIn are those of a file that may hold other things, such as the key.
+func certificatesIn(text []byte) ([]*x509.Certificate, error) {
+	blocks, err := parseBlocks(text)
+	if err != nil {
+		return nil, err
+	}
+	var certs []*x509.Certificate
+	for _, b := range blocks {
+		if b.Type != certificateBlock {
+			continue
+		}
+		c, err := x509.ParseCertificate(b.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		certs = append(certs, c)
+	}
+	if len(certs) == 0 {
+		return nil, errors.New("holds no certificate")
+	}
+	return certs, nil
+}
+
+// watchedServing is serving from the operator's files.
+func (k *Keeper) watchedServing() (*tls.Certificate, []*x509.Certificate, error) {
+	var pair *tls.Certificate
+	var clients []*x509.Certificate
+	for _, f := range k.id.Watched {
+		switch f.Name {
+		case WatchedServer:
+			p, err := tls.LoadX509KeyPair(f.Path, f.Key)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s, %s: %w", f.Path, f.Key, err)
+			}
+			pair = &p
+		case WatchedClients:
+			certs, err := f.read()
+			if err != nil {
+				return nil, nil, err
+			}
+			clients = certs
+		}
+	}
+	if pair == nil || clients == nil {
+		return nil, nil, errors.New("etcd.cert-file, etcd.key-file and etcd.trusted-ca-file must be set for that")
+	}
+	return pair, clients, nil
+}
