@@ -168,7 +168,7 @@ func doubts(c Config) []string {
 	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !c.TLS.Issues() && !isLoopback(host) {
 		add("gossip.key-file: not set, whoever reaches %s can join the gossip", c.Gossip.Listen)
 	}
-	return slices.Concat(all, tlsDoubts(c), backupDoubts(c), upkeepDoubts(c))
+	return slices.Concat(all, tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
 }
 
 func isLoopback(host string) bool {

@@ -139,6 +139,8 @@ func (n *node) control() http.Handler {
 	})
 	mux.HandleFunc("POST /tls/rotate", n.controlRotate)
 	mux.HandleFunc("POST /pause", n.controlPause)
+	mux.HandleFunc("GET /auth", n.controlAuth)
+	mux.HandleFunc("POST /auth", n.controlAuth)
 	mux.HandleFunc("POST /resume", n.controlResume)
 	mux.HandleFunc("GET /history", n.controlHistory)
 	mux.HandleFunc("GET /gossip/keys", n.controlGossipKeys)

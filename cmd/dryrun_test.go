@@ -25,6 +25,8 @@ var harmless = map[string]string{
 	"replay-child":    "it is a part of recover",
 	"gossip keys":     "it only reads",
 	"gossip keygen":   "it only prints",
+	"auth check":      "it only reads",
+	"auth plan":       "it only reads",
 	"config default":  "it only reads",
 	"config check":    "it only reads",
 	"config show":     "it only reads",
