@@ -66,23 +66,20 @@ func (d *derivedKeys) describe() Keys {
 	return k
 }
 
-// load adds a key of each secret that has none yet: it decrypts, until a rotation uses it.
+// load adds a key of the primary secret if it has none yet: it decrypts, until a rotation uses it. None of another secret
+// is added, or keys that were removed would come back.
 func (d *derivedKeys) load() ([]fullKey, error) {
 	keys, err := readDerived(d.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	had := len(keys)
-	for _, s := range d.secrets() {
-		if !slices.ContainsFunc(keys, func(k fullKey) bool { return k.Secret == secretName(s) }) && len(keys) < maxKeys {
-			keys = append(keys, derive(s, 0))
-		}
-	}
-	switch {
-	case len(keys) == 0:
-		return nil, errNoKey
-	case len(keys) > had:
+	secrets := d.secrets()
+	if len(secrets) > 0 && len(keys) < maxKeys && !slices.ContainsFunc(keys, func(k fullKey) bool { return k.Secret == secretName(secrets[0]) }) {
+		keys = append(keys, derive(secrets[0], 0))
 		return keys, d.save(keys)
+	}
+	if len(keys) == 0 {
+		return nil, errNoKey
 	}
 	return keys, nil
 }
@@ -139,8 +136,9 @@ func (d *derivedKeys) find(o KeyOrder) (fullKey, error) {
 		o.Key.Fingerprint, o.Key.Secret)
 }
 
-// ahead are the keys that a cluster may have come to while this node was away: never one that it had left behind already,
-// or whoever has an old key could bring a node back to it.
+// ahead are the keys that a cluster may have come to while this node was away: later serials of the secret of its primary
+// key, and keys of secrets that are newer. Never one that it had left behind already, or whoever has an old key could
+// bring a node back to it.
 func (r *Ring) ahead() []fullKey {
 	d, ok := r.origin.(*derivedKeys)
 	if !ok {
@@ -148,19 +146,24 @@ func (r *Ring) ahead() []fullKey {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.keys) == 0 {
+		return nil
+	}
 	var out []fullKey
+	primary := r.keys[0]
 	for _, s := range d.secrets() {
-		last := -1
-		for _, k := range r.keys {
-			if k.Secret == secretName(s) {
-				last = max(last, k.Serial)
-			}
+		first := 0
+		if secretName(s) == primary.Secret {
+			first = primary.Serial + 1
 		}
-		for serial := last + 1; serial <= last+maxAhead; serial++ {
+		for serial := first; serial < first+maxAhead; serial++ {
 			out = append(out, derive(s, serial))
 		}
+		if secretName(s) == primary.Secret {
+			break // what follows is older
+		}
 	}
-	return append(out, r.keys...)
+	return out
 }
 
 // moveTo makes a key that was found elsewhere the one that encrypts, and the only one of its secret.

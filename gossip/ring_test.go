@@ -257,6 +257,9 @@ func TestNewSecret(t *testing.T) {
 			t.Errorf("%s: got %+v, want two keys, the old one first", name, k)
 		}
 	}
+	if p, err := f.rotation("a").Plan(t.Context()); err != nil || p.Key != derive(secrets[0], 0).Key {
+		t.Errorf("plan with both: got %+v, %v", p, err)
+	}
 	secrets = [][]byte{[]byte("new")} // the old one is gone before the rotation, and a node is restarted
 	f.rings["b"] = DerivedRing(f.rings["b"].origin.(*derivedKeys).path, func() [][]byte { return secrets })
 	f.refresh()
@@ -269,8 +272,15 @@ func TestNewSecret(t *testing.T) {
 	if err := r.Run(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
+	secrets = [][]byte{[]byte("new"), []byte("old")} // the old authority is trusted on: its keys do not come back
+	f.refresh()
 	if got := f.settled(); got != derive(secrets[0], 0).Key {
 		t.Errorf("key: got %+v", got)
+	}
+	for _, k := range f.rings["a"].ahead() {
+		if k.Secret != secretName(secrets[0]) || k.Serial == 0 {
+			t.Errorf("a node would go back to %+v", k.Key)
+		}
 	}
 }
 

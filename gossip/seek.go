@@ -76,7 +76,7 @@ func (m *Mesh) outkeyed(ctx context.Context, at netip.AddrPort) {
 	mine := m.ring.Keys()
 	if candidates := m.ring.ahead(); len(candidates) > 0 {
 		found, err := m.primaryAt(ctx, at, candidates)
-		if err == nil && !mine.Has(found.Fingerprint) {
+		if err == nil {
 			if err = m.ring.moveTo(found); err == nil {
 				m.notices.settleAll("outkeyed/")
 				m.notices.settleAll(reasonKey + "/")
