@@ -62,6 +62,7 @@ lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
 	  else echo "govulncheck: ok"; fi
 
 image: build ## a container image from scratch with bin/holdfast in it
+	install -d -m 0700 bin/state
 	docker build --target prebuilt --build-arg BINARY=$(BIN) -t holdfast:$(VERSION) .
 
 deps:

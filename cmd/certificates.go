@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -44,6 +45,9 @@ func tlsIdentity(cfg Config) pki.Identity {
 		if u, err := url.Parse(text); err == nil {
 			add(u.Hostname())
 		}
+	}
+	if host, _, err := net.SplitHostPort(cfg.Control.Listen); err == nil {
+		add(host)
 	}
 	add(cfg.Node.Name)
 	if cfg.TLS.Mode == pki.ModeFiles {

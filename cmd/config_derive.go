@@ -109,6 +109,7 @@ func endpoints(c Config) []endpoint {
 	if c.Metrics.Listen != metrics.Off {
 		add("metrics.listen", c.Metrics.Listen)
 	}
+	add("metrics.pprof", c.Metrics.Pprof)
 	if c.Control.Listen != "" {
 		add("control.listen", c.Control.Listen)
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
@@ -59,7 +60,6 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	cfg := loaded.Config
 	// To the end: it kills by default, before the watch of the file begins and after that has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	syscall.Umask(0o077) // a backup and a data directory hold every secret of the cluster
 	lg, level, err := newLogger(cfg.Log)
 	if err != nil {
 		return err
@@ -69,6 +69,9 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 		zap.String("cluster", cfg.Cluster.Name), zap.Strings("slots", cfg.Cluster.Slots), zap.String("config", loaded.File))
 	for _, w := range loaded.Warnings {
 		lg.Warn("configuration", zap.String("warning", w))
+	}
+	if err := checkOwnFiles(cfg, loaded.File); err != nil {
+		return fmt.Errorf("check files: others could read or change what is ours\n%w", err)
 	}
 	n, err := newNode(ctx, cfg, lg)
 	if err != nil {
@@ -85,6 +88,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	defer end()
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus, lg.Named("http"))
 	group.Go(func() error { return server.Run(outer) })
+	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
 	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
@@ -93,6 +97,9 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil { // not when it serves: a node may have to wait for others
+		lg.Warn("systemd was not told that the node runs", zap.Error(err))
+	}
 	n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryStart, Why: fmt.Sprintf("holdfast %s with etcd %s, as %s, slots %s",
 		Version(), etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
 	err = n.coord.Run(ctx)

@@ -123,6 +123,15 @@ func (s situation) trustedByAll(name string) bool {
 	return !slices.ContainsFunc(s.Stances, func(st Stance) bool { return st.Trusts != nil && !slices.Contains(st.Trusts, name) })
 }
 
+// lasting is what a member that runs trusts, and will trust after its next start, too; nil if none runs. What is about
+// to be dropped is nothing that others may rely on.
+func lasting(loaded, file []string) []string {
+	if loaded == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(loaded), func(name string) bool { return !slices.Contains(file, name) })
+}
+
 // gains says whether a new leaf would last longer than the present one: no leaf outlives its authority.
 func (s situation) gains(now time.Time, h *held, by signing) bool {
 	until := now.Add(s.Life)

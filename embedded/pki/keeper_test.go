@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -151,21 +152,46 @@ func TestPrepareReuses(t *testing.T) {
 	k := newKeeper(t, source, nil)
 	prepare(t, k, "a")
 	before := read(t, k.cfg.Dir)
-	for name, change := range map[string]func(){
-		"the same":             func() {},
-		"no source":            func() { source.set(Authorities{}, errors.New("no store")) },
-		"an empty source":      func() { source.set(Authorities{}, nil) },
-		"one more trusted one": func() {},
-	} {
-		change()
+	for name, err := range map[string]error{"the same": nil, "no source": errors.New("no store")} {
+		source.set(source.now, err)
 		again := openKeeper(t, k.cfg, source)
 		prepare(t, again, "a")
 		if after := read(t, k.cfg.Dir); after["peer.pem"] != before["peer.pem"] || after["server.pem"] != before["server.pem"] {
 			t.Errorf("%s: a good certificate was replaced", name)
 		}
 	}
+	source.set(Authorities{}, nil)
+	prepare(t, openKeeper(t, k.cfg, source), "a")
 	if err := openKeeper(t, k.cfg, source).Prepare(t.Context(), "b"); err == nil || !strings.Contains(err.Error(), "authority without") {
 		t.Errorf("the certificates of slot a were taken for those of b: %v", err)
+	}
+}
+
+// A node that comes back in the middle of a change trusts what the others may still present.
+func TestPrepareRemembers(t *testing.T) {
+	old, young := newAuthorities(t, "old", ages), newAuthorities(t, "young", ages)
+	both := young
+	both.Peers = young.Peers.with(old.Peers)
+	source := &given{now: both}
+	k := newKeeper(t, source, nil)
+	prepare(t, k, "a")
+	source.set(young, nil)
+	again := openKeeper(t, k.cfg, source)
+	prepare(t, again, "a")
+	loaded := []string{Fingerprint(old.Peers.Primary), Fingerprint(young.Peers.Primary)}
+	if got := again.Trusts(loaded); !slices.Equal(got, loaded) {
+		t.Errorf("trusts %q, want %q", got, loaded)
+	}
+	if got := again.Trusts(nil); got != nil {
+		t.Errorf("a member that does not run trusts %q", got)
+	}
+	// Nobody is missing and nobody presents it: it is dropped, and from then on nobody may rely on it.
+	again.See(Stance{Trusts: loaded, Issuer: again.Issuer()}, nil, true)
+	if _, err := again.look(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Trusts(loaded); !slices.Equal(got, loaded[1:]) {
+		t.Errorf("trusts %q, want %q", got, loaded[1:])
 	}
 }
 

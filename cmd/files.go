@@ -1,0 +1,197 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/volume"
+)
+
+// secretKeys are the keys that name a file with a secret. A key of this list may not exist in this build.
+var secretKeys = []string{
+	"etcd.key-file", "etcd.peer-key-file", "tls.client-ca-key-file", "tls.peer-ca-key-file",
+	"gossip.key-file", "snapshot.identity-file", "auth.file",
+}
+
+// privateDirKeys are the keys that name a directory of ours in which every file is a secret, besides node.data-dir.
+var privateDirKeys = []string{"tls.dir"}
+
+// Who may do what to a file, as the bits of its mode.
+const (
+	anyoneElse  fs.FileMode = 0o077 // group and others, anything
+	othersWrite fs.FileMode = 0o002
+	anyoneWrite fs.FileMode = 0o022
+)
+
+// maxLoose is how many files of a directory are named; the command that is told cures all of them.
+const maxLoose = 5
+
+// fileCheck looks at what a node is told to use, before it uses it.
+type fileCheck struct {
+	uid    int // of this process
+	errs   []error
+	looked map[string]bool // directories on the way that were judged
+}
+
+// checkOwnFiles returns everything that other users of this machine could read or change, or do not have to share with us at
+// all: the data, the files with secrets, the configuration, and the directories on the way to them. Each error names the
+// path, its mode and owner, and the command that cures it. What does not exist is nobody's yet: we make it for us alone.
+//
+// What lies on a volume that is not mounted yet is not seen. The directories there are ours as well, and closed.
+func checkOwnFiles(cfg Config, file string) error {
+	c := fileCheck{uid: os.Geteuid(), looked: map[string]bool{}}
+	values := map[string]string{}
+	for _, k := range configKeys() {
+		values[k.name] = k.text(&cfg)
+	}
+	c.tree("node.data-dir", cfg.Node.DataDir, volumeRoot(cfg))
+	c.volumes(volumeRoot(cfg))
+	for _, key := range privateDirKeys {
+		if values[key] != "" && !within(absolute(cfg.Node.DataDir), absolute(values[key])) {
+			c.tree(key, values[key], "")
+		}
+	}
+	for _, key := range secretKeys {
+		if values[key] != "" {
+			c.one(key, values[key], anyoneElse)
+			c.way(key, values[key])
+		}
+	}
+	for _, key := range []string{"snapshot.store", "snapshot.spool", "snapshot.scratch", "control.socket"} {
+		if values[key] != "" && !(key == "snapshot.store" && cfg.Snapshot.InBucket()) {
+			c.way(key, values[key])
+		}
+	}
+	if file != "" {
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&othersWrite != 0 {
+			c.fail("--config", file, info, "everyone may change it", "chmod o-w "+file)
+		}
+		c.way("--config", file)
+	}
+	return errors.Join(c.errs...)
+}
+
+// volumeRoot is the directory below which the volumes lie or are mounted.
+func volumeRoot(cfg Config) string {
+	if cfg.Volume.Provider == volume.ProviderEBS {
+		return cfg.Volume.EBS.MountRoot
+	}
+	return cfg.Volume.Local.Root
+}
+
+// fail notes what is wrong with a path, and the command that cures it.
+func (c *fileCheck) fail(key, path string, info fs.FileInfo, why, cure string) {
+	c.errs = append(c.errs, fmt.Errorf("%s: %s (mode %04o, owner uid %d): %s: run %s", key, path, modeOf(info), ownerOf(info), why, cure))
+}
+
+// one judges one path: only root or we may own it, and nobody has more of it than the bits that are not in closed.
+func (c *fileCheck) one(key, path string, closed fs.FileMode) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // whoever needs it says so
+	case err != nil:
+		c.errs = append(c.errs, fmt.Errorf("%s: %w", key, err))
+	default:
+		if !c.owned(info) {
+			c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
+		}
+		if info.Mode().Perm()&closed != 0 {
+			c.fail(key, path, info, "others may use it", "chmod go= "+path)
+		}
+	}
+}
+
+// tree judges a directory, all that is in it, and the way to it. What is below the directory apart is left out, and so is
+// lost+found, which belongs to the filesystem.
+func (c *fileCheck) tree(key, dir, apart string) {
+	c.way(key, dir)
+	dir, apart = really(dir), really(apart)
+	loose, foreign := 0, 0
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it went away, or was never there
+			return nil
+		case err != nil:
+			c.errs = append(c.errs, fmt.Errorf("%s: %w", key, err))
+			return nil
+		case e.IsDir() && (path == apart || e.Name() == "lost+found"):
+			return filepath.SkipDir
+		case e.Type()&fs.ModeSymlink != 0: // everybody may follow it, which says nothing
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil // it went away
+		}
+		if !c.owned(info) {
+			if foreign++; foreign <= maxLoose {
+				c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown -R %d %s", c.uid, dir))
+			}
+		}
+		if info.Mode().Perm()&anyoneElse != 0 {
+			if loose++; loose <= maxLoose {
+				c.fail(key, path, info, "others may use it, and it holds the cluster's secrets", "chmod -R go= "+dir)
+			}
+		}
+		return nil
+	})
+	for _, n := range []int{loose, foreign} {
+		if n > maxLoose {
+			c.errs = append(c.errs, fmt.Errorf("%s: and %d more below %s", key, n-maxLoose, dir))
+		}
+	}
+}
+
+// volumes judges the directories of the slots below root: nobody else writes there, and what holds secrets is closed. A
+// filesystem's own root may be open to be looked at, as mkfs makes it.
+func (c *fileCheck) volumes(root string) {
+	c.way("volumes", root)
+	slots, err := os.ReadDir(root)
+	if err != nil {
+		return // whoever claims a volume says so
+	}
+	c.one("volumes", root, anyoneWrite)
+	for _, slot := range slots {
+		if path := filepath.Join(root, slot.Name()); slot.IsDir() && slot.Name() != "lost+found" {
+			c.one("volumes", path, anyoneWrite)
+			c.one("volumes", filepath.Join(path, coordinator.EtcdDir), anyoneElse)
+		}
+	}
+}
+
+// way judges the directories on the way to path, by its name and by where that really is: in one that everybody may write
+// to, and that has no sticky bit, anybody may put another file in the place of ours.
+func (c *fileCheck) way(key, path string) {
+	for _, dir := range []string{filepath.Dir(absolute(path)), filepath.Dir(really(path))} {
+		for ; !c.looked[dir]; dir = filepath.Dir(dir) {
+			c.looked[dir] = true
+			info, err := os.Stat(dir)
+			if err == nil && info.Mode().Perm()&othersWrite != 0 && info.Mode()&fs.ModeSticky == 0 {
+				c.fail(key, dir, info, "everyone may replace what is in it", "chmod o-w "+dir)
+			}
+		}
+	}
+}
+
+// really is where path is when all symbolic links are followed, or path itself while it does not exist.
+func really(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return absolute(path)
+}
+
+func (c *fileCheck) owned(info fs.FileInfo) bool {
+	uid := ownerOf(info)
+	return uid == 0 || uid == c.uid
+}
+
+func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// modeOf is the mode as chmod(1) writes it, sticky bit and all.
+func modeOf(info fs.FileInfo) uint32 { return uint32(info.Sys().(*syscall.Stat_t).Mode) & 0o7777 }
