@@ -36,7 +36,7 @@ func tlsIdentity(cfg Config) pki.Identity {
 	id := pki.Identity{Cluster: cfg.Cluster.Name, Zone: zone(cfg), PeerName: peerName(cfg)}
 	add := func(name string) {
 		ip, err := netip.ParseAddr(name)
-		if name != "" && !slices.Contains(id.Names, name) && !(err == nil && (ip.IsLoopback() || ip.IsUnspecified())) {
+		if name != "" && !slices.Contains(id.Names, name) && !(err == nil && ip.IsUnspecified()) {
 			id.Names = append(id.Names, name)
 		}
 	}

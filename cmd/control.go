@@ -137,10 +137,14 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
 	})
-	mux.HandleFunc("POST /tls/rotate", n.controlRotate)
+	mux.HandleFunc("POST /tls/rotate", n.controlRotateCA)
 	mux.HandleFunc("POST /pause", n.controlPause)
+	mux.HandleFunc("GET /auth", n.controlAuth)
+	mux.HandleFunc("POST /auth", n.controlAuth)
 	mux.HandleFunc("POST /resume", n.controlResume)
 	mux.HandleFunc("GET /history", n.controlHistory)
+	mux.HandleFunc("GET /gossip/keys", n.controlKeys)
+	mux.HandleFunc("POST /gossip/rotate", n.controlRotate)
 	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
 		if dry(r) {
 			id, err := n.coord.Releasable()
