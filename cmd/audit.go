@@ -41,7 +41,7 @@ func commandText(r *http.Request) string {
 	if r.Method == http.MethodDelete {
 		text += " cancel"
 	}
-	for _, name := range []string{"abandon", "new", "force", "to", "fix", "by", "why"} {
+	for _, name := range []string{"abandon", "new", "force", "to", "fix", "now", "drop-old", "by", "why"} {
 		if v := r.FormValue(name); v != "" && v != "false" {
 			text += fmt.Sprintf(" %s=%q", name, v)
 		}

@@ -68,7 +68,7 @@ type contradiction struct {
 
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
-	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c), tlsContradictions(c), controlContradictions(c))
+	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c), controlContradictions(c), tlsContradictions(c), autoContradictions(c))
 	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, sized(n)) {
 		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
 			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(sized(n), ","), strings.Join(c.Cluster.Slots, ","))})

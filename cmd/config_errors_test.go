@@ -118,6 +118,10 @@ func TestFileErrors(t *testing.T) {
 				"tls.peer-ca-key-file: must be set with tls.mode ca, or tls.ca-dir for all four files; `holdfast tls init DIR` makes them",
 			},
 		},
+		"TLS auto, and nobody can read what is shared": {
+			"node: {address: 10.0.0.1}\nsnapshot: {store: /shared, recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}\n",
+			[]string{"snapshot.identity-file: must be set with tls.mode auto and snapshot.recipients, for the authorities that the nodes share are encrypted like the backups; or use tls.mode ca (`holdfast tls init DIR`)"},
+		},
 		"TLS that is issued and given": {
 			"node: {data-dir: /d}\netcd:\n  listen-peer-urls: ['http://127.0.0.1:2380']\n  peer-cert-allowed-cn: [x]\n  cert-file: /x.pem\ntls: {mode: auto, ca-dir: /x, dir: /d/volumes/tls}\n",
 			[]string{

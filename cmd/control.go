@@ -137,7 +137,7 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
 	})
-	mux.HandleFunc("POST /tls/rotate", n.controlRotate)
+	mux.HandleFunc("POST /tls/rotate", n.controlRotateCA)
 	mux.HandleFunc("POST /pause", n.controlPause)
 	mux.HandleFunc("GET /auth", n.controlAuth)
 	mux.HandleFunc("POST /auth", n.controlAuth)

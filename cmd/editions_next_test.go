@@ -37,12 +37,11 @@ func paperEdition(serial int, now time.Time) *edition {
 // simMember is a member of a simulated cluster, as careless as can be: it trusts what it has read and nothing more, and
 // presents what the newest edition that it has read signs with, at once.
 type simMember struct {
-	slot        string
-	lost, down  bool
-	read        edition // newest that its node has read
-	trusts      []string
-	issuer      string
-	everPresent bool
+	slot       string
+	lost, down bool
+	read       edition // newest that its node has read
+	trusts     []string
+	issuer     string
 }
 
 func (m *simMember) restart() {

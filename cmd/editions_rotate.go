@@ -153,8 +153,8 @@ type rotateAnswer struct {
 	Meaning string `json:"meaning"`
 }
 
-// controlRotate takes a step that an operator asks for. Any node can: the store decides between two.
-func (n *node) controlRotate(w http.ResponseWriter, r *http.Request) {
+// controlRotateCA takes a step that an operator asks for. Any node can: the store decides between two.
+func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
 	if n.editions == nil {
 		reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
 		return
