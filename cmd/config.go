@@ -36,6 +36,7 @@ type Config struct {
 	Snapshot SnapshotConfig  `mapstructure:"snapshot"`
 	Restore  RestoreConfig   `mapstructure:"restore"`
 	Upkeep   UpkeepConfig    `mapstructure:"upkeep"`
+	Auth     AuthConfig      `mapstructure:"auth"`
 	Metrics  metrics.Config  `mapstructure:"metrics"`
 	Control  ControlConfig   `mapstructure:"control"`
 	Log      LogConfig       `mapstructure:"log"`

@@ -68,7 +68,7 @@ type contradiction struct {
 
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
-	found := slices.Concat(sharedListeners(c), nestedDirectories(c), backupContradictions(c), tlsContradictions(c), controlContradictions(c))
+	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c), controlContradictions(c), tlsContradictions(c))
 	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, sized(n)) {
 		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
 			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
@@ -165,10 +165,10 @@ func doubts(c Config) []string {
 	if n := len(c.Cluster.Slots); n%2 == 0 {
 		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
 	}
-	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !isLoopback(host) {
+	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !c.TLS.Issues() && !isLoopback(host) {
 		add("gossip.key-file: not set, whoever reaches %s can join the gossip", c.Gossip.Listen)
 	}
-	return slices.Concat(all, tlsDoubts(c), backupDoubts(c), upkeepDoubts(c))
+	return slices.Concat(all, tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
 }
 
 func isLoopback(host string) bool {

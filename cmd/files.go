@@ -15,7 +15,7 @@ import (
 // secretKeys are the keys that name a file with a secret. A key of this list may not exist in this build.
 var secretKeys = []string{
 	"etcd.key-file", "etcd.peer-key-file", "tls.client-ca-key-file", "tls.peer-ca-key-file",
-	"gossip.key-file", "snapshot.identity-file", "auth.file",
+	"gossip.key-file", "snapshot.identity-file", "auth.file", "control.remote.key-file",
 }
 
 // privateDirKeys are the keys that name a directory of ours in which every file is a secret, besides node.data-dir.

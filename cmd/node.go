@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded"
+	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
@@ -36,6 +37,7 @@ type node struct {
 	coord   *coordinator.Coordinator
 	keeper  *snapshot.Keeper
 	metrics *metrics.Metrics
+	auth    *auth.Keeper
 	ebs     *ebs.Provider // nil with another kind of volumes
 
 	certificates *pki.Keeper
@@ -52,6 +54,9 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 		return json.Marshal(n.status())
 	case askForCheckup:
 		return json.Marshal(n.checkup())
+	}
+	if a, ok, err := n.answerKeys(question); ok {
+		return a, err
 	}
 	if a, ok, err := n.coord.Answer(ctx, question); ok {
 		return a, err
@@ -156,7 +161,7 @@ func (n *node) status() coordinator.NodeStatus {
 
 // problems is what is wrong here beside the action: around the node, and with its database.
 func (n *node) problems() []string {
-	return append(n.surroundings(), upkeepProblems(n.coord.Now())...)
+	return slices.Concat(n.surroundings(), upkeepProblems(n.coord.Now()), n.auth.Problems())
 }
 
 // surroundings is what is wrong in the gossip, with the volumes, with the configuration, and with the members' names,

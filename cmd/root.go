@@ -58,10 +58,10 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(
-		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
-		newDiscoverCommand(),
+		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newAuthCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
+		newDiscoverCommand(), newGossipCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
-		newDrillChildCommand(), newReplayChildCommand(),
+		newDrillChildCommand(), newReplayChildCommand(), newExamineChildCommand(),
 	)
 	return root
 }

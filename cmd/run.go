@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/embedded"
+	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
@@ -91,7 +92,9 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
 	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
+	group.Go(func() error { return n.followAuthority(ctx) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error { return n.auth.Run(ctx) })
 	group.Go(func() error { return n.certificates.Run(ctx) })
 	group.Go(func() error { return n.rotateAuthorities(ctx) })
 	group.Go(func() error {
@@ -168,6 +171,13 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
 	}
+	ring, err := derivedRing(cfg, func() [][]byte { return n.certificates.Secrets("gossip") })
+	if err != nil {
+		return nil, err
+	}
+	if ring != nil {
+		n.mesh.UseRing(ring)
+	}
 	wanted := plan.Config{
 		Cluster:   cfg.Cluster.Name,
 		Slots:     slices.Sorted(slices.Values(cfg.Cluster.Slots)),
@@ -190,6 +200,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		n.mesh.AddSeeds(cloud.Seeds)
 	}
 	n.etcd = embedded.New(cfg.Etcd, lg)
+	n.auth = auth.NewKeeper(cfg.Auth.File, n.authWorld(), lg.Named("auth"))
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
 		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(), Claims: claims(n.ebs),
 	})
@@ -294,6 +305,7 @@ func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.Atomi
 	}
 	n.coord.Reconfigure(slices.Sorted(slices.Values(now.Config.Cluster.Slots)))
 	n.keeper.Reconfigure(now.Config.Snapshot.Config)
+	n.auth.Look()
 }
 
 // takeOver puts what a process can take over while it runs into now, and says what needs a restart. A configuration that

@@ -62,6 +62,9 @@ func TestDamaged(t *testing.T) {
 		}
 		again := openKeeper(t, k.cfg, source)
 		prepare(t, again, "a")
+		if got, want := again.Issuer(), Fingerprint(source.now.Peers.Primary); got != want {
+			t.Errorf("%s: the leaf is of authority %q, want %q", name, got, want)
+		}
 		if have := again.now(); !have.good(time.Now(), again.server("a"), again.peer("a")) {
 			t.Errorf("%s: no good certificates", name)
 		}
