@@ -144,7 +144,7 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("POST /resume", n.controlResume)
 	mux.HandleFunc("GET /history", n.controlHistory)
 	mux.HandleFunc("GET /gossip/keys", n.controlKeys)
-	mux.HandleFunc("POST /gossip/rotate", n.controlRotate)
+	mux.HandleFunc("POST /gossip/rotate", n.controlRotateKey)
 	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
 		if dry(r) {
 			id, err := n.coord.Releasable()

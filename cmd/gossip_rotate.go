@@ -111,7 +111,7 @@ func (n *node) rotation(force bool) gossip.Rotation {
 // rotationTime bounds a rotation: an answer of a node takes at most 10 s.
 const rotationTime = 2 * time.Minute
 
-func (n *node) controlRotate(w http.ResponseWriter, r *http.Request) {
+func (n *node) controlRotateKey(w http.ResponseWriter, r *http.Request) {
 	// Whoever has asked may go away: what was begun is brought to its end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), rotationTime)
 	defer cancel()
