@@ -94,10 +94,10 @@ func TestTLSCommands(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("init --dry-run made the directory")
 	}
-	config, cfg := tlsCA(t)
-	key := cfg.TLS.PeerCAKeyFile
+	_, first := tlsCA(t)
+	key := first.TLS.PeerCAKeyFile
 	before, _ := os.ReadFile(key)
-	if err := os.Remove(cfg.TLS.ClientCAFile); err != nil {
+	if err := os.Remove(first.TLS.ClientCAFile); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := execute("tls", "init", filepath.Dir(key)); err == nil || !strings.Contains(err.Error(), "exists") {
@@ -106,11 +106,11 @@ func TestTLSCommands(t *testing.T) {
 	if after, _ := os.ReadFile(key); !bytes.Equal(before, after) {
 		t.Error("init has overwritten a key")
 	}
-	if _, err := os.Stat(cfg.TLS.ClientCAFile); err == nil {
+	if _, err := os.Stat(first.TLS.ClientCAFile); err == nil {
 		t.Error("init that was refused has written a file")
 	}
 
-	config, cfg = tlsCA(t)
+	config, cfg := tlsCA(t)
 	if info, err := os.Stat(cfg.TLS.PeerCAKeyFile); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key: %v, %v", info, err)
 	}

@@ -23,6 +23,7 @@ var harmless = map[string]string{
 	"etcdutl":         "it is etcd's own",
 	"drill-child":     "it is a part of drill",
 	"replay-child":    "it is a part of recover",
+	"examine-child":   "it is a part of verifying a backup",
 	"gossip keys":     "it only reads",
 	"gossip keygen":   "it only prints",
 	"auth check":      "it only reads",
