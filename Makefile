@@ -8,7 +8,7 @@ BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version
 FUZZTIME    ?= 10s
 # What make test fuzzes, besides running all seeds and corpora: the packages that read what strangers write, but for those
 # whose tests take longer to link than they would be fuzzed, with etcd's server and the SDK of EC2 in them.
-FUZZSHORT   := ./embedded/plan ./gossip/... ./snapshot ./volume ./volume/device
+FUZZSHORT   := ./embedded/auth ./embedded/pki ./embedded/plan ./gossip/... ./snapshot ./volume ./volume/device
 FUZZED      ?= ./...
 
 .PHONY: help build demo test short race integration soak faults fuzz bench model lint image licences sbom reproducible clean deps
