@@ -39,8 +39,9 @@ type editions struct {
 	poke       chan struct{} // look for what a rotation waits for
 
 	turn    sync.Mutex // one look, or step, at a time
-	have    *edition   // what counts here; guarded by turn, as are the next four
+	have    *edition   // what counts here; guarded by turn, as are the next five
 	unsaved bool       // and could not be written into the cache
+	dead    bool       // it had ended when it was last asked whose turn it is
 	probed  bool       // the store's conditional put was proven to be one
 	newest  *edition   // what was read last
 	read    seen       // from that object

@@ -438,7 +438,12 @@ func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 			t.Error("they were replaced before their end, without a leader")
 		}
 		time.Sleep(25 * time.Hour)
-		for range 3 {
+		a.drive(t.Context(), rotationView{}) // it might have heard of nobody yet
+		a.drive(t.Context(), rotationView{Led: true})
+		if p := problem(a); a.have.Serial != 1 || !strings.Contains(p, "look at the clock") {
+			t.Errorf("a node whose clock is ahead of the leader's made edition %d; %s", a.have.Serial, p)
+		}
+		for range 2 {
 			a.drive(t.Context(), rotationView{})
 		}
 		if a.have.Phase != phaseIssuing { // now there can be a leader again
