@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -106,7 +108,10 @@ func (a *editions) look(ctx context.Context, found bool) (*edition, error) {
 // keep makes an edition the one that this node has.
 func (a *editions) keep(e *edition) error {
 	if a.have != nil && a.have.Serial == e.Serial && a.have.Time.Equal(e.Time) && !a.unsaved {
-		return nil
+		if _, err := os.Lstat(a.cache); !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		a.lg.Warn("the copy of the authorities was removed: it is written anew", zap.String("file", a.cache))
 	}
 	err := writeCache(a.cache, *e)
 	if err != nil {

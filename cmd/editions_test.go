@@ -192,6 +192,13 @@ func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	if s.peers(a); problem(a) != "" {
 		t.Errorf("when it is back: %q", problem(a))
 	}
+	// The copy is lost while the node runs, and the store later: a new process must not begin with other authorities.
+	s.must(os.RemoveAll(dir))
+	s.peers(a)
+	s.must(os.RemoveAll(filepath.Join(s.dir, "holdfast")))
+	if got := s.peers(s.node(dir)); got != want {
+		t.Errorf("after both were lost, one after the other: got %s, want %s", got, want)
+	}
 }
 
 // A store that was emptied, or in which an old copy was put, gets back what it has lost.

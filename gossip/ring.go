@@ -122,6 +122,12 @@ func (r *Ring) Refresh() (bool, error) {
 }
 
 func (r *Ring) refresh() (bool, error) {
+	if d, ok := r.origin.(*derivedKeys); ok && len(r.keys) > 0 {
+		if err := d.keep(r.keys); err != nil {
+			r.problem = err.Error() + "; the gossip keys are kept in memory alone"
+			return false, nil
+		}
+	}
 	keys, err := r.origin.load()
 	if len(keys) > 0 && err != nil { // a full disk must not part us from the others
 		r.problem = err.Error() + "; the gossip keys are kept in memory alone"

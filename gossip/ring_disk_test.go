@@ -38,3 +38,43 @@ func TestDerivedKeysOnABadDisk(t *testing.T) {
 	})
 	await(t, "c sees a", 10*time.Second, sees(c, "a"))
 }
+
+// Who loses the file while he runs does not go back to a key that a rotation has removed.
+func TestDerivedKeysAreNotDerivedAnewWhileTheyAreKnown(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tls", "keys.json")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	secret := []byte("s")
+	r := DerivedRing(path, func() [][]byte { return [][]byte{secret} })
+	next := derive(secret, 1)
+	for _, o := range []KeyOrder{
+		{Do: KeyInstall, Key: next.Key}, {Do: KeyUse, Key: next.Key}, {Do: KeyRemove, Old: []string{derive(secret, 0).Fingerprint}},
+	} {
+		if _, err := r.Obey(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func(when string) {
+		t.Helper()
+		if _, err := r.Refresh(); err != nil || len(r.Keys().Keys) != 1 || r.Keys().Primary() != next.Key {
+			t.Errorf("%s: %v, %+v, want only %+v", when, err, r.Keys().Keys, next.Key)
+		}
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	if known("without the directory"); !strings.Contains(r.Problem(), "in memory alone") {
+		t.Errorf("problem: %q", r.Problem())
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if known("written anew"); r.Problem() != "" {
+		t.Errorf("problem: %q", r.Problem())
+	}
+	if keys, err := readDerived(path); err != nil || len(keys) != 1 || keys[0].Key != next.Key {
+		t.Errorf("kept: %+v, %v", keys, err)
+	}
+}
