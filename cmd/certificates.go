@@ -60,7 +60,7 @@ func tlsIdentity(cfg Config) pki.Identity {
 func watchedFiles(cfg Config) []pki.File {
 	var all []pki.File
 	for _, f := range []pki.File{
-		{Name: pki.WatchedServer, Path: cfg.Etcd.CertFile, Key: cfg.Etcd.KeyFile}, {Name: pki.WatchedClients, Path: cfg.Etcd.TrustedCAFile},
+		{Name: "server", Path: cfg.Etcd.CertFile, Key: cfg.Etcd.KeyFile}, {Name: "clients-ca", Path: cfg.Etcd.TrustedCAFile},
 		{Name: "peer", Path: cfg.Etcd.PeerCertFile, Key: cfg.Etcd.PeerKeyFile}, {Name: "peers-ca", Path: cfg.Etcd.PeerTrustedCAFile},
 	} {
 		if f.Path != "" {

@@ -238,6 +238,6 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	*present, k.keys[p.name] = l, key
 	k.series.renewals.WithLabelValues(p.name).Inc()
 	k.lg.Info("certificate was issued", zap.String("name", p.name), zap.String("authority", l.issuer), zap.String("certificate", Fingerprint(l.cert)),
-		zap.Strings("names", p.names()), zap.Time("not-after", l.cert.NotAfter), zap.Time("next", l.held(p).renewal()))
+		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)), zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
 	return nil
 }

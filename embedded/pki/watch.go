@@ -10,12 +10,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// Names of watched files that [Keeper.ServerTLS] looks for.
-const (
-	WatchedServer  = serverLeaf   // the certificate that clients see, with its key
-	WatchedClients = "clients-ca" // the authorities of the clients
-)
-
 // File is one of the operator's files: a certificate with what leads to its authority, or a bundle of authorities.
 type File struct {
 	Name string // such as "server", "peer", "clients-ca": of the series and in messages; each once
@@ -92,30 +86,4 @@ func certificatesIn(text []byte) ([]*x509.Certificate, error) {
 		return nil, errors.New("holds no certificate")
 	}
 	return certs, nil
-}
-
-// watchedServing is serving from the operator's files.
-func (k *Keeper) watchedServing() (*tls.Certificate, []*x509.Certificate, error) {
-	var pair *tls.Certificate
-	var clients []*x509.Certificate
-	for _, f := range k.id.Watched {
-		switch f.Name {
-		case WatchedServer:
-			p, err := tls.LoadX509KeyPair(f.Path, f.Key)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s, %s: %w", f.Path, f.Key, err)
-			}
-			pair = &p
-		case WatchedClients:
-			certs, err := f.read()
-			if err != nil {
-				return nil, nil, err
-			}
-			clients = certs
-		}
-	}
-	if pair == nil || clients == nil {
-		return nil, nil, errors.New("etcd.cert-file, etcd.key-file and etcd.trusted-ca-file must be set for that")
-	}
-	return pair, clients, nil
 }
