@@ -196,7 +196,7 @@ func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
 	if old, err := readFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	if err := writeFile(path, text); err != nil {
+	if err := WriteFile(path, text); err != nil {
 		return err
 	}
 	var names []string
@@ -230,7 +230,7 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	}
 	text, err := l.encode()
 	if err == nil {
-		err = writeFile(k.cfg.Files().of(p.name), text)
+		err = WriteFile(k.cfg.Files().of(p.name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s certificate: %w", p.name, err)

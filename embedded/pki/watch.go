@@ -3,7 +3,6 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -58,32 +57,9 @@ func (f File) read() ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	certs, err := certificatesIn(text)
+	certs, err := CertificatesIn(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
-	}
-	return certs, nil
-}
-
-// certificatesIn are those of a file that may hold other things, such as the key.
-func certificatesIn(text []byte) ([]*x509.Certificate, error) {
-	blocks, err := parseBlocks(text)
-	if err != nil {
-		return nil, err
-	}
-	var certs []*x509.Certificate
-	for _, b := range blocks {
-		if b.Type != certificateBlock {
-			continue
-		}
-		c, err := x509.ParseCertificate(b.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		certs = append(certs, c)
-	}
-	if len(certs) == 0 {
-		return nil, errors.New("holds no certificate")
 	}
 	return certs, nil
 }
