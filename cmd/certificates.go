@@ -60,7 +60,7 @@ func tlsIdentity(cfg Config) pki.Identity {
 func watchedFiles(cfg Config) []pki.File {
 	var all []pki.File
 	for _, f := range []pki.File{
-		{Name: pki.WatchedServer, Path: cfg.Etcd.CertFile, Key: cfg.Etcd.KeyFile}, {Name: pki.WatchedClients, Path: cfg.Etcd.TrustedCAFile},
+		{Name: "server", Path: cfg.Etcd.CertFile, Key: cfg.Etcd.KeyFile}, {Name: "clients-ca", Path: cfg.Etcd.TrustedCAFile},
 		{Name: "peer", Path: cfg.Etcd.PeerCertFile, Key: cfg.Etcd.PeerKeyFile}, {Name: "peers-ca", Path: cfg.Etcd.PeerTrustedCAFile},
 	} {
 		if f.Path != "" {
@@ -75,31 +75,27 @@ func watchedFiles(cfg Config) []pki.File {
 //
 // A node that is lost counts as long as nobody else holds its slot: its etcd may run on, unheard of.
 func stances(o plan.Observation) (own pki.Stance, others []pki.Stance, complete bool) {
-	m := o.Member
-	if m.Running {
-		own = pki.Stance{Trusts: m.Trusts, Issuer: m.Issuer}
-	}
-	held := map[string]bool{o.Claim.Slot: o.Claim.Held}
-	for _, p := range o.Peers {
-		if p.Live && p.Facts != nil {
-			held[p.Facts.Slot] = true
+	said := memberStances(o)
+	held := map[string]bool{}
+	for i, s := range said {
+		if i == 0 && o.Claim.Held || i > 0 && s.Known {
+			held[s.Slot] = true
 		}
 	}
-	complete = m.Running && len(m.Members) > 0
-	for _, i := range m.Members {
-		complete = complete && held[i.Slot]
+	complete = o.Member.Running && len(o.Member.Members) > 0
+	for _, m := range o.Member.Members {
+		complete = complete && held[m.Slot]
 	}
 	for _, p := range o.Peers {
-		switch f := p.Facts; {
-		case f == nil:
-			complete = complete && !p.Live
-		case !f.Running || !p.Live && held[f.Slot]:
-		default:
-			others = append(others, pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer})
-			complete = complete && p.Live && f.Trusts != nil
+		complete = complete && (p.Facts != nil || !p.Live)
+	}
+	for _, s := range said[1:] {
+		if s.Running && (s.Known || !held[s.Slot]) {
+			others = append(others, s.Stance)
+			complete = complete && s.Known && s.Trusts != nil
 		}
 	}
-	return own, others, complete
+	return said[0].Stance, others, complete
 }
 
 // tlsStatus is how clients and members reach this node.

@@ -113,6 +113,18 @@ func endpoints(c Config) []endpoint {
 	if c.Control.Listen != "" {
 		add("control.listen", c.Control.Listen)
 	}
+	for _, l := range etcdListeners(c) {
+		add(l.key, l.hostport)
+	}
+	return all
+}
+
+// listenAddress is an address at which a node listens, and the key that says so.
+type listenAddress struct{ key, hostport string }
+
+// etcdListeners are those of etcd; what is no URL is left out.
+func etcdListeners(c Config) []listenAddress {
+	var all []listenAddress
 	for _, urls := range []struct {
 		key  string
 		list []string
@@ -123,7 +135,7 @@ func endpoints(c Config) []endpoint {
 	} {
 		for _, text := range urls.list {
 			if u, err := url.Parse(text); err == nil {
-				add(urls.key, u.Host)
+				all = append(all, listenAddress{urls.key, u.Host})
 			}
 		}
 	}

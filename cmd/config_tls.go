@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,22 +101,7 @@ func exposedAddress(c Config) (at string, exposed bool) {
 	if ip, err := netip.ParseAddr(c.Node.Address); err == nil && !ip.IsLoopback() {
 		return "node.address " + c.Node.Address, true
 	}
-	all := []struct{ key, hostport string }{{"gossip.listen", c.Gossip.Listen}}
-	for _, urls := range []struct {
-		key  string
-		list []string
-	}{
-		{"etcd.listen-client-urls", c.Etcd.ListenClientURLs},
-		{"etcd.listen-client-http-urls", c.Etcd.ListenClientHTTPURLs},
-		{"etcd.listen-peer-urls", c.Etcd.ListenPeerURLs},
-	} {
-		for _, text := range urls.list {
-			if u, err := url.Parse(text); err == nil {
-				all = append(all, struct{ key, hostport string }{urls.key, u.Host})
-			}
-		}
-	}
-	for _, a := range all {
+	for _, a := range append([]listenAddress{{"gossip.listen", c.Gossip.Listen}}, etcdListeners(c)...) {
 		if host, _, err := net.SplitHostPort(a.hostport); err == nil && !isLoopback(host) {
 			return a.key + " " + a.hostport, true
 		}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"holdfast/embedded/pki"
 )
 
 // file is a certificate or a secret that the configuration names, as the node that needs it finds it.
@@ -93,7 +95,7 @@ func (f *file) look() error {
 
 // certificates returns what a PEM file holds.
 func certificates(data []byte) (all []certificate, err error) {
-	found, err := certificatesIn(data)
+	found, err := pki.CertificatesIn(data)
 	for _, c := range found {
 		all = append(all, certificate{c.Subject.String(), c.NotBefore, c.NotAfter})
 	}

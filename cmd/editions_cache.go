@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"holdfast/embedded/pki"
 )
 
 // errDamaged says that the cached authorities cannot be read as such.
@@ -55,25 +57,8 @@ func writeCache(path string, e edition) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, ".new-*") // mode 0600; the keeper of the certificates removes what a crash leaves
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name()) // what Rename has not taken away
-	_, err = temp.Write(text)
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return pki.WriteFile(path, text)
 }

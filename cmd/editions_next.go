@@ -27,23 +27,34 @@ type rotationView struct {
 	Members []memberStance // of every member that the cluster has, this node's too
 }
 
+// memberStances are what the nodes say of the members that they run, this node first. A standby's has no slot.
+func memberStances(o plan.Observation) []memberStance {
+	own := memberStance{Slot: o.Claim.Slot, Known: true, Running: o.Member.Running}
+	if own.Running {
+		own.Stance = pki.Stance{Trusts: o.Member.Trusts, Issuer: o.Member.Issuer}
+	}
+	all := []memberStance{own}
+	for _, p := range o.Peers {
+		if f := p.Facts; f != nil {
+			all = append(all, memberStance{Slot: f.Slot, Known: p.Live, Running: f.Running, Stance: pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer}})
+		}
+	}
+	return all
+}
+
 // viewOf takes from an observation what a rotation is concerned with.
 func viewOf(o plan.Observation) rotationView {
 	v := rotationView{Leader: o.Member.Running && o.Member.Leader, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
 	for _, p := range o.Peers {
 		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
 	}
+	said := memberStances(o)
 	for _, m := range o.Member.Members {
-		if m.Slot == o.Claim.Slot {
-			v.Members = append(v.Members, memberStance{Slot: m.Slot, Known: true, Running: o.Member.Running,
-				Stance: pki.Stance{Trusts: o.Member.Trusts, Issuer: o.Member.Issuer}})
-			continue
-		}
 		known := false
-		for _, p := range o.Peers { // two of them while one does not know yet that it has lost the slot
-			if f := p.Facts; p.Live && f != nil && f.Slot == m.Slot {
+		for _, s := range said { // two of them while one does not know yet that it has lost the slot
+			if s.Known && s.Slot == m.Slot {
 				known = true
-				v.Members = append(v.Members, memberStance{Slot: m.Slot, Known: true, Running: f.Running, Stance: pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer}})
+				v.Members = append(v.Members, s)
 			}
 		}
 		if !known {

@@ -7,21 +7,22 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
-	"holdfast/embedded/coordinator"
 	"holdfast/volume"
 )
 
-// secretKeys are the keys that name a file with a secret. A key of this list may not exist in this build.
+// secretKeys are the keys that name a file with a secret.
 var secretKeys = []string{
 	"etcd.key-file", "etcd.peer-key-file", "tls.client-ca-key-file", "tls.peer-ca-key-file",
 	"gossip.key-file", "snapshot.identity-file", "auth.file", "control.remote.key-file",
 }
 
-// privateDirKeys are the keys that name a directory of ours in which every file is a secret, besides node.data-dir.
-var privateDirKeys = []string{"tls.dir"}
+// privateDirKeys are the keys that name a directory of ours. What lies below one that is closed nobody else can reach, so
+// the modes there do not matter: a backup that was copied there by hand does not keep a node from starting.
+var privateDirKeys = []string{"node.data-dir", "tls.dir"}
 
 // Who may do what to a file, as the bits of its mode.
 const (
@@ -30,9 +31,6 @@ const (
 	anyoneWrite fs.FileMode = 0o022
 )
 
-// maxLoose is how many files of a directory are named; the command that is told cures all of them.
-const maxLoose = 5
-
 // fileCheck looks at what a node is told to use, before it uses it.
 type fileCheck struct {
 	uid    int // of this process
@@ -40,9 +38,9 @@ type fileCheck struct {
 	looked map[string]bool // directories on the way that were judged
 }
 
-// checkOwnFiles returns everything that other users of this machine could read or change, or do not have to share with us at
-// all: the data, the files with secrets, the configuration, and the directories on the way to them. Each error names the
-// path, its mode and owner, and the command that cures it. What does not exist is nobody's yet: we make it for us alone.
+// checkOwnFiles returns everything that other users of this machine could read or change, and should not: the data, the
+// files with secrets, the configuration, and the directories on the way to them. Each error names the path, its mode and
+// owner, and the command that cures it. What does not exist is nobody's yet: we make it for us alone.
 //
 // What lies on a volume that is not mounted yet is not seen. The directories there are ours as well, and closed.
 func checkOwnFiles(cfg Config, file string) error {
@@ -51,19 +49,13 @@ func checkOwnFiles(cfg Config, file string) error {
 	for _, k := range configKeys() {
 		values[k.name] = k.text(&cfg)
 	}
-	c.tree("node.data-dir", cfg.Node.DataDir, volumeRoot(cfg))
-	c.volumes(volumeRoot(cfg))
-	for _, key := range privateDirKeys {
-		if values[key] != "" && !within(absolute(cfg.Node.DataDir), absolute(values[key])) {
-			c.tree(key, values[key], "")
-		}
-	}
-	for _, key := range secretKeys {
+	for _, key := range slices.Concat(privateDirKeys, secretKeys) {
 		if values[key] != "" {
 			c.one(key, values[key], anyoneElse)
 			c.way(key, values[key])
 		}
 	}
+	c.volumes(volumeRoot(cfg))
 	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
 		if values[key] != "" {
 			c.way(key, values[key])
@@ -131,49 +123,8 @@ func (c *fileCheck) one(key, path string, closed fs.FileMode) {
 	}
 }
 
-// tree judges a directory, all that is in it, and the way to it. What is below the directory apart is left out, and so is
-// lost+found, which belongs to the filesystem.
-func (c *fileCheck) tree(key, dir, apart string) {
-	c.way(key, dir)
-	dir, apart = really(dir), really(apart)
-	loose, foreign := 0, 0
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // it went away, or was never there
-			return nil
-		case err != nil:
-			c.errs = append(c.errs, fmt.Errorf("%s: %w", key, err))
-			return nil
-		case e.IsDir() && (path == apart || e.Name() == "lost+found"):
-			return filepath.SkipDir
-		case e.Type()&fs.ModeSymlink != 0: // everybody may follow it, which says nothing
-			return nil
-		}
-		info, err := e.Info()
-		if err != nil {
-			return nil // it went away
-		}
-		if !c.owned(info) {
-			if foreign++; foreign <= maxLoose {
-				c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown -R %d %s", c.uid, dir))
-			}
-		}
-		if info.Mode().Perm()&anyoneElse != 0 {
-			if loose++; loose <= maxLoose {
-				c.fail(key, path, info, "others may use it, and it holds the cluster's secrets", "chmod -R go= "+dir)
-			}
-		}
-		return nil
-	})
-	for _, n := range []int{loose, foreign} {
-		if n > maxLoose {
-			c.errs = append(c.errs, fmt.Errorf("%s: and %d more below %s", key, n-maxLoose, dir))
-		}
-	}
-}
-
-// volumes judges the directories of the slots below root: nobody else writes there, and what holds secrets is closed. A
-// filesystem's own root may be open to be looked at, as mkfs makes it.
+// volumes judges the directories of the slots below root: nobody else writes there. A filesystem's own root may be open to
+// be looked at, as mkfs makes it; etcd's directory in it is closed when the member starts.
 func (c *fileCheck) volumes(root string) {
 	c.way("volumes", root)
 	slots, err := os.ReadDir(root)
@@ -184,7 +135,6 @@ func (c *fileCheck) volumes(root string) {
 	for _, slot := range slots {
 		if path := filepath.Join(root, slot.Name()); slot.IsDir() && slot.Name() != "lost+found" {
 			c.one("volumes", path, anyoneWrite)
-			c.one("volumes", filepath.Join(path, coordinator.EtcdDir), anyoneElse)
 		}
 	}
 }

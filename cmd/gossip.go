@@ -1,13 +1,11 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -196,19 +194,15 @@ func exportKey(c *cobra.Command, cfg Config, to string, dryRun bool) error {
 	if err != nil {
 		return fmt.Errorf("%w; has this node run with tls.mode ca or auto?", err)
 	}
-	if dryRun {
-		if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("write %s: %w", to, cmp.Or(err, fs.ErrExist))
-		}
-		return nothingChanged(c, fmt.Sprintf("would write %d keys to %s", len(lines), to))
-	}
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	file := []freshFile{{to, []byte(strings.Join(lines, "\n") + "\n"), 0o600}}
+	if err := absent(file); err != nil {
 		return err
 	}
-	_, err = f.WriteString(strings.Join(lines, "\n") + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(to))
+	if dryRun {
+		return nothingChanged(c, fmt.Sprintf("would write %d keys to %s", len(lines), to))
+	}
+	if err := writeFresh(filepath.Dir(to), file); err != nil {
+		return err
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %d keys to %s: set gossip.key-file to it where it is for\n", len(lines), to)
 	return err

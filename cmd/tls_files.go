@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +20,7 @@ type freshFile struct {
 func absent(files []freshFile) error {
 	for _, f := range files {
 		if _, err := os.Lstat(f.path); err == nil {
-			return fmt.Errorf("%s exists, and is never overwritten: name another directory", f.path)
+			return fmt.Errorf("%s exists, and is never overwritten: name another one", f.path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -50,24 +48,6 @@ func writeFresh(dir string, files []freshFile) (err error) {
 		}
 	}
 	return nil
-}
-
-// certificatesIn returns the certificates of a PEM file, which may hold their key as well.
-func certificatesIn(text []byte) (all []*x509.Certificate, err error) {
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("parse certificate: %w", err)
-		}
-		all = append(all, c)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("there is no certificate in it")
-	}
-	return all, nil
 }
 
 // durationFlag is a flag that also takes days, weeks and years, as the configuration does.

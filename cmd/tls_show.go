@@ -81,7 +81,7 @@ func showCertificates(cfg Config, now time.Time) []shownCertificate {
 		text, err := os.ReadFile(f.Path)
 		var certs []*x509.Certificate
 		if err == nil {
-			certs, err = certificatesIn(text)
+			certs, err = pki.CertificatesIn(text)
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && cfg.TLS.Issues():

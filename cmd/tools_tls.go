@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"holdfast/embedded/pki"
 )
 
 const (
@@ -33,24 +35,7 @@ func etcdctlCertificate(ctx context.Context, cfg Config, now time.Time) (string,
 	if err != nil {
 		return "", err
 	}
-	return path, replaceWhole(path, bytes.Join([][]byte{i.certificate, i.key}, nil))
-}
-
-// replaceWhole replaces a file that only its owner may read. Several commands may do it at the same time, and each leaves
-// one whole.
-func replaceWhole(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return path, pki.WriteFile(path, bytes.Join([][]byte{i.certificate, i.key}, nil))
 }
 
 // usable reports whether the certificate is good for some hours with the authorities in a file.
@@ -63,7 +48,7 @@ func usable(path, authorities string, now time.Time) bool {
 	if err != nil {
 		return false
 	}
-	certs, err := certificatesIn(text)
+	certs, err := pki.CertificatesIn(text)
 	if err != nil || certs[0].NotAfter.Sub(now) < certs[0].NotAfter.Sub(certs[0].NotBefore)/2 {
 		return false
 	}

@@ -275,6 +275,7 @@ func hashOf(c *Cluster, n *Node, rev int64) (hash uint32, ok bool) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	_, _ = client.Get(ctx, "any") // waits until the member has applied all that is committed; whether the key may be read is all the same
 	resp, err := client.HashKV(ctx, n.ClientURL(), rev)
 	if err != nil {
 		c.t.Fatalf("hash of %s: %v", n.Name, err)

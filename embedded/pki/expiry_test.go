@@ -203,7 +203,7 @@ func gather(t testing.TB, reg prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// The operator's files are watched, and served from, and never written.
+// The operator's files are watched, and never written.
 func TestWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		issuer := newKeeper(t, &given{now: newAuthorities(t, "one", ages)}, func(c *Config) { c.LeafLife = 10 * time.Hour })
@@ -213,7 +213,7 @@ func TestWatched(t *testing.T) {
 		cfg := Default()
 		cfg.Mode = ModeFiles
 		id := Identity{Watched: []File{
-			{Name: WatchedServer, Path: theirs.Server, Key: theirs.Server}, {Name: WatchedClients, Path: theirs.ClientsCA}, {Name: "peers-ca", Path: missing},
+			{Name: "server", Path: theirs.Server, Key: theirs.Server}, {Name: "clients-ca", Path: theirs.ClientsCA}, {Name: "peers-ca", Path: missing},
 		}}
 		k, err := New(cfg, id, nil, zap.NewNop(), prometheus.NewRegistry())
 		if err != nil {
@@ -226,13 +226,6 @@ func TestWatched(t *testing.T) {
 		}
 		if e := k.Expiries(); len(e) != 2 || e[0].Name != "server" || e[0].File != theirs.Server {
 			t.Errorf("expiries: %v", e)
-		}
-		certificate, key, err := issuer.Client(t.Context(), "alice", ages)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := handshake(k.ServerTLS(), user(t, issuer, certificate, key)); err != nil {
-			t.Error(err)
 		}
 		if err := os.WriteFile(missing, []byte(read(t, issuer.cfg.Dir)["peers-ca.crt"]), 0o600); err != nil {
 			t.Fatal(err)

@@ -47,8 +47,9 @@ func readSecret(path string) ([]byte, error) {
 	return readAll(f)
 }
 
-// writeFile replaces a file, durably and in one step: whoever reads has the old text or the new one.
-func writeFile(path string, text []byte) (err error) {
+// WriteFile replaces a file, which only its owner may use, durably and in one step: whoever reads has the old text or the
+// new one. What a crash leaves of it begins with ".new-", and a keeper removes it from its directory.
+func WriteFile(path string, text []byte) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
 	if err != nil {

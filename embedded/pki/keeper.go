@@ -5,7 +5,6 @@ import (
 	"crypto"
 	"crypto/hkdf"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -208,45 +207,6 @@ func (k *Keeper) Secrets(purpose string) [][]byte {
 		all = append(all, secret)
 	}
 	return all
-}
-
-// ServerTLS is for a server of ours beside etcd's: the server's leaf, renewed as it is, and clients of the clients'
-// authority only. It asks for TLS 1.3. nil in mode off. In mode files it reads the watched files named [WatchedServer]
-// and [WatchedClients] at each handshake.
-func (k *Keeper) ServerTLS() *tls.Config {
-	if k.cfg.Mode == ModeOff {
-		return nil
-	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		ClientAuth: tls.RequireAndVerifyClientCert, // should somebody look at this one only
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			pair, clients, err := k.serving()
-			if err != nil {
-				return nil, err
-			}
-			pool := x509.NewCertPool()
-			for _, c := range clients {
-				pool.AddCert(c)
-			}
-			return &tls.Config{
-				MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"},
-				Certificates: []tls.Certificate{*pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-			}, nil
-		},
-	}
-}
-
-// serving is what a server of ours shows and whom it accepts.
-func (k *Keeper) serving() (*tls.Certificate, []*x509.Certificate, error) {
-	if k.cfg.Mode == ModeFiles {
-		return k.watchedServing()
-	}
-	have := k.now()
-	if have.server == nil || len(have.clients) == 0 {
-		return nil, nil, errors.New("there is no certificate yet")
-	}
-	return &have.server.Certificate, have.clients, nil
 }
 
 // Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority.

@@ -231,7 +231,7 @@ func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
 	if old, err := readFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	if err := writeFile(path, text); err != nil {
+	if err := WriteFile(path, text); err != nil {
 		return err
 	}
 	var names []string
@@ -265,7 +265,7 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	}
 	text, err := l.encode()
 	if err == nil {
-		err = writeFile(k.cfg.Files().of(p.name), text)
+		err = WriteFile(k.cfg.Files().of(p.name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s certificate: %w", p.name, err)
@@ -273,6 +273,6 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	*present, k.keys[p.name] = l, key
 	k.series.renewals.WithLabelValues(p.name).Inc()
 	k.lg.Info("certificate was issued", zap.String("name", p.name), zap.String("authority", l.issuer), zap.String("certificate", Fingerprint(l.cert)),
-		zap.Strings("names", p.names()), zap.Time("not-after", l.cert.NotAfter), zap.Time("next", l.held(p).renewal()))
+		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)), zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
 	return nil
 }

@@ -18,6 +18,17 @@ const (
 // ParseCertificates reads a bundle of at least one certificate. Whatever else is in there, and a file that is cut short,
 // is an error: what is dropped silently here is missing only when a member is refused.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
+	return certificates(text, func(kind string) error {
+		return fmt.Errorf("holds a block %q: only certificates belong here", kind)
+	})
+}
+
+// CertificatesIn reads the certificates, at least one, of a file that may hold other things, such as the key.
+func CertificatesIn(text []byte) ([]*x509.Certificate, error) {
+	return certificates(text, func(string) error { return nil })
+}
+
+func certificates(text []byte, other func(kind string) error) ([]*x509.Certificate, error) {
 	blocks, err := parseBlocks(text)
 	if err != nil {
 		return nil, err
@@ -25,7 +36,10 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	for _, b := range blocks {
 		if b.Type != certificateBlock {
-			return nil, fmt.Errorf("holds a block %q: only certificates belong here", b.Type)
+			if err := other(b.Type); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		c, err := x509.ParseCertificate(b.Bytes)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -30,51 +31,56 @@ func user(t testing.TB, k *Keeper, certificate, key []byte) *tls.Config {
 	return cfg
 }
 
-func TestServerTLS(t *testing.T) {
+// serving is a server of these files, as etcd's is.
+func serving(t testing.TB, files Files) *tls.Config {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(files.Server, files.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(files.ClientsCA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(text)
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
+}
+
+// What is issued for a client is accepted with the files that etcd is told of, and nothing else is.
+func TestClient(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", time.Hour)}
 	k := newKeeper(t, source, nil)
-	server := k.ServerTLS()
-	if handshake(server, &tls.Config{InsecureSkipVerify: true}) == nil { //nolint:gosec // it must fail all the same
-		t.Error("a server without a certificate accepts")
-	}
 	prepare(t, k, "a")
 	certificate, key, err := k.Client(t.Context(), "alice", 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	alice := user(t, k, certificate, key)
-	if err := handshake(server, alice); err != nil {
+	if err := handshake(serving(t, k.cfg.Files()), alice); err != nil {
 		t.Error(err)
 	}
 	if leaf := alice.Certificates[0].Leaf; leaf.Subject.CommonName != "alice" || leaf.NotAfter.After(source.now.Clients.Primary.NotAfter) || len(leaf.ExtKeyUsage) != 1 {
 		t.Errorf("alice's certificate: %s until %s, %v", leaf.Subject, leaf.NotAfter, leaf.ExtKeyUsage)
 	}
-	if handshake(server, user(t, k, nil, nil)) == nil {
-		t.Error("a client without a certificate is accepted")
-	}
 	peer := []byte(read(t, k.cfg.Dir)["peer.pem"])
-	if handshake(server, user(t, k, peer, peer)) == nil {
+	if handshake(serving(t, k.cfg.Files()), user(t, k, peer, peer)) == nil {
 		t.Error("a peer is accepted as a client")
 	}
-	old := alice.Clone()
-	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
-	if handshake(server, old) == nil {
-		t.Error("TLS 1.2 is accepted")
-	}
-	// The same server follows its authority.
+	// The files follow the authority.
 	next := newAuthorities(t, "two", time.Hour)
 	next.Peers = source.now.Peers
 	source.set(next, nil)
 	if _, err := k.look(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if handshake(server, alice) == nil {
+	if handshake(serving(t, k.cfg.Files()), alice) == nil {
 		t.Error("a client of an authority that was removed is accepted")
 	}
 	if certificate, key, err = k.Client(t.Context(), "alice", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := handshake(server, user(t, k, certificate, key)); err != nil {
+	if err := handshake(serving(t, k.cfg.Files()), user(t, k, certificate, key)); err != nil {
 		t.Error(err)
 	}
 }
@@ -156,7 +162,7 @@ func TestOtherModes(t *testing.T) {
 		if err := k.Learn(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if len(read(t, cfg.Dir)) > 0 || k.Secrets("gossip") != nil || k.Issuer() != "" || (k.ServerTLS() == nil) != (mode == ModeOff) {
+		if len(read(t, cfg.Dir)) > 0 || k.Secrets("gossip") != nil || k.Issuer() != "" {
 			t.Errorf("mode %s does something", mode)
 		}
 		if _, _, err := k.Client(t.Context(), "bob", time.Hour); err == nil {

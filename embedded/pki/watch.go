@@ -3,17 +3,10 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
-)
-
-// Names of watched files that [Keeper.ServerTLS] looks for.
-const (
-	WatchedServer  = serverLeaf   // the certificate that clients see, with its key
-	WatchedClients = "clients-ca" // the authorities of the clients
 )
 
 // File is one of the operator's files: a certificate with what leads to its authority, or a bundle of authorities.
@@ -64,58 +57,9 @@ func (f File) read() ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	certs, err := certificatesIn(text)
+	certs, err := CertificatesIn(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	return certs, nil
-}
-
-// certificatesIn are those of a file that may hold other things, such as the key.
-func certificatesIn(text []byte) ([]*x509.Certificate, error) {
-	blocks, err := parseBlocks(text)
-	if err != nil {
-		return nil, err
-	}
-	var certs []*x509.Certificate
-	for _, b := range blocks {
-		if b.Type != certificateBlock {
-			continue
-		}
-		c, err := x509.ParseCertificate(b.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		certs = append(certs, c)
-	}
-	if len(certs) == 0 {
-		return nil, errors.New("holds no certificate")
-	}
-	return certs, nil
-}
-
-// watchedServing is serving from the operator's files.
-func (k *Keeper) watchedServing() (*tls.Certificate, []*x509.Certificate, error) {
-	var pair *tls.Certificate
-	var clients []*x509.Certificate
-	for _, f := range k.id.Watched {
-		switch f.Name {
-		case WatchedServer:
-			p, err := tls.LoadX509KeyPair(f.Path, f.Key)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s, %s: %w", f.Path, f.Key, err)
-			}
-			pair = &p
-		case WatchedClients:
-			certs, err := f.read()
-			if err != nil {
-				return nil, nil, err
-			}
-			clients = certs
-		}
-	}
-	if pair == nil || clients == nil {
-		return nil, nil, errors.New("etcd.cert-file, etcd.key-file and etcd.trusted-ca-file must be set for that")
-	}
-	return pair, clients, nil
 }
