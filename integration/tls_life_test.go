@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ func (c *credentials) as(pair *tls.Certificate) *tls.Config {
 
 // presented makes a handshake and returns the certificate that the server shows.
 func presented(n *integration.Node, port int, cfg *tls.Config) (*x509.Certificate, error) {
-	conn, err := tls.Dial("tcp", fmt.Sprintf("%s:%d", n.Address, port), cfg)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", fmt.Sprintf("%s:%d", n.Address, port), cfg)
 	if err != nil {
 		return nil, fmt.Errorf("shake hands with %s, port %d: %w", n.Name, port, err)
 	}
