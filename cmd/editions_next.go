@@ -138,12 +138,17 @@ func (e edition) nextSettled(order rotationOrder, now time.Time) (rotationStep, 
 	return stepNone, ""
 }
 
+// holdNotice is how long before new authorities sign an operator is told, again and again, that clients need them by then.
+const holdNotice = 30 * 24 * time.Hour
+
 func (e edition) nextIntroduced(v rotationView, order rotationOrder, now time.Time) (rotationStep, string) {
 	held := now.Before(e.Hold) && now.Before(e.ends())
 	w := v.waiting(e, now)
 	switch {
 	case order.DropOld:
 		return stepNone, "the old authorities still sign; they can be dropped when the rotation has ended"
+	case held && order == (rotationOrder{}) && e.Hold.Sub(now) > holdNotice:
+		return stepNone, "" // for months: nothing is wrong
 	case held && !order.Now:
 		return stepNone, fmt.Sprintf("the servers' certificates are signed by %s from %s on: give clients the new bundle until then (`holdfast tls export`), or go on at once with `holdfast tls rotate-ca --now`",
 			pki.Fingerprint(e.Clients.other()), e.Hold.Format(time.RFC3339))

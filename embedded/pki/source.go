@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Source gives the authorities as they are now. It is asked again and again; an error leaves those that are known.
@@ -18,7 +19,16 @@ type FileSource Config
 func (s FileSource) Authorities(context.Context) (Authorities, error) {
 	clients, err := loadKeyed("client", s.ClientCAFile, s.ClientCAKeyFile)
 	peers, err2 := loadKeyed("peer", s.PeerCAFile, s.PeerCAKeyFile)
-	return Authorities{Clients: clients, Peers: peers}, errors.Join(err, err2)
+	if err = errors.Join(err, err2); err != nil {
+		return Authorities{}, err
+	}
+	for _, c := range clients.Bundle {
+		if slices.ContainsFunc(peers.Bundle, c.Equal) {
+			return Authorities{}, fmt.Errorf("tls.client-ca-file and tls.peer-ca-file: both hold %s (%s), so that any client could be a member: they must be different authorities; `holdfast tls init` makes two",
+				Fingerprint(c), c.Subject)
+		}
+	}
+	return Authorities{Clients: clients, Peers: peers}, nil
 }
 
 // loadKeyed is LoadAuthority with the keys of the configuration in its errors.
