@@ -12,11 +12,12 @@ import (
 
 // What operators ask of the node by way of the control socket is in its history, with who asked and what came of it.
 
-// audited remembers every request that changes something, when it is answered. With dry=true none does.
+// audited remembers every request that changes something, when it is answered. With dry=true those of dryPaths do not; the
+// others know no dry run, and do what they always do.
 func (n *node) audited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		changes := r.Method == http.MethodPost || r.Method == http.MethodDelete
-		if !changes || r.URL.Path == "/look" || dry(r) {
+		if !changes || r.URL.Path == "/look" || looks(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -76,6 +77,9 @@ func listenUnix(path string) (net.Listener, error) {
 		if c, dialErr := net.Dial("unix", path); dialErr == nil {
 			_ = c.Close()
 			return nil, fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give each node its own node.data-dir)", path)
+		}
+		if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("control.socket: %s is there and is no socket: name another path", path)
 		}
 		if err = os.Remove(path); err == nil {
 			l, err = net.Listen("unix", path)

@@ -335,3 +335,33 @@ func TestLocalCaller(t *testing.T) {
 		t.Errorf("of an unknown user: got %+v", got)
 	}
 }
+
+// What lies where the socket is to be is removed only if it is a socket that a process that is gone has left.
+func TestSocketInThePlaceOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "is no socket") {
+		t.Errorf("got %v, %v", l, err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "precious" {
+		t.Fatalf("the file: %q, %v", text, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := listenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}

@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,8 +41,9 @@ type editions struct {
 	poke       chan struct{} // look for what a rotation waits for
 
 	turn    sync.Mutex // one look, or step, at a time
-	have    *edition   // what counts here; guarded by turn, as are the next four
+	have    *edition   // what counts here; guarded by turn, as are the next five
 	unsaved bool       // and could not be written into the cache
+	dead    bool       // it had ended when it was last asked whose turn it is
 	probed  bool       // the store's conditional put was proven to be one
 	newest  *edition   // what was read last
 	read    seen       // from that object
@@ -105,7 +108,10 @@ func (a *editions) look(ctx context.Context, found bool) (*edition, error) {
 // keep makes an edition the one that this node has.
 func (a *editions) keep(e *edition) error {
 	if a.have != nil && a.have.Serial == e.Serial && a.have.Time.Equal(e.Time) && !a.unsaved {
-		return nil
+		if _, err := os.Lstat(a.cache); !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		a.lg.Warn("the copy of the authorities was removed: it is written anew", zap.String("file", a.cache))
 	}
 	err := writeCache(a.cache, *e)
 	if err != nil {

@@ -22,6 +22,7 @@ type memberStance struct {
 // rotationView is what a node knows of the cluster, as far as a rotation is concerned.
 type rotationView struct {
 	Leader  bool // its member leads
+	Led     bool // it knows of a leader, or a live node says that it leads
 	Paused  bool
 	Members []memberStance // of every member that the cluster has, this node's too
 }
@@ -43,7 +44,10 @@ func memberStances(o plan.Observation) []memberStance {
 
 // viewOf takes from an observation what a rotation is concerned with.
 func viewOf(o plan.Observation) rotationView {
-	v := rotationView{Leader: o.Member.Running && o.Member.Leader, Paused: o.Member.Paused != nil}
+	v := rotationView{Leader: o.Member.Running && o.Member.Leader, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
+	for _, p := range o.Peers {
+		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
+	}
 	said := memberStances(o)
 	for _, m := range o.Member.Members {
 		known := false
@@ -86,10 +90,13 @@ const (
 // the old authorities have a tenth of their life left, and nobody is when that is over: then there is nothing to keep.
 //
 // The raft leader takes the steps; anybody does where an operator says so, or where the authorities that sign have
-// ended: without them there is no leader.
+// ended: without them there is no leader. Where somebody leads all the same, it is the clock here that is wrong.
 func nextAuthorities(e edition, v rotationView, order rotationOrder, now time.Time) (rotationStep, string) {
 	asked := order != (rotationOrder{})
 	dead := !now.Before(e.ends())
+	if dead && !asked && !v.Leader && v.Led {
+		return stepNone, fmt.Sprintf("the authorities have ended at %s by the clock of this node, but there is a leader, whose turn it is: look at the clock", e.ends().Format(time.RFC3339))
+	}
 	if !asked && !dead && (!v.Leader || v.Paused) {
 		if v.Leader && e.Phase != phaseSettled {
 			return stepNone, "waiting for `holdfast resume`"

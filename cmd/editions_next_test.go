@@ -196,6 +196,8 @@ func TestNextAuthorities(t *testing.T) {
 		"not by a follower":              {e: first, v: rotationView{}, after: caLife / 3 * 2},
 		"not in a pause":                 {e: first, v: rotationView{Leader: true, Paused: true}, after: caLife / 3 * 2},
 		"ended, without a leader":        {e: first, v: rotationView{}, after: caLife, want: stepBegin},
+		"ended, but another one leads":   {e: first, v: rotationView{Led: true}, after: caLife, why: "look at the clock"},
+		"ended, where it leads":          {e: first, v: rotationView{Leader: true, Led: true}, after: caLife, want: stepBegin},
 		"ended, in a pause":              {e: first, v: rotationView{Paused: true}, after: caLife, want: stepBegin},
 		"ordered at a follower":          {e: first, v: rotationView{Paused: true}, order: rotationOrder{Begin: true}, want: stepBegin, why: "operator"},
 		"nothing to drop":                {e: first, v: leader(), order: rotationOrder{DropOld: true}, why: "no old authority"},
@@ -292,5 +294,21 @@ func TestViewOfARotation(t *testing.T) {
 		stance("a", "x", "x"), stance("b", "z", "y"), {Slot: "c"}, {Slot: "d", Known: true}, {Slot: "e"}}}
 	if got := viewOf(o); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	for name, led := range map[string]struct {
+		own  plan.Member
+		peer plan.Peer
+		want bool
+	}{
+		"nobody":             {own: plan.Member{Running: true}, peer: plan.Peer{Live: true, Facts: &plan.Facts{Running: true}}},
+		"another":            {peer: plan.Peer{Live: true, Facts: &plan.Facts{Running: true, Leader: true}}, want: true},
+		"another, long gone": {peer: plan.Peer{Facts: &plan.Facts{Running: true, Leader: true}}},
+		"known here":         {own: plan.Member{Running: true, HasLead: true}, want: true},
+	} {
+		o := plan.Observation{Peers: []plan.Peer{led.peer}}
+		o.Member = led.own
+		if got := viewOf(o).Led; got != led.want {
+			t.Errorf("%s: led: got %t", name, got)
+		}
 	}
 }

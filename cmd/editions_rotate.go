@@ -33,9 +33,14 @@ func (n *node) rotateAuthorities(ctx context.Context) error {
 func (a *editions) drive(ctx context.Context, v rotationView) {
 	a.turn.Lock()
 	dead := a.have != nil && !time.Now().Before(a.have.ends())
+	first := dead && !a.dead
+	a.dead = dead
 	a.turn.Unlock()
 	if !v.Leader && !dead {
 		a.say("")
+		return
+	}
+	if !v.Leader && first { // a node that has just started has heard of nobody: who leads is known the next time
 		return
 	}
 	if _, err := a.advance(ctx, v, rotationOrder{}, false); err != nil && ctx.Err() == nil {

@@ -192,6 +192,13 @@ func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	if s.peers(a); problem(a) != "" {
 		t.Errorf("when it is back: %q", problem(a))
 	}
+	// The copy is lost while the node runs, and the store later: a new process must not begin with other authorities.
+	s.must(os.RemoveAll(dir))
+	s.peers(a)
+	s.must(os.RemoveAll(filepath.Join(s.dir, "holdfast")))
+	if got := s.peers(s.node(dir)); got != want {
+		t.Errorf("after both were lost, one after the other: got %s, want %s", got, want)
+	}
 }
 
 // A store that was emptied, or in which an old copy was put, gets back what it has lost.
@@ -438,7 +445,12 @@ func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 			t.Error("they were replaced before their end, without a leader")
 		}
 		time.Sleep(25 * time.Hour)
-		for range 3 {
+		a.drive(t.Context(), rotationView{}) // it might have heard of nobody yet
+		a.drive(t.Context(), rotationView{Led: true})
+		if p := problem(a); a.have.Serial != 1 || !strings.Contains(p, "look at the clock") {
+			t.Errorf("a node whose clock is ahead of the leader's made edition %d; %s", a.have.Serial, p)
+		}
+		for range 2 {
 			a.drive(t.Context(), rotationView{})
 		}
 		if a.have.Phase != phaseIssuing { // now there can be a leader again

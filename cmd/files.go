@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"holdfast/embedded/coordinator"
 	"holdfast/volume"
@@ -55,10 +57,17 @@ func checkOwnFiles(cfg Config, file string) error {
 		}
 	}
 	c.volumes(volumeRoot(cfg))
-	for _, key := range []string{"snapshot.store", "snapshot.spool", "snapshot.scratch", "control.socket"} {
-		if values[key] != "" && !(key == "snapshot.store" && cfg.Snapshot.InBucket()) {
+	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
+		if values[key] != "" {
 			c.way(key, values[key])
 		}
+	}
+	if !cfg.Snapshot.InBucket() {
+		c.errs = append(c.errs, ifAnswered(storeAnswers, func() []error {
+			apart := fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
+			apart.way("snapshot.store", values["snapshot.store"])
+			return apart.errs
+		})...)
 	}
 	if file != "" {
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&othersWrite != 0 {
@@ -67,6 +76,22 @@ func checkOwnFiles(cfg Config, file string) error {
 		c.way("--config", file)
 	}
 	return errors.Join(c.errs...)
+}
+
+// storeAnswers is how long the directory of the backups may take to be looked at.
+const storeAnswers = 3 * time.Second
+
+// ifAnswered returns what look finds, nothing if that takes longer: a directory of a dead server holds whoever looks at it
+// for ever, and a member needs no backups to start.
+func ifAnswered(limit time.Duration, look func() []error) []error {
+	found := make(chan []error, 1)
+	go func() { found <- look() }()
+	select {
+	case errs := <-found:
+		return errs
+	case <-time.After(limit):
+		return nil
+	}
 }
 
 // volumeRoot is the directory below which the volumes lie or are mounted.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // hold makes a directory that a node could have left behind, and the configuration for it.
@@ -153,4 +154,19 @@ func TestEverySecretKeyIsKnown(t *testing.T) {
 			t.Errorf("%s is not in secretKeys", k.name)
 		}
 	}
+}
+
+// The directory of the backups may be on a server that is dead.
+func TestStoreThatHangsIsNotLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := make(chan struct{})
+		found := ifAnswered(storeAnswers, func() []error { <-dead; return []error{os.ErrPermission} })
+		close(dead)
+		if found != nil {
+			t.Errorf("got %v", found)
+		}
+		if found = ifAnswered(storeAnswers, func() []error { return []error{os.ErrPermission} }); len(found) != 1 {
+			t.Errorf("of one that answers: got %v", found)
+		}
+	})
 }

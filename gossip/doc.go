@@ -66,7 +66,8 @@
 //
 // # Dangers
 //
-//   - Without keys whoever reaches the port can say anything, also that a node is dead.
+//   - Without keys whoever reaches the port can say anything, also that a node is dead. With keys whoever has one can: it
+//     is one for all, and observers have it too.
 //   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds; a question
 //     is answered again, to the process that asked it. So an answer must not do what may be done only once.

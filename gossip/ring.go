@@ -87,7 +87,7 @@ type KeyOrder struct {
 
 // origin is where the keys of a ring lie. Both methods may be called at any time, and not at once.
 type origin interface {
-	// load returns all keys, the first encrypts.
+	// load returns all keys, the first encrypts. Keys beside an error are good, and could not be kept for good.
 	load() ([]fullKey, error)
 	// save replaces them for good.
 	save(keys []fullKey) error
@@ -122,7 +122,17 @@ func (r *Ring) Refresh() (bool, error) {
 }
 
 func (r *Ring) refresh() (bool, error) {
+	if d, ok := r.origin.(*derivedKeys); ok && len(r.keys) > 0 {
+		if err := d.keep(r.keys); err != nil {
+			r.problem = err.Error() + "; the gossip keys are kept in memory alone"
+			return false, nil
+		}
+	}
 	keys, err := r.origin.load()
+	if len(keys) > 0 && err != nil { // a full disk must not part us from the others
+		r.problem = err.Error() + "; the gossip keys are kept in memory alone"
+		return r.set(keys), nil
+	}
 	if err != nil {
 		r.problem = err.Error()
 		if r.ring != nil {
@@ -250,6 +260,12 @@ func (r *Ring) Problem() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.problem
+}
+
+// derived reports whether the keys are derived from a secret, and their file is ours.
+func (r *Ring) derived() bool {
+	_, ok := r.origin.(*derivedKeys)
+	return ok
 }
 
 // keyring is memberlist's; nil until a Refresh has found a key.

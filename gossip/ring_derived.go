@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 )
@@ -82,6 +83,15 @@ func (d *derivedKeys) load() ([]fullKey, error) {
 		return nil, errNoKey
 	}
 	return keys, nil
+}
+
+// keep writes the keys in use where the file was removed. Derived anew they would be those of before all rotations, and one
+// of them may be the one for whose sake there was a rotation.
+func (d *derivedKeys) keep(keys []fullKey) error {
+	if _, err := os.Lstat(d.path); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return d.save(keys)
 }
 
 func readDerived(path string) ([]fullKey, error) {

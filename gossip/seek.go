@@ -25,12 +25,13 @@ func (m *Mesh) UseRing(r *Ring) { m.ring = r }
 // Ring returns the ring that is used, nil where the gossip is in the clear.
 func (m *Mesh) Ring() *Ring { return m.ring }
 
-// awaitKeys returns when there is a key: there must be no moment in which we listen without. Only the authority of derived
-// keys is waited for.
+// awaitKeys returns when there is a key: there must be no moment in which we listen without. Derived keys are waited for
+// whatever is wrong with them: their authority may not be known yet, or their file be damaged, and a member serves
+// meanwhile. An observer has nothing else to do: it waits for the authority alone.
 func (m *Mesh) awaitKeys(ctx context.Context) error {
 	for {
 		_, err := m.ring.Refresh()
-		if err == nil || !errors.Is(err, errNoKey) {
+		if err == nil || !errors.Is(err, errNoKey) && (!m.ring.derived() || m.self.Observer) {
 			return err
 		}
 		m.notices.warn("ring", err.Error())
@@ -53,15 +54,14 @@ func (m *Mesh) followKeys(ctx context.Context) {
 		case <-tick.C:
 		}
 		changed, err := m.ring.Refresh()
-		switch {
-		case err != nil:
-			m.notices.warn("ring", m.ring.Problem())
-		case changed:
+		if err == nil && changed {
 			m.lg.Info("gossip keys changed", zap.String("primary", m.ring.Keys().Primary().Fingerprint), zap.Int("keys", len(m.ring.Keys().Keys)))
 			m.notices.settleAll("outkeyed/")
 			m.notices.settleAll(reasonKey + "/")
-			fallthrough
-		default:
+		}
+		if problem := m.ring.Problem(); problem != "" {
+			m.notices.warn("ring", problem)
+		} else {
 			m.notices.settle("ring")
 		}
 	}

@@ -14,7 +14,7 @@
 // [Authority] is a bundle: every certificate in it is trusted, and the one that matches the key, the primary, signs.
 //
 // A node has two leaves. The server's bears the names and addresses at which clients reach the node. The peer's bears the
-// name that all peers of the cluster share (PROTOCOL R12) and the slot's own name; no address, so it survives a move.
+// name that all peers of the cluster share (R12 of docs/protocol.md) and the slot's own name; no address, so it survives a move.
 //
 // # A change of the authority, in order
 //
@@ -41,7 +41,8 @@
 // is never half of one leaf and half of another. But etcd reads it twice at each handshake, first for the certificate,
 // then for the key: so a leaf that is renewed while a member runs keeps its key. It gets a new one when it is issued
 // before a member starts. After a key was stolen, remove the directory and restart the node; a new authority is needed
-// all the same, as nothing here revokes a certificate.
+// all the same, as nothing here revokes a certificate. cmd keeps files of its own beside them: the copy of the authorities of
+// mode auto, etcdctl's certificate and the serial of the gossip's derived key.
 //
 // # A certificate is not a user
 //

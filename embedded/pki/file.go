@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // maxFile bounds what is read of one file, in bytes: a bundle has a few kilobytes.
@@ -90,9 +92,28 @@ func makeDir(dir string) error {
 			return err
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(dir, ".new-*"))
-	for _, path := range left {
-		err = errors.Join(err, os.Remove(path))
+	return sweep(dir)
+}
+
+// abandoned is how old a temporary file is that a crash has left. Younger ones are being written: by this process, or by
+// a command.
+const abandoned = time.Hour
+
+// sweep removes the temporary files that a crash has left, ours and those of the gossip's keys.
+func sweep(dir string) error {
+	var errs []error
+	for _, pattern := range []string{".new-*", ".gossip-key-*"} {
+		left, err := filepath.Glob(filepath.Join(dir, pattern))
+		errs = append(errs, err)
+		for _, path := range left {
+			info, err := os.Lstat(path)
+			if err == nil && time.Since(info.ModTime()) > abandoned {
+				err = os.Remove(path)
+			}
+			if !errors.Is(err, fs.ErrNotExist) { // renamed, or removed, meanwhile
+				errs = append(errs, err)
+			}
+		}
 	}
-	return err
+	return errors.Join(errs...)
 }

@@ -38,19 +38,22 @@ func TestDamaged(t *testing.T) {
 	put := func(text string) func() error { return func() error { return os.WriteFile(peer, []byte(text), 0o600) } }
 	key := strings.Index(good["peer.pem"], "-----BEGIN PRIVATE KEY")
 	for name, damage := range map[string]func() error{
-		"of an unknown authority":  put(read(t, stranger.cfg.Dir)["peer.pem"]),
-		"removed":                  func() error { return os.Remove(peer) },
-		"empty":                    put(""),
-		"half-written":             put(good["peer.pem"][:len(good["peer.pem"])-40]),
-		"without its key":          put(good["peer.pem"][:key]),
-		"key of another":           put(good["peer.pem"][:key] + foreign[strings.Index(foreign, "-----BEGIN PRIVATE KEY"):]),
-		"not valid yet":            put(string(ahead)), // the clock went back
-		"others may read":          func() error { return os.Chmod(peer, 0o644) },
-		"all is gone":              func() error { return os.RemoveAll(k.cfg.Dir) },
-		"a crash left a temporary": func() error { return os.WriteFile(filepath.Join(k.cfg.Dir, ".new-1"), nil, 0o600) },
-		"directory open":           func() error { return os.Chmod(k.cfg.Dir, 0o777) }, //nolint:gosec // to see it closed
-		"trust is cut short":       func() error { return os.Truncate(k.cfg.Files().PeersCA, 60) },
-		"trust is gone":            func() error { return os.Remove(k.cfg.Files().ClientsCA) },
+		"of an unknown authority": put(read(t, stranger.cfg.Dir)["peer.pem"]),
+		"removed":                 func() error { return os.Remove(peer) },
+		"empty":                   put(""),
+		"half-written":            put(good["peer.pem"][:len(good["peer.pem"])-40]),
+		"without its key":         put(good["peer.pem"][:key]),
+		"key of another":          put(good["peer.pem"][:key] + foreign[strings.Index(foreign, "-----BEGIN PRIVATE KEY"):]),
+		"not valid yet":           put(string(ahead)), // the clock went back
+		"others may read":         func() error { return os.Chmod(peer, 0o644) },
+		"all is gone":             func() error { return os.RemoveAll(k.cfg.Dir) },
+		"a crash left a temporary": func() error {
+			left := filepath.Join(k.cfg.Dir, ".new-1")
+			return errors.Join(os.WriteFile(left, nil, 0o600), os.Chtimes(left, time.Time{}, time.Now().Add(-2*abandoned)))
+		},
+		"directory open":     func() error { return os.Chmod(k.cfg.Dir, 0o777) }, //nolint:gosec // to see it closed
+		"trust is cut short": func() error { return os.Truncate(k.cfg.Files().PeersCA, 60) },
+		"trust is gone":      func() error { return os.Remove(k.cfg.Files().ClientsCA) },
 	} {
 		for file, text := range good {
 			if err := errors.Join(os.MkdirAll(k.cfg.Dir, 0o700), os.WriteFile(filepath.Join(k.cfg.Dir, file), []byte(text), 0o600), os.Chmod(filepath.Join(k.cfg.Dir, file), 0o600)); err != nil {

@@ -46,6 +46,7 @@ type Keeper struct {
 
 	looking sync.Mutex               // held by whoever looks: one at a time
 	keys    map[string]crypto.Signer // of the leaves; of whoever looks
+	late    chan answer              // of the source, to a question that nobody waits for any more; of whoever looks
 
 	mu   sync.Mutex // of what follows; never held during I/O
 	have having

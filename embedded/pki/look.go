@@ -88,21 +88,56 @@ func (h having) comfortable(now time.Time) bool {
 	return true
 }
 
-// ask returns the authorities as they are, or as they were if nobody can tell.
+// answer is what the source has said.
+type answer struct {
+	Authorities
+	err error
+}
+
+// ask returns the authorities as they are, or as they were if nobody can tell. A source may hang and know no context, as
+// a directory of a dead server does: it is not waited for beyond sourceWait, nor asked again before it has answered.
 func (k *Keeper) ask(ctx context.Context, before *Authorities) (*Authorities, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceWait)
 	defer cancel()
-	a, err := k.source.Authorities(ctx)
-	if err == nil && (len(a.Clients.Bundle) == 0 || len(a.Peers.Bundle) == 0) {
+	got, err := k.question(ctx)
+	if err == nil {
+		err = got.err
+	}
+	if err == nil && (len(got.Clients.Bundle) == 0 || len(got.Peers.Bundle) == 0) {
 		err = errors.New("an authority without a certificate")
 	}
 	if err != nil {
 		return before, fmt.Errorf("read the authorities: %w", err)
 	}
+	a := got.Authorities
 	if before != nil {
 		a.Clients, a.Peers = a.Clients.after(before.Clients), a.Peers.after(before.Peers)
 	}
 	return &a, nil
+}
+
+// question asks the source. What it answers too late is old, and thrown away.
+func (k *Keeper) question(ctx context.Context) (answer, error) {
+	if k.late != nil {
+		select {
+		case <-k.late:
+			k.late = nil
+		default:
+			return answer{}, errors.New("there is no answer to the last question yet: does the store, or the disk of tls.ca-dir, hang?")
+		}
+	}
+	asked := make(chan answer, 1)
+	go func() {
+		a, err := k.source.Authorities(ctx)
+		asked <- answer{a, err}
+	}()
+	select {
+	case a := <-asked:
+		return a, nil
+	case <-ctx.Done():
+		k.late = asked
+		return answer{}, fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
 }
 
 // read takes over what is on the disk, as etcd reads that. A leaf that is not there or no good is not an error: it is
