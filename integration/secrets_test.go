@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,11 +168,11 @@ func TestSecretsAreNotTold(t *testing.T) {
 		}
 	}
 	n.Start()
-	c.Healthy()
+	c.Serving() // not more: its certificate has expired
 	fillWithSecrets(t, c, n, s, &said)
-	good("status")
-	good("status", "--why")
-	good("status", "-o", "json")
+	say("status")
+	say("status", "--why")
+	say("status", "-o", "json")
 	good("history", "-o", "json")
 	for _, format := range []string{"table", "yaml", "json"} {
 		good("config", "show", "-o", format)
@@ -197,9 +198,16 @@ func TestSecretsAreNotTold(t *testing.T) {
 
 	// A store that fails, and everything that can be wrong with what holds a secret.
 	n.Stop()
-	n.Keys["snapshot.store"], n.Keys["snapshot.s3.endpoint"], n.Keys["snapshot.s3.region"] = "s3://bucket/prefix", "http://"+c.Address(9)+":1", "eu-west-1"
+	n.Keys["snapshot.store"], n.Keys["snapshot.s3.endpoint"], n.Keys["snapshot.s3.region"] = "s3://bucket/prefix", refusing(t), "eu-west-1"
+	carol := planted("carol", s.word("password of auth.file"))
+	users := planted("users", "enabled: true\nothers: keep\nusers:\n- {name: root, password-file: "+carol+", roles: [root]}\n- {name: carol, password-file: "+carol+"}")
+	n.Keys["auth.file"] = users // root's password changes, and carol is new
 	n.Start()
 	c.Serving()
+	good("auth", "check", users)
+	good("auth", "apply", "--yes")
+	say("auth", "plan")
+	say("auth", "plan", "-o", "json")
 	say("snapshot", "save")
 	say("snapshot", "list")
 	say("status", "--why")
@@ -231,13 +239,25 @@ func TestSecretsAreNotTold(t *testing.T) {
 
 	s.absent(t, "the arguments of the processes", lines())
 	s.absent(t, "what was said", said.String())
-	if !strings.Contains(lines(), "drill-child") || !strings.Contains(said.String(), "HEALTHY") {
+	if !strings.Contains(lines(), "drill-child") || !strings.Contains(said.String(), "DEGRADED") {
 		t.Errorf("the story has not seen what it should: %s", lines())
 	}
 	written(t, s, n)
 	if files := closed(t, n.Dir) + closed(t, c.Store); files < 20 {
 		t.Errorf("only %d files were looked at", files)
 	}
+}
+
+// refusing is the address of an S3 that refuses everything, and repeats in its answer what it was sent, as S3 does.
+func refusing(t *testing.T) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/xml")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "<Error><Code>InvalidToken</Code><Message>The provided token is malformed or otherwise invalid.</Message><Token-0>%s</Token-0></Error>",
+			r.Header.Get("X-Amz-Security-Token"))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // fillWithSecrets writes a secret into etcd, as a user with a secret password, and lets somebody try a wrong one.
