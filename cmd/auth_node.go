@@ -30,7 +30,7 @@ func (n *node) authObstacle(asked bool) string {
 	s := n.coord.Now()
 	m := s.Observation.Member
 	switch {
-	case !m.Running || !m.Ready:
+	case !n.etcd.Ready():
 		return "this node runs no member that serves: run the command on one that does (see `holdfast status`)"
 	case !m.HasLead:
 		return "etcd has no leader: there is no quorum"

@@ -204,7 +204,10 @@ func TestSecretsAreNotTold(t *testing.T) {
 	n.Keys["auth.file"] = users // root's password changes, and carol is new
 	n.Start()
 	c.Serving()
-	good("auth", "check", users)
+	o := n.Holdfast("auth", "check", users)
+	if fmt.Fprintf(&said, "%s%s", o.Out, o.Err); o.Code != 0 {
+		t.Errorf("auth check: exit code %d: %s", o.Code, o.Err)
+	}
 	good("auth", "apply", "--yes")
 	say("auth", "plan")
 	say("auth", "plan", "-o", "json")

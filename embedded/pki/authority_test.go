@@ -96,6 +96,23 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// One authority for both would make every client a member.
+func TestClientsAndPeersAreApart(t *testing.T) {
+	files := func(name string) (cert, key string) {
+		bundle, private := encode(t, newAuthority(t, name, time.Hour))
+		return write(t, name+".crt", bundle), write(t, name+".key", private)
+	}
+	one, key := files("one")
+	two, key2 := files("two")
+	if _, err := (FileSource{ClientCAFile: one, ClientCAKeyFile: key, PeerCAFile: two, PeerCAKeyFile: key2}).Authorities(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_, err := (FileSource{ClientCAFile: one, ClientCAKeyFile: key, PeerCAFile: one, PeerCAKeyFile: key}).Authorities(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "any client could be a member") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLoadAuthorityRefuses(t *testing.T) {
 	a, other := newAuthority(t, "one", time.Hour), newAuthority(t, "other", time.Hour)
 	bundle, key := encode(t, a)
