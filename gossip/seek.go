@@ -29,12 +29,17 @@ func (m *Mesh) Ring() *Ring { return m.ring }
 // whatever is wrong with them: their authority may not be known yet, or their file be damaged, and a member serves
 // meanwhile. An observer has nothing else to do: it waits for the authority alone.
 func (m *Mesh) awaitKeys(ctx context.Context) error {
+	begin := time.Now()
 	for {
 		_, err := m.ring.Refresh()
 		if err == nil || !errors.Is(err, errNoKey) && (!m.ring.derived() || m.self.Observer) {
 			return err
 		}
-		m.notices.warn("ring", err.Error())
+		notice := m.notices.show // at each first start it takes a moment: no news for the log
+		if time.Since(begin) >= ringInterval {
+			notice = m.notices.warn
+		}
+		notice("ring", err.Error())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
