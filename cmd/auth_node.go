@@ -27,12 +27,12 @@ func (n *node) leadership() string {
 // authObstacle says why users and roles may not be changed now. A member that is down is no obstacle, for a password that
 // leaked must be changed then too; a restore is, because it ends with other users.
 func (n *node) authObstacle(asked bool) string {
-	s := n.coord.Now()
+	s, now := n.coord.Now(), n.etcd.Status() // the coordinator's view is up to a second old
 	m := s.Observation.Member
 	switch {
-	case !n.etcd.Ready():
+	case !now.Running || !now.Ready:
 		return "this node runs no member that serves: run the command on one that does (see `holdfast status`)"
-	case !m.HasLead:
+	case now.LeaderID == 0:
 		return "etcd has no leader: there is no quorum"
 	case slices.Contains(m.Alarms, plan.Corrupt):
 		return "etcd's alarm CORRUPT is up"

@@ -52,7 +52,7 @@ func TestTLSGiven(t *testing.T) {
 	}
 	strangers(t, c, ours, foreign)
 
-	// The peers' authority of one node is the clients'.
+	// The peers' authority of one node is a foreign one.
 	lone := c.Nodes[2]
 	swap := func(change func()) {
 		t.Helper()
@@ -63,14 +63,20 @@ func TestTLSGiven(t *testing.T) {
 		lone.Start()
 	}
 	swap(func() {
-		lone.Keys["tls.peer-ca-file"] = filepath.Join(ours, "etcd-clients-ca.crt")
-		lone.Keys["tls.peer-ca-key-file"] = filepath.Join(ours, "etcd-clients-ca.key")
+		lone.Keys["tls.peer-ca-file"] = filepath.Join(foreign, "etcd-peers-ca.crt")
+		lone.Keys["tls.peer-ca-key-file"] = filepath.Join(foreign, "etcd-peers-ca.key")
 	})
 	lone.Says("waits for a quorum")
 	lone.Logs("rejected connection on peer endpoint")
 	if s, err := n.Status(); err != nil || !strings.Contains(strings.Join(s.Reasons, " "), "slot c") {
 		t.Errorf("%s with a stranger says %v, %v", n.Name, s.Reasons, err)
 	}
+	// It is the clients' own: then any of them could be a member.
+	swap(func() {
+		lone.Keys["tls.peer-ca-file"] = filepath.Join(ours, "etcd-clients-ca.crt")
+		lone.Keys["tls.peer-ca-key-file"] = filepath.Join(ours, "etcd-clients-ca.key")
+	})
+	lone.Logs("any client could be a member")
 	swap(func() { delete(lone.Keys, "tls.peer-ca-file"); delete(lone.Keys, "tls.peer-ca-key-file") })
 	c.Healthy()
 	w.Verify()
