@@ -1,15 +1,21 @@
 # Two ways to an image of one static binary:
 #
 #   docker build .                                                        builds it in a container
-#   docker build --target prebuilt --build-arg BINARY=bin/holdfast .      takes one that is built (make image)
+#   docker build --target prebuilt --build-arg BINARY=bin/holdfast .      takes one that is built (make image, which collects bin/licences, too)
 #
 # The prebuilt stage comes first so that an old builder, too, needs no base image for it.
+#
+# The node is nobody in particular (65532) and needs no capability. What is mounted at /var/lib/holdfast must be that user's;
+# the data directory in it is made by the node, for itself alone. A node that mounts EBS volumes runs on the host.
 
 FROM scratch AS prebuilt
 ARG BINARY=bin/holdfast
 COPY ${BINARY} /holdfast
+COPY bin/licences /licences
+COPY --chown=65532:65532 bin/state /var/lib/holdfast
 VOLUME /var/lib/holdfast
-ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast
+ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data
+USER 65532:65532
 ENTRYPOINT ["/holdfast"]
 CMD ["run"]
 
@@ -19,11 +25,14 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=devel
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=${VERSION}" -o /holdfast ./cmd/holdfast
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=${VERSION}" -o /holdfast ./cmd/holdfast && mkdir -m 0700 /state && deploy/licences.sh /licences
 
 FROM scratch
 COPY --from=build /holdfast /holdfast
+COPY --from=build /licences /licences
+COPY --from=build --chown=65532:65532 /state /var/lib/holdfast
 VOLUME /var/lib/holdfast
-ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast
+ENV HOLDFAST_NODE_DATA_DIR=/var/lib/holdfast/data
+USER 65532:65532
 ENTRYPOINT ["/holdfast"]
 CMD ["run"]

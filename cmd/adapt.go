@@ -13,6 +13,7 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/volume"
@@ -96,10 +97,11 @@ func (m mesh) Nodes() []coordinator.Node {
 // member is the etcd member with what the coordinator wants to know of it.
 type member struct {
 	*embedded.Member
-	peerURL    string // pattern
-	memberName string // pattern
-	peerName   string
-	handOver   time.Duration
+	certificates *pki.Keeper
+	peerURL      string // pattern
+	memberName   string // pattern
+	peerName     string
+	handOver     time.Duration
 }
 
 func (m member) Inspect(dir string) (coordinator.Data, error) {
@@ -171,6 +173,9 @@ func (m member) Remove(ctx context.Context, id uint64) error {
 }
 
 func (m member) Start(ctx context.Context, s coordinator.Spec) error {
+	if err := m.certificates.Prepare(ctx, s.Slot); err != nil {
+		return err
+	}
 	return fitness(m.Member.Start(ctx, m.spec(s)))
 }
 
@@ -260,6 +265,8 @@ func (m member) State() (plan.Member, error) {
 	if s.Running {
 		p.Set, p.Lock, p.Paused = kept[plan.SlotSet](m, coordinator.KeySlots), kept[plan.Lock](m, coordinator.KeyLock), kept[plan.Pause](m, coordinator.KeyPaused)
 		p.Cluster, p.Revision, p.Compacted, p.Snapshot = s.ClusterVersion, s.Revision, s.Compacted, !m.Quiet()
+		p.Issuer = m.certificates.Issuer()
+		p.Trusts, p.Stale = s.Trusts, s.Stale
 		p.Space = plan.Space{Size: s.Database.Size, InUse: s.Database.InUse, Quota: s.Database.Quota}
 		for _, a := range s.Alarms {
 			p.Alarms = append(p.Alarms, a.Name)

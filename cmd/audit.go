@@ -2,13 +2,9 @@ package cmd
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os/user"
-	"strconv"
 	"time"
 
 	"holdfast/embedded/coordinator"
@@ -16,33 +12,20 @@ import (
 
 // What operators ask of the node by way of the control socket is in its history, with who asked and what came of it.
 
-// peerKey is the key of the peer's name in the context of a connection.
-type peerKey struct{}
-
-// withPeer notes who is at the other end of a connection, as far as the system tells.
-func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	uid, ok := peerUID(conn)
-	if !ok {
-		return ctx
-	}
-	name := fmt.Sprintf("uid %d", uid)
-	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
-		name = fmt.Sprintf("%s (uid %d)", u.Username, uid)
-	}
-	return context.WithValue(ctx, peerKey{}, name)
-}
-
-// audited remembers every request that changes something, when it is answered. With dry=true none does.
+// audited remembers every request that changes something, when it is answered. With dry=true those of dryPaths do not; the
+// others know no dry run, and do what they always do.
 func (n *node) audited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || r.URL.Path == "/look" || dry(r) {
+		changes := r.Method == http.MethodPost || r.Method == http.MethodDelete
+		if !changes || r.URL.Path == "/look" || looks(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		begin, heard := time.Now(), &listener{ResponseWriter: w}
 		next.ServeHTTP(heard, r)
 		e := coordinator.Entry{Kind: coordinator.EntryCommand, Why: commandText(r), Outcome: coordinator.Done, Seconds: time.Since(begin).Seconds()}
-		e.By, _ = r.Context().Value(peerKey{}).(string)
+		who, _ := r.Context().Value(peerKey{}).(caller)
+		e.By = who.name
 		if e.Error = heard.failure(); e.Error != "" {
 			e.Outcome = coordinator.Failed
 		}
@@ -56,7 +39,10 @@ func dry(r *http.Request) bool { return r.FormValue("dry") == "true" }
 // commandText is the command with its arguments, those that say nothing left out.
 func commandText(r *http.Request) string {
 	text := r.URL.Path[1:]
-	for _, name := range []string{"abandon", "new", "fix", "by", "why"} {
+	if r.Method == http.MethodDelete {
+		text += " cancel"
+	}
+	for _, name := range []string{"abandon", "new", "force", "to", "fix", "now", "drop-old", "by", "why"} {
 		if v := r.FormValue(name); v != "" && v != "false" {
 			text += fmt.Sprintf(" %s=%q", name, v)
 		}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"holdfast/embedded"
+	"holdfast/embedded/pki"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -31,9 +32,11 @@ type Config struct {
 	Gossip   gossip.Config   `mapstructure:"gossip"`
 	Volume   VolumeConfig    `mapstructure:"volume"`
 	Etcd     embedded.Config `mapstructure:"etcd"`
+	TLS      pki.Config      `mapstructure:"tls"`
 	Snapshot SnapshotConfig  `mapstructure:"snapshot"`
 	Restore  RestoreConfig   `mapstructure:"restore"`
 	Upkeep   UpkeepConfig    `mapstructure:"upkeep"`
+	Auth     AuthConfig      `mapstructure:"auth"`
 	Metrics  metrics.Config  `mapstructure:"metrics"`
 	Control  ControlConfig   `mapstructure:"control"`
 	Log      LogConfig       `mapstructure:"log"`
@@ -57,6 +60,7 @@ func DefaultConfig() Config {
 		Gossip:   gossip.Default(),
 		Volume:   VolumeConfig{Config: volume.Default(), EBS: ebs.Default()},
 		Etcd:     embedded.Default(),
+		TLS:      pki.Default(),
 		Snapshot: SnapshotConfig{Config: snapshot.Default(), S3: s3.Default()},
 		Restore:  RestoreConfig{RevisionBump: 1_000_000_000, ReclaimAfter: 7 * 24 * time.Hour},
 		Upkeep:   DefaultUpkeep(),
@@ -70,7 +74,7 @@ func DefaultConfig() Config {
 // keys say together is judged by contradictions.
 func (c Config) Validate() error {
 	return errors.Join(
-		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(),
+		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(), c.TLS.Validate(),
 		c.Snapshot.Validate(), c.Restore.Validate(), c.Upkeep.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
 	)
 }
@@ -185,23 +189,6 @@ func (c NodeConfig) Validate() error {
 		errs = append(errs, errors.New(`node.data-dir: must be a directory, got ""`))
 	}
 	return errors.Join(errs...)
-}
-
-// ControlConfig is the `control:` section.
-type ControlConfig struct {
-	Socket string `mapstructure:"socket"` // path of the unix socket of the CLI
-}
-
-// maxSocketPath is sun_path of Linux' unix(7), 108 bytes, less its final NUL.
-// Beyond it, bind fails with "invalid argument", which tells nobody why.
-const maxSocketPath = 107
-
-// Validate reports a path no socket can have.
-func (c ControlConfig) Validate() error {
-	if n := len(c.Socket); n > maxSocketPath {
-		return fmt.Errorf("control.socket: must be a path of at most %d bytes, got %d: %q", maxSocketPath, n, c.Socket)
-	}
-	return nil
 }
 
 // The values of LogConfig.Format.

@@ -105,8 +105,8 @@ func TestAddressAuto(t *testing.T) {
 	for _, want := range []struct{ key, text, origin string }{
 		{"node.address", "10.0.0.5", "file " + file + ":3 (auto: 10.0.0.5)"},
 		{"gossip.listen", "10.0.0.5:7946", "derived from node.address"},
-		{"etcd.listen-client-urls", "http://10.0.0.5:2379,http://127.0.0.1:2379", "derived from node.address"},
-		{"etcd.listen-peer-urls", "http://10.0.0.5:2380", "derived from node.address"},
+		{"etcd.listen-client-urls", "https://10.0.0.5:2379,https://127.0.0.1:2379", "derived from node.address"},
+		{"etcd.listen-peer-urls", "https://10.0.0.5:2380", "derived from node.address"},
 	} {
 		if got := textOf(t, l, want.key); got != want.text || l.Origin[want.key] != want.origin {
 			t.Errorf("%s: got %q (%s), want %q (%s)", want.key, got, l.Origin[want.key], want.text, want.origin)

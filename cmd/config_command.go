@@ -96,7 +96,7 @@ func writeTable(l *Loaded, w io.Writer) error {
 	t.Style().Options = table.OptionsNoBordersAndSeparators
 	t.AppendHeader(table.Row{"key", "value", "origin"})
 	for _, k := range configKeys() {
-		t.AppendRow(table.Row{k.name, k.text(&l.Config), l.Origin[k.name]})
+		t.AppendRow(table.Row{k.name, l.text(k), l.Origin[k.name]})
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err
@@ -112,7 +112,7 @@ func writeYAML(l *Loaded, w io.Writer) error {
 			at = child(at, section)
 		}
 		var value yaml.Node
-		if err := value.Encode(k.plain(&l.Config)); err != nil {
+		if err := value.Encode(l.plain(k)); err != nil {
 			return fmt.Errorf("encode %s: %w", k.name, err)
 		}
 		if value.Kind != yaml.ScalarNode {
@@ -149,7 +149,7 @@ func writeJSON(l *Loaded, w io.Writer) error {
 	}
 	rows := []row{}
 	for _, k := range configKeys() {
-		rows = append(rows, row{k.name, k.plain(&l.Config), l.Origin[k.name]})
+		rows = append(rows, row{k.name, l.plain(k), l.Origin[k.name]})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -49,6 +49,8 @@ func derive(c *Config, origin map[string]string) {
 	fill("snapshot.scratch", &c.Snapshot.Scratch, "node.data-dir", path("scratch"))
 	fill("control.socket", &c.Control.Socket, "node.data-dir", path("holdfast.sock"))
 
+	deriveTLS(c, origin, fill)
+
 	before := *c
 	c.Etcd = c.Etcd.Resolve(c.Node.Address)
 	for _, k := range configKeys() {
@@ -66,7 +68,7 @@ type contradiction struct {
 
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
-	found := slices.Concat(sharedListeners(c), nestedDirectories(c), backupContradictions(c))
+	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c), controlContradictions(c), tlsContradictions(c), autoContradictions(c))
 	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, sized(n)) {
 		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
 			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
@@ -107,6 +109,22 @@ func endpoints(c Config) []endpoint {
 	if c.Metrics.Listen != metrics.Off {
 		add("metrics.listen", c.Metrics.Listen)
 	}
+	add("metrics.pprof", c.Metrics.Pprof)
+	if c.Control.Listen != "" {
+		add("control.listen", c.Control.Listen)
+	}
+	for _, l := range etcdListeners(c) {
+		add(l.key, l.hostport)
+	}
+	return all
+}
+
+// listenAddress is an address at which a node listens, and the key that says so.
+type listenAddress struct{ key, hostport string }
+
+// etcdListeners are those of etcd; what is no URL is left out.
+func etcdListeners(c Config) []listenAddress {
+	var all []listenAddress
 	for _, urls := range []struct {
 		key  string
 		list []string
@@ -117,7 +135,7 @@ func endpoints(c Config) []endpoint {
 	} {
 		for _, text := range urls.list {
 			if u, err := url.Parse(text); err == nil {
-				add(urls.key, u.Host)
+				all = append(all, listenAddress{urls.key, u.Host})
 			}
 		}
 	}
@@ -159,23 +177,10 @@ func doubts(c Config) []string {
 	if n := len(c.Cluster.Slots); n%2 == 0 {
 		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
 	}
-	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !isLoopback(host) {
+	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !c.TLS.Issues() && !isLoopback(host) {
 		add("gossip.key-file: not set, whoever reaches %s can join the gossip", c.Gossip.Listen)
 	}
-	for _, urls := range []struct {
-		key, ca string
-		list    []string
-	}{
-		{"etcd.trusted-ca-file", c.Etcd.TrustedCAFile, c.Etcd.ListenClientURLs},
-		{"etcd.peer-trusted-ca-file", c.Etcd.PeerTrustedCAFile, c.Etcd.ListenPeerURLs},
-	} {
-		for _, text := range urls.list {
-			if u, err := url.Parse(text); err == nil && urls.ca == "" && !isLoopback(u.Hostname()) {
-				add("%s: not set, whoever reaches %s can read and write", urls.key, text)
-			}
-		}
-	}
-	return slices.Concat(all, backupDoubts(c), upkeepDoubts(c))
+	return slices.Concat(all, tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
 }
 
 func isLoopback(host string) bool {

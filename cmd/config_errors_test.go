@@ -100,6 +100,42 @@ func TestFileErrors(t *testing.T) {
 				`snapshot.scratch: must not lie in snapshot.spool (/b/spool) nor hold it, got "/b" (config.yaml:1)`,
 			},
 		},
+		"TLS off where others reach it": {
+			"node: {address: 10.0.0.1}\ntls:\n  mode: off\n",
+			[]string{`tls.mode: must not be off where other machines reach etcd (node.address 10.0.0.1), and whoever does could read and write every secret: ` + waysOut + ` (config.yaml:3)`},
+		},
+		"TLS auto without a shared store": {
+			"cluster: {slots: [a, b, c]}\nnode: {address: 10.0.0.1}\n",
+			[]string{`snapshot.store: must be set to what all nodes share with tls.mode auto and 3 slots, got a directory of this node alone, so that each would trust only itself: ` + waysOut + ` (derived from node.data-dir)`},
+		},
+		"TLS ca without authorities": {
+			"tls: {mode: ca, peer-ca-file: /nowhere/ca.crt, ca-life: 1d}\n",
+			[]string{
+				`tls.ca-life: must be at least twice tls.leaf-life (2160h0m0s), got 24h0m0s (config.yaml:1)`,
+				"tls.client-ca-file: must be set with tls.mode ca, or tls.ca-dir for all four files; `holdfast tls init DIR` makes them",
+				"tls.client-ca-key-file: must be set with tls.mode ca, or tls.ca-dir for all four files; `holdfast tls init DIR` makes them",
+				`tls.peer-ca-file: must be a file, got "/nowhere/ca.crt": stat /nowhere/ca.crt: no such file or directory (config.yaml:1)`,
+				"tls.peer-ca-key-file: must be set with tls.mode ca, or tls.ca-dir for all four files; `holdfast tls init DIR` makes them",
+			},
+		},
+		"TLS auto, and nobody can read what is shared": {
+			"node: {address: 10.0.0.1}\nsnapshot: {store: /shared, recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}\n",
+			[]string{"snapshot.identity-file: must be set with tls.mode auto and snapshot.recipients, for the authorities that the nodes share are encrypted like the backups; or use tls.mode ca (`holdfast tls init DIR`)"},
+		},
+		"TLS that is issued and given": {
+			"node: {data-dir: /d}\netcd:\n  listen-peer-urls: ['http://127.0.0.1:2380']\n  peer-cert-allowed-cn: [x]\n  cert-file: /x.pem\ntls: {mode: auto, ca-dir: /x, dir: /d/volumes/tls}\n",
+			[]string{
+				`etcd.listen-peer-urls: must be https because a certificate is set or issued, got "http://127.0.0.1:2380" (config.yaml:3)`,
+				`etcd.cert-file: must be empty with tls.mode auto, in which holdfast issues it, got "/x.pem"; certificates of your own are tls.mode files (config.yaml:5)`,
+				`etcd.peer-cert-allowed-cn: must be empty with tls.mode auto, in which holdfast issues the members' certificates, got ["x"] (config.yaml:4)`,
+				`tls.ca-dir: must be empty with tls.mode auto, got "/x": only tls.mode ca has given authorities (config.yaml:6)`,
+				`tls.dir: must not lie in volume.local.root (/d/volumes), for it is this machine's own, got "/d/volumes/tls" (config.yaml:6)`,
+			},
+		},
+		"TLS of unknown kind": {
+			"tls: {mode: maybe, leaf-life: 1s}\n",
+			[]string{`tls.mode: must be one of files, ca, auto, off, got "maybe" (config.yaml:1)`, `tls.leaf-life: must be at least 3s, got 1s (config.yaml:1)`},
+		},
 		"restore": {
 			"restore: {automatic: perhaps, revision-bump: -1, reclaim-after: -1h}\n",
 			[]string{
@@ -253,6 +289,6 @@ func FuzzParseConfig(f *testing.F) {
 
 // readsFiles reports whether validating c opens files, which a fuzzer must not choose.
 func readsFiles(c Config) bool {
-	e := c.Etcd
-	return e.CertFile+e.KeyFile+e.TrustedCAFile+e.PeerCertFile+e.PeerKeyFile+e.PeerTrustedCAFile != ""
+	e, t := c.Etcd, c.TLS
+	return t.CADir+t.ClientCAFile+t.ClientCAKeyFile+t.PeerCAFile+t.PeerCAKeyFile+e.CertFile+e.KeyFile+e.TrustedCAFile+e.PeerCertFile+e.PeerKeyFile+e.PeerTrustedCAFile != ""
 }

@@ -19,6 +19,9 @@ import (
 // other file, named by mistake.
 const maxFile = 1 << 20
 
+// maxErrors is how many errors of one file are reported. A file with more is some other file, too.
+const maxErrors = 100
+
 // setting is one value as its source wrote it.
 type setting struct {
 	key    string
@@ -127,6 +130,12 @@ func (r *fileReader) section(prefix string, n *yaml.Node) {
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
+		if len(r.errs) == maxErrors {
+			r.errs = append(r.errs, fmt.Errorf("%s: more is wrong below here, is this the right file?", r.at(n.Content[i])))
+		}
+		if len(r.errs) > maxErrors {
+			return
+		}
 		r.entry(prefix, n.Content[i], n.Content[i+1])
 	}
 }
@@ -213,6 +222,6 @@ func describe(n *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	default:
-		return fmt.Sprintf("%q", n.Value)
+		return fmt.Sprintf("%.100q", n.Value)
 	}
 }

@@ -45,6 +45,7 @@ func keysOf(t reflect.Type, prefix string, index []int) []key {
 		switch {
 		case option == "squash": // its keys belong to the section it is in
 			keys = append(keys, keysOf(f.Type, prefix, k.index)...)
+		case name == "-": // derived, and nobody's to set
 		case f.Type.Kind() == reflect.Struct:
 			keys = append(keys, keysOf(f.Type, k.name+".", k.index)...)
 		default:

@@ -26,6 +26,9 @@ type Loaded struct {
 	Origin map[string]string
 	// Warnings are what is allowed and seldom wise, one sentence each.
 	Warnings []string
+
+	shown    map[string]string // the text of each key whose value is or holds a reference
+	referred []referred        // what the references stand for
 }
 
 // Load reads the configuration: flags before environment before file before
@@ -40,7 +43,7 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 		file = namedFile(flags, environ)
 	}
 	variables, warnings, unknown := readEnviron(environ)
-	l := &Loaded{Config: DefaultConfig(), File: file, Origin: map[string]string{}, Warnings: warnings}
+	l := &Loaded{Config: DefaultConfig(), File: file, Origin: map[string]string{}, Warnings: warnings, shown: map[string]string{}}
 	var settings []setting
 	var errs []error
 	if file != "" {
@@ -51,16 +54,20 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 		}
 	}
 	errs = append(errs, unknown...)
-	errs = append(errs, l.decode(slices.Concat(settings, variables, readFlags(flags)))...)
+	settings, missing := l.refer(slices.Concat(settings, variables, readFlags(flags)), environ)
+	errs = append(errs, missing...)
+	errs = append(errs, l.decode(settings)...)
 	if err := l.resolveAddress(); err != nil {
 		errs = append(errs, err)
 	}
 	derive(&l.Config, l.Origin)
 	errs = append(errs, l.check(errs)...)
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, errors.Join(l.hideAll(errs)...)
 	}
-	l.Warnings = append(l.Warnings, doubts(l.Config)...)
+	for _, doubt := range doubts(l.Config) {
+		l.Warnings = append(l.Warnings, l.hide(doubt))
+	}
 	return l, nil
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Change is a key whose value differs between two configurations, in the text
-// a flag would have.
+// a flag would have; where that is a reference, it is shown and not what it stands for.
 type Change struct {
 	Key, Old, New string
 }
@@ -35,6 +35,11 @@ func (l *Loaded) takeOver(n *Loaded) {
 	for _, k := range configKeys() {
 		if slices.Contains(reloadableKeys(), k.name) {
 			k.value(&l.Config).Set(k.value(&n.Config))
+			if text, ok := n.shown[k.name]; ok {
+				l.shown[k.name] = text
+			} else {
+				delete(l.shown, k.name)
+			}
 		}
 	}
 }
@@ -43,9 +48,13 @@ func (l *Loaded) takeOver(n *Loaded) {
 // needs a restart.
 func (l *Loaded) Diff(n *Loaded) (reloadable, restart []Change) {
 	for _, k := range configKeys() {
-		c := Change{k.name, k.text(&l.Config), k.text(&n.Config)}
+		c := Change{k.name, l.text(k), n.text(k)}
+		same := k.text(&l.Config) == k.text(&n.Config)
+		if !same && c.Old == c.New {
+			c.New += " (which holds another value now)"
+		}
 		switch {
-		case c.Old == c.New:
+		case same:
 		case slices.Contains(reloadableKeys(), c.Key):
 			reloadable = append(reloadable, c)
 		default:

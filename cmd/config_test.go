@@ -246,9 +246,11 @@ func TestDerivedValues(t *testing.T) {
 		"snapshot.store":             "/var/lib/holdfast/snapshots",
 		"snapshot.scratch":           "/var/lib/holdfast/scratch",
 		"control.socket":             "/var/lib/holdfast/holdfast.sock",
-		"etcd.listen-client-urls":    "http://10.1.2.3:2379,http://127.0.0.1:2379",
-		"etcd.advertise-client-urls": "http://10.1.2.3:2379",
-		"etcd.listen-peer-urls":      "http://10.1.2.3:2380",
+		"etcd.listen-client-urls":    "https://10.1.2.3:2379,https://127.0.0.1:2379",
+		"etcd.advertise-client-urls": "https://10.1.2.3:2379",
+		"etcd.listen-peer-urls":      "https://10.1.2.3:2380",
+		"tls.mode":                   "auto",
+		"tls.dir":                    "/var/lib/holdfast/tls",
 	} {
 		if got := textOf(t, l, key); got != want {
 			t.Errorf("%s: got %q, want %q", key, got, want)
@@ -291,10 +293,9 @@ func TestWarnings(t *testing.T) {
 	}{
 		"even": {text: "cluster: {slots: [a, b]}", want: []string{
 			"cluster.slots: 2 members survive the loss of 0, no more than 1 members do"}},
-		"open": {text: "node: {address: 10.0.0.1}", want: []string{
+		"open": {text: "node: {address: 10.0.0.1}\ntls: {insecure: true}", want: []string{
 			"gossip.key-file: not set, whoever reaches 10.0.0.1:7946 can join the gossip",
-			"etcd.trusted-ca-file: not set, whoever reaches http://10.0.0.1:2379 can read and write",
-			"etcd.peer-trusted-ca-file: not set, whoever reaches http://10.0.0.1:2380 can read and write"}},
+			"tls.insecure: true, and so whoever reaches node.address 10.0.0.1 can read and write everything"}},
 		"backups": {text: "snapshot: {every: 0s, drill: 0s, s3: {region: r}, store: /b}", want: []string{
 			"snapshot.every: 0s, no backup is made",
 			"snapshot.drill: 0s, it is never tried whether a backup can be restored",

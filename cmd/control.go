@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -16,32 +17,57 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
-// The control socket is how commands on this machine talk to the running node: HTTP over a unix socket that
-// only the node's user can open. Answers are JSON; an error is {"error": "..."} with a status of 4xx or 5xx.
+// The control socket is how commands talk to the running node: HTTP over a unix socket that only root and the node's
+// user can use, and over TLS where control.listen is set. Answers are JSON; an error is {"error": "..."} with a status of
+// 4xx or 5xx.
 
-// serveControl serves the control socket until ctx ends.
-func (n *node) serveControl(ctx context.Context, path string) error {
-	l, err := listenUnix(path)
+// serveControl serves the control socket, and other machines if the configuration says so, until ctx ends.
+func (n *node) serveControl(ctx context.Context) error {
+	socket, err := listenUnix(n.cfg.Control.Socket)
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: n.audited(n.control()), ConnContext: withPeer, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("serve the control socket: %w", err)
-	case <-ctx.Done():
-		err := s.Close()
-		<-done
-		return err
+	listeners := []net.Listener{socket}
+	if n.cfg.Control.Listen != "" {
+		remote, err := listenRemote(n.cfg)
+		if err != nil {
+			return errors.Join(err, socket.Close())
+		}
+		n.lg.Info("remote control listened", zap.Stringer("address", remote.Addr()),
+			zap.Strings("readers", n.cfg.Control.Readers), zap.Strings("operators", n.cfg.Control.Operators))
+		listeners = append(listeners, remote)
 	}
+	return n.answerOn(ctx, n.audited(n.control()), listeners)
+}
+
+// answerOn serves whoever may come until ctx ends.
+func (n *node) answerOn(ctx context.Context, h http.Handler, listeners []net.Listener) (err error) {
+	s := &http.Server{
+		Handler: n.guarded(h), ConnContext: withPeer, ErrorLog: zap.NewStdLog(n.lg.Named("control")),
+		ReadHeaderTimeout: controlHeaderTime, IdleTimeout: controlIdleTime, MaxHeaderBytes: 16 << 10,
+	}
+	done := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { done <- s.Serve(l) }()
+	}
+	select {
+	case err = <-done:
+		err = fmt.Errorf("serve the control socket: %w", errors.Join(err, s.Close()))
+	case <-ctx.Done():
+		err = s.Close()
+		<-done
+	}
+	for range listeners[1:] {
+		<-done
+	}
+	return err
 }
 
 // listenUnix listens on a socket that a process that is gone may have left behind, and on none that is in use.
@@ -51,6 +77,9 @@ func listenUnix(path string) (net.Listener, error) {
 		if c, dialErr := net.Dial("unix", path); dialErr == nil {
 			_ = c.Close()
 			return nil, fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give each node its own node.data-dir)", path)
+		}
+		if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("control.socket: %s is there and is no socket: name another path", path)
 		}
 		if err = os.Remove(path); err == nil {
 			l, err = net.Listen("unix", path)
@@ -112,9 +141,14 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
 	})
+	mux.HandleFunc("POST /tls/rotate", n.controlRotateCA)
 	mux.HandleFunc("POST /pause", n.controlPause)
+	mux.HandleFunc("GET /auth", n.controlAuth)
+	mux.HandleFunc("POST /auth", n.controlAuth)
 	mux.HandleFunc("POST /resume", n.controlResume)
 	mux.HandleFunc("GET /history", n.controlHistory)
+	mux.HandleFunc("GET /gossip/keys", n.controlGossipKeys)
+	mux.HandleFunc("POST /gossip/rotate", n.controlGossipRotate)
 	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
 		if dry(r) {
 			id, err := n.coord.Releasable()
@@ -141,9 +175,14 @@ func reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		w.WriteHeader(http.StatusConflict)
-		v = controlError{err.Error()}
+		writeControlError(w, err)
+		return
 	}
 	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
+}
+
+func writeControlError(w io.Writer, err error) {
+	_ = json.NewEncoder(w).Encode(controlError{err.Error()}) // the client is gone: nobody to tell
 }
 
 // saveEvent is one line of the answer to POST /snapshot: progress, then a result or an error.
@@ -178,6 +217,7 @@ func (n *node) controlSave(w http.ResponseWriter, r *http.Request) {
 	flow := http.NewResponseController(w)
 	enc := json.NewEncoder(w)
 	send := func(e saveEvent) {
+		_ = flow.SetWriteDeadline(time.Now().Add(controlWriteTime))
 		_ = enc.Encode(e) // the client is gone: its context ends the save
 		_ = flow.Flush()
 	}
@@ -189,32 +229,44 @@ func (n *node) controlSave(w http.ResponseWriter, r *http.Request) {
 	send(saveEvent{Saved: &meta})
 }
 
-// client talks to the node on this machine.
+// client talks to one node.
 type client struct {
-	socket string
-	http   http.Client
+	at   string // the socket, or host:port of another machine
+	base string // of URLs
+	hint string // what to do when nobody answers
+	http http.Client
 }
 
 // errUnreachable is wrapped when no node answers on the socket.
 var errUnreachable = errors.New("no node answers")
 
+// newClient returns a client of the node on this machine.
 func newClient(socket string) *client {
 	var d net.Dialer
-	return &client{socket: socket, http: http.Client{Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
-		DisableKeepAlives: true,
-	}}}
+	return &client{at: socket, base: "http://holdfast", hint: "is holdfast running here? (--config FILE or --control.socket says which node is meant)",
+		http: http.Client{Transport: &http.Transport{
+			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
+			DisableKeepAlives: true,
+		}}}
+}
+
+// openClient returns a client of the node that the configuration means.
+func openClient(c ControlConfig) (*client, error) {
+	if c.Remote.Address != "" {
+		return newRemoteClient(c.Remote)
+	}
+	return newClient(c.Socket), nil
 }
 
 // call sends a request and returns the body of a good answer, which the caller closes.
 func (c *client) call(ctx context.Context, method, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://holdfast"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w on %s: %w; is holdfast running here? (--config FILE or --control.socket says which node is meant)", errUnreachable, c.socket, errors.Unwrap(err))
+		return nil, fmt.Errorf("%w on %s: %w; %s", errUnreachable, c.at, errors.Unwrap(err), c.hint)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp.Body, nil
@@ -222,7 +274,7 @@ func (c *client) call(ctx context.Context, method, path string) (io.ReadCloser, 
 	defer resp.Body.Close()
 	var e controlError
 	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Error == "" {
-		return nil, fmt.Errorf("the node on %s answered %s", c.socket, resp.Status)
+		return nil, fmt.Errorf("the node on %s answered %s", c.at, resp.Status)
 	}
 	return nil, errors.New(e.Error)
 }
@@ -235,7 +287,7 @@ func (c *client) get(ctx context.Context, method, path string, v any) error {
 	}
 	defer body.Close()
 	if err := json.NewDecoder(body).Decode(v); err != nil {
-		return fmt.Errorf("decode the answer of %s: %w", c.socket, err)
+		return fmt.Errorf("decode the answer of %s: %w", c.at, err)
 	}
 	return nil
 }
@@ -251,7 +303,7 @@ func (c *client) self(ctx context.Context) (coordinator.NodeStatus, error) {
 			return n, nil
 		}
 	}
-	return coordinator.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.socket)
+	return coordinator.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.at)
 }
 
 // save asks for a backup and follows it.
@@ -266,7 +318,7 @@ func (c *client) save(ctx context.Context, progress func(snapshot.Progress)) (sn
 	for lines.Scan() {
 		var e saveEvent
 		if err := json.NewDecoder(bytes.NewReader(lines.Bytes())).Decode(&e); err != nil {
-			return snapshot.Meta{}, fmt.Errorf("decode the answer of %s: %w", c.socket, err)
+			return snapshot.Meta{}, fmt.Errorf("decode the answer of %s: %w", c.at, err)
 		}
 		switch {
 		case e.Progress != nil:
@@ -284,7 +336,7 @@ func (c *client) save(ctx context.Context, progress func(snapshot.Progress)) (sn
 // keys work as well; they are not shown, because they seldom matter here.
 func addClientFlags(fs *pflag.FlagSet, shown ...string) {
 	addConfigFlags(fs)
-	visible := map[string]bool{configFlag: true, "control.socket": true}
+	visible := map[string]bool{configFlag: true, "control.socket": true, "control.remote.address": true}
 	for _, name := range shown {
 		visible[name] = true
 	}
@@ -297,5 +349,6 @@ func loadClient(c *cobra.Command) (Config, *client, error) {
 	if err != nil {
 		return Config{}, nil, err
 	}
-	return l.Config, newClient(l.Config.Control.Socket), nil
+	node, err := openClient(l.Config.Control)
+	return l.Config, node, err
 }

@@ -32,7 +32,7 @@ node:
 gossip:
   # Any of the nodes; one that answers is enough, and this one may be among them.
   seeds: [{{join .Seeds ", "}}]
-  # Real machines: set key-file, and the certificates of etcd (etcd.cert-file and what follows it).
+  # Real machines: beyond loopback etcd and the gossip are secured by themselves (tls.mode).
 
 volume:
   local:

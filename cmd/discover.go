@@ -170,6 +170,13 @@ func newObserver(ctx context.Context, loaded *Loaded, reg prometheus.Registerer,
 	if err != nil {
 		return nil, err
 	}
+	ring, err := observerRing(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if ring != nil {
+		mesh.UseRing(ring)
+	}
 	mesh.SeedPort(seedPort)
 	if cfg.Volume.Provider == volume.ProviderEBS {
 		_, cloud, err := openProvider(ctx, loaded.Config, reg, func(string) {}, lg.Named("volume"))

@@ -1,13 +1,12 @@
 package cmd
 
 import (
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
+
+	"holdfast/embedded/pki"
 )
 
 // file is a certificate or a secret that the configuration names, as the node that needs it finds it.
@@ -27,6 +26,8 @@ const (
 	ownCertificate fileKind = "certificate" // one that we show, with those that lead to its CA
 	authorities    fileKind = "authorities" // any of which signs others' certificates
 	secret         fileKind = "secret"
+	// one that we show as well, and that holdfast issues and renews at two thirds of its life
+	issuedCertificate fileKind = "issued certificate"
 )
 
 // certificate is one of those in a file.
@@ -36,26 +37,41 @@ type certificate struct {
 	Until   time.Time `json:"until"`
 }
 
-// lookAtFiles looks at all certificates and secrets that the configuration names.
-func lookAtFiles(cfg Config) []file {
+// certificateFiles are all certificates and secrets that the configuration names, and that were or will be issued.
+func certificateFiles(cfg Config) []file {
 	var all []file
+	own := ownCertificate
+	if cfg.TLS.Issues() {
+		own = issuedCertificate
+	}
 	for _, f := range []file{
-		{Key: "etcd.cert-file", Path: cfg.Etcd.CertFile, Kind: ownCertificate},
+		{Key: "etcd.cert-file", Path: cfg.Etcd.CertFile, Kind: own},
 		{Key: "etcd.trusted-ca-file", Path: cfg.Etcd.TrustedCAFile, Kind: authorities},
-		{Key: "etcd.peer-cert-file", Path: cfg.Etcd.PeerCertFile, Kind: ownCertificate},
+		{Key: "etcd.peer-cert-file", Path: cfg.Etcd.PeerCertFile, Kind: own},
 		{Key: "etcd.peer-trusted-ca-file", Path: cfg.Etcd.PeerTrustedCAFile, Kind: authorities},
+		{Key: "tls.client-ca-file", Path: cfg.TLS.ClientCAFile, Kind: authorities},
+		{Key: "tls.peer-ca-file", Path: cfg.TLS.PeerCAFile, Kind: authorities},
+		{Key: "tls.client-ca-key-file", Path: cfg.TLS.ClientCAKeyFile, Kind: secret},
+		{Key: "tls.peer-ca-key-file", Path: cfg.TLS.PeerCAKeyFile, Kind: secret},
 		{Key: "etcd.key-file", Path: cfg.Etcd.KeyFile, Kind: secret},
 		{Key: "etcd.peer-key-file", Path: cfg.Etcd.PeerKeyFile, Kind: secret},
 		{Key: "gossip.key-file", Path: cfg.Gossip.KeyFile, Kind: secret},
 		{Key: "snapshot.identity-file", Path: cfg.Snapshot.IdentityFile, Kind: secret},
 	} {
-		if f.Path == "" {
-			continue
+		if f.Path != "" {
+			all = append(all, f)
 		}
-		if err := f.look(); err != nil {
-			f.Err = err.Error()
+	}
+	return all
+}
+
+// lookAtFiles looks at all of them.
+func lookAtFiles(cfg Config) []file {
+	all := certificateFiles(cfg)
+	for i := range all {
+		if err := all[i].look(); err != nil {
+			all[i].Err = err.Error()
 		}
-		all = append(all, f)
 	}
 	return all
 }
@@ -79,20 +95,11 @@ func (f *file) look() error {
 
 // certificates returns what a PEM file holds.
 func certificates(data []byte) (all []certificate, err error) {
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("parse certificate: %w", err)
-		}
+	found, err := pki.CertificatesIn(data)
+	for _, c := range found {
 		all = append(all, certificate{c.Subject.String(), c.NotBefore, c.NotAfter})
 	}
-	if len(all) == 0 {
-		return nil, errors.New("there is no certificate in it")
-	}
-	return all, nil
+	return all, err
 }
 
 const (
@@ -137,6 +144,9 @@ func (f file) judge(now time.Time) (finding, bool) {
 	case f.Kind == secret:
 		return finding{}, false
 	}
+	if f.Kind == issuedCertificate {
+		return f.Certs[0].overdue(f.Key, now)
+	}
 	worst := slices.MinFunc(f.Certs, func(a, b certificate) int { return a.left(now).Compare(b.left(now)) })
 	v, text := worst.judge(now)
 	if v == well {
@@ -147,6 +157,20 @@ func (f file) judge(now time.Time) (finding, bool) {
 		v = warned // as while an authority is replaced
 	}
 	return finding{Grade: v, Means: fmt.Sprintf("%s: %s %s", f.Key, worst.Subject, text), Do: "Put a new certificate in the place of the old one: it is read again at each handshake, but for those of authorities, which need a restart."}, true
+}
+
+// overdue judges a certificate that should have been renewed by holdfast itself.
+func (c certificate) overdue(key string, now time.Time) (finding, bool) {
+	left := c.Until.Sub(now)
+	if left > c.Until.Sub(c.From)/4 {
+		return finding{}, false
+	}
+	f := finding{Grade: warned, Means: fmt.Sprintf("%s: %s should have been renewed at two thirds of its life, and expires in %s, at %s; then connections are refused", key, c.Subject, age(c.Until, now), c.Until.UTC().Format(time.RFC3339)),
+		Do: "`holdfast status` says why the node could not renew it."}
+	if left <= 0 {
+		f.Grade, f.Means = bad, fmt.Sprintf("%s: %s expired at %s: whoever checks it refuses the connection", key, c.Subject, c.Until.UTC().Format(time.RFC3339))
+	}
+	return f, true
 }
 
 // left is until when a certificate is of use, which is the past for one that is not valid yet.

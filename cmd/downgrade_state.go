@@ -44,11 +44,7 @@ func (n *node) downgrade(ctx context.Context, to string) (downgrade, error) {
 	if !e.Running {
 		return downgrade{}, fmt.Errorf("this node runs no member; ask one that does: %s", n.coord.Now().Action.Why)
 	}
-	s, err := n.clusterStatus(ctx)
-	if err != nil {
-		return downgrade{}, err
-	}
-	return assessDowngrade(s.(coordinator.ClusterStatus), n.etcd.Members(), e, to)
+	return assessDowngrade(n.statusOfAll(ctx), n.etcd.Members(), e, to)
 }
 
 // beginDowngrade makes sure of a backup and tells etcd. What has begun already is not begun again.

@@ -102,14 +102,13 @@ func newUndrainCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				fmt.Fprintln(c.OutOrStdout(), "the node is drained, and etcd would start again; nothing was changed")
-				return nil
+				return nothingChanged(c, "the node is drained, and etcd would start again")
 			}
 			fmt.Fprintln(c.OutOrStdout(), "etcd starts again; the disruption lock is given back when the member has caught up")
 			return nil
 		},
 	}
 	addClientFlags(c.Flags())
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say whether the member would be started again")
+	addDryRun(c.Flags(), &dryRun)
 	return c
 }

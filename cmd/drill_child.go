@@ -91,9 +91,9 @@ func newChildCommand[Order any](use, short string, do func(c *cobra.Command, ord
 const childGrace = 5 * time.Second
 
 // runChild runs a child in the directory dir and decodes its answer. It is killed when ctx ends or this process does. It
-// has a process group of its own, so that no signal meant for us reaches it, and nothing of our configuration. Whatever
-// ends it is an error here.
-func runChild(ctx context.Context, command, dir string, order, answer any) error {
+// has a process group of its own, so that no signal meant for us reaches it, and nothing of our configuration. The files
+// are its descriptors from 3 on. Whatever ends it is an error here.
+func runChild(ctx context.Context, command, dir string, order, answer any, files ...*os.File) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -107,6 +107,7 @@ func runChild(ctx context.Context, command, dir string, order, answer any) error
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, exe, command)
 	cmd.Dir, cmd.Env = dir, withoutOurs(os.Environ())
+	cmd.ExtraFiles = files
 	cmd.SysProcAttr = orphanAttr()
 	cmd.SysProcAttr.Setpgid = true
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,8 @@ import (
 
 // TestMain lets the test be the child of the drills it makes.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == drillCommand || os.Args[1] == replayCommand) {
+	if len(os.Args) > 1 && slices.Contains([]string{drillCommand, replayCommand, examineCommand}, os.Args[1]) {
+		endAsTold()
 		os.Exit(Execute())
 	}
 	os.Exit(m.Run())

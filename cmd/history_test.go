@@ -81,6 +81,10 @@ func TestCommandsAreAudited(t *testing.T) {
 		httptest.NewRequest(http.MethodPost, "/pause?why=work&by=ops", nil),
 		httptest.NewRequest(http.MethodPost, "/found?abandon=false&new=true", nil),
 		httptest.NewRequest(http.MethodPost, "/adopt", nil),
+		httptest.NewRequest(http.MethodPost, "/drain?force=true&dry=false", nil),
+		httptest.NewRequest(http.MethodPost, "/downgrade?to=3.6", nil),
+		httptest.NewRequest(http.MethodDelete, "/downgrade", nil),
+		httptest.NewRequest(http.MethodPost, "/downgrade?to=3.5&dry=true", nil), // it knows no dry run, and so changes something
 	} {
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
@@ -88,7 +92,8 @@ func TestCommandsAreAudited(t *testing.T) {
 	for _, e := range n.coord.History(t.Context(), time.Time{}).Entries {
 		got = append(got, strings.TrimSpace(e.Why+" "+e.Outcome+" "+e.Error))
 	}
-	want := []string{`pause by="ops" why="work" done`, `found new="true" done`, "adopt failed permission denied"}
+	want := []string{`pause by="ops" why="work" done`, `found new="true" done`, "adopt failed permission denied",
+		`drain force="true" done`, `downgrade to="3.6" done`, "downgrade cancel done", `downgrade to="3.5" done`}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +15,9 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded"
+	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
@@ -34,7 +37,11 @@ type node struct {
 	coord   *coordinator.Coordinator
 	keeper  *snapshot.Keeper
 	metrics *metrics.Metrics
+	auth    *auth.Keeper
 	ebs     *ebs.Provider // nil with another kind of volumes
+
+	certificates *pki.Keeper
+	editions     *editions // nil unless tls.mode is auto
 }
 
 // askForStatus is the question for a node's status; the coordinator knows the others.
@@ -47,6 +54,9 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 		return json.Marshal(n.status())
 	case askForCheckup:
 		return json.Marshal(n.checkup())
+	}
+	if a, ok, err := n.answerKeys(question); ok {
+		return a, err
 	}
 	if a, ok, err := n.coord.Answer(ctx, question); ok {
 		return a, err
@@ -116,6 +126,7 @@ func (n *node) observed(s coordinator.Situation) {
 	}
 	upkeepSample(&sample, s)
 	n.metrics.Observe(sample)
+	n.certificates.See(stances(s.Observation))
 }
 
 // status is this node's own status.
@@ -144,21 +155,24 @@ func (n *node) status() coordinator.NodeStatus {
 	}
 	s.Claim = claimStatus(n.ebs)
 	s.Store, s.Restore, s.Aside = now.Observation.Store.ID, now.Restoring(), now.SetAside(n.cfg.Restore.ReclaimAfter)
-	s.Backup = backupStatus(n.keeper.Status())
+	s.Backup, s.TLS = backupStatus(n.keeper.Status()), n.tlsStatus()
 	return s
 }
 
 // problems is what is wrong here beside the action: around the node, and with its database.
 func (n *node) problems() []string {
-	return append(n.surroundings(), upkeepProblems(n.coord.Now())...)
+	return slices.Concat(n.surroundings(), upkeepProblems(n.coord.Now()), n.auth.Problems())
 }
 
 // surroundings is what is wrong in the gossip, with the volumes, with the configuration, and with the members' names,
 // which a line added to /etc/hosts can take away from us at any time.
 func (n *node) surroundings() []string {
-	problems := append(n.mesh.Problems(), n.coord.Now().Problems()...)
+	problems := slices.Concat(n.mesh.Problems(), n.coord.Now().Problems(), n.certificates.Problems())
 	if n.ebs != nil {
 		problems = append(problems, n.ebs.Problems()...)
+	}
+	if n.editions != nil {
+		problems = append(problems, n.editions.Problems()...)
 	}
 	if at, ok := n.mesh.Twin(); ok {
 		problems = append(problems, fmt.Sprintf("another live process calls itself %s, at %s: each node needs its own node.name", n.cfg.Node.Name, at))
@@ -269,7 +283,7 @@ func (n *node) readyz(ctx context.Context) []metrics.Check {
 	if len(s.Problems) > 0 {
 		gossip.Warning = strings.Join(s.Problems, "; ")
 	}
-	checks = append(checks, gossip, alarmCheck(n.coord.Now().Observation.Member, s.Why))
+	checks = append(checks, gossip, alarmCheck(n.coord.Now().Observation.Member, s.Why), tlsCheck(s.TLS, n.certificates.Problems(), time.Now()))
 	if p := s.Paused; p != nil {
 		checks = append(checks, metrics.Check{Name: "paused", Warning: pauseText(*p, time.Now())})
 	}

@@ -19,6 +19,9 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // Execute runs the command line and returns the exit code: 0 when all is well, 1 on an error, and what the
 // command documents otherwise. SIGINT and SIGTERM end a command cleanly; the second one ends it at once.
 func Execute() int {
+	// Data, backups and keys are for nobody else, whichever command writes them. What others read, such as /etc/hosts, is
+	// given its mode by name.
+	syscall.Umask(0o077)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 2)
@@ -55,10 +58,10 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(
-		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(),
-		newDiscoverCommand(),
+		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newAuthCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
+		newDiscoverCommand(), newGossipCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
-		newDrillChildCommand(), newReplayChildCommand(),
+		newDrillChildCommand(), newReplayChildCommand(), newExamineChildCommand(),
 	)
 	return root
 }

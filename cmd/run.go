@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
@@ -21,7 +22,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/embedded"
+	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
@@ -58,7 +61,6 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	cfg := loaded.Config
 	// To the end: it kills by default, before the watch of the file begins and after that has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	syscall.Umask(0o077) // a backup and a data directory hold every secret of the cluster
 	lg, level, err := newLogger(cfg.Log)
 	if err != nil {
 		return err
@@ -68,6 +70,9 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 		zap.String("cluster", cfg.Cluster.Name), zap.Strings("slots", cfg.Cluster.Slots), zap.String("config", loaded.File))
 	for _, w := range loaded.Warnings {
 		lg.Warn("configuration", zap.String("warning", w))
+	}
+	if err := checkOwnFiles(cfg, loaded.File); err != nil {
+		return fmt.Errorf("check files: others could read or change what is ours\n%w", err)
 	}
 	n, err := newNode(ctx, cfg, lg)
 	if err != nil {
@@ -84,12 +89,20 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	defer end()
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus, lg.Named("http"))
 	group.Go(func() error { return server.Run(outer) })
-	group.Go(func() error { return n.serveControl(outer, cfg.Control.Socket) })
+	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
+	group.Go(func() error { return n.serveControl(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
+	group.Go(func() error { return n.followAuthority(ctx) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error { return n.auth.Run(ctx) })
+	group.Go(func() error { return n.certificates.Run(ctx) })
+	group.Go(func() error { return n.rotateAuthorities(ctx) })
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil { // not when it serves: a node may have to wait for others
+		lg.Warn("systemd was not told that the node runs", zap.Error(err))
+	}
 	n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryStart, Why: fmt.Sprintf("holdfast %s with etcd %s, as %s, slots %s",
 		Version(), etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
 	err = n.coord.Run(ctx)
@@ -147,10 +160,23 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		return nil, err
 	}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store}
-	n.names = gossip.NewResolver(cfg.Cluster.Name+"."+cfg.Cluster.Domain, lg.Named("names"))
+	if cfg.TLS.Mode == pki.ModeAuto {
+		n.editions = newEditions(cfg, store, lg.Named("tls"))
+	}
+	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
+		return nil, err
+	}
+	n.names = gossip.NewResolver(zone(cfg), lg.Named("names"))
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: Version()}
 	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
+	}
+	ring, err := derivedRing(cfg, func() [][]byte { return n.certificates.Secrets("gossip") })
+	if err != nil {
+		return nil, err
+	}
+	if ring != nil {
+		n.mesh.UseRing(ring)
 	}
 	wanted := plan.Config{
 		Cluster:   cfg.Cluster.Name,
@@ -174,6 +200,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		n.mesh.AddSeeds(cloud.Seeds)
 	}
 	n.etcd = embedded.New(cfg.Etcd, lg)
+	n.auth = auth.NewKeeper(cfg.Auth.File, n.authWorld(), lg.Named("auth"))
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
 		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(), Claims: claims(n.ebs),
 	})
@@ -193,7 +220,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 			Volumes: volumes{provider, cfg.Cluster.Name},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
-			Etcd:    member{Member: n.etcd, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: "peer." + cfg.Cluster.Name + "." + cfg.Cluster.Domain, handOver: cfg.Stop.Wait},
+			Etcd:    member{Member: n.etcd, certificates: n.certificates, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: peerName(cfg), handOver: cfg.Stop.Wait},
 			Store:   &records{store: n.store, cluster: cfg.Cluster.Name},
 			Backups: archive{store: n.store, cluster: cfg.Cluster.Name, keeper: n.keeper, options: options},
 			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
@@ -223,7 +250,7 @@ func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit, plan.Vacate,
 		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Prepare, plan.Discard,
 		plan.Conclude, plan.Enter, plan.Swap, plan.Abort, plan.Note, plan.Resize, plan.Remove, plan.HandOver, plan.Retire, plan.Unlock,
-		plan.Defrag, plan.Compact, plan.Disarm}
+		plan.Defrag, plan.Reload, plan.Compact, plan.Disarm}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
@@ -278,6 +305,7 @@ func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.Atomi
 	}
 	n.coord.Reconfigure(slices.Sorted(slices.Values(now.Config.Cluster.Slots)))
 	n.keeper.Reconfigure(now.Config.Snapshot.Config)
+	n.auth.Look()
 }
 
 // takeOver puts what a process can take over while it runs into now, and says what needs a restart. A configuration that

@@ -170,7 +170,10 @@ func newSaveCommand() *cobra.Command {
 			if c.Flags().Changed("endpoints") { // also if it is empty: a variable that is not set must not save this node instead
 				meta, err = remote.save(c.Context(), loaded, bar.show)
 			} else if err = remote.unused(c.Flags()); err == nil {
-				meta, err = newClient(loaded.Config.Control.Socket).save(c.Context(), bar.show)
+				var node *client
+				if node, err = openClient(loaded.Config.Control); err == nil {
+					meta, err = node.save(c.Context(), bar.show)
+				}
 			}
 			bar.end()
 			if err != nil {
@@ -199,7 +202,10 @@ func wouldSave(c *cobra.Command, loaded *Loaded, remote *remoteFlags, output str
 	if c.Flags().Changed("endpoints") {
 		meta, err = remote.wouldSave(c.Context(), loaded)
 	} else if err = remote.unused(c.Flags()); err == nil {
-		err = newClient(loaded.Config.Control.Socket).get(c.Context(), http.MethodPost, "/snapshot?dry=true", &meta)
+		var node *client
+		if node, err = openClient(loaded.Config.Control); err == nil {
+			err = node.get(c.Context(), http.MethodPost, "/snapshot?dry=true", &meta)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("nothing would be saved: %w", err)

@@ -76,6 +76,9 @@ func (a *atStore) fails(args []string, text string) {
 
 // The life of backups on a machine that only reaches the store.
 func TestSnapshotCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	a := newAtStore(t)
 	a.says([]string{"list"}, "no backups of cluster main in "+a.dir)
 	a.fails([]string{"verify"}, "nothing was verified")

@@ -94,6 +94,9 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 	if p := s.Paused; p != nil {
 		fmt.Fprintf(&b, "PAUSED %s\n", pauseText(*p, now))
 	}
+	if text := insecureText(s.Nodes); text != "" {
+		fmt.Fprintln(&b, text)
+	}
 	fmt.Fprintf(&b, "\n%s\n", nodeTable(s, now))
 	if len(s.Observers) > 0 {
 		fmt.Fprintf(&b, "observers: %d\n", len(s.Observers))

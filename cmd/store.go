@@ -54,7 +54,7 @@ func openSpool(cfg Config) snapshot.Store {
 // backupOptions says how backups are written and read here.
 func backupOptions(cfg Config) (snapshot.Options, error) {
 	s := cfg.Snapshot
-	opt := snapshot.Options{Scratch: s.Scratch, Rate: int64(s.Rate) << 20, Format: s.Format, Level: s.Compression}
+	opt := snapshot.Options{Scratch: s.Scratch, Rate: int64(s.Rate) << 20, Format: s.Format, Level: s.Compression, Examine: examineApart}
 	var err error
 	if opt.Recipients, err = snapshot.ParseRecipients(s.Recipients); err != nil {
 		return opt, err

@@ -1,10 +1,13 @@
 package cmd
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
@@ -16,11 +19,12 @@ func newEtcdctlCommand() *cobra.Command {
 		Use:   "etcdctl [--config FILE] [etcdctl's own arguments]",
 		Short: "etcd's own client, preset to this node's endpoint",
 		Long: "etcd's own client. Unless --endpoints or ETCDCTL_ENDPOINTS says otherwise, it talks to the node of the\n" +
-			"configuration; certificates likewise.",
+			"configuration; certificates likewise. Where holdfast issues them (tls.mode ca and auto), a certificate for a day is\n" +
+			"issued into tls.dir, which only the node's user can do. It is for the user root of etcd's own authentication.",
 		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			file, args := cutConfig(args)
-			if err := presetEtcdctl(file, args); err != nil {
+			if err := presetEtcdctl(c.Context(), file, args); err != nil {
 				return err
 			}
 			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // it is etcdctl's to end on them
@@ -48,7 +52,7 @@ func cutConfig(args []string) (file string, rest []string) {
 
 // presetEtcdctl fills in, through the environment, what the user did not say. Without a usable configuration
 // of ours etcdctl works as it always does, unless a file was named.
-func presetEtcdctl(file string, args []string) error {
+func presetEtcdctl(ctx context.Context, file string, args []string) error {
 	l, err := Load(file, nil, os.Environ())
 	if err != nil {
 		if file != "" {
@@ -57,11 +61,19 @@ func presetEtcdctl(file string, args []string) error {
 		return nil
 	}
 	e := l.Config.Etcd
+	certificate, key := ifSet(e.TrustedCAFile, e.CertFile), ifSet(e.TrustedCAFile, e.KeyFile)
+	if l.Config.TLS.Issues() && os.Getenv("ETCDCTL_CERT") == "" && !given(args, "--cert") {
+		// The server's own certificate would do, but for etcd it is nobody's.
+		if certificate, err = etcdctlCertificate(ctx, l.Config, time.Now()); err != nil {
+			fmt.Fprintf(os.Stderr, "holdfast: no certificate for etcdctl: %v\n", err)
+		}
+		key = certificate
+	}
 	for _, preset := range []struct{ flag, variable, value string }{
 		{"--endpoints", "ETCDCTL_ENDPOINTS", strings.Join(e.AdvertiseClientURLs, ",")},
 		{"--cacert", "ETCDCTL_CACERT", e.TrustedCAFile},
-		{"--cert", "ETCDCTL_CERT", ifSet(e.TrustedCAFile, e.CertFile)},
-		{"--key", "ETCDCTL_KEY", ifSet(e.TrustedCAFile, e.KeyFile)},
+		{"--cert", "ETCDCTL_CERT", certificate},
+		{"--key", "ETCDCTL_KEY", key},
 	} {
 		if preset.value == "" || os.Getenv(preset.variable) != "" || given(args, preset.flag) {
 			continue

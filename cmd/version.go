@@ -24,14 +24,20 @@ func Version() string {
 }
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
+	var sbom bool
+	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of holdfast, the etcd inside, and Go",
+		Short: "Print the versions of holdfast, the etcd inside, and Go; with --sbom all modules inside",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if sbom {
+				return printSBOM(c.OutOrStdout())
+			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "holdfast %s\netcd     %s\ngo       %s %s/%s\n",
 				Version(), etcdversion.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
+	c.Flags().BoolVar(&sbom, "sbom", false, "print what is linked into this binary, as a CycloneDX 1.6 document in JSON")
+	return c
 }

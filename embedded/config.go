@@ -43,6 +43,9 @@ type Config struct {
 	// FeatureGates switches etcd's features by name (`etcd --help` lists them). CompactHashCheck is on unless it is
 	// switched off: the leader compares what the members have once a minute, at no cost, and raises CORRUPT.
 	FeatureGates map[string]bool `mapstructure:"feature-gates"`
+
+	// Issued: the files of ClientTLS and PeerTLS are written before each start, and need not be there yet.
+	Issued bool `mapstructure:"-"`
 }
 
 // Listen says where etcd listens and what it tells clients. Empty lists are filled by
@@ -73,7 +76,8 @@ type Limits struct {
 }
 
 // ClientTLS secures the client URLs. All paths are PEM files. Certificate and key are
-// read again at every handshake, so renewing the files is enough; the CA is read once.
+// read again at every handshake, so renewing the files is enough; the CA is read at each
+// start (Status.Stale).
 type ClientTLS struct {
 	CertFile string `mapstructure:"cert-file"`
 	KeyFile  string `mapstructure:"key-file"`

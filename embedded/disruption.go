@@ -10,7 +10,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/lease"
-	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
 // The disruption lock is one of holdfast's own keys, with a lease: whoever may take a member down on purpose has put a
@@ -91,15 +90,15 @@ func (m *Member) RefreshLock(ctx context.Context, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("refresh the disruption lock: %w", err)
 	}
-	srv := l.etcd.Server
-	r, err := srv.KV().Range(ctx, []byte(keyPrefix+lockKey), nil, mvcc.RangeOptions{})
+	held, err := l.key(lockKey)
 	if err != nil {
 		return fmt.Errorf("refresh the disruption lock: %w", err)
 	}
-	if len(r.KVs) == 0 || !bytes.Equal(r.KVs[0].Value, value) {
+	if held.version == 0 || !bytes.Equal(held.value, value) {
 		return fmt.Errorf("refresh the disruption lock: %w", ErrChanged)
 	}
-	_, err = srv.LeaseRenew(srv.AuthStore().WithRoot(ctx), lease.LeaseID(r.KVs[0].Lease))
+	srv := l.etcd.Server
+	_, err = srv.LeaseRenew(srv.AuthStore().WithRoot(ctx), lease.LeaseID(held.lease))
 	if errors.Is(err, lease.ErrLeaseNotFound) {
 		err = ErrChanged
 	}

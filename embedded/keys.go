@@ -23,29 +23,39 @@ func (m *Member) Key(name string) (value []byte, version int64, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
 	}
+	k, err := l.key(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
+	}
+	return k.value, k.version, nil
+}
+
+// storedKey is a key as it was read last.
+type storedKey struct {
+	value   []byte
+	version int64 // 0: there is none
+	lease   int64
+}
+
+// key reads a key, or repeats what it read before while the database is defragmented.
+func (l *life) key(name string) (storedKey, error) {
 	if !l.backend.TryRLock() {
 		if k, ok := l.keys.Load(name); ok {
-			return k.(storedKey).value, k.(storedKey).version, nil
+			return k.(storedKey), nil
 		}
-		return nil, 0, fmt.Errorf("read key %s: %w", name, errDefragmenting)
+		return storedKey{}, errDefragmenting
 	}
 	defer l.backend.RUnlock()
 	r, err := l.etcd.Server.KV().Range(context.Background(), []byte(keyPrefix+name), nil, mvcc.RangeOptions{})
 	if err != nil {
-		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
+		return storedKey{}, err
 	}
 	var k storedKey
 	if len(r.KVs) > 0 {
-		k = storedKey{r.KVs[0].Value, r.KVs[0].Version}
+		k = storedKey{r.KVs[0].Value, r.KVs[0].Version, r.KVs[0].Lease}
 	}
 	l.keys.Store(name, k)
-	return k.value, k.version, nil
-}
-
-// storedKey is what Key said last of a key.
-type storedKey struct {
-	value   []byte
-	version int64
+	return k, nil
 }
 
 // errDefragmenting: the database is being defragmented, and the key was never read before.

@@ -28,6 +28,7 @@ type life struct {
 	up       chan struct{} // closed when the start has succeeded or failed
 	startErr error         // read after up
 	etcd     *embed.Etcd   // read after up; nil if the start failed
+	trust    *trust        // read after up
 
 	done chan struct{} // closed at the very end
 	err  error         // why it ended by itself; read after done
@@ -37,7 +38,7 @@ type life struct {
 	hard    atomic.Bool            // end without etcd's own hand-over
 	backend sync.RWMutex           // locked while etcd defragments
 	frozen  atomic.Pointer[stored] // what Status says meanwhile; set before the lock
-	keys    sync.Map               // what Key says meanwhile: name -> storedKey
+	keys    sync.Map               // what key says meanwhile: name -> storedKey
 }
 
 func newLife(spec Spec, lg *zap.Logger) *life {
@@ -59,6 +60,7 @@ func (l *life) live(ec *embed.Config) {
 	lock, err := lockDir(l.spec.DataDir)
 	if err == nil {
 		defer lock.Close()
+		l.trust = newTrust(ec)
 		err = l.launch(ec)
 	}
 	switch {

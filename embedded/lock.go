@@ -16,13 +16,18 @@ import (
 // ErrLocked: another process, or another Member, works on the data directory.
 var ErrLocked = errors.New("data directory is in use by another process")
 
-// lockDir makes the data directory if need be and locks it until the file is closed. The
+// lockDir makes the data directory if need be, closes it to others, and locks it until the file is closed. The
 // lock is on the directory itself: it needs no file that could be left behind or copied, and
 // it covers the time before etcd has made its database. It keeps other holdfast away; for
 // etcd itself and its tools see probeBackend.
 func lockDir(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o077 != 0 { // copied by hand, most likely
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("close data directory to others: %w", err)
+		}
 	}
 	f, err := os.Open(dir)
 	if err != nil {

@@ -35,3 +35,19 @@ func TestLockNeedsADirectory(t *testing.T) {
 		t.Error("locked a file")
 	}
 }
+
+// A directory that was copied by hand, open to all, is closed before etcd writes into it.
+func TestLockClosesTheDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etcd")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("got %v, %v", info.Mode(), err)
+	}
+}

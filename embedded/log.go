@@ -10,7 +10,7 @@ import (
 
 // etcdLogger is the logger etcd writes to.
 func etcdLogger(lg *zap.Logger, level string, spec Spec) *zap.Logger {
-	opts := []zap.Option{zap.WithFatalHook(lastWord{lg, spec})}
+	opts := []zap.Option{zap.WithFatalHook(lastWord{lg, spec}), zap.WrapCore(func(core zapcore.Core) zapcore.Core { return discreet{core} })}
 	// IncreaseLevel complains when asked to lower the level.
 	if lvl, err := zapcore.ParseLevel(level); err == nil && lvl > zapcore.LevelOf(lg.Core()) {
 		opts = append(opts, zap.IncreaseLevel(lvl))

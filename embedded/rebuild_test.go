@@ -134,6 +134,9 @@ func edit(t *testing.T, path string, change func(tx *bolt.Tx) error) {
 // Three founders that were made from one database are one cluster, with all that was in it, and nobody who looked at
 // it before can go on as if nothing had happened.
 func testRebuildCluster(t *testing.T, s source) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const bump = 1_000_000
 	peers := map[string]string{}
 	var nodes []*node

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"slices"
+
 	bolt "go.etcd.io/bbolt"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/version"
@@ -35,6 +37,12 @@ type Status struct {
 	StorageVersion string // of the database; follows the cluster's within seconds, empty before
 	ServerVersion  string
 	Downgrade      string // version that the cluster is being downgraded to, empty if it is not
+
+	// Trusts are the authorities whose peers this member accepts, as loaded at its start: the first 16 hex digits of each
+	// certificate's SHA-256, sorted. Stale: other authorities of peers or of clients stand in the files by now, and a new
+	// start would load them. It is at most a second old; files that cannot be read, or hold no certificate, are not Stale.
+	Trusts []string
+	Stale  bool
 }
 
 // Database tells the size of the database file; all in bytes.
@@ -70,6 +78,8 @@ func (m *Member) Status() Status {
 		Applied:       srv.AppliedIndex(),
 		Committed:     srv.CommittedIndex(),
 		ServerVersion: version.Version,
+		Trusts:        slices.Clone(l.trust.peers),
+		Stale:         l.trust.stale(),
 	}
 	// Not srv.IsLearner: it panics while the member list does not have this member yet.
 	if self := srv.Cluster().Member(srv.MemberID()); self != nil {

@@ -32,7 +32,7 @@ func (p *problems) add(key, format string, args ...any) {
 
 // Validate reports everything that is wrong with c at once. It applies etcd's own rules,
 // and one more: no URL may be weaker than the certificates that are set ask for. It reads
-// the certificate files. Empty URL lists are right (see Resolve).
+// the certificate files, unless they are Issued. Empty URL lists are right (see Resolve).
 func (c Config) Validate() error {
 	var p problems
 	c.validateTiming(&p)
@@ -153,9 +153,9 @@ func checkURL(s, scheme string, listen bool) error {
 	}
 	if u.Scheme != scheme {
 		if scheme == "https" {
-			return errors.New("must be https because a certificate is set")
+			return errors.New("must be https because a certificate is set or issued")
 		}
-		return errors.New("must be http because no certificate is set")
+		return errors.New("must be http because no certificate is set, nor a tls.mode that issues one")
 	}
 	port, perr := strconv.ParseUint(u.Port(), 10, 16)
 	if u.Hostname() == "" || perr != nil || port == 0 || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
@@ -168,8 +168,10 @@ func checkURL(s, scheme string, listen bool) error {
 }
 
 func (c Config) validateClientTLS(p *problems) {
-	checkPair(p, "", c.CertFile, c.KeyFile)
-	checkCA(p, "trusted-ca-file", c.TrustedCAFile)
+	if !c.Issued {
+		checkPair(p, "", c.CertFile, c.KeyFile)
+		checkCA(p, "trusted-ca-file", c.TrustedCAFile)
+	}
 	if c.TrustedCAFile != "" && c.CertFile == "" {
 		p.add("cert-file", "must be set together with trusted-ca-file, got none")
 	}
@@ -179,8 +181,10 @@ func (c Config) validateClientTLS(p *problems) {
 }
 
 func (c Config) validatePeerTLS(p *problems) {
-	checkPair(p, "peer-", c.PeerCertFile, c.PeerKeyFile)
-	checkCA(p, "peer-trusted-ca-file", c.PeerTrustedCAFile)
+	if !c.Issued {
+		checkPair(p, "peer-", c.PeerCertFile, c.PeerKeyFile)
+		checkCA(p, "peer-trusted-ca-file", c.PeerTrustedCAFile)
+	}
 	// Without a CA etcd asks peers for no certificate at all, and the allowed names are
 	// never looked at: anyone could join.
 	if (c.PeerCertFile == "") != (c.PeerTrustedCAFile == "") {

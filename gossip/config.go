@@ -26,7 +26,8 @@ type Config struct {
 	// SeedsFile holds more seeds, one per line, # begins a comment. It is read again at every attempt.
 	SeedsFile string `mapstructure:"seeds-file"`
 	// KeyFile holds AES keys in base64 (16, 24 or 32 bytes), one per line, # begins a comment. The
-	// first encrypts, each may decrypt. Only its owner may read it. Empty means no encryption.
+	// first encrypts, each may decrypt. Only its owner may read it, and a change is taken over. Empty means no
+	// encryption, unless Mesh.UseRing gives other keys.
 	KeyFile string `mapstructure:"key-file"`
 }
 

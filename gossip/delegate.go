@@ -3,6 +3,7 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -110,6 +111,7 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	changed := d.m.view.up(meta, at, time.Now())
 	d.m.mu.Unlock()
 	d.m.notices.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
+	d.m.notices.settle(reasonKey + "/" + at.Addr().String())
 	poke(d.m.behind)
 	if changed {
 		poke(d.m.changed)
@@ -157,11 +159,27 @@ func (m *Mesh) room(meta Meta) bool {
 	if meta.Observer {
 		limit -= nodesOnly
 	}
-	return known || meta == m.self || len(m.view.peers) < limit
+	return known || meta == m.self || len(m.view.peers) < limit && !m.view.crowded(time.Now())
 }
 
 // reject counts something refused and warns of it.
 func (m *Mesh) reject(reason, key, text string) {
 	m.series.rejected.WithLabelValues(reason).Inc()
 	m.notices.warn(key, text)
+}
+
+// refused takes in what the transport did not let in.
+func (m *Mesh) refused(from net.Addr, reason string, err error) {
+	host, _, splitErr := net.SplitHostPort(from.String())
+	if splitErr != nil {
+		host = "some node"
+	}
+	m.reject(reason, reason+"/"+host, host+": "+err.Error())
+}
+
+// knows reports whether somebody in the mesh, or who was, has this address.
+func (m *Mesh) knows(ip netip.Addr) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return ip == m.bound.Addr() || m.view.knows(ip)
 }

@@ -28,9 +28,20 @@
 //     limits are refused whole, counted, and shown in Problems.
 //   - An observer (Meta.Observer) is told everything and tells nothing: it never is among Nodes, in whatever number
 //     observers come and go, it is no company to a lone node, and no node's twin.
-//   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way.
+//   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way, 32 open streams of each
+//     address of the mesh, 8 of any other and 32 of all others; no message is decompressed.
+//   - No key is ever shown: keys are named by fingerprints, the first 8 hex digits of their SHA-256.
 //   - Each cluster has its label, which is authenticated when there are keys. Without the right keys
 //     nothing is read; with keys nothing is accepted in the clear.
+//
+// # Keys
+//
+// A Ring is the keys of one node, the first of which encrypts. They lie in a file (FileRing), or are derived from a secret
+// that the nodes share anyhow, with a serial (DerivedRing), and are looked at there every 2 s. A Rotation replaces the key of
+// all nodes in three steps, none of which begins before every live node has confirmed the one before: install, use, remove.
+// It keeps no notes; whoever begins it again reads from the nodes how far it came. A node with derived keys that nobody
+// reads asks the others, in a way that needs no key, to show which of the next 16 serials they encrypt with (seek.go).
+// It never goes back to a lower one.
 //
 // # Timings
 //
@@ -55,7 +66,13 @@
 //
 // # Dangers
 //
-//   - Without gossip.key-file whoever reaches the port can say anything, also that a node is dead.
+//   - Without keys whoever reaches the port can say anything, also that a node is dead. With keys whoever has one can: it
+//     is one for all, and observers have it too.
+//   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
+//     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds; a question
+//     is answered again, to the process that asked it. So an answer must not do what may be done only once.
+//   - memberlist trusts bytes before it has authenticated them; guard.go says which, and looks at them first. It knows
+//     memberlist's format for that: an update may make it refuse everything, which the tests would show.
 //   - memberlist calls the delegate under its own lock: code there must neither block nor call back.
 //   - memberlist reports what it refuses only in its log. logs.go reads those lines; the tests provoke
 //     them (all but the one about blocked UDP), so that an update that rewords them is noticed.

@@ -152,12 +152,16 @@ func (m *Mesh) join(ctx context.Context, list *memberlist.Memberlist, targets []
 			if err == nil {
 				m.series.joins.WithLabelValues("joined").Inc()
 				m.notices.settle(t.key())
+				m.notices.settle("outkeyed/" + t.at.String())
 				m.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
 			if ctx.Err() == nil {
 				m.series.joins.WithLabelValues("failed").Inc()
 				m.unjoined(t, err)
+				if strings.Contains(err.Error(), noneDecrypts) {
+					m.outkeyed(ctx, t.at)
+				}
 			}
 		})
 	}

@@ -72,6 +72,13 @@ func (n *notices) settle(key string) {
 	delete(n.known, key)
 }
 
+// settleAll ends the problems whose keys begin so.
+func (n *notices) settleAll(prefix string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.known, func(key string, _ *notice) bool { return strings.HasPrefix(key, prefix) })
+}
+
 func (n *notices) current() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -91,6 +98,9 @@ func (n *notices) expire(now time.Time) {
 // symptom is a part of memberlist's log lines or errors, and what it means to an operator.
 type symptom struct{ part, reason, meaning string }
 
+// noneDecrypts is what memberlist says of a message under another key.
+const noneDecrypts = "no installed keys could decrypt"
+
 // diagnose finds the symptom of a line. memberlist v0.7 has no other way to learn of these; net.go
 // there has the texts.
 func diagnose(line string) (symptom, bool) {
@@ -98,8 +108,11 @@ func diagnose(line string) (symptom, bool) {
 		return symptom{}, false // a connection that ended before its first byte: a node that just stopped, or a port check
 	}
 	for _, s := range []symptom{
+		{errPadding.Error(), reasonKey, errPadding.Error()},
+		{errCompressed.Error(), reasonUnreadable, errCompressed.Error()},
+		{errHeader.Error(), reasonUnreadable, errHeader.Error()},
 		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},
-		{"no installed keys could decrypt", reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
+		{noneDecrypts, reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
 		{"encryption is configured but remote state is not encrypted", reasonKey, "it gossips without a key, gossip.key-file is set here"},
 		{"remote state is encrypted and encryption is not configured", reasonKey, "it gossips with a key, gossip.key-file is not set here"},
 		{"unacceptable label", reasonCluster, "it belongs to another cluster"},

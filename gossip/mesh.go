@@ -37,6 +37,7 @@ type Mesh struct {
 	series  *series
 	calls   *calls
 	sources []*source // not changed after Run has begun
+	ring    *Ring     // nil: in the clear; not changed after Run has begun
 	port    uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
 
 	started chan struct{} // closed once bound
@@ -47,6 +48,8 @@ type Mesh struct {
 	view  *view
 	list  *memberlist.Memberlist // nil before Run
 	bound netip.AddrPort
+
+	transport *transport // nil before Run
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -78,6 +81,9 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 		behind:  make(chan struct{}, 1),
 		view:    newView(self, time.Now()),
 	}
+	if cfg.KeyFile != "" {
+		m.ring = FileRing(cfg.KeyFile)
+	}
 	var err error
 	if m.series, err = newSeries(reg, m.count); err != nil {
 		return nil, fmt.Errorf("register gossip metrics: %w", err)
@@ -90,13 +96,12 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
 	defer m.calls.close()
-	// Keys first: there must be no moment in which we listen without them.
 	var keys *memberlist.Keyring
-	if m.cfg.KeyFile != "" {
-		var err error
-		if keys, err = readKeys(m.cfg.KeyFile); err != nil {
-			return err
+	if m.ring != nil {
+		if err := m.awaitKeys(ctx); err != nil {
+			return ignoreEnd(ctx, err)
 		}
+		keys = m.ring.keyring()
 	}
 	streams, err := m.bind(ctx)
 	if err != nil {
@@ -110,11 +115,14 @@ func (m *Mesh) Run(ctx context.Context) error {
 	m.list = list
 	m.mu.Unlock()
 	close(m.started)
-	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label), zap.Bool("encrypted", m.cfg.KeyFile != ""))
+	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label), zap.Bool("encrypted", m.ring != nil))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx, list) })
 	work.Go(func() { m.rejoin(ctx, list) })
+	if m.ring != nil {
+		work.Go(func() { m.followKeys(ctx) })
+	}
 	for range callWorkers {
 		work.Go(func() { m.calls.work(ctx) })
 	}
@@ -132,10 +140,18 @@ func (m *Mesh) Run(ctx context.Context) error {
 	return nil
 }
 
+// ignoreEnd returns nil for an error that is only the end of ctx.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context) (*transport, error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	streams, err := listen(ctx, at, m.logger())
+	streams, err := listen(ctx, at, rules{label: m.label, keyed: m.ring != nil, known: m.knows, refused: m.refused}, m.logger())
 	if err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
@@ -144,6 +160,7 @@ func (m *Mesh) bind(ctx context.Context) (*transport, error) {
 		ip = m.self.Address
 	}
 	m.mu.Lock()
+	m.transport = streams
 	m.bound = netip.AddrPortFrom(ip, uint16(streams.GetAutoBindPort()))
 	m.mu.Unlock()
 	return streams, nil

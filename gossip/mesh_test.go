@@ -79,6 +79,21 @@ func start(t *testing.T, cluster string, self Meta, change func(*Config)) *membe
 // startWith starts a mesh that has sources of seeds.
 func startWith(t *testing.T, cluster string, self Meta, change func(*Config), sources ...func(context.Context, bool) []string) *member {
 	t.Helper()
+	return launch(t, cluster, self, change, func(m *Mesh) {
+		for _, s := range sources {
+			m.AddSeeds(s)
+		}
+	})
+}
+
+// startRing starts a mesh of the cluster "main" with a ring.
+func startRing(t *testing.T, self Meta, r *Ring, seeds ...*member) *member {
+	t.Helper()
+	return launch(t, "main", self, seeded(seeds...), func(m *Mesh) { m.UseRing(r) })
+}
+
+func launch(t *testing.T, cluster string, self Meta, change func(*Config), prepare func(*Mesh)) *member {
+	t.Helper()
 	cfg := Default()
 	cfg.Listen = "127.0.0.1:0"
 	if change != nil {
@@ -89,9 +104,7 @@ func startWith(t *testing.T, cluster string, self Meta, change func(*Config), so
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}
-	for _, s := range sources {
-		m.AddSeeds(s)
-	}
+	prepare(m)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()

@@ -61,7 +61,7 @@ func TestStreamsEnd(t *testing.T) {
 	}
 	defer func() { _ = mute.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
-	streams, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), log.New(io.Discard, "", 0))
+	streams, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), rules{}, log.New(io.Discard, "", 0))
 	if err != nil {
 		t.Fatal(err)
 	}

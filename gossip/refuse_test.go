@@ -154,6 +154,7 @@ func stranger(t *testing.T, a *member, name string, meta, state []byte) *memberl
 	conf := memberlist.DefaultLocalConfig()
 	conf.Name, conf.Label = name, a.label
 	conf.BindAddr, conf.BindPort, conf.AdvertisePort = "127.0.0.1", 0, 0
+	conf.EnableCompression = false // as every holdfast has it
 	conf.Delegate = foreign{meta: meta, state: state}
 	conf.Logger = log.New(io.Discard, "", 0)
 	list, err := memberlist.Create(conf)

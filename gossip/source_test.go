@@ -67,6 +67,9 @@ func TestNodesMeetThroughASource(t *testing.T) {
 
 // A source that does not come back costs one attempt some seconds, and nothing else.
 func TestHangingSourceDelaysNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	release := make(chan struct{})

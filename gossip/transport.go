@@ -6,21 +6,47 @@ import (
 	"log"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
 )
 
-// transport is memberlist's own, except that a stream we open ends with its timeout and with ctx.
-// memberlist sets no deadline when it sends a message, so a stopped peer could hold the sender for ever.
+// How many streams that others have opened may be open at once. memberlist ends each after some seconds.
+const (
+	maxStreams   = 32 // of each address of the mesh
+	maxFew       = 8  // of each other address
+	maxStrangers = 32 // of all other addresses together
+)
+
+// transport is memberlist's own, except that it looks at what comes in before memberlist does (guard.go), that it takes a
+// bounded number of streams, and that a stream we open ends with its timeout and with ctx: memberlist sets no deadline
+// when it sends a message, so a stopped peer could hold the sender for ever.
 type transport struct {
 	*memberlist.NetTransport
-	dial func(address string, timeout time.Duration) (net.Conn, error)
+	dial    func(address string, timeout time.Duration) (net.Conn, error)
+	packets chan *memberlist.Packet
+	streams chan net.Conn
+	done    chan struct{}
+	work    sync.WaitGroup
+	once    sync.Once
+	door    door
+	rules
+}
+
+// rules are what a Mesh tells its transport.
+type rules struct {
+	label string
+	keyed bool
+	// known reports whether an address is one of the mesh, or was.
+	known func(netip.Addr) bool
+	// refused hears of what was refused, and why.
+	refused func(from net.Addr, reason string, err error)
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func listen(ctx context.Context, at netip.AddrPort, lg *log.Logger) (*transport, error) {
+func listen(ctx context.Context, at netip.AddrPort, r rules, lg *log.Logger) (*transport, error) {
 	conf := &memberlist.NetTransportConfig{
 		BindAddrs: []string{at.Addr().Unmap().String()},
 		BindPort:  int(at.Port()),
@@ -48,9 +74,135 @@ func listen(ctx context.Context, at netip.AddrPort, lg *log.Logger) (*transport,
 		if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		return stream{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+		return stream{guard(conn, "", r.keyed, maxStream), context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
 	}
-	return &transport{inner, dial}, nil
+	t := &transport{NetTransport: inner, dial: dial, rules: r, door: door{open: map[netip.Addr]int{}},
+		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), done: make(chan struct{})}
+	t.work.Go(t.takePackets)
+	t.work.Go(t.takeStreams)
+	return t, nil
+}
+
+// PacketCh implements memberlist.Transport.
+func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// StreamCh implements memberlist.Transport.
+func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+func (t *transport) takePackets() {
+	for {
+		select {
+		case <-t.done:
+			return
+		case p := <-t.NetTransport.PacketCh():
+			if err := vet(p.Buf, t.label, t.keyed); err != nil {
+				t.refused(p.From, reasonOfGuard(err), err)
+				continue
+			}
+			select {
+			case t.packets <- p:
+			case <-t.done:
+				return
+			}
+		}
+	}
+}
+
+func (t *transport) takeStreams() {
+	for {
+		select {
+		case <-t.done:
+			return
+		case conn := <-t.NetTransport.StreamCh():
+			limit, leave := t.enter(conn.RemoteAddr())
+			if leave == nil {
+				_ = conn.Close()
+				continue
+			}
+			select {
+			case t.streams <- stream{guard(conn, t.label, t.keyed, limit), leave}:
+			case <-t.done:
+				leave()
+				_ = conn.Close()
+				return
+			}
+		}
+	}
+}
+
+// Shutdown implements memberlist.Transport. What waits to be handed on by the listeners is taken off them until they end.
+func (t *transport) Shutdown() error {
+	t.once.Do(func() { close(t.done) })
+	t.work.Wait()
+	ended := make(chan struct{})
+	var drain sync.WaitGroup
+	drain.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-t.NetTransport.PacketCh():
+			case conn := <-t.NetTransport.StreamCh():
+				_ = conn.Close()
+			}
+		}
+	})
+	err := t.NetTransport.Shutdown()
+	close(ended)
+	drain.Wait()
+	return err
+}
+
+// enter returns how much may come over a stream and what to call when it ends; nil if there are too many.
+func (t *transport) enter(from net.Addr) (limit int, leave func() bool) {
+	var ip netip.Addr
+	if tcp, ok := from.(*net.TCPAddr); ok {
+		ip, _ = netip.AddrFromSlice(tcp.IP)
+		ip = ip.Unmap()
+	}
+	known := t.known(ip)
+	if !t.door.enter(ip, known) {
+		t.refused(from, reasonFull, errStreams)
+		return 0, nil
+	}
+	limit = maxStream
+	if !known {
+		limit = maxStranger
+	}
+	return limit, sync.OnceValue(func() bool { t.door.leave(ip, known); return true })
+}
+
+var errStreams = errors.New("it, or all that are not of this mesh together, have too many streams open")
+
+// door counts the streams that are open.
+type door struct {
+	mu        sync.Mutex
+	open      map[netip.Addr]int
+	strangers int
+}
+
+func (d *door) enter(ip netip.Addr, known bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known && d.open[ip] >= maxStreams || !known && (d.open[ip] >= maxFew || d.strangers >= maxStrangers) {
+		return false
+	}
+	d.open[ip]++
+	if !known {
+		d.strangers++
+	}
+	return true
+}
+
+func (d *door) leave(ip netip.Addr, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[ip]--; d.open[ip] <= 0 {
+		delete(d.open, ip)
+	}
+	if !known {
+		d.strangers--
+	}
 }
 
 // DialTimeout implements memberlist.Transport.
@@ -63,7 +215,7 @@ func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Durati
 	return t.dial(a.Addr, timeout)
 }
 
-// stream closes with the context it was dialled under.
+// stream tells somebody when it is closed.
 type stream struct {
 	net.Conn
 	release func() bool

@@ -50,7 +50,17 @@ type view struct {
 	own   entry
 	nodes map[string]*record // by Meta.Node
 	peers map[string]*peer   // by Meta.process()
+	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
+	// as that may be.
+	gone map[string]time.Time
 }
+
+// goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of them
+// are too many to take in more.
+const (
+	goneFor = 3 * time.Minute
+	maxGone = 4 * maxNodes
+)
 
 func newView(self Meta, now time.Time) *view {
 	v := &view{
@@ -58,6 +68,7 @@ func newView(self Meta, now time.Time) *view {
 		own:   entry{Meta: self},
 		nodes: map[string]*record{},
 		peers: map[string]*peer{},
+		gone:  map[string]time.Time{},
 	}
 	if !self.Observer {
 		v.nodes[self.Node] = &record{Node: Node{Meta: self, Live: true, Since: now}}
@@ -100,8 +111,17 @@ func (v *view) learn(e entry, now time.Time) bool {
 	return true
 }
 
+// crowded reports whether so many processes have come and gone of late that no other one may come.
+func (v *view) crowded(now time.Time) bool {
+	if len(v.gone) >= maxGone {
+		maps.DeleteFunc(v.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
+	}
+	return len(v.gone) >= maxGone
+}
+
 // up notes that memberlist hears of a process, and reports whether a node changed.
 func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
+	delete(v.gone, meta.process())
 	v.peers[meta.process()] = &peer{meta: meta, gossip: gossip, since: now}
 	if meta.Observer {
 		return false
@@ -124,6 +144,8 @@ func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 // down notes that memberlist gave a process up. The node stays listed: its facts still count.
 func (v *view) down(meta Meta, now time.Time) bool {
 	delete(v.peers, meta.process())
+	maps.DeleteFunc(v.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
+	v.gone[meta.process()] = now
 	rec := v.nodes[meta.Node]
 	if meta.Observer || rec == nil || rec.Boot != meta.Boot || !rec.Live {
 		return false
@@ -227,6 +249,21 @@ func (v *view) heard() map[netip.AddrPort]bool {
 		out[p.gossip] = true
 	}
 	return out
+}
+
+// knows reports whether a node, live or lost, or a live observer has this address.
+func (v *view) knows(ip netip.Addr) bool {
+	for _, p := range v.peers {
+		if p.gossip.Addr() == ip {
+			return true
+		}
+	}
+	for _, rec := range v.nodes {
+		if rec.Address == ip || rec.gossip.Addr() == ip {
+			return true
+		}
+	}
+	return false
 }
 
 // twin returns a live process that calls itself as we do, from another address: at ours there can be none,

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
@@ -189,9 +190,12 @@ func (r *rival) usage(b *testing.B) (cpu, resident float64) {
 }
 
 // dial makes a client that tries a server that is not there yet again and again; gRPC would wait for a second.
-func dial(urls ...string) (*clientv3.Client, error) {
+func dial(urls ...string) (*clientv3.Client, error) { return dialOver(nil, urls...) }
+
+// dialOver is dial over TLS, unless that is nil.
+func dialOver(over *tls.Config, urls ...string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
-		Endpoints: urls, Logger: zap.NewNop(),
+		Endpoints: urls, Logger: zap.NewNop(), TLS: over,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond},
 			MinConnectTimeout: 5 * time.Second,

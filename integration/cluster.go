@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +25,8 @@ type Cluster struct {
 	Dir   string // of everything; kept when the test fails
 	Store string // the backup store that all nodes share
 	Nodes []*Node
+	// TLS is how clients reach the members, once it is set: with it the client URLs are https.
+	TLS *tls.Config
 
 	t      testing.TB
 	binary string
@@ -276,28 +279,33 @@ type Member struct {
 }
 
 // Members returns the member list that a linearizable read through any node gives, by name.
-func (c *Cluster) Members() map[string]Member {
+func (c *Cluster) Members() (members map[string]Member) {
 	c.t.Helper()
-	members := map[string]Member{}
-	c.Until(15*time.Second, "the member list can be read", func() error {
-		client, err := dial(c.Endpoints(c.Running()...))
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		list, err := client.MemberList(ctx)
-		if err != nil {
-			return err
-		}
-		clear(members)
-		for _, m := range list.Members {
-			members[m.Name] = Member{m.ID, m.Name, strings.Join(m.PeerURLs, ","), m.IsLearner}
-		}
-		return nil
+	c.Until(15*time.Second, "the member list can be read", func() (err error) {
+		members, err = c.ReadMembers()
+		return err
 	})
 	return members
+}
+
+// ReadMembers is one try of Members.
+func (c *Cluster) ReadMembers() (map[string]Member, error) {
+	client, err := c.dial(c.Endpoints(c.Running()...))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	list, err := client.MemberList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]Member{}
+	for _, m := range list.Members {
+		members[m.Name] = Member{m.ID, m.Name, strings.Join(m.PeerURLs, ","), m.IsLearner}
+	}
+	return members, nil
 }
 
 // end kills what runs, and keeps what is needed to understand a failure.

@@ -121,6 +121,8 @@
 //	  FoundAlone           a node that is told nothing
 //	  StatusCodes          0, 1, 2 and 3
 //	  Strangers            another gossip key, another cluster's name
+//	tls_test.go
+//	  TLSGiven             authorities of `tls init`: who has no certificate of the right one is refused, as client and as peer
 //	stop_test.go
 //	  StopLeader           under load with 20 open watches, which miss nothing
 //	  StopTwice            the second signal ends the process

@@ -34,8 +34,8 @@ func TestDoctor(t *testing.T) {
 	c := cluster(t, integration.Options{})
 	c.Nodes[1].Keys["etcd.cert-file"], c.Nodes[1].Keys["etcd.key-file"] = expired(t) // which its clients see, and nobody else
 	c.Start()
-	c.Serving()
-	c.Healthy()
+	c.Serving()                                                         // it is never healthy: its status tells of the certificate, too
+	must(t, os.Chmod(c.Nodes[1].Keys["etcd.key-file"].(string), 0o644)) // after its start, which would have refused it
 	n, drained := c.Nodes[0], c.Nodes[2]
 	client := dialed(t, c.Endpoints(n)...)
 	lease, err := client.Grant(t.Context(), 600)
@@ -126,7 +126,7 @@ func (d diagnosis) has(check, grade, text string) bool {
 	return false
 }
 
-// expired makes a certificate that expired a day ago, and its key, which everybody may read.
+// expired makes a certificate that expired a day ago, and its key, which nobody else may read.
 func expired(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -140,7 +140,7 @@ func expired(t *testing.T) (certFile, keyFile string) {
 	dir := t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
-	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o644))
+	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 	return certFile, keyFile
 }
 

@@ -26,7 +26,7 @@ const longestGap = 1500 * time.Millisecond
 // writes under way, and each of them then hangs for its whole time, which is no loss of the quorum.
 func beating(t *testing.T, c *integration.Cluster) (p *pulse, rest func()) {
 	t.Helper()
-	client, err := dial(c.Endpoints()...)
+	client, err := dialOver(c.TLS, c.Endpoints()...)
 	must(t, err)
 	p = newPulse()
 	ended := make(chan struct{})

@@ -17,12 +17,14 @@ import (
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
-	"cmd": {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
+	"cmd": {"embedded", "embedded/auth", "embedded/coordinator", "embedded/pki", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
 		// for `holdfast demo --hosts` alone
 		"integration/hosts", "volume/volumetest/ec2test"},
 	"embedded/coordinator":  {"embedded/plan"},
 	"embedded/plan":         {},
-	"embedded":              {},
+	"embedded/pki":          {}, // certificates; etcd is told of files
+	"embedded/auth":         {}, // the decision about users and roles, and their names, which the next one speaks
+	"embedded":              {"embedded/auth"},
 	"gossip/discover":       {},
 	"gossip":                {},
 	"metrics":               {},

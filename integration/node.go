@@ -46,7 +46,13 @@ func (n *Node) File() string { return filepath.Join(n.Dir, "config.yaml") }
 func (n *Node) Socket() string { return filepath.Join(n.Data, "holdfast.sock") }
 
 // ClientURL is where etcd's API is.
-func (n *Node) ClientURL() string { return fmt.Sprintf("http://%s:%d", n.Address, 2379+n.c.ports) }
+func (n *Node) ClientURL() string {
+	scheme := "http"
+	if n.c.TLS != nil {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s:%d", scheme, n.Address, 2379+n.c.ports)
+}
 
 // Volume is the directory of the slot that the configuration names.
 func (n *Node) Volume() string {

@@ -109,7 +109,7 @@ func TestRestoreWithoutRoom(t *testing.T) {
 	c := cluster(t, integration.Options{})
 	small := c.Nodes[2]
 	small.Root = t.TempDir()
-	must(t, unix.Mount("tmpfs", small.Root, "tmpfs", 0, "size=400m"))
+	must(t, unix.Mount("tmpfs", small.Root, "tmpfs", 0, "size=400m,mode=0700"))
 	t.Cleanup(func() {
 		c.Kill()
 		_ = unix.Unmount(small.Root, unix.MNT_DETACH)

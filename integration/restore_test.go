@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/integration"
 	"holdfast/snapshot"
@@ -290,8 +291,13 @@ func TestRestoreWithoutOne(t *testing.T) {
 	if o.Code == 0 || !strings.Contains(o.Err, "past the point of no return") || !strings.Contains(o.Err, "slot c") {
 		t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	before, err := c.Nodes[0].Self()
-	must(t, err)
+	var before coordinator.NodeStatus
+	c.Until(30*time.Second, "the others run etcd", func() (err error) {
+		if before, err = c.Nodes[0].Self(); err == nil && before.Etcd == nil {
+			err = errors.New(before.Why)
+		}
+		return err
+	})
 	away.Start()
 	generation(t, c, 2)
 	if got := oneCluster(t, c); got != before.Etcd.Cluster {

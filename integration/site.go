@@ -235,7 +235,7 @@ func (n *Node) keysOnSite() map[string]any {
 		"volume.ebs.device-root": m.root, "volume.ebs.state": filepath.Join(m.dir, "state"),
 		"volume.ebs.settle": "300ms", "volume.ebs.scan-every": "1s", "volume.ebs.takeover-after": "2s",
 		"snapshot.store": c.Store, "snapshot.every": "0s",
-		"log.format": "json",
+		"tls.insecure": true, "log.format": "json",
 	}
 }
 

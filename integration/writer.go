@@ -40,7 +40,7 @@ type Writer struct {
 // Write begins to write to whichever of all nodes answer, until Stop or the end of the test.
 func (c *Cluster) Write() *Writer {
 	c.t.Helper()
-	client, err := dial(c.Endpoints())
+	client, err := c.dial(c.Endpoints())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func (w *Writer) Verify() {
 // until the member has applied all that was acknowledged, so the serializable one may not miss anything.
 func (w *Writer) read(n *Node) int64 {
 	w.c.t.Helper()
-	client, err := dial(w.c.Endpoints(n))
+	client, err := w.c.dial(w.c.Endpoints(n))
 	if err != nil {
 		w.c.t.Fatal(err)
 	}
@@ -268,13 +268,14 @@ func hashOf(c *Cluster, n *Node, rev int64) (hash uint32, ok bool) {
 	if s, err := n.Self(); err != nil || s.Etcd == nil {
 		return 0, false
 	}
-	client, err := dial(c.Endpoints(n))
+	client, err := c.dial(c.Endpoints(n))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	_, _ = client.Get(ctx, "any") // waits until the member has applied all that is committed; whether the key may be read is all the same
 	resp, err := client.HashKV(ctx, n.ClientURL(), rev)
 	if err != nil {
 		c.t.Fatalf("hash of %s: %v", n.Name, err)
@@ -283,9 +284,9 @@ func hashOf(c *Cluster, n *Node, rev int64) (hash uint32, ok bool) {
 }
 
 // dial makes a client that logs nothing and finds out quickly that an endpoint is dead.
-func dial(endpoints []string) (*clientv3.Client, error) {
+func (c *Cluster) dial(endpoints []string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
-		Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 2 * time.Second,
+		Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 2 * time.Second, TLS: c.TLS,
 		DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
 		BackoffWaitBetween: 25 * time.Millisecond,
 	})

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -15,13 +16,19 @@ type Config struct {
 	// "localhost", or empty for all addresses. "off" disables the server. Empty
 	// means not decided yet: cmd fills it from node.address.
 	Listen string `mapstructure:"listen"`
+	// Pprof is the host:port, with a loopback address, of Go's profiles. Empty serves none.
+	Pprof string `mapstructure:"pprof"`
 }
 
 // Default returns the configuration of a node that was told nothing.
 func Default() Config { return Config{} }
 
-// Validate reports a Listen that cannot be bound.
+// Validate reports a Listen that cannot be bound, and a Pprof that others could reach.
 func (c Config) Validate() error {
+	return errors.Join(c.validateListen(), validatePprof(c.Pprof))
+}
+
+func (c Config) validateListen() error {
 	if c.Listen == "" || c.Listen == Off {
 		return nil
 	}

@@ -20,6 +20,7 @@
 //     a series for ever.
 //   - A connection is bounded in number, time and size: a slow client may delay
 //     other clients, never the member.
+//   - Profiles (net/http/pprof) have a listener of their own, on loopback only, and are off unless asked for.
 //
 // Dangers: /status and /metrics are served without authentication, as etcd
 // serves its own metrics. They hold no secrets, but node names and addresses;

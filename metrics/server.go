@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 )
 
 // The bounds of one connection and of all together. They are generous for a
@@ -100,7 +99,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.lg.Info("metrics server listened", zap.String("address", s.addr))
 
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(netutil.LimitListener(ln, maxConnections)) }()
+	all := newCrowd(ln, maxConnections)
+	s.http.ConnState = all.observe
+	go func() { served <- s.http.Serve(all) }()
 	select {
 	case err = <-served:
 		return fmt.Errorf("serve metrics on %s: %w", s.addr, err)

@@ -224,7 +224,7 @@ func (d *Dir) List(ctx context.Context, prefix string) ([]Object, error) {
 			return err
 		}
 		objects = append(objects, Object{Name: name, Size: info.Size(), Modified: info.ModTime()})
-		return nil
+		return CheckCount(len(objects))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list store %s: %w", d.path, err)

@@ -99,6 +99,9 @@
 //   - bbolt's own Tx.Check must not be run in this process. etcd keeps no freelist on disk, and rebuilding it, bbolt
 //     panics in a goroutine of its own when the tree is damaged: no recover can stop that, and it would take the live
 //     member down with the backup. The page walk in pages.go finds the same faults, safely.
+//   - What a store holds may be forged by somebody who knows the formats. What is decompressed, listed or read into memory
+//     is bounded, the page walk by the size of the file, and faults of the reader's own goroutine are errors. A process
+//     that serves sets [Options].Examine nevertheless, so that a crafted database can end a child at most.
 //   - A [Dir] whose mount is absent before its first use is an ordinary empty directory. Make the store a
 //     sub-directory of the mount, so that an absent mount is an absent directory. Once used, its absence is noticed.
 //   - Verifying needs as much free space as the database has bytes, in [Config.Scratch]; a scratch directory in memory

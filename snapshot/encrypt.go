@@ -61,7 +61,7 @@ func parseRecipient(text string) (age.Recipient, error) {
 }
 
 // ReadIdentities reads the file with the identities that decrypt backups: as age-keygen writes it, or an ssh private
-// key without a passphrase. A file that others than its owner and group may read is refused: whoever has it can read
+// key without a passphrase. A file that others than its owner may read is refused: whoever has it can read
 // every secret in every backup.
 func ReadIdentities(path string) ([]age.Identity, error) {
 	ids, err := readIdentities(path)
@@ -81,8 +81,8 @@ func readIdentities(path string) ([]age.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("%s: everyone may use it (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s: others may use it (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSmall))
 	if err != nil {

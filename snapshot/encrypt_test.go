@@ -150,7 +150,7 @@ func TestParseRecipients(t *testing.T) {
 
 func TestReadIdentities(t *testing.T) {
 	_, file := keyPair(t, "x25519")
-	for mode, want := range map[os.FileMode]string{0o600: "", 0o640: "", 0o604: "chmod 600", 0o602: "chmod 600"} {
+	for mode, want := range map[os.FileMode]string{0o600: "", 0o400: "", 0o640: "chmod 600", 0o604: "chmod 600", 0o602: "chmod 600"} {
 		must(t, os.Chmod(file, mode))
 		_, err := snapshot.ReadIdentities(file)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"testing"
 )
 
 // What tests forge and fuzz from outside.
@@ -25,6 +26,13 @@ var (
 	Find              = find
 	ReadMeta          = readMeta
 )
+
+// LimitObjects makes a listing of more than n objects too long, until the test ends.
+func LimitObjects(t testing.TB, n int) {
+	before := maxObjects
+	maxObjects = n
+	t.Cleanup(func() { maxObjects = before })
+}
 
 // RawOf returns the part of a sidecar that is under its checksum, and EncodeRaw makes a sidecar of one.
 func RawOf(text []byte) string {
@@ -62,6 +70,6 @@ func CheckFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	_, err = openDatabase(ctx, f, info.Size())
+	_, err = Examine(ctx, f, info.Size())
 	return err
 }

@@ -21,8 +21,9 @@ const (
 	branchPage  = 0x01
 	leafPage    = 0x02
 	bucketLeaf  = 0x01 // flag of a leaf element whose value is a bucket: root page 8, sequence 8 bytes
-	metaSize    = 64   // of what follows the header of a meta page
-	maxDepth    = 64   // pages from the root to a leaf, nested buckets included; etcd's have under 10
+	maxPage     = 1 << 16
+	metaSize    = 64 // of what follows the header of a meta page
+	maxDepth    = 64 // pages from the root to a leaf, nested buckets included; etcd's have under 10
 )
 
 // pages is a walk through all pages of a database that its buckets reach.
@@ -34,10 +35,11 @@ type pages struct {
 
 // checkPages returns an error unless all pages reached from the root bucket are sound: within the file, of a tree's
 // type, under their own number, reached once, their keys in order and within the bounds the page above sets. These
-// are the faults that bbolt's Tx.Check looks for, except that it also wants to know all unreached pages to be free.
+// are the faults that bbolt's Tx.Check looks for, except that it also wants to know all unreached pages to be free: here
+// only what a list of free pages says is compared. The work is bounded by the size of the file, whoever has made it.
 // The caller guards against a fault in mapped memory.
 func checkPages(f *os.File, size int64, pageSize int, root uint64) error {
-	if pageSize < 512 || size%int64(pageSize) != 0 {
+	if pageSize < 512 || pageSize > maxPage || pageSize&(pageSize-1) != 0 || size < 2*int64(pageSize) || size%int64(pageSize) != 0 {
 		return fmt.Errorf("page size is %d in a file of %d bytes", pageSize, size)
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
@@ -47,32 +49,55 @@ func checkPages(f *os.File, size int64, pageSize int, root uint64) error {
 	defer unix.Munmap(data)
 	count := int(size) / pageSize
 	p := &pages{data: data, size: pageSize, seen: make([]uint64, count/64+1)}
-	return p.tree(root, nil, nil, 0)
+	if err := p.tree(root, nil, nil, 0); err != nil {
+		return err
+	}
+	return p.freelist()
 }
 
 // tree checks the page id and all below it. Its keys must be at least low, and less than high if that is not nil.
 func (p *pages) tree(id uint64, low, high []byte, depth int) error {
-	count := uint64(len(p.data) / p.size)
-	if id < 2 || id >= count { // 0 and 1 are the meta pages
-		return fmt.Errorf("page %d: not among the pages 2 to %d", id, count-1)
+	page, err := p.take(id)
+	if err != nil {
+		return err
 	}
+	if err := p.node(page, low, high, depth); err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	return nil
+}
+
+// take returns the page id with those that it overflows into. None of them may have been reached before.
+func (p *pages) take(id uint64) ([]byte, error) {
+	if err := p.mark(id); err != nil {
+		return nil, err
+	}
+	count := uint64(len(p.data) / p.size)
 	page := p.data[id*uint64(p.size):]
 	overflow := uint64(binary.NativeEndian.Uint32(page[12:]))
 	if overflow >= count-id {
-		return fmt.Errorf("page %d: overflows by %d pages beyond the last, %d", id, overflow, count-1)
+		return nil, fmt.Errorf("page %d: overflows by %d pages beyond the last, %d", id, overflow, count-1)
 	}
-	for i := id; i <= id+overflow; i++ {
-		if p.seen[i/64]&(1<<(i%64)) != 0 {
-			return fmt.Errorf("page %d: reached twice", i)
+	for i := id + 1; i <= id+overflow; i++ {
+		if err := p.mark(i); err != nil {
+			return nil, err
 		}
-		p.seen[i/64] |= 1 << (i % 64)
 	}
 	if got := binary.NativeEndian.Uint64(page); got != id {
-		return fmt.Errorf("page %d: says it is page %d", id, got)
+		return nil, fmt.Errorf("page %d: says it is page %d", id, got)
 	}
-	if err := p.node(page[:(overflow+1)*uint64(p.size)], low, high, depth); err != nil {
-		return fmt.Errorf("page %d: %w", id, err)
+	return page[:(overflow+1)*uint64(p.size)], nil
+}
+
+// mark notes that a page was reached, by the tree or as a free one, and returns an error if it was before.
+func (p *pages) mark(id uint64) error {
+	if count := uint64(len(p.data) / p.size); id < 2 || id >= count { // 0 and 1 are the meta pages
+		return fmt.Errorf("page %d: not among the pages 2 to %d", id, count-1)
 	}
+	if p.seen[id/64]&(1<<(id%64)) != 0 {
+		return fmt.Errorf("page %d: reached twice", id)
+	}
+	p.seen[id/64] |= 1 << (id % 64)
 	return nil
 }
 
@@ -91,10 +116,16 @@ func (p *pages) node(page, low, high []byte, depth int) error {
 	if len(page) < headerSize+count*elementSize {
 		return fmt.Errorf("no room for %d elements in %d bytes", count, len(page))
 	}
+	room := len(page) - headerSize - count*elementSize
 	for i := range count {
 		key, value, err := element(page, i)
 		if err != nil {
 			return err
+		}
+		// Nothing of bbolt's shares bytes with another element. A forged page could have a thousand elements with one
+		// value, which is a bucket with a thousand elements with one value, and so on: it would be walked for ever.
+		if room -= len(key) + len(value); room < 0 {
+			return fmt.Errorf("element %d: the elements share bytes: together they have %d more than the page", i, -room)
 		}
 		if order := bytes.Compare(low, key); order > 0 || order == 0 && i > 0 {
 			return fmt.Errorf("key %x of element %d must follow %x", key, i, low)
@@ -160,13 +191,18 @@ func databaseSize(r *bufio.Reader) (int64, error) {
 	}
 	meta := head[headerSize:]
 	pageSize, pages := binary.NativeEndian.Uint32(meta[8:]), binary.NativeEndian.Uint64(meta[40:])
-	sum := fnv.New64a()
-	sum.Write(meta[:metaSize-8])
-	if binary.NativeEndian.Uint32(meta) != magic || binary.NativeEndian.Uint64(meta[metaSize-8:]) != sum.Sum64() {
+	if !soundMeta(meta) {
 		return 0, errors.New("it does not begin with a sound meta page: not a database of etcd")
 	}
-	if pageSize < 512 || pageSize > 1<<16 || pages < 2 || pages > 1<<40 {
+	if pageSize < 512 || pageSize > maxPage || pages < 2 || pages > 1<<40 {
 		return 0, fmt.Errorf("meta page tells %d pages of %d bytes", pages, pageSize)
 	}
 	return int64(pages) * int64(pageSize), nil
+}
+
+// soundMeta says that these are the bytes of a meta page after its header: its magic and its checksum are right.
+func soundMeta(meta []byte) bool {
+	sum := fnv.New64a()
+	sum.Write(meta[:metaSize-8])
+	return binary.NativeEndian.Uint32(meta) == magic && binary.NativeEndian.Uint64(meta[metaSize-8:]) == sum.Sum64()
 }

@@ -46,6 +46,10 @@ func newTarget(path string) (*target, error) {
 	return &target{File: f, path: path, advice: "choose a directory with more room", keep: true, to: &steady{f: f}}, nil
 }
 
+// spare is what stays free, in bytes, or an eighth of a disk that is small: a member's log on the same disk grows by
+// pieces of 64 MB, and ends the member when there is no room. How large a database is, whoever made the backup says.
+const spare = 128 << 20
+
 // reserve checks that size bytes fit, before the file fills a disk that others share.
 func (t *target) reserve(size int64) error {
 	t.size = size
@@ -59,8 +63,10 @@ func (t *target) reserve(size int64) error {
 	if err := unix.Fstatfs(int(t.Fd()), &free); err != nil {
 		return t.explain(err)
 	}
-	if int64(free.Bavail) < size/int64(free.Bsize) {
-		return t.explain(fmt.Errorf("%d bytes are free: %w", int64(free.Bavail)*int64(free.Bsize), syscall.ENOSPC))
+	block := int64(free.Bsize)
+	left := min(spare/block, int64(free.Blocks)/8)
+	if int64(free.Bavail)-left < size/block {
+		return t.explain(fmt.Errorf("%d bytes are free, of which %d stay so: %w", int64(free.Bavail)*block, left*block, syscall.ENOSPC))
 	}
 	return nil
 }

@@ -19,7 +19,24 @@ var (
 	ErrNotFound = errors.New("object not found")
 	// ErrExists says that an object of that name was there before.
 	ErrExists = errors.New("object exists")
+	// ErrTooMany says that there are more than MaxObjects.
+	ErrTooMany = errors.New("too many objects")
 )
+
+// MaxObjects bounds a listing, which is kept in memory: 200 MB at worst, with the longest names. A year of backups, pruned
+// as by default, is about 2000 objects.
+const MaxObjects = 200_000
+
+// maxObjects is MaxObjects but for the tests.
+var maxObjects = MaxObjects
+
+// CheckCount returns an error when a listing has come to n objects and that is too many. It is for the back ends.
+func CheckCount(n int) error {
+	if n > maxObjects {
+		return fmt.Errorf("more than %d: remove what is not holdfast's, or give the backups a directory or a prefix of their own: %w", maxObjects, ErrTooMany)
+	}
+	return nil
+}
 
 // Store is one place that keeps backups: a flat space of named objects.
 //
@@ -40,7 +57,8 @@ type Store interface {
 	PutIfAbsent(ctx context.Context, name string, data []byte) error
 	// Get opens an object, ErrNotFound if there is none. Reading fails when ctx ends. The caller closes it.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
-	// List returns the objects whose name begins with prefix, any string, sorted by name.
+	// List returns the objects whose name begins with prefix, any string, sorted by name. More than MaxObjects are
+	// ErrTooMany: part of a listing is never taken for all of it.
 	List(ctx context.Context, prefix string) ([]Object, error)
 	// Delete removes an object. Removing what is not there is no error.
 	Delete(ctx context.Context, name string) error

@@ -67,18 +67,34 @@ func prove(ctx context.Context, store Store, meta Meta, file *target, opt Option
 	if err := file.durable(); err != nil {
 		return meta, err
 	}
-	got, err := openDatabase(ctx, file.File, found.Content.Size)
-	if err == nil && meta.legacy() {
+	got, err := opt.examine(ctx, file.File, found.Content.Size)
+	switch {
+	case err == nil && meta.legacy():
 		found.Content = got
 		return found, nil
-	}
-	if err == nil {
+	case err == nil:
 		err = meta.Content.differ(got)
+	case ctx.Err() != nil: // nothing is known
+		return meta, context.Cause(ctx)
+	case errors.Is(err, ErrNotExamined):
+		return meta, fail(reasonScratch, err)
 	}
 	if err != nil {
 		return meta, fail(reasonMismatch, fmt.Errorf("check database: %w", err))
 	}
 	return meta, nil
+}
+
+// ErrNotExamined is the error of an [Options].Examine that could not do its work: it says nothing of the database.
+var ErrNotExamined = errors.New("the database was not examined")
+
+// examine does what Examine does, where opt wants it done, and closes f.
+func (opt Options) examine(ctx context.Context, f *os.File, size int64) (Content, error) {
+	if opt.Examine == nil {
+		return Examine(ctx, f, size)
+	}
+	c, err := opt.Examine(ctx, f, size)
+	return c, errors.Join(err, f.Close())
 }
 
 // unpack fetches the data, decrypts and decompresses it into file, and compares it with what meta says of the bytes. It
@@ -211,8 +227,10 @@ func checkTrailer(r io.Reader, raw *digest, meta *Meta) error {
 	return nil
 }
 
-// openDatabase opens the database of size bytes in f read-only, checks all its pages and returns what it holds.
-func openDatabase(ctx context.Context, f *os.File, size int64) (c Content, err error) {
+// Examine opens the database of size bytes in f read-only, checks all its pages, returns what it holds, and closes f. The
+// time is bounded by the size and the memory is small, whoever has made the database; see the dangers above for what is
+// guarded against nevertheless. f needs no name.
+func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error) {
 	err = guard(func() error {
 		db, err := bbolt.Open(f.Name(), 0, &bbolt.Options{
 			ReadOnly: true,

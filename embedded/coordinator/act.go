@@ -70,6 +70,8 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 		return c.handOver(ctx)
 	case plan.Defrag:
 		return c.defragment(ctx, o)
+	case plan.Reload:
+		return c.reload(ctx, o)
 	case plan.Compact:
 		return c.compact(ctx, a.Revision)
 	case plan.Disarm:

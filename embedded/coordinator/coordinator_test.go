@@ -53,7 +53,8 @@ type world struct {
 	backups   backups
 	full      error
 	unfit     error
-	locked    []byte // the disruption lock
+	locked    []byte   // the disruption lock
+	left      []string // the disruption lock at each Leave
 	db        database
 	aside     []Aside
 	reclaimed []time.Time
@@ -171,6 +172,7 @@ func (w *world) Start(ctx context.Context, s Spec) error {
 		defer w.mu.Unlock()
 		w.member = plan.Member{Running: true, Ready: true, HasLead: true, Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
 		w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+		w.lock(w.locked)
 	}
 	return err
 }
@@ -182,11 +184,16 @@ func (w *world) Stop(context.Context) error {
 	}
 	return w.stopErr
 }
-func (w *world) Kill()                                            { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
-func (w *world) State() (plan.Member, error)                      { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
-func (w *world) IsRemoved(uint64) bool                            { return false }
-func (w *world) Promote(context.Context, uint64) error            { return ErrNotReady }
-func (w *world) Leave(ctx context.Context, _ time.Duration) error { return w.Stop(ctx) }
+func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
+func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
+func (w *world) IsRemoved(uint64) bool                 { return false }
+func (w *world) Promote(context.Context, uint64) error { return ErrNotReady }
+func (w *world) Leave(ctx context.Context, _ time.Duration) error {
+	w.mu.Lock()
+	w.left = append(w.left, string(w.locked))
+	w.mu.Unlock()
+	return w.Stop(ctx)
+}
 func (w *world) AddLearner(_ context.Context, url string) (uint64, error) {
 	w.note(&w.added, url)
 	w.mu.Lock()

@@ -50,8 +50,7 @@ func (c *Coordinator) defragment(ctx context.Context, o plan.Observation) error 
 	return c.defragmented(begin, before, err)
 }
 
-// mayDefragment gets leave: the disruption lock, or where the alarm refuses every write the leader's word. Then it looks
-// again, for until then another one could change the cluster.
+// mayDefragment gets leave: the disruption lock, or where the alarm refuses every write the leader's word.
 func (c *Coordinator) mayDefragment(ctx context.Context, o plan.Observation) (leave func(), err error) {
 	leave = func() {}
 	if o.Member.Spaceless() {
@@ -61,19 +60,26 @@ func (c *Coordinator) mayDefragment(ctx context.Context, o plan.Observation) (le
 		return leave, nil
 	}
 	ttl := lockDefrag + lockDefrag*time.Duration(o.Member.Space.InUse>>30)
-	leave, err = c.disrupt(ctx, "defrag", ttl)
+	return c.inTurn(ctx, "defrag", ttl, plan.Observation.Hindrance, func(f plan.Facts) bool { return !f.Fragmented })
+}
+
+// inTurn takes the disruption lock and looks again: nothing may be in the way by what the leader sees, and where this
+// member leads, all others must say that they are done, for what makes all have something to do the gossip tells late.
+func (c *Coordinator) inTurn(ctx context.Context, purpose string, ttl time.Duration,
+	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (leave func(), err error) {
+	leave, err = c.disrupt(ctx, purpose, ttl)
 	if errors.Is(err, ErrConflict) {
 		return nil, fmt.Errorf("%w: %w", errNotYet, err)
 	} else if err != nil {
 		return nil, err
 	}
 	now, _ := c.observe()
-	obstacle := now.Hindrance(c.leaderSees(ctx, now))
-	if now.Member.Leader { // compactions make all fragmented at once, and gossip tells of it later
-		err = c.others(ctx, now, func(f plan.Facts) bool { return !f.Fragmented })
+	why := obstacle(now, c.leaderSees(ctx, now))
+	if now.Member.Leader {
+		err = c.others(ctx, now, done)
 	}
-	if err == nil && obstacle != "" {
-		err = fmt.Errorf("%w: %s", errNotYet, obstacle)
+	if err == nil && why != "" {
+		err = fmt.Errorf("%w: %s", errNotYet, why)
 	}
 	if err != nil {
 		leave()
@@ -206,7 +212,7 @@ func (c *Coordinator) confirms(ctx context.Context, o plan.Observation, m plan.M
 		f, err := c.askFacts(ctx, p.Node)
 		switch {
 		case err != nil:
-			return fmt.Errorf("ask slot %s for its database: %w", m.Slot, err)
+			return fmt.Errorf("ask slot %s how its member is: %w", m.Slot, err)
 		case !f.Running || f.Member != m.ID || !wanted(f):
 			return errNotYet
 		}

@@ -65,6 +65,12 @@
 // others, hands over if it leads, and only then begins. The leader keeps in memory to whom it has given its word; a new
 // leader therefore waits until an old word is over (upkeep.go).
 //
+// # Authorities
+//
+// Etcd reads the authorities that it trusts only when it starts. A reload (reload.go) stops it in this process, in its
+// turn and after handing over, or at once where there is no leader; the loop starts it as after a restart, and gives the
+// lock back when it serves (before-reload after-reload).
+//
 // # The end
 //
 // Stopping is never paused, and never waits for ever: part.go waits for the disruption lock and the leader's word, for most of stop.wait, and

@@ -23,6 +23,7 @@ const (
 	EntryStop    = "stop"    // of the process, in good order
 	EntryReload  = "reload"  // of the configuration
 	EntryCommand = "command" // by an operator, on this node
+	EntryAuth    = "auth"    // a step of etcd's users and roles
 )
 
 // What became of an action or command.

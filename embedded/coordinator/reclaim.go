@@ -69,7 +69,7 @@ func (c *Coordinator) keepHouse(ctx context.Context) {
 func (c *Coordinator) reclaim(path string, before time.Time) {
 	gone, err := c.world.Etcd.Reclaim(path, before)
 	for _, a := range gone {
-		c.lg.Warn("deleted data that was set aside", zap.String("path", a.Path), zap.Time("since", a.Since), zap.Int64("bytes", a.Bytes))
+		c.lg.Warn("deleted data that was set aside", zap.String("path", a.Path), zap.String("since", a.Since.UTC().Format(time.RFC3339)), zap.Int64("bytes", a.Bytes))
 	}
 	if err != nil {
 		c.lg.Error("data that was set aside could not be deleted", zap.Error(err))

@@ -76,6 +76,8 @@ type NodeStatus struct {
 	Paused *plan.Pause   `json:"paused,omitempty"` // the same
 	Lock   *plan.Lock    `json:"lock,omitempty"`   // the same
 
+	TLS *TLSStatus `json:"tls,omitempty"`
+
 	Store   string         `json:"store,omitempty"`   // ID of the backup store, empty while it does not answer
 	Restore *RestoreStatus `json:"restore,omitempty"` // under way
 	Aside   []AsideStatus  `json:"aside,omitempty"`   // on the volume, the oldest first
@@ -87,6 +89,21 @@ type ClaimStatus struct {
 	Volume string    `json:"volume,omitempty"`
 	Why    string    `json:"why,omitempty"`
 	Since  time.Time `json:"since"`
+}
+
+// TLSStatus is how clients and members reach a node.
+type TLSStatus struct {
+	Mode         string              `json:"mode"`                   // files, ca, auto or off
+	Insecure     bool                `json:"insecure,omitempty"`     // other machines reach etcd without TLS
+	Expires      *time.Time          `json:"expires,omitempty"`      // the earliest end of those below
+	Certificates []CertificateStatus `json:"certificates,omitempty"` // that matter to the node, its authorities included
+}
+
+// CertificateStatus is one certificate.
+type CertificateStatus struct {
+	Name     string    `json:"name"`
+	NotAfter time.Time `json:"not_after"`
+	File     string    `json:"file,omitempty"`
 }
 
 // VolumeStatus is the held volume.

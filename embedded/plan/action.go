@@ -70,6 +70,9 @@ const (
 	Unlock Kind = "unlock"
 	// Defrag takes the disruption lock, hands over if this member leads, and defragments its database.
 	Defrag Kind = "defrag"
+	// Reload takes the disruption lock, hands over if this member leads, and stops the member, which is then started with
+	// the authorities that stand in its files now.
+	Reload Kind = "reload"
 	// Compact, on the leader of a cluster that is out of space: compacts the history up to Action.Revision.
 	Compact Kind = "compact"
 	// Disarm, on the leader: takes back the alarm NOSPACE, because every member has room again.

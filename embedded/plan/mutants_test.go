@@ -32,6 +32,7 @@ var (
 	byLocks      = test{"TestLockSimulation", `L\d: [^\n]*`}
 	byDisruption = test{"TestDisruption|TestHaste", `got [^\n]*`}
 	byUpkeep     = test{"TestUpkeep", `(U\d|liveness): [^\n]*`}
+	byReloads    = test{"TestReloadSimulation", `(L\d|liveness): [^\n]*`}
 	byJudge      = test{"TestJudge", `upkeep_test.go:\d+: [^\n]*`}
 	byWord       = test{"TestWord", `the answer is [^\n]*`}
 	byStories    = test{"TestStories", `story:[^$]*want: [^\n]*`} // what random lives meet too rarely, or another guard catches
@@ -182,6 +183,27 @@ var mutants = []mutant{
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
+	{"found with the other scheme", "resume.go", `case o.unlike(r) != "":`, `case o.unlike(r) == "-":`, byStories},
+	{"resume with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
+		return wait("%s", why)
+	}
+	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := r.`, `	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := r.`, byStories},
+	{"join with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
+		return wait("%s", why)
+	}
+	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := map`, `	if why := o.outdated(r); why != "" {
+		return wait("%s", why)
+	}
+	peers := map`, byStories},
 	{"join with an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why != "" {
 		return wait("%s", why)
 	}
@@ -287,6 +309,26 @@ var mutants = []mutant{
 	{"the only member as any other", "upkeep.go", `if m.Voters() == 1 {`, `if m.Voters() == 0 {`, byJudge},
 	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || o.heals(a)):`, ` && (!corrupt || true):`, byStories},
 	{"keep a corrupt member", "steady.go", ` && (!corrupt || o.heals(a)):`, ` && !corrupt:`, byStories},
+	{"reload without the lock", "reload.go", `o.absent(), o.lockedBy()); obstacle`, `o.absent()); obstacle`, byStories},
+	{"reload although a member is away", "reload.go", `o.paused(), o.absent(), o.lockedBy()`, `o.paused(), o.lockedBy()`, byStories},
+	{"reload while paused", "reload.go", `o.frozen(), o.paused(), o.absent()`, `o.frozen(), o.absent()`, byReloads},
+	{"reload during a restore", "reload.go", `cmp.Or(o.frozen(), o.paused()`, `cmp.Or(o.paused()`, byStories},
+	{"reload only among the same minors", "reload.go", `o.frozen(), o.paused(), o.absent()`, `o.frozen(), o.halted(), o.absent()`, byStories},
+	{"reload during a backup", "reload.go", `	if o.Member.Snapshot {`, `	if o.Member.Snapshot && o.Member.Fragmented {`, byStories},
+	{"reload the leader first", "reload.go", `if before := o.before(func(f *Facts) bool { return f.Stale }); before != "" {`, `if before := o.before(fragmented); before != "" {`, byReloads},
+	{"reload unseen", "reload.go", `cmp.Or(unconnected(seen), o.keeps())`, `cmp.Or(unconnected(nil), o.keeps())`, byReloads},
+	{"reload on the word of the gossip", "reload.go", `cmp.Or(unconnected(seen), o.keeps())`, `o.keeps()`, byReloads},
+	{"reload in an election", "reload.go", `	case o.Disk.Log == nil:`, `	case o.Disk.Log == nil && frozen != "":`, byReloads},
+	{"never reload without a leader", "reload.go", `case !m.Stale || m.HasLead || `, `case !m.Stale || !m.HasLead || `, byReloads},
+	{"reload what is removed", "reload.go", ` || o.removedBy(m.ID) != "":`, ` || o.removedBy(m.ID) == "-":`, byStories},
+	{"reload without a leader during a restore", "reload.go", `	case frozen != "":
+		return nil, fmt`, `	case frozen == "-":
+		return nil, fmt`, byStories},
+	{"defragment before a reload", "upkeep.go", `	case m.Stale:
+		return o.stale()
+`, `	case m.Stale && !m.Fragmented:
+		return o.stale()
+`, byStories},
 	{"two holders stop the leader", "steady.go", `case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):`, `case found != nil:
 			return nil, "two"
 		default:

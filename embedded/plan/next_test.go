@@ -130,6 +130,7 @@ var needs = map[Kind]struct{ must, may []string }{
 	HandOver: {may: []string{"Slot"}},
 	Retire:   {},
 	Defrag:   {},
+	Reload:   {},
 	Compact:  {must: []string{"Revision"}},
 	Disarm:   {},
 }

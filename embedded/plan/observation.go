@@ -200,6 +200,10 @@ type Member struct {
 	Snapshot  bool // the database is being read for a backup, ours or a client's
 	Judgement
 	Defragging bool // the database is being defragmented, or is about to be
+
+	Trusts []string // authorities whose peers it accepts, by fingerprint
+	Issuer string   // authority of the peer's certificate that is presented
+	Stale  bool     // the trusted authorities' files have changed since it was started
 }
 
 // Admission is a leader's word that a learner was added for one disk and no other.
@@ -270,6 +274,11 @@ type Facts struct {
 	Fragmented bool `json:"fragmented,omitempty"`
 	Full       bool `json:"full,omitempty"`
 	Defragging bool `json:"defragging,omitempty"`
+	// Trusts are the authorities, by fingerprint, whose peers the running member accepts, Issuer is the one that signed the
+	// peer's certificate which this node presents. Stale: other authorities stand in the files than the member started with.
+	Trusts []string `json:"trusts,omitempty"`
+	Issuer string   `json:"issuer,omitempty"`
+	Stale  bool     `json:"stale,omitempty"`
 }
 
 // Peer is another node as the gossip shows it.
@@ -333,6 +342,7 @@ func (o Observation) Facts(removed []uint64) Facts {
 	if o.Member.Running {
 		f.Members, f.Holders, f.Clients, f.Agreed = o.Member.Members, o.Holders, o.Config.Clients, o.Member.Cluster
 		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
+		f.Trusts, f.Issuer, f.Stale = o.Member.Trusts, o.Member.Issuer, o.Member.Stale
 	}
 	if o.Member.Leader {
 		f.Admitted = o.Member.Admitted

@@ -6,7 +6,7 @@ import (
 )
 
 // A pause holds back all that changes the cluster and that nobody has asked for: Replace, Resize, Remove, Defrag,
-// Compact, Disarm, and a recovery without an operator. The rest goes on, above all what follows, fences and stops, and
+// Reload (but of a member without a leader), Compact, Disarm, and a recovery without an operator. The rest goes on, above all what follows, fences and stops, and
 // what brings to its end what was begun: a learner that was admitted before the pause joins and is promoted, for until
 // it votes the cluster is a member short. A slot whose old member was removed, and whose learner was not added yet,
 // waits: a majority of those left is as many as before.

@@ -32,6 +32,9 @@ func (o Observation) resume() Action {
 	if d.Unfit != "" {
 		return wait("slot %s does not start: %s", o.Claim.Slot, d.Unfit)
 	}
+	if why := o.unlike(r); why != "" {
+		return wait("%s", why)
+	}
 	if why := o.outdated(r); why != "" {
 		return wait("%s", why)
 	}
@@ -90,6 +93,8 @@ func (o Observation) enter() Action {
 		return o.join(r, l.Join)
 	case o.replacedAs(r) != "":
 		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins anew", o.replacedAs(r), o.Claim.Slot)}
+	case o.unlike(r) != "":
+		return wait("%s", o.unlike(r))
 	default:
 		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(), Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
 	}
@@ -144,6 +149,9 @@ func (o Observation) join(r *Record, id uint64) Action {
 	leader := o.leader(r)
 	if leader == nil {
 		return wait("slot %s is admitted as learner %x and waits to see a leader of %s%s", o.Claim.Slot, id, r.Token(), o.whoRuns(r))
+	}
+	if why := o.unlike(r); why != "" {
+		return wait("%s", why)
 	}
 	if why := o.outdated(r); why != "" {
 		return wait("%s", why)

@@ -45,6 +45,8 @@ func (n *node) perform(a Action) {
 		n.restoring(a)
 	case Unlock:
 		n.todo = []func(){n.giveBack}
+	case Reload:
+		n.reload()
 	case Renounce:
 		n.todo = []func(){func() {
 			if a.Mirror && !n.deaf() {
@@ -133,7 +135,7 @@ func (n *node) start(d *disk, a Action) {
 		w.born(d)
 	}
 	d.data.ran = true
-	n.proc = &proc{data: d.data, members: slices.Clone(c.record.founders())}
+	n.proc = &proc{data: d.data, trusts: n.files, members: slices.Clone(c.record.founders())}
 	if a.Join {
 		n.proc.members = slices.Clone(c.members)
 	}

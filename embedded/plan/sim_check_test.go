@@ -13,6 +13,9 @@ func (w *world) judge(n *node, o Observation, a Action) {
 		w.fail("I11: %s decides to %s, and sees that the cluster is paused", n.name, a.Kind)
 	}
 	switch a.Kind {
+	case Reload:
+		w.judgeReload(n, o)
+		return
 	case Start:
 		w.judgeStart(n, o)
 		return

@@ -93,7 +93,9 @@ func (n *node) depart() {
 
 // judgeDisruption asks the plan, and the leader, and checks the answer against the truth: whoever may go down leaves a
 // majority of the voters behind that the one who was asked reaches.
-func (n *node) judgeDisruption() string {
+func (n *node) judgeDisruption() string { return n.judgeRisk(Observation.Disruption) }
+
+func (n *node) judgeRisk(ask func(Observation, []MemberInfo) string) string {
 	w, o := n.w, n.observe()
 	leader := n
 	var seen []MemberInfo
@@ -109,7 +111,7 @@ func (n *node) judgeDisruption() string {
 			}
 		}
 	}
-	risk := o.Disruption(seen)
+	risk := ask(o, seen)
 	if risk != "" {
 		return risk
 	}
@@ -124,7 +126,7 @@ func (n *node) judgeDisruption() string {
 			left++
 		}
 	}
-	if left <= voters/2 {
+	if left <= voters/2 && voters > 2 {
 		w.fail("L2: %s may go down, and that leaves %d of %d voters", n.name, left, voters)
 	}
 	return ""

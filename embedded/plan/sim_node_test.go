@@ -25,6 +25,7 @@ type node struct {
 	bad      map[string]bool
 	wants    []string // cluster.slots
 	minor    int      // of the etcd in its holdfast
+	files    int      // the newest authority that its files name
 
 	drained, stopping bool
 	patience          int   // of a process that was told to end
@@ -42,6 +43,7 @@ type view struct {
 // proc is a running etcd member.
 type proc struct {
 	data    *data
+	trusts  int // the newest authority that its files named when it started
 	ready   bool
 	hasLead bool
 	leads   bool // believes so
@@ -69,7 +71,7 @@ func (n *node) crash() {
 	if n.disk != nil {
 		n.disk.holder = nil
 	}
-	*n = node{w: n.w, i: n.i, name: n.name, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor}
+	*n = node{w: n.w, i: n.i, name: n.name, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor, files: n.files}
 }
 
 // deaf reports whether the store does not answer.
@@ -161,7 +163,7 @@ func (n *node) member() Member {
 	}
 	m.Running, m.Ready, m.Leader, m.HasLead, m.ID = true, p.ready, p.leads, p.hasLead, p.data.id
 	m.Members, m.Paused = slices.Clone(p.members), p.paused
-	m.Cluster = p.cluster
+	m.Cluster, m.Stale = p.cluster, p.trusts != n.files
 	m.Admitted, m.Set, m.Lock, m.Near = n.admitted, p.set, p.lock, n.near()
 	for i := range m.Members {
 		mi := &m.Members[i]

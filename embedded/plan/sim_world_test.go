@@ -23,6 +23,7 @@ type life struct {
 	eager     bool // and often
 	versions  bool // etcds are exchanged for newer and older ones
 	drains    bool // members are drained, restarted and stopped on purpose
+	renews    bool // the files of the trusted authorities change, and old authorities end
 	calm      bool // few crashes, many partitions: most of the time is spent founding
 }
 
@@ -50,6 +51,8 @@ type world struct {
 	gossipCut [][]bool // from, to
 	peerCut   [][]bool // symmetric
 	clock     uint64
+	issued    int // the newest authority
+	ended     int // authorities up to this one are not valid any more
 	tally     *tally
 	broken    string
 	lies      map[string]bool // recoveries for which somebody was declared lost who was not
@@ -173,6 +176,10 @@ func (w *world) tick() {
 		w.maintain()
 		return
 	}
+	if w.renews && w.chance(4) {
+		w.renew()
+		return
+	}
 	if w.eager && w.chance(6) {
 		w.reconfigure()
 		return
@@ -228,7 +235,7 @@ func (w *world) heal() {
 }
 
 func (w *world) reach(n, m *node) bool {
-	return n.up && m.up && !w.peerCut[n.i][m.i]
+	return n.up && m.up && !w.peerCut[n.i][m.i] && n.understands(m)
 }
 
 // recover ends all faults and runs the world until every slot is healthy. It returns the number of
@@ -243,6 +250,7 @@ func (w *world) recover() (int, bool) {
 		w.minor = 7 // a cluster that has agreed on it does not go back
 	}
 	for _, n := range w.boxes {
+		n.files = w.issued
 		if n.wants = w.goal; n.minor != w.minor {
 			n.crash()
 			n.minor = w.minor

@@ -13,13 +13,16 @@ func (o Observation) steady() Action {
 	if later := o.superseded(); later != nil {
 		return o.follow(later)
 	}
+	reload, changed := o.alone()
 	switch {
+	case reload != nil:
+		return *reload
 	case !m.Ready && m.Learner:
-		return wait("etcd runs as a learner of slot %s and waits to hear from the leader", o.Claim.Slot)
+		return wait("etcd runs as a learner of slot %s and waits to hear from the leader%s", o.Claim.Slot, changed)
 	case !m.HasLead && o.removedBy(m.ID) != "": // the last that it was sent may not have said so
 		return o.setAside("as node " + o.removedBy(m.ID) + " knows, the cluster")
 	case !m.HasLead:
-		return wait("etcd runs and waits for a quorum%s", o.whoRuns(o.Disk.Ledger.Record))
+		return wait("etcd runs and waits for a quorum%s%s", o.whoRuns(o.Disk.Ledger.Record), changed)
 	case !m.Ready:
 		return wait("etcd runs, has a leader, and makes itself known to the cluster")
 	case m.Learner:

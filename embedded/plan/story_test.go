@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 // dashes, and the answer. A line of an observation is a noun and its properties:
 //
 //	charter X a=d1@1 b=d2@1 c=d3@2#7   a charter and its record, for use by name below (for all later paragraphs)
-//	node n1 slots=a,b,c never yields etcd=3.7.3   Config
+//	node n1 slots=a,b,c never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
 //	claim a d1 epoch=2 mismatch="..." drained  or: claim none="..." parked
 //	disk promises=X,Y record=X role=founder join=5 started=d1 wal=1 cid=X founder=1
 //	member running ready leader members=a:1+,b:2* lock=a/n1/drain    + is connected, * is a learner; paused=ops@n1 why="..."
@@ -30,6 +30,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 //	orders abandon new
 //	care cure alarm=NOSPACE corrupt=2 revision=9 compacted=5 once fragmented full snapshot lock=b/n2 resting="..."
 //	database n2 fragmented full defragging   what a peer says of its database
+//	stale   the trusted authorities' files have changed since our member was started; or: stale n2
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -164,6 +165,9 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		o.Config.Never, o.Config.Yields, o.Config.Seeded, o.Config.Automatic = has("never"), has("yields"), has("seeded"), has("automatic")
 		o.Config.Recovery = has("recovery")
+		if has("url") {
+			o.Config.PeerURL = p["url"]
+		}
 		o.Config.Etcd = p["etcd"]
 		o.Twin, o.Early, o.Unable = p["twin"], has("early"), p["unable"]
 	case "claim":
@@ -209,7 +213,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		o.Witnesses = append(o.Witnesses, Witness{Volume: p["0"], Token: token})
 	case "orders":
 		o.Orders = Orders{Abandon: has("abandon"), New: has("new")}
-	case "care", "database":
+	case "care", "database", "stale":
 		r.upkeep(noun, p, has)
 	default:
 		r.err = fmt.Errorf("unknown noun %q", noun)

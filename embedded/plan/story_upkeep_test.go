@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// upkeep reads what a story tells of databases: ours, and those of peers named before.
+// upkeep reads what a story tells of databases and of authorities: ours, and those of peers named before.
 func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool) {
 	if noun == "database" {
 		i := slices.IndexFunc(r.o.Peers, func(peer Peer) bool { return peer.Node == p["0"] })
@@ -14,6 +14,13 @@ func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool)
 		return
 	}
 	m := &r.o.Member
+	if noun == "stale" {
+		m.Stale = m.Stale || len(p) == 0
+		for _, peer := range r.o.Peers {
+			peer.Facts.Stale = peer.Facts.Stale || peer.Node == p["0"]
+		}
+		return
+	}
 	r.o.Config.Upkeep.Cure, r.o.Compacted, r.o.Resting = has("cure"), has("once"), p["resting"]
 	m.Fragmented, m.Full, m.Snapshot = has("fragmented"), has("full"), has("snapshot")
 	m.Revision, m.Compacted = int64(r.number(p["revision"])), int64(r.number(p["compacted"]))

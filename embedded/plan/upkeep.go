@@ -81,6 +81,8 @@ func (o Observation) upkeep() (a *Action, note string) {
 		return nil, o.corrupt()
 	case m.alarmed(NoSpace):
 		return o.cure()
+	case m.Stale:
+		return o.stale()
 	case m.Fragmented:
 		return o.defragment()
 	}
@@ -134,7 +136,7 @@ func (o Observation) defragment() (*Action, string) {
 	if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
 		return nil, fmt.Sprintf(waits, obstacle)
 	}
-	if before := o.before(); before != "" {
+	if before := o.before(fragmented); before != "" {
 		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
 	}
 	return &Action{Kind: Defrag, Why: fmt.Sprintf("the database of slot %s is fragmented: defragmenting it", o.Claim.Slot)}, ""
@@ -166,7 +168,7 @@ func (o Observation) cure() (*Action, string) {
 
 // cureStep is the next step of the cure, or what it lacks.
 func (o Observation) cureStep() (*Action, string) {
-	m, before, full := o.Member, o.before(), o.full()
+	m, before, full := o.Member, o.before(fragmented), o.full()
 	switch {
 	case m.Leader && o.uncompacted():
 		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting the history"}, ""
@@ -227,6 +229,11 @@ func (o Observation) Served() bool { return o.Turn != "" && o.Turn != o.Claim.Sl
 // Hindrance says why a member that has the disruption lock for it must not defragment now, "" if nothing is in the way.
 // seen is what the leader has just told ([Facts.Seen]), nil if nobody has.
 func (o Observation) Hindrance(seen []MemberInfo) string {
+	return cmp.Or(unconnected(seen), o.hinders(), o.lockedBy(), o.rests())
+}
+
+// unconnected names a member that the leader does not reach, as it has just told.
+func unconnected(seen []MemberInfo) string {
 	if seen == nil {
 		return "the leader has not said which members are connected to it"
 	}
@@ -235,15 +242,14 @@ func (o Observation) Hindrance(seen []MemberInfo) string {
 			return fmt.Sprintf("slot %s is not connected", m.Slot)
 		}
 	}
-	return cmp.Or(o.hinders(), o.lockedBy(), o.rests())
+	return ""
 }
 
-// hinders says what must be over before a member is kept from its work for the sake of its database. A member that
-// defragments answers no clients: all others must.
-func (o Observation) hinders() string {
-	if frozen := cmp.Or(o.frozen(), o.halted()); frozen != "" {
-		return frozen
-	}
+// hinders says what must be over before a member is kept from its work for the sake of its database.
+func (o Observation) hinders() string { return cmp.Or(o.frozen(), o.halted(), o.absent()) }
+
+// absent says which member does not do its work. One that defragments or starts anew answers no clients: all others must.
+func (o Observation) absent() string {
 	m := o.Member
 	for _, i := range m.Members {
 		switch {
@@ -289,16 +295,18 @@ func (o Observation) lockedBy() string {
 	return o.Member.Lock.String()
 }
 
-// before names a slot whose database is to be defragmented before ours: of two followers that of the lower slot, and
-// any follower before the leader. "" for none.
-func (o Observation) before() string {
+func fragmented(f *Facts) bool { return f.Fragmented }
+
+// before names a slot that has the same to do and comes before ours: of two followers that of the lower slot, and any
+// follower before the leader. "" for none.
+func (o Observation) before(same func(*Facts) bool) string {
 	for _, slot := range o.slots(o.Disk.Ledger.Record) {
 		i, _ := o.listed(slot)
 		if slot == o.Claim.Slot {
 			continue
 		}
 		h, _ := o.holder(slot, i.ID)
-		if h != nil && h.Facts.Fragmented && (o.Member.Leader || !h.Facts.Leader && slot < o.Claim.Slot) {
+		if h != nil && same(h.Facts) && (o.Member.Leader || !h.Facts.Leader && slot < o.Claim.Slot) {
 			return slot
 		}
 	}

@@ -118,6 +118,9 @@ func (s *Store) List(ctx context.Context, prefix string) ([]snapshot.Object, err
 				objects = append(objects, snapshot.Object{Name: name, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)})
 			}
 		}
+		if err := snapshot.CheckCount(len(objects)); err != nil {
+			return nil, fmt.Errorf("%s in %s: %w", doing, s, err)
+		}
 		if !aws.ToBool(out.IsTruncated) {
 			break
 		}

@@ -1,0 +1,182 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"holdfast/embedded/auth"
+)
+
+// authDiffers is the exit code of `auth plan` where there is something to do.
+const authDiffers = exitCode(2)
+
+// newAuthCommand returns `holdfast auth`.
+func newAuthCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "auth",
+		Short: "Etcd's users and roles, as the file auth.file says",
+		Long: "Etcd's users and roles, as the file auth.file says. The leader keeps them so by itself; these commands show\n" +
+			"beforehand what a changed file would do, and do it at once. No password is printed. See docs/auth.md.",
+	}, newAuthCheckCommand(), newAuthPlanCommand(), newAuthApplyCommand())
+}
+
+func newAuthCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Report everything that is wrong with a file of users and roles, or that all is well",
+		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The files of the passwords\n" +
+			"are read too. It needs no node.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			w, err := auth.Read(args[0])
+			if err != nil {
+				return fmt.Errorf("check users and roles: %d wrong\n%w", len(flatten(err)), err)
+			}
+			w.ReadPasswords()
+			var errs []error
+			for _, u := range w.Users {
+				if u.Unreadable != "" {
+					errs = append(errs, fmt.Errorf("user %s: %s", u.Name, u.Unreadable))
+				}
+			}
+			if len(errs) > 0 {
+				return fmt.Errorf("check users and roles: %d wrong\n%w", len(errs), errors.Join(errs...))
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: ok: %d users, %d roles, auth %s, others: %s\n", args[0], len(w.Users), len(w.Roles), onOff(w.Enabled), w.Others)
+			return err
+		},
+	}
+}
+
+func onOff(on bool) string {
+	if on {
+		return "enabled"
+	}
+	return "disabled"
+}
+
+func newAuthPlanCommand() *cobra.Command {
+	output := "table"
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what has to change for etcd to be as auth.file says",
+		Long: "Show what has to change for etcd to be as auth.file says, as the node on this machine reads that file.\n\n" +
+			"Exit code: 0 if there is nothing to do, 2 if there is, 1 on an error.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := askAuth(c, http.MethodGet, output)
+			if err != nil {
+				return err
+			}
+			if err := showAuth(c.OutOrStdout(), output, r, "has to be done"); err != nil {
+				return err
+			}
+			if len(r.Steps)+len(r.Problems) > 0 {
+				return authDiffers
+			}
+			return nil
+		},
+	}
+	addClientFlags(c.Flags())
+	c.Flags().StringVarP(&output, "output", "o", output, "`format`: table or json")
+	return c
+}
+
+func newAuthApplyCommand() *cobra.Command {
+	var dryRun, yes bool
+	output := "table"
+	c := &cobra.Command{
+		Use:   "apply",
+		Short: "Make etcd's users and roles what auth.file says, at once",
+		Long: "Make etcd's users and roles what auth.file says, at once, as the node on this machine reads that file. It works on\n" +
+			"any node that runs a member, and while the cluster is paused. Without --yes it shows the steps and asks.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if dryRun || !yes {
+				r, err := askAuth(c, http.MethodGet, output)
+				if err == nil && r.Obstacle != "" {
+					err = fmt.Errorf("change users and roles: %s", r.Obstacle)
+				}
+				if err != nil {
+					return err
+				}
+				if output != "json" || dryRun {
+					if err := showAuth(c.OutOrStdout(), output, r, "would be done"); err != nil {
+						return err
+					}
+				}
+				switch {
+				case dryRun && output == "json":
+					return nil
+				case dryRun:
+					_, err := fmt.Fprintln(c.OutOrStdout(), "nothing was changed (--dry-run)")
+					return err
+				case len(r.Steps) == 0:
+					return nil
+				}
+				if err := confirm(c.Context(), c, "Change etcd's users and roles?"); err != nil {
+					return err
+				}
+			}
+			r, err := askAuth(c, http.MethodPost, output)
+			if err != nil {
+				return err
+			}
+			return showAuth(c.OutOrStdout(), output, r, "done")
+		},
+	}
+	addClientFlags(c.Flags())
+	addDryRun(c.Flags(), &dryRun)
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().StringVarP(&output, "output", "o", output, "`format`: table or json")
+	return c
+}
+
+// askAuth asks the node on this machine what it would change (GET), or to change it (POST).
+func askAuth(c *cobra.Command, method, output string) (r auth.Report, err error) {
+	if !slices.Contains([]string{"table", "json"}, output) {
+		return r, fmt.Errorf("--output: must be table or json, got %q", output)
+	}
+	_, node, err := loadClient(c)
+	if err != nil {
+		return r, err
+	}
+	if err := node.get(c.Context(), method, "/auth", &r); err != nil {
+		return r, fmt.Errorf("users and roles: %w", err)
+	}
+	return r, nil
+}
+
+// showAuth prints a report; of tells what the steps are.
+func showAuth(w io.Writer, output string, r auth.Report, of string) error {
+	if output == "json" {
+		return writeIndented(w, r)
+	}
+	if len(r.Steps) > 0 {
+		t := table.NewWriter()
+		t.SetStyle(table.StyleLight)
+		t.Style().Options = table.OptionsNoBordersAndSeparators
+		t.AppendHeader(table.Row{"step", of})
+		for i, s := range r.Steps {
+			t.AppendRow(table.Row{i + 1, s})
+		}
+		fmt.Fprintln(w, t.Render())
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "problem: %s\n", p)
+	}
+	if r.Obstacle != "" {
+		fmt.Fprintf(w, "not now: %s\n", r.Obstacle)
+	}
+	if len(r.Steps)+len(r.Problems) == 0 {
+		_, err := fmt.Fprintf(w, "nothing to do: etcd is as the file says, auth is %s\n", onOff(r.Enabled))
+		return err
+	}
+	return nil
+}

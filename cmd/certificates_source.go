@@ -1,0 +1,33 @@
+package cmd
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
+	"holdfast/snapshot"
+)
+
+// authoritySource is where a command finds the authorities; nil where none are needed.
+func authoritySource(cfg Config, store snapshot.Store) pki.Source {
+	switch cfg.TLS.Mode {
+	case pki.ModeCA:
+		return pki.FileSource(cfg.TLS)
+	case pki.ModeAuto:
+		return shown{newEditions(cfg, store, zap.NewNop())}
+	}
+	return nil
+}
+
+// shown are editions for a command: it makes none, and keeps no copy, which the node might not be allowed to read.
+type shown struct{ *editions }
+
+// Authorities implements [pki.Source].
+func (s shown) Authorities(ctx context.Context) (pki.Authorities, error) {
+	e, _, err := s.show(ctx)
+	if err != nil {
+		return pki.Authorities{}, err
+	}
+	return e.authorities(), nil
+}

@@ -1,0 +1,35 @@
+package cmd
+
+import (
+	"fmt"
+
+	"holdfast/embedded/auth"
+)
+
+// AuthConfig is the `auth:` section: etcd's users and roles.
+type AuthConfig struct {
+	// File says which users and roles etcd is to have; empty: they are left alone.
+	File string `mapstructure:"file"`
+}
+
+// authDoubts are what is wrong with the file. It keeps no member from serving, so it is no error.
+func authDoubts(c Config) []string {
+	if c.Auth.File == "" {
+		return nil
+	}
+	w, err := auth.Read(c.Auth.File)
+	if err != nil {
+		return []string{fmt.Sprintf("auth.file: etcd's users and roles will be left alone: %v", err)}
+	}
+	w.ReadPasswords()
+	var all []string
+	for _, u := range w.Users {
+		switch {
+		case u.Unreadable != "":
+			all = append(all, fmt.Sprintf("auth.file: the password of user %s: %s", u.Name, u.Unreadable))
+		case u.NoPassword && !c.Etcd.ClientCertAuth && c.Etcd.TrustedCAFile == "":
+			all = append(all, fmt.Sprintf("auth.file: user %s has no password, and clients' certificates are not asked for: nobody can be that user", u.Name))
+		}
+	}
+	return all
+}

@@ -1,0 +1,80 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// ControlConfig is the `control:` section.
+type ControlConfig struct {
+	Socket    string       `mapstructure:"socket"`    // path of the unix socket of the CLI
+	Listen    string       `mapstructure:"listen"`    // IP address and port for other machines; empty: none
+	Readers   []string     `mapstructure:"readers"`   // common names of the certificates that may look
+	Operators []string     `mapstructure:"operators"` // and of those that may change something
+	Remote    RemoteConfig `mapstructure:"remote"`
+}
+
+// RemoteConfig says which other machine's node the commands talk to, and as whom.
+type RemoteConfig struct {
+	Address  string `mapstructure:"address"`   // host:port of its control.listen; empty: this machine's socket
+	CertFile string `mapstructure:"cert-file"` // PEM, of the clients' authority
+	KeyFile  string `mapstructure:"key-file"`
+	CAFile   string `mapstructure:"ca-file"` // PEM, that the node's certificate is checked with
+}
+
+// maxSocketPath is sun_path of Linux' unix(7), 108 bytes, less its final NUL.
+// Beyond it, bind fails with "invalid argument", which tells nobody why.
+const maxSocketPath = 107
+
+// Validate reports every value out of range. It reads no file.
+func (c ControlConfig) Validate() error {
+	var errs []error
+	if n := len(c.Socket); n > maxSocketPath {
+		errs = append(errs, fmt.Errorf("control.socket: must be a path of at most %d bytes, got %d: %q", maxSocketPath, n, c.Socket))
+	}
+	if at, err := netip.ParseAddrPort(c.Listen); c.Listen != "" && (err != nil || at.Port() == 0 || at.Addr().Zone() != "") {
+		errs = append(errs, fmt.Errorf("control.listen: must be host:port with an IP address and port 1–65535, got %q", c.Listen))
+	}
+	for _, names := range []struct {
+		key  string
+		list []string
+	}{{"control.readers", c.Readers}, {"control.operators", c.Operators}} {
+		if slices.Contains(names.list, "") {
+			errs = append(errs, fmt.Errorf(`%s: must be common names of certificates, got ""`, names.key))
+		}
+	}
+	r := c.Remote
+	if _, _, err := net.SplitHostPort(r.Address); r.Address != "" && err != nil {
+		errs = append(errs, fmt.Errorf("control.remote.address: must be host:port, got %q", r.Address))
+	}
+	for _, file := range []struct{ key, path string }{
+		{"control.remote.cert-file", r.CertFile}, {"control.remote.key-file", r.KeyFile}, {"control.remote.ca-file", r.CAFile},
+	} {
+		if (r.Address == "") != (file.path == "") {
+			errs = append(errs, fmt.Errorf("%s: must be set together with control.remote.address, got %q and %q", file.key, file.path, r.Address))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// controlContradictions finds a remote control that would let nobody in, or everybody.
+func controlContradictions(c Config) []contradiction {
+	var found []contradiction
+	k := c.Control
+	if k.Listen != "" && (c.Etcd.CertFile == "" || c.Etcd.TrustedCAFile == "") {
+		found = append(found, contradiction{[]string{"control.listen", "etcd.cert-file", "etcd.trusted-ca-file"},
+			fmt.Errorf("control.listen: must be empty without TLS and an authority that signs clients' certificates (tls.mode, or etcd.cert-file and etcd.trusted-ca-file), got %q", k.Listen)})
+	}
+	if k.Listen != "" && len(k.Readers)+len(k.Operators) == 0 {
+		found = append(found, contradiction{[]string{"control.listen", "control.readers", "control.operators"},
+			fmt.Errorf("control.listen: nobody may use it: name certificates in control.readers or control.operators, got %q", k.Listen)})
+	}
+	if k.Listen == "" && len(k.Readers)+len(k.Operators) > 0 {
+		found = append(found, contradiction{[]string{"control.readers", "control.operators", "control.listen"},
+			fmt.Errorf("control.listen: must be set for control.readers and control.operators to mean anything, got %q", k.Listen)})
+	}
+	return found
+}

@@ -1,0 +1,232 @@
+package cmd
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"holdfast/embedded/pki"
+	"holdfast/volume"
+)
+
+// The authorities in tls.ca-dir, named as kops and etcd-manager name them.
+const (
+	givenClientsCA = "etcd-clients-ca"
+	givenPeersCA   = "etcd-peers-ca"
+)
+
+// pathKey is a key that names a file, and its field.
+type pathKey struct {
+	key   string
+	field *string
+}
+
+// etcdFiles are the keys of the files that etcd's TLS rests on, with the path that each has where we issue the leaves.
+func etcdFiles(c *Config) (keys []pathKey, issued []string) {
+	f := c.TLS.Files()
+	return []pathKey{
+			{"etcd.cert-file", &c.Etcd.CertFile}, {"etcd.key-file", &c.Etcd.KeyFile}, {"etcd.trusted-ca-file", &c.Etcd.TrustedCAFile},
+			{"etcd.peer-cert-file", &c.Etcd.PeerCertFile}, {"etcd.peer-key-file", &c.Etcd.PeerKeyFile}, {"etcd.peer-trusted-ca-file", &c.Etcd.PeerTrustedCAFile},
+		}, []string{
+			f.Server, f.Server, f.ClientsCA,
+			f.Peer, f.Peer, f.PeersCA,
+		}
+}
+
+// authorityFiles are the keys of the given authorities, with the path that each has below tls.ca-dir.
+func authorityFiles(c *Config) (keys []pathKey, given []string) {
+	in := func(name string) string { return filepath.Join(c.TLS.CADir, name) }
+	return []pathKey{
+			{"tls.client-ca-file", &c.TLS.ClientCAFile}, {"tls.client-ca-key-file", &c.TLS.ClientCAKeyFile},
+			{"tls.peer-ca-file", &c.TLS.PeerCAFile}, {"tls.peer-ca-key-file", &c.TLS.PeerCAKeyFile},
+		}, []string{
+			in(givenClientsCA + ".crt"), in(givenClientsCA + ".key"),
+			in(givenPeersCA + ".crt"), in(givenPeersCA + ".key"),
+		}
+}
+
+func anySet(keys []pathKey) bool {
+	return slices.ContainsFunc(keys, func(k pathKey) bool { return *k.field != "" })
+}
+
+// deriveTLS decides on the mode, and fills in the files that follow from it. The keys of the addresses that are not set
+// follow from node.address, which alone counts then.
+func deriveTLS(c *Config, origin map[string]string, fill func(key string, field *string, source, value string)) {
+	fill("tls.dir", &c.TLS.Dir, "node.data-dir", absolute(filepath.Join(c.Node.DataDir, "tls")))
+	etcd, issued := etcdFiles(c)
+	authorities, given := authorityFiles(c)
+	if c.TLS.Mode == "" {
+		mode, source := decideMode(c, anySet(etcd), c.TLS.CADir != "" || anySet(authorities))
+		fill("tls.mode", &c.TLS.Mode, source, mode)
+	}
+	if c.TLS.Mode == pki.ModeCA && c.TLS.CADir != "" {
+		for i, k := range authorities {
+			fill(k.key, k.field, "tls.ca-dir", given[i])
+		}
+	}
+	if !c.TLS.Issues() {
+		return
+	}
+	for i, k := range etcd {
+		fill(k.key, k.field, "tls.mode", issued[i])
+	}
+	c.Etcd.Issued = true
+	if !c.Etcd.ClientCertAuth { // a client's certificate says which user it is, too
+		c.Etcd.ClientCertAuth, origin["etcd.client-cert-auth"] = true, derivedFrom+"tls.mode"
+	}
+}
+
+// decideMode returns the mode of a configuration that names none, and the key it follows from.
+func decideMode(c *Config, files, authorities bool) (mode, source string) {
+	_, exposed := exposedAddress(*c)
+	switch {
+	case files:
+		return pki.ModeFiles, "etcd.cert-file"
+	case authorities:
+		return pki.ModeCA, "tls.ca-dir"
+	case !exposed:
+		return pki.ModeOff, "node.address"
+	case c.TLS.Insecure:
+		return pki.ModeOff, "tls.insecure"
+	default:
+		return pki.ModeAuto, "node.address"
+	}
+}
+
+// exposedAddress returns the first address that other machines reach, as key and value.
+func exposedAddress(c Config) (at string, exposed bool) {
+	if ip, err := netip.ParseAddr(c.Node.Address); err == nil && !ip.IsLoopback() {
+		return "node.address " + c.Node.Address, true
+	}
+	for _, a := range append([]listenAddress{{"gossip.listen", c.Gossip.Listen}}, etcdListeners(c)...) {
+		if host, _, err := net.SplitHostPort(a.hostport); err == nil && !isLoopback(host) {
+			return a.key + " " + a.hostport, true
+		}
+	}
+	return "", false
+}
+
+// waysOut ends the errors about a cluster without TLS.
+const waysOut = "give the nodes one backup store (snapshot.store: a bucket or a shared directory) for tls.mode auto, or authorities of your own " +
+	"(`holdfast tls init DIR`, then tls.ca-dir), or say tls.mode off with tls.insecure true"
+
+// tlsContradictions finds what the keys of TLS cannot say together, and with the rest.
+func tlsContradictions(c Config) []contradiction {
+	var found []contradiction
+	add := func(keys []string, format string, args ...any) {
+		found = append(found, contradiction{keys, fmt.Errorf(keys[0]+": "+format, args...)})
+	}
+	mode, at := c.TLS.Mode, ""
+	etcd, issued := etcdFiles(&c)
+	exposed := false
+	if at, exposed = exposedAddress(c); exposed && mode == pki.ModeOff && !c.TLS.Insecure {
+		add([]string{"tls.mode", "node.address"}, "must not be off where other machines reach etcd (%s), and whoever does could read and write every secret: %s", at, waysOut)
+	}
+	switch mode {
+	case pki.ModeFiles:
+		for _, k := range []struct{ key, value, traffic string }{{"etcd.cert-file", c.Etcd.CertFile, "clients"}, {"etcd.peer-cert-file", c.Etcd.PeerCertFile, "members"}} {
+			if k.value == "" && exposed && !c.TLS.Insecure {
+				add([]string{k.key, "tls.mode", "node.address"}, "must be set with tls.mode files where other machines reach etcd (%s), and its %s are to be sure of whom they talk to; or say tls.insecure true", at, k.traffic)
+			}
+		}
+	case pki.ModeOff:
+		for _, k := range etcd {
+			if *k.field != "" {
+				add([]string{k.key, "tls.mode"}, "must be empty with tls.mode off, got %q; certificates of your own are tls.mode files", *k.field)
+			}
+		}
+	case pki.ModeCA, pki.ModeAuto:
+		for i, k := range etcd {
+			if *k.field != issued[i] {
+				add([]string{k.key, "tls.mode"}, "must be empty with tls.mode %s, in which holdfast issues it, got %q; certificates of your own are tls.mode files", mode, *k.field)
+			}
+		}
+		for _, k := range []struct {
+			key  string
+			list []string
+		}{{"etcd.peer-cert-allowed-cn", c.Etcd.PeerCertAllowedCN}, {"etcd.peer-cert-allowed-hostname", c.Etcd.PeerCertAllowedHostname}} {
+			if len(k.list) > 0 {
+				add([]string{k.key, "tls.mode"}, "must be empty with tls.mode %s, in which holdfast issues the members' certificates, got %q", mode, k.list)
+			}
+		}
+	}
+	if mode == pki.ModeAuto && len(c.Cluster.Slots) > 1 && !sharedStore(c) {
+		add([]string{"snapshot.store", "tls.mode", "cluster.slots"}, "must be set to what all nodes share with tls.mode auto and %d slots, got a directory of this node alone, so that each would trust only itself: %s", len(c.Cluster.Slots), waysOut)
+	}
+	return slices.Concat(found, authorityContradictions(c), tlsDirectory(c))
+}
+
+// sharedStore reports whether the store is one that was chosen: the default is each node's own.
+func sharedStore(c Config) bool {
+	return c.Snapshot.InBucket() || absolute(c.Snapshot.Store) != absolute(filepath.Join(c.Node.DataDir, "snapshots"))
+}
+
+// authorityContradictions finds what is wrong with the given authorities.
+func authorityContradictions(c Config) []contradiction {
+	var found []contradiction
+	add := func(key, format string, args ...any) {
+		found = append(found, contradiction{[]string{key, "tls.mode"}, fmt.Errorf(key+": "+format, args...)})
+	}
+	keys, _ := authorityFiles(&c)
+	if c.TLS.Mode != pki.ModeCA {
+		for _, k := range append([]pathKey{{"tls.ca-dir", &c.TLS.CADir}}, keys...) {
+			if *k.field != "" {
+				add(k.key, "must be empty with tls.mode %s, got %q: only tls.mode ca has given authorities", c.TLS.Mode, *k.field)
+			}
+		}
+		return found
+	}
+	for _, k := range keys {
+		if *k.field == "" {
+			add(k.key, "must be set with tls.mode ca, or tls.ca-dir for all four files; `holdfast tls init DIR` makes them")
+		} else if _, err := os.Stat(*k.field); err != nil {
+			add(k.key, "must be a file, got %q: %v", *k.field, err)
+		}
+	}
+	return found
+}
+
+// tlsDirectory makes sure that this machine's keys go nowhere with a volume, nor into the backups.
+func tlsDirectory(c Config) []contradiction {
+	if !c.TLS.Issues() {
+		return nil
+	}
+	volumes, root := "volume.local.root", c.Volume.Local.Root
+	if c.Volume.Provider == volume.ProviderEBS {
+		volumes, root = "volume.ebs.mount-root", c.Volume.EBS.MountRoot
+	}
+	places := [][2]string{{volumes, root}}
+	if !c.Snapshot.InBucket() {
+		places = append(places, [2]string{"snapshot.store", c.Snapshot.Store})
+	}
+	var found []contradiction
+	for _, p := range places {
+		if dir := absolute(p[1]); within(dir, absolute(c.TLS.Dir)) {
+			found = append(found, contradiction{[]string{"tls.dir", p[0]}, fmt.Errorf("tls.dir: must not lie in %s (%s), for it is this machine's own, got %q", p[0], dir, c.TLS.Dir)})
+		}
+	}
+	return found
+}
+
+// tlsDoubts are what is valid in the section, and seldom meant.
+func tlsDoubts(c Config) []string {
+	at, exposed := exposedAddress(c)
+	switch {
+	case insecure(c):
+		return []string{fmt.Sprintf("tls.insecure: true, and so whoever reaches %s can read and write everything", at)}
+	case exposed && c.Etcd.TrustedCAFile == "":
+		return []string{fmt.Sprintf("etcd.trusted-ca-file: not set, whoever reaches %s can read and write, unless etcd's own authentication is on", at)}
+	case exposed && c.TLS.Insecure:
+		return []string{fmt.Sprintf("tls.insecure: true means nothing here with tls.mode %s", c.TLS.Mode)}
+	}
+	return nil
+}
+
+// insecure reports whether other machines reach etcd without TLS, as the operator has allowed.
+func insecure(c Config) bool {
+	_, exposed := exposedAddress(c)
+	return exposed && (c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
+}

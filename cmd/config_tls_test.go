@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdfast/embedded/pki"
+)
+
+// What follows from what about certificates, and where `config show` says that it comes from.
+func TestTLSMode(t *testing.T) {
+	const shared = "\nsnapshot: {store: 's3://bucket/etcd'}"
+	for name, tt := range map[string]struct{ text, mode, origin, scheme string }{
+		"nothing said":              {"", pki.ModeOff, "derived from node.address", "http://"},
+		"loopback, said":            {"tls: {mode: auto}", pki.ModeAuto, "file", "https://"},
+		"an address":                {"node: {address: 10.0.0.1}", pki.ModeAuto, "derived from node.address", "https://"},
+		"three, with a bucket":      {"cluster: {slots: [a, b, c]}\nnode: {address: 10.0.0.1}" + shared, pki.ModeAuto, "derived from node.address", "https://"},
+		"gossip beyond loopback":    {"gossip: {listen: '0.0.0.0:7946'}", pki.ModeAuto, "derived from node.address", "https://"},
+		"insecure":                  {"cluster: {slots: [a, b, c]}\nnode: {address: 10.0.0.1}\ntls: {insecure: true}", pki.ModeOff, "derived from tls.insecure", "http://"},
+		"off on loopback":           {"tls: {mode: off}", pki.ModeOff, "file", "http://"},
+		"off, insecure, three":      {"cluster: {slots: [a, b, c]}\nnode: {address: 10.0.0.1}\ntls: {mode: off, insecure: true}", pki.ModeOff, "file", "http://"},
+		"auto, where none is asked": {"tls: {mode: auto, insecure: true}", pki.ModeAuto, "file", "https://"},
+	} {
+		l := load(t, tt.text, nil)
+		if got, from := l.Config.TLS.Mode, l.Origin["tls.mode"]; got != tt.mode || !strings.HasPrefix(from, tt.origin) {
+			t.Errorf("%s: got %s (%s), want %s (%s)", name, got, from, tt.mode, tt.origin)
+		}
+		for _, u := range append(l.Config.Etcd.ListenClientURLs, l.Config.Etcd.ListenPeerURLs...) {
+			if !strings.HasPrefix(u, tt.scheme) {
+				t.Errorf("%s: listens on %s, want %s", name, u, tt.scheme)
+			}
+		}
+		if got, want := insecure(l.Config), strings.Contains(name, "insecure"); got != want {
+			t.Errorf("%s: insecure: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// The files of mode ca follow from tls.ca-dir, and etcd's from tls.dir; what is shown loads to the same again.
+func TestTLSFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"etcd-clients-ca.crt", "etcd-clients-ca.key", "etcd-peers-ca.crt", "etcd-peers-ca.key"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := load(t, "node: {data-dir: /d}\ntls: {ca-dir: "+dir+"}", nil)
+	for _, want := range []struct{ key, text, origin string }{
+		{"tls.mode", "ca", "derived from tls.ca-dir"},
+		{"tls.peer-ca-key-file", filepath.Join(dir, "etcd-peers-ca.key"), "derived from tls.ca-dir"},
+		{"tls.client-ca-file", filepath.Join(dir, "etcd-clients-ca.crt"), "derived from tls.ca-dir"},
+		{"etcd.cert-file", "/d/tls/server.pem", "derived from tls.mode"},
+		{"etcd.key-file", "/d/tls/server.pem", "derived from tls.mode"},
+		{"etcd.trusted-ca-file", "/d/tls/clients-ca.crt", "derived from tls.mode"},
+		{"etcd.peer-cert-file", "/d/tls/peer.pem", "derived from tls.mode"},
+		{"etcd.peer-trusted-ca-file", "/d/tls/peers-ca.crt", "derived from tls.mode"},
+		{"etcd.client-cert-auth", "true", "derived from tls.mode"},
+	} {
+		if got := textOf(t, l, want.key); got != want.text || l.Origin[want.key] != want.origin {
+			t.Errorf("%s: got %q (%s), want %q (%s)", want.key, got, l.Origin[want.key], want.text, want.origin)
+		}
+	}
+	var shown strings.Builder
+	if err := writeYAML(l, &shown); err != nil {
+		t.Fatal(err)
+	}
+	again := load(t, shown.String(), nil)
+	for _, k := range configKeys() {
+		if got, want := k.text(&again.Config), k.text(&l.Config); got != want {
+			t.Errorf("%s: shown as %q, which loads as %q", k.name, want, got)
+		}
+	}
+	if !again.Config.Etcd.Issued {
+		t.Error("the shown configuration does not issue")
+	}
+}

@@ -1,0 +1,184 @@
+package cmd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+)
+
+// Who may use the control socket: on this machine root and the user that holdfast runs as, whatever the mode of the
+// socket says; from other machines a certificate of the clients' authority whose common name the configuration names.
+
+// The bounds of one connection to the control socket, and of all from other machines together. An answer takes as long
+// as what was asked for, and a bound for reading the request would end it (net/http cancels the context then).
+const (
+	controlHeaderTime     = 5 * time.Second // the handshake of TLS as well
+	controlWriteTime      = time.Minute     // from one line of progress to the next
+	controlIdleTime       = time.Minute
+	maxControlConnections = 64
+	maxControlBody        = 64 << 10 // bytes; no command needs more
+)
+
+// role is what someone may do.
+type role int
+
+const (
+	mayNothing role = iota
+	mayLook
+	mayChange
+)
+
+// caller is who has sent a request.
+type caller struct {
+	name string // for the history
+	role role
+	why  string // it may do nothing
+}
+
+// peerKey is the key of a *caller in the context of a connection to the socket.
+type peerKey struct{}
+
+// withPeer notes who is at the other end of a connection to the socket. Of a connection from another machine only the
+// handshake tells, which is not over yet.
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	if _, remote := conn.(*tls.Conn); remote {
+		return ctx
+	}
+	uid, known := peerUID(conn)
+	return context.WithValue(ctx, peerKey{}, localCaller(uid, known, os.Geteuid()))
+}
+
+// localCaller judges a process of this machine. Where the system does not tell who it is, the mode of the socket must do.
+func localCaller(uid uint32, known bool, own int) caller {
+	if !known {
+		if peerKnown {
+			return caller{why: "the system does not tell who asks"}
+		}
+		return caller{role: mayChange}
+	}
+	name := fmt.Sprintf("uid %d", uid)
+	if u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10)); err == nil {
+		name = fmt.Sprintf("%s (uid %d)", u.Username, uid)
+	}
+	if uid != 0 && int64(uid) != int64(own) {
+		return caller{name: name, why: fmt.Sprintf("only root and uid %d, which holdfast runs as, may use this socket", own)}
+	}
+	return caller{name: name, role: mayChange}
+}
+
+// remoteCaller judges who has come over TLS; the handshake has proven the certificate.
+func remoteCaller(c ControlConfig, state *tls.ConnectionState, from string) caller {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return caller{name: from, why: "no certificate was shown"}
+	}
+	cn := state.PeerCertificates[0].Subject.CommonName
+	who := caller{name: fmt.Sprintf("%s from %s", cn, from)}
+	switch {
+	case cn != "" && slices.Contains(c.Operators, cn):
+		who.role = mayChange
+	case cn != "" && slices.Contains(c.Readers, cn):
+		who.role = mayLook
+	default:
+		who.why = fmt.Sprintf("the certificate of %q is named neither by control.readers nor by control.operators", cn)
+	}
+	return who
+}
+
+// guarded lets in who may do what is asked, and bounds what is sent.
+func (n *node) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, local := r.Context().Value(peerKey{}).(caller)
+		if !local {
+			host, _, _ := net.SplitHostPort(r.RemoteAddr)
+			who = remoteCaller(n.cfg.Control, r.TLS, host)
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxControlBody)
+		if who.role == mayLook && !looks(r) {
+			who.role, who.why = mayNothing, fmt.Sprintf("%s may look, but not change anything: control.operators does not name it", who.name)
+		}
+		if who.role == mayNothing {
+			n.lg.Warn("a command was refused", zap.String("by", who.name), zap.String("command", r.URL.Path), zap.String("why", who.why))
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			writeControlError(w, errors.New("refused: "+who.why))
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, who)))
+	})
+}
+
+// dryPaths are the commands that a dry run is known to, and so changes nothing.
+var dryPaths = []string{"/snapshot", "/found", "/adopt", "/drain", "/undrain", "/pause", "/resume", "/release", "/auth", "/gossip/rotate", "/tls/rotate"}
+
+// looks reports whether a request changes nothing.
+func looks(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodPost && slices.Contains(dryPaths, r.URL.Path) && dry(r)
+}
+
+// listenRemote listens for other machines. Certificate and authorities are read at each handshake, so that both can be
+// replaced while we run.
+func listenRemote(cfg Config) (net.Listener, error) {
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return remoteTLS(cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile)
+		},
+	}
+	l, err := net.Listen("tcp", cfg.Control.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("control.listen: %w", err)
+	}
+	return tls.NewListener(netutil.LimitListener(l, maxControlConnections), config), nil
+}
+
+func remoteTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
+	pair, pool, err := readIdentity(certFile, keyFile, caFile)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		NextProtos: []string{"h2", "http/1.1"},
+	}, nil
+}
+
+// readIdentity reads a certificate with its key, and the authorities that others' are checked with.
+func readIdentity(certFile, keyFile, caFile string) (pair tls.Certificate, pool *x509.CertPool, err error) {
+	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
+		return pair, nil, fmt.Errorf("read the certificate %s with its key %s: %w", certFile, keyFile, err)
+	}
+	pem, err := os.ReadFile(caFile)
+	if err != nil {
+		return pair, nil, err
+	}
+	if pool = x509.NewCertPool(); !pool.AppendCertsFromPEM(pem) {
+		return pair, nil, fmt.Errorf("read %s: no certificate in it", caFile)
+	}
+	return pair, pool, nil
+}
+
+// newRemoteClient returns a client of another machine's node.
+func newRemoteClient(c RemoteConfig) (*client, error) {
+	pair, pool, err := readIdentity(c.CertFile, c.KeyFile, c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("control.remote: %w", err)
+	}
+	return &client{at: c.Address, base: "https://" + c.Address, hint: "does that node's control.listen say so, and is it reached from here?",
+		http: http.Client{Transport: &http.Transport{
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool},
+			TLSHandshakeTimeout: controlHeaderTime,
+			DisableKeepAlives:   true,
+		}}}, nil
+}

@@ -1,0 +1,367 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// authority signs certificates for a test.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.sign("ca", "")
+	return a
+}
+
+// ca is the file of the authority's certificate.
+func (a *authority) ca() string { return filepath.Join(a.dir, "ca.crt") }
+
+// pair are the files of a certificate that was signed before.
+func (a *authority) pair(name string) (cert, key string) {
+	return filepath.Join(a.dir, name+".crt"), filepath.Join(a.dir, name+".key")
+}
+
+// sign makes a certificate for 127.0.0.1 and a common name, and writes it under a name.
+func (a *authority) sign(name, commonName string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: commonName}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	issuer, signer := a.cert, a.key
+	if issuer == nil {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
+		issuer, signer = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, issuer, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	certFile, keyFile := a.pair(name)
+	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return parsed, key
+}
+
+// serveTest answers every permitted request with the caller's name until the test ends.
+func serveTest(t *testing.T, n *node, l net.Listener) {
+	t.Helper()
+	n.lg = zap.NewNop()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			reply(w, nil, err)
+			return
+		}
+		reply(w, r.Context().Value(peerKey{}).(caller).name, nil)
+	})
+	go func() { done <- n.answerOn(ctx, h, []net.Listener{l}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Another machine may do what its certificate is named for, and nothing without one.
+func TestRemoteControl(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	for _, name := range []string{"server", "ops", "eyes", "stranger"} {
+		ours.sign(name, strings.TrimPrefix(name, "server")) // that of a server names nobody
+	}
+	theirs.sign("ops", "ops")
+	certFile, keyFile := ours.pair("server")
+	var cfg Config
+	cfg.Control = ControlConfig{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}
+	cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile = certFile, keyFile, ours.ca()
+	l, err := listenRemote(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveTest(t, &node{cfg: cfg}, l)
+	for _, c := range []struct {
+		by           *authority
+		name         string
+		method, path string
+		want         string // of the error, empty: none
+	}{
+		{ours, "ops", "GET", "/status", ""},
+		{ours, "ops", "POST", "/drain?force=true", ""},
+		{ours, "eyes", "GET", "/status", ""},
+		{ours, "eyes", "POST", "/drain?dry=true", ""},
+		{ours, "eyes", "POST", "/drain?force=true", "refused: eyes from 127.0.0.1 may look, but not change anything"},
+		{ours, "eyes", "POST", "/downgrade?to=3.6&dry=true", "may look, but not change anything"}, // knows no dry run
+		{ours, "eyes", "DELETE", "/downgrade?dry=true", "may look, but not change anything"},
+		{ours, "stranger", "GET", "/status", `the certificate of "stranger" is named neither by control.readers nor by control.operators`},
+		{ours, "server", "GET", "/status", `the certificate of "" is named neither`},
+		{theirs, "ops", "GET", "/status", "no node answers"}, // the handshake fails
+	} {
+		t.Run(c.name+" "+c.method+" "+c.path, func(t *testing.T) {
+			cert, key := c.by.pair(c.name)
+			node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			err = node.get(t.Context(), c.method, c.path, &got)
+			if c.want == "" && (err != nil || got != c.name+" from 127.0.0.1") {
+				t.Errorf("got %q, %v", got, err)
+			}
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %q, %v, want an error with %q", got, err, c.want)
+			}
+		})
+	}
+	t.Run("no certificate", func(t *testing.T) {
+		pool := x509.NewCertPool()
+		pool.AddCert(ours.cert)
+		h := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+		if resp, err := h.Get("https://" + l.Addr().String() + "/status"); err == nil {
+			resp.Body.Close()
+			t.Errorf("got %s", resp.Status)
+		}
+	})
+	t.Run("a node that is not ours", func(t *testing.T) {
+		cert, key := ours.pair("ops")
+		node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: theirs.ca()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := node.get(t.Context(), "GET", "/status", new(string)); !errors.Is(err, errUnreachable) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("the certificate is replaced", func(t *testing.T) {
+		before := ours.cert
+		ours.cert, ours.key = nil, nil
+		ours.cert, ours.key = ours.sign("ca", "")
+		ours.sign("server", "")
+		ours.sign("ops", "ops")
+		if ours.cert.Equal(before) {
+			t.Fatal("the authority is the same")
+		}
+		cert, key := ours.pair("ops")
+		node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := node.get(t.Context(), "GET", "/status", new(string)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a body without end", func(t *testing.T) {
+		cert, key := ours.pair("ops")
+		node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := io.LimitReader(zeros{}, 1<<30)
+		req, err := http.NewRequestWithContext(t.Context(), "POST", node.base+"/found", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := node.http.Do(req)
+		if err != nil {
+			return // it was cut off
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Error("a gigabyte was read")
+		}
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// Connections that never say anything do not keep out who has something to say.
+func TestRemoteControlOfTheSlow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a handshake may take 5 s")
+	}
+	ours := newAuthority(t)
+	ours.sign("ops", "ops")
+	certFile, keyFile := ours.pair("ops")
+	var cfg Config
+	cfg.Control = ControlConfig{Listen: "127.0.0.1:0", Operators: []string{"ops"}}
+	cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile = certFile, keyFile, ours.ca()
+	l, err := listenRemote(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveTest(t, &node{cfg: cfg}, l)
+	for range 2 * maxControlConnections {
+		slow, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer slow.Close()
+	}
+	node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.http.Transport.(*http.Transport).TLSHandshakeTimeout = time.Minute
+	if err := node.get(t.Context(), "GET", "/status", new(string)); err != nil {
+		t.Error(err)
+	}
+}
+
+const dialVariable = "HOLDFAST_TEST_DIAL"
+
+// A process of another user is refused, even if someone has opened the socket's mode to all.
+func TestSocketOfAnotherUser(t *testing.T) {
+	if socket := os.Getenv(dialVariable); socket != "" { // the child
+		fmt.Println(newClient(socket).get(t.Context(), "GET", "/status", new(string)))
+		return
+	}
+	if os.Getuid() != 0 || !peerKnown {
+		t.Skip("needs root, to be another user, and Linux, which tells of it")
+	}
+	dir, err := os.MkdirTemp("", "holdfast") // unlike t.TempDir's, all of its parents are open
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	l, err := listenUnix(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v", info.Mode(), err)
+	}
+	serveTest(t, &node{}, l)
+	var who string
+	if err := newClient(socket).get(t.Context(), "GET", "/status", &who); err != nil || !strings.HasSuffix(who, "(uid 0)") {
+		t.Errorf("root: got %q, %v", who, err)
+	}
+	binary := filepath.Join(dir, "test")
+	for _, open := range []func() error{
+		func() error { return os.Chmod(dir, 0o755) }, func() error { return os.Chmod(socket, 0o666) },
+		func() error { return copyFile(os.Args[0], binary) },
+	} {
+		if err := open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	child := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSocketOfAnotherUser$", "-test.v")
+	child.Env, child.Dir = append(os.Environ(), dialVariable+"="+socket), dir
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := child.CombinedOutput()
+	if want := "refused: only root and uid 0, which holdfast runs as, may use this socket"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("got %v\n%swant %q", err, out, want)
+	}
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(out)
+	_, err = io.Copy(w, in)
+	return errors.Join(err, w.Flush(), out.Close())
+}
+
+// Whoever cannot be told apart from others is nobody.
+func TestLocalCaller(t *testing.T) {
+	for _, c := range []struct {
+		uid   uint32
+		known bool
+		own   int
+		want  role
+	}{
+		{0, true, 1000, mayChange}, {1000, true, 1000, mayChange}, {1001, true, 1000, mayNothing}, {1, true, 0, mayNothing},
+	} {
+		if got := localCaller(c.uid, c.known, c.own); got.role != c.want || (got.why == "") != (c.want != mayNothing) {
+			t.Errorf("%+v: got %+v", c, got)
+		}
+	}
+	if got := localCaller(0, false, 0); peerKnown && got.role != mayNothing {
+		t.Errorf("of an unknown user: got %+v", got)
+	}
+}
+
+// What lies where the socket is to be is removed only if it is a socket that a process that is gone has left.
+func TestSocketInThePlaceOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "control.sock")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "is no socket") {
+		t.Errorf("got %v, %v", l, err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "precious" {
+		t.Fatalf("the file: %q, %v", text, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := listenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}

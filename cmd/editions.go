@@ -1,0 +1,328 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
+	"holdfast/snapshot"
+)
+
+// editions are the authorities of mode auto: made once, by whoever is first, and kept in the backup store, below
+// holdfast/<cluster>/ like the records:
+//
+//	pki-000001.json   the first edition
+//	pki-000002.json   the one that followed from it
+//
+// Each is put with the condition that it is not there, and never written again; the highest number counts. A copy of what
+// counts lies in tls.dir, so that nothing depends on the store afterwards, and a store that was emptied gets it back.
+//
+// It implements [pki.Source].
+type editions struct {
+	store      snapshot.Store
+	cluster    string
+	life       time.Duration                    // of new authorities
+	cache      string                           // path
+	options    func() (snapshot.Options, error) // for whom editions are encrypted, and with what they are read
+	recipients int                              // of snapshot.recipients
+	lg         *zap.Logger
+	poke       chan struct{} // look for what a rotation waits for
+
+	turn    sync.Mutex // one look, or step, at a time
+	have    *edition   // what counts here; guarded by turn, as are the next five
+	unsaved bool       // and could not be written into the cache
+	dead    bool       // it had ended when it was last asked whose turn it is
+	probed  bool       // the store's conditional put was proven to be one
+	newest  *edition   // what was read last
+	read    seen       // from that object
+
+	mu      sync.Mutex // guards what is said
+	problem string     // with the last look
+	waiting string     // what a rotation waits for
+}
+
+const (
+	// storePatience is how long a look waits for the store before what is cached counts.
+	storePatience = 5 * time.Second
+	cacheFile     = "authorities.json" // in tls.dir
+)
+
+// newEditions returns the authorities of the configuration, which is of mode auto. Nothing is asked yet.
+func newEditions(cfg Config, store snapshot.Store, lg *zap.Logger) *editions {
+	return &editions{
+		store: store, cluster: cfg.Cluster.Name, life: cfg.TLS.CALife, cache: cachePath(cfg.TLS.Dir), lg: lg, poke: make(chan struct{}, 1),
+		options: func() (snapshot.Options, error) { return backupOptions(cfg) }, recipients: len(cfg.Snapshot.Recipients),
+	}
+}
+
+// Authorities implements [pki.Source].
+func (a *editions) Authorities(ctx context.Context) (pki.Authorities, error) {
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	e, err := a.look(ctx, true)
+	if err != nil {
+		return pki.Authorities{}, err
+	}
+	return e.authorities(), nil
+}
+
+// Problems are what is wrong, and what a rotation waits for.
+func (a *editions) Problems() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var all []string
+	if a.problem != "" {
+		all = append(all, "certificate authorities: "+a.problem)
+	}
+	if a.waiting != "" {
+		all = append(all, "authority rotation: "+a.waiting)
+	}
+	return all
+}
+
+// look returns the edition that counts, from the store if it answers. found: make the first one where there is none.
+func (a *editions) look(ctx context.Context, found bool) (*edition, error) {
+	e, problem := a.settle(ctx, found)
+	if e != nil {
+		problem = errors.Join(problem, a.keep(e))
+	}
+	a.note(problem)
+	if e == nil {
+		return nil, problem
+	}
+	return e, nil
+}
+
+// keep makes an edition the one that this node has.
+func (a *editions) keep(e *edition) error {
+	if a.have != nil && a.have.Serial == e.Serial && a.have.Time.Equal(e.Time) && !a.unsaved {
+		if _, err := os.Lstat(a.cache); !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		a.lg.Warn("the copy of the authorities was removed: it is written anew", zap.String("file", a.cache))
+	}
+	err := writeCache(a.cache, *e)
+	if err != nil {
+		err = fmt.Errorf("keep a copy of the authorities: %w", err)
+	}
+	if a.have == nil || a.have.Serial != e.Serial {
+		a.lg.Info("certificate authorities", zap.Uint64("edition", e.Serial), zap.String("phase", string(e.Phase)), zap.String("why", e.Why),
+			zap.String("peers", pki.Fingerprint(e.Peers.primary())), zap.String("clients", pki.Fingerprint(e.Clients.primary())))
+	}
+	a.have, a.unsaved = e, err != nil
+	return err
+}
+
+// show returns the edition that counts and changes nothing. problem is what is wrong all the same.
+func (a *editions) show(ctx context.Context) (e *edition, problem, err error) {
+	have, err := readCache(a.cache, a.cluster)
+	if err != nil {
+		problem = err
+	}
+	newest, err := a.fromStore(ctx)
+	switch {
+	case newest != nil && (have == nil || have.ID == newest.ID && have.Serial <= newest.Serial):
+		return newest, problem, nil
+	case have != nil && newest != nil:
+		return have, fmt.Errorf("%s is not that of %s, which this node goes by", a.object(newest.Serial), a.cache), nil
+	case have != nil:
+		return have, fmt.Errorf("from %s: %w", a.cache, cmp.Or(err, errors.New("the store has none"))), nil
+	}
+	return nil, nil, errors.Join(cmp.Or(err, errors.New("neither the store nor this node has any: they are made when a node first runs")), problem)
+}
+
+func (a *editions) note(problem error) {
+	text := ""
+	if problem != nil {
+		text = problem.Error()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if text != a.problem && text != "" {
+		a.lg.Warn("certificate authorities", zap.String("problem", text))
+	}
+	a.problem = text
+}
+
+// settle finds out which edition counts. The error is a problem; without an edition it is why there is none.
+func (a *editions) settle(ctx context.Context, found bool) (*edition, error) {
+	var damaged error
+	if a.have == nil {
+		var err error
+		if a.have, err = readCache(a.cache, a.cluster); errors.Is(err, errDamaged) {
+			damaged = err
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	newest, err := a.fromStore(ctx)
+	have := a.have
+	switch {
+	case err != nil && have != nil:
+		return have, fmt.Errorf("%w; edition %d, of which this node has a copy, counts until then", err, have.Serial)
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("%w; this node has no copy in %s, and must not make its own, which nobody would trust", err, a.cache), damaged)
+	case newest == nil && damaged != nil: // who knows what it was
+		return nil, fmt.Errorf("%w, and the store has none: bring either back, or remove the file if this cluster never had any", damaged)
+	case newest == nil && have == nil && !found:
+		return nil, errors.New("the store has none")
+	case newest == nil && have == nil:
+		return a.found(ctx)
+	case have == nil:
+		return newest, nil
+	case newest == nil || newest.ID == have.ID && newest.Serial < have.Serial:
+		return have, a.putBack(ctx, newest)
+	case newest.ID != have.ID:
+		return have, fmt.Errorf("%s in the store begins with other authorities (%s) than %s (%s): two clusters use one name, or the store was emptied and began anew; "+
+			"this node stays with its own. If the store is right, stop the node and remove the file; if the file is, remove the pki-*.json of the store",
+			a.object(newest.Serial), newest.ID, a.cache, have.ID)
+	}
+	return newest, nil
+}
+
+// putBack stores an edition that the store has lost.
+func (a *editions) putBack(ctx context.Context, newest *edition) error {
+	lost := fmt.Errorf("the store has lost %s", a.object(a.have.Serial))
+	if newest != nil {
+		lost = fmt.Errorf("%w, and its newest edition is %d: was an old copy of the store brought back?", lost, newest.Serial)
+	}
+	err := a.put(ctx, *a.have)
+	if err == nil || errors.Is(err, snapshot.ErrExists) {
+		return fmt.Errorf("%w; this node has put it back from its copy", lost)
+	}
+	return fmt.Errorf("%w; put it back: %w", lost, err)
+}
+
+// found makes the first edition, or returns that of whoever was first.
+func (a *editions) found(ctx context.Context) (*edition, error) {
+	e, err := a.fresh(1, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	e.Why, e.ID = "the cluster had none", rand.Text()
+	err = a.put(ctx, *e)
+	if errors.Is(err, snapshot.ErrExists) {
+		if e, err = a.fromStore(ctx); err == nil && e == nil {
+			err = fmt.Errorf("%s came and went", a.object(1))
+		}
+		return e, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// fresh makes an edition of new authorities.
+func (a *editions) fresh(serial uint64, now time.Time) (*edition, error) {
+	e := &edition{Version: editionVersion, Cluster: a.cluster, Serial: serial, Time: now.UTC(), Phase: phaseSettled}
+	for name, to := range map[string]*keyed{"etcd-clients-ca": &e.Clients, "etcd-peers-ca": &e.Peers} {
+		made, err := pki.NewAuthority(fmt.Sprintf("%s %.40s %d", name, a.cluster, serial), a.life)
+		if err != nil {
+			return nil, fmt.Errorf("make a certificate authority: %w", err)
+		}
+		to.Trusted = []pemCertificate{{made.Primary}}
+		to.Keys = []signing{{Key: pemKey{made.Key}, Made: now.UTC()}}
+	}
+	return e, nil
+}
+
+func (a *editions) prefix() string { return "holdfast/" + a.cluster + "/pki-" }
+
+func (a *editions) object(serial uint64) string {
+	return fmt.Sprintf("%s%06d.json", a.prefix(), serial)
+}
+
+var editionName = regexp.MustCompile(`^(\d{6,19})\.json$`)
+
+// fromStore returns the newest edition in the store, nil if it has none. It is fetched once.
+func (a *editions) fromStore(ctx context.Context) (*edition, error) {
+	objects, err := a.store.List(ctx, a.prefix())
+	if err != nil {
+		return nil, fmt.Errorf("list the cluster's certificate authorities: %w", err)
+	}
+	var newest snapshot.Object
+	serial := uint64(0)
+	for _, o := range objects {
+		m := editionName.FindStringSubmatch(strings.TrimPrefix(o.Name, a.prefix()))
+		if m == nil {
+			continue
+		}
+		if n, _ := strconv.ParseUint(m[1], 10, 64); newest.Name == "" || n > serial { // 19 digits fit
+			newest, serial = o, n
+		}
+	}
+	if newest.Name == "" {
+		return nil, nil
+	}
+	at := seen{newest.Name, newest.Size, newest.Modified.UnixNano()}
+	if a.newest != nil && a.read == at {
+		return a.newest, nil
+	}
+	e, err := a.get(ctx, newest.Name)
+	if err == nil && e.Serial != serial {
+		err = fmt.Errorf("it is edition %d, not what its name says", e.Serial)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s in the store: %w", newest.Name, err)
+	}
+	a.read, a.newest = at, e
+	return e, nil
+}
+
+func (a *editions) get(ctx context.Context, name string) (*edition, error) {
+	text, err := get(ctx, a.store, name, maxEdition)
+	if err != nil {
+		return nil, err
+	}
+	if snapshot.Sealed(text) {
+		options, err := a.options()
+		if err != nil {
+			return nil, fmt.Errorf("it is encrypted: %w", err)
+		}
+		if text, err = snapshot.Unseal(text, maxEdition, options); err != nil {
+			return nil, err
+		}
+	}
+	e, err := decodeEdition(text, a.cluster)
+	if err != nil {
+		return nil, fmt.Errorf("it is damaged or of another cluster (%w): bring it back from another copy of the store, or move it away if a node has a copy in tls.dir", err)
+	}
+	return e, nil
+}
+
+// put stores an edition under its number, if that is free. The error is [snapshot.ErrExists] if it is not.
+func (a *editions) put(ctx context.Context, e edition) error {
+	if !a.probed {
+		if err := snapshot.Probe(ctx, a.store); err != nil {
+			return err
+		}
+		a.probed = true
+	}
+	options, err := a.options()
+	if len(options.Recipients) < a.recipients { // that an identity cannot be read does not matter here
+		return err
+	}
+	text, err := e.encode()
+	if err == nil {
+		text, err = snapshot.Seal(text, options)
+	}
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", a.object(e.Serial), err)
+	}
+	return a.store.PutIfAbsent(ctx, a.object(e.Serial), text)
+}

@@ -1,0 +1,264 @@
+package cmd
+
+import (
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/embedded/pki"
+	"holdfast/embedded/plan"
+)
+
+// memberStance is what a node says of the member that it runs.
+type memberStance struct {
+	Slot    string
+	Known   bool // its node is here and has said something
+	Running bool
+	pki.Stance
+}
+
+// rotationView is what a node knows of the cluster, as far as a rotation is concerned.
+type rotationView struct {
+	Leader  bool // its member leads
+	Led     bool // it knows of a leader, or a live node says that it leads
+	Paused  bool
+	Members []memberStance // of every member that the cluster has, this node's too
+}
+
+// memberStances are what the nodes say of the members that they run, this node first. A standby's has no slot.
+func memberStances(o plan.Observation) []memberStance {
+	own := memberStance{Slot: o.Claim.Slot, Known: true, Running: o.Member.Running}
+	if own.Running {
+		own.Stance = pki.Stance{Trusts: o.Member.Trusts, Issuer: o.Member.Issuer}
+	}
+	all := []memberStance{own}
+	for _, p := range o.Peers {
+		if f := p.Facts; f != nil {
+			all = append(all, memberStance{Slot: f.Slot, Known: p.Live, Running: f.Running, Stance: pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer}})
+		}
+	}
+	return all
+}
+
+// viewOf takes from an observation what a rotation is concerned with.
+func viewOf(o plan.Observation) rotationView {
+	v := rotationView{Leader: o.Member.Running && o.Member.Leader, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
+	for _, p := range o.Peers {
+		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
+	}
+	said := memberStances(o)
+	for _, m := range o.Member.Members {
+		known := false
+		for _, s := range said { // two of them while one does not know yet that it has lost the slot
+			if s.Known && s.Slot == m.Slot {
+				known = true
+				v.Members = append(v.Members, s)
+			}
+		}
+		if !known {
+			v.Members = append(v.Members, memberStance{Slot: m.Slot})
+		}
+	}
+	return v
+}
+
+// rotationOrder is what an operator has asked for.
+type rotationOrder struct {
+	Begin   bool
+	Now     bool // do not hold the new authorities back for the clients' sake
+	DropOld bool // clients do not need the retired authorities any more
+}
+
+// rotationStep is what leads from one edition to the next.
+type rotationStep string
+
+const (
+	stepNone   rotationStep = ""
+	stepBegin  rotationStep = "begin"  // settled to introduced, with new authorities
+	stepHurry  rotationStep = "hurry"  // introduced, without the hold
+	stepSwitch rotationStep = "switch" // introduced to issuing
+	stepSettle rotationStep = "settle" // issuing to settled
+	stepDrop   rotationStep = "drop"   // settled, without retired authorities of the clients
+)
+
+// nextAuthorities decides what follows an edition, and says why, or what is waited for, "" if nothing is.
+//
+// No two members that run ever present what the other one does not trust: the new authorities sign only when all trust
+// them, and the old ones are trusted until nobody presents them. A member of which nothing is known is waited for until
+// the old authorities have a tenth of their life left, and nobody is when that is over: then there is nothing to keep.
+//
+// The raft leader takes the steps; anybody does where an operator says so, or where the authorities that sign have
+// ended: without them there is no leader. Where somebody leads all the same, it is the clock here that is wrong.
+func nextAuthorities(e edition, v rotationView, order rotationOrder, now time.Time) (rotationStep, string) {
+	asked := order != (rotationOrder{})
+	dead := !now.Before(e.ends())
+	if dead && !asked && !v.Leader && v.Led {
+		return stepNone, fmt.Sprintf("the authorities have ended at %s by the clock of this node, but there is a leader, whose turn it is: look at the clock", e.ends().Format(time.RFC3339))
+	}
+	if !asked && !dead && (!v.Leader || v.Paused) {
+		if v.Leader && e.Phase != phaseSettled {
+			return stepNone, "waiting for `holdfast resume`"
+		}
+		return stepNone, ""
+	}
+	switch e.Phase {
+	case phaseIntroduced:
+		return e.nextIntroduced(v, order, now)
+	case phaseIssuing:
+		if order.DropOld {
+			return stepNone, "the old authorities can be dropped when the rotation has ended: " + v.waiting(e, now)
+		}
+		if w := v.waiting(e, now); w != "" {
+			return stepNone, w
+		}
+		return stepSettle, fmt.Sprintf("every member presents %s", pki.Fingerprint(e.Peers.primary()))
+	}
+	return e.nextSettled(order, now)
+}
+
+func (e edition) nextSettled(order rotationOrder, now time.Time) (rotationStep, string) {
+	retired := e.Clients.retired()
+	expired := slices.ContainsFunc(retired, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
+	switch {
+	case order.DropOld && len(retired) > 0:
+		return stepDrop, "an operator says that no client needs " + fingerprints(retired)
+	case order.DropOld:
+		return stepNone, "there is no old authority to drop"
+	case len(e.Clients.Trusted) >= maxTrusted-1 && order.Begin:
+		return stepNone, fmt.Sprintf("clients are still to trust %d old authorities: drop them first (--drop-old)", len(retired))
+	case order.Begin || order.Now:
+		return stepBegin, "an operator asked for it"
+	case !now.Before(e.due()) && len(e.Clients.Trusted) < maxTrusted-1:
+		return stepBegin, fmt.Sprintf("two thirds of the life of %s are over, which ends at %s", pki.Fingerprint(e.Peers.primary()), e.ends().Format(time.RFC3339))
+	case expired:
+		return stepDrop, "what clients trusted until now has ended"
+	}
+	return stepNone, ""
+}
+
+// holdNotice is how long before new authorities sign an operator is told, again and again, that clients need them by then.
+const holdNotice = 30 * 24 * time.Hour
+
+func (e edition) nextIntroduced(v rotationView, order rotationOrder, now time.Time) (rotationStep, string) {
+	held := now.Before(e.Hold) && now.Before(e.ends())
+	w := v.waiting(e, now)
+	switch {
+	case order.DropOld:
+		return stepNone, "the old authorities still sign; they can be dropped when the rotation has ended"
+	case held && order == (rotationOrder{}) && e.Hold.Sub(now) > holdNotice:
+		return stepNone, "" // for months: nothing is wrong
+	case held && !order.Now:
+		return stepNone, fmt.Sprintf("the servers' certificates are signed by %s from %s on: give clients the new bundle until then (`holdfast tls export`), or go on at once with `holdfast tls rotate-ca --now`",
+			pki.Fingerprint(e.Clients.other()), e.Hold.Format(time.RFC3339))
+	case w == "":
+		return stepSwitch, fmt.Sprintf("every member trusts %s", pki.Fingerprint(e.Peers.other()))
+	case held:
+		return stepHurry, "an operator says that clients have the new authority; " + w
+	}
+	return stepNone, w
+}
+
+// waiting names the members that a rotation waits for, "" for none.
+func (v rotationView) waiting(e edition, now time.Time) string {
+	old, next := e.Peers.Keys[0], e.Peers.other()
+	if e.Phase == phaseIssuing {
+		old, next = e.Peers.Keys[1], e.Peers.primary()
+	}
+	end := e.Peers.of(old).NotAfter
+	if !now.Before(end) {
+		return ""
+	}
+	urgent := now.After(end.Add(-end.Sub(old.Made) / 10))
+	if len(v.Members) == 0 && !urgent {
+		return "waiting until the members are known"
+	}
+	name := pki.Fingerprint(next)
+	var all []string
+	for _, m := range v.Members {
+		switch {
+		case !m.Known && !urgent:
+			all = append(all, fmt.Sprintf("slot %s is heard of", m.Slot))
+		case !m.Known || !m.Running:
+		case e.Phase == phaseIntroduced && !slices.Contains(m.Trusts, name):
+			all = append(all, fmt.Sprintf("slot %s trusts %s", m.Slot, name))
+		case e.Phase == phaseIssuing && m.Issuer != name:
+			all = append(all, fmt.Sprintf("slot %s presents %s", m.Slot, name))
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	return "waiting until " + strings.Join(all, " and ")
+}
+
+// ends is when the first of the authorities that sign ends.
+func (e edition) ends() time.Time {
+	c, p := e.Clients.primary().NotAfter, e.Peers.primary().NotAfter
+	if c.Before(p) {
+		return c
+	}
+	return p
+}
+
+// due is when the authorities are to be replaced: at two thirds of the life of the one that ends first.
+func (e edition) due() time.Time {
+	first := e.Peers.Keys[0].Made
+	if c := e.Clients.Keys[0].Made; c.Before(first) {
+		first = c
+	}
+	return first.Add(e.ends().Sub(first) / 3 * 2)
+}
+
+// next is the edition to which a step leads. fresh are the new authorities of stepBegin.
+func (e edition) next(step rotationStep, fresh *edition, order rotationOrder, why string, now time.Time) edition {
+	n := e
+	n.Serial, n.Time, n.Why = e.Serial+1, now.UTC(), why
+	switch step {
+	case stepBegin:
+		n.Phase, n.Clients, n.Peers = phaseIntroduced, e.Clients.with(fresh.Clients), e.Peers.with(fresh.Peers)
+		if !order.Now {
+			n.Hold = now.Add(e.ends().Sub(now) / 2).UTC().Truncate(time.Second)
+		}
+	case stepHurry:
+		n.Hold = time.Time{}
+	case stepSwitch:
+		n.Phase, n.Hold, n.Clients, n.Peers = phaseIssuing, time.Time{}, e.Clients.switched(), e.Peers.switched()
+	case stepSettle:
+		n.Phase, n.Clients, n.Peers = phaseSettled, e.Clients.signingOnly(), e.Peers.signingOnly().trusting(func(*x509.Certificate) bool { return false })
+	case stepDrop:
+		n.Clients = e.Clients.trusting(func(c *x509.Certificate) bool { return !order.DropOld && !now.After(c.NotAfter) })
+	}
+	return n
+}
+
+func (a keyed) with(fresh keyed) keyed {
+	return keyed{Trusted: slices.Concat(a.Trusted, fresh.Trusted), Keys: slices.Concat(a.Keys, fresh.Keys)}
+}
+
+func (a keyed) switched() keyed {
+	return keyed{Trusted: a.Trusted, Keys: []signing{a.Keys[1], a.Keys[0]}}
+}
+
+// signingOnly forgets every key but the one that signs; what the others have signed is still trusted.
+func (a keyed) signingOnly() keyed {
+	return keyed{Trusted: a.Trusted, Keys: a.Keys[:1:1]}
+}
+
+// trusting keeps of the retired certificates those that pass.
+func (a keyed) trusting(keep func(*x509.Certificate) bool) keyed {
+	retired := a.retired()
+	trusted := slices.DeleteFunc(slices.Clone(a.Trusted), func(c pemCertificate) bool {
+		return slices.Contains(retired, c.Certificate) && !keep(c.Certificate)
+	})
+	return keyed{Trusted: trusted, Keys: a.Keys}
+}
+
+func fingerprints(all []*x509.Certificate) string {
+	var names []string
+	for _, c := range all {
+		names = append(names, pki.Fingerprint(c))
+	}
+	return strings.Join(names, ", ")
+}

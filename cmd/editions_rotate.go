@@ -1,0 +1,175 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"holdfast/embedded/pki"
+	"holdfast/snapshot"
+)
+
+// rotateAuthorities takes the steps of a rotation that are this node's to take, until ctx ends. Nothing of this node
+// depends on it, so that it never ends with an error.
+func (n *node) rotateAuthorities(ctx context.Context) error {
+	if n.editions == nil {
+		return nil
+	}
+	every := min(time.Minute, max(n.editions.life/100, time.Second))
+	for {
+		n.editions.drive(ctx, viewOf(n.coord.Now().Observation))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.editions.poke:
+		case <-time.After(every):
+		}
+	}
+}
+
+// drive takes a step if it is this node's turn. The others do not even ask the store.
+func (a *editions) drive(ctx context.Context, v rotationView) {
+	a.turn.Lock()
+	dead := a.have != nil && !time.Now().Before(a.have.ends())
+	first := dead && !a.dead
+	a.dead = dead
+	a.turn.Unlock()
+	if !v.Leader && !dead {
+		a.say("")
+		return
+	}
+	if !v.Leader && first { // a node that has just started has heard of nobody: who leads is known the next time
+		return
+	}
+	if _, err := a.advance(ctx, v, rotationOrder{}, false); err != nil && ctx.Err() == nil {
+		a.say(err.Error())
+	}
+}
+
+// tries bounds how often a step is decided anew because another node was first.
+const tries = 3
+
+// advance takes the next step, if there is one, and says what that means, or what is waited for. A dry one only says it.
+func (a *editions) advance(ctx context.Context, v rotationView, order rotationOrder, dry bool) (string, error) {
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	for range tries {
+		e, problem := a.look(ctx, false)
+		if problem == nil {
+			problem = a.problemNow()
+		}
+		if problem != nil {
+			return "", problem
+		}
+		now := time.Now()
+		step, why := nextAuthorities(*e, v, order, now)
+		switch asked := order != (rotationOrder{}); {
+		case step == stepNone && asked:
+			return "", errors.New(why)
+		case step == stepNone:
+			a.say(why)
+			return why, nil
+		case !asked:
+			a.say("")
+		}
+		next, err := a.follow(*e, step, order, why, now)
+		if err != nil {
+			return "", err
+		}
+		if dry {
+			return next.meaning(step), nil
+		}
+		err = a.put(ctx, *next)
+		if errors.Is(err, snapshot.ErrExists) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("store edition %d of the certificate authorities: %w", next.Serial, err)
+		}
+		a.wake()
+		return next.meaning(step), a.keep(next)
+	}
+	return "", errors.New("other nodes change the certificate authorities at the same time: try again")
+}
+
+// follow returns the edition that a step leads to.
+func (a *editions) follow(e edition, step rotationStep, order rotationOrder, why string, now time.Time) (*edition, error) {
+	var fresh *edition
+	if step == stepBegin {
+		var err error
+		if fresh, err = a.fresh(e.Serial+1, now); err != nil {
+			return nil, err
+		}
+	}
+	n := e.next(step, fresh, order, why, now)
+	return &n, nil
+}
+
+// meaning tells an operator what an edition, to which a step has led, means to the cluster.
+func (e edition) meaning(step rotationStep) string {
+	text := fmt.Sprintf("edition %d of the certificate authorities (%s): ", e.Serial, e.Why)
+	switch step {
+	case stepBegin:
+		text += "new ones, which every member trusts when it has been started anew, one at a time, the leader last. "
+		if e.Hold.IsZero() {
+			return text + "They sign as soon as all do; clients that do not trust the new clients' authority refuse the servers from then on"
+		}
+		return text + fmt.Sprintf("They sign from %s on, or after `holdfast tls rotate-ca --now`: give clients the new bundle before (`holdfast tls export`)", e.Hold.Format(time.RFC3339))
+	case stepHurry:
+		return text + "the new ones sign as soon as every member trusts them"
+	case stepSwitch:
+		return text + "the new ones sign from now on, and each node renews its certificates; the old ones are trusted until all have"
+	case stepSettle:
+		return text + "members do not trust the old one any more; clients' certificates of the old one are good until it ends, or `holdfast tls rotate-ca --drop-old`"
+	case stepDrop:
+		return text + "clients' certificates of retired authorities are refused, by each member from its next start on, one at a time, the leader last"
+	}
+	return text
+}
+
+func (a *editions) say(waiting string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = waiting
+}
+
+// problemNow is what was wrong with the last look, nil if nothing was.
+func (a *editions) problemNow() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.problem == "" {
+		return nil
+	}
+	return errors.New(a.problem)
+}
+
+// wake has the next step looked for at once.
+func (a *editions) wake() {
+	select {
+	case a.poke <- struct{}{}:
+	default:
+	}
+}
+
+// rotateAnswer is the answer to POST /tls/rotate.
+type rotateAnswer struct {
+	Meaning string `json:"meaning"`
+}
+
+// controlRotateCA takes a step that an operator asks for. Any node can: the store decides between two.
+func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
+	if n.editions == nil {
+		reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
+		return
+	}
+	order := rotationOrder{Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
+	order.Begin = !order.Now && !order.DropOld
+	if order.Now && order.DropOld {
+		reply(w, nil, errors.New("now and drop-old are two steps: ask for one"))
+		return
+	}
+	meaning, err := n.editions.advance(r.Context(), viewOf(n.coord.Now().Observation), order, dry(r))
+	reply(w, rotateAnswer{meaning}, err)
+}

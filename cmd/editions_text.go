@@ -1,0 +1,210 @@
+package cmd
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/embedded/pki"
+)
+
+// edition is one state of the authorities that holdfast has made for a cluster. A store has one object for each, which is
+// never written again; the one with the highest serial counts. The cache on a node's disk has the same form.
+type edition struct {
+	Version int       `json:"version"` // editionVersion
+	Cluster string    `json:"cluster"`
+	ID      string    `json:"id"` // random, of the first edition, and of all that follow from it
+	Serial  uint64    `json:"serial"`
+	Time    time.Time `json:"time"` // when it was made
+	Why     string    `json:"why"`
+	Phase   phase     `json:"phase"`
+	Hold    time.Time `json:"hold,omitzero"` // while introduced: the new authorities do not sign before, for the clients' sake
+	Clients keyed     `json:"clients"`
+	Peers   keyed     `json:"peers"`
+}
+
+// phase is how far a rotation is, in the order of its steps.
+type phase string
+
+const (
+	phaseSettled    phase = "settled"    // none is under way
+	phaseIntroduced phase = "introduced" // the new authorities are to be trusted, the old ones sign
+	phaseIssuing    phase = "issuing"    // the new ones sign, the old ones are still trusted
+)
+
+// keyed is a certificate authority with its key, and whatever else is trusted beside it.
+type keyed struct {
+	Trusted []pemCertificate `json:"trusted"`
+	// Keys: the first one signs. There are two of them while a rotation is under way: so secrets that are derived from
+	// either (the gossip's) are known to all through every step.
+	Keys []signing `json:"keys"`
+}
+
+// signing is the key of a trusted certificate.
+type signing struct {
+	Key  pemKey    `json:"key"`
+	Made time.Time `json:"made"` // when its certificate was made, which is dated back a little itself
+}
+
+const (
+	editionVersion = 1
+	maxEdition     = 256 << 10 // bytes of an object, and of the cache
+	maxTrusted     = 16        // certificates in one authority
+)
+
+// certificate is one that a JSON text holds as PEM.
+type pemCertificate struct{ *x509.Certificate }
+
+func (c pemCertificate) MarshalText() ([]byte, error) {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), nil
+}
+
+func (c *pemCertificate) UnmarshalText(text []byte) (err error) {
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" || len(bytes.TrimSpace(rest)) > 0 {
+		return errors.New("want one certificate in PEM")
+	}
+	c.Certificate, err = x509.ParseCertificate(block.Bytes)
+	return err
+}
+
+// pemKey is one that a JSON text holds as PEM. It shows itself to nobody else.
+type pemKey struct{ crypto.Signer }
+
+func (pemKey) String() string   { return "(secret)" }
+func (pemKey) GoString() string { return "(secret)" }
+
+func (k pemKey) MarshalText() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(k.Signer)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func (k *pemKey) UnmarshalText(text []byte) error {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return errors.New("want one private key in PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return errors.New("the private key cannot be read") // the text of x509 might quote it
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return errors.New("the private key cannot sign")
+	}
+	k.Signer = signer
+	return nil
+}
+
+// of returns the trusted certificate of a key, nil if there is none.
+func (a keyed) of(s signing) *x509.Certificate {
+	if s.Key.Signer == nil {
+		return nil
+	}
+	public, ok := s.Key.Public().(interface{ Equal(crypto.PublicKey) bool })
+	for _, c := range a.Trusted {
+		if ok && public.Equal(c.PublicKey) {
+			return c.Certificate
+		}
+	}
+	return nil
+}
+
+// primary is the certificate of the authority that signs.
+func (a keyed) primary() *x509.Certificate { return a.of(a.Keys[0]) }
+
+// other is the certificate of the authority that comes or goes in a rotation.
+func (a keyed) other() *x509.Certificate { return a.of(a.Keys[1]) }
+
+// retired are the certificates that are trusted and have no key any more.
+func (a keyed) retired() []*x509.Certificate {
+	var all []*x509.Certificate
+	for _, c := range a.Trusted {
+		if !slices.ContainsFunc(a.Keys, func(s signing) bool { return a.of(s) == c.Certificate }) {
+			all = append(all, c.Certificate)
+		}
+	}
+	return all
+}
+
+// authorities are the edition as the keeper of certificates takes it.
+func (e edition) authorities() pki.Authorities {
+	return pki.Authorities{Clients: e.Clients.given(), Peers: e.Peers.given()}
+}
+
+func (a keyed) given() pki.Authority {
+	g := pki.Authority{Primary: a.primary(), Key: a.Keys[0].Key.Signer}
+	for _, c := range a.Trusted {
+		g.Bundle = append(g.Bundle, c.Certificate)
+	}
+	for _, k := range a.Keys[1:] {
+		g.More = append(g.More, k.Key.Signer)
+	}
+	return g
+}
+
+// check says what is wrong with an edition of the cluster, of which nothing but its syntax is known to be right.
+func (e edition) check(cluster string) error {
+	keys, known := map[phase]int{phaseSettled: 1, phaseIntroduced: 2, phaseIssuing: 2}[e.Phase]
+	switch {
+	case e.Version != editionVersion:
+		return fmt.Errorf("its version is %d, and this holdfast knows %d only", e.Version, editionVersion)
+	case e.Cluster != cluster:
+		return fmt.Errorf("it is of cluster %q, not of %q", e.Cluster, cluster)
+	case e.ID == "" || e.Serial == 0 || !known:
+		return fmt.Errorf("it has the id %q, the serial %d and the phase %q", e.ID, e.Serial, e.Phase)
+	}
+	for name, a := range map[string]keyed{"clients": e.Clients, "peers": e.Peers} {
+		if err := a.check(keys); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (a keyed) check(keys int) error {
+	if len(a.Keys) != keys || len(a.Trusted) < keys || len(a.Trusted) > maxTrusted {
+		return fmt.Errorf("it has %d keys and %d certificates", len(a.Keys), len(a.Trusted))
+	}
+	for _, c := range a.Trusted {
+		if c.Certificate == nil || !c.IsCA {
+			return errors.New("one of the certificates is none of an authority")
+		}
+	}
+	seen := map[*x509.Certificate]bool{}
+	for _, k := range a.Keys {
+		c := a.of(k)
+		if c == nil || seen[c] {
+			return errors.New("one of the keys is that of no certificate in it")
+		}
+		if k.Made.IsZero() || !k.Made.Before(c.NotAfter) {
+			return fmt.Errorf("the certificate %s ends at %s and was made at %s", pki.Fingerprint(c), c.NotAfter.Format(time.RFC3339), k.Made.Format(time.RFC3339))
+		}
+		seen[c] = true
+	}
+	return nil
+}
+
+// encode makes the text of an edition.
+func (e edition) encode() ([]byte, error) {
+	text, err := json.MarshalIndent(e, "", "  ")
+	return append(text, '\n'), err
+}
+
+// decodeEdition reads the text of an edition of a cluster.
+func decodeEdition(text []byte, cluster string) (*edition, error) {
+	var e edition
+	if err := json.Unmarshal(text, &e); err != nil {
+		return nil, err
+	}
+	return &e, e.check(cluster)
+}

@@ -1,0 +1,172 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"holdfast/volume"
+)
+
+// secretKeys are the keys that name a file with a secret.
+var secretKeys = []string{
+	"etcd.key-file", "etcd.peer-key-file", "tls.client-ca-key-file", "tls.peer-ca-key-file",
+	"gossip.key-file", "snapshot.identity-file", "auth.file", "control.remote.key-file",
+}
+
+// privateDirKeys are the keys that name a directory of ours. What lies below one that is closed nobody else can reach, so
+// the modes there do not matter: a backup that was copied there by hand does not keep a node from starting.
+var privateDirKeys = []string{"node.data-dir", "tls.dir"}
+
+// Who may do what to a file, as the bits of its mode.
+const (
+	anyoneElse  fs.FileMode = 0o077 // group and others, anything
+	othersWrite fs.FileMode = 0o002
+	anyoneWrite fs.FileMode = 0o022
+)
+
+// fileCheck looks at what a node is told to use, before it uses it.
+type fileCheck struct {
+	uid    int // of this process
+	errs   []error
+	looked map[string]bool // directories on the way that were judged
+}
+
+// checkOwnFiles returns everything that other users of this machine could read or change, and should not: the data, the
+// files with secrets, the configuration, and the directories on the way to them. Each error names the path, its mode and
+// owner, and the command that cures it. What does not exist is nobody's yet: we make it for us alone.
+//
+// What lies on a volume that is not mounted yet is not seen. The directories there are ours as well, and closed.
+func checkOwnFiles(cfg Config, file string) error {
+	c := fileCheck{uid: os.Geteuid(), looked: map[string]bool{}}
+	values := map[string]string{}
+	for _, k := range configKeys() {
+		values[k.name] = k.text(&cfg)
+	}
+	for _, key := range slices.Concat(privateDirKeys, secretKeys) {
+		if values[key] != "" {
+			c.one(key, values[key], anyoneElse)
+			c.way(key, values[key])
+		}
+	}
+	c.volumes(volumeRoot(cfg))
+	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
+		if values[key] != "" {
+			c.way(key, values[key])
+		}
+	}
+	if !cfg.Snapshot.InBucket() {
+		c.errs = append(c.errs, ifAnswered(storeAnswers, func() []error {
+			apart := fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
+			apart.way("snapshot.store", values["snapshot.store"])
+			return apart.errs
+		})...)
+	}
+	if file != "" {
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&othersWrite != 0 {
+			c.fail("--config", file, info, "everyone may change it", "chmod o-w "+file)
+		}
+		c.way("--config", file)
+	}
+	return errors.Join(c.errs...)
+}
+
+// storeAnswers is how long the directory of the backups may take to be looked at.
+const storeAnswers = 3 * time.Second
+
+// ifAnswered returns what look finds, nothing if that takes longer: a directory of a dead server holds whoever looks at it
+// for ever, and a member needs no backups to start.
+func ifAnswered(limit time.Duration, look func() []error) []error {
+	found := make(chan []error, 1)
+	go func() { found <- look() }()
+	select {
+	case errs := <-found:
+		return errs
+	case <-time.After(limit):
+		return nil
+	}
+}
+
+// volumeRoot is the directory below which the volumes lie or are mounted.
+func volumeRoot(cfg Config) string {
+	if cfg.Volume.Provider == volume.ProviderEBS {
+		return cfg.Volume.EBS.MountRoot
+	}
+	return cfg.Volume.Local.Root
+}
+
+// fail notes what is wrong with a path, and the command that cures it.
+func (c *fileCheck) fail(key, path string, info fs.FileInfo, why, cure string) {
+	c.errs = append(c.errs, fmt.Errorf("%s: %s (mode %04o, owner uid %d): %s: run %s", key, path, modeOf(info), ownerOf(info), why, cure))
+}
+
+// one judges one path: only root or we may own it, and nobody has more of it than the bits that are not in closed.
+func (c *fileCheck) one(key, path string, closed fs.FileMode) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // whoever needs it says so
+	case err != nil:
+		c.errs = append(c.errs, fmt.Errorf("%s: %w", key, err))
+	default:
+		if !c.owned(info) {
+			c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
+		}
+		if info.Mode().Perm()&closed != 0 {
+			c.fail(key, path, info, "others may use it", "chmod go= "+path)
+		}
+	}
+}
+
+// volumes judges the directories of the slots below root: nobody else writes there. A filesystem's own root may be open to
+// be looked at, as mkfs makes it; etcd's directory in it is closed when the member starts.
+func (c *fileCheck) volumes(root string) {
+	c.way("volumes", root)
+	slots, err := os.ReadDir(root)
+	if err != nil {
+		return // whoever claims a volume says so
+	}
+	c.one("volumes", root, anyoneWrite)
+	for _, slot := range slots {
+		if path := filepath.Join(root, slot.Name()); slot.IsDir() && slot.Name() != "lost+found" {
+			c.one("volumes", path, anyoneWrite)
+		}
+	}
+}
+
+// way judges the directories on the way to path, by its name and by where that really is: in one that everybody may write
+// to, and that has no sticky bit, anybody may put another file in the place of ours.
+func (c *fileCheck) way(key, path string) {
+	for _, dir := range []string{filepath.Dir(absolute(path)), filepath.Dir(really(path))} {
+		for ; !c.looked[dir]; dir = filepath.Dir(dir) {
+			c.looked[dir] = true
+			info, err := os.Stat(dir)
+			if err == nil && info.Mode().Perm()&othersWrite != 0 && info.Mode()&fs.ModeSticky == 0 {
+				c.fail(key, dir, info, "everyone may replace what is in it", "chmod o-w "+dir)
+			}
+		}
+	}
+}
+
+// really is where path is when all symbolic links are followed, or path itself while it does not exist.
+func really(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return absolute(path)
+}
+
+func (c *fileCheck) owned(info fs.FileInfo) bool {
+	uid := ownerOf(info)
+	return uid == 0 || uid == c.uid
+}
+
+func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// modeOf is the mode as chmod(1) writes it, sticky bit and all.
+func modeOf(info fs.FileInfo) uint32 { return uint32(info.Sys().(*syscall.Stat_t).Mode) & 0o7777 }

@@ -1,0 +1,91 @@
+package cmd
+
+import (
+	"errors"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// bom is a CycloneDX document (https://cyclonedx.org/docs/1.6/json), as much of it as the toolchain has left in the binary:
+// which modules, of which version, with which sum. It has no date and no serial number, so that two builds of the same
+// sources say the same.
+type bom struct {
+	Format     string      `json:"bomFormat"`
+	Spec       string      `json:"specVersion"`
+	Version    int         `json:"version"` // of the document
+	Metadata   bomMetadata `json:"metadata"`
+	Components []component `json:"components"`
+	Depends    []bomEdge   `json:"dependencies"`
+}
+
+type bomMetadata struct {
+	Component component `json:"component"`
+}
+
+// bomEdge says what is linked in. The binary does not know which module wants which, so all are the program's.
+type bomEdge struct {
+	Ref string   `json:"ref"`
+	On  []string `json:"dependsOn,omitempty"`
+}
+
+type component struct {
+	Type       string        `json:"type"`
+	Ref        string        `json:"bom-ref"`
+	Name       string        `json:"name"`
+	Version    string        `json:"version"`
+	PURL       string        `json:"purl"`
+	Properties []bomProperty `json:"properties,omitempty"`
+}
+
+type bomProperty struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// goSum is the property with a module's sum as go.sum has it. It is a digest of digests of files, and none of the
+// algorithms that CycloneDX has names for.
+const goSum = "holdfast:go.sum"
+
+func printSBOM(w io.Writer) error {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("this binary does not know what it was built of: build it with modules")
+	}
+	return writeIndented(w, sbomOf(info, Version(), runtime.Version()))
+}
+
+// sbomOf is the document of a binary of this version, that Go of this version has built.
+func sbomOf(info *debug.BuildInfo, version, goVersion string) bom {
+	program := newComponent("application", info.Main.Path, version)
+	b := bom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: bomMetadata{program}}
+	add := func(c component) {
+		b.Components = append(b.Components, c)
+		b.Depends = append(b.Depends, bomEdge{Ref: c.Ref})
+	}
+	add(newComponent("library", "std", strings.TrimPrefix(goVersion, "go")))
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		c := newComponent("library", m.Path, m.Version)
+		if m.Sum != "" {
+			c.Properties = []bomProperty{{goSum, m.Sum}}
+		}
+		add(c)
+	}
+	root := bomEdge{Ref: program.Ref}
+	for _, c := range b.Components {
+		root.On = append(root.On, c.Ref)
+	}
+	b.Depends = append([]bomEdge{root}, b.Depends...)
+	return b
+}
+
+// newComponent names a module by its package URL (https://github.com/package-url/purl-spec, type golang), in which a
+// version's + is escaped.
+func newComponent(kind, path, version string) component {
+	purl := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+	return component{Type: kind, Ref: purl, Name: path, Version: version, PURL: purl}
+}

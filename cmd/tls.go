@@ -1,0 +1,162 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
+)
+
+func newTLSCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tls",
+		Short: "Make, show and issue certificates",
+	}
+	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSRotateCommand(), newTLSExportCommand())
+}
+
+func newTLSInitCommand() *cobra.Command {
+	life, dryRun := pki.Default().CALife, false
+	c := &cobra.Command{
+		Use:   "init DIR",
+		Short: "Make the two certificate authorities of a cluster, for tls.mode ca",
+		Long: "Make the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and\n" +
+			".key in DIR, as kops names them. What is there is never overwritten.\n\n" +
+			"Copy DIR to every node by a way that nobody listens on, with its modes (0700, and 0600 for the keys), and set tls.ca-dir\n" +
+			"to it. Each node issues and renews its own certificates then. Clients need etcd-clients-ca.crt, to know the servers,\n" +
+			"and a certificate (`holdfast tls client`). Whoever has a key can make a certificate that lets him in.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := atLeast("life", time.Hour, life); err != nil {
+				return err
+			}
+			files, err := makeAuthorities(args[0], life)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return nothingChanged(c, fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s", givenClientsCA, givenPeersCA, args[0]))
+			}
+			if err := writeFresh(args[0], files); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
+				"next: copy the directory to every node (the keys with mode 0600), and set on each\n\n  tls: {mode: ca, ca-dir: %s}\n\n"+
+				"for a client: holdfast tls client NAME --to DIR\n", args[0], absolute(args[0]))
+			return err
+		},
+	}
+	c.Flags().Var(&durationFlag{&life}, "life", "how long they are valid")
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+// makeAuthorities makes both authorities, as files that are to be written into dir.
+func makeAuthorities(dir string, life time.Duration) ([]freshFile, error) {
+	var files []freshFile
+	for _, name := range []string{givenClientsCA, givenPeersCA} {
+		a, err := pki.NewAuthority(name, life)
+		if err != nil {
+			return nil, fmt.Errorf("make a certificate authority: %w", err)
+		}
+		bundle, key, err := a.Encode()
+		if err != nil {
+			return nil, fmt.Errorf("encode a certificate authority: %w", err)
+		}
+		files = append(files, freshFile{filepath.Join(dir, name+".crt"), bundle, 0o644}, freshFile{filepath.Join(dir, name+".key"), key, 0o600})
+	}
+	return files, absent(files)
+}
+
+// clientName bounds what `tls client` makes a file name of. It is the user where etcd's authentication is on.
+var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]{0,63}$`)
+
+func newTLSClientCommand() *cobra.Command {
+	to, life, dryRun := "", 365*24*time.Hour, false
+	c := &cobra.Command{
+		Use:   "client NAME --to DIR",
+		Short: "Issue a client's certificate (tls.mode ca and auto)",
+		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client needs to know the\n" +
+			"servers. It lets its holder read and write everything.\n\n" +
+			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: what a certificate for\n" +
+			"root may do is everything, and one for a user that etcd does not know may do nothing. It is not renewed by itself.\n" +
+			"The key of the clients' authority must be here: run it on a node, or with the node's configuration.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := args[0]
+			if !clientName.MatchString(name) {
+				return fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, got %q", name)
+			}
+			if to == "" {
+				return errors.New("--to: must be a directory, got none")
+			}
+			if err := atLeast("life", time.Minute, life); err != nil {
+				return err
+			}
+			l, err := Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			issued, err := issueClient(c.Context(), l.Config, name, life)
+			if err != nil {
+				return err
+			}
+			files := []freshFile{{filepath.Join(to, name+".crt"), issued.certificate, 0o644}, {filepath.Join(to, name+".key"), issued.key, 0o600}}
+			if err := absent(files); err != nil {
+				return err
+			}
+			if dryRun {
+				return nothingChanged(c, fmt.Sprintf("would write %s, %s and ca.crt", files[0].path, files[1].path))
+			}
+			if err := writeFresh(to, files); err != nil {
+				return err
+			}
+			caFile := filepath.Join(to, "ca.crt")
+			if err := os.WriteFile(caFile, issued.ca, 0o644); err != nil { //nolint:gosec // no secret, and the newest is the right one
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s, %s and %s\n", files[0].path, files[1].path, caFile)
+			return err
+		},
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	c.Flags().StringVar(&to, "to", "", "the `directory` to write to")
+	c.Flags().Var(&durationFlag{&life}, "life", "how long it is valid; never longer than the authority")
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+// issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM.
+type issued struct{ certificate, key, ca []byte }
+
+// issueClient issues a certificate in a command, which is no node.
+func issueClient(ctx context.Context, cfg Config, name string, life time.Duration) (i issued, err error) {
+	if !cfg.TLS.Issues() {
+		return i, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA, pki.ModeAuto)
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return i, fmt.Errorf("snapshot.store: %w", err)
+	}
+	source := authoritySource(cfg, store)
+	known, err := source.Authorities(ctx)
+	if err != nil {
+		return i, fmt.Errorf("read the certificate authorities: %w", err)
+	}
+	k, err := pki.New(cfg.TLS, tlsIdentity(cfg), source, zap.NewNop(), prometheus.NewRegistry())
+	if err != nil {
+		return i, err
+	}
+	i.ca = pki.EncodeCertificates(known.Clients.Bundle...)
+	i.certificate, i.key, err = k.Client(ctx, name, life)
+	return i, err
+}

@@ -1,0 +1,135 @@
+package cmd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
+)
+
+func newTLSRotateCommand() *cobra.Command {
+	var now, dropOld, dryRun, yes bool
+	c := &cobra.Command{
+		Use:   "rotate-ca [--now | --drop-old]",
+		Short: "Replace the certificate authorities that holdfast has made (tls.mode auto)",
+		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when two thirds of\n" +
+			"their life are over. All members go on serving.\n\n" +
+			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining life is over,\n" +
+			"so that clients can be given the new bundle (`holdfast tls export`), or at once with --now, which can be said later:\n" +
+			"clients that do not trust it by then refuse the servers. When every member presents a new certificate, members do not\n" +
+			"trust the old authority any more. Clients' certificates of the old one are good until it ends, or --drop-old.\n\n" +
+			"`holdfast status` says what is waited for. Any node of the cluster can be asked.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, node, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			rotate := func(dry bool) (a rotateAnswer, err error) {
+				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
+				err = node.get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
+				return a, err
+			}
+			would, err := rotate(true)
+			if err != nil {
+				return fmt.Errorf("rotate the certificate authorities: %w", err)
+			}
+			if dryRun {
+				return nothingChanged(c, "would store "+would.Meaning)
+			}
+			if !yes {
+				fmt.Fprintf(c.ErrOrStderr(), "%s.\n", would.Meaning)
+				if err := confirm(c.Context(), c, "Rotate?"); err != nil {
+					return err
+				}
+			}
+			done, err := rotate(false)
+			if err != nil {
+				return fmt.Errorf("rotate the certificate authorities: %w", err)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "stored %s\n", done.Meaning)
+			return err
+		},
+	}
+	addClientFlags(c.Flags())
+	c.Flags().BoolVar(&now, "now", false, "let the new authorities sign as soon as all members trust them, whatever clients do")
+	c.Flags().BoolVar(&dropOld, "drop-old", false, "after a rotation: refuse clients' certificates of the old authorities")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.MarkFlagsMutuallyExclusive("now", "drop-old")
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+func newTLSExportCommand() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "export DIR",
+		Short: "Write the certificate authorities that holdfast has made, with their keys, into a directory (tls.mode auto)",
+		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode ca takes them in\n" +
+			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients are to trust etcd-clients-ca.crt.\n\n" +
+			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is overwritten. The keys\n" +
+			"are for operators alone: whoever has one can make a certificate that lets him in.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			loaded, err := Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			cfg := loaded.Config
+			if cfg.TLS.Mode != pki.ModeAuto {
+				return fmt.Errorf("tls.mode is %s: only with %s are there authorities that holdfast has made", cfg.TLS.Mode, pki.ModeAuto)
+			}
+			store, err := openStore(c.Context(), cfg)
+			if err != nil {
+				return fmt.Errorf("snapshot.store: %w", err)
+			}
+			a := newEditions(cfg, store, zap.NewNop())
+			e, problem, err := a.show(c.Context())
+			if err != nil {
+				return fmt.Errorf("read the certificate authorities: %w", err)
+			}
+			if problem != nil {
+				fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", problem)
+			}
+			files, err := e.files(args[0])
+			if err != nil {
+				return err
+			}
+			what := fmt.Sprintf("edition %d of the certificate authorities (%s) to %s", e.Serial, e.Phase, args[0])
+			if dryRun {
+				return nothingChanged(c, "would write "+what)
+			}
+			if err := writeFresh(args[0], files); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
+			return err
+		},
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+// files are an edition's as tls.ca-dir has them. The error says which of them is there already.
+func (e edition) files(dir string) ([]freshFile, error) {
+	given := e.authorities()
+	var files []freshFile
+	for _, a := range []struct {
+		name      string
+		authority pki.Authority
+	}{{givenClientsCA, given.Clients}, {givenPeersCA, given.Peers}} {
+		bundle, key, err := a.authority.Encode()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, freshFile{filepath.Join(dir, a.name+".crt"), bundle, 0o644}, freshFile{filepath.Join(dir, a.name+".key"), key, 0o600})
+	}
+	return files, absent(files)
+}

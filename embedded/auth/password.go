@@ -1,0 +1,85 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// maxPassword is bcrypt's own bound, in bytes; etcd refuses more.
+const maxPassword = 72
+
+// ReadPasswords reads the file of each user's password. What cannot be read is noted with the user.
+func (w Wanted) ReadPasswords() {
+	for i := range w.Users {
+		u := &w.Users[i]
+		if u.NoPassword {
+			continue
+		}
+		var err error
+		if u.Password, err = readPassword(u.PasswordFile); err != nil {
+			u.Unreadable = err.Error()
+		}
+	}
+}
+
+// readPassword reads one password, without the line break at its end. No error quotes it.
+func readPassword(path string) (Secret, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := private(f); err != nil {
+		return "", err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxPassword+3))
+	if err != nil {
+		return "", err
+	}
+	data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
+	if n := len(data); n == 0 || n > maxPassword || bytes.ContainsAny(data, "\r\n\x00") {
+		return "", fmt.Errorf("%s: must hold one line of 1–%d bytes", path, maxPassword)
+	}
+	return Secret(data), nil
+}
+
+// fingerprint tells whether a file, or one that it names, has changed. It is of no use to whoever sees it, for it begins
+// with a salt of the process.
+func fingerprint(salt []byte, path string, w Wanted, err error) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%x %s %v %q\n", salt, path, err, fmt.Sprint(w.Enabled, w.Others, w.Roles))
+	for _, u := range w.Users {
+		fmt.Fprintf(h, "%q %t %q %q %q\n", u.Name, u.NoPassword, string(u.Password), u.Unreadable, u.Roles)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// matcher compares passwords with hashes, and remembers which ones matched: bcrypt takes a tenth of a second of a
+// processor, by design. What it remembers are sums that begin with a salt of the process.
+type matcher struct {
+	salt  []byte
+	known map[[sha256.Size]byte]bool
+}
+
+// match is a [Matcher].
+func (m *matcher) match(hash, password Secret) bool {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%x %q %q", m.salt, string(hash), string(password)))
+	if m.known[sum] {
+		return true
+	}
+	err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
+	if err == nil {
+		m.known[sum] = true
+	}
+	return err == nil
+}
+
+// ErrNone is returned where auth.file is not set.
+var ErrNone = errors.New("auth.file is not set: etcd's users and roles are nobody's business here; name a file (docs/auth.md), the same on all nodes")

@@ -1,0 +1,195 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Authority is a certificate authority: a bundle of certificates that are trusted, and the keys of some of them.
+type Authority struct {
+	Bundle  []*x509.Certificate // at least one
+	Primary *x509.Certificate   // of Bundle, that Key belongs to; nil without a key
+	Key     crypto.Signer       // nil where nothing is to be signed
+	// More are the keys of other certificates of Bundle. While not everybody trusts the primary, what runs out is renewed
+	// with them.
+	More []crypto.Signer
+}
+
+// Authorities are those of a cluster.
+type Authorities struct{ Clients, Peers Authority }
+
+// signer is a certificate of an authority with its key.
+type signer struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// Fingerprint names an authority: the first 16 hex digits of the SHA-256 of the certificate.
+func Fingerprint(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
+	return hex.EncodeToString(sum[:8])
+}
+
+// NewAuthority makes an authority of one certificate that is valid for life from now.
+func NewAuthority(commonName string, life time.Duration) (Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Authority{}, fmt.Errorf("make a key: %w", err)
+	}
+	from, until := lifeFrom(time.Now(), life)
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: commonName}, NotBefore: from, NotAfter: until,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	c, err := sign(template, template, key.Public(), key)
+	if err != nil {
+		return Authority{}, err
+	}
+	return Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}, nil
+}
+
+// lifeFrom is a validity as certificates have it, in whole seconds. It begins a little before now, for clocks that are
+// behind ours.
+func lifeFrom(now time.Time, life time.Duration) (from, until time.Time) {
+	from = now.Add(-min(5*time.Minute, life/10)).UTC().Truncate(time.Second)
+	return from, now.Add(life + time.Second - 1).UTC().Truncate(time.Second)
+}
+
+// sign makes a certificate with a random serial number.
+func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	template.SerialNumber = nil // a positive random one of 159 bits
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign a certificate: %w", err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// ParseAuthority reads a bundle of authorities, and private keys of which the first belongs to the primary; no keys at
+// all make an authority that only trusts. The error says what is wrong, without the name of a file.
+func ParseAuthority(bundle, keys []byte) (Authority, error) {
+	certs, err := ParseCertificates(bundle)
+	if err != nil {
+		return Authority{}, fmt.Errorf("certificates: %w", err)
+	}
+	a := Authority{Bundle: certs}
+	for _, c := range certs {
+		if !c.BasicConstraintsValid || !c.IsCA {
+			return Authority{}, fmt.Errorf("certificates: %q (%s) is not that of an authority (no CA:TRUE)", c.Subject, Fingerprint(c))
+		}
+	}
+	if len(keys) == 0 {
+		return a, nil
+	}
+	signers, err := parseKeys(keys)
+	if err != nil {
+		return Authority{}, fmt.Errorf("key: %w", err)
+	}
+	a.Key, a.More = signers[0], signers[1:]
+	if a.Primary = certificateOf(certs, a.Key); a.Primary == nil {
+		return Authority{}, errors.New("key: belongs to none of the certificates: a bundle must hold the certificate of the key")
+	}
+	if u := a.Primary.KeyUsage; u != 0 && u&x509.KeyUsageCertSign == 0 {
+		return Authority{}, fmt.Errorf("certificates: %q may not sign certificates (key usage)", a.Primary.Subject)
+	}
+	if until := a.Primary.NotAfter; time.Now().After(until) {
+		return Authority{}, fmt.Errorf("certificates: %q (%s) expired at %s: give a new authority, with its key, and leave the old one in the bundle",
+			a.Primary.Subject, Fingerprint(a.Primary), until.Format(time.RFC3339))
+	}
+	return a, nil
+}
+
+// certificateOf is the one of certs that belongs to key, the longest of them if it was renewed; nil if there is none.
+func certificateOf(certs []*x509.Certificate, key crypto.Signer) *x509.Certificate {
+	var found *x509.Certificate
+	for _, c := range certs {
+		public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+		if ok && public.Equal(key.Public()) && (found == nil || c.NotAfter.After(found.NotAfter)) {
+			found = c
+		}
+	}
+	return found
+}
+
+// LoadAuthority reads an authority from files; keyFile may be empty. A key that others than its owner may read is an
+// error, as is whatever ParseAuthority refuses.
+func LoadAuthority(certFile, keyFile string) (Authority, error) {
+	bundle, err := readFile(certFile)
+	if err != nil {
+		return Authority{}, err
+	}
+	var key []byte
+	if keyFile != "" {
+		if key, err = readSecret(keyFile); err != nil {
+			return Authority{}, err
+		}
+		if len(key) == 0 {
+			return Authority{}, fmt.Errorf("%s is empty", keyFile)
+		}
+	}
+	a, err := ParseAuthority(bundle, key)
+	if err != nil {
+		names := certFile
+		if keyFile != "" {
+			names += ", " + keyFile
+		}
+		return Authority{}, fmt.Errorf("%s: %w", names, err)
+	}
+	return a, nil
+}
+
+// Encode is the inverse of ParseAuthority. key is a secret; it is nil if the authority has none.
+func (a Authority) Encode() (bundle, key []byte, err error) {
+	if a.Key != nil {
+		key, err = encodeKeys(append([]crypto.Signer{a.Key}, a.More...)...)
+	}
+	return EncodeCertificates(a.Bundle...), key, err
+}
+
+// signers are the certificates of the bundle that can sign, the primary first.
+func (a Authority) signers() []signer {
+	if a.Key == nil {
+		return nil
+	}
+	all := []signer{{a.Primary, a.Key}}
+	for _, k := range a.More {
+		if c := certificateOf(a.Bundle, k); c != nil && !slices.ContainsFunc(all, func(s signer) bool { return s.cert == c }) {
+			all = append(all, signer{c, k})
+		}
+	}
+	return all
+}
+
+// after is this authority, which follows old: it keeps the keys that it was not given and whose certificates it has.
+func (a Authority) after(old Authority) Authority {
+	if a.Key == nil {
+		return a
+	}
+	a.More = slices.Clone(a.More)
+	known := a.signers()
+	for _, s := range old.signers() {
+		if slices.ContainsFunc(a.Bundle, s.cert.Equal) && !slices.ContainsFunc(known, func(k signer) bool { return k.cert.Equal(s.cert) }) {
+			a.More = append(a.More, s.key)
+		}
+	}
+	return a
+}
+
+// all are the certificates that may have issued a leaf, the primary first.
+func (a Authority) all(before []*x509.Certificate) []*x509.Certificate {
+	certs := slices.Concat(a.Bundle, before)
+	if a.Primary != nil {
+		certs = append([]*x509.Certificate{a.Primary}, certs...)
+	}
+	return certs
+}

@@ -1,0 +1,104 @@
+package pki
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The values of Config.Mode.
+const (
+	ModeFiles = "files" // the operator's certificates, under etcd's own keys
+	ModeCA    = "ca"    // the operator's authorities, our leaves
+	ModeAuto  = "auto"  // our authorities, shared through the backup store, and our leaves
+	ModeOff   = "off"   // no TLS
+)
+
+// Modes are the values of Config.Mode.
+var Modes = []string{ModeFiles, ModeCA, ModeAuto, ModeOff}
+
+// Config is the `tls:` section.
+type Config struct {
+	// Mode is one of Modes; empty means not decided yet: cmd derives it.
+	Mode string `mapstructure:"mode"`
+	// Insecure allows ModeOff on addresses that other machines reach.
+	Insecure bool `mapstructure:"insecure"`
+	// CADir holds the authorities of ModeCA as kops lays them out: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key.
+	CADir string `mapstructure:"ca-dir"`
+	// The authorities one by one; cmd derives them from CADir. PEM files; a certificate file may be a bundle, of which the
+	// one that matches the key signs.
+	ClientCAFile    string `mapstructure:"client-ca-file"`
+	ClientCAKeyFile string `mapstructure:"client-ca-key-file"`
+	PeerCAFile      string `mapstructure:"peer-ca-file"`
+	PeerCAKeyFile   string `mapstructure:"peer-ca-key-file"`
+	// Dir is where what is issued lies, with mode 0700. It is this machine's, never on a volume that moves.
+	Dir string `mapstructure:"dir"`
+	// Names are more host names and IP addresses for the server's certificate.
+	Names []string `mapstructure:"names"`
+	// LeafLife is how long an issued certificate is valid, at least minLife; it is renewed at two thirds.
+	LeafLife time.Duration `mapstructure:"leaf-life"`
+	// CALife is how long an authority of ModeAuto is valid, at least twice LeafLife.
+	CALife time.Duration `mapstructure:"ca-life"`
+}
+
+// hostName is a DNS name as certificates have it; the first label may be a star.
+var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*)(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*$`)
+
+// minLife is for tests of many renewals; nobody should go near.
+const minLife = 3 * time.Second
+
+// Default returns the configuration of a node that was told nothing.
+func Default() Config {
+	return Config{LeafLife: 90 * 24 * time.Hour, CALife: 10 * 365 * 24 * time.Hour}
+}
+
+// Validate reports every value out of range. It reads no file.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Mode != "" && !slices.Contains(Modes, c.Mode) {
+		errs = append(errs, fmt.Errorf("tls.mode: must be one of %s, got %q", strings.Join(Modes, ", "), c.Mode))
+	}
+	for _, name := range c.Names {
+		if net.ParseIP(name) == nil && !hostName.MatchString(name) {
+			errs = append(errs, fmt.Errorf("tls.names: must be host names or IP addresses, without a port, got %q", name))
+		}
+	}
+	if c.LeafLife < minLife {
+		errs = append(errs, fmt.Errorf("tls.leaf-life: must be at least %s, got %s", minLife, c.LeafLife))
+	}
+	if c.CALife < 2*c.LeafLife {
+		errs = append(errs, fmt.Errorf("tls.ca-life: must be at least twice tls.leaf-life (%s), got %s", c.LeafLife, c.CALife))
+	}
+	return errors.Join(errs...)
+}
+
+// Issues reports whether this node issues its leaves.
+func (c Config) Issues() bool { return c.Mode == ModeCA || c.Mode == ModeAuto }
+
+// Files are what a keeper writes, and what etcd is told to read.
+type Files struct {
+	Server    string // certificate and key in one file: it is etcd's cert-file and its key-file
+	Peer      string // the same for peers
+	ClientsCA string // trusted-ca-file for clients
+	PeersCA   string // and for peers
+}
+
+// Files are the paths below Dir.
+func (c Config) Files() Files {
+	return Files{
+		Server: filepath.Join(c.Dir, serverLeaf+".pem"), Peer: filepath.Join(c.Dir, peerLeaf+".pem"),
+		ClientsCA: filepath.Join(c.Dir, "clients-ca.crt"), PeersCA: filepath.Join(c.Dir, "peers-ca.crt"),
+	}
+}
+
+func (f Files) of(leaf string) string {
+	if leaf == serverLeaf {
+		return f.Server
+	}
+	return f.Peer
+}

@@ -1,0 +1,119 @@
+package pki
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// maxFile bounds what is read of one file, in bytes: a bundle has a few kilobytes.
+const maxFile = 1 << 20
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f)
+}
+
+func readAll(f *os.File) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s has more than %d bytes: it is no file of certificates", f.Name(), maxFile)
+	}
+	return text, err
+}
+
+// readSecret reads a file that only its owner may read.
+func readSecret(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s holds a private key and has mode %#o: others than its owner may use it; chmod 0600 %s", path, mode, path)
+	}
+	return readAll(f)
+}
+
+// WriteFile replaces a file, which only its owner may use, durably and in one step: whoever reads has the old text or the
+// new one. What a crash leaves of it begins with ".new-", and a keeper removes it from its directory.
+func WriteFile(path string, text []byte) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// makeDir makes sure that a directory is there and that nobody else may enter it, and removes what a crash left behind.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm() != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+			return err
+		}
+	}
+	return sweep(dir)
+}
+
+// abandoned is how old a temporary file is that a crash has left. Younger ones are being written: by this process, or by
+// a command.
+const abandoned = time.Hour
+
+// sweep removes the temporary files that a crash has left, ours and those of the gossip's keys.
+func sweep(dir string) error {
+	var errs []error
+	for _, pattern := range []string{".new-*", ".gossip-key-*"} {
+		left, err := filepath.Glob(filepath.Join(dir, pattern))
+		errs = append(errs, err)
+		for _, path := range left {
+			info, err := os.Lstat(path)
+			if err == nil && time.Since(info.ModTime()) > abandoned {
+				err = os.Remove(path)
+			}
+			if !errors.Is(err, fs.ErrNotExist) { // renamed, or removed, meanwhile
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,83 @@
+package pki
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// stuck is a source that neither answers nor heeds a context, as a directory of a dead server, until it is let go.
+type stuck struct {
+	given
+	hangs chan struct{} // closed: no more
+	asked atomic.Int32
+}
+
+func (s *stuck) Authorities(ctx context.Context) (Authorities, error) {
+	s.asked.Add(1)
+	<-s.hangs
+	return s.given.Authorities(ctx)
+}
+
+// A store that hangs keeps no member with good certificates from starting, nor a process from ending, and is not asked
+// again and again; when it answers, that counts.
+func TestSourceThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newAuthorities(t, "one", ages)
+		k := newKeeper(t, &given{now: all}, nil)
+		prepare(t, k, "a")
+		s := &stuck{given: given{now: all}, hangs: make(chan struct{})}
+		again := openKeeper(t, k.cfg, s)
+		begin := time.Now()
+		for range 3 {
+			prepare(t, again, "a") // with the leaves of before
+		}
+		if took := time.Since(begin); took > sourceWait || s.asked.Load() != 1 {
+			t.Errorf("three starts took %s, and the source was asked %d times", took, s.asked.Load())
+		}
+		if p := strings.Join(again.Problems(), "; "); !strings.Contains(p, "no answer to the last question") {
+			t.Errorf("problems: %s", p)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		end()
+		without := openKeeper(t, Config{Mode: ModeCA, Dir: t.TempDir(), LeafLife: life}, &stuck{hangs: s.hangs})
+		begin = time.Now()
+		if err := without.Prepare(ctx, "a"); err == nil || time.Since(begin) != 0 {
+			t.Errorf("after the end: %v after %s", err, time.Since(begin))
+		}
+		close(s.hangs)
+		synctest.Wait()
+		prepare(t, again, "a")
+		if s.asked.Load() != 2 || len(again.Secrets("x")) != 1 || len(again.Problems()) != 0 {
+			t.Errorf("asked %d times, problems %q", s.asked.Load(), again.Problems())
+		}
+	})
+}
+
+// What another process writes in tls.dir at this moment is left alone, what a crash has left is not.
+func TestTemporaryFiles(t *testing.T) {
+	k := newKeeper(t, &given{now: newAuthorities(t, "one", ages)}, nil)
+	prepare(t, k, "a")
+	old := time.Now().Add(-2 * abandoned)
+	for _, name := range []string{".new-young", ".new-old", ".gossip-key-young", ".gossip-key-old"} {
+		path := filepath.Join(k.cfg.Dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "-old") {
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	prepare(t, k, "a")
+	left, err := filepath.Glob(filepath.Join(k.cfg.Dir, ".*-*"))
+	if err != nil || len(left) != 2 || filepath.Base(left[0]) != ".gossip-key-young" || filepath.Base(left[1]) != ".new-young" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,210 @@
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The names of the leaves: of series, in messages, and of the files, with .pem.
+const (
+	serverLeaf = "server"
+	peerLeaf   = "peer"
+)
+
+var bothUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+
+// profile is what a leaf says about its bearer.
+type profile struct {
+	name       string
+	commonName string
+	dns        []string // sorted, each once
+	ips        []net.IP
+	usages     []x509.ExtKeyUsage
+}
+
+// serverProfile has no common name: with etcd's authentication a client's common name is the user, and etcd's gRPC
+// gateway shows the server's certificate as a client (server/auth/store.go, AuthInfoFromTLS). So it is nobody.
+func serverProfile(names []string, slot, zone string) profile {
+	p := profile{name: serverLeaf, usages: bothUsages}
+	for _, name := range slices.Concat(names, []string{slot + "." + zone, "localhost", "127.0.0.1", "::1"}) {
+		ip := net.ParseIP(name)
+		switch {
+		case ip == nil:
+			p.dns = append(p.dns, strings.ToLower(name))
+		case !ip.IsUnspecified():
+			p.ips = append(p.ips, ip.To16())
+		}
+	}
+	p.dns = sorted(p.dns)
+	slices.SortFunc(p.ips, func(a, b net.IP) int { return bytes.Compare(a, b) })
+	p.ips = slices.CompactFunc(p.ips, net.IP.Equal)
+	return p
+}
+
+// peerProfile has no address, so that the slot may move.
+func peerProfile(peerName, slot, zone string) profile {
+	own := slot + "." + zone
+	return profile{name: peerLeaf, commonName: own, dns: sorted([]string{peerName, own}), usages: bothUsages}
+}
+
+func sorted(names []string) []string {
+	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// names are for a log.
+func (p profile) names() []string {
+	all := slices.Clone(p.dns)
+	for _, ip := range p.ips {
+		all = append(all, ip.String())
+	}
+	return all
+}
+
+// fits says whether a certificate says what the profile wants, no less and no more.
+func (p profile) fits(c *x509.Certificate) bool {
+	ips := make([]net.IP, len(c.IPAddresses))
+	for i, ip := range c.IPAddresses {
+		ips[i] = ip.To16()
+	}
+	slices.SortFunc(ips, func(a, b net.IP) int { return bytes.Compare(a, b) })
+	return c.Subject.CommonName == p.commonName && slices.Equal(sorted(c.DNSNames), p.dns) && slices.EqualFunc(ips, p.ips, net.IP.Equal)
+}
+
+// leaf is a certificate of ours with its key.
+type leaf struct {
+	tls.Certificate
+	cert   *x509.Certificate
+	issuer string // fingerprint; "" if it is none that we know
+}
+
+// issue signs a certificate and proves that those who trust the signer will accept it.
+func (p profile) issue(by signer, key crypto.Signer, life time.Duration, now time.Time) (*leaf, error) {
+	from, until := lifeFrom(now, life)
+	if by.cert.NotAfter.Before(until) {
+		until = by.cert.NotAfter
+	}
+	if !now.Before(until) {
+		return nil, fmt.Errorf("the authority %q (%s) expired at %s", by.cert.Subject, Fingerprint(by.cert), until.Format(time.RFC3339))
+	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: p.commonName}, DNSNames: p.dns, IPAddresses: p.ips,
+		NotBefore: from, NotAfter: until, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: p.usages,
+	}
+	c, err := sign(template, by.cert, key.Public(), by.key)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(by.cert)
+	for _, usage := range p.usages {
+		if _, err := c.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+			return nil, fmt.Errorf("what the authority %q (%s) signs is refused: %w", by.cert.Subject, Fingerprint(by.cert), err)
+		}
+	}
+	l := &leaf{cert: c, issuer: Fingerprint(by.cert)}
+	l.PrivateKey, l.Leaf, l.Certificate.Certificate = key, c, [][]byte{c.Raw}
+	if !bytes.Equal(by.cert.RawIssuer, by.cert.RawSubject) { // for those who trust only what is above it
+		l.Certificate.Certificate = append(l.Certificate.Certificate, by.cert.Raw)
+	}
+	return l, nil
+}
+
+// encode is the text of one file with the certificate, what leads to the authority, and the key.
+func (l *leaf) encode() ([]byte, error) {
+	var chain []*x509.Certificate
+	for _, der := range l.Certificate.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, c)
+	}
+	key, err := encodeKeys(l.PrivateKey.(crypto.Signer))
+	return append(EncodeCertificates(chain...), key...), err
+}
+
+// loadLeaf reads what encode wrote; known are the authorities that may have issued it, the preferred first.
+func loadLeaf(path string, known []*x509.Certificate) (*leaf, error) {
+	text, err := readSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(text, text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if _, ok := pair.PrivateKey.(crypto.Signer); !ok {
+		return nil, fmt.Errorf("%s: the key cannot sign", path)
+	}
+	l := &leaf{Certificate: pair, cert: pair.Leaf}
+	for _, c := range known {
+		if l.cert.CheckSignatureFrom(c) == nil {
+			l.issuer = Fingerprint(c)
+			break
+		}
+	}
+	return l, nil
+}
+
+// held is what a decision needs to know of a leaf; nil if it is none to go on with.
+func (l *leaf) held(p profile) *held {
+	if l == nil || l.issuer == "" || !p.fits(l.cert) {
+		return nil
+	}
+	sum := sha256.Sum256(l.cert.Raw)
+	return &held{From: l.cert.NotBefore, Until: l.cert.NotAfter, Issuer: l.issuer, Spread: float64(sum[0]) / 255}
+}
+
+func newKey() (crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	return key, nil
+}
+
+// issueClient makes a user's certificate.
+func issueClient(by signer, commonName string, life time.Duration, now time.Time) (certificate, key []byte, err error) {
+	if commonName == "" {
+		return nil, nil, errors.New("a client's certificate needs a common name: it is the name of the user")
+	}
+	if life <= 0 {
+		return nil, nil, fmt.Errorf("a client's certificate must be valid for more than %s", life)
+	}
+	k, err := newKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	p := profile{commonName: commonName, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	l, err := p.issue(by, k, life, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key, err = encodeKeys(k); err != nil {
+		return nil, nil, err
+	}
+	for _, der := range l.Certificate.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, nil, err
+		}
+		certificate = append(certificate, EncodeCertificates(c)...)
+	}
+	return certificate, key, nil
+}

@@ -1,0 +1,278 @@
+package pki
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// sourceWait bounds one question for the authorities: a member that has good certificates starts without an answer.
+const sourceWait = 10 * time.Second
+
+// look asks for the authorities, looks at the files, and does what is to be done now. before says that no member reads
+// the files: then a new leaf gets a new key. It returns when to look again, and what went wrong.
+func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	have := k.now()
+	known, err := k.ask(ctx, have.known)
+	have.known = known
+	if have.slot == "" {
+		return time.Now().Add(time.Minute), k.settle(have, err)
+	}
+	now := time.Now()
+	server, peer := k.server(have.slot), k.peer(have.slot)
+	err = errors.Join(err, makeDir(k.cfg.Dir))
+	k.read(&have)
+	d := decide(now, k.situation(have, server, peer))
+	if known != nil {
+		err = errors.Join(err, k.trust(&have, d.Trust),
+			k.issue(&have.peer, peer, known.Peers, d.Peer, now, before),
+			k.issue(&have.server, server, known.Clients, d.Server, now, before))
+	}
+	if err == nil && !have.good(now, server, peer) {
+		err = errors.New("there is no good certificate, and no key of an authority to issue one (tls.client-ca-key-file, tls.peer-ca-key-file)")
+	}
+	if err == nil {
+		have.failures = 0
+		return d.Next, k.settle(have, nil)
+	}
+	next := d.Next
+	if have.comfortable(now) {
+		next = now.Add(min(d.Next.Sub(now)<<min(have.failures, 4), 10*time.Minute))
+	}
+	have.failures++
+	return next, k.settle(have, err)
+}
+
+// settle remembers what a look found and made, and returns its error.
+func (k *Keeper) settle(have having, err error) error {
+	if err != nil {
+		k.series.failures.Inc()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.have.failing
+	if err != nil && (before == nil || before.Error() != err.Error()) {
+		k.lg.Warn("certificates could not be kept", zap.Error(err))
+	}
+	if err == nil && before != nil {
+		k.lg.Info("certificates are kept again")
+	}
+	k.have.known, k.have.server, k.have.peer = have.known, have.server, have.peer
+	k.have.clients, k.have.trusted = have.clients, have.trusted
+	k.have.failing, k.have.failures = err, have.failures
+	return err
+}
+
+// good says whether a member can start with what there is.
+func (h having) good(now time.Time, server, peer profile) bool {
+	return h.server.held(server).usable(now) && h.peer.held(peer).usable(now) && len(h.clients) > 0 && len(h.trusted) > 0
+}
+
+// comfortable says that nothing is urgent: no leaf is missing or in its last tenth.
+func (h having) comfortable(now time.Time) bool {
+	for _, l := range []*leaf{h.server, h.peer} {
+		if l == nil || (&held{From: l.cert.NotBefore, Until: l.cert.NotAfter}).passed(now, 0.9) {
+			return false
+		}
+	}
+	return true
+}
+
+// answer is what the source has said.
+type answer struct {
+	Authorities
+	err error
+}
+
+// ask returns the authorities as they are, or as they were if nobody can tell. A source may hang and know no context, as
+// a directory of a dead server does: it is not waited for beyond sourceWait, nor asked again before it has answered.
+func (k *Keeper) ask(ctx context.Context, before *Authorities) (*Authorities, error) {
+	ctx, cancel := context.WithTimeout(ctx, sourceWait)
+	defer cancel()
+	got, err := k.question(ctx)
+	if err == nil {
+		err = got.err
+	}
+	if err == nil && (len(got.Clients.Bundle) == 0 || len(got.Peers.Bundle) == 0) {
+		err = errors.New("an authority without a certificate")
+	}
+	if err != nil {
+		return before, fmt.Errorf("read the authorities: %w", err)
+	}
+	a := got.Authorities
+	if before != nil {
+		a.Clients, a.Peers = a.Clients.after(before.Clients), a.Peers.after(before.Peers)
+	}
+	return &a, nil
+}
+
+// question asks the source. What it answers too late is old, and thrown away.
+func (k *Keeper) question(ctx context.Context) (answer, error) {
+	if k.late != nil {
+		select {
+		case <-k.late:
+			k.late = nil
+		default:
+			return answer{}, errors.New("there is no answer to the last question yet: does the store, or the disk of tls.ca-dir, hang?")
+		}
+	}
+	asked := make(chan answer, 1)
+	go func() {
+		a, err := k.source.Authorities(ctx)
+		asked <- answer{a, err}
+	}()
+	select {
+	case a := <-asked:
+		return a, nil
+	case <-ctx.Done():
+		k.late = asked
+		return answer{}, fmt.Errorf("no answer: %w", context.Cause(ctx))
+	}
+}
+
+// read takes over what is on the disk, as etcd reads that. A leaf that is not there or no good is not an error: it is
+// issued anew. What cannot be read of the trust is what we wrote last.
+func (k *Keeper) read(have *having) {
+	files := k.cfg.Files()
+	for _, f := range []struct {
+		path  string
+		certs *[]*x509.Certificate
+	}{{files.ClientsCA, &have.clients}, {files.PeersCA, &have.trusted}} {
+		if text, err := readFile(f.path); err == nil {
+			if certs, err := ParseCertificates(text); err == nil {
+				*f.certs = certs
+			}
+		}
+	}
+	var known Authorities
+	if have.known != nil {
+		known = *have.known
+	}
+	for _, f := range []struct {
+		name, path string
+		leaf       **leaf
+		issuers    []*x509.Certificate
+	}{
+		{serverLeaf, files.Server, &have.server, known.Clients.all(have.clients)},
+		{peerLeaf, files.Peer, &have.peer, known.Peers.all(have.trusted)},
+	} {
+		l, err := loadLeaf(f.path, f.issuers)
+		switch {
+		case err == nil:
+			k.keys[f.name] = l.PrivateKey.(crypto.Signer)
+		case have.failures == 0 && (*f.leaf != nil || !errors.Is(err, fs.ErrNotExist)):
+			k.lg.Warn("certificate was damaged or removed: it is issued anew", zap.Error(err))
+		}
+		*f.leaf = l
+	}
+}
+
+func (k *Keeper) situation(have having, server, peer profile) situation {
+	s := situation{
+		Life: k.cfg.LeafLife, Server: have.server.held(server), Peer: have.peer.held(peer),
+		Stances: have.stances, Complete: have.complete && have.stances != nil,
+		Remembered: map[string]time.Time{},
+	}
+	for _, c := range have.trusted {
+		s.Remembered[Fingerprint(c)] = c.NotAfter
+	}
+	if have.known == nil {
+		return s
+	}
+	for _, c := range have.known.Peers.Bundle {
+		s.Bundle = append(s.Bundle, Fingerprint(c))
+	}
+	s.Clients, s.Peers = signings(have.known.Clients), signings(have.known.Peers)
+	return s
+}
+
+func signings(a Authority) []signing {
+	var all []signing
+	for _, s := range a.signers() {
+		all = append(all, signing{Fingerprint(s.cert), s.cert.NotAfter})
+	}
+	return all
+}
+
+// trust writes the files of the authorities that the member is to trust, if they are other ones. They are sorted, so
+// that the same authorities are the same file.
+func (k *Keeper) trust(have *having, peers []string) error {
+	files := k.cfg.Files()
+	byName := map[string]*x509.Certificate{}
+	for _, c := range slices.Concat(have.trusted, have.known.Peers.Bundle) {
+		byName[Fingerprint(c)] = c
+	}
+	var trusted []*x509.Certificate
+	for _, name := range peers {
+		trusted = append(trusted, byName[name])
+	}
+	clients := slices.Clone(have.known.Clients.Bundle)
+	slices.SortFunc(clients, func(a, b *x509.Certificate) int { return bytes.Compare(a.Raw, b.Raw) })
+	clients = slices.CompactFunc(clients, (*x509.Certificate).Equal)
+	err := errors.Join(k.writeTrust(files.ClientsCA, clients), k.writeTrust(files.PeersCA, trusted))
+	if err == nil {
+		have.clients, have.trusted = clients, trusted
+	}
+	return err
+}
+
+func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
+	text := EncodeCertificates(certs...)
+	if old, err := readFile(path); err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	if err := WriteFile(path, text); err != nil {
+		return err
+	}
+	var names []string
+	for _, c := range certs {
+		names = append(names, Fingerprint(c))
+	}
+	k.lg.Info("trusted authorities changed", zap.String("file", path), zap.Strings("authorities", names))
+	return nil
+}
+
+// issue makes and writes a leaf by the authority with that name; "" does nothing.
+//
+// etcd reads the certificate and the key at each handshake, one after the other: it would meet the certificate of one
+// leaf and the key of the next. So while a member runs a leaf keeps its key.
+func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now time.Time, before bool) error {
+	if name == "" {
+		return nil
+	}
+	key := k.keys[p.name]
+	if key == nil || before {
+		var err error
+		if key, err = newKey(); err != nil {
+			return err
+		}
+	}
+	signers := a.signers()
+	by := slices.IndexFunc(signers, func(s signer) bool { return Fingerprint(s.cert) == name })
+	l, err := p.issue(signers[by], key, k.cfg.LeafLife, now)
+	if err != nil {
+		return fmt.Errorf("issue the %s certificate: %w", p.name, err)
+	}
+	text, err := l.encode()
+	if err == nil {
+		err = WriteFile(k.cfg.Files().of(p.name), text)
+	}
+	if err != nil {
+		return fmt.Errorf("write the %s certificate: %w", p.name, err)
+	}
+	*present, k.keys[p.name] = l, key
+	k.series.renewals.WithLabelValues(p.name).Inc()
+	k.lg.Info("certificate was issued", zap.String("name", p.name), zap.String("authority", l.issuer), zap.String("certificate", Fingerprint(l.cert)),
+		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)), zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
+	return nil
+}

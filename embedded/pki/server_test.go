@@ -1,0 +1,172 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// user is a client's side with a certificate.
+func user(t testing.TB, k *Keeper, certificate, key []byte) *tls.Config {
+	t.Helper()
+	pool := x509.NewCertPool()
+	for _, c := range k.now().clients {
+		pool.AddCert(c)
+	}
+	cfg := &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS13}
+	if certificate != nil {
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg
+}
+
+// serving is a server of these files, as etcd's is.
+func serving(t testing.TB, files Files) *tls.Config {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(files.Server, files.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(files.ClientsCA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(text)
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
+}
+
+// What is issued for a client is accepted with the files that etcd is told of, and nothing else is.
+func TestClient(t *testing.T) {
+	source := &given{now: newAuthorities(t, "one", time.Hour)}
+	k := newKeeper(t, source, nil)
+	prepare(t, k, "a")
+	certificate, key, err := k.Client(t.Context(), "alice", 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alice := user(t, k, certificate, key)
+	if err := handshake(serving(t, k.cfg.Files()), alice); err != nil {
+		t.Error(err)
+	}
+	if leaf := alice.Certificates[0].Leaf; leaf.Subject.CommonName != "alice" || leaf.NotAfter.After(source.now.Clients.Primary.NotAfter) || len(leaf.ExtKeyUsage) != 1 {
+		t.Errorf("alice's certificate: %s until %s, %v", leaf.Subject, leaf.NotAfter, leaf.ExtKeyUsage)
+	}
+	peer := []byte(read(t, k.cfg.Dir)["peer.pem"])
+	if handshake(serving(t, k.cfg.Files()), user(t, k, peer, peer)) == nil {
+		t.Error("a peer is accepted as a client")
+	}
+	// The files follow the authority.
+	next := newAuthorities(t, "two", time.Hour)
+	next.Peers = source.now.Peers
+	source.set(next, nil)
+	if _, err := k.look(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if handshake(serving(t, k.cfg.Files()), alice) == nil {
+		t.Error("a client of an authority that was removed is accepted")
+	}
+	if certificate, key, err = k.Client(t.Context(), "alice", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := handshake(serving(t, k.cfg.Files()), user(t, k, certificate, key)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClientRefuses(t *testing.T) {
+	source := &given{now: newAuthorities(t, "one", time.Hour)}
+	k := newKeeper(t, source, nil)
+	if _, _, err := k.Client(t.Context(), "", time.Hour); err == nil || !strings.Contains(err.Error(), "common name") {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, _, err := k.Client(t.Context(), "bob", 0); err == nil {
+		t.Error("a certificate of no life")
+	}
+	source.now.Clients.Key, source.now.Clients.Primary = nil, nil
+	if _, _, err := k.Client(t.Context(), "bob", time.Hour); err == nil || !strings.Contains(err.Error(), "tls.client-ca-key-file") {
+		t.Errorf("without the authority's key: %v", err)
+	}
+}
+
+// Nodes of the same authorities have the same secrets, and nobody else, nor for another purpose or cluster.
+func TestSecrets(t *testing.T) {
+	a := newAuthorities(t, "one", time.Hour)
+	secrets := func(a Authorities, cluster, purpose string) [][]byte {
+		k := newKeeper(t, &given{now: a}, nil)
+		k.id.Cluster = cluster
+		if got := k.Secrets(purpose); got != nil {
+			t.Errorf("secrets of nothing: %d", len(got))
+		}
+		if err := k.Learn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return k.Secrets(purpose)
+	}
+	want := secrets(a, "main", "gossip")
+	if len(want) != 1 || len(want[0]) != 32 {
+		t.Fatalf("%d secrets", len(want))
+	}
+	if got := secrets(a, "main", "gossip"); !bytes.Equal(got[0], want[0]) {
+		t.Error("two nodes have two secrets")
+	}
+	for name, got := range map[string][][]byte{
+		"purpose":   secrets(a, "main", "control"),
+		"cluster":   secrets(a, "events", "gossip"),
+		"authority": secrets(newAuthorities(t, "two", time.Hour), "main", "gossip"),
+	} {
+		if bytes.Equal(got[0], want[0]) {
+			t.Errorf("the secret is the same for another %s", name)
+		}
+	}
+	// A new primary comes first; the old key is known as long as its certificate is trusted.
+	source := &given{now: a}
+	k := newKeeper(t, source, nil)
+	two := newAuthorities(t, "two", time.Hour)
+	for _, step := range []struct {
+		peers Authority
+		want  int
+	}{{a.Peers, 1}, {two.Peers.with(a.Peers), 2}, {two.Peers, 1}} {
+		source.set(Authorities{Clients: a.Clients, Peers: step.peers}, nil)
+		if err := k.Learn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := k.Secrets("gossip")
+		if len(got) != step.want || bytes.Equal(got[0], want[0]) != (step.peers.Primary == a.Peers.Primary) || len(got) == 2 && !bytes.Equal(got[1], want[0]) {
+			t.Errorf("%d secrets, want %d with the primary's first", len(got), step.want)
+		}
+	}
+}
+
+// Where there is nothing to issue, nothing is written.
+func TestOtherModes(t *testing.T) {
+	for _, mode := range []string{ModeOff, ModeFiles} {
+		cfg := Default()
+		cfg.Mode, cfg.Dir = mode, t.TempDir()
+		k, err := New(cfg, Identity{}, nil, zap.NewNop(), prometheus.NewRegistry())
+		if err != nil {
+			t.Fatal(err)
+		}
+		prepare(t, k, "a")
+		if err := k.Learn(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if len(read(t, cfg.Dir)) > 0 || k.Secrets("gossip") != nil || k.Issuer() != "" {
+			t.Errorf("mode %s does something", mode)
+		}
+		if _, _, err := k.Client(t.Context(), "bob", time.Hour); err == nil {
+			t.Errorf("mode %s issues", mode)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// renew is something that happens to authorities: a new one comes up, a node's files name it, an old one ends. As with
+// bundles, none comes up while somebody was told only of the one before the last, or trusts only that.
+func (w *world) renew() {
+	n := w.someNode()
+	switch r := w.rng.IntN(100); {
+	case r < 12 && !slices.ContainsFunc(w.boxes, func(n *node) bool { return min(n.files, n.trusts()) < w.issued-1 }):
+		w.issued++
+		w.note("authority %d", w.issued)
+	case r < 85:
+		if n.files != w.issued {
+			w.note("the files of %s name authority %d", n.name, w.issued)
+		}
+		n.files = w.issued
+	case r < 90:
+		for _, n := range w.boxes {
+			n.files = w.issued
+		}
+		w.note("all files name authority %d", w.issued)
+	case r < 93 && w.ended < w.issued:
+		w.ended = w.issued - w.rng.IntN(2)
+		w.note("the authorities up to %d end", w.ended-1)
+		w.tally.event("authority ended")
+	}
+}
+
+// trusts is the newest authority that the running member trusts.
+func (n *node) trusts() int {
+	if n.proc == nil {
+		return n.files
+	}
+	return n.proc.trusts
+}
+
+// understands reports whether two running members trust an authority in common that is valid: each trusts the last three.
+func (n *node) understands(m *node) bool {
+	w := n.w
+	if !w.renews || n == m || n.proc == nil || m.proc == nil {
+		return true
+	}
+	lo, hi := min(n.proc.trusts, m.proc.trusts), max(n.proc.trusts, m.proc.trusts)
+	return lo >= w.ended && hi-lo < 3
+}
+
+// reload is what the coordinator does: the lock, another look, the hand-over, the end of the member. The next decision
+// starts it.
+func (n *node) reload() {
+	w := n.w
+	stop := func() { n.proc = nil }
+	if !n.proc.hasLead {
+		w.tally.event("reloaded without a leader")
+		n.todo = []func(){stop}
+		return
+	}
+	if !n.takeLock("reload") {
+		return
+	}
+	if risk := n.judgeRisk(Observation.Unready); risk != "" {
+		w.tally.event("reload refused")
+		n.todo = []func(){n.giveBack}
+		return
+	}
+	n.part(true)
+	n.todo = []func(){n.cede, func() {
+		c := n.proc.data.c
+		voters := len(c.members)
+		if c.leader == n && voters > 1 {
+			w.tally.event("reload without a hand-over")
+			delete(c.locks.parted, n.disk.slot)
+			n.todo = []func(){n.giveBack}
+			return
+		}
+		w.tally.event("reloaded under the lock")
+		stop()
+	}}
+}
+
+// cede hands the leadership over, if there is an heir that has all that is committed.
+func (n *node) cede() {
+	w, c := n.w, n.proc.data.c
+	up, quorum := c.reachable(w, n)
+	if c.leader != n || len(up) < quorum {
+		return
+	}
+	for _, heir := range up {
+		if r, q := c.reachable(w, heir); heir != n && heir.proc.data.match == c.commit && len(r) >= q {
+			n.proc.leads, c.leader = false, heir
+			c.term++
+			c.locks.left = lockTicks
+			w.elected(c, heir)
+			c.attend(w, heir)
+			return
+		}
+	}
+}
+
+// judgeReload checks a decision against what the node knows.
+func (w *world) judgeReload(n *node, o Observation) {
+	m := o.Member
+	switch {
+	case !m.Stale:
+		w.fail("L7: %s reloads, and its files are as they were", n.name)
+	case !m.HasLead && o.Disk.Log == nil:
+		w.fail("L7: %s reloads in an election", n.name)
+	case o.frozen() != "":
+		w.fail("L7: %s reloads, although %s", n.name, o.frozen())
+	case m.HasLead && m.Paused != nil:
+		w.fail("L7: %s reloads while the cluster is paused", n.name)
+	}
+	for _, p := range o.Peers {
+		if m.HasLead && m.Leader && p.Live && p.Facts != nil && p.Facts.Running && p.Facts.Stale {
+			w.fail("L8: %s leads and reloads before slot %s", n.name, p.Facts.Slot)
+		}
+	}
+}
+
+// TestReloadSimulation lives lives in which the files of the trusted authorities change, among crashes, partitions,
+// drains and pauses. Members are started anew under the lock one at a time, never so that the quorum is lost, and in the
+// end every one trusts what its files say, also where all authorities that were trusted have ended.
+func TestReloadSimulation(t *testing.T) {
+	lives := uint64(1500)
+	if testing.Short() {
+		lives = 40
+	}
+	if *simLives != 0 {
+		lives = *simLives
+	}
+	tally := newTally()
+	for seed := uint64(1); seed <= lives; seed++ {
+		if *simSeed != 0 && seed != *simSeed {
+			continue
+		}
+		var trace func(string, ...any)
+		if *simSeed != 0 {
+			trace = t.Logf
+		}
+		if broken := renewed(seed, tally, trace); broken != "" {
+			t.Fatalf("seed %d: %s", seed, broken)
+		}
+	}
+	report(t, "event", tally.events)
+	for _, e := range []string{"authority ended", "reloaded without a leader", "reloaded under the lock", "reload refused", "lock given back", "lock expired"} {
+		if tally.events[e] == 0 && !testing.Short() && *simSeed == 0 {
+			t.Errorf("no life ever came to %q", e)
+		}
+	}
+}
+
+func renewed(seed uint64, tally *tally, trace func(string, ...any)) (broken string) {
+	r := rand.New(rand.NewPCG(seed, 4))
+	l := life{slots: []int{1, 2, 3, 3, 3, 5}[r.IntN(6)], ticks: 300 + r.IntN(700), drains: r.IntN(2) == 0, renews: true, calm: true}
+	l.nodes = l.slots
+	if r.IntN(3) == 0 { // a slot may be lost, and comes back as a learner
+		l.wipes = 1
+	}
+	w := newWorld(seed, l, tally)
+	w.trace = trace
+	if _, ok := w.recover(); !ok {
+		return "not healthy before the faults: " + w.broken + w.describe()
+	}
+	for range l.ticks {
+		if w.tick(); w.broken != "" {
+			return w.broken
+		}
+	}
+	w.note("faults end")
+	if _, ok := w.recover(); !ok && w.excuse() == "" {
+		return fmt.Sprintf("liveness: %s%s", w.broken, w.describe())
+	}
+	for range 4 {
+		if !slices.ContainsFunc(w.boxes, (*node).lags) {
+			return w.broken
+		}
+		w.calmly(lockTicks)
+	}
+	if w.broken == "" && w.excuse() == "" {
+		return "L9: no faults any more, and yet a member trusts what it did before: " + w.describe()
+	}
+	return w.broken
+}
+
+// lags reports whether a node's member does not trust what the files say.
+func (n *node) lags() bool { return n.proc == nil || n.proc.trusts != n.files }
+
+// calmly lets all nodes work and talk.
+func (w *world) calmly(rounds int) {
+	for range rounds {
+		for _, n := range w.boxes {
+			n.step()
+		}
+		for _, n := range w.boxes {
+			for _, m := range w.boxes {
+				w.deliver(n, m)
+				if n != m && m.views[n.i].facts != nil {
+					m.views[n.i].live = true
+				}
+			}
+		}
+		for _, c := range w.clusters {
+			c.tick(w)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package embedded
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// trust is whom one life of the member trusts: etcd reads certificates and keys at each handshake, but the files of the
+// trusted authorities only when it starts (client/pkg/transport, TLSInfo.ServerConfig).
+type trust struct {
+	client, peer   transport.TLSInfo
+	clients, peers []string // fingerprints as they stood in the files before the start, sorted
+
+	mu     sync.Mutex // held while the files are read
+	looked time.Time
+	last   atomic.Bool
+}
+
+// lookAtTrust is how often the files are read at most.
+const lookAtTrust = time.Second
+
+// newTrust reads the authorities. It comes before etcd reads them: what changes in between makes the member stale
+// although it need not be, and never the other way round. What cannot be read keeps etcd from starting, and it says why.
+func newTrust(ec *embed.Config) *trust {
+	t := &trust{client: ec.ClientTLSInfo, peer: ec.PeerTLSInfo, looked: time.Now()}
+	t.clients, _ = authorities(t.client.TrustedCAFile)
+	t.peers, _ = authorities(t.peer.TrustedCAFile)
+	return t
+}
+
+// stale reports whether other authorities stand in the files than the life began with. The files are read at most once
+// in lookAtTrust, by one caller at a time, for their disk may hang; the others are told what was found last.
+func (t *trust) stale() bool {
+	if !t.mu.TryLock() {
+		return t.last.Load()
+	}
+	defer t.mu.Unlock()
+	if now := time.Now(); now.Sub(t.looked) >= lookAtTrust {
+		t.last.Store(t.changed())
+		t.looked = now
+	}
+	return t.last.Load()
+}
+
+// changed compares the files' certificates as sets. Files with which etcd would not start again are no change: a member
+// that serves must not be stopped for them.
+func (t *trust) changed() bool {
+	clients, err := authorities(t.client.TrustedCAFile)
+	if err != nil {
+		return false
+	}
+	peers, err := authorities(t.peer.TrustedCAFile)
+	if err != nil {
+		return false
+	}
+	return !(slices.Equal(clients, t.clients) && slices.Equal(peers, t.peers)) && t.startable()
+}
+
+// startable reports whether etcd could read its certificates and keys.
+func (t *trust) startable() bool {
+	for _, info := range []transport.TLSInfo{t.client, t.peer} {
+		if info.CertFile == "" {
+			continue
+		}
+		if _, err := tls.LoadX509KeyPair(info.CertFile, info.KeyFile); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// authorities returns the fingerprints of a file's certificates, sorted, each once; none for no file. An error is what
+// etcd would not start with, a file without any certificate, and one that is not wholly written yet.
+func authorities(file string) ([]string, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			break
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, fingerprintOf(c))
+	}
+	if len(all) == 0 || bytes.Contains(data, []byte("-----BEGIN")) {
+		return nil, errors.New(file + ": no certificate, or a part of one")
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// fingerprintOf names a certificate by the first 16 hex digits of its SHA-256.
+func fingerprintOf(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
+	return hex.EncodeToString(sum[:8])
+}

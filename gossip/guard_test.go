@@ -1,0 +1,183 @@
+package gossip
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// said is a stream that has been written to its end.
+type said struct {
+	net.Conn
+	*bytes.Reader
+}
+
+func (s said) Read(p []byte) (int, error) { return s.Reader.Read(p) }
+
+func announce(nodes, state byte) []byte {
+	return append([]byte{typePushPull, 0x83, 0xa5}, fmt.Sprintf("Nodes%c\xacUserStateLen%c\xa4Join\xc3", nodes, state)...)
+}
+
+// What is let through is handed on byte for byte, and what is refused not at all.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	label := append([]byte{typeLabel, 4}, "main"...)
+	at := func(b ...byte) []byte { return append(bytes.Clone(label), b...) }
+	for name, c := range map[string]struct {
+		keyed bool
+		words []byte
+		want  error
+	}{
+		"nothing":                {words: nil},
+		"half a label":           {words: label[:3]},
+		"another label":          {words: append([]byte{typeLabel, 4}, "mein\x09\xff"...)},
+		"no label":               {words: []byte{typeCompress, 1, 2}},
+		"only a label":           {words: label},
+		"push/pull":              {words: at(announce(3, 9)...)},
+		"cut":                    {words: at(announce(3, 9)[:12]...)},
+		"compressed":             {words: at(typeCompress, 1), want: errCompressed},
+		"not a map":              {words: at(typePushPull, 0xdc, 0, 3), want: errHeader},
+		"encrypted, no key here": {words: at(typeEncrypt, 0, 0, 0, 40, 0)},
+		"in the clear, key here": {keyed: true, words: at(typeCompress, 1)},
+		"encrypted":              {keyed: true, words: at(typeEncrypt, 0, 0, 0, 40, 1)},
+		"padded":                 {keyed: true, words: at(typeEncrypt, 0, 0, 0, 40, 0), want: errPadding},
+		"another version":        {keyed: true, words: at(typeEncrypt, 0, 0, 0, 40, 2), want: errPadding},
+		"too large":              {keyed: true, words: at(typeEncrypt, 0, 0x20, 4, 1, 1), want: errHeader},
+	} {
+		got, err := io.ReadAll(guard(said{Reader: bytes.NewReader(c.words)}, "main", c.keyed, maxStranger))
+		if c.want == nil && !bytes.Equal(got, c.words) || c.want != nil && len(got) > 0 || !errors.Is(err, c.want) {
+			t.Errorf("%s: got %q, %v, want %v", name, got, err, c.want)
+		}
+	}
+	long := at(append(announce(3, 9), make([]byte, maxStranger)...)...)
+	if got, err := io.ReadAll(guard(said{Reader: bytes.NewReader(append(long, make([]byte, 4<<10)...))}, "main", false, maxStranger)); len(got) != maxStranger+1<<10 || !errors.Is(err, errHeader) {
+		t.Errorf("more than its limit: got %d bytes, %v", len(got), err)
+	}
+}
+
+// memberlist remembers dead processes for a while, so that forged ones that come and go would fill its memory.
+func TestProcessesThatComeAndGoAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	v := newView(node("a"), now)
+	for range maxGone {
+		if v.crowded(now) {
+			t.Fatalf("crowded with %d gone", len(v.gone))
+		}
+		m := node("forged")
+		v.up(m, netip.MustParseAddrPort("127.0.0.1:1"), now)
+		v.down(m, now)
+	}
+	if !v.crowded(now.Add(goneFor)) {
+		t.Error("not crowded")
+	}
+	if v.crowded(now.Add(goneFor+time.Second)) || len(v.gone) != 0 {
+		t.Errorf("still crowded: %d", len(v.gone))
+	}
+}
+
+func FuzzGuard(f *testing.F) {
+	label := append([]byte{typeLabel, 4}, "main"...)
+	f.Add(append(bytes.Clone(label), announce(1, 2)...), false)
+	f.Add(append(bytes.Clone(label), typeEncrypt, 0, 0, 0, 40, 0), true)
+	f.Add(append(bytes.Clone(label), typeUser, 0x81, 0xaa, 'U', 's', 'e', 'r', 'M', 's', 'g', 'L', 'e', 'n', 0xd3, 0xff), false)
+	f.Fuzz(func(t *testing.T, b []byte, keyed bool) {
+		got, err := io.ReadAll(guard(said{Reader: bytes.NewReader(b)}, "main", keyed, maxStranger))
+		switch {
+		case err == nil && !bytes.Equal(got, b):
+			t.Errorf("%q became %q", b, got)
+		case err != nil && len(got) > 0 && len(b) <= maxStranger:
+			t.Errorf("%q was refused with %v behind %q", b, err, got)
+		case err == nil && keyed && bytes.HasPrefix(b, append(label, typeEncrypt)) && len(b) >= len(label)+6 && b[len(label)+5] != unpadded:
+			t.Errorf("%q is padded and was let through", b)
+		}
+		h := head{r: bufio.NewReader(bytes.NewReader(b))}
+		_, _ = h.value()
+	})
+}
+
+func FuzzPacket(f *testing.F) {
+	label := append([]byte{typeLabel, 4}, "main"...)
+	f.Add(append(bytes.Clone(label), typeCompound, 2, 0, 1, 0, 2, typePing, typeCompress, 1), false)
+	f.Add(append(bytes.Clone(label), 0, 1, 2), true)
+	f.Add([]byte{typeLabel}, false)
+	f.Fuzz(func(t *testing.T, b []byte, keyed bool) {
+		before := bytes.Clone(b)
+		err := vet(b, "main", keyed)
+		if !bytes.Equal(b, before) {
+			t.Error("the packet was changed")
+		}
+		if rest, ours := bytes.CutPrefix(b, label); ours && len(rest) > 1 && err == nil && (keyed && rest[0] != unpadded || !keyed && rest[0] == typeCompress) {
+			t.Errorf("%q was let through", b)
+		}
+	})
+}
+
+func FuzzKeyFile(f *testing.F) {
+	f.Add("# ours\n" + KeyLine(make([]byte, 32), time.Unix(0, 0)) + "\n")
+	f.Add("AAAAAAAAAAAAAAAAAAAAAA== # made yesterday\r\n\nAAAAAAAAAAAAAAAAAAAAAQ==")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		path := filepath.Join(dir, "keys")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		origin := &fileKeys{path: path}
+		keys, err := origin.load()
+		if err != nil {
+			for line := range strings.Lines(text) {
+				if bare, _, _ := strings.Cut(line, "#"); len(strings.TrimSpace(bare)) > 8 && strings.Contains(err.Error(), strings.TrimSpace(bare)) {
+					t.Errorf("the error shows a key: %v", err)
+				}
+			}
+			return
+		}
+		if err := origin.save(keys); err != nil {
+			t.Fatal(err)
+		}
+		again, err := origin.load()
+		if err != nil || fmt.Sprint(again) != fmt.Sprint(keys) {
+			t.Errorf("%q: got %v, %v, then %v", text, keys, err, again)
+		}
+	})
+}
+
+func FuzzKeyOrder(f *testing.F) {
+	for _, do := range []string{KeyCheck, KeyInstall, KeyUse, KeyRemove} {
+		b, err := json.Marshal(KeyOrder{Do: do, Key: newKey(make([]byte, 32)).Key, Secret: make([]byte, 32), Old: []string{"00000000"}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var o KeyOrder
+		if json.Unmarshal(b, &o) != nil {
+			return
+		}
+		path := filepath.Join(dir, "keys")
+		if err := os.WriteFile(path, []byte(KeyLine(bytes.Repeat([]byte{1}, 32), time.Unix(0, 0))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := FileRing(path)
+		if _, err := r.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		was := r.Keys().Primary()
+		k, err := r.Obey(o)
+		if len(k.Keys) == 0 || !k.Has(was.Fingerprint) {
+			t.Errorf("%s: the keys are %+v (%v)", b, k, err)
+		}
+	})
+}

@@ -1,0 +1,321 @@
+package gossip
+
+import (
+	"bytes"
+	"compress/lzw"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// recorder is the transport of a node whose every word somebody on the network writes down.
+type recorder struct {
+	*memberlist.NetTransport
+
+	mu      sync.Mutex
+	packets [][]byte
+	streams []*bytes.Buffer
+}
+
+func (r *recorder) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	r.mu.Lock()
+	r.packets = append(r.packets, bytes.Clone(b))
+	r.mu.Unlock()
+	return r.NetTransport.WriteToAddress(b, a)
+}
+
+func (r *recorder) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	conn, err := r.NetTransport.DialAddressTimeout(a, timeout)
+	if err != nil {
+		return nil, err
+	}
+	said := &bytes.Buffer{}
+	r.mu.Lock()
+	r.streams = append(r.streams, said)
+	r.mu.Unlock()
+	return recorded{conn, r, said}, nil
+}
+
+type recorded struct {
+	net.Conn
+	r    *recorder
+	said *bytes.Buffer
+}
+
+func (c recorded) Write(p []byte) (int, error) {
+	c.r.mu.Lock()
+	c.said.Write(p)
+	c.r.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+// all returns copies of what was said so far.
+func (r *recorder) all() (packets, streams [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.packets {
+		packets = append(packets, bytes.Clone(p))
+	}
+	for _, s := range r.streams {
+		streams = append(streams, bytes.Clone(s.Bytes()))
+	}
+	return packets, streams
+}
+
+// tapped joins a node to a's mesh that is recorded. key is 0 for none.
+func tapped(t *testing.T, a *member, self Meta, key byte) (*recorder, *memberlist.Memberlist) {
+	t.Helper()
+	quiet := log.New(io.Discard, "", 0)
+	inner, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{"127.0.0.1"}, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{NetTransport: inner}
+	conf := memberlist.DefaultLocalConfig()
+	conf.Name, conf.Label, conf.EnableCompression = self.process(), a.label, false
+	conf.Transport, conf.AdvertiseAddr, conf.AdvertisePort = r, "127.0.0.1", inner.GetAutoBindPort()
+	conf.Delegate, conf.Logger = foreign{meta: appendMeta(nil, self), state: encodeAll(nil)}, quiet
+	if key != 0 {
+		if conf.Keyring, err = memberlist.NewKeyring(nil, bytes.Repeat([]byte{key}, 32)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := memberlist.Create(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := list.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := list.Join([]string{a.Address().String()}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the recorded node is seen", 5*time.Second, sees(a, self.Node))
+	return r, list
+}
+
+// say opens a stream from somewhere else, says something and returns when the other side hangs up.
+func say(t *testing.T, a *member, words []byte) {
+	t.Helper()
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}).Dial("tcp", a.Address().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = conn.Write(words) // it may have hung up already
+	_ = conn.(*net.TCPConn).CloseWrite()
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// Nobody without the key may end a process: memberlist panics at a recorded message whose first byte was changed.
+func TestAlteredRecordingsDoNoHarm(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
+	r, list := tapped(t, a, node("b"), 'x')
+	if err := list.SendReliable(destination(a.self, a.Address()), encodeAnswer(answer{ID: 1, Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "b has acknowledged probes", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
+	packets, streams := r.all()
+	before := count(t, a.series.rejected.WithLabelValues(reasonKey))
+	wire, behind := dialUDP(t, a), 2+len(a.label)
+	for _, p := range packets {
+		p[behind] = 0
+		if _, err := wire.Write(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range streams {
+		s[behind+5] = 0
+		say(t, a, s)
+	}
+	await(t, "all refused", 5*time.Second, func() bool {
+		return count(t, a.series.rejected.WithLabelValues(reasonKey))-before >= float64(len(packets)+len(streams))
+	})
+	if !sees(a, "b")() {
+		t.Errorf("nodes: got %v", a.Nodes())
+	}
+}
+
+func TestReplayChangesNothing(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]byte{"with a key": 'x', "in the clear": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var a *member
+			if key == 0 {
+				a = start(t, "main", node("a"), nil)
+			} else {
+				a = start(t, "main", node("a"), keyed(t, nil, key))
+			}
+			self := node("b")
+			r, list := tapped(t, a, self, key)
+			to := destination(a.self, a.Address())
+			for seq, state := range []string{"old", "new"} {
+				if err := list.SendReliable(to, encodeEntry(entry{Meta: self, Seq: uint64(seq + 1), State: []byte(state)})); err != nil {
+					t.Fatal(err)
+				}
+				await(t, state, 5*time.Second, says(a, "b", state))
+			}
+			await(t, "some packets", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
+			want, _ := find(a, "b")
+			packets, streams := r.all()
+			wire := dialUDP(t, a)
+			for range 3 {
+				for _, p := range packets {
+					_, _ = wire.Write(p)
+				}
+				for _, s := range slices.Backward(streams) { // the oldest word last
+					say(t, a, s)
+				}
+			}
+			got, _ := find(a, "b")
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("after the replay: got %+v, want %+v", got, want)
+			}
+			if n := a.logs.FilterMessage("lost node").Len(); n != 0 {
+				t.Errorf("b was lost %d times", n)
+			}
+		})
+	}
+}
+
+// labelled puts a's label before a message.
+func labelled(a *member, msg ...byte) []byte {
+	return append(append([]byte{typeLabel, byte(len(a.label))}, a.label...), msg...)
+}
+
+// bomb is a compressed message of memberlist that grows to size bytes.
+func bomb(t *testing.T, size int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := lzw.NewWriter(&b, lzw.LSB, 8)
+	if _, err := w.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	msg := append([]byte{typeCompress, 0x82, 0xa4}, "Algo\x00\xa3Buf\xda"...)
+	return append(binary.BigEndian.AppendUint16(msg, uint16(b.Len())), b.Bytes()...)
+}
+
+// grown returns what was allocated meanwhile, in bytes, by whoever.
+func grown(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Not parallel: it measures what the process allocates.
+func TestLargeWordsTakeNoMemory(t *testing.T) {
+	a := start(t, "main", node("a"), nil)
+	for name, msg := range map[string][]byte{
+		"nodes":              append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\xce\x00\x10\x00\x00\xacUserStateLen\x00\xa4Join\xc2"...),
+		"a state":            append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x00\xacUserStateLen\xce\x01\x3f\xff\xff\xa4Join\xc2"...),
+		"a user's message":   append([]byte{typeUser, 0x81, 0xaa}, "UserMsgLen\xce\x01\x3f\xff\xff"...),
+		"a key twice":        append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x00\xa5Nodes\xce\x00\x10\x00\x00\xa4Join\xc2"...),
+		"a compressed one":   bomb(t, 30<<20),
+		"a negative number":  append([]byte{typeUser, 0x81, 0xaa}, "UserMsgLen\xd0\x80"...),
+		"a key of 4 GiB":     append([]byte{typePushPull, 0x83}, 0xdb, 0xff, 0xff, 0xff, 0xff),
+		"a name of 4 GiB":    append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Name\xdb\xff\xff\xff\xff"...),
+		"a meta of 4 GiB":    append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa4Meta\xc6\xff\xff\xff\xff"...),
+		"versions of 4 GiB":  append([]byte{typePushPull, 0x83, 0xa5}, "Nodes\x01\xacUserStateLen\x00\xa4Join\xc2\x81\xa3Vsn\xdd\xff\xff\xff\xff"...),
+		"an encrypted 4 GiB": {typeEncrypt, 0xff, 0xff, 0xff, 0xff, 1},
+	} {
+		if got := grown(func() { say(t, a, labelled(a, msg...)) }); got > 4<<20 {
+			t.Errorf("%s: %d bytes were allocated", name, got)
+		}
+	}
+	wire := dialUDP(t, a)
+	compound := func(parts ...[]byte) []byte {
+		msg := []byte{typeCompound, byte(len(parts))}
+		for _, p := range parts {
+			msg = binary.BigEndian.AppendUint16(msg, uint16(len(p)))
+		}
+		return append(msg, bytes.Join(parts, nil)...)
+	}
+	small := bomb(t, 30<<20)
+	for name, msg := range map[string][]byte{
+		"a packet":         small,
+		"in a compound":    compound([]byte{typeAck}, small[:min(len(small), 60<<10)]),
+		"a compound in it": compound(compound(small)),
+	} {
+		before := count(t, a.series.rejected.WithLabelValues(reasonUnreadable))
+		if got := grown(func() {
+			if _, err := wire.Write(labelled(a, msg...)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			await(t, name+" is refused", 5*time.Second, func() bool { return count(t, a.series.rejected.WithLabelValues(reasonUnreadable)) > before })
+		}); got > 4<<20 {
+			t.Errorf("%s: %d bytes were allocated", name, got)
+		}
+	}
+}
+
+// Who holds streams open keeps nobody of the mesh out, and not many are taken.
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
+	before := count(t, a.series.rejected.WithLabelValues(reasonFull))
+	const tried = 100
+	for i := range tried {
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i%10+1))}}).Dial("tcp", a.Address().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte{typeLabel}); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Fatal(err)
+		}
+	}
+	await(t, "the rest is refused", 5*time.Second, func() bool {
+		return count(t, a.series.rejected.WithLabelValues(reasonFull))-before >= tried-maxStrangers
+	})
+	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'x'))
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
+		d := &a.transport.door
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.strangers == 0
+	})
+}
+
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	d := door{open: map[netip.Addr]int{}}
+	in := func(last byte, known bool) int {
+		n := 0
+		for range 2 * maxStreams {
+			if d.enter(netip.AddrFrom4([4]byte{10, 0, 0, last}), known) {
+				n++
+			}
+		}
+		return n
+	}
+	got := [...]int{in(1, false), in(2, false), in(3, false), in(4, false), in(5, false), in(6, true)}
+	if want := [...]int{maxFew, maxFew, maxFew, maxFew, 0, maxStreams}; got != want {
+		t.Errorf("streams let in: got %v, want %v", got, want)
+	}
+	d.leave(netip.AddrFrom4([4]byte{10, 0, 0, 1}), false)
+	if got := in(5, false); got != 1 {
+		t.Errorf("after one has left: got %d, want 1", got)
+	}
+}

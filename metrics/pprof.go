@@ -1,0 +1,72 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+)
+
+// The bounds of the profiler, where they differ from the server's.
+const (
+	profileTimeout = 5 * time.Minute // to take a profile and to receive it
+	maxProfilers   = 8               // connections
+)
+
+// validatePprof reports an address of the profiler that others than this machine could reach.
+func validatePprof(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("metrics.pprof: must be host:port with a loopback address such as 127.0.0.1:6060, or \"\" for none, got %q", address)
+	}
+	return nil
+}
+
+// Profile serves Go's profiles of this process below /debug/pprof/ at an address of their own, until ctx is done. address
+// is as Config.Pprof; "" serves nothing. bound, if not nil, is called with the address as host:port. The error says that
+// the address cannot be bound, or is no loopback address: a profile tells what the process is doing, and taking one costs
+// it time.
+func Profile(ctx context.Context, address string, lg *zap.Logger, bound func(address string)) error {
+	if err := validatePprof(address); address == "" || err != nil {
+		if err == nil {
+			<-ctx.Done()
+		}
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // and each profile by its name
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	server := http.Server{
+		Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: profileTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(lg),
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("bind metrics.pprof: %w", err)
+	}
+	lg.Info("profiles are served", zap.String("address", l.Addr().String()))
+	if bound != nil {
+		bound(l.Addr().String())
+	}
+	stop := context.AfterFunc(ctx, func() { server.Close() }) // a profile that is being taken is not waited for
+	defer stop()
+	if err := server.Serve(netutil.LimitListener(l, maxProfilers)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve profiles on %s: %w", address, err)
+	}
+	return nil
+}
