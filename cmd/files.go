@@ -55,14 +55,18 @@ func checkOwnFiles(cfg Config, file string) error {
 			c.way(key, values[key])
 		}
 	}
-	c.volumes(volumeRoot(cfg))
+	c.errs = append(c.errs, ifAnswered(answers, func() []error { // a mount of a dead device may be left
+		apart := fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
+		apart.volumes(volumeRoot(cfg))
+		return apart.errs
+	})...)
 	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
 		if values[key] != "" {
 			c.way(key, values[key])
 		}
 	}
 	if !cfg.Snapshot.InBucket() {
-		c.errs = append(c.errs, ifAnswered(storeAnswers, func() []error {
+		c.errs = append(c.errs, ifAnswered(answers, func() []error {
 			apart := fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
 			apart.way("snapshot.store", values["snapshot.store"])
 			return apart.errs
@@ -77,8 +81,8 @@ func checkOwnFiles(cfg Config, file string) error {
 	return errors.Join(c.errs...)
 }
 
-// storeAnswers is how long the directory of the backups may take to be looked at.
-const storeAnswers = 3 * time.Second
+// answers is how long the directory of the backups, or those of the volumes, may take to be looked at.
+const answers = 3 * time.Second
 
 // ifAnswered returns what look finds, nothing if that takes longer: a directory of a dead server holds whoever looks at it
 // for ever, and a member needs no backups to start.
@@ -109,17 +113,14 @@ func (c *fileCheck) fail(key, path string, info fs.FileInfo, why, cure string) {
 // one judges one path: only root or we may own it, and nobody has more of it than the bits that are not in closed.
 func (c *fileCheck) one(key, path string, closed fs.FileMode) {
 	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // whoever needs it says so
-	case err != nil:
-		c.errs = append(c.errs, fmt.Errorf("%s: %w", key, err))
-	default:
-		if !c.owned(info) {
-			c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
-		}
-		if info.Mode().Perm()&closed != 0 {
-			c.fail(key, path, info, "others may use it", "chmod go= "+path)
-		}
+	if err != nil {
+		return // whoever needs it says so; and who waits to unmount a dead device must be able to start
+	}
+	if !c.owned(info) {
+		c.fail(key, path, info, "it belongs to somebody else", fmt.Sprintf("chown %d %s", c.uid, path))
+	}
+	if info.Mode().Perm()&closed != 0 {
+		c.fail(key, path, info, "others may use it", "chmod go= "+path)
 	}
 }
 

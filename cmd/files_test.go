@@ -160,12 +160,12 @@ func TestEverySecretKeyIsKnown(t *testing.T) {
 func TestStoreThatHangsIsNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead := make(chan struct{})
-		found := ifAnswered(storeAnswers, func() []error { <-dead; return []error{os.ErrPermission} })
+		found := ifAnswered(answers, func() []error { <-dead; return []error{os.ErrPermission} })
 		close(dead)
 		if found != nil {
 			t.Errorf("got %v", found)
 		}
-		if found = ifAnswered(storeAnswers, func() []error { return []error{os.ErrPermission} }); len(found) != 1 {
+		if found = ifAnswered(answers, func() []error { return []error{os.ErrPermission} }); len(found) != 1 {
 			t.Errorf("of one that answers: got %v", found)
 		}
 	})
