@@ -11,7 +11,7 @@ FUZZTIME    ?= 10s
 FUZZSHORT   := ./embedded/plan ./embedded/pki ./embedded/auth ./gossip/... ./volume ./volume/device
 FUZZED      ?= ./...
 
-.PHONY: help build demo test short race integration soak faults fuzz bench model lint image licences sbom reproducible clean deps
+.PHONY: help build demo test short race integration prove soak faults fuzz bench model lint image licences sbom reproducible clean deps
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -23,7 +23,7 @@ demo: build ## run a three-node cluster here and show it; Ctrl-C stops it, ARGS=
 	$(BIN) demo $(ARGS)
 
 test: deps lint ## everything: lint, all tests, the short ones again under the race detector, a little fuzzing
-	$(GO) test -count=1 -timeout 35m ./...
+	$(GO) test -count=1 -timeout 60m ./...
 	$(MAKE) race
 	$(MAKE) fuzz FUZZTIME=2s FUZZED="$(FUZZSHORT)"
 
@@ -34,12 +34,17 @@ race: ## the fast tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 15m ./...
 
 integration: deps ## only the stories, on real processes, hosts and disks
-	$(GO) test -count=1 -timeout 35m ./integration/...
+	$(GO) test -count=1 -timeout 60m ./integration/...
 
 soak: deps ## long: simulated lives of the claim (SEEDS=100000), the model, then faults on real nodes (DURATION=10m)
 	HOLDFAST_SIM_SEEDS=$(or $(SEEDS),100000) $(GO) test -count=1 -timeout 3h -run Simulation ./volume/ebs
 	$(MAKE) model
 	$(MAKE) faults
+
+prove: deps ## everything that is too long for CI: 10^8 decisions of the plan, whole models, all fuzzing, soak; hours
+	$(GO) test -count=1 -v -timeout 12h -run 'TestSimulation|TestWholeSimulation' ./embedded/plan -args -sim.lives=$(or $(LIVES),300000)
+	$(MAKE) fuzz
+	$(MAKE) soak
 
 faults: deps ## real nodes under random faults and etcd's checker, for DURATION (10m); prints seeds and artefacts
 	$(GO) test -count=1 -v -timeout 0 -run TestSoak ./integration/faults -args -soak $(or $(DURATION),10m) -length 30s
@@ -53,9 +58,9 @@ fuzz: ## every fuzz target for FUZZTIME (10s); what breaks one is kept in its pa
 bench: build ## measure beside plain etcd of the same version, in one run; see docs/benchmarks.md
 	$(GO) test -run "^$$" -bench . -benchtime 1x -timeout 40m ./integration ./snapshot
 
-model: deps ## check the claim protocol with spin, and see its mutants fail
-	@echo "this takes a minute or two"; set -o pipefail; \
-	  $(GO) test -count=1 -v -timeout 15m -run Model ./volume/ebs/model -args -n3 | grep -v -e '^ *=== ' -e '^ *--- PASS'
+model: deps ## check with spin how a volume is claimed and a generation ended, and see the mutants fail
+	@echo "this takes a few minutes"; set -o pipefail; \
+	  $(GO) test -count=1 -v -p 1 -timeout 15m -run Model ./volume/ebs/model ./embedded/plan/model -args -all | grep -v -e '^ *=== ' -e '^ *--- PASS'
 
 lint: ## gofmt, go vet, staticcheck, and govulncheck where the network allows
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt: $$files"; exit 1; fi
