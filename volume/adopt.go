@@ -44,6 +44,10 @@ func (c *localClaim) adopt() error {
 	if err := c.setAside(); err != nil {
 		return err
 	}
+	// The operator has said that what was here before is given up, this disk or one that is missing.
+	if err := c.forget(); err != nil {
+		return err
+	}
 	id := c.want.Fresh()
 	c.mu.Lock()
 	id.Epoch = c.tag.Epoch
@@ -57,9 +61,20 @@ func (c *localClaim) adopt() error {
 		return err
 	}
 	c.mu.Lock()
-	c.identity, c.mismatch = id, ""
+	c.identity, c.mismatch, c.gone = id, "", nil
 	c.mu.Unlock()
 	return nil
+}
+
+// forget removes the marker of this volume, and of the one that is missing.
+func (c *localClaim) forget() error {
+	slot := c.want.Slot
+	c.mu.Lock()
+	if c.gone != nil {
+		slot = c.gone.Slot
+	}
+	c.mu.Unlock()
+	return c.local.forget(c.root, slot)
 }
 
 // setAside moves everything on the volume into a new directory below aside/.
@@ -155,6 +170,9 @@ func (c *localClaim) blank() error {
 
 // wipe removes a blank volume, file by file: what is not known stays, and keeps the directory.
 func (c *localClaim) wipe() error {
+	if err := c.local.forget(c.root, c.want.Slot); err != nil {
+		return err
+	}
 	c.end() // from here on the volume does not look like ours
 	c.mu.Lock()
 	c.tag.Disk = ""

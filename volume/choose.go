@@ -76,10 +76,18 @@ func (r rules) judge(s sighting, idle time.Duration) judged {
 // judgeAll looks at the volumes of the slots and judges them, the best first.
 func (l *Local) judgeAll(root string, slots []string, want Want) []judged {
 	r := rules{node: l.node, scope: l.cfg.Scope, avoid: want.Avoid, after: l.cfg.TakeoverAfter}
+	lost, err := l.gone(root)
 	var all []judged
 	for _, slot := range slots {
 		s := l.look(root, slot)
-		all = append(all, r.judge(s, l.idle(s)))
+		if s.err == nil {
+			s.err = err
+		}
+		j := r.judge(s, l.idle(s))
+		if lost != nil && lost.Slot == slot && lost.blank && !j.own {
+			j.rank, j.why = 1, j.why+"; "+lost.String() // the operator finds the node waiting where its disk should be
+		}
+		all = append(all, j)
 	}
 	slices.SortFunc(all, func(a, b judged) int {
 		if a.rank != b.rank {
@@ -131,6 +139,17 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	}
 	if l.cfg.Slot != "" {
 		data = slices.DeleteFunc(data, func(slot string) bool { return slot != l.cfg.Slot })
+	}
+	lost, err := l.gone(root)
+	if err != nil {
+		return nil, err
+	}
+	if lost != nil && lost.blank && len(data) == 0 && l.cfg.Slot == "" {
+		// The others must not take this host for one that never had a slot.
+		if !slices.Contains(wanted, lost.Slot) {
+			return nil, fmt.Errorf("%w: %s, and the slots are %s", ErrNoneFree, lost, strings.Join(wanted, ","))
+		}
+		return []string{lost.Slot}, nil
 	}
 	if why := l.givenUp(root, data, want.Avoid); why != "" {
 		return nil, fmt.Errorf("%w: %s", ErrNoneFree, why)

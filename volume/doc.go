@@ -25,6 +25,9 @@
 //   - A volume is formatted only when it is provably blank: the directory does not exist, or it is
 //     empty and its tag names no disk. An empty directory whose tag does name a disk is taken for a
 //     file system that is not mounted.
+//   - What this node held last, with data, is remembered outside of the root, in the marker (MarkerName). Where that
+//     disk is not in its slot, what is blank there is held without being touched, and has a Mismatch and a Missing,
+//     until an operator has it adopted. Release with drop, Yield and Adopt end the memory.
 //   - Foreign data is never touched. A volume that is not what its slot, cluster and tag say is
 //     held, so that nobody else stumbles over it, but has a Mismatch: nothing is written to it until
 //     an operator has it adopted, and then everything found is set aside, not deleted.
@@ -38,6 +41,7 @@
 //	<root>/<slot>/aside/          what was set aside by Adopt
 //	<root>/<slot>.lock            the lock; never deleted, its content means nothing
 //	<root>/<slot>.claim           the tag
+//	<data-dir>/last-volume.json   the marker of this node
 //
 // The directory of the volume is locked as well, so that a lock file deleted by a tidy mind does
 // not give the volume two holders.
@@ -47,7 +51,8 @@
 //   - The root must be on a file system of this machine. On a network file system flock may be
 //     granted to one process of each machine.
 //   - A directory whose file system is not mounted looks blank. `volume.local.mount: auto` knows
-//     /etc/fstab only; where disks are mounted by other means, use `require`.
+//     /etc/fstab and the units of systemd; where disks are mounted by other means, use `require`. A marker that
+//     lies on the file system of the root itself is no witness.
 //   - Watch looks at names, inodes and small files, most of which the kernel answers from memory.
 //     It notices a volume that was unmounted, replaced, taken or that no longer answers, but a disk
 //     that fails only reads and writes shows first as an error or a stall of etcd's own fsync.

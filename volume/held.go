@@ -35,6 +35,8 @@ type localClaim struct {
 	identity Identity
 	mismatch string
 	lost     error
+	gone     *gone  // what this node held last and does not find
+	borne    marker // as written by this claim
 }
 
 func newLocalClaim(l *Local, root string, want Identity) *localClaim {
@@ -176,7 +178,7 @@ func (c *localClaim) Release(ctx context.Context, drop bool) error {
 	var err error
 	if drop {
 		if err = c.writable(ctx); err == nil {
-			err = c.writeTag(PhaseReleased)
+			err = errors.Join(c.local.forget(c.root, c.want.Slot), c.writeTag(PhaseReleased))
 		}
 		if err != nil {
 			err = fmt.Errorf("drop the claim of slot %s: %w", c.want.Slot, err)

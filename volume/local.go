@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,9 +19,12 @@ import (
 type Local struct {
 	cfg    LocalConfig
 	node   string
+	marker string // path of the marker; "" keeps none
 	log    *zap.Logger
 	mounts mounts
 	step   func(string) // called between the steps of a change; tests end the process there
+
+	unborne atomic.Value // string: why the held volume could not be remembered, "" if it could
 
 	mu   sync.Mutex
 	held *localClaim     // the one claim of this process
@@ -34,12 +38,13 @@ type left struct {
 	since time.Time
 }
 
-// NewLocal returns the provider for a node. It does no I/O; what is wrong with the root is told by
-// Claim.
-func NewLocal(cfg LocalConfig, node string, lg *zap.Logger) *Local {
+// NewLocal returns the provider for a node. What it held last is remembered in the file marker, see
+// [MarkerName]. It does no I/O; what is wrong with the root is told by Claim.
+func NewLocal(cfg LocalConfig, node, marker string, lg *zap.Logger) *Local {
 	return &Local{
 		cfg:    cfg,
 		node:   node,
+		marker: marker,
 		log:    lg,
 		mounts: systemMounts(),
 		step:   func(string) {},

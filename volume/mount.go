@@ -17,12 +17,14 @@ import (
 // is to be mounted.
 type mounts struct {
 	fstab string // path of fstab(5)
+	units func() units
 	now   func() ([]*mountinfo.Info, error)
 }
 
 func systemMounts() mounts {
 	return mounts{
 		fstab: "/etc/fstab",
+		units: systemUnits,
 		now:   func() ([]*mountinfo.Info, error) { return mountinfo.GetMounts(nil) },
 	}
 }
@@ -43,10 +45,11 @@ func (m mounts) check(mode, dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, point := range expected {
-		if !mounted[point] {
-			return fmt.Errorf("%s is below %s, which %s names but which is not mounted: mount it, or set volume.local.mount to %s",
-				dir, point, m.fstab, MountIgnore)
+	for _, p := range expected {
+		if !mounted[p.path] {
+			return fmt.Errorf("%s is below %s, which %s names but which is not mounted: "+
+				"mount it, or set volume.local.mount to %s",
+				dir, p.path, p.named, MountIgnore)
 		}
 	}
 	if mode == MountRequire && nearest(dir, mounted) == "/" {
@@ -56,8 +59,30 @@ func (m mounts) check(mode, dir string) error {
 	return nil
 }
 
-// expected are the mount points of fstab at or above dir, without / itself.
-func (m mounts) expected(dir string) ([]string, error) {
+// point is a path at which something should be mounted.
+type point struct {
+	path  string
+	named string // the file that says so
+}
+
+// expected are the mount points of fstab and of systemd at or above dir, without / itself.
+func (m mounts) expected(dir string) ([]point, error) {
+	all, err := m.inFstab()
+	if err != nil {
+		return nil, err
+	}
+	var expected []point
+	for _, p := range all {
+		if p.path = resolve(p.path); p.path != "/" && within(dir, p.path) {
+			expected = append(expected, p)
+		}
+	}
+	inUnits, err := m.units().points(dir)
+	return append(expected, inUnits...), err
+}
+
+// inFstab are the mount points of fstab, those with noauto as well.
+func (m mounts) inFstab() ([]point, error) {
 	data, err := os.ReadFile(m.fstab)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -65,15 +90,13 @@ func (m mounts) expected(dir string) ([]string, error) {
 	if err != nil {
 		return nil, cure(err)
 	}
-	var points []string
+	var points []point
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 || strings.HasPrefix(fields[0], "#") || !strings.HasPrefix(fields[1], "/") {
 			continue // a comment, or swap, which is mounted on "none"
 		}
-		if point := resolve(unescape(fields[1])); point != "/" && within(dir, point) {
-			points = append(points, point)
-		}
+		points = append(points, point{unescape(fields[1]), m.fstab})
 	}
 	return points, nil
 }

@@ -15,7 +15,7 @@ func fakeMounts(t *testing.T, fstab string, points ...string) mounts {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fstab")
 	writeFile(t, path, fstab)
-	return mounts{fstab: path, now: func() ([]*mountinfo.Info, error) {
+	return mounts{fstab: path, units: func() units { return units{} }, now: func() ([]*mountinfo.Info, error) {
 		list := []*mountinfo.Info{{Mountpoint: "/", FSType: "ext4"}}
 		for _, p := range points {
 			fstype, p, found := strings.Cut(p, ":")
@@ -71,7 +71,7 @@ func TestMountCheckFollowsLinks(t *testing.T) {
 }
 
 func TestMountCheckNeedsItsFacts(t *testing.T) {
-	m := mounts{fstab: filepath.Join(t.TempDir(), "none"), now: func() ([]*mountinfo.Info, error) {
+	m := mounts{fstab: filepath.Join(t.TempDir(), "none"), units: func() units { return units{} }, now: func() ([]*mountinfo.Info, error) {
 		return nil, errors.New("no /proc")
 	}}
 	if err := m.check(MountAuto, "/no-such"); err != nil {

@@ -19,6 +19,7 @@ import (
 // script is what a child process of a test does with a volume: the test binary started again.
 type script struct {
 	Root, Node string
+	Marker     string
 	Then       string // what follows the claim: hold, drop, adopt, yield
 	KillAt     int    // the step at which the process kills itself, 0: never
 }
@@ -45,7 +46,7 @@ func (s script) run() error {
 	ctx := context.Background()
 	cfg := Default().Local
 	cfg.Root, cfg.Scope, cfg.Mount, cfg.TakeoverAfter = s.Root, ScopeMachine, MountIgnore, 0
-	l := NewLocal(cfg, s.Node, zap.NewNop())
+	l := NewLocal(cfg, s.Node, s.Marker, zap.NewNop())
 	n := 0
 	l.step = func(string) {
 		if n++; n == s.KillAt {

@@ -71,6 +71,22 @@ func (c *localClaim) begin(before *Tag) (err error) {
 	if err != nil {
 		return err
 	}
+	lost, err := c.local.gone(c.root)
+	if err != nil {
+		return err
+	}
+	if lost != nil && (lost.blank || lost.Slot == c.want.Slot) {
+		only, err := bare(c.Path())
+		if err != nil {
+			return err
+		}
+		if only { // a disk without data takes no other's place by itself
+			f.blank, f.mismatch = false, lost.String()
+		}
+		if only || f.mismatch == "" {
+			c.gone = lost
+		}
+	}
 	c.tag = Tag{
 		Epoch: max(before.Epoch, f.identity.Epoch) + 1,
 		Owner: c.local.node,
@@ -81,6 +97,10 @@ func (c *localClaim) begin(before *Tag) (err error) {
 		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.want.Slot, tagPath(c.root, c.want.Slot))
 	}
 	if f.blank {
+		// The tag, or the root itself, shows that the disk remembered of this slot is no longer in use.
+		if err := c.local.forget(c.root, c.want.Slot); err != nil {
+			return err
+		}
 		// Should we be killed before the identity is written, an empty directory must not look
 		// like the disk that was here before.
 		c.tag.Disk = ""

@@ -229,17 +229,39 @@ func at(dir string) (*mountinfo.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := mountinfo.GetMounts(nil)
-	if err != nil {
-		return nil, fmt.Errorf("read the mounts: %w", err)
-	}
-	var top *mountinfo.Info
-	for _, m := range list {
-		if m.Mountpoint == filepath.Join(parent, filepath.Base(dir)) {
-			top = m
+	return inTable(filepath.Join(parent, filepath.Base(dir)), func() ([]*mountinfo.Info, error) { return mountinfo.GetMounts(nil) })
+}
+
+// tableReads is how often the table of mounts is read for one that is there and that it does not show.
+const tableReads = 5
+
+// inTable looks for dir in the table of mounts. A kernel before 6.8 can leave an entry out while others are unmounted
+// (moby/sys#161), so what is not in the table may be there all the same: the kernel is asked for the directory as well.
+func inTable(dir string, table func() ([]*mountinfo.Info, error)) (top *mountinfo.Info, err error) {
+	missed := false
+	for range tableReads {
+		list, err := table()
+		if err != nil {
+			return nil, fmt.Errorf("read the mounts: %w", err)
 		}
+		for _, m := range list {
+			if m.Mountpoint == dir {
+				top = m
+			}
+		}
+		if top != nil {
+			return top, nil
+		}
+		mounted, sure, err := mountinfo.MountedFast(dir)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && sure && !mounted {
+			return nil, nil
+		}
+		missed = err == nil && mounted
 	}
-	return top, nil
+	if missed {
+		return nil, fmt.Errorf("read the mounts: %s is mounted, and the kernel's table does not show it", dir)
+	}
+	return nil, nil // the kernel cannot say: the table is all there is
 }
 
 func of(m *mountinfo.Info) number { return number{m.Major, m.Minor} }

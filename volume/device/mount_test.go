@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"holdfast/volume/device/devicetest"
@@ -295,4 +296,40 @@ func TestUnmountOfABusyMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	unmounted(t, dir)
+}
+
+// The table of mounts leaves out a mount that is there: that is found all the same, or nothing is said of it.
+func TestMountThatTheTableLeavesOut(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	for _, c := range []struct {
+		name    string
+		dir     string
+		missing int // readings without it
+		there   bool
+		wrong   bool
+	}{
+		{"at once", dir, 0, true, false},
+		{"later", dir, 2, true, false},
+		{"never", dir, 100, false, true},
+		{"not mounted", t.TempDir(), 0, false, false},
+		{"no directory", filepath.Join(dir, "none"), 0, false, false},
+	} {
+		reads := 0
+		m, err := inTable(c.dir, func() ([]*mountinfo.Info, error) {
+			if reads++; reads <= c.missing {
+				return nil, nil
+			}
+			return mountinfo.GetMounts(nil)
+		})
+		if (m != nil) != c.there || (err != nil) != c.wrong {
+			t.Errorf("%s: got %v, %v", c.name, m, err)
+		}
+	}
 }

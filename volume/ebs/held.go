@@ -33,6 +33,8 @@ type claim struct {
 	mounted   bool
 	blind     bool // adopted while EC2 could not be asked
 
+	remount sync.RWMutex // held while the filesystem is mounted anew: a look meanwhile would not find it
+
 	end  func() // closes done, once
 	done chan struct{}
 	news chan struct{} // there is something new to be said in the tags
@@ -100,7 +102,8 @@ func (c *claim) Watch(ctx context.Context) error {
 
 // look looks for evidence on this machine.
 func (c *claim) look() error {
-	if c.mounted {
+	if c.mounted && c.remount.TryRLock() {
+		defer c.remount.RUnlock()
 		return c.p.host.Check(c.vol, c.device, c.dir)
 	}
 	devices, err := c.p.host.Devices()
@@ -370,7 +373,10 @@ func (c *claim) Adopt(ctx context.Context) error {
 	case !c.mounted:
 		return fmt.Errorf("adopt %s: %s", c.vol, why)
 	}
-	if err := p.host.Mount(ctx, c.device, c.dir, false); err != nil {
+	c.remount.Lock() // it was mounted read-only: it is unmounted for a moment, and not lost
+	err := p.host.Mount(ctx, c.device, c.dir, false)
+	c.remount.Unlock()
+	if err != nil {
 		return fmt.Errorf("adopt %s: %w", c.vol, err)
 	}
 	if err := p.host.SetAside(c.dir); err != nil {

@@ -1,13 +1,9 @@
 package ebs
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
+
+	"holdfast/integration/mutanttest"
 )
 
 // mutant is a guard of the protocol made void.
@@ -134,57 +130,12 @@ var mutants = []mutant{
 
 // TestMutants shows that the tests see what each guard is for: without the guard, they fail.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the package once for each guard")
-	}
-	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			out, err := m.run(t)
-			said := regexp.MustCompile(m.by.says).FindString(out)
-			switch {
-			case m.by == harmless:
-				if err != nil {
-					t.Errorf("is not harmless:\n%s", out)
-				}
-			case err == nil:
-				t.Errorf("survived: is the guard needed?")
-			case said == "":
-				t.Errorf("failed, but not with %s:\n%s", m.by.says, out)
-			default:
-				t.Log(said)
-			}
-		})
-	}
-}
-
-func (m mutant) run(t *testing.T) (string, error) {
-	src, err := os.ReadFile(m.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(src), m.old); n != 1 {
-		t.Fatalf("%s has the text %d times, want once: %s", m.file, n, m.old)
-	}
-	dir := t.TempDir()
-	patched, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
-	path, err := filepath.Abs(m.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: patched}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{patched: []byte(strings.Replace(string(src), m.old, m.new, 1)), overlay: list} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
+	list := make([]mutanttest.Mutant, len(mutants))
+	for i, m := range mutants {
+		list[i] = mutanttest.Mutant{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: m.by.test, Says: m.by.says}
+		if m.by == harmless { // nothing is looked for, so all of it would be run
+			list[i].Args = []string{"-sim.lives=500"}
 		}
 	}
-	args := []string{"test", "-vet=off", "-overlay=" + overlay, "-run=^" + m.by.test + "$", "."}
-	if m.by == harmless { // nothing is looked for, so all of it would be run
-		args = append(args, "-sim.lives=500")
-	}
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	mutanttest.Check(t, list)
 }

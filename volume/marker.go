@@ -1,0 +1,169 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+)
+
+// MarkerName is the file in node.data-dir that remembers the volume this node held last. It lies outside of the root,
+// so that it is still there when the root is not mounted.
+const MarkerName = "last-volume.json"
+
+// marker says which disk with data this node held last, and where. A blank disk leaves none: nothing is lost with it.
+type marker struct {
+	Root   string `json:"root"`
+	Slot   string `json:"slot"`
+	Disk   string `json:"disk"`
+	Record string `json:"record"` // token of the generation that the disk has accepted
+}
+
+type markerFile struct {
+	Version int `json:"version"`
+	marker
+}
+
+func (m marker) String() string { return encode(markerFile{Version: 1, marker: m}) }
+
+// readMarker returns what is remembered at path, nil for nothing. A marker that cannot be read is an error: it may be
+// the only witness of a disk.
+func readMarker(path string) (*marker, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := ReadSmall(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, cure(err)
+	}
+	var f markerFile
+	if err = decode(data, &f); err == nil && (f.Root == "" || f.Slot == "" || f.Disk == "" || f.Record == "") {
+		err = errors.New("root, slot, disk or record is missing")
+	}
+	if errors.Is(err, ErrNewer) {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w; make sure that the volume's file system is mounted, then remove this file",
+			path, err)
+	}
+	return &f.marker, nil
+}
+
+// gone is a marker whose disk is not where this node held it.
+type gone struct {
+	marker
+	blank bool // there is nothing in its slot
+}
+
+func (g gone) String() string {
+	return fmt.Sprintf("disk %s of %s, which this node held last, is not in %s",
+		g.Disk, g.Record, filepath.Join(g.Root, g.Slot))
+}
+
+// gone looks for the disk that this node held last at this root; nil when it is there, and when none is remembered. A
+// tag that names the disk lies on the root itself, and shows that the root is the one it was.
+func (l *Local) gone(root string) (*gone, error) {
+	m, err := readMarker(l.marker)
+	if err != nil || m == nil || m.Root != root {
+		return nil, err
+	}
+	tag, _, err := readTag(tagPath(root, m.Slot))
+	if err != nil || tag != nil && tag.Disk == m.Disk {
+		return nil, err
+	}
+	dir := filepath.Join(root, m.Slot)
+	data, err := ReadSmall(filepath.Join(dir, IdentityName))
+	if err := missing(err); err != nil {
+		return nil, cure(err)
+	}
+	if id, err := ParseIdentity(data); err == nil && id.Disk == m.Disk {
+		return nil, nil
+	}
+	blank, err := bare(dir)
+	return &gone{marker: *m, blank: blank}, err
+}
+
+// bare reports whether a volume holds nothing but its identity, if that.
+func bare(dir string) (bool, error) {
+	n, err := content(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	has, err := exists(filepath.Join(dir, IdentityName))
+	return n == 0 || n == 1 && has, err
+}
+
+// forget removes the marker if it is of this slot.
+func (l *Local) forget(root, slot string) error {
+	m, err := readMarker(l.marker)
+	if err != nil || m == nil || m.Root != root || m.Slot != slot {
+		return err
+	}
+	if err := os.Remove(l.marker); err != nil {
+		return cure(missing(err))
+	}
+	l.step("forgot the volume")
+	return cure(syncDir(filepath.Dir(l.marker)))
+}
+
+// Bear remembers, outside of the root, that this node holds a disk of the record. It returns when that is durable. What
+// fails is tried again with the next call.
+func (c *localClaim) Bear(token string) {
+	if c.local.marker == "" || !c.op.TryLock() { // it is being adopted or released
+		return
+	}
+	defer c.op.Unlock()
+	c.mu.Lock()
+	m := marker{Root: c.root, Slot: c.want.Slot, Disk: c.identity.Disk, Record: token}
+	skip := c.released() || c.lost != nil || c.mismatch != "" || c.borne == m
+	c.mu.Unlock()
+	if skip {
+		return
+	}
+	err := MakeDirs(filepath.Dir(c.local.marker))
+	if err == nil {
+		err = ReplaceFile(c.local.marker, m.String(), c.local.step)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.borne, c.gone = m, nil
+		c.local.unborne.Store("")
+	} else if c.local.unborne.Swap(err.Error()) != err.Error() {
+		c.local.log.Warn("could not remember the volume outside of its root", zap.Error(err))
+	}
+}
+
+// Problems says why an unmounted root could be taken for a blank disk here. It does no I/O.
+func (l *Local) Problems() []string {
+	var all []string
+	if root, err := filepath.Abs(l.cfg.Root); err == nil && l.marker != "" && within(l.marker, root) {
+		all = append(all, fmt.Sprintf("node.data-dir (%s) lies in volume.local.root: while that is not mounted, "+
+			"nothing here remembers the volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.marker), root))
+	}
+	if why, _ := l.unborne.Load().(string); why != "" {
+		all = append(all, "the volume is not remembered outside of its root, which would look blank if it were not mounted: "+why)
+	}
+	return all
+}
+
+// Missing says which disk this node held last and does not find, "" for none. While the volume has nothing else that
+// was worth keeping, it is held without being touched, which Mismatch says, too.
+func (c *localClaim) Missing() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone == nil {
+		return ""
+	}
+	return c.gone.String()
+}
