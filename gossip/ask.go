@@ -89,7 +89,8 @@ func (c *calls) answered(a answer) {
 	}
 }
 
-// Ask sends a question of at most MaxMessage bytes straight to a live node's newest process and returns
+// Ask sends a question of at most MaxMessage bytes straight to the process that counts for a live node, or to one of
+// Twins, and returns
 // its answer; asking this node itself calls its own answer func. It ends with ctx and in any case after
 // 10 s. An error of the other side's answer func arrives as its text. An error never means that the
 // question was not seen.
@@ -162,29 +163,33 @@ func (m *Mesh) asked(q ask) {
 	}
 }
 
+// reply sends an answer to the very process that asked: it may be lost here, or not the one that counts for its node.
 func (m *Mesh) reply(q ask, a answer) error {
+	asker := Meta{Node: q.Node, Boot: q.Boot}
 	m.mu.Lock()
-	rec := m.view.nodes[q.Node]
-	known := rec != nil && rec.Boot == q.Boot && rec.gossip.IsValid()
-	var meta Meta
 	var at netip.AddrPort
-	if known {
-		meta, at = rec.Meta, rec.gossip
+	if p := m.view.peers[asker.process()]; p != nil {
+		at = p.gossip
+	} else if rec := m.view.nodes[q.Node]; rec != nil && rec.Boot == q.Boot {
+		at = rec.gossip
 	}
 	m.mu.Unlock()
-	if !known {
+	if !at.IsValid() {
 		return errors.New("the asking process is not known here")
 	}
-	return m.send(meta, at, encodeAnswer(a))
+	return m.send(asker, at, encodeAnswer(a))
 }
 
 func (m *Mesh) locate(node string) (Meta, netip.AddrPort, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rec := m.view.nodes[node]
+	p := m.view.peers[node] // no node's name is a process's
 	switch {
 	case m.list == nil:
 		return Meta{}, netip.AddrPort{}, errNotRunning
+	case p != nil:
+		return p.meta, p.gossip, nil
 	case rec == nil:
 		return Meta{}, netip.AddrPort{}, errors.New("no such node is known")
 	case !rec.Live:

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // DefaultPort is the port, UDP and TCP, on which nodes gossip unless the config says otherwise. It is
@@ -29,10 +30,14 @@ type Config struct {
 	// first encrypts, each may decrypt. Only its owner may read it, and a change is taken over. Empty means no
 	// encryption, unless Mesh.UseRing gives other keys.
 	KeyFile string `mapstructure:"key-file"`
+	// ForgetAfter is how long a lost node is remembered; 0 means until it is forgotten by command. See Mesh.Settle.
+	ForgetAfter time.Duration `mapstructure:"forget-after"`
 }
 
-// Default returns the configuration of a node that knows nobody and gossips in the clear.
-func Default() Config { return Config{} }
+// Default returns the configuration of a node that knows nobody and gossips in the clear. A day is longer than a
+// machine takes to come back or an operator to look at one that does not, and short enough that what is gone is no
+// riddle next week.
+func Default() Config { return Config{ForgetAfter: 24 * time.Hour} }
 
 // Validate reports every wrong key at once. It touches neither files nor network.
 func (c Config) Validate() error {
@@ -47,6 +52,9 @@ func (c Config) Validate() error {
 		if _, _, err := splitSeed(s, DefaultPort); err != nil {
 			errs = append(errs, fmt.Errorf("gossip.seeds: must be hosts or host:port, got %q", s))
 		}
+	}
+	if d := c.ForgetAfter; d != 0 && (d < minForgetAfter || d > maxForgetAfter) {
+		errs = append(errs, fmt.Errorf("gossip.forget-after: must be 10m–365d, or 0s for never, got %s", d))
 	}
 	return errors.Join(errs...)
 }

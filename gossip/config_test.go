@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -20,7 +21,7 @@ func newMesh(t *testing.T) *Mesh {
 
 func TestValidate(t *testing.T) {
 	good := Config{Listen: "[::1]:7946", Seeds: []string{"a.example", "10.0.0.1", "10.0.0.1:1", "::1", "[::1]", "[::1]:7946", "a:65535"}}
-	for _, c := range []Config{Default(), good} {
+	for _, c := range []Config{Default(), good, {ForgetAfter: 10 * time.Minute}, {ForgetAfter: 365 * 24 * time.Hour}} {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%+v: got %v", c, err)
 		}
@@ -35,6 +36,11 @@ func TestValidate(t *testing.T) {
 	}
 	if err := (Config{Listen: "[fe80::1%eth0]:7946"}).Validate(); err == nil {
 		t.Error("an address with a zone: got no error")
+	}
+	for _, d := range []time.Duration{-time.Hour, 1, 10*time.Minute - 1, 365*24*time.Hour + 1} {
+		if err := (Config{ForgetAfter: d}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "gossip.forget-after: must be 10m–365d") {
+			t.Errorf("forget-after %s: got %v", d, err)
+		}
 	}
 	if want := `gossip.listen: must be host:port with an IP address without zone, got "x"`; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)

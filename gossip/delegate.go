@@ -31,8 +31,11 @@ func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 // LocalState returns all we know, for a push/pull.
 func (d delegate) LocalState(bool) []byte {
 	d.m.mu.Lock()
-	entries := d.m.view.entries()
+	now := time.Now()
+	gone := d.m.view.fade(now)
+	entries := d.m.view.entries(now)
 	d.m.mu.Unlock()
+	d.m.tellForgotten(gone)
 	return encodeAll(entries)
 }
 
@@ -52,9 +55,9 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 	switch msg := msg.(type) {
 	case entry:
-		d.m.learn(msg)
+		d.m.merge([]entry{msg})
 	case []entry:
-		d.m.learn(msg...)
+		d.m.merge(msg)
 	case ask:
 		d.m.asked(msg)
 	case answer:
@@ -134,18 +137,6 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 	if changed {
 		poke(d.m.changed)
 		d.m.lg.Info("lost node", zap.String("node", meta.Node), zap.Bool("left", n.State == memberlist.StateLeft))
-	}
-}
-
-func (m *Mesh) learn(entries ...entry) {
-	now, changed := time.Now(), false
-	m.mu.Lock()
-	for _, e := range entries {
-		changed = m.view.learn(e, now) || changed
-	}
-	m.mu.Unlock()
-	if changed {
-		poke(m.changed)
 	}
 }
 

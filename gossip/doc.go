@@ -12,7 +12,7 @@
 // Gossip is hearsay about others and firsthand about the speaker: a node's state was written by that
 // node, but may be old. So only facts that stay true once true may be read from it (a promise given, a
 // record accepted); everything else must be asked for or be proved elsewhere. A lost node stays listed
-// with its last state, since its facts still count.
+// with its last state, since its facts still count, until it is forgotten.
 //
 // The package never decides anything: no claim, no founding, no removal follows from its clocks. It
 // never writes to disk, never sends a node's state through a seed or a leader, and never takes another
@@ -22,8 +22,8 @@
 //
 //   - A process is known to memberlist as "<node>#<start time>". A restarted process, at whatever
 //     address, is a new member and waits for nobody to forget the old one.
-//   - One record per node name, that of the highest start time; within a process the highest sequence
-//     number wins. Both only grow, so any order of messages ends in the same view.
+//   - One record per node name, that of one process; within a process the highest sequence number wins. A live process
+//     counts rather than a lost one, and of lost ones that with the highest start time. Section "Twins" has the rest.
 //   - Everything sent begins with a version; another version, trailing bytes or a size beyond the
 //     limits are refused whole, counted, and shown in Problems.
 //   - An observer (Meta.Observer) is told everything and tells nothing: it never is among Nodes, in whatever number
@@ -33,6 +33,30 @@
 //   - No key is ever shown: keys are named by fingerprints, the first 8 hex digits of their SHA-256.
 //   - Each cluster has its label, which is authenticated when there are keys. Without the right keys
 //     nothing is read; with keys nothing is accepted in the clear.
+//
+// # Forgetting
+//
+// A lost node is forgotten by time (Config.ForgetAfter) or by command (Forget). The time is each process's own since
+// it saw the node go, or, of a node it never saw, what others say: they tell a lost node with the time since they lost
+// it, so that however often it is told, and whatever restarts meanwhile, that time only grows. What bears witness of a
+// cluster (UseEvidence) is forgotten by time only while this node has a part in one (Settle): a blank one might found
+// a cluster that exists. Forgotten by time means hidden and not told; the address is still sought, so that a mesh
+// parted for days heals. A command spreads as a tombstone that names the last word that was known; a later word
+// counts, and a process that is heard alive counts at once. Tombstones are kept for 7 days, 64 at most, and only in
+// memory. Both travel in a push/pull in the state of an entry about an observer, which a holdfast that does not know of
+// this drops; it tells lost nodes without their time, and knows no tombstones.
+//
+// # Twins
+//
+// Two live processes with one node name are a mistake: a copied machine, or a wrong configuration. The one that this
+// process heard first counts as long as it is live, so that a copy, alive for however short a time, takes no name away
+// from the node that serves. Of two that were heard within 2 s of each other, which is all that a newcomer hears, the
+// one that was started first counts. The other is asked nothing and told to nobody; it is answered, and Problems names it.
+// When the one that counts is lost, the other counts at once, with what it said last, and needs no restart. At one
+// address no two processes can listen: there the later one is a restart, and counts at once.
+//
+// Who counts is each process's own view. Two processes can differ in it, one that was parted from the node for more than
+// 5 s say, and agree again when one of the twins is gone. So gossip never tells who is connected or who leads: raft does.
 //
 // # Keys
 //
@@ -69,16 +93,18 @@
 //   - Without keys whoever reaches the port can say anything, also that a node is dead. With keys whoever has one can: it
 //     is one for all, and observers have it too.
 //   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
-//     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds; a question
+//     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
+//     again if it was forgotten; a question
 //     is answered again, to the process that asked it. So an answer must not do what may be done only once.
 //   - memberlist trusts bytes before it has authenticated them; guard.go says which, and looks at them first. It knows
 //     memberlist's format for that: an update may make it refuse everything, which the tests would show.
 //   - memberlist calls the delegate under its own lock: code there must neither block nor call back.
 //   - memberlist reports what it refuses only in its log. logs.go reads those lines; the tests provoke
 //     them (all but the one about blocked UDP), so that an update that rewords them is noticed.
-//   - The start time is the clock of the machine. A process started while its clock was far ahead
-//     supersedes the later ones of its node name until the clock has caught up, or until all nodes have
-//     forgotten it; Problems says so.
+//   - The start time is the clock of the machine. A process started while its clock was far ahead supersedes the later
+//     ones at its address until the clock has caught up, or until all nodes have forgotten it; Problems says so.
+//   - A node that is killed and started again at another address within 5 s counts when the old process is noticed to be
+//     gone.
 //   - A line in /etc/hosts wins over DNS, and so over us: Check looks for it.
 //   - net.DefaultResolver is one per process: two clusters in one process cannot each have their own.
 package gossip

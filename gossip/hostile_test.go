@@ -319,3 +319,29 @@ func TestDoor(t *testing.T) {
 		t.Errorf("after one has left: got %d, want 1", got)
 	}
 }
+
+// A node opens its streams from the address where it listens: from another of the machine's it would be a stranger to its own mesh,
+// of whom few streams are taken.
+func TestStreamsComeFromWhereWeListen(t *testing.T) {
+	quiet := log.New(io.Discard, "", 0)
+	came := make(chan net.Addr, 1)
+	open := func(at string, known func(netip.Addr) bool) *transport {
+		r := rules{known: known, refused: func(net.Addr, string, error) {}}
+		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tr.Shutdown() })
+		return tr
+	}
+	server := open("127.31.7.1:0", func(ip netip.Addr) bool { came <- &net.IPAddr{IP: ip.AsSlice()}; return true })
+	client := open("127.31.7.2:0", nil)
+	conn, err := client.DialTimeout(fmt.Sprintf("127.31.7.1:%d", server.GetAutoBindPort()), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got := (<-came).String(); got != "127.31.7.2" {
+		t.Errorf("the stream came from %s, want the address where the node listens", got)
+	}
+}

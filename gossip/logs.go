@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -15,6 +16,24 @@ import (
 const (
 	noticeAge  = time.Minute // a problem not seen for this long is over; also the pause between two log lines
 	maxNotices = 64
+)
+
+// Problem is what an operator should know of the gossip.
+type Problem struct {
+	Kind string // one of the Problem constants
+	Text string // a sentence
+}
+
+// The kinds of problems. What is refused has the label of holdfast_gossip_rejected_total as its kind.
+const (
+	ProblemSeed      = "seed"       // a seed does not answer, or is none
+	ProblemSeedsFile = "seeds-file" // it cannot be read
+	ProblemKey       = reasonKey    // gossip with another key, or one side has none
+	ProblemOutkeyed  = "outkeyed"   // nodes have another key than this one
+	ProblemRing      = "ring"       // this node's keys cannot be kept
+	ProblemUDP       = "udp"        // a node answers over TCP only
+	ProblemTwin      = "twin"       // two processes have one name
+	ProblemPublish   = "publish"    // this node's state is too large to be told
 )
 
 // notices are the current problems. It takes no lock but its own and so may be called from anywhere.
@@ -79,15 +98,16 @@ func (n *notices) settleAll(prefix string) {
 	maps.DeleteFunc(n.known, func(key string, _ *notice) bool { return strings.HasPrefix(key, prefix) })
 }
 
-func (n *notices) current() []string {
+func (n *notices) current() []Problem {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.expire(n.now())
-	var out []string
-	for _, note := range n.known {
-		out = append(out, note.text)
+	var out []Problem
+	for key, note := range n.known {
+		kind, _, _ := strings.Cut(key, "/")
+		out = append(out, Problem{kind, note.text})
 	}
-	slices.Sort(out)
+	slices.SortFunc(out, func(a, b Problem) int { return cmp.Compare(a.Text, b.Text) })
 	return out
 }
 

@@ -24,7 +24,7 @@ func TestNoticesAge(t *testing.T) {
 	if got := logs.Len(); got != 2 {
 		t.Errorf("log lines in 100 s: got %d, want 2", got)
 	}
-	if got, want := n.current(), []string{"a: shown", "b: bad"}; !slices.Equal(got, want) {
+	if got, want := noticed(n), []string{"a: shown", "b: bad"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	n.settle("other")
@@ -36,6 +36,14 @@ func TestNoticesAge(t *testing.T) {
 	if got := n.current(); len(got) != 0 {
 		t.Errorf("a minute after the last sight: got %q, want none", got)
 	}
+}
+
+// noticed are the sentences of the current problems.
+func noticed(n *notices) (out []string) {
+	for _, p := range n.current() {
+		out = append(out, p.Text)
+	}
+	return out
 }
 
 func TestNoticesAreBounded(t *testing.T) {
@@ -53,7 +61,7 @@ func TestNoticesAreBounded(t *testing.T) {
 	}
 	now = now.Add(noticeAge)
 	n.warn("new", "new")
-	if got := n.current(); !slices.Equal(got, []string{"new"}) {
+	if got := noticed(n); !slices.Equal(got, []string{"new"}) {
 		t.Errorf("after a minute: got %q, want the new one", got)
 	}
 }
@@ -70,7 +78,7 @@ func TestListener(t *testing.T) {
 		if n, err := (listener{m.Mesh}).Write([]byte(line + "\n")); err != nil || n != len(line)+1 {
 			t.Errorf("Write: got %d, %v", n, err)
 		}
-		if got := strings.Join(m.Problems(), "\n"); got != want {
+		if got := strings.Join(noticed(m.notices), "\n"); got != want {
 			t.Errorf("%s:\ngot  %q\nwant %q", line, got, want)
 		}
 	}

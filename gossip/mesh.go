@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,6 +82,7 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 		behind:  make(chan struct{}, 1),
 		view:    newView(self, time.Now()),
 	}
+	m.view.forgetAfter = cfg.ForgetAfter
 	if cfg.KeyFile != "" {
 		m.ring = FileRing(cfg.KeyFile)
 	}
@@ -129,15 +131,34 @@ func (m *Mesh) Run(ctx context.Context) error {
 	m.watch(ctx)
 	work.Wait()
 
-	// An error here only means that the others notice our end by themselves, some seconds later.
-	if err := list.Leave(leaveTimeout); err != nil {
-		m.lg.Debug("left gossip without telling all", zap.Error(err))
-	}
+	m.leave(list)
 	if err := list.Shutdown(); err != nil {
 		return fmt.Errorf("stop gossip: %w", err)
 	}
 	m.lg.Info("gossip stopped")
 	return nil
+}
+
+// leave tells the others that this process leaves, for at most leaveTimeout, and only while anybody is there to be told:
+// memberlist waits on when they have left as well. Whoever is not told notices by itself, some seconds later.
+func (m *Mesh) leave(list *memberlist.Memberlist) {
+	told := make(chan error, 1)
+	go func() { told <- list.Leave(leaveTimeout) }()
+	tick := time.NewTicker(gossipInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-told:
+			if err != nil {
+				m.lg.Debug("left gossip without telling all", zap.Error(err))
+			}
+			return
+		case <-tick.C:
+			if list.NumMembers() == 0 { // this process counts until it has begun to leave
+				return
+			}
+		}
+	}
 }
 
 // ignoreEnd returns nil for an error that is only the end of ctx.
@@ -188,15 +209,29 @@ func (m *Mesh) configure(streams *transport, keys *memberlist.Keyring) *memberli
 func (m *Mesh) logger() *log.Logger { return log.New(listener{m}, "", 0) }
 
 // Twin returns the address of another live process with our node name. One of both is a copy, or wrongly
-// configured, and no word about the node can be trusted. A process killed at another address counts for
-// about 5 s.
+// configured, and the others listen to the one that they heard first. A process killed at another address counts
+// for about 5 s.
 func (m *Mesh) Twin() (netip.Addr, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view.twin(m.bound)
 }
 
-// watch looks for twins until ctx ends.
+// Twins returns the live processes of other nodes that do not count for them, sorted: Ask takes them for nodes.
+func (m *Mesh) Twins() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for process, p := range m.view.peers {
+		if m.view.passedOver(p) {
+			out = append(out, process)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// watch looks for twins, and for lost nodes whose time is over, until ctx ends.
 func (m *Mesh) watch(ctx context.Context) {
 	tick := time.NewTicker(twinInterval)
 	defer tick.Stop()
@@ -208,7 +243,9 @@ func (m *Mesh) watch(ctx context.Context) {
 		case <-tick.C:
 			m.mu.Lock()
 			twins := m.view.twins(time.Now())
+			gone := m.view.fade(time.Now())
 			m.mu.Unlock()
+			m.tellForgotten(gone)
 			for process, text := range twins {
 				m.notices.warn("twin/"+process, text)
 			}
@@ -272,12 +309,15 @@ func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// Nodes returns every node ever heard of, this one and the lost ones included, sorted by name, and no observer; at most
-// 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
+// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and
+// no observer; at most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
 func (m *Mesh) Nodes() []Node {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view.list()
+	gone := m.view.fade(time.Now())
+	nodes := m.view.list()
+	m.mu.Unlock()
+	m.tellForgotten(gone)
+	return nodes
 }
 
 // Observers returns the observers that are live, sorted by name; this process is not among them.
@@ -302,14 +342,14 @@ func (m *Mesh) Address() netip.AddrPort {
 
 // Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each
 // disappears when it was not seen for a minute; at most 64 are kept.
-func (m *Mesh) Problems() []string { return m.notices.current() }
+func (m *Mesh) Problems() []Problem { return m.notices.current() }
 
 func (m *Mesh) count(live bool) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := 0
 	for _, rec := range m.view.nodes {
-		if rec.Live == live {
+		if rec.Live == live && !rec.faded {
 			n++
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,7 +181,7 @@ func says(m *member, name, state string) func() bool {
 
 func complains(m *member, part string) func() bool {
 	return func() bool {
-		return slices.ContainsFunc(m.Problems(), func(p string) bool { return strings.Contains(p, part) })
+		return slices.ContainsFunc(m.Problems(), func(p Problem) bool { return strings.Contains(p.Text, part) })
 	}
 }
 
@@ -253,35 +255,103 @@ func TestLeavingIsSeenAtOnceAndRemembered(t *testing.T) {
 	}
 }
 
+// Where all leave at the same time nobody waits for the whole of leaveTimeout until somebody has heard it.
+func TestAllLeaveAtOnce(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	b := start(t, "main", node("b"), seeded(a))
+	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	began := time.Now()
+	var leaving sync.WaitGroup
+	leaving.Go(a.stop)
+	leaving.Go(b.stop)
+	leaving.Wait()
+	if took := time.Since(began); took >= leaveTimeout {
+		t.Errorf("leaving took %v, want less than %v", took, leaveTimeout)
+	}
+}
+
+// A process that is killed and starts again at its address, while it is still believed alive, counts at once.
 func TestRestartSupersedesAtOnce(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
-	old := start(t, "main", node("b"), seeded(a))
-	old.Publish([]byte("old"))
-	await(t, "a hears the old b", 5*time.Second, says(a, "b", "old"))
-
-	// The old process still runs, and is still believed alive, as after a kill.
-	young := start(t, "main", node("b"), seeded(a))
-	await(t, "a sees the young b", 5*time.Second, func() bool { n, _ := find(a, "b"); return n.Boot == young.self.Boot && n.Live })
-	if n, _ := find(a, "b"); string(n.State) == "old" {
-		t.Error("the young process has the state of the old one")
-	}
-	young.Publish([]byte("young"))
-	old.Publish([]byte("old again"))
-	await(t, "a hears the young b", 5*time.Second, says(a, "b", "young"))
-	await(t, "the old b hears the young one", 5*time.Second, says(old, "b", "young"))
-	if got := len(a.Nodes()); got != 2 {
-		t.Errorf("nodes: got %d, want 2", got)
-	}
+	cmd := spawn(t, a)
+	await(t, "a hears the old process", 10*time.Second, says(a, "child", "fact"))
+	old, _ := find(a, "child")
 	a.mu.Lock()
-	twins := a.view.twins(time.Now().Add(twinAfter))
-	soon := a.view.twins(time.Now())
+	where := a.view.nodes["child"].gossip
 	a.mu.Unlock()
-	if len(twins) != 1 || len(soon) != 0 {
-		t.Errorf("twins: got %v, and %v too soon; want one, and none", twins, soon)
+	signal(t, cmd, syscall.SIGKILL)
+	_ = cmd.Wait()
+
+	young := start(t, "main", node("child"), func(c *Config) { seeded(a)(c); c.Listen = where.String() })
+	young.Publish([]byte("young"))
+	await(t, "a hears the young process", 2*time.Second, says(a, "child", "young"))
+	n, _ := find(a, "child")
+	a.mu.Lock()
+	believed := a.view.peers[old.process()] != nil
+	a.mu.Unlock()
+	if n.Boot != young.self.Boot || !n.Live || !believed || len(a.Nodes()) != 2 {
+		t.Errorf("got %+v, %d nodes, the old one believed alive: %v", n, len(a.Nodes()), believed)
 	}
-	young.stop()
-	await(t, "the young b left", 5*time.Second, func() bool { return !sees(a, "b")() })
+}
+
+// A process with the name of a node, at another address, whose clock is behind: the node keeps its name with everybody who
+// knew it, both are answered, and each knows of the other. Who comes later takes it for the first one, until it is gone.
+func TestTwinInTheMesh(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	first := start(t, "main", node("b"), seeded(a))
+	first.Publish([]byte("first"))
+	await(t, "a hears b", 5*time.Second, says(a, "b", "first"))
+	a.mu.Lock()
+	a.view.peers[first.self.process()].since = time.Now().Add(-together)
+	a.mu.Unlock()
+
+	twin := start(t, "main", Meta{Node: "b", Boot: first.self.Boot - 1, Address: netip.MustParseAddr("127.0.0.2")}, seeded(a))
+	twin.Publish([]byte("twin"))
+	knows := func(m, other *member) func() bool {
+		return func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.view.peers[other.self.process()] != nil }
+	}
+	await(t, "a knows the twin", 5*time.Second, knows(a, twin))
+	await(t, "the twin knows a", 5*time.Second, sees(twin, "a"))
+	await(t, "the first knows the twin", 5*time.Second, func() bool { at, ok := first.Twin(); return ok && at == twin.self.Address })
+	await(t, "the twin knows the first", 5*time.Second, func() bool { _, ok := twin.Twin(); return ok })
+	late := start(t, "main", node("late"), seeded(a))
+	await(t, "the newcomer knows both", 5*time.Second, func() bool { return knows(late, first)() && knows(late, twin)() })
+	await(t, "the first knows the newcomer", 5*time.Second, sees(first, "late"))
+	first.Publish([]byte("first again"))
+	await(t, "a hears the first", 5*time.Second, says(a, "b", "first again"))
+	for m, want := range map[*member]*member{a: first, first: first, twin: twin, late: twin} {
+		if n, _ := find(m, "b"); n.Boot != want.self.Boot || !n.Live {
+			t.Errorf("%s takes b for %+v", m.self.process(), n)
+		}
+	}
+	for _, m := range []*member{first, twin} {
+		if got, err := m.Ask(t.Context(), "a", []byte("who")); err != nil || string(got) != "re: who" {
+			t.Errorf("%s is answered %q, %v", m.self.process(), got, err)
+		}
+	}
+
+	for m, hidden := range map[*member]*member{a: twin, late: first} {
+		if got := m.Twins(); !slices.Equal(got, []string{hidden.self.process()}) {
+			t.Errorf("%s hides %v", m.self.Node, got)
+		}
+		if got, err := m.Ask(t.Context(), hidden.self.process(), []byte("who")); err != nil || string(got) != "re: who" {
+			t.Errorf("the hidden one answers %s with %q, %v", m.self.Node, got, err)
+		}
+	}
+	if got := first.Twins(); got != nil {
+		t.Errorf("the first hides %v", got)
+	}
+
+	twin.stop()
+	for _, m := range []*member{a, late} {
+		await(t, "the first counts", 5*time.Second, says(m, "b", "first again"))
+		await(t, "the first is live", 5*time.Second, sees(m, "b"))
+	}
+	await(t, "the first has no twin", 5*time.Second, func() bool { _, ok := first.Twin(); return !ok })
 }
 
 func TestAsk(t *testing.T) {

@@ -30,8 +30,8 @@ var errVersion = errors.New("unknown version")
 type Meta struct {
 	// Node is node.name: 1 to 128 bytes of UTF-8 without "#".
 	Node string
-	// Boot is the process's start, in nanoseconds since 1970. Of two processes with one Node the
-	// higher Boot stands and the other is ignored.
+	// Boot is the process's start, in nanoseconds since 1970. It tells two processes with one Node apart;
+	// doc.go says which of them counts.
 	Boot uint64
 	// Address is where the node's services can be reached, without zone and not IPv4-in-IPv6.
 	Address netip.Addr

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func TestDerivedKeysOnABadDisk(t *testing.T) {
 	c := launch(t, "main", node("c"), seeded(a), func(m *Mesh) {
 		m.UseRing(DerivedRing(damaged, shared))
 		go func() { // what Run says until then, and what it tells an operator to do
-			for !strings.Contains(strings.Join(m.Problems(), ""), "derived anew") {
+			for !strings.Contains(fmt.Sprint(m.Problems()), "derived anew") {
 				time.Sleep(time.Millisecond)
 			}
 			_ = os.Remove(damaged)

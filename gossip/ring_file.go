@@ -21,6 +21,12 @@ const madeMark = "made "
 // fileKeys are those of a gossip.key-file: one per line in base64, # begins a comment.
 type fileKeys struct{ path string }
 
+// CheckKeyFile returns why a gossip.key-file cannot be used, nil if it can.
+func CheckKeyFile(path string) error {
+	_, err := (&fileKeys{path: path}).load()
+	return err
+}
+
 func (f *fileKeys) describe() Keys { return Keys{Origin: KeysFile} }
 
 // load reads the file. A key others may read is refused, because it would be no key; so is a file without keys, because

@@ -66,8 +66,12 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, lg *log.Logger) (*t
 	if err != nil {
 		return nil, err
 	}
+	var from net.Addr // where the others know us, if that is one address: by another one we would be a stranger
+	if ip := at.Addr().Unmap(); !ip.IsUnspecified() {
+		from = &net.TCPAddr{IP: ip.AsSlice()}
+	}
 	dial := func(address string, timeout time.Duration) (net.Conn, error) {
-		conn, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, "tcp", address)
+		conn, err := (&net.Dialer{Timeout: timeout, LocalAddr: from}).DialContext(ctx, "tcp", address)
 		if err != nil {
 			return nil, err
 		}

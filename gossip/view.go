@@ -10,9 +10,13 @@ import (
 	"time"
 )
 
-// twinAfter is how long two processes of one node may be live together before it is a problem. A
-// killed process is still listed for about 5 s beside the one that replaced it.
-const twinAfter = 10 * time.Second
+const (
+	// twinAfter is how long two processes of one node may be live together before it is a problem. A
+	// killed process is still listed for about 5 s beside the one that replaced it.
+	twinAfter = 10 * time.Second
+	// together is the time within which two processes are heard of at once: who joins hears of all in one push/pull.
+	together = 2 * time.Second
+)
 
 // Node is one node of the mesh as this process knows it.
 type Node struct {
@@ -31,6 +35,9 @@ type Node struct {
 type record struct {
 	Node
 	gossip netip.AddrPort
+	seen   bool  // this process has heard it alive, so that Since is no hearsay
+	faded  bool  // forgotten by time
+	other  entry // the latest word of another process of this node, which counts when this one is gone
 }
 
 // peer is a live process other than ours. sent is the Seq of ours that was last sent to it.
@@ -53,6 +60,11 @@ type view struct {
 	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
 	// as that may be.
 	gone map[string]time.Time
+
+	forgotten   map[string]tombstone // by Meta.Node
+	forgetAfter time.Duration        // 0: never by time
+	evidence    func(state []byte) bool
+	settled     bool
 }
 
 // goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of them
@@ -69,6 +81,8 @@ func newView(self Meta, now time.Time) *view {
 		nodes: map[string]*record{},
 		peers: map[string]*peer{},
 		gone:  map[string]time.Time{},
+
+		forgotten: map[string]tombstone{},
 	}
 	if !self.Observer {
 		v.nodes[self.Node] = &record{Node: Node{Meta: self, Live: true, Since: now}}
@@ -83,24 +97,29 @@ func (v *view) publish(state []byte) bool {
 	}
 	v.own.Seq++
 	v.own.State = append([]byte{}, state...)
-	if rec := v.nodes[v.self.Node]; rec.Boot == v.self.Boot {
-		rec.Seq, rec.State = v.own.Seq, v.own.State
-	}
+	rec := v.nodes[v.self.Node]
+	rec.Seq, rec.State = v.own.Seq, v.own.State
 	return true
 }
 
-// learn takes in what someone says a process published, and reports whether that was news. Of our own
-// words nobody knows more than we do, so hearsay about this process or an older one of ours is dropped.
+// learn takes in what someone says a process published, and reports whether that was news. Of our own node
+// nobody knows more than we do, so hearsay about it is dropped. No word makes another process count than one that is
+// live; it is kept until that is gone.
 func (v *view) learn(e entry, now time.Time) bool {
-	if e.Observer || v.ours(e.Node) && e.Boot <= v.self.Boot {
+	if e.Observer || v.ours(e.Node) || v.dead(e) {
 		return false
 	}
 	rec := v.nodes[e.Node]
-	if rec != nil && (e.Boot < rec.Boot || e.Boot == rec.Boot && e.Seq <= rec.Seq) {
-		return false
-	}
-	if rec == nil || e.Boot > rec.Boot {
+	switch {
+	case rec == nil || e.Boot > rec.Boot && !rec.Live:
 		rec = v.replace(e.Meta, now)
+	case e.Boot != rec.Boot:
+		if cmp.Or(cmp.Compare(e.Boot, rec.other.Boot), cmp.Compare(e.Seq, rec.other.Seq)) > 0 {
+			rec.other = e
+		}
+		return false
+	case e.Seq <= rec.Seq:
+		return false
 	}
 	if rec == nil {
 		return false
@@ -122,43 +141,102 @@ func (v *view) crowded(now time.Time) bool {
 // up notes that memberlist hears of a process, and reports whether a node changed.
 func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 	delete(v.gone, meta.process())
-	v.peers[meta.process()] = &peer{meta: meta, gossip: gossip, since: now}
+	p := &peer{meta: meta, gossip: gossip, since: now}
+	v.peers[meta.process()] = p
 	if meta.Observer {
 		return false
 	}
-	rec := v.nodes[meta.Node]
-	if rec == nil || meta.Boot > rec.Boot {
-		return v.replace(meta, now) != nil
+	if meta.Boot >= v.forgotten[meta.Node].Boot {
+		delete(v.forgotten, meta.Node)
 	}
-	if meta.Boot < rec.Boot {
+	rec := v.nodes[meta.Node]
+	switch {
+	case v.ours(meta.Node):
+		return false
+	case rec == nil || meta.Boot != rec.Boot && v.precedes(p, rec):
+		return v.replace(meta, now) != nil
+	case meta.Boot != rec.Boot:
 		return false
 	}
-	rec.gossip = gossip
+	rec.gossip, rec.seen = gossip, true
 	changed := !rec.Live
 	if changed {
-		rec.Live, rec.Since = true, now
+		rec.Live, rec.Since, rec.faded = true, now, false
 	}
 	return changed
 }
 
-// down notes that memberlist gave a process up. The node stays listed: its facts still count.
+// precedes reports whether a live process counts for its node rather than the one that does now. At one address only the
+// later one can be alive, and the other is not known to be gone yet. At two, the one that was there first counts as long
+// as it lives, so that a copy of a machine takes no name away; of two that are heard of at once, the one that was
+// started first.
+func (v *view) precedes(p *peer, rec *record) bool {
+	switch now := v.peers[rec.process()]; {
+	case p.gossip == rec.gossip:
+		return p.meta.Boot > rec.Boot
+	case now == nil:
+		return true
+	default:
+		return p.since.Sub(now.since) < together && p.meta.Boot < rec.Boot
+	}
+}
+
+// down notes that memberlist gave a process up. The node stays listed until it is forgotten: its facts still count. But
+// if another process of that name is live, that one counts from now on.
 func (v *view) down(meta Meta, now time.Time) bool {
 	delete(v.peers, meta.process())
 	maps.DeleteFunc(v.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
 	v.gone[meta.process()] = now
 	rec := v.nodes[meta.Node]
-	if meta.Observer || rec == nil || rec.Boot != meta.Boot || !rec.Live {
+	switch {
+	case meta.Observer || rec == nil:
+		return false
+	case rec.Boot != meta.Boot:
+		if rec.other.Boot == meta.Boot {
+			rec.other = entry{}
+		}
+		return false
+	case !rec.Live:
 		return false
 	}
 	rec.Live, rec.Since = false, now
+	if next, ok := v.successor(rec); ok {
+		v.replace(next, now)
+	}
 	return true
 }
 
-// replace starts a node's record anew for a later process. It returns nil if there is no room.
+// successor returns the process that counts for a node whose process was lost: of the live ones the one that was heard
+// first, else a later one that was only heard of.
+func (v *view) successor(rec *record) (Meta, bool) {
+	var next *peer
+	for _, p := range v.peers {
+		if p.meta.Observer || p.meta.Node != rec.Node.Node || !v.precedes(p, rec) {
+			continue
+		}
+		if next == nil || cmp.Or(p.since.Compare(next.since), cmp.Compare(p.meta.Boot, next.meta.Boot)) < 0 {
+			next = p
+		}
+	}
+	if next != nil {
+		return next.meta, true
+	}
+	return rec.other.Meta, rec.other.Boot > rec.Boot
+}
+
+// replace starts a node's record anew for another process. It returns nil if there is no room.
 func (v *view) replace(meta Meta, now time.Time) *record {
 	rec := &record{Node: Node{Meta: meta, Since: now}}
 	if p := v.peers[meta.process()]; p != nil {
-		rec.Live, rec.gossip = true, p.gossip
+		rec.Live, rec.seen, rec.gossip = true, true, p.gossip
+	}
+	if old := v.nodes[meta.Node]; old != nil {
+		if old.other.Boot == meta.Boot {
+			rec.Seq, rec.State = old.other.Seq, old.other.State
+		}
+		if old.Live {
+			rec.other = entry{old.Meta, old.Seq, old.State}
+		}
 	}
 	v.nodes[meta.Node] = rec
 	if len(v.nodes) > maxNodes {
@@ -170,7 +248,13 @@ func (v *view) replace(meta Meta, now time.Time) *record {
 // evict forgets the lost node with the lowest boot. Every process forgets the same one, so that they
 // do not keep telling each other of nodes already forgotten.
 func (v *view) evict() {
-	var oldest *record
+	if oldest := v.oldest(); oldest != nil {
+		delete(v.nodes, oldest.Node.Node)
+	}
+}
+
+// oldest returns the lost node with the lowest boot, nil if none is lost.
+func (v *view) oldest() (oldest *record) {
 	for _, rec := range v.nodes {
 		if rec.Live || v.ours(rec.Node.Node) {
 			continue
@@ -179,9 +263,7 @@ func (v *view) evict() {
 			oldest = rec
 		}
 	}
-	if oldest != nil {
-		delete(v.nodes, oldest.Node.Node)
-	}
+	return oldest
 }
 
 // ours reports whether a node's name is this process's own. An observer may be called as a node is.
@@ -199,22 +281,43 @@ func (v *view) observers() []Meta {
 	return out
 }
 
-// list returns every known node, sorted by name.
+// list returns every known node that is not forgotten, sorted by name.
 func (v *view) list() []Node {
+	return v.listed(func(r *record) bool { return !r.faded })
+}
+
+func (v *view) listed(which func(*record) bool) []Node {
 	out := make([]Node, 0, len(v.nodes))
 	for _, name := range slices.Sorted(maps.Keys(v.nodes)) {
-		n := v.nodes[name].Node
+		rec := v.nodes[name]
+		if !which(rec) {
+			continue
+		}
+		n := rec.Node
 		n.State = bytes.Clone(n.State)
 		out = append(out, n)
 	}
 	return out
 }
 
-// entries returns everything known as messages, lost nodes too.
-func (v *view) entries() []entry {
-	out := make([]entry, 0, len(v.nodes))
+// entries returns everything known as messages, lost nodes too, and last what there is to say of those. That is in the
+// state of an entry about an observer, which a version that knows no better drops.
+func (v *view) entries(now time.Time) []entry {
+	out := make([]entry, 0, len(v.nodes)+1)
+	w := v.hearsay(now)
+	var skip *record
+	if !w.empty() && len(v.nodes) >= maxNodes { // more than maxNodes entries are refused
+		skip = v.oldest()
+	}
 	for _, rec := range v.nodes {
-		out = append(out, entry{Meta: rec.Meta, Seq: rec.Seq, State: rec.State})
+		if !rec.faded && rec != skip {
+			out = append(out, entry{Meta: rec.Meta, Seq: rec.Seq, State: rec.State})
+		}
+	}
+	if !w.empty() && len(out) < maxNodes {
+		self := v.self
+		self.Observer = true
+		out = append(out, entry{Meta: self, State: encodeHearsay(w)})
 	}
 	return out
 }
@@ -277,20 +380,27 @@ func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// twins names the live processes that a later process of the same node has superseded for a while.
+// passedOver reports whether a live process of another node does not count for it.
+func (v *view) passedOver(p *peer) bool {
+	rec := v.nodes[p.meta.Node]
+	return !p.meta.Observer && !v.ours(p.meta.Node) && rec != nil && rec.Boot != p.meta.Boot
+}
+
+// twins names the live processes of other nodes that do not count, because for a while another one of the same name does.
 func (v *view) twins(now time.Time) map[string]string {
 	out := map[string]string{}
-	check := func(old Meta, since time.Time) {
-		rec := v.nodes[old.Node]
-		if old.Observer || rec == nil || old.Boot >= rec.Boot || now.Sub(since) < twinAfter || now.Sub(rec.Since) < twinAfter {
-			return
-		}
-		out[old.process()] = fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored for the one at %s, started %s; stop one of them, and restart the other if it is the one ignored",
-			old.Node, old.Address, started(old), rec.Address, started(rec.Meta))
-	}
-	check(v.self, time.Time{})
 	for _, p := range v.peers {
-		check(p.meta, p.since)
+		rec := v.nodes[p.meta.Node]
+		if !v.passedOver(p) || now.Sub(p.since) < twinAfter || now.Sub(rec.Since) < twinAfter {
+			continue
+		}
+		text := fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored, because the one at %s, started %s, was there first; stop the wrong one, and the other counts within seconds",
+			rec.Node.Node, p.meta.Address, started(p.meta), rec.Address, started(rec.Meta))
+		if !rec.Live {
+			text = fmt.Sprintf("%s: the process at %s, started %s, is ignored, because one that ran there before was started %s: set the clock of that machine, and restart it there",
+				rec.Node.Node, p.meta.Address, started(p.meta), started(rec.Meta))
+		}
+		out[p.meta.process()] = text
 	}
 	return out
 }

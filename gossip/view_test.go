@@ -15,7 +15,10 @@ func process(name string, boot uint64) Meta {
 	return Meta{Node: name, Boot: boot, Address: netip.MustParseAddr("10.0.0.1")}
 }
 
-var at = netip.MustParseAddrPort("10.0.0.1:7946")
+var (
+	at        = netip.MustParseAddrPort("10.0.0.1:7946")
+	elsewhere = netip.MustParseAddrPort("10.0.0.2:7946")
+)
 
 // Whatever the order and repetition, the same news end in the same view.
 func TestViewDoesNotDependOnOrder(t *testing.T) {
@@ -61,14 +64,20 @@ func TestViewTrustsNobodyAboutItself(t *testing.T) {
 	if got := v.list()[0]; string(got.State) != "mine" || got.Seq != 1 {
 		t.Errorf("got %+v", got)
 	}
-	// A later process of ours is another matter; ours then no longer counts.
-	v.learn(entry{process("self", 3), 1, []byte("later")}, now)
+	// Another process of our name changes nothing of that, live or not.
+	twin := process("self", 3)
+	v.learn(entry{twin, 1, []byte("later")}, now)
+	v.up(twin, elsewhere, now)
 	v.publish([]byte("mine again"))
-	if got := v.list()[0]; string(got.State) != "later" || got.Boot != 3 || got.Live {
+	if got := v.list()[0]; string(got.State) != "mine again" || got.Boot != 2 || !got.Live {
 		t.Errorf("got %+v", got)
 	}
-	if got := v.twins(now.Add(twinAfter)); len(got) != 1 {
-		t.Errorf("twins: got %v, want this process", got)
+	if got, ok := v.twin(at); !ok || got != twin.Address {
+		t.Errorf("twin: got %v, %v", got, ok)
+	}
+	v.down(twin, now)
+	if got := v.list()[0]; string(got.State) != "mine again" || got.Boot != 2 || !got.Live {
+		t.Errorf("after the twin: got %+v", got)
 	}
 }
 
@@ -93,14 +102,115 @@ func TestViewLiveness(t *testing.T) {
 		{"down again", func(n time.Time) bool { return v.down(two, n) }, false, 2, false, 6},
 		{"heard of", func(n time.Time) bool { return v.learn(entry{two, 1, []byte{}}, n) }, true, 2, false, 6},
 		{"second up again", func(n time.Time) bool { return v.up(two, at, n) }, true, 2, true, 10},
-		{"third heard of", func(n time.Time) bool { return v.learn(entry{process("a", 3), 1, []byte{}}, n) }, true, 3, false, 11},
+		{"third heard of", func(n time.Time) bool { return v.learn(entry{process("a", 3), 1, []byte{}}, n) }, false, 2, true, 10},
 		{"third up", func(n time.Time) bool { return v.up(process("a", 3), at, n) }, true, 3, true, 12},
+		{"fourth heard of", func(n time.Time) bool { return v.learn(entry{process("a", 4), 1, []byte{}}, n) }, false, 3, true, 12},
+		{"third down", func(n time.Time) bool { return v.down(process("a", 3), n) }, true, 4, false, 14},
+		{"fifth heard of", func(n time.Time) bool { return v.learn(entry{process("a", 5), 1, []byte{}}, n) }, true, 5, false, 15},
 	}
 	for i, s := range steps {
 		changed := s.do(time.Unix(int64(i+1), 0))
 		n := v.list()[0]
 		if changed != s.changed || n.Boot != s.boot || n.Live != s.live || n.Since.Unix() != s.since {
 			t.Errorf("%s: got changed %v and %+v, want changed %v, boot %d, live %v, since %d", s.what, changed, n, s.changed, s.boot, s.live, s.since)
+		}
+	}
+}
+
+// Of two live processes of one node, at two addresses, the one that was there first counts, whatever the clocks say and
+// whoever tells what; when it is gone, the other counts at once, with what it said meanwhile.
+func TestTwins(t *testing.T) {
+	begin := time.Unix(1, 0)
+	first, second := process("a", 5), process("a", 9)
+	for name, c := range map[string]struct {
+		do    func(v *view, now time.Time)
+		boot  uint64
+		live  bool
+		state string
+		twins int
+	}{
+		"a later one comes": {func(v *view, now time.Time) { v.up(second, elsewhere, now) }, 5, true, "first", 1},
+		"it speaks":         {func(v *view, now time.Time) { v.up(second, elsewhere, now); told(v, second, 9, now) }, 5, true, "first", 1},
+		"it speaks before it is heard": {func(v *view, now time.Time) { told(v, second, 9, now); v.up(second, elsewhere, now) },
+			5, true, "first", 1},
+		"an earlier one comes": {func(v *view, now time.Time) { v.up(process("a", 1), elsewhere, now) }, 5, true, "first", 1},
+		"it was killed before it is a problem": {func(v *view, now time.Time) { v.up(second, elsewhere, now); v.down(second, now) },
+			5, true, "first", 0},
+		"the later one goes": {func(v *view, now time.Time) {
+			v.up(second, elsewhere, now)
+			told(v, second, 9, now)
+			v.down(second, now)
+		}, 5, true, "first", 0},
+		"both go, the later one first": {func(v *view, now time.Time) {
+			v.up(second, elsewhere, now)
+			told(v, second, 9, now)
+			v.down(second, now)
+			v.down(first, now)
+		}, 5, false, "first", 0},
+		"the first one goes": {func(v *view, now time.Time) {
+			v.up(second, elsewhere, now)
+			told(v, second, 9, now)
+			v.down(first, now)
+		}, 9, true, "9", 0},
+		"the first one goes, and comes back": {func(v *view, now time.Time) {
+			v.up(second, elsewhere, now)
+			v.down(first, now)
+			v.up(first, at, now.Add(together))
+			v.down(second, now)
+		}, 5, true, "", 0},
+		"the first one restarts": {func(v *view, now time.Time) {
+			v.up(second, elsewhere, now)
+			told(v, process("a", 10), 1, now)
+			v.up(process("a", 10), at, now)
+			v.down(first, now)
+		}, 10, true, "1", 1},
+		"three, and the first one goes": {func(v *view, now time.Time) {
+			v.up(second, elsewhere, now)
+			v.up(process("a", 8), netip.MustParseAddrPort("10.0.0.3:7946"), now.Add(time.Second))
+			v.down(first, now)
+		}, 9, true, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newView(process("self", 1), begin)
+			v.up(first, at, begin)
+			v.learn(entry{first, 1, []byte("first")}, begin)
+			now := begin.Add(time.Minute)
+			c.do(v, now)
+			if n := v.list()[0]; n.Boot != c.boot || n.Live != c.live || string(n.State) != c.state {
+				t.Errorf("got boot %d, live %v, state %q, want %d, %v, %q", n.Boot, n.Live, n.State, c.boot, c.live, c.state)
+			}
+			if got := v.twins(now.Add(time.Second)); len(got) != 0 {
+				t.Errorf("too soon: got %v", got)
+			}
+			if got := v.twins(now.Add(time.Minute)); len(got) != c.twins {
+				t.Errorf("twins: got %v, want %d", got, c.twins)
+			}
+		})
+	}
+}
+
+// told passes on what a process published as its n-th state.
+func told(v *view, m Meta, n uint64, now time.Time) {
+	v.learn(entry{m, n, fmt.Appendf(nil, "%d", n)}, now)
+}
+
+// Who joins hears of both at once, in any order, and takes the one that was started first, as all others do.
+func TestNewcomerMeetsTwins(t *testing.T) {
+	now := time.Unix(1, 0)
+	first, second := process("a", 5), process("a", 9)
+	for _, order := range [][]Meta{{first, second}, {second, first}} {
+		v := newView(process("self", 1), now)
+		for i, m := range order {
+			v.up(m, map[Meta]netip.AddrPort{first: at, second: elsewhere}[m], now.Add(time.Duration(i)*together/2))
+			told(v, m, m.Boot, now)
+		}
+		v.learn(entry{first, 6, []byte("6")}, now)
+		if n := v.list()[0]; n.Boot != 5 || string(n.State) != "6" {
+			t.Errorf("%v: got %+v", order, n)
+		}
+		v.down(first, now)
+		if n := v.list()[0]; n.Boot != 9 || !n.Live || string(n.State) != "9" {
+			t.Errorf("%v, and the first is gone: got %+v", order, n)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 )
 
@@ -136,6 +137,53 @@ func (r *reader) entries() []entry {
 	}
 	return out
 }
+
+func (w hearsay) empty() bool { return len(w.lost)+len(w.forgotten) == 0 }
+
+// encodeHearsay stays below MaxState: 256 nodes of 146 bytes each, and 64 tombstones of 154.
+func encodeHearsay(w hearsay) []byte {
+	b := binary.BigEndian.AppendUint16(nil, uint16(len(w.lost)))
+	for _, l := range w.lost {
+		b = appendUint64(appendUint64(appendText(b, l.node), l.boot), uint64(l.age))
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(len(w.forgotten)))
+	for _, f := range w.forgotten {
+		b = appendUint64(appendUint64(appendUint64(appendText(b, f.Node), f.Boot), f.Seq), uint64(f.age))
+	}
+	return b
+}
+
+// decodeHearsay reads what encodeHearsay wrote. Bytes that trail it are of a later version, and nothing at all of none.
+func decodeHearsay(b []byte) (w hearsay, err error) {
+	if len(b) == 0 {
+		return hearsay{}, nil
+	}
+	r := reader{rest: b}
+	for range r.count(maxNodes) {
+		w.lost = append(w.lost, lostFor{r.text(), r.uint64(), r.age()})
+	}
+	for range r.count(maxForgotten) {
+		w.forgotten = append(w.forgotten, forgetting{Forgotten{r.text(), r.uint64(), r.uint64()}, r.age()})
+	}
+	if r.err != nil {
+		return hearsay{}, fmt.Errorf("decode what is said of lost nodes: %w", r.err)
+	}
+	return w, nil
+}
+
+// count reads how many things follow.
+func (r *reader) count(limit int) int {
+	n := int(r.uint16())
+	if n > limit {
+		r.fail(fmt.Errorf("%d things, at most %d are allowed", n, limit))
+	}
+	if r.err != nil {
+		return 0
+	}
+	return n
+}
+
+func (r *reader) age() time.Duration { return time.Duration(min(r.uint64(), uint64(maxAge))) }
 
 func appendUint64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
 

@@ -1,0 +1,422 @@
+package gossip
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const day = 24 * time.Hour
+
+// witness is the state of a node that knows a cluster.
+const witness = "record"
+
+func forgetful(self Meta, now time.Time) *view {
+	v := newView(self, now)
+	v.forgetAfter, v.settled = day, true
+	v.evidence = func(state []byte) bool { return string(state) == witness }
+	return v
+}
+
+// tell passes all that one view knows to another, as a push/pull does.
+func tell(t *testing.T, from, to *view, now time.Time) {
+	t.Helper()
+	from.fade(now)
+	msg, err := decode(encodeAll(from.entries(now)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := msg.([]entry)
+	said, err := decodeHearsay(entries[len(entries)-1].State)
+	if !entries[len(entries)-1].Observer {
+		said, err = hearsay{}, nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.merge(entries, said, now)
+}
+
+func lists(v *view, now time.Time, name string) bool {
+	v.fade(now)
+	return slices.ContainsFunc(v.list(), func(n Node) bool { return n.Node == name })
+}
+
+func TestLostNodeIsForgottenWithTime(t *testing.T) {
+	begin := time.Unix(1, 0)
+	for _, c := range []struct {
+		name             string
+		state            string
+		settled, forever bool
+		never            bool
+	}{
+		{"no evidence, member", "", true, false, false},
+		{"no evidence, blank", "", false, false, false},
+		{"evidence, member", witness, true, false, false},
+		{"evidence, blank", witness, false, false, true},
+		{"never", "", true, true, true},
+	} {
+		v := forgetful(process("self", 1), begin)
+		v.settled = c.settled
+		if c.forever {
+			v.forgetAfter = 0
+		}
+		v.up(process("x", 1), at, begin)
+		v.learn(entry{process("x", 1), 1, []byte(c.state)}, begin)
+		if !lists(v, begin.Add(9*day), "x") {
+			t.Errorf("%s: a live node is forgotten", c.name)
+		}
+		lost := begin.Add(10 * day)
+		v.down(process("x", 1), lost)
+		if !lists(v, lost.Add(day-1), "x") {
+			t.Errorf("%s: it is forgotten too early", c.name)
+		}
+		if got := lists(v, lost.Add(day), "x"); got != c.never {
+			t.Errorf("%s: after a day: got listed %v, want %v", c.name, got, c.never)
+		}
+		if got := len(v.entries(lost.Add(day))) > 1; got != c.never {
+			t.Errorf("%s: after a day: got told %v, want %v", c.name, got, c.never)
+		}
+		v.up(process("x", 1), at, lost.Add(2*day))
+		if !lists(v, lost.Add(2*day), "x") {
+			t.Errorf("%s: it came back and does not count", c.name)
+		}
+	}
+}
+
+// A node that has lost its part in the cluster needs the witnesses again.
+func TestWitnessesComeBack(t *testing.T) {
+	begin := time.Unix(1, 0)
+	v := forgetful(process("self", 1), begin)
+	v.learn(entry{process("x", 1), 1, []byte(witness)}, begin)
+	v.learn(entry{process("y", 1), 1, nil}, begin)
+	now := begin.Add(day)
+	if lists(v, now, "x") || lists(v, now, "y") {
+		t.Fatalf("got %v", v.list())
+	}
+	v.settled = false
+	if !lists(v, now, "x") || lists(v, now, "y") {
+		t.Errorf("got %v, want the witness and not the other", v.list())
+	}
+	if got := v.list()[1]; string(got.State) != witness {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// However often the nodes restart and tell each other, a lost node does not become younger.
+func TestAgeOnlyGrows(t *testing.T) {
+	begin := time.Unix(1, 0)
+	views := []*view{forgetful(process("a", 1), begin), forgetful(process("b", 1), begin), forgetful(process("c", 1), begin)}
+	for _, v := range views {
+		v.up(process("x", 1), at, begin)
+		v.down(process("x", 1), begin)
+	}
+	blank := forgetful(process("blank", 1), begin) // it tells all others for ever
+	blank.settled = false
+	blank.learn(entry{process("x", 1), 1, []byte(witness)}, begin)
+	now := begin
+	for hour := range 24 * 4 {
+		now = begin.Add(time.Duration(hour) * time.Hour)
+		i := hour % len(views)
+		views[i] = forgetful(process(views[i].self.Node, uint64(hour+2)), now) // restarted
+		for range 2 {
+			for _, from := range append(views, blank) {
+				for _, to := range append(views, blank) {
+					if from != to {
+						tell(t, from, to, now)
+					}
+				}
+			}
+		}
+		for _, v := range views {
+			if got, want := lists(v, now, "x"), hour < 24; got != want {
+				t.Fatalf("hour %d: %s lists it: got %v, want %v", hour, v.self.Node, got, want)
+			}
+		}
+	}
+	if !lists(blank, now, "x") {
+		t.Error("the blank node has forgotten its witness")
+	}
+}
+
+// What we have seen ourselves we know better than those who were parted from us.
+func TestOwnEyesCount(t *testing.T) {
+	begin := time.Unix(1, 0)
+	v, parted := forgetful(process("self", 1), begin), forgetful(process("parted", 1), begin)
+	for _, v := range []*view{v, parted} {
+		v.up(process("x", 1), at, begin)
+	}
+	parted.down(process("x", 1), begin)
+	now := begin.Add(day - time.Minute)
+	v.down(process("x", 1), now)
+	tell(t, parted, v, now)
+	if !lists(v, now.Add(time.Hour), "x") {
+		t.Error("it is forgotten an hour after it was lost")
+	}
+}
+
+func TestForgottenByCommandStaysForgotten(t *testing.T) {
+	now := time.Unix(1, 0)
+	a, b, c := forgetful(process("a", 1), now), forgetful(process("b", 1), now), forgetful(process("c", 1), now)
+	x := process("x", 5)
+	for _, v := range []*view{a, b, c} {
+		v.learn(entry{x, 3, []byte(witness)}, now)
+	}
+	order := Forgotten{"x", 5, 3}
+	if got := a.mayForget(Forgotten{"x", 5, 2}); !got.Later {
+		t.Errorf("an order that does not know the last word: got %+v", got)
+	}
+	if a.forget(Forgotten{"x", 5, 2}, 0, now) || !lists(a, now, "x") {
+		t.Error("more is forgotten than was known")
+	}
+	if !a.forget(order, 0, now) || lists(a, now, "x") {
+		t.Fatal("it is not forgotten")
+	}
+	for range 3 { // b hears of it before it tells, c through b
+		tell(t, c, a, now)
+		tell(t, a, b, now)
+		tell(t, b, c, now)
+		now = now.Add(time.Minute)
+	}
+	for _, v := range []*view{a, b, c} {
+		if lists(v, now, "x") {
+			t.Errorf("%s still lists it", v.self.Node)
+		}
+	}
+	late := forgetful(process("late", 1), now) // it was away
+	late.settled = false
+	late.learn(entry{x, 2, nil}, now)
+	tell(t, late, a, now)
+	tell(t, a, late, now)
+	if lists(a, now, "x") || lists(late, now, "x") {
+		t.Error("who was away has brought it back")
+	}
+
+	// A later word counts, and a process that is heard alive, though it says nothing new.
+	if !b.learn(entry{x, 4, []byte("later")}, now) {
+		t.Error("a later word is not heard")
+	}
+	a.up(x, at, now)
+	a.learn(entry{x, 3, []byte(witness)}, now)
+	if n := a.nodes["x"]; n == nil || !n.Live || string(n.State) != witness {
+		t.Errorf("it is back: got %+v", n)
+	}
+	tell(t, c, a, now) // who has not heard of that yet
+	if n := a.nodes["x"]; n == nil || !n.Live || string(n.State) != witness {
+		t.Errorf("an old command counts against a live node: got %+v", n)
+	}
+	if got := a.mayForget(order); !got.Live || a.forget(order, 0, now) {
+		t.Errorf("a live node: got %+v", got)
+	}
+	if got := a.mayForget(Forgotten{"a", 9, 9}); !got.Live || a.forget(Forgotten{"a", 9, 9}, 0, now) {
+		t.Errorf("ourselves: got %+v", got)
+	}
+}
+
+// An old process that lives on is heard, though a later one was forgotten.
+func TestOlderProcessIsHeard(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := forgetful(process("self", 1), now)
+	v.learn(entry{process("x", 7), 1, nil}, now)
+	v.forget(Forgotten{"x", 7, 1}, 0, now)
+	v.up(process("x", 5), at, now)
+	v.learn(entry{process("x", 5), 1, []byte("here")}, now)
+	v.learn(entry{process("x", 7), 1, []byte("forgotten")}, now)
+	if n := v.list()[1]; n.Boot != 5 || string(n.State) != "here" {
+		t.Errorf("got %+v", n)
+	}
+}
+
+func TestTombstonesAreBoundedAndEnd(t *testing.T) {
+	begin := time.Unix(1, 0)
+	v := newView(process("self", 1), begin)
+	for i := range 2 * maxForgotten {
+		v.forget(Forgotten{fmt.Sprintf("n%d", i), 1, 1}, 0, begin.Add(time.Duration(i)*time.Second))
+	}
+	if _, first := v.forgotten["n0"]; first || len(v.forgotten) != maxForgotten {
+		t.Errorf("got %d, with the first: %v", len(v.forgotten), first)
+	}
+	again := Forgotten{"n100", 1, 1} // told with another age
+	for _, age := range []time.Duration{time.Hour, time.Minute} {
+		if v.forget(again, age, begin); !v.forgotten["n100"].at.Equal(begin.Add(-time.Hour)) {
+			t.Errorf("told with age %s: got %s", age, v.forgotten["n100"].at)
+		}
+	}
+	other := newView(process("other", 1), begin)
+	now := begin.Add(forgottenFor - 2*time.Hour)
+	tell(t, v, other, now)
+	if len(other.forgotten) != maxForgotten {
+		t.Errorf("told: got %d", len(other.forgotten))
+	}
+	now = now.Add(3 * time.Hour)
+	for _, v := range []*view{v, other} {
+		if v.fade(now); len(v.forgotten) != 0 {
+			t.Errorf("after %s: %d are left", forgottenFor, len(v.forgotten))
+		}
+	}
+}
+
+// A version that knows nothing of this reads the entries and drops the last one.
+func TestHearsayIsDroppedByOlderVersions(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := newView(process("self", 1), now)
+	if got := v.entries(now); len(got) != 1 {
+		t.Errorf("nothing to say: got %d entries, want 1", len(got))
+	}
+	v.learn(entry{process("x", 1), 1, []byte("state")}, now)
+	got := v.entries(now)
+	last := got[len(got)-1]
+	if len(got) != 3 || !last.Observer || last.Seq != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	if newView(process("old", 1), now).learn(last, now) {
+		t.Error("it is news")
+	}
+}
+
+func TestFullMeshIsTold(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := newView(process("self", 1), now)
+	for i := range 2 * maxNodes {
+		v.learn(entry{process(fmt.Sprintf("n%d", i), uint64(i+2)), 1, []byte("x")}, now)
+	}
+	for i := range maxForgotten {
+		v.forget(Forgotten{fmt.Sprintf("%d%s", i, strings.Repeat("n", maxNode-5)), 1, 1}, 0, now)
+	}
+	other := newView(process("other", 1), now)
+	tell(t, v, other, now.Add(time.Hour))
+	n := other.nodes[fmt.Sprintf("n%d", 2*maxNodes-1)]
+	if n == nil || !n.Since.Equal(now) || len(other.forgotten) != maxForgotten {
+		t.Errorf("got %+v, and %d tombstones", n, len(other.forgotten))
+	}
+}
+
+func TestHearsayRoundTrip(t *testing.T) {
+	long := strings.Repeat("n", maxNode)
+	want := hearsay{}
+	for i := range maxNodes {
+		want.lost = append(want.lost, lostFor{long, uint64(i), maxAge})
+	}
+	for i := range maxForgotten {
+		want.forgotten = append(want.forgotten, forgetting{Forgotten{long, uint64(i), 1}, time.Second})
+	}
+	b := encodeHearsay(want)
+	if len(b) > MaxState {
+		t.Errorf("got %d bytes, at most %d fit", len(b), MaxState)
+	}
+	for _, b := range [][]byte{b, append(bytes.Clone(b), 1, 2, 3)} { // a later version may say more
+		if got, err := decodeHearsay(b); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %.100v, %v", got, err)
+		}
+	}
+	for _, cut := range []int{1, 5, len(b) / 2, len(b) - 1} {
+		if got, err := decodeHearsay(b[:cut]); err == nil {
+			t.Errorf("cut to %d bytes: got %.100v", cut, got)
+		}
+	}
+	for _, many := range []hearsay{{lost: make([]lostFor, maxNodes+1)}, {forgotten: make([]forgetting, maxForgotten+1)}} {
+		if _, err := decodeHearsay(encodeHearsay(many)); err == nil || !strings.Contains(err.Error(), "at most") {
+			t.Errorf("too many: got %v", err)
+		}
+	}
+	w, err := decodeHearsay(encodeHearsay(hearsay{lost: []lostFor{{"x", 1, -1}}}))
+	if err != nil || w.lost[0].age != maxAge {
+		t.Errorf("an age beyond all bounds: got %v, %v", w, err)
+	}
+}
+
+func TestGarbledHearsayChangesNothing(t *testing.T) {
+	m := newMesh(t)
+	m.merge([]entry{{process("x", 1), 1, nil}, {Meta: watcher("w"), State: []byte{0}}})
+	if len(m.Nodes()) != 1 || !strings.Contains(fmt.Sprint(m.Problems()), "what it says of lost nodes") {
+		t.Errorf("got %v, %q", m.Nodes(), m.Problems())
+	}
+}
+
+// The mesh's own clock does it, with nobody looking, and says so.
+func TestMeshForgetsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t)
+		m.lg = zap.NewNop()
+		m.view.forgetAfter = day
+		m.UseEvidence(func(state []byte) bool { return string(state) == witness })
+		m.merge([]entry{{process("x", 1), 1, []byte(witness)}})
+		<-m.Changed()
+		time.Sleep(day)
+		if len(m.Nodes()) != 2 || m.count(false) != 1 {
+			t.Errorf("a blank node: got %v", m.Nodes())
+		}
+		m.Settle(true)
+		if len(m.Nodes()) != 1 || m.count(false) != 0 || len(m.Lost()) != 1 {
+			t.Errorf("a member: got %v", m.Nodes())
+		}
+		select {
+		case <-m.Changed():
+		default:
+			t.Error("nobody is told")
+		}
+		m.Settle(false)
+		if len(m.Nodes()) != 2 {
+			t.Errorf("blank again: got %v", m.Nodes())
+		}
+		if got := m.Forget(Forgotten{"x", 1, 1}, true); got.Refused() || len(m.Nodes()) != 2 {
+			t.Errorf("dry: got %+v, %v", got, m.Nodes())
+		}
+		if got := m.Forget(Forgotten{"x", 1, 1}, false); got.Refused() || len(m.Nodes()) != 1 || len(m.Lost()) != 0 {
+			t.Errorf("got %+v, %v", got, m.Nodes())
+		}
+	})
+}
+
+// Of three nodes one is told to forget, and the word spreads; the other way round nothing comes back, not even through
+// somebody who joins later. The process that comes back counts.
+func TestForgottenNodeDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	a := start(t, "main", node("a"), nil)
+	b := start(t, "main", node("b"), seeded(a))
+	c := start(t, "main", node("c"), seeded(a))
+	x := start(t, "main", node("x"), seeded(a))
+	x.Publish([]byte(witness))
+	for _, m := range []*member{a, b, c} {
+		await(t, "x is heard", 5*time.Second, says(m, "x", witness))
+		for _, other := range []string{"a", "b", "c", "x"} {
+			await(t, "all hear each other", 5*time.Second, sees(m, other))
+		}
+	}
+	n, _ := find(a, "x")
+	order := Forgotten{"x", n.Boot, n.Seq}
+	if got := a.Forget(order, false); !got.Live {
+		t.Errorf("a live node: got %+v", got)
+	}
+	x.stop()
+	for _, m := range []*member{a, b, c} {
+		await(t, "x is lost", 5*time.Second, func() bool { return !sees(m, "x")() })
+	}
+	if got := a.Forget(order, false); got.Refused() {
+		t.Fatalf("got %+v", got)
+	}
+	for _, m := range []*member{a, b, c} {
+		await(t, "x is forgotten", 10*time.Second, func() bool { _, ok := find(m, "x"); return !ok })
+	}
+	late := start(t, "main", node("late"), seeded(c))
+	await(t, "the newcomer hears a", 5*time.Second, sees(late, "a"))
+	late.merge([]entry{{x.self, 1, []byte(witness)}}) // it has brought the old word with it
+	await(t, "the newcomer forgets x", 10*time.Second, func() bool { _, ok := find(late, "x"); return !ok })
+	for _, m := range []*member{a, b, c} {
+		if _, ok := find(m, "x"); ok {
+			t.Errorf("%s was told of x again", m.self.Node)
+		}
+	}
+	again := start(t, "main", node("x"), seeded(b))
+	again.Publish([]byte("back"))
+	for _, m := range []*member{a, b, c, late} {
+		await(t, "x is back", 5*time.Second, says(m, "x", "back"))
+	}
+}
