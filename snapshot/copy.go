@@ -13,9 +13,9 @@ import (
 )
 
 // Copy copies a backup, whole and under its name, from one store to another: the data first, the sidecar last, once the
-// data was read back from the other store and its digest found to be the sidecar's. A pin is copied with it. Where the
-// backup is there already and equal, nothing is written; another backup of that name is an error and stays as it is. On
-// an error nothing that counts as a backup was added; what was written stays for the next Copy to complete, and for
+// data was read back from the other store and its digest found to be the sidecar's. A pin is copied with it, and so is the
+// proof that stands against it. Where the backup is there already and equal, nothing is written; another backup of that
+// name is an error and stays as it is. On an error nothing that counts as a backup was added; what was written stays for the next Copy to complete, and for
 // Prune after a day. The result is the sidecar, of a legacy backup what is known of it.
 //
 // Its progress counts the bytes of the stored object, once while "copying" and once while "verifying".
@@ -48,7 +48,7 @@ type transfer struct {
 	sha256 string
 	// The texts of the small objects, nil where there is none. They are copied as they are: a sidecar may have fields
 	// that this program does not know.
-	pin, sidecar, mark []byte
+	pin, failed, sidecar, mark []byte
 }
 
 // prepare reads what is to be copied, but for the data: only a legacy backup's digest is not known without it.
@@ -71,6 +71,11 @@ func (t *transfer) prepare(ctx context.Context) error {
 			continue
 		}
 		if *text, err = e.readPart(ctx, t.from, file); err != nil {
+			return err
+		}
+	}
+	if p := t.source.Failed; p != nil {
+		if t.failed, err = e.readPart(ctx, t.from, proofObject(p.Kind)); err != nil {
 			return err
 		}
 	}
@@ -210,10 +215,14 @@ func (t *transfer) send(ctx context.Context) error {
 
 // commit writes what makes it a backup, in the order in which that must appear. What is there stays.
 func (t *transfer) commit(ctx context.Context) error {
+	against := ""
+	if t.failed != nil {
+		against = proofObject(t.source.Failed.Kind)
+	}
 	for _, o := range []struct {
 		file string
 		text []byte
-	}{{pinObject, t.pin}, {metaObject, t.sidecar}, {managerObject, t.mark}} {
+	}{{pinObject, t.pin}, {against, t.failed}, {metaObject, t.sidecar}, {managerObject, t.mark}} {
 		if o.text == nil {
 			continue
 		}

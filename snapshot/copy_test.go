@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -89,7 +90,7 @@ func TestCopy(t *testing.T) {
 			wantSame(t, from, to, name)
 			after, err := snapshot.Find(t.Context(), to, ours, name)
 			before.Unmarked = false
-			if err != nil || after != before {
+			if err != nil || !reflect.DeepEqual(after, before) {
 				t.Errorf("in the other store: want %+v, got %+v, %v", before, after, err)
 			}
 			n := int64(len(data))

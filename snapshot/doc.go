@@ -17,6 +17,8 @@
 //
 //	2026-07-01T00:15:03Z-000042/holdfast.begin.json   reserves the name: who is saving here, since when
 //	2026-07-01T00:15:03Z-000042/etcd.backup.zst       the data; .gz in etcd-manager's format, .age after it if encrypted
+//	2026-07-01T00:15:03Z-000042/holdfast.verify.json  the last verification since, by whomever; .digest.json without a key
+//	2026-07-01T00:15:03Z-000042/holdfast.drill.json   the last drill of it
 //	2026-07-01T00:15:03Z-000042/holdfast.pin.json     only while the backup is pinned: it is never pruned, and why
 //	2026-07-01T00:15:03Z-000042/holdfast.meta.json    the sidecar: the commit mark
 //	2026-07-01T00:15:03Z-000042/_etcd_backup.meta     only in etcd-manager's format: its commit mark, the very last
@@ -24,7 +26,7 @@
 //	control/...                                       etcd-manager's: commands ([Commands]), its cluster's specification
 //	holdfast-store-id                                 the store's identity ([StoreID])
 //
-// Each is written after the one above it, and a deletion goes the other way, but for the pin. So whatever was cut short
+// Each is written after the one above it, and a deletion goes the other way, but for the pin and the proofs. So whatever was cut short
 // where, a backup with a sidecar is whole, etcd-manager sees none that we do not, and what tells whose it was is there
 // to the last.
 //
@@ -58,20 +60,34 @@
 // backup is judged by the object that reserved its name. Where the lineage is not known the name alone decides; Prune
 // then refuses if the store holds backups of several.
 //
+// # Which one is the newest
+//
+// Backups of one lineage are ordered by generation, then by revision; times only order those that hold the same ([Newest]).
+// That is the order of [Latest], of drills, of the status, and of those that are kept whatever their age. The schedule is
+// about time and goes by that. Legacy backups, and those of an etcd that we do not run, tell no generation: they are
+// ordered by time and stand behind all others.
+//
+// # What was proven since
+//
+// Whoever verifies or drills a backup records the result beside it ([Record]), one object for each kind: the last one
+// replaces that before. A bad one stands ([Backup].Failed) until a good one of its kind or of a stronger one is stored
+// later, by the store's clock; a drill proves more than a verification, and that more than a digest. While it stands the
+// backup is not the newest, is not counted by the schedule, and is never pruned. It can be restored by its name. A proof
+// that cannot be read says nothing of the backup and is listed as unknown.
+//
 // # Retention
 //
-// [Keep] keeps every backup for a while, the newest of each hour and then of each day for longer, and the newest few
-// for ever. Never pruned are foreign, legacy, pinned, damaged and unverified backups, and those from the future.
+// [Keep] keeps every backup for a while, the last of each hour and then of each day for longer, and the newest few
+// always. Never pruned are foreign, legacy, pinned, damaged and unverified backups, and those from the future.
 //
 // Clocks are wrong at times, and nothing that is deleted comes back:
 //
-//   - Ages count from the newest backup, and a long gap counts only in part. A clock that jumps a year ahead, and a year
+//   - Ages count from the last backup, and a long gap counts only in part. A clock that jumps a year ahead, and a year
 //     in which no backups were made, cost a few of the older ones, never all of them. While nothing is saved, nothing
 //     expires.
 //   - Prune and whatever else asks for the age of what is unfinished believe neither the local clock nor the store's, but
 //     the one that is behind: a save under way is not taken for what a failed one left a day ago.
-//   - A backup from the future neither holds up the schedule nor counts as one of the newest; it is the latest to restore
-//     only if there is no other.
+//   - A backup from the future neither holds up the schedule nor takes the place of one of the newest. It is never pruned.
 //
 // # Invariants
 //
@@ -83,7 +99,7 @@
 //   - The transaction is open only while bytes flow. It is closed before the store has finished, when the context
 //     ends, when the store fails, and when the store accepts nothing for a minute.
 //   - What cannot be read is an error or is listed with a problem. It is never "there are no backups".
-//   - The newest verified backup is never pruned.
+//   - The newest verified backup, by generation and revision, is never pruned.
 //   - Saving, verifying and copying use the same memory for a database of any size, but for one bit a page while
 //     verifying. Listing reads one small object for each backup and no data.
 //
@@ -110,6 +126,8 @@
 //     the stored bytes are those that were written. Keep it apart from the store, and where the drill can read it.
 //   - etcd-manager, pointed at the same store, prunes by its own rules whatever carries its mark, pinned or not, foreign
 //     or not. A name that is no time is safe from it; Save gives none.
+//   - Whoever can write to the store can record that a good backup is bad: then it is passed over, which every listing
+//     says, and nothing is deleted. A new verify or drill ends it.
 //   - An unfinished backup without a readable begin object is nobody's, and stays until somebody deletes it.
 //   - In a directory on a disk whose machine's clock is wrong, names and times of objects are wrong alike. The newest
 //     backups and one of each day survive it; hourly ones of the last week may be thinned to daily ones.

@@ -26,6 +26,9 @@ type Drill struct {
 	// Compared says that the backup records a HashKV and that it is this one. Without one the revision and the
 	// number of keys alone were compared.
 	Compared bool `json:"compared"`
+	// Checked names what was compared with the sidecar, in words: the revision, the records, and so on. It is empty if it
+	// did not come so far.
+	Checked []string `json:"checked,omitempty"`
 	// Error says why the backup could not be restored or is not what was saved, "" if all is well.
 	Error string `json:"error,omitempty"`
 }
@@ -65,10 +68,11 @@ func (k *Keeper) RunDrill(ctx context.Context, name string) (Drill, error) {
 		return Drill{}, err
 	}
 	defer release()
-	newest, err := newest(ctx, k.stores.Main, k.source.Identity(), time.Now().Add(skew))
+	h, err := hold(ctx, k.stores.Main, k.source.Identity(), time.Now().Add(skew))
 	if err != nil {
 		return Drill{}, fmt.Errorf("drill a backup: %w", err)
 	}
+	newest := h.newest
 	if name == "" {
 		name = newest.Name
 	}
@@ -86,7 +90,7 @@ func (k *Keeper) RunDrill(ctx context.Context, name string) (Drill, error) {
 // caller has mu.
 func (k *Keeper) drillAt(now time.Time) (at time.Time, ok bool) {
 	d := &k.drills
-	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.newest.Name == "" {
+	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.holds.newest.Name == "" {
 		return time.Time{}, false
 	}
 	if d.failures > 0 {
@@ -114,7 +118,7 @@ func (k *Keeper) scheduledDrill(ctx context.Context) {
 	}
 	defer release()
 	start := time.Now()
-	newest, err := newest(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
+	h, err := hold(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
 	if err == nil {
 		err = k.readRecord(ctx)
 	}
@@ -122,17 +126,17 @@ func (k *Keeper) scheduledDrill(ctx context.Context) {
 		k.notDrilled(ctx, start, err)
 		return
 	}
-	k.know(newest)
+	k.know(h)
 	k.mu.Lock()
 	due := k.drills.due(k.cfg.Drill, start)
 	if start.Before(due) { // another node did, so the failures are over
 		k.drills.failures, k.drills.lastError = 0, ""
 	}
 	k.mu.Unlock()
-	if newest.Name == "" || start.Before(due) {
+	if h.newest.Name == "" || start.Before(due) {
 		return
 	}
-	d, err := k.drill(ctx, newest.Name)
+	d, err := k.drill(ctx, h.newest.Name)
 	if err != nil {
 		k.notDrilled(ctx, start, err)
 		return
@@ -146,7 +150,7 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	ctx, giveWay := context.WithCancelCause(ctx)
 	defer giveWay(nil)
 	k.mu.Lock()
-	limit := min(maxDrill, max(minDrill, k.schedule.next(k.state.newest.Created).Sub(start)))
+	limit := min(maxDrill, max(minDrill, k.schedule.next(k.state.holds.made.Created).Sub(start)))
 	if k.schedule.off() {
 		limit = maxDrill
 	}
@@ -168,7 +172,8 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	}
 
 	d, err := k.restore(ctx, name)
-	if cause := context.Cause(ctx); (err != nil || d.Error != "") && cause == late { // that is a finding
+	slow := (err != nil || d.Error != "") && context.Cause(ctx) == late
+	if cause := context.Cause(ctx); slow { // that is a finding
 		d.Error, err = cause.Error(), nil
 	} else if cause != nil && (err != nil || d.Error != "") { // and this is none
 		k.series.drill.total.WithLabelValues(resultInterrupted).Inc()
@@ -179,6 +184,9 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 		return Drill{}, fmt.Errorf("drill backup %s: %w", name, err)
 	}
 	d.Name, d.Lineage, d.Time, d.Took = name, k.source.Identity().Lineage, start.UTC(), time.Since(start)
+	if !slow { // a machine that is slow says nothing against the backup
+		k.recordProof(context.WithoutCancel(ctx), d)
+	}
 	if d.Error != "" {
 		k.series.drill.total.WithLabelValues(resultFailed).Inc()
 		k.lg.Error("backup failed its restore drill", zap.String("backup", name), zap.String("error", d.Error))
@@ -188,6 +196,18 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	k.lg.Info("restored backup in a drill", zap.String("backup", name), zap.Int64("revision", d.Revision),
 		zap.Bool("hashCompared", d.Compared), zap.Duration("took", d.Took))
 	return d, nil
+}
+
+// proofTime is how long storing the proof of a drill may take, whose own time may be over.
+const proofTime = 30 * time.Second
+
+// recordProof stores what a drill found beside the backup. A bad one does not count any more from now on.
+func (k *Keeper) recordProof(ctx context.Context, d Drill) {
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	if err := Record(ctx, k.stores.Main, d.Name, d.Proof(k.opt)); err != nil {
+		k.lg.Warn("proof of the restore drill was not stored", zap.String("backup", d.Name), zap.Error(err))
+	}
 }
 
 // notDrilled records that a drill of the schedule could not be tried. One that gave way is simply repeated.
@@ -204,12 +224,33 @@ func (k *Keeper) notDrilled(ctx context.Context, start time.Time, err error) {
 	}
 }
 
-// record makes d the last drill, here and in the store.
-func (k *Keeper) record(ctx context.Context, d Drill) {
+// RecordDrill stores what a drill found, which nobody's Keeper made: beside the backup and, if that is the newest of
+// the cluster, as the last drill that the schedule counts from.
+func RecordDrill(ctx context.Context, store Store, id Identity, d Drill, opt Options) error {
+	d.Lineage = id.Lineage
+	backups, err := List(ctx, store, id)
+	if err != nil {
+		return err
+	}
+	err = Record(ctx, store, d.Name, d.Proof(opt))
+	if newest, ok := newest(backups, time.Now()); ok && newest.Name == d.Name && id.Cluster != "" {
+		err = errors.Join(err, putDrill(ctx, store, id.Cluster, d))
+	}
+	return err
+}
+
+// putDrill makes d the last drill in the store.
+func putDrill(ctx context.Context, store Store, cluster string, d Drill) error {
 	text, err := json.Marshal(d)
 	if err == nil {
-		err = k.stores.Main.Put(ctx, k.drillObject(), bytes.NewReader(text))
+		err = store.Put(ctx, drillObject(cluster), bytes.NewReader(text))
 	}
+	return err
+}
+
+// record makes d the last drill, here and in the store.
+func (k *Keeper) record(ctx context.Context, d Drill) {
+	err := putDrill(ctx, k.stores.Main, k.cluster, d)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.drills.last, k.drills.known, k.drills.failures, k.drills.lastError = d, true, 0, ""
@@ -224,7 +265,7 @@ func (k *Keeper) record(ctx context.Context, d Drill) {
 // nothing of our backups and is as if there were none: it is replaced.
 func (k *Keeper) readRecord(ctx context.Context) error {
 	var last Drill
-	text, err := readSmall(ctx, k.stores.Main, k.drillObject())
+	text, err := readSmall(ctx, k.stores.Main, drillObject(k.cluster))
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return fmt.Errorf("read the result of the last drill: %w", err)
 	}
@@ -242,7 +283,7 @@ func (k *Keeper) readRecord(ctx context.Context) error {
 }
 
 // drillObject is the name of the object with the last drill.
-func (k *Keeper) drillObject() string { return "holdfast/" + k.cluster + "/drill.json" }
+func drillObject(cluster string) string { return holdfastDir + "/" + cluster + "/drill.json" }
 
 // urgent waits as wait does, but a drill gives way.
 func (k *Keeper) urgent(ctx context.Context) (release func(), err error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -211,7 +212,7 @@ func TestDrillRecord(t *testing.T) {
 				b2, err := io.ReadAll(r)
 				must(t, err)
 				var got snapshot.Drill
-				if err := json.Unmarshal(b2, &got); err != nil || got != b.Status().Drill.Last {
+				if err := json.Unmarshal(b2, &got); err != nil || !reflect.DeepEqual(got, b.Status().Drill.Last) {
 					t.Errorf("stored: want %+v, got %s, %v", b.Status().Drill.Last, b2, err)
 				}
 			})
@@ -250,7 +251,7 @@ func TestRunDrill(t *testing.T) {
 			t.Errorf("drill of an old one: want its result, and no record of it, got %+v, %v", got, err)
 		}
 		got, err = b.RunDrill(t.Context(), "")
-		if err != nil || got.Name != newest.Name || b.Status().Drill.Last != got {
+		if err != nil || got.Name != newest.Name || !reflect.DeepEqual(b.Status().Drill.Last, got) {
 			t.Errorf("drill of the newest: want its result recorded, got %+v, %v", got, err)
 		}
 		b.member.leader.Store(true)

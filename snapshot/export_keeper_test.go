@@ -1,10 +1,13 @@
 package snapshot
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Due tells when a keeper that knows a backup made at created makes the next attempt.
 func Due(cfg Config, created, now time.Time) time.Time {
-	s := state{known: true, newest: Meta{Name: formatName(created), Created: created}}
+	s := state{known: true, holds: holdings{made: Meta{Name: formatName(created), Created: created}}}
 	return s.due(cfg.schedule(), now)
 }
 
@@ -15,3 +18,9 @@ func RetryAt(cfg Config, t time.Time, failures int) time.Time {
 
 // CheckRoom is what a keeper asks of its spool.
 var CheckRoom = checkRoom
+
+// Watch returns a listing that remembers, as a keeper does.
+func Watch(store Store, id Identity) func(ctx context.Context) ([]Backup, error) {
+	m := memory{}
+	return func(ctx context.Context) ([]Backup, error) { return m.list(ctx, store, id) }
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 )
 
 // What tests forge and fuzz from outside.
@@ -22,7 +23,6 @@ var (
 	EncodeManagerMeta = encodeManagerMeta
 	DecodeManagerMeta = decodeManagerMeta
 	CheckBackupName   = checkBackupName
-	Newest            = newest
 	Find              = find
 	ReadMeta          = readMeta
 )
@@ -72,4 +72,16 @@ func CheckFile(ctx context.Context, file string) error {
 	}
 	_, err = Examine(ctx, f, info.Size())
 	return err
+}
+
+// Made returns the backup that the schedule counts from, and Held the newest that drills and the status are about.
+func Made(ctx context.Context, store Store, id Identity, now time.Time) (Meta, error) {
+	h, err := hold(ctx, store, id, now)
+	return h.made, err
+}
+
+// Held is described at Made.
+func Held(ctx context.Context, store Store, id Identity, now time.Time) (Meta, error) {
+	h, err := hold(ctx, store, id, now)
+	return h.newest, err
 }

@@ -300,7 +300,7 @@ func TestTooManyObjects(t *testing.T) {
 	snapshot.LimitObjects(t, len(before)-1)
 	for what, do := range map[string]func() error{
 		"List":   func() error { _, err := snapshot.List(t.Context(), store, ours); return err },
-		"Latest": func() error { _, err := snapshot.Latest(t.Context(), store, ours); return err },
+		"Latest": func() error { _, _, err := snapshot.Latest(t.Context(), store, ours); return err },
 		"Prune": func() error {
 			_, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{Newest: 1}, midday.Add(1000*time.Hour), false)
 			return err

@@ -97,6 +97,28 @@ func TestExpiredSpares(t *testing.T) {
 	}
 }
 
+// TestExpiredWrongClock wants that the newest by generation and revision stay, whatever the clock said that made them.
+func TestExpiredWrongClock(t *testing.T) {
+	held := func(created time.Time, generation uint64, revision int64) snapshot.Backup {
+		b := at(created)
+		b.Generation, b.Content.Revision = generation, revision
+		return b
+	}
+	newest := held(midday.Add(-10*365*24*time.Hour), 2, 5) // by a clock ten years behind
+	before := held(midday.Add(-9*365*24*time.Hour), 2, 4)
+	old := held(midday.Add(-8*365*24*time.Hour), 2, 3)
+	last := held(midday.Add(-time.Hour), 1, 1000)
+	all := []snapshot.Backup{last, before, newest, old}
+	for n, want := range map[int][]string{0: {before.Name, old.Name, last.Name}, 1: {before.Name, old.Name, last.Name}, 2: {old.Name, last.Name}} {
+		if got := namesOf(snapshot.Keep{Newest: n}.Expired(all, midday)); !slices.Equal(got, want) {
+			t.Errorf("newest %d: want %q, got %q", n, want, got)
+		}
+	}
+	if got := namesOf(snapshot.Keep{Newest: 1, All: 24 * time.Hour}.Expired(all, midday)); !slices.Equal(got, []string{before.Name, old.Name}) {
+		t.Errorf("what the clock calls recent stays, too: got %q", got)
+	}
+}
+
 // TestExpiredYear saves every 15 minutes for a year and prunes every two hours.
 func TestExpiredYear(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -34,7 +34,7 @@ type Stores struct {
 // Keeper saves a backup whenever one is due, on the node whose member leads, and any time on request. It prunes what
 // need not be kept, and drills the newest backup now and then.
 //
-// The schedule is kept nowhere but in the store: a backup is due one interval after the newest one there, a drill one
+// The schedule is kept nowhere but in the store: a backup is due one interval after the last one that was made there, a drill one
 // after the last one recorded there. So neither a restart nor a change of leader makes one early or late. Two nodes
 // that both believe to lead may both save; that is one backup more.
 type Keeper struct {
@@ -58,8 +58,11 @@ type Keeper struct {
 // state is what a Keeper knows of its saves, under its mu.
 type state struct {
 	leading    time.Time // since when, zero if not
-	known      bool      // newest is the store's newest as far as we can know: read or written since we lead
-	newest     Meta
+	known      bool      // holds is what the store holds as far as we can know: read or written since we lead
+	holds      holdings
+	learned    int       // how often holds was learned
+	asked      time.Time // when the main store told holds, zero if never
+	storeError string    // why it did not, the last time it was asked
 	spooled    []string
 	distrusted string // what is in the spool under this name could not be copied as it is
 	attempted  time.Time
@@ -94,15 +97,18 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 	k.series = newSeries(reg, func() float64 {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return rpo(k.state.newest, time.Now())
+		return rpo(k.state.holds.made, time.Now())
 	})
 	return k
 }
 
-// Run keeps the schedule until ctx ends, and then returns nil. A failed backup never ends it.
+// Run keeps the schedule, and looks at the main store now and then, until ctx ends, and then returns nil. A failed backup never ends it.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watching.Go(func() { k.watch(ctx) }) // a store that hangs holds up no backup
 	k.cleanSpool(ctx)
 	for {
 		switch save, drill := k.look(); {
@@ -149,13 +155,13 @@ func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) 
 	}
 	defer release()
 	now := time.Now()
-	newest, err := newest(ctx, k.stores.Main, k.source.Identity(), now.Add(skew))
+	h, err := hold(ctx, k.stores.Main, k.source.Identity(), now.Add(skew))
 	if err != nil {
 		return Meta{}, blame(reasonStore, err)
 	}
-	k.know(newest)
-	if newest.Name != "" && now.Sub(newest.Created) <= within {
-		return newest, nil
+	k.know(h)
+	if h.made.Name != "" && now.Sub(h.made.Created) <= within {
+		return h.made, nil
 	}
 	return k.attempt(ctx, now, "", nil)
 }
@@ -183,13 +189,13 @@ func (k *Keeper) look() (save, drill bool) {
 }
 
 // due returns when the next attempt is to be made, the past if that is not known: or no longer, after the clock was
-// set back behind the newest backup.
+// set back behind the backup that was made last.
 func (s *state) due(sched schedule, now time.Time) time.Time {
 	switch {
 	case s.failures > 0:
 		return sched.retryAt(s.attempted, s.failures)
-	case s.known && s.newest.Name != "" && !s.newest.Created.After(now.Add(skew)):
-		return sched.next(s.newest.Created)
+	case s.known && s.holds.made.Name != "" && !s.holds.made.Created.After(now.Add(skew)):
+		return sched.next(s.holds.made.Created)
 	}
 	return time.Time{}
 }
@@ -224,10 +230,10 @@ func (k *Keeper) scheduled(ctx context.Context) {
 // answer, a backup is made in the spool, if there is one, and the attempt has failed all the same.
 func (k *Keeper) saveIfDue(ctx context.Context) (made bool, err error) {
 	start := time.Now()
-	newest, storeErr := newest(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
+	h, storeErr := hold(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
 	if storeErr == nil {
-		k.know(newest)
-		if newest.Name != "" && start.Before(k.plan().next(newest.Created)) {
+		k.know(h)
+		if h.made.Name != "" && start.Before(k.plan().next(h.made.Created)) {
 			k.recovered()
 			return false, nil
 		}
@@ -273,7 +279,7 @@ func (k *Keeper) attempt(ctx context.Context, start time.Time, waiting string, p
 		k.failed(ctx, start, err)
 		return Meta{}, err
 	}
-	k.know(m)
+	k.saved(m)
 	k.recovered()
 	k.mu.Lock()
 	k.state.attempted = start
@@ -325,12 +331,22 @@ func (k *Keeper) options(progress func(Progress)) Options {
 	return opt
 }
 
-// know takes m for the newest backup in the main store, none if it has no name.
-func (k *Keeper) know(m Meta) {
+// know takes h for what the main store holds.
+func (k *Keeper) know(h holdings) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.state.newest, k.state.known = m, true
-	k.series.newest.know(m)
+	k.state.holds, k.state.known = h, true
+	k.state.asked, k.state.storeError = time.Now(), ""
+	k.state.learned++
+	k.series.newest.know(h)
+}
+
+// saved adds a backup that was just made to what the main store is known to hold.
+func (k *Keeper) saved(m Meta) {
+	k.mu.Lock()
+	h := k.state.holds.saved(m)
+	k.mu.Unlock()
+	k.know(h)
 }
 
 // failed records an attempt that made no backup.

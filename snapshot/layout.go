@@ -26,7 +26,15 @@ var dataObjects = []string{zstdObject, gzipObject, zstdObject + ageSuffix, gzipO
 // removal is every object of a backup, in the order in which they are deleted: first what makes it one to etcd-manager,
 // then what makes it one to us. What tells whose it was goes last, so that a deletion that was cut short can be
 // completed by Prune.
-var removal = slices.Concat([]string{managerObject, metaObject}, dataObjects, []string{pinObject, beginObject})
+var removal = slices.Concat([]string{managerObject, metaObject}, dataObjects, proofObjects(), []string{pinObject, beginObject})
+
+// proofObjects are the names that proofs of a backup may have.
+func proofObjects() (names []string) {
+	for _, kind := range proofKinds {
+		names = append(names, proofObject(kind))
+	}
+	return names
+}
 
 // Names at the top of a store that are no backups.
 const (

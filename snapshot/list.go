@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -31,10 +30,18 @@ type Backup struct {
 	// Pinned says that it is never pruned, and PinReason why, in its owner's words.
 	Pinned    bool   `json:"pinned,omitempty"`
 	PinReason string `json:"pinReason,omitempty"`
+	// Proofs are the last verification and the last drill since it was saved, the weakest kind first.
+	Proofs []Proof `json:"proofs,omitempty"`
+	// Failed is the one of them that stands against the backup, nil if none does: then it is not to be relied on, though
+	// it may be tried. A later good proof of the same or of a stronger kind ends that.
+	Failed *Proof `json:"failed,omitempty"`
 }
 
 // own says that the backup is a good one and ours, to be counted on and to be pruned.
-func (b Backup) own() bool { return b.Problem == "" && !b.Foreign && !b.Legacy && !b.Verified.IsZero() }
+func (b Backup) own() bool { return b.Good() && !b.Foreign && !b.Legacy }
+
+// Good says that the backup was read back when it was saved, and that nothing is known against it.
+func (b Backup) Good() bool { return b.Problem == "" && b.Failed == nil && !b.Verified.IsZero() }
 
 // Identity says whose backups are ours. The zero Identity is nobody's, and then no backup is foreign.
 type Identity struct {
@@ -64,78 +71,32 @@ func List(ctx context.Context, store Store, id Identity) ([]Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(backups, byTime)
+	slices.SortStableFunc(backups, func(a, b Backup) int { return byTime(a.Meta, b.Meta) })
 	return backups, nil
 }
 
-// byTime orders backups from the oldest to the newest, those of one time by name.
-func byTime(a, b Backup) int {
-	if c := a.Created.Compare(b.Created); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name, b.Name)
-}
-
-// disagreement is how far the clocks of nodes may be apart. A backup further in the future was made by a wrong one.
-const disagreement = time.Hour
-
-// Latest returns the newest good backup of a cluster, by the time at which it was made. One that etcd-manager made
-// counts, too. One from the future, made while a clock was wrong, counts only if there is no other. When there is none,
-// the error is ErrNotFound and says what there is instead.
-func Latest(ctx context.Context, store Store, id Identity) (Backup, error) {
+// Latest returns the newest good backup of a cluster, as [Newest] says, and what it passed over, as [Skipped] does. When
+// there is none, the error is ErrNotFound and says what there is instead.
+func Latest(ctx context.Context, store Store, id Identity) (newest Backup, skipped []Backup, err error) {
 	backups, err := List(ctx, store, id)
 	if err != nil {
-		return Backup{}, err
+		return Backup{}, nil, err
 	}
-	horizon := time.Now().Add(disagreement)
-	var latest, future *Backup
-	foreign, bad := 0, 0
-	for i := range backups {
-		switch b := &backups[i]; {
-		case b.Foreign:
+	now := time.Now()
+	skipped = Skipped(backups, now)
+	newest, ok := Newest(backups, now)
+	if ok {
+		return newest, skipped, nil
+	}
+	foreign := 0
+	for _, b := range backups {
+		if b.Foreign {
 			foreign++
-		case b.Problem != "":
-			bad++
-		case b.Created.After(horizon):
-			future = b
-		case latest == nil || latest.Legacy || !b.Legacy || b.Created.After(latest.Created):
-			latest = b
 		}
 	}
-	if latest == nil {
-		latest = future
-	}
-	if latest == nil {
-		return Backup{}, fmt.Errorf("no backup of cluster %s among the %d in the store: %d are another cluster's, %d incomplete or damaged (see `holdfast snapshot list`): %w",
-			id.Cluster, len(backups), foreign, bad, ErrNotFound)
-	}
-	return *latest, nil
-}
-
-// newest returns the sidecar of the newest good backup of our own made until now, with an empty Name if there is none.
-// One from the future, made by a node whose clock is ahead, must not hold up the schedule of those whose clock is right;
-// a legacy one was not made by the schedule.
-func newest(ctx context.Context, store Store, id Identity, now time.Time) (Meta, error) {
-	c, err := scan(ctx, store, "")
-	if err != nil {
-		return Meta{}, err
-	}
-	entries := slices.DeleteFunc(c.entries, func(e entry) bool {
-		created, err := parseName(e.name)
-		return err != nil || created.After(now) || !e.has(metaObject)
-	})
-	slices.Reverse(entries)
-	// The first few tell nearly always, so the others are not asked.
-	for some := range slices.Chunk(entries, readers) {
-		backups, err := readAll(ctx, store, id, some, c.clock(now))
-		if err != nil {
-			return Meta{}, err
-		}
-		if i := slices.IndexFunc(backups, Backup.own); i >= 0 {
-			return backups[i].Meta, nil
-		}
-	}
-	return Meta{}, nil
+	return Backup{}, skipped, fmt.Errorf("no backup of cluster %s among the %d in the store: %d are another cluster's, "+
+		"%d failed a verify or a drill, %d are incomplete or damaged (see `holdfast snapshot list`): %w",
+		id.Cluster, len(backups), foreign, len(skipped), len(backups)-foreign-len(skipped), ErrNotFound)
 }
 
 // readMeta returns the sidecar of a backup, of a legacy one what etcd-manager tells. It is ErrNotFound if there is no

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -203,7 +204,7 @@ func TestListFails(t *testing.T) {
 		if list, err := snapshot.List(t.Context(), store, ours); !errors.Is(err, down) || list != nil {
 			t.Errorf("List without %q: want the store's error, got %d, %v", part, len(list), err)
 		}
-		if _, err := snapshot.Latest(t.Context(), store, ours); !errors.Is(err, down) || errors.Is(err, snapshot.ErrNotFound) {
+		if _, _, err := snapshot.Latest(t.Context(), store, ours); !errors.Is(err, down) || errors.Is(err, snapshot.ErrNotFound) {
 			t.Errorf("Latest without %q: want the store's error, got %v", part, err)
 		}
 		if _, err := snapshot.Prune(t.Context(), store, ours, snapshot.Keep{}, time.Now(), false); !errors.Is(err, down) {
@@ -217,13 +218,13 @@ func TestLatest(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	want := func(what, name string) {
 		t.Helper()
-		if got, err := snapshot.Latest(t.Context(), store, ours); err != nil || got.Name != name {
+		if got, _, err := snapshot.Latest(t.Context(), store, ours); err != nil || got.Name != name {
 			t.Errorf("%s: want %s, got %s, %v", what, name, got.Name, err)
 		}
 	}
 	wantNone := func(what, text string) {
 		t.Helper()
-		if got, err := snapshot.Latest(t.Context(), store, ours); !errors.Is(err, snapshot.ErrNotFound) || !strings.Contains(err.Error(), text) {
+		if got, _, err := snapshot.Latest(t.Context(), store, ours); !errors.Is(err, snapshot.ErrNotFound) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: want ErrNotFound and %q, got %s, %v", what, text, got.Name, err)
 		}
 	}
@@ -232,29 +233,86 @@ func TestLatest(t *testing.T) {
 	foreign.Lineage = "l-2"
 	forge(t, store, foreign, "x")
 	bad := forge(t, store, forged(now.Add(-2*time.Minute), "xx"), "x")
-	wantNone("others", "among the 2 in the store: 1 are another cluster's, 1 incomplete or damaged")
-	future := forge(t, store, forged(now.Add(24*time.Hour), "x"), "x")
-	want("only one from the future", future.Name)
-	legacy(t, store, "old", now.Add(-2*time.Hour), "x")
+	wantNone("others", "among the 2 in the store: 1 are another cluster's, 0 failed a verify or a drill, 1 are incomplete or damaged")
+	legacy(t, store, "ahead", now.Add(24*time.Hour), "x")
+	want("a legacy one from the future, if there is no other", "ahead")
+	legacy(t, store, "old", now.Add(-3*time.Hour), "x")
 	want("legacy", "old")
-	own := forge(t, store, forged(now.Add(-2*time.Hour), "x"), "x")
-	want("own and legacy of one time", own.Name)
-	legacy(t, store, "new", now.Add(-time.Hour), "x")
-	want("a newer legacy one", "new")
+	legacy(t, store, "new", now.Add(-2*time.Hour), "x")
+	want("of legacy ones the last", "new")
+	remote := forged(now.Add(-150*time.Minute), "x")
+	remote.Generation, remote.Content.Revision = 0, 1000
+	forge(t, store, remote, "x")
+	want("an etcd's that we do not run is ordered by time, as a legacy one", "new")
+	own := forge(t, store, forged(now.Add(-4*time.Hour), "x"), "x")
+	want("ours, although a legacy one is newer", own.Name)
 	own = forge(t, store, forged(now.Add(-30*time.Minute), "x"), "x")
-	want("a newer own one", own.Name)
+	want("of equal ones the last", own.Name)
 	put(t, store, bad.Name+"/etcd.backup.zst", "xx")
 	want("mended", bad.Name)
-	ahead := forge(t, store, forged(now.Add(10*time.Second), "x"), "x")
-	want("a clock that is a little ahead", ahead.Name)
+
+	save := func(generation uint64, revision int64, created time.Time) string {
+		m := forged(created, "x")
+		m.Generation, m.Content.Revision = generation, revision
+		return forge(t, store, m, "x").Name
+	}
+	ahead := save(4, 100, now.Add(3*365*24*time.Hour))
+	want("the highest revision, by a clock years ahead", ahead)
+	behind := save(4, 101, now.Add(-5*365*24*time.Hour))
+	want("a higher revision, by a clock years behind", behind)
+	later := save(5, 5, now.Add(-time.Hour))
+	want("a later generation, at a lower revision and an earlier time", later)
+	save(4, 1_000_000, now.Add(4*365*24*time.Hour))
+	want("an earlier generation, however late", later)
 }
 
-// TestNewest is about what the schedule counts from.
-func TestNewest(t *testing.T) {
+// TestLatestOfTwoLineages wants that generations and revisions are compared within one lineage only.
+func TestLatestOfTwoLineages(t *testing.T) {
+	store := snapshot.NewDir(t.TempDir())
+	now := time.Now().UTC().Truncate(time.Second)
+	save := func(lineage string, generation uint64, created time.Time) string {
+		m := forged(created, "x")
+		m.Lineage, m.Generation = lineage, generation
+		return forge(t, store, m, "x").Name
+	}
+	save("l-1", 1, now.Add(-time.Hour))
+	first := save("l-1", 7, now.Add(-2*time.Hour))
+	second := save("l-2", 1, now.Add(-time.Minute))
+	for _, want := range []struct{ lineage, name string }{{"l-1", first}, {"l-2", second}, {"", second}} {
+		if got, _, err := snapshot.Latest(t.Context(), store, snapshot.Identity{Cluster: "prod", Lineage: want.lineage}); err != nil || got.Name != want.name {
+			t.Errorf("lineage %q: want %s, got %s, %v", want.lineage, want.name, got.Name, err)
+		}
+	}
+	unknown := save("", 8, now.Add(-3*time.Hour))
+	if got, _, err := snapshot.Latest(t.Context(), store, snapshot.Identity{Cluster: "prod", Lineage: "l-1"}); err != nil || got.Name != unknown {
+		t.Errorf("one that does not tell its lineage counts as ours: want %s, got %s, %v", unknown, got.Name, err)
+	}
+}
+
+// TestHeld is about what is drilled and shown: the newest by what it holds, whatever the clock said.
+func TestHeld(t *testing.T) {
+	store := snapshot.NewDir(t.TempDir())
+	old := forged(midday.Add(3*365*24*time.Hour), "x")
+	old.Generation = 1
+	forge(t, store, old, "x")
+	next := forged(midday.Add(-time.Hour), "x")
+	next.Generation = 2
+	next = forge(t, store, next, "x")
+	legacy(t, store, "legacy", midday, "x")
+	if got, err := snapshot.Held(t.Context(), store, ours, midday); err != nil || got != next {
+		t.Errorf("newest: want %s, got %s, %v", next.Name, got.Name, err)
+	}
+	if got, err := snapshot.Made(t.Context(), store, ours, midday); err != nil || got != next {
+		t.Errorf("made last: want %s, got %s, %v", next.Name, got.Name, err)
+	}
+}
+
+// TestMade is about what the schedule counts from.
+func TestMade(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	want := func(what, name string) {
 		t.Helper()
-		if got, err := snapshot.Newest(t.Context(), store, ours, midday); err != nil || got.Name != name {
+		if got, err := snapshot.Made(t.Context(), store, ours, midday); err != nil || got.Name != name {
 			t.Errorf("%s: want %q, got %q, %v", what, name, got.Name, err)
 		}
 	}
@@ -278,7 +336,7 @@ func TestFind(t *testing.T) {
 	legacy(t, store, "by-hand", midday, "data")
 	got, err := snapshot.Find(t.Context(), store, ours, "by-hand")
 	want := snapshot.Meta{Name: "by-hand", Created: midday, EtcdVersion: "3.5.9", Members: 3, Stored: snapshot.Stored{Codec: "gzip", Size: 4}}
-	if err != nil || got != (snapshot.Backup{Meta: want, Legacy: true}) {
+	if err != nil || !reflect.DeepEqual(got, snapshot.Backup{Meta: want, Legacy: true}) {
 		t.Errorf("want %+v, got %+v, %v", want, got, err)
 	}
 	if got, err := snapshot.ReadMeta(t.Context(), store, "by-hand"); err != nil || got != want {

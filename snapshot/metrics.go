@@ -29,6 +29,7 @@ type series struct {
 // newestSeries describe the newest backup.
 type newestSeries struct {
 	created, verified, stored, database, ratio prometheus.Gauge
+	count, failed, newestFailed                prometheus.Gauge
 }
 
 // drillSeries describe the last drill.
@@ -64,15 +65,19 @@ func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 	}
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "holdfast", Subsystem: "snapshot", Name: "rpo_seconds",
-		Help: "What would be lost with the cluster: the age of the newest verified backup in the store known to this node, +Inf if none is known.",
+		Help: "What would be lost with the cluster: the age of the last verified backup in the store known to this node, +Inf if none is known.",
 	}, rpo)
 	return series{
 		newest: newestSeries{
-			created:  gauge("last_success_timestamp_seconds", "When the newest verified backup known to this node was made, 0 if none is known."),
+			created:  gauge("last_success_timestamp_seconds", "When the last verified backup known to this node was made, 0 if none is known."),
 			verified: gauge("last_verified_timestamp_seconds", "When the newest verified backup known to this node was verified, 0 if none is known."),
 			stored:   gauge("bytes", "Stored size of the newest verified backup known to this node."),
 			database: gauge("database_bytes", "Size of the database in the newest verified backup known to this node."),
 			ratio:    gauge("compression_ratio", "Size of the database by the stored size, of the newest verified backup known to this node, 0 if none is known."),
+
+			count:        gauge("backups", "Good backups of this cluster in the store, as far as this node knows."),
+			failed:       gauge("bad_backups", "Backups of this cluster in the store that a later verify or drill has found to be bad."),
+			newestFailed: gauge("newest_bad", "Whether the newest backup in the store is one of these, so that an older one is the newest good one."),
 		},
 		duration:    gauge("duration_seconds", "How long the last successful save by this node took, verification and upload included."),
 		upload:      gauge("upload_duration_seconds", "How long the last successful upload from the spool of this node took, 0 without a spool."),
@@ -92,13 +97,17 @@ func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 	}
 }
 
-// know shows the newest verified backup.
-func (s newestSeries) know(m Meta) {
-	s.created.Set(epoch(m.Created))
+// know shows the newest verified backup, and when one was made last.
+func (s newestSeries) know(h holdings) {
+	m := h.newest
+	s.created.Set(epoch(h.made.Created))
 	s.verified.Set(epoch(m.Verified))
 	s.stored.Set(float64(m.Stored.Size))
 	s.database.Set(float64(m.Content.Size))
 	s.ratio.Set(ratio(m))
+	s.count.Set(float64(h.count))
+	s.failed.Set(float64(len(h.failed)))
+	s.newestFailed.Set(float64(min(1, len(h.skipped))))
 }
 
 // know shows the last drill.
@@ -106,7 +115,7 @@ func (s drillSeries) know(d Drill) {
 	s.time.Set(epoch(d.Time))
 	s.duration.Set(d.Took.Seconds())
 	s.success.Set(0)
-	if d.Error == "" {
+	if d.Name != "" && d.Error == "" {
 		s.success.Set(1)
 	}
 }
@@ -127,10 +136,10 @@ func ratio(m Meta) float64 {
 	return float64(m.Content.Size) / float64(m.Stored.Size)
 }
 
-// rpo is the age of the newest backup in seconds, +Inf if there is none, 0 for one from the future.
-func rpo(newest Meta, now time.Time) float64 {
-	if newest.Name == "" {
+// rpo is the age of a backup in seconds, +Inf if there is none, 0 for one from the future.
+func rpo(made Meta, now time.Time) float64 {
+	if made.Name == "" {
 		return math.Inf(1)
 	}
-	return max(0, now.Sub(newest.Created).Seconds())
+	return max(0, now.Sub(made.Created).Seconds())
 }

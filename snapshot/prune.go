@@ -10,7 +10,7 @@ import (
 
 // Keep says which backups are kept: the section "snapshot.keep" of the configuration.
 //
-// Ages count from the newest verified backup, not from now, and a gap between two backups counts as at most Hourly, or
+// Ages count from the verified backup that was made last, not from now, and a gap between two backups counts as at most Hourly, or
 // two days if that is more. So while no backups are made none grows old, and neither a year without backups nor a clock
 // that jumped a year ahead makes the whole history expire at once.
 type Keep struct {
@@ -19,7 +19,7 @@ type Keep struct {
 	// Hourly is the age up to which one backup of every hour is kept, Daily of every day. Hours and days are UTC's.
 	Hourly time.Duration `mapstructure:"hourly"`
 	Daily  time.Duration `mapstructure:"daily"`
-	// Newest is how many of the newest verified backups are kept whatever their age, at least 1.
+	// Newest is how many of the newest verified backups, by generation and revision, are kept whatever their age, at least 1.
 	Newest int `mapstructure:"newest"`
 }
 
@@ -27,19 +27,22 @@ type Keep struct {
 // them are backups that are foreign, legacy, pinned, damaged, unverified or from the future, nor any of the Newest
 // verified ones.
 //
-// Of an hour and of a day the newest is kept, which is also the last of them to grow too old: were it another, the
-// next in line would take its place then, or not, depending on how often the rules are applied. The newest of a day is
-// also the newest of its hour. A pinned backup counts as one of its hour, of its day and of the Newest.
+// The newest are those of the highest generation and, of one generation, of the highest revision: what a clock that is
+// wrong says of their time does not matter. Ages, hours and days go by time.
+//
+// Of an hour and of a day the last is kept, which is also the last of them to grow too old: were it another, the
+// next in line would take its place then, or not, depending on how often the rules are applied. The last of a day is
+// also the last of its hour. A pinned backup counts as one of its hour, of its day and of the Newest.
 func (k Keep) Expired(backups []Backup, now time.Time) []Backup {
 	judged := slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return !b.own() || b.Created.After(now) })
-	slices.SortStableFunc(judged, byTime)
+	slices.SortStableFunc(judged, func(a, b Backup) int { return byTime(a.Meta, b.Meta) })
 	ages := k.ages(judged)
-	floor := len(judged) - max(k.Newest, 1)
+	newest := k.newest(judged)
 	var expired []Backup
 	var hour, day time.Time // of the backup after
 	for i, b := range slices.Backward(judged) {
 		h, d := b.Created.UTC().Truncate(time.Hour), b.Created.UTC().Truncate(24*time.Hour)
-		keep := i >= floor || b.Pinned || ages[i] < k.All ||
+		keep := newest[b.Name] || b.Pinned || ages[i] < k.All ||
 			ages[i] < k.Hourly && !h.Equal(hour) ||
 			ages[i] < k.Daily && !d.Equal(day)
 		if !keep {
@@ -49,6 +52,16 @@ func (k Keep) Expired(backups []Backup, now time.Time) []Backup {
 	}
 	slices.Reverse(expired)
 	return expired
+}
+
+// newest returns the names of the newest, as many as are kept whatever their age.
+func (k Keep) newest(backups []Backup) map[string]bool {
+	ordered := slices.SortedFunc(slices.Values(backups), func(a, b Backup) int { return -a.compare(b.Meta) })
+	names := map[string]bool{}
+	for _, b := range ordered[:min(max(k.Newest, 1), len(ordered))] {
+		names[b.Name] = true
+	}
+	return names
 }
 
 // ages returns the age of each of the backups, which are sorted.
@@ -70,7 +83,14 @@ type Pruned struct {
 	// Kept are those of them that are still there, by name: the store did not let them go, an object lock for one, or
 	// they were pinned or written to meanwhile.
 	Kept map[string]string `json:"kept,omitempty"`
+	// Refused are the names of those in Kept whose deletion was tried and failed.
+	Refused []string `json:"refused,omitempty"`
 }
+
+// spared is why a backup that was to be pruned is left alone: it changed meanwhile. That is no failure.
+type spared string
+
+func (s spared) Error() string { return string(s) }
 
 // Prune removes what keep does not keep of the backups of id, and orphans of failed saves. With dryRun nothing is
 // removed. The error is the store's; a single backup that cannot be removed is no error but in Kept. When the store is
@@ -113,10 +133,15 @@ func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Ti
 			continue
 		}
 		p.Kept[b.Name] = err.Error()
+		if errors.As(err, new(spared)) {
+			continue
+		}
+		p.Refused = append(p.Refused, b.Name)
 		// Refused, or is the store gone? Then every other deletion would fail as well, each after a while.
 		if _, gone := store.List(ctx, b.Name+"/"); gone != nil {
 			for _, rest := range all[i+1:] {
 				p.Kept[rest.Name] = "the store did not answer any more"
+				p.Refused = append(p.Refused, rest.Name)
 			}
 			return p, fmt.Errorf("prune: %w", errors.Join(err, gone))
 		}
@@ -149,10 +174,10 @@ func (e entry) prune(ctx context.Context, store Store) error {
 		return err
 	}
 	if now.has(pinObject) {
-		return errors.New("it was pinned meanwhile")
+		return spared("it was pinned meanwhile")
 	}
 	if now.written().After(e.written()) {
-		return errors.New("it was written to meanwhile")
+		return spared("it was written to meanwhile")
 	}
 	return now.remove(ctx, store)
 }

@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -72,7 +73,7 @@ func TestPrune(t *testing.T) {
 	if err != nil || len(got.Expired)+len(got.Orphans) != 0 || len(store.did()) != 0 {
 		t.Errorf("again: want nothing to do, got %+v, %v", got, err)
 	}
-	if m, err := snapshot.Newest(t.Context(), store, ours, now); err != nil || m != newest {
+	if m, err := snapshot.Held(t.Context(), store, ours, now); err != nil || m != newest {
 		t.Errorf("the newest: want %s, got %+v, %v", newest.Name, m, err)
 	}
 }
@@ -186,5 +187,30 @@ func TestPruneRacesWithPruning(t *testing.T) {
 	}
 	if got := len(objects(t, store, "")); got != 3*3 {
 		t.Errorf("want the objects of 3 backups, got %s", fmt.Sprint(objects(t, store, "")))
+	}
+}
+
+// wholeSeconds is a store whose times are cut off to the second, as S3's are.
+type wholeSeconds struct{ snapshot.Store }
+
+func (s wholeSeconds) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
+	objects, err := s.Store.List(ctx, prefix)
+	for i := range objects {
+		objects[i].Modified = objects[i].Modified.Truncate(time.Second)
+	}
+	return objects, err
+}
+
+// TestPruneWholeSeconds wants that a backup made and stored within one second counts at once, and one more may go.
+func TestPruneWholeSeconds(t *testing.T) {
+	root := t.TempDir()
+	store := snapshot.NewDir(root)
+	now := midday.Add(900 * time.Millisecond)
+	old := forge(t, store, forged(midday.Add(-time.Hour), "x"), "x")
+	forge(t, store, forged(midday.Add(600*time.Millisecond), "x"), "x")
+	written(t, root, midday.Add(800*time.Millisecond))
+	got, err := snapshot.Prune(t.Context(), wholeSeconds{store}, ours, snapshot.Keep{Newest: 1}, now, true)
+	if err != nil || !slices.Equal(namesOf(got.Expired), []string{old.Name}) {
+		t.Errorf("want that %s expires, got %q, %v", old.Name, namesOf(got.Expired), err)
 	}
 }

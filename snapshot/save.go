@@ -35,6 +35,8 @@ type Options struct {
 	// Examine, if set, stands in for the function Examine in Verify and Fetch: one that calls it in a process of its own
 	// that may crash. Its error speaks against the database unless it is ErrNotExamined. It leaves f open.
 	Examine func(ctx context.Context, f *os.File, size int64) (Content, error)
+	// By is who verifies and drills: a node, or a person on a machine. Proofs tell it.
+	By string
 }
 
 // The formats of a backup.

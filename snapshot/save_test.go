@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -74,7 +75,7 @@ func TestSave(t *testing.T) {
 		t.Errorf("Verify: want %+v, got %+v, %v", meta, got, err)
 	}
 	list, err := snapshot.List(t.Context(), store, ours)
-	if err != nil || len(list) != 1 || list[0] != (snapshot.Backup{Meta: meta}) {
+	if err != nil || len(list) != 1 || !reflect.DeepEqual(list[0], snapshot.Backup{Meta: meta}) {
 		t.Errorf("List: want %+v, got %+v, %v", meta, list, err)
 	}
 }

@@ -29,10 +29,11 @@ type catalogue struct {
 
 // clock is a time that is surely not later than the present, for judging what is old enough to be deleted. The local
 // clock may be ahead, and so may the clock of a file server that wrote one of the objects; both at once is not assumed.
-// In a store that nobody writes to, nothing ages.
+// In a store that nobody writes to, nothing ages. A store may tell its times in whole seconds, cut off, as S3 does: the
+// last write was at some time within that second, and what it wrote is not from the future.
 func (c catalogue) clock(now time.Time) time.Time {
-	if c.written.Before(now) {
-		return c.written
+	if written := c.written.Truncate(time.Second).Add(time.Second); written.Before(now) {
+		return written
 	}
 	return now
 }
@@ -154,6 +155,9 @@ func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Ti
 	}
 	if err == nil && e.has(pinObject) {
 		err = e.readPin(ctx, store, &b)
+	}
+	if err == nil {
+		err = e.readProofs(ctx, store, &b)
 	}
 	if err != nil {
 		return Backup{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"syscall"
 	"time"
 
@@ -37,21 +38,22 @@ func (k *Keeper) upload(ctx context.Context, name string, progress func(Progress
 		return Meta{}, err
 	}
 	k.series.upload.Set(time.Since(start).Seconds())
-	k.know(m)
+	k.saved(m)
 	k.countSpooled(ctx)
 	return m, nil
 }
 
-// waiting returns the newest backup in the spool, "" if there is none that is still good enough: not older than one
+// waiting returns the last backup that was made in the spool, "" if there is none that is still good enough: not older than one
 // interval, and not known to be damaged.
 func (k *Keeper) waiting(ctx context.Context, now time.Time) (string, error) {
 	if k.stores.Spool == nil {
 		return "", nil
 	}
-	m, err := newest(ctx, k.stores.Spool, k.source.Identity(), now.Add(skew))
+	h, err := hold(ctx, k.stores.Spool, k.source.Identity(), now.Add(skew))
 	if err != nil {
 		return "", blame(reasonSpool, err)
 	}
+	m := h.made
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if m.Name == "" || m.Name == k.state.distrusted || !now.Before(k.schedule.next(m.Created)) {
@@ -84,14 +86,11 @@ func (k *Keeper) tidy(ctx context.Context) error {
 			return fmt.Errorf("remove what a killed save left: %w", err)
 		}
 	}
-	keep, err := newest(ctx, k.stores.Spool, k.source.Identity(), time.Now().Add(skew))
-	if err != nil {
-		return err
-	}
 	backups, err := List(ctx, k.stores.Spool, k.source.Identity())
 	if err != nil {
 		return err
 	}
+	keep, _ := Newest(slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return !b.own() }), time.Now())
 	for _, b := range backups {
 		if b.Name == keep.Name || b.Pinned || b.Foreign || b.Legacy {
 			continue
@@ -113,7 +112,7 @@ func (k *Keeper) countSpooled(ctx context.Context) {
 	defer k.mu.Unlock()
 	var names []string
 	for _, b := range backups {
-		if b.own() && b.Created.After(k.state.newest.Created) {
+		if b.own() && (k.state.holds.newest.Name == "" || b.compare(k.state.holds.newest) > 0) {
 			names = append(names, b.Name)
 		}
 	}

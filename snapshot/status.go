@@ -9,16 +9,26 @@ import (
 type Status struct {
 	// Leading is whether the schedule runs here.
 	Leading bool `json:"leading"`
-	// Newest is the newest verified backup in the main store this node knows of, with an empty Name if it knows none.
-	// While it does not lead, that may be an old one.
+	// Newest is the newest good backup in the main store this node knows of, by generation and revision, with an empty
+	// Name if it knows none. Every node looks once a minute.
 	Newest Meta `json:"newest"`
+	// Count is how many good backups of the cluster the store holds.
+	Count int `json:"count"`
+	// Failed are those that a verify or a drill has found to be bad, the last one made first; Skipped are those of them that
+	// would be newer than Newest.
+	Failed  []Backup `json:"failed,omitempty"`
+	Skipped []Backup `json:"skipped,omitempty"`
+	// Asked is when the store told all that, zero if it never did, and StoreError why it did not when it was asked last.
+	Asked      time.Time `json:"asked,omitzero"`
+	StoreError string    `json:"storeError,omitempty"`
 	// Ratio is the size of Newest's database by what it takes in the store, 0 without one.
 	Ratio float64 `json:"ratio,omitempty"`
-	// RPOSeconds is what would be lost with the cluster: the age of Newest; 0, too, if it knows none.
+	// RPOSeconds is what would be lost with the cluster: the age of the verified backup that was made last; 0, too, if it
+	// knows none. That is Newest, unless a clock was wrong.
 	RPOSeconds float64 `json:"rpoSeconds,omitempty"`
 	// Due is when the next attempt is made, zero if none is or the store has not been asked yet.
 	Due time.Time `json:"due,omitzero"`
-	// Overdue says that this node leads, and that the newest verified backup is older than two intervals.
+	// Overdue says that this node leads, and that the verified backup that was made last is older than two intervals.
 	Overdue bool `json:"overdue"`
 	// Spooled are the backups in the spool of this node that are newer than Newest: they wait to be uploaded.
 	Spooled []string `json:"spooled,omitempty"`
@@ -70,9 +80,13 @@ func (k *Keeper) Status() Status {
 	defer k.mu.Unlock()
 	s := &k.state
 	st := Status{
-		Leading:   !s.leading.IsZero(),
-		Newest:    s.newest,
-		Ratio:     ratio(s.newest),
+		Leading: !s.leading.IsZero(),
+		Newest:  s.holds.newest,
+		Count:   s.holds.count,
+		Failed:  s.holds.failed,
+		Skipped: s.holds.skipped,
+		Asked:   s.asked, StoreError: s.storeError,
+		Ratio:     ratio(s.holds.newest),
 		Spooled:   s.spooled,
 		Attempted: s.attempted,
 		LastError: s.lastError,
@@ -81,7 +95,7 @@ func (k *Keeper) Status() Status {
 		Drill:     DrillStatus{Last: k.drills.last, Running: k.drills.running, Error: k.drills.lastError, Off: k.cfg.NoDrill()},
 		Prune:     k.pruning,
 	}
-	if age := rpo(s.newest, now); !math.IsInf(age, 0) {
+	if age := rpo(s.holds.made, now); !math.IsInf(age, 0) {
 		st.RPOSeconds = age
 	}
 	if !st.Leading {
@@ -96,8 +110,8 @@ func (k *Keeper) Status() Status {
 	if s.known || s.failures > 0 {
 		st.Due = s.due(k.schedule, now)
 	}
-	since := s.newest.Created
-	if !s.known || s.newest.Name == "" { // then the time since we lead is what counts against us
+	since := s.holds.made.Created
+	if !s.known || s.holds.made.Name == "" { // then the time since we lead is what counts against us
 		since = s.leading
 	}
 	st.Overdue = k.schedule.overdue(since, now)

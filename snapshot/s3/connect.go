@@ -33,7 +33,7 @@ func (s *Store) load(ctx context.Context) (aws.Config, error) {
 		config.WithLogger(logging.Nop{}), // what matters comes back as an error
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.IdleConnTimeout = idle
-			t.DialContext = watched(t.DialContext, s.stall)
+			t.DialContext = s.noted(watched(t.DialContext, s.stall))
 		})),
 		config.WithRetryer(func() aws.Retryer {
 			// Both go away by themselves. Of two conditional writes of one name at the same instant S3 wants one to come
@@ -110,6 +110,18 @@ func (c chain) Retrieve(ctx context.Context) (aws.Credentials, error) {
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// noted returns a dialer that remembers why the last connection could not be made: who runs out of time between two attempts is told
+// nothing else by the SDK.
+func (s *Store) noted(dial dialer) dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err == nil || ctx.Err() == nil {
+			s.undialed.Store(&err)
+		}
+		return c, err
+	}
+}
 
 // watched returns a dialer whose connections fail when no byte has moved, in either direction, for stall.
 func watched(dial dialer, stall time.Duration) dialer {

@@ -78,18 +78,30 @@ func (f *failure) Unwrap() error { return f.cause }
 // explain says what was being done where, what happened, and what to do about it.
 func (s *Store) explain(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%s in %s: %w", doing, s, context.Cause(ctx))
+		if last := s.undialed.Load(); last != nil && *last != nil {
+			return fmt.Errorf("%s in %s: %w: the last attempt: %v: check snapshot.s3.endpoint, and whether the service runs",
+				doing, s.where(), context.Cause(ctx), *last)
+		}
+		return fmt.Errorf("%s in %s: %w", doing, s.where(), context.Cause(ctx))
 	}
 	for _, code := range stale {
 		if hasCode(err, code) {
 			s.forget()
 		}
 	}
-	text := fmt.Sprintf("%s in %s: %s", doing, s, words(err))
+	text := fmt.Sprintf("%s in %s: %s", doing, s.where(), words(err))
 	if todo := s.todo(err); todo != "" {
 		text += ": " + todo
 	}
 	return &failure{text, err}
+}
+
+// where is the store's URL, with the service that was named.
+func (s *Store) where() string {
+	if s.cfg.Endpoint == "" {
+		return s.String()
+	}
+	return s.String() + " at " + s.cfg.Endpoint
 }
 
 // words is what an error of the SDK says, short.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -25,6 +26,8 @@ type Store struct {
 	cfg    Config
 	stall  time.Duration // a connection may be silent for so long
 	pause  time.Duration // the longest between two attempts of one request
+
+	undialed atomic.Pointer[error] // why the last connection could not be made, nil in it if it was
 
 	mu     sync.Mutex
 	client *s3.Client // nil before the first use, and when the service has refused its credentials

@@ -1,15 +1,18 @@
 package s3_test
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -236,4 +239,27 @@ func TestWithoutChecksums(t *testing.T) {
 		}
 	}
 	wantNoise(t, s, "large")
+}
+
+// Whoever runs out of time while nobody answers is told where nobody answers, and why.
+func TestTimeIsOver(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	at := "http://" + l.Addr().String()
+	must(t, l.Close())
+	t.Setenv("AWS_ACCESS_KEY_ID", "x")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
+	s, err := s3.New(t.Context(), "s3://bucket/prefix", s3.Config{Endpoint: at, PathStyle: true})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = s.List(ctx, "")
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that the time is over", err)
+	}
+	for _, want := range []string{"s3://bucket/prefix at " + at, "connection refused", "check snapshot.s3.endpoint"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want that it says %q", err, want)
+		}
+	}
 }

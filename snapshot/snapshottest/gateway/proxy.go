@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,8 +71,18 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := p.Forward(r)
 	defer answer.Body.Close()
+	body := io.Reader(answer.Body)
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		// A refusal may come before the request is sent. The first byte to our client ends the reading of its request,
+		// hence the request to the gateway and with it this answer, unless it is here by then.
+		whole, err := io.ReadAll(answer.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		body = bytes.NewReader(whole)
+	}
 	header(w, answer)
-	io.Copy(w, answer.Body)
+	io.Copy(w, body)
 }
 
 // Forward sends a request on and returns the answer. Where there is none it cuts the client's connection, too.

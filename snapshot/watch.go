@@ -1,0 +1,124 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// watchEvery is how often a Keeper looks what the main store holds, whether it leads or not: what others saved, verified
+	// and drilled is known to every node within this time, above all where no node leads. On S3 it is one or two listings.
+	watchEvery = time.Minute
+	// watchTime is how long the store may take to answer.
+	watchTime = 30 * time.Second
+)
+
+// watch looks at the main store until ctx ends.
+func (k *Keeper) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	seen, told := memory{}, map[string]bool{}
+	for {
+		k.lookAtStore(ctx, seen, told)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// lookAtStore learns what the main store holds. told are the bad backups that were logged.
+func (k *Keeper) lookAtStore(ctx context.Context, seen memory, told map[string]bool) {
+	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, fmt.Errorf("no answer within %s", watchTime))
+	defer cancel()
+	k.mu.Lock()
+	before := k.state.learned
+	k.mu.Unlock()
+	start := time.Now()
+	backups, err := seen.list(ctx, k.stores.Main, k.source.Identity())
+	if err == nil {
+		err = k.readRecord(ctx)
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) { // shutting down
+			return
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.state.storeError = err.Error()
+		return
+	}
+	h := holdingsOf(backups, start.Add(skew))
+	k.mu.Lock()
+	fresher := k.state.learned != before // by a save or a drill meanwhile, which this listing may not show
+	k.mu.Unlock()
+	if !fresher {
+		k.know(h)
+	}
+	for _, b := range h.failed {
+		key := b.Name + " " + b.Failed.At.String()
+		if !told[key] {
+			told[key] = true
+			k.lg.Error("backup is bad according to a later proof", zap.String("backup", b.Name), zap.String("proof", b.Failed.Kind),
+				zap.String("by", b.Failed.By), zap.String("error", b.Failed.Error))
+		}
+	}
+}
+
+// memory is what was read of finished backups. While none of the objects of one changes, it is not read again: a listing
+// costs no more than the listing, however many backups there are.
+type memory map[string]remembered
+
+type remembered struct {
+	files  map[string]Object
+	backup Backup
+}
+
+// settled is the age from which an object that changed would have another time, also where the store tells times in
+// whole seconds.
+const settled = 10 * time.Second
+
+// list is List but for the order.
+func (m memory) list(ctx context.Context, store Store, id Identity) ([]Backup, error) {
+	c, err := scan(ctx, store, "")
+	if err != nil {
+		return nil, err
+	}
+	clock := c.clock(time.Now())
+	var backups []Backup
+	var changed []entry
+	for _, e := range c.entries {
+		known, ok := m[e.name]
+		if !ok || !maps.EqualFunc(known.files, e.files, same) {
+			changed = append(changed, e)
+			continue
+		}
+		known.backup.Foreign = id.foreign(known.backup.Meta)
+		backups = append(backups, known.backup)
+	}
+	read, err := readAll(ctx, store, id, changed, clock)
+	if err != nil {
+		return nil, err
+	}
+	present := make(map[string]bool, len(c.entries))
+	for _, e := range c.entries {
+		present[e.name] = true
+	}
+	maps.DeleteFunc(m, func(name string, _ remembered) bool { return !present[name] })
+	for i, b := range read {
+		delete(m, b.Name)
+		if e := changed[i]; b.Problem == "" && clock.Sub(e.written()) > settled {
+			m[b.Name] = remembered{e.files, b}
+		}
+	}
+	return append(backups, read...), nil
+}
+
+// same reports whether a listing shows no change of an object.
+func same(a, b Object) bool { return a.Size == b.Size && a.Modified.Equal(b.Modified) }
