@@ -13,7 +13,8 @@ const (
 	// Repair writes a ledger that is missing beside etcd data of the member Action.Member, whose cluster
 	// ID is that of Action.Record.
 	Repair Kind = "repair"
-	// SetAside renames etcd's data and makes the disk a replacement in Action.Record.
+	// SetAside renames etcd's data and makes the disk a replacement in Action.Record. Where that is on the word of the leader
+	// Action.Node, it is asked directly before.
 	SetAside Kind = "set-aside"
 	// Promise appends Action.Charter to the ledger's promises.
 	Promise Kind = "promise"
@@ -41,6 +42,8 @@ const (
 	// Propose proposes to the store what Action.Request asks for: the restore of a backup, which is verified first, or a
 	// recovery from a survivor.
 	Propose Kind = "propose"
+	// Dismiss deletes the command of Action.Request from the store, because it will never be carried out.
+	Dismiss Kind = "dismiss"
 	// Prepare builds a data directory beside etcd's, of the backup of Action.Restore, fetched and verified, or on a
 	// survivor of its own database and whole log, and then notes it in the ledger. Etcd, if it runs, goes on meanwhile.
 	Prepare Kind = "prepare"
@@ -54,9 +57,13 @@ const (
 	// Swap sets etcd's data aside, puts what was built for Action.Record in its place, and notes that its log has
 	// begun. What is done of it already is not done again.
 	Swap Kind = "swap"
-	// Abort ends the proposal Action.Restore, of a recovery that is not needed any more: the cluster has a leader again.
-	Abort Kind = "abort"
-	// Note writes the slots Action.Set, which the cluster has accepted, into the ledger.
+	// Leave stops the member for good, for a proposal to end its generation, and notes Action.Left on the disk: it never votes in
+	// that generation again, unless the proposal is aborted.
+	Leave Kind = "leave"
+	// Stay takes that back, because the proposal Action.Aborted was aborted.
+	Stay Kind = "stay"
+	// Note writes into the ledger the slots Action.Set, which the cluster has accepted, or that the proposal Action.Aborted was
+	// aborted.
 	Note Kind = "note"
 	// Resize, on the leader: makes Action.Set what the cluster has accepted, through raft.
 	Resize Kind = "resize"
@@ -75,14 +82,19 @@ const (
 	Reload Kind = "reload"
 	// Compact, on the leader of a cluster that is out of space: compacts the history up to Action.Revision.
 	Compact Kind = "compact"
-	// Disarm, on the leader: takes back the alarm NOSPACE, because every member has room again.
+	// Raise has etcd raise the alarm NOSPACE for this member, because its volume has less free than the reserve.
+	Raise Kind = "raise"
+	// Disarm, on the leader: takes back the alarm NOSPACE, because every database and every volume has room again.
 	Disarm Kind = "disarm"
 )
 
 // Action is what to do now and why. Fields that the kind does not name are zero.
 type Action struct {
-	Kind     Kind
-	Why      string // one sentence for the operator: log line, status, history
+	Kind      Kind
+	Why       string    // one sentence for the operator: what is done, or waited for
+	Obstacles []string  // what else is in the way, a sentence each
+	Commands  []Command // that Why and Obstacles name, as they come
+
 	Charter  *Charter
 	Record   *Record
 	Restore  *Restore
@@ -97,5 +109,8 @@ type Action struct {
 	Avoid    map[string]string // slot -> why not
 	Known    []string          // slots of the cluster that the configuration does not name
 	Set      *SlotSet
+	Left     *Left
+	Aborted  string
 	Revision int64
+	Reason   string // SetAside: RolledBack, or "" for a member that is none any more
 }

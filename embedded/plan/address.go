@@ -7,7 +7,7 @@ package plan
 func Holders(o Observation) map[string]string {
 	record := o.Disk.Ledger.Record
 	if record == nil {
-		if record, _ = o.latest(); record == nil {
+		if record = o.current(); record == nil {
 			return map[string]string{}
 		}
 	}

@@ -9,26 +9,35 @@ import (
 // fence is what is known of the generation that a restore would end. It answers for which disks a seat in the new one
 // is safe: whenever a majority of the seats has entered, the old generation must be without a majority, for good.
 //
-// Let n be the slots, V the old voters, L those of them that the operator declares dead. A child quorum is any
-// need = n/2+1 of its seats, each on a disk that has left the old generation. A seat is anchored if its disk is that of
-// the slot's old voter, which is not in L; any other seat is free. The worst child quorum takes all the free seats, and
-// still stops need-free old voters beside those in L. The old generation is dead when what is left is no majority of V:
+// Let n be the slots and V the old voters. A child quorum is any need = n/2+1 of its seats, each on a disk that has left
+// the old generation. A seat is anchored if its disk is that of the slot's old voter, which is not named lost; any other
+// seat is free. The worst child quorum takes all the free seats, and still stops need-free old voters. The old generation
+// is dead when what is left is no majority of V:
 //
-//	|V| - |L| - (need-free) < |V|/2+1
+//	|V| - (need-free) < |V|/2+1
+//
+// Who was named lost does not count as stopped: a leader has a quorum of voters whose own disks can enter, and needs
+// nobody's word. Without a leader nobody gets a seat before the voters are out (see deserted), and then any seat is safe.
 //
 // With V = n slots, all anchored, that always holds. A learner is no voter: it is a free seat, and if it is promoted
 // meanwhile V grows by one and so does the number of anchored seats, which keeps the sides as they are. A slot that is
 // being replaced, where the disk is none of the member's, gets no seat and joins later, unless the slot is declared
 // lost. Where no leader is here the lists may be older than the last change of the slots, or there may be none: then
-// whoever that change names counts against us (see unseen). A member that is removed, or added on another disk, after this was counted is known to a disk that took part in
-// that, hence to some disk of every child quorum: it does not enter (see supplanted).
+// everyone whom that change names counts against us (see unseen). A member that is removed, or added on another disk,
+// after this was counted is known to a disk that took part in that, hence to some disk of every child quorum: it does not
+// enter (see supplanted).
 type fence struct {
 	slots  []string
 	need   int
 	voters int
-	lost   int              // of the voters
-	others []string         // who may vote and gets no seat, beside those that are lost
-	stands map[string]stand // by slot
+	out    int      // of the voters: those that can never vote again (see out), and those that are named lost
+	proven int      // of the voters: those that can never vote again, whatever was named lost
+	others []string // who may vote and gets no seat
+	// learners are those that may be voters by now and are not out.
+	learners int
+	waiting  []string         // slots of voters that run and have not left
+	missing  []string         // slots of voters that are not here and not lost
+	stands   map[string]stand // by slot
 }
 
 // stand is what is known of one slot of a fence.
@@ -59,14 +68,17 @@ func (o Observation) fence(old *Record, p *Restore) fence {
 		lost := slices.Contains(p.Lost, slot)
 		if h := s.holder; h != nil && !disputed {
 			s.prepared = h.facts.Prepared == p.ID
-			known := h.facts.Record != nil && h.facts.Record.ID == old.ID
+			known := h.facts.of(old)
 			heir := known && s.member != 0 && h.facts.Member == s.member && o.removedBy(s.member) == ""
 			s.anchored = heir && voter && !lost
 			s.free = !s.anchored && (heir || lost && (known || h.facts.Record == nil && s.prepared))
 		}
+		out := !disputed && o.out(old, MemberInfo{ID: s.member, Slot: slot}, p)
 		if voter || disputed {
 			f.voters++
-			f.lost += boolean(lost)
+			f.counts(slot, out, lost, s.holder.has(old))
+		} else if learner && !out {
+			f.learners++
 		}
 		f.stands[slot] = s
 	}
@@ -76,11 +88,8 @@ func (o Observation) fence(old *Record, p *Restore) fence {
 			if !m.Learner && !slices.Contains(counted, m.Slot) {
 				counted = append(counted, m.Slot)
 				f.voters++
-				if slices.Contains(p.Lost, m.Slot) {
-					f.lost++
-				} else {
-					f.others = append(f.others, m.Slot)
-				}
+				f.counts(m.Slot, o.out(old, m, p), slices.Contains(p.Lost, m.Slot), o.occupant(m.Slot).has(old))
+				f.others = append(f.others, m.Slot)
 			}
 		}
 	}
@@ -90,6 +99,24 @@ func (o Observation) fence(old *Record, p *Restore) fence {
 	return f
 }
 
+// counts notes of a voter whether it is out or was named lost, and if neither, whether it is here.
+func (f *fence) counts(slot string, out, lost, here bool) {
+	f.proven += boolean(out)
+	switch {
+	case out || lost:
+		f.out++
+	case here:
+		f.waiting = append(f.waiting, slot)
+	default:
+		f.missing = append(f.missing, slot)
+	}
+}
+
+// has reports whether the holder, if there is one, has data of a generation.
+func (h *holder) has(r *Record) bool {
+	return h != nil && h.facts.Phase == PhaseData && h.facts.of(r)
+}
+
 // settled reports whether a slot is a voter's at every step of the last change of the slots, as far as is known here.
 func (o Observation) settled(old *Record, slot string) bool {
 	s := o.accepted(old)
@@ -97,51 +124,88 @@ func (o Observation) settled(old *Record, slot string) bool {
 }
 
 // unseen counts those who may vote by now and whom no list here names: without a leader the lists may be from before the
-// last change of the slots, or there are none, and then it may be half done. Who is lost does not count, for he would
-// weigh against the others; and one of the lost may be out of the list just then, for he is being replaced.
+// last change of the slots, or there are none, and then it may be half done. A slot that
+// was named lost may never have been a voter's: it counts neither with those that were, nor as if it could not vote.
 func (f *fence) unseen(set *SlotSet, lost []string, lists [][]MemberInfo) {
 	if set == nil {
 		return
 	}
-	may := set.Slots
+	may := slices.Clone(set.Slots)
 	if len(lists) == 0 {
-		may = slices.Concat(set.Slots, set.From, f.slots)
+		may = slices.Concat(may, set.From, f.slots)
 	}
-	for _, slot := range may {
+	slices.Sort(may)
+	for _, slot := range slices.Compact(may) {
 		counted := slices.Contains(f.slots, slot) && slices.Contains(set.From, slot) && slices.Contains(set.Slots, slot)
 		for _, l := range lists {
 			counted = counted || slices.ContainsFunc(l, func(m MemberInfo) bool { return m.Slot == slot })
 		}
-		if !counted && !slices.Contains(lost, slot) && !slices.Contains(f.others, slot) {
-			f.others = append(f.others, slot)
+		switch {
+		case counted:
+		case slices.Contains(lost, slot):
+			f.learners++
+		default:
+			f.others, f.missing = append(f.others, slot), append(f.missing, slot)
 			f.voters++
 		}
 	}
-	if len(lists) == 0 && f.lost > 0 {
-		f.voters, f.lost = f.voters-1, f.lost-1
-	}
 }
 
-// lists returns the member lists of the generation's members that run, as far as they live.
+// lists returns the member lists of the generation's members that run, as far as they live, and of those that have left it. What one
+// that is gone left for an earlier proposal is old.
 func (o Observation) lists(r *Record) [][]MemberInfo {
+	open := o.Store.Restore
 	var lists [][]MemberInfo
-	consider := func(f Facts) {
-		if f.Running && f.Record != nil && f.Record.ID == r.ID && len(f.Members) > 0 {
+	consider := func(f Facts, live bool) {
+		switch {
+		case !f.of(r):
+		case f.Left != nil && len(f.Left.Members) > 0 && (live || open != nil && open.ID == f.Left.Proposal):
+			lists = append(lists, f.Left.Members)
+		case live && f.Running && len(f.Members) > 0:
 			lists = append(lists, f.Members)
 		}
 	}
-	consider(o.Facts(nil))
-	for _, p := range o.live() {
+	consider(o.Facts(nil), true)
+	for _, p := range o.Peers {
 		if p.Facts != nil {
-			consider(*p.Facts)
+			consider(*p.Facts, p.Live)
 		}
 	}
 	return lists
 }
 
+// deserted reports whether the old generation is without a majority for good, because its voters have left it for the proposal,
+// are proven to be gone, or were named lost (R16). The facts that it rests on stay true until the proposal is aborted, also those of
+// nodes that are away by now. A learner may have been promoted, unheard by those that are here.
+//
+// An operator's word is no proof: a single living voter that was named lost would have a quorum with one that nobody named. So where
+// the voters that are proven to be out are too few, every other one must have been named.
+func (f fence) deserted() bool {
+	left, all := f.voters-f.proven, f.voters+f.learners
+	return left < f.voters/2+1 && left+f.learners < all/2+1 || f.out >= f.voters
+}
+
+// out reports whether a member of the old generation can never vote there again, if this proposal is not aborted.
+func (o Observation) out(old *Record, m MemberInfo, p *Restore) bool {
+	is := func(f Facts) bool {
+		if f.Slot != m.Slot || !f.of(old) || m.ID == 0 {
+			return false
+		}
+		return f.Left != nil && f.Left.Proposal == p.ID && f.Member == m.ID || o.emptied(old, f, m.ID)
+	}
+	return is(o.Facts(nil)) || slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
+}
+
+// emptied reports whether a disk is that of a voter and holds nothing of it any more.
+func (o Observation) emptied(r *Record, f Facts, member uint64) bool {
+	seat, _ := r.Charter.Seat(f.Slot)
+	founded := seat.Disk == f.Disk && o.Disk.Founders[f.Slot] == member
+	return f.Phase == PhaseVacant && (founded || f.Join == member)
+}
+
 // safe reports whether so many free seats leave the old generation without a majority.
 func (f fence) safe(free int) bool {
-	return f.voters-f.lost-max(0, f.need-free) < f.voters/2+1
+	return f.voters-max(0, f.need-free) < f.voters/2+1
 }
 
 // conclusion makes the record that ends the old generation, or says what is missing. It rests on facts that stay true
@@ -150,12 +214,13 @@ func (f fence) safe(free int) bool {
 func (o Observation) conclusion(p *Restore) (*Record, string) {
 	old := o.Store.Record
 	f := o.fence(old, p)
+	dead := p.Led == nil && f.deserted()
 	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
 	seated, ready, free := map[string]bool{}, 0, 0
 	give := func(wanted func(stand) bool) {
 		for _, slot := range f.slots {
 			s := f.stands[slot]
-			if s.holder == nil || seated[slot] || !wanted(s) || s.free && !f.safe(free+1) {
+			if s.holder == nil || seated[slot] || !wanted(s) || s.free && !dead && !f.safe(free+1) {
 				continue
 			}
 			seated[slot] = true
@@ -177,17 +242,30 @@ func (o Observation) conclusion(p *Restore) (*Record, string) {
 		c.Seats = append(c.Seats, made)
 	}
 	switch {
-	case ready >= f.need && f.safe(free):
+	case p.Led == nil && !dead:
+		return nil, f.undeserted(old, p)
+	case ready >= f.need && (dead || f.safe(free)):
 		return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Restored, Restore: p, Charter: c}, ""
-	case len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit, func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
-		return nil, fmt.Sprintf("; %s no disk here, and %d of the %d slots need one: bring nodes for them, whose disks may be blank",
+	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit, func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
+		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for them, whose disks may be blank",
 			they(unfit, "has", "have"), f.need, len(f.slots))
-	case len(unfit) > len(f.slots)-f.need || !f.safe(free):
+	case len(unfit) > len(f.slots)-f.need || !dead && !f.safe(free):
 		unfit = slices.Compact(slices.Sorted(slices.Values(append(unfit, f.others...))))
-		return nil, fmt.Sprintf("; %s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or abort the restore and begin it again with --lost %s",
+		return nil, fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or abort the restore and begin it again with --lost %s",
 			they(unfit, "is", "are"), old.Token(), strings.Join(unfit, ","))
 	}
 	return nil, ""
+}
+
+// undeserted says who could still give the old generation a majority.
+func (f fence) undeserted(old *Record, p *Restore) string {
+	if len(f.missing) == 0 {
+		return fmt.Sprintf("%s still to leave %s", they(f.waiting, "has", "have"), old.Token())
+	}
+	missing := slices.Compact(slices.Sorted(slices.Values(f.missing)))
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(missing, p.Lost))))
+	return fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or abort and begin again with --lost %s",
+		they(missing, "is", "are"), old.Token(), strings.Join(all, ","))
 }
 
 // they begins a sentence on one slot or several with its verb.

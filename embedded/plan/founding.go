@@ -107,7 +107,7 @@ func (o Observation) shared() (shared bool, unknown string) {
 	for _, p := range o.live() {
 		switch {
 		case p.Facts == nil:
-			return false, fmt.Sprintf("node %s has not said yet what it holds", p.Node)
+			return false, p.silence()
 		case p.Facts.Store == "":
 			return false, fmt.Sprintf("the backup store of node %s does not answer", p.Node)
 		case p.Facts.Store != o.Store.ID:
@@ -118,10 +118,10 @@ func (o Observation) shared() (shared bool, unknown string) {
 }
 
 // storeKnows says that only the store knows the cluster, and every way out of that.
-func (o Observation) storeKnows() string {
+func (o Observation) storeKnows() Said {
 	r := o.Store.Record
-	return fmt.Sprintf("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; if they are lost for good, run `holdfast restore latest --lost %s`; to give the cluster up and found a new one, run `holdfast found --new`",
-		r.Token(), strings.Join(r.Charter.Slots(), ","))
+	return say("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; if they are lost for good, run %s; to give the cluster up and found a new one, run %s",
+		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
 }
 
 // bereft decides for a blank disk where only the store knows the cluster. Nothing is founded. Where the configuration
@@ -146,7 +146,7 @@ func (o Observation) bereft() Action {
 	}
 	switch {
 	case obstacle != "":
-		return wait("restore.automatic waits: %s; %s", obstacle, o.storeKnows())
+		return wait("restore.automatic waits: %s", obstacle).but(o.storeKnows())
 	case holders[0].node != o.Node:
 		return wait("every slot has a blank disk, and the backup store knows the cluster as %s: waiting for node %s to propose the restore of the newest backup", r.Token(), holders[0].node)
 	}
@@ -210,7 +210,7 @@ func (o Observation) found() Action {
 	if mine.equal(target) {
 		return wait("charter %s is promised; waiting for the promise of %s", mine.ID(), strings.Join(o.unpromised(*mine, holders), ", "))
 	}
-	if obstacle := o.movable(target); obstacle != "" {
+	if obstacle := o.movable(target); obstacle.Text != "" {
 		return wait("%s", obstacle)
 	}
 	return Action{Kind: Promise, Charter: &target, Why: fmt.Sprintf("charter %s can no longer be completed: promising %s, made of the disks that are here now", mine.ID(), target.ID())}
@@ -318,18 +318,19 @@ func (c *Charter) follow(old Charter) {
 }
 
 // movable says what forbids this disk to promise the charter after those it has promised.
-func (o Observation) movable(to Charter) string {
+func (o Observation) movable(to Charter) Said {
 	promises := o.Disk.Ledger.Promises
 	if !to.newer(promises[len(promises)-1]) {
-		return fmt.Sprintf("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the others are gone for good, run `holdfast found --abandon`",
-			promises[len(promises)-1].ID(), to.ID())
+		return say("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the others are gone for good, run %s",
+			promises[len(promises)-1].ID(), to.ID(), Command("found --abandon"))
 	}
 	for _, p := range promises {
 		if !to.keepsMajority(p) {
-			return fmt.Sprintf("this disk promised charter %s, and a majority of its disks is not here, so they might have founded without us; if they are gone for good, run `holdfast found --abandon`", p.ID())
+			return say("this disk promised charter %s, and a majority of its disks is not here, so they might have founded without us; if they are gone for good, run %s",
+				p.ID(), Command("found --abandon"))
 		}
 	}
-	return ""
+	return Said{}
 }
 
 // unpromised names the holders whose promise of the charter has not been seen.

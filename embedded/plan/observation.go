@@ -31,16 +31,22 @@ type Observation struct {
 	// Early: the process has only begun to gossip, so that a rival for our slot may not have been heard of.
 	// It ends soon, whatever the gossip brings: a failing gossip must not keep a member down.
 	Early bool
+	// Starting: the store has not answered this process yet, which began only a moment ago.
+	Starting bool
+	// Alone: this node has read the open proposal, and has had no leader for as long since as a living leader needs to read it
+	// and to abort it (R16).
+	Alone bool
+	// Leaderless: neither this member nor a live node has told of a leader for just as long, so that it is no election that is
+	// under way.
+	Leaderless bool
+	// Blind: until this process read how the generation ended, it could not read the store for just as long, so that it could
+	// not have prevented it (R17).
+	Blind bool
 
-	// Resting says why the care for the databases has to wait a little here: it has just done or failed something. ""
-	// if it has not.
+	// Resting says why the care for the databases has to wait here: a defragmentation has failed. "" if none has.
 	Resting string
-	// Compacted: this member has compacted the history since the alarm NOSPACE came up.
+	// Compacted: the history was compacted here a moment ago, and since the alarm NOSPACE came up.
 	Compacted bool
-	// Settled: this member has led long enough that the gossip has told what a leader before it had given its word for.
-	Settled bool
-	// Turn is the slot that has this leader's word to defragment, "" if none has.
-	Turn string
 }
 
 // Config is the part of the configuration that decisions need.
@@ -55,6 +61,8 @@ type Config struct {
 	// Automatic: restore.automatic. Where every disk is blank and the store knows the cluster, the newest backup
 	// is restored without an operator.
 	Automatic bool
+	// Foreign: restore.foreign-commands. A restore that another program has asked for in the store is proposed.
+	Foreign bool
 	// Recovery: cluster.recovery is automatic. A majority whose disks are proven to be gone is given up without an operator.
 	Recovery bool
 	Yields   bool // the volume provider gives this host any slot, so a blank one is given up to a rival
@@ -68,7 +76,12 @@ type Claim struct {
 	Epoch    uint64
 	Disk     string // UUID
 	Mismatch string // not empty: the identity on the volume is not that of the volume
-	None     string // not held: why no volume could be claimed at the last try
+	// Missing: which disk with data this node held last, and does not find where it was; "" for none.
+	Missing string
+	None    string // not held: why no volume could be claimed at the last try
+	// Room is what the volume has, and Short says that etcd's reserve is not free on it: see [Room.Short].
+	Room  Room
+	Short bool
 }
 
 // Role says how the disk belongs to its record.
@@ -93,6 +106,10 @@ type Ledger struct {
 	Prepared *Restore `json:"prepared,omitempty"`
 	// Set is the newest slots of its generation that this disk knows of.
 	Set *SlotSet `json:"set,omitempty"`
+	// Left: the member has stopped for good for this proposal, unless that is aborted. Aborted are the proposals to end this
+	// generation that were, as the store said.
+	Left    *Left    `json:"left,omitempty"`
+	Aborted []string `json:"aborted,omitempty"`
 }
 
 // Promise returns the newest promised charter.
@@ -102,6 +119,9 @@ func (l Ledger) Promise() *Charter {
 	}
 	return &l.Promises[len(l.Promises)-1]
 }
+
+// forgetful reports whether the disk took part in a cluster and does not know in which: it must not pass for a blank one.
+func (l Ledger) forgetful() bool { return l.Record == nil && (l.Started != "" || l.Left != nil) }
 
 // Disk is what is on the held volume.
 type Disk struct {
@@ -118,6 +138,10 @@ type Disk struct {
 	RecordCID uint64            // with a record: the cluster ID that etcd derives from the record
 	// Log is where etcd's log ends: known while etcd does not run, and of a member that has had no leader for a while.
 	Log *LogEnd
+	// Term is the newest term that the disk has noted; known while etcd does not run.
+	Term uint64
+	// Members is the member list as applied in the database, known while etcd does not run.
+	Members []MemberInfo
 }
 
 // LogEnd is the last entry of a log. The more advanced of two logs is the one with the higher term, then the longer
@@ -143,6 +167,8 @@ type Lock struct {
 	Node    string    `json:"node"`
 	Purpose string    `json:"purpose"` // drain, stop, defrag, …
 	Since   time.Time `json:"since"`   // for people
+	// Record is the ID of the generation's record; "" in those of versions that did not say it.
+	Record string `json:"record,omitempty"`
 }
 
 // String says who holds the lock, for people.
@@ -156,6 +182,8 @@ type Pause struct {
 	By    string    `json:"by"`
 	Why   string    `json:"why,omitempty"`
 	Since time.Time `json:"since"`
+	// Record is the ID of the record of the generation in which it was said; "" of versions that did not say it.
+	Record string `json:"record,omitempty"`
 }
 
 // Space is the size of a member's database in bytes.
@@ -170,6 +198,13 @@ type MemberInfo struct {
 	Learner   bool   `json:"learner,omitempty"`
 	Started   bool   `json:"started,omitempty"`   // it has published its name
 	Connected bool   `json:"connected,omitempty"` // to the leader; only meaningful on the leader
+	// Matched is up to which index its log agrees with the leader's, and Receiving says that it is being sent a whole database:
+	// only known on the leader. Stuck: a learner that lags has made no progress for minutes.
+	Matched   uint64 `json:"-"`
+	Receiving bool   `json:"-"`
+	Stuck     bool   `json:"-"`
+	// Acked, on the leader: up to where the member has acknowledged its log in its term, 0 if it has not.
+	Acked uint64 `json:"acked,omitempty"`
 }
 
 // Member is the state of the etcd member in this process.
@@ -183,19 +218,33 @@ type Member struct {
 	Removed  bool // etcd ended because a quorum has removed this member
 	Members  []MemberInfo
 	Admitted []Admission // what this leader has granted
+	Term     uint64      // in which it leads, 0 if it does not
 	Near     []uint64    // members that raft messages flow to from this one, whoever leads
+
+	// Confirmed: the member has a leader (R16): a linearizable read through it was answered within the last 5 s, on a
+	// leader since it leads. HasLead and Leader are only what raft said last, and while the disk of this member stalls it
+	// says nothing new. False for a moment after each start, and while the member cannot apply what is committed, as
+	// during a defragmentation.
+	Confirmed bool
+	// Stalled: raft shows a leader, and yet no such read was answered in the last 5 s, or two election timeouts, although it
+	// was asked for. One that is cut off is shown none by then: the disk of this member may hang.
+	Stalled bool
 
 	// What is applied here of what the cluster remembers for us.
 	Set    *SlotSet
 	Lock   *Lock
 	Paused *Pause
+	// Marks are the numbers that alarms name and that are no member's: consents where puts are refused (see Mark).
+	Marks []uint64
+	// Consent is the leader's word that a proposal may end this generation.
+	Consent *Consent
 
 	Cluster  string // the version that the cluster has agreed on, as 3.7.0; "" while it has not
 	Alarms   []string
 	Corrupt  []uint64 // the members that the alarm CORRUPT names; 0 for nobody in particular
 	Space    Space
 	Revision int64
-	// Compacted is the revision up to which the history was compacted, 0 for not at all.
+	// Compacted is the revision up to which the history is gone from this member's database, 0 for not at all.
 	Compacted int64
 	Snapshot  bool // the database is being read for a backup, ours or a client's
 	Judgement
@@ -247,10 +296,12 @@ type Facts struct {
 	Members  []MemberInfo `json:"members,omitempty"`  // applied list of a running member
 	Removed  []uint64     `json:"removed,omitempty"`  // members that a quorum has removed
 	Admitted []Admission  `json:"admitted,omitempty"` // of a leader
+	Term     uint64       `json:"term,omitempty"`     // in which a leader leads
 	// Holders of a running member: which node held each slot last. A node that is back without its disk has
 	// no slot to show any more, and yet its slot is not anybody's.
 	Holders map[string]string `json:"holders,omitempty"`
 	Store   string            `json:"store,omitempty"` // random ID of its backup store, "" while unknown
+	Nonce   string            `json:"nonce,omitempty"` // random; this process has put it into its store
 	// Restore is the ID of the open proposal this node knows of, Prepared of the one its disk has prepared, and
 	// Unable why it cannot prepare Restore at present.
 	//
@@ -259,6 +310,12 @@ type Facts struct {
 	Restore  string `json:"restore,omitempty"`
 	Prepared string `json:"prepared,omitempty"`
 	Unable   string `json:"unable,omitempty"`
+	// Consent is the ID of the proposal that the leader of this node's generation has consented to, as applied here. Left is
+	// what the disk noted when it left its generation.
+	Consent string `json:"consent,omitempty"`
+	Left    *Left  `json:"left,omitempty"`
+	// Confirmed: a linearizable read through the leader was answered here a moment ago.
+	Confirmed bool `json:"confirmed,omitempty"`
 
 	Log  *LogEnd  `json:"log,omitempty"`  // of a member without a leader
 	Set  *SlotSet `json:"set,omitempty"`  // the newest that this node knows
@@ -270,9 +327,10 @@ type Facts struct {
 	Drained  bool `json:"drained,omitempty"`
 	Stopping bool `json:"stopping,omitempty"`
 	// Fragmented and Full judge a member's database: it is worth a defragmentation; it has no room below its watermark.
-	// Defragging is told before it begins.
+	// Defragging is told before it begins. Short: the volume of the running member has less free than its reserve.
 	Fragmented bool `json:"fragmented,omitempty"`
 	Full       bool `json:"full,omitempty"`
+	Short      bool `json:"short,omitempty"`
 	Defragging bool `json:"defragging,omitempty"`
 	// Trusts are the authorities, by fingerprint, whose peers the running member accepts, Issuer is the one that signed the
 	// peer's certificate which this node presents. Stale: other authorities stand in the files than the member started with.
@@ -285,12 +343,15 @@ type Facts struct {
 type Peer struct {
 	Node  string
 	Live  bool
-	Facts *Facts // nil: it has said nothing yet
+	Facts *Facts // nil: it has said nothing yet, or nothing that counts
+	// Unread is why what it has said does not count: it is not whole, or of a later version. Unknown is not none.
+	Unread string
 }
 
 // Store is what the backup store knows of the cluster.
 type Store struct {
 	Unknown string  // not empty: it did not answer, and why
+	Unread  bool    // Unknown, for it answered with what is not whole, or of a newer version
 	ID      string  // its random identity
 	Record  *Record // the newest record it holds; nil: it knows none
 	CID     uint64  // with a record: the cluster ID that etcd derives from it
@@ -298,8 +359,19 @@ type Store struct {
 	Restore *Restore
 	// Attempts is how many proposals there were for the generation after Record, the open one included.
 	Attempts int
-	// Requests are the foreign commands in the store that were never carried out, oldest first.
+	// Concluded are the generations that a proposal and its outcome in the store prove, in their order. Aborted are the proposals
+	// for the generation after Record that were aborted, in their order.
+	Concluded []Record
+	Aborted   []Abort
+	// Nonce is what this process has put into the store for others to read there, "" while it has not. Met are the live nodes
+	// whose own was read in this store: they share it.
+	Nonce string
+	Met   []string
+	// Requests are the foreign commands that lie in the store, oldest first.
 	Requests []Request
+	// Newest is how far the newest verified backup reaches, nil while that was not asked: it is only for a member without a
+	// leader.
+	Newest *BackupStand
 }
 
 // Witness is the tag of a volume that speaks of a cluster. It may be old, and absent it says nothing: it vetoes a
@@ -314,6 +386,9 @@ type Witness struct {
 type Orders struct {
 	Abandon bool // holdfast found --abandon
 	New     bool // holdfast found --new
+	Join    bool // holdfast rejoin: what this disk holds is set aside for the generation that began without it
+	// Alone is the recovery that holdfast recover --without-store asks for: this disk continues, and every other voter is lost.
+	Alone *Restore
 }
 
 // Facts makes what we say of ourselves.
@@ -322,9 +397,10 @@ func (o Observation) Facts(removed []uint64) Facts {
 	if r := o.Store.Restore; r != nil && o.Store.Unknown == "" {
 		f.Restore = r.ID
 	}
-	if r, _ := o.latest(); r != nil {
+	if r := o.current(); r != nil {
 		f.Set = o.accepted(r)
 	}
+	f.Nonce = o.Store.Nonce
 	if !o.Claim.Held {
 		return f
 	}
@@ -332,30 +408,41 @@ func (o Observation) Facts(removed []uint64) Facts {
 	if l.Prepared != nil && o.prepared(l.Prepared.ID) {
 		f.Prepared = l.Prepared.ID
 	}
-	f.Unable = o.Unable
+	f.Unable, f.Left = o.Unable[:min(len(o.Unable), maxText)], l.Left
 	f.Slot, f.Epoch, f.Disk, f.Phase = o.Claim.Slot, o.Claim.Epoch, o.Claim.Disk, o.phase()
 	f.Promise, f.Record, f.Join = l.Promise(), l.Record, l.Join
 	if !o.changing() { // else the data is still that of the generation before
 		f.Member, f.CID, f.Log = o.Disk.Member, o.Disk.ClusterID, o.Disk.Log
 	}
-	f.Running, f.Leader, f.Removed = o.Member.Running, o.Member.Leader, removed
+	f.Running, f.Leader, f.Removed = o.Member.Running, o.Member.Leader && !o.Member.Stalled, removed
+	if c := o.Member.Consent; c != nil && l.Record != nil && c.Record == l.Record.ID {
+		f.Consent = c.Proposal
+	}
+	f.Confirmed = o.hasLeader()
 	if o.Member.Running {
 		f.Members, f.Holders, f.Clients, f.Agreed = o.Member.Members, o.Holders, o.Config.Clients, o.Member.Cluster
 		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
+		f.Short = o.Claim.Short
 		f.Trusts, f.Issuer, f.Stale = o.Member.Trusts, o.Member.Issuer, o.Member.Stale
 	}
 	if o.Member.Leader {
-		f.Admitted = o.Member.Admitted
+		f.Admitted, f.Term = o.Member.Admitted, o.Member.Term
 	}
 	return f
+}
+
+// bereaved reports whether this node misses a disk with data, and the one it holds instead has none. An unmounted
+// directory looks like that.
+func (o Observation) bereaved() bool {
+	return o.Claim.Missing != "" && o.Disk.Ledger.Record == nil && !o.Disk.WAL
 }
 
 func (o Observation) phase() Phase {
 	d := o.Disk
 	switch {
-	case o.Claim.Mismatch != "" || d.Unknown != "":
+	case o.Claim.Mismatch != "" || d.Unknown != "" || o.bereaved():
 		return PhaseWaiting
-	case d.WAL && d.Ledger.Record == nil:
+	case d.WAL && d.Ledger.Record == nil || d.Ledger.forgetful():
 		return PhaseWaiting
 	case o.changing():
 		return PhaseFounder

@@ -21,7 +21,7 @@ func (o Observation) paused() string {
 	if p.Why != "" {
 		why = " (" + p.Why + ")"
 	}
-	return fmt.Sprintf("paused by %s since %s%s: `holdfast resume` goes on", p.By, p.Since.UTC().Format(time.RFC3339), why)
+	return fmt.Sprintf("paused by %s since %s%s: %s goes on", p.By, p.Since.UTC().Format(time.RFC3339), why, Command("resume"))
 }
 
 // Resumed decides as [Next] does for a cluster that is not paused: what the operator would see happen after a resume.

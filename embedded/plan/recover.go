@@ -7,59 +7,119 @@ import (
 	"strings"
 )
 
-// recovering does what an open recovery needs of a node that has nothing else to do (R4, R5). Only the survivor
-// prepares, and only it concludes: it alone founds the new generation, and all other slots join it.
+// recovering does what an open recovery needs of a node that has nothing else to do (R4, R5). Every voter leaves. Only the
+// survivor prepares, and only it concludes: it alone founds the new generation, and all other slots join it.
 func (o Observation) recovering(p *Restore, a Action) Action {
-	if why := o.needless(p); why != "" {
-		return Action{Kind: Abort, Restore: p, Why: fmt.Sprintf("%s: aborting the %s", why, p.Title())}
+	survivor := o.Claim.Disk == p.Disk
+	if p == o.Orders.Alone {
+		return o.withoutStore(p, a)
+	}
+	if p.Led != nil || o.continued() == p {
+		return o.instead(p, a)
 	}
 	switch {
-	case o.Claim.Disk != p.Disk:
-		return wait("%s; %s", a.Why, o.progress(p))
+	case o.departs(p) && (!survivor || o.prepared(p.ID) || o.Unable != ""):
+		return o.leave(p)
+	case !survivor:
+		return a.but(o.progress(p))
 	case !o.prepared(p.ID):
 		return o.prepare(p)
 	}
 	r, missing := o.recovered(p)
-	if r == nil {
-		return wait("%s; %s; %s", a.Why, o.progress(p), missing)
+	switch {
+	case r == nil:
+		return a.but(o.progress(p), missing)
+	case !o.mayConclude(p):
+		return a.but(o.progress(p), o.awaited(p))
 	}
-	return Action{Kind: Conclude, Record: r, Why: fmt.Sprintf("%s: the cluster goes on as %s, which cannot be taken back", o.progress(p), r.Token())}
+	return o.conclude(p, r)
 }
 
-// needless says why a recovery rests on what is not true any more: the cluster has a leader, or a voter that was declared
-// lost is here after all. A cluster that was only slow is never torn down.
-func (o Observation) needless(p *Restore) string {
-	if r := o.Disk.Ledger.Record; o.Member.Running && o.Member.HasLead && r != nil && r.ID == p.Parent() {
-		return "the cluster has a leader again, so that a recovery is not needed"
+// withoutStore does what an operator has ordered where majority and store are lost together (R16): every other voter is named lost,
+// and this disk enters the next generation by itself. Its record is put into the store later.
+func (o Observation) withoutStore(p *Restore, a Action) Action {
+	if !o.prepared(p.ID) {
+		return o.prepare(p)
 	}
-	for _, slot := range p.Lost {
-		if h := o.occupant(slot); h != nil && h.facts.Phase == PhaseData && h.facts.Record.ID == p.Parent() {
-			return fmt.Sprintf("slot %s was declared lost, and node %s is here with its data", slot, h.node)
+	s := o.Survey()
+	switch _, refusal := s.ChooseAlone(p.Lost, p.Survivor); {
+	case refusal != "":
+		return a.but(o.progress(p), refusal)
+	case !o.Alone:
+		return a.but(o.progress(p), o.awaited(p))
+	}
+	r := o.born(p, o.Disk.Ledger.Record, s.Slots)
+	return Action{Kind: Enter, Record: r, Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, which cannot be taken back",
+		o.progress(p), o.Claim.Slot, r.Token())}
+}
+
+// instead does what is needed to continue from a disk that was declared lost for the present generation, and is back. That disk
+// prepares. The leader of the present generation concludes, once it has consented; without one the disk does, when all voters of
+// that are out.
+func (o Observation) instead(p *Restore, a Action) Action {
+	s := o.Store
+	mine := o.Claim.Disk == p.Disk
+	switch {
+	case p.Led != nil && !o.heardConsent(p.ID):
+		return a.but(say("a %s is proposed by %s, and nothing ends before an operator confirms it on a node of %s: %s",
+			p.Title(), p.By, s.Record.Token(), command("restore --confirm %s", p.ID)))
+	case mine && !o.prepared(p.ID):
+		return o.prepare(p)
+	case p.Led == nil && !mine, !o.mayConclude(p):
+		return a.but(o.progress(p), o.awaited(p))
+	}
+	h := o.bearer(p.Disk)
+	ready := h != nil && h.facts.Prepared == p.ID
+	f := o.fence(s.Record, p)
+	switch {
+	case !ready:
+		return a.but(o.progress(p))
+	case p.Led == nil && !f.deserted():
+		return a.but(o.progress(p), f.undeserted(s.Record, p))
+	}
+	var slots []Survivor
+	for _, slot := range f.slots {
+		slots = append(slots, Survivor{Slot: slot, Member: f.stands[slot].member})
+	}
+	return o.conclude(p, o.born(p, s.Record, slots))
+}
+
+// born makes the record of a recovery: the survivor's is the only seat with a disk.
+func (o Observation) born(p *Restore, old *Record, slots []Survivor) *Record {
+	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
+	seat := Seat{Slot: p.Survivor, Disk: p.Disk}
+	if h := o.bearer(p.Disk); h != nil {
+		seat.Epoch = h.facts.Epoch
+	}
+	for _, v := range slots {
+		made := Seat{Slot: v.Slot, Member: v.Member}
+		if v.Slot == p.Survivor {
+			made.Disk, made.Epoch = seat.Disk, seat.Epoch
 		}
+		c.Seats = append(c.Seats, made)
 	}
-	return ""
+	if _, seated := c.Seat(p.Survivor); !seated {
+		c.Seats = append(c.Seats, seat)
+		sortSeats(c.Seats)
+	}
+	return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Recovered, Restore: p, Charter: c}
 }
 
 // recovered makes the record that ends a generation without a majority, or says what is missing.
-func (o Observation) recovered(p *Restore) (*Record, string) {
+func (o Observation) recovered(p *Restore) (*Record, Said) {
 	s := o.Survey()
 	chosen, refusal := s.Choose(p.Lost, p.Survivor)
 	switch {
 	case refusal != "":
-		return nil, refusal + "; if that does not end, abort it with `holdfast recover --abort`"
+		return nil, say("%s; if that does not end, abort it with %s", refusal, Command("recover --abort"))
 	case chosen.Disk != p.Disk:
-		return nil, fmt.Sprintf("the disk of slot %s is not the one that the recovery was proposed for", p.Survivor)
+		return nil, say("the disk of slot %s is not the one that the recovery was proposed for", p.Survivor)
 	}
 	old := o.Store.Record
-	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
-	for _, v := range s.Slots {
-		made := Seat{Slot: v.Slot, Member: v.Member}
-		if v.Slot == p.Survivor {
-			made.Disk, made.Epoch = o.Claim.Disk, o.Claim.Epoch
-		}
-		c.Seats = append(c.Seats, made)
+	if f := o.fence(old, p); !f.deserted() {
+		return nil, Said{Text: f.undeserted(old, p)}
 	}
-	return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Recovered, Restore: p, Charter: c}, ""
+	return o.born(p, old, s.Slots), Said{}
 }
 
 // carryOn decides for the survivor once it has entered the generation that it alone founds. What it has prepared is worth
@@ -71,10 +131,10 @@ func (o Observation) carryOn() Action {
 	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):
 		return o.swap(r)
 	case !d.WAL:
-		return wait("slot %s was to go on as %s with its own data, and that is gone from the disk: bring it back, or go on with a backup: `holdfast restore latest --lost %s`",
-			o.Claim.Slot, r.Token(), strings.Join(r.Charter.Slots(), ","))
+		return wait("slot %s was to continue as %s with its own data, which is gone from the disk: bring it back, or continue with a backup: %s",
+			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")))
 	case d.Log == nil:
-		return wait("slot %s goes on as %s, and looks where its log ends", o.Claim.Slot, r.Token())
+		return wait("slot %s continues as %s, and looks where its log ends", o.Claim.Slot, r.Token())
 	}
 	return o.prepare(r.Restore)
 }
@@ -83,15 +143,15 @@ func (o Observation) carryOn() Action {
 // the generation, and proposes by itself where that is wanted and the loss is proven.
 func (o Observation) recovery(a Action) Action {
 	m, s := o.Member, o.Store
-	if !m.Running || m.HasLead || m.Learner || o.Disk.Log == nil {
+	if !m.Running || o.hasLeader() || m.Learner || o.Disk.Log == nil {
 		return a
 	}
-	if step, _ := o.mirror(); step != nil {
+	if step := o.mirror(); step != nil {
 		return *step
 	}
-	known, _ := o.latest()
+	known := o.current()
 	if s.Unknown != "" {
-		return wait("%s; a recovery needs the backup store, which does not answer: %s", a.Why, s.Unknown)
+		return a.but("a recovery needs the backup store, which does not answer: " + s.Unknown)
 	}
 	if s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID {
 		return a
@@ -100,22 +160,27 @@ func (o Observation) recovery(a Action) Action {
 	lost := survey.Missing(nil)
 	chosen, refusal := survey.Choose(lost, "")
 	if slices.ContainsFunc(survey.Slots, func(v Survivor) bool { return v.Dropped && v.Disk == o.Claim.Disk }) && refusal != "" {
-		return wait("%s; %s", a.Why, refusal)
+		return a.but(refusal)
 	}
 	if refusal != "" || len(lost) == 0 {
 		return a
 	}
-	way := fmt.Sprintf("if the disks of %s are gone for good, run `holdfast recover --lost %s`, which goes on from slot %s", strings.Join(lost, ", "), strings.Join(lost, ","), chosen.Slot)
+	way := say("if the disks of %s are gone for good, run %s, which goes on from slot %s", strings.Join(lost, ", "), command("recover --lost %s", strings.Join(lost, ",")), chosen.Slot)
 	unproven := survey.Missing(survey.gone())
+	if richer := o.poorer(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk { // R16: never by itself
+		return a.but(richer, say("%s says how to go on from slot %s all the same", Command("recover"), chosen.Slot))
+	}
 	switch {
 	case !o.Config.Recovery:
-		return wait("%s; %s", a.Why, way)
+		return a.but(way)
 	case len(unproven) > 0:
-		return wait("%s; recovery is automatic, and waits: it is not proven that what %s held is gone; %s", a.Why, strings.Join(unproven, ", "), way)
+		return a.but(fmt.Sprintf("recovery is automatic, and waits: it is not proven that what %s held is gone", strings.Join(unproven, ", ")), way)
 	case o.paused() != "":
-		return wait("%s; recovery is automatic, and waits: %s; %s", a.Why, o.paused(), way)
+		return a.but("recovery is automatic, and waits: "+o.paused(), way)
 	case chosen.Disk != o.Claim.Disk:
-		return wait("%s; recovery is automatic: node %s, whose log is the most advanced, proposes it", a.Why, chosen.Node)
+		return a.but(fmt.Sprintf("recovery is automatic: node %s, whose log is the most advanced, proposes it", chosen.Node))
+	case o.unweighed() != "":
+		return a.but("recovery is automatic, and waits: "+o.unweighed(), way)
 	}
 	return Action{Kind: Propose, Request: &Request{By: "cluster.recovery: automatic", Lost: lost, Survivor: chosen.Slot, Disk: chosen.Disk, Log: chosen.Log},
 		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so that the majority is gone for good: proposing to go on from slot %s", strings.Join(lost, ", "), chosen.Slot)}
@@ -129,7 +194,8 @@ type Survivor struct {
 	Member uint64 `json:"member,omitempty"` // as the members here list it
 	Voter  bool   `json:"voter"`
 	Here   bool   `json:"here"` // its holder has the member's own data, and has shown where the log ends
-	Runs   bool   `json:"runs"`
+	Runs   bool   `json:"runs"` // or has left the generation, and runs no more
+	Left   bool   `json:"left,omitempty"`
 	Idle   bool   `json:"idle"` // its holder has data of this generation, and no etcd runs there that shows where the log ends
 	Gone   bool   `json:"gone"` // its holder has the very disk of the voter, and nothing of its data is left on it
 	Best   bool   `json:"best"` // its log is the most advanced of all that run and whose slots are wanted
@@ -150,13 +216,16 @@ type Survey struct {
 // Survey looks for what is left of the newest generation. Of two logs the more advanced is the one whose last entry has
 // the higher term, then the higher index: it has every entry that was committed and that the other has (R4).
 func (o Observation) Survey() Survey {
-	known, conflict := o.latest()
+	known, conflict := o.Disk.Ledger.Record, ""
+	if known == nil {
+		known, conflict = o.latest()
+	}
 	if conflict != "" || known == nil {
 		return Survey{Obstacle: cmp.Or(conflict, "no disk here knows the cluster")}
 	}
 	s := Survey{lists: o.lists(known), Obstacle: o.led(known)}
 	if len(s.lists) == 0 && s.Obstacle == "" {
-		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so that nobody knows its members: `holdfast status` says what each node waits for"
+		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so that nobody knows its members: " + Command("status").String() + " says what each node waits for"
 	}
 	if n := o.stranger(); n != "" {
 		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so that not all would see the recovery: stop the others and name their slots in --lost, or configure one store for all", n)
@@ -168,7 +237,7 @@ func (o Observation) Survey() Survey {
 	}
 	best := -1
 	for i, v := range s.Slots {
-		if v.Voter && v.Here && v.Runs && !v.Dropped && (best < 0 || v.Log.after(*s.Slots[best].Log)) {
+		if v.Voter && v.Here && v.Runs && !v.Dropped && (best < 0 || v.beyond(s.Slots[best])) {
 			best = i
 		}
 	}
@@ -181,12 +250,17 @@ func (o Observation) Survey() Survey {
 // after reports whether a log is more advanced than another.
 func (l LogEnd) after(m LogEnd) bool { return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index }
 
+// beyond reports whether a survivor's log is more advanced than another's.
+func (v Survivor) beyond(w Survivor) bool {
+	return v.Log != nil && w.Log != nil && v.Log.after(*w.Log)
+}
+
 // led says which node shows that the generation has a leader, or had one until a moment ago: a member tells where its
 // log ends only when it has been without a leader for a while.
 func (o Observation) led(r *Record) string {
 	shows := func(node string, f Facts) string {
 		switch {
-		case f.Record == nil || f.Record.ID != r.ID || !f.Running:
+		case !f.of(r) || !f.Running:
 			return ""
 		case f.Leader:
 			return fmt.Sprintf("the cluster has a quorum, and node %s leads it: a recovery is not needed", node)
@@ -195,7 +269,7 @@ func (o Observation) led(r *Record) string {
 		}
 		return ""
 	}
-	if o.Member.HasLead {
+	if o.hasLeader() {
 		return "the cluster has a quorum: a recovery is not needed"
 	}
 	why := shows(o.Node, o.Facts(nil))
@@ -203,7 +277,7 @@ func (o Observation) led(r *Record) string {
 		switch {
 		case why != "":
 		case p.Facts == nil:
-			why = fmt.Sprintf("node %s has not said yet what it holds", p.Node)
+			why = p.silence()
 		default:
 			why = shows(p.Node, *p.Facts)
 		}
@@ -240,14 +314,12 @@ func (o Observation) survivor(r *Record, slot string, lists [][]MemberInfo) Surv
 	}
 	f := h.facts
 	v.Node, v.Disk, v.Log = h.node, f.Disk, f.Log
-	v.Idle = f.Phase == PhaseData && f.Record != nil && f.Record.ID == r.ID && !f.Running
-	if disputed || v.Member == 0 || f.Record == nil || f.Record.ID != r.ID || o.removedBy(v.Member) != "" {
+	v.Idle = f.Phase == PhaseData && f.of(r) && !f.Running && f.Left == nil
+	if disputed || v.Member == 0 || !f.of(r) || o.removedBy(v.Member) != "" {
 		return v
 	}
-	seat, _ := r.Charter.Seat(slot)
-	founded := seat.Disk == f.Disk && o.Disk.Founders[slot] == v.Member
-	v.Here, v.Runs = f.Member == v.Member && f.Log != nil, f.Running
-	v.Gone = f.Phase == PhaseVacant && (founded || f.Join == v.Member)
+	v.Here, v.Runs = f.Member == v.Member && f.Log != nil, f.Running || f.Left != nil
+	v.Left, v.Gone = f.Left != nil, o.emptied(r, f, v.Member)
 	return v
 }
 
@@ -282,13 +354,9 @@ func (s Survey) Declare(lost []string, survivor string) (all []string, refusal s
 	return slices.Compact(all), refusal
 }
 
-// Choose returns the slot to go on from, "" for the most advanced, or why that must not be. Let V be the old voters and L
-// those declared lost. The survivor leaves the old generation for good, so that is dead when what is left is no majority:
-//
-//	|V| - |L| - 1 < |V|/2+1
-//
-// Beyond that, every voter that is not in L has to be here and to have shown its log: else the one that is not might
-// hold what was acknowledged, and the survivor not.
+// Choose returns the slot to go on from, "" for the most advanced, or why that must not be. Every voter that is not declared lost
+// has to be here and to have shown its log, and none may be more advanced: else it might hold what was acknowledged, and the
+// survivor not. That the old generation ends is another matter: its voters leave it (see deserted).
 func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal string) {
 	var slots []string
 	for _, v := range s.Slots {
@@ -309,16 +377,16 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 		return chosen, "no voter of a slot that the cluster wants runs here with its own data; another may have been removed before, so that its data is old: to go on from it all the same, name it with --survivor"
 	case chosen.Slot == "":
 		return chosen, "no voter of the cluster runs here with its own data"
-	case !chosen.Voter || !chosen.Here || !chosen.Runs:
-		return chosen, fmt.Sprintf("slot %s cannot be gone on from: its voter does not run here with its own data", chosen.Slot)
+	case !chosen.Voter || !chosen.Here || !chosen.Runs || chosen.Log == nil:
+		return chosen, fmt.Sprintf("no recovery can go on from slot %s: its voter does not run here with its own data", chosen.Slot)
 	}
 	for _, v := range s.Slots {
 		switch {
 		case slices.Contains(lost, v.Slot) && v.Idle && !v.Here:
-			return chosen, fmt.Sprintf("slot %s is here on %s with its data, and etcd does not run there: start it, by `holdfast undrain` if it is drained; to go on without it, stop that node first", v.Slot, v.Node)
-		case slices.Contains(lost, v.Slot) && v.Here:
+			return chosen, fmt.Sprintf("slot %s is here on %s with its data, and etcd does not run there: start it, by %s if it is drained; to go on without it, stop that node first", v.Slot, v.Node, Command("undrain"))
+		case slices.Contains(lost, v.Slot) && v.Here && !v.Left:
 			return chosen, fmt.Sprintf("slot %s is here on %s with its data, so it is not lost; to go on without it, stop that node first", v.Slot, v.Node)
-		case v.Voter && v.Here && v.Log.after(*chosen.Log):
+		case v.Voter && v.Here && v.beyond(chosen) && !slices.Contains(lost, v.Slot):
 			return chosen, fmt.Sprintf("slot %s on %s has a more advanced log (term %d, index %d) than slot %s (term %d, index %d)",
 				v.Slot, v.Node, v.Log.Term, v.Log.Index, chosen.Slot, chosen.Log.Term, chosen.Log.Index)
 		}
@@ -330,10 +398,18 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 	if idle := s.idle(); idle != "" {
 		return chosen, idle
 	}
-	if !s.dead(lost, chosen.Slot) {
-		return chosen, fmt.Sprintf("the members that are here could have a majority without slot %s: not their disks are lost, but something keeps them from each other; look at `holdfast status`", chosen.Slot)
-	}
 	return chosen, ""
+}
+
+// ChooseAlone is Choose where no store arbitrates: then every other voter has to be named lost (R16).
+func (s Survey) ChooseAlone(lost []string, survivor string) (chosen Survivor, refusal string) {
+	chosen, refusal = s.Choose(lost, survivor)
+	for _, v := range s.Slots {
+		if refusal == "" && v.Voter && v.Slot != chosen.Slot && !slices.Contains(lost, v.Slot) {
+			refusal = fmt.Sprintf("without the backup store nobody arbitrates, so every other voter must be named: slot %s is not in --lost", v.Slot)
+		}
+	}
+	return chosen, refusal
 }
 
 // idle says which members are here, do not run, and would give the cluster its majority back.
@@ -349,20 +425,5 @@ func (s Survey) idle() string {
 	if here <= voters/2 || idle == nil {
 		return ""
 	}
-	return fmt.Sprintf("a majority is here, and %s does not run: start that, with `holdfast undrain` there if it was drained", strings.Join(idle, ", "))
-}
-
-// dead reports whether no list of the old generation's members leaves a majority without the lost and the survivor.
-func (s Survey) dead(lost []string, survivor string) bool {
-	for _, list := range s.lists {
-		voters, left := 0, 0
-		for _, m := range list {
-			voters += boolean(!m.Learner)
-			left += boolean(!m.Learner && m.Slot != survivor && !slices.Contains(lost, m.Slot))
-		}
-		if left >= voters/2+1 {
-			return false
-		}
-	}
-	return true
+	return fmt.Sprintf("a majority is here, and %s does not run: start that, with %s there if it was drained", strings.Join(idle, ", "), Command("undrain"))
 }

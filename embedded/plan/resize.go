@@ -10,6 +10,9 @@ import (
 // did. A set of another generation says nothing of this one: a restored database has that of the cluster it is of.
 func (o Observation) accepted(r *Record) *SlotSet {
 	var newest *SlotSet
+	if r == nil {
+		return nil
+	}
 	consider := func(s *SlotSet) {
 		if s != nil && s.Record == r.ID && (newest == nil || s.Serial > newest.Serial) {
 			newest = s
@@ -30,21 +33,28 @@ func (o Observation) slots(r *Record) []string {
 	if s := o.accepted(r); s != nil {
 		return s.Slots
 	}
+	if r == nil {
+		return nil
+	}
 	return r.Charter.Slots()
 }
 
 // Slots returns the slots of the newest generation that anybody here knows, nil where none is known or two contradict
 // each other.
 func (o Observation) Slots() []string {
-	if r, _ := o.latest(); r != nil {
+	if r := o.current(); r != nil {
 		return o.slots(r)
 	}
 	return nil
 }
 
-// note writes down what the cluster has agreed on, for the time when this disk is read without a quorum.
+// note writes down what the cluster has agreed on, for the time when this disk is read without a quorum, and what the store says
+// of proposals, for the time when it says otherwise.
 func (o Observation) note() (Action, bool) {
 	s, l := o.Member.Set, o.Disk.Ledger
+	if a := o.unnoted(); a != nil {
+		return Action{Kind: Note, Aborted: a.ID, Why: fmt.Sprintf("the proposal %s to end %s was aborted (%s): noting it on the disk of slot %s", a.ID, l.Record.Token(), a.Why, o.Claim.Slot)}, true
+	}
 	if s == nil || s.Record != l.Record.ID || l.Set != nil && l.Set.Record == s.Record && l.Set.Serial >= s.Serial {
 		return Action{}, false
 	}
@@ -92,7 +102,7 @@ func (o Observation) wishes(r *Record) (all []wish, voters int) {
 
 // members is the newest member list here: our own, or the leader's.
 func (o Observation) members(r *Record) []MemberInfo {
-	if mine := o.Disk.Ledger.Record; o.Member.Running && mine != nil && mine.ID == r.ID {
+	if mine := o.Disk.Ledger.Record; o.Member.Running && mine != nil && r != nil && mine.ID == r.ID {
 		return o.Member.Members
 	}
 	if l := o.leader(r); l != nil {
@@ -139,7 +149,7 @@ func (o Observation) demand(r *Record, set []string) string {
 // Disagreement says that this node's configuration wants other slots than the cluster has, and what is missing for that
 // to count; "" if it does not.
 func (o Observation) Disagreement() string {
-	r, _ := o.latest()
+	r := o.current()
 	if r == nil || slices.Equal(o.slots(r), o.Config.Slots) {
 		return ""
 	}
@@ -214,7 +224,7 @@ func (o Observation) gone(r *Record, slot string) bool {
 
 // unwanted names the slots of this node's configuration that the cluster does not have.
 func (o Observation) unwanted() map[string]string {
-	r, _ := o.latest()
+	r := o.current()
 	if r == nil {
 		return nil
 	}
@@ -230,7 +240,7 @@ func (o Observation) unwanted() map[string]string {
 // known names the slots that the cluster has, or may still have, and this node's configuration does not: their disks may
 // be needed for a quorum, whatever is wanted by now.
 func (o Observation) known() []string {
-	r, _ := o.latest()
+	r := o.current()
 	if r == nil {
 		return nil
 	}

@@ -27,14 +27,22 @@ type Restore struct {
 
 	By      string `json:"by"`                // who asked, for people
 	Command string `json:"command,omitempty"` // the foreign command that asked, which then never runs again
-	// Until is when a proposal that is still open is aborted by whoever sees it; zero for never. So one that everybody
-	// has left does not roll the cluster back hours later. No decision depends on it: the store's condition arbitrates.
-	Until time.Time `json:"until,omitzero"`
+	// Led is the leader that the operator was shown: that leader, or a later one of the generation, has to consent (R16). nil: the
+	// generation is said to have none, and its voters leave it.
+	Led *Stand `json:"led,omitempty"`
+	// Overruled are the disks whose objection to an earlier proposal the operator has seen: they meet no second one (R18).
+	Overruled []string `json:"overruled,omitempty"`
+	// Lasts is how long it stays open after the store got it, by the store's own time; 0 for no end. So one that everybody has
+	// left does not roll the cluster back hours later. No decision depends on it: the store's condition arbitrates.
+	Lasts time.Duration `json:"lasts,omitempty"`
 	// Survivor is the slot whose disk the generation goes on from, of a recovery (R4); "" for a restore, which goes on
 	// from Backup. Log is where its log ended when it was proposed.
 	Survivor string  `json:"survivor,omitempty"`
 	Disk     string  `json:"disk,omitempty"` // of the survivor
 	Log      *LogEnd `json:"log,omitempty"`
+	// Origin is the ID of the generation that the survivor's data is of, where that is not the parent's: the survivor was declared
+	// lost for a generation in between, and the cluster continues from its disk instead (R19). "" for the parent.
+	Origin string `json:"origin,omitempty"`
 	// Lost are the slots whose voters the operator declares dead (R5).
 	Lost []string `json:"lost,omitempty"`
 }
@@ -57,7 +65,7 @@ func (r Restore) Source() string {
 
 // founders are the slots of the generation that it would begin after old.
 func (r Restore) founders(old *Record) []string {
-	if len(r.Slots) > 0 {
+	if len(r.Slots) > 0 || old == nil {
 		return r.Slots
 	}
 	return old.Charter.Slots()
@@ -85,7 +93,7 @@ func (o Observation) Founders(old *Record) []string {
 }
 
 // Parent is the ID of the generation that it would end.
-func (r Restore) Parent() string { return r.Line[len(r.Line)-1] }
+func (r Restore) Parent() string { return Record{Line: r.Line}.Parent() }
 
 // Request is a restore or a recovery that was asked for and is not proposed yet: by a command that another program has
 // left in the store, or by the configuration (restore.automatic, cluster.recovery).
@@ -95,6 +103,7 @@ type Request struct {
 	By      string
 	Lost    []string // the slots whose voters count as dead
 	Problem string   // not empty: it cannot be carried out, and why
+	Over    bool     // it never will be, for Problem: it is to be deleted
 	// Of a recovery, as in Restore.
 	Survivor string
 	Disk     string

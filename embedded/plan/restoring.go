@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 // beside does what a restore or a recovery needs of a node that has nothing else to do: whatever is urgent (a removal, a rival, a
 // strange disk, a start) has come before, and what waits can wait a little longer.
 func (o Observation) beside(a Action) Action {
-	if _, conflict := o.latest(); a.Kind != Wait || conflict != "" {
+	if a.Kind != Wait || o.contradicted() {
 		return a
 	}
 	p := o.open()
@@ -17,47 +18,121 @@ func (o Observation) beside(a Action) Action {
 		return d
 	}
 	if n := o.stranger(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
-		return wait("%s; a %s is proposed, and waits because node %s uses another backup store", a.Why, o.Store.Restore.Title(), n)
+		return a.but(say("a %s is proposed, and waits because node %s uses another backup store", o.Store.Restore.Title(), n))
 	}
-	if p == nil {
+	switch {
+	case p == nil:
 		if a = o.ask(a); a.Kind != Wait {
 			return a
 		}
 		return o.recovery(a)
-	}
-	if p.Survivor != "" {
+	case p.Survivor != "":
 		return o.recovering(p, a)
 	}
-	if !slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
-		return wait("%s; %s", a.Why, o.progress(p))
-	}
-	if !o.prepared(p.ID) {
-		return o.prepare(p)
-	}
-	r, missing := o.conclusion(p)
-	if r == nil {
-		return wait("%s; %s%s", a.Why, o.progress(p), missing)
-	}
-	return Action{Kind: Conclude, Record: r, Why: fmt.Sprintf("%s: the cluster goes on as %s, which cannot be taken back", o.progress(p), r.Token())}
+	return o.restoring(p, a)
 }
 
-// open returns the proposal that this node takes part in: the one for the generation after the newest, in a store
-// that no live node differs from. A node whose store does not answer does not hinder the others.
+// contradicted reports whether what this node rests on is contradicted, so that it takes part in nothing.
+func (o Observation) contradicted() bool {
+	if o.Disk.Ledger.Record == nil {
+		_, conflict := o.latest()
+		return conflict != ""
+	}
+	_, conflict, _ := o.ended()
+	return conflict != ""
+}
+
+// restoring does what an open restore needs of this node: every disk prepares; where there is no leader every voter leaves; and
+// then somebody concludes: the leader that consented, else any node that has prepared and has waited long enough.
+func (o Observation) restoring(p *Restore, a Action) Action {
+	if p.Led != nil && !o.heardConsent(p.ID) {
+		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node of this cluster: %s, or %s",
+			p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
+	}
+	founder := slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
+	excused := !founder || o.Unable != ""
+	r, missing := o.conclusion(p)
+	switch {
+	case o.departs(p) && (excused || o.prepared(p.ID)):
+		return o.leave(p)
+	case r != nil && o.mayConclude(p) && (o.prepared(p.ID) || excused && p.Led != nil): // a leader may have no seat, and nobody else may conclude
+		return o.conclude(p, r)
+	case !founder:
+		return a.but(o.progress(p))
+	case !o.prepared(p.ID):
+		return o.prepare(p)
+	case r == nil:
+		return a.but(o.progress(p), missing)
+	}
+	return a.but(o.progress(p), o.awaited(p))
+}
+
+// conclude makes a record the outcome of a proposal.
+func (o Observation) conclude(p *Restore, r *Record) Action {
+	return Action{Kind: Conclude, Record: r, Why: fmt.Sprintf("%s: the cluster continues as %s, which cannot be taken back", o.progress(p), r.Token())}
+}
+
+// heardConsent reports whether the leader of the generation that would end has consented, as applied here or as any of its members
+// says. To prepare on a false word costs room on a disk and nothing else; who follows, and who concludes, has applied it (R17).
+func (o Observation) heardConsent(id string) bool {
+	return o.consented(id) || slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Consent == id })
+}
+
+// mayConclude reports whether it is for this node to conclude: the leader's alone once it has consented, and without a leader
+// anybody's who has waited as long as a living leader needs to object.
+func (o Observation) mayConclude(p *Restore) bool {
+	if p.Led != nil {
+		return o.Member.Leader && o.hasLeader() && o.consented(p.ID)
+	}
+	return o.Alone && !o.hasLeader()
+}
+
+// awaited says for what the conclusion waits.
+func (o Observation) awaited(p *Restore) string {
+	if p.Led != nil {
+		return "the leader, which has consented, concludes it"
+	}
+	return "it is concluded when no leader has objected for long enough"
+}
+
+// leave ends the part of this member in its generation.
+func (o Observation) leave(p *Restore) Action {
+	return Action{Kind: Leave, Left: o.leaving(p.ID), Why: fmt.Sprintf("no leader has been seen since the %s was proposed by %s: slot %s leaves %s, and never votes there again unless that is aborted",
+		p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
+}
+
+// open returns the proposal that this node takes part in: the one to end its own generation, or for a blank disk the newest, in a
+// store that all members share. A node whose store does not answer does not hinder the others.
 func (o Observation) open() *Restore {
 	s := o.Store
+	if p := o.continued(); p != nil {
+		return p
+	}
 	if s.Unknown != "" || s.Record == nil || s.Restore == nil || !slices.Equal(s.Restore.Line, append(slices.Clone(s.Record.Line), s.Record.ID)) {
 		return nil
 	}
-	if known, conflict := o.latest(); conflict != "" || known != nil && known.ID != s.Record.ID || o.stranger() != "" {
+	known := o.Disk.Ledger.Record
+	if known == nil {
+		known, _ = o.latest()
+	}
+	if known != nil && known.ID != s.Record.ID || o.contradicted() || o.stranger() != "" {
 		return nil
 	}
 	return s.Restore
 }
 
-// stranger returns a live node that uses another backup store, so that what ours knows does not count for all (R8).
+// stranger returns a live node of our cluster whose backup store is not ours, so that what ours knows does not count for all (R8):
+// it has another ID, or what that node has put into it is not in ours, which is a copy then. Nodes that hold no disk of the
+// cluster count for nothing.
 func (o Observation) stranger() string {
+	mine := o.Disk.Ledger.Record
 	for _, p := range o.live() {
-		if p.Facts != nil && p.Facts.Store != "" && p.Facts.Store != o.Store.ID {
+		f := p.Facts
+		switch {
+		case f == nil || f.Store == "" || f.Record == nil && mine != nil:
+		case mine != nil && f.Record.ID != mine.ID:
+		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
+		case f.Store != o.Store.ID || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):
 			return p.Node
 		}
 	}
@@ -67,12 +142,12 @@ func (o Observation) stranger() string {
 // frozen says that a restore or a recovery is under way, so that the member list must stay as it is: what concludes it counts on the
 // members that it saw. Where the store does not answer us, the word of the others counts.
 func (o Observation) frozen() string {
-	if p := o.open(); p != nil {
+	if p := o.open(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
 		return o.progress(p)
 	}
 	for _, p := range o.live() {
 		f := p.Facts
-		if o.Store.Unknown != "" && f != nil && f.Restore != "" && f.Record != nil && f.Record.ID == o.Disk.Ledger.Record.ID {
+		if o.Store.Unknown != "" && f != nil && f.Restore != "" && f.of(o.Disk.Ledger.Record) {
 			return fmt.Sprintf("node %s knows of a restore, and the backup store does not answer here: the member list stays as it is", p.Node)
 		}
 	}
@@ -86,7 +161,7 @@ func (o Observation) prepare(r *Restore) Action {
 	}
 	a := Action{Kind: Prepare, Restore: r, Why: fmt.Sprintf("slot %s prepares the %s (attempt %d), asked for by %s", o.Claim.Slot, r.Title(), r.Attempt, r.By)}
 	if o.Unable != "" {
-		a.Why += "; it could not: " + o.Unable
+		return a.but("it could not: " + o.Unable)
 	}
 	return a
 }
@@ -118,18 +193,31 @@ func (o Observation) discard() (Action, bool) {
 	return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared came to nothing", o.Claim.Slot)}, true
 }
 
-// ask proposes the restore that a foreign command asks for. The leader does, or where no leader is seen the live holder
-// with the lowest name; two proposals cannot both be put into the store.
+// Refusal says why a command that another program has left in the store is not carried out. Its Text is "" if nothing is in the
+// way.
+func (o Observation) Refusal(q Request) Said {
+	if !o.Config.Foreign && q.Backup != "" {
+		return say("restore.foreign-commands is false: if it is wanted, set that to true, or run %s; if not, delete it with `etcd-manager-ctl delete-command %s`",
+			command("restore %s", q.Backup), q.Command)
+	}
+	return Said{Text: q.Problem}
+}
+
+// ask proposes the restore that a foreign command asks for, if the configuration lets it, and deletes a command that has had
+// its chance: one that lay in wait would roll the cluster back whenever it could. The leader does, or where no leader is
+// seen the live holder with the lowest name; two proposals cannot both be put into the store.
 func (o Observation) ask(a Action) Action {
 	s := o.Store
-	known, _ := o.latest()
+	known := o.current()
 	if s.Unknown != "" || s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID || o.stranger() != "" {
 		return a
 	}
 	for _, r := range s.Requests {
-		switch {
-		case r.Problem != "":
-			a.Why += fmt.Sprintf("; the command %s cannot be carried out: %s", r.Command, r.Problem)
+		switch why := o.Refusal(r); {
+		case r.Over && o.Config.Foreign && o.proposes(known):
+			return Action{Kind: Dismiss, Request: &r, Why: fmt.Sprintf("the command %s is not carried out any more: %s", r.Command, why)}
+		case why.Text != "":
+			a = a.but(say("the command %s is not carried out: %s", r.Command, why))
 		case o.proposes(known):
 			return Action{Kind: Propose, Request: &r, Why: fmt.Sprintf("the command %s asks for a restore: proposing it", r.Command)}
 		}
@@ -137,10 +225,18 @@ func (o Observation) ask(a Action) Action {
 	return a
 }
 
+// anyRuns reports whether a live node says that its member runs.
+func (o Observation) anyRuns() bool {
+	return slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Running })
+}
+
 // proposes reports whether it is for this node to propose.
 func (o Observation) proposes(r *Record) bool {
 	if o.Member.Running && o.Member.HasLead || o.leader(r) != nil {
 		return o.Member.Leader
+	}
+	if !o.Leaderless && (o.Member.Running || o.Disk.WAL || o.anyRuns()) { // whom they elect would object, and the command never runs again
+		return false
 	}
 	for _, p := range o.live() {
 		if p.Facts != nil && p.Facts.Slot != "" && p.Node < o.Node {
@@ -161,9 +257,14 @@ func (o Observation) progress(p *Restore) string {
 	}
 	for _, slot := range slots {
 		h := o.occupant(slot)
+		if p.Survivor != "" {
+			h = cmp.Or(o.bearer(p.Disk), h)
+		}
 		switch {
 		case h == nil:
 			rest = append(rest, slot+" has no live holder")
+		case h.facts.Left != nil && h.facts.Left.Proposal == p.ID && h.facts.Prepared == p.ID:
+			done = append(done, slot+" (has left)")
 		case h.facts.Prepared == p.ID:
 			done = append(done, slot)
 		case h.facts.Drained:
@@ -181,6 +282,19 @@ func (o Observation) progress(p *Restore) string {
 	return fmt.Sprintf("%s (attempt %d): %s", p.Title(), p.Attempt, strings.Join(append(append([]string{all}, rest...), fmt.Sprintf("%d of %d are needed", need, len(slots))), "; "))
 }
 
+// bearer returns the live holder of a disk, nil if there is none.
+func (o Observation) bearer(disk string) *holder {
+	if o.Claim.Held && o.Claim.Disk == disk {
+		return &holder{o.Node, o.Facts(nil)}
+	}
+	for _, p := range o.live() {
+		if p.Facts != nil && p.Facts.Disk == disk {
+			return &holder{p.Node, *p.Facts}
+		}
+	}
+	return nil
+}
+
 // occupant returns the live holder of a slot, us among them: of two, the one that its rival waits for.
 func (o Observation) occupant(slot string) *holder {
 	var found *holder
@@ -191,7 +305,7 @@ func (o Observation) occupant(slot string) *holder {
 	}
 	consider(o.Node, o.Facts(nil))
 	for _, p := range o.live() {
-		if p.Facts != nil {
+		if p.Facts != nil && !o.apart(p.Facts) {
 			consider(p.Node, *p.Facts)
 		}
 	}

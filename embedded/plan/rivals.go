@@ -77,6 +77,11 @@ func (f Facts) past() bool {
 	return f.Phase != PhaseNone && f.Phase != PhaseBlank
 }
 
+// Evidence reports whether the facts bear witness of a cluster, or of a founding that may have become one.
+func (f Facts) Evidence() bool {
+	return f.Record != nil || f.Promise != nil || f.CID != 0 || f.past()
+}
+
 // rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume;
 // this keeps two volumes from one name.
 func (o Observation) rivalry() (Action, bool) {
@@ -87,7 +92,7 @@ func (o Observation) rivalry() (Action, bool) {
 	}
 	for _, p := range o.Peers {
 		f := p.Facts
-		if f == nil || f.Slot != o.Claim.Slot {
+		if f == nil || f.Slot != o.Claim.Slot || o.apart(f) {
 			continue
 		}
 		if !p.Live {
@@ -110,6 +115,13 @@ func (o Observation) rivalry() (Action, bool) {
 		}
 	}
 	return Action{}, false
+}
+
+// apart reports whether a node's disk is of another generation than ours, which has data: their tokens differ and raft cannot mix
+// them, so it is no rival, and takes no part in what ours does. A stray's running slot must not keep ours from starting.
+func (o Observation) apart(f *Facts) bool {
+	mine := o.Disk.Ledger.Record
+	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
 // stronger says which of two holders of one slot may go on: the one that runs; the one with more to lose;

@@ -43,7 +43,7 @@ func (o Observation) steps() []step {
 	q, wanted := o.quorum(), o.slots(o.Disk.Ledger.Record)
 	all := []step{o.agree(), o.undo(q)}
 	mend := func(listed bool) {
-		for _, slot := range wanted {
+		for _, slot := range o.untried(wanted) {
 			if _, is := o.listed(slot); is == listed && slot != o.Claim.Slot {
 				a, note := o.mend(slot, q)
 				all = append(all, step{a, note})
@@ -56,8 +56,19 @@ func (o Observation) steps() []step {
 	return append(all, o.dismiss(q, wanted))
 }
 
+// untried puts those slots last whose learner was undone: else the one that came to nothing would be the next again.
+func (o Observation) untried(slots []string) []string {
+	undone := func(slot string) int {
+		m, _ := o.listed(slot)
+		return boolean(slices.ContainsFunc(o.Member.Admitted, func(ad Admission) bool { return ad.Slot == slot && ad.ID != m.ID }))
+	}
+	sorted := slices.Clone(slots)
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(undone(a), undone(b)) })
+	return sorted
+}
+
 // undo takes back a join that cannot be finished. A learner has no vote, so that nothing is lost with it but the copy
-// that it had, and only one at a time can be under way.
+// that it had, and only one at a time can be under way: one that lives and never catches up would keep all others out.
 func (o Observation) undo(q quorum) step {
 	m := q.learner
 	if m == nil || q.healthy <= q.voters/2 {
@@ -71,6 +82,8 @@ func (o Observation) undo(q quorum) step {
 	}
 	h, _ := o.holder(m.Slot, m.ID)
 	switch {
+	case m.Stuck && !o.Early && o.waiting(m.Slot) != "":
+		return remove("has made no progress for minutes, and slot " + o.waiting(m.Slot) + " waits to join")
 	case m.Connected || h != nil || o.Early:
 		return step{}
 	case !m.Started:

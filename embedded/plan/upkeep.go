@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// NoSpace is the alarm that refuses every write because some member's database has reached its quota, Corrupt the one
-// that refuses everything because the members' data differ.
+// NoSpace is the alarm that refuses every write because some member's database has reached its quota, or its volume has no
+// room left, Corrupt the one that refuses everything because the members' data differ.
 const (
 	NoSpace = "NOSPACE"
 	Corrupt = "CORRUPT"
@@ -41,8 +41,8 @@ func (u Upkeep) Judge(before Judgement, m Member, tried bool) Judgement {
 	s := m.Space
 	free := s.Size - s.InUse
 	j := Judgement{Full: s.Quota > 0 && s.Size >= u.watermark(s)}
-	if m.alarmed(NoSpace) && u.Cure {
-		j.Fragmented = j.Full && (!tried || s.InUse < u.watermark(s)) || free >= s.Quota/20
+	if m.alarmed(NoSpace) && u.Cure { // what is not full is not in the way
+		j.Fragmented = j.Full && (!tried || u.Roomy(s) || free >= s.Quota/20)
 		return j
 	}
 	least, percent := u.FreeBytes, int64(u.FreePercent)
@@ -57,6 +57,9 @@ func (u Upkeep) Judge(before Judgement, m Member, tried bool) Judgement {
 }
 
 func (u Upkeep) watermark(s Space) int64 { return s.Quota / 100 * int64(u.FullPercent) }
+
+// Roomy reports whether what is in use would leave the database below the watermark, if all else were given back.
+func (u Upkeep) Roomy(s Space) bool { return s.InUse < u.watermark(s) }
 
 // Spaceless reports whether NOSPACE is up: whatever is written is refused.
 func (m Member) Spaceless() bool { return m.alarmed(NoSpace) }
@@ -75,29 +78,30 @@ func (m Member) Voters() (n int) {
 
 // upkeep is what a serving member does for its own database and with the disruption lock, and what the leader does
 // about the alarm NOSPACE. note tells what it waits for.
-func (o Observation) upkeep() (a *Action, note string) {
+func (o Observation) upkeep() (a *Action, note Said) {
 	switch m := o.Member; {
 	case m.alarmed(Corrupt):
 		return nil, o.corrupt()
 	case m.alarmed(NoSpace):
-		return o.cure()
+		return noted(o.cure())
+	case o.Claim.Short:
+		return o.raise(), Said{}
 	case m.Stale:
-		return o.stale()
+		return noted(o.stale())
 	case m.Fragmented:
-		return o.defragment()
+		return noted(o.defragment())
 	}
-	return nil, ""
+	return nil, Said{}
 }
+
+func noted(a *Action, note string) (*Action, Said) { return a, Said{Text: note} }
 
 // halted says why nothing that changes the members may be done by itself now: an operator has paused it, or the members
 // run different versions of etcd. "" if nothing is in the way.
 func (o Observation) halted() string { return cmp.Or(o.paused(), o.mixed()) }
 
-// corrupt explains the alarm CORRUPT, which nothing of ours ever takes back. "" without it.
-func (o Observation) corrupt() string {
-	if !o.Member.alarmed(Corrupt) {
-		return ""
-	}
+// corrupt explains the alarm CORRUPT, which nothing of ours ever takes back.
+func (o Observation) corrupt() Said {
 	var who []string
 	for _, m := range o.Member.Members {
 		if slices.Contains(o.Member.Corrupt, m.ID) {
@@ -112,15 +116,15 @@ func (o Observation) corrupt() string {
 			}
 		}
 	}
-	const told = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by itself; see docs/upkeep.md"
+	const by = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by itself; see docs/upkeep.md"
 	switch {
 	case len(who) == 0 && slices.Contains(o.Member.Corrupt, 0):
-		return "alarm CORRUPT: the members' data differ, and it is not known which is right; " + told
+		return say("alarm CORRUPT: the members' data differ, and it is not known which is right; %s", by)
 	case len(who) == 0:
-		return "alarm CORRUPT: the member it names is none any more: run `holdfast etcdctl alarm disarm` when all others serve; " + told
+		return say("alarm CORRUPT: the member it names is none any more: run %s when all others serve; %s", Command("etcdctl alarm disarm"), by)
 	}
-	return fmt.Sprintf("alarm CORRUPT: the data of %s differs from what the majority has: stop that node, move its etcd directory away, start it, and disarm when it has joined anew; %s",
-		strings.Join(who, " and of "), told)
+	return say("alarm CORRUPT: the data of %s differs from what the majority has: stop that node, move its etcd directory away, start it, and disarm when it has joined anew; %s",
+		strings.Join(who, " and of "), by)
 }
 
 // heals reports whether an action brings back a member in the place of one that is corrupt.
@@ -144,9 +148,17 @@ func (o Observation) defragment() (*Action, string) {
 
 // cure deals with NOSPACE: the leader compacts the history, then the members defragment, one at a time and at the
 // leader's word, for the disruption lock is a write and so refused; then the leader takes the alarm back, if every
-// database is below the watermark. Nothing of it is done again without a gain.
+// database is below the watermark. While a volume has no room there is nothing to be done but to say so. Every client
+// waits for it, so no step rests after one that went well: a compaction needs a new revision, and a defragmentation
+// something to gain.
 func (o Observation) cure() (*Action, string) {
-	const out = "alarm NOSPACE: the database has reached its quota and takes no writes; "
+	if note := o.shortage(); note != "" {
+		return nil, note
+	}
+	out := "alarm NOSPACE: the database has reached its quota and takes no writes; "
+	if len(o.full()) == 0 { // or a volume had no room
+		out = "alarm NOSPACE: the cluster takes no writes; "
+	}
 	if !o.Config.Upkeep.Cure {
 		return nil, out + "upkeep.cure-nospace is off: compact, defragment and disarm by hand"
 	}
@@ -154,9 +166,6 @@ func (o Observation) cure() (*Action, string) {
 		return nil, out + "the cure waits: " + obstacle
 	}
 	step, note := o.cureStep()
-	if step != nil && o.rests() != "" {
-		return nil, out + "the cure waits: " + o.rests()
-	}
 	if step != nil && step.Kind != Disarm {
 		step.Why = out + step.Why
 	}
@@ -169,34 +178,43 @@ func (o Observation) cure() (*Action, string) {
 // cureStep is the next step of the cure, or what it lacks.
 func (o Observation) cureStep() (*Action, string) {
 	m, before, full := o.Member, o.before(fragmented), o.full()
+	// A hand-over costs the clients requests. As long as a follower is full with the same data, it would be in vain.
+	ours := m.Fragmented && (!m.Leader || len(full) == 1)
 	switch {
+	case m.Leader && len(full) == 0:
+		return &Action{Kind: Disarm, Why: "every database is below the watermark and every volume has room: disarming the alarm NOSPACE"}, ""
 	case m.Leader && o.uncompacted():
 		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting the history"}, ""
-	case m.Leader && len(full) == 0:
-		return &Action{Kind: Disarm, Why: "every database is below the watermark again: disarming the alarm NOSPACE"}, ""
-	case m.Fragmented && before == "" && m.Leader && m.Voters() > 1:
-		return &Action{Kind: HandOver, Why: "only the leader is left to be defragmented: handing over"}, ""
-	case m.Fragmented && before == "":
-		return &Action{Kind: Defrag, Why: fmt.Sprintf("defragmenting slot %s", o.Claim.Slot)}, ""
-	case m.Leader && m.Revision > m.Compacted:
-		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting what was deleted since"}, ""
+	case len(full) > 0 && o.uncompacted(): // before that a defragmentation gains little, and takes as long
+		return nil, "the leader compacts the history first"
 	case before != "":
 		return nil, "slot " + before + " is to be defragmented"
+	case ours && o.rests() != "":
+		return nil, "the cure waits: " + o.rests()
+	case ours && m.Leader && m.Voters() > 1:
+		return &Action{Kind: HandOver, Why: "only the leader is left to be defragmented: handing over"}, ""
+	case ours:
+		return &Action{Kind: Defrag, Why: fmt.Sprintf("defragmenting slot %s", o.Claim.Slot)}, ""
 	case len(full) == 0:
 		return nil, "the leader disarms it"
+	case len(o.gaining(full)) > 0:
+		return nil, fmt.Sprintf("slot %s is to be defragmented", o.gaining(full)[0])
+	case o.Compacted: // the members' databases show it a little later, and the gossip tells of them
+		return nil, "what the compaction has gained shows in a moment"
 	}
 	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise etcd.quota-backend-bytes", strings.Join(full, ", "))
 }
 
-// uncompacted reports whether the history has not been compacted since the alarm came up. It is compacted wholly: in
-// a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is written
-// that a watcher could be behind.
+// uncompacted reports whether there is history to be compacted before anything is defragmented. It is compacted wholly:
+// in a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is written
+// that a watcher could be behind. Deletions that keep coming are compacted together, and the members defragment between.
 func (o Observation) uncompacted() bool {
 	return !o.Compacted && o.Member.Revision > o.Member.Compacted
 }
 
 // Word is the leader's answer to a member that asks whether it may defragment now although there is no lock to be had:
-// "" is yes. The leader gives its word to one member at a time.
+// "" is yes, if every other member says just now that it neither defragments nor asks. Each says so from before it asks
+// until it is done; so of two members one is seen by the other's leader, whoever leads.
 func (o Observation) Word(slot string) (refusal string) {
 	m := o.Member
 	switch {
@@ -204,27 +222,9 @@ func (o Observation) Word(slot string) (refusal string) {
 		return "this member does not lead"
 	case !m.alarmed(NoSpace) || m.alarmed(Corrupt) || !o.Config.Upkeep.Cure:
 		return "NOSPACE is not being cured"
-	case !o.Settled:
-		return "this member leads only since a moment ago, and the leader before it may have given its word to another"
-	case o.Turn != "" && o.Turn != slot:
-		return "it is the turn of slot " + o.Turn
-	case o.uncompacted():
-		return "the history is to be compacted first"
-	case slot != o.Claim.Slot && !o.needs(slot): // what it says later, that it is done, must be news
-		return "the gossip has not told yet that it is to be defragmented"
 	}
-	return cmp.Or(o.hinders(), o.lockedBy())
+	return cmp.Or(o.frozen(), o.halted(), o.away(), o.lockedBy())
 }
-
-// needs reports whether a slot's holder has told that its database is to be defragmented, or is being so.
-func (o Observation) needs(slot string) bool {
-	i, _ := o.listed(slot)
-	h, _ := o.holder(slot, i.ID)
-	return h != nil && (h.Facts.Fragmented || h.Facts.Defragging)
-}
-
-// Served reports whether the slot that has this leader's word has told that it is done.
-func (o Observation) Served() bool { return o.Turn != "" && o.Turn != o.Claim.Slot && !o.needs(o.Turn) }
 
 // Hindrance says why a member that has the disruption lock for it must not defragment now, "" if nothing is in the way.
 // seen is what the leader has just told ([Facts.Seen]), nil if nobody has.
@@ -248,8 +248,22 @@ func unconnected(seen []MemberInfo) string {
 // hinders says what must be over before a member is kept from its work for the sake of its database.
 func (o Observation) hinders() string { return cmp.Or(o.frozen(), o.halted(), o.absent()) }
 
+// defragging says which other member is being defragmented, as the gossip tells.
+func (o Observation) defragging() string {
+	for _, slot := range o.slots(o.Disk.Ledger.Record) {
+		i, _ := o.listed(slot)
+		if h, _ := o.holder(slot, i.ID); slot != o.Claim.Slot && h != nil && h.Facts.Defragging {
+			return fmt.Sprintf("slot %s is being defragmented", slot)
+		}
+	}
+	return ""
+}
+
 // absent says which member does not do its work. One that defragments or starts anew answers no clients: all others must.
-func (o Observation) absent() string {
+func (o Observation) absent() string { return cmp.Or(o.away(), o.defragging()) }
+
+// away is absent, but for a member that defragments.
+func (o Observation) away() string {
 	m := o.Member
 	for _, i := range m.Members {
 		switch {
@@ -272,8 +286,6 @@ func (o Observation) absent() string {
 			return note
 		case !h.Facts.Running || h.Facts.Member != i.ID:
 			return fmt.Sprintf("slot %s does not serve on %s", slot, h.Node)
-		case h.Facts.Defragging:
-			return fmt.Sprintf("slot %s is being defragmented", slot)
 		}
 	}
 	return ""
@@ -311,6 +323,19 @@ func (o Observation) before(same func(*Facts) bool) string {
 		}
 	}
 	return ""
+}
+
+// gaining lists the other slots whose database is to be defragmented, as their holders say: the leader's only when no
+// other one is full.
+func (o Observation) gaining(full []string) (slots []string) {
+	for _, slot := range o.slots(o.Disk.Ledger.Record) {
+		i, _ := o.listed(slot)
+		h, _ := o.holder(slot, i.ID)
+		if slot != o.Claim.Slot && h != nil && h.Facts.Fragmented && (!h.Facts.Leader || len(full) == 1) {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
 }
 
 // full lists the slots whose database is at or above the watermark, as their holders say.

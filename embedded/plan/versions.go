@@ -22,21 +22,21 @@ func older(a, b string) bool {
 
 // outdated says why etcd here must not be started in a generation: its cluster is at a version above it, and it would
 // panic as soon as it learns that. The data on the disk may not tell yet what members that run do.
-func (o Observation) outdated(r *Record) string {
+func (o Observation) outdated(r *Record) Said {
 	for _, p := range o.live() {
 		f := p.Facts
 		if f == nil || !f.Running || f.Record == nil || f.Record.ID != r.ID || !older(o.Config.Etcd, f.Agreed) {
 			continue
 		}
 		m, _ := minorOf(f.Agreed)
-		why := fmt.Sprintf("slot %s does not start: as node %s says the cluster is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one with etcd %d.%d or newer here",
+		why := say("slot %s does not start: as node %s says the cluster is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one with etcd %d.%d or newer here",
 			o.Claim.Slot, p.Node, f.Agreed, o.Config.Etcd, m.major, m.minor)
 		if ours, _ := minorOf(o.Config.Etcd); ours.major == m.major && ours.minor == m.minor-1 {
-			why += fmt.Sprintf(", or `holdfast downgrade --to %d.%d` on a running node first", ours.major, ours.minor)
+			why = say("%s, or %s on a running node first", why, command("downgrade --to %d.%d", ours.major, ours.minor))
 		}
 		return why
 	}
-	return ""
+	return Said{}
 }
 
 // mixed says that the voters run different minors of etcd, as they do during an upgrade or a downgrade, "" if they do
@@ -45,7 +45,7 @@ func (o Observation) outdated(r *Record) string {
 func (o Observation) mixed() string {
 	for _, p := range o.live() {
 		f := p.Facts
-		if f == nil || !f.Running || f.Record == nil || f.Record.ID != o.Disk.Ledger.Record.ID || !o.voter(f.Member) {
+		if f == nil || !f.Running || !f.of(o.Disk.Ledger.Record) || !o.voter(f.Member) {
 			continue
 		}
 		if older(f.Etcd, o.Config.Etcd) || older(o.Config.Etcd, f.Etcd) {

@@ -1,0 +1,267 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrUnsupported is wrapped by Valid where a newer version of holdfast has written what this one does not know. It is whole, and
+// to be treated as unknown, never as absent.
+var ErrUnsupported = errors.New("a newer holdfast wrote it, and this one cannot read it")
+
+// Bounds of what is believed to be whole. They are far above what a cluster needs, and keep sums from overflowing.
+const (
+	maxSlots    = 64       // of a cluster; etcd serves badly with more than 7
+	maxList     = 1024     // entries of any other list, and generations before one
+	maxName     = 253      // bytes of a name or an ID that is not ours
+	maxText     = 4 << 10  // bytes of a reason, for people
+	maxNumber   = 1 << 61  // epochs, revisions, and what is added to them
+	maxAttempts = 99999999 // proposals for one generation
+)
+
+// The methods called Valid say what is not whole about something that came from a disk, the store, the gossip or a tag (R20),
+// with its field and its value. What decisions dereference or rest on is there, and agrees with itself; that it is true is
+// another matter.
+
+// Valid returns an error if the record is not whole.
+func (r Record) Valid() error {
+	switch r.Cause {
+	case Founding, Restored, Recovered:
+	case "":
+		return bad("cause", r.Cause, "must not be empty")
+	default:
+		return fmt.Errorf("cause: got %q: %w", r.Cause, ErrUnsupported)
+	}
+	if err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID), within("charter", r.Charter.Valid())); err != nil {
+		return err
+	}
+	switch c := r.Charter; {
+	case c.Cluster != r.Cluster:
+		return bad("charter.cluster", c.Cluster, "must be the record's, %q", r.Cluster)
+	case c.Generation != r.Generation:
+		return bad("charter.generation", c.Generation, "must be the record's, %d", r.Generation)
+	}
+	if r.Cause == Founding {
+		return r.founded()
+	}
+	return r.followed()
+}
+
+// founded checks what is special about the record of a founding.
+func (r Record) founded() error {
+	switch {
+	case r.Generation != 1:
+		return bad("generation", r.Generation, "must be 1 of a founding")
+	case r.Restore != nil:
+		return bad("restore", r.Restore.ID, "must not be there of a founding")
+	case r.ID != r.Charter.ID():
+		return bad("id", r.ID, "must be the hash of the charter, %s", r.Charter.ID())
+	}
+	return within("charter", r.Charter.complete())
+}
+
+// followed checks what is special about the record of a later generation: what was proposed, and the disks that go on.
+func (r Record) followed() error {
+	p := r.Restore
+	if p == nil {
+		return bad("restore", nil, "must be there, for the cause is %s", r.Cause)
+	}
+	if err := within("restore", p.Valid()); err != nil {
+		return err
+	}
+	seated := 0
+	for _, s := range r.Charter.Seats {
+		seated += boolean(s.Disk != "")
+	}
+	survivor, _ := r.Charter.Seat(p.Survivor)
+	switch {
+	case p.ID != r.ID:
+		return bad("restore.id", p.ID, "must be the record's, %s", r.ID)
+	case p.Cluster != r.Cluster:
+		return bad("restore.cluster", p.Cluster, "must be the record's, %q", r.Cluster)
+	case !slices.Equal(p.Line, r.Line):
+		return bad("restore.line", p.Line, "must be the record's, %q", r.Line)
+	case (p.Survivor != "") != (r.Cause == Recovered):
+		return bad("restore.survivor", p.Survivor, "does not fit the cause %s", r.Cause)
+	case r.Cause == Recovered && survivor.Disk != p.Disk:
+		return bad("charter.seats", survivor.Disk, "must seat the survivor's disk %q in slot %s", p.Disk, p.Survivor)
+	case r.Cause == Restored && seated <= len(r.Charter.Seats)/2:
+		return bad("charter.seats", seated, "must seat a majority of %d slots", len(r.Charter.Seats))
+	}
+	return nil
+}
+
+// Valid returns an error if the charter is not whole. That a seat has no disk is right in the records of later generations only.
+func (c Charter) Valid() error {
+	if err := first(named("cluster", c.Cluster), bounded("peer_url", len(c.PeerURL), 1, maxName), printable("peer_url", c.PeerURL), bounded("seats", len(c.Seats), 1, maxSlots)); err != nil {
+		return err
+	}
+	if c.Generation < 1 || c.Generation > maxList+1 {
+		return bad("generation", c.Generation, "must be 1–%d", maxList+1)
+	}
+	if len(c.Seats) > 1 && !strings.Contains(c.PeerURL, "{slot}") {
+		return bad("peer_url", c.PeerURL, "must contain {slot}")
+	}
+	disks := map[string]bool{}
+	for i, s := range c.Seats {
+		at := fmt.Sprintf("seats[%d]", i)
+		if err := within(at, s.Valid()); err != nil {
+			return err
+		}
+		switch {
+		case i > 0 && c.Seats[i-1].Slot >= s.Slot:
+			return bad(at+".slot", s.Slot, "must come after %s: each slot has one seat, in order", c.Seats[i-1].Slot)
+		case s.Disk != "" && disks[s.Disk]:
+			return bad(at+".disk", s.Disk, "must not have another seat")
+		}
+		disks[s.Disk] = true
+	}
+	return nil
+}
+
+// complete returns an error unless every seat has a disk.
+func (c Charter) complete() error {
+	for i, s := range c.Seats {
+		if s.Disk == "" {
+			return bad(fmt.Sprintf("seats[%d].disk", i), s.Disk, "must not be empty")
+		}
+	}
+	return nil
+}
+
+// promised returns an error if the charter is not one that a disk can have promised.
+func (c Charter) promised() error {
+	if err := first(c.Valid(), c.complete()); err != nil {
+		return err
+	}
+	if c.Generation != 1 {
+		return bad("generation", c.Generation, "must be 1 of a promise")
+	}
+	return nil
+}
+
+// Valid returns an error if the seat is not whole.
+func (s Seat) Valid() error {
+	return first(slotName("slot", s.Slot), optional("disk", s.Disk), limited("epoch", s.Epoch))
+}
+
+// Valid returns an error if the proposal is not whole.
+func (r Restore) Valid() error {
+	err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID), bounded("attempt", r.Attempt, 1, maxAttempts),
+		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
+		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled))
+	if err == nil && r.Led != nil {
+		err = within("led", r.Led.Valid())
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Generation < 2:
+		return bad("generation", r.Generation, "must be 2 or more, for it has a parent")
+	case r.Lasts < 0:
+		return bad("lasts", r.Lasts, "must not be negative")
+	case (r.Survivor == "") == (r.Backup == ""):
+		return bad("backup", r.Backup, "must be there, or a survivor (%q), and not both", r.Survivor)
+	case r.Origin != "" && (r.Survivor == "" || !slices.Contains(r.Line[:len(r.Line)-1], r.Origin)):
+		return bad("origin", r.Origin, "must be absent, or an ancestor before the parent that the survivor's data is of")
+	case r.Survivor != "":
+		return first(slotName("survivor", r.Survivor), named("disk", r.Disk))
+	}
+	return first(named("backup", r.Backup), hexadecimal("digest", r.Digest, 64))
+}
+
+// Valid returns an error if it does not say who stood there.
+func (s Stand) Valid() error {
+	return first(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk), optional("address", s.Address), revision("revision", s.Revision))
+}
+
+// Valid returns an error if it does not say which proposal was aborted.
+func (a Abort) Valid() error {
+	err := first(id("id", a.ID), text("why", a.Why))
+	if err == nil && a.By != nil {
+		err = within("by", a.By.Valid())
+	}
+	return err
+}
+
+// Valid returns an error if the consent names no generation or no proposal.
+func (c Consent) Valid() error {
+	return first(id("record", c.Record), id("proposal", c.Proposal), text("by", c.By))
+}
+
+// Valid returns an error if the set is not whole.
+func (s SlotSet) Valid() error {
+	err := first(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots), slotSet("slots", s.Slots), texts("from", s.From, maxSlots))
+	switch {
+	case err != nil:
+		return err
+	case s.Serial == 0:
+		return bad("serial", s.Serial, "must be 1 or more")
+	case !slices.IsSorted(s.From):
+		return bad("from", s.From, "must be in order")
+	}
+	return nil
+}
+
+// Valid returns an error if what is known cannot be of one store: each record and proposal, and how they follow each other. Of a
+// store that is unknown nothing else is looked at.
+func (s Store) Valid() error {
+	if s.Unknown != "" {
+		return nil
+	}
+	if err := first(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts), names("met", s.Met)); err != nil {
+		return err
+	}
+	if s.Record != nil {
+		if err := within("record", s.Record.Valid()); err != nil {
+			return err
+		}
+	}
+	for i, r := range s.Concluded {
+		at := fmt.Sprintf("concluded[%d]", i)
+		if err := within(at, r.Valid()); err != nil {
+			return err
+		}
+		if r.Restore == nil {
+			return bad(at+".restore", nil, "must be there, for a proposal began it")
+		}
+	}
+	for i, a := range s.Aborted {
+		if err := within(fmt.Sprintf("aborted[%d]", i), a.Valid()); err != nil {
+			return err
+		}
+	}
+	if p := s.Restore; p != nil {
+		if err := within("restore", p.Valid()); err != nil {
+			return err
+		}
+		if s.Record == nil || p.Generation != s.Record.Generation+1 {
+			return bad("restore.generation", p.Generation, "must be that after the record's")
+		}
+	}
+	return nil
+}
+
+// lineage checks a generation against those before it.
+func lineage(generation uint64, line []string, own string) error {
+	if err := bounded("line", len(line), 0, maxList); err != nil {
+		return err
+	}
+	if generation != uint64(len(line))+1 {
+		return bad("line", line, "must have one entry for each generation before %d", generation)
+	}
+	known := map[string]bool{own: true}
+	for i, parent := range line {
+		at := fmt.Sprintf("line[%d]", i)
+		if err := id(at, parent); err != nil {
+			return err
+		}
+		if known[parent] {
+			return bad(at, parent, "must not be there twice")
+		}
+		known[parent] = true
+	}
+	return nil
+}

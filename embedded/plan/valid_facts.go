@@ -1,0 +1,114 @@
+package plan
+
+import "fmt"
+
+// factsVersion is that of the facts that this version tells and understands.
+const factsVersion = 1
+
+// Valid returns an error if the facts are not whole.
+func (f Facts) Valid() error {
+	switch {
+	case f.Version > factsVersion:
+		return fmt.Errorf("version: got %d: %w", f.Version, ErrUnsupported)
+	case f.Version < factsVersion:
+		return bad("version", f.Version, "must be %d or more", factsVersion)
+	}
+	return first(f.held(), f.words(), f.clustered(), f.counted())
+}
+
+// held checks what the facts say of the disk that the node holds.
+func (f Facts) held() error {
+	record := false
+	switch f.Phase {
+	case PhaseNone:
+		if f.Slot != "" || f.Disk != "" || f.Record != nil || f.Promise != nil || f.Left != nil || f.Running {
+			return bad("phase", f.Phase, "must not be empty of a node that holds a disk")
+		}
+		return nil
+	case PhaseWaiting:
+		return first(optional("slot", f.Slot), optional("disk", f.Disk), limited("epoch", f.Epoch))
+	case PhaseBlank:
+	case PhaseFounder, PhaseJoiner, PhaseVacant, PhaseData:
+		record = true
+	default:
+		return fmt.Errorf("phase: got %q: %w", f.Phase, ErrUnsupported)
+	}
+	switch {
+	case record && f.Record == nil:
+		return bad("record", nil, "must be there in phase %s", f.Phase)
+	case !record && (f.Record != nil || f.Left != nil):
+		return bad("phase", f.Phase, "must not be that of a disk with a record")
+	}
+	return first(slotName("slot", f.Slot), named("disk", f.Disk), limited("epoch", f.Epoch))
+}
+
+// words checks texts and IDs.
+func (f Facts) words() error {
+	err := first(slotSet("slots", f.Slots), optional("peer_url", f.PeerURL), optional("store", f.Store), optional("nonce", f.Nonce),
+		optional("etcd", f.Etcd), optional("agreed", f.Agreed), optional("issuer", f.Issuer), text("unable", f.Unable),
+		names("trusts", f.Trusts), names("clients", f.Clients), bounded("holders", len(f.Holders), 0, maxList),
+		optionalID("restore", f.Restore), optionalID("prepared", f.Prepared), optionalID("consent", f.Consent))
+	if err != nil {
+		return err
+	}
+	for slot, node := range f.Holders {
+		if err := first(slotName("holders", slot), named("holders."+slot, node)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clustered checks what the facts say of the cluster.
+func (f Facts) clustered() error {
+	if f.Promise != nil {
+		if err := within("promise", f.Promise.promised()); err != nil {
+			return err
+		}
+	}
+	if f.Record != nil {
+		if err := within("record", f.Record.Valid()); err != nil {
+			return err
+		}
+	}
+	if f.Set != nil {
+		if err := within("set", f.Set.Valid()); err != nil {
+			return err
+		}
+	}
+	if f.Left != nil {
+		if err := within("left", f.Left.Valid()); err != nil {
+			return err
+		}
+		if f.Record == nil {
+			return bad("record", nil, "must be there beside left")
+		}
+	}
+	return nil
+}
+
+// counted checks members by their IDs.
+func (f Facts) counted() error {
+	if err := first(memberList("members", f.Members), bounded("removed", len(f.Removed), 0, maxList), bounded("admitted", len(f.Admitted), 0, maxSlots)); err != nil {
+		return err
+	}
+	for i, m := range f.Removed {
+		if m == 0 {
+			return bad(fmt.Sprintf("removed[%d]", i), m, "must be a member's ID")
+		}
+	}
+	for i, a := range f.Admitted {
+		if err := within(fmt.Sprintf("admitted[%d]", i), a.Valid()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Valid returns an error if the admission is not for one disk.
+func (a Admission) Valid() error {
+	if a.ID == 0 {
+		return bad("id", a.ID, "must not be 0")
+	}
+	return first(slotName("slot", a.Slot), named("disk", a.Disk))
+}
