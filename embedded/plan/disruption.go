@@ -96,20 +96,7 @@ func (o Observation) Haste() string {
 	if m.Learner {
 		return "nobody counts on a learner"
 	}
-	voters, near, staying := 1, 1, 0
-	for _, v := range m.Members {
-		if v.Learner || v.ID == m.ID {
-			continue
-		}
-		voters++
-		connected := slices.Contains(m.Near, v.ID)
-		if connected {
-			near++
-		}
-		if o.stays(v.Slot, connected) {
-			staying++
-		}
-	}
+	voters, near, staying := o.company()
 	switch {
 	case near <= voters/2:
 		return fmt.Sprintf("there is no quorum: %d of %d voters are connected", near, voters)
@@ -119,6 +106,33 @@ func (o Observation) Haste() string {
 		return "the whole cluster is being stopped"
 	}
 	return ""
+}
+
+// Deserted reports whether a member that goes down has nobody to hand the leadership over to: there is no quorum, or every
+// other voter has been told to end as well, or is gone. Whoever took over would only be leaving, too.
+func (o Observation) Deserted() bool {
+	voters, near, staying := o.company()
+	return near <= voters/2 || staying == 0
+}
+
+// company counts the voters, this member among them; those that are connected, itself included; and the others that nobody
+// has told to end.
+func (o Observation) company() (voters, near, staying int) {
+	voters, near = 1, 1
+	for _, v := range o.Member.Members {
+		if v.Learner || v.ID == o.Member.ID {
+			continue
+		}
+		voters++
+		connected := slices.Contains(o.Member.Near, v.ID)
+		if connected {
+			near++
+		}
+		if o.stays(v.Slot, connected) {
+			staying++
+		}
+	}
+	return voters, near, staying
 }
 
 // stays reports whether a slot's member is one that nobody has told to end, as far as is known.

@@ -66,7 +66,8 @@
 // That is a proposal like a restore's ([Restore.Survivor]), but only the survivor prepares, concludes and is a founder of
 // the new generation; all others join it. [Observation.Survey] says what is left, [Survey.Choose] from which slot to go
 // on, and why not: every voter that is not declared lost must be here and have shown where its log ends, for one that is
-// not might hold what was acknowledged and the survivor not. A cluster that has a leader again aborts it.
+// not might hold what was acknowledged and the survivor not. A cluster that has a leader again aborts it. Without an
+// operator nobody goes on from less than the newest verified backup holds ([Store.Newest]), nor while that is unknown.
 //
 // # Slots
 //
@@ -76,7 +77,8 @@
 //
 // # Upkeep
 //
-// upkeep.go judges databases, lets the members defragment them one at a time, and cures the alarm NOSPACE. CORRUPT is
+// upkeep.go judges databases, lets the members defragment them one at a time, and cures the alarm NOSPACE. room.go raises it
+// before a volume is full, and keeps it up until every volume has room. CORRUPT is
 // explained and never taken back. While the voters run different minors of etcd the member list stays as it is
 // (versions.go), and what is too old for the data of its cluster is not started.
 //

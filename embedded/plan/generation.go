@@ -16,25 +16,29 @@ func (o Observation) follow(r *Record) Action {
 	member := o.Member.Running || o.Disk.WAL
 	switch {
 	case r.Restore != nil && seat.Disk == o.Claim.Disk && o.supplanted(r) == "":
-		return Action{Kind: Enter, Record: r, Why: fmt.Sprintf("the cluster goes on as %s, with %s: slot %s founds it, and leaves %s for good", r.Token(), r.Restore.Source(), slot, was)}
-	case member && o.supplanted(r) != "":
-		return Action{Kind: SetAside, Record: r, Why: fmt.Sprintf("the cluster goes on as %s, which did not know that %s: the data of slot %s is set aside and it joins anew", r.Token(), o.supplanted(r), slot)}
-	case o.Member.Running:
-		return Action{Kind: SetAside, Record: r, Why: fmt.Sprintf("the cluster goes on as %s, in which this disk has no seat: the data of slot %s is set aside and it joins anew", r.Token(), slot)}
+		return Action{Kind: Enter, Record: r, Why: fmt.Sprintf("the cluster continues as %s, with %s: slot %s founds it, and leaves %s for good", r.Token(), r.Restore.Source(), slot, was)}
+	case o.Member.Running && o.leader(r) == nil:
+		return Action{Kind: Leave, Left: o.leaving(r.ID), Why: fmt.Sprintf("%s ended in %s, %s: the member of slot %s stops, and its data stays in place until a leader of %s is seen", was, r.Token(), o.unseated(r), slot, r.Token())}
+	case member && o.leader(r) == nil && !o.Orders.Join: // what this disk holds may be all that there is, if the others are lost before they serve
+		return wait("%s ended in %s, %s: the data of slot %s stays in place until a leader of that is seen; if there can be none any more, %s here sets it aside%s",
+			was, r.Token(), o.unseated(r), slot, Command("rejoin"), o.whoRuns(r))
 	case member:
-		return Action{Kind: SetAside, Record: r,
-			Why: fmt.Sprintf("the cluster has gone on as %s while this disk was away at %s: its data is set aside and slot %s joins anew", r.Token(), was, slot)}
+		return Action{Kind: SetAside, Record: r, Why: fmt.Sprintf("%s ended in %s, %s: the data of slot %s is set aside and it joins again", was, r.Token(), o.unseated(r), slot)}
 	}
-	return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("the cluster has gone on as %s: slot %s joins it", r.Token(), slot)}
+	return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("the cluster has continued as %s: slot %s joins it", r.Token(), slot)}
 }
 
 // supplanted says which member of the generation before this node knows of and the record does not: it was added after
-// those who concluded had looked, so that the disks of the record may not be enough to end that generation.
+// those who concluded had looked, so that the disks of the record may not be enough to end that generation. What the member
+// knew when it stopped for this record counts as well.
 func (o Observation) supplanted(r *Record) string {
-	if !o.Member.Running {
-		return ""
+	var members []MemberInfo
+	if l := o.Disk.Ledger.Left; o.Member.Running {
+		members = o.Member.Members
+	} else if l != nil && l.Proposal == r.ID {
+		members = l.Members
 	}
-	for _, m := range o.Member.Members {
+	for _, m := range members {
 		s, seated := r.Charter.Seat(m.Slot)
 		added := !seated && !m.Learner && (r.Restore == nil || !slices.Contains(r.Restore.Lost, m.Slot))
 		if (s.Disk != "" && s.Member != m.ID || added) && o.removedBy(m.ID) == "" {
@@ -42,6 +46,14 @@ func (o Observation) supplanted(r *Record) string {
 		}
 	}
 	return ""
+}
+
+// unseated says why this disk founds nothing in a later generation.
+func (o Observation) unseated(r *Record) string {
+	if why := o.supplanted(r); why != "" {
+		return "which did not know that " + why
+	}
+	return "in which this disk has no seat"
 }
 
 // changing reports whether the disk has entered a restored or recovered generation and does not hold its data yet.
@@ -62,16 +74,16 @@ func (o Observation) prepared(id string) bool {
 func (o Observation) change() Action {
 	r, slot := o.Disk.Ledger.Record, o.Claim.Slot
 	swapped := o.Disk.WAL && o.Disk.ClusterID == o.Disk.RecordCID
-	later, conflict := o.latest()
+	next, _, _ := o.ended()
 	switch {
-	case conflict != "":
-		return wait("%s", conflict)
-	case later.ID != r.ID:
-		return o.follow(later)
+	case next != nil:
+		return o.follow(next)
 	case !o.Disk.WAL && o.anew():
 		return o.renounce("the operator gave up " + r.Token())
 	case o.replacedAs(r) != "":
 		return o.step(r, o.replacedAs(r))
+	case r.Cause == Recovered && !swapped && !o.vacated(r):
+		return wait("slot %s continues as %s, and waits until a majority of the voters of the generation before have stopped for it%s", slot, r.Token(), o.whoRuns(r))
 	case r.Cause == Recovered && !swapped:
 		return o.carryOn()
 	case swapped || o.prepared(r.ID):
@@ -90,14 +102,34 @@ func (o Observation) change() Action {
 	return o.prepare(r.Restore)
 }
 
+// vacated reports whether the generation before can have no majority any more. Of a recovery that a leader has consented to (R19)
+// the conclusion does not prove it: the survivor is no voter of that generation, and its voters stop only when they have read it.
+func (o Observation) vacated(r *Record) bool {
+	if r.Restore.Led == nil {
+		return true
+	}
+	voters, out := 0, 0
+	for _, s := range r.Charter.Seats {
+		if s.Member == 0 {
+			continue
+		}
+		voters++
+		out += boolean(slices.ContainsFunc(o.Peers, func(p Peer) bool {
+			f := p.Facts
+			return f != nil && f.Slot == s.Slot && (f.of(r) || f.Left != nil && f.Left.Proposal == r.ID && f.Member == s.Member)
+		}))
+	}
+	return voters-out < voters/2+1
+}
+
 // swap puts what the disk has prepared in the place of its data.
 func (o Observation) swap(r *Record) Action {
-	return Action{Kind: Swap, Record: r, Why: fmt.Sprintf("slot %s puts %s, which it has prepared, in the place of its data, and goes on as %s", o.Claim.Slot, r.Restore.Source(), r.Token())}
+	return Action{Kind: Swap, Record: r, Why: fmt.Sprintf("slot %s puts %s, which it has prepared, in the place of its data, and continues as %s", o.Claim.Slot, r.Restore.Source(), r.Token())}
 }
 
 // step makes the disk a replacement in a generation that it was to found.
 func (o Observation) step(r *Record, why string) Action {
-	a := Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins %s anew", why, o.Claim.Slot, r.Token())}
+	a := Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins %s again", why, o.Claim.Slot, r.Token())}
 	if o.Disk.WAL {
 		a.Kind = SetAside
 	}

@@ -12,7 +12,8 @@ func (l Ledger) After(a Action, disk string) Ledger {
 	case Repair:
 		return Ledger{Record: a.Record, Role: RoleJoiner, Join: a.Member, Started: disk}
 	case SetAside, Vacate: // what was prepared stays until it is discarded, which removes the directory first
-		l.Record, l.Role, l.Join, l.Started = a.Record, RoleReplacement, 0, ""
+		l = l.enter(a.Record)
+		l.Role, l.Join, l.Started = RoleReplacement, 0, ""
 	case Promise:
 		l.Promises = append(slices.Clone(l.Promises), *a.Charter)
 	case Commit:
@@ -26,13 +27,43 @@ func (l Ledger) After(a Action, disk string) Ledger {
 	case Discard:
 		l.Prepared = nil
 	case Enter:
-		l.Record, l.Role, l.Join, l.Started = a.Record, RoleFounder, 0, ""
+		l = l.enter(a.Record)
+		l.Role, l.Join, l.Started = RoleFounder, 0, ""
 	case Swap:
 		l.Started, l.Prepared = disk, nil
 	case Note:
-		l.Set = a.Set
+		if a.Set != nil {
+			l.Set = a.Set
+		}
+		l = l.remember(a.Aborted)
+	case Leave:
+		l.Left = a.Left
+	case Stay:
+		l = l.remember(a.Aborted)
+		l.Left = nil
 	case Renounce:
 		return Ledger{}
 	}
+	return l
+}
+
+// maxAborted bounds what a disk remembers of proposals that were aborted.
+const maxAborted = 64
+
+// remember notes that a proposal was aborted.
+func (l Ledger) remember(id string) Ledger {
+	if id != "" && !slices.Contains(l.Aborted, id) {
+		l.Aborted = append(slices.Clone(l.Aborted), id)
+		l.Aborted = l.Aborted[max(0, len(l.Aborted)-maxAborted):]
+	}
+	return l
+}
+
+// enter accepts a record. What was noted of another generation is over with it.
+func (l Ledger) enter(r *Record) Ledger {
+	if l.Record == nil || l.Record.ID != r.ID {
+		l.Left, l.Aborted = nil, nil
+	}
+	l.Record = r
 	return l
 }

@@ -53,28 +53,21 @@ func (o Observation) outlived() bool {
 	return later != nil && later.ID != mine.ID
 }
 
-// superseded returns the later generation that the cluster has gone on in while a member of an older one runs here.
-// What contradicts that never stops a member that serves.
-func (o Observation) superseded() *Record {
-	later, conflict := o.latest()
-	if mine := o.Disk.Ledger.Record; conflict != "" || later == nil || !later.descends(mine) {
-		return nil
-	}
-	return later
-}
+// of reports whether the node's disk is in that generation.
+func (f Facts) of(r *Record) bool { return r != nil && f.Record != nil && f.Record.ID == r.ID }
 
 // leader returns a live node that says it leads the generation.
 func (o Observation) leader(r *Record) *Peer {
 	for _, p := range o.live() {
-		if p.Facts != nil && p.Facts.Leader && p.Facts.Record != nil && p.Facts.Record.ID == r.ID {
+		if p.Facts != nil && p.Facts.Leader && p.Facts.of(r) {
 			return &p
 		}
 	}
 	return nil
 }
 
-// removedBy returns a node that knows the member to be removed from our generation: "" if none does. It
-// has applied that change, so a quorum has decided it, and an ID never comes back.
+// removedBy returns a node that knows the member to be removed from our generation: "" if none does. An ID never comes back. It is
+// a word in the gossip: it gives no seat and admits nobody, and data is set aside only on a leader's (see dismissed).
 func (o Observation) removedBy(id uint64) string {
 	for _, p := range o.Peers {
 		if id != 0 && p.Facts != nil && slices.Contains(p.Facts.Removed, id) {
@@ -82,6 +75,16 @@ func (o Observation) removedBy(id uint64) string {
 		}
 	}
 	return ""
+}
+
+// dismissedBy returns the live leader of our generation that says that the member was removed, "" if none does (R6). It is asked
+// directly before anything is done.
+func (o Observation) dismissedBy(id uint64) string {
+	l := o.leader(o.Disk.Ledger.Record)
+	if l == nil || id == 0 || !slices.Contains(l.Facts.Removed, id) {
+		return ""
+	}
+	return l.Node
 }
 
 // heardAll reports whether every other slot of our cluster has a live holder. Whoever brought us word of
@@ -121,6 +124,14 @@ func (o Observation) whoRuns(r *Record) string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
+// silence says why nothing is known of a node that has no facts.
+func (p Peer) silence() string {
+	if p.Unread != "" {
+		return fmt.Sprintf("what node %s holds is not known, for its word cannot be read here (%s)", p.Node, p.Unread)
+	}
+	return fmt.Sprintf("node %s has not said yet what it holds", p.Node)
+}
+
 func (o Observation) live() []Peer {
 	live := make([]Peer, 0, len(o.Peers))
 	for _, p := range o.Peers {
@@ -129,8 +140,4 @@ func (o Observation) live() []Peer {
 		}
 	}
 	return live
-}
-
-func wait(format string, args ...any) Action {
-	return Action{Kind: Wait, Why: fmt.Sprintf(format, args...)}
 }

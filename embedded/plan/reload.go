@@ -45,9 +45,9 @@ func (o Observation) Unready(seen []MemberInfo) string {
 // authorities have changed or ended, so it needs neither a lock nor anybody's word; but an election is no loss, and a
 // restart in it would only make it longer. A restore or a recovery reads the data of such a member: that is not disturbed.
 func (o Observation) alone() (a *Action, note string) {
-	const changed = "; the trusted authorities have changed"
+	const changed = "the trusted authorities have changed"
 	switch m, frozen := o.Member, o.frozen(); {
-	case !m.Stale || m.HasLead || o.removedBy(m.ID) != "":
+	case !m.Stale || m.HasLead || o.dismissedBy(m.ID) != "":
 		return nil, ""
 	case frozen != "":
 		return nil, fmt.Sprintf("%s; the reload waits: %s", changed, frozen)

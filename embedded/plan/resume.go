@@ -14,20 +14,30 @@ func (o Observation) resume() Action {
 		return o.repair()
 	}
 	if d.ClusterID != d.RecordCID {
-		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run `holdfast volume adopt`",
-			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID)
+		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run %s",
+			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, Adopt)
 	}
-	if later, conflict := o.latest(); conflict != "" {
-		return wait("%s; this disk holds data of %s and does not start", conflict, r.Token())
-	} else if later.ID != r.ID {
-		return o.follow(later)
+	next, _, pending := o.ended()
+	switch {
+	case next != nil:
+		return o.beside(o.pass(next))
+	case o.leader(r) != nil: // it lives: one more of its members changes nothing for anybody
+	case pending != "" && o.Orders.Join:
+		return o.follow(o.Store.Record)
+	case pending != "":
+		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending, r.Token(), o.Store.Record.Token(), Command("rejoin"))
+	case o.Starting:
+		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot, r.Token(), o.Store.Unknown)
 	}
 	if l := d.Ledger; l.Role == RoleJoiner && l.Join != d.Member {
 		return Action{Kind: SetAside, Record: r,
-			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another disk: it is set aside and the slot joins anew", o.Claim.Slot, l.Join, d.Member)}
+			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
 	}
-	if p := o.open(); p != nil && slices.Contains(p.Lost, o.Claim.Slot) {
-		return o.beside(wait("slot %s, whose data was declared lost, does not start", o.Claim.Slot))
+	if p := o.open(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
+		return o.beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
+	}
+	if a, ok := o.rollback(); ok {
+		return a
 	}
 	if d.Unfit != "" {
 		return wait("slot %s does not start: %s", o.Claim.Slot, d.Unfit)
@@ -35,7 +45,7 @@ func (o Observation) resume() Action {
 	if why := o.unlike(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why != "" {
+	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := r.Charter.Peers()
@@ -43,14 +53,18 @@ func (o Observation) resume() Action {
 	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers, Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
 }
 
-// setAside answers the news that a quorum has removed the member whose data this is. That is final, so
-// it needs no look at rivals, and makes way for them.
-func (o Observation) setAside(who string) Action {
-	then := fmt.Sprintf("slot %s joins anew", o.Claim.Slot)
+// setAside answers the news that a quorum has removed the member whose data this is: etcd's own, with leader "", or that of the
+// leader, which is asked directly before. That is final, so it needs no look at rivals, and makes way for them.
+func (o Observation) setAside(leader string) Action {
+	then := fmt.Sprintf("slot %s joins again", o.Claim.Slot)
 	if r := o.Disk.Ledger.Record; !slices.Contains(o.slots(r), o.Claim.Slot) {
-		then = fmt.Sprintf("slot %s, which is none of the cluster's any more (%s), is given up", o.Claim.Slot, strings.Join(o.slots(r), ","))
+		then = fmt.Sprintf("slot %s, which the cluster does not have any more (%s), is given up", o.Claim.Slot, strings.Join(o.slots(r), ","))
 	}
-	return Action{Kind: SetAside, Record: o.Disk.Ledger.Record,
+	who := "the cluster"
+	if leader != "" {
+		who = "leader " + leader + " says that the cluster"
+	}
+	return Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Node: leader, Member: o.Disk.Member,
 		Why: fmt.Sprintf("%s has removed member %x, which this disk was: its data is set aside and %s", who, o.Disk.Member, then)}
 }
 
@@ -67,8 +81,8 @@ func (o Observation) repair() Action {
 			return Action{Kind: Repair, Record: r, Member: o.Disk.Member, Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which the store knows: writing it again", r.Token())}
 		}
 	}
-	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run `holdfast volume adopt`",
-		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member)
+	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run %s",
+		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, Adopt)
 }
 
 // enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the
@@ -79,12 +93,17 @@ func (o Observation) enter() Action {
 	if o.anew() {
 		return o.renounce("the operator gave up " + r.Token())
 	}
-	later, conflict := o.latest()
-	if conflict != "" {
-		return wait("%s", conflict)
+	if l.Started == "" && l.Role == RoleFounder && r.Cause == Founding { // it never voted: what anybody ever heard vetoes its founding
+		later, conflict := o.latest()
+		switch {
+		case conflict != "":
+			return wait("%s", conflict)
+		case later.ID != r.ID:
+			return o.follow(later)
+		}
 	}
-	if later.ID != r.ID {
-		return o.follow(later)
+	if next, _, _ := o.ended(); next != nil {
+		return o.follow(next)
 	}
 	switch {
 	case l.Started != "" || l.Role != RoleJoiner && (l.Role != RoleFounder || r.Cause != Founding):
@@ -92,7 +111,9 @@ func (o Observation) enter() Action {
 	case l.Role == RoleJoiner:
 		return o.join(r, l.Join)
 	case o.replacedAs(r) != "":
-		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins anew", o.replacedAs(r), o.Claim.Slot)}
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins again", o.replacedAs(r), o.Claim.Slot)}
+	case o.begunBefore(o.Disk.Founder) != "":
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s; slot %s joins again", o.begunBefore(o.Disk.Founder), o.Claim.Slot)}
 	case o.unlike(r) != "":
 		return wait("%s", o.unlike(r))
 	default:
@@ -130,7 +151,7 @@ func (o Observation) await(r *Record) Action {
 	}
 	for _, ad := range leader.Facts.Admitted {
 		listed := slices.ContainsFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == ad.ID }) // else of a generation before
-		spent := ad.ID == o.Disk.Ledger.Join                                                                  // and lost: a member begins once
+		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != ""                                    // and lost: a member begins once
 		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && listed && !spent && o.removedBy(ad.ID) == "" {
 			return Action{Kind: Accept, Record: r, Member: ad.ID, Why: fmt.Sprintf("leader %s has admitted slot %s as learner %x", leader.Node, ad.Slot, ad.ID)}
 		}
@@ -146,6 +167,9 @@ func (o Observation) join(r *Record, id uint64) Action {
 	if by := o.removedBy(id); by != "" {
 		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("node %s knows that learner %x was removed before it started: slot %s waits to be admitted again", by, id, o.Claim.Slot)}
 	}
+	if why := o.begunBefore(id); why != "" {
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s; slot %s waits to be admitted again", why, o.Claim.Slot)}
+	}
 	leader := o.leader(r)
 	if leader == nil {
 		return wait("slot %s is admitted as learner %x and waits to see a leader of %s%s", o.Claim.Slot, id, r.Token(), o.whoRuns(r))
@@ -153,7 +177,7 @@ func (o Observation) join(r *Record, id uint64) Action {
 	if why := o.unlike(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why != "" {
+	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := map[string]string{}

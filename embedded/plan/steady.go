@@ -10,23 +10,26 @@ import (
 // raft, one step at a time, and only while a majority of voters is with it.
 func (o Observation) steady() Action {
 	m := o.Member
-	if later := o.superseded(); later != nil {
-		return o.follow(later)
+	if next, _, _ := o.ended(); next != nil {
+		return o.pass(next)
 	}
 	reload, changed := o.alone()
 	switch {
 	case reload != nil:
 		return *reload
+	case !m.Led() && o.dismissedBy(m.ID) != "": // the last that it was sent may not have said so, and a learner forgets no leader
+		return o.setAside(o.dismissedBy(m.ID))
 	case !m.Ready && m.Learner:
-		return wait("etcd runs as a learner of slot %s and waits to hear from the leader%s", o.Claim.Slot, changed)
-	case !m.HasLead && o.removedBy(m.ID) != "": // the last that it was sent may not have said so
-		return o.setAside("as node " + o.removedBy(m.ID) + " knows, the cluster")
+		return wait("etcd runs as a learner of slot %s and waits to hear from the leader", o.Claim.Slot).but(changed)
 	case !m.HasLead:
-		return wait("etcd runs and waits for a quorum%s%s", o.whoRuns(o.Disk.Ledger.Record), changed)
+		return wait("etcd runs and waits for a quorum%s", o.whoRuns(o.Disk.Ledger.Record)).but(changed)
 	case !m.Ready:
 		return wait("etcd runs, has a leader, and makes itself known to the cluster")
 	case m.Learner:
-		return wait("catching up as a learner; the leader promotes slot %s when it is in sync", o.Claim.Slot)
+		return wait("catching up as a learner").but(fmt.Sprintf("the leader promotes slot %s when it is in sync", o.Claim.Slot))
+	}
+	if m.Stalled && !m.Defragging { // nothing that goes through raft, or to the disk, would come to an end
+		return wait("etcd runs, and raft shows it a leader, but no read through it is answered: the disk of slot %s may hang", o.Claim.Slot)
 	}
 	if a, ok := o.note(); ok {
 		return a
@@ -39,51 +42,39 @@ func (o Observation) steady() Action {
 		return *keep
 	}
 	if !m.Leader {
-		said := "serving as a follower"
-		for _, n := range []string{o.Disagreement(), note} {
-			if n != "" {
-				said += "; " + n
-			}
-		}
-		return wait("%s", said)
+		return wait("serving as a follower").but(o.Disagreement(), note)
 	}
 	return o.lead(note)
 }
 
 // lead takes the first step for the member list that is possible, and says what is in the way of the others.
-func (o Observation) lead(upkeep string) Action {
+func (o Observation) lead(upkeep Said) Action {
 	voters := o.quorum().voters
-	var notes []string
+	a := wait("serving as the leader")
 	frozen, corrupt := cmp.Or(o.frozen(), o.halted()), o.Member.alarmed(Corrupt)
 	for _, s := range o.steps() {
-		a := s.action
+		next := s.action
 		switch {
-		case a != nil && (frozen == "" || o.frozen() == "" && a.Kind == Promote) && (!corrupt || o.heals(a)): // a promotion ends what was begun
-			return *a
-		case a != nil && (a.Kind == Resize || a.Kind == HandOver):
+		case next != nil && (frozen == "" || o.frozen() == "" && next.Kind == Promote) && (!corrupt || o.heals(next)): // a promotion ends what was begun
+			return *next
+		case next != nil && (next.Kind == Resize || next.Kind == HandOver):
 			s.note = "the change of the slots waits"
-		case a != nil && o.frozen() != "":
-			s.note = fmt.Sprintf("slot %s waits until the restore is over", a.Slot)
-		case a != nil:
-			s.note = fmt.Sprintf("slot %s waits to be %sd", a.Slot, a.Kind) // replaced, promoted, removed
+		case next != nil && o.frozen() != "":
+			s.note = fmt.Sprintf("slot %s waits until the restore is over", next.Slot)
+		case next != nil:
+			s.note = fmt.Sprintf("slot %s waits to be %sd", next.Slot, next.Kind) // replaced, promoted, removed
 		}
-		if s.note != "" {
-			notes = append(notes, s.note)
-		}
+		a = a.but(s.note)
 	}
-	if o.open() == nil && frozen != "" {
-		notes = append(notes, frozen)
+	if o.open() == nil {
+		a = a.but(frozen)
 	}
-	if upkeep != "" {
-		notes = append(notes, upkeep)
-	}
-	if mirror, note := o.mirror(); mirror != nil {
+	a = a.but(upkeep)
+	if mirror := o.mirror(); mirror != nil {
 		return *mirror
-	} else if note != "" {
-		notes = append(notes, note)
 	}
-	if len(notes) > 0 {
-		return wait("serving as the leader; %s", strings.Join(notes, "; "))
+	if len(a.Obstacles) > 0 {
+		return a
 	}
 	if voters == 1 {
 		return wait("serving as the only member")
@@ -93,16 +84,16 @@ func (o Observation) lead(upkeep string) Action {
 
 // mirror tells the store of our generation where it knows none or an older one, as one that was configured later does.
 // A strange cluster in it is no reason to stop: it is said, and whoever reads it wins no disk of ours.
-func (o Observation) mirror() (*Action, string) {
+func (o Observation) mirror() *Action {
 	mine, s := o.Disk.Ledger.Record, o.Store
 	shared, unknown := o.shared()
 	switch {
 	case unknown != "" || !shared || s.Record != nil && (s.Record.ID == mine.ID || s.Record.descends(mine)):
-		return nil, ""
+		return nil
 	case s.Record == nil || mine.descends(s.Record):
-		return &Action{Kind: Mirror, Record: mine, Why: fmt.Sprintf("the backup store does not know %s yet: telling it", mine.Token())}, ""
+		return &Action{Kind: Mirror, Record: mine, Why: fmt.Sprintf("the backup store does not know %s yet: telling it", mine.Token())}
 	}
-	return nil, fmt.Sprintf("the backup store belongs to another cluster of this name, %s: give each its own store or prefix", s.Record.Token())
+	return nil
 }
 
 // mend returns the step that brings a slot closer to being a voter, or a note on what it lacks.
@@ -140,7 +131,7 @@ func (o Observation) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Actio
 		return nil, fmt.Sprintf("slot %s on %s belongs to another cluster", slot, h.Node)
 	}
 	for _, ad := range o.Member.Admitted {
-		if m.ID != 0 && m.Learner && ad.ID == m.ID && ad.Disk == f.Disk && f.Join != ad.ID {
+		if m.ID != 0 && m.Learner && ad.ID == m.ID && ad.Disk == f.Disk && m.Acked == 0 && f.Join != ad.ID {
 			return nil, fmt.Sprintf("slot %s is admitted as learner %x; waiting for %s to start it", slot, m.ID, h.Node)
 		}
 	}
@@ -177,9 +168,12 @@ func (o Observation) listed(slot string) (MemberInfo, bool) {
 // its rival waits for. Without any it says so.
 func (o Observation) holder(slot string, member uint64) (*Peer, string) {
 	var found *Peer
+	note := fmt.Sprintf("slot %s has no live holder", slot)
 	for _, p := range o.live() {
 		switch f := p.Facts; {
 		case f == nil || f.Slot != slot:
+		case o.apart(f):
+			note = fmt.Sprintf("slot %s has no live holder, and the disk on %s is of %s", slot, p.Node, f.Record.Token())
 		case f.Running && f.Member == member:
 			return &p, ""
 		case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):
@@ -187,7 +181,7 @@ func (o Observation) holder(slot string, member uint64) (*Peer, string) {
 		}
 	}
 	if found == nil {
-		return nil, fmt.Sprintf("slot %s has no live holder", slot)
+		return nil, note
 	}
 	return found, ""
 }
