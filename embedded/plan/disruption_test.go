@@ -72,7 +72,10 @@ func TestDisruption(t *testing.T) {
 }
 
 func TestHaste(t *testing.T) {
-	const all = "the whole cluster is being stopped"
+	const (
+		all   = "the whole cluster is being stopped"
+		every = "no moment is better than another, for every voter is needed"
+	)
 	told := func(o *Observation, slots ...int) {
 		for _, i := range slots {
 			o.Peers[i].Facts.Stopping = true
@@ -83,33 +86,35 @@ func TestHaste(t *testing.T) {
 		slots []string
 		tell  func(o *Observation)
 		want  string
+		alone bool // nobody is left to hand over to
 	}{
-		{"in a healthy cluster", []string{"b", "c"}, nil, ""},
-		{"another is told to end as well", []string{"b", "c"}, func(o *Observation) { told(o, 0) }, ""},
-		{"all are told to end", []string{"b", "c"}, func(o *Observation) { told(o, 0, 1) }, all},
+		{"in a healthy cluster", []string{"b", "c"}, nil, "", false},
+		{"another is told to end as well", []string{"b", "c"}, func(o *Observation) { told(o, 0) }, "", false},
+		{"all are told to end", []string{"b", "c"}, func(o *Observation) { told(o, 0, 1) }, all, true},
 		{"one has ended, and the other was told to", []string{"b", "c"}, func(o *Observation) {
 			told(o, 0, 1)
 			o.Peers[0].Live, o.Member.Near = false, []uint64{3}
-		}, all},
+		}, all, true},
 		{"one has died, and the other was told to end", []string{"b", "c"}, func(o *Observation) {
 			told(o, 1)
 			o.Peers[0].Live, o.Member.Near = false, []uint64{3}
-		}, all},
+		}, all, true},
 		{"one is back already", []string{"b", "c"}, func(o *Observation) {
 			told(o, 0, 1)
 			o.Peers[0].Live = false
 			o.Peers = append(o.Peers, Peer{Node: "n4", Live: true, Facts: &Facts{Slot: "b"}})
-		}, ""},
-		{"the gossip is silent", []string{"b", "c"}, func(o *Observation) { o.Peers = nil }, ""},
-		{"one is gone", []string{"b", "c"}, func(o *Observation) { o.Member.Near = []uint64{3} }, ""},
-		{"no quorum", []string{"b", "c"}, func(o *Observation) { o.Member.Near = nil }, "there is no quorum: 1 of 3 voters are connected"},
+		}, "", false},
+		{"the gossip is silent", []string{"b", "c"}, func(o *Observation) { o.Peers = nil }, "", false},
+		{"one is gone", []string{"b", "c"}, func(o *Observation) { o.Member.Near = []uint64{3} }, "", false},
+		{"no quorum", []string{"b", "c"}, func(o *Observation) { o.Member.Near = nil }, "there is no quorum: 1 of 3 voters are connected", true},
 		{"learners do not count", []string{"b", "c", "d"}, func(o *Observation) {
 			o.Member.Members[2].Learner, o.Member.Near = true, []uint64{4}
-		}, "there is no quorum: 1 of 3 voters are connected"},
-		{"two voters", []string{"b"}, nil, "no moment is better than another, for every voter is needed"},
-		{"the only one", nil, nil, "no moment is better than another, for every voter is needed"},
-		{"a learner", []string{"b", "c"}, func(o *Observation) { o.Member.Learner = true }, "nobody counts on a learner"},
-		{"nothing runs", []string{"b", "c"}, func(o *Observation) { o.Member = Member{} }, "etcd does not run"},
+		}, "there is no quorum: 1 of 3 voters are connected", true},
+		{"two voters", []string{"b"}, nil, every, false},
+		{"two voters, and both are told to end", []string{"b"}, func(o *Observation) { told(o, 0) }, every, true},
+		{"the only one", nil, nil, every, true},
+		{"a learner", []string{"b", "c"}, func(o *Observation) { o.Member.Learner = true }, "nobody counts on a learner", false},
+		{"nothing runs", []string{"b", "c"}, func(o *Observation) { o.Member = Member{} }, "etcd does not run", true},
 	} {
 		o, _ := observed(c.slots...)
 		if c.tell != nil {
@@ -117,6 +122,9 @@ func TestHaste(t *testing.T) {
 		}
 		if got := o.Haste(); got != c.want {
 			t.Errorf("%s:\ngot  %q\nwant %q", c.name, got, c.want)
+		}
+		if got := o.Deserted(); got != c.alone {
+			t.Errorf("%s: deserted:\ngot  %t\nwant %t", c.name, got, c.alone)
 		}
 	}
 }

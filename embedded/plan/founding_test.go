@@ -172,3 +172,15 @@ func (f *foundings) check() string {
 	}
 	return ""
 }
+
+// What stands in the place of a missing disk is no blank disk for others either, until it has a record.
+func TestMissingDiskIsNotOffered(t *testing.T) {
+	o := Observation{Claim: Claim{Held: true, Slot: "a", Disk: "d1", Missing: "disk d9"}}
+	if got := o.Facts(nil).Phase; got != PhaseWaiting {
+		t.Errorf("blank: got phase %q, want %q", got, PhaseWaiting)
+	}
+	o.Disk.Ledger = Ledger{Record: &Record{ID: "r"}, Role: RoleReplacement}
+	if got := o.Facts(nil).Phase; got != PhaseVacant {
+		t.Errorf("with a record: got phase %q, want %q", got, PhaseVacant)
+	}
+}

@@ -28,15 +28,17 @@ func (n *node) perform(a Action) {
 	case Commit:
 		n.todo = []func(){func() { n.mirror(a) }, write, tell}
 	case SetAside:
-		n.todo = []func(){func() { n.setAside(d) }, write, tell}
+		n.todo = []func(){func() { n.dismissed(a) }, func() { n.setAside(d) }, write, tell}
 	case Start:
-		n.todo = []func(){func() { n.start(d, a) }, write, tell}
+		n.todo = []func(){n.timely, func() { n.start(d, a) }, write, tell}
 	case Replace:
 		n.todo = []func(){func() { n.confirm(a) }, func() { n.replace(a) }, func() { n.admit(a) }, tell}
 	case Promote:
 		n.todo = []func(){func() { n.proc.data.c.promote(n.w, n, a.Member) }}
-	case Prepare, Abort:
+	case Prepare:
 		n.recovering(a)
+	case Leave, Stay:
+		n.leaving(a)
 	case Note:
 		n.todo = []func(){write, tell}
 	case Resize, Remove, HandOver, Retire:
@@ -139,6 +141,9 @@ func (n *node) start(d *disk, a Action) {
 	if a.Join {
 		n.proc.members = slices.Clone(c.members)
 	}
+	if d.data.list == nil {
+		d.data.list = slices.Clone(n.proc.members)
+	}
 	w.started(n)
 }
 
@@ -170,6 +175,10 @@ func (c *cluster) listedFor(w *world, n *node) uint64 {
 func (n *node) confirm(a Action) {
 	w := n.w
 	i := slices.IndexFunc(w.boxes, func(m *node) bool { return m.name == a.Node })
+	if i < 0 { // a drill's, which is over
+		n.abort()
+		return
+	}
 	h := w.boxes[i]
 	if !w.reach(n, h) || h.disk == nil || h.disk.uuid != a.Disk || h.disk.slot != a.Slot {
 		n.abort()
@@ -182,7 +191,7 @@ func (n *node) confirm(a Action) {
 
 func (n *node) replace(a Action) {
 	d, m := n.w.named(a.Disk), n.proc.data.c.find(a.Member)
-	if d != nil && d.data != nil && d.data.ran && m != nil && !m.Learner && d.data.id == m.ID {
+	if d != nil && d.data != nil && d.data.ran && !d.data.back && m != nil && !m.Learner && d.data.id == m.ID {
 		n.w.fail("I4: %s removes voter %x, whose disk %s is whole", n.name, m.ID, d.uuid)
 	}
 	if a.Member != 0 && !n.proc.data.c.remove(n.w, n, a.Member) {

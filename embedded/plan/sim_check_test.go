@@ -12,6 +12,8 @@ func (w *world) judge(n *node, o Observation, a Action) {
 	if o.Member.Paused != nil && slices.Contains([]Kind{Replace, Resize, Remove, Defrag, Compact, Disarm}, a.Kind) {
 		w.fail("I11: %s decides to %s, and sees that the cluster is paused", n.name, a.Kind)
 	}
+	w.judgeEnd(n, o, a)
+	w.judgeRollback(n, o, a)
 	switch a.Kind {
 	case Reload:
 		w.judgeReload(n, o)
@@ -67,10 +69,10 @@ func (w *world) judgeStart(n *node, o Observation) {
 		if f == nil {
 			continue
 		}
-		if slices.Contains(f.Removed, id) {
-			w.fail("R6: %s starts member %x, which node %s shows as removed", n.name, id, p.Node)
+		if mine := o.Disk.Ledger.Record; slices.Contains(f.Removed, id) && p.Live && f.Leader && f.Record.ID == mine.ID {
+			w.fail("R6: %s starts member %x, which leader %s shows as removed", n.name, id, p.Node)
 		}
-		if p.Live && f.Running && f.Slot == o.Claim.Slot {
+		if p.Live && f.Running && f.Slot == o.Claim.Slot && !o.apart(f) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {
@@ -84,6 +86,9 @@ func (w *world) judgeStart(n *node, o Observation) {
 // born: an ID begins with an empty log once; a second beginning has forgotten its votes.
 func (w *world) born(d *disk) {
 	c, id := d.data.c, d.data.id
+	if slices.Contains(c.booted, id) && w.reborn(d) {
+		return
+	}
 	if slices.Contains(c.booted, id) {
 		w.fail("I3: member %x of %s begins a second time, on disk %s, without its log", id, c.record.Token(), d.uuid)
 	}
@@ -105,6 +110,9 @@ func (w *world) started(n *node) {
 // elected: a leader has every acknowledged entry, and no other founding ever had a leader, unless all
 // disks of one are strange to all disks of the other and nothing that both can see could have told.
 func (w *world) elected(c *cluster, n *node) {
+	if n.proc.data.match < c.commit && w.forgot(c, n) {
+		return
+	}
 	if n.proc.data.match < c.commit {
 		w.fail("I3: %s leads %s with %d of %d acknowledged entries", n.name, c.record.Token(), n.proc.data.match, c.commit)
 	}
@@ -119,9 +127,13 @@ func (w *world) elected(c *cluster, n *node) {
 		return
 	}
 	c.quorate = true
-	w.fenced(c)
+	if n.drill {
+		w.tally.event("a drill leads")
+	} else {
+		w.fenced(c)
+	}
 	for _, o := range w.clusters {
-		if o == c || !o.quorate || c.record.descends(&o.record) || o.record.descends(&c.record) {
+		if o == c || !o.quorate || n.drill || o.strange || c.record.descends(&o.record) || o.record.descends(&c.record) {
 			continue
 		}
 		if w.store == storeShared || shareDisk(o.record.Charter, c.record.Charter) || !w.host && w.present(o.record.Charter) > 0 && !w.forgotten(o, c.record.Charter) {
@@ -140,7 +152,7 @@ func shareDisk(a, b Charter) bool {
 // puttingAside: never the data of a voter.
 func (w *world) puttingAside(d *disk) {
 	c := d.data.c
-	if m := c.find(d.data.id); m != nil && d.data.ran && !m.Learner && c.quorate && !w.followed(c.record) {
+	if m := c.find(d.data.id); m != nil && d.data.ran && !m.Learner && c.quorate && !d.data.back && !d.holder.store.followed(c.record) {
 		w.fail("I4: disk %s of voter %x is set aside", d.uuid, m.ID)
 	}
 	if d.data.ran {
@@ -193,7 +205,7 @@ func (w *world) written(d *disk, old Ledger, a Action) {
 
 // committed: every disk of an accepted charter has promised it, and the store has it where all share one.
 func (w *world) committed(d *disk, r Record) {
-	all := append(w.here(), w.lost...)
+	all := append(w.in(w.disks), w.lost...)
 	for _, s := range r.Charter.Seats {
 		i := slices.IndexFunc(all, func(d *disk) bool { return d.uuid == s.Disk })
 		if i < 0 || !slices.ContainsFunc(all[i].said, r.Charter.equal) {
@@ -280,17 +292,20 @@ func (w *world) left(c *cluster) int {
 	return left
 }
 
-// here returns every disk that is not lost.
-func (w *world) here() []*disk {
+// here returns every disk of the cluster's that is not lost.
+func (w *world) here() []*disk { return w.in(w.disks[:w.rows]) }
+
+// in returns the disks of some rows.
+func (w *world) in(rows [][]*disk) []*disk {
 	var all []*disk
-	for _, row := range w.disks {
+	for _, row := range rows {
 		all = append(all, slices.DeleteFunc(slices.Clone(row), func(d *disk) bool { return d == nil })...)
 	}
 	return all
 }
 
 func (w *world) named(uuid string) *disk {
-	all := w.here()
+	all := w.in(w.disks)
 	if i := slices.IndexFunc(all, func(d *disk) bool { return d.uuid == uuid }); i >= 0 {
 		return all[i]
 	}

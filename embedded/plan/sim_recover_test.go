@@ -21,26 +21,29 @@ func (w *world) operatorRecovers(n *node) {
 	chosen, refusal := s.Choose(lost, "")
 	for _, v := range s.Slots { // whoever looks knows whether one was removed before
 		d := w.named(v.Disk)
-		if chosen.Slot == "" && v.Dropped && v.Runs && d.data != nil && d.data.c.find(d.data.id) != nil {
+		if chosen.Slot == "" && v.Dropped && v.Runs && d != nil && d.data != nil && d.data.c.find(d.data.id) != nil {
 			chosen, refusal = s.Choose(lost, v.Slot)
 		}
 	}
-	if known, _ := n.observe().latest(); refusal != "" || known.ID != st.record.ID {
+	if d := w.named(chosen.Disk); refusal == "" && d != nil && d.data != nil && d.data.c.find(d.data.id) == nil {
+		refusal = "whoever looks knows that this member was removed before, where no node here does"
+	}
+	if known := n.observe().current(); refusal != "" || known == nil || known.ID != st.record.ID {
 		w.note("the operator cannot recover: %s", refusal)
 		return
 	}
-	w.propose(st, n, Restore{By: "an operator who recovers", Lost: lost, Survivor: chosen.Slot, Disk: chosen.Disk, Log: chosen.Log})
+	w.propose(st, n, Restore{By: "an operator who recovers", Overruled: st.objections(w), Lost: lost, Survivor: chosen.Slot, Disk: chosen.Disk, Log: chosen.Log})
 }
 
 // honest notes when somebody is declared lost who could be a voter again.
 func (w *world) honest(r Restore) {
 	dead := w.dead()
-	if r.Survivor == "" || !slices.ContainsFunc(r.Lost, func(slot string) bool { return !slices.Contains(dead, slot) }) {
+	if r.Led != nil || !slices.ContainsFunc(r.Lost, func(slot string) bool { return !slices.Contains(dead, slot) }) {
 		return
 	}
 	w.lies[r.ID] = true
 	w.tally.event("a voter that lives was declared lost")
-	if r.By == "node" && r.Command == "" {
+	if r.By == "node" && r.Command == "" && r.Survivor != "" {
 		w.fail("I13: by itself a node declares %v lost, of which only %v are", r.Lost, dead)
 	}
 }
@@ -55,10 +58,6 @@ func (n *node) recovering(a Action) {
 	d := n.disk
 	write := func() { n.write(d, a) }
 	tell := func() { n.publish(n.observe()) }
-	if a.Kind == Abort {
-		n.todo = []func(){func() { n.abortIt(*a.Restore) }, tell}
-		return
-	}
 	for range n.w.rng.IntN(3) * n.w.rng.IntN(8) { // it may be slow
 		n.todo = append(n.todo, func() {})
 	}
@@ -80,8 +79,8 @@ func (n *node) abortIt(r Restore) {
 	}
 	for _, p := range n.store.proposals {
 		if p.ID == r.ID && !p.concluded && !p.aborted {
-			p.aborted = true
-			n.w.note("%s aborts %s", n.name, r.ID)
+			p.aborted, p.by = true, n.disk.uuid
+			n.w.note("%s objects to %s", n.name, r.ID)
 			n.w.tally.event("aborted by a node")
 		}
 	}

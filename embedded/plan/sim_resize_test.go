@@ -111,7 +111,7 @@ func (c *cluster) handOver(w *world, by *node) {
 	}
 	for _, i := range w.rng.Perm(len(up)) {
 		if n := up[i]; n != by && n.proc.data.match == c.commit {
-			c.leader = n
+			c.crown(n, up)
 			c.attend(w, by)
 			c.attend(w, n)
 			return

@@ -34,7 +34,7 @@ func (t *tally) count(a Action) {
 	t.kinds[a.Kind]++
 	if a.Kind == Wait {
 		for _, w := range waits {
-			if strings.Contains(a.Why, w) {
+			if strings.Contains(a.Text(), w) {
 				t.waits[w]++
 			}
 		}
@@ -76,6 +76,9 @@ func random(seed uint64) life {
 		l.restores, l.automatic = l.busy || r.IntN(4) > 0, r.IntN(3) == 0
 	}
 	l.nodes = l.slots + r.IntN(3)
+	if l.old && l.store == storeShared && r.IntN(3) == 0 {
+		l.drills, l.kind = 1+r.IntN(3), drillKind(r.IntN(3))
+	}
 	if l.slots > 1 && r.IntN(5) == 0 { // a life of lost majorities
 		l.store, l.old, l.busy, l.restores, l.bleak = storeShared, true, true, true, true
 		l.ticks, l.wipes = 300+r.IntN(900), l.slots-1
@@ -84,7 +87,7 @@ func random(seed uint64) life {
 }
 
 func (l life) String() string {
-	return fmt.Sprintf("%d slots, %d nodes, host=%v, store=%d, %d ticks, %d wipes, calm=%v, restores=%v, automatic=%v, bleak=%v, resizes=%v, drains=%v, versions=%v", l.slots, l.nodes, l.host, l.store, l.ticks, l.wipes, l.calm, l.restores, l.automatic, l.bleak, l.resizes, l.drains, l.versions)
+	return fmt.Sprintf("%d slots, %d nodes, host=%v, store=%d, %d ticks, %d wipes, calm=%v, restores=%v, automatic=%v, bleak=%v, drills=%d/%d, resizes=%v, drains=%v, versions=%v", l.slots, l.nodes, l.host, l.store, l.ticks, l.wipes, l.calm, l.restores, l.automatic, l.bleak, l.drills, l.kind, l.resizes, l.drains, l.versions)
 }
 
 // live runs one life and returns how it ended, and what broke.
@@ -99,6 +102,7 @@ func (l life) live(seed uint64, t *tally, trace func(string, ...any)) (end, brok
 		if _, ok := w.recover(); ok {
 			t.event("healthy before the faults")
 		}
+		w.drill()
 	}
 	for range l.ticks {
 		w.tick()
@@ -125,7 +129,7 @@ func (w *world) describe() string {
 	for _, n := range w.boxes {
 		o := n.observe()
 		a := Next(o)
-		fmt.Fprintf(&b, "\n  %s %s %s: %s: %s", n.name, o.Claim.Slot, o.Claim.Disk, a.Kind, a.Why)
+		fmt.Fprintf(&b, "\n  %s %s %s: %s: %s", n.name, o.Claim.Slot, o.Claim.Disk, a.Kind, a.Text())
 	}
 	return b.String()
 }
@@ -171,7 +175,7 @@ func TestSimulation(t *testing.T) {
 	if testing.Short() || *simLives != 0 {
 		return
 	}
-	for _, k := range []Kind{Wait, Acquire, Yield, Repair, SetAside, Promise, Commit, Vacate, Accept, Start, Replace, Promote, Mirror, Propose, Prepare, Discard, Conclude, Abort, Enter, Swap} {
+	for _, k := range []Kind{Wait, Acquire, Yield, Repair, SetAside, Promise, Commit, Vacate, Accept, Start, Replace, Promote, Mirror, Propose, Prepare, Discard, Conclude, Leave, Stay, Enter, Swap} {
 		if tally.kinds[k] == 0 {
 			t.Errorf("no life ever came to %q", k)
 		}

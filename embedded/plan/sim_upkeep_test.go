@@ -33,16 +33,22 @@ type cared struct {
 	fragments  int64 // what a defragmentation frees beyond what is known to be free
 	judged     Judgement
 	tried      bool
-	compacted  bool
-	settled    bool
+	compacted  bool // a moment ago
 	resting    bool
 	defragging bool
-	turn       string
-	held       bool // this defragmentation is under the lock
-	reading    bool // for a backup
+	asks       bool     // for the word
+	word       bool     // the leader has found nothing against it, and asks the others
+	asked      []uint64 // the others that have said that they neither ask nor defragment
+	held       bool     // this defragmentation is under the lock
+	reading    bool     // for a backup
+	room       Room     // of its volume
+	short      bool
 	views      []*Facts
 	facts      *Facts
 }
+
+// roomy is a volume with room.
+var roomy = Room{Free: 3 << 30, Size: 4 << 30}
 
 func newCare(seed uint64) *care {
 	w := &care{rng: rand.New(rand.NewPCG(seed, 9)), rev: 100, counted: map[Kind]int{},
@@ -51,7 +57,7 @@ func newCare(seed uint64) *care {
 	for i := range []int{1, 3, 3, 5}[w.rng.IntN(4)] {
 		slot := string(rune('a' + i))
 		c.Seats = append(c.Seats, Seat{Slot: slot, Disk: "d" + slot})
-		w.members = append(w.members, &cared{slot: slot, id: uint64(i + 1), up: true, space: Space{Size: 100, InUse: 60, Quota: 1000}})
+		w.members = append(w.members, &cared{slot: slot, id: uint64(i + 1), up: true, space: Space{Size: 100, InUse: 60, Quota: 1000}, room: roomy})
 	}
 	w.record = FoundingRecord(c)
 	for _, m := range w.members {
@@ -72,7 +78,7 @@ func (w *care) observe(i int) Observation {
 	m := w.members[i]
 	o := Observation{Node: "n" + m.slot, Config: Config{Upkeep: w.want}, Claim: Claim{Held: true, Slot: m.slot, Disk: "d" + m.slot}, Store: Store{ID: "S", Record: &w.record},
 		Disk:      Disk{WAL: true, Member: m.id, Ledger: Ledger{Record: &w.record, Role: RoleFounder, Started: "d" + m.slot}, HasLedger: true},
-		Compacted: m.compacted, Settled: m.settled, Turn: m.turn}
+		Compacted: m.compacted}
 	if m.resting {
 		o.Resting = "resting"
 	}
@@ -86,6 +92,8 @@ func (w *care) observe(i int) Observation {
 	}
 	m.judged = w.want.Judge(m.judged, o.Member, m.tried)
 	o.Member.Judgement = m.judged
+	m.short = m.room.Short(m.short)
+	o.Claim.Room, o.Claim.Short = m.room, m.short
 	f := o.Facts(nil)
 	m.facts = &f
 	return o
@@ -103,27 +111,18 @@ func (w *care) hear() {
 			w.deliver(i, j)
 		}
 	}
-	for _, m := range w.members {
-		m.turn = "" // who had it has begun by now, or never will
-	}
-	if w.leader >= 0 {
-		w.members[w.leader].settled = true
-	}
 }
 
 func (w *care) deliver(from, to int) {
 	if w.members[to].views[from] = w.members[from].facts; !w.members[from].up {
 		w.members[to].views[from] = nil
 	}
-	if m := w.members[to]; m.up && w.observe(to).Served() {
-		m.turn = ""
-	}
 }
 
 // step lets a member decide and begin what it decides.
 func (w *care) step(i int) {
 	m := w.members[i]
-	if !m.up || m.defragging {
+	if !m.up || m.defragging || m.asks {
 		return
 	}
 	o := w.observe(i)
@@ -134,14 +133,22 @@ func (w *care) step(i int) {
 	}
 	switch a.Kind {
 	case Compact:
-		m.compacted, m.resting = true, true
 		w.compact = a.Revision
-		for _, n := range w.members { // the history was half of it
+		for _, n := range w.members { // the history was a tenth of it
 			n.space.InUse -= n.space.InUse / 10
+			n.compacted = true
+		}
+	case Raise:
+		if w.alarms == nil {
+			w.alarms = []string{NoSpace}
 		}
 	case Disarm:
+		for _, p := range append(o.Peers, Peer{Node: o.Node, Facts: m.facts}) {
+			if p.Facts != nil && p.Facts.Short {
+				w.fail("U8: %s disarms although the volume of %s has no room", m.slot, p.Node)
+			}
+		}
 		w.disarm()
-		m.resting = true
 	case HandOver:
 		w.elect((i + 1 + w.rng.IntN(len(w.members)-1)) % len(w.members))
 	case Defrag:
@@ -149,7 +156,7 @@ func (w *care) step(i int) {
 	}
 }
 
-// begin gets leave, as the coordinator does: by the lock, or by the leader's word where nothing can be written.
+// begin gets leave, as the coordinator does: by the lock, or where nothing can be written by asking for the leader's word.
 func (w *care) begin(i int, o Observation) {
 	m := w.members[i]
 	for _, p := range o.Peers {
@@ -164,27 +171,45 @@ func (w *care) begin(i int, o Observation) {
 		w.fail("U6: %s defragments while a backup is read", m.slot)
 	}
 	if slices.Contains(w.alarms, NoSpace) {
-		if w.leader != i || len(w.members) > 1 {
-			if w.leader < 0 || !w.members[w.leader].up {
-				return
+		m.asks, m.word, m.asked = true, false, nil
+		return
+	}
+	if w.lock != nil && w.lock.Slot != m.slot {
+		return
+	}
+	w.lock, m.held = &Lock{Slot: m.slot, Node: "n" + m.slot, Purpose: "defrag"}, true
+	w.defrag(i)
+}
+
+// ask goes one step on the way to the leader's word: the leader, whoever that is now or was, asks one member after the other.
+// What lies between two of its questions may be anything, another leader too.
+func (w *care) ask(i int) {
+	m := w.members[i]
+	switch {
+	case !m.asks:
+	case !m.up, w.leader < 0, !m.word && (!w.members[w.leader].up || w.observe(w.leader).Word(m.slot) != ""):
+		m.asks = false
+	case !m.word:
+		m.word = true
+	default:
+		for _, n := range w.members {
+			if n == m || slices.Contains(m.asked, n.id) {
+				continue
 			}
-			l := w.members[w.leader]
-			if refusal := w.observe(w.leader).Word(m.slot); refusal != "" {
-				return
-			}
-			l.turn = m.slot
-		}
-	} else {
-		if w.lock != nil && w.lock.Slot != m.slot {
+			m.asked, m.asks = append(m.asked, n.id), n.up && !n.defragging && !n.asks
 			return
 		}
-		w.lock, m.held = &Lock{Slot: m.slot, Node: "n" + m.slot, Purpose: "defrag"}, true
-		if w.leader == i && len(w.members) > 1 {
-			w.elect((i + 1) % len(w.members))
-		}
+		w.defrag(i)
+	}
+}
+
+func (w *care) defrag(i int) {
+	m := w.members[i]
+	if m.asks = false; w.leader == i && len(w.members) > 1 { // it hands over before it begins
+		w.elect((i + 1) % len(w.members))
 	}
 	if w.leader == i && len(w.members) > 1 {
-		w.fail("U2: %s defragments and leads", m.slot)
+		return
 	}
 	for _, n := range w.members {
 		if n.defragging {
@@ -200,21 +225,21 @@ func (w *care) end(i int) {
 	if !m.defragging {
 		return
 	}
-	m.defragging, m.resting = false, true
+	m.defragging = false
 	if m.held {
 		m.held, w.lock = false, nil
 	}
-	if w.rng.IntN(5) > 0 {
+	if m.resting = w.rng.IntN(5) == 0; !m.resting { // it did not fail
 		m.space.InUse -= min(m.fragments, m.space.InUse/3)
 		m.space.Size, m.fragments, m.tried = m.space.InUse, 0, true
 	}
 	w.observe(i)
 }
 
-// disarm asks every member directly, and gives up if one is full or does not answer.
+// disarm asks every member directly, and gives up if one is full, has no room, or does not answer.
 func (w *care) disarm() {
 	for i, m := range w.members {
-		if !m.up || w.observe(i).Member.Full {
+		if o := w.observe(i); !m.up || o.Member.Full || o.Claim.Short {
 			return
 		}
 	}
@@ -230,9 +255,6 @@ func (w *care) disarm() {
 func (w *care) elect(i int) {
 	if w.members[i].up {
 		w.leader = i
-		for _, m := range w.members {
-			m.settled, m.turn, m.compacted = false, "", false
-		}
 	}
 }
 
@@ -243,6 +265,8 @@ func (w *care) event() {
 	switch r := w.rng.IntN(200); {
 	case r < 60:
 		w.step(i)
+	case r < 80:
+		w.ask(i)
 	case r < 100:
 		w.deliver(i, j)
 	case r < 110:
@@ -250,11 +274,13 @@ func (w *care) event() {
 	case r < 140:
 		w.end(i)
 	case r < 150:
-		m.resting, m.reading = false, false
+		m.resting, m.reading, m.compacted = false, false, false
 	case r < 153 && !m.defragging:
 		m.reading = true
 	case r < 156:
 		w.elect(i)
+	case r < 157 && m.asks: // it waits no longer for the answer
+		m.asks = false
 	case r < 158 && !m.defragging:
 		m.up = w.leader == i || w.rng.IntN(2) == 0
 	case r < 160 && w.alarms == nil && (w.lock == nil || w.lock.Purpose == "drain"):
@@ -268,7 +294,9 @@ func (w *care) event() {
 		w.write()
 	case r < 191 && w.rng.IntN(4) == 0:
 		w.alarms, w.corrupt = append(slices.Clone(w.alarms), Corrupt), []uint64{m.id}
-	case r < 193: // the operator has cured it
+	case r < 194: // somebody else writes to the disk, or it does not answer
+		m.room = []Room{{}, {Free: 100 << 20, Size: 4 << 30}, {Free: 200 << 20, Size: 4 << 30}, roomy}[w.rng.IntN(4)]
+	case r < 196: // the operator has cured it
 		w.alarms, w.corrupt = slices.DeleteFunc(slices.Clone(w.alarms), func(a string) bool { return a == Corrupt }), nil
 	}
 }
@@ -299,16 +327,19 @@ func (w *care) settle(rounds int) map[Kind]int {
 	w.alarms = slices.DeleteFunc(slices.Clone(w.alarms), func(a string) bool { return a == Corrupt })
 	w.corrupt = nil
 	for _, m := range w.members {
-		m.up, m.reading = true, false
+		m.up, m.reading, m.room = true, false, roomy
 	}
 	for range rounds {
 		for i, m := range w.members {
 			w.end(i)
-			m.resting = false
+			m.resting, m.compacted = false, false
 		}
 		w.hear()
 		for i := range w.members {
 			w.step(i)
+			for w.members[i].asks {
+				w.ask(i)
+			}
 		}
 	}
 	return w.counted
@@ -350,7 +381,7 @@ func TestUpkeep(t *testing.T) {
 			t.Fatalf("seed %d: %s", seed, w.broken)
 		}
 	}
-	for _, kind := range []Kind{Defrag, Compact, Disarm, HandOver} {
+	for _, kind := range []Kind{Defrag, Compact, Raise, Disarm, HandOver} {
 		if seen[kind] < int(lives)/20 {
 			t.Errorf("%s was decided %d times: it is hardly tested", kind, seen[kind])
 		}

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -10,7 +12,12 @@ func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool)
 	if noun == "database" {
 		i := slices.IndexFunc(r.o.Peers, func(peer Peer) bool { return peer.Node == p["0"] })
 		f := r.o.Peers[i].Facts
-		f.Fragmented, f.Full, f.Defragging = has("fragmented"), has("full"), has("defragging")
+		f.Fragmented, f.Full, f.Defragging, f.Short = has("fragmented"), has("full"), has("defragging"), has("short")
+		return
+	}
+	if noun == "room" {
+		r.o.Claim.Room = Room{Free: r.mib(p["free"]), Size: r.mib(p["size"])}
+		r.o.Claim.Short = r.o.Claim.Room.Short(has("short"))
 		return
 	}
 	m := &r.o.Member
@@ -33,4 +40,11 @@ func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool)
 	if slot, node, ok := strings.Cut(p["lock"], "/"); ok {
 		m.Lock = &Lock{Slot: slot, Node: node, Purpose: "drain"}
 	}
+}
+
+// mib reads a number of MiB, none for 0.
+func (r *reader) mib(s string) int64 {
+	n, err := strconv.Atoi(cmp.Or(s, "0"))
+	r.err = cmp.Or(r.err, err)
+	return int64(n) << 20
 }

@@ -31,6 +31,8 @@ func TestJudge(t *testing.T) {
 		{"full, and it was of no use", 950, 950, true, three, true, true, Judgement{Full: true}},
 		{"full, and something was deleted since", 950, 899, true, three, false, true, Judgement{Fragmented: true, Full: true}},
 		{"full, and much was deleted since", 1000, 949, true, three, false, true, Judgement{Fragmented: true, Full: true}},
+		{"full, and little was deleted since", 1000, 951, true, three, false, true, Judgement{Full: true}},
+		{"not full, and much was deleted since", 899, 500, true, three, false, true, Judgement{}},
 		{"below the watermark", 899, 880, true, three, false, false, Judgement{}},
 	} {
 		m := Member{Members: c.members, Space: Space{Size: c.size * mib, InUse: c.inUse * mib, Quota: 1000 * mib}}
@@ -53,7 +55,8 @@ func TestJudge(t *testing.T) {
 func TestWord(t *testing.T) {
 	record := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}}})
 	fit := func() Observation {
-		return Observation{Node: "n1", Config: Config{Upkeep: Upkeep{Cure: true}}, Claim: Claim{Held: true, Slot: "a"}, Disk: Disk{Ledger: Ledger{Record: &record}}, Settled: true, Compacted: true,
+		return Observation{Node: "n1", Config: Config{Upkeep: Upkeep{Cure: true}}, Claim: Claim{Held: true, Slot: "a"},
+			Disk:   Disk{Ledger: Ledger{Record: &record}},
 			Member: Member{Running: true, HasLead: true, Leader: true, ID: 1, Alarms: []string{NoSpace}, Members: []MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}}},
 			Peers:  []Peer{{Node: "n2", Live: true, Facts: &Facts{Slot: "b", Running: true, Member: 2, Fragmented: true}}}}
 	}
@@ -65,13 +68,9 @@ func TestWord(t *testing.T) {
 		"not being cured":            func(o *Observation) { o.Member.Alarms = nil },
 		"being cured":                func(o *Observation) { o.Member.Alarms = []string{NoSpace, Corrupt} },
 		"NOSPACE is not being cured": func(o *Observation) { o.Config.Upkeep.Cure = false },
-		"a moment ago":               func(o *Observation) { o.Settled = false },
-		"has not told yet":           func(o *Observation) { o.Peers[0].Facts.Fragmented = false },
-		"turn of slot c":             func(o *Observation) { o.Turn = "c" },
-		"compacted first":            func(o *Observation) { o.Compacted, o.Member.Revision = false, 5 },
 		"disruption lock":            func(o *Observation) { o.Member.Lock = &Lock{Slot: "c", Node: "n3"} },
 		"is not connected":           func(o *Observation) { o.Member.Members[1].Connected = false },
-		"being defragmented":         func(o *Observation) { o.Peers[0].Facts.Defragging = true },
+		"does not serve":             func(o *Observation) { o.Peers[0].Facts.Running = false },
 	} {
 		o := fit()
 		spoil(&o)

@@ -1,0 +1,211 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// earlySteps is how many decisions a process that has begun has for the gossip to find the others.
+const earlySteps = 5
+
+// travel saves what is on a disk, or has a disk go back to what was saved of it, its ledger included, while its node
+// is down. The ledger goes back only within the life of one generation that was led: what a disk promises before, and
+// what it has said of a proposal, no disk may forget, and nobody could tell.
+func (w *world) travel() {
+	n := w.someNode()
+	d := n.disk
+	if d == nil || d.ledger.Record == nil || d.ledger.Left != nil || d.ledger.Prepared != nil || d.built != "" ||
+		len(d.ledger.Aborted) > 0 {
+		return
+	}
+	if d.saved == nil || w.chance(30) {
+		if d.data == nil || d.data.ran {
+			d.saved = d.copy()
+		}
+		return
+	}
+	s := d.saved
+	if w.wipes == 0 || s.ledger.Record.ID != d.ledger.Record.ID || !w.clusterOf(*d.ledger.Record).quorate ||
+		len(s.ledger.Promises) != len(d.ledger.Promises) || w.chance(50) {
+		return
+	}
+	w.wipes--
+	w.note("%s: disk %s goes back in time", n.name, d.uuid)
+	n.crash()
+	older := s.copy()
+	if older.data != nil {
+		older.data.back = d.data == nil || d.data.id != older.data.id || d.data.noted != older.data.noted ||
+			d.data.match != older.data.match || d.data.back
+	}
+	if older.data == nil && d.data == nil && s.ledger.Join == d.ledger.Join && s.ledger.Started == d.ledger.Started {
+		return
+	}
+	d.data, d.ledger, d.marker, d.back = older.data, older.ledger, older.marker, true
+	w.tally.event("went back in time")
+}
+
+// copy copies what is on a disk.
+func (d *disk) copy() *disk {
+	c := &disk{ledger: d.ledger, marker: d.marker}
+	if d.data != nil {
+		data := *d.data
+		c.data = &data
+	}
+	return c
+}
+
+// sick reports whether the leader counts on what the disk of a running member does not have: etcd panics there when it
+// hears of it.
+func (c *cluster) sick(n *node) bool {
+	return c.leader != nil && n != c.leader && c.acked[n.proc.data.id] > n.proc.data.match
+}
+
+// forgot reports whether one of those that made a node the leader went back in time: if there was no leader before to
+// tell, nobody can, and what it had acknowledged may be lost. That is the end of this life.
+func (w *world) forgot(c *cluster, n *node) bool {
+	up, _ := c.reachable(w, n)
+	for _, v := range up {
+		if v.proc.data.back {
+			w.over = "what a disk forgot was lost, and there was no leader to say so"
+			return true
+		}
+	}
+	return false
+}
+
+// reborn reports whether a member that begins a second time does so because its disk went back to before the first,
+// and no leader was heard that could tell. That is the end of this life.
+func (w *world) reborn(d *disk) bool {
+	if !d.back {
+		return false
+	}
+	for _, v := range d.holder.views {
+		f := v.facts
+		if !v.live || f == nil || !f.Leader || f.Record == nil || f.Record.ID != d.data.c.record.ID {
+			continue
+		}
+		if slices.ContainsFunc(f.Members, func(m MemberInfo) bool { return m.ID == d.data.id && m.Acked > 0 }) {
+			return false
+		}
+	}
+	w.over = "a disk forgot that its member ever began, and there was no leader to say so"
+	return true
+}
+
+// timely asks the leaders that are heard directly, right before a member resumes on its data.
+func (n *node) timely() {
+	w, o := n.w, n.observe()
+	if !o.Disk.WAL {
+		return
+	}
+	o.Peers = slices.Clone(o.Peers)
+	for i, p := range o.Peers {
+		j := slices.IndexFunc(w.boxes, func(m *node) bool { return m.name == p.Node })
+		if r := o.Disk.Ledger.Record; !p.Live || p.Facts == nil || !p.Facts.Leader || p.Facts.Record.ID != r.ID || !w.reach(n, w.boxes[j]) {
+			continue
+		}
+		f := w.boxes[j].observe().Facts(nil)
+		o.Peers[i].Facts = &f
+	}
+	if Next(o).Kind != Start {
+		w.tally.event("the leader was asked in time")
+		n.abort()
+	}
+}
+
+// judgeRollback: nobody starts beside a leader that it sees to know more of it, and nobody loses its data for going
+// back in time that did not.
+func (w *world) judgeRollback(n *node, o Observation, a Action) {
+	d := o.Disk
+	if a.Kind != Start || !d.WAL {
+		return
+	}
+	newest := uint64(0)
+	for _, p := range o.Peers {
+		if f := p.Facts; p.Live && f != nil && f.Leader && f.Record.ID == d.Ledger.Record.ID {
+			newest = max(newest, f.Term)
+		}
+	}
+	for _, p := range o.Peers {
+		f := p.Facts
+		if !p.Live || f == nil || !f.Leader || f.Record.ID != d.Ledger.Record.ID || f.Term < newest || d.Term > f.Term {
+			continue
+		}
+		for _, m := range f.Members {
+			if m.ID == d.Member && m.Acked > 0 && (d.Term < f.Term || m.Acked > d.Log.Index) {
+				w.fail("R21: %s starts member %x, whose log ends at %d.%d, and leader %s has seen %d.%d of it",
+					n.name, m.ID, d.Term, d.Log.Index, p.Node, f.Term, m.Acked)
+			}
+		}
+	}
+}
+
+// TestRollbackSimulation lives lives in which disks go back in time, among crashes and partitions. No member begins a
+// second time, no data is set aside that did not go back, no leader is without what was acknowledged unless a disk
+// that went back has voted for it, and in the end every slot has a healthy voter.
+func TestRollbackSimulation(t *testing.T) {
+	lives := uint64(3000)
+	if testing.Short() {
+		lives = 300
+	}
+	if *simLives != 0 {
+		lives = *simLives
+	}
+	tally, ends := newTally(), map[string]int{}
+	for seed := uint64(1); seed <= lives; seed++ {
+		if *simSeed != 0 && seed != *simSeed {
+			continue
+		}
+		var trace func(string, ...any)
+		if *simSeed != 0 {
+			trace = t.Logf
+		}
+		end, broken := travelled(seed, tally, trace)
+		if broken != "" {
+			t.Fatalf("seed %d: %s", seed, broken)
+		}
+		ends[end]++
+	}
+	report(t, "end", ends)
+	report(t, "event", tally.events)
+	for _, e := range []string{"went back in time", "data set aside", "an etcd panicked on a disk that went back in time",
+		"the leader was asked in time"} {
+		if tally.events[e] == 0 && !testing.Short() && *simSeed == 0 {
+			t.Errorf("no life ever came to %q", e)
+		}
+	}
+	if ends["healthy"] < int(lives)*6/10 && *simSeed == 0 {
+		t.Errorf("only %d of %d lives ended well", ends["healthy"], lives)
+	}
+}
+
+func travelled(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string) {
+	r := rand.New(rand.NewPCG(seed, 6))
+	l := life{slots: []int{1, 3, 3, 3, 3, 5}[r.IntN(6)], ticks: 300 + r.IntN(900), wipes: 1 + r.IntN(3),
+		host: r.IntN(4) == 0, store: storeMode(r.IntN(3)), calm: r.IntN(2) == 0, travels: true}
+	l.nodes = l.slots + r.IntN(2)
+	l.restores = l.store == storeShared && r.IntN(4) == 0
+	w := newWorld(seed, l, tally)
+	w.trace = trace
+	if _, ok := w.recover(); !ok {
+		return "", "not healthy before the faults: " + w.broken + w.describe()
+	}
+	for range l.ticks {
+		if w.tick(); w.broken != "" || w.over != "" {
+			return w.over, w.broken
+		}
+	}
+	w.note("faults end")
+	_, ok := w.recover()
+	switch {
+	case w.broken != "" || w.over != "":
+		return w.over, w.broken
+	case ok:
+		return "healthy", ""
+	case w.excuse() != "":
+		return w.excuse(), ""
+	}
+	return "", fmt.Sprintf("liveness: no faults any more, yet not all slots are healthy voters: %s", w.describe())
+}
