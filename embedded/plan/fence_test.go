@@ -27,10 +27,22 @@ var oldKinds = []oldSlot{
 	{holder: true, prepared: true, lost: true},
 }
 
+// ending is what is proposed: with a leader; without one, and nobody has left; and when all that are here have.
+type ending int
+
+const (
+	led ending = iota
+	leaderless
+	deserted
+)
+
 // conclude lets a node that holds nothing look at them.
-func conclude(slots []oldSlot) *Record {
+func conclude(slots []oldSlot, e ending) *Record {
 	old := &Record{Cluster: "main", Generation: 1, ID: "p"}
 	p := &Restore{ID: "r", Generation: 2, Line: []string{"p"}}
+	if e == led {
+		p.Led = &Stand{Node: "n1"}
+	}
 	var list []MemberInfo
 	var peers []Peer
 	for i, s := range slots {
@@ -54,17 +66,21 @@ func conclude(slots []oldSlot) *Record {
 		}
 	}
 	for _, p := range peers {
-		if p.Facts.Running {
-			p.Facts.Members = list
+		switch f := p.Facts; {
+		case f.Running && e == deserted:
+			f.Running, f.Left = false, &Left{Proposal: "r", Members: list}
+		case f.Running:
+			f.Members = list
 		}
 	}
 	r, _ := Observation{Peers: peers, Store: Store{ID: "S", Record: old, Restore: p}}.conclusion(p)
 	return r
 }
 
-// TestFence: whatever the old generation looks like, each majority of the seats leaves it without one.
+// TestFence: whatever the old generation looks like, each majority of the seats leaves it without one; and where nobody leads it,
+// it has none before anybody enters.
 func TestFence(t *testing.T) {
-	most, tried, concluded := 5, 0, 0
+	most, tried, concluded := 5, 0, make([]int, 3)
 	if testing.Short() {
 		most = 3
 	}
@@ -75,19 +91,21 @@ func TestFence(t *testing.T) {
 				slots[i] = oldKinds[code>>(3*i)&7]
 			}
 			tried++
-			if r := conclude(slots); r != nil {
-				concluded++
-				checkFence(t, slots, r)
+			for _, e := range []ending{led, leaderless, deserted} {
+				if r := conclude(slots, e); r != nil {
+					concluded[e]++
+					checkFence(t, slots, r, e)
+				}
 			}
 		}
 	}
 	t.Logf("%d generations, %d concluded", tried, concluded)
-	if concluded == 0 {
-		t.Error("nothing was ever concluded")
+	if slices.Contains(concluded, 0) {
+		t.Errorf("nothing was ever concluded one of these ways: %d", concluded)
 	}
 }
 
-func checkFence(t *testing.T, slots []oldSlot, r *Record) {
+func checkFence(t *testing.T, slots []oldSlot, r *Record, e ending) {
 	t.Helper()
 	known := slices.ContainsFunc(slots, func(s oldSlot) bool { return s.heir }) // the member list
 	for q := range uint(1) << len(slots) {
@@ -99,9 +117,10 @@ func checkFence(t *testing.T, slots []oldSlot, r *Record) {
 				continue
 			}
 			voters++
-			alive += boolean(!s.lost && !(in && disk == fmt.Sprintf("old %c", 'a'+i)))
+			entered := e == led && in && disk == fmt.Sprintf("old %c", 'a'+i)
+			alive += boolean(!s.lost && !entered && !(e == deserted && s.heir))
 		}
-		if seated && voters > 0 && alive > voters/2 {
+		if (seated || e != led) && voters > 0 && alive > voters/2 {
 			t.Fatalf("I9: %+v: the seats %v, of which %b serve, leave %d of %d old voters", slots, r.Charter.Seats, q, alive, voters)
 		}
 	}

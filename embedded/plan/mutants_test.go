@@ -1,13 +1,9 @@
 package plan
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
+
+	"holdfast/integration/mutanttest"
 )
 
 // mutant is a guard of the protocol made void.
@@ -27,6 +23,7 @@ var (
 	bySimulation = test{"TestSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
 	byFence      = test{"TestFence", `I9: [^\n]*`}
 	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
+	byDismissal  = test{"TestFalseDismissal", `I4: [^\n]*`}
 	byFoundings  = test{"TestFoundings", `I2: [^\n]*`}
 	bySurvey     = test{"TestSurvey", `survey: [^\n]*`}
 	byLocks      = test{"TestLockSimulation", `L\d: [^\n]*`}
@@ -34,12 +31,21 @@ var (
 	byUpkeep     = test{"TestUpkeep", `(U\d|liveness): [^\n]*`}
 	byReloads    = test{"TestReloadSimulation", `(L\d|liveness): [^\n]*`}
 	byJudge      = test{"TestJudge", `upkeep_test.go:\d+: [^\n]*`}
+	byReserve    = test{"TestReserve", `short before: [^\n]*`}
+	byObject     = test{"TestObject", `object: [^\n]*`}
+	byConflicts  = test{"TestConflicts", `conflicts: [^\n]*`}
 	byWord       = test{"TestWord", `the answer is [^\n]*`}
+	byFacts      = test{"TestFactsOfStalledLeader", `stalled: [^\n]*`}
+	byOutlived   = test{"TestOutlived", `outlived_test.go:\d+: [^\n]*`}
+	byRollbacks  = test{"TestRollbackSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
+	byQuiet      = test{"TestQuiet", `rollback_test.go:\d+: [^\n]*`}
+	byMissing    = test{"TestMissingDiskIsNotOffered", `founding_test.go:\d+: [^\n]*`}
+	byValid      = test{"Test(Record|Ledger|Facts)Valid", `want an error with[^\n]*`}
 	byStories    = test{"TestStories", `story:[^$]*want: [^\n]*`} // what random lives meet too rarely, or another guard catches
 )
 
 var mutants = []mutant{
-	{"free abandon", "founding.go", `obstacle := o.movable(target); obstacle != ""`, `obstacle := o.movable(target); obstacle == "-"`, byFoundings},
+	{"free abandon", "founding.go", `obstacle := o.movable(target); obstacle.Text != ""`, `obstacle := o.movable(target); obstacle.Text == "-"`, byFoundings},
 	{"majority of the last charter only", "founding.go", `for _, p := range promises {
 		if !to.keepsMajority`, `for _, p := range promises[len(promises)-1:] {
 		if !to.keepsMajority`, byFoundings},
@@ -63,7 +69,7 @@ var mutants = []mutant{
 	{"charters never merge", "founding.go", `m = agreed.merge(p)`, `m = p`, bySimulation},
 	{"start as founder again", "resume.go", `case l.Started != "" || l.Role`, `case l.Role`, bySimulation},
 	{"start as founder although replaced", "resume.go", `case o.replacedAs(r) != "":`, `case o.replacedAs(r) == "-":`, byStories},
-	{"resume although removed", "next.go", `!o.changing() && o.removedBy(o.Disk.Member) != "":`, `o.removedBy(o.Disk.Member) == "-":`, byStories},
+	{"resume although removed", "next.go", `!o.changing() && o.dismissedBy(o.Disk.Member) != "":`, `o.dismissedBy(o.Disk.Member) == "-":`, byStories},
 	{"join although removed", "resume.go", `if by := o.removedBy(id); by != "" {`, `if by := o.removedBy(id); by == "-" {`, byStories},
 	{"accept another disk's admission", "resume.go", `if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot`, `if ad.Slot == o.Claim.Slot`, byStories},
 	{"accept an old admission", "resume.go", ` && o.removedBy(ad.ID) == "" {`, ` {`, byStories},
@@ -76,32 +82,39 @@ var mutants = []mutant{
 	{"a running rival comes before yielding", "rivals.go", `case pristine:`, `case pristine && !f.Running:`, byStories},
 	{"take the slot of a lost member", "rivals.go", `case f.past():`, `case f.past() && p.Live:`, byStories},
 	{"forget who held a slot", "rivals.go", `if node != o.Node {`, `if node == "-" {`, byStories},
+	{"found in the place of a missing disk", "next.go", `case o.bereaved():`, `case false:`, byStories},
+	{"another disk's data is missing as well", "observation.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && !o.Disk.WAL`, byMissing},
+	{"a log without a ledger is missing as well", "observation.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && o.Disk.Ledger.Record == nil`, byStories},
+	{"offer a blank disk in the place of a missing one", "observation.go", ` || o.bereaved():`, `:`, byMissing},
 	{"start beside a twin", "next.go", `case o.Twin != "" && !o.Member.Running:`, `case o.Twin == "-":`, byStories},
 	{"resume before listening", "next.go", `case o.Early && `, `case false && o.Early && `, byStories},
 	{"repair with any record", "resume.go", ` && f.CID == o.Disk.ClusterID {`, ` {`, bySimulation},
 	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, byVacancy},
 	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal`, `	case q.healthy < 0:`, bySimulation},
+	{"lead with a disk that stalls", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled && m.Defragging {`, byStories},
+	{"stalled while it is defragmented", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled {`, byStories},
+	{"tell others of a leader that is stalled", "observation.go", `o.Member.Leader && !o.Member.Stalled, removed`, `o.Member.Leader, removed`, byFacts},
 	{"replace a connected member", "steady.go", `	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data`, `	case q.healthy < 0:
 		return nil, fmt.Sprintf("slot %s has no data`, byStories},
 	{"replace a disk with data", "steady.go", `case f.Phase == PhaseVacant:`, `case f.Phase == PhaseVacant || f.Phase == PhaseData && !m.Connected:`, byStories},
 	{"never heed a stillborn founding", "founding.go", `moved > len(r.Charter.Seats)/2`, `moved > len(r.Charter.Seats)`, byStories},
 	{"stillborn after one move", "founding.go", `moved > len(r.Charter.Seats)/2`, `moved > 0`, byStories},
-	{"resume in an older generation", "resume.go", `} else if later.ID != r.ID {`, `} else if later.ID == "-" {`, byStories},
-	{"serve on in an older generation", "steady.go", `if later := o.superseded(); later != nil {`, `if later := o.superseded(); later != nil && o.Member.Leader {`, bySimulation},
+	{"resume in an older generation", "resume.go", `	case next != nil:`, `	case next != nil && next.ID == "-":`, byStories},
+	{"serve on in an older generation", "steady.go", `if next, _, _ := o.ended(); next != nil {`, `if next, _, _ := o.ended(); next != nil && o.Member.Leader {`, bySimulation},
 	{"the store is no evidence of a generation", "lineage.go", `	case r.descends(best):
 		best = r
 	default:
 		return nil, fmt.Sprintf("the cluster went`, `	case r.descends(best):
 	default:
-		return nil, fmt.Sprintf("the cluster went`, bySimulation},
+		return nil, fmt.Sprintf("the cluster went`, byStories},
 	{"two generations of one number", "lineage.go", `	case r.ID == best.ID || best.descends(r):
 		default:`, `	case r.ID == best.ID || best.descends(r) || r.Lineage() == best.Lineage():
 		default:`, byStories},
-	{"any majority concludes", "fence.go", `return f.voters-f.lost-max(0, f.need-free) < f.voters/2+1`, `return true`, byFence},
-	{"any disk gets a seat", "fence.go", `s.free = !s.anchored && (heir || lost && (known || h.facts.Record == nil && s.prepared))`, `s.free, s.anchored = false, true`, bySimulation},
+	{"any majority concludes", "fence.go", `return f.voters-max(0, f.need-free) < f.voters/2+1`, `return true`, byFence},
+	{"any disk gets a seat", "fence.go", `s.free = !s.anchored && (heir || lost && (known || h.facts.Record == nil && s.prepared))`, `s.free, s.anchored = false, true`, byFence},
 	{"a disputed slot gets a seat", "fence.go", `h != nil && !disputed {`, `h != nil {`, byStories},
-	{"conclude before a majority has prepared", "fence.go", `case ready >= f.need && f.safe(free):`, `case ready > 0 && f.safe(free):`, byStories},
+	{"conclude before a majority has prepared", "fence.go", `case ready >= f.need && (dead || f.safe(free)):`, `case ready > 0 && (dead || f.safe(free)):`, byStories},
 	{"a replacement gets a seat", "fence.go", ` && h.facts.Member == s.member && `, ` && `, byFence},
 	{"accept the record and let the old member run", "sim_restore_test.go", `n.todo = []func(){stop, write, tell}`, `n.todo = []func(){write, tell}`, bySimulation},
 	{"enter although the record knew too little", "generation.go", `case r.Restore != nil && seat.Disk == o.Claim.Disk && o.supplanted(r) == "":`, `case r.Restore != nil && seat.Disk == o.Claim.Disk:`, byStories},
@@ -120,11 +133,15 @@ var mutants = []mutant{
 		return nil
 	}
 	return s.Restore`, byStories},
-	{"start what was declared lost", "resume.go", `p != nil && slices.Contains(p.Lost, o.Claim.Slot) {`, `p != nil && p.Lost == nil {`, byStories},
-	{"change members during a restore", "steady.go", `case a != nil && (frozen == "" ||`, `case a != nil && (frozen != "-" ||`, byStories},
-	{"promote during a restore", "steady.go", `o.frozen() == "" && a.Kind == Promote)`, `a.Kind == Promote)`, byStories},
+	{"start what was declared lost", "resume.go", `p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `p != nil && p.Led == nil && o.Alone {`, byStories},
+	{"change members during a restore", "steady.go", `case next != nil && (frozen == "" ||`, `case next != nil && (frozen != "-" ||`, byStories},
+	{"promote during a restore", "steady.go", `o.frozen() == "" && next.Kind == Promote)`, `next.Kind == Promote)`, byStories},
 	{"change members during a pause", "pause.go", `if p == nil {`, `if p == nil || p.By != "" {`, bySimulation},
-	{"leave a learner to itself during a pause", "steady.go", `o.frozen() == "" && a.Kind == Promote) &&`, `false) &&`, byStories},
+	{"a pause of the backup's time", "outlived.go", `p.Record == r.ID || r.Cause == Recovered`, `p.Record != r.ID || r.Cause == Recovered`, byOutlived},
+	{"a pause that a restore began without", "outlived.go", `r.Cause == Recovered && slices`, `slices`, byOutlived},
+	{"a recovery takes an operator's pause back", "outlived.go", ` || r.Cause == Recovered && slices.Contains(r.Line, p.Record)`, ` || r.Cause == Recovered && slices.Contains(r.Line[:0], p.Record)`, byOutlived},
+	{"a lock of the backup's time", "outlived.go", `l.Record == "" || l.Record == r.ID }`, `l.Record != "-" }`, byOutlived},
+	{"leave a learner to itself during a pause", "steady.go", `o.frozen() == "" && next.Kind == Promote) &&`, `false) &&`, byStories},
 	{"change members where others know of a restore", "restoring.go", `if o.Store.Unknown != "" && f != nil && f.Restore != ""`, `if o.Store.Unknown == "-" && f != nil && f.Restore != ""`, byStories},
 	{"discard what an unknown store may want", "restoring.go", `case s.Unknown != "" || s.Record == nil:`, `case s.Unknown != "":
 		return Action{Kind: Discard, Why: "unknown"}, true
@@ -137,7 +154,12 @@ var mutants = []mutant{
 	{"everyone proposes", "restoring.go", `		return o.Member.Leader
 	}`, `		return true
 	}`, byStories},
-	{"a bad command again and again", "restoring.go", `		case r.Problem != "":`, `		case r.Problem == "-":`, byStories},
+	{"a bad command again and again", "restoring.go", `		case why.Text != "":`, `		case why.Text == "-":`, byStories},
+	{"a foreign command unasked", "restoring.go", `	if !o.Config.Foreign && q.Backup != "" {`, `	if !o.Config.Foreign && q.Backup == "-" {`, byStories},
+	{"propose while they elect", "restoring.go", `if !o.Leaderless && (`, `if false && (`, byStories},
+	{"delete a foreign command unasked", "restoring.go", `r.Over && o.Config.Foreign && o.proposes(known)`, `r.Over && o.proposes(known)`, byStories},
+	{"everyone deletes a command", "restoring.go", `r.Over && o.Config.Foreign && o.proposes(known)`, `r.Over && o.Config.Foreign`, byStories},
+	{"a command that has had its chance stays", "restoring.go", `r.Over && o.Config.Foreign && o.proposes(known)`, `r.Over && o.Config.Never`, byStories},
 	{"restore by itself although a volume is elsewhere", "founding.go", `		obstacle = o.witness(nil)`, `		obstacle = ""`, byStories},
 	{"restore by itself into other slots", "founding.go", `case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):`, `case obstacle == "-":`, byStories},
 	{"restore by itself beside a founder", "founding.go", `	case o.half(r) != "":`, `	case o.half(r) == "-":`, byStories},
@@ -147,12 +169,11 @@ var mutants = []mutant{
 	{"the longest log, whatever its term", "recover.go", `return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index`, `return l.Index > m.Index`, byStories},
 	{"the highest term, whatever its length", "recover.go", `return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index`, `return l.Term > m.Term`, byStories},
 	{"recover without all that are lost declared", "recover.go", `	if len(missing) > 0 {`, `	if len(missing) > len(s.Slots) {`, byStories},
-	{"recover from a log that another survivor's exceeds", "recover.go", `case v.Voter && v.Here && v.Log.after(*chosen.Log):`, `case v.Voter && v.Here && v.Log.after(*v.Log):`, byStories},
-	{"recover where the rest could have a majority", "recover.go", `if left >= voters/2+1 {`, `if left > voters {`, byStories},
+	{"recover from a log that another survivor's exceeds", "recover.go", `case v.Voter && v.Here && v.beyond(chosen) &&`, `case v.Voter && v.Here && v.beyond(v) &&`, byStories},
+	{"recover where the rest could have a majority", "recover.go", `if f := o.fence(old, p); !f.deserted() {`, `if f := o.fence(old, p); !f.deserted() && f.need < 0 {`, byStories},
 	{"recover beside a leader", "recover.go", `		case f.Leader:`, `		case f.Leader && f.Log != nil:`, byStories},
 	{"recover beside a follower", "recover.go", `		case f.Log == nil:`, `		case f.Log == nil && f.Leader:`, byStories},
-	{"recover although there is a leader again", "recover.go", `	if r := o.Disk.Ledger.Record; o.Member.Running && o.Member.HasLead &&`, `	if r := o.Disk.Ledger.Record; o.Member.Running && o.Member.Leader && o.Node == "-" &&`, byStories},
-	{"recover although the lost are back", "recover.go", `h.facts.Phase == PhaseData && h.facts.Record.ID == p.Parent() {`, `h.facts.Phase == PhaseVacant && h.facts.Record.ID == p.Parent() {`, byStories},
+	{"recover although the lost are back", "recover.go", `case slices.Contains(lost, v.Slot) && v.Here && !v.Left:`, `case slices.Contains(lost, v.Slot) && v.Here && v.Left:`, byStories},
 	{"a recovery has many founders", "charter.go", `	if r.Cause == Recovered {`, `	if r.Cause == "-" {`, bySimulation},
 	{"a recovery seats whoever is here", "recover.go", `		if v.Slot == p.Survivor {
 			made.Disk,`, `		if made.Disk = v.Disk; v.Slot == p.Survivor {
@@ -160,26 +181,36 @@ var mutants = []mutant{
 	{"swap what was copied before the log grew", "recover.go", `	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):`, `	case whole:`, byStories},
 	{"a learner survives", "recover.go", `if v.Voter && v.Here && v.Runs && !v.Dropped && (best < 0`, `if v.Here && v.Runs && !v.Dropped && (best < 0`, byStories},
 	{"recover by itself without proof", "recover.go", `	case len(unproven) > 0:`, `	case len(unproven) > len(survey.Slots):`, byStories},
-	{"recover by itself because the slot has a blank disk", "recover.go", `(founded || f.Join == v.Member)`, `(founded || f.Phase != PhaseNone)`, byStories},
-	{"the disk of a founder long replaced", "recover.go", ` && o.Disk.Founders[slot] == v.Member`, ``, byStories},
+	{"recover by itself because the slot has a blank disk", "fence.go", `(founded || f.Join == member)`, `(founded || f.Phase != PhaseNone)`, byStories},
+	{"the disk of a founder long replaced", "fence.go", ` && o.Disk.Founders[f.Slot] == member`, ``, byStories},
 	{"recover by itself while paused", "recover.go", `	case o.paused() != "":`, `	case o.paused() == "-":`, byStories},
+	{"recover by itself from less than a backup holds", "recover.go", `richer.Text != "" && chosen.Disk == o.Claim.Disk {`, `richer.Text == "-" && chosen.Disk == o.Claim.Disk {`, byStories},
+	{"weigh another survivor's backup by our own data", "recover.go", `richer.Text != "" && chosen.Disk == o.Claim.Disk {`, `richer.Text != "" {`, byStories},
+	{"recover by itself although no backup was asked for", "newest.go", `return "the store was not asked for the newest backup yet"`, `return ""`, byStories},
+	{"recover by itself although the backups are not known", "newest.go", `return "the newest backup is not known: " + s.Unknown`, `return ""`, byStories},
+	{"weigh without the unknown", "recover.go", `	case o.unweighed() != "":`, `	case o.unweighed() == "-":`, byStories},
+	{"a backup of a later generation by its revision", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Revision, revision) > 0`, byStories},
+	{"a backup of the same generation holds no more", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Generation, generation) > 0`, byStories},
 	{"recover beside data that nobody has looked at", "recover.go", `v.Idle && !v.Here:`, `v.Idle && v.Here:`, bySurvey},
 	{"recover although a drained member would do", "recover.go", `if here <= voters/2 || idle == nil {`, `if here >= 0 {`, bySurvey},
 	{"recover into a store that is not all's", "recover.go", `	if n := o.stranger(); n != "" {`, `	if n := o.stranger(); n == "-" {`, bySurvey},
-	{"weigh the lost who may never have voted", "fence.go", `return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)`, `return s == nil || s.Record != ""`, byStories},
 	{"nobody votes who is not seen", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if false {`, byStories},
 	{"a leader's list may be old", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if o.Node != "" {`, byStories},
-	{"the dropped do not vote any more", "fence.go", `may = slices.Concat(set.Slots, set.From, f.slots)`, `may = slices.Concat(set.Slots, f.slots)`, byStories},
-	{"all that are lost are members", "fence.go", `if len(lists) == 0 && f.lost > 0 {`, `if len(lists) == 0 && f.lost > 9 {`, byStories},
+	{"the dropped do not vote any more", "fence.go", `may = slices.Concat(may, set.From, f.slots)`, `may = slices.Concat(may, f.slots)`, byStories},
+	{"the lost who were added unheard have no vote", "fence.go", `			f.learners++
+		default:`, `		default:`, byStories},
+	{"an operator's word is proof", "fence.go", `f.proven += boolean(out)`, `f.proven += boolean(out || lost)`, byStories},
+	{"nobody's word counts, even of all", "fence.go", ` || f.out >= f.voters`, ``, byStories},
+	{"who was named lost has stopped, in the eyes of a leader", "fence.go", `max(0, f.need-free) < f.voters/2+1`, `max(0, f.need-free)-boolean(free > 0) < f.voters/2+1`, byFence},
 	{"go on from whom nobody may have told of the removal", "recover.go", ` && !v.Dropped && (best < 0`, ` && (best < 0`, byStories},
 	{"give up a disk that takes part in a restore", "resize.go", `if p := o.open(); p != nil && slices.Contains(p.founders`, `if p := o.open(); p != nil && p.ID == "" && slices.Contains(p.founders`, byStories},
 	{"never promote", "steady.go", `case listed && m.Learner && f.Running && f.Member == m.ID:`, `case listed && m.Learner && f.Running && f.Member == 0:`, bySimulation},
 	{"start on unfit data", "resume.go", `if d.Unfit != "" {`, `if d.Unfit == "-" {`, byStories},
-	{"set nothing aside that is unfit", "next.go", `o.Disk.Ledger.Record != nil && !o.changing() && o.removedBy`, `o.Disk.Ledger.Record != nil && o.Disk.Unfit == "" && !o.changing() && o.removedBy`, byStories},
-	{"start an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why != "" {
+	{"set nothing aside that is unfit", "next.go", `o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy`, `o.Disk.Ledger.Record != nil && o.Disk.Unfit == "" && !o.changing() && o.dismissedBy`, byStories},
+	{"start an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := r.`, `	if why := o.outdated(r); why == "-" {
+	peers := r.`, `	if why := o.outdated(r); why.Text == "-" {
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
@@ -187,27 +218,27 @@ var mutants = []mutant{
 	{"resume with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why != "" {
+	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := r.`, `	if why := o.outdated(r); why != "" {
+	peers := r.`, `	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
 	{"join with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
 		return wait("%s", why)
 	}
-	if why := o.outdated(r); why != "" {
+	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := map`, `	if why := o.outdated(r); why != "" {
+	peers := map`, `	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
 	peers := map`, byStories},
-	{"join with an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why != "" {
+	{"join with an older etcd than the cluster's", "resume.go", `	if why := o.outdated(r); why.Text != "" {
 		return wait("%s", why)
 	}
-	peers := map`, `	if why := o.outdated(r); why == "-" {
+	peers := map`, `	if why := o.outdated(r); why.Text == "-" {
 		return wait("%s", why)
 	}
 	peers := map`, byStories},
@@ -228,6 +259,8 @@ var mutants = []mutant{
 	{"a follower's word on the members", "disruption.go", `if !f.Running || !f.Leader {`, `if !f.Running {`, byDisruption},
 	{"wait without a quorum", "disruption.go", `case near <= voters/2:`, `case near < 0:`, byDisruption},
 	{"wait for nobody", "disruption.go", `case staying == 0:`, `case staying < 0:`, byDisruption},
+	{"hand over without a quorum", "disruption.go", `return near <= voters/2 || staying == 0`, `return near < 0 && voters < 0 || staying == 0`, byDisruption},
+	{"hand over to somebody who leaves as well", "disruption.go", `return near <= voters/2 || staying == 0`, `return near <= voters/2 || staying < 0`, byDisruption},
 	{"an unheard member is told to end", "disruption.go", `return connected && !known`, `return false`, byDisruption},
 	{"a minority changes the slots", "resize.go", `case len(w.nodes) > voters/2 && w.steady():`, `case len(w.nodes) > 0:`, byResizes},
 	{"those that leave bring themselves back", "resize.go", `case len(w.nodes) > voters/2 && w.steady():`, `case len(w.nodes) > voters/2:`, byStories},
@@ -273,42 +306,68 @@ var mutants = []mutant{
 		return false`, byStories},
 	{"give up what tells of the cluster", "resize.go", `return len(listed) > 0 && o.gone(r, o.Claim.Slot)`, `return (len(listed) > 0 || true) && o.gone(r, o.Claim.Slot)`, byStories},
 	{"never give up", "resume.go", `if o.idle(r) {`, `if o.idle(r) && r.ID == "-" {`, byStories},
-	{"wait for a quorum although removed", "steady.go", `case !m.HasLead && o.removedBy(m.ID) != "":`, `case !m.HasLead && o.removedBy(m.ID) == "-":`, byStories},
+	{"believe a leader that a learner remembers", "steady.go", `case !m.Led() && o.dismissedBy`, `case !m.HasLead && o.dismissedBy`, byStories},
+	{"wait for a quorum although removed", "steady.go", `case !m.Led() && o.dismissedBy(m.ID) != "":`, `case !m.Led() && o.dismissedBy(m.ID) == "-":`, byStories},
 	{"defragment although a member is away", "upkeep.go", `		case h == nil:
 			return note
 `, `		case h == nil:
 			_ = note
 `, byUpkeep},
-	{"defragment beside another", "upkeep.go", `		case h.Facts.Defragging:`, `		case h.Facts.Defragging && o.Member.Lock != nil:`, byUpkeep},
-	{"a word for everybody", "upkeep.go", `	case o.Turn != "" && o.Turn != slot:`, `	case o.Turn == "-":`, byUpkeep},
-	{"the word of a new leader", "upkeep.go", `	case !o.Settled:`, `	case !o.Settled && o.Turn != "":`, byUpkeep},
-	{"a word for whom nothing was heard of", "upkeep.go", `case slot != o.Claim.Slot && !o.needs(slot):`, `case slot == "-":`, byWord},
+	{"defragment beside another", "upkeep.go", `h != nil && h.Facts.Defragging {`, `h != nil && h.Facts.Defragging && o.Member.Lock != nil {`, byStories},
 	{"the leader first", "upkeep.go", `(o.Member.Leader || !h.Facts.Leader && slot < o.Claim.Slot)`, `!o.Member.Leader && slot < o.Claim.Slot`, byUpkeep},
 	{"no order of followers", "upkeep.go", `!h.Facts.Leader && slot < o.Claim.Slot)`, `slot == "-")`, byStories},
 	{"defragment during a backup", "upkeep.go", `if o.Member.Snapshot && o.Member.Fragmented {`, `if o.Member.Snapshot && !o.Member.Fragmented {`, byUpkeep},
 	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
 		return nil, fmt.Sprintf(waits`, `if obstacle := cmp.Or(o.hinders(), o.rests()); obstacle != "" {
 		return nil, fmt.Sprintf(waits`, byStories},
-	{"defragment while the lock is held from before", "upkeep.go", `	return cmp.Or(o.hinders(), o.lockedBy())
-}`, `	return o.hinders()
+	{"defragment while the lock is held from before", "upkeep.go", `	return cmp.Or(o.frozen(), o.halted(), o.away(), o.lockedBy())
+}`, `	return cmp.Or(o.frozen(), o.halted(), o.away())
 }`, byWord},
 	{"defragment beside a learner", "upkeep.go", `		case i.Learner:
 			return`, `		case i.Learner && o.Member.Learner:
 			return`, byStories},
 	{"defragment although a member is cut off", "upkeep.go", `		case m.Leader && !i.Connected && i.ID != m.ID:`, `		case m.Learner && !i.Connected && i.ID != m.ID:`, byStories},
-	{"the leader is defragmented as it leads", "upkeep.go", `m.Fragmented && before == "" && m.Leader && m.Voters() > 1:`, `m.Fragmented && before == "" && m.Leader && m.Voters() > 9:`, byStories},
+	{"the leader is defragmented as it leads", "upkeep.go", `case ours && m.Leader && m.Voters() > 1:`, `case ours && m.Leader && m.Voters() > 9:`, byStories},
 	{"disarm a full database", "upkeep.go", `	case m.Leader && len(full) == 0:`, `	case m.Leader && len(full) < m.Voters():`, byStories},
 	{"cure what is corrupt", "upkeep.go", `	case m.alarmed(Corrupt):
 		return nil, o.corrupt()
 `, ``, byUpkeep},
 	{"compact again and again", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return o.Member.Revision > 0`, byUpkeep},
 	{"never compact", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return false`, byStories},
-	{"never look at what was deleted since", "upkeep.go", `	case m.Leader && m.Revision > m.Compacted:`, `	case m.Leader && m.Revision < m.Compacted:`, byStories},
-	{"a full database that shows nothing free", "upkeep.go", `j.Full && (!tried || s.InUse < u.watermark(s))`, `j.Full && s.InUse < u.watermark(s)`, byJudge},
-	{"defragment again without a gain", "upkeep.go", `j.Full && (!tried || s.InUse < u.watermark(s))`, `j.Full`, byJudge},
+	{"disarm while a volume has no room", "upkeep.go", `	if note := o.shortage(); note != "" {`, `	if note := o.shortage(); note == "-" {`, byUpkeep},
+	{"disarm while another's volume has no room", "room.go", `h != nil && h.Facts.Short:`, `h != nil && h.Facts.Short && h.Facts.Leader:`, byUpkeep},
+	{"write on without the reserve", "upkeep.go", `	case o.Claim.Short:`, `	case o.Claim.Short && m.Leader:`, byStories},
+	{"room as soon as the reserve is free", "room.go", `r.Free < r.Enough()`, `r.Free < r.Reserve()`, byStories},
+	{"what is not known is room", "room.go", `		return before
+`, `		return false
+`, byReserve},
+	{"defragment before what was deleted is compacted", "upkeep.go", `case len(full) > 0 && o.uncompacted():`,
+		`case len(full) > 9 && o.uncompacted():`, byStories},
+	{"compact before the alarm is disarmed", "upkeep.go", `case m.Leader && len(full) == 0:`,
+		`case m.Leader && len(full) == 0 && !o.uncompacted():`, byStories},
+	{"rest before the alarm is disarmed", "upkeep.go", `	step, note := o.cureStep()
+`, `	step, note := o.cureStep()
+	if o.rests() != "" {
+		step = nil
+	}
+`, byStories},
+	{"defragment after a failure at once", "upkeep.go", `case ours && o.rests() != "":`,
+		`case ours && m.Snapshot && o.rests() != "":`, byStories},
+	{"delete keys although there is something to gain", "upkeep.go", `case len(o.gaining(full)) > 0:`,
+		`case len(o.gaining(full)) > 9:`, byStories},
+	{"hand over in vain", "upkeep.go", `(!m.Leader || len(full) == 1)`, `(!m.Leader || len(full) > 0)`, byStories},
+	{"wait for a leader that has nothing to gain", "upkeep.go", `(!h.Facts.Leader || len(full) == 1)`,
+		`(!h.Facts.Leader || len(full) > 0)`, byStories},
+	{"never wait for the leader", "upkeep.go", `(!h.Facts.Leader || len(full) == 1)`, `!h.Facts.Leader`, byStories},
+	{"delete keys right after a compaction", "upkeep.go", `case o.Compacted: //`, `case o.Compacted && m.Leader: //`, byStories},
+	{"a full database that shows nothing free", "upkeep.go", `j.Full && (!tried || u.Roomy(s)`, `j.Full && (u.Roomy(s)`, byJudge},
+	{"defragment again without a gain", "upkeep.go", `j.Full && (!tried || u.Roomy(s) || free >= s.Quota/20)`, `j.Full`, byJudge},
+	{"defragment what is not in the way", "upkeep.go", `j.Full && (!tried || u.Roomy(s) || free >= s.Quota/20)`,
+		`j.Full && (!tried || u.Roomy(s)) || free >= s.Quota/20`, byJudge},
+	{"give up what many deletions have freed", "upkeep.go", ` || u.Roomy(s) || free >= s.Quota/20)`, ` || u.Roomy(s))`, byJudge},
 	{"the only member as any other", "upkeep.go", `if m.Voters() == 1 {`, `if m.Voters() == 0 {`, byJudge},
-	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || o.heals(a)):`, ` && (!corrupt || true):`, byStories},
-	{"keep a corrupt member", "steady.go", ` && (!corrupt || o.heals(a)):`, ` && !corrupt:`, byStories},
+	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || o.heals(next)):`, ` && (!corrupt || true):`, byStories},
+	{"keep a corrupt member", "steady.go", ` && (!corrupt || o.heals(next)):`, ` && !corrupt:`, byStories},
 	{"reload without the lock", "reload.go", `o.absent(), o.lockedBy()); obstacle`, `o.absent()); obstacle`, byStories},
 	{"reload although a member is away", "reload.go", `o.paused(), o.absent(), o.lockedBy()`, `o.paused(), o.lockedBy()`, byStories},
 	{"reload while paused", "reload.go", `o.frozen(), o.paused(), o.absent()`, `o.frozen(), o.absent()`, byReloads},
@@ -320,101 +379,175 @@ var mutants = []mutant{
 	{"reload on the word of the gossip", "reload.go", `cmp.Or(unconnected(seen), o.keeps())`, `o.keeps()`, byReloads},
 	{"reload in an election", "reload.go", `	case o.Disk.Log == nil:`, `	case o.Disk.Log == nil && frozen != "":`, byReloads},
 	{"never reload without a leader", "reload.go", `case !m.Stale || m.HasLead || `, `case !m.Stale || !m.HasLead || `, byReloads},
-	{"reload what is removed", "reload.go", ` || o.removedBy(m.ID) != "":`, ` || o.removedBy(m.ID) == "-":`, byStories},
+	{"reload what is removed", "reload.go", ` || o.dismissedBy(m.ID) != "":`, ` || o.dismissedBy(m.ID) == "-":`, byStories},
 	{"reload without a leader during a restore", "reload.go", `	case frozen != "":
 		return nil, fmt`, `	case frozen == "-":
 		return nil, fmt`, byStories},
 	{"defragment before a reload", "upkeep.go", `	case m.Stale:
-		return o.stale()
+		return noted(o.stale())
 `, `	case m.Stale && !m.Fragmented:
-		return o.stale()
+		return noted(o.stale())
 `, byStories},
+	{"a disk that forgot its cluster is blank", "next.go", `case o.Disk.Ledger.forgetful():`, `case o.Disk.Ledger.forgetful() && o.Node == "-":`, byStories},
+	{"believe a record of a later version", "valid.go", `		return fmt.Errorf("cause: got %q: %w", r.Cause, ErrUnsupported)`, `		return nil`, byValid},
+	{"believe a record without what began it", "valid.go", `	if p == nil {`, `	if p == nil && r.ID == "" {`, test{"TestRecordValid", `nil pointer`}},
+	{"believe a recovery without its survivor", "valid.go", `case r.Cause == Recovered && survivor.Disk != p.Disk:`, `case r.ID == "":`, byValid},
+	{"believe any lineage", "valid.go", `	if generation != uint64(len(line))+1 {`, `	if generation == 0 {`, byValid},
+	{"believe a ledger without a record", "valid_disk.go", `	case !known && (l.Role`, `	case l.Prepared == nil && !known && (l.Role`, byValid},
+	{"believe data of no record", "valid_facts.go", `	case record && f.Record == nil:`, `	case record && f.Record == nil && f.Disk == "":`, byValid},
+	{"any number of members", "valid_disk.go", `bounded(field, len(all), 0, maxSlots)`, `bounded(field, len(all), 0, 1<<30)`, byValid},
+	{"wait for a learner that makes no progress", "shrink.go", `case m.Stuck && !o.Early && o.waiting(m.Slot) != "":`, `case m.Stuck && o.Node == "-":`, byStories},
+	{"undo a learner before listening", "shrink.go", `case m.Stuck && !o.Early && o`, `case m.Stuck && o`, byStories},
+	{"undo a learner for nobody", "shrink.go", `case m.Stuck && !o.Early && o.waiting(m.Slot) != "":`, `case m.Stuck && !o.Early:`, byStories},
+	{"admit what was undone again", "shrink.go", `ad.Slot == slot && ad.ID != m.ID`, `ad.Slot == "-" && ad.ID != m.ID`, byStories},
+	{"resume although it went back in time", "resume.go", `if a, ok := o.rollback(); ok {`, `if a, ok := o.rollback(); ok && a.Kind == "-" {`, byRollbacks},
+	{"a log that ends where it did went back", "rollback.go", `d.Log.Index < index`, `d.Log.Index <= index`, byRollbacks},
+	{"a disk that forgot the term did not go back", "rollback.go", `return d.Term < term || d.Term == term && `, `return d.Term == term && `, byStories},
+	{"the word of a leader that was replaced", "rollback.go", `return d.Term < term || d.Term == term && `, `return d.Term < term || `, byStories},
+	{"another member's acknowledgement", "rollback.go", `return m.ID == member })`, `return m.Acked > 0 })`, byStories},
+	{"what the leader of another generation has seen", "rollback.go", `f.of(o.Disk.Ledger.Record) &&`, `f.Record != nil &&`, byStories},
+	{"the word of a leader that is gone", "rollback.go", `	for _, p := range o.live() {
+		f := p.Facts
+`, `	for _, p := range o.Peers {
+		f := p.Facts
+`, byStories},
+	{"the older of two leaders", "rollback.go", `leader == nil || f.Term > leader.Facts.Term`, `leader == nil`, byStories},
+	{"set aside on the word of a leader that nobody confirms", "rollback.go", `if !l.Facts.Confirmed {`, `if l.Facts == nil {`, byStories},
+	{"start before the leader is heard", "next.go", `case o.unheard() != "" && o.Early:`, `case o.unheard() == "-" && o.Early:`, byStories},
+	{"wait for a leader that is not heard", "next.go", `case o.unheard() != "" && o.Early:`, `case o.unheard() != "":`, byStories},
+	{"wait for a leader that nobody has", "rollback.go", ` && f.Running && f.Confirmed {`, ` {`, byStories},
+	{"begin as a founder that began", "resume.go", `case o.begunBefore(o.Disk.Founder) != "":`, `case o.begunBefore(o.Disk.Founder) == "-":`, byStories},
+	{"begin as a learner that began", "resume.go", `if why := o.begunBefore(id); why != "" {`, `if why := o.begunBefore(id); why == "-" {`, byStories},
+	{"accept an admission that was used", "resume.go", `|| o.begunBefore(ad.ID) != "" `, `|| o.begunBefore(ad.ID) == "-" `, byStories},
+	{"wait for a learner that began and forgot it", "steady.go", ` && m.Acked == 0 && `, ` && `, byStories},
+	{"tell everybody of every write", "rollback.go", `		if f.Members[i].Connected {`, `		if f.Members[i].Connected && f.Members[i].Learner {`, byQuiet},
 	{"two holders stop the leader", "steady.go", `case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):`, `case found != nil:
 			return nil, "two"
 		default:
 			found = &p
 		case false:`, byStories},
+	{"no leader objects", "ending.go", ` || !m.Running || m.Learner {`, ` || !m.Running || m.Learner || o.hasLeader() {`, bySimulation},
+	{"a leader lets itself be called leaderless", "ending.go", `case o.hasLeader() && p.Led == nil:`, `case o.hasLeader() && p.Led == nil && mine.ID == "-":`, byObject},
+	{"a leader lets itself be called lost", "ending.go", `	case o.hasLeader() && lost:`, `	case o.hasLeader() && lost && mine.ID == "-":`, byObject},
+	{"a voter without a leader never objects", "ending.go", `case lost && p.Led == nil && !slices`, `case lost && p.Led == nil && mine.ID == "-" && !slices`, byObject},
+	{"object again although overruled", "ending.go", `case lost && p.Led == nil && !slices.Contains(p.Overruled, o.Claim.Disk):`, `case lost && p.Led == nil:`, byObject},
+	{"object to the end of another generation", "ending.go", ` || p.Parent() != mine.ID || !m.Running`, ` || !m.Running`, byObject},
+	{"what does not run objects", "ending.go", ` || !m.Running || m.Learner {`, ` || m.Learner {`, byObject},
+	{"a leader that raft remembers", "ending.go", `return m.Running && m.HasLead && m.Confirmed`, `return m.Running && m.HasLead`, byStories},
+	{"conclude without waiting", "restoring.go", `return o.Alone && !o.hasLeader()`, `return !o.hasLeader()`, byStories},
+	{"a follower concludes", "restoring.go", `return o.Member.Leader && o.hasLeader() && o.consented(p.ID)`, `return o.hasLeader() && o.consented(p.ID)`, byStories},
+	{"conclude without consent", "restoring.go", `return o.Member.Leader && o.hasLeader() && o.consented(p.ID)`, `return o.Member.Leader && o.hasLeader()`, byStories},
+	{"conclude as a leader that nobody confirms", "restoring.go", `return o.Member.Leader && o.hasLeader() && o.consented(p.ID)`, `return o.Member.Leader && o.consented(p.ID)`, byStories},
+	{"consent to the end of another generation", "ending.go", ` && c.Record == r.ID && c.Proposal == id`, ` && c.Proposal == id`, byStories},
+	{"consent to another proposal", "ending.go", ` && c.Record == r.ID && c.Proposal == id`, ` && c.Record == r.ID && id != ""`, byStories},
+	{"prepare before anybody has consented", "restoring.go", `if p.Led != nil && !o.heardConsent(p.ID) {`, `if p.Led != nil && p.ID == "" {`, byStories},
+	{"freeze the members before anybody has consented", "restoring.go", `p != nil && (p.Led == nil || o.heardConsent(p.ID)) {`, `p != nil {`, byStories},
+	{"follow a conclusion without consent", "ending.go", `case !o.hasLeader() || o.consented(child.ID):`, `case !o.hasLeader() || child.ID != "":`, byStories},
+	{"follow a record that nothing proves", "ending.go", `	case child == nil:
+`, `	case child == nil:
+		return r, "", ""
+	case mine == nil:
+`, byStories},
+	{"follow what was aborted", "ending.go", `case slices.Contains(o.Disk.Ledger.Aborted, child.ID):`, `case child.ID == "-":`, byStories},
+	{"the blind follow whatever is led", "ending.go", `case child.Restore.Led == nil && o.Blind:`, `case o.Blind:`, byStories},
+	{"the blind never follow", "ending.go", `case child.Restore.Led == nil && o.Blind:`, `case child.Restore.Led == nil && o.Blind && mine == nil:`, byStories},
+	{"follow one disk's word", "ending.go", `in[id])))) > len(slots)/2 {`, `in[id])))) > 0 {`, byStories},
+	{"follow any disk's word", "ending.go", ` || !heir(mine, *f) {`, ` {`, byStories},
+	{"follow disks while there is a leader", "ending.go", `	if o.hasLeader() {
+		return nil
+	}
+`, ``, byStories},
+	{"the disks of the lost are heirs", "ending.go", ` && (f.Record.Restore == nil || !slices.Contains(f.Record.Restore.Lost, f.Slot))`, ``, byStories},
+	{"the disks of a later charter are heirs", "ending.go", `own := f.Record.Parent() == ours.ID && is.Member`, `own := is.Member`, byStories},
+	{"resume while the store may answer yet", "resume.go", `	case o.Starting:`, `	case o.Starting && r.ID == "-":`, byStories},
+	{"resume although a record says it is over", "resume.go", `	case pending != "":`, `	case pending == "-":`, byStories},
+	{"a record keeps what a leader would take back", "resume.go", `case o.leader(r) != nil: // it lives`, `case o.leader(r) != nil && r.ID == "-": // it lives`, byStories},
+	{"start although a proposal waits for us to leave", "resume.go", `(o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `slices.Contains(p.Lost, o.Claim.Slot) {`, byStories},
+	{"leave for a proposal that is led", "ending.go", `return p.Led == nil && o.Alone &&`, `return o.Alone &&`, byStories},
+	{"leave at once", "ending.go", `return p.Led == nil && o.Alone &&`, `return p.Led == nil &&`, byStories},
+	{"leave a leader", "ending.go", `o.Disk.Ledger.Left == nil && !o.hasLeader()`, `o.Disk.Ledger.Left == nil`, byStories},
+	{"leave before it has prepared", "restoring.go", `case o.departs(p) && (excused || o.prepared(p.ID)):`, `case o.departs(p):`, byStories},
+	{"a leader that cannot prepare never concludes", "restoring.go", `(o.prepared(p.ID) || excused && p.Led != nil)`, `o.prepared(p.ID)`, byStories},
+	{"a leader concludes before it has tried to prepare", "restoring.go", `(o.prepared(p.ID) || excused && p.Led != nil)`, `(o.prepared(p.ID) || p.Led != nil)`, byStories},
+	{"who cannot prepare concludes without a leader", "restoring.go", `(o.prepared(p.ID) || excused && p.Led != nil)`, `(o.prepared(p.ID) || excused)`, byStories},
+	{"the survivor leaves before it has prepared", "recover.go", `case o.departs(p) && (!survivor || o.prepared(p.ID) || o.Unable != ""):`, `case o.departs(p):`, byStories},
+	{"nobody leaves who cannot prepare", "restoring.go", `case o.departs(p) && (excused || o.prepared(p.ID)):`, `case o.departs(p) && (!founder || o.prepared(p.ID)):`, byStories},
+	{"stay after any abort", "ending.go", `return a.ID == id })`, `return a.ID != "" })`, byStories},
+	{"stay by the word of a copy", "ending.go", `	case s.Unknown == "" && o.stranger() != "":`, `	case s.Unknown == "-":`, byStories},
+	{"the ledger forgets that it has left", "ledger.go", `		l.Left = a.Left
+`, `		l.Left = nil
+`, bySimulation},
+	{"a restart forgets that it has left", "next.go", `case o.Disk.Ledger.Left != nil &&`, `case o.Disk.Ledger.Left != nil && o.Disk.Ledger.Record == nil &&`, bySimulation},
+	{"stay without forgetting", "ledger.go", `		l = l.remember(a.Aborted)
+		l.Left = nil
+`, `		l = l.remember(a.Aborted)
+`, bySimulation},
+	{"who left for another proposal is out", "fence.go", `f.Left.Proposal == p.ID && f.Member == m.ID`, `f.Member == m.ID`, byStories},
+	{"any disk's leaving counts for the slot", "fence.go", `f.Left.Proposal == p.ID && f.Member == m.ID`, `f.Left.Proposal == p.ID`, byStories},
+	{"learners are never promoted unheard", "fence.go", `return left < f.voters/2+1 && left+f.learners < all/2+1`, `return left < f.voters/2+1 && all > 0`, byStories},
+	{"restore before its voters have left", "fence.go", `	case p.Led == nil && !dead:`, `	case p.Led == nil && !dead && old == nil:`, byStories},
+	{"the list of one that left long ago", "fence.go", ` && (live || open != nil && open.ID == f.Left.Proposal):`, ` && (live || open != nil):`, byStories},
+	{"set the lost aside although they hold more", "ending.go", `!o.Disk.Log.after(*p.Log):`, `o.Disk.Log != nil:`, byStories},
+	{"set the lost aside beside a backup", "ending.go", `	if p == nil || p.Led != nil || !slices`, `	if p == nil || p.Led != nil || p.Log == nil || !slices`, byStories},
+	{"the lost are set aside as they run", "ending.go", `	switch {
+	case o.Member.Running:
+`, `	switch {
+	case o.Member.Running:
+		return o.follow(next)
+	case next == nil:
+`, byStories},
+	{"a rejoin is not heard", "ending.go", `if !o.Disk.WAL || o.Orders.Join || `, `if !o.Disk.WAL || `, byStories},
+	{"a log of another generation is compared", "ending.go", `r.Restore.Origin == of.ID &&`, `r.Restore.Survivor != "" &&`, byStories},
+	{"the end of the first survivor alone counts", "ending.go", `		p = again
+`, `		_ = again
+`, byStories},
+	{"set aside on anybody's word", "next.go", `o.dismissedBy(o.Disk.Member) != "":`, `o.removedBy(o.Disk.Member) != "":`, byStories},
+	{"set aside without asking the leader", "sim_act_test.go", `func() { n.dismissed(a) }, `, ``, byDismissal},
+	{"a stray blocks a start", "rivals.go", `f.Slot != o.Claim.Slot || o.apart(f) {`, `f.Slot != o.Claim.Slot {`, byStories},
+	{"a stray takes a seat", "restoring.go", `if p.Facts != nil && !o.apart(p.Facts) {`, `if p.Facts != nil {`, byStories},
+	{"a stray holds a member's slot", "steady.go", `case o.apart(f):`, `case o.apart(f) && slot == "":`, byStories},
+	{"a stray's store makes ours worthless", "restoring.go", `case mine != nil && f.Record.ID != mine.ID:`, `case mine != nil && f.Record.ID == "":`, byStories},
+	{"a copy of the store counts", "restoring.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},
+	{"a store that does not answer is a copy", "restoring.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
+`, ``, byConflicts},
+	{"never note an abort", "resize.go", `if a := o.unnoted(); a != nil {`, `if a := o.unnoted(); a != nil && l.Record == nil {`, byStories},
+	{"note what a copy says", "ending.go", `s.Record.ID != l.Record.ID || o.stranger() != "" {`, `s.Record.ID != l.Record.ID {`, byStories},
+	{"nobody is told of a stray", "ending.go", `if f == nil || f.Record == nil || f.Record.ID == mine.ID ||`, `if f == nil || f.Record == nil || f.Record.ID != mine.ID ||`, byConflicts},
+	{"nobody is told of a strange store", "ending.go", `o.Store.Unknown == "" && r != nil && r.Lineage() != mine.Lineage() {`, `o.Store.Unknown == "" && r != nil && r.ID == "" {`, byConflicts},
+	{"serve on without a seat", "generation.go", `	case o.Member.Running && o.leader(r) == nil:`, `	case o.Member.Running && o.leader(r) == nil && slot == "":`, byStories},
+	{"set aside before the next generation serves", "generation.go", `	case member && o.leader(r) == nil && !o.Orders.Join:`, `	case member && slot == "":`, byStories},
+	{"keep in place what the next generation does not need", "generation.go", `	case member:
+`, `	case member && slot == "":
+`, byStories},
+	{"enter once stopped although the record knew too little", "generation.go", `	} else if l != nil && l.Proposal == r.ID {`, `	} else if l != nil && l.Proposal == "" {`, byStories},
+	{"continue alone without waiting", "recover.go", `	case !o.Alone:`, `	case !o.Alone && p.ID == "":`, byStories},
+	{"continue alone although a voter was not named", "recover.go", `if refusal == "" && v.Voter && v.Slot != chosen.Slot && !slices`, `if refusal == "" && v.Gone && !slices`, byStories},
+	{"continue alone before it has prepared", "recover.go", `	if !o.prepared(p.ID) {
+		return o.prepare(p)
+	}
+	s := o.Survey()`, `	s := o.Survey()`, byStories},
+	{"continue alone beside a store that answers", "ending.go", `p.Survivor != "" && s.Unknown != "" && p.Parent() == mine.ID`, `p.Survivor != "" && p.Parent() == mine.ID`, byStories},
+	{"continue alone from another disk", "ending.go", `p.Parent() == mine.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == mine.ID {`, byStories},
+	{"continue instead before anybody has consented", "recover.go", `	case p.Led != nil && !o.heardConsent(p.ID):`, `	case p.Led != nil && !o.heardConsent(p.ID) && p.Survivor == "":`, byStories},
+	{"a follower continues instead", "recover.go", `case p.Led == nil && !mine, !o.mayConclude(p):`, `case p.Led == nil && (!mine || !o.Alone), p.Led != nil && !o.consented(p.ID):`, byStories},
+	{"continue instead before the disk has prepared", "recover.go", `	case !ready:`, `	case !ready && h == nil:`, byStories},
+	{"continue instead of voters that could serve", "recover.go", `	case p.Led == nil && !f.deserted():`, `	case p.Led == nil && !f.deserted() && f.need < 0:`, byStories},
+	{"continue instead without waiting", "recover.go", `case p.Led == nil && !mine, !o.mayConclude(p):`, `case p.Led == nil && !mine, p.Led != nil && !o.mayConclude(p):`, byStories},
+	{"any disk continues instead", "ending.go", `p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == s.Record.ID {`, byStories},
+	{"a disk that is back takes part in nothing", "resume.go", `return o.beside(o.pass(next))`, `return o.pass(next)`, byStories},
+	{"who continues is asked to choose", "ending.go", ` || seat.Disk == o.Claim.Disk {`, ` || seat.Disk == "-" {`, byStories},
 }
 
 // TestMutants shows that the tests see what each guard is for: without the guard, they fail.
-func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the package once for each guard")
-	}
-	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
-			out, err := m.run(t)
-			said := regexp.MustCompile(m.by.says).FindString(out)
-			switch {
-			case err == nil:
-				t.Errorf("survived: is the guard needed?")
-			case said == "":
-				t.Errorf("failed, but not with %s:\n%s", m.by.says, out)
-			default:
-				t.Log(said)
-			}
-		})
-	}
-}
+func TestMutants(t *testing.T) { mutanttest.Check(t, all(mutants)) }
 
 // TestMutantsApply sees at once, and without a build, that a mutant's text is no longer in step with the source.
-func TestMutantsApply(t *testing.T) {
-	for _, m := range mutants {
-		m.source(t)
-	}
-}
+func TestMutantsApply(t *testing.T) { mutanttest.Apply(t, all(mutants)) }
 
-// source reads what the mutant changes.
-func (m mutant) source(t *testing.T) string {
-	src, err := os.ReadFile(m.file)
-	if err != nil {
-		t.Fatal(err)
+func all(mutants []mutant) []mutanttest.Mutant {
+	list := make([]mutanttest.Mutant, len(mutants))
+	for i, m := range mutants {
+		list[i] = mutanttest.Mutant{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: m.by.name, Says: m.by.says}
 	}
-	if n := strings.Count(string(src), m.old); n != 1 {
-		t.Errorf("%s: %s has the text %d times, want once: %s", m.name, m.file, n, m.old)
-	}
-	return string(src)
-}
-
-// flags are the compiler's: what hardly runs is not worth being optimized.
-func (t test) flags() string {
-	if t == byStories {
-		return "-N -l"
-	}
-	return ""
-}
-
-func (m mutant) run(t *testing.T) (string, error) {
-	src := m.source(t)
-	dir := t.TempDir()
-	patched, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
-	path, err := filepath.Abs(m.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	replace := map[string]string{path: patched}
-	if m.by == byStories { // most are, and to build the simulations costs more than to tell all stories
-		tests, err := filepath.Glob("*_test.go")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range tests {
-			if !strings.HasPrefix(file, "story") {
-				replace[filepath.Join(filepath.Dir(path), file)] = ""
-			}
-		}
-	}
-	list, err := json.Marshal(map[string]map[string]string{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{patched: []byte(strings.Replace(src, m.old, m.new, 1)), overlay: list} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-gcflags="+m.by.flags(), "-overlay="+overlay, "-run=^("+m.by.name+")$", ".")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return list
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -42,7 +43,43 @@ func restores(t *rapid.T) *Restore {
 		return nil
 	}
 	return &Restore{Cluster: "main", Generation: number.Draw(t, "generation"), Attempt: 1, ID: rapid.SampledFrom([]string{"q", "r"}).Draw(t, "id"), Line: rapid.SampledFrom([][]string{nil, {"p"}, {"p", "q"}}).Draw(t, "line"),
-		Backup: "b1", Lost: rapid.SliceOfN(slot, 0, 3).Draw(t, "lost")}
+		Backup: "b1", Lost: rapid.SliceOfN(slot, 0, 3).Draw(t, "lost"), Led: rapid.SampledFrom([]*Stand{nil, {Node: "n2"}}).Draw(t, "led"),
+		Overruled: rapid.SliceOfN(name, 0, 2).Draw(t, "overruled"), Survivor: rapid.SampledFrom([]string{"", "", "a"}).Draw(t, "survivor"), Disk: name.Draw(t, "disk"), Log: logs(t)}
+}
+
+func logs(t *rapid.T) *LogEnd {
+	if rapid.Bool().Draw(t, "no log") {
+		return nil
+	}
+	return &LogEnd{number.Draw(t, "term"), number.Draw(t, "index")}
+}
+
+func lefts(t *rapid.T) *Left {
+	if rapid.IntRange(0, 3).Draw(t, "stays") != 0 {
+		return nil
+	}
+	return &Left{Proposal: rapid.SampledFrom([]string{"q", "r"}).Draw(t, "left for"), Members: rapid.SliceOfN(rapid.Custom(memberInfo), 0, 3).Draw(t, "left behind"), Revision: int64(number.Draw(t, "revision"))}
+}
+
+func aborts(t *rapid.T) Abort {
+	return Abort{ID: rapid.SampledFrom([]string{"", "q", "r"}).Draw(t, "aborted"), Why: "because"}
+}
+
+// ends draws what an observation says of how generations end.
+func ends(t *rapid.T, o *Observation) {
+	some := func() bool { return rapid.IntRange(0, 3).Draw(t, "some") == 0 }
+	for range rapid.IntRange(0, 2).Draw(t, "concluded") {
+		if r := records(t); r != nil {
+			o.Store.Concluded = append(o.Store.Concluded, *r)
+		}
+	}
+	o.Store.Aborted, o.Store.Met = rapid.SliceOfN(rapid.Custom(aborts), 0, 2).Draw(t, "aborts"), rapid.SliceOfN(name, 0, 2).Draw(t, "met")
+	o.Disk.Ledger.Left, o.Disk.Ledger.Aborted = lefts(t), rapid.SampledFrom([][]string{nil, {"q"}, {"q", "r"}}).Draw(t, "noted")
+	o.Disk.Log, o.Disk.Members = logs(t), rapid.SliceOfN(rapid.Custom(memberInfo), 0, 3).Draw(t, "applied")
+	o.Member.Confirmed, o.Alone, o.Blind, o.Starting, o.Orders.Join = some(), some(), some(), some(), some()
+	if some() {
+		o.Member.Consent = &Consent{Record: rapid.SampledFrom([]string{"p", "q", "r"}).Draw(t, "ends"), Proposal: rapid.SampledFrom([]string{"q", "r"}).Draw(t, "consents to")}
+	}
 }
 
 func memberInfo(t *rapid.T) MemberInfo {
@@ -63,14 +100,27 @@ func peers(t *rapid.T) Peer {
 		Slots: rapid.SliceOfN(slot, 0, 3).Draw(t, "slots"), Member: number.Draw(t, "member"), CID: number.Draw(t, "cid"),
 		Running: rapid.Bool().Draw(t, "running"), Leader: rapid.Bool().Draw(t, "leader"), Members: rapid.SliceOfN(rapid.Custom(memberInfo), 0, 3).Draw(t, "members"),
 		Removed: rapid.SliceOfN(number, 0, 2).Draw(t, "removed"), Admitted: rapid.SliceOfN(rapid.Custom(admission), 0, 2).Draw(t, "admitted"), Store: name.Draw(t, "store"),
-		Fragmented: rapid.Bool().Draw(t, "fragmented"), Full: rapid.Bool().Draw(t, "full"), Defragging: rapid.Bool().Draw(t, "defragging")}
+		Fragmented: rapid.Bool().Draw(t, "fragmented"), Full: rapid.Bool().Draw(t, "full"), Short: rapid.Bool().Draw(t, "short"), Defragging: rapid.Bool().Draw(t, "defragging")}
 	if rapid.Bool().Draw(t, "promised") {
 		c := charters(t)
 		f.Promise = &c
 	}
 	f.Restore, f.Prepared, f.Unable = rapid.SampledFrom([]string{"", "q"}).Draw(t, "restore"), rapid.SampledFrom([]string{"", "q", "r"}).Draw(t, "prepared"), rapid.SampledFrom([]string{"", "disk full"}).Draw(t, "unable")
+	f.Left, f.Consent, f.Confirmed, f.Log = lefts(t), rapid.SampledFrom([]string{"", "q"}).Draw(t, "consent"), rapid.Bool().Draw(t, "confirmed"), logs(t)
+	f.Nonce, f.Join = rapid.SampledFrom([]string{"", "", "v"}).Draw(t, "nonce"), number.Draw(t, "join")
 	p.Facts = &f
 	return p
+}
+
+// A leader whose disk stalls may have been succeeded long ago.
+func TestFactsOfStalledLeader(t *testing.T) {
+	o := Observation{Claim: Claim{Held: true, Slot: "a"}, Member: Member{Running: true, Leader: true}}
+	if !o.Facts(nil).Leader {
+		t.Error("a leader does not say so")
+	}
+	if o.Member.Stalled = true; o.Facts(nil).Leader {
+		t.Error("stalled: it tells others that it leads")
+	}
 }
 
 func observations(t *rapid.T) Observation {
@@ -88,17 +138,20 @@ func observations(t *rapid.T) Observation {
 	}
 	o.Disk.Ledger.Prepared, o.Disk.Built, o.Config.Automatic = restores(t), rapid.SampledFrom([]string{"", "q", "r"}).Draw(t, "built"), flip()
 	o.Config.Upkeep.Cure, o.Compacted, o.Member.Fragmented, o.Member.Full = flip(), flip(), flip(), flip()
+	o.Claim.Short, o.Claim.Room = flip(), Room{Free: int64(number.Draw(t, "free")), Size: int64(number.Draw(t, "size"))}
 	o.Member.Revision, o.Member.Compacted = int64(number.Draw(t, "revision")), int64(number.Draw(t, "compacted"))
 	o.Member.Alarms, o.Member.Corrupt = rapid.SliceOfN(rapid.SampledFrom([]string{NoSpace, NoSpace, Corrupt}), 0, 2).Draw(t, "alarms"), rapid.SliceOfN(number, 0, 2).Draw(t, "corrupt")
 	if some() {
 		o.Unable = "disk full"
 	}
 	if some() {
-		o.Store.Requests = []Request{{Command: "c1", Problem: rapid.SampledFrom([]string{"", "no such backup"}).Draw(t, "problem")}}
+		o.Store.Requests = []Request{{Command: "c1", Problem: rapid.SampledFrom([]string{"", "no such backup"}).Draw(t, "problem"), Over: flip()}}
+		o.Config.Foreign = flip()
 	}
 	if some() {
 		o.Store.Unknown = "timeout"
 	}
+	ends(t, &o)
 	return o
 }
 
@@ -108,7 +161,7 @@ var needs = map[Kind]struct{ must, may []string }{
 	Acquire:  {may: []string{"Avoid", "Known"}},
 	Yield:    {may: []string{"Slot"}},
 	Repair:   {must: []string{"Record"}, may: []string{"Member"}},
-	SetAside: {must: []string{"Record"}},
+	SetAside: {must: []string{"Record"}, may: []string{"Node", "Member", "Reason"}},
 	Promise:  {must: []string{"Charter"}},
 	Commit:   {must: []string{"Record"}, may: []string{"Mirror"}},
 	Vacate:   {must: []string{"Record"}},
@@ -119,12 +172,15 @@ var needs = map[Kind]struct{ must, may []string }{
 	Renounce: {may: []string{"Mirror"}},
 	Mirror:   {must: []string{"Record"}},
 	Propose:  {must: []string{"Request"}},
+	Dismiss:  {must: []string{"Request"}},
 	Prepare:  {must: []string{"Restore"}},
 	Discard:  {},
 	Conclude: {must: []string{"Record"}},
 	Enter:    {must: []string{"Record"}},
 	Swap:     {must: []string{"Record"}},
-	Note:     {must: []string{"Set"}},
+	Leave:    {must: []string{"Left"}},
+	Stay:     {must: []string{"Aborted"}},
+	Note:     {may: []string{"Set", "Aborted"}},
 	Resize:   {must: []string{"Set"}},
 	Remove:   {may: []string{"Slot", "Member"}},
 	HandOver: {may: []string{"Slot"}},
@@ -133,6 +189,7 @@ var needs = map[Kind]struct{ must, may []string }{
 	Reload:   {},
 	Compact:  {must: []string{"Revision"}},
 	Disarm:   {},
+	Raise:    {},
 }
 
 // checkNext asks twice and compares: the answer is the same, the question is untouched, and the fields
@@ -149,6 +206,12 @@ func checkNext(t interface {
 		t.Fatalf("two answers: %+v and %+v", a, b)
 	}
 	Holders(o)
+	Object(o)
+	o.Conflicts()
+	o.Survey().Declare(nil, "")
+	if a.Kind == Note && (a.Set == nil) == (a.Aborted == "") {
+		t.Fatalf("a note of nothing, or of two things: %+v", a)
+	}
 	if after, _ := json.Marshal(o); string(before) != string(after) {
 		t.Fatalf("observation was changed from %s to %s", before, after)
 	}
@@ -156,11 +219,16 @@ func checkNext(t interface {
 	if !known || a.Why == "" {
 		t.Fatalf("unknown kind or no reason: %+v", a)
 	}
+	for _, c := range a.Commands {
+		if !strings.Contains(a.Text(), c.String()) {
+			t.Fatalf("the command %s is not in the text: %+v", c, a)
+		}
+	}
 	v := reflect.ValueOf(a)
 	for i := range v.NumField() {
 		field := v.Type().Field(i).Name
 		switch {
-		case field == "Kind" || field == "Why":
+		case slices.Contains([]string{"Kind", "Why", "Obstacles", "Commands"}, field):
 		case slices.Contains(n.must, field) && v.Field(i).IsZero():
 			t.Fatalf("%s lacks %s: %+v", a.Kind, field, a)
 		case !v.Field(i).IsZero() && !slices.Contains(n.must, field) && !slices.Contains(n.may, field):

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -15,19 +16,34 @@ type cluster struct {
 	booted  []uint64 // every ID that ever began with an empty log
 	commit  int
 	quorate bool // has ever had a leader
+	strange bool // a stray's or a drill's
 	leader  *node
 	added   int
-	term    uint64 // of the newest leader
-	last    uint64 // of the newest committed entry
+	term    uint64         // of the newest leader
+	acked   map[uint64]int // to that leader, by member
+	last    uint64         // of the newest committed entry
 	set     *SlotSet
 	locks   lockState
 	paused  *Pause // the key
-	minor   int    // agreed on
-	falls   bool   // a downgrade is under way
+	consent *Consent
+	minor   int  // agreed on
+	falls   bool // a downgrade is under way
 }
 
 // have gives a disk everything that is committed.
-func (d *data) have(c *cluster) { d.match, d.tail, d.term = c.commit, 0, c.last }
+func (d *data) have(c *cluster) {
+	d.match, d.tail, d.term, d.noted, d.back = c.commit, 0, c.last, c.term, false
+	c.acked[d.id] = d.match
+}
+
+// crown makes a node the leader of a new term, in which nobody has acknowledged anything yet.
+func (c *cluster) crown(n *node, by []*node) {
+	c.leader, c.acked = n, map[uint64]int{}
+	c.term++
+	for _, v := range by {
+		v.proc.data.noted = c.term
+	}
+}
 
 // end is where the log on a disk ends.
 func (d *data) end() *LogEnd { return &LogEnd{Term: d.term, Index: uint64(d.match + d.tail)} }
@@ -75,7 +91,7 @@ func (c *cluster) reachable(w *world, n *node) (up []*node, quorum int) {
 			continue
 		}
 		voters++
-		if r := c.runner(w, m.ID); r != nil && w.reach(n, r) {
+		if r := c.runner(w, m.ID); r != nil && w.reach(n, r) && !c.sick(r) {
 			up = append(up, r)
 		}
 	}
@@ -129,10 +145,10 @@ func (c *cluster) elect(w *world) {
 		if !slices.Contains(up, n) || votes < quorum {
 			continue
 		}
-		c.leader = n
-		c.term++
+		c.crown(n, up)
 		c.locks.left = lockTicks
 		w.note("%s leads %s", n.name, c.record.ID)
+		c.strange = c.strange || n.drill
 		w.elected(c, n)
 		return
 	}
@@ -168,6 +184,12 @@ func (c *cluster) attend(w *world, n *node) {
 		}
 		return
 	}
+	if c.leader != nil && w.reach(n, c.leader) && c.sick(n) {
+		w.tally.event("an etcd panicked on a disk that went back in time")
+		w.note("%s panics", n.name)
+		n.crash()
+		return
+	}
 	if c.leader == nil || !w.reach(n, c.leader) {
 		p.hasLead = false
 		if w.chance(50) {
@@ -175,14 +197,17 @@ func (c *cluster) attend(w *world, n *node) {
 		}
 		return
 	}
-	p.hasLead, p.ready, p.leads = true, true, n == c.leader
+	if p.hasLead, p.ready, p.leads = true, true, n == c.leader; p.leads {
+		p.term, p.acked = c.term, maps.Clone(c.acked)
+	}
 	if w.chance(60) || n == c.leader {
 		p.data.have(c)
 		if m := c.find(p.data.id); m != nil {
 			m.Started = true
 		}
+		p.data.list = slices.Clone(c.members)
 		p.members, p.removed, p.paused, p.set = slices.Clone(c.members), slices.Clone(c.removed), c.paused, c.set
-		p.lock, p.cluster = c.locks.lock, etcd(c.minor)
+		p.lock, p.cluster, p.consent = c.locks.lock, etcd(c.minor), c.consent
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 type node struct {
 	w        *world
 	i        int
+	drill    bool // not of the cluster: on another network, at first
 	name     string
 	up       bool
 	disk     *disk
@@ -23,9 +24,16 @@ type node struct {
 	remote   bool   // the store is out of its reach
 	unable   string // why the open proposal could not be prepared
 	bad      map[string]bool
-	wants    []string // cluster.slots
-	minor    int      // of the etcd in its holdfast
-	files    int      // the newest authority that its files name
+	wants    []string        // cluster.slots
+	minor    int             // of the etcd in its holdfast
+	read     uint64          // when the store answered last
+	had      bool            // a leader, then
+	waits    string          // ID of the open proposal that it has read
+	waited   int             // for how many steps it has had no leader since
+	blind    map[string]bool // by record: it could not read the store while that was proposed
+	rejoin   bool
+	files    int // the newest authority that its files name
+	age      int // how often it has decided since it booted
 
 	drained, stopping bool
 	patience          int   // of a process that was told to end
@@ -49,10 +57,13 @@ type proc struct {
 	leads   bool // believes so
 	members []MemberInfo
 	removed []uint64
+	consent *Consent
 	set     *SlotSet
 	lock    *Lock
 	paused  *Pause
-	cluster string // version agreed on
+	cluster string         // version agreed on
+	term    uint64         // in which it led last
+	acked   map[uint64]int // what it knows of that term
 }
 
 func (n *node) boot() {
@@ -71,7 +82,7 @@ func (n *node) crash() {
 	if n.disk != nil {
 		n.disk.holder = nil
 	}
-	*n = node{w: n.w, i: n.i, name: n.name, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor, files: n.files}
+	*n = node{w: n.w, i: n.i, name: n.name, drill: n.drill, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor, files: n.files}
 }
 
 // deaf reports whether the store does not answer.
@@ -95,14 +106,16 @@ func (n *node) step() {
 		do()
 		return
 	}
+	n.look()
 	o := n.observe()
 	n.publish(o)
 	a := Next(o)
+	n.age++
 	n.w.tally.count(a)
 	if a.Kind != Wait {
-		n.w.note("%s %s %s (%s)", n.name, o.Claim.Slot, a.Kind, a.Why)
+		n.w.note("%s %s %s (%s)", n.name, o.Claim.Slot, a.Kind, a.Text())
 	} else {
-		n.w.note("%s %s waits: %s", n.name, o.Claim.Slot, a.Why)
+		n.w.note("%s %s waits: %s", n.name, o.Claim.Slot, a.Text())
 	}
 	n.w.judge(n, o, a)
 	n.w.judgeVersions(n, o, a)
@@ -113,16 +126,20 @@ func (n *node) observe() Observation {
 	w := n.w
 	o := Observation{
 		Node:   n.name,
-		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: "https://{slot}.main:2380", Yields: w.host, Automatic: w.automatic, Recovery: w.automatic, Etcd: etcd(n.minor)},
-		Store:  Store{ID: n.store.id, Record: n.store.record, Requests: n.store.requests(n.bad)},
-		Unable: n.unable, Drained: n.drained, Stopping: n.stopping,
+		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: "https://{slot}.main:2380", Yields: w.host, Automatic: w.automatic, Foreign: true, Recovery: w.automatic, Etcd: etcd(n.minor)},
+		Store:  Store{ID: n.store.id, Record: n.store.record, Requests: n.store.requests(n.bad), Newest: &BackupStand{}},
+		Unable: n.unable, Drained: n.drained, Stopping: n.stopping, Orders: Orders{Join: n.rejoin},
 	}
 	o.Store.Restore, o.Store.Attempts = n.store.open()
+	o.Store.Concluded, o.Store.Aborted, o.Store.Met = n.store.concluded(), n.store.ended(), n.met()
+	o.Store.Nonce = n.name
+	o.Early = w.travels && n.age < earlySteps
+	o.Starting = n.deaf() && n.read == 0 && w.chance(50)
 	if w.chance(20) {
 		n.unable = ""
 	}
 	if n.deaf() {
-		o.Store = Store{Unknown: "timeout"}
+		o.Store = Store{Unknown: "timeout", ID: n.store.id}
 	} else if r := n.store.record; r != nil {
 		o.Store.CID = hash(r.Token())
 	}
@@ -132,7 +149,10 @@ func (n *node) observe() Observation {
 		if d.data != nil {
 			o.Disk.WAL, o.Disk.Member, o.Disk.ClusterID = true, d.data.id, d.data.c.cid
 			if n.proc == nil || !n.proc.hasLead && w.chance(80) { // a member tells it only after a while
-				o.Disk.Log = d.data.end()
+				o.Disk.Log, o.Disk.Term = d.data.end(), d.data.noted
+			}
+			if n.proc == nil {
+				o.Disk.Members = d.data.list
 			}
 		}
 		if r := d.ledger.Record; r != nil {
@@ -147,6 +167,12 @@ func (n *node) observe() Observation {
 		o.Claim.None = n.none
 	}
 	o.Member = n.member()
+	if r := o.Disk.Ledger.Record; r != nil {
+		if c := o.Store.child(r); c != nil {
+			o.Blind = n.blind[c.ID]
+		}
+	}
+	o.Alone, o.Leaderless = n.alone(o), !o.hasLeader()
 	for i, v := range n.views {
 		if v.known {
 			o.Peers = append(o.Peers, Peer{Node: w.boxes[i].name, Live: v.live, Facts: v.facts})
@@ -164,6 +190,7 @@ func (n *node) member() Member {
 	m.Running, m.Ready, m.Leader, m.HasLead, m.ID = true, p.ready, p.leads, p.hasLead, p.data.id
 	m.Members, m.Paused = slices.Clone(p.members), p.paused
 	m.Cluster, m.Stale = p.cluster, p.trusts != n.files
+	m.Confirmed, m.Consent = m.HasLead && n.led(), p.consent
 	m.Admitted, m.Set, m.Lock, m.Near = n.admitted, p.set, p.lock, n.near()
 	for i := range m.Members {
 		mi := &m.Members[i]
@@ -172,6 +199,9 @@ func (n *node) member() Member {
 		}
 		r := p.data.c.runner(n.w, mi.ID)
 		mi.Connected = p.leads && r != nil && n.w.reach(n, r)
+		if p.leads && mi.ID != m.ID {
+			m.Term, mi.Acked = p.term, uint64(p.acked[mi.ID])
+		}
 	}
 	return m
 }
@@ -188,14 +218,15 @@ func (n *node) publish(o Observation) {
 			}
 		}
 	}
-	f := o.Facts(removed)
+	f := o.Facts(removed).Quiet()
+	n.w.checkWhole(o, f)
 	n.w.clock++
 	n.facts, n.seq = &f, n.w.clock
 }
 
 // deliver brings all that one node has heard to another.
 func (w *world) deliver(from, to *node) {
-	if from == to || !from.up || !to.up || w.gossipCut[from.i][to.i] {
+	if from == to || !from.up || !to.up || w.gossipCut[from.i][to.i] || from.drill != to.drill && !w.contact {
 		return
 	}
 	v := &to.views[from.i]
@@ -236,6 +267,9 @@ func (w *world) suspect(n, m *node) {
 func (n *node) acquire(a Action) {
 	w, avoid := n.w, a.Avoid
 	row, order := w.disks[0], w.rng.Perm(len(w.names))
+	if n.drill && !w.host {
+		row = w.disks[1]
+	}
 	if w.host {
 		row = w.disks[n.i]
 		slices.Sort(order)

@@ -92,8 +92,8 @@ func (n *node) cede() {
 	}
 	for _, heir := range up {
 		if r, q := c.reachable(w, heir); heir != n && heir.proc.data.match == c.commit && len(r) >= q {
-			n.proc.leads, c.leader = false, heir
-			c.term++
+			n.proc.leads = false
+			c.crown(heir, r)
 			c.locks.left = lockTicks
 			w.elected(c, heir)
 			c.attend(w, heir)

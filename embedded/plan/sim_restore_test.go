@@ -11,13 +11,16 @@ type proposed struct {
 	Restore
 	aborted   bool
 	concluded bool
+	by        string  // disk that objected
+	record    *Record // that it was concluded as
+	made      uint64
 }
 
 // open returns the proposal of which nothing became yet, and how many there were for its generation.
 func (st *store) open() (*Restore, int) {
 	n := 0
 	for _, p := range st.proposals {
-		if st.record == nil || p.Generation != st.record.Generation+1 {
+		if st.record == nil || p.Parent() != st.record.ID {
 			continue
 		}
 		n++
@@ -37,7 +40,7 @@ func (st *store) requests(bad map[string]bool) []Request {
 		}
 		r := Request{Command: c, Backup: "b", By: "etcd-manager-ctl"}
 		if bad[c] {
-			r.Problem = "no backup has that name"
+			r.Problem, r.Over = "no backup has that name", true
 		}
 		list = append(list, r)
 	}
@@ -62,13 +65,13 @@ func (w *world) propose(st *store, n *node, r Restore) {
 		w.fail("R13: the command %s runs a second time", r.Command)
 	}
 	w.clock++
-	r.Cluster, r.Generation, r.Attempt, r.ID = "main", st.record.Generation+1, attempts+1, fmt.Sprintf("r%d", w.clock)
+	r.Cluster, r.Generation, r.Attempt, r.ID = "main", st.record.Generation+1, attempts+1, fmt.Sprintf("%016x", w.clock)
 	r.Line = append(slices.Clone(st.record.Line), st.record.ID)
 	if r.Survivor == "" {
-		r.Backup = "b"
+		r.Backup, r.Digest = "b", strings.Repeat("b", 64)
 	}
 	w.honest(r)
-	st.proposals = append(st.proposals, &proposed{Restore: r})
+	st.proposals = append(st.proposals, &proposed{Restore: r, made: w.clock})
 	w.note("%s proposes the %s as %s after %s, slots %v, lost %v", r.By, r.Title(), r.ID, st.record.ID, r.Slots, r.Lost)
 	w.tally.event("proposed by " + r.By)
 }
@@ -99,7 +102,11 @@ func (w *world) operate() {
 		if w.chance(70) {
 			lost = w.dead()
 		}
-		w.propose(st, w.someNode(), Restore{By: "the operator", Lost: lost})
+		n := w.someNode()
+		w.propose(st, n, Restore{By: "the operator", Lost: lost, Led: n.shown(), Overruled: st.objections(w)})
+		if w.chance(80) {
+			w.confirm(st, n)
+		}
 	case r < 7:
 		w.abort(st)
 	case r < 8:
@@ -119,7 +126,8 @@ func (w *world) dead() []string {
 	var dead []string
 	for _, s := range w.names {
 		alive := slices.ContainsFunc(w.here(), func(d *disk) bool {
-			began := d.data != nil && d.data.c.record.Lineage() == r.Lineage()
+			seat, _ := r.Charter.Seat(d.slot)
+			began := d.data != nil && d.data.c.record.ID == r.ID || seat.Disk == d.uuid && r.Restore != nil && d.ledger.Started == "" || seat.Disk == d.uuid && d.data != nil
 			promised := slices.ContainsFunc(d.ledger.Promises, func(c Charter) bool { return c.ID() == r.Lineage() })
 			mayBegin := d.data == nil && d.ledger.Started == "" && (d.ledger.Role == RoleFounder || d.ledger.Record == nil)
 			return d.slot == s && (began || promised && mayBegin)
@@ -129,6 +137,26 @@ func (w *world) dead() []string {
 		}
 	}
 	return dead
+}
+
+// given are the slots that the operator gives up when no fault is left: first those that are dead, and when that was not enough, as
+// the nodes say, all whose disk has not entered the newest generation.
+func (w *world) given(round int) []string {
+	lost := w.dead()
+	r := w.stores[0].record
+	if r == nil || round < 60 {
+		return lost
+	}
+	for _, s := range r.Charter.Slots() {
+		in := slices.ContainsFunc(w.here(), func(d *disk) bool {
+			return d.slot == s && d.ledger.Record != nil && d.ledger.Record.ID == r.ID && d.ledger.Role != RoleReplacement
+		})
+		if !in && !slices.Contains(lost, s) {
+			lost = append(lost, s)
+		}
+	}
+	slices.Sort(lost)
+	return lost
 }
 
 // restoring lays out the steps of what a restore brings about.
@@ -146,6 +174,8 @@ func (n *node) restoring(a Action) {
 		}}
 	case Propose:
 		n.todo = []func(){func() { n.ask(*a.Request) }}
+	case Dismiss:
+		n.todo = []func(){func() { n.dismiss(a.Request.Command) }}
 	case Discard:
 		n.todo = []func(){func() { n.clear(d) }, write, tell}
 	case Conclude:
@@ -168,7 +198,16 @@ func (n *node) ask(r Request) {
 		}
 		n.bad[r.Command] = true
 	default:
-		n.w.propose(n.store, n, Restore{By: "node", Command: r.Command, Lost: r.Lost, Survivor: r.Survivor, Disk: r.Disk, Log: r.Log})
+		n.w.propose(n.store, n, Restore{By: "node", Command: r.Command, Lost: r.Lost, Survivor: r.Survivor, Disk: r.Disk, Log: r.Log, Led: n.shown()})
+		n.w.confirm(n.store, n)
+	}
+}
+
+// dismiss deletes a command.
+func (n *node) dismiss(command string) {
+	if !n.deaf() {
+		n.store.commands = slices.DeleteFunc(n.store.commands, func(c string) bool { return c == command })
+		n.w.tally.event("dismissed a command")
 	}
 }
 
@@ -197,8 +236,11 @@ func (n *node) conclude(r Record) {
 		n.abort()
 		return
 	}
+	n.w.concluding(n, r)
 	for _, p := range n.store.proposals {
-		p.concluded = p.concluded || p.ID == r.ID
+		if p.ID == r.ID {
+			p.concluded, p.record = true, &r
+		}
 	}
 	n.store.record = &r
 	n.w.clusterOf(r)
@@ -227,7 +269,7 @@ func (n *node) swapIn(d *disk, r Record) {
 	if d.built != r.ID || !d.complete {
 		w.fail("I8: disk %s swaps in what was not prepared for %s", d.uuid, r.Token())
 	}
-	d.data, d.built, d.complete = &data{c: w.clusterOf(r), id: hash(r.Token(), d.slot), base: r.ID}, "", false
+	d.data, d.built, d.complete = &data{c: w.clusterOf(r), id: hash(r.Token(), d.slot), base: r.ID, list: r.founders()}, "", false
 }
 
 // entered: a disk goes forward only, into what the store has as committed, and once for each generation.
@@ -246,7 +288,7 @@ func (w *world) entered(d *disk, old Ledger) {
 		w.fail("I5: disk %s accepts %s after %s", d.uuid, r.Token(), d.went[i].Token())
 	}
 	d.went = append(d.went, *r)
-	for _, p := range w.stores[0].proposals {
+	for _, p := range d.holder.store.proposals {
 		if p.ID == r.ID && !p.concluded {
 			w.fail("I10: disk %s accepts %s, which was never concluded", d.uuid, r.Token())
 		}
@@ -260,6 +302,7 @@ func (w *world) able(c *cluster) bool {
 		r := d.ledger.Record
 		switch {
 		case r != nil && r.ID != c.record.ID && !(d.holder != nil && d.holder.proc != nil):
+		case d.ledger.Left != nil && !(d.holder != nil && d.holder.proc != nil): // it votes there only once that was aborted
 		case d.data != nil && d.data.c == c:
 			m := c.find(d.data.id)
 			n += boolToInt(m != nil && !m.Learner)
@@ -293,5 +336,5 @@ func (w *world) outdated(c *cluster) {
 
 // followed reports whether the cluster of a record has gone on for good.
 func (w *world) followed(r Record) bool {
-	return slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.record.descends(&r) })
+	return w.stores[0].followed(r)
 }

@@ -24,6 +24,9 @@ type life struct {
 	versions  bool // etcds are exchanged for newer and older ones
 	drains    bool // members are drained, restarted and stopped on purpose
 	renews    bool // the files of the trusted authorities change, and old authorities end
+	drills    int  // nodes that are not the cluster's: a rehearsal on its store or on a copy, a stray cluster of its name
+	kind      drillKind
+	travels   bool // disks go back in time
 	calm      bool // few crashes, many partitions: most of the time is spent founding
 }
 
@@ -55,7 +58,11 @@ type world struct {
 	ended     int // authorities up to this one are not valid any more
 	tally     *tally
 	broken    string
+	over      string          // why the life ends here, and nothing is broken
 	lies      map[string]bool // recoveries for which somebody was declared lost who was not
+	drilling  bool
+	rows      int  // of disks, without those of a drill
+	contact   bool // the gossip of a drill meets ours
 	trace     func(format string, args ...any)
 }
 
@@ -75,18 +82,23 @@ type disk struct {
 	copied   int      // of a recovery: how much of the log it has
 	went     []Record // every restored generation that it ever accepted
 	gone     bool
-	released bool // its holder has given it up for anybody
+	saved    *disk // as it was some time ago
+	back     bool  // it went back in time
+	released bool  // its holder has given it up for anybody
 }
 
 // data is an etcd data directory.
 type data struct {
 	c     *cluster
 	id    uint64
-	match int    // the log up to here is on this disk
-	tail  int    // entries after that, which a leader wrote alone
-	term  uint64 // of the last of them all
-	ran   bool   // it has been a running member
-	base  string // the restore that it began with, "" for nothing
+	match int          // the log up to here is on this disk
+	tail  int          // entries after that, which a leader wrote alone
+	term  uint64       // of the last of them all
+	ran   bool         // it has been a running member
+	list  []MemberInfo // as applied
+	base  string       // the restore that it began with, "" for nothing
+	noted uint64       // the newest term that it has heard of
+	back  bool         // it went back in time, and was not brought up to date since
 }
 
 type store struct {
@@ -97,6 +109,19 @@ type store struct {
 
 	proposals []*proposed
 	commands  []string // of another program
+}
+
+// addDisks adds rows of disks, one for each slot that there may ever be: blank ones, or none where each node makes its own.
+func (w *world) addDisks(rows, universe int) {
+	for range rows {
+		row := make([]*disk, universe)
+		for s := range row {
+			if !w.host {
+				row[s] = w.format(w.names[s])
+			}
+		}
+		w.disks = append(w.disks, row)
+	}
 }
 
 func newWorld(seed uint64, l life, t *tally) *world {
@@ -116,15 +141,8 @@ func newWorld(seed uint64, l life, t *tally) *world {
 	if l.host {
 		owners = l.nodes
 	}
-	for range owners {
-		row := make([]*disk, universe)
-		for s := range row {
-			if !l.host {
-				row[s] = w.format(w.names[s])
-			}
-		}
-		w.disks = append(w.disks, row)
-	}
+	w.addDisks(owners, universe)
+	w.rows = len(w.disks)
 	shared := &store{id: "S"}
 	for i := range l.nodes {
 		st := shared
@@ -176,6 +194,10 @@ func (w *world) tick() {
 		w.maintain()
 		return
 	}
+	if w.travels && w.chance(5) {
+		w.travel()
+		return
+	}
 	if w.renews && w.chance(4) {
 		w.renew()
 		return
@@ -186,6 +208,10 @@ func (w *world) tick() {
 	}
 	if w.versions && w.chance(4) {
 		w.exchange()
+		return
+	}
+	if w.drilling && w.chance(3) {
+		w.rehearse()
 		return
 	}
 	r := w.rng.IntN(1000)
@@ -235,7 +261,7 @@ func (w *world) heal() {
 }
 
 func (w *world) reach(n, m *node) bool {
-	return n.up && m.up && !w.peerCut[n.i][m.i] && n.understands(m)
+	return n.drill == m.drill && n.up && m.up && !w.peerCut[n.i][m.i] && n.understands(m)
 }
 
 // recover ends all faults and runs the world until every slot is healthy. It returns the number of
@@ -243,6 +269,7 @@ func (w *world) reach(n, m *node) bool {
 // disks are lost the operator restores.
 func (w *world) recover() (int, bool) {
 	w.heal()
+	w.part()
 	for _, s := range w.stores {
 		s.down = false
 	}
@@ -258,15 +285,18 @@ func (w *world) recover() (int, bool) {
 	}
 	for round := range 90 + 90*boolToInt(w.resizes) {
 		st := w.stores[0]
-		if round == 30 {
+		if round == 30 || round == 60 {
 			w.abort(st)
 			st.commands = nil
 		}
-		if round == 32 && w.restores && w.store == storeShared && w.bereaved() {
+		if (round == 32 || round == 62) && w.restores && w.store == storeShared && w.bereaved() {
 			w.operatorRecovers(w.boxes[0])
 			if open, _ := st.open(); open == nil {
-				w.propose(st, w.boxes[0], Restore{By: "the operator at last", Lost: w.dead()})
+				w.propose(st, w.boxes[0], Restore{By: "the operator at last", Lost: w.given(round), Overruled: st.objections(w)})
 			}
+		}
+		for _, n := range w.boxes { // the operator chooses for what was declared lost and is back
+			n.rejoin = round >= 40
 		}
 		for _, n := range w.boxes {
 			n.boot()
@@ -289,7 +319,7 @@ func (w *world) recover() (int, bool) {
 			c.tick(w)
 			c.pause(w, true)
 		}
-		if w.broken != "" {
+		if w.broken != "" || w.over != "" {
 			return round, false
 		}
 		if open, _ := st.open(); open == nil && slices.ContainsFunc(w.clusters, w.healthy) {
