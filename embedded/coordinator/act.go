@@ -2,8 +2,8 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -24,11 +24,21 @@ const (
 // act carries out one action. Each step that a crash could fall between has a name.
 func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action) error {
 	switch a.Kind {
+	case plan.Enter, plan.SetAside, plan.Vacate:
+		if err := c.confirmed(ctx, o, a); err != nil {
+			return err
+		}
+	case plan.Start:
+		if o.Disk.WAL && !c.timely(ctx, o) {
+			return errNotYet
+		}
+	}
+	switch a.Kind {
 	case plan.Acquire:
 		return c.acquire(ctx, a)
 	case plan.Yield:
 		return c.yield(ctx)
-	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Note:
+	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Note, plan.Stay:
 		return c.record(a)
 	case plan.Commit:
 		return c.commit(ctx, a)
@@ -52,14 +62,16 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 		return c.mirror(ctx, a)
 	case plan.Propose:
 		return c.propose(ctx, o, a)
+	case plan.Dismiss:
+		return c.dismiss(ctx, a)
 	case plan.Prepare:
 		return c.prepare(ctx, o, a)
 	case plan.Discard:
 		return c.discard(a)
 	case plan.Conclude:
 		return c.conclude(ctx, a)
-	case plan.Abort:
-		return c.abort(ctx, a)
+	case plan.Leave:
+		return c.depart(ctx, a)
 	case plan.Enter:
 		return c.enter(ctx, a)
 	case plan.Swap:
@@ -74,6 +86,8 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 		return c.reload(ctx, o)
 	case plan.Compact:
 		return c.compact(ctx, a.Revision)
+	case plan.Raise:
+		return c.raise(ctx, o)
 	case plan.Disarm:
 		return c.disarm(ctx)
 	}
@@ -199,8 +213,10 @@ func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Acti
 		return errors.Join(err, c.world.Etcd.Stop(ctx))
 	}
 	if o.Disk.Ledger.Started == "" || !trusted {
-		if err := c.born(ctx, dir, a.Join); err != nil {
-			return err
+		if o.Disk.Ledger.Role != plan.RoleJoiner {
+			if err := c.born(ctx, dir); err != nil {
+				return err
+			}
 		}
 		return c.record(a)
 	}
@@ -225,10 +241,10 @@ func (c *Coordinator) makeRoom(dir string, a plan.Action) error {
 	return nil
 }
 
-// born waits until the log of a founder has its first entry, which etcd writes soon after its start. A
-// joiner's begins with what the leader sends, which may take long, and it can be taken up without any.
-func (c *Coordinator) born(ctx context.Context, dir string, join bool) error {
-	for !join {
+// born waits until the log of a founder has its first entry, which etcd writes soon after its start. A joiner's begins with what the
+// leader sends: it can be taken up without any, and one that was removed meanwhile never gets any.
+func (c *Coordinator) born(ctx context.Context, dir string) error {
+	for {
 		data, err := c.world.Etcd.Inspect(dir)
 		if err != nil {
 			return fmt.Errorf("wait for the first entry of etcd's log: %w", err)
@@ -242,7 +258,6 @@ func (c *Coordinator) born(ctx context.Context, dir string, join bool) error {
 		case <-time.After(bornEvery):
 		}
 	}
-	return nil
 }
 
 // setAside renames the data of a member that is none any more. A crash after the rename leaves a disk
@@ -251,7 +266,7 @@ func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
 	if err := c.world.Etcd.Stop(ctx); err != nil {
 		return fmt.Errorf("stop etcd: %w", err)
 	}
-	reason := "removed"
+	reason := cmp.Or(a.Reason, "removed")
 	c.mu.Lock()
 	if r := c.ledger.Record; r != nil && a.Record.ID != r.ID {
 		reason = "outlived" // the cluster went on without it
@@ -263,8 +278,9 @@ func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
 	return c.record(a)
 }
 
-// Reclaimable are the reasons for which etcd's data is set aside here. It is all of this cluster; what an operator has
-// adopted may be another's, and is never deleted.
+// Reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is all of
+// this cluster. What an operator has adopted may be another's, and is never deleted. Nor is what went back in time
+// ([plan.RolledBack]): if the others were the ones that lost something, it may be the only copy of it.
 var Reclaimable = []string{"unborn", "removed", "outlived", "restored", "recovered"}
 
 func (c *Coordinator) asideEtcd(reason string) error {
@@ -297,12 +313,19 @@ func (c *Coordinator) replace(ctx context.Context, a plan.Action) error {
 	defer cancel()
 	if a.Member != 0 {
 		c.world.Step("before-remove")
+		if !c.stands(a) {
+			return errNotYet
+		}
 		if err := c.world.Etcd.Remove(ctx, a.Member); err != nil {
 			return notYet(fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err))
 		}
 		c.lg.Info("removed a member whose disk is lost", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
+		a.Member = 0
 	}
 	c.world.Step("before-add")
+	if !c.stands(a) {
+		return errNotYet // the slot may be without a member now: the next decision goes on from there
+	}
 	id, err := c.world.Etcd.AddLearner(ctx, plan.PeerURL(c.cfg.Plan.PeerURL, a.Slot))
 	if err != nil {
 		return notYet(fmt.Errorf("add a learner for slot %s: %w", a.Slot, err))
@@ -365,14 +388,18 @@ func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byt
 		defer cancel()
 		return nil, true, c.world.Etcd.RefreshLock(ctx, value)
 	}
-	if answer, ok := c.answerLeave(question); ok {
+	if ok, err := c.answerConsent(ctx, question); ok {
+		return nil, true, err
+	}
+	if answer, ok := c.answerLeave(ctx, question); ok {
 		return answer, true, nil
 	}
 	if string(question) != askForFacts {
 		return nil, false, nil
 	}
 	o, _ := c.observe()
-	answer, err = json.Marshal(o.Facts(c.removed(o)))
+	o.Member.Defragging = o.Member.Defragging || c.asks()
+	answer, err = c.told(o, false)
 	return answer, true, err
 }
 
@@ -380,10 +407,14 @@ func (c *Coordinator) askFacts(ctx context.Context, node string) (f plan.Facts, 
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	data, err := c.world.Mesh.Ask(ctx, node, []byte(askForFacts))
-	if err == nil {
-		err = json.Unmarshal(data, &f)
+	if err != nil {
+		return f, err
 	}
-	return f, err
+	told, err := ReadFacts(data)
+	if err != nil {
+		return f, fmt.Errorf("what node %s says is %w", node, err)
+	}
+	return *told, nil
 }
 
 // Addresses returns the last known address of each slot.

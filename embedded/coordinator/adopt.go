@@ -60,9 +60,9 @@ func (c *Coordinator) adoptable() error {
 	case o.Member.Running:
 		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
 	case c.now.Action.Kind != plan.Wait && !unfit || c.now.Busy || c.adopting:
-		return fmt.Errorf("slot %s needs no adoption: %s", o.Claim.Slot, c.now.Action.Why)
-	case o.Claim.Mismatch == "" && !o.Disk.WAL && o.Disk.Unknown == "" && !copied:
-		return fmt.Errorf("the volume of slot %s holds nothing to set aside: %s", o.Claim.Slot, c.now.Action.Why)
+		return fmt.Errorf("slot %s needs no adoption: %s", o.Claim.Slot, c.now.Action.Text())
+	case o.Claim.Mismatch == "" && o.Claim.Missing == "" && !o.Disk.WAL && o.Disk.Unknown == "" && !copied:
+		return fmt.Errorf("the volume of slot %s holds nothing to set aside: %s", o.Claim.Slot, c.now.Action.Text())
 	}
 	return nil
 }

@@ -62,8 +62,8 @@
 // # Upkeep
 //
 // A defragmentation (defrag.go) takes the disruption lock, or under NOSPACE the leader's word, looks again, tells the
-// others, hands over if it leads, and only then begins. The leader keeps in memory to whom it has given its word; a new
-// leader therefore waits until an old word is over (upkeep.go).
+// others, hands over if it leads, and only then begins. The leader remembers no word: a member that asks for one, or
+// has it, says so to every leader that asks it before it gives the word to another.
 //
 // # Authorities
 //

@@ -96,7 +96,7 @@ func (c *Coordinator) beginDrain() error {
 	case c.drained.on:
 		return errors.New("this node is drained already")
 	case c.now.Busy || c.adopting || c.dead:
-		return fmt.Errorf("this node is busy (%s): try again in a moment", c.now.Action.Why)
+		return fmt.Errorf("this node is busy (%s): try again in a moment", c.now.Action.Text())
 	}
 	c.adopting = true
 	return nil
@@ -134,9 +134,9 @@ func (c *Coordinator) leaderSees(ctx context.Context, o plan.Observation) []plan
 	if o.Member.Leader {
 		return o.Facts(nil).Seen()
 	}
-	for _, p := range running(o) {
+	for _, node := range c.running(o) {
 		// Whoever leads by now may not have said so yet.
-		if f, err := c.askFacts(ctx, p.Node); err == nil && f.Leader && f.CID == o.Disk.ClusterID {
+		if f, err := c.askFacts(ctx, node); err == nil && f.Leader && f.CID == o.Disk.ClusterID {
 			return f.Seen()
 		}
 	}
@@ -144,7 +144,8 @@ func (c *Coordinator) leaderSees(ctx context.Context, o plan.Observation) []plan
 }
 
 // running are the live nodes that say they run a member, the leader first: one that hangs may take all the time there is.
-func running(o plan.Observation) []plan.Peer {
+// Last come the processes that another of the same name hides: gossip does not say which of them serves, so each is asked.
+func (c *Coordinator) running(o plan.Observation) (nodes []string) {
 	peers := slices.DeleteFunc(slices.Clone(o.Peers), func(p plan.Peer) bool { return !p.Live || p.Facts == nil || !p.Facts.Running })
 	slices.SortStableFunc(peers, func(p, q plan.Peer) int {
 		switch {
@@ -155,7 +156,10 @@ func running(o plan.Observation) []plan.Peer {
 		}
 		return 1
 	})
-	return peers
+	for _, p := range peers {
+		nodes = append(nodes, p.Node)
+	}
+	return append(nodes, c.world.Mesh.Twins()...)
 }
 
 // keepLock refreshes the lock of a drained node until ctx ends. Etcd does not run here, so a running member does it.
@@ -189,14 +193,14 @@ const askToRefresh = "refresh-lock "
 func (c *Coordinator) refreshElsewhere(ctx context.Context, value []byte) error {
 	last := errors.New("no other node runs a member")
 	o, _ := c.observe()
-	for _, p := range running(o) {
+	for _, node := range c.running(o) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
-		_, err := c.world.Mesh.Ask(ctx, p.Node, append([]byte(askToRefresh), value...))
+		_, err := c.world.Mesh.Ask(ctx, node, append([]byte(askToRefresh), value...))
 		cancel()
 		if err == nil {
 			return nil
 		}
-		last = fmt.Errorf("node %s: %w", p.Node, err)
+		last = fmt.Errorf("node %s: %w", node, err)
 	}
 	return last
 }

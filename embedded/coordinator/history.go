@@ -21,6 +21,7 @@ import (
 const (
 	EntryStart   = "start"   // of the process
 	EntryStop    = "stop"    // of the process, in good order
+	EntryEnd     = "end"     // of the process before this one, by itself
 	EntryReload  = "reload"  // of the configuration
 	EntryCommand = "command" // by an operator, on this node
 	EntryAuth    = "auth"    // a step of etcd's users and roles

@@ -39,18 +39,31 @@ func readLedger(dir string) (l ledgerV1, found bool, err error) {
 	if err != nil {
 		return l, false, fmt.Errorf("read founding ledger: %w", err)
 	}
-	if l, err = decodeLedger(data); err != nil {
-		return l, true, fmt.Errorf("%s: %w; it is not repaired by guessing: restore it, or run `holdfast volume adopt` if the volume's content may be set aside", path, err)
+	switch l, err = decodeLedger(data); {
+	case errors.Is(err, plan.ErrUnsupported):
+		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w: run that version here, or a newer one, or `holdfast volume adopt` if the volume's content may be set aside", path, err)
+	case err != nil:
+		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w; it is not repaired by guessing: restore it, or run `holdfast volume adopt` if the volume's content may be set aside", path, err)
 	}
 	return l, true, nil
 }
 
 func decodeLedger(data []byte) (l ledgerV1, err error) {
+	var v struct{ Version int } // of a later version the rest may be of other types
+	if err := json.Unmarshal(data, &v); err != nil {
+		return l, fmt.Errorf("decode founding ledger: %w", err)
+	}
+	switch {
+	case v.Version > 1:
+		return l, fmt.Errorf("founding ledger has version %d, this program knows 1: %w", v.Version, plan.ErrUnsupported)
+	case v.Version < 1:
+		return l, fmt.Errorf("founding ledger has version %d, this program knows 1", v.Version)
+	}
 	if err := json.Unmarshal(data, &l); err != nil {
 		return l, fmt.Errorf("decode founding ledger: %w", err)
 	}
-	if l.Version != 1 {
-		return l, fmt.Errorf("founding ledger has version %d, this program knows 1", l.Version)
+	if err := l.Valid(); err != nil {
+		return l, fmt.Errorf("founding ledger is not whole: %w", err)
 	}
 	return l, nil
 }

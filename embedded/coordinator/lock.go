@@ -17,7 +17,7 @@ const lockTimeout = 3 * time.Second
 
 // disrupt takes the disruption lock for what may keep this member from serving, and holds it until release or for ttl,
 // whichever comes first: a ttl must be longer than what it is taken for. The lock that an earlier life of this slot has
-// left is taken over. If another one holds it the error says who, and wraps ErrConflict; there is no waiting.
+// left is taken over, and so is one that a restored database has brought back. If another one holds it the error says who, and wraps ErrConflict; there is no waiting.
 func (c *Coordinator) disrupt(ctx context.Context, purpose string, ttl time.Duration) (release func(), err error) {
 	value, err := c.lock(ctx, purpose, ttl)
 	if err != nil {
@@ -52,15 +52,19 @@ func (c *Coordinator) lock(ctx context.Context, purpose string, ttl time.Duratio
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	c.mu.Lock()
-	slot := c.now.Volume.Slot
+	slot, r := c.now.Volume.Slot, c.ledger.Record
 	c.mu.Unlock()
-	value, err = json.Marshal(plan.Lock{Slot: slot, Node: c.cfg.Node, Purpose: purpose, Since: time.Now().UTC().Truncate(time.Millisecond)})
+	mine := plan.Lock{Slot: slot, Node: c.cfg.Node, Purpose: purpose, Since: time.Now().UTC().Truncate(time.Millisecond)}
+	if r != nil {
+		mine.Record = r.ID
+	}
+	value, err = json.Marshal(mine)
 	if err != nil {
 		return nil, err
 	}
 	present, err := c.world.Etcd.TryLock(ctx, value, nil, ttl)
 	var holder plan.Lock
-	if errors.Is(err, ErrConflict) && json.Unmarshal(present, &holder) == nil && holder.Slot == slot && holder.Node == c.cfg.Node {
+	if errors.Is(err, ErrConflict) && json.Unmarshal(present, &holder) == nil && (holder.Slot == slot && holder.Node == c.cfg.Node || !holder.Holds(r)) {
 		_, err = c.world.Etcd.TryLock(ctx, value, present, ttl)
 	}
 	if errors.Is(err, ErrConflict) && holder.Node != "" {

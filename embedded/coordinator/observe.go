@@ -3,6 +3,8 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"path/filepath"
@@ -17,14 +19,31 @@ import (
 
 // decoded is the facts of a node, kept so that they are parsed once.
 type decoded struct {
-	stamp [2]uint64
-	facts *plan.Facts
+	stamp  [2]uint64
+	facts  *plan.Facts
+	unread string // why there are none
 }
 
 // observe gathers all that is known. ended is not nil when etcd ended by itself for another reason than
 // a removal.
 func (c *Coordinator) observe() (o plan.Observation, ended error) {
-	nodes := c.world.Mesh.Nodes()
+	accepted := c.accepted()
+	o, ended = c.observeAmong(c.world.Mesh.Nodes(accepted))
+	if accepted && ended == nil && o.Disk.Ledger.Record == nil { // given up meanwhile: witnesses are needed again
+		o, ended = c.observeAmong(c.world.Mesh.Nodes(false))
+	}
+	return o, ended
+}
+
+// accepted reports whether the disk here has accepted a record: it founds nothing any more.
+func (c *Coordinator) accepted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.volume != nil && c.volume.Mismatch() == "" && c.ledger.Record != nil
+}
+
+func (c *Coordinator) observeAmong(nodes []Node) (o plan.Observation, ended error) {
+	live := map[string]string{}
 	member, ended := c.world.Etcd.State()
 	data := c.inspect(member) // not under the lock: a disk may hang
 	witnesses := c.world.Volumes.Witnesses()
@@ -38,16 +57,25 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	o.Claim.None, o.Holders = c.none, maps.Clone(c.holders)
 	for _, n := range nodes {
 		if n.Name != c.cfg.Node {
-			o.Peers = append(o.Peers, plan.Peer{Node: n.Name, Live: n.Live, Facts: c.decode(n)})
+			d := c.decode(n)
+			p := plan.Peer{Node: n.Name, Live: n.Live, Facts: d.facts, Unread: d.unread}
+			if o.Peers = append(o.Peers, p); p.Live && p.Facts != nil {
+				live[p.Node] = p.Facts.Nonce
+			}
 		}
 	}
+	path := ""
 	if c.volume != nil {
 		id := c.volume.Identity()
-		o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk, Mismatch: c.volume.Mismatch()}
+		path = c.path
+		o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk, Mismatch: c.volume.Mismatch(), Missing: c.volume.Missing()}
 		if o.Claim.Mismatch == "" {
 			o.Disk = c.disk(data)
 		}
 	}
+	c.now.Rooms = c.world.Rooms(path)
+	o.Claim.Room = c.now.Rooms.Volume
+	o.Member = o.Member.Within(o.Disk.Ledger.Record)
 	if member.Leader {
 		o.Member.Admitted = slices.SortedFunc(maps.Values(c.admitted), func(a, b plan.Admission) int {
 			return slices.Compare([]byte(a.Slot), []byte(b.Slot))
@@ -57,9 +85,11 @@ func (c *Coordinator) observe() (o plan.Observation, ended error) {
 	}
 	c.restoring.known(&o)
 	c.upkeep.known(&o, time.Now())
+	c.learners.known(&o, time.Now())
 	if c.ordered == occasion(o) {
 		o.Orders = c.orders
 	}
+	c.ending.tell(&o, c.began, live)
 	return o, ended
 }
 
@@ -82,7 +112,7 @@ const (
 func (c *Coordinator) inspect(m plan.Member) inspected {
 	c.mu.Lock()
 	now := time.Now()
-	if !m.Running || m.HasLead {
+	if !m.Running || m.Led() {
 		c.led, c.log, c.logged = now, nil, time.Time{}
 	}
 	look, known := now.Sub(c.led) >= leaderless && now.Sub(c.logged) >= logAge, c.log
@@ -106,24 +136,58 @@ func (c *Coordinator) inspect(m plan.Member) inspected {
 	return inspected{data, err, &data.Log}
 }
 
-// decode reads the facts that a node published. What this version does not understand is nothing said.
-func (c *Coordinator) decode(n Node) *plan.Facts {
+// ReadFacts reads the facts that a node published. The error wraps [plan.ErrUnsupported] if a newer version did, else it says
+// what is not whole.
+func ReadFacts(data []byte) (*plan.Facts, error) {
+	var v struct{ Version int } // of a later version the rest may be of other types
+	f := new(plan.Facts)
+	err := json.Unmarshal(data, &v)
+	if err == nil && v.Version > 1 {
+		f.Version = v.Version
+	} else if err == nil {
+		err = json.Unmarshal(data, f)
+	}
+	if err == nil {
+		err = f.Valid()
+	}
+	switch {
+	case errors.Is(err, plan.ErrUnsupported):
+		return nil, fmt.Errorf("unsupported: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("not whole: %w", err)
+	}
+	return f, nil
+}
+
+// decode reads the facts that a node published. What is not understood is nothing said, and why is told.
+func (c *Coordinator) decode(n Node) decoded {
 	if n.State == nil {
-		return nil
+		return decoded{}
 	}
 	if d, ok := c.seen[n.Name]; ok && d.stamp == n.Stamp {
-		return d.facts
+		return d
 	}
-	d := decoded{stamp: n.Stamp, facts: new(plan.Facts)}
-	if err := json.Unmarshal(n.State, d.facts); err != nil || d.facts.Version != 1 {
-		c.lg.Warn("a node said what this version does not understand", zap.String("node", n.Name), zap.Int("version", d.facts.Version), zap.Error(err))
-		d.facts = nil
+	facts, err := ReadFacts(n.State)
+	d := decoded{n.Stamp, facts, text(err)}
+	if err != nil && d.unread != c.seen[n.Name].unread {
+		c.lg.Warn("what a node said does not count", zap.String("node", n.Name), zap.Error(err))
 	}
 	if old := c.seen[n.Name].facts; old != nil && d.facts != nil && old.Restore != "" && d.facts.Restore == "" {
 		c.AskStore() // that node knows what became of the restore
 	}
 	c.seen[n.Name] = d
-	return d.facts
+	return d
+}
+
+// Evidence reports whether what a node published bears witness of a cluster, or may. Such words are kept from being
+// forgotten by time where they may be needed.
+func Evidence(state []byte) bool {
+	if state == nil {
+		return false
+	}
+	var f plan.Facts
+	err := json.Unmarshal(state, &f)
+	return err != nil || f.Version != 1 || f.Evidence()
 }
 
 // disk describes what is on the held volume.
@@ -140,7 +204,7 @@ func (c *Coordinator) disk(data inspected) plan.Disk {
 	if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
 		d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
 		if d.WAL {
-			d.Log = data.log
+			d.Log, d.Term = data.log, data.Term
 		}
 	}
 	if r := d.Ledger.Record; r != nil {
@@ -159,9 +223,8 @@ func (c *Coordinator) disk(data inspected) plan.Disk {
 
 // publish tells the mesh what changed in what we say of ourselves.
 func (c *Coordinator) publish(o plan.Observation) {
-	data, err := json.Marshal(o.Facts(c.removed(o)))
-	if err != nil {
-		c.lg.DPanic("facts could not be encoded", zap.Error(err))
+	data, err := c.told(o, true)
+	if err != nil { // what was told before stands
 		return
 	}
 	c.mu.Lock()
@@ -195,12 +258,16 @@ func (c *Coordinator) removed(o plan.Observation) []uint64 {
 // last address that was known.
 func (c *Coordinator) name(o plan.Observation) {
 	addresses := map[string]netip.Addr{c.cfg.Node: c.cfg.Address}
-	for _, n := range c.world.Mesh.Nodes() {
+	for _, n := range c.world.Mesh.Nodes(c.accepted()) {
 		if n.Name != c.cfg.Node {
 			addresses[n.Name] = n.Address
 		}
 	}
-	slots := o.Slots()
+	var slots []string
+	var holders map[string]string
+	if c.guard(theNames, func() { slots, holders = o.Slots(), plan.Holders(o) }) != "" {
+		return
+	}
 	c.mu.Lock()
 	maps.DeleteFunc(c.holders, func(slot, _ string) bool { // given up: whoever takes it next is not the old holder's rival
 		return slots != nil && !slices.Contains(slots, slot)
@@ -214,7 +281,7 @@ func (c *Coordinator) name(o plan.Observation) {
 			}
 		}
 	}
-	for slot, node := range plan.Holders(o) {
+	for slot, node := range holders {
 		c.holders[slot] = node
 		if a, ok := addresses[node]; ok && a.IsValid() {
 			c.known[slot] = a
@@ -263,10 +330,11 @@ func (c *Coordinator) keepAddresses(ctx context.Context) {
 // it is not asked again before it has, and nobody waits for it.
 func (c *Coordinator) watchStore(ctx context.Context) {
 	answers := make(chan plan.Store, 1)
+	var began time.Time
 	asked := false
 	for {
 		if !asked {
-			asked = true
+			asked, began = true, time.Now()
 			go func() { answers <- c.askStore(ctx) }()
 		}
 		wait := storeAge
@@ -275,12 +343,15 @@ func (c *Coordinator) watchStore(ctx context.Context) {
 			return
 		case s := <-answers:
 			asked = false
-			c.stored(s)
-			if s.Unknown != "" {
+			c.stored(s, began)
+			c.object(ctx, nil)
+			if m, _ := c.world.Etcd.State(); s.Unknown != "" {
 				wait = tick
+			} else if !m.Running || !m.HasLead {
+				wait = pollAlone
 			}
 		case <-time.After(storeAge + tick):
-			c.stored(plan.Store{Unknown: "no answer within " + storeAge.String()})
+			c.stored(plan.Store{Unknown: "no answer within " + storeAge.String()}, began)
 			continue
 		}
 		select {
@@ -292,8 +363,10 @@ func (c *Coordinator) watchStore(ctx context.Context) {
 	}
 }
 
-func (c *Coordinator) stored(s plan.Store) {
+// stored takes up what a look at the store that began at a time has told.
+func (c *Coordinator) stored(s plan.Store, began time.Time) {
 	c.mu.Lock()
+	c.ending.looked(began, s, c.world.Store.Nonces())
 	changed := !reflect.DeepEqual(s, c.store)
 	c.store = s
 	if s.Unknown == "" {
@@ -305,20 +378,37 @@ func (c *Coordinator) stored(s plan.Store) {
 	}
 }
 
+// believed returns an error if what the store holds is not whole: nothing of it counts then, and nothing is taken to be absent.
+func believed(s plan.Store) error {
+	switch err := s.Valid(); {
+	case errors.Is(err, plan.ErrUnsupported):
+		return fmt.Errorf("%w: what it holds of the cluster is unsupported here: %w: run that version, or a newer one, on this node", ErrUnread, err)
+	case err != nil:
+		return fmt.Errorf("%w: what it holds of the cluster is not whole: %w; bring the objects back from another copy of the store", ErrUnread, err)
+	}
+	return nil
+}
+
 func (c *Coordinator) askStore(ctx context.Context) plan.Store {
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	s := plan.Store{}
 	id, err := c.world.Store.ID(ctx)
 	if err == nil {
+		err = c.world.Store.Meet(ctx, c.cfg.Node+" at "+c.cfg.Address.String(), c.nonce)
+	}
+	if err == nil {
 		s, err = c.world.Store.Known(ctx)
-		s.ID = id
+		s.ID, s.Nonce = id, c.nonce
+	}
+	if err == nil {
+		err = believed(s)
 	}
 	if err == nil && s.Record != nil {
 		_, s.CID, err = c.world.Etcd.FounderIDs(*s.Record)
 	}
 	if err != nil {
-		return plan.Store{Unknown: err.Error()}
+		return plan.Store{Unknown: err.Error(), Unread: errors.Is(err, ErrUnread)}
 	}
 	return s
 }

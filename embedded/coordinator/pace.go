@@ -36,7 +36,7 @@ func (c *Coordinator) acted(d *deed, err error) {
 	changed := c.now.Err != text(err)
 	c.now.Busy, c.now.Err = false, text(err)
 	c.mu.Unlock()
-	e := Entry{Kind: string(a.Kind), Why: a.Why, Outcome: Done, Seconds: time.Since(d.began).Seconds(), Error: text(err)}
+	e := Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(), Error: text(err)}
 	if err != nil {
 		e.Outcome = Failed
 	}
@@ -44,7 +44,7 @@ func (c *Coordinator) acted(d *deed, err error) {
 		c.Remember(e)
 	}
 	if err != nil && changed {
-		c.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Why), zap.Error(err))
+		c.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
 	}
 	if err != nil {
 		c.world.Failed(a, err)
@@ -62,7 +62,7 @@ type pace struct {
 // next notes what is to be done now, and what was before. The long pauses after a failed fetch of a backup hold up
 // nothing else.
 func (p *pace) next(a, before plan.Action) {
-	p.repeated = a.Kind == before.Kind && a.Why == before.Why
+	p.repeated = a.Kind == before.Kind && a.Text() == before.Text()
 	if p.kind != a.Kind && p.limit() == maxFetch {
 		p.retry, p.pause = time.Time{}, tick
 	}

@@ -25,6 +25,9 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 	if now != nil {
 		return fmt.Errorf("the cluster is paused already, by %s since %s%s", now.By, now.Since.UTC().Format(time.RFC3339), reason(*now))
 	}
+	if r := c.generation(); r != nil {
+		p.Record = r.ID
+	}
 	data, err := json.Marshal(p)
 	if err != nil || dry {
 		return err
@@ -63,6 +66,9 @@ func (c *Coordinator) pausable() (*plan.Pause, int64, error) {
 	p := new(plan.Pause)
 	if err := json.Unmarshal(data, p); err != nil {
 		p.By = "somebody whose word this version cannot read"
+	}
+	if !p.Holds(c.generation()) {
+		return nil, version, nil
 	}
 	return p, version, nil
 }

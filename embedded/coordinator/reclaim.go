@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"holdfast/embedded/health"
+
 	"go.uber.org/zap"
 )
 
@@ -76,21 +78,11 @@ func (c *Coordinator) reclaim(path string, before time.Time) {
 	}
 }
 
-// AsideStatus is data that was set aside on a volume. Reclaimed is when it is deleted, if the member serves until then
-// without a break; nil: never by us.
-type AsideStatus struct {
-	Path      string     `json:"path"`
-	Reason    string     `json:"reason"`
-	Since     time.Time  `json:"since"`
-	Bytes     int64      `json:"bytes"`
-	Reclaimed *time.Time `json:"reclaimed,omitempty"`
-}
-
 // SetAside tells what was set aside on this node's volume. after is restore.reclaim-after.
-func (s Situation) SetAside(after time.Duration) []AsideStatus {
-	var all []AsideStatus
+func (s Situation) SetAside(after time.Duration) []health.AsideStatus {
+	var all []health.AsideStatus
 	for _, a := range s.Aside {
-		st := AsideStatus{Path: a.Path, Reason: a.Reason, Since: a.Since, Bytes: a.Bytes}
+		st := health.AsideStatus{Path: a.Path, Reason: a.Reason, Since: a.Since, Bytes: a.Bytes}
 		if after > 0 && !a.Kept && !s.Served.IsZero() {
 			at := a.Since
 			if s.Served.After(at) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"go.uber.org/zap"
-
 	"holdfast/embedded/plan"
 )
 
@@ -17,6 +15,16 @@ func NewRecovery(parent plan.Record, attempts int, q plan.Request, last, bump in
 	r := proposal(parent, attempts)
 	r.Survivor, r.Disk, r.Log, r.Lost, r.By = q.Survivor, q.Disk, q.Log, q.Lost, q.By
 	r.Revision, r.Bump = max(last, parent.Floor()), bump
+	return r
+}
+
+// newContinuation makes the proposal to continue after parent with the data of a disk that the cluster had left behind, of the
+// generation with the ID origin (R19). own is the revision of that data, last that of the parent as far as it is known: the raise
+// goes beyond both.
+func newContinuation(parent plan.Record, attempts int, q plan.Request, origin string, own, last, bump int64) plan.Restore {
+	r := NewRecovery(parent, attempts, q, own, bump)
+	r.Origin, r.Revision = origin, own
+	r.Bump = max(bump, max(last, parent.Floor())-own+bump)
 	return r
 }
 
@@ -42,22 +50,4 @@ func (c *Coordinator) recoverTo(ctx context.Context, path, dir string) (end plan
 		return err
 	})
 	return end, err
-}
-
-// abort ends a recovery that is not needed any more, unless it was concluded before.
-func (c *Coordinator) abort(ctx context.Context, a plan.Action) error {
-	defer c.AskStore()
-	c.world.Step("before-abort")
-	ctx, cancel := context.WithTimeout(ctx, storeAge)
-	defer cancel()
-	record, err := c.world.Store.Abort(ctx, *a.Restore, a.Why)
-	switch {
-	case err != nil:
-		return fmt.Errorf("abort the %s: %w", a.Restore.Title(), err)
-	case record != nil:
-		c.lg.Error("it was too late to abort the "+a.Restore.Title(), zap.String("why", a.Why), zap.String("record", record.Token()))
-		return errNotYet
-	}
-	c.lg.Warn("aborted the "+a.Restore.Title(), zap.String("why", a.Why))
-	return nil
 }

@@ -70,7 +70,7 @@ func (c *Coordinator) releasable() error {
 	case c.volume == nil:
 		return errors.New("this node holds no volume; run the command on the node that holds the slot")
 	case c.now.Busy || c.adopting || c.dead:
-		return fmt.Errorf("this node is busy (%s): try again in a moment", c.now.Action.Why)
+		return fmt.Errorf("this node is busy (%s): try again in a moment", c.now.Action.Text())
 	}
 	return nil
 }

@@ -22,6 +22,11 @@ import (
 const builtPrefix = "restore-"
 
 const (
+	// proposalTime is how long a proposal stays open, by the store's time, unless a command says otherwise: of those that nodes
+	// make, nobody waits for the end. Within an hour a database of 8 GiB, the most that etcd's makers recommend, is fetched and
+	// built at 2.5 MB/s. What waits for longer waits for something else, such as room, and the writes since would be lost when
+	// that comes. What was prepared by then is thrown away, and the configuration may ask again, of what is known then.
+	proposalTime = time.Hour
 	freshRestore = time.Minute      // how old the backup may be that is made sure of before a restore
 	freshMember  = 5 * time.Minute  // and before a member is replaced
 	saveRestore  = 2 * time.Minute  // how long that may take before a restore
@@ -42,6 +47,7 @@ func proposal(parent plan.Record, attempts int) plan.Restore {
 	id := make([]byte, 8)
 	rand.Read(id) // never fails: crypto/rand ends the process instead
 	return plan.Restore{
+		Lasts:   proposalTime,
 		Cluster: parent.Cluster, Generation: parent.Generation + 1, Attempt: attempts + 1,
 		ID: hex.EncodeToString(id), Line: append(append([]string(nil), parent.Line...), parent.ID),
 	}
@@ -76,6 +82,13 @@ func (c *Coordinator) propose(ctx context.Context, o plan.Observation, a plan.Ac
 	r := NewRestore(*parent, o.Store.Attempts, b, last, c.cfg.RevisionBump)
 	r.By, r.Command, r.Lost = q.By, q.Command, q.Lost
 	r.Slots = o.Founders(parent)
+	if o, _ = c.observe(); o.Member.Leader && o.Member.Confirmed { // the configuration asks for it: that is an operator's word
+		r.Led = new(c.stand(o))
+		// Before it is proposed: else a leader that dies in between leaves a proposal that waits for an operator.
+		if err := c.consent(ctx, plan.Consent{Record: parent.ID, Proposal: r.ID, By: q.By}); err != nil {
+			return err
+		}
+	}
 	return c.put(ctx, r)
 }
 
@@ -303,10 +316,11 @@ func (c *Coordinator) mirror(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// enter leaves the old generation: a disk that is in a record votes in no older one.
+// enter leaves the old generation: a disk that is in a record votes in no older one. Nothing is handed over, for all others
+// leave it as well, and what it would still acknowledge would not be in the next one.
 func (c *Coordinator) enter(ctx context.Context, a plan.Action) error {
 	c.world.Step("before-enter-stop")
-	if err := c.world.Etcd.Stop(ctx); err != nil {
+	if err := c.world.Etcd.Leave(ctx, 0); err != nil {
 		return fmt.Errorf("stop etcd: %w", err)
 	}
 	c.world.Step("after-enter-stop")

@@ -1,23 +1,30 @@
 package coordinator
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
 // restoring is what this node knows of restores and recoveries beside the ledger and the store. The coordinator's mu guards it.
 type restoring struct {
-	built   string // ID of the proposal whose directory lies on the volume
-	unable  unable
-	refused map[string]refusal // requests that could not be carried out
-	heard   map[string]bool    // what others spoke of, and the store was asked for
-	unsaved string             // why no backup was made before the last change
-	retry   time.Time          // when a backup is tried again before a change
-	open    *plan.Restore      // the proposal that was open when the store answered last
+	built     string // ID of the proposal whose directory lies on the volume
+	unable    unable
+	refused   map[string]refusal // requests that could not be carried out
+	dismissed []dismissal
+	heard     map[string]bool   // what others spoke of, and the store was asked for
+	unsaved   string            // why no backup was made before the last change
+	retry     time.Time         // when a backup is tried again before a change
+	open      *plan.Restore     // the proposal that was open when the store answered last
+	newest    *plan.BackupStand // the newest backup, while there is no leader; nil: it is not known
 }
 
 // unable is why a proposal could not be prepared here.
@@ -28,11 +35,20 @@ type refusal struct {
 	why   string
 	until time.Time
 	wait  time.Duration
+	over  bool // it is not tried again
+}
+
+// dismissal is a command that was deleted, and is shown for a while.
+type dismissal struct {
+	command, text string
+	at            time.Time
 }
 
 const (
 	firstRefusal = time.Minute
 	maxRefusal   = time.Hour
+	// showDismissed is how long a status tells of a command that was deleted; the history tells longer.
+	showDismissed = time.Hour
 )
 
 // refuse remembers that a request could not be carried out.
@@ -44,7 +60,34 @@ func (c *Coordinator) refuse(q plan.Request, err error) {
 	if old, ok := c.restoring.refused[key]; ok {
 		wait = min(2*old.wait, maxRefusal)
 	}
-	c.restoring.refused[key] = refusal{err.Error(), time.Now().Add(wait), wait}
+	c.restoring.refused[key] = refusal{err.Error(), time.Now().Add(wait), wait, errors.Is(err, ErrUseless)}
+}
+
+// dismiss deletes a command that will never be carried out.
+func (c *Coordinator) dismiss(ctx context.Context, a plan.Action) error {
+	defer c.AskStore()
+	q := *a.Request
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	if err := c.world.Store.Dismiss(ctx, q.Command); err != nil {
+		return fmt.Errorf("delete a command that is not carried out any more: %w", err)
+	}
+	c.lg.Warn("deleted a command that is not carried out any more", zap.String("command", q.Command), zap.String("backup", q.Backup), zap.String("why", q.Problem))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.restoring.refused, q.Command+" "+q.Backup)
+	c.restoring.dismissed = append(c.restoring.dismissed, dismissal{q.Command,
+		fmt.Sprintf("the restore of %s that %s asked for was not carried out, and the command was deleted: %s", q.Backup, q.By, q.Problem), time.Now()})
+	return nil
+}
+
+// told are the dismissals that are still shown. The caller holds the lock.
+func (r *restoring) told() (all []string) {
+	r.dismissed = slices.DeleteFunc(r.dismissed, func(d dismissal) bool { return time.Since(d.at) > showDismissed })
+	for _, d := range r.dismissed {
+		all = append(all, d.text)
+	}
+	return all
 }
 
 // known completes what the store says with what is known here. The caller holds the lock.
@@ -55,10 +98,18 @@ func (r *restoring) known(o *plan.Observation) {
 		o.Unable = r.unable.why
 	}
 	o.Disk.Built = r.built
-	o.Store.Requests = slices.Clone(o.Store.Requests)
+	o.Store.Newest = r.newest
+	o.Store.Requests = slices.DeleteFunc(slices.Clone(o.Store.Requests), func(q plan.Request) bool { // the last look may be older
+		return slices.ContainsFunc(r.dismissed, func(d dismissal) bool { return d.command == q.Command })
+	})
 	for i, q := range o.Store.Requests {
-		if f, ok := r.refused[q.Command+" "+q.Backup]; ok && q.Problem == "" && time.Now().Before(f.until) {
-			o.Store.Requests[i].Problem = f.why
+		f, ok := r.refused[q.Command+" "+q.Backup]
+		switch at := &o.Store.Requests[i]; {
+		case !ok:
+		case q.Over:
+			at.Problem += "; when it was tried last: " + f.why
+		case q.Problem == "" && (f.over || time.Now().Before(f.until)):
+			at.Problem, at.Over = f.why, f.over
 		}
 	}
 }
@@ -100,6 +151,9 @@ func (c *Coordinator) wonder(o plan.Observation) {
 			continue
 		}
 		theirs := []string{p.Facts.Restore, p.Facts.Prepared}
+		if p.Live && !slices.Contains(o.Store.Met, p.Node) {
+			theirs = append(theirs, p.Facts.Nonce)
+		}
 		if p.Facts.Record != nil {
 			theirs = append(theirs, p.Facts.Record.ID)
 		}
@@ -121,9 +175,12 @@ func (c *Coordinator) unheard(id string) bool {
 
 // overtaken reports whether an action that takes long, with a backup, is no longer the one to do. A store that does
 // not answer for the moment has not changed its mind.
-func overtaken(o plan.Observation, doing plan.Action) bool {
-	a := plan.Next(o)
+func (c *Coordinator) overtaken(o plan.Observation, doing plan.Action) bool {
+	var a plan.Action
+	bug := c.guard(theDecision, func() { a = c.plan(o) })
 	switch {
+	case bug != "": // nothing was decided
+		return false
 	case a.Kind == plan.Wait && o.Store.Unknown != "":
 		return false
 	case doing.Kind == plan.Prepare:
@@ -134,31 +191,8 @@ func overtaken(o plan.Observation, doing plan.Action) bool {
 	return false
 }
 
-// RestoreStatus is how far a node is with a restore or a recovery that is under way.
-type RestoreStatus struct {
-	Title      string `json:"title"`            // restore of …, or recovery from …
-	Backup     string `json:"backup,omitempty"` // of a restore
-	Generation uint64 `json:"generation"`
-	Attempt    int    `json:"attempt"`
-	By         string `json:"by"`
-	State      string `json:"state"`           // one of the states of a restore
-	Phase      string `json:"phase,omitempty"` // while preparing
-	Done       int64  `json:"done,omitempty"`  // bytes of the database, of Total
-	Total      int64  `json:"total,omitempty"`
-	Error      string `json:"error,omitempty"` // why it could not be prepared
-}
-
-// The states of a restore or a recovery on one node.
-const (
-	RestoreWaiting   = "waiting" // nothing has begun here
-	RestorePreparing = "preparing"
-	RestorePrepared  = "prepared"
-	RestoreUnable    = "unable"   // to prepare it at present; it is tried again
-	RestoreSwapping  = "swapping" // past the point of no return
-)
-
 // Restoring tells how far this node is with a restore, nil when none is under way.
-func (s Situation) Restoring() *RestoreStatus {
+func (s Situation) Restoring() *health.RestoreStatus {
 	o := s.Observation
 	l := o.Disk.Ledger
 	r, prepared := o.Store.Restore, l.Prepared
@@ -171,50 +205,73 @@ func (s Situation) Restoring() *RestoreStatus {
 	if r == nil {
 		return nil
 	}
-	st := &RestoreStatus{Title: r.Title(), Backup: r.Backup, Generation: r.Generation, Attempt: r.Attempt, By: r.By, State: RestoreWaiting}
+	st := &health.RestoreStatus{ID: r.ID, Title: r.Title(), Backup: r.Backup, Generation: r.Generation, Attempt: r.Attempt, By: r.By, State: health.RestoreWaiting}
+	if l.Left != nil && l.Left.Proposal == r.ID {
+		st.Left = true
+	} else if o.Store.Restore != nil {
+		st.Objecting, st.Leaves = s.Objecting.Seconds(), s.Objecting > 0 && o.Disk.WAL
+	}
 	entered := l.Record != nil && l.Record.ID == r.ID
 	switch done := prepared != nil && prepared.ID == r.ID; {
 	case done && !entered:
-		st.State = RestorePrepared
+		st.State = health.RestorePrepared
 	case !done && s.Busy && s.Action.Kind == plan.Prepare:
-		st.State, st.Phase, st.Done, st.Total = RestorePreparing, s.Progress.Phase, s.Progress.Done, s.Progress.Total
+		st.State, st.Phase, st.Done, st.Total = health.RestorePreparing, s.Progress.Phase, s.Progress.Done, s.Progress.Total
 	case !done && o.Unable != "":
-		st.State, st.Error = RestoreUnable, o.Unable
+		st.State, st.Error = health.RestoreUnable, o.Unable
 	case entered:
-		st.State = RestoreSwapping
+		st.State = health.RestoreSwapping
+	case !done && unconfirmed(o, *r):
+		st.State = health.RestoreUnconfirmed
 	}
 	return st
 }
 
-// text says it in a sentence.
-func (r RestoreStatus) text() string {
-	text := fmt.Sprintf("a %s as generation %d is under way: %s", r.Title, r.Generation, r.State)
-	switch {
-	case r.Phase != "" && r.Total > 0:
-		text += fmt.Sprintf(", %s, %d %%", r.Phase, 100*r.Done/r.Total)
-	case r.Error != "":
-		text += ": " + r.Error
-	}
-	return text
+// unconfirmed reports whether a proposal waits for an operator's word, as far as this node has heard (R16).
+func unconfirmed(o plan.Observation, r plan.Restore) bool {
+	heard := func(p plan.Peer) bool { return p.Live && p.Facts != nil && p.Facts.Consent == r.ID }
+	c := o.Member.Consent
+	return r.Led != nil && (c == nil || c.Proposal != r.ID) && !slices.ContainsFunc(o.Peers, heard)
 }
 
-// Problems are what is wrong with restores, recoveries and the backups before them, beside the action.
-func (s Situation) Problems() []string {
-	var all []string
+// Findings are what is wrong with restores, recoveries and the backups before them, and what contradicts the generation that this node
+// is in, beside the action.
+func (s Situation) Findings() []health.Finding {
+	var all []health.Finding
+	add := func(code health.Code, format string, args ...any) {
+		all = append(all, health.New(code, "", format, args...))
+	}
+	for _, text := range s.Bugs {
+		add(health.Bug, "%s", text)
+	}
 	if s.Unsaved != "" {
-		all = append(all, s.Unsaved)
+		add(health.BackupUnmade, "%s", s.Unsaved)
 	}
 	o := s.Observation
+	if o.Store.Unread {
+		add(health.StoreUnread, "what the backup store says of generations does not count: %s", o.Store.Unknown)
+	}
+	for _, p := range o.Peers {
+		if p.Live && p.Unread != "" {
+			add(health.PeerUnread, "what node %s says does not count here, and nothing is taken for granted of it: %s", p.Node, p.Unread)
+		}
+	}
+	for _, text := range s.Conflicts {
+		add(health.Conflict, "%s", text)
+	}
 	if p, r := s.Open, o.Disk.Ledger.Record; p != nil && o.Store.Unknown != "" && (r == nil || r.Generation < p.Generation) {
-		all = append(all, fmt.Sprintf("the backup store does not answer (%s), and when it last did, a %s as generation %d, proposed by %s, was under way: it goes on as soon as the store is back, unless `holdfast restore --abort` comes first",
-			o.Store.Unknown, p.Title(), p.Generation, p.By))
+		add(health.RestoreOpen, "the backup store does not answer (%s), and when it last did, a %s as generation %d, proposed by %s, was under way: it continues as soon as the store is back, unless `holdfast restore --abort` comes first",
+			o.Store.Unknown, p.Title(), p.Generation, p.By)
 	}
 	if o.Member.Leader || !o.Member.Running {
 		for _, q := range o.Store.Requests {
-			if q.Problem != "" {
-				all = append(all, fmt.Sprintf("the restore that %s asks for is not carried out: %s", q.By, q.Problem))
+			if why := o.Refusal(q); why.Text != "" {
+				add(health.RestoreRefused, "the restore that %s asks for is not carried out: %s", q.By, why)
 			}
 		}
+	}
+	for _, text := range s.Dismissed {
+		add(health.RestoreRefused, "%s", text)
 	}
 	return all
 }

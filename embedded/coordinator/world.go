@@ -23,6 +23,16 @@ var ErrUnhealthy = errors.New("not every member has been connected long enough")
 // generation, a proposal of the same number, an outcome of the same proposal.
 var ErrConflict = errors.New("the store holds another one")
 
+// ErrUseless is wrapped by Backups.Check when the backup can never be restored here: nobody knows it, it is damaged, or it is
+// another cluster's.
+var ErrUseless = errors.New("the backup is of no use")
+
+// ErrUnread is wrapped when the store has answered, and what it holds of the cluster is damaged, or of a newer version.
+var ErrUnread = errors.New("the store cannot be believed")
+
+// ErrReadOnly is wrapped by Etcd.PutKey while an alarm has etcd refuse every write.
+var ErrReadOnly = errors.New("etcd takes no writes")
+
 // ErrUnfit is wrapped by Etcd.Start and Etcd.Fit when etcd would panic on the data: it was written by another version.
 var ErrUnfit = errors.New("etcd cannot be started on the data")
 
@@ -48,6 +58,7 @@ type Volume interface {
 	Identity() Identity
 	Path() string
 	Mismatch() string
+	Missing() string                 // which disk this node held last and does not find where it was; "" for none
 	Watch(ctx context.Context) error // blocks; an error means that the volume is lost
 	Adopt(ctx context.Context) error // sets everything on the volume aside; it is another, blank disk then
 	Release(ctx context.Context, how Release) error
@@ -63,6 +74,14 @@ const (
 	Drop                 // anyone may take it
 )
 
+// Rooms are what the file systems have that a node writes to. Where it is not known, or the node does not write there,
+// the size is 0.
+type Rooms struct {
+	Volume  plan.Room `json:"volume"`
+	Spool   plan.Room `json:"spool"`
+	Scratch plan.Room `json:"scratch"`
+}
+
 // Node is a node of the gossip mesh.
 type Node struct {
 	Name    string
@@ -75,9 +94,13 @@ type Node struct {
 // Mesh is the gossip.
 type Mesh interface {
 	Publish(state []byte)
-	Nodes() []Node // with this one
+	// Nodes returns the nodes that are not forgotten, with this one. accepted says that the disk here has accepted a
+	// record, so that it founds nothing: only then may time have forgotten what lost nodes knew of a cluster.
+	Nodes(accepted bool) []Node
 	Changed() <-chan struct{}
 	Twin() (netip.Addr, bool) // another live process with our name
+	// Twins returns the live processes that share the name of another node and do not count for it: Ask takes them for nodes.
+	Twins() []string
 	Ask(ctx context.Context, node string, question []byte) ([]byte, error)
 }
 
@@ -93,6 +116,7 @@ type Data struct {
 	Unborn            bool // the WAL exists, but no entry was ever written to it
 	Member, ClusterID uint64
 	Log               plan.LogEnd
+	Term              uint64 // the newest that it has noted
 }
 
 // Spec says how to start etcd.
@@ -125,6 +149,7 @@ type Disk interface {
 	Inspect(dir string) (Data, error) // also while etcd runs
 	Fit(dir string) error             // whether etcd can be started on it: ErrUnfit
 	SetAside(dir, reason string) (string, error)
+	MemberList(dir string) ([]plan.MemberInfo, error) // as applied in the database, while etcd does not run
 	FounderIDs(r plan.Record) (members map[string]uint64, cluster uint64, err error)
 	// Aside lists what was set aside on a volume, the oldest first, and Reclaim deletes what of it was set aside
 	// before a time, but for data of another cluster.
@@ -167,6 +192,8 @@ type Keys interface {
 	PutKey(ctx context.Context, name string, value []byte, version int64) error
 	// Key is the value as applied here and its version, 0 for none.
 	Key(name string) (value []byte, version int64, err error)
+	// Mark commits a mark where PutKey is refused because of an alarm: State shows it in Member.Marks.
+	Mark(ctx context.Context, mark uint64) error
 }
 
 // Locks is the cluster's disruption lock (R14), one of the keys, with a lease.
@@ -188,6 +215,8 @@ type Databases interface {
 	Defragment(ctx context.Context) error
 	// Compact drops the history up to a revision, again is fine. It waits until this member has carried it out.
 	Compact(ctx context.Context, revision int64) error
+	// Raise raises the alarm NOSPACE for this member; again is fine.
+	Raise(ctx context.Context) error
 	// Disarm takes the alarm NOSPACE back.
 	Disarm(ctx context.Context) error
 	// HandOver gives the leadership to another voter, if this member has it and there is one.
@@ -199,6 +228,8 @@ const (
 	KeySlots  = "slots"  // plan.SlotSet
 	KeyLock   = "lock"   // plan.Lock
 	KeyPaused = "paused" // plan.Pause
+	// KeyConsent is plan.Consent.
+	KeyConsent = "consent"
 )
 
 // Store is what the backup store knows of clusters.
@@ -210,7 +241,11 @@ type Store interface {
 // Generations are the records in the store.
 type Generations interface {
 	ID(ctx context.Context) (string, error)
-	Known(ctx context.Context) (plan.Store, error)      // all but its ID and CID; the zero value: it knows no cluster
+	// Meet puts this process's nonce into the store, once, for other nodes to find: who finds it shares the store. who names node
+	// and address: a drill may use production's store and names. Nonces are those of all nodes, as the last look has shown them.
+	Meet(ctx context.Context, who, nonce string) error
+	Nonces() map[string]string
+	Known(ctx context.Context) (plan.Store, error)      // all but its ID, CID and Nonce; the zero value: it knows no cluster
 	Put(ctx context.Context, r plan.Record) error       // ErrConflict when there is another; again is fine
 	MoveAside(ctx context.Context, r plan.Record) error // after this, neither it nor one before it is known
 }
@@ -220,7 +255,13 @@ type Proposals interface {
 	Propose(ctx context.Context, r plan.Restore) error // ErrConflict when there is another; again is fine
 	Conclude(ctx context.Context, r plan.Record) error // ErrConflict when it was aborted; again is fine
 	// Abort ends an open proposal. It returns the record if that was concluded before, and then nothing was aborted.
-	Abort(ctx context.Context, r plan.Restore, why string) (*plan.Record, error)
+	Abort(ctx context.Context, r plan.Restore, a plan.Abort) (*plan.Record, error)
+	// Proposal is the proposal of this number, nil if there is none: much cheaper than Known.
+	Proposal(ctx context.Context, generation uint64, attempt int) (*plan.Restore, error)
+	// Dismiss deletes a foreign command; again is fine.
+	Dismiss(ctx context.Context, command string) error
+	// Shine writes the beacon.
+	Shine(ctx context.Context, b Beacon) error
 }
 
 // Backup is what a restore needs to know of a backup.
@@ -240,13 +281,15 @@ type Progress struct {
 // Backups are the backups in the store. All calls end soon after ctx.
 type Backups interface {
 	// Check proves that a backup is whole and this cluster's, and returns what it is; "" is the newest that can be
-	// relied on. lineage is the cluster's.
+	// relied on. lineage is the cluster's. The error wraps ErrUseless where another try can bring nothing else.
 	Check(ctx context.Context, name, lineage string, progress func(Progress)) (Backup, error)
 	// Fetch writes the database to a new file at path, and proves on the way that the backup is whole. The first
 	// progress tells the size, where it is known.
 	Fetch(ctx context.Context, name, path string, progress func(Progress)) (Backup, error)
 	// Fresh makes sure that there is a backup made at most within ago.
 	Fresh(ctx context.Context, within time.Duration) error
-	// Revision is that of the newest backup, 0 without any.
+	// Revision is the highest that any backup has, 0 without any.
 	Revision(ctx context.Context, lineage string) (int64, error)
+	// Newest is what the newest verified backup holds, by generation and revision; the zero value: there is none.
+	Newest(ctx context.Context, lineage string) (plan.BackupStand, error)
 }

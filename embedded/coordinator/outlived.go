@@ -1,0 +1,72 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// forgetKeys has the leader delete those of holdfast's own keys that a new generation has outlived. They count for nothing
+// already; but a client sees them, and so would a version that does not know of which generation they are. It is done
+// through raft and not while the data is built, so that the members' databases are equal whatever version builds them.
+func (c *Coordinator) forgetKeys(ctx context.Context) {
+	for every(ctx, forgetEvery) {
+		o := c.Now().Observation
+		r := o.Disk.Ledger.Record
+		if r == nil || !o.Member.Running || !o.Member.Leader || !o.Member.Confirmed {
+			continue
+		}
+		for _, name := range []string{KeySlots, KeyLock, KeyPaused, KeyConsent} {
+			if err := c.forgetKey(ctx, name, *r); err != nil && ctx.Err() == nil {
+				c.lg.Debug("a key of an earlier generation could not be deleted", zap.String("key", name), zap.Error(err))
+			}
+		}
+	}
+}
+
+func (c *Coordinator) forgetKey(ctx context.Context, name string, r plan.Record) error {
+	value, version, err := c.world.Etcd.Key(name)
+	if err != nil || version == 0 || !outlived(name, value, r) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	if name == KeyLock { // by its value: versions count from 1 again with each lock
+		err = c.world.Etcd.Unlock(ctx, value)
+	} else {
+		err = c.world.Etcd.PutKey(ctx, name, nil, version)
+	}
+	if errors.Is(err, ErrConflict) {
+		return nil // it is another one by now
+	} else if err != nil {
+		return err
+	}
+	c.lg.Info("deleted a key of an earlier generation", zap.String("key", name), zap.ByteString("value", value))
+	return nil
+}
+
+// outlived reports whether a key is of an earlier generation than the one that begins with r, and holds in it no more.
+// What does not say of which it is, or cannot be read, is kept.
+func outlived(name string, value []byte, r plan.Record) bool {
+	var of struct {
+		Record string `json:"record"`
+	}
+	if json.Unmarshal(value, &of) != nil || of.Record == "" {
+		return false
+	}
+	if name == KeyPaused {
+		return !plan.Pause{Record: of.Record}.Holds(&r)
+	}
+	return of.Record != r.ID
+}
+
+// generation is the record that the disk here has accepted, nil without one.
+func (c *Coordinator) generation() *plan.Record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ledger.Record
+}
