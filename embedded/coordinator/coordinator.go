@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -52,11 +54,14 @@ type World struct {
 	Backups Backups
 	// Looked is called after each observation, Decided when the decision has changed, Failed when an action
 	// has failed. Step is called before each durable step of an action with its name; tests use it to end
-	// the process there.
+	// the process there. Ending is told why the process is about to end by itself.
 	Looked  func(Situation)
 	Decided func(plan.Action)
 	Failed  func(plan.Action, error)
 	Step    func(name string)
+	Ending  func(why string)
+	// Rooms says how much room there is: volume is the path of the held one, "" for none. It never waits for a disk.
+	Rooms func(volume string) Rooms
 }
 
 // Coordinator runs a node's life.
@@ -64,11 +69,13 @@ type Coordinator struct {
 	cfg   Config
 	world World
 	lg    *zap.Logger
-	again chan struct{} // look again
-	asked chan struct{} // ask the store again
-	moved chan struct{} // write the addresses
-	lost  chan error    // why the volume was lost
+	plan  func(plan.Observation) plan.Action // [plan.Next]
+	again chan struct{}                      // look again
+	asked chan struct{}                      // ask the store again
+	moved chan struct{}                      // write the addresses
+	lost  chan error                         // why the volume was lost
 
+	nonce string    // of this process, for others to find in the store that they share with it
 	began time.Time // set by Run
 	begun string    // the start for which room was made; only actions use it
 
@@ -96,16 +103,19 @@ type Coordinator struct {
 	stopping bool   // the process was told to end
 	ordered  string // what the ledger and the store said when the orders were given
 
+	bugs     map[string]string // what panics at present
+	learners learners
+
 	led    time.Time    // when etcd did not run or had a leader, last
 	log    *plan.LogEnd // of a member without a leader, as read at logged
 	logged time.Time
 
 	restoring restoring
+	ending    ending
 	house     house
 	upkeep    upkeep
 
-	words   sync.Mutex // held while this leader gives its word
-	history *history   // has a lock of its own
+	history *history // has a lock of its own
 }
 
 // Situation is what a node is doing, for status, metrics and readiness.
@@ -120,16 +130,25 @@ type Situation struct {
 	Path        string
 	Progress    Progress      // of an action with a backup
 	Open        *plan.Restore // that was under way when the store answered last
-	Unsaved     string        // why no backup could be made before the last change of the cluster
-	Aside       []Aside       // on the volume
-	Served      time.Time     // since when the member has served without a break, zero if it does not
-	Upkeep      UpkeepStatus
+	// Objecting is how long a leaderless proposal still waits here for a leader that objects, 0 if none does.
+	Objecting time.Duration
+	Dismissed []string  // commands that were deleted lately, because they could not be carried out
+	Unsaved   string    // why no backup could be made before the last change of the cluster
+	Aside     []Aside   // on the volume
+	Served    time.Time // since when the member has served without a break, zero if it does not
+	Conflicts []string  // what contradicts what this node rests on, of generations: it touches nothing
+	Bugs      []string  // what panicked when it was asked last
+	// Unheard are the nodes whose word does not count here, and why: it is not whole, or of a later version.
+	Unheard map[string]string
+	Upkeep  health.UpkeepStatus
+	// Rooms is the room as observed. Observation.Claim.Short says whether the volume lacks its reserve.
+	Rooms Rooms
 }
 
 // New makes a coordinator. It does nothing yet.
 func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 	return &Coordinator{
-		cfg: cfg, world: w, lg: lg,
+		cfg: cfg, world: w, lg: lg, nonce: rand.Text(), plan: plan.Next,
 		again:    make(chan struct{}, 1),
 		asked:    make(chan struct{}, 1),
 		moved:    make(chan struct{}, 1),
@@ -139,7 +158,9 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 		seen:     map[string]decoded{},
 		known:    map[string]netip.Addr{},
 		holders:  map[string]string{},
+		bugs:     map[string]string{},
 
+		ending:    ending{blind: map[string]bool{}},
 		restoring: restoring{refused: map[string]refusal{}, heard: map[string]bool{}},
 
 		history: newHistory(lg),
@@ -175,7 +196,7 @@ func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 	case o.Disk.WAL:
 		return fmt.Errorf("slot %s has etcd data, which this command never gives up; nothing was changed", o.Claim.Slot)
 	case orders.Abandon && (l.Promise() == nil || l.Record != nil), orders.New && l.Promise() == nil && l.Record == nil && o.Store.Record == nil:
-		return fmt.Errorf("slot %s has nothing to give up; it waits because: %s", o.Claim.Slot, c.now.Action.Why)
+		return fmt.Errorf("slot %s has nothing to give up; it waits because: %s", o.Claim.Slot, c.now.Action.Text())
 	}
 	if !dry {
 		c.orders, c.ordered = orders, occasion(o)
@@ -206,6 +227,10 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer unwatch()
 	var beside sync.WaitGroup
 	beside.Go(func() { c.watchStore(inner) })
+	go c.guardGeneration(inner) // not waited for, like the beacon: the store may hang
+	go c.keepBeacon(inner)
+	beside.Go(func() { c.forgetKeys(inner) })
+	beside.Go(func() { c.watchNewest(inner) })
 	beside.Go(func() { c.keepAddresses(inner) })
 	beside.Go(func() { c.keepHouse(inner) })
 	beside.Go(func() { c.keepLock(inner) })
@@ -282,10 +307,10 @@ func (c *Coordinator) live(ctx, watching context.Context) error {
 			}
 		}
 		switch {
-		case doing != nil && overtaken(o, doing.action):
+		case doing != nil && c.overtaken(o, doing.action):
 			doing.cancel()
 		case doing == nil:
-			a := plan.Next(o)
+			a := c.next(o)
 			pace.next(a, c.Now().Action)
 			if c.decide(a, a.Kind != plan.Wait && pace.due()) {
 				doing = c.begin(ctx, o, a)
@@ -310,8 +335,8 @@ func (c *Coordinator) live(ctx, watching context.Context) error {
 	}
 }
 
-// watch waits for the loss of a volume, and then ends everything at once: first nothing new begins, then
-// etcd is killed, and then Run returns, whatever the others are doing. It ends with the volume's release.
+// watch waits for the loss of a volume, and then ends everything at once: first nothing new begins, then the evidence is told,
+// then etcd is killed, and then Run returns, whatever the others are doing. It ends with the volume's release.
 func (c *Coordinator) watch(ctx context.Context, v Volume) {
 	err := v.Watch(ctx)
 	if err == nil {
@@ -321,6 +346,9 @@ func (c *Coordinator) watch(ctx context.Context, v Volume) {
 	c.dead = true
 	c.mu.Unlock()
 	c.history.keep("")
+	// First of all: what follows may end the process at any moment, and the history lies on the lost volume.
+	c.lg.Error("the volume was lost: etcd is killed, and the process ends without touching the volume", zap.Error(err))
+	c.world.Ending(fmt.Sprintf("the volume was lost: %v", err))
 	c.world.Etcd.Kill()
 	c.lost <- fmt.Errorf("%w: %w", ErrVolumeLost, err)
 }
@@ -333,12 +361,18 @@ func (c *Coordinator) held() Volume {
 
 // looked records an observation of the loop and returns the situation.
 func (c *Coordinator) looked(o plan.Observation) Situation {
+	var conflicts []string
+	c.guard("the look for conflicts", func() { conflicts = o.Conflicts() })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now.Observation, c.now.Looked = o, time.Now()
 	c.house.serves(c.now.State())
 	c.now.Unsaved, c.now.Aside, c.now.Served = c.restoring.unsaved, c.house.aside, c.house.served
+	c.now.Dismissed = c.restoring.told()
+	c.now.Objecting = c.ending.remaining()
 	c.now.Open, c.now.Upkeep = c.restoring.open, c.upkeep.status()
+	c.now.Conflicts = conflicts
+	c.now.Bugs, c.now.Unheard = c.faults(), unheard(o)
 	c.history.keep(c.housed())
 	return c.now
 }
@@ -346,7 +380,7 @@ func (c *Coordinator) looked(o plan.Observation) Situation {
 // decide records the decision, says so when it is a new one, and reports whether it is to be carried out.
 func (c *Coordinator) decide(a plan.Action, act bool) bool {
 	c.mu.Lock()
-	changed := c.now.Action.Kind != a.Kind || c.now.Action.Why != a.Why
+	changed := c.now.Action.Kind != a.Kind || c.now.Action.Text() != a.Text()
 	act = act && !c.dead && !c.adopting
 	c.now.Action, c.now.Busy = a, act
 	if changed {
@@ -357,14 +391,14 @@ func (c *Coordinator) decide(a plan.Action, act bool) bool {
 	}
 	c.mu.Unlock()
 	if changed {
-		c.lg.Info("decided", zap.String("action", string(a.Kind)), zap.String("why", a.Why))
+		c.lg.Info("decided", zap.String("action", string(a.Kind)), zap.String("why", a.Text()))
 		c.world.Decided(a)
 	}
 	switch {
 	case a.Kind == plan.Wait && changed:
-		c.Remember(Entry{Kind: string(a.Kind), Why: a.Why})
+		c.Remember(Entry{Kind: string(a.Kind), Why: a.Text()})
 	case act && changed:
-		c.Remember(Entry{Kind: string(a.Kind), Why: a.Why, Outcome: Begun})
+		c.Remember(Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Begun})
 	}
 	return act
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -24,7 +25,7 @@ const (
 	lockDefrag = 2 * time.Minute
 )
 
-// defragment gets leave, hands over, and defragments the member's database. Whoever asks why another waits is told
+// defragment gets leave, hands over, and defragments the member's database. Anyone who asks why another waits is told
 // before it begins.
 func (c *Coordinator) defragment(ctx context.Context, o plan.Observation) error {
 	if !c.world.Etcd.Quiet() {
@@ -52,12 +53,13 @@ func (c *Coordinator) defragment(ctx context.Context, o plan.Observation) error 
 
 // mayDefragment gets leave: the disruption lock, or where the alarm refuses every write the leader's word.
 func (c *Coordinator) mayDefragment(ctx context.Context, o plan.Observation) (leave func(), err error) {
-	leave = func() {}
 	if o.Member.Spaceless() {
+		c.asking(true) // before it asks, and until it is done: see word
 		if refusal := c.askLeave(ctx, o); refusal != "" {
+			c.asking(false)
 			return nil, fmt.Errorf("%w: %s", errNotYet, refusal)
 		}
-		return leave, nil
+		return func() { c.asking(false) }, nil
 	}
 	ttl := lockDefrag + lockDefrag*time.Duration(o.Member.Space.InUse>>30)
 	return c.inTurn(ctx, "defrag", ttl, plan.Observation.Hindrance, func(f plan.Facts) bool { return !f.Fragmented })
@@ -120,6 +122,20 @@ func (c *Coordinator) defragging(on bool) {
 	c.publish(o)
 }
 
+// asking notes that this member asks for the word to defragment, or has it.
+func (c *Coordinator) asking(on bool) {
+	c.mu.Lock()
+	c.upkeep.asking = on
+	c.mu.Unlock()
+}
+
+// asks reports whether it does, or defragments.
+func (c *Coordinator) asks() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.upkeep.asking || c.upkeep.defragging
+}
+
 // defragmented takes down how a defragmentation went. One that leaves as much to be gained as there was has failed: it
 // must not be tried again and again.
 func (c *Coordinator) defragmented(begin time.Time, before int64, err error) error {
@@ -127,11 +143,12 @@ func (c *Coordinator) defragmented(begin time.Time, before int64, err error) err
 	m, _ := c.world.Etcd.State()
 	c.mu.Lock()
 	u := &c.upkeep
-	last := DefragStatus{Time: time.Now(), Seconds: took.Seconds(), Before: before, After: m.Space.Size}
+	last := health.DefragStatus{Time: time.Now(), Seconds: took.Seconds(), Before: before, After: m.Space.Size}
 	if err == nil {
 		u.tried = true
 		u.judged = c.cfg.Plan.Upkeep.Judge(plan.Judgement{}, m, true)
-		if u.judged.Fragmented && !u.spaceless {
+		// While NOSPACE is up more may have been deleted meanwhile.
+		if u.judged.Fragmented && (!u.spaceless || last.After >= before) {
 			err = fmt.Errorf("the database was defragmented and is as fragmented as before: %d MiB of %d MiB are in use", m.Space.InUse>>20, m.Space.Size>>20)
 		}
 	}
@@ -142,7 +159,6 @@ func (c *Coordinator) defragmented(begin time.Time, before int64, err error) err
 	} else {
 		u.done.Defrags++
 		u.failed = 0
-		u.pause(last.Time)
 	}
 	u.done.Last = &last
 	c.mu.Unlock()
@@ -152,7 +168,7 @@ func (c *Coordinator) defragmented(begin time.Time, before int64, err error) err
 	return err
 }
 
-// compact drops the history. It is not done again without need, whether or not it is known to have been carried out.
+// compact drops the history. It is not done again at once, whether or not it is known to have been carried out.
 func (c *Coordinator) compact(ctx context.Context, revision int64) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTime)
 	defer cancel()
@@ -161,21 +177,32 @@ func (c *Coordinator) compact(ctx context.Context, revision int64) error {
 		return err
 	}
 	c.mu.Lock()
-	c.upkeep.compacted = true
-	c.upkeep.pause(time.Now())
+	c.upkeep.compacted = time.Now()
 	c.mu.Unlock()
 	c.lg.Info("compacted the history", zap.Int64("revision", revision), zap.Bool("carried out", err == nil))
 	return nil
 }
 
-// disarm takes the alarm NOSPACE back when every member says just now that its database is below the watermark: what
-// gossip says may be old.
+// raise has etcd raise NOSPACE, because the volume has less than its reserve.
+func (c *Coordinator) raise(ctx context.Context, o plan.Observation) error {
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	if err := c.world.Etcd.Raise(ctx); err != nil {
+		return err
+	}
+	r := o.Claim.Room
+	c.lg.Warn("raised the alarm NOSPACE: the volume has less than its reserve", zap.Int64("free", r.Free), zap.Int64("size", r.Size), zap.Int64("reserve", r.Reserve()))
+	return nil
+}
+
+// disarm takes the alarm NOSPACE back when every member says just now that its database is below the watermark, and that
+// its volume has room: what gossip says may be old.
 func (c *Coordinator) disarm(ctx context.Context) error {
 	o, _ := c.observe()
-	if o.Member.Full || !o.Member.Leader {
+	if o.Member.Full || o.Claim.Short || !o.Member.Leader {
 		return errNotYet
 	}
-	if err := c.others(ctx, o, func(f plan.Facts) bool { return !f.Full }); err != nil {
+	if err := c.others(ctx, o, roomy); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
@@ -185,11 +212,13 @@ func (c *Coordinator) disarm(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	c.upkeep.done.Cures++
-	c.upkeep.pause(time.Now())
 	c.mu.Unlock()
-	c.lg.Info("disarmed the alarm NOSPACE: every database is below the watermark")
+	c.lg.Info("disarmed the alarm NOSPACE: every database is below the watermark, and every volume has room")
 	return nil
 }
+
+// roomy reports whether a member says that writes would find room with it.
+func roomy(f plan.Facts) bool { return !f.Full && !f.Short }
 
 // others asks every other member directly, and returns nil if all say what is wanted just now.
 func (c *Coordinator) others(ctx context.Context, o plan.Observation, wanted func(plan.Facts) bool) error {
@@ -227,12 +256,12 @@ const askForLeave = "defragment "
 // askLeave asks for the leader's word. Who leads may not be known yet, so everybody is asked.
 func (c *Coordinator) askLeave(ctx context.Context, o plan.Observation) (refusal string) {
 	if o.Member.Leader {
-		return c.word(o.Claim.Slot)
+		return c.word(ctx, o.Claim.Slot)
 	}
 	refusal = "no node that leads was reached"
-	for _, p := range running(o) {
+	for _, node := range c.running(o) {
 		ask, cancel := context.WithTimeout(ctx, askTimeout)
-		data, err := c.world.Mesh.Ask(ask, p.Node, []byte(askForLeave+o.Claim.Slot))
+		data, err := c.world.Mesh.Ask(ask, node, []byte(askForLeave+o.Claim.Slot))
 		cancel()
 		var answer string
 		if err != nil || json.Unmarshal(data, &answer) != nil {
@@ -246,27 +275,35 @@ func (c *Coordinator) askLeave(ctx context.Context, o plan.Observation) (refusal
 	return refusal
 }
 
-// word gives this leader's word, to one slot at a time, and remembers it until the gossip tells.
-func (c *Coordinator) word(slot string) (refusal string) {
-	c.words.Lock()
-	defer c.words.Unlock()
+// word gives this leader's word to a slot that asks, unless another one asks or has the word. It needs no memory, and
+// none of the leader's before: every member says that it asks from before it does so until it is done, so that of two
+// that ask, one has said so when the other's leader asks it.
+func (c *Coordinator) word(ctx context.Context, slot string) (refusal string) {
 	o, _ := c.observe()
 	if refusal := o.Word(slot); refusal != "" {
 		return refusal
 	}
-	c.mu.Lock()
-	c.upkeep.turn, c.upkeep.given = slot, time.Now()
-	c.mu.Unlock()
+	for _, m := range o.Member.Members {
+		if m.ID == o.Member.ID || m.Slot == slot {
+			continue
+		}
+		if err := c.confirms(ctx, o, m, func(f plan.Facts) bool { return !f.Defragging }); err != nil {
+			return fmt.Sprintf("slot %s has not said that it neither defragments nor is about to: %v", m.Slot, err)
+		}
+	}
+	if slot != o.Claim.Slot && c.asks() {
+		return "the leader itself asks as well"
+	}
 	c.lg.Info("gave the word to defragment", zap.String("slot", slot))
 	return ""
 }
 
 // answerLeave answers the question for leave; ok is false when it is another one.
-func (c *Coordinator) answerLeave(question []byte) (answer []byte, ok bool) {
+func (c *Coordinator) answerLeave(ctx context.Context, question []byte) (answer []byte, ok bool) {
 	slot, ok := strings.CutPrefix(string(question), askForLeave)
 	if !ok {
 		return nil, false
 	}
-	answer, err := json.Marshal(c.word(slot))
+	answer, err := json.Marshal(c.word(ctx, slot))
 	return answer, err == nil
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,31 +15,52 @@ const (
 	lookToPart = 100 * time.Millisecond
 	// tryToPart bounds one try of the disruption lock, and one question to the leader: a quorum that is being lost must not hold up the end.
 	tryToPart = time.Second
+	// stoppingWhy is what the node says from when its member goes down.
+	stoppingWhy = "the node is stopping"
 )
 
-// part waits until this member may go down: until it has the disruption lock and a majority is there without it. It
-// waits for at most the greater part of stop.wait, and returns what is left for handing over. What it could not wait for
-// it says, for the process ends all the same (R14). The lock is given back by this slot's next life.
+// part waits until this member may go down, and returns how long it may hand over, which is not at all where nobody stays
+// to take over. The lock is given back by this slot's next life.
 func (c *Coordinator) part(ctx context.Context) (handOver time.Duration) {
-	wait := c.cfg.StopWait
-	if wait <= 0 {
-		return 0
-	}
-	least := wait / 5
-	begin, p := time.Now(), new(parting)
 	c.mu.Lock()
 	c.stopping = true
 	c.mu.Unlock()
+	o := c.lookAround()
+	if c.cfg.StopWait > 0 {
+		o, handOver = c.waitToPart(ctx, c.cfg.StopWait)
+	}
+	c.decide(plan.Action{Kind: plan.Wait, Why: stoppingWhy}, false)
+	if o.Deserted() {
+		return 0
+	}
+	return handOver
+}
+
+// lookAround observes, and tells the others and the status what it has seen.
+func (c *Coordinator) lookAround() plan.Observation {
+	o, _ := c.observe()
+	c.publish(o)
+	c.name(o)
+	c.world.Looked(c.looked(o))
+	return o
+}
+
+// waitToPart waits until this member has the disruption lock and a majority is there without it, for at most the greater
+// part of wait. It returns what is left for handing over, and what it saw last. What it could not wait for it says, for the
+// process ends all the same (R14).
+func (c *Coordinator) waitToPart(ctx context.Context, wait time.Duration) (o plan.Observation, left time.Duration) {
+	least := wait / 5
+	begin, p := time.Now(), new(parting)
 	for {
-		o, _ := c.observe()
-		c.publish(o)
-		c.name(o)
-		c.world.Looked(c.looked(o))
+		o = c.lookAround()
 		if why := o.Haste(); why != "" {
 			c.lg.Info("stopping at once", zap.String("why", why))
 			break
 		}
-		risk := c.ask(ctx, o, p)
+		risk, hurry := c.ask(ctx, o, p)
+		if hurry {
+			continue
+		}
 		if risk == "" {
 			break
 		}
@@ -52,7 +74,8 @@ func (c *Coordinator) part(ctx context.Context) (handOver time.Duration) {
 		case <-time.After(lookToPart):
 		}
 	}
-	return max(wait-time.Since(begin), least)
+	o, _ = c.observe() // the lock and the leader's word have taken a while
+	return o, max(wait-time.Since(begin), least)
 }
 
 // parting is the lock of a process that is about to end, and when it last had its whole time.
@@ -61,11 +84,30 @@ type parting struct {
 	since time.Time
 }
 
-// ask takes the disruption lock, unless it is held already, and says what is at risk all the same.
-func (c *Coordinator) ask(ctx context.Context, o plan.Observation, p *parting) (risk string) {
+// ask takes the disruption lock, unless it is held already, and says what is at risk all the same. It gives up, and
+// reports so, when there is a reason to hurry: a quorum that stops as well answers nothing.
+func (c *Coordinator) ask(ctx context.Context, o plan.Observation, p *parting) (risk string, hurry bool) {
 	if l := o.Member.Lock; l != nil && l.Slot != o.Claim.Slot {
-		return l.String()
+		return l.String(), false
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var look sync.WaitGroup
+	look.Go(func() {
+		for every(ctx, lookToPart) {
+			if now, _ := c.observe(); now.Haste() != "" {
+				hurry = true
+				cancel()
+			}
+		}
+	})
+	risk = c.mayPart(ctx, p)
+	cancel()
+	look.Wait()
+	return risk, hurry && risk != ""
+}
+
+// mayPart tries for the lock, and asks the leader.
+func (c *Coordinator) mayPart(ctx context.Context, p *parting) (risk string) {
 	if p.value == nil || time.Since(p.since) > c.cfg.Hold/4 {
 		ctx, cancel := context.WithTimeout(ctx, tryToPart)
 		defer cancel()

@@ -44,6 +44,9 @@ func (c *Coordinator) resize(ctx context.Context, a plan.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
 	c.world.Step("before-resize")
+	if !c.stands(a) {
+		return errNotYet
+	}
 	if err := c.world.Etcd.PutKey(ctx, KeySlots, data, version); errors.Is(err, ErrConflict) {
 		return errNotYet
 	} else if err != nil {
@@ -60,11 +63,14 @@ func (c *Coordinator) remove(ctx context.Context, a plan.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
 	c.world.Step("before-shrink")
+	if !c.stands(a) {
+		return errNotYet
+	}
 	if err := c.world.Etcd.Remove(ctx, a.Member); err != nil {
 		return notYet(fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err))
 	}
 	c.world.Step("after-shrink")
-	c.lg.Warn("removed a member", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)), zap.String("why", a.Why))
+	c.lg.Warn("removed a member", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)), zap.String("why", a.Text()))
 	return nil
 }
 
