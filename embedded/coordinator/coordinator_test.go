@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -41,10 +42,14 @@ type world struct {
 	added    []string
 	store    func(ctx context.Context) (string, error)
 	nodes    []Node
+	forgets  func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
 	answer   []byte
+	asking   func()   // called when another node is asked, if set
 	asked    []string // questions
 	failed   []string
+	ending   []string
 	twin     netip.Addr
+	twins    []string
 	borne    string // the record that the volume bears
 
 	witnesses []plan.Witness
@@ -53,12 +58,21 @@ type world struct {
 	backups   backups
 	full      error
 	unfit     error
-	locked    []byte   // the disruption lock
-	left      []string // the disruption lock at each Leave
+	locked    []byte            // the disruption lock
+	kept      map[string][]byte // holdfast's other keys; nil: all are as locked
+	left      []string          // the disruption lock at each Leave
+	handed    []time.Duration   // to hand over, at each Leave
+	mute      bool              // etcd answers no try of the lock
 	db        database
 	aside     []Aside
 	reclaimed []time.Time
 	aborted   []string
+	dismissed []string
+	shone     []string
+	proposed  *plan.Restore // that lies in the store, and the last look at all of it has not seen
+	marked    []uint64
+	readOnly  bool
+	room      plan.Room
 }
 
 func newWorld(t *testing.T) *world {
@@ -69,7 +83,9 @@ func (w *world) coordinator(slots ...string) *Coordinator {
 	return New(Config{Node: "n1", Address: netip.MustParseAddr("127.0.0.1"), StopWait: 10 * time.Second, Hold: time.Minute,
 		Plan: plan.Config{Cluster: "test", Slots: slots, PeerURL: "http://{slot}.test:2380", Etcd: "3.7.3"}},
 		World{Volumes: w, Mesh: w, Names: w, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
-			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {}},
+			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {},
+			Rooms:  func(string) Rooms { w.mu.Lock(); defer w.mu.Unlock(); return Rooms{Volume: w.room} },
+			Ending: func(why string) { w.note(&w.ending, fmt.Sprintf("%s, etcd killed: %v", why, w.killed)) }},
 		zaptest.NewLogger(w.t))
 }
 
@@ -89,6 +105,7 @@ func (w *world) Identity() Identity {
 }
 func (w *world) Path() string                { return w.dir }
 func (w *world) Mismatch() string            { return "" }
+func (w *world) Missing() string             { return "" }
 func (w *world) Adopt(context.Context) error { return nil }
 func (w *world) Watch(ctx context.Context) error {
 	select {
@@ -105,28 +122,72 @@ func (w *world) Release(_ context.Context, how Release) error {
 	return nil
 }
 
-func (w *world) Publish([]byte)           {}
-func (w *world) Nodes() []Node            { w.mu.Lock(); defer w.mu.Unlock(); return w.nodes }
+func (w *world) Publish([]byte) {}
+func (w *world) Nodes(accepted bool) []Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if accepted && w.forgets != nil {
+		w.forgets()
+		return nil
+	}
+	return w.nodes
+}
 func (w *world) Changed() <-chan struct{} { return nil }
 func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, error) {
 	w.note(&w.asked, node+" "+string(question))
+	if w.asking != nil {
+		w.asking()
+	}
 	if w.answer == nil {
 		return nil, errors.New("it is gone")
 	}
 	return w.answer, nil
 }
 func (w *world) Twin() (netip.Addr, bool)    { return w.twin, w.twin.IsValid() }
+func (w *world) Twins() []string             { return w.twins }
 func (w *world) Set(map[string][]netip.Addr) {}
 func (w *world) Check(context.Context) error { return nil }
 
-func (w *world) Key(string) ([]byte, int64, error) {
+func (w *world) Key(name string) ([]byte, int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if name != KeyLock && w.kept != nil {
+		if v := w.kept[name]; v != nil {
+			return v, 1, nil
+		}
+		return nil, 0, nil
+	}
 	return w.locked, 1, nil
 }
-func (w *world) PutKey(context.Context, string, []byte, int64) error { return nil }
-func (w *world) Fit(string) error                                    { w.mu.Lock(); defer w.mu.Unlock(); return w.unfit }
-func (w *world) Inspect(string) (Data, error)                        { w.mu.Lock(); defer w.mu.Unlock(); return w.data, nil }
+func (w *world) PutKey(_ context.Context, name string, value []byte, _ int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.readOnly {
+		return ErrReadOnly
+	}
+	if name == KeyConsent {
+		w.member.Consent = new(plan.Consent)
+		if value != nil {
+			return json.Unmarshal(value, w.member.Consent)
+		}
+	}
+	if w.kept != nil {
+		w.kept[name] = value
+	}
+	return nil
+}
+func (w *world) Mark(_ context.Context, mark uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.marked = append(w.marked, mark)
+	w.member.Marks = w.marked
+	return nil
+}
+func (w *world) MemberList(string) ([]plan.MemberInfo, error) {
+	return []plan.MemberInfo{{ID: 1, Slot: "a"}}, nil
+}
+func (w *world) Fit(string) error             { w.mu.Lock(); defer w.mu.Unlock(); return w.unfit }
+func (w *world) Inspect(string) (Data, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.data, nil }
 func (w *world) SetAside(dir, reason string) (string, error) {
 	to := dir + "-" + reason
 	if err := os.Rename(dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -170,8 +231,8 @@ func (w *world) Start(ctx context.Context, s Spec) error {
 	if err == nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.member = plan.Member{Running: true, Ready: true, HasLead: true, Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
-		w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+		w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
+		w.data = Data{WAL: true, Unborn: w.data.Unborn, Member: 1, ClusterID: 77}
 		w.lock(w.locked)
 	}
 	return err
@@ -188,9 +249,9 @@ func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu
 func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
 func (w *world) IsRemoved(uint64) bool                 { return false }
 func (w *world) Promote(context.Context, uint64) error { return ErrNotReady }
-func (w *world) Leave(ctx context.Context, _ time.Duration) error {
+func (w *world) Leave(ctx context.Context, handOver time.Duration) error {
 	w.mu.Lock()
-	w.left = append(w.left, string(w.locked))
+	w.left, w.handed = append(w.left, string(w.locked)), append(w.handed, handOver)
 	w.mu.Unlock()
 	return w.Stop(ctx)
 }
@@ -230,11 +291,28 @@ func (s stores) Put(_ context.Context, r plan.Record) error {
 	return nil
 }
 func (s stores) MoveAside(context.Context, plan.Record) error { return nil }
-func (s stores) Propose(context.Context, plan.Restore) error  { return nil }
-func (s stores) Conclude(context.Context, plan.Record) error  { return nil }
-func (s stores) Abort(_ context.Context, r plan.Restore, _ string) (*plan.Record, error) {
+func (s stores) Dismiss(_ context.Context, command string) error {
+	s.note(&s.dismissed, command)
+	return nil
+}
+func (s stores) Propose(context.Context, plan.Restore) error { return nil }
+func (s stores) Conclude(context.Context, plan.Record) error { return nil }
+func (s stores) Abort(_ context.Context, r plan.Restore, _ plan.Abort) (*plan.Record, error) {
 	s.note(&s.aborted, r.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.knows.Restore; p != nil && p.ID == r.ID {
+		s.knows.Restore = nil
+	}
 	return nil, nil
+}
+func (s stores) Meet(context.Context, string, string) error { return nil }
+func (s stores) Nonces() map[string]string                  { return nil }
+func (s stores) Shine(context.Context, Beacon) error        { s.note(&s.shone, "shone"); return nil }
+func (s stores) Proposal(_ context.Context, generation uint64, attempt int) (*plan.Restore, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proposed, nil
 }
 
 // live runs the coordinator until the test ends it, in virtual time.
@@ -252,7 +330,7 @@ func TestOneNodeFoundsAndKeepsItsVolume(t *testing.T) {
 		stop := live(t, c)
 		time.Sleep(5 * time.Second) // virtual
 		if got := c.Now().State(); got != "leader" {
-			t.Errorf("state: got %s (%s)", got, c.Now().Action.Why)
+			t.Errorf("state: got %s (%s)", got, c.Now().Action.Text())
 		}
 		l, _, err := readLedger(w.dir)
 		if err != nil || l.Record == nil || l.Started != "disk-a" || l.Etcd != "3.7.3" {
@@ -278,8 +356,8 @@ func TestStoreThatHangsHoldsUpFoundingAndNothingElse(t *testing.T) {
 		c := w.coordinator("a")
 		stop := live(t, c)
 		time.Sleep(time.Minute)
-		if got := c.Now(); got.State() != "founding" || !strings.Contains(got.Action.Why, "no answer within") {
-			t.Errorf("got %s: %s", got.State(), got.Action.Why)
+		if got := c.Now(); got.State() != "founding" || !strings.Contains(got.Action.Text(), "no answer within") {
+			t.Errorf("got %s: %s", got.State(), got.Action.Text())
 		}
 		if age := time.Since(c.Now().Looked); age > 2*time.Second {
 			t.Errorf("the world was last looked at %s ago", age)
@@ -307,6 +385,9 @@ func TestLostVolumeKillsEtcdEvenWhileAnActionHangs(t *testing.T) {
 		}
 		if !w.killed || len(w.released) != 0 {
 			t.Errorf("killed %v, released %v: want etcd killed and the volume not touched", w.killed, w.released)
+		}
+		if want := []string{"the volume was lost: the directory is gone, etcd killed: false"}; !slices.Equal(w.ending, want) {
+			t.Errorf("told %q, want %q: before etcd is killed, which may end the process", w.ending, want)
 		}
 		close(w.hang)
 		synctest.Wait() // the action that hung writes into the test's directory
@@ -339,6 +420,28 @@ func TestFailedActionIsShownAndRetried(t *testing.T) {
 	})
 }
 
+// A joiner that was killed before the leader sent it anything, and removed before it could again, gets no entry ever: it must not wait
+// for one, or it never hears that it was removed.
+func TestJoinerIsBornWithoutAnEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := record("a", "b", "c")
+		l := ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleJoiner, Join: 1}}
+		if err := l.write(w.dir); err != nil {
+			t.Fatal(err)
+		}
+		w.data = Data{WAL: true, Unborn: true, Member: 1, ClusterID: 77}
+		stop := live(t, w.coordinator("a", "b", "c"))
+		time.Sleep(5 * time.Second)
+		if l, _, err := readLedger(w.dir); err != nil || l.Started != "disk-a" || len(w.starts) != 1 {
+			t.Errorf("ledger: got %+v, %v after %d starts; want it to say that the member has started", l, err, len(w.starts))
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // replacing makes a leader that sees slot b vacant on n2, which answers the direct question with what.
 func replacing(t *testing.T, answer *plan.Facts) *world {
 	w := newWorld(t)
@@ -348,7 +451,7 @@ func replacing(t *testing.T, answer *plan.Facts) *world {
 		t.Fatal(err)
 	}
 	w.data = Data{WAL: true, Member: 1, ClusterID: 77}
-	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Leader: true, ID: 1,
+	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1,
 		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c", Connected: true}}}
 	gossiped, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant, Record: &r, Store: "store"})
 	if err != nil {
@@ -406,7 +509,7 @@ func TestActionThatChangesNothingDoesNotSpin(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if n := len(w.added); n < 10 || n > 25 {
+		if n := len(w.removed); n < 10 || n > 25 {
 			t.Errorf("tried %d times in 10 s, want about two a second", n)
 		}
 	})
@@ -474,7 +577,7 @@ func TestTwinKeepsANodeFromEverything(t *testing.T) {
 		c := w.coordinator("a")
 		stop := live(t, c)
 		time.Sleep(5 * time.Second)
-		if now := c.Now(); now.Observation.Claim.Held || !strings.Contains(now.Action.Why, "127.0.0.9") {
+		if now := c.Now(); now.Observation.Claim.Held || !strings.Contains(now.Action.Text(), "127.0.0.9") {
 			t.Errorf("got %+v", now.Action)
 		}
 		if err := stop(); err != nil {
@@ -483,11 +586,89 @@ func TestTwinKeepsANodeFromEverything(t *testing.T) {
 	})
 }
 
-func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
-	c := newWorld(t).coordinator("a")
-	for name, state := range map[string]string{"newer": `{"version":2,"slot":"b"}`, "garbage": `{{`, "wrong type": `{"version":"1"}`} {
-		if got := c.decode(Node{Name: name, State: []byte(state)}); got != nil {
-			t.Errorf("%s: got %+v, want nothing", name, got)
+// While the disk has accepted a record the mesh may forget witnesses; a disk that is blank by now needs them, at once.
+func TestBlankDiskNeedsWitnesses(t *testing.T) {
+	r := record("a", "b")
+	for _, blank := range []bool{false, true} {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		c.volume, c.ledger.Record = w, &r
+		w.nodes = []Node{{Name: "b", State: []byte(`{"version":1,"slot":"b"}`)}}
+		w.forgets = func() {
+			if blank {
+				c.ledger.Record = nil
+			}
 		}
+		o, err := c.observe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(o.Peers) > 0; got != blank {
+			t.Errorf("blank %v: got peers %v", blank, o.Peers)
+		}
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	r := record("a", "b")
+	text := func(f plan.Facts) string {
+		f.Version = 1
+		b, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for state, want := range map[string]bool{
+		text(plan.Facts{}): false,
+		text(plan.Facts{Slot: "a", Phase: plan.PhaseBlank}):  false,
+		text(plan.Facts{Slot: "a", Record: &r}):              true,
+		text(plan.Facts{Slot: "a", Promise: &r.Charter}):     true,
+		text(plan.Facts{Slot: "a", CID: 7}):                  true,
+		text(plan.Facts{Slot: "a", Phase: plan.PhaseVacant}): true,
+		`{"version":2}`: true,
+		`{{`:            true,
+	} {
+		if got := Evidence([]byte(state)); got != want {
+			t.Errorf("%.80s: got %v, want %v", state, got, want)
+		}
+	}
+	if Evidence(nil) {
+		t.Error("a node that has said nothing: got true")
+	}
+}
+
+func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
+	w := newWorld(t)
+	c := w.coordinator("a")
+	for name, tc := range map[string]struct{ state, says string }{
+		"newer":           {`{"version":2,"slot":"b"}`, "unsupported: version: got 2"},
+		"newer and other": {`{"version":2,"slot":{"name":"b"}}`, "unsupported: version: got 2"},
+		"newer record":    {`{"version":1,"slot":"b","disk":"d","phase":"data","record":{"cause":"adopted"}}`, `unsupported: record.cause: got "adopted"`},
+		"garbage":         {`{{`, "not whole: invalid character"},
+		"wrong type":      {`{"version":"1"}`, "not whole: json"},
+		"no record":       {`{"version":1,"slot":"b","disk":"d","phase":"data"}`, "not whole: record: must be there in phase data"},
+	} {
+		w.nodes = []Node{{Name: "n2", Live: true, State: []byte(tc.state), Stamp: [2]uint64{uint64(len(tc.state)), 1}}}
+		s := c.looked(look(t, c))
+		if p := s.Observation.Peers[0]; p.Facts != nil || !strings.HasPrefix(p.Unread, tc.says) || s.Unheard["n2"] != p.Unread {
+			t.Errorf("%s: got %+v, %q, unheard %q; want nothing, and %q", name, p.Facts, p.Unread, s.Unheard, tc.says)
+		}
+		if got := strings.Join(health.Texts(s.Findings()), ";"); !strings.Contains(got, "what node n2 says does not count here") {
+			t.Errorf("%s: problems: got %q", name, got)
+		}
+	}
+}
+
+// TestStoreThatIsNotWholeIsUnknown has what crash-looped every node once.
+func TestStoreThatIsNotWholeIsUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: plan.Recovered}
+	if got := w.coordinator("a").askStore(t.Context()); !strings.Contains(got.Unknown, "not whole: record.cluster: must not be empty") || got.Record != nil {
+		t.Errorf("got %+v", got)
+	}
+	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: "adopted"}
+	if got := w.coordinator("a").askStore(t.Context()); !strings.Contains(got.Unknown, "unsupported here: record.cause") {
+		t.Errorf("of a later version: got %+v", got)
 	}
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ type database struct {
 	unlocked int // defragmentations without the lock
 	compacts int
 	disarms  int
+	raises   int
 }
 
 func (w *world) Quiet() bool { w.mu.Lock(); defer w.mu.Unlock(); return !w.db.reading }
@@ -46,6 +48,14 @@ func (w *world) Compact(_ context.Context, revision int64) error {
 	w.member.Compacted = revision
 	w.member.Space.InUse -= w.db.history
 	w.db.live, w.db.history = w.member.Space.InUse, 0
+	return nil
+}
+
+func (w *world) Raise(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.db.raises++
+	w.member.Alarms = []string{plan.NoSpace}
 	return nil
 }
 
@@ -100,8 +110,8 @@ func TestDefragmentationThatFailsIsTriedEverMoreSeldom(t *testing.T) {
 		if u.Failures != w.db.defrags || u.Last == nil || u.Last.Error == "" || u.Last.Again == nil {
 			t.Errorf("%s: the account is %+v, last %+v", name, u, u.Last)
 		}
-		if !strings.Contains(now.Action.Why, "the last attempt failed") {
-			t.Errorf("%s: it does %s: %s", name, now.Action.Kind, now.Action.Why)
+		if !strings.Contains(now.Action.Text(), "the last attempt failed") {
+			t.Errorf("%s: it does %s: %s", name, now.Action.Kind, now.Action.Text())
 		}
 	}
 }
@@ -126,6 +136,23 @@ func TestNoSpaceIsCured(t *testing.T) {
 	}
 }
 
+// Without its reserve the member has etcd refuse writes; the alarm is taken back when there is enough room.
+func TestReserve(t *testing.T) {
+	w, now := caring(t, func(w *world) { w.room, w.member.Space.InUse = plan.Room{Free: 100 << 20, Size: 4 << 30}, 700<<20 })
+	if w.db.raises != 1 || w.db.disarms != 0 {
+		t.Errorf("raised %d, disarmed %d times; want once and never", w.db.raises, w.db.disarms)
+	}
+	if !now.Observation.Claim.Short || now.Rooms.Volume != w.room || !strings.Contains(now.Action.Text(), "nearly full") {
+		t.Errorf("rooms %+v, short: %t: %s", now.Rooms, now.Observation.Claim.Short, now.Action.Text())
+	}
+	w, now = caring(t, func(w *world) {
+		w.room, w.member.Alarms, w.member.Space.InUse = plan.Room{Free: 200 << 20, Size: 4 << 30}, []string{plan.NoSpace}, 700<<20
+	})
+	if w.db.raises != 0 || w.db.disarms != 1 || now.Upkeep.Cures != 1 {
+		t.Errorf("raised %d, disarmed %d times; want never and once", w.db.raises, w.db.disarms)
+	}
+}
+
 func TestNoSpaceStaysWhereAllIsLive(t *testing.T) {
 	w, now := caring(t, func(w *world) {
 		w.member.Space.Size, w.member.Space.InUse = 950<<20, 950<<20
@@ -134,26 +161,175 @@ func TestNoSpaceStaysWhereAllIsLive(t *testing.T) {
 	if w.db.compacts != 1 || w.db.disarms != 0 || w.db.defrags != 1 {
 		t.Errorf("compacted %d, defragmented %d, disarmed %d times; want once, once, never", w.db.compacts, w.db.defrags, w.db.disarms)
 	}
-	if !strings.Contains(now.Action.Why, "full of live data (slots a)") {
-		t.Errorf("it does %s: %s", now.Action.Kind, now.Action.Why)
+	if !strings.Contains(now.Action.Text(), "full of live data (slots a)") {
+		t.Errorf("it does %s: %s", now.Action.Kind, now.Action.Text())
+	}
+}
+
+// Deletions that go on for a while are compacted and defragmented again and again; what ends them ends the alarm soon.
+func TestNoSpaceIsCuredSoonAfterDeletions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		c.cfg.Plan.Upkeep = plan.Upkeep{FullPercent: 60, Cure: true}
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual, as all that follow
+		change := func(f func()) { w.mu.Lock(); defer w.mu.Unlock(); f() }
+		change(func() {
+			w.member.Revision, w.member.Space = 100, plan.Space{Size: 950 << 20, InUse: 950 << 20, Quota: 1000 << 20}
+			w.member.Alarms = []string{plan.NoSpace}
+		})
+		time.Sleep(time.Minute)
+		for range 40 { // 950 to 630 MiB
+			change(func() { w.member.Revision++; w.db.history += 8 << 20 })
+			time.Sleep(700 * time.Millisecond)
+		}
+		change(func() { w.member.Revision++; w.db.history += 100 << 20 })
+		disarmed := func() (n int) { change(func() { n = w.db.disarms }); return n }
+		if disarmed() != 0 {
+			t.Fatal("disarmed before there was room")
+		}
+		begin := time.Now()
+		for disarmed() == 0 && time.Since(begin) < time.Hour {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("disarmed %s after the last deletion, want 5 s at most", took)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if n := w.db.compacts; n < 10 || n > 18 || w.db.defrags > 10 {
+			t.Errorf("compacted %d and defragmented %d times for deletions of 28 s", n, w.db.defrags)
+		}
+	})
+}
+
+// spaceless is a world of three members without space, seen by slot a, and what the others answer when they are asked.
+func spaceless(t *testing.T, leads bool, answer plan.Facts) *world {
+	answer.Version, answer.Slot, answer.Phase, answer.Running = 1, "c", plan.PhaseData, true
+	answer.Member, answer.Disk = 3, "disk-c"
+	w := replacing(t, &answer)
+	r := record("a", "b", "c")
+	w.member.Leader, w.member.Alarms, w.member.Members[1].Connected = leads, []string{plan.NoSpace}, true
+	w.nodes = nil
+	for i, slot := range []string{"b", "c"} {
+		f := plan.Facts{Version: 1, Slot: slot, Disk: "disk-" + slot, Phase: plan.PhaseData, Record: &r, Store: "store",
+			Running: true, Member: uint64(i + 2), Full: true}
+		state, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = append(w.nodes, Node{Name: "n" + f.Slot, Live: true, State: state, Stamp: [2]uint64{1, 1}})
+	}
+	return w
+}
+
+// The leader's word needs no time, only that every other member says just now that it is not about to defragment.
+func TestWordAsksTheOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer  plan.Facts
+		silent  bool
+		itself  bool
+		refusal string
+	}{
+		"nobody else":         {},
+		"another asks":        {answer: plan.Facts{Defragging: true}, refusal: "slot c has not said"},
+		"one says nothing":    {silent: true, refusal: "slot c has not said"},
+		"the leader is at it": {itself: true, refusal: "the leader itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := spaceless(t, true, tc.answer)
+				if tc.silent {
+					w.answer = nil
+				}
+				c := w.coordinator("a", "b", "c")
+				c.cfg.Plan.Upkeep.Cure = true
+				stop := live(t, c)
+				time.Sleep(3 * time.Second)
+				c.asking(tc.itself)
+				got := c.word(t.Context(), "b")
+				if (got == "") != (tc.refusal == "") || !strings.Contains(got, tc.refusal) {
+					t.Errorf("the answer is %q, want %q", got, tc.refusal)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A member says that it defragments from before it asks for the word until it is done: else two could have it.
+func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
+	for name, refused := range map[string]bool{"granted": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := spaceless(t, false, plan.Facts{})
+				c := w.coordinator("a", "b", "c")
+				stop := live(t, c)
+				time.Sleep(3 * time.Second)
+				says := func() bool {
+					data, _, err := c.Answer(t.Context(), []byte(askForFacts))
+					f, err2 := ReadFacts(data)
+					if err != nil || err2 != nil {
+						t.Fatal(err, err2)
+					}
+					return f.Defragging
+				}
+				if says() {
+					t.Error("it says so before")
+				}
+				w.asking, w.answer = func() {
+					if !says() {
+						t.Error("it asks without having said so")
+					}
+				}, []byte(`""`)
+				if refused {
+					w.answer = []byte(`"no"`)
+				}
+				o, _ := c.observe()
+				leave, err := c.mayDefragment(t.Context(), o)
+				if (err != nil) != refused || says() == refused {
+					t.Errorf("got %v, and it says %t", err, says())
+				}
+				if leave != nil {
+					leave()
+				}
+				if says() {
+					t.Error("it says so still")
+				}
+				w.asking = nil
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
 	}
 }
 
 // The leader asks every member before it disarms: what the gossip says may be old.
 func TestDisarmAsksTheOthers(t *testing.T) {
-	w := replacing(t, &plan.Facts{Version: 1, Slot: "b", Running: true, Member: 2, Full: true})
 	o := plan.Observation{Member: plan.Member{Leader: true}}
 	o.Peers = []plan.Peer{{Node: "n2", Live: true, Facts: &plan.Facts{Member: 2}}}
-	c, room := w.coordinator("a"), func(f plan.Facts) bool { return !f.Full }
-	if err := c.confirms(t.Context(), o, plan.MemberInfo{ID: 2, Slot: "b"}, room); !errors.Is(err, errNotYet) {
-		t.Errorf("a full member: got %v, want %v", err, errNotYet)
+	for name, tc := range map[string]struct {
+		says plan.Facts
+		want error
+	}{
+		"a full member":         {plan.Facts{Member: 2, Full: true}, errNotYet},
+		"a member without room": {plan.Facts{Member: 2, Short: true}, errNotYet},
+		"a member with room":    {plan.Facts{Member: 2}, nil},
+		"another member there":  {plan.Facts{Member: 3}, errNotYet},
+	} {
+		tc.says.Version, tc.says.Slot, tc.says.Disk, tc.says.Phase, tc.says.Running = 1, "b", "disk-b", plan.PhaseData, true
+		w := replacing(t, &tc.says)
+		if err := w.coordinator("a").confirms(t.Context(), o, plan.MemberInfo{ID: 2, Slot: "b"}, roomy); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tc.want)
+		}
 	}
-	if err := c.confirms(t.Context(), o, plan.MemberInfo{ID: 3, Slot: "c"}, room); !errors.Is(err, errNotYet) {
+	if err := replacing(t, nil).coordinator("a").confirms(t.Context(), o, plan.MemberInfo{ID: 3, Slot: "c"}, roomy); !errors.Is(err, errNotYet) {
 		t.Errorf("a member that nobody holds: got %v, want %v", err, errNotYet)
-	}
-	w.answer = []byte(`{"version":1,"slot":"b","running":true,"member":2}`)
-	if err := c.confirms(t.Context(), o, plan.MemberInfo{ID: 2, Slot: "b"}, room); err != nil {
-		t.Errorf("a member with room: %v", err)
 	}
 }
 

@@ -44,14 +44,22 @@ func TestLedgerThatCannotBeRead(t *testing.T) {
 	for name, tc := range map[string]struct{ content, want string }{
 		"torn":          {`{"version":1,"promi`, "unexpected end of JSON"},
 		"empty":         {``, "unexpected end of JSON"},
-		"newer version": {`{"version":2}`, "has version 2, this program knows 1"},
+		"newer version": {`{"version":2}`, "has version 2, this program knows 1: a newer holdfast wrote it"},
+		"newer types":   {`{"version":2,"role":{}}`, "run that version here, or a newer one"},
+		"no version":    {`{}`, "has version 0, this program knows 1;"},
+		"newer record":  {`{"version":1,"role":"founder","record":{"cause":"adopted"}}`, "record.cause: got \"adopted\": a newer holdfast wrote it"},
+		"no record":     {`{"version":1,"started":"d1"}`, "founding ledger is not whole: record: must be there"},
+		"what crashed":  {`{"version":1,"role":"founder","record":{"cluster":"c","id":"0000000000000001","line":["0000000000000000"],"generation":2,"cause":"recover","charter":{"cluster":"c","generation":2,"peer_url":"x","seats":[{"slot":"a"}]}}}`, "record.restore: must be there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, ledgerFile), []byte(tc.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, found, err := readLedger(dir)
+			l, found, err := readLedger(dir)
+			if l.Record != nil || l.Started != "" {
+				t.Errorf("got %+v, want nothing of it", l)
+			}
 			if !found || err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "holdfast volume adopt") {
 				t.Errorf("got found %v, error %v; want one with %q and what to do", found, err, tc.want)
 			}

@@ -13,9 +13,15 @@ import (
 	"holdfast/embedded/plan"
 )
 
-func (w *world) TryLock(_ context.Context, value, old []byte, _ time.Duration) ([]byte, error) {
+func (w *world) TryLock(ctx context.Context, value, old []byte, _ time.Duration) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.mute {
+		w.mu.Unlock()
+		<-ctx.Done()
+		w.mu.Lock()
+		return nil, ctx.Err()
+	}
 	if w.locked != nil && !bytes.Equal(w.locked, old) {
 		return w.locked, ErrConflict
 	}

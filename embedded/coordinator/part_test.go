@@ -19,11 +19,14 @@ func (w *world) company(t *testing.T, tell func(f *plan.Facts)) {
 	defer w.mu.Unlock()
 	w.member.Members = []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}, {ID: 3, Slot: "c", Connected: true}}
 	w.member.Near = []uint64{2, 3}
-	_, record, _ := strings.Cut(w.borne, "@1-")
-	w.member.Set = &plan.SlotSet{Record: record, Serial: 1, Slots: []string{"a", "b", "c"}}
+	l, _, err := readLedger(w.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.member.Set = &plan.SlotSet{Record: l.Record.ID, Serial: 1, Slots: []string{"a", "b", "c"}}
 	w.nodes = nil
 	for i, slot := range []string{"b", "c"} {
-		f := plan.Facts{Version: 1, Slot: slot, Slots: w.member.Set.Slots, Disk: "disk-" + slot, Running: true, Member: uint64(i + 2), Phase: plan.PhaseData}
+		f := plan.Facts{Version: 1, Slot: slot, Slots: w.member.Set.Slots, Disk: "disk-" + slot, Running: true, Member: uint64(i + 2), Phase: plan.PhaseData, Record: l.Record}
 		if tell != nil {
 			tell(&f)
 		}
@@ -85,6 +88,9 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 				if err := stop(); err != nil {
 					t.Error(err)
 				}
+				if now := co.Now(); !now.Observation.Stopping || now.Action.Text() != stoppingWhy {
+					t.Errorf("stopping: %t, it says: %s", now.Observation.Stopping, now.Action.Text())
+				}
 				if took := time.Since(begin); took < c.want || took > c.want+time.Second {
 					t.Errorf("took %s, want %s", took, c.want)
 				}
@@ -96,6 +102,32 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Etcd answers nothing any more while all are being stopped. As soon as that is known nothing is waited for, and there is
+// nobody to hand over to.
+func TestStopHurriesWithTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stop := live(t, w.coordinator("a"))
+		time.Sleep(5 * time.Second)
+		w.company(t, nil)
+		w.mu.Lock()
+		w.mute = true
+		w.mu.Unlock()
+		time.AfterFunc(250*time.Millisecond, func() { w.company(t, func(f *plan.Facts) { f.Stopping = true }) })
+		begin := time.Now()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if took, most := time.Since(begin), 250*time.Millisecond+2*lookToPart; took > most {
+			t.Errorf("took %s, want at most %s", took, most)
+		}
+		if len(w.handed) != 1 || w.handed[0] != 0 {
+			t.Errorf("time to hand over: got %v, want none", w.handed)
+		}
+		time.Sleep(10 * time.Second)
+	})
 }
 
 // A volume that is lost while the process waits for its turn ends it at once.
@@ -175,7 +207,55 @@ func TestDrainAndUndrain(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if now := c.Now(); now.State() != "leader" || w.holder() != nil {
-			t.Errorf("undrained: %s (%s), lock %v", now.State(), now.Action.Why, w.holder())
+			t.Errorf("undrained: %s (%s), lock %v", now.State(), now.Action.Text(), w.holder())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Another process has the name of the node that leads, and the gossip takes it for the node: the leader's word on who is
+// connected is had all the same, and is not taken from anybody else.
+func TestDrainWhileTheLeaderIsHidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		w.company(t, nil)
+		words := map[string][]byte{}
+		tell := func(process string, state []byte, leads bool) {
+			f, err := ReadFacts(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Leader, f.CID = leads, c.Now().Observation.Disk.ClusterID
+			f.Members = []plan.MemberInfo{{ID: 1, Slot: "a", Connected: true}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c", Connected: true}}
+			if words[process], err = json.Marshal(f); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := ReadFacts(words[process]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tell("n2#1", w.nodes[0].State, true)
+		tell("n3", w.nodes[1].State, false)
+		w.mu.Lock()
+		w.nodes[0].State = nil // the impostor has said nothing
+		w.member.Leader = false
+		w.mu.Unlock()
+		w.asking = func() {
+			node, _, _ := strings.Cut(w.asked[len(w.asked)-1], " ")
+			w.answer = words[node]
+		}
+		for _, hidden := range [][]string{nil, {"n2#1"}} {
+			w.twins = hidden
+			synctest.Wait()
+			r, err := c.Drain(t.Context(), DrainOptions{Dry: true})
+			if err != nil || (r.Risk == "") != (hidden != nil) {
+				t.Errorf("%v: got %+v, %v", hidden, r, err)
+			}
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

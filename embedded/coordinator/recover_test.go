@@ -22,7 +22,7 @@ func TestLogOfTheLeaderless(t *testing.T) {
 		if o := look(t, c); o.Disk.Log == nil || *o.Disk.Log != w.data.Log {
 			t.Errorf("etcd does not run: the log ends at %v", o.Disk.Log)
 		}
-		w.member = plan.Member{Running: true, HasLead: true, ID: 1}
+		w.member = plan.Member{Running: true, HasLead: true, Confirmed: true, ID: 1}
 		look(t, c)
 		w.member.HasLead = false
 		for _, s := range []struct {
@@ -78,7 +78,21 @@ func TestPrepareRecovery(t *testing.T) {
 	if o := look(t, c); o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {
 		t.Errorf("after a failure: %+v, built %q", o.Disk.Ledger.Prepared, o.Disk.Built)
 	}
-	if err := c.abort(t.Context(), plan.Action{Kind: plan.Abort, Restore: &r, Why: "a leader"}); err != nil || len(w.aborted) != 1 {
-		t.Errorf("abort: %v, %v", w.aborted, err)
+}
+
+// Data that was left behind continues beyond its own revision, and beyond that of the generation in between: as that was seen, and
+// where nobody of it is here, as it began.
+func TestContinuation(t *testing.T) {
+	parent := plan.Record{Generation: 2, ID: "b", Line: []string{"a"}, Restore: &plan.Restore{Revision: 40, Bump: 100}}
+	for name, s := range map[string]struct{ own, last, want int64 }{
+		"the parent is ahead":       {own: 50, last: 150, want: 250},
+		"the parent is not known":   {own: 50, last: 0, want: 240},
+		"our revision is not known": {own: 0, last: 150, want: 250},
+		"ours is ahead":             {own: 500, last: 150, want: 600},
+	} {
+		r := newContinuation(parent, 0, plan.Request{Survivor: "b", Disk: "d2"}, "a", s.own, s.last, 100)
+		if r.Revision != s.own || r.Revision+r.Bump != s.want || r.Origin != "a" || r.Parent() != "b" {
+			t.Errorf("%s: %+v, want the revision raised to %d", name, r, s.want)
+		}
 	}
 }

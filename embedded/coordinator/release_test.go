@@ -25,8 +25,8 @@ func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
 			t.Fatalf("got %+v, %v", id, err)
 		}
 		time.Sleep(time.Minute)
-		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Why, "released") || now.Path != "" {
-			t.Errorf("a minute later: got %s: %s, path %q", now.Action.Kind, now.Action.Why, now.Path)
+		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Text(), "released") || now.Path != "" {
+			t.Errorf("a minute later: got %s: %s, path %q", now.Action.Kind, now.Action.Text(), now.Path)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -51,7 +51,7 @@ func TestMemberThatCannotStopKeepsItsVolume(t *testing.T) {
 		w.failStop(nil)
 		time.Sleep(5 * time.Second)
 		if got := c.Now().State(); got != "leader" {
-			t.Errorf("state: got %s (%s), want it to go on", got, c.Now().Action.Why)
+			t.Errorf("state: got %s (%s), want it to go on", got, c.Now().Action.Text())
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

@@ -43,15 +43,17 @@ func (w *world) set(f func()) {
 // two makes the running member the leader of two.
 func (w *world) two(t *testing.T, says plan.Facts) {
 	w.company(t, nil)
-	says.Version, says.Slot, says.Running, says.Member = 1, "b", true, 2
+	r := record("a", "b")
+	says.Version, says.Slot, says.Disk, says.Phase, says.Record, says.Running, says.Member = 1, "b", "disk-b", plan.PhaseData, &r, true, 2
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var err error
 	if w.answer, err = json.Marshal(says); err != nil {
 		t.Fatal(err)
 	}
-	w.member.Members, w.nodes = w.member.Members[:2], w.nodes[:1]
-	w.member.Set.Slots = w.member.Set.Slots[:2]
+	set := *w.member.Set // a look may still be reading the one that was
+	set.Slots = set.Slots[:2]
+	w.member.Members, w.nodes, w.member.Set = w.member.Members[:2], w.nodes[:1], &set
 }
 
 // The member is stopped under the lock and started in the same process, which gives the lock back when it serves.
@@ -61,7 +63,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("stopped with the locks %q, started %d times; want once under the lock, and twice", w.left, len(w.starts))
 		}
 		if w.member.Lock != nil || w.locked != nil || c.Now().State() != "leader" {
-			t.Errorf("the lock is %q, and the node is %s: %s", w.locked, c.Now().State(), c.Now().Action.Why)
+			t.Errorf("the lock is %q, and the node is %s: %s", w.locked, c.Now().State(), c.Now().Action.Text())
 		}
 		if !w.starts[1].TrustWAL || w.starts[1].DataDir != w.starts[0].DataDir {
 			t.Errorf("started with %+v", w.starts[1])
@@ -90,7 +92,7 @@ func TestReloadWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			staling(t, c.change, func(t *testing.T, w *world, now *Coordinator) {
 				if got := string(w.locked); len(w.left) != 0 || len(w.starts) != 1 || !strings.Contains(got, c.lock) || (got == "") != (c.lock == "") {
-					t.Errorf("stopped with the locks %q, started %d times, the lock is %q: %s", w.left, len(w.starts), got, now.Now().Action.Why)
+					t.Errorf("stopped with the locks %q, started %d times, the lock is %q: %s", w.left, len(w.starts), got, now.Now().Action.Text())
 				}
 				if a := now.Now().Action; a.Kind != plan.Reload {
 					t.Errorf("it does %s: %s", a.Kind, a.Why)
@@ -123,7 +125,7 @@ func TestReloadWithoutALeader(t *testing.T) {
 		w.change(func(m *plan.Member) { m.HasLead, m.Leader = false, false })
 	}, func(t *testing.T, w *world, c *Coordinator) {
 		if len(w.left) != 1 || len(w.starts) != 2 || !strings.Contains(string(w.locked), "n2") {
-			t.Errorf("stopped %d times, started %d times, the lock is %q: %s", len(w.left), len(w.starts), w.locked, c.Now().Action.Why)
+			t.Errorf("stopped %d times, started %d times, the lock is %q: %s", len(w.left), len(w.starts), w.locked, c.Now().Action.Text())
 		}
 	})
 }

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -23,6 +25,8 @@ type backups struct {
 	hang    bool // a fetch lasts until its end is wanted
 	fresh   int  // times that a fresh one was asked for
 	freshIn time.Duration
+	stand   plan.BackupStand // the newest
+	newest  int              // times that the newest was asked for
 }
 
 func (b *backups) Check(context.Context, string, string, func(Progress)) (Backup, error) {
@@ -47,16 +51,23 @@ func (b *backups) Fetch(ctx context.Context, _, path string, progress func(Progr
 }
 func (b *backups) Fresh(ctx context.Context, _ time.Duration) error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.fresh++
+	in := b.freshIn
+	b.mu.Unlock()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(b.freshIn):
+	case <-time.After(in):
 		return nil
 	}
 }
 func (b *backups) Revision(context.Context, string) (int64, error) { return 70, nil }
+func (b *backups) Newest(ctx context.Context, _ string) (plan.BackupStand, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.newest++
+	return b.stand, b.err
+}
 
 // restorable makes a member that serves generation 1, and a proposal for generation 2.
 func restorable(t *testing.T) (*world, plan.Restore) {
@@ -67,7 +78,7 @@ func restorable(t *testing.T) (*world, plan.Restore) {
 		t.Fatal(err)
 	}
 	w.data = Data{WAL: true, Member: 1, ClusterID: 7}
-	w.backups.backup = Backup{Name: "b1", Digest: "digest", Revision: 50, Bytes: 8}
+	w.backups.backup = Backup{Name: "b1", Digest: strings.Repeat("0f", 32), Revision: 50, Bytes: 8}
 	return w, NewRestore(r, 0, w.backups.backup, 70, 100)
 }
 
@@ -133,6 +144,7 @@ func TestPrepareThenEnterThenSwap(t *testing.T) {
 		t.Fatalf("after prepare: %+v", o.Disk)
 	}
 	born := plan.Record{Cluster: "test", Generation: 2, ID: r.ID, Line: r.Line, Cause: plan.Restored, Restore: &r, Charter: o.Disk.Ledger.Record.Charter}
+	born.Charter.Generation = 2
 	wal, err := os.ReadFile(filepath.Join(w.dir, "restore-"+r.ID, "wal"))
 	if want := born.Token() + " http://a.test:2380 120"; err != nil || string(wal) != want {
 		t.Errorf("built %q, %v; want %q", wal, err, want)
@@ -142,6 +154,9 @@ func TestPrepareThenEnterThenSwap(t *testing.T) {
 	}
 	if err := c.act(t.Context(), o, plan.Action{Kind: plan.Enter, Record: &born}); err != nil {
 		t.Fatal(err)
+	}
+	if len(w.handed) != 1 || w.handed[0] != 0 {
+		t.Errorf("time to hand over a generation that is over: got %v, want none", w.handed)
 	}
 	for range 2 { // the second time as after a crash before the ledger was written
 		if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Swap, Record: &born}); err != nil {
@@ -174,8 +189,8 @@ func TestSilentStoreDuringARestoreIsSaid(t *testing.T) {
 		{plan.Store{ID: "s", Record: &known}, ""},
 		{plan.Store{Unknown: "no such bucket"}, ""},
 	} {
-		c.stored(s.store)
-		got := strings.Join(c.looked(look(t, c)).Problems(), "; ")
+		c.stored(s.store, time.Now())
+		got := strings.Join(health.Texts(c.looked(look(t, c)).Findings()), "; ")
 		if (got == "") != (s.want == "") || !strings.Contains(got, s.want) {
 			t.Errorf("store %+v: got %q, want %q", s.store, got, s.want)
 		}
@@ -202,7 +217,7 @@ func TestFounderThatCannotPrepareSaysSo(t *testing.T) {
 	}
 	o := look(t, c)
 	st := Situation{Observation: o}.Restoring()
-	if !strings.Contains(o.Unable, "no identity") || st == nil || st.State != RestoreUnable || st.Error != o.Unable {
+	if !strings.Contains(o.Unable, "no identity") || st == nil || st.State != health.RestoreUnable || st.Error != o.Unable {
 		t.Errorf("entered: unable %q, status %+v", o.Unable, st)
 	}
 	must(plan.Action{Kind: plan.SetAside, Record: &next})
@@ -237,8 +252,8 @@ func TestPrepareThatFails(t *testing.T) {
 			if found, _ := filepath.Glob(filepath.Join(w.dir, "restore-*")); len(found) > 0 || o.Disk.Built != "" {
 				t.Errorf("it leaves %v, built %q", found, o.Disk.Built)
 			}
-			if s := c.Now(); s.Problems() != nil {
-				t.Errorf("problems: %v", s.Problems())
+			if s := c.Now(); s.Findings() != nil {
+				t.Errorf("problems: %v", s.Findings())
 			}
 			// The others conclude it, and this disk enters: it still cannot.
 			before := c.ledger.Ledger
@@ -248,7 +263,7 @@ func TestPrepareThatFails(t *testing.T) {
 				t.Errorf("unable to prepare what is concluded: got %q", got)
 			}
 			c.store.Restore, c.ledger.Ledger = &r, before
-			w.full, w.backups.err, w.backups.backup.Digest, r.Line = nil, nil, "digest", []string{record("a").ID}
+			w.full, w.backups.err, w.backups.backup.Digest, r.Line = nil, nil, strings.Repeat("0f", 32), []string{record("a").ID}
 			if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil || look(t, c).Unable != "" {
 				t.Errorf("when the cause is gone: %v, unable %q", err, look(t, c).Unable)
 			}
@@ -314,6 +329,7 @@ func TestRequestThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 		w, _ := restorable(t)
 		w.backups.err = errors.New("no such backup")
 		c := w.holding()
+		c.cfg.Plan.Foreign = true
 		r := record("a")
 		c.store = plan.Store{Record: &r, Requests: []plan.Request{{Command: "c1", Backup: "b1", By: "the command c1"}}}
 		q := c.store.Requests[0]
@@ -326,13 +342,88 @@ func TestRequestThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 			if got := o.Store.Requests[0].Problem; !strings.Contains(got, "no such backup") || c.store.Requests[0].Problem != "" {
 				t.Errorf("problem: got %q", got)
 			}
-			if got := c.looked(o).Problems(); len(got) != 1 || !strings.Contains(got[0], "no such backup") {
+			if got := c.looked(o).Findings(); len(got) != 1 || !strings.Contains(got[0].Text, "no such backup") {
 				t.Errorf("shown: %v", got)
 			}
 			time.Sleep(2 * time.Second)
 			if got := look(t, c).Store.Requests[0].Problem; got != "" {
 				t.Errorf("problem after %s: got %q", wait, got)
 			}
+		}
+	})
+}
+
+// A command that nobody can ever carry out is tried once and deleted, as is one that has had its chance; the status tells why
+// for a while, and the history for longer.
+func TestCommandThatIsOverIsDeleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err     error  // of the first try; nil: the store says that the command is over
+		problem string // of the store
+		want    string
+	}{
+		"of no use": {fmt.Errorf("%w: nobody knows it", ErrUseless), "", "nobody knows it"},
+		"too late":  {nil, "too late", "too late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := restorable(t)
+				w.data.ClusterID = 77
+				w.backups.err = tc.err
+				r := record("a")
+				w.knows = plan.Store{Record: &r, Requests: []plan.Request{{Command: "c1", Backup: "b1", By: "the command c1", Problem: tc.problem, Over: tc.problem != ""}}}
+				c := w.coordinator("a")
+				stop := live(t, c)
+				time.Sleep(time.Minute)
+				if w.dismissed != nil {
+					t.Errorf("deleted unasked: %v", w.dismissed)
+				}
+				if got := strings.Join(health.Texts(c.Now().Findings()), "; "); !strings.Contains(got, "restore.foreign-commands is false") {
+					t.Errorf("shown: %s", got)
+				}
+				c.mu.Lock()
+				c.cfg.Plan.Foreign = true
+				c.mu.Unlock()
+				time.Sleep(15 * time.Second)
+				w.set(func() {
+					if len(w.dismissed) != 1 || w.dismissed[0] != "c1" {
+						t.Errorf("deleted %v", w.dismissed)
+					}
+					w.knows.Requests = nil
+				})
+				time.Sleep(showDismissed / 2)
+				if got := strings.Join(health.Texts(c.Now().Findings()), "; "); !strings.Contains(got, tc.want) || !strings.Contains(got, "was deleted") {
+					t.Errorf("shown: %s", got)
+				}
+				time.Sleep(showDismissed)
+				if got := c.Now().Findings(); got != nil {
+					t.Errorf("shown after a while: %v", got)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				entries, _ := os.ReadFile(filepath.Join(w.dir, "history.jsonl"))
+				if !strings.Contains(string(entries), tc.want) {
+					t.Errorf("the history says %s", entries)
+				}
+			})
+		})
+	}
+}
+
+// What a store that does not answer leaves open deletes nothing.
+func TestCommandIsKeptWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := restorable(t)
+		w.data.ClusterID = 77
+		w.backups.err = errors.New("no answer")
+		r := record("a")
+		w.knows = plan.Store{Record: &r, Requests: []plan.Request{{Command: "c1", Backup: "b1", By: "the command c1"}}}
+		c := w.coordinator("a")
+		c.cfg.Plan.Foreign = true
+		stop := live(t, c)
+		time.Sleep(3 * time.Hour)
+		if err := stop(); err != nil || w.dismissed != nil {
+			t.Errorf("deleted %v, %v", w.dismissed, err)
 		}
 	})
 }
@@ -349,10 +440,10 @@ func TestReplaceGoesOnWithoutABackup(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
-		if len(w.added) == 0 || w.backups.fresh != 1 {
-			t.Errorf("added %d, a backup was tried %d times; want some and once", len(w.added), w.backups.fresh)
+		if len(w.removed) == 0 || w.backups.fresh != 1 {
+			t.Errorf("removed %d, a backup was tried %d times; want some and once", len(w.removed), w.backups.fresh)
 		}
-		if got := c.Now().Problems(); len(got) != 1 || !strings.Contains(got[0], "no backup could be made") {
+		if got := c.Now().Findings(); len(got) != 1 || !strings.Contains(got[0].Text, "no backup could be made") {
 			t.Errorf("problems: %v", got)
 		}
 	})

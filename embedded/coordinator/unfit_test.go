@@ -25,8 +25,8 @@ func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 		c := w.coordinator("a")
 		stop := live(t, c)
 		time.Sleep(time.Minute)
-		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Why, "slot a does not start: made by etcd 3.8") || now.Err != "" {
-			t.Errorf("got %s: %s, error %q", now.Action.Kind, now.Action.Why, now.Err)
+		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Text(), "slot a does not start: made by etcd 3.8") || now.Err != "" {
+			t.Errorf("got %s: %s, error %q", now.Action.Kind, now.Action.Text(), now.Err)
 		}
 		w.mu.Lock()
 		if len(w.starts) != 1 {
@@ -36,7 +36,7 @@ func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 		w.mu.Unlock()
 		time.Sleep(2 * refitEvery)
 		if now := c.Now(); now.State() != "leader" {
-			t.Errorf("after it was cured: got %s: %s", now.State(), now.Action.Why)
+			t.Errorf("after it was cured: got %s: %s", now.State(), now.Action.Text())
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
+)
+
+func TestPanicIsToldAndWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	c := w.coordinator("a")
+	bug := c.guard(theDecision, func() { panic(errors.New("a nil map")) })
+	if want := "the decision failed: a nil map; this is a bug"; !strings.HasPrefix(bug, want) {
+		t.Errorf("got %q, want %q …", bug, want)
+	}
+	if got := c.looked(plan.Observation{}); !slices.Equal(got.Bugs, []string{bug}) || !slices.Contains(health.Texts(got.Findings()), bug) {
+		t.Errorf("bugs: got %q, problems %q", got.Bugs, got.Findings())
+	}
+	if got := c.History(t.Context(), time.Time{}).Entries; len(got) != 1 || got[0].Kind != EntryBug || got[0].Error != bug {
+		t.Errorf("history: got %+v", got)
+	}
+	if c.guard(theDecision, func() { panic(errors.New("a nil map")) }); len(c.History(t.Context(), time.Time{}).Entries) != 1 {
+		t.Error("the same bug was told twice")
+	}
+	if bug := c.guard(theDecision, func() {}); bug != "" || c.looked(plan.Observation{}).Bugs != nil {
+		t.Errorf("afterwards: %q, %q", bug, c.Now().Bugs)
+	}
+}
+
+// TestNodeOutlivesPanics has every decision panic for a while.
+func TestNodeOutlivesPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		var broken atomic.Bool
+		broken.Store(true)
+		c.plan = func(o plan.Observation) plan.Action {
+			if broken.Load() {
+				panic("index out of range")
+			}
+			return plan.Next(o)
+		}
+		stop := live(t, c)
+		time.Sleep(3 * time.Second)
+		if now := c.Now(); now.Action.Kind != plan.Wait || !strings.Contains(now.Action.Text(), "index out of range") || len(now.Findings()) != 1 {
+			t.Errorf("got %s: %s, problems %q", now.Action.Kind, now.Action.Text(), now.Findings())
+		}
+		broken.Store(false)
+		time.Sleep(5 * time.Second)
+		if now := c.Now(); now.State() != "leader" || now.Findings() != nil {
+			t.Errorf("afterwards: got %s (%s), problems %q", now.State(), now.Action.Text(), now.Findings())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMembersStayWhileARestoreIsOpen has a restore proposed between a decision and what it does.
+func TestMembersStayWhileARestoreIsOpen(t *testing.T) {
+	for step, want := range map[string]struct{ removed, added int }{"": {1, 1}, "before-remove": {0, 0}, "before-add": {1, 0}} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := replacing(t, &plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant})
+				r := record("a", "b", "c")
+				w.knows.Record = &r
+				c := w.coordinator("a", "b", "c")
+				c.world.Step = func(name string) {
+					if name == step {
+						p := NewRestore(r, 0, Backup{Name: "b1", Digest: strings.Repeat("0f", 32)}, 0, 1)
+						w.mu.Lock()
+						w.knows.Restore = &p
+						w.mu.Unlock()
+						c.stored(c.askStore(t.Context()), time.Now())
+					}
+				}
+				stop := live(t, c)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if len(w.removed) != want.removed || len(w.added) != want.added {
+					t.Errorf("removed %v, added %v; want %+v; it does %s: %s", w.removed, w.added, want, c.Now().Action.Kind, c.Now().Action.Text())
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

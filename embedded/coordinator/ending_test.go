@@ -1,0 +1,453 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// serving makes the leader of three voters, in a store that knows its generation.
+func serving(t *testing.T) (*world, plan.Record) {
+	w := newWorld(t)
+	r := record("a", "b", "c")
+	l := ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}
+	if err := l.write(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.data = Data{WAL: true, Member: 1, ClusterID: 77, Log: plan.LogEnd{Term: 2, Index: 9}}
+	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1, Revision: 40,
+		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}, {ID: 3, Slot: "c", Connected: true}}}
+	w.knows = plan.Store{Record: &r}
+	return w, r
+}
+
+// lead gives the member a leader, or takes it away.
+func (w *world) lead(has bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.member.HasLead, w.member.Confirmed, w.member.Leader = has, has, has
+}
+
+// proposed makes a proposal to continue from the disk of slot b, without a leader, or as b's leader was shown.
+func proposed(of plan.Record, led bool, lost ...string) *plan.Restore {
+	p := NewRecovery(of, 0, plan.Request{By: "root", Survivor: "b", Disk: "disk-b", Log: &plan.LogEnd{Term: 2, Index: 8}, Lost: lost}, 40, 100)
+	if led {
+		p.Led = &plan.Stand{Node: "n1", Leader: true}
+	}
+	return &p
+}
+
+func (w *world) abortedOnes() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.aborted)
+}
+
+// A leader finds a proposal by its number, long before it looks at the whole store, and aborts what calls it leaderless or lost.
+func TestLeaderAbortsWhatIsWrongAboutIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world, *plan.Restore)
+		want   bool
+	}{
+		"leaderless":                    {func(*world, *plan.Restore) {}, true},
+		"led":                           {func(_ *world, p *plan.Restore) { p.Led = &plan.Stand{Node: "n1", Leader: true} }, false},
+		"led, and we are lost":          {func(_ *world, p *plan.Restore) { p.Led, p.Lost = &plan.Stand{Node: "n1"}, []string{"a"} }, true},
+		"of another generation":         {func(_ *world, p *plan.Restore) { p.Line = []string{"other"} }, false},
+		"raft remembers a leader":       {func(w *world, _ *plan.Restore) { w.member.Confirmed = false }, false},
+		"no leader, for it is not lost": {func(w *world, _ *plan.Restore) { w.member.HasLead, w.member.Leader = false, false }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, r := serving(t)
+				c := w.coordinator("a", "b", "c")
+				stop := live(t, c)
+				time.Sleep(watchProposals + time.Second)
+				p := proposed(r, false, "c")
+				w.mu.Lock()
+				tc.change(w, p)
+				w.proposed = p
+				w.mu.Unlock()
+				time.Sleep(watchProposals)
+				if got := slices.Contains(w.abortedOnes(), p.ID); got != tc.want {
+					t.Errorf("aborted within %s: got %v, want %v", watchProposals, got, tc.want)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestFullLookObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := serving(t)
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		time.Sleep(3 * time.Second)
+		w.lead(false) // and so the proposals are not looked for by their number
+		p := proposed(r, false, "a", "c")
+		w.mu.Lock()
+		w.knows.Restore, w.knows.Attempts = p, 1
+		w.mu.Unlock()
+		c.AskStore()
+		time.Sleep(time.Second)
+		if !slices.Contains(w.abortedOnes(), p.ID) {
+			t.Errorf("a voter that runs was called lost: aborted %q, want %q (%s)", w.abortedOnes(), p.ID, c.Now().Action.Text())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A leaderless proposal waits here for a leader, from when it was read, and again from when one was seen.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := record("a", "b", "c")
+		e := ending{blind: map[string]bool{}}
+		first, second := proposed(r, false, "c"), proposed(r, false, "c")
+		alone := func(p *plan.Restore, change func(*plan.Observation)) bool {
+			o := plan.Observation{Store: plan.Store{Record: &r, Restore: p}, Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}}
+			if change != nil {
+				change(&o)
+			}
+			e.tell(&o, time.Now(), nil)
+			return o.Alone
+		}
+		serves := func(o *plan.Observation) { o.Member = plan.Member{Running: true, HasLead: true, Confirmed: true} }
+		remembers := func(o *plan.Observation) { o.Member = plan.Member{Running: true, HasLead: true} }
+		unknown := func(o *plan.Observation) { o.Store = plan.Store{Unknown: "timeout"} }
+		ordered := func(o *plan.Observation) { unknown(o); o.Orders.Alone = second }
+		for i, s := range []struct {
+			wait   time.Duration
+			p      *plan.Restore
+			change func(*plan.Observation)
+			want   bool
+		}{
+			{0, first, nil, false},
+			{LeaderWait - 1, first, remembers, false},
+			{1, first, nil, true},
+			{0, first, unknown, true},
+			{0, first, serves, false},
+			{0, first, nil, false}, // it begins again
+			{LeaderWait, first, nil, true},
+			{0, second, nil, false},
+			{LeaderWait, proposed(r, true), nil, false},
+			{LeaderWait, proposed(r, true), nil, false},
+			{0, nil, ordered, false},
+			{LeaderWait, nil, ordered, true},
+			{0, nil, nil, false},
+		} {
+			time.Sleep(s.wait)
+			if got := alone(s.p, s.change); got != s.want {
+				t.Errorf("step %d: alone %v, want %v", i, got, s.want)
+			}
+		}
+	})
+}
+
+// Nobody tells of a leader for long: this member, and all that it hears of.
+func TestLeaderless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := ending{blind: map[string]bool{}}
+		follows := plan.Observation{Member: plan.Member{Running: true, HasLead: true}}
+		hears := plan.Observation{Peers: []plan.Peer{{Live: true, Facts: &plan.Facts{Leader: true}}}}
+		lost := plan.Observation{Peers: []plan.Peer{{Facts: &plan.Facts{Leader: true}}}}
+		for i, s := range []struct {
+			wait time.Duration
+			o    plan.Observation
+			want bool
+		}{
+			{0, lost, false}, {LeaderWait - 1, lost, false}, {1, lost, true},
+			{0, hears, false}, {LeaderWait, plan.Observation{}, false}, {LeaderWait, plan.Observation{}, true},
+			{0, follows, false}, {LeaderWait, follows, false}, {0, plan.Observation{}, false},
+		} {
+			time.Sleep(s.wait)
+			if e.tell(&s.o, time.Now(), nil); s.o.Leaderless != s.want {
+				t.Errorf("step %d: leaderless %v, want %v", i, s.o.Leaderless, s.want)
+			}
+		}
+	})
+}
+
+// Blind is who could not have prevented a conclusion: without a leader and the store together for as long as a proposal waits.
+func TestBlind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := record("a", "b", "c")
+		p := proposed(r, false, "c")
+		child := plan.Record{Generation: 2, ID: p.ID, Line: p.Line, Restore: p}
+		now := time.Now()
+		at := func(d time.Duration) time.Time { return now.Add(d) }
+		none, concluded := plan.Store{Record: &r}, plan.Store{Record: &child, Concluded: []plan.Record{child}}
+		for name, tc := range map[string]struct {
+			before ending
+			looks  map[time.Duration]plan.Store
+			want   bool
+		}{
+			"the first look":                {ending{}, map[time.Duration]plan.Store{1: concluded}, true},
+			"guarded":                       {ending{led: now}, map[time.Duration]plan.Store{1: none, LeaderWait: concluded}, false},
+			"no leader":                     {ending{}, map[time.Duration]plan.Store{1: none, LeaderWait: concluded}, true},
+			"a leader since the look":       {ending{led: at(2)}, map[time.Duration]plan.Store{1: none, LeaderWait: concluded}, true},
+			"no look for too long":          {ending{led: now}, map[time.Duration]plan.Store{1: none, LeaderWait + 1: concluded}, true},
+			"the look between had no reply": {ending{led: now}, map[time.Duration]plan.Store{1: none, LeaderWait: {Unknown: "timeout"}, LeaderWait + 1: concluded}, true},
+			"what was found stays":          {ending{led: now}, map[time.Duration]plan.Store{1: concluded, 2: concluded}, true},
+		} {
+			e := tc.before
+			e.blind = map[string]bool{}
+			var times []time.Duration
+			for d := range tc.looks {
+				times = append(times, d)
+			}
+			slices.Sort(times)
+			for _, d := range times {
+				e.looked(at(d), tc.looks[d], nil)
+			}
+			o := plan.Observation{Store: concluded, Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}}
+			if e.tell(&o, now, nil); o.Blind != tc.want {
+				t.Errorf("%s: blind %v, want %v", name, o.Blind, tc.want)
+			}
+		}
+	})
+}
+
+func TestConfirm(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world, *plan.Restore)
+		id     string
+		want   string // of the error
+	}{
+		"by a key":              {func(*world, *plan.Restore) {}, "", ""},
+		"by a mark":             {func(w *world, _ *plan.Restore) { w.readOnly = true }, "", ""},
+		"another ID":            {func(*world, *plan.Restore) {}, "other", "and not other"},
+		"nothing is proposed":   {func(w *world, _ *plan.Restore) { w.knows.Restore = nil }, "", "no restore is proposed"},
+		"it is leaderless":      {func(_ *world, p *plan.Restore) { p.Led = nil }, "", "no one can consent"},
+		"nobody has a leader":   {func(w *world, _ *plan.Restore) { w.member = plan.Member{} }, "", ErrUnled.Error()},
+		"a remembered leader":   {func(w *world, _ *plan.Restore) { w.member.Confirmed = false }, "", ErrUnled.Error()},
+		"of another generation": {func(_ *world, p *plan.Restore) { p.Line = []string{"other"} }, "", "does not answer here"}, // it is not whole
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, r := serving(t)
+			p := proposed(r, true)
+			w.knows.Restore, w.knows.Attempts = p, 1
+			tc.change(w, p)
+			c := w.holding()
+			_, err := c.Confirm(t.Context(), tc.id, "root")
+			o := look(t, c)
+			got := o.Member.Consent
+			switch {
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || got != nil || w.marked != nil):
+				t.Errorf("got %v, consent %v, marks %x; want the error %q", err, got, w.marked, tc.want)
+			case tc.want == "" && (err != nil || got == nil || got.Record != r.ID || got.Proposal != p.ID || w.readOnly != (len(w.marked) == 1)):
+				t.Errorf("got %v, consent %+v, marks %x", err, got, w.marked)
+			}
+		})
+	}
+}
+
+// A node without a member has one that has a leader commit the consent, and that looks whether it is its generation.
+func TestConfirmForwards(t *testing.T) {
+	w, r := serving(t)
+	p := proposed(r, true)
+	w.knows.Restore, w.knows.Attempts = p, 1
+	w.member = plan.Member{}
+	state, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &r, Member: 2, CID: 77, Running: true, Confirmed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.nodes, w.answer = []Node{{Name: "n2", Live: true, State: state, Stamp: [2]uint64{1, 1}}}, []byte("{}")
+	if _, err := w.holding().Confirm(t.Context(), p.ID, "root"); err != nil {
+		t.Fatal(err)
+	}
+	question, ok := strings.CutPrefix(strings.Join(w.asked, ";"), "n2 ")
+	if !ok || !strings.HasPrefix(question, askToConsent) {
+		t.Fatalf("asked %q", w.asked)
+	}
+	there, _ := serving(t)
+	there.knows.Restore, there.knows.Attempts = p, 1
+	c := there.holding()
+	if ok, err := c.answerConsent(t.Context(), []byte(question)); !ok || err != nil {
+		t.Errorf("the member asked: %v, %v", ok, err)
+	}
+	if got := look(t, c).Member.Consent; got == nil || got.Proposal != p.ID || got.By != "root" {
+		t.Errorf("the member asked has consented to %+v", got)
+	}
+	there.member.Consent = nil
+	if ok, err := c.answerConsent(t.Context(), []byte(askToConsent+`{"record":"other","proposal":"p"}`)); !ok || err == nil || there.member.Consent != nil {
+		t.Errorf("of another generation: %v, %v, consent %v", ok, err, there.member.Consent)
+	}
+	if ok, _ := c.answerConsent(t.Context(), []byte("facts")); ok {
+		t.Error("another question: taken for a consent")
+	}
+}
+
+func TestDepart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := serving(t)
+		p := proposed(r, false, "c")
+		c := w.coordinator("a", "b", "c")
+		w.lead(false)
+		w.knows.Restore, w.knows.Attempts = p, 1
+		stop := live(t, c)
+		left := func() *plan.Left {
+			l, _, err := readLedger(w.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l.Left
+		}
+		time.Sleep(LeaderWait - 2*time.Second)
+		if l := left(); l != nil {
+			t.Errorf("before a leader could have objected: %+v", l)
+		}
+		if d := c.Now().Objecting; d <= 0 || d > 3*time.Second {
+			t.Errorf("shows that it waits for another %s", d)
+		}
+		time.Sleep(5 * time.Second)
+		if l := left(); l == nil || l.Proposal != p.ID || len(l.Members) != 3 || w.member.Running {
+			t.Errorf("after that: noted %+v, runs %v (%s)", l, w.member.Running, c.Now().Action.Text())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDepartNotWithALeader(t *testing.T) {
+	w, r := serving(t)
+	p := proposed(r, false, "c")
+	c := w.holding()
+	c.stored(plan.Store{ID: "store", Record: &r, Restore: p, Attempts: 1}, time.Now())
+	if err := c.depart(t.Context(), plan.Action{Kind: plan.Leave, Left: &plan.Left{Proposal: p.ID}}); !errors.Is(err, errNotYet) {
+		t.Errorf("got %v, want not yet", err)
+	}
+	if l, _, err := readLedger(w.dir); err != nil || l.Left != nil || len(w.left) != 0 {
+		t.Errorf("noted %+v, stopped %d times, %v", l.Left, len(w.left), err)
+	}
+}
+
+// What a leader said in the gossip is asked for again, directly, and counts only if a quorum has confirmed it just now.
+func TestConfirmedAsksTheLeader(t *testing.T) {
+	_, r := serving(t)
+	facts := plan.Facts{Version: 1, Slot: "b", Disk: "disk-b", Epoch: 1, Phase: plan.PhaseData, Record: &r, Member: 2, CID: 77, Running: true, Leader: true, Removed: []uint64{1}}
+	confirmed, other := facts, facts
+	confirmed.Confirmed = true
+	other.Confirmed, other.Removed = true, nil
+	for name, tc := range map[string]struct {
+		answer *plan.Facts
+		want   bool
+	}{"confirmed": {&confirmed, true}, "not confirmed": {&facts, false}, "says otherwise": {&other, false}, "answers not": {nil, false}} {
+		w, _ := serving(t)
+		if tc.answer != nil {
+			w.answer, _ = json.Marshal(tc.answer)
+		}
+		c := w.holding()
+		a := plan.Action{Kind: plan.SetAside, Record: &r, Node: "n2"}
+		c.plan = func(o plan.Observation) plan.Action {
+			if p := o.Peers[0]; p.Live && slices.Contains(p.Facts.Removed, 1) {
+				return a
+			}
+			return plan.Action{Kind: plan.Wait}
+		}
+		err := c.confirmed(t.Context(), plan.Observation{Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}, Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &facts}}}, a)
+		if (err == nil) != tc.want || !slices.Equal(w.asked, []string{"n2 " + askForFacts}) {
+			t.Errorf("%s: got %v, asked %q", name, err, w.asked)
+		}
+	}
+}
+
+func TestBeacon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := serving(t)
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		for _, s := range []struct {
+			confirmed, leader bool
+			want              int
+		}{{true, true, 4}, {false, true, 0}, {true, false, 0}} {
+			w.mu.Lock()
+			w.member.Confirmed, w.member.Leader = s.confirmed, s.leader
+			before := len(w.shone)
+			w.mu.Unlock()
+			time.Sleep(3*BeaconEvery + 2*time.Second) // once when it is elected, then every BeaconEvery
+			w.mu.Lock()
+			if n := len(w.shone) - before; n != s.want {
+				t.Errorf("confirmed %v, leader %v: the beacon was written %d times, want %d", s.confirmed, s.leader, n, s.want)
+			}
+			w.mu.Unlock()
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRejoinAndContinue(t *testing.T) {
+	w, r := serving(t)
+	c := w.holding()
+	c.stored(w.knows, time.Now())
+	if err := c.Rejoin(true); err == nil || !strings.Contains(err.Error(), "not apart") {
+		t.Errorf("rejoin a cluster that serves: got %v", err)
+	}
+	if _, err := c.Continue(nil, 0); err == nil || !strings.Contains(err.Error(), "not apart") {
+		t.Errorf("continue beside a cluster that serves: got %v", err)
+	}
+	p := proposed(r, false, "a", "c")
+	child := plan.Record{Cluster: r.Cluster, Generation: 2, ID: p.ID, Line: p.Line, Cause: plan.Recovered, Restore: p, Charter: r.Charter}
+	child.Charter.Generation, child.Charter.Seats = 2, []plan.Seat{{Slot: "a", Member: 1}, {Slot: "b", Disk: "disk-b", Epoch: 1, Member: 2}, {Slot: "c", Member: 3}}
+	w.member = plan.Member{}
+	c.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
+	next, err := c.Continue([]string{"b"}, 90)
+	if err != nil || next.Parent() != child.ID || next.Disk != "disk-a" || next.Survivor != "a" || next.Log == nil || next.Revision+next.Bump < max(90, child.Floor()) {
+		t.Errorf("continue: got %+v, %v", next, err)
+	}
+	if err := c.Rejoin(true); err != nil || look(t, c).Orders.Join {
+		t.Errorf("dry: got %v, orders %+v", err, c.orders)
+	}
+	c.now.Observation = look(t, c)
+	if err := c.Rejoin(false); err != nil || !look(t, c).Orders.Join {
+		t.Errorf("got %v, orders %+v", err, c.orders)
+	}
+	c.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
+	if _, err := c.Continue(nil, 0); err == nil {
+		t.Error("continue although the store does not answer: no error")
+	}
+}
+
+func TestRecoverAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := serving(t)
+		c := w.holding()
+		look(t, c)
+		w.lead(false)
+		time.Sleep(leaderless)
+		refused := func(says string, lost ...string) {
+			t.Helper()
+			if _, err := c.RecoverAlone(lost, "root", false); err == nil || !strings.Contains(err.Error(), says) || c.orders.Alone != nil {
+				t.Errorf("got %v, want %q", err, says)
+			}
+		}
+		c.stored(plan.Store{ID: "store", Record: &r}, time.Now())
+		refused("the backup store answers", "b", "c")
+		c.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
+		refused("slot c is not here", "b")
+		w.lead(true)
+		refused("has a quorum", "b", "c")
+		w.lead(false)
+		time.Sleep(leaderless)
+		if p, err := c.RecoverAlone([]string{"b", "c"}, "root", true); err != nil || p.Disk != "disk-a" || c.orders.Alone != nil {
+			t.Errorf("dry: %+v, %v, orders %+v", p, err, c.orders)
+		}
+		c.now.Observation = look(t, c)
+		p, err := c.RecoverAlone([]string{"b", "c"}, "root", false)
+		if got := look(t, c).Orders.Alone; err != nil || got == nil || got.ID != p.ID {
+			t.Errorf("got %+v, %v, orders %+v", p, err, got)
+		}
+	})
+}

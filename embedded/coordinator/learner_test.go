@@ -1,0 +1,58 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+func TestLearnerIsStuck(t *testing.T) {
+	var l learners
+	start := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)
+	for _, at := range []struct {
+		name               string
+		minute             int
+		matched            uint64
+		receiving, follows bool
+		want               bool
+	}{
+		{"new", 0, 0, false, false, false},
+		{"has not begun", 4, 0, false, false, false},
+		{"never began", 5, 0, false, false, true},
+		{"begins after all", 6, 10, false, false, false},
+		{"no further", 10, 10, false, false, false},
+		{"stays where it was", 11, 10, false, false, true},
+		{"is being sent a database", 12, 10, true, false, false},
+		{"for too long", 36, 10, true, false, true},
+		{"in sync, and not promoted", 37, 95, false, false, false},
+		{"still in sync", 50, 95, false, false, false},
+		{"we lead no more", 51, 95, false, true, false},
+		{"we lead again", 60, 10, false, false, false},
+		{"from then on", 64, 10, false, false, false},
+		{"for five minutes", 65, 10, false, false, true},
+	} {
+		told := []plan.MemberInfo{{ID: 1, Slot: "a", Matched: 100}, {ID: 2, Slot: "b", Matched: 3}, {ID: 9, Slot: "c", Learner: true, Matched: at.matched, Receiving: at.receiving}}
+		o := plan.Observation{Member: plan.Member{Running: true, Leader: !at.follows, ID: 1, Members: told}}
+		l.known(&o, start.Add(time.Duration(at.minute)*time.Minute))
+		if m := o.Member.Members; m[2].Stuck != at.want || m[0].Stuck || m[1].Stuck {
+			t.Errorf("%s: got %+v, want stuck %v", at.name, m, at.want)
+		}
+		if told[2].Stuck {
+			t.Errorf("%s: what etcd told was changed", at.name)
+		}
+	}
+}
+
+// TestLearnerWithoutProgressKnown: where raft tells nothing of the leader itself, a learner that is connected is not stuck.
+func TestLearnerWithoutProgressKnown(t *testing.T) {
+	for _, connected := range []bool{true, false} {
+		var l learners
+		o := plan.Observation{Member: plan.Member{Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1}, {ID: 9, Learner: true, Connected: connected}}}}
+		start := time.Now()
+		l.known(&o, start)
+		if l.known(&o, start.Add(stuckAfter)); o.Member.Members[1].Stuck == connected {
+			t.Errorf("connected %v: got %+v", connected, o.Member.Members[1])
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+func encoded(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// The leader of a generation that began with a restored database deletes what is said there of other generations, and
+// nothing else.
+func TestForgetKeysOfEarlierGenerations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := restorable(t)
+		w.data.ClusterID = 77
+		mine := record("a").ID
+		old := map[string][]byte{
+			KeySlots: encoded(t, plan.SlotSet{Record: "old", Serial: 3}), KeyPaused: encoded(t, plan.Pause{By: "me", Record: "old"}),
+			KeyConsent: encoded(t, plan.Consent{Record: "old", Proposal: "p"}),
+		}
+		w.kept = map[string][]byte{}
+		for name, value := range old {
+			w.kept[name] = value
+		}
+		w.lockBy("b", "n2")
+		w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2", Record: "old"})) })
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(time.Minute)
+		w.set(func() {
+			for name, value := range w.kept {
+				if value != nil {
+					t.Errorf("%s is still %s", name, value)
+				}
+			}
+			if w.locked != nil {
+				t.Errorf("the lock is still %s", w.locked)
+			}
+			w.kept[KeySlots], w.kept[KeyPaused] = encoded(t, plan.SlotSet{Record: mine, Serial: 1}), encoded(t, plan.Pause{By: "you"})
+			w.kept[KeyConsent] = encoded(t, plan.Consent{Record: mine, Proposal: "q"})
+			w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2", Record: mine}))
+		})
+		time.Sleep(time.Minute)
+		w.set(func() {
+			for name, value := range w.kept {
+				if value == nil {
+					t.Errorf("%s of this generation was deleted", name)
+				}
+			}
+			if w.locked == nil {
+				t.Error("the lock of this generation was deleted")
+			}
+		})
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A lock that a restored database has brought back keeps nobody from taking it, and what is taken says of which
+// generation it is.
+func TestDisruptPastALockOfAnEarlierGeneration(t *testing.T) {
+	w, _ := restorable(t)
+	c := w.holding()
+	c.now.Volume = w.Identity()
+	w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2", Record: "old"})) })
+	if o := look(t, c); o.Member.Lock != nil {
+		t.Errorf("the lock counts: %v", o.Member.Lock)
+	}
+	if _, err := c.disrupt(t.Context(), "defrag", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if l := w.holder(); l.Node != "n1" || l.Record != record("a").ID {
+		t.Errorf("the lock is %+v", l)
+	}
+	w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2"})) }) // of a version that did not tell
+	if _, err := c.disrupt(t.Context(), "defrag", time.Minute); !errors.Is(err, ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A pause that a restored database has brought back is none: an operator can pause, and cannot resume.
+func TestPauseOfAnEarlierGeneration(t *testing.T) {
+	w, _ := restorable(t)
+	c := w.holding()
+	w.set(func() {
+		w.member = plan.Member{Running: true, HasLead: true, Confirmed: true, Paused: &plan.Pause{Record: "old"}}
+		w.kept = map[string][]byte{KeyPaused: encoded(t, plan.Pause{By: "me", Record: "old"})}
+	})
+	if o := look(t, c); o.Member.Paused != nil {
+		t.Errorf("it is paused by %+v", o.Member.Paused)
+	}
+	if _, err := c.Resume(t.Context(), false); err == nil {
+		t.Error("resumed what is not paused")
+	}
+	if err := c.Pause(t.Context(), plan.Pause{By: "you"}, false); err != nil {
+		t.Fatal(err)
+	}
+	var p plan.Pause
+	if err := json.Unmarshal(w.kept[KeyPaused], &p); err != nil || p.By != "you" || p.Record != record("a").ID {
+		t.Errorf("it is paused by %+v, %v", p, err)
+	}
+}

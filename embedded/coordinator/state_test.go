@@ -1,0 +1,47 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// A member that answers nothing serves nobody, whatever raft has shown it.
+func TestStalledState(t *testing.T) {
+	m := plan.Member{Running: true, HasLead: true, Confirmed: true, Leader: true}
+	for _, tc := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "leader"},
+		{func() { m.Stalled = true }, "stalled"},
+		{func() { m.Leader = false }, "stalled"},
+		{func() { m.Defragging = true }, "follower"},
+		{func() { m.Defragging, m.Learner = false, true }, "learner"},
+	} {
+		tc.change()
+		if got := (Situation{Observation: plan.Observation{Member: m}}).State(); got != tc.want {
+			t.Errorf("%+v: got %s, want %s", m, got, tc.want)
+		}
+	}
+}
+
+// What is held back only by a pause is what comes after it.
+func TestNextAfterAPause(t *testing.T) {
+	record := plan.Record{Generation: 1, ID: "r", Charter: plan.Charter{Seats: []plan.Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}}}
+	s := Situation{Observation: plan.Observation{
+		Claim: plan.Claim{Held: true, Slot: "a", Disk: "d1"},
+		Disk:  plan.Disk{WAL: true, Member: 1, Ledger: plan.Ledger{Record: &record, Role: plan.RoleFounder, Started: "d1"}},
+		Member: plan.Member{Running: true, Ready: true, Leader: true, HasLead: true, Confirmed: true, ID: 1, Members: []plan.MemberInfo{
+			{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}, {ID: 3, Slot: "c"}}},
+		Peers: []plan.Peer{{Node: "n3", Live: true, Facts: &plan.Facts{Slot: "c", Disk: "d4", Phase: plan.PhaseVacant, Record: &record}}},
+	}}
+	if got := s.Next(); got != nil {
+		t.Errorf("not paused: got %+v", got)
+	}
+	s.Observation.Member.Paused = &plan.Pause{By: "ops", Since: time.Unix(0, 0)}
+	if got := s.Next(); got == nil || got.Action != plan.Replace {
+		t.Errorf("paused: got %+v", got)
+	}
+}
