@@ -1,0 +1,321 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// leading returns the status of the node that leads and has been examined, nil if there is none.
+func (s *ClusterStatus) leading() *NodeStatus {
+	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Checkup != nil && n.leads() && n.Stall == nil })
+	if i < 0 {
+		return nil
+	}
+	return &s.Nodes[i]
+}
+
+// judgeMembers compares etcd's member list, as the leader has it, with the cluster's slots. It offers no repair: what can be removed without a
+// risk the leader removes by itself, and what it leaves alone it does for a reason that it gives.
+func (s *ClusterStatus) judgeMembers(slots []string) (out []Finding) {
+	leader := s.leading()
+	if leader == nil || s.Record == nil {
+		return nil
+	}
+	voters, connected := 0, 0
+	for _, m := range leader.Checkup.Members {
+		here := m.Connected || m.ID == leader.Checkup.Member
+		if !m.Learner {
+			voters++
+			if here {
+				connected++
+			}
+		}
+		if m.ID != leader.Checkup.Member {
+			out = append(out, s.judgeMember(*leader, m, slots)...)
+		}
+	}
+	for _, slot := range slots {
+		if !slices.ContainsFunc(leader.Checkup.Members, func(m plan.MemberInfo) bool { return m.Slot == slot }) {
+			out = append(out, New(MemberMissing, "slot "+slot, "slot %s has no member, so the cluster survives fewer losses than it should", slot))
+		}
+	}
+	if connected < voters {
+		out = append(out, New(MemberCutOff, "", "%d of %d voters are connected, and %d are needed for a quorum", connected, voters, voters/2+1))
+	}
+	return out
+}
+
+// judgeMember judges an entry of the member list. What is wrong with a slot itself is said there.
+func (s *ClusterStatus) judgeMember(leader NodeStatus, m plan.MemberInfo, slots []string) []Finding {
+	subject := fmt.Sprintf("%x, %s", m.ID, nameOf(m, leader.Checkup.Names[m.ID]))
+	wait := fmt.Sprintf("The leader (%s) removes it by itself as soon as that is safe; `holdfast status --why` says what holds it back.", leader.Node)
+	if p := s.Paused; p != nil {
+		wait = fmt.Sprintf("The leader (%s) would remove it, but the cluster is paused by %s: `holdfast resume`.", leader.Node, p.By)
+	}
+	h := s.holder(m.Slot)
+	switch ours := slices.Contains(slots, m.Slot); {
+	case !ours && m.Connected:
+		return []Finding{New(MemberStale, subject, "this member belongs to no slot of the cluster, and yet it is connected and counts").then("%s", wait)}
+	case !ours:
+		return []Finding{New(MemberStale, subject, "this member belongs to no slot of the cluster and is not there: a zombie, which only makes a quorum harder to reach").then("%s", wait)}
+	case m.Connected && !m.Started:
+		return []Finding{New(MemberUnnamed, subject, "this member is connected and has not published its name yet")}
+	case !m.Connected && h == nil && !m.Started:
+		return []Finding{New(MemberCutOff, subject, "this member was added and has never started, and no live node holds its slot")}
+	case !m.Connected && h != nil && h.serves():
+		return []Finding{New(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot", h.Node).then("`holdfast status --why`, and the log of %s.", h.Node)}
+	}
+	return nil
+}
+
+func nameOf(m plan.MemberInfo, name string) string {
+	switch {
+	case m.Slot != "" && name != "" && name != m.Slot:
+		return fmt.Sprintf("slot %s, named %s", m.Slot, name)
+	case m.Slot != "":
+		return "slot " + m.Slot
+	case name != "":
+		return "named " + name
+	}
+	return "without a name"
+}
+
+// The names of etcd's alarms.
+const (
+	NoSpace = "NOSPACE"
+	Corrupt = "CORRUPT"
+)
+
+func (s *ClusterStatus) judgeAlarms() (out []Finding) {
+	var alarms []Alarm
+	var short []string // nodes whose volume has no room
+	curing := false
+	for _, n := range s.Nodes {
+		if n.Reached && n.Etcd != nil {
+			for _, a := range n.Etcd.Alarms {
+				if !slices.Contains(alarms, a) {
+					alarms = append(alarms, a)
+				}
+			}
+			curing = curing || n.Checkup != nil && n.Checkup.Leader && n.Checkup.Cures
+			if c := n.Checkup; c != nil && c.Room != nil && c.Room.Short {
+				short = append(short, n.Node)
+			}
+		}
+	}
+	for _, a := range alarms {
+		switch a.Name {
+		case NoSpace:
+			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is taken back", a)
+			switch on := strings.Join(short, ", "); {
+			case len(short) > 0 && curing:
+				f = f.then("Make room on the volume of %s, or make it larger: then the leader takes the alarm back.", on)
+			case len(short) > 0:
+				f = f.then("Make room on the volume of %s, or make it larger, and then run `holdfast etcdctl alarm disarm`, for upkeep.cure-nospace is off.", on)
+			case curing:
+				f = f.then("Nothing, if it is history that takes the room: the leader is curing it (`holdfast status --why`). If it is live data, delete keys or raise etcd.quota-backend-bytes on all nodes.")
+			}
+			out = append(out, f)
+		case Corrupt:
+			out = append(out, New(AlarmCorrupt, a.String(), "alarm %s: the data of this member differs from the others', and etcd refuses writes and linearizable reads", a))
+		default:
+			out = append(out, New(AlarmUnknown, a.String(), "alarm %s, which is unknown to holdfast", a))
+		}
+	}
+	return out
+}
+
+func (s *ClusterStatus) judgeVersions() (out []Finding) {
+	ours, etcds, agreed := map[string][]string{}, map[string][]string{}, map[string][]string{}
+	lowest, downgrade := "", ""
+	for _, n := range s.Nodes {
+		if n.Reached && n.Version != "" {
+			ours[n.Version] = append(ours[n.Version], n.Node)
+		}
+		if m := n.Etcd; m != nil && m.Version != "" {
+			v := minorOf(m.Version)
+			etcds[v], downgrade = append(etcds[v], n.Node), cmp.Or(downgrade, m.Downgrade)
+			if lowest == "" || olderMinor(v, lowest) {
+				lowest = v
+			}
+			if m.ClusterVersion != "" {
+				agreed[minorOf(m.ClusterVersion)] = append(agreed[minorOf(m.ClusterVersion)], n.Node)
+			}
+		}
+	}
+	if len(etcds) > 1 {
+		out = append(out, New(VersionsDiffer, "", "members run different minors of etcd (%s), which is meant for the time of an upgrade only", listText(etcds)))
+	}
+	if len(ours) > 1 {
+		out = append(out, New(VersionsDiffer, "", "the nodes run different versions of holdfast (%s)", listText(ours)))
+	}
+	if downgrade != "" {
+		out = append(out, New(DowngradeOpen, "", "the cluster is being downgraded to etcd %s", downgrade))
+	}
+	for v, nodes := range agreed {
+		if olderMinor(v, lowest) && downgrade == "" {
+			out = append(out, New(ClusterVersion, "", "the cluster works as etcd %s, although all members are %s or newer, as %s says", v, lowest, strings.Join(nodes, ", ")))
+		}
+	}
+	return out
+}
+
+// minorOf is 3.7 of 3.7.3.
+func minorOf(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+// olderMinor compares versions like 3.9 and 3.10.
+func olderMinor(a, b string) bool {
+	if len(a) != len(b) {
+		return len(a) < len(b)
+	}
+	return a < b
+}
+
+// listText is "3.6 on n1, n2; 3.7 on n3", or the only one without the nodes.
+func listText(by map[string][]string) string {
+	var parts []string
+	for v, nodes := range by {
+		if len(by) == 1 {
+			return v
+		}
+		parts = append(parts, fmt.Sprintf("%s on %s", v, strings.Join(nodes, ", ")))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
+}
+
+// apart is how far clocks may be from each other. etcd itself warns its peers beyond a second (rafthttp, probing_status.go).
+const apart, farApart = time.Second, time.Minute
+
+// judgeClocks compares each node's clock with that of the node that asked, within the time that the question took. etcd needs none of them to
+// be right; names of backups, the ends of certificates, and people who read logs do.
+func (s *ClusterStatus) judgeClocks() (out []Finding) {
+	for _, n := range s.Nodes {
+		if n.Checkup == nil || n.Asked.IsZero() {
+			continue
+		}
+		// Round strips the monotonic clock, which the other has not.
+		lo, hi := n.Checkup.Time.Round(0).Sub(n.Answered.Round(0)), n.Checkup.Time.Round(0).Sub(n.Asked.Round(0))
+		least, which := lo, "ahead of"
+		if hi < -apart {
+			least, which = -hi, "behind"
+		}
+		if lo > apart || hi < -apart {
+			f := New(ClockApart, n.Node, "the clock of %s is at least %s %s that of %s: backups are named and kept by time, and certificates end by it", n.Node, least.Round(time.Millisecond), which, s.Asked)
+			if least > farApart {
+				f.Severity = Degrading
+			}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// judgeSchedule says that nobody is known to make backups. What the node that does says is said of the node.
+func (s *ClusterStatus) judgeSchedule() []Finding {
+	keeps, leads := false, false
+	for _, n := range s.Nodes {
+		if b := n.Backup; n.Reached && b != nil {
+			keeps, leads = true, leads || b.Leading
+		}
+	}
+	if !keeps || leads || s.Leader == "" {
+		return nil
+	}
+	return []Finding{New(BackupUnknown, "", "the backup schedule runs on the leader, and no node says that it does")}
+}
+
+const (
+	longPause = 24 * time.Hour
+	longLock  = time.Hour
+)
+
+// judgeOperator lists what operators have switched off.
+func (s *ClusterStatus) judgeOperator(now time.Time) (out []Finding) {
+	if p := s.Paused; p != nil {
+		f := New(Paused, "", "the cluster is paused %s", PauseText(*p, now))
+		if now.Sub(p.Since) > longPause {
+			f = f.as(Warning)
+		}
+		out = append(out, f)
+	}
+	if l := s.Lock; l != nil && now.Sub(l.Since) > longLock {
+		out = append(out, New(LockLong, l.Node, "%s, for %s, and no other member can be taken down meanwhile", l, Age(now, l.Since)).then("End the %s on %s.", l.Purpose, l.Node))
+	}
+	return out
+}
+
+// PauseText says who has paused the cluster.
+func PauseText(p plan.Pause, now time.Time) string {
+	text := fmt.Sprintf("by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(timeFormat), Age(now, p.Since))
+	if p.Why != "" {
+		text += ": " + p.Why
+	}
+	return text + "; `holdfast resume` ends it"
+}
+
+// judge says what is wrong with what a store holds.
+func (h *Holdings) judge() (out []Finding) {
+	if h.Err != "" {
+		return []Finding{unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).then("`holdfast snapshot list` shows whether it can be by now; check snapshot.store and the access to it.")}
+	}
+	if h.Good == 0 {
+		out = append(out, New(BackupNone, "", "there is no verified backup of this cluster in the store: what is lost with a majority of the disks is lost for good"))
+	}
+	if len(h.Skipped) > 0 {
+		out = append(out, New(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; ")))
+	}
+	if h.Broken.Count > 0 {
+		out = append(out, New(BackupBroken, "", "in the store, damaged or never verified: %s, such as %s", Count(int64(h.Broken.Count), "backup"), h.Broken.Example))
+	}
+	if h.Unproven.Count > 0 {
+		out = append(out, New(BackupUnproven, "", "what was proven since is not known of %s, such as %s", Count(int64(h.Unproven.Count), "backup"), h.Unproven.Example))
+	}
+	if h.Foreign > 0 {
+		out = append(out, New(BackupForeign, "", "another cluster's in the store: %s", Count(int64(h.Foreign), "backup")))
+	}
+	if h.Left > 0 {
+		out = append(out, New(BackupLeft, "", "begun more than a day ago and never finished: %s", Count(int64(h.Left), "backup")))
+	}
+	return out
+}
+
+func (l *Leases) judgeEndpoints() (out []Finding) {
+	if l.Err != "" {
+		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).then("Run it on a node whose member serves.")}
+	}
+	for _, k := range l.Keys {
+		name := strings.TrimPrefix(k.Key, l.Prefix)
+		why := "bound to no lease"
+		if k.Lease != 0 {
+			why = fmt.Sprintf("bound to lease %x, which is gone", k.Lease)
+		}
+		f := New(EndpointStale, name, "%s is %s, so Kubernetes sends clients to the API server at %s also when it is gone (kubernetes#86812)", k.Key, why, name)
+		f.Fix = &Repair{ID: fmt.Sprintf("delete %s at revision %d", k.Key, k.Revision), Key: k.Key, Revision: k.Revision,
+			Question: fmt.Sprintf("delete the stale endpoint %s (key %s, %s, written at revision %d)?", name, k.Key, why, k.Revision)}
+		out = append(out, f)
+	}
+	if len(out) == 0 && l.Read < l.Total {
+		out = append(out, unexamined(areaKubernetes, "", "only %d of %d keys below %s were looked at, which are far more than there are API servers", l.Read, l.Total, l.Prefix).then("Look at them with etcdctl."))
+	}
+	return out
+}
+
+// judgeEvents only counts: events are many and of no consequence, and Kubernetes lets them expire.
+func (l *Leases) judgeEvents() []Finding {
+	switch {
+	case l.Err != "":
+		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).then("Run it on a node whose member serves.")}
+	case len(l.Keys) > 0:
+		return []Finding{New(EventsStale, "", "of the first %d of %d events %d are bound to no living lease, and will never expire", l.Read, l.Total, len(l.Keys))}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+
+	"holdfast/embedded/plan"
+)
+
+// Next is what a node would do if an operator had not paused it.
+type Next struct {
+	Action plan.Kind `json:"action"`
+	Why    string    `json:"why"`
+}
+
+// Decision is what a node has decided: what it does or waits for, what else is in the way, a sentence each, and the commands that
+// they name.
+type Decision struct {
+	Why       string   `json:"why"`
+	Obstacles []string `json:"obstacles,omitempty"`
+	Commands  []string `json:"commands,omitempty"`
+}
+
+// Decided returns the decision that an action is.
+func Decided(a plan.Action) *Decision {
+	d := &Decision{Why: a.Why, Obstacles: a.Obstacles}
+	for _, c := range a.Commands {
+		d.Commands = append(d.Commands, c.Line())
+	}
+	return d
+}
+
+// explain sets what the node does, and what stops it, the most urgent first.
+func (n *NodeStatus) explain() {
+	n.Does, n.Obstacles, n.Commands = "", nil, nil
+	if n.Error != "" {
+		n.Obstacles = append(n.Obstacles, "the last attempt failed: "+n.Error)
+	}
+	if text := n.Stalls(); text != "" {
+		n.Obstacles = append(n.Obstacles, text)
+	}
+	d := cmp.Or(n.Decision, &Decision{Why: n.Why})
+	switch {
+	case !n.Reached:
+		n.Does, n.Obstacles = "unknown", append(n.Obstacles, d.Why)
+	case n.Action != plan.Wait:
+		n.Does = fmt.Sprintf("%s: %s", n.Action, d.Why)
+	case n.serves():
+		n.Does = d.Why
+	default:
+		n.Does, n.Obstacles = "waits", append(n.Obstacles, d.Why)
+	}
+	n.Obstacles = append(n.Obstacles, d.Obstacles...)
+	n.Commands = append(n.Commands, d.Commands...)
+	if n.Next != nil {
+		n.Commands = append(n.Commands, plan.Command("resume").Line())
+	}
+	if c := n.Claim; c != nil && n.Volume == nil && c.Volume != "" {
+		n.Obstacles = append(n.Obstacles, fmt.Sprintf("the claim of %s is %s: %s", c.Volume, c.State, c.Why))
+	}
+	if n.Blocks != "" {
+		n.Obstacles, n.Commands = append(n.Obstacles, n.Blocks), append(n.Commands, plan.Forget(n.Node).Line())
+	}
+	n.Obstacles = append(n.Obstacles, Texts(n.Found)...)
+}
+
+// informed returns the first node of which f is true, a leader before all others; nil if there is none. What a leader
+// has applied is as new as anything.
+func (s *ClusterStatus) informed(f func(NodeStatus) bool) *NodeStatus {
+	var found *NodeStatus
+	for i, n := range s.Nodes {
+		if n.Reached && n.Etcd != nil && f(n) && (found == nil || n.leads()) {
+			found = &s.Nodes[i]
+		}
+	}
+	return found
+}
+
+// summarize gathers what the members know of the cluster, and returns the node that leads, nil if there is none.
+func (s *ClusterStatus) summarize() (leader *NodeStatus) {
+	for i := range s.Nodes {
+		s.Nodes[i].explain()
+	}
+	s.Paused, s.Lock, s.Set, s.Leader, s.Rotation = nil, nil, nil, "", openRotation(s.Nodes)
+	for i, n := range s.Nodes { // of two the one of the later term: the other was confirmed before that began
+		if n.leads() && (leader == nil || n.Etcd.Term > leader.Etcd.Term) {
+			leader = &s.Nodes[i]
+		}
+	}
+	if leader != nil {
+		s.Leader, s.Paused, s.Lock, s.Set = leader.Node, leader.Paused, leader.Lock, leader.Set
+		return leader
+	}
+	// Without a leader the word of any member counts, which may be old.
+	if n := s.informed(func(n NodeStatus) bool { return n.Paused != nil }); n != nil {
+		s.Paused = n.Paused
+	}
+	if n := s.informed(func(n NodeStatus) bool { return n.Lock != nil }); n != nil {
+		s.Lock = n.Lock
+	}
+	if n := s.informed(func(n NodeStatus) bool { return n.Set != nil }); n != nil {
+		s.Set = n.Set
+	}
+	return nil
+}

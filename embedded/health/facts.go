@@ -1,0 +1,116 @@
+package health
+
+import (
+	"os"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// Facts is all that is judged. What nobody has looked at is nil.
+type Facts struct {
+	Status    ClusterStatus
+	Offline   string // not empty: no node answers on this machine, and why
+	Endpoints *Leases
+	Events    *Leases
+	Store     *Holdings
+	Now       time.Time
+}
+
+// Leases are the keys of Kubernetes below a prefix that should be bound to one.
+type Leases struct {
+	Prefix string
+	Keys   []Unleased // those that are not
+	Read   int64      // keys that were looked at
+	Total  int64
+	Err    string // why they could not be read
+}
+
+// Unleased is a key that is bound to no living lease.
+type Unleased struct {
+	Key      string
+	Revision int64 // that wrote it
+	Lease    int64 // 0: to none
+}
+
+// Holdings is what a backup store was found to hold.
+type Holdings struct {
+	Err      string   // why it could not be read
+	Good     int      // verified backups of this cluster
+	Skipped  []string // backups newer than the newest good one, which were found to be bad: a sentence each
+	Broken   Sample   // damaged or never verified
+	Unproven Sample   // what was proven of them is not known
+	Foreign  int      // of another cluster
+	Left     int      // begun long ago and never finished
+}
+
+// Sample is how many there are, and what is to be said of one of them.
+type Sample struct {
+	Count   int
+	Example string
+}
+
+// Checkup is what a node knows of its machine, its disk and its files.
+type Checkup struct {
+	Time    time.Time         `json:"time"`              // by its clock
+	Leader  bool              `json:"leader,omitempty"`  // it leads, and is not stalled
+	Member  uint64            `json:"member,omitempty"`  // its own, 0 if none runs
+	Members []plan.MemberInfo `json:"members,omitempty"` // as applied there
+	Names   map[uint64]string `json:"names,omitempty"`   // of members, as they have told
+	Fsync   *Quantile         `json:"fsync,omitempty"`   // of the write-ahead log
+	Commit  *Quantile         `json:"commit,omitempty"`  // of the database
+	Room    *Room             `json:"room,omitempty"`    // on the volume
+	RoomErr string            `json:"room_error,omitempty"`
+	Spool   *Room             `json:"spool_room,omitempty"`   // nil where it lies on the volume's file system, as the next
+	Scratch *Room             `json:"scratch_room,omitempty"` // or on the spool's
+	Files   []File            `json:"files,omitempty"`
+	Cures   bool              `json:"cures,omitempty"` // upkeep.cure-nospace
+}
+
+// Quantile is the 99th percentile of a histogram, in seconds, of Count samples.
+type Quantile struct {
+	Seconds float64 `json:"seconds"`
+	Count   uint64  `json:"count"`
+}
+
+// Room is what a file system has, in bytes.
+type Room struct {
+	Free  int64 `json:"free"`
+	Total int64 `json:"total"`
+	// Reserve is what etcd needs free on a volume to keep running. Short: it is not free, and writes are refused until
+	// Enough is.
+	Reserve int64 `json:"reserve,omitempty"`
+	Enough  int64 `json:"enough,omitempty"`
+	Short   bool  `json:"short,omitempty"`
+}
+
+// File is a certificate or a secret that the configuration names, as the node that needs it finds it.
+type File struct {
+	Key   string        `json:"key"` // of the configuration
+	Path  string        `json:"path"`
+	Err   string        `json:"error,omitempty"`
+	Mode  os.FileMode   `json:"mode"`
+	Certs []Certificate `json:"certificates,omitempty"`
+	Kind  FileKind      `json:"kind"`
+}
+
+// FileKind says what a file is for.
+type FileKind string
+
+const (
+	// OwnCertificate is one that the node shows, with those that lead to its CA.
+	OwnCertificate FileKind = "certificate"
+	// Authorities are certificates any of which signs others'.
+	Authorities FileKind = "authorities"
+	// Secret is a key.
+	Secret FileKind = "secret"
+	// IssuedCertificate is one that the node shows, and that holdfast issues and renews at two thirds of its life.
+	IssuedCertificate FileKind = "issued certificate"
+)
+
+// Certificate is one of those in a file.
+type Certificate struct {
+	Subject string    `json:"subject"`
+	From    time.Time `json:"from"`
+	Until   time.Time `json:"until"`
+}

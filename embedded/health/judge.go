@@ -1,0 +1,247 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"holdfast/embedded/plan"
+)
+
+// Judge finds what is wrong with a cluster by what its nodes say, and sets the verdict. wanted are the slots of the
+// configuration. The same status can be judged again.
+func (s *ClusterStatus) Judge(wanted []string) {
+	f := Facts{Status: *s, Now: s.Time}
+	all := f.Judge(wanted)
+	*s = f.Status
+	s.Findings = all
+	s.Health = s.verdict()
+}
+
+// Judge finds all that is wrong, the worst first. It completes the status on the way, from what its nodes say.
+func (f *Facts) Judge(wanted []string) []Finding {
+	s := &f.Status
+	s.blame()
+	leader := s.summarize()
+	slots := wanted
+	for _, n := range s.Nodes {
+		if n.Record != nil && (s.Record == nil || n.Record.Generation > s.Record.Generation) {
+			s.Record = n.Record
+		}
+	}
+	if s.Record != nil {
+		slots = s.Slots()
+	}
+	var all []Finding
+	add := func(more ...Finding) { all = append(all, more...) }
+	if f.Offline != "" {
+		add(unexamined(areaNodes, "", "no node was asked: %s", f.Offline).then("Start holdfast here, or run the command on a machine where it runs."))
+		for i := range s.Nodes {
+			add(s.Nodes[i].files(f.Now)...)
+		}
+	} else {
+		add(s.quorum(slots, leader)...)
+		add(s.contradictions()...)
+		for i := range s.Nodes {
+			add(s.Nodes[i].Judge(f.Now)...)
+			add(s.missing(s.Nodes[i])...)
+		}
+		add(s.judgeSlots(slots, leader)...)
+		add(s.judgeMembers(slots)...)
+		add(s.judgeAlarms()...)
+		add(s.judgeVersions()...)
+		add(s.judgeClocks()...)
+		add(s.judgeSchedule()...)
+		add(s.judgeRotation(f.Now)...)
+		add(JudgeIssued(s.issued(), f.Now)...)
+		add(s.judgeOperator(f.Now)...)
+	}
+	if f.Store != nil {
+		add(f.Store.judge()...)
+	}
+	if f.Endpoints != nil {
+		add(f.Endpoints.judgeEndpoints()...)
+	}
+	if f.Events != nil {
+		add(f.Events.judgeEvents()...)
+	}
+	return ordered(all)
+}
+
+// Reasons are the sentences that keep the cluster from being healthy.
+func (s *ClusterStatus) Reasons() []string {
+	var out []string
+	for _, f := range s.Findings {
+		if f.Severity.rank() >= Degrading.rank() {
+			out = append(out, f.String())
+		}
+	}
+	return out
+}
+
+func (s *ClusterStatus) verdict() Verdict {
+	has := func(c Code) bool { return slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Code == c }) }
+	switch {
+	case has(QuorumLost):
+		return NoQuorum
+	case has(Electing):
+		return NoLeaderYet
+	case len(s.Reasons()) > 0:
+		return Degraded
+	}
+	return Healthy
+}
+
+// unexamined is for what could not be looked at.
+func unexamined(area, subject, format string, args ...any) Finding {
+	f := New(NotExamined, subject, format, args...)
+	f.Area = area
+	return f
+}
+
+// confirmed returns a node whose member a quorum has just answered through, nil for none. That is what a quorum is, whoever leads and whatever
+// the gossip says of the others.
+func (s *ClusterStatus) confirmed() *NodeStatus {
+	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLeader && n.Stall == nil })
+}
+
+// longElection is for how many seconds a majority that runs may be without a leader before that is more than an election. With the defaults
+// one attempt takes 1 to 2 s.
+const longElection = 10.0
+
+// quorum says whether there is one, by what raft tells the members.
+func (s *ClusterStatus) quorum(slots []string, leader *NodeStatus) []Finding {
+	var claims []string
+	for _, n := range s.Nodes {
+		if !n.Reached || n.Etcd == nil || !n.Etcd.Leader || !n.Etcd.HasLeader || leader != nil && n.Node == leader.Node {
+			continue
+		}
+		answered := "no read through it is answered"
+		if n.Etcd.Confirmed {
+			answered = "the last read through it was answered some seconds ago"
+		}
+		claims = append(claims, fmt.Sprintf("%s claims to lead at term %d, but %s", n.Node, n.Etcd.Term, answered))
+	}
+	said := strings.Join(claims, "; ")
+	switch {
+	case leader != nil && said != "":
+		return []Finding{New(LeaderDisputed, leader.Node, "%d nodes claim to lead: %s does, at term %d, for a read through it was just answered; %s",
+			len(claims)+1, leader.Node, leader.Etcd.Term, said)}
+	case leader != nil || s.confirmed() != nil:
+		return nil
+	}
+	var running, away []string
+	electing := false
+	for _, slot := range slots {
+		n := s.holder(slot)
+		if n == nil || !n.Reached || n.Etcd == nil {
+			away = append(away, slot)
+			continue
+		}
+		running = append(running, slot)
+		electing = electing || n.Stall == nil && n.Etcd.Leaderless != nil && *n.Etcd.Leaderless < longElection
+	}
+	switch {
+	case electing && len(running) > len(slots)/2:
+		return []Finding{New(Electing, "", "the members of %s are electing a leader", strings.Join(running, ", "))}
+	case said != "":
+		return []Finding{New(QuorumLost, "", "there is no leader that can be relied on: %s", said)}
+	case len(running) == 0:
+		return []Finding{New(QuorumLost, "", "no member of the slots %s runs", strings.Join(slots, ", "))}
+	case len(away) == 0:
+		return []Finding{New(QuorumLost, "", "all members (%s) run, and none has a leader", strings.Join(running, ", "))}
+	}
+	return []Finding{New(QuorumLost, "", "%d of %d members run (%s), and none has a leader; missing: %s", len(running), len(slots), strings.Join(running, ", "), strings.Join(away, ", "))}
+}
+
+// contradictions are what nodes say that cannot all be true of one cluster.
+func (s *ClusterStatus) contradictions() (out []Finding) {
+	holders := map[string][]string{}
+	for i, n := range s.Nodes {
+		if n.Live && n.Volume != nil {
+			holders[n.Volume.Slot] = append(holders[n.Volume.Slot], n.Node)
+		}
+		for _, m := range s.Nodes[:i] {
+			if a, b := m.Record, n.Record; a != nil && b != nil && a.Generation == b.Generation && a.ID != b.ID {
+				out = append(out, New(TwoClusters, "", "two clusters claim the name %q: %s (%s) and %s (%s)", s.Cluster, a.Token(), m.Node, b.Token(), n.Node))
+			}
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(holders)) {
+		if nodes := holders[slot]; len(nodes) > 1 {
+			out = append(out, New(SlotTwice, "slot "+slot, "slot %s is held by %s", slot, strings.Join(nodes, " and by ")))
+		}
+	}
+	return out
+}
+
+// missing says that a node is not there.
+func (s *ClusterStatus) missing(n NodeStatus) []Finding {
+	switch {
+	case n.Live && !n.Reached:
+		return []Finding{New(NodeSilent, n.Node, "%s is in the gossip but does not answer", n.Node)}
+	case !n.Live && n.Blocks != "":
+		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
+	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
+		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, was not heard of since %s", n.Node, n.Volume.Slot, n.Since.UTC().Format(timeFormat))}
+	}
+	return nil
+}
+
+// holder returns the live node that holds a slot, one that answers before others; nil for none.
+func (s *ClusterStatus) holder(slot string) (found *NodeStatus) {
+	for i, n := range s.Nodes {
+		if n.Live && n.Volume != nil && n.Volume.Slot == slot && (found == nil || n.Reached && !found.Reached) {
+			found = &s.Nodes[i]
+		}
+	}
+	return found
+}
+
+// connected reports whether a member with a quorum is connected to that of a slot, which none is to itself.
+func (s *ClusterStatus) connected(slot string) bool {
+	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
+		c := n.Checkup
+		return n.Reached && n.Etcd != nil && n.Etcd.Confirmed && c != nil && slices.ContainsFunc(c.Members, func(m plan.MemberInfo) bool {
+			return m.Slot == slot && m.Connected && !m.Learner
+		})
+	})
+}
+
+// judgeSlots says which slots are not served as they should be.
+func (s *ClusterStatus) judgeSlots(slots []string, leader *NodeStatus) (out []Finding) {
+	var learners []string
+	if leader != nil {
+		learners = leader.Etcd.Learners
+	}
+	for _, slot := range slots {
+		n, subject := s.holder(slot), "slot "+slot
+		switch {
+		case (n == nil || !n.Reached) && s.connected(slot):
+			who := "no node that is known here"
+			if n != nil {
+				who = n.Node + ", which does not answer,"
+			}
+			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and by the gossip %s holds it", slot, who))
+		case n == nil:
+			out = append(out, New(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot)))
+		case n.Stall != nil: // which its own finding explains
+			out = append(out, New(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).then("See what is said of the member of %s.", n.Node))
+		case !n.serves():
+			out = append(out, New(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).then("`holdfast status --why` says what %s waits for.", n.Node))
+		case slices.Contains(learners, slot): // which it may not know yet
+			out = append(out, New(SlotLearner, subject, "slot %s on %s has no vote yet: it is a learner, as the leader says", slot, n.Node))
+		}
+	}
+	return out
+}
+
+// lastHeard says since when a slot's last holder is lost, where that is known.
+func (s *ClusterStatus) lastHeard(slot string) string {
+	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return !n.Live && n.Volume != nil && n.Volume.Slot == slot })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s, which did, was not heard of since %s)", s.Nodes[i].Node, s.Nodes[i].Since.UTC().Format(timeFormat))
+}

@@ -1,0 +1,235 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RotationStatus is a rotation of the authorities that holdfast has made, from its first to its last phase.
+type RotationStatus struct {
+	Phase string `json:"phase"` // introduced, issuing; RotationRetiring: of the clients' authority alone
+	// Authorities are clients and peers, in the last phase clients alone.
+	Authorities []string  `json:"authorities"`
+	Began       time.Time `json:"began"`           // the rotation
+	Cause       string    `json:"cause,omitempty"` // of the rotation: why it was begun, and who asked for it
+	Since       time.Time `json:"since"`           // the phase
+	Hold        time.Time `json:"hold,omitzero"`   // the new authorities do not sign before
+	Waits       string    `json:"waits"`           // what the next step waits for
+	Next        string    `json:"next"`            // what the next step does
+	Until       time.Time `json:"until"`           // the phase ends then at the latest
+	Old         []string  `json:"old"`             // the clients' authorities that go
+	New         string    `json:"new"`             // the one that comes or has come
+	// OldClients have presented a certificate of an old authority since Watched, the last to do so first; Others are
+	// more of them, for there is a bound.
+	OldClients []ClientCertificate `json:"old_clients,omitempty"`
+	Others     int                 `json:"other_old_clients,omitempty"`
+	Watched    time.Time           `json:"watched_since,omitzero"`
+}
+
+// RotationRetiring is the last phase: members have done with the old authorities, and servers still accept clients'
+// certificates of them.
+const RotationRetiring = "retiring"
+
+// ClientCertificate is a client's certificate that a member was shown.
+type ClientCertificate struct {
+	Name        string    `json:"name"` // the common name
+	Fingerprint string    `json:"fingerprint"`
+	Authority   string    `json:"authority"` // fingerprint
+	NotAfter    time.Time `json:"not_after"`
+	Last        time.Time `json:"last_seen"`
+}
+
+// IssuedClient is the last certificate that `holdfast tls client` has issued to a client. Nothing renews it.
+type IssuedClient struct {
+	Name        string    `json:"name"` // the common name
+	Fingerprint string    `json:"fingerprint"`
+	Authority   string    `json:"authority"` // fingerprint of the one that has signed
+	NotBefore   time.Time `json:"not_before"`
+	NotAfter    time.Time `json:"not_after"`
+}
+
+// maxOldClients bounds the clients that a status names.
+const maxOldClients = 30
+
+// Add adds clients that present an old certificate. Of one certificate that several members have seen the last sight
+// counts.
+func (r *RotationStatus) Add(more ...ClientCertificate) {
+	all := slices.Clone(r.OldClients)
+	for _, c := range more {
+		i := slices.IndexFunc(all, func(o ClientCertificate) bool { return o.Fingerprint == c.Fingerprint })
+		switch {
+		case i < 0:
+			all = append(all, c)
+		case c.Last.After(all[i].Last):
+			all[i] = c
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ClientCertificate) int { return b.Last.Compare(a.Last) })
+	if extra := len(all) - maxOldClients; extra > 0 {
+		all, r.Others = all[:maxOldClients], r.Others+extra
+	}
+	r.OldClients = all
+}
+
+// OldClientsText names the clients that present a certificate of an old authority.
+func (r *RotationStatus) OldClientsText(now time.Time) string {
+	if r.Watched.IsZero() {
+		return "that present an old certificate are not known here: no node answers"
+	}
+	if len(r.OldClients) == 0 {
+		return fmt.Sprintf("none has presented an old certificate (%s) in %s", strings.Join(r.Old, ", "), Age(now, r.Watched))
+	}
+	return fmt.Sprintf("that presented an old certificate (%s) in %s: %s", strings.Join(r.Old, ", "), Age(now, r.Watched),
+		namesText(r.OldClients, r.Others, now))
+}
+
+func namesText(clients []ClientCertificate, others int, now time.Time) string {
+	var names []string
+	for _, c := range clients {
+		names = append(names, fmt.Sprintf("%s %s ago", cmp.Or(c.Name, c.Fingerprint), Age(now, c.Last)))
+	}
+	if others > 0 {
+		names = append(names, fmt.Sprintf("%d more", others))
+	}
+	return strings.Join(names, ", ")
+}
+
+// openRotation is what the nodes say of the rotation: one that has the newest edition, the leader before others, with
+// the clients that any of them has seen; nil if none is open. Who does not reach the store has an old edition.
+func openRotation(nodes []NodeStatus) *RotationStatus {
+	var best *TLSStatus
+	led := false
+	for _, n := range nodes {
+		if n.TLS == nil {
+			continue
+		}
+		leads := n.Etcd != nil && n.Etcd.Leader
+		if best == nil || n.TLS.Edition > best.Edition || n.TLS.Edition == best.Edition && leads && !led {
+			best, led = n.TLS, leads
+		}
+	}
+	if best == nil || best.Rotation == nil {
+		return nil
+	}
+	all := *best.Rotation
+	for _, n := range nodes {
+		if n.TLS == nil || n.TLS == best || n.TLS.Rotation == nil || !slices.Equal(n.TLS.Rotation.Old, all.Old) {
+			continue
+		}
+		r := n.TLS.Rotation
+		all.Others += r.Others
+		if r.Watched.After(all.Watched) {
+			all.Watched = r.Watched
+		}
+		all.Add(r.OldClients...)
+	}
+	return &all
+}
+
+const (
+	// rotationPatience is how long members may keep a rotation waiting: each needs a minute at most.
+	rotationPatience = time.Hour
+	// holdNotice is how long before new authorities sign it is said that clients need the new bundle by then: so long, or
+	// for half of the time that clients have.
+	holdNotice = 30 * 24 * time.Hour
+	// stillPresents is how long ago a client that uses an old certificate was last seen with it. One that has got a new
+	// certificate is told of no longer than that.
+	stillPresents = 24 * time.Hour
+)
+
+// judgeRotation tells of the rotation that is open. That alone is nothing wrong, but it may be forgotten, for it
+// lasts until somebody has seen to the clients.
+func (s *ClusterStatus) judgeRotation(now time.Time) []Finding {
+	r := s.Rotation
+	if r == nil {
+		return nil
+	}
+	out := []Finding{New(AuthorityRotation, "",
+		"a rotation of the authorities of %s is open since %s, %s for %s: it waits %s; clients %s",
+		strings.Join(r.Authorities, " and "), r.Began.UTC().Format(timeFormat), r.Phase, Age(now, r.Since), r.Waits,
+		r.OldClientsText(now))}
+	if r.Phase == RotationRetiring {
+		return append(out, r.judgeClients(now)...)
+	}
+	since := r.Since
+	if r.Hold.After(since) {
+		since = r.Hold
+	}
+	switch {
+	case s.Paused != nil:
+	case now.Before(r.Hold) && r.Hold.Sub(now) <= min(holdNotice, r.Hold.Sub(r.Since)/2):
+		out = append(out, New(BundleDue, "",
+			"the servers' certificates are signed by %s from %s on, in %s: clients that do not trust it refuse the servers then",
+			r.New, r.Hold.UTC().Format(timeFormat), Age(r.Hold, now)))
+	case now.Sub(since) >= rotationPatience:
+		out = append(out, New(RotationWaits, "", "the rotation of the authorities has waited in the phase %s for %s: %s",
+			r.Phase, Age(now, since), r.Waits))
+	}
+	return out
+}
+
+// judgeClients names the clients that use a certificate of an authority that only they need.
+func (r *RotationStatus) judgeClients(now time.Time) []Finding {
+	var still []ClientCertificate
+	for _, c := range r.OldClients {
+		if c.Last.After(r.Since) && now.Sub(c.Last) < stillPresents {
+			still = append(still, c)
+		}
+	}
+	if len(still) == 0 {
+		return nil
+	}
+	return []Finding{New(ClientsOld, "",
+		"clients still present certificates of the old authority (%s), which ends at %s: %s",
+		strings.Join(r.Old, ", "), r.Until.UTC().Format(timeFormat), namesText(still, r.Others, now))}
+}
+
+// issued are the last certificates that were issued to clients, as far as any node knows, that which ends first
+// before others.
+func (s *ClusterStatus) issued() []IssuedClient {
+	last := map[string]IssuedClient{}
+	for _, n := range s.Nodes {
+		if n.TLS == nil {
+			continue
+		}
+		for _, c := range n.TLS.Issued {
+			if c.NotAfter.After(last[c.Name].NotAfter) {
+				last[c.Name] = c
+			}
+		}
+	}
+	var all []IssuedClient
+	for _, c := range last {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b IssuedClient) int {
+		return cmp.Or(a.NotAfter.Compare(b.NotAfter), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// clientMourned is how long after its end a client's certificate is told of: a client that went without one for so
+// long is gone.
+const clientMourned = 7 * 24 * time.Hour
+
+// JudgeIssued tells which clients' certificates end soon, or have just ended. all are the last of each client.
+func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
+	for _, c := range all {
+		left, end := c.NotAfter.Sub(now), c.NotAfter.UTC().Format(timeFormat)
+		text := fmt.Sprintf("the client certificate of %s expires in %s, at %s", c.Name, Age(c.NotAfter, now), end)
+		switch {
+		case left > 0 && left < min(expiresSoon, c.NotAfter.Sub(c.NotBefore)/10):
+		case left <= 0 && left > -clientMourned:
+			text = fmt.Sprintf("the client certificate of %s expired at %s", c.Name, end)
+		default:
+			continue
+		}
+		out = append(out, New(ClientEnds, c.Name, "%s, and there is no later one", text).
+			then("`holdfast tls client %s --to DIR` issues another one; `holdfast tls forget %s` if the client is gone.",
+				c.Name, c.Name))
+	}
+	return out
+}
