@@ -1,0 +1,71 @@
+package health
+
+import (
+	"slices"
+	"testing"
+
+	"holdfast/embedded/plan"
+)
+
+func TestExplain(t *testing.T) {
+	for name, c := range map[string]struct {
+		n         NodeStatus
+		does      string
+		obstacles []string
+		commands  []string
+	}{
+		"a healthy follower": {n: NodeStatus{Reached: true, State: "follower", Action: plan.Wait, Why: "serving as a follower"}, does: "serving as a follower"},
+		"a leader that lacks something": {
+			n: NodeStatus{Reached: true, State: "leader", Action: plan.Wait, Found: []Finding{{Text: "gossip"}},
+				Decision: &Decision{Why: "serving as the leader", Obstacles: []string{"slot c has no live holder", "slot b waits"}}},
+			does: "serving as the leader", obstacles: []string{"slot c has no live holder", "slot b waits", "gossip"},
+		},
+		"a blank disk that waits for an operator": {
+			n: NodeStatus{Reached: true, State: "founding", Action: plan.Wait, Decision: Decided(plan.Action{
+				Why: "the store knows it; run it, or wait", Obstacles: []string{"and more"}, Commands: []plan.Command{"found --new"}})},
+			does: "waits", obstacles: []string{"the store knows it; run it, or wait", "and more"}, commands: []string{"holdfast found --new"},
+		},
+		"an action that fails": {
+			n:    NodeStatus{Reached: true, State: "starting", Action: plan.Start, Why: "it has data", Error: "no room"},
+			does: "start: it has data", obstacles: []string{"the last attempt failed: no room"},
+		},
+		"a node that is gone": {n: NodeStatus{State: "lost", Why: "not heard of"}, does: "unknown", obstacles: []string{"not heard of"}},
+		"a claim under way": {
+			n:    NodeStatus{Reached: true, State: "claiming", Action: plan.Acquire, Why: "claiming", Claim: &ClaimStatus{State: "attaching", Volume: "vol-1", Why: "EC2 is slow"}},
+			does: "acquire: claiming", obstacles: []string{"the claim of vol-1 is attaching: EC2 is slow"},
+		},
+	} {
+		c.n.explain()
+		if c.n.Does != c.does || !slices.Equal(c.n.Obstacles, c.obstacles) || !slices.Equal(c.n.Commands, c.commands) {
+			t.Errorf("%s: got %q, %q, %q", name, c.n.Does, c.n.Obstacles, c.n.Commands)
+		}
+	}
+}
+
+// The leader's word goes before that of a member that may be behind; without a leader that of any counts.
+func TestSummarize(t *testing.T) {
+	behind := NodeStatus{Node: "n1", Reached: true, Etcd: &EtcdStatus{}, Paused: &plan.Pause{By: "old"}}
+	leader := NodeStatus{Node: "n2", Reached: true, Etcd: &EtcdStatus{Leader: true, HasLeader: true, Confirmed: true, Term: 3}, Lock: &plan.Lock{Slot: "a"}}
+	s := ClusterStatus{Nodes: []NodeStatus{behind, leader}}
+	s.summarize()
+	if s.Leader != "n2" || s.Paused != nil || s.Lock == nil {
+		t.Errorf("with a leader: got %+v", s)
+	}
+	for what, etcd := range map[string]EtcdStatus{ // which has not heard yet that it no longer leads
+		"one that is not confirmed": {Leader: true, HasLeader: true, Term: 4}, "one of an earlier term": {Leader: true, HasLeader: true, Confirmed: true, Term: 2},
+	} {
+		old := behind
+		old.Etcd = &etcd
+		for _, nodes := range [][]NodeStatus{{old, leader}, {leader, old}} {
+			s = ClusterStatus{Nodes: nodes}
+			if s.summarize(); s.Leader != "n2" || s.Paused != nil || s.Lock == nil {
+				t.Errorf("beside %s: got %+v", what, s)
+			}
+		}
+	}
+	s = ClusterStatus{Nodes: []NodeStatus{behind}}
+	s.summarize()
+	if s.Leader != "" || s.Paused == nil {
+		t.Errorf("without a leader: got %+v", s)
+	}
+}

@@ -1,0 +1,455 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+var now = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+
+// sound is a cluster of three of which all is well: n1 leads with slot a.
+func sound() *Facts {
+	r := record("a", "b", "c")
+	f := &Facts{Now: now, Status: ClusterStatus{Cluster: "main", Asked: "n1", Time: now}, Store: &Holdings{Good: 1}}
+	due := now.Add(time.Hour)
+	for i, slot := range []string{"a", "b", "c"} {
+		state := "follower"
+		if i == 0 {
+			state = "leader"
+		}
+		var members []plan.MemberInfo
+		for j, slot := range []string{"a", "b", "c"} {
+			members = append(members, plan.MemberInfo{ID: uint64(j + 1), Slot: slot, Started: true, Connected: i != j})
+		}
+		f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: fmt.Sprintf("n%d", i+1), Live: true, Reached: true, State: state, Version: "1.0", Since: now,
+			Record: &r, Volume: &VolumeStatus{Slot: slot}, Upkeep: &UpkeepStatus{}, Backup: &BackupStatus{Leading: i == 0, Due: &due},
+			Etcd: &EtcdStatus{Version: "3.7.3", ClusterVersion: "3.7.0", Quota: 2 << 30, Size: 1 << 20, InUse: 1 << 20, Leader: i == 0, HasLeader: true, Confirmed: true, Term: 2},
+			Checkup: &Checkup{Time: now, Member: uint64(i + 1), Leader: i == 0, Members: members, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, Cures: true,
+				Fsync: &Quantile{0.002, 1000}, Commit: &Quantile{0.004, 1000}, Room: &Room{Free: 50 << 30, Total: 100 << 30}},
+			Asked: now.Add(-time.Millisecond), Answered: now.Add(time.Millisecond)})
+	}
+	return f
+}
+
+// unseen makes a node one that the gossip has lost, while raft goes on with its member.
+func (f *Facts) unseen(i int) {
+	n := f.Status.Nodes[i]
+	f.Status.Nodes[i] = NodeStatus{Node: n.Node, State: "lost", Since: now.Add(-time.Hour), Volume: n.Volume, Record: n.Record, Why: "not heard of"}
+}
+
+// lose makes it one that is down.
+func (f *Facts) lose(i int) {
+	f.unseen(i)
+	f.disconnect(i)
+}
+
+// disconnect has the others lose their connection to a member.
+func (f *Facts) disconnect(i int) {
+	for j, n := range f.Status.Nodes {
+		if j != i && n.Checkup != nil {
+			n.Checkup.Members[i].Connected = false
+		}
+	}
+}
+
+// leaderless takes the leader from all members.
+func (f *Facts) leaderless(seconds float64) {
+	for i := range f.Status.Nodes {
+		if e := f.Status.Nodes[i].Etcd; e != nil {
+			e.Leader, e.HasLeader, e.Confirmed, e.Leaderless = false, false, false, &seconds
+			f.Status.Nodes[i].State, f.Status.Nodes[i].Why = "waiting", "no quorum"
+			f.Status.Nodes[i].Checkup.Leader = false
+		}
+	}
+}
+
+func (f *Facts) node(i int) *NodeStatus { return &f.Status.Nodes[i] }
+
+func TestSoundCluster(t *testing.T) {
+	f := sound()
+	if got := f.Judge([]string{"a", "b", "c"}); len(got) > 0 {
+		t.Errorf("got %q", Texts(got))
+	}
+	f.Status.Judge(nil)
+	if f.Status.Health != Healthy || f.Status.Leader != "n1" {
+		t.Errorf("got %s, leader %s", f.Status.Health, f.Status.Leader)
+	}
+}
+
+// What an operator is told of a situation: a finding of this code and severity with this text, and the verdict on the cluster.
+func TestSituations(t *testing.T) {
+	const day = 24 * time.Hour
+	files := func(all ...File) func(*Facts) { return func(f *Facts) { f.node(1).Checkup.Files = all } }
+	cert := func(until time.Duration) func(*Facts) {
+		return files(File{Key: "etcd.cert-file", Path: "/c.pem", Kind: OwnCertificate, Certs: []Certificate{{"CN=x", now.Add(-60 * day), now.Add(until)}}})
+	}
+	says := func(code Code, text string) func(*Facts) {
+		return func(f *Facts) { f.node(1).Found = []Finding{New(code, "", "%s", text)} }
+	}
+	rotation := func(phase string, change func(*RotationStatus)) func(*Facts) {
+		return func(f *Facts) {
+			f.node(1).TLS = &TLSStatus{Rotation: rotating(phase)}
+			if change != nil {
+				change(f.node(1).TLS.Rotation)
+			}
+		}
+	}
+	old := func(ago time.Duration) func(*RotationStatus) {
+		return func(r *RotationStatus) { r.Add(ClientCertificate{Name: "kube", Last: now.Add(-ago)}) }
+	}
+	hold := func(begun, left time.Duration) func(*RotationStatus) {
+		return func(r *RotationStatus) { r.Since, r.Hold = now.Add(-begun), now.Add(left) }
+	}
+	issued := func(left, life time.Duration) func(*Facts) {
+		return func(f *Facts) {
+			kube := IssuedClient{Name: "kube", NotBefore: now.Add(left - life), NotAfter: now.Add(left)}
+			f.node(1).TLS = &TLSStatus{Issued: []IssuedClient{kube}}
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		make     func(*Facts)
+		code     Code
+		severity Severity
+		text     string
+		verdict  Verdict
+	}{
+		// Losses.
+		{"a node is down", func(f *Facts) { f.lose(2) }, SlotDown, Degrading, "slot c has no live holder (n3, which did, was not heard of since 2026-11-22T02:00:00Z)", Degraded},
+		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, was not heard of", Degraded},
+		{"a node is down, the voters", func(f *Facts) { f.lose(2) }, MemberCutOff, Degrading, "2 of 3 voters are connected, and 2 are needed", Degraded},
+		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
+		{"all are down but in memory", func(f *Facts) { f.lose(0); f.lose(1); f.lose(2) }, QuorumLost, Critical, "no member of the slots a, b, c runs", NoQuorum},
+		{"the leader died a second ago", func(f *Facts) { f.lose(0); f.leaderless(1) }, Electing, Critical, "the members of b, c are electing a leader", NoLeaderYet},
+		{"an election that does not end", func(f *Facts) { f.leaderless(30) }, QuorumLost, Critical, "all members (a, b, c) run, and none has a leader", NoQuorum},
+		{"one that was elected just now", func(f *Facts) {
+			f.lose(2)
+			f.leaderless(1)
+			f.node(1).Etcd.Leader, f.node(1).Etcd.HasLeader = true, true
+		}, Electing, Critical, "the members of a, b are electing a leader", NoLeaderYet},
+		{"a member was added and never started", func(f *Facts) { f.lose(2); f.node(0).Checkup.Members[2].Started = false }, MemberCutOff, Degrading, "was added and has never started", Degraded},
+		{"a disk is replaced", func(f *Facts) { f.node(2).State = "learner" }, SlotDown, Degrading, "slot c is learner on n3", Degraded},
+		{"a learner that does not know it yet", func(f *Facts) { f.node(0).Etcd.Learners = []string{"c"} }, SlotLearner, Degrading, "slot c on n3 has no vote yet", Degraded},
+		{"a learner that takes long", func(f *Facts) { f.node(1).State, f.node(1).Since = "learner", now.Add(-11*time.Minute) }, LearnerSlow, Degrading, "a learner for 11m", Degraded},
+		{"a slot without a member", func(f *Facts) { c := f.node(0).Checkup; c.Members = c.Members[:2] }, MemberMissing, Degrading, "slot c has no member", Degraded},
+		{"a standby", func(f *Facts) {
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n4", Live: true, Reached: true})
+		}, "", "", "", Healthy},
+		{"another one took the slot", func(f *Facts) {
+			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n0", State: "lost", Volume: &VolumeStatus{Slot: "a"}})
+		}, "", "", "", Healthy},
+
+		// What gossip says of who is there is not who is there.
+		{"an impostor hides a follower", func(f *Facts) { f.unseen(2) }, SlotUnseen, Warning, "slot c: raft is connected to its member", Healthy},
+		{"an impostor hides the leader", func(f *Facts) { f.unseen(0) }, SlotUnseen, Warning, "slot a: raft is connected to its member", Healthy},
+		{"a holder does not answer", func(f *Facts) { n := f.node(1); n.Reached, n.Etcd, n.Checkup = false, nil, nil }, NodeSilent, Warning, "n2 is in the gossip but does not answer", Healthy},
+		{"a holder does not answer, and raft neither", func(f *Facts) { n := f.node(1); n.Reached, n.Etcd, n.Checkup = false, nil, nil; f.disconnect(1) }, SlotDown, Degrading, "slot b is follower on n2", Degraded},
+		{"a seed is away", says(GossipSeed, "seed 10.0.0.9: no answer"), GossipSeed, Warning, "n2: seed 10.0.0.9: no answer", Healthy},
+		{"a stranger", says(GossipStranger, "10.0.0.9: another cluster"), GossipStranger, Warning, "another cluster", Healthy},
+		{"another key", says(GossipKey, "10.0.0.9 uses another gossip key"), GossipKey, Warning, "another gossip key", Healthy},
+		{"a twin", says(NodeTwin, "another live process calls itself n2"), NodeTwin, Warning, "calls itself n2", Healthy},
+		{"a copied bucket", says(Conflict, "the store is a copy"), Conflict, Warning, "the store is a copy", Healthy},
+		{"a standby with other slots", says(SlotsDiffer, "cluster.slots is x here"), SlotsDiffer, Warning, "cluster.slots is x here", Healthy},
+		{"two holders", func(f *Facts) { f.node(1).Volume.Slot = "a" }, SlotTwice, Degrading, "slot a is held by n1 and by n2", Degraded},
+		{"two clusters", func(f *Facts) { r := record("x"); f.node(2).Record = &r }, TwoClusters, Degrading, "two clusters claim the name", Degraded},
+
+		// Who leads.
+		{"a leader that nothing confirms", func(f *Facts) {
+			for i := range 3 {
+				f.node(i).Etcd.Confirmed = false
+			}
+		}, QuorumLost, Critical, "n1 claims to lead at term 2, but no read through it is answered", NoQuorum},
+		{"a deposed leader that hangs", func(f *Facts) {
+			n := f.node(0)
+			n.State, n.Etcd.Confirmed, n.Stall, n.Volume.Path = "stalled", false, &StallStatus{Unwritten: 12.4}, "/mnt/a"
+			f.node(1).Etcd.Leader, f.node(1).Etcd.Term = true, 3
+		}, LeaderDisputed, Degrading, "2 nodes claim to lead: n2 does, at term 3, for a read through it was just answered; n1 claims to lead at term 2, but no read through it is answered", Degraded},
+		{"its disk", func(f *Facts) {
+			n := f.node(1)
+			n.State, n.Etcd.Confirmed, n.Stall = "stalled", false, &StallStatus{Unwritten: 12.4}
+		}, Stalled, Degrading, "n2: no write has been committed here for 12 s, and no read is answered: the disk of slot b may hang", Degraded},
+		{"one that catches up", func(f *Facts) {
+			n := f.node(1)
+			n.State, n.Etcd.Confirmed, n.Stall = "stalled", false, &StallStatus{Unwritten: 0.2}
+		}, Stalled, Degrading, "although what is committed reaches it: it catches up", Degraded},
+		{"a follower that is cut off from the leader alone", func(f *Facts) { f.disconnect(2) }, MemberCutOff, Degrading, "not connected to the leader, though n3 serves its slot", Degraded},
+
+		// Member list and alarms.
+		{"a zombie", func(f *Facts) {
+			c := f.node(0).Checkup
+			c.Members = append(c.Members, plan.MemberInfo{ID: 0x99, Slot: "old", Started: true})
+		}, MemberStale, Degrading, "99, slot old: this member belongs to no slot of the cluster and is not there: a zombie", Degraded},
+		{"a slot that the cluster gave up", func(f *Facts) {
+			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
+		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, and yet it is connected", Degraded},
+		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
+		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{Corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: the data of this member differs", Degraded},
+		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{"MOON", "2"}} }, AlarmUnknown, Critical, "MOON", Degraded},
+
+		// Versions and clocks.
+		{"etcd's minors", func(f *Facts) { f.node(1).Etcd.Version = "3.6.9" }, VersionsDiffer, Warning, "3.6 on n2; 3.7 on n1, n3", Healthy},
+		{"our versions", func(f *Facts) { f.node(1).Version = "1.1" }, VersionsDiffer, Warning, "1.0 on n1, n3; 1.1 on n2", Healthy},
+		{"the cluster version lags", func(f *Facts) {
+			for i := range 3 {
+				f.node(i).Etcd.Version, f.node(i).Etcd.ClusterVersion = "3.10.0", "3.9.0"
+			}
+		}, ClusterVersion, Warning, "works as etcd 3.9, although all members are 3.10", Healthy},
+		{"a downgrade", func(f *Facts) { f.node(1).Etcd.Downgrade = "3.6.0" }, DowngradeOpen, Warning, "being downgraded to etcd 3.6.0", Healthy},
+		{"a clock ahead", func(f *Facts) { f.node(1).Checkup.Time = now.Add(3 * time.Second) }, ClockApart, Warning, "n2 is at least 2.999s ahead of that of n1", Healthy},
+		{"a clock far behind", func(f *Facts) { f.node(1).Checkup.Time = now.Add(-2 * time.Minute) }, ClockApart, Degrading, "1m59.999s behind", Degraded},
+		{"a slow answer says nothing of a clock", func(f *Facts) { f.node(1).Answered = now.Add(4 * time.Second) }, "", "", "", Healthy},
+
+		// Disks and databases.
+		{"a slow log", func(f *Facts) { f.node(1).Checkup.Fsync.Seconds = 0.0123 }, DiskSlow, Warning, "wal fsync) takes up to 12 ms", Healthy},
+		{"a slow commit", func(f *Facts) { f.node(1).Checkup.Commit.Seconds = 0.03 }, DiskSlow, Warning, "backend commit) takes up to 30 ms", Healthy},
+		{"a young process", func(f *Facts) { f.node(1).Checkup.Fsync.Count = 99 }, DiskUnmeasured, Info, "less than 100 times", Healthy},
+		{"a disk that is nearly full", func(f *Facts) { f.node(1).Checkup.Room.Free = 4 << 30 }, DiskFull, Degrading, "4.0 GiB of 100.0 GiB are free on the volume of n2", Degraded},
+		{"a disk that is rather full", func(f *Facts) { f.node(1).Checkup.Room.Free = 9 << 30 }, DiskLow, Warning, "9.0 GiB of 100.0 GiB are free", Healthy},
+		{"no room to defragment", func(f *Facts) { *f.node(1).Checkup.Room = Room{Free: 100 << 20, Total: 200 << 20} }, DiskLow, Warning, "a defragmentation needs 129.0 MiB", Healthy},
+		{"a disk with little more than its reserve", func(f *Facts) {
+			*f.node(1).Checkup.Room = Room{Free: 190 << 20, Total: 1 << 30, Reserve: 128 << 20, Enough: 192 << 20}
+		}, DiskLow, Warning, "190.0 MiB of 1.0 GiB are free on the volume of n2, and with less than 128.0 MiB the cluster refuses writes", Healthy},
+		{"a disk without its reserve", func(f *Facts) {
+			*f.node(1).Checkup.Room = Room{Free: 100 << 20, Total: 1 << 30, Reserve: 128 << 20, Enough: 192 << 20, Short: true}
+		}, DiskReserve, Critical, "100.0 MiB of 1.0 GiB are free on the volume of n2, and etcd needs a reserve of 128.0 MiB to keep running: the cluster refuses writes until 192.0 MiB", Degraded},
+		{"a small spool", func(f *Facts) {
+			f.node(1).Checkup.Spool = &Room{Free: 1 << 20, Total: 2 << 20}
+			f.node(1).Etcd.Size = 2 << 20
+		}, SpoolLow, Warning,
+			"1.0 MiB of 2.0 MiB are free on the disk of the spool of the backups of n2, and the database takes 2.0 MiB", Healthy},
+		{"a spool that is nearly full", func(f *Facts) { f.node(1).Checkup.Spool = &Room{Free: 9 << 30, Total: 100 << 30} }, SpoolLow, Warning, "9.0 GiB of 100.0 GiB", Healthy},
+		{"a scratch directory that is nearly full", func(f *Facts) { f.node(2).Checkup.Scratch = &Room{Free: 9 << 30, Total: 100 << 30} }, ScratchLow, Warning,
+			"9.0 GiB of 100.0 GiB are free on the disk of the scratch directory of n3", Healthy},
+		{"a spool and a scratch directory with room", func(f *Facts) {
+			f.node(1).Checkup.Spool, f.node(1).Checkup.Scratch = &Room{Free: 11 << 30, Total: 100 << 30}, &Room{Free: 11 << 30, Total: 100 << 30}
+		}, "", "", "", Healthy},
+		{"a disk that hangs", func(f *Facts) { f.node(1).Checkup.Room, f.node(1).Checkup.RoomErr = nil, "no answer" }, DiskUnread, Warning, "no answer", Healthy},
+		{"much is set aside", func(f *Facts) { f.node(1).Aside = []AsideStatus{{Bytes: 30 << 30}} }, AsideLarge, Warning, "set aside takes 30.0 GiB", Healthy},
+		{"a database near its quota", func(f *Facts) { f.node(1).Upkeep.Full = true }, DatabaseFull, Warning, "of its quota of 2.0 GiB", Healthy},
+		{"a database that grows", func(f *Facts) { grows := int64(400 << 20); f.node(1).Upkeep.Growth = &grows }, DatabaseGrows, Warning, "full within a week", Healthy},
+		{"a defragmentation that failed", func(f *Facts) { f.node(1).Upkeep.Last = &DefragStatus{Error: "no room"} }, DefragFails, Warning, "failed, 0 so far: no room", Healthy},
+		{"fragmented in a pause", func(f *Facts) { f.node(1).Upkeep.Fragmented, f.node(1).Paused = true, &plan.Pause{} }, DefragPaused, Warning, "nobody defragments it", Healthy},
+
+		// Certificates and secrets.
+		{"it ends in a month", cert(29 * day), CertificateEnds, Warning, "/c.pem on n2: etcd.cert-file: CN=x expires in 29d", Healthy},
+		{"it ends in a week", cert(6 * day), CertificateEnds, Degrading, "expires in 6d", Degraded},
+		{"it has ended", cert(-day), CertificateEnded, Critical, "expired at 2026-11-21T03:00:00Z", Degraded},
+		{"it is valid", cert(31 * day), "", "", "", Healthy},
+		{"one of hours that is young", files(File{Kind: OwnCertificate, Certs: []Certificate{{"CN=x", now.Add(-time.Hour), now.Add(23 * time.Hour)}}}), "", "", "", Healthy},
+		{"one of hours that was not renewed", files(File{Kind: OwnCertificate, Certs: []Certificate{{"CN=x", now.Add(-23 * time.Hour), now.Add(time.Hour)}}}), CertificateEnds, Degrading, "expires in 60m", Degraded},
+		{"it is not valid yet", files(File{Kind: OwnCertificate, Certs: []Certificate{{"CN=x", now.Add(day), now.Add(90 * day)}}}), CertificateEnded, Critical, "valid only from", Degraded},
+		{"an old authority beside a new one", files(File{Kind: Authorities, Certs: []Certificate{{"CN=old", now.Add(-8 * day), now}, {"CN=new", now.Add(-8 * day), now.Add(90 * day)}}}),
+			CertificateEnded, Warning, "CN=old expired", Healthy},
+		{"one of ours that was not renewed", files(File{Kind: IssuedCertificate, Certs: []Certificate{{"CN=x", now.Add(-80 * day), now.Add(10 * day)}}}), CertificateEnds, Warning, "should have been renewed", Healthy},
+		{"an unreadable file", files(File{Key: "etcd.key-file", Kind: Secret, Err: "permission denied"}), FileUnread, Warning, "permission denied", Healthy},
+		{"an open key", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o644}), SecretOpen, Warning, "mode 0644", Healthy},
+		{"a key of a group", files(File{Key: "etcd.key-file", Kind: Secret, Mode: 0o640}), "", "", "", Healthy},
+		{"plain text", func(f *Facts) { f.node(1).TLS = &TLSStatus{Insecure: true} }, Insecure, Warning, "reach etcd on n2 without TLS", Healthy},
+
+		// The rotation of the authorities.
+		{"a rotation", rotation("introduced", nil), AuthorityRotation, Info,
+			"of clients and peers is open since 2026-11-21T22:00:00Z, introduced for 2h: it waits until slot b is", Healthy},
+		{"a rotation and old clients", rotation("issuing", old(time.Minute)), AuthorityRotation, Info,
+			"in 3h: kube 60s ago", Healthy},
+		{"a rotation that waits for a member", rotation("introduced", nil), RotationWaits, Warning,
+			"in the phase introduced for 2h: until slot b is heard of", Healthy},
+		{"a hold that has been over for an hour", rotation("introduced", hold(2*time.Hour, -time.Hour)), RotationWaits,
+			Warning, "for 60m", Healthy},
+		{"clients have an hour of three left", rotation("introduced", hold(2*time.Hour, time.Hour)), BundleDue, Warning,
+			"signed by y from 2026-11-22T04:00:00Z on, in 60m", Healthy},
+		{"clients have 29 days left", rotation("introduced", hold(300*day, 29*day)), BundleDue, Warning, "in 29d", Healthy},
+		{"a client of an old authority", rotation(RotationRetiring, old(time.Minute)), ClientsOld, Warning,
+			"authority (x), which ends at 2027-01-02T19:00:00Z: kube 60s ago", Healthy},
+		{"a client's certificate of a year", issued(29*day, 365*day), ClientEnds, Warning,
+			"the client certificate of kube expires in 29d, at 2026-12-21T03:00:00Z", Healthy},
+		{"a client's certificate that has ended", issued(-day, 365*day), ClientEnds, Warning,
+			"of kube expired at 2026-11-21T03:00:00Z", Healthy},
+		{"a client's certificate of a month", issued(4*day, 30*day), "", "", "", Healthy},
+		{"a client that is long gone", issued(-8*day, 365*day), "", "", "", Healthy},
+
+		// Backups.
+		{"no backup", func(f *Facts) { f.Store.Good = 0 }, BackupNone, Degrading, "no verified backup", Healthy},
+		{"the newest is bad", func(f *Facts) { f.node(0).Backup.Skipped, f.node(0).Backup.Name = "x", "w" }, BackupBad, Degrading, "the newest backup, x, is bad: the newest good one is w", Degraded},
+		{"none is good", func(f *Facts) { f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "x, is bad, and the store holds NO good one", Degraded},
+		{"a damaged one", func(f *Facts) { f.Store.Broken = Sample{1, "b2: torn"} }, BackupBroken, Warning, "1 backup, such as b2: torn", Healthy},
+		{"another cluster's", func(f *Facts) { f.Store.Foreign = 1 }, BackupForeign, Warning, "1 backup", Healthy},
+		{"one that was never finished", func(f *Facts) { f.Store.Left = 2 }, BackupLeft, Warning, "2 backups", Healthy},
+		{"an unknown proof", func(f *Facts) { f.Store.Unproven = Sample{1, "b1: newer"} }, BackupUnproven, Warning, "such as b1: newer", Healthy},
+		{"the store is away", func(f *Facts) { f.Store = &Holdings{Err: "access denied"} }, NotExamined, Warning, "the store cannot be read: access denied", Healthy},
+		{"the store tells a node nothing", func(f *Facts) { f.node(2).Backup.StoreError = "connection refused" }, StoreSilent, Warning, "does not tell n3 what it holds: connection refused", Healthy},
+		{"backups fail", func(f *Facts) { f.node(0).Backup.Failures, f.node(0).Backup.Error = 2, "EIO" }, BackupFails, Degrading, "2 in a row by now: EIO", Degraded},
+		{"they failed under an earlier leader", func(f *Facts) { f.node(1).Backup.Failures = 2 }, "", "", "", Healthy},
+		{"overdue", func(f *Facts) { f.node(0).Backup.Overdue = true }, BackupOverdue, Degrading, "older than the schedule allows", Degraded},
+		{"unplanned", func(f *Facts) { f.node(0).Backup.Due = nil }, BackupUnwanted, Warning, "no backup is planned", Healthy},
+		{"nobody makes them", func(f *Facts) { f.node(0).Backup.Leading = false }, BackupUnknown, Warning, "no node says that it does", Healthy},
+		{"a drill failed", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Name: "b1", Error: "the hash differs"} }, DrillFails, Degrading, "backup b1 could not be restored by a drill: the hash differs", Degraded},
+		{"a drill was not tried", func(f *Facts) { f.node(0).Backup.Drill = &DrillStatus{Untried: "no room"} }, DrillUntried, Warning, "could not be tried: no room", Healthy},
+		{"a spool", func(f *Facts) { f.node(1).Backup.Spooled = []string{"b0"} }, BackupSpooled, Warning, "only on n2, and not in the store: 1 backup", Healthy},
+		{"prune is denied", func(f *Facts) { f.node(1).Backup.Prune = &PruneStatus{Error: "AccessDenied"} }, PruneFails, Warning, "AccessDenied", Healthy},
+
+		// Restores and operators.
+		{"a restore", func(f *Facts) {
+			f.node(2).Restore = &RestoreStatus{Title: "restore of b1", Generation: 2, State: RestorePreparing, Phase: "verifying", Done: 1, Total: 4}
+		}, RestoreOpen, Degrading, "n3: a restore of b1 as generation 2 is under way: preparing, verifying, 25 %", Degraded},
+		{"a restore that nobody has confirmed", func(f *Facts) {
+			f.node(2).Restore = &RestoreStatus{ID: "p1", Title: "restore of b1", State: RestoreUnconfirmed}
+		}, RestoreOpen, Warning, "nothing begins before an operator runs `holdfast restore --confirm p1`", Healthy},
+		{"a restore without room", func(f *Facts) {
+			f.node(2).Restore = &RestoreStatus{Title: "restore of b1", State: RestoreUnable, Error: "no room"}
+		}, RestoreStuck, Degrading, "no room", Degraded},
+		{"an action fails", func(f *Facts) { f.node(2).Error, f.node(2).Action = "disk full", plan.Start }, ActionFails, Degrading, "n3: the last attempt to start failed: disk full", Degraded},
+		{"drained", func(f *Facts) {
+			n := f.node(2)
+			n.State, n.Etcd, n.Why = "drained", nil, "by an operator"
+			f.disconnect(2)
+		}, Drained, Degrading, "an operator has drained n3", Degraded},
+		{"paused", func(f *Facts) { f.node(0).Paused = &plan.Pause{By: "me", Since: now.Add(-time.Hour)} }, Paused, Info, "the cluster is paused by me", Healthy},
+		{"paused and forgotten", func(f *Facts) { f.node(0).Paused = &plan.Pause{By: "me", Since: now.Add(-25 * time.Hour)} }, Paused, Warning, "by me", Healthy},
+		{"the lock is held", func(f *Facts) {
+			f.node(0).Lock = &plan.Lock{Slot: "b", Node: "n2", Purpose: "drain", Since: now.Add(-2 * time.Hour)}
+		}, LockLong, Warning, "n2 (slot b) holds the disruption lock", Healthy},
+		{"the coordinator hangs", func(f *Facts) { s := 31.0; f.node(1).Looked = &s }, LoopStuck, Critical, "for 31 s", Degraded},
+		{"names are not ours", says(NamesUnknown, "/etc/hosts has our names"), NamesUnknown, Degrading, "n2: /etc/hosts has our names", Degraded},
+
+		// Kubernetes.
+		{"a stale endpoint", func(f *Facts) {
+			f.Endpoints = &Leases{Prefix: "/registry/masterleases/", Keys: []Unleased{{Key: "/registry/masterleases/10.0.0.3", Revision: 7}}, Read: 3, Total: 3}
+		}, EndpointStale, Degrading, "/registry/masterleases/10.0.0.3 is bound to no lease", Healthy},
+		{"one with a lease that is gone", func(f *Facts) {
+			f.Endpoints = &Leases{Prefix: "/l/", Keys: []Unleased{{Key: "/l/10.0.0.3", Lease: 0xab}}}
+		}, EndpointStale, Degrading, "bound to lease ab, which is gone", Healthy},
+		{"unread endpoints", func(f *Facts) { f.Endpoints = &Leases{Err: "no member runs"} }, NotExamined, Warning, "no member runs", Healthy},
+		{"too many endpoints", func(f *Facts) { f.Endpoints = &Leases{Read: 1, Total: 2} }, NotExamined, Warning, "only 1 of 2", Healthy},
+		{"events", func(f *Facts) { f.Events = &Leases{Keys: []Unleased{{Key: "x"}}, Read: 10, Total: 20} }, EventsStale, Warning, "of the first 10 of 20 events 1 are bound to no living lease", Healthy},
+
+		// Several at once: the worst decides, and none hides another.
+		{"a lost node and a bad backup", func(f *Facts) { f.lose(2); f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "NO good one", Degraded},
+		{"no quorum and a full disk", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60); f.node(0).Checkup.Room.Free = 1 << 30 }, DiskFull, Degrading, "1.0 GiB of 100.0 GiB", NoQuorum},
+		{"NOSPACE in an election", func(f *Facts) { f.leaderless(2); f.node(0).Etcd.Alarms = []Alarm{{NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE", NoLeaderYet},
+		{"a partition beside an expired certificate", func(f *Facts) {
+			f.lose(1)
+			f.lose(2)
+			f.leaderless(60)
+			f.node(0).Checkup.Files = []File{{Kind: OwnCertificate, Certs: []Certificate{{"CN=x", now.Add(-8 * day), now.Add(-day)}}}}
+		},
+			CertificateEnded, Critical, "expired at", NoQuorum},
+		{"no node answers here", func(f *Facts) { f.Offline = "connection refused" }, NotExamined, Warning, "no node was asked: connection refused", Healthy},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := sound()
+			c.make(f)
+			status := f.Status
+			status.Nodes = slices.Clone(status.Nodes)
+			got := f.Judge([]string{"a", "b", "c"})
+			if c.code == "" && len(got) > 0 {
+				t.Errorf("got %q, want nothing", Texts(got))
+			}
+			if c.code != "" && !slices.ContainsFunc(got, func(f Finding) bool {
+				return f.Code == c.code && f.Severity == c.severity && strings.Contains(f.Subject+": "+f.String(), c.text)
+			}) {
+				t.Errorf("want %s %s %q, got %+v", c.severity, c.code, c.text, got)
+			}
+			for _, f := range got {
+				if f.Do == "" || f.Area == "" || f.Text == "" {
+					t.Errorf("nothing is said to be done about %+v", f)
+				}
+			}
+			if f.Offline != "" {
+				return
+			}
+			if status.Judge([]string{"a", "b", "c"}); status.Health != c.verdict {
+				t.Errorf("got %s because %q, want %s", status.Health, status.Reasons(), c.verdict)
+			}
+		})
+	}
+}
+
+// What to do about NOSPACE depends on why it is up, and on whether the leader cures it.
+func TestNoSpaceAdvice(t *testing.T) {
+	for name, c := range map[string]struct {
+		short, cures bool
+		want         string
+	}{
+		"a full database":              {false, true, "Nothing, if it is history"},
+		"a full database, and no cure": {false, false, "Switch upkeep.cure-nospace on"},
+		"a disk without room":          {true, true, "Make room on the volume of n2, or make it larger: then the leader takes the alarm back."},
+		"a disk without room, no cure": {true, false, "Make room on the volume of n2, or make it larger, and then run `holdfast etcdctl alarm disarm`"},
+	} {
+		f := sound()
+		f.node(0).Etcd.Alarms = []Alarm{{NoSpace, "2"}}
+		f.node(0).Checkup.Leader, f.node(0).Checkup.Cures, f.node(1).Checkup.Room.Short = true, c.cures, c.short
+		got := f.Judge([]string{"a", "b", "c"})
+		i := slices.IndexFunc(got, func(f Finding) bool { return f.Code == AlarmNoSpace })
+		if i < 0 || !strings.HasPrefix(got[i].Do, c.want) {
+			t.Errorf("%s: got %+v, want %q", name, got, c.want)
+		}
+	}
+}
+
+// What is issued is renewed at two thirds of its life, so nothing is said of thirty days; of the authorities that are given
+// it is.
+func TestIssuedCertificates(t *testing.T) {
+	certs := func(life, left time.Duration) []Certificate {
+		return []Certificate{{Subject: "x", From: now.Add(left - life), Until: now.Add(left)}}
+	}
+	for name, tt := range map[string]struct {
+		f    File
+		want Severity
+	}{
+		"fresh, of a day":      {File{Kind: IssuedCertificate, Certs: certs(24*time.Hour, 20*time.Hour)}, ""},
+		"about to be renewed":  {File{Kind: IssuedCertificate, Certs: certs(90*24*time.Hour, 29*24*time.Hour)}, ""},
+		"not renewed":          {File{Kind: IssuedCertificate, Certs: certs(90*24*time.Hour, 20*24*time.Hour)}, Warning},
+		"expired":              {File{Kind: IssuedCertificate, Certs: certs(90*24*time.Hour, -time.Hour)}, Critical},
+		"a given one of days":  {File{Kind: OwnCertificate, Certs: certs(90*24*time.Hour, 20*24*time.Hour)}, Warning},
+		"an authority of days": {File{Kind: Authorities, Certs: certs(900*24*time.Hour, 3*24*time.Hour)}, Degrading},
+	} {
+		got := Severity("")
+		if v, found := tt.f.judge(now); found {
+			got = v.Severity
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// A node by itself finds nothing of which it is not said that it can, and knows of its quorum, its alarms and its members.
+func TestLocal(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(*Facts)
+		want []Code
+	}{
+		"all is well":  {func(*Facts) {}, nil},
+		"one is down":  {func(f *Facts) { f.lose(2) }, []Code{MemberCutOff}},
+		"two are down": {func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(60) }, []Code{QuorumLost}},
+		"an election":  {func(f *Facts) { f.leaderless(1) }, []Code{Electing}},
+		"NOSPACE":      {func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{NoSpace, "1"}} }, []Code{AlarmNoSpace}},
+		"no room":      {func(f *Facts) { f.node(0).Checkup.Room.Free = 1 }, []Code{DiskFull}},
+		"no reserve":   {func(f *Facts) { f.node(0).Checkup.Room.Free, f.node(0).Checkup.Room.Short = 1, true }, []Code{DiskReserve}},
+		"no scratch":   {func(f *Facts) { f.node(0).Checkup.Scratch = &Room{Free: 1, Total: 100} }, []Code{ScratchLow}},
+		"a rotation": {func(f *Facts) { f.node(0).TLS = &TLSStatus{Rotation: rotating("issuing")} },
+			[]Code{RotationWaits, AuthorityRotation}},
+		"a client": {func(f *Facts) {
+			kube := IssuedClient{Name: "kube", NotBefore: now.Add(-10 * time.Hour), NotAfter: now.Add(time.Minute)}
+			f.node(0).TLS = &TLSStatus{Issued: []IssuedClient{kube}}
+		}, []Code{ClientEnds}},
+	} {
+		f := sound()
+		c.make(f)
+		var got []Code
+		for _, f := range f.node(0).Local([]string{"a", "b", "c"}, now) {
+			got = append(got, f.Code)
+			if !KindOf(f.Code).Local() {
+				t.Errorf("%s: %s is said to take a look at all", name, f.Code)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
