@@ -15,16 +15,20 @@ import (
 )
 
 // Auth returns etcd's users and roles as far as this member has applied them. It asks nobody, and is an error while the
-// member does not run or its database is defragmented.
+// member does not run or its database cannot be read at present.
 func (m *Member) Auth() (auth.State, error) {
 	l, err := m.running()
 	if err != nil {
 		return auth.State{}, fmt.Errorf("read users and roles: %w", err)
 	}
-	if !l.backend.TryRLock() {
-		return auth.State{}, fmt.Errorf("read users and roles: %w", errDefragmenting)
+	var s auth.State
+	if !l.glimpse(func() { s, err = l.auth() }) {
+		return auth.State{}, fmt.Errorf("read users and roles: %w", errBusy)
 	}
-	defer l.backend.RUnlock()
+	return s, err
+}
+
+func (l *life) auth() (auth.State, error) {
 	be := l.etcd.Server.Backend()
 	read, tx := be.ReadTx(), schema.NewAuthBackend(l.lg, be).ReadTx() // one transaction, as two know it
 	read.RLock()

@@ -46,7 +46,7 @@ func testConfig() Config {
 func (n *node) begin(t *testing.T) error {
 	t.Helper()
 	if n.Member == nil {
-		n.Member = New(n.cfg.Resolve(n.addr), n.lg)
+		n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
 		t.Cleanup(func() { n.Kill() })
 	}
 	return n.Start(t.Context(), n.spec)
@@ -84,7 +84,7 @@ func runAll(t *testing.T, nodes []*node, peers map[string]string) []*node {
 	errs := make(chan error)
 	for _, n := range nodes {
 		n.spec.Peers = peers
-		n.Member = New(n.cfg.Resolve(n.addr), n.lg)
+		n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
 		t.Cleanup(func() { n.Kill() })
 		go func() { errs <- n.Start(t.Context(), n.spec) }()
 	}

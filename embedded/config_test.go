@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 func TestDefaultIsValid(t *testing.T) {
@@ -187,28 +190,87 @@ func TestEtcdLogger(t *testing.T) {
 		{zap.InfoLevel, "debug", zap.InfoLevel},
 	} {
 		lg := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(&bytes.Buffer{}), tc.process))
-		if got := zapcore.LevelOf(etcdLogger(lg, tc.level, Spec{}).Core()); got != tc.want {
+		if got := zapcore.LevelOf(etcdLogger(lg, tc.level, Spec{}, lastWord{}).Core()); got != tc.want {
 			t.Errorf("%v at %s: got %v, want %v", tc.process, tc.level, got, tc.want)
 		}
 	}
 }
 
-// etcd ends the process with Fatal; this is what the operator reads last.
+// etcd ends the process with Fatal or Panic; this is what the operator reads last, and nothing where the member was killed because
+// of something that was told before.
 func TestLastWord(t *testing.T) {
 	const child = "EMBEDDED_TEST_LAST_WORD"
-	if os.Getenv(child) != "" {
-		etcdLogger(zap.Must(zap.NewProduction()), "info", Spec{Slot: "b", DataDir: "/volume/etcd"}).Fatal("failed to save Raft hard state")
+	if how := os.Getenv(child); how != "" {
+		killed := newLatch()
+		last := lastWord{killed: killed, note: func(reason string) { fmt.Println("noted:", reason) }}
+		lg := etcdLogger(zap.Must(zap.NewProduction()), "info", Spec{Slot: "b", DataDir: "/volume/etcd"}, last).
+			WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return newCalm(c, newLatch(), killed) }))
+		switch how {
+		case "fatal":
+			lg.Fatal("failed to save Raft hard state", zap.Error(errors.New("no space left")))
+		case "killed":
+			killed.drop()
+			fallthrough
+		case "panic":
+			lg.Panic("failed to close Raft storage", zap.Error(errors.New("no space left")))
+		}
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLastWord$")
-	cmd.Env = append(os.Environ(), child+"=1")
-	out, err := cmd.CombinedOutput()
-	if got := cmd.ProcessState.ExitCode(); err == nil || got != 1 {
-		t.Errorf("exit code: got %d, want 1", got)
-	}
-	for _, want := range []string{"etcd ended this process", `"slot":"b"`, `"data-dir":"/volume/etcd"`, `"reason":"failed to save Raft hard state"`} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("last words lack %q:\n%s", want, out)
+	for how, reason := range map[string]string{"fatal": "failed to save Raft hard state", "panic": "failed to close Raft storage", "killed": ""} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLastWord$")
+		cmd.Env = append(os.Environ(), child+"="+how)
+		out, err := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); err == nil || got != 1 {
+			t.Errorf("%s: exit code: got %d, want 1", how, got)
 		}
+		if strings.Contains(string(out), "goroutine ") || reason == "" && len(out) > 0 {
+			t.Errorf("%s: said %s", how, out)
+		}
+		for _, want := range []string{"etcd ended this process", `"slot":"b"`, `"data-dir":"/volume/etcd"`, reason + ": no space left", "noted: etcd of slot b ended it: " + reason} {
+			if reason != "" && !strings.Contains(string(out), want) {
+				t.Errorf("%s: last words lack %q:\n%s", how, want, out)
+			}
+		}
+	}
+}
+
+// A member that is founded and stopped says nothing that an operator has to look into; nor does one that is removed. A listener that fails, and not because it is closed, is still told.
+func TestCalm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	core, told := observer.New(zap.WarnLevel)
+	n := newNode(t, "a")
+	n.lg = zap.New(core)
+	n.run(t).awaitReady(t)
+	for _, e := range told.TakeAll() {
+		t.Errorf("at the start: %s %v", e.Message, e.ContextMap())
+	}
+	await(t, "the cluster has a version, without which nobody joins", func() bool { return n.Status().ClusterVersion != "" })
+	b := newNode(t, "b")
+	id, err := n.AddLearner(t.Context(), b.spec.PeerURL)
+	check(t, err)
+	b.lg = zap.New(core)
+	b.spec.Join, b.spec.Peers = true, map[string]string{"a": n.spec.PeerURL, "b": b.spec.PeerURL}
+	b.run(t).awaitReady(t)
+	told.TakeAll() // who joins is not reached before it runs
+	check(t, n.Remove(t.Context(), id))
+	awaitClosed(t, "b ends by itself", b.Done())
+	for _, e := range told.TakeAll() {
+		if ofListeners[e.Message] {
+			t.Errorf("of a removed member: %s %v", e.Message, e.ContextMap())
+		}
+	}
+	stop(t, n, 0)
+	for _, e := range told.TakeAll() {
+		t.Errorf("at the stop: %s %v", e.Message, e.ContextMap())
+	}
+	lg := zap.New(newCalm(core, newLatch(), newLatch()))
+	for range 100 {
+		lg.Warn("failed to apply request")
+	}
+	lg.Error("setting up serving from embedded etcd failed.", zap.Error(errors.New("no such device")))
+	if got := told.Len(); got != 11 {
+		t.Errorf("of 100 warnings and an error %d are told, want 11", got)
 	}
 }

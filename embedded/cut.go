@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -90,6 +91,8 @@ func (l *life) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 		return l.defragmentCall(ctx, req, handler)
 	case waits(info.FullMethod):
 		return l.waitingCall(ctx, req, handler)
+	case l.refuses(req):
+		return nil, rpctypes.ErrGRPCNoSpace
 	}
 	return handler(ctx, req)
 }

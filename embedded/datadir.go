@@ -30,6 +30,8 @@ type DataDir struct {
 	// first, is the more advanced log (R4).
 	LastTerm  uint64
 	LastIndex uint64
+	// Term is the newest term that this disk has noted: it has neither voted nor acknowledged anything in a later one.
+	Term uint64
 }
 
 // Inspect reads dir, also under a running etcd, and changes nothing. It reads the newest
@@ -112,6 +114,7 @@ func (d *DataDir) readWAL(file string) (found bool, err error) {
 	}
 	d.MemberID, d.ClusterID = value(meta.NodeID), value(meta.ClusterID)
 	d.LastTerm, d.LastIndex = value(entry.Term), value(entry.Index)
+	d.Term = max(d.Term, value(state.Term))
 	// A follower that got a snapshot has nothing of the log before it. A snapshot that
 	// was not committed is not used by etcd either.
 	if at := value(snap.Index); at > d.LastIndex && at <= value(state.Commit) {

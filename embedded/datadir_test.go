@@ -144,10 +144,10 @@ func TestInspect(t *testing.T) {
 	w := makeWAL(t, dir)
 	check("new WAL", want)
 	save(t, w, entry(1, 1, nil), entry(1, 2, request(t)), entry(1, 3, request(t)))
-	want.LastTerm, want.LastIndex = 1, 3
+	want.LastTerm, want.LastIndex, want.Term = 1, 3, 1
 	check("entries", want)
 	save(t, w, entry(2, 2, request(t)))
-	want.LastTerm, want.LastIndex = 2, 2
+	want.LastTerm, want.LastIndex, want.Term = 2, 2, 2
 	check("overwritten by a later leader", want)
 
 	snap := &walpb.Snapshot{Index: new(uint64(90)), Term: new(uint64(3)), ConfState: &raftpb.ConfState{}}
@@ -158,7 +158,7 @@ func TestInspect(t *testing.T) {
 	if err := w.Save(&raftpb.HardState{Term: new(uint64(3)), Vote: new(uint64(7)), Commit: new(uint64(90))}, nil); err != nil {
 		t.Fatal(err)
 	}
-	want.LastTerm, want.LastIndex = 3, 90
+	want.LastTerm, want.LastIndex, want.Term = 3, 90, 3
 	check("snapshot from the leader", want)
 	save(t, w, entry(3, 91, request(t)))
 	want.LastIndex = 91
@@ -172,7 +172,7 @@ func TestInspectSeveralFiles(t *testing.T) {
 	w := makeWAL(t, dir)
 	for i := range uint64(50) {
 		save(t, w, entry(4, i+1, make([]byte, 1000)))
-		if got, err := Inspect(dir); err != nil || got.LastIndex != i+1 || got.LastTerm != 4 || got.MemberID != 7 {
+		if got, err := Inspect(dir); err != nil || got.LastIndex != i+1 || got.LastTerm != 4 || got.Term != 4 || got.MemberID != 7 {
 			t.Fatalf("entry %d: got %+v, %v", i+1, got, err)
 		}
 	}

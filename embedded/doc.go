@@ -12,7 +12,9 @@
 //   - It never founds or joins by its own judgement, and never retries.
 //   - It never runs etcd without fsync, with self-made certificates, or on an http URL where
 //     a certificate is configured.
-//   - It never waits without bound: every wait ends with a context or a constant.
+//   - It never waits without bound: every wait ends with a context or a constant. To say how the
+//     member is it does not wait for a disk either (glimpse).
+//   - It never takes a leader that raft has shown for one that is there (confirmation).
 //
 // # Invariants
 //
@@ -30,6 +32,10 @@
 // panics on the data of a newer etcd, and on entries that etcd 3.5 wrote; see checkNewer and
 // checkWAL. A defragmentation under an open snapshot blocks every read and write; clients' own
 // snapshot and defragment calls therefore pass our gate too.
+//
+// A disk that accepts no writes, without an error, stops the loop that brings etcd raft's state,
+// and all that reads the database: the member shows the leader it had, itself perhaps, and hangs
+// those who ask. See confirmation, glimpse and TestStalledDisk.
 //
 // etcd ends the process (zap Fatal, or a panic in a goroutine of its own) when the disk is
 // full, failing or corrupt. So every caller must be able to go on after a kill at any line,

@@ -10,8 +10,13 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 )
 
-// lookAtHeir is how often a hand-over looks whether it can still succeed.
-const lookAtHeir = 50 * time.Millisecond
+const (
+	// lookAtHeir is how often a hand-over looks whether it can still succeed.
+	lookAtHeir = 50 * time.Millisecond
+	// passOnWait bounds the hand-over of a member that inherits the leadership while it closes. An heir that stays takes
+	// a tenth of a second.
+	passOnWait = 500 * time.Millisecond
+)
 
 // transferLeadership hands the leadership over until one heir has it. etcd's own call waits for its whole
 // time even when the heir is gone, or everybody is, which is what stopping a whole cluster looks like.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
@@ -16,8 +17,12 @@ const keyPrefix = "holdfast.internal/"
 // ErrChanged: another one has changed the key meanwhile.
 var ErrChanged = errors.New("the key has changed")
 
+// ErrReadOnly: an alarm has etcd refuse every write.
+var ErrReadOnly = errors.New("etcd takes no writes because of an alarm")
+
 // Key returns one of holdfast's own keys as far as this member has applied it, and how often it was written since it
-// was made, 0 if there is none. It asks nobody, and repeats what it said before while the database is defragmented.
+// was made, 0 if there is none. It asks nobody, and repeats what it said before while the database is defragmented or its
+// disk stalls.
 func (m *Member) Key(name string) (value []byte, version int64, err error) {
 	l, err := m.running()
 	if err != nil {
@@ -37,16 +42,18 @@ type storedKey struct {
 	lease   int64
 }
 
-// key reads a key, or repeats what it read before while the database is defragmented.
+// key reads a key, or repeats what it read before where it cannot.
 func (l *life) key(name string) (storedKey, error) {
-	if !l.backend.TryRLock() {
+	var r *mvcc.RangeResult
+	var err error
+	if !l.glimpse(func() {
+		r, err = l.etcd.Server.KV().Range(context.Background(), []byte(keyPrefix+name), nil, mvcc.RangeOptions{})
+	}) {
 		if k, ok := l.keys.Load(name); ok {
 			return k.(storedKey), nil
 		}
-		return storedKey{}, errDefragmenting
+		return storedKey{}, errBusy
 	}
-	defer l.backend.RUnlock()
-	r, err := l.etcd.Server.KV().Range(context.Background(), []byte(keyPrefix+name), nil, mvcc.RangeOptions{})
 	if err != nil {
 		return storedKey{}, err
 	}
@@ -57,9 +64,6 @@ func (l *life) key(name string) (storedKey, error) {
 	l.keys.Store(name, k)
 	return k, nil
 }
-
-// errDefragmenting: the database is being defragmented, and the key was never read before.
-var errDefragmenting = errors.New("the database is being defragmented")
 
 // PutKey sets one of holdfast's own keys through raft if its version is still the one that Key has told, and deletes it
 // with a nil value. Else the error is ErrChanged.
@@ -89,6 +93,9 @@ func (m *Member) onlyIf(ctx context.Context, compare *pb.Compare, op *pb.Request
 	}
 	srv := l.etcd.Server
 	resp, err := srv.Txn(srv.AuthStore().WithRoot(ctx), &pb.TxnRequest{Compare: []*pb.Compare{compare}, Success: []*pb.RequestOp{op}})
+	if errors.Is(err, etcderrors.ErrNoSpace) || errors.Is(err, etcderrors.ErrCorrupt) {
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
 	if err == nil && !resp.Succeeded {
 		err = ErrChanged
 	}

@@ -22,13 +22,16 @@ type life struct {
 
 	abort *latch // no new snapshot, the open ones fail
 	stop  *latch // etcd is to end
-	cut   *cut   // client calls are to end
-	gate  gate   // one of {snapshots, defragmentation, shutdown}
+	// killed: its volume is lost, and why has been said; whatever etcd says from here on follows from that.
+	killed *latch
+	cut    *cut // client calls are to end
+	gate   gate // one of {snapshots, defragmentation, shutdown}
 
 	up       chan struct{} // closed when the start has succeeded or failed
 	startErr error         // read after up
 	etcd     *embed.Etcd   // read after up; nil if the start failed
 	trust    *trust        // read after up
+	leader   *confirmation // read after up; nil if the start failed
 
 	done chan struct{} // closed at the very end
 	err  error         // why it ended by itself; read after done
@@ -37,20 +40,22 @@ type life struct {
 	severed sync.Once
 	hard    atomic.Bool            // end without etcd's own hand-over
 	backend sync.RWMutex           // locked while etcd defragments
-	frozen  atomic.Pointer[stored] // what Status says meanwhile; set before the lock
+	hung    atomic.Int32           // looks at the database that were given up and have not ended
+	before  atomic.Pointer[stored] // what Status says meanwhile
 	keys    sync.Map               // what key says meanwhile: name -> storedKey
 }
 
 func newLife(spec Spec, lg *zap.Logger) *life {
 	return &life{
-		spec:  spec,
-		lg:    lg,
-		abort: newLatch(),
-		stop:  newLatch(),
-		cut:   newCut(),
-		gate:  newGate(),
-		up:    make(chan struct{}),
-		done:  make(chan struct{}),
+		spec:   spec,
+		lg:     lg,
+		abort:  newLatch(),
+		stop:   newLatch(),
+		killed: newLatch(),
+		cut:    newCut(),
+		gate:   newGate(),
+		up:     make(chan struct{}),
+		done:   make(chan struct{}),
 	}
 }
 
@@ -73,7 +78,12 @@ func (l *life) live(ec *embed.Config) {
 	if err != nil {
 		return
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var asking sync.WaitGroup
+	asking.Go(func() { l.leader.run(ctx) })
 	l.err = l.wait()
+	cancel()
+	asking.Wait() // it returns at once, whatever the disk does
 	l.shut()
 }
 
@@ -93,7 +103,7 @@ func (l *life) launch(ec *embed.Config) error {
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
-	l.etcd = e
+	l.etcd, l.leader = e, newConfirmation(e.Server)
 	return nil
 }
 
@@ -133,10 +143,38 @@ func (l *life) shut() {
 	l.cut.streams.drop()
 	grace := time.AfterFunc(callGrace, l.cut.calls.drop)
 	defer grace.Stop()
+	l.lastGlimpse()
 	if l.hard.Load() || !l.ready() {
 		l.etcd.Server.HardStop()
+		l.etcd.Close()
+		return
 	}
+	closing, cancel := context.WithCancel(context.Background())
+	var watch sync.WaitGroup
+	watch.Go(func() { l.passOn(closing) })
 	l.etcd.Close()
+	cancel()
+	watch.Wait()
+}
+
+// passOn ends a member that becomes the leader while it closes: it hands over once more, and stops. etcd's own
+// hand-over would wait 7 s for an heir that is leaving as well. It returns when ctx ends, which is when etcd has closed.
+func (l *life) passOn(ctx context.Context) {
+	srv := l.etcd.Server
+	for srv.Leader() != srv.MemberID() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookAtHeir):
+		}
+	}
+	l.lg.Info("inherited the leadership while stopping", zap.String("slot", l.spec.Slot))
+	handover, cancel := context.WithTimeout(ctx, passOnWait)
+	defer cancel()
+	if err := transferLeadership(handover, srv); err != nil && ctx.Err() == nil {
+		l.lg.Warn("leadership was not handed over", zap.String("slot", l.spec.Slot), zap.Error(err))
+	}
+	srv.HardStop()
 }
 
 // retire does the polite part of stopping, once: it empties the gate for good and hands

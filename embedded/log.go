@@ -1,16 +1,21 @@
 package embedded
 
 import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
-	"strings"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
 // etcdLogger is the logger etcd writes to.
-func etcdLogger(lg *zap.Logger, level string, spec Spec) *zap.Logger {
-	opts := []zap.Option{zap.WithFatalHook(lastWord{lg, spec}), zap.WrapCore(func(core zapcore.Core) zapcore.Core { return discreet{core} })}
+func etcdLogger(lg *zap.Logger, level string, spec Spec, last lastWord) *zap.Logger {
+	last.lg, last.spec = lg, spec
+	opts := []zap.Option{zap.WithFatalHook(last), zap.WithPanicHook(last), zap.WrapCore(func(core zapcore.Core) zapcore.Core { return discreet{core} })}
 	// IncreaseLevel complains when asked to lower the level.
 	if lvl, err := zapcore.ParseLevel(level); err == nil && lvl > zapcore.LevelOf(lg.Core()) {
 		opts = append(opts, zap.IncreaseLevel(lvl))
@@ -18,33 +23,106 @@ func etcdLogger(lg *zap.Logger, level string, spec Spec) *zap.Logger {
 	return lg.Named("etcd").WithOptions(opts...)
 }
 
-// lastWord ends the process when etcd says Fatal: on a disk that is full, failing or
-// corrupt. Carrying on is no choice, a recovered etcd leaks its listeners and locks.
+// lastWord ends the process when etcd says Fatal or Panic: on a disk that is full, failing or corrupt. Carrying on is no
+// choice, a recovered etcd leaks its listeners and locks; and the stack of a panic tells an operator nothing.
 type lastWord struct {
-	lg   *zap.Logger
-	spec Spec
+	lg     *zap.Logger
+	spec   Spec
+	killed *latch              // nil, or dropped when the member was killed, and why has been said
+	note   func(reason string) // nil, or keeps the reason where the volume cannot take it along
 }
 
 // OnWrite says which member ended and what to do, and exits with 1.
-func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, _ []zapcore.Field) {
-	w.lg.Error("etcd ended this process: look at its line above, check the volume for space and I/O errors, and start the node again; a volume that cannot be read is to be replaced, not repaired",
-		zap.String("slot", w.spec.Slot), zap.String("data-dir", w.spec.DataDir), zap.String("reason", ce.Message))
+func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
+	if w.killed == nil || !w.killed.dropped() {
+		reason := ce.Message
+		for _, f := range fields {
+			if err, ok := f.Interface.(error); ok {
+				reason += ": " + err.Error()
+			}
+		}
+		w.lg.Error("etcd ended this process: check the volume for space and I/O errors, and start the node again; a volume that cannot be read is to be replaced, not repaired",
+			zap.String("slot", w.spec.Slot), zap.String("data-dir", w.spec.DataDir), zap.String("reason", reason))
+		if w.note != nil {
+			w.note(fmt.Sprintf("etcd of slot %s ended it: %s", w.spec.Slot, reason))
+		}
+	}
 	_ = w.lg.Sync()
 	os.Exit(1)
 }
 
-// calm drops the errors that etcd logs for each of its listeners whenever it is stopped: an operator who
-// reads it takes a clean stop for a failure.
+// calm keeps from an operator what etcd says because of what holdfast does, and would be taken for a failure; and it lets no
+// warning of etcd flood the log. What is said of a dead disk after its cause was told is left out as well.
 type calm struct {
 	zapcore.Core
-	ending *latch
+	ending, killed *latch
 }
 
-func (c calm) With(fields []zapcore.Field) zapcore.Core { return calm{c.Core.With(fields), c.ending} }
+// newCalm returns the calm around a core. Of one message, each minute shows the first ten: while the alarm NOSPACE is up etcd
+// warns of each write that it refuses.
+func newCalm(core zapcore.Core, ending, killed *latch) zapcore.Core {
+	return calm{zapcore.NewSamplerWithOptions(core, time.Minute, 10, 0), ending, killed}
+}
+
+func (c calm) With(fields []zapcore.Field) zapcore.Core {
+	return calm{c.Core.With(fields), c.ending, c.killed}
+}
 
 func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.ending.dropped() && (e.Message == "setting up serving from embedded etcd failed." || strings.HasSuffix(e.Message, "grpc server due to error")) {
+	switch {
+	case c.killed.dropped() && e.Level >= zapcore.DPanicLevel, c.ending.dropped() && atStop[e.Message]:
 		return ce
+	case ofListeners[e.Message] && c.Core.Enabled(e.Level):
+		return ce.AddCore(e, closing{c.Core})
+	case byDesign[e.Message]:
+		e.Level = zapcore.DebugLevel
 	}
 	return c.Core.Check(e, ce)
+}
+
+var (
+	// byDesign is said at the start. The single port serves gRPC and HTTP alike; the token is etcd's default; and a
+	// new database does not tell its schema for some seconds, which etcd tries again (holdfast status has the storage version).
+	byDesign = messages(
+		"Running http and grpc server on single port. This is not recommended for production.",
+		"simple token is not cryptographically signed",
+		"Failed to detect storage schema version. Please wait till wal snapshot before upgrading cluster.",
+		"Failed to detect schema version",
+		"failed to update storage version",
+	)
+	// atStop is said of each peer, and of etcd's last steps, when the member is stopped.
+	atStop = messages(
+		"closed TCP streaming connection with remote peer",
+		"lost TCP streaming connection with remote peer",
+		"peer became inactive (message send to peer failed)",
+		"failed to publish local member to cluster through raft",
+		"stopped publish because server is stopping",
+	)
+	// ofListeners is said of each listener when etcd ends, by itself as well. Another reason than that it is closed is news.
+	ofListeners = messages(
+		"setting up serving from embedded etcd failed.",
+		"stopping insecure grpc server due to error", "stopped insecure grpc server due to error",
+		"stopping secure grpc server due to error", "stopped secure grpc server due to error",
+	)
+)
+
+func messages(texts ...string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range texts {
+		all[m] = true
+	}
+	return all
+}
+
+// closing leaves out that a listener was closed.
+type closing struct{ zapcore.Core }
+
+func (c closing) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	for _, f := range fields {
+		err, ok := f.Interface.(error)
+		if ok && (errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) || err.Error() == "mux: server closed") { // of soheilhy/cmux
+			return nil
+		}
+	}
+	return c.Core.Write(e, fields)
 }

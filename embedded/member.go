@@ -35,17 +35,19 @@ var (
 // Member is one etcd member that can be started and stopped, again and again, in this
 // process. All methods may be called at any time and by many goroutines at once.
 type Member struct {
-	cfg Config
-	lg  *zap.Logger
+	cfg  Config
+	lg   *zap.Logger
+	note func(reason string)
+	seen Seen
 
 	mu   sync.Mutex
 	life *life // the present or the last one; nil before the first Start
 }
 
 // New returns a member that is not running. cfg is valid and resolved (Config.Validate,
-// Config.Resolve).
-func New(cfg Config, lg *zap.Logger) *Member {
-	return &Member{cfg: cfg, lg: lg}
+// Config.Resolve). note, if any, is told why etcd ends the process, right before it does.
+func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
+	return &Member{cfg: cfg, lg: lg, note: note}
 }
 
 // Start checks the data directory, starts etcd and returns when it runs, not when it is
@@ -85,8 +87,9 @@ func (m *Member) begin(spec Spec) (*life, error) {
 		return nil, errors.New("it is running already, or still stopping")
 	}
 	l := newLife(spec, m.lg)
-	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec).WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return calm{c, l.stop} }))
-	ec, err := etcdConfig(m.cfg, spec, lg, l.serverOptions())
+	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec, lastWord{killed: l.killed, note: m.note}).
+		WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return newCalm(c, l.stop, l.killed) }))
+	ec, err := etcdConfig(m.cfg, spec, lg, append(m.seen.serverOptions(), l.serverOptions()...))
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +135,7 @@ func (m *Member) Kill() {
 	if l == nil {
 		return
 	}
+	l.killed.drop()
 	l.abort.drop()
 	l.stop.drop()
 	l.sever()

@@ -18,7 +18,7 @@ import (
 
 func TestFoundStopRestart(t *testing.T) {
 	n := newNode(t, "a")
-	if got := (New(n.cfg, n.lg)).Status(); got.Running {
+	if got := (New(n.cfg, n.lg, nil)).Status(); got.Running {
 		t.Errorf("a new member runs: %+v", got)
 	}
 	n.run(t).awaitReady(t)
@@ -61,7 +61,7 @@ func TestFoundStopRestart(t *testing.T) {
 
 func TestStopBeforeStart(t *testing.T) {
 	n := newNode(t, "a")
-	m := New(n.cfg, n.lg)
+	m := New(n.cfg, n.lg, nil)
 	if err := m.Stop(t.Context(), time.Second); err != nil {
 		t.Error(err)
 	}
@@ -92,7 +92,7 @@ func TestStopNeverReady(t *testing.T) {
 func TestStopWhileStarting(t *testing.T) {
 	n := newNode(t, "a")
 	n.spec.Peers["b"] = "http://127.0.0.1:1"
-	n.Member = New(n.cfg.Resolve(n.addr), n.lg)
+	n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
 	started := make(chan error)
 	go func() { started <- n.Start(t.Context(), n.spec) }()
 	await(t, "start is under way", func() bool { return n.Done() != nil })
@@ -108,7 +108,7 @@ func TestStopWhileStarting(t *testing.T) {
 
 func TestStartContextEnds(t *testing.T) {
 	n := newNode(t, "a")
-	n.Member = New(n.cfg.Resolve(n.addr), n.lg)
+	n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := n.Start(ctx, n.spec); !errors.Is(err, context.Canceled) {

@@ -174,6 +174,25 @@ func TestConnected(t *testing.T) {
 	}
 }
 
+// TestProgress: the leader knows how far each log is, and a follower of none.
+func TestProgress(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	nodes := found(t, "a", "b")
+	leader, follower := nodes[0], nodes[1]
+	if !leader.Status().Leader {
+		leader, follower = follower, leader
+	}
+	await(t, "all is known", func() bool {
+		p, _ := leader.Progress()
+		return len(p) == 2 && p[follower.Status().MemberID].Matched > 0 && p[leader.Status().MemberID].Matched >= p[follower.Status().MemberID].Matched
+	})
+	if p, term := follower.Progress(); p != nil || term != 0 {
+		t.Errorf("of a follower: got %v in term %d, want nothing", p, term)
+	}
+}
+
 // A joiner that finds nobody leaves no vote behind, and no listener in its own way.
 func TestJoinMayBeRepeated(t *testing.T) {
 	b := newNode(t, "b")

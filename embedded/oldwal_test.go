@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.uber.org/zap"
 )
 
 // The reason for the check: on a directory that holds a v2 entry etcd panics in a goroutine
@@ -22,6 +23,7 @@ func TestOldWALPanicsUnchecked(t *testing.T) {
 	if dir := os.Getenv(child); dir != "" {
 		n := newNode(t, "a")
 		n.spec.DataDir, n.spec.TrustWAL = dir, true
+		n.lg = zap.Must(zap.NewProduction()) // the last word is not lost with the test's log
 		n.run(t).awaitReady(t)
 		return
 	}

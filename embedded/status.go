@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -9,6 +10,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage"
 	"go.etcd.io/etcd/server/v3/storage/backend"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
@@ -20,15 +22,28 @@ type Status struct {
 
 	MemberID  uint64
 	ClusterID uint64
-	LeaderID  uint64 // 0: none known
+	LeaderID  uint64 // that raft has shown last; 0: none known. Only with Confirmed there is one
 	Leader    bool
 	Learner   bool
 
 	Term      uint64
 	Revision  int64
-	Compacted int64  // the history up to this revision is gone; 0: all of it is there
+	Compacted int64  // the history up to this revision is gone from this database; 0: all of it is there
 	Applied   uint64 // raft index
 	Committed uint64 // raft index
+
+	// Confirmed: the member has a leader (R16), for a linearizable read through it was answered that was asked within the
+	// last 5 s, and if it leads, since it leads. Asked is when the last one was asked, zero if none was answered since the start; Progress is when the
+	// applied index was last seen to grow, which on a leader proves that its disk took a write. Both are monotonic. While
+	// there is a leader the index grows every few seconds, also where no client writes. See confirmation.
+	//
+	// Stalled: raft shows a leader, and yet nothing that was asked in the last 5 s (two election timeouts, if that is longer)
+	// was answered. A member that is merely cut off is shown none by then: this one's disk may hang, or it cannot apply what
+	// is committed.
+	Confirmed bool
+	Stalled   bool
+	Asked     time.Time
+	Progress  time.Time
 
 	Database Database
 	Alarms   []Alarm
@@ -58,9 +73,10 @@ type Alarm struct {
 	Name     string
 }
 
-// Status never waits for a quorum, nor for a defragmentation: meanwhile revision and size
-// are those from before. Only while the member loads a database its leader has sent it (at
-// most once, when it has fallen far behind) does it take as long as that.
+// Status never waits for a quorum, nor for a defragmentation, nor longer than a moment for a
+// disk that stalls: meanwhile revision and size are those from before. Only while the member
+// loads a database its leader has sent it (at most once, when it has fallen far behind) does
+// it take as long as that.
 func (m *Member) Status() Status {
 	l, err := m.running()
 	if err != nil {
@@ -81,6 +97,8 @@ func (m *Member) Status() Status {
 		Trusts:        slices.Clone(l.trust.peers),
 		Stale:         l.trust.stale(),
 	}
+	s.Asked, s.Confirmed = l.leader.confirmed()
+	s.Stalled, s.Progress = l.leader.stalled(), l.leader.progress()
 	// Not srv.IsLearner: it panics while the member list does not have this member yet.
 	if self := srv.Cluster().Member(srv.MemberID()); self != nil {
 		s.Learner = self.IsLearner
@@ -107,13 +125,17 @@ type stored struct {
 	version   string
 }
 
-// stored reads from the backend, or, while that is locked, repeats what it said before.
+// stored reads from the backend, or, where it cannot, repeats what it read before.
 func (l *life) stored() stored {
-	if !l.backend.TryRLock() {
-		return *l.frozen.Load()
+	var now stored
+	if l.glimpse(func() { now = readStored(l.etcd.Server) }) {
+		l.before.Store(&now)
+		return now
 	}
-	defer l.backend.RUnlock()
-	return readStored(l.etcd.Server)
+	if before := l.before.Load(); before != nil {
+		return *before
+	}
+	return stored{}
 }
 
 func readStored(srv *etcdserver.EtcdServer) stored {
@@ -122,10 +144,14 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 		quota = storage.DefaultQuotaBytes
 	}
 	be := srv.Backend()
-	st := stored{revision: srv.KV().Rev(), compacted: max(0, srv.KV().FirstRev()), database: Database{Size: be.Size(), InUse: be.SizeInUse(), Quota: quota}}
-	if v := schema.ReadStorageVersion(be.ReadTx()); v != nil {
+	st := stored{revision: srv.KV().Rev(), database: Database{Size: be.Size(), InUse: be.SizeInUse(), Quota: quota}}
+	tx := be.ReadTx()
+	if v := schema.ReadStorageVersion(tx); v != nil {
 		st.version = v.String()
 	}
+	tx.RLock() // not FirstRev: that is said as soon as a compaction begins
+	st.compacted, _ = mvcc.UnsafeReadFinishedCompact(tx)
+	tx.RUnlock()
 	for _, a := range srv.Alarms() {
 		if a.Alarm == pb.AlarmType_NOSPACE {
 			st.database.InUse -= pending(be)
@@ -149,8 +175,7 @@ func pending(be backend.Backend) int64 {
 
 // freeze and thaw enclose a defragmentation, inside the gate.
 func (l *life) freeze() {
-	now := l.stored()
-	l.frozen.Store(&now)
+	l.stored()
 	l.backend.Lock()
 }
 

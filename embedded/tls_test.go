@@ -172,7 +172,7 @@ func TestSpecCheck(t *testing.T) {
 		}
 	}
 	n := newNode(t, "a")
-	if err := New(n.cfg, n.lg).Start(t.Context(), n.spec); err == nil || !strings.Contains(err.Error(), "was not resolved") {
+	if err := New(n.cfg, n.lg, nil).Start(t.Context(), n.spec); err == nil || !strings.Contains(err.Error(), "was not resolved") {
 		t.Errorf("unresolved config: got %v", err)
 	}
 }

@@ -103,7 +103,7 @@ func trialConfig(spec Spec, lg *zap.Logger) *embed.Config {
 	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
 	c.TickMs, c.ElectionMs = 10, 100
 	c.QuotaBackendBytes = trialQuota
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(lg, "error", spec))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(lg, "error", spec, lastWord{}))
 	return c
 }
 

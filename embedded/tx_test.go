@@ -175,7 +175,7 @@ func TestDefragmentWaitsForSnapshot(t *testing.T) {
 	if _, _, err := n.Key("lock"); err == nil {
 		t.Error("a key that was never read is said to be none while the backend is locked")
 	}
-	if err := n.RefreshLock(t.Context(), []byte("x")); !errors.Is(err, errDefragmenting) {
+	if err := n.RefreshLock(t.Context(), []byte("x")); !errors.Is(err, errBusy) {
 		t.Errorf("refresh of the lock, which reads it as all keys are read, while the backend is locked: got %v", err)
 	}
 	if got := n.Status().Revision; got != rev {

@@ -30,7 +30,7 @@ func (m *Member) Unleased(ctx context.Context, prefix string, limit int64) (Unle
 		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
 	}
 	if !l.backend.TryRLock() {
-		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, errDefragmenting)
+		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, errBusy)
 	}
 	defer l.backend.RUnlock()
 	srv := l.etcd.Server

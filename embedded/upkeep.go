@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
@@ -69,6 +70,51 @@ func (m *Member) Compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
+// Raise raises the alarm NOSPACE for this member, through raft, as etcd does when a database reaches its quota.
+func (m *Member) Raise(ctx context.Context) error {
+	l, err := m.running()
+	if err != nil {
+		return fmt.Errorf("raise NOSPACE: %w", err)
+	}
+	srv := l.etcd.Server
+	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: uint64(srv.MemberID()), Alarm: pb.AlarmType_NOSPACE}
+	if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
+		return fmt.Errorf("raise NOSPACE: %w", err)
+	}
+	return nil
+}
+
+// refuses reports whether a client's request is one that etcd refuses because NOSPACE is up. Etcd itself finds out only
+// when it applies the request (apply/capped.go), and until then it is in the log of every member: clients that try
+// again and again would fill a disk with refused writes. A member that knows of the alarm too late lets etcd find out.
+func (l *life) refuses(req any) bool {
+	switch r := req.(type) {
+	case *pb.PutRequest, *pb.LeaseGrantRequest:
+	case *pb.TxnRequest:
+		if !puts(r) {
+			return false
+		}
+	default:
+		return false
+	}
+	select {
+	case <-l.up: // etcd may answer clients a moment before it has said that it is started
+	default:
+		return false
+	}
+	return slices.ContainsFunc(l.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
+}
+
+// puts reports whether a transaction puts a key on any branch: etcd refuses one with a put that it would not come to, too.
+func puts(r *pb.TxnRequest) bool {
+	for _, op := range slices.Concat(r.Success, r.Failure) {
+		if op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn()) {
+			return true
+		}
+	}
+	return false
+}
+
 // Disarm takes back the alarm NOSPACE of every member, and no other alarm.
 func (m *Member) Disarm(ctx context.Context) error {
 	l, err := m.running()
@@ -84,6 +130,30 @@ func (m *Member) Disarm(ctx context.Context) error {
 		if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
 			return fmt.Errorf("disarm %s of member %x: %w", a.Alarm, a.MemberID, err)
 		}
+	}
+	return nil
+}
+
+// Mark commits a mark where an alarm has etcd refuse every write: it raises the same alarm once more, in the name of a member that
+// does not exist. Raising an alarm is what etcd commits all the same (uber_applier.go: the appliers of NOSPACE and CORRUPT
+// overrule puts, transactions and leases, and leave alarms alone). Status shows it with the other alarms, and whatever disarms
+// the alarm takes it back.
+func (m *Member) Mark(ctx context.Context, mark uint64) error {
+	l, err := m.running()
+	if err != nil {
+		return fmt.Errorf("raise a mark: %w", err)
+	}
+	srv := l.etcd.Server
+	kind := pb.AlarmType_NONE
+	for _, a := range srv.Alarms() {
+		kind = max(kind, a.Alarm) // CORRUPT before NOSPACE
+	}
+	if kind == pb.AlarmType_NONE {
+		return errors.New("raise a mark: no alarm is raised that would need one")
+	}
+	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: mark, Alarm: kind}
+	if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
+		return fmt.Errorf("raise a mark: %w", err)
 	}
 	return nil
 }

@@ -157,3 +157,51 @@ func TestAutoCompaction(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// While NOSPACE is up what etcd would refuse does not get into the log, and what it takes is taken.
+func TestRefused(t *testing.T) {
+	n := newNode(t, "a")
+	n.run(t).awaitReady(t)
+	c := n.client(t)
+	put(t, c, "k", "v")
+	if err := n.Raise(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := n.alarms(), fmt.Sprintf("NOSPACE of %x", n.Status().MemberID); len(got) != 1 || got[0] != want {
+		t.Errorf("alarms: %v, want %s", got, want)
+	}
+	write, read := clientv3.OpPut("k", "w"), clientv3.OpGet("k")
+	never := clientv3.Compare(clientv3.Version("k"), "=", 99)
+	refused := map[string]func() error{
+		"put":          func() error { _, err := c.Put(t.Context(), "k", "w"); return err },
+		"lease":        func() error { _, err := c.Grant(t.Context(), 60); return err },
+		"transaction":  func() error { _, err := c.Txn(t.Context()).Then(read, write).Commit(); return err },
+		"other branch": func() error { _, err := c.Txn(t.Context()).If(never).Then(write).Else(read).Commit(); return err },
+		"nested": func() error {
+			_, err := c.Txn(t.Context()).Then(clientv3.OpTxn(nil, []clientv3.Op{write}, nil)).Commit()
+			return err
+		},
+	}
+	before := n.Status().Committed
+	for name, write := range refused {
+		for range 20 {
+			if err := write(); !errors.Is(err, rpctypes.ErrNoSpace) {
+				t.Fatalf("%s: got %v, want %v", name, err, rpctypes.ErrNoSpace)
+			}
+		}
+	}
+	if grown := n.Status().Committed - before; grown > 20 { // etcd writes something of its own now and then
+		t.Errorf("%d entries of the log for 100 refused writes", grown)
+	}
+	if r, err := c.Txn(t.Context()).Then(read, clientv3.OpDelete("k")).Commit(); err != nil || !r.Succeeded {
+		t.Errorf("a transaction without a put: %v", err)
+	}
+	if err := n.Disarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range refused {
+		if err := write(); err != nil {
+			t.Errorf("%s after the alarm: %v", name, err)
+		}
+	}
+}

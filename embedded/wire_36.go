@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -29,6 +30,8 @@ func unmarshal(data []byte, into interface{ Unmarshal([]byte) error }) error {
 }
 
 func firstOf(limit int64) mvcc.RangeOptions { return mvcc.RangeOptions{Limit: limit} }
+
+func term(s raft.Status) uint64 { return s.Term }
 
 // replaysV2: this etcd can replay what 3.4 and 3.5 have written in the format of the v2 store.
 const replaysV2 = true

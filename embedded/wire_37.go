@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -39,6 +40,9 @@ func unmarshal(data []byte, into proto.Message) error { return proto.Unmarshal(d
 func firstOf(limit int64) mvcc.RangeOptions {
 	return mvcc.RangeOptions{Limit: limit, WithTotalCount: true}
 }
+
+// term is the member's.
+func term(s raft.Status) uint64 { return s.HardState.GetTerm() }
 
 // replaysV2: this etcd can replay what 3.4 and 3.5 have written in the format of the v2 store.
 const replaysV2 = false

@@ -44,6 +44,11 @@
 // all the same, as nothing here revokes a certificate. cmd keeps files of its own beside them: the copy of the authorities of
 // mode auto, etcdctl's certificate and the serial of the gossip's derived key.
 //
+// # Who still uses an old authority
+//
+// [Clients] remembers which clients' certificates the member was shown: what an operator needs to know before an old
+// clients' authority is dropped. Nothing else can tell, and what clients themselves trust nobody sees.
+//
 // # A certificate is not a user
 //
 // With etcd's authentication, the common name of a client's certificate is the name of a user. The server's leaf is

@@ -1,0 +1,46 @@
+package embedded
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+)
+
+// MemberList returns the member list of a data directory in which etcd does not run, as it was applied there last, sorted by
+// ID. Entries of the log that were not applied yet may have changed it. It changes nothing.
+func MemberList(dir string) (list []MemberInfo, err error) {
+	err = guard(func() error {
+		db, err := bolt.Open(datadir.ToBackendFileName(dir), 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return db.View(func(tx *bolt.Tx) error {
+			b := tx.Bucket(schema.Members.Name())
+			if b == nil {
+				return errors.New("it lists no members")
+			}
+			return b.ForEach(func(_, text []byte) error {
+				var m membership.Member
+				if err := json.Unmarshal(text, &m); err != nil {
+					return err
+				}
+				list = append(list, MemberInfo{ID: uint64(m.ID), Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+				return nil
+			})
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the member list in %s: %w", dir, err)
+	}
+	slices.SortFunc(list, func(a, b MemberInfo) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}

@@ -1,0 +1,124 @@
+package pki
+
+import (
+	"crypto/x509"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Clients remembers which clients' certificates the member was shown, and when last: nothing else tells who still
+// uses one of an old authority. It is bounded, and nothing of it outlives the process. Its methods may be called by
+// many goroutines.
+type Clients struct {
+	since time.Time
+
+	mu   sync.RWMutex
+	seen map[string]*shown // by the certificate's bytes
+}
+
+// Presented is a client's certificate that the member was shown.
+type Presented struct {
+	Name        string // the common name
+	Fingerprint string
+	Authority   string // fingerprint of the one that is trusted and has issued it
+	NotAfter    time.Time
+	Last        time.Time // when a call came with it; now, while a stream is open
+}
+
+// shown is an entry of the table. What Presented.Last says is in last.
+type shown struct {
+	Presented
+	last    atomic.Int64 // nanoseconds since 1970
+	streams atomic.Int32 // open ones
+}
+
+// maxShown bounds the table. A cluster has a handful of clients; those whose certificates last minutes come and go.
+const maxShown = 1000
+
+// NewClients returns an empty table.
+func NewClients() *Clients { return &Clients{since: time.Now(), seen: map[string]*shown{}} }
+
+// Since is when the table began.
+func (c *Clients) Since() time.Time { return c.since }
+
+// See notes that a call came with a certificate; chain begins with it and ends with the authority. streams is what
+// that adds to the streams that are open. The server's own certificate, with which etcd's JSON gateway calls, is
+// nobody's.
+func (c *Clients) See(chain []*x509.Certificate, streams int) {
+	leaf := chain[0]
+	if leaf.Subject.CommonName == "" && slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
+		return
+	}
+	c.mu.RLock()
+	s := c.seen[string(leaf.Raw)]
+	c.mu.RUnlock()
+	if s == nil {
+		s = c.add(chain)
+	}
+	s.last.Store(time.Now().UnixNano())
+	if streams != 0 {
+		s.streams.Add(int32(streams)) //nolint:gosec // 1 or -1
+	}
+}
+
+func (c *Clients) add(chain []*x509.Certificate) *shown {
+	leaf, authority := chain[0], chain[len(chain)-1]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.seen[string(leaf.Raw)]; s != nil {
+		return s
+	}
+	if len(c.seen) >= maxShown {
+		c.forgetOldest()
+	}
+	s := &shown{Presented: Presented{Name: leaf.Subject.CommonName, Fingerprint: Fingerprint(leaf),
+		Authority: Fingerprint(authority), NotAfter: leaf.NotAfter}}
+	c.seen[string(leaf.Raw)] = s
+	return s
+}
+
+// forgetOldest makes room for one: what was seen longest ago goes.
+func (c *Clients) forgetOldest() {
+	oldest, first := "", int64(0)
+	for raw, s := range c.seen {
+		last := s.last.Load()
+		if s.streams.Load() > 0 {
+			last = time.Now().UnixNano()
+		}
+		if oldest == "" || last < first {
+			oldest, first = raw, last
+		}
+	}
+	delete(c.seen, oldest)
+}
+
+// Of returns what clients presented that was issued by one of the authorities, of which the fingerprints are given,
+// and has not ended; all without any. The last to be seen is first. Of two certificates of one name and authority the
+// later counts.
+func (c *Clients) Of(now time.Time, authorities ...string) []Presented {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	type holder struct{ name, authority string }
+	latest := map[holder]Presented{}
+	for _, s := range c.seen {
+		p := s.Presented
+		if len(authorities) > 0 && !slices.Contains(authorities, p.Authority) || !now.Before(p.NotAfter) {
+			continue
+		}
+		p.Last = time.Unix(0, s.last.Load()).UTC()
+		if s.streams.Load() > 0 {
+			p.Last = now.UTC()
+		}
+		if h := (holder{p.Name, p.Authority}); p.Last.After(latest[h].Last) {
+			latest[h] = p
+		}
+	}
+	all := make([]Presented, 0, len(latest))
+	for _, p := range latest {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Presented) int { return b.Last.Compare(a.Last) })
+	return all
+}

@@ -1,0 +1,127 @@
+package embedded
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"holdfast/volume/device/devicetest"
+)
+
+// stallable founds three members on a disk of their own each, and returns where the disks are mounted.
+func stallable(t *testing.T) (nodes []*node, disks map[*node]string) {
+	t.Helper()
+	disks = map[*node]string{}
+	peers := map[string]string{}
+	for _, slot := range []string{"a", "b", "c"} {
+		n := newNode(t, slot)
+		disks[n] = devicetest.New(t, devicetest.Small).Mount(t)
+		n.spec.DataDir = filepath.Join(disks[n], "etcd")
+		peers[slot] = n.spec.PeerURL
+		nodes = append(nodes, n)
+	}
+	return runAll(t, nodes, peers), disks
+}
+
+// leads waits until all of nodes are confirmed and one of them leads, and returns that.
+func leads(t *testing.T, nodes ...*node) (leader *node) {
+	t.Helper()
+	await(t, "all are confirmed and one leads", func() bool {
+		leader = nil
+		for _, n := range nodes {
+			switch s := n.Status(); {
+			case !s.Confirmed, s.Leader && leader != nil:
+				return false
+			case s.Leader:
+				leader = n
+			}
+		}
+		return leader != nil
+	})
+	return leader
+}
+
+// prompt is what a member says of itself, which it must do at once.
+func prompt(t *testing.T, n *node) Status {
+	t.Helper()
+	begun := time.Now()
+	s := n.Status()
+	_, _, _ = n.Key("slots")
+	if took := time.Since(begun); took > 3*glimpseWait {
+		t.Errorf("it took %s for %s to say how it is", took, n.spec.Slot)
+	}
+	return s
+}
+
+// What a disk that stalls does to a member, found out with a real one. All that is said of it in confirmation and in
+// docs/operating.md rests on this.
+func TestStalledDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for elections")
+	}
+	nodes, disks := stallable(t)
+	others := func(of *node) []*node {
+		return slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return n == of })
+	}
+	leader := leads(t, nodes...)
+
+	t.Run("leader", func(t *testing.T) { // of an idle cluster
+		old := leader
+		before := old.Status()
+		thaw := devicetest.Freeze(t, disks[old])
+		defer thaw()
+		leader = leads(t, others(old)...)
+		if s := leader.Status(); s.Term <= before.Term || s.Revision != before.Revision {
+			t.Errorf("the new leader is at term %d, revision %d; want a later term than %d, and revision %d", s.Term, s.Revision, before.Term, before.Revision)
+		}
+		// The old one claims to lead, without end, but it is not confirmed.
+		await(t, "the old leader is not confirmed", func() bool { s := prompt(t, old); return !s.Confirmed && s.Stalled })
+		s := prompt(t, old)
+		if !s.Leader || s.Term != before.Term {
+			t.Errorf("the old leader says leader %v, term %d: raft's state reached it although its loop is stopped", s.Leader, s.Term)
+		}
+		// And it cannot hand the leadership over: that goes through the same loop.
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		srv := old.current().server()
+		if err := srv.MoveLeader(ctx, uint64(srv.MemberID()), leader.Status().MemberID); err == nil {
+			t.Error("a leader whose disk stalls has handed the leadership over")
+		}
+		put(t, leader.client(t), "k", "served")
+		thaw()
+		if got := leads(t, nodes...); got == old {
+			t.Errorf("%s leads again", old.spec.Slot)
+		}
+		await(t, "the old leader has what was written meanwhile", func() bool { return old.Status().Revision == before.Revision+1 })
+	})
+	leader = leads(t, nodes...)
+
+	t.Run("follower", func(t *testing.T) {
+		victim := others(leader)[0]
+		thaw := devicetest.Freeze(t, disks[victim])
+		defer thaw()
+		await(t, "it is not confirmed", func() bool { s := prompt(t, victim); return !s.Confirmed && s.Stalled })
+		if got := leads(t, others(victim)...); got != leader {
+			t.Errorf("%s leads now, want %s", got.spec.Slot, leader.spec.Slot)
+		}
+		thaw()
+		leads(t, nodes...)
+	})
+
+	t.Run("killed", func(t *testing.T) {
+		defer devicetest.Freeze(t, disks[leader])()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		srv := leader.current().server()
+		_, _ = srv.Put(ctx, &pb.PutRequest{Key: []byte("k"), Value: []byte("hangs")})
+		begun := time.Now()
+		leader.Kill()
+		if took := time.Since(begun); took > 2*killWait {
+			t.Errorf("a member whose disk stalls was killed within %s, want %s", took, killWait)
+		}
+	})
+}
