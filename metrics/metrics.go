@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -28,13 +29,19 @@ type Sample struct {
 	Epoch      uint64 // of the claim; 0: no claim
 	Generation uint64 // of the cluster; 0: unknown
 	Running    bool   // the etcd server runs
-	Ready      bool   // it has joined and knows a leader
-	Leader     bool   // it is the leader
+	Ready      bool   // it has joined, and has a leader: a read through it was just answered
+	Leader     bool   // it is the leader, and was just confirmed as such
 	Learner    bool   // it does not vote yet
+	Conflicts  int    // what contradicts what this node rests on, of generations
 	Paused     bool   // an operator has paused the cluster
 	Voters     int    // in the applied member list; 0: unknown
 	Learners   int    // in the applied member list
+	Measured   bool   // Clock is known
+	Clock      float64
+	Disks      Disks
 	Database
+	Rotation
+	Clients map[string]time.Time // when the last certificate that was issued to a client ends, by its name
 }
 
 // Metrics holds the series about the node as a whole. Its methods may be
@@ -90,14 +97,16 @@ var (
 	stateDesc      = desc("node_state", "1 for the state the node is in, 0 for the others.", "state")
 	actionDesc     = desc("decision_info", "1 for the coordinator's current decision, 0 for the others.", "action")
 	runningDesc    = desc("etcd_running", "1 while the etcd server runs in this process.")
-	readyDesc      = desc("etcd_ready", "1 while the etcd server is in the cluster and knows a leader.")
-	leaderDesc     = desc("etcd_leader", "1 while this member is the raft leader.")
+	readyDesc      = desc("etcd_ready", "1 while the etcd server is in the cluster and has a leader: a linearizable read was answered within the last 5 s.")
+	leaderDesc     = desc("etcd_leader", "1 while this member is the raft leader, and was confirmed as such within the last 5 s.")
 	learnerDesc    = desc("etcd_learner", "1 while this member is a learner.")
 	claimDesc      = desc("volume_claim_state", "1 for the state the claim of a volume is in, 0 for the others.", "state")
 	heldDesc       = desc("volume_held", "1 for the slot whose volume this node holds; no series without a volume.", "slot")
 	epochDesc      = desc("volume_epoch", "Claim epoch of the held volume; 0 without a volume.")
 	generationDesc = desc("generation", "Generation of the cluster this node belongs to; 0 while unknown.")
+	conflictsDesc  = desc("conflicts", "What contradicts what this node knows of its cluster's generations: a store, a copy of one, a stray node. It touches nothing; `holdfast status` names each.")
 	pausedDesc     = desc("paused", "1 while an operator has paused what the nodes do to the cluster by themselves, as this member knows.")
+	clockDesc      = desc("store_clock_difference_seconds", "How far the clock of this node is ahead of the backup store's, behind it if negative; no series while it is not measured.")
 	membersDesc    = desc("members", "Members in the applied member list, by role.", "role")
 )
 
@@ -111,11 +120,12 @@ type collector struct{ m *Metrics }
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		buildDesc, stateDesc, actionDesc, runningDesc, readyDesc, leaderDesc,
-		learnerDesc, claimDesc, heldDesc, epochDesc, generationDesc, pausedDesc, membersDesc,
+		learnerDesc, claimDesc, heldDesc, epochDesc, generationDesc, conflictsDesc, pausedDesc, clockDesc, membersDesc,
+		rotationPhaseDesc, rotationBeganDesc, rotationClientsDesc, clientsEndDesc,
 	} {
 		ch <- d
 	}
-	for _, d := range databaseDescs {
+	for _, d := range slices.Concat(databaseDescs, diskDescs) {
 		ch <- d
 	}
 }
@@ -149,10 +159,19 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(epochDesc, float64(s.Epoch))
 	gauge(generationDesc, float64(s.Generation))
+	gauge(conflictsDesc, float64(s.Conflicts))
 	gauge(pausedDesc, number(s.Paused))
+	if s.Measured {
+		gauge(clockDesc, s.Clock)
+	}
 	gauge(membersDesc, float64(s.Voters), "voter")
 	gauge(membersDesc, float64(s.Learners), "learner")
 	s.Database.collect(ch)
+	s.Disks.collect(ch)
+	s.Rotation.collect(ch)
+	for name, end := range s.Clients {
+		gauge(clientsEndDesc, float64(end.Unix()), name)
+	}
 }
 
 func number(b bool) float64 {

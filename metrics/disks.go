@@ -1,0 +1,38 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Disk is the room on a file system that the node writes to, in bytes. Size 0: it is not known, and nothing is exported.
+type Disk struct {
+	Free, Size int64
+	Reserve    int64 // that etcd needs free to keep running; 0: this file system has none
+}
+
+// Disks are the file systems of a node. They may be one and the same.
+type Disks struct {
+	Volume  Disk // the held volume
+	Spool   Disk // of the backups
+	Scratch Disk // for verifying, drills and restores
+}
+
+// The descriptions of the series about the disks.
+var (
+	diskFreeDesc    = desc("disk_free_bytes", "Room on the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
+	diskSizeDesc    = desc("disk_size_bytes", "Size of the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
+	diskReserveDesc = desc("disk_reserve_bytes", "Room that the volume must have for etcd to keep running; with less the cluster is made to refuse writes (alarm NOSPACE).", "use")
+)
+
+var diskDescs = []*prometheus.Desc{diskFreeDesc, diskSizeDesc, diskReserveDesc}
+
+func (d Disks) collect(ch chan<- prometheus.Metric) {
+	for use, disk := range map[string]Disk{"volume": d.Volume, "spool": d.Spool, "scratch": d.Scratch} {
+		if disk.Size == 0 {
+			continue
+		}
+		ch <- prometheus.MustNewConstMetric(diskFreeDesc, prometheus.GaugeValue, float64(disk.Free), use)
+		ch <- prometheus.MustNewConstMetric(diskSizeDesc, prometheus.GaugeValue, float64(disk.Size), use)
+		if disk.Reserve > 0 {
+			ch <- prometheus.MustNewConstMetric(diskReserveDesc, prometheus.GaugeValue, float64(disk.Reserve), use)
+		}
+	}
+}

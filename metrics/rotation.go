@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// RotationPhases are the phases of a rotation of the certificate authorities that holdfast has made. Members know
+// nothing of the last one, in which servers still accept clients' certificates of the old authority.
+var RotationPhases = []string{"settled", "introduced", "issuing", "retiring"}
+
+// Rotation is how far a rotation of the certificate authorities is.
+type Rotation struct {
+	Phase      string    // one of RotationPhases; empty: the authorities are not holdfast's, or not known yet
+	Began      time.Time // zero: none is open
+	OldClients int       // that have presented a certificate of an authority that goes
+}
+
+var (
+	rotationPhaseDesc = desc("tls_rotation_phase",
+		"1 for the phase that the rotation of an authority of ours is in, 0 for the others; settled while none is open.",
+		"authority", "phase")
+	rotationBeganDesc = desc("tls_rotation_began_timestamp_seconds",
+		"When the rotation of the authorities that is open began, in seconds since 1970; no series while none is open.")
+	rotationClientsDesc = desc("tls_rotation_old_clients",
+		"Clients' certificates of an authority that goes which this member has seen since the node started; "+
+			"no series while no rotation is open.")
+	clientsEndDesc = desc("tls_client_not_after_seconds",
+		"When the last certificate of `holdfast tls client` for a client ends, in seconds since 1970, by its name.",
+		"client")
+)
+
+func (r Rotation) collect(ch chan<- prometheus.Metric) {
+	if r.Phase == "" {
+		return
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	last := len(RotationPhases) - 1
+	settled := slices.Index(RotationPhases, r.Phase) == last
+	for i, phase := range RotationPhases {
+		gauge(rotationPhaseDesc, number(phase == r.Phase), "clients", phase)
+		if i < last {
+			gauge(rotationPhaseDesc, number(phase == r.Phase || i == 0 && settled), "peers", phase)
+		}
+	}
+	if !r.Began.IsZero() {
+		gauge(rotationBeganDesc, float64(r.Began.Unix()))
+		gauge(rotationClientsDesc, float64(r.OldClients))
+	}
+}
