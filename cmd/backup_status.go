@@ -1,31 +1,39 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	"holdfast/embedded/coordinator"
-	"holdfast/metrics"
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
+// maxFailed is how many of the bad backups a status names.
+const maxFailed = 5
+
 // backupStatus is the keeper's account in the words of a node's status.
-func backupStatus(k snapshot.Status) *coordinator.BackupStatus {
-	b := &coordinator.BackupStatus{Leading: k.Leading, Failures: k.Failures, Error: k.LastError, Overdue: k.Overdue, Due: ifTime(k.Due), Spooled: k.Spooled}
+func backupStatus(k snapshot.Status) *health.BackupStatus {
+	b := &health.BackupStatus{Leading: k.Leading, Failures: k.Failures, Error: k.LastError, Overdue: k.Overdue, Due: ifTime(k.Due), Spooled: k.Spooled,
+		Asked: ifTime(k.Asked), StoreError: k.StoreError, Count: k.Count, BadCount: len(k.Failed)}
+	for _, f := range k.Failed[:min(len(k.Failed), maxFailed)] {
+		b.Failed = append(b.Failed, health.FailedBackup{Name: f.Name, Proof: proofWord(*f.Failed), Time: f.Failed.At, By: f.Failed.By, Error: f.Failed.Error})
+	}
+	if len(k.Skipped) > 0 {
+		b.Skipped = k.Skipped[0].Name
+	}
 	if n := k.Newest; n.Name != "" {
-		b.Name, b.Time, b.Verified, b.Revision, b.Database, b.Size = n.Name, &n.Created, &n.Verified, n.Content.Revision, n.Content.Size, n.Stored.Size
+		b.Name, b.Time, b.Verified, b.Generation, b.Revision, b.Database, b.Size = n.Name, &n.Created, &n.Verified, n.Generation, n.Content.Revision, n.Content.Size, n.Stored.Size
 	}
 	if d := k.Drill; d.Last.Name != "" || d.Error != "" || d.Running != "" || !d.Due.IsZero() || d.Off != "" {
-		b.Drill = &coordinator.DrillStatus{
-			Name: d.Last.Name, Time: ifTime(d.Last.Time), Seconds: d.Last.Took.Seconds(), Error: d.Last.Error,
+		b.Drill = &health.DrillStatus{
+			Name: d.Last.Name, Time: ifTime(d.Last.Time), Seconds: d.Last.Took.Seconds(), Error: d.Last.Error, Checked: d.Last.Checked,
 			Untried: d.Error, Running: d.Running, Due: ifTime(d.Due), Off: d.Off,
 		}
 	}
 	if p := k.Prune; !p.Last.IsZero() {
-		b.Prune = &coordinator.PruneStatus{Time: p.Last, Kept: p.Kept, Error: p.Error}
+		b.Prune = &health.PruneStatus{Time: p.Last, Kept: p.Kept, Error: p.Error}
 	}
 	return b
 }
@@ -38,38 +46,8 @@ func ifTime(t time.Time) *time.Time {
 	return &t
 }
 
-// backupChecks are the lines of /readyz?verbose on backups. They only warn: a member without backups serves.
-func backupChecks(b *coordinator.BackupStatus) []metrics.Check {
-	backup := metrics.Check{Name: "backup", Detail: "the schedule runs on the leader"}
-	verified := metrics.Check{Name: "backup-verified", Detail: "none is known here"}
-	spool := metrics.Check{Name: "backup-spool", Detail: "nothing waits to be uploaded"}
-	if b.Time != nil {
-		backup.Detail = fmt.Sprintf("newest %s, revision %d", b.Time.Format(time.RFC3339), b.Revision)
-		verified.Detail = fmt.Sprintf("%s, at %s", b.Name, b.Verified.Format(time.RFC3339))
-	}
-	switch {
-	case b.Failures > 0:
-		backup.Warning = fmt.Sprintf("%d in a row failed: %s", b.Failures, b.Error)
-	case b.Error != "":
-		backup.Warning = "the last attempt of this node failed: " + b.Error
-	case b.Overdue:
-		backup.Warning = "the newest verified backup is too old"
-	}
-	if len(b.Spooled) > 0 {
-		spool.Warning = fmt.Sprintf("only on this machine, not in the store: %s", strings.Join(b.Spooled, ", "))
-	}
-	checks := []metrics.Check{backup, verified, spool, {Name: "backup-drill", Detail: drillText(b.Drill, time.Now())}}
-	if d := b.Drill; d != nil && (d.Error != "" || d.Untried != "") {
-		checks[3].Warning = checks[3].Detail
-	}
-	if p := b.Prune; p != nil && (p.Error != "" || len(p.Kept) > 0) {
-		checks = append(checks, metrics.Check{Name: "backup-prune", Warning: pruneText(p)})
-	}
-	return checks
-}
-
 // drillText says in one line what is known of drills.
-func drillText(d *coordinator.DrillStatus, now time.Time) string {
+func drillText(d *health.DrillStatus, now time.Time) string {
 	if d == nil {
 		return "none is known here"
 	}
@@ -78,7 +56,11 @@ func drillText(d *coordinator.DrillStatus, now time.Time) string {
 	case d.Error != "":
 		parts = append(parts, fmt.Sprintf("backup %s could NOT be restored: %s", d.Name, d.Error))
 	case d.Time != nil:
-		parts = append(parts, fmt.Sprintf("backup %s was restored and compared %s ago, in %s", d.Name, age(now, *d.Time), time.Duration(d.Seconds*float64(time.Second)).Round(time.Millisecond)))
+		text := fmt.Sprintf("backup %s was restored and compared %s ago, in %s", d.Name, health.Age(now, *d.Time), time.Duration(d.Seconds*float64(time.Second)).Round(time.Millisecond))
+		if len(d.Checked) > 0 {
+			text += ": " + comparedText(d.Checked)
+		}
+		parts = append(parts, text)
 	case d.Off == "":
 		parts = append(parts, "none yet")
 	}
@@ -96,29 +78,24 @@ func drillText(d *coordinator.DrillStatus, now time.Time) string {
 	return strings.Join(parts, "; ")
 }
 
-func pruneText(p *coordinator.PruneStatus) string {
-	if p.Error != "" {
-		return "the store could not be pruned: " + p.Error
-	}
-	name := slices.Min(slices.Collect(maps.Keys(p.Kept)))
-	return fmt.Sprintf("%d expired backups are still there, such as %s: %s", len(p.Kept), name, p.Kept[name])
-}
-
 func dueText(due, now time.Time) string {
 	if !due.After(now) {
 		return "now"
 	}
-	return "in " + age(due, now)
+	return "in " + health.Age(due, now)
 }
 
-// backupText is the part of `holdfast status` on backups: the account of the node that leads, or else of who knows the
-// newest.
-func backupText(nodes []coordinator.NodeStatus, now time.Time) string {
-	var best *coordinator.BackupStatus
+// backupText is the part of `holdfast status` on backups: what the store holds by the account of the node that it told
+// last, and the schedule by that of the node that leads, or else of who knows the newest.
+func backupText(nodes []health.NodeStatus, now time.Time) string {
+	var best, store *health.BackupStatus
 	for _, n := range nodes {
 		b := n.Backup
-		if b != nil && (best == nil || b.Leading && !best.Leading || b.Leading == best.Leading && newer(b.Time, best.Time)) {
+		if b != nil && (best == nil || b.Leading && !best.Leading || b.Leading == best.Leading && newer(b, best)) {
 			best = b
+		}
+		if b != nil && (store == nil || later(b, store)) {
+			store = b
 		}
 	}
 	if best == nil {
@@ -126,14 +103,17 @@ func backupText(nodes []coordinator.NodeStatus, now time.Time) string {
 	}
 	var out strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&out, "  "+format+"\n", args...) }
-	newest := "none is known"
-	if best.Time != nil {
-		newest = fmt.Sprintf("%s, %s ago, verified: revision %d, %s stored as %s", best.Name, age(now, *best.Time), best.Revision, bytesText(best.Database), bytesText(best.Size))
+	for _, text := range badTexts(store, now) {
+		line("%s", text)
 	}
+	newest := newestText(store, now)
 	if best.Due != nil {
 		newest += "; next " + dueText(*best.Due, now)
 	}
 	line("newest: %s", newest)
+	if text := storeText(store, now); text != "" {
+		line("store: %s", text)
+	}
 	if best.Drill != nil {
 		line("drill: %s", drillText(best.Drill, now))
 	}
@@ -143,9 +123,67 @@ func backupText(nodes []coordinator.NodeStatus, now time.Time) string {
 		}
 	}
 	if p := best.Prune; p != nil && (p.Error != "" || len(p.Kept) > 0) {
-		line("prune: %s", pruneText(p))
+		line("prune: %s", p.Text())
 	}
 	return out.String()
 }
 
-func newer(a, b *time.Time) bool { return a != nil && (b == nil || a.After(*b)) }
+// newestText says which backup is the newest good one, or why none is known.
+func newestText(b *health.BackupStatus, now time.Time) string {
+	switch {
+	case b.Time != nil:
+		return fmt.Sprintf("%s, %s ago, verified: revision %d, %s stored as %s", b.Name, health.Age(now, *b.Time), b.Revision, health.Bytes(b.Database), health.Bytes(b.Size))
+	case b.Asked == nil && b.StoreError != "":
+		return "not known: the store does not tell"
+	case b.Asked == nil:
+		return "none is known"
+	}
+	return "the store holds no good backup"
+}
+
+// storeText says how much the store holds, and since when it has not told.
+func storeText(b *health.BackupStatus, now time.Time) string {
+	var parts []string
+	if b.Asked != nil && b.Count > 0 {
+		parts = append(parts, health.Count(int64(b.Count), "good backup"))
+	}
+	if b.StoreError != "" {
+		text := "it does not answer: " + b.StoreError
+		if b.Asked != nil {
+			text = fmt.Sprintf("it last told %s ago: %s", health.Age(now, *b.Asked), b.StoreError)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// badTexts say which backups are bad: loudly, if it is the newest.
+func badTexts(b *health.BackupStatus, now time.Time) (lines []string) {
+	if b.Skipped != "" {
+		lines = append(lines, "BAD: "+b.SkippedText())
+	}
+	for _, f := range b.Failed {
+		p := snapshot.Proof{Kind: f.Proof, At: f.Time, By: f.By, Error: f.Error}
+		lines = append(lines, fmt.Sprintf("bad: %s %s", f.Name, failedText(p, now)))
+	}
+	if more := b.BadCount - len(b.Failed); more > 0 {
+		lines = append(lines, fmt.Sprintf("bad: %d more, see `holdfast snapshot list`", more))
+	}
+	return lines
+}
+
+// later reports whether the store told a what it holds after it told b. Between two whom it told at one time, or of
+// whom it is not known, the one that knows the newest counts, or else the leader.
+func later(a, b *health.BackupStatus) bool {
+	var zero time.Time
+	at := func(b *health.BackupStatus) time.Time { return *cmp.Or(b.Asked, &zero) }
+	if c := at(a).Compare(at(b)); c != 0 {
+		return c > 0
+	}
+	return newer(a, b) || a.Leading && !newer(b, a)
+}
+
+// newer reports whether a knows a newer backup than b, by generation and revision.
+func newer(a, b *health.BackupStatus) bool {
+	return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Revision, b.Revision)) > 0
+}

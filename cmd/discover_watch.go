@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.uber.org/zap"
 
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/gossip/discover"
@@ -123,7 +124,7 @@ func (w *watcher) unheard() error {
 		text = "not heard of the members in " + strings.Join(w.directory.Missing(), ", ")
 	}
 	for _, p := range w.mesh.Problems() {
-		text += "; " + p
+		text += "; " + p.Text
 	}
 	return fmt.Errorf("nothing was written within %s: %s", w.options.wait, text)
 }
@@ -156,9 +157,11 @@ func (w *watcher) peers(nodes []gossip.Node) []plan.Peer {
 	peers := make([]plan.Peer, 0, len(nodes))
 	for _, n := range nodes {
 		p := plan.Peer{Node: n.Node, Live: n.Live}
-		f := new(plan.Facts)
-		if n.State != nil && json.Unmarshal(n.State, f) == nil && f.Version == 1 {
-			p.Facts = f
+		if n.State != nil {
+			var err error
+			if p.Facts, err = coordinator.ReadFacts(n.State); err != nil {
+				p.Unread = err.Error()
+			}
 		}
 		peers = append(peers, p)
 	}
@@ -267,5 +270,5 @@ func (w *watcher) readyz(context.Context) []metrics.Check {
 func (w *watcher) status(context.Context) (any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return map[string]any{"cluster": w.cluster, "members": w.directory.Entries(), "missing": w.directory.Missing(), "problems": w.mesh.Problems()}, nil
+	return map[string]any{"cluster": w.cluster, "members": w.directory.Entries(), "missing": w.directory.Missing(), "problems": health.Texts(gossipFindings(w.mesh.Problems()))}, nil
 }

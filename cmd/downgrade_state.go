@@ -11,7 +11,7 @@ import (
 	"github.com/coreos/go-semver/semver"
 
 	"holdfast/embedded"
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 )
 
 // downgradeBackup is how old the newest backup may be when a downgrade begins.
@@ -42,7 +42,7 @@ type downgrade struct {
 func (n *node) downgrade(ctx context.Context, to string) (downgrade, error) {
 	e := n.etcd.Status()
 	if !e.Running {
-		return downgrade{}, fmt.Errorf("this node runs no member; ask one that does: %s", n.coord.Now().Action.Why)
+		return downgrade{}, fmt.Errorf("this node runs no member; ask one that does: %s", n.coord.Now().Action.Text())
 	}
 	return assessDowngrade(n.statusOfAll(ctx), n.etcd.Members(), e, to)
 }
@@ -65,7 +65,7 @@ func (n *node) beginDowngrade(ctx context.Context, to string) error {
 }
 
 // assessDowngrade judges a downgrade by what the nodes say, and by the asked node's own member list and status.
-func assessDowngrade(s coordinator.ClusterStatus, members []embedded.MemberInfo, self embedded.Status, to string) (downgrade, error) {
+func assessDowngrade(s health.ClusterStatus, members []embedded.MemberInfo, self embedded.Status, to string) (downgrade, error) {
 	d := downgrade{Cluster: self.ClusterVersion, Target: self.Downgrade}
 	target, err := parseMinor(to)
 	if err != nil {
@@ -110,7 +110,7 @@ func assessDowngrade(s coordinator.ClusterStatus, members []embedded.MemberInfo,
 	case !target.Equal(below):
 		d.refuse("the cluster is at %s, and a downgrade goes one minor at a time: only %d.%d is possible", d.Cluster, below.Major, below.Minor)
 	default:
-		d.Why = append(missing, s.Reasons...)
+		d.Why = append(missing, s.Reasons()...)
 		if higher < len(nodes) {
 			d.Why = append(d.Why, fmt.Sprintf("not every member runs etcd %d.%d: finish the upgrade first", agreed.Major, agreed.Minor))
 		}
@@ -128,10 +128,10 @@ func (d *downgrade) refuse(format string, args ...any) {
 
 // runners returns the nodes that run the members, the leader last, and what is wrong with members that none runs as a
 // voter.
-func runners(s coordinator.ClusterStatus, members []embedded.MemberInfo) (nodes []coordinator.NodeStatus, missing []string) {
+func runners(s health.ClusterStatus, members []embedded.MemberInfo) (nodes []health.NodeStatus, missing []string) {
 	for _, m := range members {
 		id := fmt.Sprintf("%x", m.ID)
-		i := slices.IndexFunc(s.Nodes, func(n coordinator.NodeStatus) bool { return n.Reached && n.Etcd != nil && n.Etcd.Member == id })
+		i := slices.IndexFunc(s.Nodes, func(n health.NodeStatus) bool { return n.Reached && n.Etcd != nil && n.Etcd.Member == id })
 		switch {
 		case i < 0:
 			missing = append(missing, fmt.Sprintf("no node that answers runs member %s (%s)", m.Name, id))
@@ -141,7 +141,7 @@ func runners(s coordinator.ClusterStatus, members []embedded.MemberInfo) (nodes 
 			nodes = append(nodes, s.Nodes[i])
 		}
 	}
-	slices.SortFunc(nodes, func(a, b coordinator.NodeStatus) int {
+	slices.SortFunc(nodes, func(a, b health.NodeStatus) int {
 		if a.Etcd.Leader != b.Etcd.Leader {
 			return boolCount(a.Etcd.Leader) - boolCount(b.Etcd.Leader)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -23,7 +24,8 @@ const mirrored = 30 * time.Second
 
 func newRecoverCommand() *cobra.Command {
 	var f restoreFlags
-	var survivor string
+	var alone bool
+	var survivor, despite string
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
 		Short: "Go on without a majority that is lost for good, as a new generation of the cluster",
@@ -34,14 +36,20 @@ func newRecoverCommand() *cobra.Command {
 			"survivor's log holds is lost, acknowledged or not. Until the point of no return --abort or Ctrl-C ends it, and so\n" +
 			"does a leader: a cluster that was only slow goes on as it was. Leases, users and versions stay; the revision is\n" +
 			"raised by restore.revision-bump, so that whoever watches begins anew.\n\n" +
-			"--lost names every slot whose voter is not here. A member that was named and is alive all the same may go on\n" +
-			"without the survivor, and what it acknowledges meanwhile is lost when it comes back and joins.\n\n" +
+			"--lost names every slot whose voter is not here. A member that was named, is alive and serves without the survivor\n" +
+			"stops when it sees the new generation, and keeps its data: `holdfast rejoin` on its node says what becomes of that.\n\n" +
+			"A survivor that the newest backup goes beyond is refused, by generation and then by revision: `holdfast restore`\n" +
+			"keeps more then. To go on from it all the same, name both: --survivor SLOT --despite-backup NAME. Where the\n" +
+			"backups cannot be listed, NAME is \"unknown\".\n\n" +
 			"Exit code: 0 if the cluster serves again, or without --yes if it could be recovered.",
 		Example: "  holdfast recover\n  holdfast recover --lost b,c --yes\n  holdfast recover --abort",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.abort && (len(f.lost) > 0 || survivor != "") {
-				return errors.New("say --abort alone, or --lost and --survivor")
+			switch {
+			case f.abort && (len(f.lost) > 0 || survivor != "" || despite != ""):
+				return errors.New("say --abort alone, or --lost, --survivor and --despite-backup")
+			case despite != "" && survivor == "":
+				return errors.New("--despite-backup: say with --survivor which slot to go on from in place of that backup")
 			}
 			if err := f.check(); err != nil {
 				return err
@@ -50,15 +58,17 @@ func newRecoverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, err := openBackups(c.Context(), cfg, f.output)
+			r, err := newRestoration(c, f, cfg, node)
 			if err != nil {
 				return err
 			}
-			r := &restoration{c: c, flags: f, bump: cfg.Restore.RevisionBump, b: b, node: node, records: &records{store: b.main, cluster: cfg.Cluster.Name}}
-			if f.abort {
+			switch {
+			case f.abort:
 				return r.abort(c.Context())
+			case alone:
+				return r.withoutStore(c.Context())
 			}
-			return r.recover(c.Context(), survivor)
+			return r.recover(c.Context(), survivor, despite)
 		},
 	}
 	addClientFlags(c.Flags(), shownForStores...)
@@ -66,7 +76,11 @@ func newRecoverCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would be done, whatever else is said")
 	c.Flags().BoolVar(&f.abort, "abort", false, "abort the recovery that is under way")
 	c.Flags().StringSliceVar(&f.lost, "lost", nil, "`slots` whose voters are gone for good")
+	c.Flags().BoolVar(&alone, "without-store", false, "the store is lost as well: continue from this node, with every other voter named in --lost")
+	c.Flags().StringSliceVar(&f.overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is in the store")
 	c.Flags().StringVar(&survivor, "survivor", "", "`slot` to go on from: of several that are equally advanced (default: the first of them), or one that the cluster had given up")
+	c.Flags().StringVar(&despite, "despite-backup", "",
+		"go on from --survivor although this newest backup holds more: its `NAME`, or unknown where the backups cannot be listed")
 	c.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
 	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
 	return c
@@ -85,6 +99,9 @@ type recovery struct {
 	Revisions map[string]int64 `json:"revisions,omitempty"` // last known, by slot
 	Backup    *snapshot.Backup `json:"newestBackup,omitempty"`
 	NoBackup  string           `json:"noBackup,omitempty"` // why none is known
+	More      string           `json:"holdsMore,omitempty"`
+
+	despite string // the backup that the operator gives up
 }
 
 // survey answers with what a node knows. lost are slots with commas between.
@@ -107,7 +124,7 @@ func survey(o plan.Observation, lost, survivor string) recovery {
 }
 
 // recover goes on from a survivor, if it is told to and the cluster has no quorum.
-func (r *restoration) recover(ctx context.Context, survivor string) error {
+func (r *restoration) recover(ctx context.Context, survivor, despite string) error {
 	var s recovery
 	path := "/recover?" + url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "survivor": {survivor}}.Encode()
 	if err := r.node.get(ctx, http.MethodGet, path, &s); err != nil {
@@ -116,7 +133,9 @@ func (r *restoration) recover(ctx context.Context, survivor string) error {
 	if r.cluster = r.ask(ctx); r.cluster == nil {
 		return errors.New("the node on this machine does not answer")
 	}
-	r.complete(ctx, &s)
+	s.despite = despite
+	r.complete(&s)
+	r.weigh(ctx, &s)
 	if s.Obstacle != "" {
 		return fmt.Errorf("%s; nothing was changed", s.Obstacle)
 	}
@@ -128,6 +147,8 @@ func (r *restoration) recover(ctx context.Context, survivor string) error {
 	switch {
 	case s.Refusal != "" && (act || !undeclared):
 		return fmt.Errorf("%s; nothing was changed", s.Refusal)
+	case s.poorer(survivor) != nil:
+		return s.poorer(survivor)
 	case !act:
 		return nil
 	}
@@ -136,7 +157,7 @@ func (r *restoration) recover(ctx context.Context, survivor string) error {
 		return err
 	}
 	if p := known.Restore; p != nil {
-		return fmt.Errorf("a %s is under way, proposed by %s: see `holdfast status`, or abort it with `holdfast recover --abort`", p.Title(), p.By)
+		return underWay(*p)
 	}
 	if err := errors.Join(r.shared(id), r.settled(*known.Record)); err != nil {
 		return err
@@ -145,12 +166,17 @@ func (r *restoration) recover(ctx context.Context, survivor string) error {
 		return fmt.Errorf("the store knows the cluster as %s, and the node here as another generation: see `holdfast status`; nothing was changed", known.Record.Token())
 	}
 	q := plan.Request{By: operator(), Lost: r.flags.lost, Survivor: s.Chosen.Slot, Disk: s.Chosen.Disk, Log: s.Chosen.Log}
-	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], r.bump)
-	p.Until = time.Now().Add(r.flags.timeout + overtime).UTC().Truncate(time.Second)
-	if err := r.records.Propose(ctx, p); errors.Is(err, coordinator.ErrConflict) {
-		return fmt.Errorf("another one came first; this one was not proposed: %w", err)
-	} else if err != nil {
-		return fmt.Errorf("propose the recovery: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast recover --abort`", err)
+	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], s.raised(r.bump))
+	p.Lasts, p.Overruled = r.flags.timeout+overtime, r.flags.overrule
+	alive, err := r.lives(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whether the cluster lives elsewhere: %w; nothing was changed", err)
+	case alive != nil:
+		return fmt.Errorf("the cluster lives: %s leads it (according to %s); a recovery is not needed, and nothing was changed; if that is not this cluster, say --overrule %s", alive.Stand, alive.from, alive.Disk)
+	}
+	if err := r.propose(ctx, p); err != nil {
+		return err
 	}
 	return r.follow(ctx, p)
 }
@@ -171,24 +197,12 @@ func (r *restoration) mirrored(ctx context.Context) (id string, known plan.Store
 	}
 }
 
-// complete adds what the status and the store tell.
-func (r *restoration) complete(ctx context.Context, s *recovery) {
+// complete adds what the status tells.
+func (r *restoration) complete(s *recovery) {
 	s.Revisions = map[string]int64{}
 	for _, n := range r.cluster.Nodes {
 		if n.Volume != nil && n.Etcd != nil {
 			s.Revisions[n.Volume.Slot] = n.Etcd.Revision
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, followEnd)
-	defer cancel()
-	all, _, err := r.b.list(ctx)
-	if err != nil {
-		s.NoBackup = err.Error()
-	}
-	for i, b := range slices.Backward(all) {
-		if b.Problem == "" && !b.Foreign {
-			s.Backup = &all[i]
-			return
 		}
 	}
 }
@@ -218,12 +232,12 @@ func (r *restoration) showRecovery(s recovery, survivor string, act bool) error 
 	w := r.c.OutOrStdout()
 	fmt.Fprintf(w, "recovery of cluster %s, from generation %d to %d\n\n%s\n\n", s.Record.Cluster, s.Record.Generation, s.Record.Generation+1, t.Render())
 	fmt.Fprintf(w, "newest backup: %s\n", s.backup(time.Now()))
-	if !s.Able {
+	if !s.Able || s.poorer(survivor) != nil {
 		return nil
 	}
 	fmt.Fprintf(w, "slot %s goes on with all that its log holds; the others join it, and what their disks hold is set aside\n", s.Chosen.Slot)
 	if len(s.Declare) > 0 {
-		fmt.Fprintf(w, "%s must be declared lost: if one of them is alive after all, what it goes on to acknowledge is lost when it joins\n", strings.Join(s.Declare, ", "))
+		fmt.Fprintf(w, "%s must be declared lost: if one of them is alive after all, what it acknowledges alone is not in the cluster\n", strings.Join(s.Declare, ", "))
 	}
 	if !act {
 		fmt.Fprintf(w, "\nnothing was changed; to do it: %s\n", s.command(survivor))
@@ -240,18 +254,10 @@ func (s recovery) command(survivor string) string {
 	if survivor != "" {
 		words = append(words, "--survivor "+survivor)
 	}
-	return strings.Join(append(words, "--yes"), " ")
-}
-
-// backup says what there would be instead.
-func (s recovery) backup(now time.Time) string {
-	switch {
-	case s.Backup != nil:
-		return fmt.Sprintf("%s, %s old (`holdfast restore` would go on with that, and lose what came after)", s.Backup.Name, age(now, s.Backup.Created))
-	case s.NoBackup != "":
-		return "not known: " + s.NoBackup
+	if needed := s.despites(); needed != "" && s.despite == needed {
+		words = append(words, "--despite-backup "+needed)
 	}
-	return "none"
+	return strings.Join(append(words, "--yes"), " ")
 }
 
 // survivorState says what is left of a slot.
@@ -280,17 +286,17 @@ func orDash(s string) string {
 
 // serves reports whether a member of the new generation leads it: a recovery is done then, whoever has still to join.
 func (f *follower) serves() bool {
-	return slices.ContainsFunc(f.cluster.Nodes, func(n coordinator.NodeStatus) bool {
+	return slices.ContainsFunc(f.cluster.Nodes, func(n health.NodeStatus) bool {
 		return n.Reached && n.State == "leader" && n.Record != nil && n.Record.ID == f.record.ID
 	})
 }
 
 // recovered says how a recovery ended.
-func (f *follower) recovered(health coordinator.Health) error {
+func (f *follower) recovered(verdict health.Verdict) error {
 	w := f.c.OutOrStdout()
 	fmt.Fprintf(w, "recovered from slot %s: the cluster serves as %s, at revision %d or later\n", f.p.Survivor, f.record.Token(), f.p.Revision+f.p.Bump)
-	if health != coordinator.Healthy {
-		fmt.Fprintf(w, "it is not whole yet: %s; bring nodes for these slots, whose disks may be blank\n", strings.Join(f.cluster.Reasons, "; "))
+	if verdict != health.Healthy {
+		fmt.Fprintf(w, "it is not whole yet: %s; bring nodes for these slots, whose disks may be blank\n", strings.Join(f.cluster.Reasons(), "; "))
 	}
 	return nil
 }
@@ -299,6 +305,9 @@ func (f *follower) recovered(health coordinator.Health) error {
 func preparing(p plan.Restore) string {
 	if p.Survivor != "" {
 		return "slot " + p.Survivor + " prepares a copy of its data"
+	}
+	if p.Led == nil {
+		return "the members prepare"
 	}
 	return "the members prepare, and the cluster serves on"
 }

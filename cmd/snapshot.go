@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -88,6 +89,7 @@ func openBackups(ctx context.Context, cfg Config, output string) (*backups, erro
 		b.spool = openSpool(cfg)
 	}
 	b.opt, b.optErr = backupOptions(cfg)
+	b.opt.By = operator()
 	if !there(cfg.Snapshot.Scratch) {
 		b.opt.Scratch = "" // the system's temporary directory
 	}
@@ -110,18 +112,21 @@ func (b *backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identit
 // latest is the name of the newest good backup of our own cluster.
 const latest = "latest"
 
-// resolve returns the backup that name, or latest, names in the main store.
-func (b *backups) resolve(ctx context.Context, name string) (string, error) {
+// resolve returns the backup that name, or latest, names in the main store. What latest passes over it tells.
+func (b *backups) resolve(c *cobra.Command, name string) (string, error) {
 	if name != latest {
 		return name, nil
 	}
-	id, err := storeIdentity(ctx, b.main, b.cfg.Cluster.Name)
+	id, err := storeIdentity(c.Context(), b.main, b.cfg.Cluster.Name)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
 	}
-	found, err := snapshot.Latest(ctx, b.main, id)
+	found, skipped, err := snapshot.Latest(c.Context(), b.main, id)
 	if err != nil {
 		return "", fmt.Errorf("find the latest backup in %s: %w", b.cfg.Snapshot.Store, err)
+	}
+	for _, text := range skippedTexts(skipped, found, time.Now()) {
+		fmt.Fprintln(c.ErrOrStderr(), text)
 	}
 	return found.Name, nil
 }
@@ -183,7 +188,7 @@ func newSaveCommand() *cobra.Command {
 				return writeIndented(c.OutOrStdout(), meta)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
-				meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys, bytesText(meta.Content.Size), bytesText(meta.Stored.Size),
+				meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys, health.Bytes(meta.Content.Size), health.Bytes(meta.Stored.Size),
 				time.Since(start).Round(time.Millisecond))
 			return nil
 		},

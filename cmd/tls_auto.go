@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -20,11 +21,12 @@ func newTLSRotateCommand() *cobra.Command {
 		Short: "Replace the certificate authorities that holdfast has made (tls.mode auto)",
 		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when two thirds of\n" +
 			"their life are over. All members go on serving.\n\n" +
-			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining life is over,\n" +
-			"so that clients can be given the new bundle (`holdfast tls export`), or at once with --now, which can be said later:\n" +
+			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining life is\n" +
+			"over, so that clients can be given the new bundle (`holdfast tls bundle`), or with --now at once, also later:\n" +
 			"clients that do not trust it by then refuse the servers. When every member presents a new certificate, members do not\n" +
 			"trust the old authority any more. Clients' certificates of the old one are good until it ends, or --drop-old.\n\n" +
-			"`holdfast status` says what is waited for. Any node of the cluster can be asked.",
+			"--now and --drop-old say first what will be refused, from when, and which clients that meets. `holdfast status`\n" +
+			"and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, node, err := loadClient(c)
@@ -39,6 +41,9 @@ func newTLSRotateCommand() *cobra.Command {
 			would, err := rotate(true)
 			if err != nil {
 				return fmt.Errorf("rotate the certificate authorities: %w", err)
+			}
+			if len(would.Refuses) > 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "what this refuses:\n- %s\n", strings.Join(would.Refuses, "\n- "))
 			}
 			if dryRun {
 				return nothingChanged(c, "would store "+would.Meaning)
@@ -70,9 +75,9 @@ func newTLSExportCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "export DIR",
-		Short: "Write the certificate authorities that holdfast has made, with their keys, into a directory (tls.mode auto)",
+		Short: "Write the authorities that holdfast has made (tls.mode auto), with their keys, into a directory",
 		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode ca takes them in\n" +
-			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients are to trust etcd-clients-ca.crt.\n\n" +
+			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need `holdfast tls bundle`.\n\n" +
 			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is overwritten. The keys\n" +
 			"are for operators alone: whoever has one can make a certificate that lets him in.",
 		Args: cobra.ExactArgs(1),

@@ -1,19 +1,23 @@
 package cmd
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 )
 
@@ -32,13 +36,26 @@ type shownCertificate struct {
 	Error       string    `json:"error,omitempty"`
 }
 
+// shownTLS is the answer of `holdfast tls show`.
+type shownTLS struct {
+	Mode         string                 `json:"mode"`
+	Certificates []shownCertificate     `json:"certificates"`
+	Rotation     *health.RotationStatus `json:"rotation,omitempty"` // while one is open
+	Issued       []clientRecord         `json:"issued,omitempty"`   // to clients, the last of each name
+	Notes        []string               `json:"notes,omitempty"`    // what could not be found out, and why
+	asked        bool                   // a node has told of the rotation
+}
+
 func newTLSShowCommand() *cobra.Command {
 	output := "table"
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Show every certificate that the configuration names, and when it ends",
-		Long: "Show every certificate that the configuration names, and when it ends: the node's own, and the authorities. No node is\n" +
-			"asked. Exit code: 0, or 1 if one has expired or cannot be read.",
+		Short: "Show every certificate that the configuration names, when it ends, and the rotation of the authorities",
+		Long: "Show every certificate that the configuration names, and when it ends: the node's own, and authorities.\n" +
+			"With tls.mode auto also the rotation of the authorities that is open: since when, what it waits for, what\n" +
+			"comes next. The node on this machine is asked for that; if it does not answer, the store is. The store also\n" +
+			"knows the certificates that `holdfast tls client` has issued.\n\n" +
+			"Exit code: 0, or 1 if a certificate of the configuration has expired or cannot be read.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := oneOf(output, "table", "json"); err != nil {
@@ -49,16 +66,22 @@ func newTLSShowCommand() *cobra.Command {
 				return err
 			}
 			now := time.Now()
-			all := showCertificates(l.Config, now)
+			shown := shownTLS{Mode: l.Config.TLS.Mode, Certificates: showCertificates(l.Config, now)}
+			if shown.Mode == pki.ModeAuto {
+				shown.lookAtRotation(c.Context(), l.Config, now)
+			}
+			if l.Config.TLS.Issues() {
+				shown.lookAtIssued(c.Context(), l.Config)
+			}
 			if output == "json" {
-				err = writeIndented(c.OutOrStdout(), all)
+				err = writeIndented(c.OutOrStdout(), shown)
 			} else {
-				err = writeCertificates(c.OutOrStdout(), l.Config.TLS.Mode, all, now)
+				err = shown.write(c.OutOrStdout(), now)
 			}
 			if err != nil {
 				return err
 			}
-			for _, s := range all {
+			for _, s := range shown.Certificates {
 				if s.Expired || s.Error != "" {
 					return exitCode(1)
 				}
@@ -66,16 +89,56 @@ func newTLSShowCommand() *cobra.Command {
 			return nil
 		},
 	}
-	addClientFlags(c.Flags())
+	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringVarP(&output, "output", "o", output, "`format`: table or json")
 	return c
+}
+
+// lookAtRotation asks the node on this machine for the rotation that is open. If it does not answer, the edition in
+// the store or in this node's copy tells all but what is waited for.
+func (s *shownTLS) lookAtRotation(ctx context.Context, cfg Config, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	node, err := openClient(cfg.Control)
+	if err == nil {
+		var status health.ClusterStatus
+		if err = node.get(ctx, http.MethodGet, "/status", &status); err == nil {
+			s.Rotation, s.asked = status.Rotation, true
+			return
+		}
+	}
+	s.Notes = append(s.Notes, fmt.Sprintf("what a rotation waits for is not known: %v", err))
+	store, err := openStore(ctx, cfg)
+	if err == nil {
+		var e *edition
+		if e, _, err = newEditions(cfg, store, zap.NewNop()).show(ctx); err == nil {
+			if s.Rotation = e.rotation(rotationView{}, now); s.Rotation != nil {
+				s.Rotation.Waits = "is not known here: no node answers"
+			}
+			return
+		}
+	}
+	s.Notes = append(s.Notes, fmt.Sprintf("whether a rotation is open is not known: %v", err))
+}
+
+// lookAtIssued asks the store for the certificates that `holdfast tls client` has issued.
+func (s *shownTLS) lookAtIssued(ctx context.Context, cfg Config) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	store, err := openStore(ctx, cfg)
+	if err == nil {
+		s.Issued, err = (&issuedClients{store: store, cluster: cfg.Cluster.Name}).look(ctx)
+	}
+	if err != nil {
+		s.Notes = append(s.Notes, fmt.Sprintf("not all certificates that were issued to clients are known: %v", err))
+	}
 }
 
 // showCertificates reads the certificates, in the order of what they are for.
 func showCertificates(cfg Config, now time.Time) []shownCertificate {
 	all := []shownCertificate{}
 	for _, f := range certificateFiles(cfg) {
-		if f.Kind == secret {
+		if f.Kind == health.Secret {
 			continue
 		}
 		text, err := os.ReadFile(f.Path)
@@ -107,6 +170,26 @@ func namesOf(c *x509.Certificate) []string {
 	return names
 }
 
+// write prints all of it for people.
+func (s shownTLS) write(w io.Writer, now time.Time) error {
+	if err := writeCertificates(w, s.Mode, s.Certificates, now); err != nil {
+		return err
+	}
+	var b strings.Builder
+	switch {
+	case s.Rotation != nil:
+		fmt.Fprintf(&b, "\n%s", shownRotation(*s.Rotation, now))
+	case s.Mode == pki.ModeAuto && s.asked:
+		fmt.Fprintln(&b, "\nno rotation of the authorities is open")
+	}
+	b.WriteString(issuedText(s.Issued, now))
+	for _, n := range s.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 func writeCertificates(w io.Writer, mode string, all []shownCertificate, now time.Time) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintf(w, "tls.mode %s: the configuration names no certificates\n", mode)
@@ -114,7 +197,7 @@ func writeCertificates(w io.Writer, mode string, all []shownCertificate, now tim
 	}
 	t := newTable("KEY", "SUBJECT", "ISSUER", "NOT AFTER", "LEFT", "FILE")
 	for _, s := range all {
-		row := table.Row{s.Key, strings.TrimSpace(strings.Join(append([]string{s.Subject}, s.Names...), "\n")), s.Issuer, s.NotAfter.UTC().Format(time.RFC3339), age(s.NotAfter, now), s.File}
+		row := table.Row{s.Key, strings.TrimSpace(strings.Join(append([]string{s.Subject}, s.Names...), "\n")), s.Issuer, s.NotAfter.UTC().Format(time.RFC3339), health.Age(s.NotAfter, now), s.File}
 		switch {
 		case s.Error != "":
 			row = table.Row{s.Key, "cannot be read: " + s.Error, "-", "-", "-", s.File}

@@ -1,0 +1,118 @@
+package cmd
+
+import (
+	"cmp"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"holdfast/metrics"
+)
+
+// counts returns the edition that counts here, nil while none is known. The store is not asked.
+func (a *editions) counts() *edition {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current
+}
+
+// Rotation is the state of the rotation that is open, nil if none is. The store is not asked.
+func (a *editions) Rotation(v rotationView, now time.Time) *health.RotationStatus {
+	e := a.counts()
+	if e == nil {
+		return nil
+	}
+	s := e.rotation(v, now)
+	if s != nil {
+		s.Watched = a.clients.Since().UTC()
+		s.Add(clientCertificates(a.clients.Of(now, s.Old...))...)
+	}
+	return s
+}
+
+// sample is the state of the rotation as metrics.
+func (a *editions) sample(v rotationView, now time.Time) metrics.Rotation {
+	s := a.Rotation(v, now)
+	switch {
+	case s != nil:
+		return metrics.Rotation{Phase: s.Phase, Began: s.Began, OldClients: len(s.OldClients) + s.Others}
+	case a.counts() != nil:
+		return metrics.Rotation{Phase: string(phaseSettled)}
+	}
+	return metrics.Rotation{}
+}
+
+func clientCertificates(all []pki.Presented) []health.ClientCertificate {
+	var out []health.ClientCertificate
+	for _, p := range all {
+		out = append(out, health.ClientCertificate(p))
+	}
+	return out
+}
+
+// rotation is the state of the rotation that an edition is in the middle of, nil if it is in none.
+func (e edition) rotation(v rotationView, now time.Time) *health.RotationStatus {
+	s := &health.RotationStatus{Phase: string(e.Phase), Cause: e.Cause, Since: e.Time,
+		Authorities: []string{"clients", "peers"}}
+	old, next := e.Clients.primary(), e.Clients.primary()
+	switch e.Phase {
+	case phaseIntroduced:
+		next = e.Clients.other()
+		s.Began, s.Hold, s.Until = e.Peers.Keys[1].Made, e.Hold, e.ends()
+		s.Next = "the new authorities sign, and each node renews its certificates"
+		s.Waits = e.waits(v, now)
+	case phaseIssuing:
+		old = e.Clients.other()
+		s.Began, s.Until = e.Peers.Keys[0].Made, e.Peers.other().NotAfter
+		s.Next = "members stop trusting the old peers' authority: each restarts once more, one at a time, the leader last"
+		s.Waits = e.waits(v, now)
+	default:
+		retired := e.Clients.retired()
+		if len(retired) == 0 {
+			return nil
+		}
+		old = slices.MinFunc(retired, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		s.Phase, s.Authorities = health.RotationRetiring, []string{"clients"}
+		s.Began, s.Until = e.Peers.Keys[0].Made, old.NotAfter
+		s.Next = "servers refuse clients' certificates of the old authority, each member from its next restart on"
+		s.Waits = "until clients have new certificates: then run `holdfast tls rotate-ca --drop-old`"
+	}
+	s.New = pki.Fingerprint(next)
+	for _, c := range slices.Concat(e.Clients.retired(), []*x509.Certificate{old}) {
+		if name := pki.Fingerprint(c); name != s.New && !slices.Contains(s.Old, name) {
+			s.Old = append(s.Old, name)
+		}
+	}
+	return s
+}
+
+// waits is what the next step of a rotation under way waits for.
+func (e edition) waits(v rotationView, now time.Time) string {
+	var all []string
+	if now.Before(e.Hold) && now.Before(e.ends()) {
+		all = append(all, fmt.Sprintf("until %s, so that clients get the new bundle (`holdfast tls bundle`); "+
+			"`holdfast tls rotate-ca --now` ends that time", e.Hold.Format(time.RFC3339)))
+	}
+	if w := v.waiting(e, now); w != "" {
+		all = append(all, w)
+	}
+	if v.Paused {
+		all = append(all, "until `holdfast resume`")
+	}
+	return cmp.Or(strings.Join(all, ", and "), "until the leader looks, within a minute")
+}
+
+// shownRotation is a rotation for people.
+func shownRotation(r health.RotationStatus, now time.Time) string {
+	cause := ""
+	if r.Cause != "" {
+		cause = ": " + r.Cause
+	}
+	return fmt.Sprintf("CA ROTATION %s of %s since %s (begun %s%s)\n  waits   %s\n  next    %s; no later than %s\n"+
+		"  clients %s\n", r.Phase, strings.Join(r.Authorities, " and "), health.Age(now, r.Since),
+		r.Began.UTC().Format(time.RFC3339), cause, r.Waits, r.Next, r.Until.UTC().Format(time.RFC3339), r.OldClientsText(now))
+}
