@@ -18,7 +18,7 @@ func (n *node) authWorld() auth.World {
 // leadership names this member's leadership: by the cluster, which a restore makes another one, and the term.
 func (n *node) leadership() string {
 	s := n.etcd.Status()
-	if !s.Running || !s.Ready || !s.Leader {
+	if !s.Running || !s.Ready || !s.Leader || !s.Confirmed {
 		return ""
 	}
 	return fmt.Sprintf("%x of %x in term %d", s.MemberID, s.ClusterID, s.Term)

@@ -32,6 +32,8 @@ func isBucket(store string) bool { return strings.HasPrefix(store, bucketScheme)
 type RestoreConfig struct {
 	// Automatic restores the newest backup where every disk is blank and the store knows the cluster.
 	Automatic bool `mapstructure:"automatic"`
+	// ForeignCommands lets restores be proposed that other programs have asked for with a command in the store.
+	ForeignCommands bool `mapstructure:"foreign-commands"`
 	// RevisionBump is added to the revision of a restored backup, 0 to maxRevisionBump; more where that is not beyond
 	// the last known revision.
 	RevisionBump int64 `mapstructure:"revision-bump"`

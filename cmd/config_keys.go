@@ -236,13 +236,38 @@ const (
 	fileVariable = variablePrefix + "CONFIG"
 )
 
+// keyFlag is the annotation of the flags that are keys of the configuration.
+const keyFlag = "holdfast-key"
+
+// flagsText is what a command's help says of its flags. The keys of the configuration are a hundred: it says where they are.
+func flagsText(fs *pflag.FlagSet) string {
+	own, keys := pflag.NewFlagSet("", pflag.ContinueOnError), false
+	fs.VisitAll(func(f *pflag.Flag) {
+		if _, key := f.Annotations[keyFlag]; key {
+			keys = true
+		} else {
+			own.AddFlag(f)
+		}
+	})
+	text := strings.TrimRight(own.FlagUsagesWrapped(helpColumns), "\n")
+	if keys {
+		text += "\n\nEvery key of the configuration is a flag as well, as --cluster.name: `holdfast config default` shows\nthem all, with what they mean."
+	}
+	return text
+}
+
+// helpColumns is how wide a help may be.
+const helpColumns = 110
+
 // addConfigFlags adds --config and one flag for each key to fs.
 func addConfigFlags(fs *pflag.FlagSet) {
 	fs.StringP(configFlag, "c", "", "configuration `file` (YAML); "+fileVariable+" in the environment")
 	help, defaults := helpTexts(), DefaultConfig()
 	for _, k := range configKeys() {
 		word, _ := k.kind()
-		flag := fs.VarPF(&flagValue{text: k.text(&defaults), word: word}, k.name, "", help[k.name])
+		// pflag would take what stands in backquotes for the name of the value.
+		flag := fs.VarPF(&flagValue{text: k.text(&defaults), word: word}, k.name, "", strings.ReplaceAll(help[k.name], "`", "'"))
+		flag.Annotations = map[string][]string{keyFlag: nil}
 		if word == "bool" {
 			flag.NoOptDefVal = "true"
 		}

@@ -120,7 +120,8 @@ func (n *node) guarded(next http.Handler) http.Handler {
 }
 
 // dryPaths are the commands that a dry run is known to, and so changes nothing.
-var dryPaths = []string{"/snapshot", "/found", "/adopt", "/drain", "/undrain", "/pause", "/resume", "/release", "/auth", "/gossip/rotate", "/tls/rotate"}
+var dryPaths = []string{"/snapshot", "/found", "/adopt", "/drain", "/undrain", "/pause", "/resume", "/release", "/auth", "/gossip/rotate", "/gossip/forget",
+	"/tls/rotate", "/rejoin", "/recover/alone"}
 
 // looks reports whether a request changes nothing.
 func looks(r *http.Request) bool {

@@ -13,16 +13,13 @@ import (
 	"syscall"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 )
 
 const (
-	stopWait = 15 * time.Second // from SIGTERM to SIGKILL
-	askWait  = 3 * time.Second  // a node itself waits 2 s for the others
-	// bounce is how long a signal may come twice and mean one: timeout(1) and other wrappers send what the
-	// terminal has sent already.
-	bounce    = 300 * time.Millisecond
-	tooOften  = 5 // deaths in deathSpan, before the cluster was ever healthy
+	stopWait  = 15 * time.Second // from SIGTERM to SIGKILL
+	askWait   = 3 * time.Second  // a node itself waits 2 s for the others
+	tooOften  = 5                // deaths in deathSpan, before the cluster was ever healthy
 	deathSpan = time.Minute
 	maxEvents = 4 // that are shown
 )
@@ -39,7 +36,7 @@ type demo struct {
 
 	started time.Time
 	healthy time.Duration // from the start until it was; 0: never yet
-	status  coordinator.ClusterStatus
+	status  health.ClusterStatus
 	events  []string
 }
 
@@ -67,7 +64,7 @@ func (d *demo) run(ctx context.Context) error {
 // watch shows what happens until ctx ends or a signal comes.
 func (d *demo) watch(ctx context.Context, events <-chan demoEvent, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
-	answers := make(chan coordinator.ClusterStatus)
+	answers := make(chan health.ClusterStatus)
 	var polling sync.WaitGroup
 	polling.Go(func() { d.poll(ctx, answers) })
 	defer polling.Wait()
@@ -89,7 +86,7 @@ func (d *demo) watch(ctx context.Context, events <-chan demoEvent, signals <-cha
 				return err
 			}
 		case d.status = <-answers:
-			if d.healthy == 0 && d.status.Health == coordinator.Healthy && d.allRun() {
+			if d.healthy == 0 && d.status.Health == health.Healthy && d.allRun() {
 				d.healthy = time.Since(d.started)
 				d.event(fmt.Sprintf("cluster is healthy after %.1f s", d.healthy.Seconds()))
 			}
@@ -136,16 +133,16 @@ func (d *demo) allRun() bool {
 }
 
 // poll asks for the status of the cluster, more often until it is healthy, and the node that answered last first.
-func (d *demo) poll(ctx context.Context, answers chan<- coordinator.ClusterStatus) {
+func (d *demo) poll(ctx context.Context, answers chan<- health.ClusterStatus) {
 	var clients []*client
 	for _, c := range d.children {
 		clients = append(clients, newClient(c.node.cfg.Control.Socket))
 	}
 	for {
-		var status coordinator.ClusterStatus
+		var status health.ClusterStatus
 		for i, c := range clients {
 			asking, cancel := context.WithTimeout(ctx, askWait)
-			var s coordinator.ClusterStatus
+			var s health.ClusterStatus
 			err := c.get(asking, http.MethodGet, "/status", &s)
 			cancel()
 			if err == nil {
@@ -154,7 +151,7 @@ func (d *demo) poll(ctx context.Context, answers chan<- coordinator.ClusterStatu
 			}
 		}
 		pause := time.Second
-		if status.Health != coordinator.Healthy {
+		if status.Health != health.Healthy {
 			pause = 200 * time.Millisecond
 		}
 		select {
@@ -198,7 +195,7 @@ func (d *demo) stopAll(events <-chan demoEvent, again <-chan os.Signal) error {
 		case <-late.C:
 			d.say("killing what did not stop within %s: %s", stopWait, d.running())
 		case <-again:
-			if time.Since(begun) < bounce {
+			if time.Since(begun) <= bounce {
 				continue
 			}
 			d.say("killing: %s", d.running())

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"holdfast/embedded"
+	"holdfast/embedded/health"
 )
 
 // doctorFlags are the flags of `holdfast doctor`.
@@ -31,11 +32,11 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find what is wrong with the cluster, what it means, and what to do",
 		Long: "Find what is wrong with the cluster, what it means, and what to do: Kubernetes' endpoints that a restore left behind,\n" +
-			"alarms, members that are none, versions, clocks, slow and full disks, certificates that expire, backups, and what was\n" +
-			"switched off and forgotten. The node on this machine asks the others; without one, the files and the store are looked\n" +
-			"at. What cannot be looked at is unknown, never well. docs/doctor.md lists all checks.\n\n" +
+			"alarms, stale members, versions, clocks, slow and full disks, certificates that expire, backups, and what was switched\n" +
+			"off and forgotten. The node on this machine asks the others; without one, only the files and the store are examined.\n" +
+			"What cannot be examined is reported as that, never as well. docs/findings.md lists all that can be found.\n\n" +
 			"--fix offers what can be repaired without a risk, one after the other, and asks before each.\n\n" +
-			"Exit code: 0 all is well, 1 something is to be looked at or unknown, 2 something is bad.",
+			"Exit code: 0 all is well, 1 something is to be looked at (a warning), 2 something is bad (degraded or critical).",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -100,7 +101,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg Config, node *client) error {
 func askDoctor(ctx context.Context, cfg Config, node *client) (r report, err error) {
 	err = node.get(ctx, http.MethodGet, "/doctor", &r)
 	if errors.Is(err, errUnreachable) {
-		return diagnose(collectAlone(ctx, cfg, err)), nil
+		return diagnose(collectAlone(ctx, cfg, err), cfg.Cluster.Slots), nil
 	}
 	return r, err
 }
@@ -109,7 +110,7 @@ func askDoctor(ctx context.Context, cfg Config, node *client) (r report, err err
 // JSON.
 func (f doctorFlags) repair(c *cobra.Command, node *client, r report) (fixed []string, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
-	fixes := slices.DeleteFunc(slices.Clone(r.Findings), func(found finding) bool { return found.Fix == nil })
+	fixes := slices.DeleteFunc(slices.Clone(r.Findings), func(found health.Finding) bool { return found.Fix == nil })
 	if len(fixes) == 0 {
 		say("there is nothing that --fix could repair")
 		return nil, nil
@@ -173,7 +174,7 @@ func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question st
 }
 
 func (n *node) controlDoctor(w http.ResponseWriter, r *http.Request) {
-	reply(w, diagnose(n.collect(r.Context())), nil)
+	reply(w, diagnose(n.collect(r.Context()), n.cfg.Cluster.Slots), nil)
 }
 
 // controlRepair carries out one repair, if a fresh look still offers it.
@@ -187,11 +188,12 @@ const repairTime = 10 * time.Second
 func (n *node) repair(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTime)
 	defer cancel()
-	for _, f := range checkEndpoints(evidence{Endpoints: n.unleased(ctx, endpointsPrefix, mostEndpoints)}) {
+	offered := health.Facts{Offline: "asked only for what is repaired", Endpoints: n.unleased(ctx, endpointsPrefix, mostEndpoints)}
+	for _, f := range offered.Judge(nil) {
 		if f.Fix == nil || f.Fix.ID != id {
 			continue
 		}
-		err := n.etcd.DeleteUnchanged(ctx, f.Fix.key, f.Fix.revision)
+		err := n.etcd.DeleteUnchanged(ctx, f.Fix.Key, f.Fix.Revision)
 		if errors.Is(err, embedded.ErrChanged) {
 			return fmt.Errorf("%w: it was written meanwhile, so it is not stale; nothing was changed", err)
 		}

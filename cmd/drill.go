@@ -62,27 +62,30 @@ func rehearse(ctx context.Context, data string, want snapshot.Content, d *snapsh
 		return fmt.Errorf("restore and start it: %w", err)
 	}
 	d.Revision, d.CompactRevision, d.HashKV, d.Compared = got.Revision, got.CompactRevision, got.HashKV, want.HashKV != 0
-	return compareTrial(want, got)
+	d.Checked, err = compareTrial(want, got)
+	return err
 }
 
-// compareTrial returns an error that names everything in which a restored member differs from what was saved.
-func compareTrial(want snapshot.Content, got embedded.Trial) error {
+// compareTrial says what of a restored member was compared with what was saved, and returns an error that names
+// everything in which they differ. A backup of an etcd that tells no hash is compared by less.
+func compareTrial(want snapshot.Content, got embedded.Trial) (checked []string, err error) {
 	var errs []error
-	differ := func(what string, want, got int64) {
+	compare := func(what string, want, got int64) {
+		checked = append(checked, fmt.Sprintf("%s %d", what, want))
 		if want != got {
 			errs = append(errs, fmt.Errorf("%s: want %d, got %d", what, want, got))
 		}
 	}
-	differ("revision", want.Revision, got.Revision)
-	differ("records", want.Keys, got.Keys)
+	compare("revision", want.Revision, got.Revision)
+	compare("records", want.Keys, got.Keys)
 	if want.HashKV != 0 {
-		differ("compacted revision", max(0, want.CompactRevision), max(0, got.CompactRevision)) // -1 and 0 are both none
-		differ("HashKV", int64(want.HashKV), int64(got.HashKV))
+		compare("compacted revision", max(0, want.CompactRevision), max(0, got.CompactRevision)) // -1 and 0 are both none
+		compare("HashKV", int64(want.HashKV), int64(got.HashKV))
 	}
 	if len(got.Alarms) > 0 {
 		errs = append(errs, fmt.Errorf("the restored member has the alarm %s and serves nothing: its cluster did not agree on the data, choose an older backup", strings.Join(got.Alarms, ", ")))
 	}
-	return errors.Join(errs...)
+	return checked, errors.Join(errs...)
 }
 
 // drillDir is the directory of one drill, locked while the drill lasts.

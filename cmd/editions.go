@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
 )
@@ -39,6 +40,7 @@ type editions struct {
 	recipients int                              // of snapshot.recipients
 	lg         *zap.Logger
 	poke       chan struct{} // look for what a rotation waits for
+	clients    *pki.Clients  // who calls this node's member, and with what certificate
 
 	turn    sync.Mutex // one look, or step, at a time
 	have    *edition   // what counts here; guarded by turn, as are the next five
@@ -48,9 +50,10 @@ type editions struct {
 	newest  *edition   // what was read last
 	read    seen       // from that object
 
-	mu      sync.Mutex // guards what is said
+	mu      sync.Mutex // guards what is said; never held during I/O
+	current *edition   // what counts here, as have
 	problem string     // with the last look
-	waiting string     // what a rotation waits for
+	stuck   string     // why the next step of a rotation cannot be taken
 }
 
 const (
@@ -64,6 +67,7 @@ func newEditions(cfg Config, store snapshot.Store, lg *zap.Logger) *editions {
 	return &editions{
 		store: store, cluster: cfg.Cluster.Name, life: cfg.TLS.CALife, cache: cachePath(cfg.TLS.Dir), lg: lg, poke: make(chan struct{}, 1),
 		options: func() (snapshot.Options, error) { return backupOptions(cfg) }, recipients: len(cfg.Snapshot.Recipients),
+		clients: pki.NewClients(),
 	}
 }
 
@@ -78,16 +82,16 @@ func (a *editions) Authorities(ctx context.Context) (pki.Authorities, error) {
 	return e.authorities(), nil
 }
 
-// Problems are what is wrong, and what a rotation waits for.
-func (a *editions) Problems() []string {
+// Findings are what keeps this node from looking, or from taking a step. What a rotation waits for is in its state:
+// [editions.Rotation].
+func (a *editions) Findings() (all []health.Finding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var all []string
 	if a.problem != "" {
-		all = append(all, "certificate authorities: "+a.problem)
+		all = append(all, health.New(health.AuthorityFails, "", "certificate authorities: %s", a.problem))
 	}
-	if a.waiting != "" {
-		all = append(all, "authority rotation: "+a.waiting)
+	if a.stuck != "" {
+		all = append(all, health.New(health.RotationWaits, "", "authority rotation: %s", a.stuck))
 	}
 	return all
 }
@@ -122,6 +126,9 @@ func (a *editions) keep(e *edition) error {
 			zap.String("peers", pki.Fingerprint(e.Peers.primary())), zap.String("clients", pki.Fingerprint(e.Clients.primary())))
 	}
 	a.have, a.unsaved = e, err != nil
+	a.mu.Lock()
+	a.current = e
+	a.mu.Unlock()
 	return err
 }
 

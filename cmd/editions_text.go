@@ -24,7 +24,8 @@ type edition struct {
 	Time    time.Time `json:"time"` // when it was made
 	Why     string    `json:"why"`
 	Phase   phase     `json:"phase"`
-	Hold    time.Time `json:"hold,omitzero"` // while introduced: the new authorities do not sign before, for the clients' sake
+	Cause   string    `json:"cause,omitempty"` // why the last rotation was begun, and who asked for it
+	Hold    time.Time `json:"hold,omitzero"`   // while introduced: for the clients' sake the new ones do not sign before
 	Clients keyed     `json:"clients"`
 	Peers   keyed     `json:"peers"`
 }

@@ -6,19 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 	"go.uber.org/zap"
 
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
-	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -31,6 +30,7 @@ type node struct {
 	lg      *zap.Logger
 	address netip.Addr
 	store   snapshot.Store
+	records *records
 	names   *gossip.Resolver
 	mesh    *gossip.Mesh
 	etcd    *embedded.Member
@@ -38,10 +38,13 @@ type node struct {
 	keeper  *snapshot.Keeper
 	metrics *metrics.Metrics
 	auth    *auth.Keeper
-	ebs     *ebs.Provider // nil with another kind of volumes
+	volumes provider
+	rooms   *rooms
+	ebs     *ebs.Provider // the volumes, nil with another kind of them
 
 	certificates *pki.Keeper
 	editions     *editions // nil unless tls.mode is auto
+	issued       *issuedClients
 }
 
 // askForStatus is the question for a node's status; the coordinator knows the others.
@@ -52,10 +55,11 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	switch string(question) {
 	case askForStatus:
 		return json.Marshal(n.status())
-	case askForCheckup:
-		return json.Marshal(n.checkup())
 	}
 	if a, ok, err := n.answerKeys(question); ok {
+		return a, err
+	}
+	if a, ok, err := n.answerForget(question); ok {
 		return a, err
 	}
 	if a, ok, err := n.coord.Answer(ctx, question); ok {
@@ -64,10 +68,10 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 	return nil, fmt.Errorf("no answer to the question %.40q", question)
 }
 
-// Leader implements [snapshot.Source]: the schedule runs on the raft leader.
+// Leader implements [snapshot.Source]: the schedule runs on the raft leader, and not on one that only remembers to be it.
 func (n *node) Leader() bool {
 	s := n.etcd.Status()
-	return s.Running && s.Ready && s.Leader
+	return s.Running && s.Ready && s.Leader && s.Confirmed
 }
 
 // Begin implements [snapshot.Source].
@@ -75,7 +79,7 @@ func (n *node) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	now := n.coord.Now()
 	record := now.Observation.Disk.Ledger.Record
 	if record == nil || !now.Observation.Member.Running {
-		return nil, snapshot.Meta{}, fmt.Errorf("this node runs no member: %s", now.Action.Why)
+		return nil, snapshot.Meta{}, fmt.Errorf("this node runs no member: %s", now.Action.Text())
 	}
 	tx, err := n.etcd.Snapshot(ctx)
 	if err != nil {
@@ -111,12 +115,16 @@ func (n *node) observed(s coordinator.Situation) {
 	}
 	sample := metrics.Sample{
 		State: s.State(), Claim: claim, Slot: s.Observation.Claim.Slot, Epoch: s.Observation.Claim.Epoch,
-		Running: m.Running, Ready: m.Ready && m.HasLead, Leader: m.Leader, Learner: m.Learner,
+		Running: m.Running, Ready: m.Ready && m.HasLead && m.Confirmed, Leader: m.Leader && m.Confirmed, Learner: m.Learner,
 	}
 	if r := s.Observation.Disk.Ledger.Record; r != nil {
 		sample.Generation = r.Generation
 	}
+	sample.Conflicts = len(s.Conflicts)
 	sample.Paused = m.Paused != nil
+	if c := n.records.Clock(); c != nil {
+		sample.Clock, sample.Measured = c.Difference, true
+	}
 	for _, i := range m.Members {
 		if i.Learner {
 			sample.Learners++
@@ -125,85 +133,88 @@ func (n *node) observed(s coordinator.Situation) {
 		}
 	}
 	upkeepSample(&sample, s)
+	roomSample(&sample, s)
+	sample.Clients = map[string]time.Time{}
+	for _, r := range n.issued.Last() {
+		sample.Clients[r.Name] = r.NotAfter
+	}
+	if n.editions != nil {
+		sample.Rotation = n.editions.sample(viewOf(s.Observation), time.Now())
+	}
 	n.metrics.Observe(sample)
 	n.certificates.See(stances(s.Observation))
 }
 
 // status is this node's own status.
-func (n *node) status() coordinator.NodeStatus {
-	now := n.coord.Now()
-	s := coordinator.NodeStatus{
+func (n *node) status() health.NodeStatus {
+	s := n.facts()
+	if s.Etcd != nil {
+		s.Checkup.Fsync, s.Checkup.Commit = diskTimes(prometheus.DefaultGatherer)
+	}
+	return s
+}
+
+// facts is the status but for what the metrics tell, which themselves are made from it.
+func (n *node) facts() health.NodeStatus {
+	now, e := n.coord.Now(), n.etcd.Status()
+	if m := &now.Observation.Member; m.Running && e.Running { // what was observed is up to a second old
+		m.Leader, m.HasLead, m.Confirmed, m.Stalled = e.Leader, e.LeaderID != 0, e.Confirmed, e.Stalled
+	}
+	s := health.NodeStatus{
 		Node: n.cfg.Node.Name, Address: n.address.String(), Live: true, Reached: true, Version: Version(),
-		Since: now.Since, State: now.State(), Action: now.Action.Kind, Why: now.Action.Why, Error: now.Err,
-		Problems: n.problems(), Record: now.Observation.Disk.Ledger.Record,
+		Since: now.Since, State: now.State(), Action: now.Action.Kind, Why: now.Action.Text(), Decision: health.Decided(now.Action), Error: now.Err,
+		Found: n.found(), Checkup: n.checkup(), Record: now.Observation.Disk.Ledger.Record,
+	}
+	if !now.Looked.IsZero() {
+		ago := time.Since(now.Looked).Seconds()
+		s.Looked = &ago
 	}
 	if now.Observation.Claim.Held {
-		s.Volume = &coordinator.VolumeStatus{Slot: now.Volume.Slot, ID: now.Volume.Volume, Disk: now.Volume.Disk, Epoch: now.Volume.Epoch, Path: now.Path}
+		s.Volume = &health.VolumeStatus{Slot: now.Volume.Slot, ID: now.Volume.Volume, Disk: now.Volume.Disk, Epoch: now.Volume.Epoch, Path: now.Path}
 	}
-	if e := n.etcd.Status(); e.Running {
+	if e.Running {
 		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
+		if e.LeaderID == 0 || !e.Confirmed && !e.Stalled { // one that was just elected is not confirmed yet
+			since := e.Asked
+			if since.IsZero() {
+				since = now.Since
+			}
+			leaderless := time.Since(since).Seconds()
+			s.Etcd.Leaderless = &leaderless
+		}
 		for _, m := range now.Observation.Member.Members {
 			if m.Learner {
 				s.Etcd.Learners = append(s.Etcd.Learners, m.Slot)
 			}
 		}
+		if e.Stalled && !e.Learner && !now.Observation.Member.Defragging {
+			s.Stall = &health.StallStatus{Unwritten: time.Since(e.Progress).Seconds()}
+		}
 	}
 	o := now.Observation
 	s.Wanted, s.Set, s.Paused, s.Lock, s.Next = o.Config.Slots, o.Member.Set, o.Member.Paused, o.Member.Lock, now.Next()
 	if s.Etcd != nil {
-		s.Upkeep = &now.Upkeep
+		upkeep := now.Upkeep
+		if upkeep.Full {
+			upkeep.Advice = fullAdvice(o.Config.Upkeep, o.Member)
+		}
+		s.Upkeep = &upkeep
 	}
-	s.Claim = claimStatus(n.ebs)
+	s.Claim, s.Clock = claimStatus(n.ebs), n.records.Clock()
 	s.Store, s.Restore, s.Aside = now.Observation.Store.ID, now.Restoring(), now.SetAside(n.cfg.Restore.ReclaimAfter)
 	s.Backup, s.TLS = backupStatus(n.keeper.Status()), n.tlsStatus()
 	return s
 }
 
-// problems is what is wrong here beside the action: around the node, and with its database.
-func (n *node) problems() []string {
-	return slices.Concat(n.surroundings(), upkeepProblems(n.coord.Now()), n.auth.Problems())
-}
-
-// surroundings is what is wrong in the gossip, with the volumes, with the configuration, and with the members' names,
-// which a line added to /etc/hosts can take away from us at any time.
-func (n *node) surroundings() []string {
-	problems := slices.Concat(n.mesh.Problems(), n.coord.Now().Problems(), n.certificates.Problems())
-	if n.ebs != nil {
-		problems = append(problems, n.ebs.Problems()...)
-	}
-	if n.editions != nil {
-		problems = append(problems, n.editions.Problems()...)
-	}
-	if at, ok := n.mesh.Twin(); ok {
-		problems = append(problems, fmt.Sprintf("another live process calls itself %s, at %s: each node needs its own node.name", n.cfg.Node.Name, at))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := n.names.Check(ctx); err != nil {
-		problems = append(problems, err.Error())
-	}
-	o := n.coord.Now().Observation
-	if d := o.Disagreement(); d != "" {
-		problems = append(problems, d)
-	}
-	if r := o.Disk.Ledger.Record; r != nil {
-		if r.Charter.PeerURL != o.Config.PeerURL {
-			problems = append(problems, fmt.Sprintf("the configuration makes the peer URL %s, but the cluster was founded with %s: set scheme, port, cluster.name and cluster.domain back",
-				o.Config.PeerURL, r.Charter.PeerURL))
-		}
-	}
-	return problems
-}
-
-func etcdStatus(e embedded.Status, clients []string) *coordinator.EtcdStatus {
-	s := &coordinator.EtcdStatus{
-		Member: fmt.Sprintf("%x", e.MemberID), Cluster: fmt.Sprintf("%x", e.ClusterID), Leader: e.Leader, HasLeader: e.LeaderID != 0,
+func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
+	s := &health.EtcdStatus{
+		Member: fmt.Sprintf("%x", e.MemberID), Cluster: fmt.Sprintf("%x", e.ClusterID), Leader: e.Leader, HasLeader: e.LeaderID != 0, Confirmed: e.Confirmed,
 		Learner: e.Learner, Term: e.Term, Revision: e.Revision, Applied: e.Applied, Size: e.Database.Size, InUse: e.Database.InUse,
 		Quota: e.Database.Quota, Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
 		Downgrade: e.Downgrade, Clients: clients,
 	}
 	for _, a := range e.Alarms {
-		s.Alarms = append(s.Alarms, fmt.Sprintf("%s of member %x", a.Name, a.MemberID))
+		s.Alarms = append(s.Alarms, health.Alarm{Name: a.Name, Member: fmt.Sprintf("%x", a.MemberID)})
 	}
 	return s
 }
@@ -212,80 +223,112 @@ func etcdStatus(e embedded.Status, clients []string) *coordinator.EtcdStatus {
 func (n *node) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
 
 // statusOfAll asks every live node for its status and judges the whole.
-func (n *node) statusOfAll(ctx context.Context) coordinator.ClusterStatus {
-	nodes := n.mesh.Nodes()
-	s := coordinator.ClusterStatus{Cluster: n.cfg.Cluster.Name, Asked: n.cfg.Node.Name, Time: time.Now(), Nodes: make([]coordinator.NodeStatus, len(nodes))}
+func (n *node) statusOfAll(ctx context.Context) health.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	var wg sync.WaitGroup
-	for i, peer := range nodes {
-		wg.Go(func() { s.Nodes[i] = n.ask(ctx, peer) })
-	}
-	wg.Wait()
-	for _, o := range n.mesh.Observers() {
-		s.Observers = append(s.Observers, fmt.Sprintf("%s at %s", o.Node, o.Address))
-	}
-	coordinator.Assess(&s, n.cfg.Cluster.Slots)
+	s := n.ask(ctx)
+	s.Judge(n.cfg.Cluster.Slots)
 	if s.Record != nil {
 		s.Founders = n.coord.Now().Observation.Founders(s.Record)
 	}
 	return s
 }
 
-// ask gets the status of one node; of one that does not answer, what gossip knows of it.
-func (n *node) ask(ctx context.Context, peer gossip.Node) (s coordinator.NodeStatus) {
+// ask asks every live node for its status.
+func (n *node) ask(ctx context.Context) health.ClusterStatus {
+	nodes := n.mesh.Nodes()
+	s := health.ClusterStatus{Cluster: n.cfg.Cluster.Name, Asked: n.cfg.Node.Name, Time: time.Now(), Nodes: make([]health.NodeStatus, len(nodes))}
+	var wg sync.WaitGroup
+	for i, peer := range nodes {
+		wg.Go(func() { s.Nodes[i] = n.askNode(ctx, peer) })
+	}
+	wg.Wait()
+	for _, o := range n.mesh.Observers() {
+		s.Observers = append(s.Observers, fmt.Sprintf("%s at %s", o.Node, o.Address))
+	}
+	return s
+}
+
+// askNode gets the status of one node; of one that does not answer, what gossip knows of it.
+func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStatus) {
+	asked := time.Now()
 	if peer.Node == n.cfg.Node.Name {
-		return n.status()
+		s = n.status()
+		s.Asked, s.Answered = asked, time.Now()
+		return s
 	}
 	if peer.Live {
 		data, err := n.mesh.Ask(ctx, peer.Node, []byte(askForStatus))
 		if err == nil && json.Unmarshal(data, &s) == nil && s.Node == peer.Node {
+			s.Asked, s.Answered = asked, time.Now()
 			return s
 		}
 	}
-	s = coordinator.NodeStatus{Node: peer.Node, Address: peer.Address.String(), Live: peer.Live, Since: peer.Since, State: "lost", Version: peer.Version,
+	s = health.NodeStatus{Node: peer.Node, Address: peer.Address.String(), Live: peer.Live, Since: peer.Since, State: "lost", Version: peer.Version,
 		Why: "not heard of since " + peer.Since.Format(time.RFC3339)}
 	if peer.Live {
 		s.State, s.Why = "silent", "in the gossip, but it does not answer"
 	}
-	var f plan.Facts
-	if json.Unmarshal(peer.State, &f) == nil && f.Slot != "" {
-		s.Volume = &coordinator.VolumeStatus{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
+	if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot != "" {
+		s.Volume = &health.VolumeStatus{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
 		s.Record = f.Record
 	}
 	return s
 }
 
-// stalled is how long the coordinator may go without looking at the world before the process is not live.
-const stalled = 30 * time.Second
-
 // livez says whether the process works. A supervisor may restart one that does not.
 func (n *node) livez(context.Context) []metrics.Check {
+	s := health.NodeStatus{Node: n.cfg.Node.Name, Reached: true}
+	if last := n.coord.Now().Looked; !last.IsZero() {
+		ago := time.Since(last).Seconds()
+		s.Looked = &ago
+	}
 	c := metrics.Check{Name: "coordinator", Detail: "looks at the world every second"}
-	if last := n.coord.Now().Looked; !last.IsZero() && time.Since(last) > stalled {
-		c.Err = fmt.Errorf("has not looked at the world for %s", time.Since(last).Round(time.Second))
+	for _, f := range s.Judge(time.Now()) {
+		c.Err = errors.New(f.Text)
 	}
 	return []metrics.Check{c}
 }
 
-// readyz says whether clients can be sent here, and what else an operator should know.
-func (n *node) readyz(ctx context.Context) []metrics.Check {
+// readyz says whether clients can be sent here, and what else an operator should know of this node.
+func (n *node) readyz(context.Context) []metrics.Check {
 	s := n.status()
-	checks := []metrics.Check{{Name: "volume", Err: errors.New(s.Why)}, {Name: "member", Err: fmt.Errorf("%s: %s", s.State, s.Why)},
-		{Name: "names", Err: n.names.Check(ctx), Detail: "members' names are answered in this process"}}
+	checks := []metrics.Check{{Name: "volume", Err: errors.New(s.Why)}, memberCheck(s, n.coord.Now().Observation.Stopping)}
 	if v := s.Volume; v != nil {
 		checks[0] = metrics.Check{Name: "volume", Detail: fmt.Sprintf("slot %s, epoch %d", v.Slot, v.Epoch)}
 	}
-	if e := s.Etcd; e != nil && e.HasLeader && !e.Learner {
-		checks[1] = metrics.Check{Name: "member", Detail: fmt.Sprintf("%s, term %d, revision %d", s.State, e.Term, e.Revision)}
+	if b := s.Backup; b != nil && b.Time != nil {
+		checks = append(checks, metrics.Check{Name: "backup", Detail: newestText(b, time.Now())})
 	}
-	gossip := metrics.Check{Name: "gossip", Detail: "no problems"}
-	if len(s.Problems) > 0 {
-		gossip.Warning = strings.Join(s.Problems, "; ")
+	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
+		c := metrics.Check{Name: string(f.Code), Warning: f.String()}
+		switch {
+		case f.Code == health.NamesUnknown, f.Code == health.AlarmCorrupt: // with NOSPACE reads are answered, and there is no better node
+			c = metrics.Check{Name: string(f.Code), Err: errors.New(f.String())}
+		case f.Severity == health.Info:
+			c = metrics.Check{Name: string(f.Code), Detail: f.String()}
+		}
+		checks = append(checks, c)
 	}
-	checks = append(checks, gossip, alarmCheck(n.coord.Now().Observation.Member, s.Why), tlsCheck(s.TLS, n.certificates.Problems(), time.Now()))
-	if p := s.Paused; p != nil {
-		checks = append(checks, metrics.Check{Name: "paused", Warning: pauseText(*p, time.Now())})
+	return checks
+}
+
+// memberCheck says whether the member serves. What a process that is stopping was before is of no use to anybody.
+func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
+	c := metrics.Check{Name: "member"}
+	e := s.Etcd
+	led := e != nil && e.HasLeader && !e.Learner
+	switch {
+	case s.Stall != nil:
+		c.Err = errors.New(s.Stalls())
+	case led && e.Confirmed:
+		c.Detail = fmt.Sprintf("%s, term %d, revision %d", s.State, e.Term, e.Revision)
+	case led:
+		c.Err = fmt.Errorf("%s, but no read through it was answered in the last seconds: %s", s.State, s.Why)
+	case stopping:
+		c.Err = errors.New(s.Why)
+	default:
+		c.Err = fmt.Errorf("%s: %s", s.State, s.Why)
 	}
-	return append(checks, backupChecks(s.Backup)...)
+	return c
 }

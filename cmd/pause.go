@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -64,7 +65,7 @@ func newResumeCommand() *cobra.Command {
 			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
 				return fmt.Errorf("resume: %w", err)
 			}
-			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339), age(time.Now(), p.Since))
+			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339), health.Age(time.Now(), p.Since))
 			if dryRun {
 				return nothingChanged(c, "would end "+was)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -27,7 +28,7 @@ func receive(f *os.File, stream io.Reader, expected int64, progress func(snapsho
 			sum.Write(buf[:n-sha256.Size])
 			if _, err := f.Write(buf[:n-sha256.Size]); err != nil {
 				if errors.Is(err, syscall.ENOSPC) {
-					err = fmt.Errorf("set snapshot.scratch to a directory with room for %s: %w", bytesText(expected), err)
+					err = fmt.Errorf("set snapshot.scratch to a directory with room for %s: %w", health.Bytes(expected), err)
 				}
 				return 0, fmt.Errorf("write scratch file: %w", err)
 			}

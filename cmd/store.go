@@ -77,7 +77,7 @@ func storeIdentity(ctx context.Context, store snapshot.Store, cluster string) (s
 		id.Lineage = record.Lineage()
 		return id, nil
 	}
-	b, err := snapshot.Latest(ctx, store, id)
+	b, _, err := snapshot.Latest(ctx, store, id)
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		return id, err
 	}

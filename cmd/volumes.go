@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
@@ -24,11 +24,17 @@ type VolumeConfig struct {
 // Validate reports every value out of range.
 func (c VolumeConfig) Validate() error { return errors.Join(c.Config.Validate(), c.EBS.Validate()) }
 
+// provider is any kind of volumes.
+type provider interface {
+	volume.Provider
+	Problems() []string // for status; it waits for nothing
+}
+
 // openProvider makes the provider that the configuration names. The second result is the same one when it
 // is EBS's, which can tell more about itself.
-func openProvider(ctx context.Context, cfg Config, reg prometheus.Registerer, step func(string), lg *zap.Logger) (volume.Provider, *ebs.Provider, error) {
+func openProvider(ctx context.Context, cfg Config, reg prometheus.Registerer, step func(string), lg *zap.Logger) (provider, *ebs.Provider, error) {
 	if cfg.Volume.Provider != volume.ProviderEBS {
-		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, lg), nil, nil
+		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFile(cfg), lg), nil, nil
 	}
 	cloud, err := openEC2(ctx, cfg, reg, lg)
 	if err != nil {
@@ -39,6 +45,11 @@ func openProvider(ctx context.Context, cfg Config, reg prometheus.Registerer, st
 		return nil, nil, err
 	}
 	return p, p, nil
+}
+
+// markerFile is where a node remembers the local volume it held last.
+func markerFile(cfg Config) string {
+	return absolute(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
 }
 
 // openEBS makes the provider of the volumes in a cloud.
@@ -70,10 +81,10 @@ func openMachine(cfg Config, lg *zap.Logger) *ebs.Machine {
 }
 
 // claimStatus is how far the claim of a volume is, for those who ask.
-func claimStatus(p *ebs.Provider) *coordinator.ClaimStatus {
+func claimStatus(p *ebs.Provider) *health.ClaimStatus {
 	if p == nil {
 		return nil
 	}
 	now := p.Progress()
-	return &coordinator.ClaimStatus{State: now.State, Volume: now.Volume, Why: now.Why, Since: now.Since}
+	return &health.ClaimStatus{State: now.State, Volume: now.Volume, Why: now.Why, Since: now.Since}
 }

@@ -1,0 +1,183 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"holdfast/snapshot"
+)
+
+// issuedClients are the certificates that `holdfast tls client` has issued. Nothing renews them, so each is an object
+// of its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/, and the nodes tell when one is
+// about to end. They hold no secret.
+type issuedClients struct {
+	store   snapshot.Store
+	cluster string
+
+	mu   sync.Mutex
+	read map[string]clientRecord // by the name of the object, which never changes
+	told []clientRecord          // the last of each name
+}
+
+// clientRecord is a certificate that was issued to a client.
+type clientRecord struct {
+	Version int    `json:"version"` // clientRecordVersion
+	Cluster string `json:"cluster"`
+	Role    string `json:"role"` // client
+	Serial  string `json:"serial"`
+	health.IssuedClient
+}
+
+const (
+	clientRecordVersion = 1
+	maxClientRecord     = 16 << 10 // bytes
+	lookAtClients       = 10 * time.Minute
+	maxIssued           = 100                 // that a status has
+	clientForgotten     = 30 * 24 * time.Hour // after the end its record is removed
+)
+
+func (c *issuedClients) prefix() string { return "holdfast/" + c.cluster + "/client-" }
+
+// note keeps the record of a certificate that was issued, and removes those that ended long ago.
+func (c *issuedClients) note(ctx context.Context, name string, text []byte, authority string, now time.Time) error {
+	certs, err := pki.ParseCertificates(text)
+	if err != nil {
+		return err
+	}
+	leaf := certs[0]
+	r := clientRecord{Version: clientRecordVersion, Cluster: c.cluster, Role: "client", Serial: leaf.SerialNumber.Text(16),
+		IssuedClient: health.IssuedClient{Name: name, Fingerprint: pki.Fingerprint(leaf), Authority: authority,
+			NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}}
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := c.store.PutIfAbsent(ctx, c.prefix()+r.Fingerprint+".json", append(data, '\n')); err != nil {
+		return err
+	}
+	// If that fails, the next one that is issued tries it again.
+	_ = c.forget(ctx, func(r clientRecord) bool { return now.Sub(r.NotAfter) > clientForgotten })
+	return nil
+}
+
+// forget removes the records that gone tells.
+func (c *issuedClients) forget(ctx context.Context, gone func(clientRecord) bool) error {
+	_, err := c.look(ctx)
+	c.mu.Lock()
+	read := c.read // which is replaced, and never changed
+	c.mu.Unlock()
+	for name, r := range read {
+		if gone(r) {
+			err = errors.Join(err, c.store.Delete(ctx, name))
+		}
+	}
+	return err
+}
+
+// look reads what is in the store, each object once, and returns the last certificate of each name, that which ends
+// first before others. The error names what could not be read; the rest is told all the same.
+func (c *issuedClients) look(ctx context.Context) ([]clientRecord, error) {
+	objects, err := c.store.List(ctx, c.prefix())
+	if err != nil {
+		return nil, fmt.Errorf("list the certificates that were issued: %w", err)
+	}
+	c.mu.Lock()
+	before := c.read
+	c.mu.Unlock()
+	read, last := map[string]clientRecord{}, map[string]clientRecord{}
+	for _, o := range objects {
+		r, known := before[o.Name]
+		if !known {
+			var e error
+			if r, e = c.get(ctx, o.Name); e != nil {
+				err = errors.Join(err, fmt.Errorf("read %s: %w", o.Name, e))
+				continue
+			}
+		}
+		read[o.Name] = r
+		if r.NotAfter.After(last[r.Name].NotAfter) {
+			last[r.Name] = r
+		}
+	}
+	told := make([]clientRecord, 0, len(last))
+	for _, r := range last {
+		told = append(told, r)
+	}
+	slices.SortFunc(told, func(a, b clientRecord) int {
+		return cmp.Or(a.NotAfter.Compare(b.NotAfter), cmp.Compare(a.Name, b.Name))
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read, c.told = read, told
+	return told, err
+}
+
+func (c *issuedClients) get(ctx context.Context, name string) (r clientRecord, err error) {
+	text, err := get(ctx, c.store, name, maxClientRecord)
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err == nil && (r.Version != clientRecordVersion || r.Cluster != c.cluster || r.Name == "" || r.NotAfter.IsZero()) {
+		err = fmt.Errorf("it is of version %d, cluster %q, client %q", r.Version, r.Cluster, r.Name)
+	}
+	return r, err
+}
+
+// Run looks now and then, until ctx ends. A store that does not answer is told of elsewhere.
+func (c *issuedClients) Run(ctx context.Context) error {
+	for {
+		asking, cancel := context.WithTimeout(ctx, time.Minute)
+		_, _ = c.look(asking)
+		cancel()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookAtClients):
+		}
+	}
+}
+
+// Last are the last certificates of each name, as of the last look: the first that end, no more than a status can hold.
+func (c *issuedClients) Last() []health.IssuedClient {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return issuedOf(c.told[:min(len(c.told), maxIssued)])
+}
+
+// issuedOf is what is judged of records.
+func issuedOf(all []clientRecord) (out []health.IssuedClient) {
+	for _, r := range all {
+		out = append(out, r.IssuedClient)
+	}
+	return out
+}
+
+// issuedText is a table of the certificates for people, "" without any.
+func issuedText(all []clientRecord, now time.Time) string {
+	if len(all) == 0 {
+		return ""
+	}
+	t := newTable("CLIENT", "FINGERPRINT", "AUTHORITY", "NOT AFTER", "LEFT")
+	for _, r := range all {
+		left := health.Age(r.NotAfter, now)
+		if !now.Before(r.NotAfter) {
+			left = "EXPIRED"
+		}
+		t.AppendRow([]any{r.Name, r.Fingerprint, r.Authority, r.NotAfter.UTC().Format(time.RFC3339), left})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\ncertificates issued to clients, the last of each name\n\n%s\n", t.Render())
+	for _, f := range health.JudgeIssued(issuedOf(all), now) {
+		fmt.Fprintf(&b, "%s: %s. %s\n", f.Severity, f, f.Do)
+	}
+	return b.String()
+}
