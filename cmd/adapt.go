@@ -61,6 +61,13 @@ func (h held) Bear(token string) {
 	}
 }
 
+func (h held) Missing() string {
+	if m, ok := h.Claim.(interface{ Missing() string }); ok {
+		return m.Missing()
+	}
+	return ""
+}
+
 func (h held) Identity() coordinator.Identity {
 	id := h.Volume()
 	return coordinator.Identity{Slot: id.Slot, Volume: id.Volume, Disk: id.Disk, Epoch: id.Epoch}
@@ -85,7 +92,8 @@ func (h held) Release(ctx context.Context, how coordinator.Release) error {
 
 type mesh struct{ *gossip.Mesh }
 
-func (m mesh) Nodes() []coordinator.Node {
+func (m mesh) Nodes(accepted bool) []coordinator.Node {
+	m.Settle(accepted)
 	nodes := m.Mesh.Nodes()
 	out := make([]coordinator.Node, len(nodes))
 	for i, n := range nodes {
@@ -107,7 +115,7 @@ type member struct {
 func (m member) Inspect(dir string) (coordinator.Data, error) {
 	d, err := embedded.Inspect(dir)
 	return coordinator.Data{WAL: d.WAL, Unborn: d.WAL && d.LastIndex == 0, Member: d.MemberID, ClusterID: d.ClusterID,
-		Log: plan.LogEnd{Term: d.LastTerm, Index: d.LastIndex}}, err
+		Log: plan.LogEnd{Term: d.LastTerm, Index: d.LastIndex}, Term: d.Term}, err
 }
 
 func (m member) SetAside(dir, reason string) (string, error) { return embedded.SetAside(dir, reason) }
@@ -206,10 +214,27 @@ func (m member) Recover(ctx context.Context, from, dir string, progress func(coo
 	return plan.LogEnd(end), err
 }
 
+func (m member) MemberList(dir string) ([]plan.MemberInfo, error) {
+	list, err := embedded.MemberList(dir)
+	var out []plan.MemberInfo
+	for _, i := range list {
+		out = append(out, m.info(i))
+	}
+	return out, err
+}
+
+// info is what the plan wants to know of a member.
+func (m member) info(i embedded.MemberInfo) plan.MemberInfo {
+	return plan.MemberInfo{ID: i.ID, Slot: m.slotOf(i), Learner: i.Learner, Started: i.Name != ""}
+}
+
 func (m member) PutKey(ctx context.Context, name string, value []byte, version int64) error {
 	err := m.Member.PutKey(ctx, name, value, version)
-	if errors.Is(err, embedded.ErrChanged) {
+	switch {
+	case errors.Is(err, embedded.ErrChanged):
 		return fmt.Errorf("%w: %w", coordinator.ErrConflict, err)
+	case errors.Is(err, embedded.ErrReadOnly):
+		return fmt.Errorf("%w: %w", coordinator.ErrReadOnly, err)
 	}
 	return err
 }
@@ -255,7 +280,7 @@ func (m member) Leave(ctx context.Context, handOver time.Duration) error {
 
 func (m member) State() (plan.Member, error) {
 	s := m.Status()
-	p := plan.Member{Running: s.Running, Ready: s.Ready, Leader: s.Leader, HasLead: s.LeaderID != 0, Learner: s.Learner, ID: s.MemberID}
+	p := plan.Member{Running: s.Running, Ready: s.Ready, Leader: s.Leader, HasLead: s.LeaderID != 0, Confirmed: s.Confirmed, Stalled: s.Stalled, Learner: s.Learner, ID: s.MemberID}
 	if err := m.Err(); !s.Running && err != nil {
 		if p.Removed = errors.Is(err, embedded.ErrRemoved); p.Removed {
 			return p, nil
@@ -263,26 +288,37 @@ func (m member) State() (plan.Member, error) {
 		return p, err
 	}
 	if s.Running {
+		p.Consent = kept[plan.Consent](m, coordinator.KeyConsent)
 		p.Set, p.Lock, p.Paused = kept[plan.SlotSet](m, coordinator.KeySlots), kept[plan.Lock](m, coordinator.KeyLock), kept[plan.Pause](m, coordinator.KeyPaused)
 		p.Cluster, p.Revision, p.Compacted, p.Snapshot = s.ClusterVersion, s.Revision, s.Compacted, !m.Quiet()
 		p.Issuer = m.certificates.Issuer()
 		p.Trusts, p.Stale = s.Trusts, s.Stale
 		p.Space = plan.Space{Size: s.Database.Size, InUse: s.Database.InUse, Quota: s.Database.Quota}
-		for _, a := range s.Alarms {
-			p.Alarms = append(p.Alarms, a.Name)
-			if a.Name == plan.Corrupt {
-				p.Corrupt = append(p.Corrupt, a.MemberID)
-			}
+	}
+	members := m.Members()
+	for _, a := range s.Alarms {
+		if a.MemberID != 0 && !slices.ContainsFunc(members, func(i embedded.MemberInfo) bool { return i.ID == a.MemberID }) {
+			p.Marks = append(p.Marks, a.MemberID) // or one that was removed
+		}
+		p.Alarms = append(p.Alarms, a.Name)
+		if a.Name == plan.Corrupt {
+			p.Corrupt = append(p.Corrupt, a.MemberID)
 		}
 	}
-	for _, i := range m.Members() {
+	progress, leads := m.Progress()
+	p.Term = leads
+	for _, i := range members {
 		_, connected := m.Connected(i.ID)
 		if connected {
 			p.Near = append(p.Near, i.ID)
 		}
-		p.Members = append(p.Members, plan.MemberInfo{
-			ID: i.ID, Slot: m.slotOf(i), Learner: i.Learner, Started: i.Name != "", Connected: connected && s.Leader,
-		})
+		info := m.info(i)
+		info.Connected = connected && s.Leader
+		info.Matched, info.Receiving = progress[i.ID].Matched, progress[i.ID].Receiving
+		if i.ID != p.ID { // of its own disk the others do not take its word
+			info.Acked = info.Matched
+		}
+		p.Members = append(p.Members, info)
 	}
 	return p, nil
 }

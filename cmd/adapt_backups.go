@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -16,6 +17,8 @@ type archive struct {
 	options snapshot.Options
 	keeper  *snapshot.Keeper // of the node; nil in a command
 	force   bool             // another cluster's will do, too
+	// skipped is told what the newest one is not, and why; nil: nobody is.
+	skipped func(lines []string)
 }
 
 // Check proves that a backup is whole and ours.
@@ -25,6 +28,13 @@ func (b archive) Check(ctx context.Context, name, lineage string, progress func(
 		return coordinator.Backup{}, err
 	}
 	v, err := snapshot.Verify(ctx, b.store, found.Name, b.telling(progress))
+	if p, ok := snapshot.VerifyProof(v, err, b.options); ok {
+		// That it cannot be recorded changes nothing about what was found: then the next one finds the same.
+		_ = snapshot.Record(ctx, b.store, found.Name, p)
+	}
+	if snapshot.Damaged(err) {
+		err = useless{fmt.Errorf("%w%s", err, b.instead(ctx, found.Name, lineage))}
+	}
 	if err == nil && !v.Full {
 		err = fmt.Errorf("backup %s is encrypted, and without the key it can be neither verified nor restored: set snapshot.identity-file", found.Name)
 	}
@@ -35,7 +45,11 @@ func (b archive) Check(ctx context.Context, name, lineage string, progress func(
 func (b archive) find(ctx context.Context, name, lineage string) (snapshot.Backup, error) {
 	id := snapshot.Identity{Cluster: b.cluster, Lineage: lineage}
 	if name == "" {
-		return snapshot.Latest(ctx, b.store, id)
+		newest, skipped, err := snapshot.Latest(ctx, b.store, id)
+		if lines := skippedTexts(skipped, newest, time.Now()); b.skipped != nil && len(lines) > 0 {
+			b.skipped(lines)
+		}
+		return newest, err
 	}
 	all, err := snapshot.List(ctx, b.store, id)
 	if err != nil {
@@ -46,16 +60,35 @@ func (b archive) find(ctx context.Context, name, lineage string) (snapshot.Backu
 			continue
 		}
 		switch {
-		case found.Problem != "":
+		case found.Unfinished: // it may be finished yet
 			return found, fmt.Errorf("backup %s cannot be restored: %s", name, found.Problem)
+		case found.Problem != "":
+			return found, useless{fmt.Errorf("backup %s cannot be restored: %s", name, found.Problem)}
 		case found.Foreign && !b.force:
-			return found, fmt.Errorf("backup %s is not this cluster's, but that of %s (lineage %s): restoring it would replace this cluster's data by another's; if that is what you want, say `holdfast restore %s --force-foreign`",
-				name, found.Cluster, found.Lineage, name)
+			return found, useless{fmt.Errorf("backup %s is not this cluster's, but that of %s (lineage %s): restoring it would replace this cluster's data by another's; if that is what you want, say `holdfast restore %s --force-foreign`",
+				name, found.Cluster, found.Lineage, name)}
+		}
+		if found.Failed != nil && b.skipped != nil { // whoever names it may have nothing else
+			b.skipped([]string{fmt.Sprintf("backup %s %s", name, failedText(*found.Failed, time.Now()))})
 		}
 		return found, nil
 	}
-	return snapshot.Backup{}, fmt.Errorf("backup %s: %w; see `holdfast snapshot list`", name, snapshot.ErrNotFound)
+	return snapshot.Backup{}, useless{fmt.Errorf("backup %s: %w; see `holdfast snapshot list`", name, snapshot.ErrNotFound)}
 }
+
+// instead names the newest good backup other than a bad one.
+func (b archive) instead(ctx context.Context, bad, lineage string) string {
+	all, err := snapshot.List(ctx, b.store, snapshot.Identity{Cluster: b.cluster, Lineage: lineage})
+	if err != nil {
+		return ""
+	}
+	return insteadText(all, bad)
+}
+
+// useless is the error of a backup that can never be restored: a [coordinator.ErrUseless] that does not say so again.
+type useless struct{ error }
+
+func (u useless) Unwrap() []error { return []error{u.error, coordinator.ErrUseless} }
 
 // Fetch writes the database of a backup to a new file.
 func (b archive) Fetch(ctx context.Context, name, path string, progress func(coordinator.Progress)) (coordinator.Backup, error) {
@@ -69,7 +102,7 @@ func (b archive) Fresh(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// Revision is that of the newest backup, 0 without any.
+// Revision is the highest that any backup has, 0 without any.
 func (b archive) Revision(ctx context.Context, lineage string) (int64, error) {
 	all, err := snapshot.List(ctx, b.store, snapshot.Identity{Cluster: b.cluster, Lineage: lineage})
 	last := int64(0)
@@ -79,6 +112,28 @@ func (b archive) Revision(ctx context.Context, lineage string) (int64, error) {
 		}
 	}
 	return last, err
+}
+
+// Newest is what the newest verified backup holds that can be ordered; the zero value: there is none. One that a later
+// proof speaks against counts as well: nobody may go on unasked from less than what it tells was there.
+func (b archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, error) {
+	all, err := snapshot.List(ctx, b.store, snapshot.Identity{Cluster: b.cluster, Lineage: lineage})
+	if err != nil {
+		return plan.BackupStand{}, err
+	}
+	for i := range all {
+		all[i].Failed = nil
+	}
+	found, ok := snapshot.Newest(all, time.Now())
+	if !ok || !found.Ordered() {
+		return plan.BackupStand{}, nil
+	}
+	return standOf(found), nil
+}
+
+// standOf says how far a backup reaches.
+func standOf(b snapshot.Backup) plan.BackupStand {
+	return plan.BackupStand{Name: b.Name, Generation: b.Generation, Revision: b.Content.Revision}
 }
 
 func (b archive) telling(progress func(coordinator.Progress)) snapshot.Options {

@@ -1,21 +1,18 @@
 package cmd
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
-	"holdfast/metrics"
 )
 
 // newCertificates makes the keeper of the node's certificates, whatever tls.mode is. Nothing is read yet.
@@ -99,40 +96,20 @@ func stances(o plan.Observation) (own pki.Stance, others []pki.Stance, complete 
 }
 
 // tlsStatus is how clients and members reach this node.
-func (n *node) tlsStatus() *coordinator.TLSStatus {
-	s := &coordinator.TLSStatus{Mode: n.cfg.TLS.Mode, Insecure: insecure(n.cfg)}
+func (n *node) tlsStatus() *health.TLSStatus {
+	s := &health.TLSStatus{Mode: n.cfg.TLS.Mode, Insecure: insecure(n.cfg)}
 	for i, e := range n.certificates.Expiries() {
 		if i == 0 {
 			s.Expires = &e.NotAfter
 		}
-		s.Certificates = append(s.Certificates, coordinator.CertificateStatus{Name: e.Name, NotAfter: e.NotAfter, File: e.File})
+		s.Certificates = append(s.Certificates, health.CertificateStatus{Name: e.Name, NotAfter: e.NotAfter, File: e.File})
 	}
-	return s
-}
-
-// insecureText is for `holdfast status`: the nodes that other machines reach without TLS.
-func insecureText(nodes []coordinator.NodeStatus) string {
-	var open []string
-	for _, n := range nodes {
-		if n.TLS != nil && n.TLS.Insecure {
-			open = append(open, n.Node)
+	if n.editions != nil {
+		if e := n.editions.counts(); e != nil {
+			s.Edition = e.Serial
 		}
+		s.Rotation = n.editions.Rotation(viewOf(n.coord.Now().Observation), time.Now())
 	}
-	if len(open) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("INSECURE %s: whoever reaches etcd there can read and write everything, as tls.insecure allows", strings.Join(open, ", "))
-}
-
-// tlsCheck is a line of /readyz?verbose.
-func tlsCheck(s *coordinator.TLSStatus, problems []string, now time.Time) metrics.Check {
-	c := metrics.Check{Name: "tls", Detail: "mode " + s.Mode}
-	if s.Expires != nil {
-		c.Detail += fmt.Sprintf(", %s ends first, in %s", s.Certificates[0].Name, age(*s.Expires, now))
-	}
-	if s.Insecure {
-		problems = append(problems, "other machines reach etcd without TLS (tls.insecure)")
-	}
-	c.Warning = strings.Join(problems, "; ")
-	return c
+	s.Issued = n.issued.Last()
+	return s
 }

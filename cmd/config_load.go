@@ -63,7 +63,7 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	derive(&l.Config, l.Origin)
 	errs = append(errs, l.check(errs)...)
 	if len(errs) > 0 {
-		return nil, errors.Join(l.hideAll(errs)...)
+		return nil, usage(errors.Join(l.hideAll(errs)...))
 	}
 	for _, doubt := range doubts(l.Config) {
 		l.Warnings = append(l.Warnings, l.hide(doubt))
@@ -158,6 +158,9 @@ func keyOf(err error) string {
 
 // flatten takes joined errors apart.
 func flatten(err error) []error {
+	if u, ok := err.(usageError); ok {
+		err = u.error
+	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		if err == nil {

@@ -12,6 +12,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -107,6 +110,22 @@ func (n *node) control() http.Handler {
 		n.coord.AskStore()
 		reply(w, struct{}{}, nil)
 	})
+	mux.HandleFunc("POST /consent", func(w http.ResponseWriter, r *http.Request) {
+		p, err := n.coord.Confirm(r.Context(), r.FormValue("proposal"), r.FormValue("by"))
+		reply(w, p, err)
+	})
+	mux.HandleFunc("POST /rejoin", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.coord.Rejoin(dry(r)))
+	})
+	mux.HandleFunc("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
+		last, _ := strconv.ParseInt(r.FormValue("revision"), 10, 64)
+		p, err := n.coord.Continue(slots(r), last)
+		reply(w, p, err)
+	})
+	mux.HandleFunc("POST /recover/alone", func(w http.ResponseWriter, r *http.Request) {
+		p, err := n.coord.RecoverAlone(slots(r), r.FormValue("by"), dry(r))
+		reply(w, p, err)
+	})
 	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, survey(n.coord.Now().Observation, r.FormValue("lost"), r.FormValue("survivor")), nil)
 	})
@@ -149,6 +168,7 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("GET /history", n.controlHistory)
 	mux.HandleFunc("GET /gossip/keys", n.controlGossipKeys)
 	mux.HandleFunc("POST /gossip/rotate", n.controlGossipRotate)
+	mux.HandleFunc("POST /gossip/forget", n.controlGossipForget)
 	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
 		if dry(r) {
 			id, err := n.coord.Releasable()
@@ -162,6 +182,11 @@ func (n *node) control() http.Handler {
 		reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
 	})
 	return mux
+}
+
+// slots are those that a request declares lost.
+func slots(r *http.Request) []string {
+	return strings.FieldsFunc(r.FormValue("lost"), func(c rune) bool { return c == ',' })
 }
 
 // releaseTime bounds a release or a drain: the hand-over, the end of etcd, and the minute a detach may take.
@@ -293,17 +318,17 @@ func (c *client) get(ctx context.Context, method, path string, v any) error {
 }
 
 // self returns what the node says of itself.
-func (c *client) self(ctx context.Context) (coordinator.NodeStatus, error) {
-	var s coordinator.ClusterStatus
+func (c *client) self(ctx context.Context) (health.NodeStatus, error) {
+	var s health.ClusterStatus
 	if err := c.get(ctx, http.MethodGet, "/status", &s); err != nil {
-		return coordinator.NodeStatus{}, err
+		return health.NodeStatus{}, err
 	}
 	for _, n := range s.Nodes {
 		if n.Node == s.Asked {
 			return n, nil
 		}
 	}
-	return coordinator.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.at)
+	return health.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.at)
 }
 
 // save asks for a backup and follows it.

@@ -7,19 +7,19 @@ import (
 	"time"
 	"unicode"
 
+	"holdfast/embedded/health"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"holdfast/embedded/coordinator"
 )
 
 // demoScene is all there is to show at one time.
 type demoScene struct {
 	now     time.Time
 	started time.Time
-	verdict string                    // the health, in capitals
-	status  coordinator.ClusterStatus // with every node of the demo in it
-	pids    map[string]int            // by node, of those that run
+	verdict string               // the health, in capitals
+	status  health.ClusterStatus // with every node of the demo in it
+	pids    map[string]int       // by node, of those that run
 	events  []string
 	hints   []string
 	passing bool // nothing is kept
@@ -36,13 +36,14 @@ func (d *demo) scene(now time.Time) demoScene {
 	s := demoScene{now: now, started: d.started, status: d.status, pids: map[string]int{}, events: d.events, passing: d.passing}
 	s.status.Nodes = slices.Clone(d.status.Nodes)
 	if s.status.Asked == "" {
-		s.status.Cluster, s.status.Health, s.status.Reasons = d.children[0].node.cfg.Cluster.Name, coordinator.NoQuorum, []string{"no node answers"}
+		s.status.Cluster, s.status.Health = d.children[0].node.cfg.Cluster.Name, health.NoQuorum
+		s.status.Findings = []health.Finding{health.New(health.QuorumLost, "", "no node answers")}
 	}
 	var nodes []demoNode
 	for _, c := range d.children {
 		nodes = append(nodes, c.node)
-		i := slices.IndexFunc(s.status.Nodes, func(n coordinator.NodeStatus) bool { return n.Node == c.node.name })
-		fresh := coordinator.NodeStatus{Node: c.node.name, Address: c.node.address, Since: c.since, State: "starting", Why: "started, nothing heard of it yet"}
+		i := slices.IndexFunc(s.status.Nodes, func(n health.NodeStatus) bool { return n.Node == c.node.name })
+		fresh := health.NodeStatus{Node: c.node.name, Address: c.node.address, Since: c.since, State: "starting", Why: "started, nothing heard of it yet"}
 		if c.process == nil {
 			fresh.State, fresh.Why = "down", fmt.Sprintf("died (%s); started again after %s", c.death, restartAfter)
 			if c.death == "" {
@@ -59,12 +60,12 @@ func (d *demo) scene(now time.Time) demoScene {
 			s.status.Nodes[i] = fresh
 		}
 	}
-	slices.SortFunc(s.status.Nodes, func(a, b coordinator.NodeStatus) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortFunc(s.status.Nodes, func(a, b health.NodeStatus) int { return strings.Compare(a.Node, b.Node) })
 	s.verdict = strings.ToUpper(string(s.status.Health))
 	if d.healthy == 0 && now.Sub(d.started) < grace {
 		s.verdict = starting
-	} else if s.status.Health == coordinator.Healthy && (len(s.pids) < len(d.children) || d.outdated()) {
-		s.verdict = strings.ToUpper(string(coordinator.Degraded)) // the nodes have not noticed yet
+	} else if s.status.Health == health.Healthy && (len(s.pids) < len(d.children) || d.outdated()) {
+		s.verdict = strings.ToUpper(string(health.Degraded)) // the nodes have not noticed yet
 	}
 	if d.hints != nil {
 		s.hints = d.hints(s)
@@ -99,10 +100,10 @@ func (s demoScene) nodes() []string {
 			row[1] = v.Slot
 		}
 		if e := n.Etcd; e != nil {
-			row[4], row[5], row[6] = e.Term, e.Revision, bytesText(e.Size)
+			row[4], row[5], row[6] = e.Term, e.Revision, health.Bytes(e.Size)
 		}
 		if b := n.Backup; b != nil && b.Time != nil {
-			row[7] = age(s.now, *b.Time) + " ago"
+			row[7] = health.Age(s.now, *b.Time) + " ago"
 		}
 		if pid := s.pids[n.Node]; pid != 0 {
 			row[8] = pid
@@ -128,11 +129,11 @@ func (s demoScene) title() string {
 	if r := s.status.Record; r != nil {
 		text += fmt.Sprintf(", generation %d (%s, %s)", r.Generation, r.Cause, r.ID)
 	}
-	return text + ", up " + age(s.now, s.started)
+	return text + ", up " + health.Age(s.now, s.started)
 }
 
 // why says for one node what it does and why.
-func why(n coordinator.NodeStatus) string {
+func why(n health.NodeStatus) string {
 	text := n.Why
 	if n.Error != "" {
 		text += "; it did not succeed: " + n.Error
@@ -206,9 +207,9 @@ func (s demoScene) lay(columns int, dense bool) []line {
 	for _, n := range s.status.Nodes {
 		sentence("", "  "+n.Node+"  ", why(n))
 	}
-	if len(s.status.Reasons) > 0 && s.verdict != starting {
+	if len(s.status.Reasons()) > 0 && s.verdict != starting {
 		section("not healthy because")
-		for _, r := range s.status.Reasons {
+		for _, r := range s.status.Reasons() {
 			sentence(color, "  - ", r)
 		}
 	}

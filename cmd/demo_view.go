@@ -132,8 +132,8 @@ func (j *journal) show(s demoScene) {
 		j.change(n.Node, fmt.Sprintf("%s: %s, %s: %s", n.Node, slot, n.State, why(n)))
 	}
 	text := fmt.Sprintf("cluster %s: %s", s.status.Cluster, s.verdict)
-	if len(s.status.Reasons) > 0 && s.verdict != starting {
-		text += ": " + strings.Join(s.status.Reasons, "; ")
+	if len(s.status.Reasons()) > 0 && s.verdict != starting {
+		text += ": " + strings.Join(s.status.Reasons(), "; ")
 	}
 	j.change("", text)
 	if s.verdict == "HEALTHY" && !j.hinted {

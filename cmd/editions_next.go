@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -44,7 +45,7 @@ func memberStances(o plan.Observation) []memberStance {
 
 // viewOf takes from an observation what a rotation is concerned with.
 func viewOf(o plan.Observation) rotationView {
-	v := rotationView{Leader: o.Member.Running && o.Member.Leader, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
+	v := rotationView{Leader: o.Member.Running && o.Member.Leader && !o.Member.Stalled, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
 	for _, p := range o.Peers {
 		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
 	}
@@ -66,6 +67,7 @@ func viewOf(o plan.Observation) rotationView {
 
 // rotationOrder is what an operator has asked for.
 type rotationOrder struct {
+	By      string // who asks, where that is known
 	Begin   bool
 	Now     bool // do not hold the new authorities back for the clients' sake
 	DropOld bool // clients do not need the retired authorities any more
@@ -107,11 +109,12 @@ func nextAuthorities(e edition, v rotationView, order rotationOrder, now time.Ti
 	case phaseIntroduced:
 		return e.nextIntroduced(v, order, now)
 	case phaseIssuing:
-		if order.DropOld {
-			return stepNone, "the old authorities can be dropped when the rotation has ended: " + v.waiting(e, now)
-		}
-		if w := v.waiting(e, now); w != "" {
-			return stepNone, w
+		switch w := v.waiting(e, now); {
+		case order.DropOld:
+			return stepNone, "the old authorities can be dropped when the rotation has ended: waiting " +
+				cmp.Or(w, "for the leader")
+		case w != "":
+			return stepNone, "waiting " + w
 		}
 		return stepSettle, fmt.Sprintf("every member presents %s", pki.Fingerprint(e.Peers.primary()))
 	}
@@ -129,7 +132,7 @@ func (e edition) nextSettled(order rotationOrder, now time.Time) (rotationStep, 
 	case len(e.Clients.Trusted) >= maxTrusted-1 && order.Begin:
 		return stepNone, fmt.Sprintf("clients are still to trust %d old authorities: drop them first (--drop-old)", len(retired))
 	case order.Begin || order.Now:
-		return stepBegin, "an operator asked for it"
+		return stepBegin, cmp.Or(order.By, "an operator") + " asked for it"
 	case !now.Before(e.due()) && len(e.Clients.Trusted) < maxTrusted-1:
 		return stepBegin, fmt.Sprintf("two thirds of the life of %s are over, which ends at %s", pki.Fingerprint(e.Peers.primary()), e.ends().Format(time.RFC3339))
 	case expired:
@@ -138,8 +141,14 @@ func (e edition) nextSettled(order rotationOrder, now time.Time) (rotationStep, 
 	return stepNone, ""
 }
 
-// holdNotice is how long before new authorities sign an operator is told, again and again, that clients need them by then.
-const holdNotice = 30 * 24 * time.Hour
+// stuck is why an edition that has ended is not followed by another one, "" for one that has not: what a rotation
+// waits for is in its state, and waiting is nothing wrong.
+func (e edition) stuck(why string, now time.Time) string {
+	if now.Before(e.ends()) {
+		return ""
+	}
+	return why
+}
 
 func (e edition) nextIntroduced(v rotationView, order rotationOrder, now time.Time) (rotationStep, string) {
 	held := now.Before(e.Hold) && now.Before(e.ends())
@@ -147,20 +156,19 @@ func (e edition) nextIntroduced(v rotationView, order rotationOrder, now time.Ti
 	switch {
 	case order.DropOld:
 		return stepNone, "the old authorities still sign; they can be dropped when the rotation has ended"
-	case held && order == (rotationOrder{}) && e.Hold.Sub(now) > holdNotice:
-		return stepNone, "" // for months: nothing is wrong
 	case held && !order.Now:
-		return stepNone, fmt.Sprintf("the servers' certificates are signed by %s from %s on: give clients the new bundle until then (`holdfast tls export`), or go on at once with `holdfast tls rotate-ca --now`",
+		return stepNone, fmt.Sprintf("the servers' certificates are signed by %s from %s on: give clients the new bundle "+
+			"until then (`holdfast tls bundle`), or end that time with `holdfast tls rotate-ca --now`",
 			pki.Fingerprint(e.Clients.other()), e.Hold.Format(time.RFC3339))
 	case w == "":
 		return stepSwitch, fmt.Sprintf("every member trusts %s", pki.Fingerprint(e.Peers.other()))
 	case held:
-		return stepHurry, "an operator says that clients have the new authority; " + w
+		return stepHurry, "an operator says that clients have the new authority; waiting " + w
 	}
-	return stepNone, w
+	return stepNone, "waiting " + w
 }
 
-// waiting names the members that a rotation waits for, "" for none.
+// waiting says until when members keep a rotation waiting, and names them; "" if none does.
 func (v rotationView) waiting(e edition, now time.Time) string {
 	old, next := e.Peers.Keys[0], e.Peers.other()
 	if e.Phase == phaseIssuing {
@@ -172,7 +180,7 @@ func (v rotationView) waiting(e edition, now time.Time) string {
 	}
 	urgent := now.After(end.Add(-end.Sub(old.Made) / 10))
 	if len(v.Members) == 0 && !urgent {
-		return "waiting until the members are known"
+		return "until the members are known"
 	}
 	name := pki.Fingerprint(next)
 	var all []string
@@ -190,7 +198,7 @@ func (v rotationView) waiting(e edition, now time.Time) string {
 	if all == nil {
 		return ""
 	}
-	return "waiting until " + strings.Join(all, " and ")
+	return "until " + strings.Join(all, " and ")
 }
 
 // ends is when the first of the authorities that sign ends.
@@ -217,7 +225,7 @@ func (e edition) next(step rotationStep, fresh *edition, order rotationOrder, wh
 	n.Serial, n.Time, n.Why = e.Serial+1, now.UTC(), why
 	switch step {
 	case stepBegin:
-		n.Phase, n.Clients, n.Peers = phaseIntroduced, e.Clients.with(fresh.Clients), e.Peers.with(fresh.Peers)
+		n.Phase, n.Cause, n.Clients, n.Peers = phaseIntroduced, why, e.Clients.with(fresh.Clients), e.Peers.with(fresh.Peers)
 		if !order.Now {
 			n.Hold = now.Add(e.ends().Sub(now) / 2).UTC().Truncate(time.Second)
 		}

@@ -17,17 +17,19 @@ func (n *node) rotateAuthorities(ctx context.Context) error {
 	if n.editions == nil {
 		return nil
 	}
-	every := min(time.Minute, max(n.editions.life/100, time.Second))
 	for {
 		n.editions.drive(ctx, viewOf(n.coord.Now().Observation))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-n.editions.poke:
-		case <-time.After(every):
+		case <-time.After(n.editions.every()):
 		}
 	}
 }
+
+// every is how often the leader looks for the next step.
+func (a *editions) every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
 
 // drive takes a step if it is this node's turn. The others do not even ask the store.
 func (a *editions) drive(ctx context.Context, v rotationView) {
@@ -43,7 +45,11 @@ func (a *editions) drive(ctx context.Context, v rotationView) {
 	if !v.Leader && first { // a node that has just started has heard of nobody: who leads is known the next time
 		return
 	}
-	if _, err := a.advance(ctx, v, rotationOrder{}, false); err != nil && ctx.Err() == nil {
+	switch _, err := a.advance(ctx, v, rotationOrder{}, false); {
+	case err == nil || ctx.Err() != nil:
+	case a.problemNow() != nil: // which is told of as such, and says nothing of a rotation
+		a.say("")
+	default:
 		a.say(err.Error())
 	}
 }
@@ -69,7 +75,7 @@ func (a *editions) advance(ctx context.Context, v rotationView, order rotationOr
 		case step == stepNone && asked:
 			return "", errors.New(why)
 		case step == stepNone:
-			a.say(why)
+			a.say(e.stuck(why, now))
 			return why, nil
 		case !asked:
 			a.say("")
@@ -116,7 +122,8 @@ func (e edition) meaning(step rotationStep) string {
 		if e.Hold.IsZero() {
 			return text + "They sign as soon as all do; clients that do not trust the new clients' authority refuse the servers from then on"
 		}
-		return text + fmt.Sprintf("They sign from %s on, or after `holdfast tls rotate-ca --now`: give clients the new bundle before (`holdfast tls export`)", e.Hold.Format(time.RFC3339))
+		return text + fmt.Sprintf("They sign from %s on, or after `holdfast tls rotate-ca --now`: "+
+			"give clients the new bundle before (`holdfast tls bundle`)", e.Hold.Format(time.RFC3339))
 	case stepHurry:
 		return text + "the new ones sign as soon as every member trusts them"
 	case stepSwitch:
@@ -129,10 +136,10 @@ func (e edition) meaning(step rotationStep) string {
 	return text
 }
 
-func (a *editions) say(waiting string) {
+func (a *editions) say(stuck string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.waiting = waiting
+	a.stuck = stuck
 }
 
 // problemNow is what was wrong with the last look, nil if nothing was.
@@ -155,7 +162,8 @@ func (a *editions) wake() {
 
 // rotateAnswer is the answer to POST /tls/rotate.
 type rotateAnswer struct {
-	Meaning string `json:"meaning"`
+	Meaning string   `json:"meaning"`
+	Refuses []string `json:"refuses,omitempty"` // who is refused by whom then, and when; of a dry run
 }
 
 // controlRotateCA takes a step that an operator asks for. Any node can: the store decides between two.
@@ -164,12 +172,21 @@ func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
 		reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
 		return
 	}
-	order := rotationOrder{Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
+	who, _ := r.Context().Value(peerKey{}).(caller)
+	order := rotationOrder{By: who.name, Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
 	order.Begin = !order.Now && !order.DropOld
 	if order.Now && order.DropOld {
 		reply(w, nil, errors.New("now and drop-old are two steps: ask for one"))
 		return
 	}
-	meaning, err := n.editions.advance(r.Context(), viewOf(n.coord.Now().Observation), order, dry(r))
-	reply(w, rotateAnswer{meaning}, err)
+	var a rotateAnswer
+	var err error
+	v := viewOf(n.coord.Now().Observation)
+	if a.Meaning, err = n.editions.advance(r.Context(), v, order, dry(r)); err == nil && dry(r) {
+		looking, cancel := context.WithTimeout(r.Context(), storePatience)
+		defer cancel()
+		issued, _ := n.issued.look(looking) // what is known counts
+		a.Refuses = n.editions.refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
+	}
+	reply(w, a, err)
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/gossip"
 	"holdfast/volume"
 )
 
@@ -22,7 +23,9 @@ var secretKeys = []string{
 
 // privateDirKeys are the keys that name a directory of ours. What lies below one that is closed nobody else can reach, so
 // the modes there do not matter: a backup that was copied there by hand does not keep a node from starting.
-var privateDirKeys = []string{"node.data-dir", "tls.dir"}
+var privateDirKeys = []string{dataDirKey, "tls.dir"}
+
+const dataDirKey = "node.data-dir"
 
 // Who may do what to a file, as the bits of its mode.
 const (
@@ -51,7 +54,9 @@ func checkOwnFiles(cfg Config, file string) error {
 	}
 	for _, key := range slices.Concat(privateDirKeys, secretKeys) {
 		if values[key] != "" {
-			c.one(key, values[key], anyoneElse)
+			if key != dataDirKey || !isFile(cfg.Node.DataDir) && !c.unused(cfg) {
+				c.one(key, values[key], anyoneElse)
+			}
 			c.way(key, values[key])
 		}
 	}
@@ -79,6 +84,54 @@ func checkOwnFiles(cfg Config, file string) error {
 		c.way("--config", file)
 	}
 	return errors.Join(c.errs...)
+}
+
+// refused returns everything for which a node of this configuration does not start, as far as it can be known before anything is
+// done: what run refuses, and config check in the same words.
+func refused(l *Loaded) error {
+	errs := []error{checkOwnFiles(l.Config, l.File)}
+	if isFile(l.Config.Node.DataDir) {
+		errs = append(errs, fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey, l.Config.Node.DataDir))
+	}
+	if path := l.Config.Gossip.KeyFile; path != "" {
+		info, err := os.Stat(path)
+		told := err == nil && info.Mode().Perm()&anyoneElse != 0
+		if err := gossip.CheckKeyFile(path); err != nil && !told {
+			errs = append(errs, fmt.Errorf("%w; `holdfast gossip keygen` makes a key, which all nodes need", err))
+		}
+	}
+	return usage(errors.Join(errs...))
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
+}
+
+// closeDataDir takes a directory that was made for us with mkdir from everybody else.
+func closeDataDir(cfg Config) error {
+	if c := (&fileCheck{uid: os.Geteuid()}); c.unused(cfg) {
+		if err := os.Chmod(cfg.Node.DataDir, 0o700); err != nil {
+			return fmt.Errorf("close %s: %w", dataDirKey, err)
+		}
+	}
+	return nil
+}
+
+// unused reports whether node.data-dir is a directory of ours in which no node has written yet: nothing is in it but empty directories,
+// as an operator makes them. Nobody can have read a secret there, and it may be closed.
+func (c *fileCheck) unused(cfg Config) bool {
+	dir := cfg.Node.DataDir
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() || info.Mode()&fs.ModeSticky != 0 || ownerOf(info) != c.uid {
+		return false
+	}
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			err = fs.ErrExist
+		}
+		return err
+	}) == nil
 }
 
 // answers is how long the directory of the backups, or those of the volumes, may take to be looked at.

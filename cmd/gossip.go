@@ -16,8 +16,8 @@ import (
 )
 
 func newGossipCommand() *cobra.Command {
-	c := &cobra.Command{Use: "gossip", Short: "Show and rotate the keys of the gossip"}
-	return group(c, newGossipKeysCommand(), newGossipRotateCommand(), newGossipKeygenCommand(), newGossipExportCommand())
+	c := &cobra.Command{Use: "gossip", Short: "Show and rotate the keys of the gossip; forget lost nodes"}
+	return group(c, newGossipKeysCommand(), newGossipRotateCommand(), newGossipKeygenCommand(), newGossipExportCommand(), newGossipForgetCommand())
 }
 
 func newGossipKeysCommand() *cobra.Command {

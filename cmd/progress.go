@@ -9,6 +9,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -59,10 +60,10 @@ func (p *progress) line(s snapshot.Progress, now time.Time) {
 		return
 	}
 	p.told, p.at = now, s.Done
-	text := fmt.Sprintf("%s %d %% of %s", s.Phase, int(100*float64(s.Done)/float64(s.Total)), bytesText(s.Total))
+	text := fmt.Sprintf("%s %d %% of %s", s.Phase, int(100*float64(s.Done)/float64(s.Total)), health.Bytes(s.Total))
 	if rate := float64(s.Done) / now.Sub(p.began).Seconds(); rate >= 1 {
 		left := time.Duration(float64(s.Total-s.Done) / rate * float64(time.Second))
-		text += fmt.Sprintf(", %s/s, %s left", bytesText(int64(rate)), left.Round(time.Second))
+		text += fmt.Sprintf(", %s/s, %s left", health.Bytes(int64(rate)), left.Round(time.Second))
 	}
 	fmt.Fprintln(p.w, text)
 }

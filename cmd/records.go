@@ -1,8 +1,11 @@
 package cmd
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
@@ -25,7 +29,12 @@ import (
 //	outcome-000002-01.json  what became of that: the record, or why it was aborted
 //	aside-000001-<id>.json  the record of a cluster that was given up
 //
-// Each is put with the condition that it is not there, and never written again, so that of two who disagree one is
+// Beside them lie what is overwritten, and arbitrates nothing:
+//
+//	beacon.json             where the leader of the newest generation stood, every ten seconds
+//	here/<hash>.json        a random number of each node's process, put every hour: who finds it shares the store, and has no copy of it
+//
+// Each of the others is put with the condition that it is not there, and never written again, so that of two who disagree one is
 // refused. What is known of an object is asked for once.
 type records struct {
 	store   snapshot.Store
@@ -34,6 +43,10 @@ type records struct {
 	mu     sync.Mutex
 	probed bool // the store's conditional put was proven to be one
 	known  map[seen][]byte
+	met    string               // the nonce that was put
+	nonces map[string]string    // who put them, by nonce
+	first  map[string]time.Time // when a proposal or a command was read first here
+	clock  clockwork
 }
 
 // seen identifies what an object held when it was listed.
@@ -45,8 +58,8 @@ type seen struct {
 
 // outcome is what became of a proposal: one of both.
 type outcome struct {
-	Record  *plan.Record `json:"record,omitempty"`
-	Aborted string       `json:"aborted,omitempty"` // why
+	Record *plan.Record `json:"record,omitempty"`
+	Abort  *plan.Abort  `json:"abort,omitempty"`
 }
 
 const maxRecord = 64 << 10 // bytes
@@ -98,6 +111,7 @@ func (r *records) Known(ctx context.Context) (plan.Store, error) {
 	if err != nil {
 		return plan.Store{}, err
 	}
+	r.meetAll(ctx, l)
 	s, since, err := r.state(ctx, l)
 	if err == nil && s.Record != nil {
 		s.Requests, err = r.requests(ctx, l, s, since)
@@ -119,29 +133,103 @@ func (r *records) state(ctx context.Context, l listing) (s plan.Store, since tim
 		return plan.Store{}, since, err
 	}
 	since = newest.Modified
+	if s.Concluded, err = r.concludedBefore(ctx, l, *s.Record); err != nil {
+		return plan.Store{}, since, err
+	}
 	for {
-		p, done, err := r.proposal(ctx, l, *s.Record, &s.Attempts)
+		s.Attempts, s.Aborted = 0, nil
+		p, done, err := r.proposal(ctx, l, &s)
 		if err != nil {
 			return plan.Store{}, since, err
 		}
-		if p == nil || done.Aborted != "" {
+		if p == nil || done.Abort != nil {
 			return s, since, nil
 		}
-		if done.Record == nil && (p.Until.IsZero() || time.Now().Before(p.Until)) {
-			s.Restore = p
+		if done.Record == nil && !r.expired(p, l) {
+			s.Restore = p.Restore
 			return s, since, nil
 		}
 		if done.Record == nil { // nobody waits for it any more; the condition decides between this and a conclusion
-			why := "it was still open at " + p.Until.Format(time.RFC3339) + ", when its time was over"
-			if done.Record, err = r.Abort(ctx, *p, why); err != nil || done.Record == nil {
+			why := plan.Abort{ID: p.ID, Why: fmt.Sprintf("it was open for longer than %s", p.Lasts)}
+			if done.Record, err = r.Abort(ctx, *p.Restore, why); err != nil {
 				return s, since, err
+			} else if done.Record == nil {
+				s.Aborted = append(s.Aborted, why)
+				return s, since, nil
 			}
 		}
 		if err := r.Put(ctx, *done.Record); err != nil {
 			return plan.Store{}, since, fmt.Errorf("store the record of the "+p.Title()+", which was concluded: %w", err)
 		}
-		s.Record, s.Attempts, since = done.Record, 0, done.when
+		s.Record, since = done.Record, done.when
+		s.Concluded = append(s.Concluded, *done.Record)
 	}
+}
+
+// concludedBefore returns the generations up to a record that a proposal and its outcome prove, in their order.
+func (r *records) concludedBefore(ctx context.Context, l listing, newest plan.Record) ([]plan.Record, error) {
+	var all []plan.Record
+	for _, o := range l.outcomes {
+		if o.generation > newest.Generation {
+			break
+		}
+		i := slices.IndexFunc(l.restores, func(p numbered) bool { return p.generation == o.generation && p.attempt == o.attempt })
+		if i < 0 {
+			continue
+		}
+		done, err := r.readOutcome(ctx, o.Object)
+		if err != nil {
+			return nil, err
+		}
+		c := done.Record
+		if c == nil || c.ID != newest.ID && !slices.Contains(newest.Line, c.ID) {
+			continue
+		}
+		p, err := r.readRestore(ctx, l.restores[i].Object)
+		if err != nil {
+			return nil, err
+		}
+		if err := matches(o, c, p); err != nil {
+			return nil, err
+		}
+		all = append(all, *c)
+	}
+	return all, nil
+}
+
+// matches refuses a record that is not the outcome of its proposal: then one of both was put there by hand.
+func matches(at numbered, c *plan.Record, p *plan.Restore) error {
+	if c.ID == p.ID && c.Generation == at.generation && p.Generation == at.generation && c.Parent() == p.Parent() {
+		return nil
+	}
+	return fmt.Errorf("%s in the store is of another proposal than the one beside it: find out who put it there", at.Name)
+}
+
+// expired reports whether a proposal has been open for longer than it lasts, by the store's own time: another object is that much
+// younger. A process that has seen it for as long knows it as well. No clock is compared with another one.
+func (r *records) expired(p *placed, l listing) bool {
+	return p.Lasts > 0 && r.older(p.ID, p.when, p.Lasts, l)
+}
+
+// older reports whether an object that the store got at a time is older than d, as expired says. key names it for good.
+func (r *records) older(key string, when time.Time, d time.Duration, l listing) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first == nil {
+		r.first = map[string]time.Time{}
+	}
+	first, seen := r.first[key]
+	if !seen {
+		first = time.Now()
+		r.first[key] = first
+	}
+	return l.newest.Sub(when) > d || time.Since(first) > d
+}
+
+// placed is a proposal and when the store got it.
+type placed struct {
+	*plan.Restore
+	when time.Time
 }
 
 // concluded is an outcome and when the store got it.
@@ -150,29 +238,44 @@ type concluded struct {
 	when time.Time
 }
 
-// proposal returns the last proposal for the generation after a record, and its outcome, zero if it is open. One that
-// goes on from another record is of a cluster that was given up: it only counts as an attempt, which is its name.
-func (r *records) proposal(ctx context.Context, l listing, after plan.Record, attempts *int) (*plan.Restore, concluded, error) {
-	var last *numbered
-	for i, o := range l.restores {
-		if o.generation == after.Generation+1 {
-			last = &l.restores[i]
+// proposal returns the last proposal for the generation after that of s, and its outcome, zero if it is open. One that continues
+// from another record is of a cluster that was given up: it only counts as an attempt, which is its name. Those that were aborted
+// are noted in s.
+func (r *records) proposal(ctx context.Context, l listing, s *plan.Store) (p *placed, done concluded, err error) {
+	for _, o := range l.restores {
+		if o.generation != s.Record.Generation+1 {
+			continue
+		}
+		s.Attempts = o.attempt
+		read, err := r.readRestore(ctx, o.Object)
+		if err != nil {
+			return nil, concluded{}, err
+		}
+		p, done = nil, concluded{}
+		if read.Parent() != s.Record.ID {
+			continue
+		}
+		p = &placed{read, o.Modified}
+		i := slices.IndexFunc(l.outcomes, func(d numbered) bool { return d.generation == o.generation && d.attempt == o.attempt })
+		if i < 0 {
+			continue
+		}
+		was, err := r.readOutcome(ctx, l.outcomes[i].Object)
+		if err != nil {
+			return nil, concluded{}, err
+		}
+		if was.Record != nil {
+			if err := matches(l.outcomes[i], was.Record, read); err != nil {
+				return nil, concluded{}, err
+			}
+		}
+		if done = (concluded{was, l.outcomes[i].Modified}); was.Abort != nil {
+			a := *was.Abort
+			a.ID = p.ID
+			s.Aborted = append(s.Aborted, a)
 		}
 	}
-	if last == nil {
-		return nil, concluded{}, nil
-	}
-	*attempts = last.attempt
-	p, err := r.readRestore(ctx, last.Object)
-	if err != nil || p.Parent() != after.ID {
-		return nil, concluded{}, err
-	}
-	i := slices.IndexFunc(l.outcomes, func(o numbered) bool { return o.generation == last.generation && o.attempt == last.attempt })
-	if i < 0 {
-		return p, concluded{}, nil
-	}
-	done, err := r.readOutcome(ctx, l.outcomes[i].Object)
-	return p, concluded{done, l.outcomes[i].Modified}, err
+	return p, done, nil
 }
 
 // Put stores a record. The error wraps [coordinator.ErrConflict] when there is another one of its generation.
@@ -218,7 +321,7 @@ func (r *records) Conclude(ctx context.Context, record plan.Record) error {
 		return err
 	}
 	if done.Record == nil {
-		return fmt.Errorf("%w: the %s was aborted: %s", coordinator.ErrConflict, p.Title(), done.Aborted)
+		return fmt.Errorf("%w: the %s was aborted: %s", coordinator.ErrConflict, p.Title(), done.Abort.Why)
 	}
 	if err := r.Put(ctx, *done.Record); err != nil {
 		return err
@@ -230,9 +333,155 @@ func (r *records) Conclude(ctx context.Context, record plan.Record) error {
 }
 
 // Abort ends an open proposal. It returns the record if it was concluded before, and then nothing was aborted.
-func (r *records) Abort(ctx context.Context, p plan.Restore, why string) (*plan.Record, error) {
-	done, err := r.end(ctx, p, outcome{Aborted: why})
+func (r *records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*plan.Record, error) {
+	done, err := r.end(ctx, p, outcome{Abort: &a})
 	return done.Record, err
+}
+
+// Proposal returns the proposal of this number, nil if there is none.
+func (r *records) Proposal(ctx context.Context, generation uint64, attempt int) (*plan.Restore, error) {
+	p, err := r.readRestore(ctx, snapshot.Object{Name: r.restoreName(generation, attempt)})
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return nil, nil
+	}
+	return p, err
+}
+
+func (r *records) beaconName() string { return r.prefix() + "beacon.json" }
+
+// Shine writes the beacon.
+func (r *records) Shine(ctx context.Context, b coordinator.Beacon) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	s, err := timed(r.beaconName(), func() error { return r.store.Put(ctx, r.beaconName(), bytes.NewReader(data)) })
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clock.beacon = s
+	return nil
+}
+
+// lit is the beacon and when the store got it.
+type lit struct {
+	coordinator.Beacon
+	at time.Time
+}
+
+// beacon reads the beacon, nil if there is none, and how old it is by the store's own time, which it asks by putting an object.
+func (r *records) beacon(ctx context.Context) (b *lit, age time.Duration, err error) {
+	nonce := rand.Text()
+	if err := r.Meet(ctx, "a command of "+operator(), nonce); err != nil {
+		return nil, 0, err
+	}
+	l, err := r.list(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	b, err = r.light(ctx, l)
+	return b, l.newest.Sub(l.beacon.Modified), err
+}
+
+// light reads the beacon, nil if there is none. One that holds anything else is that of an unknown leader: it is advice, and must
+// neither hinder a command nor make it believe that the cluster is dead.
+func (r *records) light(ctx context.Context, l listing) (*lit, error) {
+	if l.beacon.Name == "" {
+		return nil, nil
+	}
+	unknown := coordinator.Beacon{Stand: plan.Stand{Node: "unknown (" + l.beacon.Name + " in the store is damaged)"}}
+	if l.beacon.Size > maxRecord {
+		return &lit{unknown, l.beacon.Modified}, nil
+	}
+	data, err := get(ctx, r.store, l.beacon.Name, maxRecord)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s in the store: %w", l.beacon.Name, err)
+	}
+	b := lit{at: l.beacon.Modified}
+	if json.Unmarshal(data, &b.Beacon) != nil || !plain(b.Record, b.Node, b.Slot, b.Disk, b.Address) || b.Node == "" || b.Revision < 0 {
+		b.Beacon = unknown
+	}
+	return &b, nil
+}
+
+// plain reports whether texts from the store are such as holdfast puts there: short, and printable on any terminal.
+func plain(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		return len(text) > 255 || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
+	})
+}
+
+// presence is what a process says of itself for those that share the store.
+type presence struct {
+	Node  string `json:"node"`
+	Nonce string `json:"nonce"`
+}
+
+const hereDir = "here/"
+
+func (r *records) hereName(node string) string {
+	return fmt.Sprintf("%s%s%x.json", r.prefix(), hereDir, sha256.Sum256([]byte(node)))
+}
+
+// storeTick is more than the resolution of any store's times.
+const storeTick = 2 * time.Second
+
+// Meet puts this process's nonce into the store, once, and again where it is not there any more, or the clock is to be measured.
+func (r *records) Meet(ctx context.Context, who, nonce string) error {
+	r.mu.Lock()
+	met := r.met == nonce && !r.clock.due()
+	r.mu.Unlock()
+	if met {
+		return nil
+	}
+	data, err := json.Marshal(presence{who, nonce})
+	if err != nil {
+		return err
+	}
+	name := r.hereName(who)
+	s, err := timed(name, func() error { return r.store.Put(ctx, name, bytes.NewReader(data)) })
+	if err != nil {
+		return fmt.Errorf("put %s into the store: %w", name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.met, r.clock.here, r.clock.again = nonce, s, false
+	return nil
+}
+
+// Nonces are those of all nodes that were in the store at the last look.
+func (r *records) Nonces() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nonces
+}
+
+// meetAll reads the nonces of all nodes. One that cannot be read is of nobody. One that is younger than the resolution of the
+// store's times is read again: a process that began again may have replaced it.
+func (r *records) meetAll(ctx context.Context, l listing) {
+	nonces := map[string]string{}
+	put := map[string]string{} // by name
+	for _, o := range l.here {
+		var p presence
+		if l.newest.Sub(o.Modified) < storeTick {
+			o.Modified = time.Time{} // not kept
+		}
+		if r.read(ctx, o, &p, func() error { return nil }) == nil && p.Nonce != "" && o.Name == r.hereName(p.Node) {
+			nonces[p.Nonce] = p.Node
+			put[o.Name] = p.Nonce
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nonces = nonces
+	r.clock.listed(l, func(name string) bool { return put[name] == r.met })
+	if nonces[r.met] == "" { // of another process of this name and address, which may be a clone
+		r.met = ""
+	}
 }
 
 // end stores the outcome of a proposal and returns the one that holds.
@@ -279,16 +528,34 @@ type numbered struct {
 }
 
 // listing is the cluster's objects in the store, each kind in the order of its numbers.
-type listing struct{ records, restores, outcomes []numbered }
+type listing struct {
+	records, restores, outcomes []numbered
+	here                        []snapshot.Object
+	beacon                      snapshot.Object
+	began                       time.Time // by our clock
+	newest                      time.Time // the store's time of what it got last
+}
 
 var objectName = regexp.MustCompile(`^(record|restore|outcome)-(\d{6,19})(?:-(\d{2,9}))?\.json$`)
 
 func (r *records) list(ctx context.Context) (l listing, err error) {
+	l.began = time.Now()
 	objects, err := r.store.List(ctx, r.prefix())
 	if err != nil {
 		return l, fmt.Errorf("list the cluster's records: %w", err)
 	}
 	for _, o := range objects {
+		if o.Modified.After(l.newest) {
+			l.newest = o.Modified
+		}
+		if strings.HasPrefix(o.Name, r.prefix()+hereDir) {
+			l.here = append(l.here, o)
+			continue
+		}
+		if o.Name == r.beaconName() {
+			l.beacon = o
+			continue
+		}
 		m := objectName.FindStringSubmatch(strings.TrimPrefix(o.Name, r.prefix()))
 		if m == nil || (m[1] == "record") != (m[3] == "") {
 			continue
@@ -309,23 +576,30 @@ func (r *records) list(ctx context.Context) (l listing, err error) {
 
 func (r *records) readRecord(ctx context.Context, o snapshot.Object) (*plan.Record, error) {
 	var record plan.Record
-	return &record, r.read(ctx, o, &record, func() bool { return record.ID != "" && record.Generation > 0 })
+	return &record, r.read(ctx, o, &record, func() error { return record.Valid() })
 }
 
 func (r *records) readRestore(ctx context.Context, o snapshot.Object) (*plan.Restore, error) {
 	var p plan.Restore
-	return &p, r.read(ctx, o, &p, func() bool {
-		return p.ID != "" && len(p.Line) > 0 && (p.Backup != "" && p.Digest != "" || p.Survivor != "" && p.Disk != "")
-	})
+	return &p, r.read(ctx, o, &p, func() error { return p.Valid() })
 }
 
 func (r *records) readOutcome(ctx context.Context, o snapshot.Object) (done outcome, err error) {
-	err = r.read(ctx, o, &done, func() bool { return (done.Record == nil) != (done.Aborted == "") })
+	err = r.read(ctx, o, &done, func() error {
+		switch {
+		case (done.Record == nil) == (done.Abort == nil):
+			return errors.New("it must hold a record or an abort, and not both")
+		case done.Record != nil:
+			return done.Record.Valid()
+		}
+		return done.Abort.Valid()
+	})
 	return done, err
 }
 
-// read decodes an object, which is fetched only if its name, size and time are new. good says whether it makes sense.
-func (r *records) read(ctx context.Context, o snapshot.Object, v any, good func() bool) error {
+// read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about it. The
+// error wraps [coordinator.ErrUnread] when the store has answered.
+func (r *records) read(ctx context.Context, o snapshot.Object, v any, valid func() error) error {
 	at := seen{o.Name, o.Size, o.Modified.UnixNano()}
 	r.mu.Lock()
 	data, cached := r.known[at]
@@ -336,8 +610,11 @@ func (r *records) read(ctx context.Context, o snapshot.Object, v any, good func(
 			return fmt.Errorf("read %s in the store: %w", o.Name, err)
 		}
 	}
-	if err := json.Unmarshal(data, v); err != nil || !good() {
-		return fmt.Errorf("%s in the store is damaged; bring it back from another copy of the store: %w", o.Name, cmp.Or(err, errors.New("it is not what its name says")))
+	switch err := cmp.Or(json.Unmarshal(data, v), valid()); {
+	case errors.Is(err, plan.ErrUnsupported):
+		return fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this node", coordinator.ErrUnread, o.Name, err)
+	case err != nil:
+		return fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store", coordinator.ErrUnread, o.Name, err)
 	}
 	if !cached && !o.Modified.IsZero() {
 		r.mu.Lock()

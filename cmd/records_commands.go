@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,9 +14,13 @@ import (
 // commandSuffix ends the names of the objects that hold commands.
 const commandSuffix = "/_command.json"
 
-// requests returns the restores that other programs have asked for with a command. A command that a proposal names
-// never runs again, and one that is older than the present generation was for a cluster that is no more: it may have
-// waited in the store for years. Of both kinds the operator is told.
+// commandTime is how long a command may wait in the store, by the store's time, before it has had its chance. Whoever gave it
+// expects that it is carried out within seconds; one that is carried out hours later takes back what was written since.
+const commandTime = time.Hour
+
+// requests returns the restores that other programs have asked for with a command. Over are those that are never carried out: a
+// command that a proposal has named runs once, one that is older than the present generation was for a cluster that is no more,
+// and one that has waited too long would come as a surprise. One that names an open proposal is under way.
 func (r *records) requests(ctx context.Context, l listing, s plan.Store, since time.Time) ([]plan.Request, error) {
 	objects, err := r.store.List(ctx, "control/")
 	if err != nil {
@@ -41,7 +46,6 @@ func (r *records) requests(ctx context.Context, l listing, s plan.Store, since t
 	var all []plan.Request
 	for _, c := range commands {
 		q := plan.Request{Command: c.Name, Backup: c.Backup, By: "the command " + c.Name + " in the store", Problem: c.Problem}
-		const remove = "; if it is not wanted any more, remove it with `etcd-manager-ctl delete-command`"
 		switch p, ok := proposed[c.Name]; {
 		case c.Problem == "" && c.Backup == "":
 			continue // it asks for something else
@@ -53,13 +57,33 @@ func (r *records) requests(ctx context.Context, l listing, s plan.Store, since t
 		case ok && s.Restore != nil && s.Restore.ID == p:
 			continue // under way
 		case ok:
-			q.Problem = "it was proposed before and never runs again" + remove
-		case q.Problem == "" && !given[c.Name].After(since):
-			q.Problem = "it is older than the present generation of the cluster, and so is what it was meant for" + remove
+			q.Problem, q.Over = "it was proposed before and never runs again"+aborted(s, p), true
+		case c.Problem == "" && !given[c.Name].After(since):
+			q.Problem, q.Over = "it is older than the present generation of the cluster, and so is what it was meant for", true
+		case r.older(fmt.Sprintf("%s %d", c.Name, given[c.Name].UnixNano()), given[c.Name], commandTime, l):
+			late := fmt.Sprintf("it has been in the store for longer than %s", commandTime)
+			q.Problem, q.Over = cmp.Or(c.Problem, late), true
+		case c.Problem != "":
+			q.Problem += fmt.Sprintf("; delete it with `etcd-manager-ctl delete-command %s`", c.Name)
 		}
 		all = append(all, q)
 	}
 	return all, nil
+}
+
+// aborted says why a proposal was aborted, as far as that is known.
+func aborted(s plan.Store, id string) string {
+	for _, a := range s.Aborted {
+		if a.ID == id {
+			return ": its restore was aborted, " + a.Why
+		}
+	}
+	return ""
+}
+
+// Dismiss deletes a command.
+func (r *records) Dismiss(ctx context.Context, command string) error {
+	return snapshot.DeleteCommand(ctx, r.store, command)
 }
 
 // proposed returns the IDs of the proposals that commands have led to, by the command.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -30,10 +31,13 @@ type restoreFlags struct {
 	yes     bool
 	dryRun  bool
 	abort   bool
+	confirm bool
 	foreign bool
 	lost    []string
-	output  string
-	timeout time.Duration
+	// overrule names the disks whose objection, or whose beacon, the operator has seen.
+	overrule []string
+	output   string
+	timeout  time.Duration
 }
 
 func newRestoreCommand() *cobra.Command {
@@ -41,10 +45,13 @@ func newRestoreCommand() *cobra.Command {
 	var to string
 	var as restoreAs
 	c := &cobra.Command{
-		Use:   "restore {NAME | latest} [--to DIR] | --abort",
-		Short: "Go on with a backup, as a new generation of the cluster",
-		Long: "Go on with a backup, as a new generation of the cluster. It works from any machine with access to the store,\n" +
+		Use:   "restore {NAME | latest} [--to DIR] | --confirm [ID] | --abort",
+		Short: "Continue with a backup, as a new generation of the cluster",
+		Long: "Continue with a backup, as a new generation of the cluster. It works from any machine with access to the store,\n" +
 			"with a quorum or without; on a machine that runs a node its progress is followed to the end.\n\n" +
+			"A cluster that has a leader ends only through that leader, when an operator confirms it on one of its nodes: there\n" +
+			"the command itself does, elsewhere run `holdfast restore --confirm` on a node, or use control.remote with an\n" +
+			"operator's certificate. A cluster without a leader ends when its voters have left it, which takes 15 s at least.\n\n" +
 			"First the backup is verified completely. Then every member prepares: it fetches the backup, verifies it, and\n" +
 			"builds its new data beside that in use, which serves on. Until a majority has prepared, --abort or Ctrl-C ends\n" +
 			"it and nothing has changed. Then there is no way back: the members stop, set their data aside, and start with\n" +
@@ -57,8 +64,8 @@ func newRestoreCommand() *cobra.Command {
 		Example: "  holdfast restore latest --dry-run\n  holdfast restore 2026-07-01T00:15:03Z-000042\n  holdfast restore latest --lost b,c --yes\n" +
 			"  holdfast restore latest --to ./restored --revision-bump 0",
 		Args: func(_ *cobra.Command, args []string) error {
-			if f.abort != (len(args) == 0) || len(args) > 1 {
-				return errors.New("say which backup, or latest; or --abort alone (see `holdfast snapshot list` for the names)")
+			if f.abort && f.confirm || f.abort != (len(args) == 0) && !f.confirm || len(args) > 1 {
+				return errors.New("say which backup, or latest; or --confirm, with or without the proposal's ID, or --abort alone (see `holdfast snapshot list` for the names)")
 			}
 			return nil
 		},
@@ -70,18 +77,18 @@ func newRestoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, err := openBackups(c.Context(), cfg, f.output)
+			r, err := newRestoration(c, f, cfg, node)
 			if err != nil {
 				return err
 			}
-			bump, err := as.raise(cfg)
-			if err != nil {
+			if r.bump, err = as.raise(cfg); err != nil {
 				return err
 			}
-			r := &restoration{c: c, flags: f, bump: bump, b: b, node: node, records: &records{store: b.main, cluster: cfg.Cluster.Name}}
 			switch as.foreign = f.foreign; {
 			case f.abort:
 				return r.abort(c.Context())
+			case f.confirm:
+				return r.confirmOpen(c.Context(), strings.Join(args, ""))
 			case to != "" && f.dryRun:
 				return r.wouldCopyTo(c.Context(), args[0], to, as)
 			case to != "":
@@ -102,6 +109,8 @@ func (f *restoreFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "verify and show, change nothing")
 	fs.BoolVar(&f.abort, "abort", false, "abort the restore that is under way")
+	fs.BoolVar(&f.confirm, "confirm", false, "confirm on a node of the cluster what was proposed elsewhere")
+	fs.StringSliceVar(&f.overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is in the store")
 	fs.BoolVar(&f.foreign, "force-foreign", false, "restore another cluster's backup")
 	fs.StringSliceVar(&f.lost, "lost", nil, "`slots` whose disks are gone for good")
 	fs.DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
@@ -127,7 +136,15 @@ type restoration struct {
 	node    *client
 	records *records
 
-	cluster *coordinator.ClusterStatus // as the node on this machine sees it, nil if none answers
+	cluster *health.ClusterStatus // as the node on this machine sees it, nil if none answers
+}
+
+func newRestoration(c *cobra.Command, f restoreFlags, cfg Config, node *client) (*restoration, error) {
+	b, err := openBackups(c.Context(), cfg, f.output)
+	if err != nil {
+		return nil, err
+	}
+	return &restoration{c: c, flags: f, bump: cfg.Restore.RevisionBump, b: b, node: node, records: &records{store: b.main, cluster: cfg.Cluster.Name}}, nil
 }
 
 // run restores a backup, from the verification to the end.
@@ -137,7 +154,7 @@ func (r *restoration) run(ctx context.Context, name string) error {
 		return err
 	}
 	if p := known.Restore; p != nil {
-		return fmt.Errorf("a %s is under way, proposed by %s: see `holdfast status`, or abort it with `holdfast restore --abort`", p.Title(), p.By)
+		return underWay(*p)
 	}
 	r.cluster = r.ask(ctx)
 	if err := r.shared(id); err != nil {
@@ -156,8 +173,19 @@ func (r *restoration) run(ctx context.Context, name string) error {
 	}
 	p := coordinator.NewRestore(*known.Record, known.Attempts, checked, last, r.bump)
 	p.By, p.Lost, p.Slots = operator(), r.flags.lost, r.founders(*known.Record)
-	p.Until = time.Now().Add(r.flags.timeout + overtime).UTC().Truncate(time.Second)
-	s := summary{Restore: p, Found: found, Last: last, Source: source, Slots: r.slots(*known.Record), changed: r.changed(*known.Record)}
+	p.Lasts, p.Overruled = r.flags.timeout+overtime, r.flags.overrule
+	alive, err := r.lives(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whether the cluster lives: %w; nothing was changed", err)
+	case alive != nil && alive.beacon && (r.cluster != nil || len(r.flags.lost) > 0): // no node here could confirm it, and a leader is not lost
+		return fmt.Errorf("the cluster lives: %s leads %s (according to %s); nothing of it is lost, and nothing was changed; to restore it all the same, run the command on that node, without --lost; "+
+			"or without --lost where no node runs, and confirm it on that node with `holdfast restore --confirm`; if that is not this cluster, say --overrule %s",
+			alive.Stand, known.Record.Token(), alive.from, alive.Disk)
+	case alive != nil:
+		p.Led = &alive.Stand
+	}
+	s := summary{Restore: p, Found: found, Last: last, Source: source, Slots: r.slots(*known.Record), changed: r.changed(*known.Record), confirms: r.cluster != nil}
 	if !r.b.json() {
 		if err := s.write(r.c.OutOrStdout(), r.b.cfg, time.Now()); err != nil {
 			return err
@@ -176,12 +204,19 @@ func (r *restoration) run(ctx context.Context, name string) error {
 	if err := r.confirm(ctx); err != nil {
 		return err
 	}
-	if err := r.records.Propose(ctx, p); errors.Is(err, coordinator.ErrConflict) {
-		return fmt.Errorf("another restore came first; this one was not proposed: %w", err)
-	} else if err != nil {
-		return fmt.Errorf("propose the restore: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast restore --abort`", err)
+	if err := r.propose(ctx, p); err != nil {
+		return err
 	}
 	return r.follow(ctx, p)
+}
+
+// underWay refuses a proposal beside another one.
+func underWay(p plan.Restore) error {
+	way := "see `holdfast status`, or abort it with `holdfast restore --abort`"
+	if p.Led != nil {
+		way += "; if it waits to be confirmed, run `holdfast restore --confirm " + p.ID + "` on a node of the cluster"
+	}
+	return fmt.Errorf("a %s is under way, proposed by %s: %s", p.Title(), p.By, way)
 }
 
 // knows returns the store's identity and what it knows of the cluster, whose generations it must be able to arbitrate.
@@ -200,10 +235,10 @@ func (r *restoration) knows(ctx context.Context) (id string, known plan.Store, e
 }
 
 // ask returns the cluster as the node on this machine sees it, nil if none answers.
-func (r *restoration) ask(ctx context.Context) *coordinator.ClusterStatus {
+func (r *restoration) ask(ctx context.Context) *health.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	var s coordinator.ClusterStatus
+	var s health.ClusterStatus
 	if r.node.get(ctx, http.MethodGet, "/status", &s) != nil {
 		return nil
 	}
@@ -254,7 +289,9 @@ func (r *restoration) verify(ctx context.Context, name string, record plan.Recor
 	if name == latest {
 		name = ""
 	}
-	a := archive{store: r.b.main, cluster: r.b.cfg.Cluster.Name, force: r.flags.foreign}
+	a := archive{store: r.b.main, cluster: r.b.cfg.Cluster.Name, force: r.flags.foreign, skipped: func(lines []string) {
+		fmt.Fprintln(r.c.ErrOrStderr(), strings.Join(lines, "\n"))
+	}}
 	found, err := a.find(ctx, name, record.Lineage())
 	if err != nil {
 		return found, coordinator.Backup{}, err
@@ -300,7 +337,7 @@ func (r *restoration) slots(record plan.Record) []slotState {
 		s := slotState{Slot: slot, Why: "no node could be asked"}
 		if r.cluster != nil {
 			s.Why = "no live node holds it"
-			i := slices.IndexFunc(r.cluster.Nodes, func(n coordinator.NodeStatus) bool { return n.Live && n.Volume != nil && n.Volume.Slot == slot })
+			i := slices.IndexFunc(r.cluster.Nodes, func(n health.NodeStatus) bool { return n.Live && n.Volume != nil && n.Volume.Slot == slot })
 			if i >= 0 {
 				n := r.cluster.Nodes[i]
 				s.Node, s.Why = n.Node, "its disk there has no data of the cluster"
@@ -379,7 +416,7 @@ func (r *restoration) abort(ctx context.Context) error {
 	if r.flags.dryRun {
 		return nothingChanged(r.c, fmt.Sprintf("would abort the %s, asked for by %s, if it has not passed the point of no return by then", known.Restore.Title(), known.Restore.By))
 	}
-	record, err := r.records.Abort(ctx, *known.Restore, "aborted by "+operator())
+	record, err := r.records.Abort(ctx, *known.Restore, plan.Abort{ID: known.Restore.ID, Why: "aborted by " + operator()})
 	if err != nil {
 		return fmt.Errorf("abort the %s: %w", known.Restore.Title(), err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -28,12 +29,13 @@ type summary struct {
 	Source  string          `json:"lastRevisionFrom"`
 	Slots   []slotState     `json:"slots"`
 
-	changed []string // slots that may be members' beside those
+	changed  []string // slots that may be members' beside those
+	confirms bool     // a node is asked, so the operator's yes here is what the leader needs
 }
 
 // write shows it to people.
 func (s summary) write(w io.Writer, cfg Config, now time.Time) error {
-	p, old := s.Restore, age(now, s.Found.Created)
+	p, old := s.Restore, health.Age(now, s.Found.Created)
 	var b strings.Builder
 	fmt.Fprintf(&b, "restore of cluster %s, from generation %d to %d\n\n", p.Cluster, p.Generation-1, p.Generation)
 	row := func(key, format string, args ...any) {
@@ -44,7 +46,7 @@ func (s summary) write(w io.Writer, cfg Config, now time.Time) error {
 	case s.Found.Legacy:
 		row("", "written by etcd-manager: it has no sidecar, and whose it is is not recorded; revision %d", p.Revision)
 	default:
-		row("", "revision %d, %s, of slot %s in generation %d", p.Revision, bytesText(s.Found.Content.Size), s.Found.Slot, s.Found.Generation)
+		row("", "revision %d, %s, of slot %s in generation %d", p.Revision, health.Bytes(s.Found.Content.Size), s.Found.Slot, s.Found.Generation)
 	}
 	if s.Found.Foreign {
 		row("", "FOREIGN: it is of cluster %s, lineage %s", s.Found.Cluster, s.Found.Lineage)
@@ -55,13 +57,21 @@ func (s summary) write(w io.Writer, cfg Config, now time.Time) error {
 	case s.Last > p.Revision && s.Found.Generation > 0 && s.Found.Generation < p.Generation-1:
 		row("lost", "the writes of the last %s, those in generation %d among them, up to revision %d (according to %s)", old, p.Generation-1, s.Last, s.Source)
 	case s.Last > p.Revision:
-		row("lost", "%d revisions, up to %d: the writes of the last %s (according to %s)", s.Last-p.Revision, s.Last, old, s.Source)
+		row("lost", "%s, up to %d: the writes of the last %s (according to %s)", health.Count(s.Last-p.Revision, "revision"), s.Last, old, s.Source)
 	case s.Last == p.Revision:
 		row("lost", "nothing: the last known revision is the backup's (according to %s)", s.Source)
 	default:
 		row("lost", "not known: the backup is ahead of the last known revision %d (according to %s)", s.Last, s.Source)
 	}
 	row("revision", "%d: everything up to it counts as compacted", p.Revision+p.Bump)
+	switch {
+	case p.Led == nil:
+		row("leader", "none is seen: the members leave their generation, which takes %s at least; a leader that lives after all objects", coordinator.LeaderWait)
+	case s.confirms:
+		row("leader", "%s: it consents when you confirm", p.Led)
+	default:
+		row("leader", "%s: it consents when an operator confirms on a node of the cluster; this command then waits", p.Led)
+	}
 	for i, slot := range s.Slots {
 		key := "slots"
 		if i > 0 {
@@ -121,12 +131,16 @@ func (s summary) enough(lost []string, asked bool) error {
 	if !asked || 2*(len(here)+len(lost)-beside) > len(slots) {
 		return nil
 	}
-	return fmt.Errorf("too few disks are here, %d of %d, so the others could go on with the old data: bring them back, or, if their disks are gone for good, say --lost %s; nothing was changed",
-		len(here), len(slots), strings.Join(missing, ","))
+	more := ""
+	if len(here) > 0 {
+		more = " (`holdfast recover` then goes on from what is here, which mostly holds more than a backup)"
+	}
+	return fmt.Errorf("too few disks are here, %d of %d, so the others could go on with the old data: bring them back, or, if their disks are gone for good, say --lost %s%s; nothing was changed",
+		len(here), len(slots), strings.Join(missing, ","), more)
 }
 
 // writeRestore shows a restore that is under way, for `holdfast status`, and what was set aside.
-func writeRestore(w io.Writer, s coordinator.ClusterStatus, now time.Time) {
+func writeRestore(w io.Writer, s health.ClusterStatus, now time.Time) {
 	var lines []string
 	for _, n := range s.Nodes {
 		if r := n.Restore; r != nil {
@@ -141,9 +155,9 @@ func writeRestore(w io.Writer, s coordinator.ClusterStatus, now time.Time) {
 		for _, a := range n.Aside {
 			until := "is kept"
 			if a.Reclaimed != nil {
-				until = "is deleted in " + age(*a.Reclaimed, now)
+				until = "is deleted in " + health.Age(*a.Reclaimed, now)
 			}
-			lines = append(lines, fmt.Sprintf("  %s: %s, %s, set aside %s ago, %s", n.Node, a.Path, bytesText(a.Bytes), age(now, a.Since), until))
+			lines = append(lines, fmt.Sprintf("  %s: %s, %s, set aside %s ago, %s", n.Node, a.Path, health.Bytes(a.Bytes), health.Age(now, a.Since), until))
 		}
 	}
 	if len(lines) > 0 {
@@ -152,15 +166,18 @@ func writeRestore(w io.Writer, s coordinator.ClusterStatus, now time.Time) {
 }
 
 // restoreText says how far a node is.
-func restoreText(r coordinator.RestoreStatus) string {
+func restoreText(r health.RestoreStatus) string {
 	text := r.State
 	switch {
 	case r.Error != "":
 		text += ": " + r.Error
 	case r.Phase != "" && r.Total > 0:
-		text += fmt.Sprintf(", %s %d %% of %s", r.Phase, 100*r.Done/r.Total, bytesText(r.Total))
+		text += fmt.Sprintf(", %s %d %% of %s", r.Phase, 100*r.Done/r.Total, health.Bytes(r.Total))
 	case r.Phase != "":
 		text += ", " + r.Phase
+	}
+	if w := r.Waits(); w != "" {
+		text += "; " + w
 	}
 	return text
 }

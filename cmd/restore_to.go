@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/embedded"
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -176,7 +177,7 @@ func explainRestored(out io.Writer, dir string, meta snapshot.Meta, spec embedde
 		return err
 	}
 	fmt.Fprintf(out, "verified %s (%s ago, revision %d, %d records) and restored it to %s\n",
-		meta.Name, age(time.Now(), meta.Created), meta.Content.Revision, meta.Content.Keys, dir)
+		meta.Name, health.Age(time.Now(), meta.Created), meta.Content.Revision, meta.Content.Keys, dir)
 	if bump > 0 {
 		fmt.Fprintf(out, "the revision is %d, and all before counts as compacted: whoever watches lists anew\n", meta.Content.Revision+bump)
 	}
@@ -204,7 +205,7 @@ func listenURL(peerURL string) string {
 
 // copyTo makes a data directory of a backup.
 func (r *restoration) copyTo(ctx context.Context, name, dir string, as restoreAs) error {
-	name, err := r.b.resolve(ctx, name)
+	name, err := r.b.resolve(r.c, name)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func (r *restoration) copyTo(ctx context.Context, name, dir string, as restoreAs
 
 // wouldCopyTo verifies the backup and says where it would be restored to.
 func (r *restoration) wouldCopyTo(ctx context.Context, name, dir string, as restoreAs) error {
-	name, err := r.b.resolve(ctx, name)
+	name, err := r.b.resolve(r.c, name)
 	if err != nil {
 		return err
 	}

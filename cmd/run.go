@@ -24,6 +24,7 @@ import (
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
@@ -40,9 +41,9 @@ func newRunCommand() *cobra.Command {
 		Long: "Run a node until SIGTERM.\n\n" +
 			"Without any configuration it is a cluster of one member: data below ./holdfast-data, etcd's API on\n" +
 			"127.0.0.1:2379, a verified backup every 15 minutes. See `holdfast config default` for every key.\n\n" +
-			"SIGTERM waits at most stop.wait until no other member is down, hands the leadership over and stops; the\n" +
-			"second one ends the process at once. SIGHUP, or a change of the file, reloads the configuration. The exit code is 0 after SIGTERM and 1 when something\n" +
-			"went wrong that a restart may cure.",
+			"SIGTERM waits at most stop.wait until no other member is down, hands the leadership over and stops; another\n" +
+			"one, more than a second later, ends the process at once. SIGHUP, or a change of the file, reloads the\n" +
+			"configuration. The exit code is 0 after SIGTERM and 1 when something went wrong that a restart may cure.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := Load("", c.Flags(), os.Environ())
@@ -66,13 +67,30 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 		return err
 	}
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
+	if err := live(ctx, loaded, reload, lg, level); err != nil {
+		if cfg.Log.Format == LogConsole {
+			return err // as people read it
+		}
+		lg.Error("the node ends", zap.Error(err))
+		return exitCode(codeOf(err))
+	}
+	lg.Info("stopped")
+	return nil
+}
+
+// live starts all parts of the node, and returns when all have ended.
+func live(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error), lg *zap.Logger, level zap.AtomicLevel) error {
+	cfg := loaded.Config
 	lg.Info("starting", zap.String("version", Version()), zap.String("etcd", etcdversion.Version), zap.String("node", cfg.Node.Name),
 		zap.String("cluster", cfg.Cluster.Name), zap.Strings("slots", cfg.Cluster.Slots), zap.String("config", loaded.File))
 	for _, w := range loaded.Warnings {
 		lg.Warn("configuration", zap.String("warning", w))
 	}
-	if err := checkOwnFiles(cfg, loaded.File); err != nil {
-		return fmt.Errorf("check files: others could read or change what is ours\n%w", err)
+	if err := refused(loaded); err != nil {
+		return fmt.Errorf("the node does not start: %d wrong\n%w", len(flatten(err)), err)
+	}
+	if err := closeDataDir(cfg); err != nil {
+		return err
 	}
 	n, err := newNode(ctx, cfg, lg)
 	if err != nil {
@@ -94,20 +112,24 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	group.Go(func() error { return n.mesh.Run(outer) })
 	group.Go(func() error { return n.followAuthority(ctx) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error { return n.rooms.watch(ctx, n.coord.Look) })
 	group.Go(func() error { return n.auth.Run(ctx) })
 	group.Go(func() error { return n.certificates.Run(ctx) })
 	group.Go(func() error { return n.rotateAuthorities(ctx) })
+	if cfg.TLS.Issues() {
+		group.Go(func() error { return n.issued.Run(ctx) })
+	}
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil { // not when it serves: a node may have to wait for others
 		lg.Warn("systemd was not told that the node runs", zap.Error(err))
 	}
+	n.tellEnd()
 	n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryStart, Why: fmt.Sprintf("holdfast %s with etcd %s, as %s, slots %s",
 		Version(), etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
 	err = n.coord.Run(ctx)
 	if errors.Is(err, coordinator.ErrVolumeLost) {
-		lg.Error("the volume was lost; etcd was killed, and the process ends without touching the volume", zap.Error(err))
 		return err // not waiting for anybody: what holds the dead volume may hang
 	}
 	cancel()
@@ -115,7 +137,6 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	if e := waitFor(group, lg); err == nil {
 		err = e
 	}
-	lg.Info("stopped", zap.Error(err))
 	return err
 }
 
@@ -156,10 +177,14 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	}
 	// A key that cannot be read, of which the warnings have told, keeps no member from serving. Recipients would.
 	options, err := backupOptions(cfg)
+	options.By = cfg.Node.Name
 	if len(options.Recipients) < len(cfg.Snapshot.Recipients) {
 		return nil, err
 	}
-	n := &node{cfg: cfg, lg: lg, address: address, store: store}
+	n := &node{cfg: cfg, lg: lg, address: address, store: store,
+		records: &records{store: store, cluster: cfg.Cluster.Name},
+		issued:  &issuedClients{store: store, cluster: cfg.Cluster.Name},
+		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
 	if cfg.TLS.Mode == pki.ModeAuto {
 		n.editions = newEditions(cfg, store, lg.Named("tls"))
 	}
@@ -171,6 +196,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
 	}
+	n.mesh.UseEvidence(coordinator.Evidence)
 	ring, err := derivedRing(cfg, func() [][]byte { return n.certificates.Secrets("gossip") })
 	if err != nil {
 		return nil, err
@@ -186,6 +212,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		Seeded:    len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
 		Never:     cfg.Cluster.Founding == FoundingNever,
 		Automatic: cfg.Restore.Automatic,
+		Foreign:   cfg.Restore.ForeignCommands,
 		Recovery:  cfg.Cluster.Recovery == RecoveryAutomatic,
 		Etcd:      etcdversion.Version,
 		Yields:    cfg.Volume.Provider == volume.ProviderLocal && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
@@ -196,13 +223,17 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.volumes = provider
 	if n.ebs = cloud; cloud != nil {
 		n.mesh.AddSeeds(cloud.Seeds)
 	}
-	n.etcd = embedded.New(cfg.Etcd, lg)
+	n.etcd = embedded.New(cfg.Etcd, lg, noteEnd(cfg))
+	if n.editions != nil {
+		n.etcd.Tell(n.editions.clients.See)
+	}
 	n.auth = auth.NewKeeper(cfg.Auth.File, n.authWorld(), lg.Named("auth"))
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{
-		Version: Version(), EtcdVersion: etcdversion.Version, States: coordinator.States, Actions: actions(), Claims: claims(n.ebs),
+		Version: Version(), EtcdVersion: etcdversion.Version, States: health.States, Actions: actions(), Claims: claims(n.ebs),
 	})
 	n.keeper = snapshot.NewKeeper(cfg.Snapshot.Config, cfg.Cluster.Name, snapshot.Stores{Main: store, Spool: openSpool(cfg)}, n, options,
 		func(ctx context.Context, name string) (snapshot.Drill, error) {
@@ -221,13 +252,17 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
 			Etcd:    member{Member: n.etcd, certificates: n.certificates, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: peerName(cfg), handOver: cfg.Stop.Wait},
-			Store:   &records{store: n.store, cluster: cfg.Cluster.Name},
-			Backups: archive{store: n.store, cluster: cfg.Cluster.Name, keeper: n.keeper, options: options},
+			Store:   n.records,
+			Backups: archive{store: n.store, cluster: cfg.Cluster.Name, keeper: n.keeper, options: options,
+				skipped: func(lines []string) { lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},
 			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
 			Failed:  func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
 			Looked:  n.observed,
+			Ending:  noteEnd(cfg),
 			Step:    step,
+			Rooms:   n.rooms.all,
 		}, lg)
+	metrics.Findings(prometheus.DefaultRegisterer, exportedKinds(), n.exported)
 	return n, nil
 }
 
@@ -248,9 +283,9 @@ func claims(p *ebs.Provider) []string {
 
 func actions() []string {
 	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit, plan.Vacate,
-		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Prepare, plan.Discard,
-		plan.Conclude, plan.Enter, plan.Swap, plan.Abort, plan.Note, plan.Resize, plan.Remove, plan.HandOver, plan.Retire, plan.Unlock,
-		plan.Defrag, plan.Reload, plan.Compact, plan.Disarm}
+		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Dismiss, plan.Prepare, plan.Discard,
+		plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note, plan.Resize, plan.Remove, plan.HandOver, plan.Retire, plan.Unlock,
+		plan.Defrag, plan.Reload, plan.Compact, plan.Raise, plan.Disarm}
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
@@ -278,7 +313,7 @@ func newLogger(cfg LogConfig) (*zap.Logger, zap.AtomicLevel, error) {
 	c.EncoderConfig.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	if cfg.Format == LogConsole {
 		c.Encoding = "console"
-		c.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		c.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z0700")
 		c.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
 	}
 	level, err := zapcore.ParseLevel(cfg.Level)

@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -19,7 +20,8 @@ func newPruneCommand() *cobra.Command {
 	var dryRun bool
 	c := backupCommand("prune", "Remove the backups that snapshot.keep does not keep, and what failed saves left",
 		"Never removed are pinned, foreign and etcd-manager's backups, unverified ones, and the newest verified ones.\n"+
-			"The leader does the same after each backup; this is for stores that no node looks after.",
+			"The leader does the same after each backup; this is for stores that no node looks after.\n"+
+			"Exit code 1 if one that is to go could not be deleted.",
 		cobra.NoArgs,
 		func(c *cobra.Command, b *backups, _ []string) error {
 			id, err := storeIdentity(c.Context(), b.main, b.cfg.Cluster.Name)
@@ -28,13 +30,20 @@ func newPruneCommand() *cobra.Command {
 			}
 			now := time.Now()
 			pruned, err := snapshot.Prune(c.Context(), b.main, id, b.cfg.Snapshot.Keep, now, dryRun)
-			if err != nil {
-				return fmt.Errorf("prune %s: %w", b.cfg.Snapshot.Store, err)
+			switch {
+			case err != nil:
+				err = fmt.Errorf("prune %s: %w", b.cfg.Snapshot.Store, err)
+			case len(pruned.Refused) > 0:
+				err = fmt.Errorf("prune %s: %d could not be deleted, such as %s: %s",
+					b.cfg.Snapshot.Store, len(pruned.Refused), pruned.Refused[0], pruned.Kept[pruned.Refused[0]])
+			}
+			if err != nil && len(pruned.Kept) == 0 { // nothing was tried
+				return err
 			}
 			if b.json() {
-				return writeIndented(c.OutOrStdout(), pruned)
+				return errors.Join(err, writeIndented(c.OutOrStdout(), pruned))
 			}
-			return writePruned(c.OutOrStdout(), pruned, now, dryRun)
+			return errors.Join(err, writePruned(c.OutOrStdout(), pruned, now, dryRun))
 		})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
 	for _, key := range []string{"all", "hourly", "daily", "newest"} {
@@ -49,16 +58,16 @@ func writePruned(w io.Writer, p snapshot.Pruned, now time.Time, dryRun bool) err
 	if dryRun {
 		removed = "would be removed"
 	}
-	count, freed := 0, int64(0)
+	gone, freed := 0, int64(0)
 	add := func(list []snapshot.Backup, why string) {
 		for _, b := range list {
 			what := removed
 			if reason, kept := p.Kept[b.Name]; kept {
 				what = "kept: " + reason
 			} else {
-				count, freed = count+1, freed+b.Stored.Size
+				gone, freed = gone+1, freed+b.Stored.Size
 			}
-			t.AppendRow(table.Row{b.Name, age(now, b.Created), bytesText(b.Stored.Size), what, why})
+			t.AppendRow(table.Row{b.Name, health.Age(now, b.Created), health.Bytes(b.Stored.Size), what, why})
 		}
 	}
 	add(p.Expired, "beyond snapshot.keep")
@@ -66,7 +75,7 @@ func writePruned(w io.Writer, p snapshot.Pruned, now time.Time, dryRun bool) err
 	if t.Length() > 0 {
 		fmt.Fprintln(w, t.Render())
 	}
-	_, err := fmt.Fprintf(w, "%d backups %s, %s\n", count, removed, bytesText(freed))
+	_, err := fmt.Fprintf(w, "%s %s, %s\n", health.Count(int64(gone), "backup"), removed, health.Bytes(freed))
 	return err
 }
 
@@ -108,11 +117,20 @@ func newDeleteCommand() *cobra.Command {
 
 // deletable says what speaks against deleting the named ones of all backups.
 func deletable(all []listed, names []string, force bool) error {
-	newest := ""
-	for _, b := range all { // oldest first
-		if good(b.Backup) && !b.Foreign {
-			newest = b.Name
+	var verified, rest []snapshot.Backup
+	for _, b := range all {
+		if b.Good() {
+			verified = append(verified, b.Backup)
+		} else if !b.Foreign && !b.Unfinished {
+			b.Failed = nil // whatever was proven: among these the newest is the most that there is
+			rest = append(rest, b.Backup)
 		}
+	}
+	newest, ok := snapshot.Newest(verified, time.Now())
+	what := "newest verified backup"
+	if !ok { // part of a bad one may be all that can be had
+		newest, _ = snapshot.Newest(rest, time.Now())
+		what = "newest backup, and none is good"
 	}
 	var errs []error
 	for _, name := range names {
@@ -127,8 +145,8 @@ func deletable(all []listed, names []string, force bool) error {
 			errs = append(errs, fmt.Errorf("%s is another cluster's (%s): use --force if it is to go", name, ownerText(all[i].Backup)))
 		case all[i].Unfinished:
 			errs = append(errs, fmt.Errorf("%s is unfinished and may be being saved: `prune` removes it a day after the last write, or use --force", name))
-		case name == newest:
-			errs = append(errs, fmt.Errorf("%s is the newest verified backup: save another first, or use --force", name))
+		case name == newest.Name:
+			errs = append(errs, fmt.Errorf("%s is the %s: save another first, or use --force", name, what))
 		}
 	}
 	return errors.Join(errs...)
@@ -181,7 +199,7 @@ func newCopyCommand() *cobra.Command {
 				}
 				copied = append(copied, meta)
 				if !b.json() {
-					fmt.Fprintf(c.OutOrStdout(), "copied %s to %s: %s, read back and found equal\n", meta.Name, at, bytesText(meta.Stored.Size))
+					fmt.Fprintf(c.OutOrStdout(), "copied %s to %s: %s, read back and found equal\n", meta.Name, at, health.Bytes(meta.Stored.Size))
 				}
 			}
 			if b.json() {
@@ -211,7 +229,7 @@ func (b *backups) wouldCopy(c *cobra.Command, to snapshot.Store, at string, name
 	}
 	var missing []string
 	for _, name := range names {
-		if name, err = b.resolve(c.Context(), name); err != nil {
+		if name, err = b.resolve(c, name); err != nil {
 			return err
 		}
 		if has(all, name) < 0 {
@@ -248,7 +266,7 @@ func (b *backups) at(store snapshot.Store, name string) *backups {
 
 // copy copies one backup of b to a store.
 func (b *backups) copy(c *cobra.Command, to snapshot.Store, at, name string) (meta snapshot.Meta, err error) {
-	if name, err = b.resolve(c.Context(), name); err != nil {
+	if name, err = b.resolve(c, name); err != nil {
 		return meta, err
 	}
 	err = b.progressing(c, func(opt snapshot.Options) error {
@@ -296,7 +314,7 @@ func newUnpinCommand() *cobra.Command {
 
 // inPlaces does something to a backup in the first few of the places where it is, and says so. The store is the first.
 func (b *backups) inPlaces(c *cobra.Command, name, done string, few int, dryRun bool, do func(ctx context.Context, s snapshot.Store, name string) error) error {
-	name, err := b.resolve(c.Context(), name)
+	name, err := b.resolve(c, name)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -30,8 +31,11 @@ const (
 )
 
 func newListCommand() *cobra.Command {
-	return backupCommand("list", "List the backups in the store and in this machine's spool, the newest last",
-		"A backup is listed once, WHERE says in which places it is. Problems are shown and are no failure of the listing;\n"+
+	return backupCommand("list", "List the backups in the store and in this machine's spool, oldest first",
+		"The order is that of the clocks that made them. The newest by what they hold, which is `latest`, has the highest\n"+
+			"generation and, of that, the highest revision. One that failed its last verify or drill, on whichever machine,\n"+
+			"is not `latest`. PROVEN is the last proof since it was saved.\n\n"+
+			"A backup is listed once, WHERE says in which places it is. Problems are shown and are no failure of the listing;\n"+
 			"a place that cannot be read is: then the others are shown, and the exit code is 1.",
 		cobra.NoArgs,
 		func(c *cobra.Command, b *backups, _ []string) error {
@@ -70,9 +74,6 @@ func (b *backups) everywhere(ctx context.Context) ([]listed, error) {
 	return merge(place, main, spooled, err == nil), errors.Join(err, spoolErr)
 }
 
-// good reports whether a backup was verified by us, and nothing is known against it.
-func good(b snapshot.Backup) bool { return b.Problem == "" && !b.Verified.IsZero() }
-
 // merge joins the lists of the main store, called place, and of the spool by name, oldest first. mainRead says that the
 // main list is complete, so that what only the spool has is only there.
 func merge(place string, main, spooled []snapshot.Backup, mainRead bool) []listed {
@@ -86,14 +87,17 @@ func merge(place string, main, spooled []snapshot.Backup, mainRead bool) []liste
 		i, both := at[s.Name]
 		switch {
 		case !both:
-			if mainRead && good(s) {
+			if mainRead && s.Good() {
 				s.Problem = "only in the spool of this machine, not copied to the store yet"
 			}
 			all = append(all, listed{s, []string{inSpool}})
-		case !good(all[i].Backup) && good(s): // the spool knows more of it
-			problem := cmp.Or(all[i].Problem, "not verified")
+		case !all[i].Good() && s.Good(): // the spool knows more of it
+			bad := all[i].Backup
 			all[i].Backup = s
-			all[i].Problem = fmt.Sprintf("in the %s copy: %s", place, problem)
+			all[i].Proofs, all[i].Failed = bad.Proofs, bad.Failed
+			if bad.Failed == nil {
+				all[i].Problem = fmt.Sprintf("in the %s copy: %s", place, cmp.Or(bad.Problem, "not verified"))
+			}
 			all[i].Where = append(all[i].Where, inSpool)
 		default:
 			all[i].Where = append(all[i].Where, inSpool)
@@ -108,22 +112,40 @@ func writeBackups(w io.Writer, cfg Config, all []listed, now time.Time) error {
 		_, err := fmt.Fprintf(w, "no backups of cluster %s in %s\n", cfg.Cluster.Name, cfg.Snapshot.Store)
 		return err
 	}
-	t := newTable("NAME", "AGE", "SIZE", "STORED", "REVISION", "KEYS", "CODEC", "VERIFIED", "PINNED", "CLUSTER", "WHERE", "PROBLEM")
-	t.SuppressEmptyColumns() // pins, other clusters and problems are rare
+	t := newTable("NAME", "AGE", "SIZE", "STORED", "REVISION", "KEYS", "CODEC", "VERIFIED", "PROVEN", "PINNED", "CLUSTER", "WHERE", "PROBLEM")
+	t.SuppressEmptyColumns() // proofs, pins, other clusters and problems are rare
 	for _, b := range all {
 		if b.Problem == "" && b.Unmarked {
 			b.Problem = "etcd-manager does not see it: its mark is missing"
 		}
-		row := table.Row{b.Name, age(now, b.Created), "-", bytesText(b.Stored.Size), "-", "-", codecText(b.Backup), "no", pinText(b.Backup), ownerText(b.Backup), strings.Join(b.Where, ", "), b.Problem}
+		b.Problem = strings.Join(slices.DeleteFunc(append([]string{b.Problem}, proofProblems(b.Backup, now)...),
+			func(s string) bool { return s == "" }), "; ")
+		row := table.Row{b.Name, health.Age(now, b.Created), "-", health.Bytes(b.Stored.Size), "-", "-", codecText(b.Backup), "no", provenText(b.Backup, now), pinText(b.Backup), ownerText(b.Backup), strings.Join(b.Where, ", "), b.Problem}
 		if b.Content.Size > 0 {
-			row[2], row[4], row[5] = bytesText(b.Content.Size), b.Content.Revision, b.Content.Keys
+			row[2], row[4], row[5] = health.Bytes(b.Content.Size), b.Content.Revision, b.Content.Keys
 		}
-		if !b.Verified.IsZero() {
+		if b.Failed != nil {
+			row[7] = "FAILED"
+		} else if !b.Verified.IsZero() {
 			row[7] = "yes"
 		}
 		t.AppendRow(row)
 	}
-	_, err := fmt.Fprintln(w, t.Render())
+	fmt.Fprintln(w, t.Render())
+	return writeSkipped(w, all, now)
+}
+
+// writeSkipped says it aloud when the newest backup is bad.
+func writeSkipped(w io.Writer, all []listed, now time.Time) error {
+	backups := make([]snapshot.Backup, 0, len(all))
+	for _, a := range all {
+		backups = append(backups, a.Backup)
+	}
+	newest, _ := snapshot.Newest(backups, now)
+	var err error
+	for _, text := range skippedTexts(snapshot.Skipped(backups, now), newest, now) {
+		_, err = fmt.Fprintln(w, text)
+	}
 	return err
 }
 
@@ -169,7 +191,7 @@ func completeBackups(c *cobra.Command, _ []string, _ string) ([]string, cobra.Sh
 	all, _ := b.everywhere(ctx)
 	names := []string{}
 	for _, a := range slices.Backward(all) {
-		names = append(names, fmt.Sprintf("%s\t%s ago, revision %d %s", a.Name, age(time.Now(), a.Created), a.Content.Revision, a.Problem))
+		names = append(names, fmt.Sprintf("%s\t%s ago, revision %d %s", a.Name, health.Age(time.Now(), a.Created), a.Content.Revision, a.Problem))
 	}
 	return names, none
 }

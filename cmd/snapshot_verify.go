@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -15,7 +16,8 @@ func newVerifyCommand() *cobra.Command {
 	c := backupCommand("verify [NAME...|latest]", "Prove again that backups are whole: the named ones, or all of the cluster",
 		"What is stored is read completely: its digest, its decompression, the database's own SHA-256, each page, and its\n"+
 			"content against the sidecar. Of an encrypted backup without the right snapshot.identity-file only the digest is\n"+
-			"checked, which is said. Exit code 1 if one is bad, or could not be checked.",
+			"checked, which is said. The result is recorded beside the backup: all nodes show it, and a bad one is no longer\n"+
+			"`latest`. Exit code 1 if one is bad, or could not be checked.",
 		cobra.ArbitraryArgs,
 		func(c *cobra.Command, b *backups, names []string) error {
 			if len(names) > 0 {
@@ -58,9 +60,9 @@ func (v verdict) String() string {
 	case !v.Good:
 		return "BAD: " + v.Error
 	case v.DigestOnly:
-		return fmt.Sprintf("good as far as its digest goes: %s as they were stored; it is encrypted, and no key in snapshot.identity-file opens it", bytesText(v.Meta.Stored.Size))
+		return fmt.Sprintf("good as far as its digest goes: %s as they were stored; it is encrypted, and no key in snapshot.identity-file opens it", health.Bytes(v.Meta.Stored.Size))
 	}
-	return fmt.Sprintf("good: revision %d, %d records, %s", v.Meta.Content.Revision, v.Meta.Content.Keys, bytesText(v.Meta.Content.Size))
+	return fmt.Sprintf("good: revision %d, %d records, %s", v.Meta.Content.Revision, v.Meta.Content.Keys, health.Bytes(v.Meta.Content.Size))
 }
 
 // verifyAll judges backups one after the other. listed says that the names were just seen in the store: one that is gone
@@ -70,9 +72,9 @@ func (b *backups) verifyAll(c *cobra.Command, names []string, listed bool) error
 		return b.optErr
 	}
 	verdicts := []verdict{}
-	bad, unknown := 0, 0
+	bad, unknown, badNames := 0, 0, []string{}
 	for _, name := range names {
-		name, err := b.resolve(c.Context(), name)
+		name, err := b.resolve(c, name)
 		if err != nil {
 			return err
 		}
@@ -90,7 +92,7 @@ func (b *backups) verifyAll(c *cobra.Command, names []string, listed bool) error
 		case v.Unknown:
 			unknown++
 		case !v.Good:
-			bad++
+			bad, badNames = bad+1, append(badNames, name)
 		}
 		verdicts = append(verdicts, v)
 		if !b.json() {
@@ -104,7 +106,8 @@ func (b *backups) verifyAll(c *cobra.Command, names []string, listed bool) error
 	}
 	var errs []error
 	if bad > 0 {
-		errs = append(errs, fmt.Errorf("%d of %d backups in %s are bad: restore from another, and delete these when you have looked at them", bad, len(names), b.cfg.Snapshot.Store))
+		errs = append(errs, fmt.Errorf("%d of %d backups in %s are bad: restore from another%s, and delete these when you have looked at them",
+			bad, len(names), b.cfg.Snapshot.Store, b.instead(c.Context(), badNames...)))
 	}
 	if unknown > 0 {
 		errs = append(errs, fmt.Errorf("%d of %d backups in %s could not be checked, which says nothing against them", unknown, len(names), b.cfg.Snapshot.Store))
@@ -127,6 +130,9 @@ func (b *backups) verify(c *cobra.Command, name string) (verdict, error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, snapshot.ErrNotFound) {
 		return verdict{}, err
 	}
+	if p, ok := snapshot.VerifyProof(found, err, b.opt); ok {
+		b.record(c, name, p)
+	}
 	if err != nil {
 		return verdict{Name: name, Unknown: !snapshot.Damaged(err), Error: err.Error()}, nil
 	}
@@ -137,11 +143,11 @@ func newDrillCommand() *cobra.Command {
 	c := backupCommand("drill [NAME|latest]", "Prove that a backup can be restored: restore it, start it, compare it",
 		"The backup, by default the newest verified one, is restored into a scratch directory in a process of its own,\n"+
 			"started where it listens nowhere, and compared by the hash that the live member had. Nothing that runs is\n"+
-			"touched. The result is told here only: status and metrics tell of the leader's own drills. Of an encrypted backup\n"+
-			"it needs snapshot.identity-file.",
+			"touched. The result is recorded beside the backup: all nodes show it, and a bad one is no longer `latest`. Of an\n"+
+			"encrypted backup it needs snapshot.identity-file.",
 		cobra.MaximumNArgs(1),
 		func(c *cobra.Command, b *backups, args []string) error {
-			name, err := b.resolve(c.Context(), append(args, latest)[0])
+			name, err := b.resolve(c, append(args, latest)[0])
 			if err != nil {
 				return err
 			}
@@ -158,16 +164,12 @@ func newDrillCommand() *cobra.Command {
 				}
 			}
 			if d.Error != "" {
-				return fmt.Errorf("backup %s can NOT be restored: %s", name, d.Error)
+				return fmt.Errorf("backup %s can NOT be restored: %s: restore from another%s", name, d.Error, b.instead(c.Context(), name))
 			}
 			if b.json() {
 				return nil
 			}
-			compared := fmt.Sprintf("its hash %d is the recorded one", d.HashKV)
-			if !d.Compared {
-				compared = "no hash is recorded, revision and records agree"
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s was restored, started and compared in %s: revision %d, %s\n", name, d.Took.Round(time.Millisecond), d.Revision, compared)
+			fmt.Fprintf(c.OutOrStdout(), "%s was restored and started in %s: %s\n", name, d.Took.Round(time.Millisecond), comparedText(d.Checked))
 			return nil
 		})
 	c.ValidArgsFunction = completeBackups
@@ -179,5 +181,8 @@ func (b *backups) drill(c *cobra.Command, name string) (d snapshot.Drill, err er
 		d, err = runDrill(c.Context(), b.main, name, opt)
 		return err
 	})
+	if err == nil {
+		b.recordDrill(c, d)
+	}
 	return d, err
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/embedded/health"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-
-	"holdfast/embedded/coordinator"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -26,7 +26,7 @@ func newStatusCommand() *cobra.Command {
 		Long: "Show the cluster as the node on this machine sees it: nodes, slots, states, what each does and why.\n\n" +
 			"--why explains instead: what is wrong with the cluster and what holds it back, and of each node what it does,\n" +
 			"what comes next, and what stops it, the most urgent first. JSON has all of it either way.\n\n" +
-			"Exit code: 0 healthy, 1 degraded, 2 no quorum, 3 no node answers here.",
+			"Exit code: 0 healthy, which it is with warnings, 1 degraded, 2 no quorum or electing, 3 no node answers here.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := oneOf(output, "table", "json"); err != nil {
@@ -36,7 +36,7 @@ func newStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var s coordinator.ClusterStatus
+			var s health.ClusterStatus
 			if err := node.get(c.Context(), http.MethodGet, "/status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
 				if errors.Is(err, errUnreachable) {
@@ -55,7 +55,7 @@ func newStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return map[coordinator.Health]error{coordinator.Degraded: exitCode(1), coordinator.NoQuorum: exitCode(2)}[s.Health]
+			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2), health.NoQuorum: exitCode(2)}[s.Health]
 		},
 	}
 	addClientFlags(c.Flags())
@@ -70,13 +70,14 @@ func oneOf(output string, allowed ...string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("--output: must be %s, got %q", strings.Join(allowed, " or "), output)
+	last := len(allowed) - 1
+	return usage(fmt.Errorf("--output: must be %s or %s, got %q", strings.Join(allowed[:last], ", "), allowed[last], output))
 }
 
 // atLeast says that a number or a time, given with a flag, is too small to mean anything.
 func atLeast[T int | time.Duration](flag string, least, got T) error {
 	if got < least {
-		return fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got)
+		return usage(fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got))
 	}
 	return nil
 }
@@ -88,14 +89,14 @@ func writeIndented(w io.Writer, v any) error {
 }
 
 // writeStatus prints the status for people: the verdict, a line for each node, and why each does what it does.
-func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error {
+func writeStatus(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	var b strings.Builder
 	writeVerdict(&b, s)
 	if p := s.Paused; p != nil {
-		fmt.Fprintf(&b, "PAUSED %s\n", pauseText(*p, now))
+		fmt.Fprintf(&b, "PAUSED %s\n", health.PauseText(*p, now))
 	}
-	if text := insecureText(s.Nodes); text != "" {
-		fmt.Fprintln(&b, text)
+	if s.Rotation != nil {
+		b.WriteString(shownRotation(*s.Rotation, now))
 	}
 	fmt.Fprintf(&b, "\n%s\n", nodeTable(s, now))
 	if len(s.Observers) > 0 {
@@ -103,10 +104,13 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 	}
 	fmt.Fprintln(&b, "\nwhy")
 	for _, n := range s.Nodes {
-		fmt.Fprintf(&b, "  %s: %s: %s (for %s)%s\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why, age(now, n.Since), claimText(n, now))
+		fmt.Fprintf(&b, "  %s: %s: %s (for %s)%s\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why, health.Age(now, n.Since), claimText(n, now))
+		if n.Blocks != "" {
+			fmt.Fprintf(&b, "    %s\n", n.Blocks)
+		}
 	}
 	if l := s.Lock; l != nil {
-		fmt.Fprintf(&b, "\n%s (for %s): no other member is taken down meanwhile\n", l, age(now, l.Since))
+		fmt.Fprintf(&b, "\n%s (for %s): no other member is taken down meanwhile\n", l, health.Age(now, l.Since))
 	}
 	if text := databaseText(s.Nodes); text != "" {
 		fmt.Fprintf(&b, "\ndatabases\n%s", text)
@@ -115,22 +119,22 @@ func writeStatus(w io.Writer, s coordinator.ClusterStatus, now time.Time) error 
 		fmt.Fprintf(&b, "\nbackups\n%s", text)
 	}
 	writeRestore(&b, s, now)
-	writeReasons(&b, s)
+	writeFindings(&b, s.Findings, false)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // claimText says how far the claim of a volume is, while none is held.
-func claimText(n coordinator.NodeStatus, now time.Time) string {
+func claimText(n health.NodeStatus, now time.Time) string {
 	c := n.Claim
 	if c == nil || n.Volume != nil || c.Volume == "" {
 		return ""
 	}
-	return fmt.Sprintf("; %s %s: %s (for %s)", c.State, c.Volume, c.Why, age(now, c.Since))
+	return fmt.Sprintf("; %s %s: %s (for %s)", c.State, c.Volume, c.Why, health.Age(now, c.Since))
 }
 
 // versions says which versions run, and which one the cluster has agreed on.
-func versions(s coordinator.ClusterStatus) string {
+func versions(s health.ClusterStatus) string {
 	var ours, etcds, agreed, down []string
 	add := func(list *[]string, v string) {
 		if v != "" && !slices.Contains(*list, v) {
@@ -161,7 +165,7 @@ func versions(s coordinator.ClusterStatus) string {
 }
 
 // nodeTable is one line for each node.
-func nodeTable(s coordinator.ClusterStatus, now time.Time) string {
+func nodeTable(s health.ClusterStatus, now time.Time) string {
 	t := newTable("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD", "LAST BACKUP")
 	for _, n := range s.Nodes {
 		row := table.Row{n.Node, "-", n.Address, n.State, "-", "-", "-", "-", "-", "-"}
@@ -169,10 +173,10 @@ func nodeTable(s coordinator.ClusterStatus, now time.Time) string {
 			row[1], row[7] = v.Slot, v.Epoch
 		}
 		if e := n.Etcd; e != nil {
-			row[4], row[5], row[6], row[8] = e.Term, e.Revision, bytesText(e.Size), e.Version
+			row[4], row[5], row[6], row[8] = e.Term, e.Revision, health.Bytes(e.Size), e.Version
 		}
 		if b := n.Backup; b != nil && b.Time != nil {
-			row[9] = age(now, *b.Time) + " ago"
+			row[9] = health.Age(now, *b.Time) + " ago"
 		}
 		t.AppendRow(row)
 	}
@@ -186,34 +190,4 @@ func newTable(header ...any) table.Writer {
 	t.SetStyle(style)
 	t.AppendHeader(header)
 	return t
-}
-
-// age is a duration for people: two units at most would be one too many in a table.
-func age(now, then time.Time) string {
-	switch d := now.Sub(then); {
-	case then.IsZero():
-		return "-"
-	case d < 0:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
-	}
-}
-
-func bytesText(n int64) string {
-	const units = "KMGT"
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	f, i := float64(n)/1024, 0
-	for f >= 1024 && i < len(units)-1 {
-		f, i = f/1024, i+1
-	}
-	return fmt.Sprintf("%.1f %ciB", f, units[i])
 }

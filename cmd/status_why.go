@@ -8,24 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
 // writeWhy prints the status for somebody who has been woken: what is wrong with the cluster, what holds it back, and
 // of each node what it does, what it would do next, and what stops it.
-func writeWhy(w io.Writer, s coordinator.ClusterStatus, now time.Time) error {
+func writeWhy(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	var b strings.Builder
 	writeVerdict(&b, s)
-	for i, r := range s.Reasons { // what the nodes say themselves comes below
-		for _, n := range s.Nodes {
-			s.Reasons[i] = strings.TrimSuffix(r, ": "+n.Why)
-			if s.Reasons[i] != r {
-				break
-			}
-		}
-	}
-	writeReasons(&b, s)
+	writeFindings(&b, s.Findings, true)
 	fmt.Fprintln(&b, "\nthe cluster")
 	for _, line := range clusterLines(s, now) {
 		fmt.Fprintf(&b, "  %s\n", line)
@@ -39,7 +31,7 @@ func writeWhy(w io.Writer, s coordinator.ClusterStatus, now time.Time) error {
 }
 
 // writeVerdict says which cluster it is, and how it is.
-func writeVerdict(b *strings.Builder, s coordinator.ClusterStatus) {
+func writeVerdict(b *strings.Builder, s health.ClusterStatus) {
 	record := "not founded"
 	if r := s.Record; r != nil {
 		record = fmt.Sprintf("generation %d (%s, %s)", r.Generation, r.Cause, r.ID)
@@ -47,27 +39,41 @@ func writeVerdict(b *strings.Builder, s coordinator.ClusterStatus) {
 	fmt.Fprintf(b, "cluster %s: %s, %s\n%s\n", s.Cluster, strings.ToUpper(string(s.Health)), record, versions(s))
 }
 
-func writeReasons(b *strings.Builder, s coordinator.ClusterStatus) {
-	if len(s.Reasons) > 0 {
-		fmt.Fprintf(b, "\nnot %s because\n", coordinator.Healthy)
-	}
-	for _, r := range s.Reasons {
-		fmt.Fprintf(b, "  - %s\n", r)
+// writeFindings lists what was found, the worst first. Without whole, what is only worth knowing is left out, and so is what to do.
+func writeFindings(b *strings.Builder, all []health.Finding, whole bool) {
+	titles := map[health.Severity]string{health.Critical: "critical", health.Degrading: "degraded", health.Warning: "warnings", health.Info: "to know"}
+	last := health.Severity("")
+	for _, f := range all {
+		if f.Severity == health.Info && !whole {
+			continue
+		}
+		if f.Severity != last {
+			fmt.Fprintf(b, "\n%s\n", titles[f.Severity])
+			last = f.Severity
+		}
+		if !whole {
+			fmt.Fprintf(b, "  - %s\n", f)
+			continue
+		}
+		fmt.Fprintf(b, "  - %s: %s\n", f.Code, f)
+		if f.Do != "" {
+			fmt.Fprintf(b, "    %s\n", f.Do)
+		}
 	}
 }
 
 // clusterLines is what is known of the cluster as a whole.
-func clusterLines(s coordinator.ClusterStatus, now time.Time) []string {
+func clusterLines(s health.ClusterStatus, now time.Time) []string {
 	var lines []string
 	add := func(name, format string, args ...any) {
 		lines = append(lines, fmt.Sprintf("%-9s %s", name, fmt.Sprintf(format, args...)))
 	}
 	add("slots", "%s", slotsText(s))
 	if p := s.Paused; p != nil {
-		add("paused", "%s", pauseText(*p, now))
+		add("paused", "%s", health.PauseText(*p, now))
 	}
 	if l := s.Lock; l != nil {
-		add("lock", "slot %s on %s may be down on purpose, since %s: %s", l.Slot, l.Node, age(now, l.Since), l.Purpose)
+		add("lock", "slot %s on %s may be down on purpose, since %s: %s", l.Slot, l.Node, health.Age(now, l.Since), l.Purpose)
 	}
 	if r := s.Leader; r != "" {
 		add("leader", "%s", r)
@@ -78,8 +84,8 @@ func clusterLines(s coordinator.ClusterStatus, now time.Time) []string {
 	for _, n := range s.Nodes {
 		if n.Etcd != nil {
 			for _, a := range n.Etcd.Alarms {
-				if !slices.Contains(alarms, a) {
-					alarms = append(alarms, a)
+				if !slices.Contains(alarms, a.String()) {
+					alarms = append(alarms, a.String())
 				}
 			}
 		}
@@ -91,7 +97,7 @@ func clusterLines(s coordinator.ClusterStatus, now time.Time) []string {
 }
 
 // slotsText says which slots are wanted, and what the cluster has accepted where that differs.
-func slotsText(s coordinator.ClusterStatus) string {
+func slotsText(s health.ClusterStatus) string {
 	accepted := ""
 	if set := s.Set; set != nil {
 		accepted = strings.Join(set.Slots, ",")
@@ -119,23 +125,14 @@ func slotsText(s coordinator.ClusterStatus) string {
 	return text
 }
 
-// pauseText says who has paused the cluster.
-func pauseText(p plan.Pause, now time.Time) string {
-	text := fmt.Sprintf("by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339), age(now, p.Since))
-	if p.Why != "" {
-		text += ": " + p.Why
-	}
-	return text + "; `holdfast resume` goes on"
-}
-
 // writeWhyOf explains one node.
-func writeWhyOf(b *strings.Builder, n coordinator.NodeStatus, now time.Time) {
+func writeWhyOf(b *strings.Builder, n health.NodeStatus, now time.Time) {
 	slot := "without a slot"
 	if n.Volume != nil {
 		slot = "slot " + n.Volume.Slot
 	}
 	fmt.Fprintf(b, "\n%s, %s, %s\n", n.Node, slot, n.State)
-	fmt.Fprintf(b, "  does       %s (for %s)\n", cmp.Or(n.Does, "nothing"), age(now, n.Since))
+	fmt.Fprintf(b, "  does       %s (for %s)\n", cmp.Or(n.Does, "nothing"), health.Age(now, n.Since))
 	for i, line := range n.Obstacles {
 		name := ""
 		if i == 0 {
@@ -147,7 +144,7 @@ func writeWhyOf(b *strings.Builder, n coordinator.NodeStatus, now time.Time) {
 }
 
 // nextText says what a node does after this.
-func nextText(n coordinator.NodeStatus) string {
+func nextText(n health.NodeStatus) string {
 	switch {
 	case !n.Reached:
 		return "unknown"
@@ -158,9 +155,9 @@ func nextText(n coordinator.NodeStatus) string {
 	case n.Action != plan.Wait:
 		return "decides anew when that is done"
 	case len(n.Commands) > 0:
-		return fmt.Sprintf("goes on by itself when what stops it is gone, or by your word: %s", strings.Join(n.Commands, ", or "))
+		return fmt.Sprintf("resumes once unblocked, or run %s", strings.Join(n.Commands, ", or "))
 	case len(n.Obstacles) > 0:
-		return "goes on by itself when what stops it is gone"
+		return "resumes once unblocked"
 	}
 	return "nothing is to be done"
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +22,8 @@ func newTLSCommand() *cobra.Command {
 		Use:   "tls",
 		Short: "Make, show and issue certificates",
 	}
-	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSRotateCommand(), newTLSExportCommand())
+	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSForgetCommand(),
+		newTLSRotateCommand(), newTLSBundleCommand(), newTLSExportCommand())
 }
 
 func newTLSInitCommand() *cobra.Command {
@@ -88,7 +90,9 @@ func newTLSClientCommand() *cobra.Command {
 		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client needs to know the\n" +
 			"servers. It lets its holder read and write everything.\n\n" +
 			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: what a certificate for\n" +
-			"root may do is everything, and one for a user that etcd does not know may do nothing. It is not renewed by itself.\n" +
+			"root may do is everything, and one for a user that etcd does not know may do nothing.\n\n" +
+			"It is not renewed by itself. Its end is kept in the backup store, and the nodes tell of it from 30 days before,\n" +
+			"until there is a later one of NAME.\n\n" +
 			"The key of the clients' authority must be here: run it on a node, or with the node's configuration.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -125,7 +129,14 @@ func newTLSClientCommand() *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s, %s and %s\n", files[0].path, files[1].path, caFile)
-			return err
+			if err != nil {
+				return err
+			}
+			if err := issued.track(c.Context(), l.Config, name); err != nil {
+				fmt.Fprintf(c.ErrOrStderr(),
+					"warning: the certificate is not tracked, so that nothing tells before it ends: %v\n", err)
+			}
+			return nil
 		},
 	}
 	addClientFlags(c.Flags(), shownForStores...)
@@ -135,8 +146,64 @@ func newTLSClientCommand() *cobra.Command {
 	return c
 }
 
+func newTLSForgetCommand() *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "forget NAME",
+		Short: "Forget the certificates that were issued to a client, so that nothing tells of their end any more",
+		Long: "Forget the certificates that were issued to a client, so that nothing tells of their end any more: it is\n" +
+			"gone, or gets its certificates elsewhere now. They stay good until they end. Nodes follow within ten\n" +
+			"minutes.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			l, err := Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			store, err := openStore(c.Context(), l.Config)
+			if err != nil {
+				return fmt.Errorf("snapshot.store: %w", err)
+			}
+			known := &issuedClients{store: store, cluster: l.Config.Cluster.Name}
+			all, err := known.look(c.Context())
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(all, func(r clientRecord) bool { return r.Name == args[0] }) {
+				return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
+			}
+			if dryRun {
+				return nothingChanged(c, "would forget the certificates of "+args[0])
+			}
+			if err := known.forget(c.Context(), func(r clientRecord) bool { return r.Name == args[0] }); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "forgot the certificates of %s\n", args[0])
+			return err
+		},
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
 // issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM.
-type issued struct{ certificate, key, ca []byte }
+type issued struct {
+	certificate, key, ca []byte
+	authority            string // fingerprint of the one that has signed
+}
+
+// track has the nodes tell before the certificate ends.
+func (i issued) track(ctx context.Context, cfg Config, name string) error {
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("snapshot.store: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*storePatience)
+	defer cancel()
+	known := &issuedClients{store: store, cluster: cfg.Cluster.Name}
+	return known.note(ctx, name, i.certificate, i.authority, time.Now())
+}
 
 // issueClient issues a certificate in a command, which is no node.
 func issueClient(ctx context.Context, cfg Config, name string, life time.Duration) (i issued, err error) {
@@ -157,6 +224,9 @@ func issueClient(ctx context.Context, cfg Config, name string, life time.Duratio
 		return i, err
 	}
 	i.ca = pki.EncodeCertificates(known.Clients.Bundle...)
+	if c := known.Clients.Primary; c != nil {
+		i.authority = pki.Fingerprint(c)
+	}
 	i.certificate, i.key, err = k.Client(ctx, name, life)
 	return i, err
 }

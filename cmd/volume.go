@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/embedded/health"
 	"holdfast/volume"
 )
 
@@ -74,7 +75,7 @@ func writeVolumes(w io.Writer, provider string, infos []volume.Info) error {
 		if i.Encrypted {
 			encrypted = "yes"
 		}
-		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, bytesText(i.Size), i.Type, encrypted, i.Cloud, dash(i.Instance), dash(i.Holder), i.Epoch, dash(i.Format), i.Decision, i.Why})
+		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, health.Bytes(i.Size), i.Type, encrypted, i.Cloud, dash(i.Instance), dash(i.Holder), i.Epoch, dash(i.Format), i.Decision, i.Why})
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err
@@ -165,7 +166,8 @@ func newVolumeAdoptCommand() *cobra.Command {
 		Short: "Set the foreign content of the held volume aside, so that its slot starts anew",
 		Long: "Set the content of the volume that the node on this machine holds aside (it is renamed, never deleted), so\n" +
 			"that the slot starts anew: as a replacement in the cluster that exists, or blank. It is refused while etcd\n" +
-			"runs on the volume, and when nothing is wrong with it.",
+			"runs on the volume, and when nothing is wrong with it.\n\n" +
+			"It is also the word that a disk which the node misses is lost for good: a blank one takes its place.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, node, err := loadClient(c)
@@ -179,7 +181,7 @@ func newVolumeAdoptCommand() *cobra.Command {
 			if dryRun {
 				return nothingChanged(c, fmt.Sprintf("would set everything on the volume aside, in %s/aside", adopted.Path))
 			}
-			fmt.Fprintln(c.OutOrStdout(), "adopted: what was on the volume lies in its directory aside/; `holdfast status` shows what the node does now")
+			fmt.Fprintln(c.OutOrStdout(), "adopted: what was on the volume, if anything, lies in its directory aside/; `holdfast status` shows what the node does now")
 			return nil
 		},
 	}

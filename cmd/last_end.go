@@ -1,0 +1,63 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/coordinator"
+)
+
+// lastEnd remembers in node.data-dir why the process ended by itself. The history lies on the volume, and is lost with it.
+type lastEnd struct {
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// noteWait is how long a process that ends waits for its last word to be written: whatever ends it may hang this disk, too.
+const noteWait = 300 * time.Millisecond
+
+func lastEndFile(cfg Config) string { return filepath.Join(cfg.Node.DataDir, "last-end.json") }
+
+// noteEnd writes down why the process ends, as well as it can.
+func noteEnd(cfg Config) func(reason string) {
+	return func(reason string) {
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			if data, err := json.Marshal(lastEnd{reason, time.Now().UTC()}); err == nil {
+				_ = os.WriteFile(lastEndFile(cfg), data, 0o600) // the log has said it, too
+			}
+		}()
+		select {
+		case <-written:
+		case <-time.After(noteWait):
+		}
+	}
+}
+
+// tellEnd says why the process before this one ended, and forgets it.
+func (n *node) tellEnd() {
+	data, err := os.ReadFile(lastEndFile(n.cfg))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var last lastEnd
+	if err == nil {
+		err = json.Unmarshal(data, &last)
+	}
+	if err == nil {
+		n.lg.Warn("the process before this one ended by itself", zap.String("reason", last.Reason), zap.Time("at", last.At))
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryEnd, Why: fmt.Sprintf("at %s: %s", last.At.Format(time.RFC3339), last.Reason), Outcome: coordinator.Failed})
+		err = os.Remove(lastEndFile(n.cfg))
+	}
+	if err != nil {
+		n.lg.Warn("why the process before this one ended cannot be read, or not be forgotten", zap.Error(err))
+	}
+}
