@@ -45,10 +45,15 @@ func newConfigCheckCommand() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Report everything that is wrong with the configuration, or that all is well",
 		Long: "Report everything that is wrong with the configuration, or that all is well.\n\n" +
-			"Judged is what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host.",
+			"Judged is what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host,\n" +
+			"with the files and directories that it names. What run refuses before it begins is refused here in the same\n" +
+			"words. Run it as the user that the node is. Exit code: 0, or 64 if something is wrong.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := Load(strings.Join(args, ""), c.Flags(), os.Environ())
+			if err == nil {
+				err = refused(l)
+			}
 			if err != nil {
 				return fmt.Errorf("check configuration: %d wrong\n%w", len(flatten(err)), err)
 			}
@@ -77,7 +82,7 @@ func newConfigShowCommand() *cobra.Command {
 				"table": writeTable, "yaml": writeYAML, "json": writeJSON,
 			}[format]
 			if !ok {
-				return fmt.Errorf("--output: must be table, yaml or json, got %q", format)
+				return oneOf(format, "table", "yaml", "json")
 			}
 			l, err := Load("", c.Flags(), os.Environ())
 			if err != nil {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -16,8 +18,44 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Execute runs the command line and returns the exit code: 0 when all is well, 1 on an error, and what the
-// command documents otherwise. SIGINT and SIGTERM end a command cleanly; the second one ends it at once.
+// exitUsage is the exit code where the command line or the configuration is wrong, so that nothing was tried: EX_USAGE of
+// sysexits.h. No command uses it for anything else.
+const exitUsage = 64
+
+// usageError is a command line or a configuration that is wrong.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usage marks an error as one of the command line or the configuration.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// bounce is the time within which several signals to end count as one: timeout(1) and other wrappers signal the command and
+// then its process group, the command among them.
+const bounce = time.Second
+
+// obey has the first signal cancel, and the next one that comes more than bounce later exit with 130.
+func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
+	<-signals
+	first := time.Now()
+	cancel()
+	for s := range signals {
+		if time.Since(first) > bounce {
+			fmt.Fprintf(os.Stderr, "holdfast: a second %s: ending at once\n", s)
+			exit(130)
+			return
+		}
+	}
+}
+
+// Execute runs the command line and returns the exit code: 0 when all is well, 64 where the command line or the configuration
+// is wrong, 1 on any other error, and what the command documents otherwise. SIGINT and SIGTERM end a command cleanly; one more
+// after a second ends it at once.
 func Execute() int {
 	// Data, backups and keys are for nobody else, whichever command writes them. What others read, such as /etc/hosts, is
 	// given its mode by name.
@@ -27,13 +65,7 @@ func Execute() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	go func() {
-		<-signals
-		cancel()
-		s := <-signals
-		fmt.Fprintf(os.Stderr, "holdfast: a second %s: ending at once\n", s)
-		os.Exit(130)
-	}()
+	go obey(signals, cancel, os.Exit)
 	err := newRoot().ExecuteContext(ctx)
 	var code exitCode
 	switch {
@@ -43,6 +75,14 @@ func Execute() int {
 		return int(code)
 	}
 	fmt.Fprintf(os.Stderr, "holdfast: %v\n", err)
+	return codeOf(err)
+}
+
+// codeOf is the exit code of an error.
+func codeOf(err error) int {
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
 	return 1
 }
 
@@ -57,20 +97,46 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(
-		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newAuthCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
+	group(root,
+		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newAuthCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newRejoinCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
 		newDiscoverCommand(), newGossipCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
 		newDrillChildCommand(), newReplayChildCommand(), newExamineChildCommand(),
 	)
+	markUsage(root)
+	cobra.AddTemplateFunc("flagsText", flagsText)
+	root.SetUsageTemplate(strings.NewReplacer("{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsText .LocalFlags}}",
+		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsText .InheritedFlags}}").Replace(root.UsageTemplate()))
+	completeOutput(root)
 	return root
+}
+
+// completeOutput has a shell complete the formats.
+func completeOutput(c *cobra.Command) {
+	if c.Flags().Lookup("output") != nil {
+		_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that is not there
+	}
+	for _, below := range c.Commands() {
+		completeOutput(below)
+	}
+}
+
+// markUsage marks what cobra finds wrong with flags and arguments.
+func markUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	if args := c.Args; args != nil {
+		c.Args = func(c *cobra.Command, all []string) error { return usage(args(c, all)) }
+	}
+	for _, below := range c.Commands() {
+		markUsage(below)
+	}
 }
 
 // group makes c a command that only has others below it. Alone it shows its help; an unknown one below it is an error:
 // a script with a typing mistake must not be told that all is well.
 func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	c.AddCommand(below...)
-	c.DisableFlagsInUseLine, c.SuggestionsMinimumDistance = true, 2
+	c.DisableFlagsInUseLine, c.SuggestionsMinimumDistance, c.Args = true, 2, cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
@@ -79,7 +145,7 @@ func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 			hint = fmt.Sprintf("did you mean %s?", near[0])
 		}
-		return fmt.Errorf("unknown command %q for %q: %s", args[0], c.CommandPath(), hint)
+		return usage(fmt.Errorf("unknown command %q for %q: %s", args[0], c.CommandPath(), hint))
 	}
 	return c
 }

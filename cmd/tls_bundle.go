@@ -1,0 +1,99 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
+)
+
+func newTLSBundleCommand() *cobra.Command {
+	var out string
+	var peers, dryRun bool
+	c := &cobra.Command{
+		Use:   "bundle",
+		Short: "Write the certificates of the authorities, without any key, to hand out to clients (tls.mode auto and ca)",
+		Long: "Write the certificates of the authorities, without any key: what clients need to know the servers by. This\n" +
+			"is what to hand out, and not `holdfast tls export`, which writes the keys as well.\n\n" +
+			"Without --out the clients' authorities go to standard output, with --peers the peers'. With --out both go\n" +
+			"to a directory, etcd-clients-ca.crt and etcd-peers-ca.crt; no file is overwritten. Clients need\n" +
+			"etcd-clients-ca.crt. While a rotation is open it holds the old and the new authority. kube-apiserver reads\n" +
+			"it when it starts only (--etcd-cafile).\n\n" +
+			"With tls.mode auto they are read from the backup store, or, if it does not answer, from this node's copy.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			loaded, err := Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			a, problem, err := trustedAuthorities(c.Context(), loaded.Config)
+			if err != nil {
+				return fmt.Errorf("read the certificate authorities: %w", err)
+			}
+			if problem != nil {
+				fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", problem)
+			}
+			clients, members := pki.EncodeCertificates(a.Clients.Bundle...), pki.EncodeCertificates(a.Peers.Bundle...)
+			if out == "" {
+				text := clients
+				if peers {
+					text = members
+				}
+				if dryRun {
+					return nothingChanged(c, "would write the certificates to standard output")
+				}
+				_, err = c.OutOrStdout().Write(text)
+				return err
+			}
+			files := []freshFile{
+				{filepath.Join(out, givenClientsCA+".crt"), clients, 0o644},
+				{filepath.Join(out, givenPeersCA+".crt"), members, 0o644},
+			}
+			if err := absent(files); err != nil {
+				return err
+			}
+			what := fmt.Sprintf("%s and %s", files[0].path, files[1].path)
+			if dryRun {
+				return nothingChanged(c, "would write "+what)
+			}
+			if err := writeFresh(out, files); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
+			return err
+		},
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	c.Flags().StringVar(&out, "out", "", "the `directory` to write both bundles to, instead of standard output")
+	c.Flags().BoolVar(&peers, "peers", false, "the peers' authorities, which no client needs, instead of the clients'")
+	c.MarkFlagsMutuallyExclusive("out", "peers")
+	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+// trustedAuthorities are the authorities of a configuration, which are read without a node, and what is wrong all the
+// same. Those of files come without keys.
+func trustedAuthorities(ctx context.Context, cfg Config) (a pki.Authorities, problem, err error) {
+	switch cfg.TLS.Mode {
+	case pki.ModeCA:
+		a, err = pki.FileSource{ClientCAFile: cfg.TLS.ClientCAFile, PeerCAFile: cfg.TLS.PeerCAFile}.Authorities(ctx)
+		return a, nil, err
+	case pki.ModeAuto:
+		store, err := openStore(ctx, cfg)
+		if err != nil {
+			return a, nil, fmt.Errorf("snapshot.store: %w", err)
+		}
+		e, problem, err := newEditions(cfg, store, zap.NewNop()).show(ctx)
+		if err != nil {
+			return a, nil, err
+		}
+		return e.authorities(), problem, nil
+	}
+	return a, nil, fmt.Errorf("tls.mode is %s: only with %s and %s does holdfast know them; "+
+		"hand out the file of etcd.trusted-ca-file", cfg.TLS.Mode, pki.ModeAuto, pki.ModeCA)
+}
