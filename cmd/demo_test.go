@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 )
 
 func TestDemoPlan(t *testing.T) {
@@ -168,13 +168,13 @@ func TestDemoPortInUse(t *testing.T) {
 // testScene is a cluster in which n2 has died.
 func testScene() demoScene {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	nodes := []coordinator.NodeStatus{
+	nodes := []health.NodeStatus{
 		{Node: "n1", Address: "127.0.0.1", State: "leader", Reached: true, Since: now, Why: strings.Repeat("a word and ", 20) + "the\x1b[2Jend",
-			Volume: &coordinator.VolumeStatus{Slot: "a"}, Etcd: &coordinator.EtcdStatus{Leader: true, Term: 2, Revision: 123456, Size: 20480}},
+			Volume: &health.VolumeStatus{Slot: "a"}, Etcd: &health.EtcdStatus{Leader: true, Term: 2, Revision: 123456, Size: 20480}},
 		{Node: "n2", Address: "127.0.0.2", State: "silent"},
 	}
 	d := &demo{dir: "demo", started: now.Add(-time.Minute), healthy: time.Second, events: []string{"03:04:05  n2 died"}}
-	d.status = coordinator.ClusterStatus{Cluster: "demo", Asked: "n1", Health: coordinator.Healthy, Nodes: nodes, Time: now}
+	d.status = health.ClusterStatus{Cluster: "demo", Asked: "n1", Health: health.Healthy, Nodes: nodes, Time: now}
 	for i, name := range []string{"n1", "n2", "n3"} {
 		c := &demoChild{node: demoNode{name: name, address: nodes[min(i, 1)].Address}, since: now}
 		if i != 1 {
@@ -262,9 +262,9 @@ func TestJournalSaysChangesOnce(t *testing.T) {
 // What the nodes said before one of them was started again is not true of that one any more.
 func TestDemoSceneDoesNotBelieveAnOldStatus(t *testing.T) {
 	then := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	d := &demo{dir: "demo", started: then.Add(-time.Minute), healthy: time.Second, status: coordinator.ClusterStatus{
-		Cluster: "demo", Asked: "n1", Health: coordinator.Healthy, Time: then,
-		Nodes: []coordinator.NodeStatus{{Node: "n1", State: "leader", Reached: true, Since: then}},
+	d := &demo{dir: "demo", started: then.Add(-time.Minute), healthy: time.Second, status: health.ClusterStatus{
+		Cluster: "demo", Asked: "n1", Health: health.Healthy, Time: then,
+		Nodes: []health.NodeStatus{{Node: "n1", State: "leader", Reached: true, Since: then}},
 	}}
 	d.children = []*demoChild{{node: demoNode{name: "n1"}, since: then.Add(time.Second), process: &os.Process{Pid: 1}}}
 	if s := d.scene(then.Add(2 * time.Second)); s.verdict != "DEGRADED" || s.status.Nodes[0].State != "starting" {

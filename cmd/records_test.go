@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/embedded/coordinator"
@@ -52,11 +54,13 @@ func known(t *testing.T, r *records) plan.Store {
 }
 
 func proposal(parent plan.Record, attempts int) plan.Restore {
-	return coordinator.NewRestore(parent, attempts, coordinator.Backup{Name: "2026-07-01T00:15:03Z-000042", Digest: "d", Revision: 5}, 5, 10)
+	return coordinator.NewRestore(parent, attempts, coordinator.Backup{Name: "2026-07-01T00:15:03Z-000042", Digest: strings.Repeat("d", 64), Revision: 5}, 5, 10)
 }
 
 func outcomeOf(p plan.Restore, parent plan.Record) plan.Record {
-	return plan.Record{Cluster: p.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: plan.Restored, Restore: &p, Charter: parent.Charter}
+	c := parent.Charter
+	c.Generation = p.Generation
+	return plan.Record{Cluster: p.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: plan.Restored, Restore: &p, Charter: c}
 }
 
 func TestRecordsOfARestore(t *testing.T) {
@@ -74,7 +78,7 @@ func TestRecordsOfARestore(t *testing.T) {
 	if got := known(t, r); got.Restore == nil || got.Restore.ID != first.ID || got.Attempts != 1 || got.Record.ID != founding.ID {
 		t.Errorf("while it is open: %+v", got)
 	}
-	if record, err := r.Abort(t.Context(), first, "no"); record != nil || err != nil {
+	if record, err := r.Abort(t.Context(), first, plan.Abort{ID: first.ID, Why: "no"}); record != nil || err != nil {
 		t.Fatalf("abort: %v, %v", record, err)
 	}
 	if got := known(t, r); got.Restore != nil || got.Attempts != 1 {
@@ -88,7 +92,7 @@ func TestRecordsOfARestore(t *testing.T) {
 	if err := errors.Join(r.Propose(t.Context(), second), r.Conclude(t.Context(), born), r.Conclude(t.Context(), born)); err != nil {
 		t.Fatal(err)
 	}
-	if record, err := r.Abort(t.Context(), second, "no"); err != nil || record == nil || record.ID != born.ID {
+	if record, err := r.Abort(t.Context(), second, plan.Abort{ID: second.ID, Why: "no"}); err != nil || record == nil || record.ID != born.ID {
 		t.Errorf("abort what was concluded: got %v, %v", record, err)
 	}
 	if got := known(t, r); !reflect.DeepEqual(got.Record, &born) || got.Restore != nil || got.Attempts != 0 {
@@ -116,57 +120,235 @@ func TestRecordsAreRepaired(t *testing.T) {
 	}
 }
 
-// A proposal that everybody has left is aborted by whoever looks, unless it was concluded.
+// dated is a store whose clock is another than ours: it tells its own times of what it got.
+type dated struct {
+	snapshot.Store
+	times map[string]time.Time // by the last part of the name; others are of the epoch
+}
+
+func (d dated) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
+	objects, err := d.Store.List(ctx, prefix)
+	for i, o := range objects {
+		objects[i].Modified = epoch
+		if at, ok := d.times[path.Base(o.Name)]; ok {
+			objects[i].Modified = at
+		}
+	}
+	return objects, err
+}
+
+// epoch is a time of a store whose clock is decades off.
+var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// A proposal that everybody has left is aborted by any node that looks, unless it was concluded. Only the store's own times of its
+// objects tell, or that a process has seen it for as long: no clock is compared with another one.
 func TestProposalThatIsOver(t *testing.T) {
 	for name, tc := range map[string]struct {
-		until         time.Duration // from now; 0: for ever
-		conclude      bool
-		open, aborted bool
-		generation    uint64
+		lasts, age, watched time.Duration // age by the store's time, watched by this process's
+		conclude            bool
+		open, aborted       bool
+		generation          uint64
 	}{
-		"no end":                {open: true, generation: 1},
-		"before its end":        {until: time.Hour, open: true, generation: 1},
-		"over":                  {until: -time.Second, aborted: true, generation: 1},
-		"concluded in time":     {until: time.Hour, conclude: true, generation: 2},
-		"over, but concluded":   {until: -time.Second, conclude: true, generation: 2},
+		"no end":                {age: 1000 * time.Hour, watched: 1000 * time.Hour, open: true, generation: 1},
+		"before its end":        {lasts: time.Hour, age: time.Hour, watched: time.Hour, open: true, generation: 1},
+		"over":                  {lasts: time.Hour, age: time.Hour + time.Second, aborted: true, generation: 1},
+		"seen for too long":     {lasts: time.Hour, watched: time.Hour + time.Second, aborted: true, generation: 1},
+		"concluded in time":     {lasts: time.Hour, age: time.Minute, conclude: true, generation: 2},
+		"over, but concluded":   {lasts: time.Hour, age: 2 * time.Hour, conclude: true, generation: 2},
+		"seen, but concluded":   {lasts: time.Hour, watched: 2 * time.Hour, conclude: true, generation: 2},
 		"concluded without end": {conclude: true, generation: 2},
+	} {
+		for clock, now := range map[string]time.Time{"slow": epoch, "fast": epoch.AddDate(200, 0, 0)} {
+			t.Run(name+"/"+clock, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					_, r, founding := shelf(t)
+					p := proposal(founding, 0)
+					p.Lasts = tc.lasts
+					r.store = dated{r.store, map[string]time.Time{"restore-000002-01.json": now, "beacon.json": now.Add(tc.age), "outcome-000002-01.json": now}}
+					if err := errors.Join(r.Propose(t.Context(), p), r.Shine(t.Context(), coordinator.Beacon{})); err != nil {
+						t.Fatal(err)
+					}
+					if tc.watched > 0 {
+						if s := known(t, r); s.Restore == nil {
+							t.Fatal("it is over as soon as it is seen")
+						}
+						time.Sleep(tc.watched)
+					}
+					if tc.conclude {
+						if _, err := r.end(t.Context(), p, outcome{Record: new(outcomeOf(p, founding))}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					s := known(t, r)
+					if (s.Restore != nil) != tc.open || s.Record.Generation != tc.generation || (len(s.Aborted) > 0) != tc.aborted {
+						t.Errorf("open %v in generation %d, aborted %v", s.Restore != nil, s.Record.Generation, s.Aborted)
+					}
+					err := r.Conclude(t.Context(), outcomeOf(p, founding))
+					if got := errors.Is(err, coordinator.ErrConflict); got != tc.aborted {
+						t.Errorf("concluding it then: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// ended puts a proposal, what became of it, and the record into a store as its keeper would, or as anyone else could.
+func ended(t *testing.T, r *records, p plan.Restore, proposed bool, o *outcome, record *plan.Record) {
+	t.Helper()
+	var errs []error
+	if proposed {
+		errs = append(errs, r.Propose(t.Context(), p))
+	}
+	if o != nil {
+		errs = append(errs, r.put(t.Context(), r.outcomeName(p.Generation, p.Attempt), o))
+	}
+	if record != nil {
+		errs = append(errs, r.Put(t.Context(), *record))
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Only a proposal and its outcome prove that a generation ended. A record that lies there alone was mirrored, or put there by hand.
+func TestConcludedIsProven(t *testing.T) {
+	for name, tc := range map[string]struct {
+		proposed, ended, recorded bool
+		generation                uint64
+		concluded, open           bool
+	}{
+		"nothing":                         {generation: 1},
+		"proposal":                        {proposed: true, generation: 1, open: true},
+		"outcome alone":                   {ended: true, generation: 1},
+		"record alone":                    {recorded: true, generation: 2},
+		"outcome and record, no proposal": {ended: true, recorded: true, generation: 2},
+		"proposal and record, no outcome": {proposed: true, recorded: true, generation: 2},
+		"proposal and outcome":            {proposed: true, ended: true, generation: 2, concluded: true},
+		"all three":                       {proposed: true, ended: true, recorded: true, generation: 2, concluded: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, r, founding := shelf(t)
 			p := proposal(founding, 0)
-			if tc.until != 0 {
-				p.Until = time.Now().Add(tc.until)
+			born := outcomeOf(p, founding)
+			var o *outcome
+			var record *plan.Record
+			if tc.ended {
+				o = &outcome{Record: &born}
 			}
-			if err := r.Propose(t.Context(), p); err != nil {
-				t.Fatal(err)
+			if tc.recorded {
+				record = &born
 			}
-			if tc.conclude {
-				if _, err := r.end(t.Context(), p, outcome{Record: new(outcomeOf(p, founding))}); err != nil {
-					t.Fatal(err)
+			ended(t, r, p, tc.proposed, o, record)
+			for range 2 { // the first look completes what a crash has left half done
+				s := known(t, r)
+				if s.Record.Generation != tc.generation || (s.Restore != nil) != tc.open {
+					t.Errorf("got generation %d, open %+v", s.Record.Generation, s.Restore)
 				}
-			}
-			s := known(t, r)
-			if (s.Restore != nil) != tc.open || s.Record.Generation != tc.generation {
-				t.Errorf("open %v in generation %d", s.Restore != nil, s.Record.Generation)
-			}
-			err := r.Conclude(t.Context(), outcomeOf(p, founding))
-			if got := errors.Is(err, coordinator.ErrConflict); got != tc.aborted {
-				t.Errorf("concluding it then: %v", err)
+				if proven := len(s.Concluded) == 1 && s.Concluded[0].ID == born.ID; proven != tc.concluded || !proven && len(s.Concluded) > 0 {
+					t.Errorf("concluded: %+v", s.Concluded)
+				}
 			}
 		})
 	}
 }
 
+// A record that follows a concluded one, and an aborted one, is proven as well; in their order, and none of another line.
+func TestConcludedOfSeveralGenerations(t *testing.T) {
+	_, r, founding := shelf(t)
+	refused, second := proposal(founding, 0), proposal(founding, 1)
+	born := outcomeOf(second, founding)
+	third := proposal(born, 0)
+	newest := outcomeOf(third, born)
+	by := plan.Stand{Node: "n2", Slot: "b", Disk: "d2", Revision: 7, Leader: true}
+	ended(t, r, refused, true, &outcome{Abort: &plan.Abort{ID: "00000000000000ff", Why: "it leads", By: &by}}, nil)
+	s := known(t, r)
+	if len(s.Aborted) != 1 || s.Aborted[0].ID != refused.ID || s.Aborted[0].Why != "it leads" || s.Aborted[0].By == nil || *s.Aborted[0].By != by {
+		t.Errorf("aborted: %+v", s.Aborted)
+	}
+	again := proposal(founding, 1)
+	ended(t, r, again, true, &outcome{Abort: &plan.Abort{ID: again.ID, Why: "by hand"}}, nil)
+	if s := known(t, r); len(s.Aborted) != 2 || s.Aborted[0].ID != refused.ID || s.Aborted[1].ID != again.ID || s.Aborted[1].By != nil || s.Attempts != 2 {
+		t.Errorf("aborted: %+v", s)
+	}
+	second.Attempt, born.Restore.Attempt = 3, 3
+	ended(t, r, second, true, &outcome{Record: &born}, &born)
+	ended(t, r, third, true, &outcome{Record: &newest}, nil)
+	s = known(t, r)
+	if len(s.Concluded) != 2 || s.Concluded[0].ID != born.ID || s.Concluded[1].ID != newest.ID || s.Record.ID != newest.ID || len(s.Aborted) != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// An outcome is that of the proposal beside it, or somebody has put one of both there.
+func TestOutcomeOfAnotherProposal(t *testing.T) {
+	for name, change := range map[string]func(r *plan.Record){
+		"another ID":         func(r *plan.Record) { r.ID, r.Restore.ID = "00000000000000ff", "00000000000000ff" },
+		"another generation": func(r *plan.Record) { r.Generation = 9 },
+		"another parent":     func(r *plan.Record) { r.Line = []string{"other"} },
+	} {
+		for _, recorded := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", recorded), func(t *testing.T) {
+				_, r, founding := shelf(t)
+				p := proposal(founding, 0)
+				born := outcomeOf(p, founding)
+				ended(t, r, p, true, nil, nil)
+				change(&born)
+				ended(t, r, p, false, &outcome{Record: &born}, nil)
+				if recorded {
+					r2 := outcomeOf(p, founding)
+					r2.ID, r2.Restore.ID = born.ID, born.ID
+					ended(t, r, p, false, nil, &r2)
+				}
+				if got, err := r.Known(t.Context()); err == nil || !strings.Contains(err.Error(), "outcome-000002-01.json") {
+					t.Errorf("got %+v, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+func TestProposalOfANumber(t *testing.T) {
+	dir, r, founding := shelf(t)
+	p := proposal(founding, 0)
+	if got, err := r.Proposal(t.Context(), 2, 1); got != nil || err != nil {
+		t.Errorf("there is none: got %+v, %v", got, err)
+	}
+	if err := r.Propose(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Proposal(t.Context(), 2, 1); err != nil || got == nil || got.ID != p.ID {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, other := range [][2]int{{2, 2}, {3, 1}} {
+		if got, err := r.Proposal(t.Context(), uint64(other[0]), other[1]); got != nil || err != nil {
+			t.Errorf("%v: got %+v, %v", other, got, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, r.restoreName(2, 1)), []byte(`{"id"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Proposal(t.Context(), 2, 1); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("torn: got %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil { // the store is away, which is not "there is none"
+		t.Fatal(err)
+	}
+	if _, err := r.Proposal(t.Context(), 2, 1); err == nil {
+		t.Error("a store that is away: got no error")
+	}
+}
+
 func TestDamagedRecordsAreErrors(t *testing.T) {
 	for _, name := range []string{"record-000001.json", "restore-000002-01.json", "outcome-000002-01.json"} {
-		for text, content := range map[string]string{"torn": `{"id"`, "empty": ``, "another thing": `{"x":1}`, "both": `{"record":{},"aborted":"x"}`} {
+		for text, content := range map[string]string{"torn": `{"id"`, "empty": ``, "another thing": `{"x":1}`, "both": `{"record":{},"abort":{"why":"x"}}`} {
 			t.Run(name+"/"+text, func(t *testing.T) {
 				dir, r, founding := shelf(t)
 				p := proposal(founding, 0)
 				if err := r.Propose(t.Context(), p); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := r.Abort(t.Context(), p, "no"); err != nil {
+				if _, err := r.Abort(t.Context(), p, plan.Abort{ID: p.ID, Why: "no"}); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.WriteFile(filepath.Join(dir, "holdfast/main", name), []byte(content), 0o600); err != nil {
@@ -251,7 +433,7 @@ func TestRecordsRace(t *testing.T) {
 				}
 				return
 			}
-			record, err := mine.Abort(t.Context(), p, fmt.Sprint(i))
+			record, err := mine.Abort(t.Context(), p, plan.Abort{ID: p.ID, Why: fmt.Sprint(i)})
 			if err != nil {
 				t.Error(err)
 			}
@@ -300,7 +482,7 @@ func TestCommandsRunOnceAndNeverLate(t *testing.T) {
 	if got := known(t, r).Requests; len(got) != 1 {
 		t.Errorf("while it is under way: %+v", got)
 	}
-	if _, err := r.Abort(t.Context(), p, "no"); err != nil {
+	if _, err := r.Abort(t.Context(), p, plan.Abort{ID: p.ID, Why: "no"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := known(t, r).Requests; len(got) != 2 || !strings.Contains(got[1].Problem, "never runs again") {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -70,9 +72,13 @@ func TestSummaryOfARestore(t *testing.T) {
 		"nobody was asked": {func(s *summary) { s.Last, s.Source = 4711, fromBackups }, []string{"lost      whatever was written in the last 3h", "no member could be asked"}},
 		"from before the last restore": {func(s *summary) { s.Restore.Generation, s.Found.Generation, s.Last = 4, 2, 1_000_004_711 },
 			[]string{"lost      the writes of the last 3h, those in generation 3 among them, up to revision 1000004711"}},
-		"it is ahead":    {func(s *summary) { s.Last = 1 }, []string{"not known"}},
-		"etcd-manager's": {func(s *summary) { s.Found.Legacy = true }, []string{"it has no sidecar"}},
-		"a stranger's":   {func(s *summary) { s.Found.Foreign = true }, []string{"FOREIGN"}},
+		"one is lost":             {func(s *summary) { s.Last = 4712 }, []string{"lost      1 revision, up to 4712"}},
+		"without a leader":        {func(*summary) {}, []string{"leader    none is seen: the members leave their generation, which takes 15s at least"}},
+		"led, and a node answers": {func(s *summary) { s.Restore.Led, s.confirms = &shining.Stand, true }, []string{"leader    node n2 (slot b) at 10.0.0.2, revision 42: it consents when you confirm"}},
+		"led, and none answers":   {func(s *summary) { s.Restore.Led = &shining.Stand }, []string{"it consents when an operator confirms on a node of the cluster; this command then waits"}},
+		"it is ahead":             {func(s *summary) { s.Last = 1 }, []string{"not known"}},
+		"etcd-manager's":          {func(s *summary) { s.Found.Legacy = true }, []string{"it has no sidecar"}},
+		"a stranger's":            {func(s *summary) { s.Found.Foreign = true }, []string{"FOREIGN"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := s
@@ -91,14 +97,14 @@ func TestSummaryOfARestore(t *testing.T) {
 }
 
 func TestStoreMustBeShared(t *testing.T) {
-	node := func(name, store string, live bool) coordinator.NodeStatus {
-		return coordinator.NodeStatus{Node: name, Store: store, Live: live, Reached: live}
+	node := func(name, store string, live bool) health.NodeStatus {
+		return health.NodeStatus{Node: name, Store: store, Live: live, Reached: live}
 	}
 	r := &restoration{}
 	if err := r.shared("x"); err != nil {
 		t.Errorf("nobody was asked: got %v", err)
 	}
-	r.cluster = &coordinator.ClusterStatus{Nodes: []coordinator.NodeStatus{node("n1", "x", true), node("n2", "", true), node("n3", "y", false)}}
+	r.cluster = &health.ClusterStatus{Nodes: []health.NodeStatus{node("n1", "x", true), node("n2", "", true), node("n3", "y", false)}}
 	if err := r.shared("x"); err != nil {
 		t.Errorf("all that is known is one store: got %v", err)
 	}
@@ -114,52 +120,97 @@ func TestFollowTheStoreAlone(t *testing.T) {
 		then    func(t *testing.T, r *records, p plan.Restore, founding plan.Record, interrupt func())
 		timeout time.Duration
 		want    string // of the error, empty: none
+		says    string
 	}{
 		"concluded": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, _ func()) {
-			if err := r.Conclude(t.Context(), outcomeOf(p, founding)); err != nil {
+			if err := errors.Join(r.Shine(t.Context(), coordinator.Beacon{Record: founding.ID, Stand: shining.Stand}), r.Conclude(t.Context(), outcomeOf(p, founding))); err != nil {
 				t.Error(err)
 			}
-		}, time.Minute, ""},
+		}, 10 * time.Minute, "", "the end was not seen"},
+		"concluded, and it serves": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, _ func()) {
+			if err := errors.Join(r.Conclude(t.Context(), outcomeOf(p, founding)), r.Shine(t.Context(), coordinator.Beacon{Record: p.ID, Stand: shining.Stand})); err != nil {
+				t.Error(err)
+			}
+		}, 10 * time.Minute, "", "the cluster serves as main@2-"},
 		"aborted by another": {func(t *testing.T, r *records, p plan.Restore, _ plan.Record, _ func()) {
-			if _, err := r.Abort(t.Context(), p, "no"); err != nil {
+			if _, err := r.Abort(t.Context(), p, plan.Abort{ID: p.ID, Why: "no"}); err != nil {
 				t.Error(err)
 			}
-		}, time.Minute, "was aborted"},
-		"interrupted": {func(_ *testing.T, _ *records, _ plan.Restore, _ plan.Record, interrupt func()) { interrupt() }, time.Minute, "interrupted: the restore of 2026-07-01T00:15:03Z-000042 was aborted"},
+		}, time.Minute, "was aborted: no; the cluster continues as it was", ""},
+		"interrupted": {func(_ *testing.T, _ *records, _ plan.Restore, _ plan.Record, interrupt func()) { interrupt() }, time.Minute, "interrupted: the restore of 2026-07-01T00:15:03Z-000042 was aborted", ""},
 		"interrupted too late": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, interrupt func()) {
 			if err := r.Conclude(t.Context(), outcomeOf(p, founding)); err != nil {
 				t.Error(err)
 			}
 			interrupt()
-		}, time.Minute, "past the point of no return"},
-		"too slow": {func(*testing.T, *records, plan.Restore, plan.Record, func()) {}, time.Millisecond, "not done within 1ms: the restore of 2026-07-01T00:15:03Z-000042 was aborted"},
+		}, time.Minute, "past the point of no return", ""},
+		"too slow": {func(*testing.T, *records, plan.Restore, plan.Record, func()) {}, time.Millisecond, "not done within 1ms: the restore of 2026-07-01T00:15:03Z-000042 was aborted", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, r, founding := shelf(t)
-			p := proposal(founding, 0)
-			if err := r.Propose(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
-			ctx, interrupt := context.WithCancel(t.Context())
-			defer interrupt()
-			var out, errs bytes.Buffer
-			c := &cobra.Command{}
-			c.SetOut(&out)
-			c.SetErr(&errs)
-			at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: DefaultConfig(), main: r.store}, node: newClient(t.TempDir() + "/none"), records: r}
-			tc.then(t, r, p, founding, interrupt)
-			err := at.follow(ctx, p)
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-			if err == nil && !strings.Contains(out.String(), "no node answers here") {
-				t.Errorf("said %q", out.String())
-			}
-			if got := known(t, r); got.Restore != nil {
-				t.Errorf("it is still open")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				_, r, founding := shelf(t)
+				p := proposal(founding, 0)
+				if err := r.Propose(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+				ctx, interrupt := context.WithCancel(t.Context())
+				defer interrupt()
+				var out, errs bytes.Buffer
+				c := &cobra.Command{}
+				c.SetOut(&out)
+				c.SetErr(&errs)
+				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: DefaultConfig(), main: r.store}, node: newClient(t.TempDir() + "/none"), records: r}
+				tc.then(t, r, p, founding, interrupt)
+				err := at.follow(ctx, p)
+				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+				if err == nil && !strings.Contains(out.String(), "no node answers here") {
+					t.Errorf("said %q", out.String())
+				}
+				if !strings.Contains(out.String(), tc.says) {
+					t.Errorf("said %q, want %q", out.String(), tc.says)
+				}
+				if got := known(t, r); got.Restore != nil {
+					t.Errorf("it is still open")
+				}
+			})
 		})
+	}
+}
+
+// Who has confirmed what somebody else proposed, and follows it no further, does not abort it.
+func TestInterruptedConfirmation(t *testing.T) {
+	_, r, founding := shelf(t)
+	p := proposal(founding, 0)
+	if err := r.Propose(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	at := &restoration{c: &cobra.Command{}, flags: restoreFlags{timeout: time.Minute}, b: &backups{main: r.store}, node: newClient(t.TempDir() + "/none"), records: r}
+	err := (&follower{restoration: at, p: p, theirs: true}).follow(ctx)
+	if err == nil || !strings.Contains(err.Error(), "interrupted: the restore of") || !strings.Contains(err.Error(), "goes on without this command") {
+		t.Errorf("got %v", err)
+	}
+	if got := known(t, r); got.Restore == nil || got.Restore.ID != p.ID {
+		t.Errorf("it is no longer open: %+v", got)
+	}
+}
+
+// Of members that leave, the countdown is told in steps, and not with every look.
+func TestFollowTellsWhoLeaves(t *testing.T) {
+	for want, s := range map[string]health.RestoreStatus{
+		"prepared, leaves in 10 s or less":                        {State: health.RestorePrepared, Objecting: 5.1, Leaves: true},
+		"prepared, leaves in 5 s or less":                         {State: health.RestorePrepared, Objecting: 5, Leaves: true},
+		"preparing, waits 15 s or less for a leader that objects": {State: health.RestorePreparing, Objecting: 14.9, Phase: "verifying", Done: 1, Total: 3},
+		"prepared, has left":                                      {State: health.RestorePrepared, Left: true},
+		"unable: no space, leaves in 5 s or less":                 {State: health.RestoreUnable, Error: "no space", Objecting: 1, Leaves: true},
+		"unconfirmed": {State: health.RestoreUnconfirmed, ID: "p"},
+	} {
+		if got := followText(s); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
@@ -186,16 +237,20 @@ func TestNothingIsRestoredIntoNothing(t *testing.T) {
 
 func TestStatusShowsARestore(t *testing.T) {
 	soon := noon.Add(2 * time.Hour)
-	s := coordinator.ClusterStatus{Nodes: []coordinator.NodeStatus{
-		{Node: "n1", Restore: &coordinator.RestoreStatus{Title: "restore of b1", Backup: "b1", By: "me", State: coordinator.RestorePreparing, Phase: "verifying", Done: 1 << 20, Total: 4 << 20}},
-		{Node: "n2", Aside: []coordinator.AsideStatus{
+	s := health.ClusterStatus{Nodes: []health.NodeStatus{
+		{Node: "n1", Restore: &health.RestoreStatus{Title: "restore of b1", Backup: "b1", By: "me", State: health.RestorePreparing, Phase: "verifying", Done: 1 << 20, Total: 4 << 20}},
+		{Node: "n3", Restore: &health.RestoreStatus{ID: "p", Title: "restore of b1", By: "me", State: health.RestoreUnconfirmed}},
+		{Node: "n4", Restore: &health.RestoreStatus{Title: "restore of b1", By: "me", State: health.RestorePrepared, Objecting: 7.2, Leaves: true}},
+		{Node: "n2", Aside: []health.AsideStatus{
 			{Path: "/v/aside/1-restored", Since: noon.Add(-3 * time.Hour), Bytes: 5 << 20, Reclaimed: &soon},
 			{Path: "/v/aside/2-adopted", Since: noon.Add(-3 * time.Hour), Bytes: 5 << 20},
 		}},
 	}}
 	var b strings.Builder
 	writeRestore(&b, s, noon)
-	for _, want := range []string{"n1: restore of b1, by me: preparing, verifying 25 % of 4.0 MiB", "n2: /v/aside/1-restored, 5.0 MiB, set aside 3h ago, is deleted in 2h", "2-adopted, 5.0 MiB, set aside 3h ago, is kept"} {
+	for _, want := range []string{"n1: restore of b1, by me: preparing, verifying 25 % of 4.0 MiB",
+		"n3: restore of b1, by me: unconfirmed; nothing begins before an operator runs `holdfast restore --confirm p` on a node of the cluster",
+		"n4: restore of b1, by me: prepared; leaves its generation in 8 s unless a leader objects", "n2: /v/aside/1-restored, 5.0 MiB, set aside 3h ago, is deleted in 2h", "2-adopted, 5.0 MiB, set aside 3h ago, is kept"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("got\n%s\nwithout %q", b.String(), want)
 		}

@@ -42,14 +42,21 @@ func (a *atStore) save(lineage string) string {
 // run runs `holdfast snapshot args...`.
 func (a *atStore) run(args ...string) (out string, err error) {
 	a.t.Helper()
+	out, _, err = a.runBoth(args...)
+	return out, err
+}
+
+// runBoth is run with what goes to standard error.
+func (a *atStore) runBoth(args ...string) (out, said string, err error) {
+	a.t.Helper()
 	c := newSnapshotCommand()
 	c.SilenceUsage, c.SilenceErrors = true, true
-	var b bytes.Buffer
+	var b, e bytes.Buffer
 	c.SetOut(&b)
-	c.SetErr(&bytes.Buffer{})
+	c.SetErr(&e)
 	c.SetArgs(append(args, "--snapshot.store", a.dir, "--cluster.name", "main"))
 	err = c.ExecuteContext(a.t.Context())
-	return b.String(), err
+	return b.String(), e.String(), err
 }
 
 // says runs a command that must succeed and say all of texts.
@@ -100,8 +107,8 @@ func TestSnapshotCommands(t *testing.T) {
 	a.says([]string{"verify", second}, "good") // nothing was deleted
 
 	keep := []string{"--snapshot.keep.all", "0s", "--snapshot.keep.hourly", "0s", "--snapshot.keep.daily", "0s", "--snapshot.keep.newest", "1"}
-	a.says(append(keep, "prune", "--dry-run"), second, "1 backups would be removed")
-	a.says(append(keep, "prune"), second, "1 backups removed")
+	a.says(append(keep, "prune", "--dry-run"), second, "1 backup would be removed")
+	a.says(append(keep, "prune"), second, "1 backup removed")
 	a.says(append(keep, "prune"), "0 backups removed")
 	a.fails([]string{"verify", second}, "1 of 1 backups")
 	a.says([]string{"unpin", first}, "unpinned "+first)

@@ -1,0 +1,124 @@
+package cmd
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// A command has an hour, by the store's time; then it is over, as is one that has led to a proposal.
+func TestCommandsThatAreOver(t *testing.T) {
+	const backup, name = "2026-07-01T00:15:03Z-000042", "2026-07-01T00:00:00Z-000000"
+	for what, tc := range map[string]struct {
+		age     time.Duration // by the store's time
+		abort   bool
+		torn    bool
+		problem string
+		over    bool
+	}{
+		"new":              {},
+		"not an hour old":  {age: 59 * time.Minute},
+		"older":            {age: 61 * time.Minute, problem: "longer than 1h0m0s", over: true},
+		"aborted":          {abort: true, problem: "never runs again: its restore was aborted, no room", over: true},
+		"torn":             {torn: true, problem: "delete-command " + name},
+		"torn and too old": {torn: true, age: 2 * time.Hour, problem: "decode", over: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir, r, founding := shelf(t)
+			now := time.Now()
+			record := filepath.Join(dir, "holdfast/main/record-000001.json")
+			if err := os.Chtimes(record, now.Add(-24*time.Hour), now.Add(-24*time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			command(t, dir, name, backup, now.Add(-tc.age))
+			file := filepath.Join(dir, "control", name, "_command.json")
+			if tc.torn {
+				if err := errors.Join(os.WriteFile(file, []byte(`{"timestamp": `), 0o600), os.Chtimes(file, now.Add(-tc.age), now.Add(-tc.age))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.Meet(t.Context(), "n1", "nonce"); err != nil { // by which the store's time is known
+				t.Fatal(err)
+			}
+			if tc.abort {
+				p := proposal(founding, 0)
+				p.Command = name
+				if err := r.Propose(t.Context(), p); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Abort(t.Context(), p, plan.Abort{ID: p.ID, Why: "no room"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := known(t, r).Requests
+			if len(got) != 1 || got[0].Over != tc.over || !strings.Contains(got[0].Problem, tc.problem) || (got[0].Problem == "") != (tc.problem == "") {
+				t.Fatalf("got %+v", got)
+			}
+			if err := errors.Join(r.Dismiss(t.Context(), name), r.Dismiss(t.Context(), name)); err != nil {
+				t.Fatal(err)
+			}
+			if got := known(t, r).Requests; len(got) != 0 {
+				t.Errorf("after it was dismissed: %+v", got)
+			}
+		})
+	}
+}
+
+// What nodes propose by themselves does not stay open for longer than what an operator waits for, give or take.
+func TestProposalOfANodeEnds(t *testing.T) {
+	dir, r, founding := shelf(t)
+	p := proposal(founding, 0)
+	if err := r.Propose(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(dir, "holdfast/main/restore-000002-01.json")
+	for _, tc := range []struct {
+		age  time.Duration
+		open bool
+	}{{59 * time.Minute, true}, {61 * time.Minute, false}} {
+		then := time.Now().Add(-tc.age)
+		if err := errors.Join(os.Chtimes(made, then, then), (&records{store: r.store, cluster: "main"}).Meet(t.Context(), "n1", tc.age.String())); err != nil {
+			t.Fatal(err)
+		}
+		if got := known(t, &records{store: r.store, cluster: "main"}); (got.Restore != nil) != tc.open {
+			t.Errorf("after %s: open %v", tc.age, got.Restore != nil)
+		}
+	}
+}
+
+// Of what no second try can restore the coordinator is told so; a store that does not answer is no such thing.
+func TestBackupThatIsOfNoUse(t *testing.T) {
+	dir := t.TempDir()
+	const name = "2026-07-01T00:15:03Z-000042"
+	a := archive{store: snapshot.NewDir(dir), cluster: "main", options: snapshot.Options{Scratch: t.TempDir()}}
+	if _, err := a.Check(t.Context(), name, "l", nil); !errors.Is(err, coordinator.ErrUseless) || !errors.Is(err, snapshot.ErrNotFound) {
+		t.Errorf("unknown: got %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{"etcd.backup.gz": "torn", "_etcd_backup.meta": `{"etcdVersion": "3.6.11", "timestamp": "1782864903"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.Check(t.Context(), name, "l", nil); !errors.Is(err, coordinator.ErrUseless) {
+		t.Errorf("damaged: got %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Check(t.Context(), name, "l", nil); err == nil || errors.Is(err, coordinator.ErrUseless) {
+		t.Errorf("a store that does not answer: got %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package cmd
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// A wrong command line or configuration has an exit code of its own: a script tells it from a degraded cluster.
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("gossip: {sedes: []}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"version", 0},
+		{"statuss", exitUsage},
+		{"snapshot lst", exitUsage},
+		{"status --nonsense", exitUsage},
+		{"status x", exitUsage},
+		{"status -o x", exitUsage},
+		{"history --since -1s", exitUsage},
+		{"status --config " + bad, exitUsage},
+		{"config check " + bad, exitUsage},
+		{"run --config " + filepath.Join(dir, "none.yaml"), exitUsage},
+		{"restore", exitUsage},
+		{"status --node.data-dir " + dir, 3}, // no node answers
+		{"drain --node.data-dir " + dir, 1},
+	} {
+		root := newRoot()
+		root.SetArgs(strings.Fields(c.args))
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		err := root.ExecuteContext(t.Context())
+		got := 0
+		if code := exitCode(0); errors.As(err, &code) {
+			got = int(code)
+		} else if err != nil {
+			got = codeOf(err)
+		}
+		if got != c.want {
+			t.Errorf("%s: exit code %d, want %d (%v)", c.args, got, c.want, err)
+		}
+	}
+}
+
+// What run refuses, config check refuses in the same words; a directory that was made with mkdir is closed, and not refused.
+func TestCheckIsWhatRunRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(path(name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path(name), mode); err != nil { // whatever the umask is
+			t.Fatal(err)
+		}
+	}
+	write("auth.yaml", "users: []\n", 0o644)
+	write("file", "", 0o600)
+	write("short.key", "AAAA\n", 0o600)
+	if err := os.MkdirAll(path("data/volumes/a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path("data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ config, want string }{
+		"a mode that is too open":    {"auth: {file: DIR/auth.yaml}", "auth.file: DIR/auth.yaml (mode 0644"},
+		"a key that is not there":    {"gossip: {key-file: DIR/none}", "DIR/none: no such file or directory; `holdfast gossip keygen`"},
+		"a key that is none":         {"gossip: {key-file: DIR/short.key}", "key 1 must have 16, 24 or 32 bytes, has 3"},
+		"a file and not a directory": {"node: {data-dir: DIR/file}", "node.data-dir: DIR/file is a file"},
+		"a directory made by mkdir":  {"node: {data-dir: DIR/data}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write("config.yaml", strings.ReplaceAll(c.config, "DIR", dir)+"\n", 0o600)
+			want := strings.ReplaceAll(c.want, "DIR", dir)
+			root := newRoot()
+			root.SetArgs([]string{"config", "check", path("config.yaml")})
+			root.SetOut(io.Discard)
+			err := root.ExecuteContext(t.Context())
+			l, loading := Load(path("config.yaml"), nil, nil)
+			if loading != nil {
+				t.Fatal(loading)
+			}
+			no := refused(l)
+			if want == "" {
+				if err != nil || no != nil {
+					t.Errorf("check: %v; run: %v", err, no)
+				}
+				if err := closeDataDir(l.Config); err != nil {
+					t.Error(err)
+				}
+				if info, err := os.Stat(path("data")); err != nil || info.Mode().Perm() != 0o700 {
+					t.Errorf("the directory: %v %v", info.Mode(), err)
+				}
+				return
+			}
+			if err == nil || no == nil || !strings.Contains(no.Error(), want) || !strings.HasSuffix(err.Error(), no.Error()) || len(flatten(no)) != 1 {
+				t.Errorf("check: %v; run: %v; want %q", err, no, want)
+			}
+		})
+	}
+	write("data/secret", "", 0o600)
+	if err := os.Chmod(path("data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("config.yaml", "node: {data-dir: "+path("data")+"}\n", 0o600)
+	if l, err := Load(path("config.yaml"), nil, nil); err != nil || refused(l) == nil {
+		t.Errorf("a directory that was open with something in it: %v", err)
+	}
+}
+
+// The help of every command fits on a screen's width, and `run -h` does not list a hundred keys.
+func TestHelp(t *testing.T) {
+	var all func(c *cobra.Command)
+	all = func(c *cobra.Command) {
+		var out strings.Builder
+		c.SetOut(&out)
+		if err := c.Usage(); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if utf8.RuneCountInString(line) > 121 {
+				t.Errorf("%s: %d columns: %s", c.CommandPath(), utf8.RuneCountInString(line), line)
+			}
+		}
+		if strings.Contains(out.String(), "--cluster.slots") {
+			t.Errorf("%s lists the keys of the configuration", c.CommandPath())
+		}
+		for _, below := range c.Commands() {
+			all(below)
+		}
+	}
+	all(newRoot())
+	var out strings.Builder
+	root := newRoot()
+	root.SetArgs([]string{"__complete", "status", "-o", ""})
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	if err := root.Execute(); err != nil || !strings.HasPrefix(out.String(), "table\njson\n") {
+		t.Errorf("formats are completed as %q, %v", out.String(), err)
+	}
+}
