@@ -1,11 +1,11 @@
 package cmd
 
 import (
-	"errors"
+	"slices"
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -25,11 +25,39 @@ func TestBackupText(t *testing.T) {
 	off := leading
 	off.Drill = snapshot.DrillStatus{Off: "no identity"}
 	old := snapshot.Status{Newest: made("2026-06-01T00:00:00Z-000000", 30*24*time.Hour).Meta}
+	// Without a quorum nobody leads.
+	follower := snapshot.Status{Newest: leading.Newest, Count: 12, Asked: noon.Add(-30 * time.Second)}
+	rotten := with(made("2026-07-01T11:58:00Z-000000", 2*time.Minute), func(b *snapshot.Backup) {
+		b.Failed = &snapshot.Proof{Kind: snapshot.ProofVerify, By: "ops@far", At: noon.Add(-time.Minute), Error: "stored bytes: want 1, got 2"}
+	})
+	bad := follower
+	bad.Skipped, bad.Failed = []snapshot.Backup{rotten}, []snapshot.Backup{rotten}
+	bad.Asked, bad.StoreError = noon.Add(-10*time.Second), "no route to host"
+	silent := snapshot.Status{StoreError: "no route to host"}
+	saved := follower
+	saved.Newest, saved.Asked = made("2026-07-01T11:59:59Z-000000", time.Second).Meta, noon.Add(-time.Second)
+	told := leading
+	told.Asked = noon.Add(-40 * time.Second)
+	told.Drill.Last.Checked = []string{"revision 7", "records 3"}
 	for name, tt := range map[string]struct {
 		status []snapshot.Status
 		want   string
 	}{
 		"nothing": {[]snapshot.Status{{}}, "  newest: none is known\n"},
+		"no quorum": {[]snapshot.Status{{}, follower}, `  newest: 2026-07-01T11:55:00Z-000000, 5m ago, verified: revision 4711, 5.0 MiB stored as 1.0 MiB
+  store: 12 good backups
+`},
+		"the newest is bad": {[]snapshot.Status{follower, bad}, `  BAD: the newest backup, 2026-07-01T11:58:00Z-000000, is bad: the newest good one is 2026-07-01T11:55:00Z-000000
+  bad: 2026-07-01T11:58:00Z-000000 FAILED its verify 60s ago by ops@far: stored bytes: want 1, got 2
+  newest: 2026-07-01T11:55:00Z-000000, 5m ago, verified: revision 4711, 5.0 MiB stored as 1.0 MiB
+  store: 12 good backups; it last told 10s ago: no route to host
+`},
+		"the store is away":  {[]snapshot.Status{silent}, "  newest: not known: the store does not tell\n  store: it does not answer: no route to host\n"},
+		"the store is empty": {[]snapshot.Status{{Asked: noon}}, "  newest: the store holds no good backup\n"},
+		"just saved on a follower": {[]snapshot.Status{told, saved}, `  newest: 2026-07-01T11:59:59Z-000000, 1s ago, verified: revision 4711, 5.0 MiB stored as 1.0 MiB; next in 10m
+  store: 12 good backups
+  drill: backup 2026-07-01T09:00:00Z-000000 was restored and compared 3h ago, in 2.3s: revision 7 and records 3 are what was saved; next in 21h
+`},
 		"the leader knows best": {[]snapshot.Status{old, leading}, `  newest: 2026-07-01T11:55:00Z-000000, 5m ago, verified: revision 4711, 5.0 MiB stored as 1.0 MiB; next in 10m
   drill: backup 2026-07-01T09:00:00Z-000000 was restored and compared 3h ago, in 2.3s; next in 21h
 `},
@@ -42,9 +70,9 @@ func TestBackupText(t *testing.T) {
   prune: 2 expired backups are still there, such as a: locked until 2027
 `},
 	} {
-		var nodes []coordinator.NodeStatus
+		var nodes []health.NodeStatus
 		for i, s := range tt.status {
-			nodes = append(nodes, coordinator.NodeStatus{Node: "n" + string(rune('0'+i)), Backup: backupStatus(s)})
+			nodes = append(nodes, health.NodeStatus{Node: "n" + string(rune('0'+i)), Backup: backupStatus(s)})
 		}
 		if got := backupText(nodes, noon); got != tt.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, tt.want)
@@ -52,33 +80,28 @@ func TestBackupText(t *testing.T) {
 	}
 }
 
-// What an operator must know is a warning, and never more: a member without backups serves.
-func TestBackupChecks(t *testing.T) {
-	warned := func(s snapshot.Status) (names []string) {
-		for _, c := range backupChecks(backupStatus(s)) {
-			if c.Err != nil {
-				t.Errorf("%s fails: %v", c.Name, errors.Unwrap(c.Err))
-			}
-			if c.Warning != "" {
-				names = append(names, c.Name)
-			}
-		}
-		return names
-	}
+// What an operator must know of backups is found, by the account of the keeper.
+func TestBackupFindings(t *testing.T) {
 	for _, tt := range []struct {
 		status snapshot.Status
-		want   int
+		want   []health.Code
 	}{
-		{snapshot.Status{}, 0},
-		{snapshot.Status{Leading: true, Newest: made("x", 0).Meta}, 0},
-		{snapshot.Status{Leading: true, Overdue: true}, 1},
-		{snapshot.Status{Leading: true, Failures: 2, LastError: "EIO", Spooled: []string{"x"}}, 2},
-		{snapshot.Status{Drill: snapshot.DrillStatus{Off: "no identity"}}, 0},
-		{snapshot.Status{Drill: snapshot.DrillStatus{Error: "no room"}, Prune: snapshot.PruneStatus{Last: noon, Error: "EIO"}}, 2},
-		{snapshot.Status{Drill: snapshot.DrillStatus{Last: snapshot.Drill{Name: "x", Error: "bad"}}}, 1},
+		{snapshot.Status{}, nil},
+		{snapshot.Status{Leading: true, Newest: made("x", 0).Meta, Due: noon}, nil},
+		{snapshot.Status{Leading: true, Overdue: true, Due: noon}, []health.Code{health.BackupOverdue}},
+		{snapshot.Status{Leading: true, Failures: 2, LastError: "EIO", Spooled: []string{"x"}}, []health.Code{health.BackupSpooled, health.BackupFails}},
+		{snapshot.Status{Leading: true, Due: noon, Drill: snapshot.DrillStatus{Off: "no identity"}}, nil},
+		{snapshot.Status{Leading: true, Due: noon, Drill: snapshot.DrillStatus{Error: "no room"}, Prune: snapshot.PruneStatus{Last: noon, Error: "EIO"}},
+			[]health.Code{health.PruneFails, health.DrillUntried}},
+		{snapshot.Status{Leading: true, Due: noon, Drill: snapshot.DrillStatus{Last: snapshot.Drill{Name: "x", Error: "bad"}}}, []health.Code{health.DrillFails}},
 	} {
-		if got := warned(tt.status); len(got) != tt.want {
-			t.Errorf("%+v: got warnings %q, want %d", tt.status, got, tt.want)
+		n := health.NodeStatus{Node: "n1", Reached: true, Backup: backupStatus(tt.status)}
+		var got []health.Code
+		for _, f := range n.Judge(noon) {
+			got = append(got, f.Code)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%+v: got %q, want %q", tt.status, got, tt.want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 )
@@ -197,46 +197,13 @@ func TestEtcdctlCertificate(t *testing.T) {
 	}
 }
 
-// What is issued is renewed at two thirds of its life, so a doctor must not complain of thirty days; and of the authorities
-// that are given he does.
-func TestDoctorOfIssuedCertificates(t *testing.T) {
-	now := time.Now()
-	certs := func(life, left time.Duration) []certificate {
-		return []certificate{{Subject: "x", From: now.Add(left - life), Until: now.Add(left)}}
-	}
-	for name, tt := range map[string]struct {
-		f    file
-		want grade
-	}{
-		"fresh, of a day":      {file{Kind: issuedCertificate, Certs: certs(24*time.Hour, 20*time.Hour)}, well},
-		"about to be renewed":  {file{Kind: issuedCertificate, Certs: certs(90*24*time.Hour, 29*24*time.Hour)}, well},
-		"not renewed":          {file{Kind: issuedCertificate, Certs: certs(90*24*time.Hour, 20*24*time.Hour)}, warned},
-		"expired":              {file{Kind: issuedCertificate, Certs: certs(90*24*time.Hour, -time.Hour)}, bad},
-		"a given one of days":  {file{Kind: ownCertificate, Certs: certs(90*24*time.Hour, 20*24*time.Hour)}, warned},
-		"an authority of days": {file{Kind: authorities, Certs: certs(900*24*time.Hour, 3*24*time.Hour)}, bad},
-	} {
-		got := well
-		if v, found := tt.f.judge(now); found {
-			got = v.Grade
-		}
-		if got != tt.want {
-			t.Errorf("%s: got %v, want %v", name, got, tt.want)
-		}
-	}
-}
-
 // Nobody overlooks that etcd is open.
 func TestInsecureIsShown(t *testing.T) {
-	s := coordinator.ClusterStatus{Nodes: []coordinator.NodeStatus{{Node: "n1", TLS: &coordinator.TLSStatus{Mode: "off", Insecure: true}}, {Node: "n2", TLS: &coordinator.TLSStatus{Mode: "auto"}}, {Node: "n3"}}}
+	s := health.ClusterStatus{Nodes: []health.NodeStatus{{Node: "n1", Reached: true, TLS: &health.TLSStatus{Mode: "off", Insecure: true}}, {Node: "n2", TLS: &health.TLSStatus{Mode: "auto"}}, {Node: "n3"}}}
 	var out strings.Builder
-	if err := writeStatus(&out, s, time.Now()); err != nil || !strings.Contains(out.String(), "INSECURE n1:") {
+	s.Judge(nil)
+	if err := writeStatus(&out, s, time.Now()); err != nil || !strings.Contains(out.String(), "reach etcd on n1 without TLS") {
 		t.Errorf("got %v, %s", err, out.String())
-	}
-	if c := tlsCheck(s.Nodes[0].TLS, nil, time.Now()); !strings.Contains(c.Warning, "without TLS") || c.Err != nil {
-		t.Errorf("got %+v", c)
-	}
-	if c := tlsCheck(s.Nodes[1].TLS, nil, time.Now()); c.Warning != "" || c.Detail != "mode auto" {
-		t.Errorf("got %+v", c)
 	}
 }
 

@@ -137,9 +137,10 @@ func TestFileErrors(t *testing.T) {
 			[]string{`tls.mode: must be one of files, ca, auto, off, got "maybe" (config.yaml:1)`, `tls.leaf-life: must be at least 3s, got 1s (config.yaml:1)`},
 		},
 		"restore": {
-			"restore: {automatic: perhaps, revision-bump: -1, reclaim-after: -1h}\n",
+			"restore: {automatic: perhaps, foreign-commands: maybe, revision-bump: -1, reclaim-after: -1h}\n",
 			[]string{
 				`restore.automatic: must be true or false, got "perhaps" (config.yaml:1)`,
+				`restore.foreign-commands: must be true or false, got "maybe" (config.yaml:1)`,
 				`restore.revision-bump: must be 0–1000000000000, got -1 (config.yaml:1)`,
 				`restore.reclaim-after: must be 0s (never) or more, got -1h0m0s (config.yaml:1)`,
 			},

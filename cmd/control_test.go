@@ -137,6 +137,10 @@ func TestRemoteControl(t *testing.T) {
 		{ours, "eyes", "GET", "/status", ""},
 		{ours, "eyes", "POST", "/drain?dry=true", ""},
 		{ours, "eyes", "POST", "/drain?force=true", "refused: eyes from 127.0.0.1 may look, but not change anything"},
+		{ours, "ops", "POST", "/consent?proposal=1", ""},
+		{ours, "eyes", "POST", "/consent?proposal=1", "may look, but not change anything"},
+		{ours, "eyes", "POST", "/consent?proposal=1&dry=true", "may look, but not change anything"}, // knows no dry run
+		{ours, "stranger", "POST", "/consent?proposal=1", "is named neither"},
 		{ours, "eyes", "POST", "/downgrade?to=3.6&dry=true", "may look, but not change anything"}, // knows no dry run
 		{ours, "eyes", "DELETE", "/downgrade?dry=true", "may look, but not change anything"},
 		{ours, "stranger", "GET", "/status", `the certificate of "stranger" is named neither by control.readers nor by control.operators`},

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 )
 
 func TestDiscoverOptions(t *testing.T) {
@@ -38,7 +38,7 @@ func TestSetHere(t *testing.T) {
 
 func TestStatusCountsObservers(t *testing.T) {
 	var b bytes.Buffer
-	if err := writeStatus(&b, coordinator.ClusterStatus{Observers: []string{"x at 10.0.0.9", "y at 10.0.0.8"}}, time.Now()); err != nil {
+	if err := writeStatus(&b, health.ClusterStatus{Observers: []string{"x at 10.0.0.9", "y at 10.0.0.8"}}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "\nobservers: 2\n") {

@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"holdfast/embedded"
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 )
 
 // running makes three members, n1 the leader, that run the given etcd, are at the given cluster and storage versions, and
 // know of a downgrade.
-func running(etcds [3]string, cluster, storage, downgrade string) (s coordinator.ClusterStatus, members []embedded.MemberInfo, self embedded.Status) {
+func running(etcds [3]string, cluster, storage, downgrade string) (s health.ClusterStatus, members []embedded.MemberInfo, self embedded.Status) {
 	for i, version := range etcds {
 		id := uint64(i + 1)
 		members = append(members, embedded.MemberInfo{ID: id, Name: string(rune('a' + i))})
-		s.Nodes = append(s.Nodes, coordinator.NodeStatus{Node: fmt.Sprintf("n%d", id), Live: true, Reached: version != "", Etcd: &coordinator.EtcdStatus{
+		s.Nodes = append(s.Nodes, health.NodeStatus{Node: fmt.Sprintf("n%d", id), Live: true, Reached: version != "", Etcd: &health.EtcdStatus{
 			Member: fmt.Sprintf("%x", id), Leader: i == 0, Version: version, ClusterVersion: cluster, StorageVersion: storage, Downgrade: downgrade}})
 	}
 	return s, members, embedded.Status{Running: true, ClusterVersion: cluster, Downgrade: downgrade}

@@ -183,7 +183,7 @@ func TestNextAuthorities(t *testing.T) {
 	stopped := memberStance{Slot: "b", Known: true}
 	soon := rotationStart.Add(4 * time.Hour)
 	far := begun
-	far.Hold = soon.Add(holdNotice + time.Hour)
+	far.Hold = soon.Add(1000 * time.Hour)
 	for name, tc := range map[string]struct {
 		e     edition
 		v     rotationView
@@ -204,7 +204,7 @@ func TestNextAuthorities(t *testing.T) {
 		"ordered at a follower":             {e: first, v: rotationView{Paused: true}, order: rotationOrder{Begin: true}, want: stepBegin, why: "operator"},
 		"nothing to drop":                   {e: first, v: leader(), order: rotationOrder{DropOld: true}, why: "no old authority"},
 		"held for the clients":              {e: begun, v: leader(trusting...), why: "give clients the new bundle"},
-		"held for long: nobody is bothered": {e: far, v: leader(trusting...)},
+		"held for long: it says until when": {e: far, v: leader(trusting...), why: "give clients the new bundle"},
 		"held for long, begun twice":        {e: far, v: leader(trusting...), order: rotationOrder{Begin: true}, why: "give clients the new bundle"},
 		"held until half of the rest":       {e: begun, v: leader(trusting...), after: time.Hour + (caLife-time.Hour)/2, want: stepSwitch},
 		"held, but ordered":                 {e: begun, v: leader(trusting...), order: rotationOrder{Now: true}, want: stepSwitch},

@@ -19,6 +19,7 @@ import (
 	filippo "filippo.io/age"
 	"go.uber.org/zap"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
 )
@@ -113,7 +114,7 @@ func (s *site) rotated(a *editions) {
 	}
 }
 
-func problem(a *editions) string { return strings.Join(a.Problems(), "; ") }
+func problem(a *editions) string { return strings.Join(health.Texts(a.Findings()), "; ") }
 
 // Of many who find an empty store, one makes the authorities, and all have those.
 func TestOneFoundsTheAuthorities(t *testing.T) {

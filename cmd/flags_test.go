@@ -20,6 +20,8 @@ func TestFlagsThatMeanNothing(t *testing.T) {
 		"recover --timeout 0s --yes":             "--timeout: must be 1s or more",
 		"recover --abort --lost b":               "say --abort alone",
 		"recover --abort --survivor a":           "say --abort alone",
+		"recover --abort --despite-backup b1":    "say --abort alone",
+		"recover --despite-backup b1 --yes":      "say with --survivor which slot",
 		"restore latest --lost ,b --yes":         "--lost: a slot has no name",
 		"restore latest --timeout -5s --yes":     "--timeout: must be 1s or more",
 		"drain --wait -5s":                       "--wait: must be 0s or more",
@@ -57,7 +59,7 @@ func TestRecoverAdvisesOnlyWhatWorks(t *testing.T) {
 		{"", "", "holdfast recover --lost b,c --yes", "--lost b,c"},
 		{"b", "a", "holdfast recover --lost b,c --survivor a --yes", "--lost b,c"},
 		{"b,c", "", "holdfast recover --lost b,c --yes", ""},
-		{"c", "b", "", "slot b cannot be gone on from"},
+		{"c", "b", "", "no recovery can go on from slot b"},
 		{"a,b,c", "", "", "stop that node first"},
 	} {
 		var out bytes.Buffer

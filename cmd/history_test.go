@@ -84,6 +84,7 @@ func TestCommandsAreAudited(t *testing.T) {
 		httptest.NewRequest(http.MethodPost, "/drain?force=true&dry=false", nil),
 		httptest.NewRequest(http.MethodPost, "/downgrade?to=3.6", nil),
 		httptest.NewRequest(http.MethodDelete, "/downgrade", nil),
+		httptest.NewRequest(http.MethodPost, "/consent?proposal=1234&by=root@bastion", nil),
 		httptest.NewRequest(http.MethodPost, "/downgrade?to=3.5&dry=true", nil), // it knows no dry run, and so changes something
 	} {
 		h.ServeHTTP(httptest.NewRecorder(), r)
@@ -93,7 +94,7 @@ func TestCommandsAreAudited(t *testing.T) {
 		got = append(got, strings.TrimSpace(e.Why+" "+e.Outcome+" "+e.Error))
 	}
 	want := []string{`pause by="ops" why="work" done`, `found new="true" done`, "adopt failed permission denied",
-		`drain force="true" done`, `downgrade to="3.6" done`, "downgrade cancel done", `downgrade to="3.5" done`}
+		`drain force="true" done`, `downgrade to="3.6" done`, "downgrade cancel done", `consent proposal="1234" by="root@bastion" done`, `downgrade to="3.5" done`}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q, want %q", got, want)
 	}

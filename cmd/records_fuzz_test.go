@@ -16,7 +16,7 @@ import (
 // answer that has what every record has.
 func FuzzRecords(f *testing.F) {
 	founding := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
-	p := coordinator.NewRestore(founding, 0, coordinator.Backup{Name: "2026-07-01T00:15:03Z-000042", Digest: "d", Revision: 5}, 5, 10)
+	p := coordinator.NewRestore(founding, 0, coordinator.Backup{Name: "2026-07-01T00:15:03Z-000042", Digest: strings.Repeat("d", 64), Revision: 5}, 5, 10)
 	born := outcomeOf(p, founding)
 	text := func(v any) []byte {
 		b, err := json.Marshal(v)
@@ -26,8 +26,8 @@ func FuzzRecords(f *testing.F) {
 		return b
 	}
 	f.Add(text(founding), text(p), text(outcome{Record: &born}))
-	f.Add(text(founding), text(p), text(outcome{Aborted: "enough"}))
-	f.Add(text(founding), text(p), []byte(`{"record":{"generation":18446744073709551615},"aborted":"x"}`))
+	f.Add(text(founding), text(p), text(outcome{Abort: &plan.Abort{ID: p.ID, Why: "enough"}}))
+	f.Add(text(founding), text(p), []byte(`{"record":{"generation":18446744073709551615},"abort":{"why":"x"}}`))
 	f.Add(text(founding), []byte(`{"id":"x","line":["../.."],"backup":"../../etc/passwd","digest":"d","attempt":-1}`), []byte(`{}`))
 	f.Add([]byte(`{"id":"x","generation":-1}`), []byte(`null`), []byte(strings.Repeat("[", 20000)))
 	f.Fuzz(func(t *testing.T, record, restore, end []byte) {

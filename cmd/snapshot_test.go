@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
@@ -94,6 +95,37 @@ func TestDeletable(t *testing.T) {
 		if err := deletable(all, []string{name}, true); (err != nil) != (name == "none") {
 			t.Errorf("%s by force: got %v", name, err)
 		}
+	}
+	// A clock that was ahead made an older one.
+	ordered := merge(inDirectory, []snapshot.Backup{
+		with(made("next", time.Hour), func(b *snapshot.Backup) { b.Generation = 2 }),
+		with(made("ahead", -24*time.Hour), func(b *snapshot.Backup) { b.Generation = 1 }),
+	}, nil, true)
+	bad := func(b *snapshot.Backup) { b.Failed = &snapshot.Proof{} }
+	rotten := merge(inDirectory, []snapshot.Backup{with(made("older", time.Hour), bad), with(made("newer", time.Minute), bad)}, nil, true)
+	if err := deletable(rotten, []string{"older"}, false); err != nil {
+		t.Errorf("the older of two bad ones: got %v", err)
+	}
+	if err := deletable(rotten, []string{"newer"}, false); err == nil || !strings.Contains(err.Error(), "none is good") {
+		t.Errorf("the newest of bad ones: got %v", err)
+	}
+	if err := deletable(ordered, []string{"ahead"}, false); err != nil {
+		t.Errorf("an older one with a later time: got %v", err)
+	}
+	if err := deletable(ordered, []string{"next"}, false); err == nil {
+		t.Error("the newest one with an earlier time could be deleted")
+	}
+}
+
+func TestNewerBackupStatus(t *testing.T) {
+	early, late := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC), time.Date(2029, 7, 1, 0, 0, 0, 0, time.UTC)
+	nodes := []health.NodeStatus{
+		{Node: "n1", Backup: &health.BackupStatus{Name: "ahead", Time: &late, Generation: 1, Revision: 900}},
+		{Node: "n2", Backup: &health.BackupStatus{Name: "next", Time: &early, Generation: 2, Revision: 10}},
+		{Node: "n3", Backup: &health.BackupStatus{}},
+	}
+	if got := backupText(nodes, late); !strings.Contains(got, "newest: next,") {
+		t.Errorf("got %q, want the one of the later generation", got)
 	}
 }
 

@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
+	"holdfast/snapshot"
+)
+
+// What is handed out holds the authorities, and never a key.
+func TestBundle(t *testing.T) {
+	config, cfg := tlsCA(t)
+	auto := filepath.Join(t.TempDir(), "holdfast.yaml")
+	store := t.TempDir()
+	text := "cluster: {name: main}\nnode: {data-dir: " + t.TempDir() + "/data, name: n1}\ntls: {mode: auto}\n" +
+		"snapshot: {store: " + store + "}\n"
+	if err := os.WriteFile(auto, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := execute("tls", "bundle", "--config", auto); err == nil {
+		t.Errorf("before there are any: %s", out)
+	}
+	l, err := Load(auto, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newEditions(l.Config, snapshot.NewDir(store), zap.NewNop())
+	if _, err := a.Authorities(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.advance(t.Context(), rotationView{}, rotationOrder{Begin: true}, false); err != nil {
+		t.Fatal(err)
+	}
+	given := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	known := a.have.authorities()
+	for _, tt := range []struct{ config, clients, peers string }{
+		{config, given(cfg.TLS.ClientCAFile), given(cfg.TLS.PeerCAFile)},
+		{auto, string(pki.EncodeCertificates(known.Clients.Bundle...)),
+			string(pki.EncodeCertificates(known.Peers.Bundle...))},
+	} {
+		for want, args := range map[string][]string{tt.clients: nil, tt.peers: {"--peers"}} {
+			out, err := execute(append([]string{"tls", "bundle", "--config", tt.config}, args...)...)
+			if err != nil || out != want {
+				t.Errorf("%v: %v, got\n%swant\n%s", args, err, out, want)
+			}
+		}
+		to := filepath.Join(t.TempDir(), "out")
+		write := []string{"tls", "bundle", "--config", tt.config, "--out", to}
+		if out, err := execute(append(write, "--dry-run")...); err != nil || !strings.Contains(out, "nothing was changed") {
+			t.Errorf("dry: %v, %s", err, out)
+		}
+		if _, err := os.Stat(to); err == nil {
+			t.Error("a dry run made the directory")
+		}
+		if out, err := execute(write...); err != nil {
+			t.Fatal(err, out)
+		}
+		got := given(filepath.Join(to, "etcd-clients-ca.crt")) + given(filepath.Join(to, "etcd-peers-ca.crt"))
+		if got != tt.clients+tt.peers {
+			t.Errorf("got\n%s", got)
+		}
+		files, _ := os.ReadDir(to)
+		if len(files) != 2 {
+			t.Errorf("got %v", files)
+		}
+		for _, f := range files {
+			if bytes.Contains([]byte(given(filepath.Join(to, f.Name()))), []byte("PRIVATE KEY")) {
+				t.Errorf("%s holds a key", f.Name())
+			}
+		}
+		if _, err := execute(write...); err == nil || !strings.Contains(err.Error(), "never overwritten") {
+			t.Errorf("again: %v", err)
+		}
+	}
+	if strings.Count(string(pki.EncodeCertificates(known.Clients.Bundle...)), "BEGIN") != 2 {
+		t.Error("while a rotation is open the bundle holds both authorities")
+	}
+	_, err = execute("tls", "bundle", "--node.data-dir", t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), "tls.mode is off") {
+		t.Errorf("without TLS: %v", err)
+	}
+}
