@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
+	"holdfast/integration/hosts"
 )
 
 // Cluster is a set of nodes, each a process of its own, on loopback addresses that nobody else uses.
@@ -45,6 +46,7 @@ type Options struct {
 	Slots []string       // nil: a, b, c
 	Keys  map[string]any // of every node's configuration, by full name: "snapshot.every"
 	Env   []string       // of every process, and of the commands, beside the test's own: "NAME=value"
+	Net   *hosts.Network // not nil: each node runs on a host of its own there, which can be cut off
 }
 
 // New makes a cluster; nothing runs yet. binary is the holdfast to run. When the test ends all processes are
@@ -71,6 +73,12 @@ func New(t testing.TB, binary string, o Options) *Cluster {
 	for i := range o.Nodes {
 		n := &Node{Name: fmt.Sprintf("n%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("n%d", i+1)), Keys: map[string]any{}, c: c}
 		n.Address = c.Address(i + 1)
+		if o.Net != nil {
+			if n.Host, err = o.Net.Add(n.Name); err != nil {
+				t.Fatal(err)
+			}
+			n.Address = n.Host.Address().String()
+		}
 		n.Data = filepath.Join(n.Dir, "holdfast-data") // the default, seen from Dir
 		n.Root = filepath.Join(n.Data, "volumes")
 		if i < len(o.Slots) {
@@ -197,12 +205,12 @@ func (c *Cluster) Served() error {
 		}
 		served := map[string]bool{}
 		for _, m := range s.Nodes {
-			if m.Live && m.Volume != nil && m.Etcd != nil && m.Etcd.HasLeader && !m.Etcd.Learner {
+			if m.Live && m.Volume != nil && m.Etcd != nil && m.Etcd.HasLeader && m.Etcd.Confirmed && !m.Etcd.Learner {
 				served[m.Volume.Slot] = true
 			}
 		}
-		if s.Record == nil || s.Health == coordinator.NoQuorum {
-			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, strings.Join(s.Reasons, "; "))
+		if s.Record == nil || s.Health == health.NoQuorum {
+			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, strings.Join(s.Reasons(), "; "))
 		}
 		slots := s.Record.Charter.Slots()
 		if s.Set != nil && s.Set.Record == s.Record.ID {
@@ -210,7 +218,7 @@ func (c *Cluster) Served() error {
 		}
 		for _, slot := range slots {
 			if !served[slot] {
-				return fmt.Errorf("%s says slot %s is not served: %s", n.Name, slot, strings.Join(s.Reasons, "; "))
+				return fmt.Errorf("%s says slot %s is not served: %s", n.Name, slot, strings.Join(s.Reasons(), "; "))
 			}
 		}
 	}
@@ -230,8 +238,8 @@ func (c *Cluster) Fit() error {
 		switch {
 		case err != nil:
 			return err
-		case s.Health != coordinator.Healthy:
-			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, strings.Join(s.Reasons, "; "))
+		case s.Health != health.Healthy:
+			return fmt.Errorf("%s says %s: %s", n.Name, s.Health, strings.Join(s.Reasons(), "; "))
 		}
 	}
 	return nil
@@ -245,7 +253,7 @@ func (c *Cluster) Leader() (leader *Node) {
 			if n.Paused() {
 				continue
 			}
-			if s, err := n.Self(); err == nil && s.State == "leader" {
+			if s, err := n.Self(); err == nil && s.State == "leader" && s.Etcd != nil && s.Etcd.Confirmed {
 				leader = n
 				return nil
 			}

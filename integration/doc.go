@@ -63,6 +63,7 @@
 //	  RestoreWithoutOne    a member that was away follows
 //	  RestoreWhenAllIsLost the nodes name the command, which restores; what was set aside is reclaimed
 //	  RestoreAutomatic     the same without an operator
+//	  RestoreForgetsWhatWasSaid  a pause, a lock and a consent of the backup's time do not come back
 //	  RestoreOfEtcdManager a queued command is carried out once, from etcd-manager's own files
 //	restore_more_test.go, restore_break_test.go, restore_s3_test.go, restore_manager_test.go
 //	  RestoreEncrypted     with the key, without it, and where one node alone has none
@@ -97,10 +98,12 @@
 //	  NoSpace              full of history: cures itself; full of live data: says so
 //	  Defragmentation      one after the other, the leader last, while clients write
 //	  Corrupt              explained, and what it says to do works
+//	disk_full_test.go
+//	  DiskFull             a member's disk is filled to the last byte: writes are refused, nobody dies, they continue by themselves
+//	  DiskFillsUp          by etcd itself, at full speed: the same
 //	drain_test.go
 //	  RollingRestart       a shell loop that waits for nothing but the end of each process
 //	  TwoStopsAtOnce       the second waits for the first
-//	  StopAll              a whole cluster does not wait for itself
 //	  Drain                the leader, under load; refused where a member is dead, unless forced
 //	  DrainedNodeIsLost    the lock ends
 //	explain_test.go
@@ -121,12 +124,19 @@
 //	  FoundAlone           a node that is told nothing
 //	  StatusCodes          0, 1, 2 and 3
 //	  Strangers            another gossip key, another cluster's name
+//	forget_test.go
+//	  ForgetStray          a node of another founding came and went: forgotten everywhere, until it runs again
 //	tls_test.go
 //	  TLSGiven             authorities of `tls init`: who has no certificate of the right one is refused, as client and as peer
 //	stop_test.go
 //	  StopLeader           under load with 20 open watches, which miss nothing
-//	  StopTwice            the second signal ends the process
+//	  StopTwice            the second signal, after more than a second, ends the process
+//	  StopSignalledTwice   two at once are one clean stop
 //	  StopWithoutQuorum    a member that never became ready stops
+//	stop_all_test.go
+//	  StopAll              a whole cluster ends within 2 s, under load
+//	restart_loop_test.go
+//	  RestartLoop          the loop of docs/operating.md, as written: it stops at a node that does not come back
 //	trouble_test.go
 //	  StartFails           the peer port is taken: it says so, lives on, and serves when the port is free
 //	  RemovedWhileRunning  by hand: set aside once, back by way of a learner, in the same process
@@ -137,6 +147,10 @@
 //	  StandbyHostLeavesRestartingMember  four hosts, three slots, a root each: a stopped member keeps its slot
 //	  Twin                 a copied host, name and all, never runs etcd
 //	  TwoClustersInOneGossip  of one name: both go on, and both say so
+//	impostor_test.go
+//	  Impostor             a stray with the leader's name lives for 8 s: nothing changes, others can be drained, and it is over when it is dead
+//	stall_test.go
+//	  StalledDisk          the leader's disk takes no writes and reports no error: not ready, and not the leader
 //	storm_test.go
 //	  Storm                random kills, stops, restarts and pauses under load (-seed, -blows)
 //	scenarios_test.go, with the table in docs/scenarios.md

@@ -19,7 +19,9 @@ import (
 	"syscall"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
+	"holdfast/integration/hosts"
+	"holdfast/volume"
 )
 
 const terminate = syscall.SIGTERM
@@ -33,6 +35,7 @@ type Node struct {
 	Root    string         // volume.local.root
 	Keys    map[string]any // of its configuration alone, by full name; they go before the cluster's
 	Machine *Machine       // on a site: the machine it runs on
+	Host    *hosts.Host    // with Options.Net, and on a site: where its processes run; nil: on this machine
 	Binary  string         // the holdfast that it runs, from its next start on; "" is the cluster's
 
 	c       *Cluster
@@ -70,8 +73,11 @@ func (n *Node) Configure() {
 		"snapshot.store":    n.c.Store, "snapshot.every": "0s", "snapshot.drill": "0s",
 		"log.format": "json",
 	}
-	if n.Machine != nil {
+	switch {
+	case n.Machine != nil:
 		keys = n.keysOnSite()
+	case n.Host != nil:
+		keys["tls.insecure"] = true // its address is not loopback
 	}
 	maps.Copy(keys, n.c.keys)
 	maps.Copy(keys, n.Keys)
@@ -127,8 +133,8 @@ func (n *Node) Run(args []string, env ...string) {
 // command is a holdfast on the node's machine.
 func (n *Node) command(args ...string) *exec.Cmd {
 	binary := cmp.Or(n.Binary, n.c.binary)
-	if n.Machine != nil {
-		return n.Machine.Host.Command(context.Background(), binary, args...)
+	if n.Host != nil {
+		return n.Host.Command(context.Background(), binary, args...)
 	}
 	return exec.Command(binary, args...)
 }
@@ -192,7 +198,11 @@ func (n *Node) Wipe() {
 	if n.Running() {
 		n.c.t.Fatalf("%s runs: its disk is in use", n.Name)
 	}
-	if err := os.RemoveAll(n.Root); err != nil {
+	err := os.Remove(filepath.Join(n.Data, volume.MarkerName))
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if err := errors.Join(err, os.RemoveAll(n.Root)); err != nil {
 		n.c.t.Fatal(err)
 	}
 }
@@ -206,7 +216,7 @@ func (n *Node) Aside() {
 }
 
 // Status asks the running node, as `holdfast status` does.
-func (n *Node) Status() (s coordinator.ClusterStatus, err error) {
+func (n *Node) Status() (s health.ClusterStatus, err error) {
 	err = n.control(http.MethodGet, "/status", &s)
 	return s, err
 }
@@ -243,14 +253,14 @@ func (n *Node) control(method, path string, answer any) error {
 }
 
 // Self returns what the node says of itself.
-func (n *Node) Self() (coordinator.NodeStatus, error) {
+func (n *Node) Self() (health.NodeStatus, error) {
 	s, err := n.Status()
 	if err != nil {
-		return coordinator.NodeStatus{}, err
+		return health.NodeStatus{}, err
 	}
-	i := slices.IndexFunc(s.Nodes, func(m coordinator.NodeStatus) bool { return m.Node == s.Asked })
+	i := slices.IndexFunc(s.Nodes, func(m health.NodeStatus) bool { return m.Node == s.Asked })
 	if i < 0 {
-		return coordinator.NodeStatus{}, fmt.Errorf("%s does not know itself", n.Name)
+		return health.NodeStatus{}, fmt.Errorf("%s does not know itself", n.Name)
 	}
 	return s.Nodes[i], nil
 }

@@ -210,7 +210,7 @@ func (c *Cluster) Place(m *Machine) *Node {
 	if slices.ContainsFunc(c.Nodes, func(n *Node) bool { return n.Machine == m }) {
 		name, dir = name+"-2", dir+"-2"
 	}
-	n := &Node{Name: name, Address: m.Host.Address().String(), Dir: dir, Data: filepath.Join(dir, "data"), Keys: map[string]any{}, Machine: m, c: c}
+	n := &Node{Name: name, Address: m.Host.Address().String(), Dir: dir, Data: filepath.Join(dir, "data"), Keys: map[string]any{}, Machine: m, Host: m.Host, c: c}
 	n.Root = filepath.Join(n.Data, "mounts")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		c.t.Fatal(err)

@@ -37,10 +37,10 @@ type Writer struct {
 	gap    time.Duration     // longest time from one acknowledged write to the next
 }
 
-// Write begins to write to whichever of all nodes answer, until Stop or the end of the test.
-func (c *Cluster) Write() *Writer {
+// Write begins to write to whichever of nodes answer, of all when none are given, until Stop or the end of the test.
+func (c *Cluster) Write(nodes ...*Node) *Writer {
 	c.t.Helper()
-	client, err := c.dial(c.Endpoints())
+	client, err := c.dial(c.Endpoints(nodes...))
 	if err != nil {
 		c.t.Fatal(err)
 	}

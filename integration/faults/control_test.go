@@ -36,13 +36,22 @@ var tamperings = []tampering{
 func TestCheckerRefuses(t *testing.T) {
 	real(t)
 	lg := logger(t, filepath.Join(t.TempDir(), "checker.log"))
-	r := Found(t, binary, lg)
+	r := Found(t, binary, lg, volumeSize)
 	ctx, cancel := context.WithCancel(t.Context())
 	var writing sync.WaitGroup
 	writing.Go(func() { r.write(ctx, t) })
 	// Few requests fail: to prove that there is no order of events, the checker tries all, and each doubles them.
-	r.Play(Schedule{Traffic: "etcd", Faults: []Fault{{Kind: HandOver, Wait: 3 * time.Second}}},
-		func() { cancel(); writing.Wait() })
+	r.Play(Schedule{Traffic: "etcd", Faults: []Fault{{Kind: HandOver, Wait: 3 * time.Second}}}, func() {
+		r.cluster.Until(time.Minute, "there is a history to tamper with", func() error {
+			s, err := r.cluster.Nodes[0].Self()
+			if err == nil && (s.Etcd == nil || s.Etcd.Revision < 300) {
+				err = fmt.Errorf("the member is %+v", s.Etcd)
+			}
+			return err
+		})
+		cancel()
+		writing.Wait()
+	})
 	load := func() History {
 		h, err := Load(lg, filepath.Join(r.Dir, "record"))
 		if err != nil {

@@ -19,8 +19,17 @@
 //   - The whole log. etcd deletes a WAL file when five newer ones exist (max-wals) and fills 64 MB before it begins one,
 //     so in minutes nothing is deleted. [Load] refuses a history of which no member has the first entry. A disk is lost
 //     at most once in a run: the two other members' logs are whole, and the replaced one's counts from where it begins.
+//   - No alarms. A full disk raises NOSPACE, and the checker knows neither that entry of the log nor that etcd refuses writes
+//     behind it. Both are emptied in the copies of the logs, which are what is checked.
 //   - Few requests: a hundred a second. A request without an answer may have happened at any later time, so the search
 //     grows with the failures. A search that is not over in two minutes is a refusal, with another word: Timeout.
+//
+// # Generations
+//
+// A restore or a recovery in the middle of faults ends the history that etcd's model can follow, for it begins with an empty
+// database. So [Registers] have a model of their own, checked by porcupine as well: each answer belongs to the generation whose
+// cluster ID it bears, a generation begins with what its backup held, and what its leader acknowledged before it ended it is in
+// the logs that its members have set aside.
 //
 // # What is not here
 //

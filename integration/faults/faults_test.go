@@ -144,7 +144,7 @@ func play(t *testing.T, seed uint64, length time.Duration) (decided bool) {
 	t.Logf("%s traffic; to see this run again: %s", s.Traffic, replay)
 	dir := "there is no such directory yet"
 	nothingStays(t, &dir)
-	r := Found(t, binary, lg)
+	r := Found(t, binary, lg, volumeSize)
 	dir = filepath.Dir(r.Dir)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -190,7 +190,14 @@ func TestSoak(t *testing.T) {
 	}
 	for began := time.Now(); time.Since(began) < *soak; {
 		seed := 1 + rand.Uint64N(1<<32)
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { run(t, seed) })
+		switch seed % 6 {
+		case 0, 1, 2, 3:
+			t.Run(fmt.Sprint(seed), func(t *testing.T) { run(t, seed) })
+		case 4:
+			t.Run(fmt.Sprintf("%s %d", endRestore, seed), func(t *testing.T) { generations(t, seed, endRestore) })
+		default:
+			t.Run(fmt.Sprintf("%s %d", endRecover, seed), func(t *testing.T) { generations(t, seed, endRecover) })
+		}
 	}
 }
 

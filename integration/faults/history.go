@@ -45,11 +45,16 @@ func save(lg *zap.Logger, dir string, unique bool, reports []report.ClientReport
 	if err := r.SaveEtcdData(); err != nil {
 		return fmt.Errorf("save the clients' histories: %w", err)
 	}
+	var copies []string
 	for slot, member := range members {
 		to := filepath.Join(dir, "server-"+slot, "member", "wal")
 		if err := os.CopyFS(to, os.DirFS(filepath.Join(member, "member", "wal"))); err != nil {
 			return fmt.Errorf("save the log of slot %s: %w", slot, err)
 		}
+		copies = append(copies, filepath.Dir(filepath.Dir(to)))
+	}
+	if err := emptyAlarms(lg, copies); err != nil {
+		return fmt.Errorf("empty the alarms in the members' logs: %w", err)
 	}
 	return nil
 }
@@ -112,7 +117,7 @@ func (h History) unrecorded() []report.ClientReport {
 	id := h.lastID()
 	var all []report.ClientReport
 	for _, request := range h.Persisted {
-		if !internal(request) {
+		if !internal(request) || idle(request) {
 			continue
 		}
 		id++
@@ -133,6 +138,11 @@ func (h History) lastID() int {
 		}
 	}
 	return id
+}
+
+// idle reports whether a request is what an idle leader commits, which never changes anything.
+func idle(r model.EtcdRequest) bool {
+	return slices.ContainsFunc(r.Txn.Conditions, func(c model.EtcdCondition) bool { return c.Key == own+"idle" })
 }
 
 // internal reports whether a request writes keys of holdfast and nothing else.

@@ -26,6 +26,7 @@ var (
 
 const (
 	volumeSize = 8                      // GiB of the stand-in, which makes 256 MiB of them
+	roomy      = 24                     // the same, with room for what is restored beside what is there
 	look       = 50 * time.Millisecond  // how often nodes that have ended are looked for
 	restart    = 500 * time.Millisecond // from a node's end to its next start, as a supervisor has it
 )
@@ -39,17 +40,18 @@ type Run struct {
 	site    *integration.Site
 	cluster *integration.Cluster
 	volumes []string // IDs, by slot
+	size    int64    // of each, in GiB of the stand-in
 	down    map[*integration.Node]bool
 	ended   map[*integration.Node]time.Time // when a node that should run was first seen not to
 	begun   time.Time
 }
 
-// Found makes a site with a cluster that serves. When the test ends everything is removed; the artefacts are kept if
+// Found makes a site with a cluster that serves, on volumes of so many GiB of the stand-in. When the test ends everything is removed; the artefacts are kept if
 // it has failed.
-func Found(t testing.TB, binary string, lg *zap.Logger) *Run {
+func Found(t testing.TB, binary string, lg *zap.Logger, size int64) *Run {
 	t.Helper()
 	s := integration.NewSite(t, binary, false)
-	r := &Run{Dir: filepath.Join(s.Dir, "history"), t: t, lg: lg, site: s, down: map[*integration.Node]bool{}, ended: map[*integration.Node]time.Time{}, begun: time.Now()}
+	r := &Run{size: size, Dir: filepath.Join(s.Dir, "history"), t: t, lg: lg, site: s, down: map[*integration.Node]bool{}, ended: map[*integration.Node]time.Time{}, begun: time.Now()}
 	var machines []*integration.Machine
 	for i := range slots {
 		machines = append(machines, s.Launch(zones[i]))
@@ -67,7 +69,7 @@ func Found(t testing.TB, binary string, lg *zap.Logger) *Run {
 // volume adds a blank volume for the i-th slot.
 func (r *Run) volume(i int) string {
 	r.t.Helper()
-	id, err := r.site.EC2.AddVolume(ec2test.Volume{Zone: zones[i], Size: volumeSize, Encrypted: true,
+	id, err := r.site.EC2.AddVolume(ec2test.Volume{Zone: zones[i], Size: r.size, Encrypted: true,
 		Tags: map[string]string{"holdfast:cluster": "main", "holdfast:member": slots[i]}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -158,13 +160,18 @@ func (r *Run) supervise() {
 	}
 }
 
+// wanted says that no node is down on purpose any more.
+func (r *Run) wanted() {
+	for _, n := range r.cluster.Nodes {
+		r.down[n] = false
+	}
+}
+
 // recover waits until the cluster is healthy, with a supervisor.
 func (r *Run) recover() {
 	r.t.Helper()
 	began := time.Now()
-	for _, n := range r.cluster.Nodes {
-		r.down[n] = false
-	}
+	r.wanted()
 	r.cluster.Until(90*time.Second, "the cluster is healthy after all faults", func() error {
 		r.supervise()
 		if running := len(r.cluster.Running()); running < nodes {
@@ -186,7 +193,7 @@ func (r *Run) fit() error {
 		if err != nil {
 			return err
 		}
-		for _, reason := range s.Reasons {
+		for _, reason := range s.Reasons() {
 			if !strings.Contains(reason, "it answers over TCP but not over UDP") {
 				return fmt.Errorf("%s says %s: %s", n.Name, s.Health, reason)
 			}
