@@ -120,7 +120,7 @@ func (r *restorer) trial(b *testing.B, restore func(b *testing.B, dir string) (c
 	begin := time.Now()
 	cpu := restore(b, dir)
 	restored := time.Since(begin)
-	member, spec := embedded.New(r.config, zap.NewNop()), r.spec
+	member, spec := embedded.New(r.config, zap.NewNop(), nil), r.spec
 	spec.DataDir = dir
 	if err := member.Start(b.Context(), spec); err != nil {
 		b.Fatal(err)

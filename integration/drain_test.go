@@ -123,23 +123,6 @@ func TestTwoStopsAtOnce(t *testing.T) {
 	w.Verify()
 }
 
-// A whole cluster that is told to end does not wait for itself.
-func TestStopAll(t *testing.T) {
-	story(t)
-	c := founded(t, integration.Options{})
-	c.Healthy()
-	begin := time.Now()
-	c.Stop()
-	took := time.Since(begin)
-	t.Logf("three nodes stopped in %s", took.Round(time.Millisecond))
-	if took > 5*time.Second {
-		for _, n := range c.Nodes {
-			t.Log(n.Report())
-		}
-		t.Errorf("it took %s", took)
-	}
-}
-
 // The leader is drained under load, with authentication switched on: the others go on, the node stays in the gossip,
 // nobody else can be drained meanwhile, and it comes back by undrain. With a member dead a drain is refused, unless it
 // is forced.

@@ -184,13 +184,17 @@ func TestEBSForcedAwayAndTaken(t *testing.T) {
 	must(t, err)
 	begin := time.Now()
 	must(t, r.EC2.ForceDetach(s.Volume.ID))
-	if code := n.Exit(5 * time.Second); code == 0 {
-		t.Error("exit code 0, want a failure that a supervisor sees")
+	if code := n.Exit(5 * time.Second); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
 	}
 	if took := time.Since(begin); took > 2500*time.Millisecond {
 		t.Errorf("the process ended after %s, want 2 s", took)
 	}
-	n.Start() // a supervisor does
+	if log := n.Log(); strings.Contains(strings.ToLower(log), "panic") || strings.Contains(log, "goroutine ") {
+		t.Errorf("it panicked:\n%s", log)
+	}
+	n.Start()                                             // a supervisor does
+	n.Logs("the process before this one ended by itself") // from a file that does not lie on the volume
 	r.cluster.Until(patience, "one of them serves the slot, and the other one stands by", func() error {
 		a, b := serves(n), serves(standby)
 		if (a == nil) != (b == nil) {

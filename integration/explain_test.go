@@ -221,7 +221,7 @@ func TestWhyInTrouble(t *testing.T) {
 		other.Wipe()
 	}
 	c.Start()
-	explains(t, c, n, "NO QUORUM", "by your word: holdfast restore latest --lost a,b,c, or holdfast found --new")
+	explains(t, c, n, "NO QUORUM", "or run holdfast restore latest --lost a,b,c, or holdfast found --new")
 	done(t, n, "restore", "latest", "--lost", "a,b,c", "--dry-run")
 	done(t, n, "found", "--new", "--dry-run")
 }

@@ -17,11 +17,13 @@ import (
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
-	"cmd": {"embedded", "embedded/auth", "embedded/coordinator", "embedded/pki", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
+	"cmd": {"embedded", "embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
 		// for `holdfast demo --hosts` alone
 		"integration/hosts", "volume/volumetest/ec2test"},
-	"embedded/coordinator":  {"embedded/plan"},
+	"embedded/coordinator":  {"embedded/plan", "embedded/health"}, // whose words a status is made of
+	"embedded/health":       {"embedded/plan"},
 	"embedded/plan":         {},
+	"embedded/plan/model":   {}, // a test, and no code
 	"embedded/pki":          {}, // certificates; etcd is told of files
 	"embedded/auth":         {}, // the decision about users and roles, and their names, which the next one speaks
 	"embedded":              {"embedded/auth"},
@@ -41,9 +43,13 @@ var arrows = map[string][]string{
 	"volume/volumetest":             {"volume"},
 	// stands in for a cloud: it knows nothing of those who use it
 	"volume/volumetest/ec2test": {},
-	"integration": {"embedded", "embedded/coordinator", "embedded/plan", "gossip", "metrics", "snapshot", "volume", "integration/hosts",
+	"integration": {"embedded", "embedded/coordinator", "embedded/health", "embedded/plan", "gossip", "metrics", "snapshot", "volume", "integration/hosts",
 		"snapshot/snapshottest/gateway", "volume/volumetest/ec2test"},
 	"integration/hosts": {},
+	// runs spin: it knows nothing of what is modelled
+	"integration/spintest": {},
+	// breaks guards of a package and runs its tests: it knows nothing of what it breaks
+	"integration/mutanttest": {},
 	// runs the cluster of the stories; etcd's tests come with it, which is why it is a package of its own
 	"integration/faults": {"integration", "volume/volumetest/ec2test"},
 }

@@ -1,8 +1,10 @@
 package integration_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +19,11 @@ var binary = sync.OnceValues(func() (string, error) { return integration.Build(w
 var work string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(cap(seats))); err != nil { // it is the number of cores else
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	var err error
 	if work, err = os.MkdirTemp("", "hf-bin-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -27,9 +34,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seats lets two stories run at a time: two cores carry no more clusters than that without slowing down
-// what is being measured.
-var seats = make(chan struct{}, 2)
+// seats lets four stories run at a time: they wait for most of their time, and two cores carry no more clusters than that without
+// slowing down what is being measured.
+var seats = make(chan struct{}, 4)
 
 // story begins a story: it waits for its turn.
 func story(t *testing.T) {

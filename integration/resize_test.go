@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -83,8 +83,8 @@ func voters(c *integration.Cluster, slots ...string) {
 func says(c *integration.Cluster, n *integration.Node, words string) {
 	c.Until(patience, n.Name+" says "+words, func() error {
 		s, err := n.Self()
-		if err == nil && !strings.Contains(s.Why+strings.Join(s.Problems, "; "), words) {
-			err = fmt.Errorf("it says %s; %v", s.Why, s.Problems)
+		if err == nil && !strings.Contains(s.Why+strings.Join(health.Texts(s.Found), "; "), words) {
+			err = fmt.Errorf("it says %s; %v", s.Why, health.Texts(s.Found))
 		}
 		return err
 	})
@@ -250,6 +250,11 @@ func TestKillWhileResizing(t *testing.T) {
 				if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, []string{keep}) {
 					return fmt.Errorf("the members are %v", got)
 				}
+				for _, n := range c.Nodes { // who has yet to give its volume up may have yet to die
+					if s, err := n.Self(); err != nil || s.Volume != nil && s.Volume.Slot != keep {
+						return errors.Join(err, fmt.Errorf("%s holds %+v", n.Name, s.Volume))
+					}
+				}
 				return nil
 			})
 			w.More(20)
@@ -282,9 +287,7 @@ func TestJoinUndone(t *testing.T) {
 	if code := lost.Exit(60 * time.Second); code != -1 {
 		t.Fatalf("n4 ended with exit code %d, want a kill", code)
 	}
-	if err := os.RemoveAll(lost.Root); err != nil {
-		t.Fatal(err)
-	}
+	lost.Wipe()
 	other.Start()
 	voters(c, "a", "b", "c", "e")
 	undone := false

@@ -195,7 +195,7 @@ func TestRestoreTwice(t *testing.T) {
 		switch {
 		case o.Code == 0:
 			won++
-		case !strings.Contains(o.Err, "another restore") && !strings.Contains(o.Err, "is under way"):
+		case !strings.Contains(o.Err, "came first") && !strings.Contains(o.Err, "is under way"):
 			t.Errorf("a loser: exit code %d: %s", o.Code, o.Err)
 		}
 	}
@@ -218,10 +218,12 @@ func TestRestoreAborted(t *testing.T) {
 	must(t, err)
 	// The store holds another backup under the name than the one that was proposed.
 	p := plan.Restore{Cluster: c.Name, Generation: 2, Attempt: 1, ID: "00000000000000aa", Line: []string{s.Record.ID}, Backup: saved.Name,
-		Digest: strings.Repeat("0", 64), Revision: saved.Content.Revision, Bump: 10, By: "a story"}
+		Digest: strings.Repeat("0", 64), Revision: saved.Content.Revision, Bump: 10, By: "a story", Led: &plan.Stand{Node: n.Name, Leader: true}}
 	text, err := json.Marshal(p)
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(c.Store, "holdfast", c.Name, "restore-000002-01.json"), text, 0o600))
+	confirmed := make(chan integration.Output, 1)
+	go func() { confirmed <- n.Command("restore", "--confirm", p.ID, "--yes") }()
 	c.Until(patience, "all nodes say that they cannot prepare", func() error {
 		s, err := n.Status()
 		for _, m := range s.Nodes {
@@ -240,6 +242,9 @@ func TestRestoreAborted(t *testing.T) {
 	if o := n.Command("restore", "--abort"); o.Code != 0 {
 		t.Errorf("abort: exit code %d: %s", o.Code, o.Err)
 	}
+	if o := <-confirmed; o.Code == 0 || !strings.Contains(o.Err, "was aborted") {
+		t.Errorf("who confirmed it: exit code %d: %s", o.Code, o.Err)
+	}
 	nothingBuilt(t, c)
 
 	for _, away := range c.Nodes[1:] { // without them no majority can prepare
@@ -254,7 +259,7 @@ func TestRestoreAborted(t *testing.T) {
 		}
 		return err
 	})
-	if o := n.Command("restore", saved.Name, "--yes", "--lost", "b,c", "--timeout", "2s"); o.Code == 0 || !strings.Contains(o.Err, "aborted before the point of no return") || !strings.Contains(o.Err, "b has no live holder") {
+	if o := n.Command("restore", saved.Name, "--yes", "--lost", "b,c", "--timeout", "8s"); o.Code == 0 || !strings.Contains(o.Err, "aborted before the point of no return") || !strings.Contains(o.Err, "b has no live holder") {
 		t.Errorf("timeout: exit code %d: %s", o.Code, o.Err)
 	}
 	interrupt(t, n, saved.Name)
@@ -299,7 +304,7 @@ type proposed struct {
 func (p *proposed) String() string { return p.said.String() }
 
 func (p *proposed) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("proposed")) {
+	if bytes.HasPrefix(b, []byte("proposal ")) {
 		_ = p.cmd.Process.Signal(syscall.SIGINT)
 	}
 	return p.said.Write(b)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 	"holdfast/snapshot"
 )
@@ -89,18 +90,30 @@ func TestStoreOfEtcdManager(t *testing.T) {
 		c.Until(patience, what, func() error {
 			s, err := n.Status()
 			for _, text := range texts {
-				if !strings.Contains(strings.Join(s.Reasons, "\n"), text) {
-					return fmt.Errorf("%v, %w", s.Reasons, err)
+				if !strings.Contains(strings.Join(health.Texts(s.Findings), "\n"), text) {
+					return fmt.Errorf("%q, %w", health.Texts(s.Findings), err)
 				}
 			}
 			return nil
 		})
 	}
-	says("the forgotten order is shown", "2019-05-08T09:10:11Z-000000", "older than the present generation", "etcd-manager-ctl delete-command")
+	again, err := os.ReadFile(forgotten)
+	must(t, err)
+	says("the forgotten order is shown", "2019-05-08T09:10:11Z-000000", "restore.foreign-commands is false", "etcd-manager-ctl delete-command")
+	c.Set("restore.foreign-commands", true)
+	restart := func() {
+		t.Helper()
+		c.Stop()
+		c.Start()
+		c.Serving()
+	}
+	restart()
+	gone(t, c, forgotten)
+	says("why the forgotten order is deleted", "2019-05-08T09:10:11Z-000000", "older than the present generation", "was deleted")
 	missing := queue(t, c, "2020-02-30T00:00:00Z-000000", time.Now())
 	n.Look()
-	says("an order for a backup that is not there is shown", filepath.Base(filepath.Dir(missing)), "not found")
-	must(t, os.RemoveAll(filepath.Dir(missing)))
+	gone(t, c, missing)
+	says("why an order for a backup that is not there is deleted", filepath.Base(filepath.Dir(missing)), "not found")
 	order := queue(t, c, "before-upgrade_to-1.34", time.Now().Add(time.Second)) // another name than the last one's
 	n.Look()
 	in := func(want uint64) {
@@ -117,8 +130,6 @@ func TestStoreOfEtcdManager(t *testing.T) {
 	in(2)
 	gone(t, c, order)
 	holdsOnly(t, c)
-	again, err := os.ReadFile(forgotten)
-	must(t, err)
 	put(filepath.Join("control", filepath.Base(filepath.Dir(order))), "_command.json", again)
 	n.Look()
 	c.Until(patience, "what was carried out is not carried out again", func() error {
@@ -127,8 +138,7 @@ func TestStoreOfEtcdManager(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, os.RemoveAll(filepath.Dir(forgotten)))
-	n.Look()
+	restart() // what was deleted is shown for an hour
 	c.Healthy()
 	in(2)
 	for _, file := range []string{"etcd-cluster-spec", "etcd-cluster-created"} {

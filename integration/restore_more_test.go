@@ -159,6 +159,7 @@ func TestKillWhileProposingCommand(t *testing.T) {
 	c := founded(t, alone)
 	name := beforeAndAfter(t, c)
 	c.Stop()
+	c.Set("restore.foreign-commands", true)
 	order := queue(t, c, name, time.Now())
 	killedAt(t, c, c.Nodes[0], "before-propose", "after-propose")
 	generation(t, c, 2)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/integration"
 	"holdfast/snapshot/snapshottest/gateway"
 )
@@ -83,7 +83,7 @@ func TestRestoreFromFailingBucket(t *testing.T) {
 	t.Cleanup(func() { b.turn(nil) })
 	done := make(chan integration.Output, 1)
 	go func() { done <- n.Command("restore", name, "--yes", "--timeout", "2m") }()
-	servedBy := func(what string, check func(s coordinator.NodeStatus) error) {
+	servedBy := func(what string, check func(s health.NodeStatus) error) {
 		t.Helper()
 		c.Until(time.Minute, what, func() error {
 			for _, n := range c.Nodes {
@@ -104,14 +104,14 @@ func TestRestoreFromFailingBucket(t *testing.T) {
 			}
 		}
 	}
-	servedBy("all say that the bucket refuses", func(s coordinator.NodeStatus) error {
+	servedBy("all say that the bucket refuses", func(s health.NodeStatus) error {
 		if r := s.Restore; r == nil || r.State != "unable" || !strings.Contains(r.Error, "AccessDenied") {
 			return fmt.Errorf("%+v", s.Restore)
 		}
 		return nil
 	})
 	b.turn(gateway.On(http.MethodGet, "etcd.backup", b.hold))
-	servedBy("all wait for the data", func(s coordinator.NodeStatus) error {
+	servedBy("all wait for the data", func(s health.NodeStatus) error {
 		return b.holds(len(c.Nodes))
 	})
 
@@ -124,7 +124,7 @@ func TestRestoreFromFailingBucket(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // a slow bucket is a slow bucket
 		return forgotten(p, w, r) || lost(p, w, r)
 	})
-	servedBy("nobody knows what became of the restore", func(s coordinator.NodeStatus) error {
+	servedBy("nobody knows what became of the restore", func(s health.NodeStatus) error {
 		if s.Store != "" {
 			return fmt.Errorf("the store answers, %s: %s", s.Action, s.Why)
 		}

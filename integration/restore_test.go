@@ -17,7 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/integration"
 	"holdfast/snapshot"
@@ -259,6 +259,11 @@ func TestRestoreWhileWriting(t *testing.T) {
 	took := time.Since(begin)
 	w.More(100)
 	t.Logf("restored and healthy within %s; no write was acknowledged for %s", took.Round(10*time.Millisecond), switched(t, p.everywhere(t, c, 2)).Round(time.Millisecond))
+	for _, n := range c.Nodes {
+		if took := enterTime(t, n); took > stopBound {
+			t.Errorf("%s took %s to leave the old generation, want at most %s: all leave, and nothing is to be handed over", n.Name, took, stopBound)
+		}
+	}
 	for i, watch := range watches {
 		for {
 			r, ok := <-watch
@@ -278,6 +283,22 @@ func TestRestoreWhileWriting(t *testing.T) {
 	again.Verify()
 }
 
+// enterTime is the time from a node's decision to enter a generation to its next one.
+func enterTime(t *testing.T, n *integration.Node) time.Duration {
+	t.Helper()
+	all := n.Decisions()
+	i := slices.IndexFunc(all, func(d integration.Decision) bool { return d.Action == "enter" })
+	if i < 0 || i+1 == len(all) {
+		t.Fatalf("%s has not entered:\n%s", n.Name, n.Report())
+	}
+	from, err := time.Parse(time.RFC3339Nano, all[i].Time)
+	must(t, err)
+	to, err := time.Parse(time.RFC3339Nano, all[i+1].Time)
+	must(t, err)
+	t.Logf("%s entered in %s", n.Name, to.Sub(from).Round(time.Millisecond))
+	return to.Sub(from)
+}
+
 // A member that was away during the restore comes back later, sets its data aside and follows; it never splits off.
 func TestRestoreWithoutOne(t *testing.T) {
 	story(t)
@@ -291,7 +312,7 @@ func TestRestoreWithoutOne(t *testing.T) {
 	if o.Code == 0 || !strings.Contains(o.Err, "past the point of no return") || !strings.Contains(o.Err, "slot c") {
 		t.Errorf("restore: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	var before coordinator.NodeStatus
+	var before health.NodeStatus
 	c.Until(30*time.Second, "the others run etcd", func() (err error) {
 		if before, err = c.Nodes[0].Self(); err == nil && before.Etcd == nil {
 			err = errors.New(before.Why)
@@ -387,7 +408,7 @@ func TestRestoreAutomatic(t *testing.T) {
 // gzip, its own metadata, nothing of ours.
 func TestRestoreOfEtcdManager(t *testing.T) {
 	story(t)
-	c := founded(t, integration.Options{})
+	c := founded(t, integration.Options{Keys: map[string]any{"restore.foreign-commands": true}})
 	n := c.Nodes[0]
 	client := etcd(t, "", c.Nodes...)
 	_, err := client.Put(t.Context(), "precious", "1")

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -127,7 +127,7 @@ func missed(c *integration.Cluster, other *integration.Node) error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(s.Nodes, func(m coordinator.NodeStatus) bool { return m.Node == other.Name })
+		i := slices.IndexFunc(s.Nodes, func(m health.NodeStatus) bool { return m.Node == other.Name })
 		if i < 0 || s.Nodes[i].Live {
 			return fmt.Errorf("%s does not miss %s yet", n.Name, other.Name)
 		}
@@ -136,7 +136,7 @@ func missed(c *integration.Cluster, other *integration.Node) error {
 }
 
 // A host is copied, its name and its disk: the copy never runs etcd and says which process it gives way to,
-// the original goes on serving, and the status of both names the trouble until the copy is gone.
+// the original goes on serving, and the status of both names the trouble until the copy is gone. Nobody is restarted for it.
 func TestTwin(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 2, Slots: []string{"a"}})
@@ -155,8 +155,8 @@ func TestTwin(t *testing.T) {
 	copied := hash(t, data)
 	twin.Start()
 	twin.Says(original.Address)
-	for _, n := range c.Nodes {
-		c.Until(patience, "the status on "+n.Address+" names the twin", func() error { return unhealthy(n, "node.name", twin.Address) })
+	for n, other := range map[*integration.Node]*integration.Node{original: twin, twin: original} {
+		c.Until(patience, "the status on "+n.Address+" names the other", func() error { return finds(n, "node.name", other.Address) })
 	}
 	w.More(50)
 	alive(t, original, twin)
@@ -175,24 +175,22 @@ func TestTwin(t *testing.T) {
 		t.Errorf("the original does not serve: %+v (%v)", s.Etcd, err)
 	}
 	twin.Stop()
-	original.Stop() // the gossip knows only the later one of both, and that one is lost: say who we are again
-	original.Start()
 	c.Healthy()
 	sameMembers(t, c, before)
 	w.More(20)
 	w.Verify()
 }
 
-// unhealthy is nil when `holdfast status` fails and says every one of texts among its reasons.
-func unhealthy(n *integration.Node, texts ...string) error {
-	o := n.Command("status")
-	_, reasons, _ := strings.Cut(o.Out, "not healthy because")
-	if o.Code == 0 {
-		return fmt.Errorf("the exit code is 0: %s", o.Out)
+// finds is nil when the status on a node has every one of texts among its findings.
+func finds(n *integration.Node, texts ...string) error {
+	s, err := n.Status()
+	if err != nil {
+		return err
 	}
+	found := health.Texts(s.Findings)
 	for _, text := range texts {
-		if !strings.Contains(reasons, text) {
-			return fmt.Errorf("the exit code is %d, but %q is no reason: %s%s", o.Code, text, o.Out, o.Err)
+		if !strings.Contains(strings.Join(found, "\n"), text) {
+			return fmt.Errorf("%s is %s, and %q is not found: %q", n.Name, s.Health, text, found)
 		}
 	}
 	return nil
@@ -227,7 +225,7 @@ func TestTwoClustersInOneGossip(t *testing.T) {
 					if code := n.Command("status").Code; code != 1 {
 						return fmt.Errorf("the exit code is %d, want 1", code)
 					}
-					return unhealthy(n, "two clusters", other.Name)
+					return finds(n, "two clusters", other.Name)
 				})
 			}
 			for i, c := range clusters {

@@ -56,8 +56,8 @@ func TestBucketFails(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if !strings.Contains(strings.Join(s.Reasons, "\n"), "backups fail") {
-				return fmt.Errorf("%s says %s because %v", n.Name, s.Health, s.Reasons)
+			if !strings.Contains(strings.Join(s.Reasons(), "\n"), "backups fail") {
+				return fmt.Errorf("%s says %s because %v", n.Name, s.Health, s.Reasons())
 			}
 			return nil
 		})
@@ -174,10 +174,12 @@ func TestKilledSavesAndPrunes(t *testing.T) {
 		{"snapshot", "prune", "--cluster.name", "legacy", "--snapshot.keep.all", "0s", "--snapshot.keep.hourly", "0s", "--snapshot.keep.daily", "0s", "--snapshot.keep.newest", "2"},
 	}
 	store := snapshot.NewDir(c.Store)
+	begin := time.Now()
 	if o := n.Holdfast(append(commands[0], "--snapshot.store", c.Store)...); o.Code != 0 {
 		t.Fatalf("save: exit code %d: %s", o.Code, o.Err)
 	}
-	begin := time.Now()
+	life := time.Since(begin) // of a command that nobody kills, on this machine
+	begin = time.Now()
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	killed, finished := 0, 0
@@ -185,8 +187,7 @@ func TestKilledSavesAndPrunes(t *testing.T) {
 		cmd := exec.Command(path, append(commands[(killed+finished)%3/2], "--snapshot.store", c.Store)...)
 		cmd.Dir = n.Dir
 		must(t, cmd.Start())
-		// Most of a command's life is its start: a third of the kills come in the first 50 ms, the others later.
-		timer := time.AfterFunc(time.Duration(20+random.IntN(200))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(life/10+time.Duration(random.Int64N(int64(life*5/4))), func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait() // what it says is in the state
 		timer.Stop()
 		if cmd.ProcessState.ExitCode() == 0 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -63,11 +63,11 @@ func TestStatusCodes(t *testing.T) {
 	code(2, "NO QUORUM", "slot c has no live holder")
 	n.Kill()
 	code(3, "no node answers", n.Socket())
-	var s coordinator.ClusterStatus
+	var s health.ClusterStatus
 	c.Start()
 	c.Healthy()
 	ask(t, n, &s, "status", "-o", "json")
-	if s.Health != coordinator.Healthy || len(s.Nodes) != 3 {
+	if s.Health != health.Healthy || len(s.Nodes) != 3 {
 		t.Errorf("status -o json: %+v", s)
 	}
 }
@@ -109,8 +109,8 @@ func TestStrangers(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if !strings.Contains(strings.Join(self.Problems, "\n"), s.problem) {
-						return fmt.Errorf("%s says %q", n.Name, self.Problems)
+					if !strings.Contains(strings.Join(health.Texts(self.Found), "\n"), s.problem) {
+						return fmt.Errorf("%s says %q", n.Name, health.Texts(self.Found))
 					}
 				}
 				return nil
@@ -121,6 +121,15 @@ func TestStrangers(t *testing.T) {
 				if want := map[bool]int{true: 1, false: 3}[n == stranger]; len(status.Nodes) != want {
 					t.Errorf("%s knows %d nodes, want %d", n.Name, len(status.Nodes), want)
 				}
+				if n == stranger {
+					continue
+				}
+				c.Until(patience, n.Name+" is healthy, and warns of the stranger", func() error {
+					if o := n.Command("status"); o.Code != 0 || !strings.Contains(o.Out, s.problem) {
+						return fmt.Errorf("exit code %d: %s%s", o.Code, o.Out, o.Err)
+					}
+					return nil
+				})
 			}
 			stranger.Kill()
 			w := c.Write()

@@ -106,7 +106,7 @@ func TestBackups(t *testing.T) {
 	if o.Code == 0 || !strings.Contains(o.Out, saved.Name) || !strings.Contains(o.Out, "BAD") {
 		t.Errorf("verify of a damaged backup: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	if o := n.Command("snapshot", "delete", saved.Name); o.Code == 0 || !strings.Contains(o.Err, "the newest verified backup") {
+	if o := n.Command("snapshot", "delete", saved.Name); o.Code == 0 || !strings.Contains(o.Err, "the newest backup, and none is good") {
 		t.Errorf("delete of the only backup: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	if o := n.Command("snapshot", "delete", "--force", saved.Name); o.Code != 0 {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -283,7 +284,7 @@ func TestTLSExpired(t *testing.T) {
 	for _, n := range c.Nodes {
 		c.Until(patience, n.Name+" tells that the authorities have ended", func() error {
 			s, err := n.Self()
-			if said := s.Why + strings.Join(s.Problems, "\n"); err == nil && !strings.Contains(said, "expired") {
+			if said := s.Why + strings.Join(health.Texts(s.Found), "\n"); err == nil && !strings.Contains(said, "expired") {
 				err = errors.New(said)
 			}
 			return err

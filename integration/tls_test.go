@@ -68,8 +68,8 @@ func TestTLSGiven(t *testing.T) {
 	})
 	lone.Says("waits for a quorum")
 	lone.Logs("rejected connection on peer endpoint")
-	if s, err := n.Status(); err != nil || !strings.Contains(strings.Join(s.Reasons, " "), "slot c") {
-		t.Errorf("%s with a stranger says %v, %v", n.Name, s.Reasons, err)
+	if s, err := n.Status(); err != nil || !strings.Contains(strings.Join(s.Reasons(), " "), "slot c") {
+		t.Errorf("%s with a stranger says %v, %v", n.Name, s.Reasons(), err)
 	}
 	// It is the clients' own: then any of them could be a member.
 	swap(func() {

@@ -1,0 +1,129 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+)
+
+// mounted is a cluster of hosts with one identical configuration, whose roots of local volumes are mounts that no fstab
+// knows. Each host has a backup store of its own, so that none of these vetoes a founding.
+func mounted(t *testing.T) *integration.Cluster {
+	t.Helper()
+	s := site(t)
+	c := s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[0]), s.Launch(zones[0]))
+	var seeds []string
+	for _, n := range c.Nodes {
+		seeds = append(seeds, n.Address)
+	}
+	for _, n := range c.Nodes {
+		n.Root = filepath.Join(n.Dir, "volumes")
+		n.Keys["volume.provider"], n.Keys["volume.local.root"], n.Keys["gossip.seeds"] = "local", n.Root, seeds
+		n.Keys["snapshot.store"] = filepath.Join(n.Data, "snapshots")
+		must(t, errors.Join(os.Mkdir(n.Root, 0o700), os.Mkdir(disk(n), 0o700)))
+		mount(t, n)
+	}
+	return c
+}
+
+// disk is what is mounted at the root of a node's volumes.
+func disk(n *integration.Node) string { return filepath.Join(n.Dir, "disk") }
+
+func mount(t *testing.T, n *integration.Node) {
+	t.Helper()
+	if out, err := n.Machine.Host.Command(t.Context(), "mount", "--bind", disk(n), n.Root).CombinedOutput(); err != nil {
+		t.Fatalf("mount: %v: %s", err, out)
+	}
+}
+
+func unmount(t *testing.T, n *integration.Node) {
+	t.Helper()
+	if out, err := n.Machine.Host.Command(t.Context(), "umount", n.Root).CombinedOutput(); err != nil {
+		t.Fatalf("umount: %v: %s", err, out)
+	}
+}
+
+// Every host starts before its disk is mounted: nobody founds the cluster again, and each says which disk is missing.
+// When the disks are mounted, the cluster is back with its data.
+func TestDisksMountedLate(t *testing.T) {
+	c := mounted(t)
+	c.Start()
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	before, id := c.Members(), oneCluster(t, c)
+	held := map[string]string{}
+	for _, n := range c.Nodes {
+		s, err := n.Self()
+		must(t, err)
+		held[n.Name] = s.Volume.Disk
+	}
+	c.Stop()
+	for _, n := range c.Nodes {
+		unmount(t, n)
+	}
+	c.Start()
+	for _, n := range c.Nodes {
+		n.Says(held[n.Name], n.Root, "probably not mounted", "holdfast volume adopt")
+	}
+	for _, n := range c.Nodes {
+		for _, d := range n.Decisions() {
+			if slices.Contains([]string{"promise", "commit", "start", "vacate"}, d.Action) {
+				t.Errorf("%s decided to %s without its disk", n.Name, d.Action)
+			}
+		}
+		mount(t, n)
+		if code := n.Exit(10 * time.Second); code <= 0 { // a service manager starts it again
+			t.Errorf("%s, with its disk mounted over what it held: exit code %d", n.Name, code)
+		}
+	}
+	c.Start()
+	c.Serving()
+	sameMembers(t, c, before)
+	if got := oneCluster(t, c); got != id {
+		t.Errorf("cluster %s, want %s", got, id)
+	}
+	w.More(20)
+	w.Verify()
+}
+
+// One host comes back with a blank disk in the place of its old one: it joins only when an operator says that the old one
+// is gone.
+func TestMissingDiskIsGivenUp(t *testing.T) {
+	c := mounted(t)
+	c.Start()
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	n := c.Holder("b")
+	old := c.Members()["b"].ID
+	n.Stop()
+	unmount(t, n)
+	n.Start()
+	n.Says("probably not mounted", "holdfast volume adopt")
+	w.More(20)
+	if got := c.Members()["b"].ID; got != old {
+		t.Errorf("member of slot b: got %x, want %x as long as its disk may come back", got, old)
+	}
+	if o := n.Command("volume", "adopt"); o.Code != 0 {
+		t.Fatalf("adopt: exit code %d: %s", o.Code, o.Err)
+	}
+	c.Until(time.Minute, "slot b is another voter", func() error {
+		if m, ok := c.Members()["b"]; !ok || m.ID == old || m.Learner {
+			return fmt.Errorf("member %x, learner %t; it was %x", m.ID, m.Learner, old)
+		}
+		return nil
+	})
+	c.Serving()
+	n.Stop()
+	n.Start() // the disk that it remembers now is the new one
+	c.Serving()
+	w.More(20)
+	w.Verify()
+}

@@ -1,0 +1,116 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/integration"
+	"holdfast/snapshot"
+)
+
+// overtaken lets slot c miss 20 writes that a backup has, and loses a and b as the test says. c comes back alone.
+func overtaken(t *testing.T, c *integration.Cluster, lose func(n *integration.Node)) snapshot.Meta {
+	t.Helper()
+	c.Nodes[2].Kill()
+	client := etcd(t, "", c.Nodes[:2]...)
+	c.Until(patience, "a and b serve without c, which may have led", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := client.Get(ctx, "any")
+		return err
+	})
+	for i := range 20 {
+		_, err := client.Put(t.Context(), fmt.Sprintf("late/%d", i), "1")
+		must(t, err)
+	}
+	saved := save(t, c.Nodes[0])
+	for _, n := range c.Nodes[:2] {
+		n.Kill()
+		lose(n)
+	}
+	c.Nodes[2].Start()
+	return saved
+}
+
+// late counts the writes that only the backup has, on every node.
+func late(t *testing.T, c *integration.Cluster, want int64) {
+	t.Helper()
+	for _, n := range c.Nodes {
+		got, err := etcd(t, "", n).Get(t.Context(), "late/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if must(t, err); got.Count != want {
+			t.Errorf("%s has %d of the 20 writes, want %d", n.Name, got.Count, want)
+		}
+	}
+}
+
+// unproposed wants that nothing is proposed.
+func unproposed(t *testing.T, c *integration.Cluster) {
+	t.Helper()
+	if all, err := filepath.Glob(filepath.Join(c.Store, "holdfast", "*", "proposal-*")); err != nil || len(all) > 0 {
+		t.Errorf("proposed: %v, %v", all, err)
+	}
+}
+
+// A survivor that the newest backup goes beyond is refused, with the way that keeps more; and that keeps the writes.
+func TestRecoverBehindABackup(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	b := overtaken(t, c, func(n *integration.Node) { n.Wipe() })
+	n := c.Nodes[2]
+	again := "holdfast restore " + b.Name + " --lost a,b"
+	n.Says("waits for a quorum", "holds more than slot c", "`"+again+"`")
+	for _, args := range [][]string{nil, {"--yes", "--lost", "a,b"}, {"--yes", "--lost", "a,b", "--survivor", "c"}, {"--yes", "--lost", "a,b", "--survivor", "c", "--despite-backup", "unknown"}} {
+		o := n.Command(append([]string{"recover"}, args...)...)
+		if o.Code == 0 || !strings.Contains(o.Err, again) || !strings.Contains(o.Err, "holdfast recover --lost a,b --survivor c --despite-backup "+b.Name+" --yes") || !strings.Contains(o.Err, "nothing was changed") {
+			t.Errorf("recover %v: exit code %d: %s%s", args, o.Code, o.Out, o.Err)
+		}
+		if !strings.Contains(o.Out, "it holds MORE than slot c") || strings.Contains(o.Out, "to do it:") {
+			t.Errorf("recover %v shows %s", args, o.Out)
+		}
+	}
+	unproposed(t, c)
+	for _, lost := range c.Nodes[:2] {
+		lost.Start()
+	}
+	if o := n.Command(append(strings.Fields(again)[1:], "--yes")...); o.Code != 0 {
+		t.Fatalf("%s: exit code %d: %s%s", again, o.Code, o.Out, o.Err)
+	}
+	generation(t, c, 2)
+	allVoters(t, c)
+	late(t, c, 20)
+}
+
+// By itself nobody goes on from less than a backup holds, although the loss is proven. An operator can, and names both; the
+// revision is raised beyond that of the backup.
+func TestRecoverDespiteABackup(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: map[string]any{"cluster.recovery": "automatic", "restore.revision-bump": 1}})
+	b := overtaken(t, c, func(n *integration.Node) { must(t, os.RemoveAll(filepath.Join(n.Volume(), "etcd"))) })
+	for _, lost := range c.Nodes[:2] {
+		lost.Start()
+	}
+	n := c.Nodes[2]
+	n.Says("waits for a quorum", "a: vacant on n1", "b: vacant on n2", "backup "+b.Name, "holds more than slot c")
+	unproposed(t, c)
+	o := n.Command("recover", "--lost", "a,b", "--survivor", "c", "--despite-backup", b.Name)
+	if o.Code != 0 || !strings.Contains(o.Out, "to do it: holdfast recover --lost a,b --survivor c --despite-backup "+b.Name+" --yes") {
+		t.Errorf("plan: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	if o := n.Command("recover", "--lost", "a,b", "--survivor", "c", "--despite-backup", b.Name, "--yes"); o.Code != 0 || !strings.Contains(o.Out, "recovered from slot c") {
+		t.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	generation(t, c, 2)
+	allVoters(t, c)
+	late(t, c, 0)
+	got, err := etcd(t, "", n).Get(t.Context(), "any")
+	if must(t, err); got.Header.Revision <= b.Content.Revision {
+		t.Errorf("it serves at revision %d, and the backup that was given up ends at %d", got.Header.Revision, b.Content.Revision)
+	}
+}
