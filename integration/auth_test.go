@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -207,8 +208,8 @@ func TestAuthByFile(t *testing.T) {
 	r.write("auth.yaml", "enabled: true\nuser: []\n")
 	r.c.Until(patience, "the leader tells of the file", func() error {
 		s, err := r.c.Leader().Self()
-		if err == nil && !strings.Contains(strings.Join(s.Problems, "\n"), "auth.yaml:2: the file: unknown key user") {
-			err = fmt.Errorf("problems: %q", s.Problems)
+		if err == nil && !strings.Contains(strings.Join(health.Texts(s.Found), "\n"), "auth.yaml:2: the file: unknown key user") {
+			err = fmt.Errorf("problems: %q", health.Texts(s.Found))
 		}
 		return err
 	})

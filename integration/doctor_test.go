@@ -17,12 +17,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -57,23 +59,26 @@ func TestDoctor(t *testing.T) {
 		got = diagnosis{}
 		must(t, json.Unmarshal([]byte(out.Out), &got))
 		for _, want := range [][3]string{
-			{"kubernetes endpoints", "bad", stale + " is bound to no lease"},
-			{"certificates and keys", "bad", "CN=old expired at"},
-			{"certificates and keys", "warn", "etcd.key-file is open to every user"},
-			{"held up", "warn", "drained"},
-			{"members", "warn", "2 of 3 voters are connected"},
-			{"clocks", "ok", "within 1s"},
-			{"backups", "bad", "no verified backup"},
-			{"alarms", "ok", "No member has raised any"},
+			{"kubernetes-endpoint-stale", "degraded", stale + " is bound to no lease"},
+			{"certificate-ended", "critical", "CN=old expired at"},
+			{"secret-open", "warning", "etcd.key-file is open to every user"},
+			{"drained", "degraded", "an operator has drained " + drained.Name},
+			{"member-cut-off", "degraded", "2 of 3 voters are connected"},
+			{"backup-none", "degraded", "no verified backup"},
 		} {
 			if !got.has(want[0], want[1], want[2]) {
 				return fmt.Errorf("nothing of %q in %s", want, out.Out)
 			}
 		}
+		for _, area := range []string{"clocks", "alarms"} {
+			if !slices.Contains(got.Well, area) {
+				return fmt.Errorf("%s is not well in %s", area, out.Out)
+			}
+		}
 		return nil
 	})
 	for _, f := range got.Findings {
-		if strings.Contains(f.Means, living) || f.Fix != nil && !strings.Contains(f.Fix.ID, stale) {
+		if strings.Contains(f.Text, living) || f.Fix != nil && !strings.Contains(f.Fix.ID, stale) {
 			t.Errorf("also offered: %+v", f)
 		}
 	}
@@ -85,7 +90,7 @@ func TestDoctor(t *testing.T) {
 	if out := n.Command("doctor", "--fix"); out.Code != 1 || !strings.Contains(out.Err, "there is no terminal to ask on") {
 		t.Errorf("without a terminal: %+v", out)
 	}
-	if out := c.Nodes[1].Command("doctor", "--fix", "--yes", "-o", "json"); out.Code != 2 || !strings.Contains(out.Err, "done: "+question) || !strings.Contains(out.Out, "All 1 API servers' keys are bound to living leases") {
+	if out := c.Nodes[1].Command("doctor", "--fix", "--yes", "-o", "json"); out.Code != 2 || !strings.Contains(out.Err, "done: "+question) || strings.Contains(out.Out, "kubernetes-endpoint-stale") {
 		t.Errorf("with --yes: %+v", out)
 	}
 	if out := c.Nodes[1].Command("history", "-o", "json"); !strings.Contains(out.Out, `doctor fix=\"`+question) {
@@ -99,31 +104,26 @@ func TestDoctor(t *testing.T) {
 	if left := keysBelow(t, c, n, "/registry/masterleases/"); len(left) != 1 || left[0] != living {
 		t.Errorf("left are %q, want %q", left, living)
 	}
-	if out := drained.Command("doctor"); out.Code != 2 || !strings.Contains(out.Out, "[?] kubernetes endpoints: ") {
+	if out := drained.Command("doctor"); out.Code != 2 || !strings.Contains(out.Out, "[!] not-examined: keys below /registry/masterleases/: ") {
 		t.Errorf("on a node without a member: %+v", out)
 	}
 	c.Nodes[1].Kill()
 	out := c.Nodes[1].Command("doctor")
-	if out.Code != 2 || !strings.Contains(out.Out, "[?] members: No node was asked: ") || !strings.Contains(out.Out, "CN=old expired at") {
+	if out.Code != 2 || !strings.Contains(out.Out, "[!] not-examined: no node was asked: ") || !strings.Contains(out.Out, "CN=old expired at") {
 		t.Errorf("without a node: %+v", out)
 	}
 }
 
 // diagnosis is what the doctor answers in JSON.
 type diagnosis struct {
-	Findings []struct {
-		Check, About, Grade, Means, Do string
-		Fix                            *struct{ ID string }
-	}
+	Findings []health.Finding
+	Well     []string
 }
 
-func (d diagnosis) has(check, grade, text string) bool {
-	for _, f := range d.Findings {
-		if f.Check == check && f.Grade == grade && strings.Contains(f.Means, text) {
-			return true
-		}
-	}
-	return false
+func (d diagnosis) has(code, severity, text string) bool {
+	return slices.ContainsFunc(d.Findings, func(f health.Finding) bool {
+		return f.Code == health.Code(code) && f.Severity == health.Severity(severity) && strings.Contains(f.Text, text)
+	})
 }
 
 // expired makes a certificate that expired a day ago, and its key, which nobody else may read.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/integration"
 	"holdfast/volume/volumetest/ec2test"
 )
@@ -41,13 +41,13 @@ func (r region) oneEach(t *testing.T) {
 }
 
 // claims returns how far the claim of a node is.
-func claims(n *integration.Node) (coordinator.ClaimStatus, error) {
+func claims(n *integration.Node) (health.ClaimStatus, error) {
 	s, err := n.Self()
 	if err == nil && s.Claim == nil {
 		err = errors.New("it says nothing of a claim")
 	}
 	if err != nil {
-		return coordinator.ClaimStatus{}, err
+		return health.ClaimStatus{}, err
 	}
 	return *s.Claim, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 	"holdfast/volume"
 	"holdfast/volume/volumetest/ec2test"
@@ -180,8 +181,8 @@ func TestEBSWithoutPermissionForTags(t *testing.T) {
 	r.cluster.Start()
 	r.cluster.Serving()
 	s, err := r.cluster.Nodes[0].Self()
-	if err != nil || !strings.Contains(strings.Join(s.Problems, " "), "ec2:CreateTags") {
-		t.Errorf("problems: got %q, %v, want the missing permission", s.Problems, err)
+	if err != nil || !strings.Contains(strings.Join(health.Texts(s.Found), " "), "ec2:CreateTags") {
+		t.Errorf("problems: got %q, %v, want the missing permission", health.Texts(s.Found), err)
 	}
 	w := r.cluster.Write()
 	w.More(20)

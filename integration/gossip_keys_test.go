@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -119,8 +120,8 @@ func TestGossipKeyFilesAreRotated(t *testing.T) {
 	n3.Start()
 	c.Until(patience, "n3 says why it is alone", func() error {
 		s, err := n3.Self()
-		if err == nil && !strings.Contains(strings.Join(s.Problems, "\n"), "uses another gossip key") {
-			err = fmt.Errorf("%q", s.Problems)
+		if err == nil && !strings.Contains(strings.Join(health.Texts(s.Found), "\n"), "uses another gossip key") {
+			err = fmt.Errorf("%q", health.Texts(s.Found))
 		}
 		return err
 	})

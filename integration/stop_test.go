@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -87,7 +88,8 @@ func watch(t *testing.T, c *integration.Cluster, count int) []*events {
 	return all
 }
 
-// The second signal ends a process that is still stopping: here a leader whose followers do not answer.
+// A second signal in earnest, more than a second after the first, ends a process that is still stopping: here a leader
+// whose followers do not answer. Those that come before belong to the first.
 func TestStopTwice(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -98,11 +100,46 @@ func TestStopTwice(t *testing.T) {
 		}
 	}
 	begin := time.Now()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for leader.Running() && time.Since(begin) < patience {
+		leader.Signal(syscall.SIGINT)
+		<-tick.C
+	}
+	took := time.Since(begin)
+	code := leader.Exit(patience)
+	if code != 130 || !strings.Contains(leader.Log(), "ending at once") {
+		t.Errorf("ended after %s with code %d, want 130", took, code)
+	}
+	if took < time.Second {
+		t.Errorf("ended after %s: signals within a second are one", took)
+	}
+	if took > 2*time.Second {
+		t.Errorf("ended after %s, want right after a second", took)
+	}
+}
+
+// GNU timeout and others signal the process and then its group, the process among them: that is one stop, and a clean one.
+func TestStopSignalledTwice(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	c.Healthy()
+	leader := c.Leader()
 	leader.Signal(syscall.SIGINT)
 	leader.Signal(syscall.SIGTERM) // another signal, for two of the same kind may become one
-	code := leader.Exit(2 * time.Second)
-	if code != 130 || !strings.Contains(leader.Log(), "ending at once") {
-		t.Errorf("ended after %s with code %d, want 130", time.Since(begin), code)
+	if code := leader.Exit(patience); code != 0 || strings.Contains(leader.Log(), "ending at once") {
+		t.Errorf("exit code %d, want 0:\n%s", code, leader.Report())
+	}
+	c.Until(patience, "another one leads", func() error {
+		for _, n := range c.Nodes {
+			if s, err := n.Self(); n != leader && err == nil && s.State == "leader" {
+				return nil
+			}
+		}
+		return errors.New("nobody does")
+	})
+	if strings.Contains(leader.Log(), "leadership was not handed over") {
+		t.Errorf("the leadership was not handed over:\n%s", leader.Report())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -51,22 +53,66 @@ func TestTLSAuto(t *testing.T) {
 	p, rest := beating(t, c)
 	begin := time.Now()
 	keys := planted(t, c)
+	phases := map[string]bool{}
+	inPhase(t, c, nil, phases)
 	run(n1, "tls", "rotate-ca", "--yes")
-	me.of(clientTLS(t, c, n1, "introduced")) // it trusts both now
+	c.Until(patience, "every node says that a rotation is open", func() error {
+		return everywhere(c, func(n *integration.Node) error { return inPhase(t, c, n, phases) })
+	})
+	if !phases["introduced"] || len(phases) != 1 {
+		t.Errorf("after it was begun the phases were %v", phases)
+	}
 	objects := filepath.Join(c.Store, "holdfast", c.Name)
 	must(t, os.RemoveAll(objects))
 	c.Until(patience, "the authorities are put back into the store", func() error {
 		_, err := os.Stat(filepath.Join(objects, "pki-000002.json"))
 		return err
 	})
-	run(n1, "tls", "rotate-ca", "--now", "--yes")
+	me.of(clientTLS(t, c, n1, "introduced")) // it trusts both now
+	now := run(n1, "tls", "rotate-ca", "--now", "--yes")
+	for _, said := range []string{"--etcd-cafile", "clients that presented an old certificate"} {
+		if !strings.Contains(now.Out+now.Err, said) {
+			t.Errorf("--now does not say %q before: %+v", said, now)
+		}
+	}
 	c.Until(90*time.Second, "the rotation has come to its end", func() error {
+		if err := inPhase(t, c, n1, phases); err != nil {
+			return err
+		}
 		if out := n1.Command("tls", "export", filepath.Join(c.Dir, "export"), "--dry-run"); !strings.Contains(out.Out, "(settled)") {
 			s, err := n1.Status()
-			return fmt.Errorf("%s: %q, %v", strings.TrimSpace(out.Out+out.Err), s.Reasons, err)
+			return fmt.Errorf("%s: %q, %v", strings.TrimSpace(out.Out+out.Err), s.Reasons(), err)
 		}
 		return nil
 	})
+	c.Until(patience, "every node says that the old clients' authority is still good, and who uses it", func() error {
+		return everywhere(c, func(n *integration.Node) error {
+			err := inPhase(t, c, n, phases)
+			shown, doctor := n.Command("tls", "show").Out, n.Command("doctor").Out
+			for _, said := range []string{"CA ROTATION retiring", "introduced 0s ago", "certificates issued to clients"} {
+				if err == nil && !strings.Contains(shown, said) {
+					err = fmt.Errorf("tls show does not say %q: %s", said, shown)
+				}
+			}
+			for _, code := range []health.Code{health.AuthorityRotation, health.ClientsOld} {
+				if err == nil && !strings.Contains(doctor, string(code)) {
+					err = fmt.Errorf("doctor does not have %s: %s", code, doctor)
+				}
+			}
+			return err
+		})
+	})
+	for _, phase := range []string{"introduced", "issuing", "retiring"} {
+		if !phases[phase] {
+			t.Errorf("nothing told of the phase %s: %v", phase, phases)
+		}
+	}
+	drop := run(n1, "tls", "rotate-ca", "--drop-old", "--dry-run")
+	for _, said := range []string{"introduced 0s ago", "no later certificate was issued"} {
+		if !strings.Contains(drop.Err, said) {
+			t.Errorf("--drop-old does not say %q: %+v", said, drop)
+		}
+	}
 	run(n1, "tls", "export", filepath.Join(c.Dir, "export"))
 	next := x509.NewCertPool()
 	peers, err := os.ReadFile(filepath.Join(c.Dir, "export", "etcd-peers-ca.crt"))
@@ -138,6 +184,41 @@ func TestTLSAuto(t *testing.T) {
 	}
 }
 
+// inPhase notes the phase of the rotation that is open, of which status and `tls show` must tell the same, and which
+// is nothing wrong by itself. Without a node it makes sure that no rotation is open.
+func inPhase(t *testing.T, c *integration.Cluster, n *integration.Node, phases map[string]bool) error {
+	t.Helper()
+	if n == nil {
+		for _, args := range [][]string{{"status"}, {"tls", "show"}} {
+			if out := c.Nodes[0].Command(args...); strings.Contains(out.Out, "CA ROTATION") {
+				t.Errorf("before a rotation: %s", out.Out)
+			}
+		}
+		return nil
+	}
+	shown := n.Command("tls", "show", "-o", "json")
+	var tls struct {
+		Rotation *struct{ Phase, Waits, Next string }
+	}
+	if err := json.Unmarshal([]byte(shown.Out), &tls); err != nil {
+		return fmt.Errorf("%w: %+v", err, shown)
+	}
+	text := n.Command("status").Out
+	switch r := tls.Rotation; {
+	case r == nil:
+		return fmt.Errorf("tls show knows of no rotation: %s", shown.Out)
+	case r.Waits == "" || r.Next == "":
+		t.Errorf("tls show says %+v", r)
+	case !strings.Contains(text, "CA ROTATION "):
+		return fmt.Errorf("status knows of no rotation: %s", text)
+	case strings.Contains(text, "- "+n.Name+": authority rotation"):
+		t.Errorf("a rotation is a problem by itself: %s", text)
+	case strings.Contains(text, "CA ROTATION "+r.Phase): // it may have moved on between the two
+		phases[r.Phase] = true
+	}
+	return nil
+}
+
 // strangersGossip starts a node that speaks to the others with no key, and then with one of its own: it is told why it is
 // alone, and nobody takes it for one of theirs.
 func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) {
@@ -150,7 +231,7 @@ func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) 
 		n.Start()
 		c.Until(patience, "the stranger tells why it is alone", func() error {
 			s, err := n.Self()
-			if text := strings.Join(s.Problems, "\n"); err == nil && !strings.Contains(text, says) {
+			if text := strings.Join(health.Texts(s.Found), "\n"); err == nil && !strings.Contains(text, says) {
 				err = fmt.Errorf("with key file %q: %s: %s", file, s.Why, text)
 			}
 			return err
