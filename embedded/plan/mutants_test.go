@@ -125,6 +125,7 @@ var mutants = []mutant{
 	{"swap again", "generation.go", `	case swapped || o.prepared(r.ID):`, `	case swapped && o.prepared(r.ID) || o.prepared(r.ID):`, byStories},
 	{"a founder that cannot prepare waits for ever", "generation.go", `	case obstacle != "" && o.leader(r) != nil:`, `	case obstacle == "-":`, byStories},
 	{"a founder that cannot prepare leaves before there is a leader", "generation.go", `	case obstacle != "" && o.leader(r) != nil:`, `	case obstacle != "":`, byStories},
+	{"a founder gives its seat up before the store was asked", "generation.go", `	case o.Starting:`, `	case o.Starting && slot == "":`, byStories},
 	{"the ledger after a swap", "ledger.go", `l.Started, l.Prepared = disk, nil`, `l.Prepared = nil`, bySimulation},
 	{"prepare what a strange store proposes", "restoring.go", ` || o.stranger() != "" {
 		return nil
