@@ -57,10 +57,17 @@ func TestStatusCodes(t *testing.T) {
 		})
 	}
 	code(0, "HEALTHY")
+	save(t, n) // without any backup an alert is due
+	views(t, c, health.Healthy)
+	alerts(t, c)
 	c.Nodes[1].Kill()
 	code(1, "DEGRADED", "slot b has no live holder")
+	views(t, c, health.Degraded)
+	alerts(t, c, "HoldfastFindingDegraded", "HoldfastMemberAway")
 	c.Nodes[2].Kill()
 	code(2, "NO QUORUM", "slot c has no live holder")
+	views(t, c, health.NoQuorum)
+	alerts(t, c, "HoldfastFindingCritical", "HoldfastNoQuorum")
 	n.Kill()
 	code(3, "no node answers", n.Socket())
 	var s health.ClusterStatus

@@ -1,0 +1,121 @@
+package integration_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"holdfast/integration"
+)
+
+const ruleDir = "../deploy/prometheus"
+
+// Each alert fires where it should, and does not where it should not.
+func TestAlertRules(t *testing.T) {
+	promtool(t, "check", "rules", files(t)[0], files(t)[1:])
+	t.Log(promtool(t, "test", "rules", filepath.Join(ruleDir, "test.yml"), nil))
+
+	text, err := os.ReadFile(filepath.Join(ruleDir, "test.yml"))
+	must(t, err)
+	for _, file := range files(t) {
+		var all struct {
+			Groups []struct{ Rules []struct{ Alert string } }
+		}
+		rule, err := os.ReadFile(file)
+		must(t, err)
+		must(t, yaml.Unmarshal(rule, &all))
+		for _, g := range all.Groups {
+			for _, r := range g.Rules {
+				if !strings.Contains(string(text), fmt.Sprintf("{alertname=%q}", r.Alert)) {
+					t.Errorf("%s: no test has %s fire", file, r.Alert)
+				}
+			}
+		}
+	}
+}
+
+// files are the files of rules.
+func files(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(ruleDir, "holdfast-*.yml"))
+	must(t, err)
+	if len(all) == 0 {
+		t.Fatal("there are no rules in " + ruleDir)
+	}
+	return all
+}
+
+func promtool(t *testing.T, command, what, file string, more []string) string {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is missing (.ci/deps installs it)")
+	}
+	out, err := exec.Command(path, append([]string{command, what, file}, more...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("promtool %s %s: %v\n%s", command, what, err, out)
+	}
+	return string(out)
+}
+
+// alerts makes sure which alerts fire where the nodes that run go on for two hours as they are now.
+func alerts(t *testing.T, c *integration.Cluster, want ...string) {
+	t.Helper()
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Log("not asked which alerts fire: promtool is missing (.ci/deps installs it)")
+		return
+	}
+	type labelled struct {
+		Labels string `json:"labels"`
+		Value  int    `json:"value"`
+	}
+	type series struct {
+		Series string `json:"series"`
+		Values string `json:"values"`
+	}
+	fire := []labelled{}
+	for _, name := range want {
+		fire = append(fire, labelled{fmt.Sprintf("{alertname=%q}", name), 1})
+	}
+	var input []series
+	for _, n := range c.Running() {
+		_, text := page(t, n, "/metrics")
+		for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+			line := lines.Text()
+			at := strings.LastIndex(line, " ")
+			if !strings.HasPrefix(line, "holdfast_") || at < 0 {
+				continue
+			}
+			name, labels, _ := strings.Cut(line[:at], "{")
+			name += fmt.Sprintf("{job=\"etcd\",instance=%q,%s", n.Name, labels)
+			input = append(input, series{strings.TrimSuffix(strings.TrimSuffix(name, "}"), ",") + "}", line[at+1:] + "+0x120"})
+		}
+	}
+	var absolute []string
+	for _, file := range files(t) {
+		path, err := filepath.Abs(file)
+		must(t, err)
+		absolute = append(absolute, path)
+	}
+	text, err := json.Marshal(map[string]any{
+		"rule_files": absolute,
+		"tests": []any{map[string]any{
+			"interval":     "1m",
+			"input_series": input,
+			"promql_expr_test": []any{map[string]any{
+				"expr": `group by (alertname) (ALERTS{alertstate="firing"})`, "eval_time": "2h", "exp_samples": fire,
+			}},
+		}},
+	})
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "alerts.json") // which is YAML as well
+	must(t, os.WriteFile(file, text, 0o600))
+	promtool(t, "test", "rules", file, nil)
+}

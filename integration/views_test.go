@@ -1,0 +1,152 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"holdfast/embedded/health"
+	"holdfast/integration"
+)
+
+// views waits until everything that tells of the cluster's health tells the same: `status` as text, as JSON and by its exit
+// code, `doctor` and its exit code, and of each node that runs /readyz, /livez and the series holdfast_finding.
+func views(t *testing.T, c *integration.Cluster, want health.Verdict) {
+	t.Helper()
+	c.Until(patience, fmt.Sprintf("all views agree on %s", want), func() error {
+		n := c.Running()[0]
+		before, err := n.Status()
+		if err != nil {
+			return err
+		}
+		if before.Health != want {
+			return fmt.Errorf("%s says %s: %s", n.Name, before.Health, before.Reasons())
+		}
+		disagree := disagreement(t, c, n, before)
+		after, err := n.Status()
+		if err == nil && !slices.Equal(codes(before.Findings), codes(after.Findings)) {
+			err = errors.New("it changes")
+		}
+		return errors.Join(disagree, err)
+	})
+}
+
+// disagreement says which view tells something else than the status does.
+func disagreement(t *testing.T, c *integration.Cluster, n *integration.Node, s health.ClusterStatus) error {
+	t.Helper()
+	var all []error
+	differ := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	text := n.Command("status")
+	if want := map[health.Verdict]int{health.Healthy: 0, health.Degraded: 1}; text.Code != want[s.Health] && (s.Health == health.Healthy || s.Health == health.Degraded || text.Code != 2) {
+		differ("status exits with %d: %s", text.Code, text.Out)
+	}
+	if !strings.Contains(text.Out, strings.ToUpper(string(s.Health))) {
+		differ("status does not say %s: %s", s.Health, text.Out)
+	}
+	found := map[health.Code]bool{}
+	for _, f := range s.Findings {
+		found[f.Code] = true
+		if f.Severity != health.Info && !strings.Contains(text.Out, f.String()) {
+			differ("status does not say %q: %s", f, text.Out)
+		}
+	}
+
+	var report struct{ Findings []health.Finding }
+	doctor := n.Command("doctor", "-o", "json")
+	if err := json.Unmarshal([]byte(doctor.Out), &report); err != nil {
+		return fmt.Errorf("%w: %+v", err, doctor)
+	}
+	if want := map[health.Severity]int{health.Warning: 1, health.Degrading: 2, health.Critical: 2}[health.Worst(report.Findings)]; doctor.Code != want {
+		differ("doctor exits with %d, want %d: %s", doctor.Code, want, doctor.Out)
+	}
+	told := codes(report.Findings)
+	for _, code := range codes(s.Findings) {
+		if !slices.Contains(told, code) {
+			differ("doctor does not tell of %s: %s", code, told)
+		}
+	}
+
+	local := map[health.Code]bool{}
+	for _, n := range c.Running() {
+		i := slices.IndexFunc(s.Nodes, func(m health.NodeStatus) bool { return m.Node == n.Name })
+		if i < 0 {
+			differ("status knows nothing of %s", n.Name)
+			continue
+		}
+		code, ready := page(t, n, "/readyz?verbose")
+		e := s.Nodes[i].Etcd
+		if serves := e != nil && e.HasLeader && e.Confirmed && !e.Learner; serves != (code == http.StatusOK) && !found[health.AlarmCorrupt] {
+			differ("%s serves: %v, and /readyz answers %d: %s", n.Name, serves, code, ready)
+		}
+		if code, live := page(t, n, "/livez"); code != http.StatusOK {
+			differ("%s: /livez answers %d: %s", n.Name, code, live)
+		}
+		_, text := page(t, n, "/metrics")
+		for code := range exported(t, text) {
+			local[code] = true
+			if !strings.Contains(ready, "]"+string(code)+" ") {
+				differ("%s has a series of %s, and /readyz does not tell: %s", n.Name, code, ready)
+			}
+		}
+	}
+	for code := range local {
+		if !found[code] {
+			differ("there is a series of %s, and status does not tell", code)
+		}
+	}
+	for code := range found {
+		if health.KindOf(code).Local() && !local[code] {
+			differ("status tells of %s, and no node has a series of it", code)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// codes are what was found, without the texts, which have times in them.
+func codes(all []health.Finding) (codes []string) {
+	for _, f := range all {
+		codes = append(codes, fmt.Sprintf("%s %s %s", f.Severity, f.Code, f.Subject))
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
+// page is what the node answers to whoever watches it.
+func page(t *testing.T, n *integration.Node, path string) (code int, body string) {
+	t.Helper()
+	client := http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("http://" + net.JoinHostPort(n.Address, "2381") + path)
+	must(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// exported are the findings of which a series is not 0.
+func exported(t *testing.T, text string) map[health.Code]bool {
+	t.Helper()
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := p.TextToMetricFamilies(strings.NewReader(text))
+	must(t, err)
+	found := map[health.Code]bool{}
+	for _, m := range families["holdfast_finding"].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "code" && m.GetGauge().GetValue() > 0 {
+				found[health.Code(l.GetValue())] = true
+			}
+		}
+	}
+	return found
+}
