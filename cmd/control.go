@@ -115,7 +115,7 @@ func (n *node) control() http.Handler {
 		reply(w, p, err)
 	})
 	mux.HandleFunc("POST /rejoin", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.coord.Rejoin(dry(r)))
+		reply(w, struct{}{}, n.rejoin(r.Context(), dry(r)))
 	})
 	mux.HandleFunc("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
 		last, _ := strconv.ParseInt(r.FormValue("revision"), 10, 64)

@@ -216,6 +216,9 @@ func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
 	for _, a := range e.Alarms {
 		s.Alarms = append(s.Alarms, health.Alarm{Name: a.Name, Member: fmt.Sprintf("%x", a.MemberID)})
 	}
+	for _, h := range e.Hashes {
+		s.Hashes = append(s.Hashes, health.Hash{Revision: h.Revision, Compacted: h.Compacted, Sum: fmt.Sprintf("%08x", h.Sum)})
+	}
 	return s
 }
 

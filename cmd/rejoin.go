@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 )
 
@@ -23,7 +24,8 @@ func newRejoinCommand() *cobra.Command {
 		Short: "Choose what becomes of data that the cluster continued without",
 		Long: "Choose what becomes of data that the cluster continued without: the disk of this node was declared lost, and is back.\n" +
 			"`holdfast status` on this node shows both ends, and nothing happens before somebody chooses.\n\n" +
-			"Without a flag the data is set aside, and the slot joins the generation that the cluster is in by now.\n\n" +
+			"Without a flag the data is set aside, and the slot joins the generation that the cluster is in by now. So it is with the\n" +
+			"data of a member that differs from what a majority of the members has (finding member-differs, alarm CORRUPT).\n\n" +
 			"--instead continues from this data, as the next generation, with a revision beyond both: what the present one has\n" +
 			"written is set aside on its disks. Where that has a leader, it consents, for the operator confirms it by this command;\n" +
 			"where it has none, its voters that are gone must be named with --lost.",
@@ -66,6 +68,19 @@ func newRejoinCommand() *cobra.Command {
 	c.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
 	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
 	return c
+}
+
+// rejoin gives up the data of this node: the cluster has continued without it, or it differs from what the others have.
+func (n *node) rejoin(ctx context.Context, dry bool) error {
+	apart := n.coord.Rejoin(dry)
+	if !errors.Is(apart, coordinator.ErrNotApart) {
+		return apart
+	}
+	s := n.statusOfAll(ctx)
+	if err := s.Vote().Odd(n.cfg.Node.Name); err != nil {
+		return fmt.Errorf("there is nothing to choose: %w, and %w", apart, err)
+	}
+	return n.coord.Part(dry)
 }
 
 // instead proposes to continue from the data of this node.

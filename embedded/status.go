@@ -47,6 +47,8 @@ type Status struct {
 
 	Database Database
 	Alarms   []Alarm
+	// Hashes are of the revisions at which it compacted since it was started, the ten newest at most; and while CORRUPT is up, of the present one.
+	Hashes []Hash
 
 	ClusterVersion string // empty until the cluster has agreed on one
 	StorageVersion string // of the database; follows the cluster's within seconds, empty before
@@ -71,6 +73,14 @@ type Database struct {
 type Alarm struct {
 	MemberID uint64
 	Name     string
+}
+
+// Hash is a checksum of all keys and values up to a revision, as etcd makes it when it compacts. Members that agree in Revision
+// and Compacted, the revision of the compaction before, have the same data if and only if Sum is the same.
+type Hash struct {
+	Revision  int64
+	Compacted int64
+	Sum       uint32
 }
 
 // Status never waits for a quorum, nor for a defragmentation, nor longer than a moment for a
@@ -113,7 +123,7 @@ func (m *Member) Status() Status {
 		s.Downgrade = d.TargetVersion
 	}
 	st := l.stored()
-	s.Revision, s.Compacted, s.Database, s.StorageVersion = st.revision, st.compacted, st.database, st.version
+	s.Revision, s.Compacted, s.Database, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.database, st.version, st.hashes
 	return s
 }
 
@@ -123,6 +133,7 @@ type stored struct {
 	compacted int64
 	database  Database
 	version   string
+	hashes    []Hash
 }
 
 // stored reads from the backend, or, where it cannot, repeats what it read before.
@@ -158,7 +169,27 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 			break
 		}
 	}
+	st.hashes = hashes(srv, st.revision)
 	return st
+}
+
+// hashes are those that etcd keeps of its compactions. While CORRUPT is up there are no more of those, and the ones of before
+// are gone if the member was started anew; then nobody writes either, so the present revision is hashed, once.
+func hashes(srv *etcdserver.EtcdServer, revision int64) (all []Hash) {
+	kept := srv.KV().HashStorage()
+	for _, h := range kept.Hashes() {
+		all = append(all, Hash{h.Revision, h.CompactRevision, h.Hash})
+	}
+	corrupt := slices.ContainsFunc(srv.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_CORRUPT })
+	if !corrupt || slices.ContainsFunc(all, func(h Hash) bool { return h.Revision == revision }) {
+		return all
+	}
+	h, _, err := kept.HashByRev(revision) // reads all; meanwhile Status repeats what it said before
+	if err != nil {
+		return all
+	}
+	kept.Store(h)
+	return append(all, Hash{h.Revision, h.CompactRevision, h.Hash})
 }
 
 // pending is how many bytes the last transaction has freed. Bbolt counts them as free when the next one begins, and while

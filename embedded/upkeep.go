@@ -70,16 +70,17 @@ func (m *Member) Compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// Raise raises the alarm NOSPACE for this member, through raft, as etcd does when a database reaches its quota.
-func (m *Member) Raise(ctx context.Context) error {
+// Raise raises an alarm, NOSPACE or CORRUPT, for this member, through raft, as etcd does when a database reaches its quota or
+// differs from the others.
+func (m *Member) Raise(ctx context.Context, alarm string) error {
 	l, err := m.running()
 	if err != nil {
-		return fmt.Errorf("raise NOSPACE: %w", err)
+		return fmt.Errorf("raise %s: %w", alarm, err)
 	}
 	srv := l.etcd.Server
-	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: uint64(srv.MemberID()), Alarm: pb.AlarmType_NOSPACE}
+	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: uint64(srv.MemberID()), Alarm: pb.AlarmType(pb.AlarmType_value[alarm])}
 	if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
-		return fmt.Errorf("raise NOSPACE: %w", err)
+		return fmt.Errorf("raise %s: %w", alarm, err)
 	}
 	return nil
 }

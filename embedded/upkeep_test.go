@@ -108,6 +108,25 @@ func TestCompactHashCheck(t *testing.T) {
 		got := nodes[0].alarms()
 		return len(got) == 1 && got[0] == want
 	})
+	sums := func() (sums []uint32) {
+		for _, n := range nodes {
+			s := n.Status()
+			if i := slices.IndexFunc(s.Hashes, func(h Hash) bool { return h.Revision == s.Revision }); i >= 0 {
+				sums = append(sums, s.Hashes[i].Sum)
+			}
+		}
+		return sums
+	}
+	await(t, "every member has a hash of the present revision", func() bool { return len(sums()) == 3 })
+	if got := sums(); got[0] != got[1] || got[0] == got[2] {
+		t.Errorf("the hashes are %x, want the last to differ", got)
+	}
+	stop(t, bad, 0)
+	bad.run(t).awaitReady(t)
+	await(t, "it makes a new one after a start", func() bool { return len(sums()) == 3 })
+	if got := sums(); got[0] == got[2] {
+		t.Errorf("the hashes are %x, want the last to differ", got)
+	}
 	if err := nodes[0].Disarm(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -169,7 +188,7 @@ func TestRefused(t *testing.T) {
 	n.run(t).awaitReady(t)
 	c := n.client(t)
 	put(t, c, "k", "v")
-	if err := n.Raise(t.Context()); err != nil {
+	if err := n.Raise(t.Context(), "NOSPACE"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := n.alarms(), fmt.Sprintf("NOSPACE of %x", n.Status().MemberID); len(got) != 1 || got[0] != want {

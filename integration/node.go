@@ -207,14 +207,6 @@ func (n *Node) Wipe() {
 	}
 }
 
-// Aside moves the data of etcd on the node's volume away, as docs/upkeep.md has an operator do it.
-func (n *Node) Aside() {
-	n.c.t.Helper()
-	if err := os.Rename(filepath.Join(n.Volume(), "etcd"), filepath.Join(n.Dir, "corrupt")); err != nil {
-		n.c.t.Fatal(err)
-	}
-}
-
 // Status asks the running node, as `holdfast status` does.
 func (n *Node) Status() (s health.ClusterStatus, err error) {
 	err = n.control(http.MethodGet, "/status", &s)

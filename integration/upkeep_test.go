@@ -1,20 +1,24 @@
 package integration_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/integration"
 )
 
@@ -213,36 +217,69 @@ func TestDefragmentation(t *testing.T) {
 	w.Verify()
 }
 
-// CORRUPT stays, and is explained, with what to do about it; and that works.
+// A member's data was damaged. All nodes say whose it is by the hashes of all members, although etcd's alarm names another one,
+// which is not given up; and the damaged one is replaced at an operator's word.
 func TestCorrupt(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: small(nil)})
 	client := connect(t, c)
-	if _, err := client.Put(t.Context(), "k", "v"); err != nil {
-		t.Fatal(err)
+	_, err := client.Put(t.Context(), "k", "an honest value")
+	must(t, err)
+	bad, good := c.Leader(), c.Nodes[0]
+	if bad == good {
+		good = c.Nodes[1]
 	}
-	leader := c.Leader()
-	bad := c.Nodes[0]
-	if bad == leader {
-		bad = c.Nodes[1]
-	}
+	c.Until(patience, "every member has the key", func() error {
+		s, err := bad.Status()
+		for _, n := range s.Nodes {
+			if n.Etcd == nil || n.Etcd.Revision != s.Nodes[0].Etcd.Revision {
+				return fmt.Errorf("not %s, %v", n.Node, err)
+			}
+		}
+		return err
+	})
 	self, err := bad.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var id uint64
-	fmt.Sscanf(self.Etcd.Member, "%x", &id)
-	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: pb.AlarmType_CORRUPT}
-	if _, err := pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
-		t.Fatal(err)
-	}
-	slot := self.Volume.Slot
-	for _, n := range c.Nodes {
-		n.Says("alarm CORRUPT: the data of slot "+slot+" on "+bad.Name, "move its etcd directory away")
-	}
-	bad.Kill()
-	bad.Aside()
+	must(t, err)
+	bad.Stop()
+	damage(t, filepath.Join(bad.Volume(), "etcd", "member", "snap", "db"))
 	bad.Start()
+	c.Healthy()
+	if out := bad.Command("rejoin"); out.Code == 0 || !strings.Contains(out.Err, "no majority of the members tells the same hash") {
+		t.Errorf("rejoin where nothing is known to differ: %+v", out)
+	}
+
+	// The wrong one is blamed, as etcd may do.
+	blamed, err := good.Self()
+	must(t, err)
+	var id uint64
+	fmt.Sscanf(blamed.Etcd.Member, "%x", &id)
+	alarm := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: id, Alarm: pb.AlarmType_CORRUPT}
+	_, err = pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(t.Context(), alarm)
+	must(t, err)
+	for _, n := range c.Nodes {
+		n.Says("alarm CORRUPT: etcd blames slot " + blamed.Volume.Slot + " on " + good.Name)
+	}
+	c.Until(patience, "all say who differs", func() error {
+		return everywhere(c, func(n *integration.Node) error {
+			s, err := n.Status()
+			differs := func(f health.Finding) bool { return f.Code == health.MemberDiffers && f.Subject == bad.Name }
+			if err == nil && !slices.ContainsFunc(s.Findings, differs) {
+				err = fmt.Errorf("%s says %q", n.Name, s.Reasons())
+			}
+			return err
+		})
+	})
+	views(t, c, health.Degraded)
+	alerts(t, c, "HoldfastBackupOld", "HoldfastCorrupt", "HoldfastFindingCritical")
+	if out := good.Command("rejoin"); out.Code == 0 || !strings.Contains(out.Err, "does not differ from what a majority of the members has") {
+		t.Errorf("rejoin of the wrong one: %+v", out)
+	}
+	if out := bad.Command("rejoin", "--dry-run"); out.Code != 0 || !strings.Contains(out.Out, "nothing was changed") {
+		t.Errorf("rejoin --dry-run: %+v", out)
+	}
+	if out := bad.Command("rejoin"); out.Code != 0 {
+		t.Fatalf("rejoin: %+v", out)
+	}
 	c.Until(60*time.Second, "the member has joined anew", func() error {
 		s, err := bad.Self()
 		if err != nil || s.Etcd == nil || s.Etcd.Member == self.Etcd.Member || s.State != "follower" {
@@ -250,16 +287,39 @@ func TestCorrupt(t *testing.T) {
 		}
 		return nil
 	})
-	s, err := leader.Self()
-	if err != nil || len(s.Etcd.Alarms) != 1 {
-		t.Errorf("the alarms are %v, %v: want CORRUPT still", s.Etcd, err)
+	s, err := good.Self()
+	if err != nil || len(s.Etcd.Alarms) != 2 {
+		t.Errorf("the alarms are %v, %v: want CORRUPT of two members still", s.Etcd, err)
 	}
-	if out := leader.Holdfast("etcdctl", "--endpoints", leader.ClientURL(), "alarm", "disarm"); out.Code != 0 {
+	aside, err := filepath.Glob(filepath.Join(bad.Volume(), "aside", "*-"+plan.Differed))
+	if err != nil || len(aside) != 1 {
+		t.Errorf("set aside is %v, %v", aside, err)
+	}
+	if out := good.Holdfast("etcdctl", "--endpoints", good.ClientURL(), "alarm", "disarm"); out.Code != 0 {
 		t.Fatalf("etcdctl alarm disarm: %+v", out)
 	}
 	c.Healthy()
-	got, err := client.Get(t.Context(), "k")
-	if err != nil || len(got.Kvs) != 1 {
-		t.Errorf("the key is %v, %v", got, err)
+	for _, n := range c.Nodes {
+		got, err := etcd(t, "", n).Get(t.Context(), "k", clientv3.WithSerializable())
+		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "an honest value" {
+			t.Errorf("the key on %s is %v, %v", n.Name, got, err)
+		}
 	}
+}
+
+// damage changes a value in the database of a member that does not run.
+func damage(t *testing.T, path string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	defer db.Close()
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		keys := tx.Bucket([]byte("key"))
+		for at, kv := keys.Cursor().First(); at != nil; at, kv = keys.Cursor().Seek(append(bytes.Clone(at), 0)) {
+			if spoilt := bytes.Replace(kv, []byte("an honest"), []byte("a hollow "), 1); !bytes.Equal(spoilt, kv) {
+				return keys.Put(bytes.Clone(at), spoilt)
+			}
+		}
+		return errors.New("the value is not there")
+	}))
 }

@@ -87,7 +87,7 @@ func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action
 	case plan.Compact:
 		return c.compact(ctx, a.Revision)
 	case plan.Raise:
-		return c.raise(ctx, o)
+		return c.raise(ctx, o, a.Alarm)
 	case plan.Disarm:
 		return c.disarm(ctx)
 	}

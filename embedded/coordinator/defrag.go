@@ -183,12 +183,16 @@ func (c *Coordinator) compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// raise has etcd raise NOSPACE, because the volume has less than its reserve.
-func (c *Coordinator) raise(ctx context.Context, o plan.Observation) error {
+// raise has etcd raise NOSPACE, because the volume has less than its reserve, or CORRUPT, because the member is to be given up.
+func (c *Coordinator) raise(ctx context.Context, o plan.Observation, alarm string) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
-	if err := c.world.Etcd.Raise(ctx); err != nil {
+	if err := c.world.Etcd.Raise(ctx, alarm); err != nil {
 		return err
+	}
+	if alarm != plan.NoSpace {
+		c.lg.Warn("raised the alarm " + alarm)
+		return nil
 	}
 	r := o.Claim.Room
 	c.lg.Warn("raised the alarm NOSPACE: the volume has less than its reserve", zap.Int64("free", r.Free), zap.Int64("size", r.Size), zap.Int64("reserve", r.Reserve()))

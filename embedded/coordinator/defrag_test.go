@@ -51,7 +51,7 @@ func (w *world) Compact(_ context.Context, revision int64) error {
 	return nil
 }
 
-func (w *world) Raise(context.Context) error {
+func (w *world) Raise(context.Context, string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.db.raises++

@@ -420,10 +420,17 @@ type Beacon struct {
 func (c *Coordinator) Rejoin(dry bool) error {
 	o, _ := c.observe()
 	if !o.Apart() {
-		return fmt.Errorf("the data of this node is not apart from the cluster, so there is nothing to choose; it says: %s", c.Now().Action.Text())
+		return ErrNotApart
 	}
 	return c.give(plan.Orders{Join: true}, dry)
 }
+
+// ErrNotApart: the cluster has not continued without the data of this node.
+var ErrNotApart = errors.New("the cluster has not continued without the data of this node")
+
+// Part is an operator's word that the data of this member, which differs from what a majority of all voters has, is given up.
+// It is for the caller to have compared them. With dry nothing is done.
+func (c *Coordinator) Part(dry bool) error { return c.give(plan.Orders{Differs: true}, dry) }
 
 // Continue makes the proposal to continue from this disk instead of the generation that began without it (R19), as the one after
 // that. The revision is raised beyond both. lost are the slots of the voters of that generation that are gone, last
@@ -432,7 +439,7 @@ func (c *Coordinator) Continue(lost []string, last int64) (plan.Restore, error) 
 	o, _ := c.observe()
 	s := o.Store
 	if !o.Apart() || s.Record == nil || s.Unknown != "" {
-		return plan.Restore{}, fmt.Errorf("the data of this node is not apart from the cluster, so there is nothing to choose; it says: %s", c.Now().Action.Text())
+		return plan.Restore{}, fmt.Errorf("%w, so there is nothing to choose between; it says: %s", ErrNotApart, c.Now().Action.Text())
 	}
 	own := o.Member.Revision
 	if l := o.Disk.Ledger.Left; l != nil {

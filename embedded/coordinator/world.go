@@ -215,8 +215,8 @@ type Databases interface {
 	Defragment(ctx context.Context) error
 	// Compact drops the history up to a revision, again is fine. It waits until this member has carried it out.
 	Compact(ctx context.Context, revision int64) error
-	// Raise raises the alarm NOSPACE for this member; again is fine.
-	Raise(ctx context.Context) error
+	// Raise raises an alarm, plan.NoSpace or plan.Corrupt, for this member; again is fine.
+	Raise(ctx context.Context, alarm string) error
 	// Disarm takes the alarm NOSPACE back.
 	Disarm(ctx context.Context) error
 	// HandOver gives the leadership to another voter, if this member has it and there is one.

@@ -122,7 +122,11 @@ func (s *ClusterStatus) judgeAlarms() (out []Finding) {
 			}
 			out = append(out, f)
 		case Corrupt:
-			out = append(out, New(AlarmCorrupt, a.String(), "alarm %s: the data of this member differs from the others', and etcd refuses writes and linearizable reads", a))
+			what := "etcd says that the data of this member differs from the others'"
+			if a.Member == "0" {
+				what = "members' data differ, and etcd could not tell whose is right"
+			}
+			out = append(out, New(AlarmCorrupt, a.String(), "alarm %s: %s; it refuses writes and linearizable reads", a, what))
 		default:
 			out = append(out, New(AlarmUnknown, a.String(), "alarm %s, which is unknown to holdfast", a))
 		}

@@ -50,6 +50,7 @@ func (f *Facts) Judge(wanted []string) []Finding {
 		add(s.judgeSlots(slots, leader)...)
 		add(s.judgeMembers(slots)...)
 		add(s.judgeAlarms()...)
+		add(s.judgeData()...)
 		add(s.judgeVersions()...)
 		add(s.judgeClocks()...)
 		add(s.judgeSchedule()...)

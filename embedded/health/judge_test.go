@@ -105,6 +105,18 @@ func TestSituations(t *testing.T) {
 	hold := func(begun, left time.Duration) func(*RotationStatus) {
 		return func(r *RotationStatus) { r.Since, r.Hold = now.Add(-begun), now.Add(left) }
 	}
+	hashes := func(sums ...string) func(*Facts) { // at revisions 10 and 20, of each node
+		return func(f *Facts) {
+			for i, sum := range sums {
+				for at, s := range strings.Fields(sum) {
+					if s != "-" {
+						h := Hash{Revision: int64(10 + 10*at), Compacted: int64(10 * at), Sum: s}
+						f.node(i).Etcd.Hashes = append(f.node(i).Etcd.Hashes, h)
+					}
+				}
+			}
+		}
+	}
 	issued := func(left, life time.Duration) func(*Facts) {
 		return func(f *Facts) {
 			kube := IssuedClient{Name: "kube", NotBefore: now.Add(left - life), NotAfter: now.Add(left)}
@@ -188,7 +200,12 @@ func TestSituations(t *testing.T) {
 			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
 		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, and yet it is connected", Degraded},
 		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{NoSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
-		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{Corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: the data of this member differs", Degraded},
+		{"one differs", hashes("1 2", "1 x", "1 2"), MemberDiffers, Critical, "at revision 20 the data of n2 differs from what n1, n3 have", Degraded},
+		{"one differs, as far as a majority tells", hashes("1 2", "x", "1"), MemberDiffers, Critical, "at revision 10 the data of n2 differs from what n1, n3 have", Degraded},
+		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differ at revision 20, and no majority", Degraded},
+		{"two differ and the third tells nothing", hashes("1 2", "1 x", "1"), MemberDiffers, Critical, "the data of n1, n2 differ at revision 20, and no majority", Degraded},
+		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{Corrupt, "0"}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: members' data differ, and etcd could not tell", Degraded},
+		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{Corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
 		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{"MOON", "2"}} }, AlarmUnknown, Critical, "MOON", Degraded},
 
 		// Versions and clocks.

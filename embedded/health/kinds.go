@@ -72,6 +72,7 @@ const (
 	LearnerSlow    Code = "learner-slow"
 	AlarmNoSpace   Code = "alarm-nospace"
 	AlarmCorrupt   Code = "alarm-corrupt"
+	MemberDiffers  Code = "member-differs"
 	AlarmUnknown   Code = "alarm-unknown"
 	TwoClusters    Code = "two-clusters"
 	Conflict       Code = "generation-conflict"
@@ -154,7 +155,7 @@ const (
 )
 
 // wide are the kinds that only a look at several nodes, at the whole store, or at other series finds: no node has a series of them.
-var wide = []Code{NotExamined, LeaderDisputed, NodeSilent, NodeLost, LostBlocks, SlotDown, SlotUnseen, SlotLearner, SlotTwice, TwoClusters, VersionsDiffer, ClusterVersion,
+var wide = []Code{NotExamined, LeaderDisputed, NodeSilent, NodeLost, LostBlocks, MemberDiffers, SlotDown, SlotUnseen, SlotLearner, SlotTwice, TwoClusters, VersionsDiffer, ClusterVersion,
 	ClockApart, DiskSlow, DiskUnmeasured, BackupUnknown, BackupNone, BackupBroken, BackupUnproven, BackupForeign, BackupLeft, EndpointStale, EventsStale}
 
 // Local reports whether a node finds it by itself, see [NodeStatus.Local].

@@ -132,11 +132,20 @@ type EtcdStatus struct {
 	InUse          int64    `json:"db_in_use"`
 	Quota          int64    `json:"quota"`
 	Alarms         []Alarm  `json:"alarms,omitempty"`
+	Hashes         []Hash   `json:"hashes,omitempty"` // of the last compactions
 	Version        string   `json:"version"`
 	ClusterVersion string   `json:"cluster_version,omitempty"`
 	StorageVersion string   `json:"storage_version,omitempty"`
 	Downgrade      string   `json:"downgrade,omitempty"` // version that the cluster is being downgraded to
 	Clients        []string `json:"client_urls"`         // that this node advertises
+}
+
+// Hash is a checksum of all that a member has up to a revision: members with the same revision and the same compaction before it
+// have the same data if and only if they have the same sum.
+type Hash struct {
+	Revision  int64  `json:"revision"`
+	Compacted int64  `json:"compacted"`
+	Sum       string `json:"sum"` // hexadecimal
 }
 
 // Alarm is one that etcd has raised: the cluster knows it, and the member it is about.

@@ -27,9 +27,10 @@ var Kinds = []Kind{
 	{MemberStale, areaMembers, Degrading, "etcd has a member that belongs to no slot.", "A slot was removed, or a join was broken off.", "The leader removes it by itself as soon as that is safe."},
 	{MemberUnnamed, areaMembers, Info, "A member is connected and has not published its name yet.", "It has just started.", "Wait a moment; if it stays so, look at its node's log."},
 	{LearnerSlow, areaMembers, Degrading, "A learner takes long to catch up.", "A slow disk or network, or a large database.", "Look at the disk and the network between it and the leader; a learner counts for no quorum."},
+	{MemberDiffers, areaMembers, Critical, "The data of a member differs from what a majority of all voters has at the same revision.", "A damaged disk or memory, or a bug in etcd.", "Run `holdfast rejoin` on its node: its data is set aside, and it gets that of the others (docs/upkeep.md)."},
 
 	{AlarmNoSpace, areaAlarms, Critical, "A database has reached its quota, or a disk its reserve, and etcd refuses all writes.", "History or live data has grown, or the disk is full.", "Switch upkeep.cure-nospace on, on all nodes; it compacts, defragments and takes the alarm back (docs/upkeep.md)."},
-	{AlarmCorrupt, areaAlarms, Critical, "The data of a member differs from the others', and etcd refuses everything that somebody could build on.", "A damaged disk or memory.", "Replace that member's data, and no other's, as docs/upkeep.md says; do not disarm the alarm before."},
+	{AlarmCorrupt, areaAlarms, Critical, "The data of a member differs from the others', and etcd refuses everything that somebody could build on.", "A damaged disk or memory.", "`holdfast status` says which member differs (member-differs): run `holdfast rejoin` on its node, and `holdfast etcdctl alarm disarm` when it serves again."},
 	{AlarmUnknown, areaAlarms, Critical, "etcd has raised an alarm that holdfast does not know.", "A newer etcd.", "See etcd's own documentation."},
 
 	{TwoClusters, areaGenerations, Degrading, "Two clusters claim one name.", "A node of another cluster, or a copy of this one, gossips here.", "Keep one of them away from this gossip."},

@@ -82,7 +82,8 @@ const (
 	Reload Kind = "reload"
 	// Compact, on the leader of a cluster that is out of space: compacts the history up to Action.Revision.
 	Compact Kind = "compact"
-	// Raise has etcd raise the alarm NOSPACE for this member, because its volume has less free than the reserve.
+	// Raise has etcd raise Action.Alarm for this member: NOSPACE, because its volume has less free than the reserve, or CORRUPT, because an
+	// operator gives its data up.
 	Raise Kind = "raise"
 	// Disarm, on the leader: takes back the alarm NOSPACE, because every database and every volume has room again.
 	Disarm Kind = "disarm"
@@ -105,6 +106,7 @@ type Action struct {
 	Slot     string
 	Disk     string
 	Member   uint64
+	Alarm    string
 	Peers    map[string]string // slot -> peer URL
 	Avoid    map[string]string // slot -> why not
 	Known    []string          // slots of the cluster that the configuration does not name

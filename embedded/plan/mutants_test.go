@@ -333,6 +333,20 @@ var mutants = []mutant{
 	{"cure what is corrupt", "upkeep.go", `	case m.alarmed(Corrupt):
 		return nil, o.corrupt()
 `, ``, byUpkeep},
+	{"give up data that differs without an order", "upkeep.go", `case o.Orders.Differs && !o.Claim.Short:`, `case m.alarmed(Corrupt) && !o.Claim.Short:`, byStories},
+	{"give up data that differs while another is away", "upkeep.go", `	obstacle := o.hinders()
+	switch {`, `	obstacle := ""
+	switch {`, byStories},
+	{"give up one of two", "upkeep.go", `	case m.Voters() < 3:`, `	case m.Voters() < 2:`, byStories},
+	{"give up data beside a drain", "upkeep.go", `		obstacle = o.lockedBy()
+	}
+	switch {
+	case obstacle`, `		obstacle = ""
+	}
+	switch {
+	case obstacle`, byStories},
+	{"give up data beside an alarm that names nobody", "upkeep.go", `	case m.alarmed(Corrupt) && !slices.Contains(m.Corrupt, m.ID):`, `	case m.alarmed(Corrupt) && len(m.Corrupt) > 1:`, byStories},
+	{"order before the reserve", "upkeep.go", `case o.Orders.Differs && !o.Claim.Short:`, `case o.Orders.Differs:`, byStories},
 	{"compact again and again", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return o.Member.Revision > 0`, byUpkeep},
 	{"never compact", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return false`, byStories},
 	{"disarm while a volume has no room", "upkeep.go", `	if note := o.shortage(); note != "" {`, `	if note := o.shortage(); note == "-" {`, byUpkeep},

@@ -387,6 +387,7 @@ type Orders struct {
 	Abandon bool // holdfast found --abandon
 	New     bool // holdfast found --new
 	Join    bool // holdfast rejoin: what this disk holds is set aside for the generation that began without it
+	Differs bool // holdfast rejoin: this member's data differs from what a majority of all voters has, and is given up
 	// Alone is the recovery that holdfast recover --without-store asks for: this disk continues, and every other voter is lost.
 	Alone *Restore
 }

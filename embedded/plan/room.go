@@ -48,7 +48,7 @@ func (r Room) needs(bytes int64) string {
 // write to the log ends the process. A pause does not hold it back, for it keeps this member alive.
 func (o Observation) raise() *Action {
 	r := o.Claim.Room
-	return &Action{Kind: Raise, Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so that the cluster takes no writes",
+	return &Action{Kind: Raise, Alarm: NoSpace, Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so that the cluster takes no writes",
 		o.Claim.Slot, r.needs(r.Reserve()))}
 }
 

@@ -120,6 +120,7 @@ func answer(a Action) string {
 	b.WriteString(ended(a))
 	add("revision", a.Revision, a.Revision != 0)
 	add("reason", a.Reason, a.Reason != "")
+	add("alarm", a.Alarm, a.Alarm != "")
 	add("avoid", strings.Join(slices.Sorted(maps.Keys(a.Avoid)), ","), a.Avoid != nil)
 	return b.String() + "\n" + a.Text()
 }
@@ -242,7 +243,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		o.Witnesses = append(o.Witnesses, Witness{Volume: p["0"], Token: token})
 	case "orders":
-		o.Orders = Orders{Abandon: has("abandon"), New: has("new"), Join: has("join"), Alone: r.restore(p["alone"])}
+		o.Orders = Orders{Abandon: has("abandon"), New: has("new"), Join: has("join"), Differs: has("differs"), Alone: r.restore(p["alone"])}
 	case "care", "database", "room", "stale":
 		r.upkeep(noun, p, has)
 	default:

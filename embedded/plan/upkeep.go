@@ -80,6 +80,8 @@ func (m Member) Voters() (n int) {
 // about the alarm NOSPACE. note tells what it waits for.
 func (o Observation) upkeep() (a *Action, note Said) {
 	switch m := o.Member; {
+	case o.Orders.Differs && !o.Claim.Short:
+		return noted(o.part())
 	case m.alarmed(Corrupt):
 		return nil, o.corrupt()
 	case m.alarmed(NoSpace):
@@ -117,14 +119,42 @@ func (o Observation) corrupt() Said {
 		}
 	}
 	const by = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by itself; see docs/upkeep.md"
+	disarm, rejoin := Command("etcdctl alarm disarm"), Command("rejoin")
+	const cure = "run %s on the node that differs from the majority, which %s tells, and %s when it serves again; %s"
+	status := Command("status")
 	switch {
 	case len(who) == 0 && slices.Contains(o.Member.Corrupt, 0):
-		return say("alarm CORRUPT: the members' data differ, and it is not known which is right; %s", by)
+		return say("alarm CORRUPT: the members' data differ, and etcd could not tell whose is right: "+cure, rejoin, status, disarm, by)
 	case len(who) == 0:
-		return say("alarm CORRUPT: the member it names is none any more: run %s when all others serve; %s", Command("etcdctl alarm disarm"), by)
+		return say("alarm CORRUPT: the member it names is none any more: run %s when all others serve; %s", disarm, by)
 	}
-	return say("alarm CORRUPT: the data of %s differs from what the majority has: stop that node, move its etcd directory away, start it, and disarm when it has joined anew; %s",
-		strings.Join(who, " and of "), by)
+	return say("alarm CORRUPT: etcd blames %s: "+cure, strings.Join(who, " and "), rejoin, status, disarm, by)
+}
+
+// Differed is the reason of a [SetAside] of data that differs from what the others have.
+const Differed = "differs"
+
+// part gives up this member's data, which an operator has found to differ from what a majority of all voters has, so that
+// the leader replaces the member. All others must be there, for it is away until it has their data. Where the alarm CORRUPT names
+// somebody else, or nobody, it is made to name this one: beside an alarm the leader replaces nobody else.
+func (o Observation) part() (*Action, string) {
+	m, slot := o.Member, o.Claim.Slot
+	obstacle := o.hinders()
+	switch {
+	case obstacle != "":
+	case m.Voters() < 3:
+		obstacle = fmt.Sprintf("of %d voters none is a majority without the other", m.Voters())
+	case !m.alarmed(Corrupt): // beside that nobody can take the lock, or give it back
+		obstacle = o.lockedBy()
+	}
+	switch {
+	case obstacle != "":
+		return nil, fmt.Sprintf("the data of slot %s differs from the others' and is to be set aside; that waits: %s", slot, obstacle)
+	case m.alarmed(Corrupt) && !slices.Contains(m.Corrupt, m.ID):
+		return &Action{Kind: Raise, Alarm: Corrupt, Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: having the alarm CORRUPT say it as well", slot)}, ""
+	}
+	return &Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Member: m.ID, Reason: Differed,
+		Why: fmt.Sprintf("the operator gives up the data of slot %s, which differs from what a majority of the members has: it is set aside, and the slot joins again", slot)}, ""
 }
 
 // heals reports whether an action brings back a member in the place of one that is corrupt.

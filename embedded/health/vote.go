@@ -1,0 +1,102 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Vote is how the members' data compares at the newest revision of which a majority of all voters has told a hash. Etcd compares
+// hashes as well, as the leader sees them, and raises CORRUPT: of nobody in particular if one of those that are right did not answer
+// just then, and sometimes of the wrong one (etcd-io/etcd #14849). Here a majority of all voters counts, and nothing else.
+type Vote struct {
+	Revision int64
+	Right    []string // nodes whose members have what a majority of all voters has; none: no majority agrees
+	Differ   []string // the others that have told a hash
+}
+
+// Vote compares what the nodes tell.
+func (s *ClusterStatus) Vote() (v Vote) {
+	if s.Record == nil {
+		return Vote{}
+	}
+	type point struct{ revision, compacted int64 }
+	type ballot map[string][]string // nodes by the sum that they tell
+	told := map[point]ballot{}
+	voters, here := len(s.Slots()), 0
+	for _, n := range s.Nodes {
+		if !n.Reached || n.Etcd == nil || n.Etcd.Learner {
+			continue
+		}
+		here++
+		for _, h := range n.Etcd.Hashes {
+			p := point{h.Revision, h.Compacted}
+			if told[p] == nil {
+				told[p] = ballot{}
+			}
+			told[p][h.Sum] = append(told[p][h.Sum], n.Node)
+		}
+	}
+	majority := max(voters, here)/2 + 1
+	for p, sums := range told {
+		var all, right []string
+		for _, nodes := range sums {
+			all = append(all, nodes...)
+			if len(nodes) >= majority {
+				right = nodes
+			}
+		}
+		if len(all) < majority || p.revision <= v.Revision {
+			continue
+		}
+		v = Vote{Revision: p.revision, Right: right}
+		for _, n := range s.Nodes { // in their order
+			if slices.Contains(all, n.Node) && !slices.Contains(right, n.Node) {
+				v.Differ = append(v.Differ, n.Node)
+			}
+		}
+	}
+	return v
+}
+
+func (s *ClusterStatus) judgeData() (out []Finding) {
+	v := s.Vote()
+	if len(v.Right) == 0 && len(v.Differ) > 0 {
+		return []Finding{New(MemberDiffers, "", "the data of %s differ at revision %d, and no majority of the members agrees", strings.Join(v.Differ, ", "), v.Revision).
+			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast restore latest`.")}
+	}
+	for _, node := range v.Differ {
+		f := New(MemberDiffers, node, "at revision %d the data of %s differs from what %s have", v.Revision, node, strings.Join(v.Right, ", "))
+		if len(v.Differ) == 1 {
+			f = f.then("Run `holdfast rejoin` on %s: its data is set aside, and it gets that of the others. %s", node, s.disarmText())
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// disarmText says what is to be done after the members agree again.
+func (s *ClusterStatus) disarmText() string {
+	for _, n := range s.Nodes {
+		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == Corrupt }) {
+			return "When it serves again: `holdfast etcdctl alarm disarm`."
+		}
+	}
+	return "Look for the cause: most often the disk or the memory of that machine."
+}
+
+// Odd is nil if this node's member, and no other, differs from what a majority of all voters has, so that its data may be given up.
+func (v Vote) Odd(node string) error {
+	switch {
+	case !slices.Contains(v.Differ, node) && len(v.Right) == 0:
+		return errors.New("no majority of the members tells the same hash of one revision, so nobody knows which of them is right")
+	case !slices.Contains(v.Differ, node):
+		return fmt.Errorf("the data of %s does not differ from what a majority of the members has (revision %d)", node, v.Revision)
+	case len(v.Right) == 0:
+		return fmt.Errorf("the members differ at revision %d, and no majority agrees, so nobody knows which of them is right", v.Revision)
+	case len(v.Differ) > 1:
+		return fmt.Errorf("the data of %s differ from what the majority has: with more than one that is to be cured by hand, see docs/upkeep.md", strings.Join(v.Differ, " and "))
+	}
+	return nil
+}
