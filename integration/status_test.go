@@ -67,7 +67,7 @@ func TestStatusCodes(t *testing.T) {
 	c.Nodes[2].Kill()
 	code(2, "NO QUORUM", "slot c has no live holder")
 	views(t, c, health.NoQuorum)
-	alerts(t, c, "HoldfastFindingCritical", "HoldfastNoQuorum")
+	alerts(t, c, "HoldfastFindingCritical", "HoldfastNoQuorum", "HoldfastWaits")
 	n.Kill()
 	code(3, "no node answers", n.Socket())
 	var s health.ClusterStatus
