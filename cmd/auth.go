@@ -159,10 +159,7 @@ func showAuth(w io.Writer, output string, r auth.Report, of string) error {
 		return writeIndented(w, r)
 	}
 	if len(r.Steps) > 0 {
-		t := table.NewWriter()
-		t.SetStyle(table.StyleLight)
-		t.Style().Options = table.OptionsNoBordersAndSeparators
-		t.AppendHeader(table.Row{"step", of})
+		t := newTable("step", of)
 		for i, s := range r.Steps {
 			t.AppendRow(table.Row{i + 1, s})
 		}

@@ -96,10 +96,7 @@ func newConfigShowCommand() *cobra.Command {
 }
 
 func writeTable(l *Loaded, w io.Writer) error {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.AppendHeader(table.Row{"key", "value", "origin"})
+	t := newTable("key", "value", "origin")
 	for _, k := range configKeys() {
 		t.AppendRow(table.Row{k.name, l.text(k), l.Origin[k.name]})
 	}

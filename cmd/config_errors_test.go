@@ -25,14 +25,14 @@ func TestFileErrors(t *testing.T) {
 			},
 		},
 		"values of the wrong kind": {
-			"snapshot:\n  every: 15\n  retry: [1s]\ncluster:\n  slots: {a: b}\n  name: [x]\netcd:\n  max-txn-ops: -1\n  snapshot-count: ''\n  client-cert-auth: yes\n  feature-gates: [A]\n  quota-backend-bytes: 8GiB\ngossip: hello\n",
+			"snapshot:\n  every: 15\n  retry: [1s]\ncluster:\n  slots: {a: b}\n  name: [x]\netcd:\n  max-txn-ops: -1\n  snapshot-count: ''\n  client-cert-auth: yes\n  feature-gates: [A]\n  quota-backend-bytes: 8 pounds\ngossip: hello\n",
 			[]string{
 				"snapshot.retry: must be a duration such as 15m, 1h30m or 7d, got a list (config.yaml:3)",
 				"cluster.slots: must be a list of words without commas, got a section (config.yaml:5)",
 				"cluster.name: must be one word, got a list (config.yaml:6)",
 				"etcd.feature-gates: must be pairs of a name and true or false, got a list (config.yaml:11)",
 				`gossip: must be a section with keys below it, got "hello" (config.yaml:13)`,
-				`etcd.quota-backend-bytes: must be a whole number, got "8GiB" (config.yaml:12)`,
+				`etcd.quota-backend-bytes: must be a number of bytes, such as 2147483648, 512MiB or 8GiB, got "8 pounds" (config.yaml:12)`,
 				`etcd.max-txn-ops: must be a whole number, not negative, got "-1" (config.yaml:8)`,
 				`etcd.snapshot-count: must be a whole number, not negative, got "" (config.yaml:9)`,
 				`etcd.client-cert-auth: must be true or false, got "yes" (config.yaml:10)`,
@@ -148,9 +148,9 @@ func TestFileErrors(t *testing.T) {
 		"upkeep": {
 			"upkeep: {defrag-free-percent: 5, defrag-free-bytes: -1, full-percent: 100, cure-nospace: maybe}\n",
 			[]string{
+				`upkeep.defrag-free-bytes: must be a number of bytes, such as 2147483648, 512MiB or 8GiB, got "-1" (config.yaml:1)`,
 				`upkeep.cure-nospace: must be true or false, got "maybe" (config.yaml:1)`,
 				`upkeep.defrag-free-percent: must be 0 (never) or 10–95, got 5 (config.yaml:1)`,
-				`upkeep.defrag-free-bytes: must be 0 or more, got -1 (config.yaml:1)`,
 				`upkeep.full-percent: must be 50–99, got 100 (config.yaml:1)`,
 			},
 		},

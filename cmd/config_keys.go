@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/pflag"
@@ -74,12 +75,17 @@ func (k key) kind() (word, expected string) {
 		return "bool", "true or false"
 	case k.typ.Kind() == reflect.String:
 		return "string", "one word"
+	case k.bytes():
+		return "size", "a number of bytes, such as 2147483648, 512MiB or 8GiB"
 	case k.typ.Kind() >= reflect.Uint && k.typ.Kind() <= reflect.Uint64:
 		return "number", "a whole number, not negative"
 	default:
 		return "number", "a whole number"
 	}
 }
+
+// bytes reports whether k is a number of bytes.
+func (k key) bytes() bool { return strings.HasSuffix(k.name, "-bytes") }
 
 // value returns k's field of c.
 func (k key) value(c *Config) reflect.Value {
@@ -118,8 +124,11 @@ func (k key) decode(v *viper.Viper, c *Config) error {
 	text := v.GetString(k.name)
 	word, expected := k.kind()
 	into := reflect.New(k.typ) // not the field itself: what a list or map held before must go
-	err := v.UnmarshalKey(k.name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(
-		textToDuration, textToList, textToMap)))
+	hooks := []mapstructure.DecodeHookFunc{textToDuration, textToList, textToMap}
+	if k.bytes() {
+		hooks = append(hooks, textToSize)
+	}
+	err := v.UnmarshalKey(k.name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(hooks...)))
 	// mapstructure takes "" for 0 and false; an operator who wrote it meant neither.
 	if err != nil || text == "" && (word == "number" || word == "bool") {
 		return fmt.Errorf("%s: must be %s, got %q", k.name, expected, text)
@@ -139,6 +148,13 @@ func textToDuration(_, to reflect.Type, data any) (any, error) {
 	}
 	d, err := model.ParseDuration(text)
 	return time.Duration(d), err
+}
+
+func textToSize(_, _ reflect.Type, data any) (any, error) {
+	if text, ok := data.(string); ok {
+		return humanize.ParseBytes(text)
+	}
+	return data, nil
 }
 
 func textToList(_, to reflect.Type, data any) (any, error) {

@@ -201,7 +201,7 @@ gossip:
 	flags := load(t, "cluster:\n  slots: &s\n  - a\n  - b\n", nil,
 		"--cluster.slots=x", "--cluster.slots=y,z", "--etcd.client-cert-auth=false", "--etcd.max-txn-ops=1000",
 		"--etcd.feature-gates=LeaseCheckpoint=true", "--etcd.feature-gates=StopGRPCServiceOnDefrag=false",
-		"--etcd.quota-backend-bytes=8589934592", "--stop.wait=0", "--snapshot.drill=7d", "--snapshot.keep.all=36h", "--snapshot.keep.daily=730d").Config
+		"--etcd.quota-backend-bytes=8GiB", "--stop.wait=0", "--snapshot.drill=7d", "--snapshot.keep.all=36h", "--snapshot.keep.daily=730d").Config
 	environ := load(t, "cluster: {slots: [a, b, c, d, e]}", []string{
 		"HOLDFAST_CLUSTER_SLOTS=x,y,z", "HOLDFAST_ETCD_MAX_TXN_OPS=1000", "HOLDFAST_ETCD_QUOTA_BACKEND_BYTES=8589934592",
 		"HOLDFAST_ETCD_FEATURE_GATES=LeaseCheckpoint=true,StopGRPCServiceOnDefrag=false", "HOLDFAST_STOP_WAIT=0s",

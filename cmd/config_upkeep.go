@@ -30,9 +30,6 @@ func (c UpkeepConfig) Validate() error {
 	if c.DefragFreePercent != 0 && (c.DefragFreePercent < 10 || c.DefragFreePercent > 95) {
 		errs = append(errs, fmt.Errorf("upkeep.defrag-free-percent: must be 0 (never) or 10–95, got %d", c.DefragFreePercent))
 	}
-	if c.DefragFreeBytes < 0 {
-		errs = append(errs, fmt.Errorf("upkeep.defrag-free-bytes: must be 0 or more, got %d", c.DefragFreeBytes))
-	}
 	if c.FullPercent < 50 || c.FullPercent > 99 {
 		errs = append(errs, fmt.Errorf("upkeep.full-percent: must be 50–99, got %d", c.FullPercent))
 	}

@@ -189,5 +189,6 @@ func newTable(header ...any) table.Writer {
 	style.Options = table.OptionsNoBordersAndSeparators
 	t.SetStyle(style)
 	t.AppendHeader(header)
+	t.SuppressTrailingSpaces()
 	return t
 }

@@ -37,7 +37,7 @@ func newVolumeListCommand() *cobra.Command {
 			if err := oneOf(output, "table", "json"); err != nil {
 				return err
 			}
-			cfg, _, err := loadClient(c)
+			cfg, node, err := loadClient(c)
 			if err != nil {
 				return err
 			}
@@ -49,6 +49,7 @@ func newVolumeListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			keeps(c.Context(), node, infos)
 			if output == "json" {
 				return writeIndented(c.OutOrStdout(), infos)
 			}
@@ -58,6 +59,24 @@ func newVolumeListCommand() *cobra.Command {
 	addClientFlags(c.Flags(), providerFlags...)
 	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
 	return c
+}
+
+// keeps tells of the volume that the node of this machine holds: to this process, which looks as the node would, another one has it.
+func keeps(ctx context.Context, node *client, infos []volume.Info) {
+	var s health.ClusterStatus
+	if node.get(ctx, http.MethodGet, "/status", &s) != nil {
+		return
+	}
+	for _, n := range s.Nodes {
+		if n.Node != s.Asked || n.Volume == nil {
+			continue
+		}
+		for i := range infos {
+			if infos[i].Disk == n.Volume.Disk {
+				infos[i].Decision, infos[i].Why = volume.DecisionKeep, "held by the node that runs here"
+			}
+		}
+	}
 }
 
 func writeVolumes(w io.Writer, provider string, infos []volume.Info) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -92,7 +93,11 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	ln, err := net.Listen("tcp", s.listen)
 	if err != nil {
-		return fmt.Errorf("bind metrics.listen: %w (does another node run on this address? each needs its own node.address or metrics.listen)", err)
+		hint := "does another node run on this address? each needs its own node.address or metrics.listen"
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			hint = "this machine does not have that address: set node.address, or metrics.listen"
+		}
+		return fmt.Errorf("bind metrics.listen: %w (%s)", err, hint)
 	}
 	s.addr = ln.Addr().String()
 	close(s.bound)

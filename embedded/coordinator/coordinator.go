@@ -154,7 +154,7 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 		moved:    make(chan struct{}, 1),
 		lost:     make(chan error, 1),
 		admitted: map[string]plan.Admission{},
-		store:    plan.Store{Unknown: "it has not been asked yet"},
+		store:    plan.Store{Unknown: plan.Unasked},
 		seen:     map[string]decoded{},
 		known:    map[string]netip.Addr{},
 		holders:  map[string]string{},

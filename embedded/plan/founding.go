@@ -100,6 +100,9 @@ func (o Observation) commit(c Charter, why string) Action {
 // shared reports whether all live nodes use the same backup store, so that what it knows counts for all
 // (R8); unknown says which store has not answered yet.
 func (o Observation) shared() (shared bool, unknown string) {
+	if o.Store.Unknown == Unasked {
+		return false, "the backup store, which may know the cluster, has not been asked yet"
+	}
 	if o.Store.Unknown != "" {
 		return false, "the backup store does not answer, so it cannot be ruled out that the cluster exists: " + o.Store.Unknown
 	}

@@ -348,6 +348,9 @@ type Peer struct {
 	Unread string
 }
 
+// Unasked is why a store is Unknown to a process that has just begun.
+const Unasked = "it has not been asked yet"
+
 // Store is what the backup store knows of the cluster.
 type Store struct {
 	Unknown string  // not empty: it did not answer, and why
