@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,19 +124,23 @@ func TestRoomSample(t *testing.T) {
 // The coordinator is told at once when the reserve is used up, and once.
 func TestRoomsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, room, looks := newRooms("", ""), plan.Room{Free: 200 << 20, Size: 4 << 30}, 0
-		r.statfs = func(string) (fileSystem, error) { return fileSystem{Room: room}, nil }
+		var free, looks atomic.Int64
+		free.Store(200)
+		r := newRooms("", "")
+		r.statfs = func(string) (fileSystem, error) {
+			return fileSystem{Room: plan.Room{Free: free.Load() << 20, Size: 4 << 30}}, nil
+		}
 		ctx, cancel := context.WithCancel(t.Context())
-		go r.watch(ctx, func() { looks++ })
+		go r.watch(ctx, func() { looks.Add(1) })
 		for _, step := range []struct {
 			free  int64 // MiB
-			looks int
+			looks int64
 		}{{200, 0}, {127, 1}, {20, 1}, {191, 1}, {127, 1}, {192, 1}, {127, 2}} {
-			room.Free = step.free << 20
+			free.Store(step.free)
 			r.all("/volume")
 			time.Sleep(3 * roomEvery)
-			if looks != step.looks {
-				t.Errorf("%d MiB free: looked %d times, want %d", step.free, looks, step.looks)
+			if got := looks.Load(); got != step.looks {
+				t.Errorf("%d MiB free: looked %d times, want %d", step.free, got, step.looks)
 			}
 		}
 		cancel()

@@ -17,7 +17,7 @@ import (
 type remounting struct {
 	Host
 	gone atomic.Bool // for as long as it is mounted anew
-	lost bool        // it is not mounted any more, and nobody does that
+	lost atomic.Bool // it is not mounted any more, and nobody does that
 }
 
 func (h *remounting) Mount(context.Context, string, string, bool) error {
@@ -28,7 +28,7 @@ func (h *remounting) Mount(context.Context, string, string, bool) error {
 }
 
 func (h *remounting) Check(string, string, string) error {
-	if h.gone.Load() || h.lost {
+	if h.gone.Load() || h.lost.Load() {
 		return errors.New("it is not mounted any more")
 	}
 	return nil
@@ -66,7 +66,7 @@ func TestAdoptIsNoLoss(t *testing.T) {
 			t.Fatalf("while it was adopted: %v", err)
 		default:
 		}
-		h.lost = true
+		h.lost.Store(true)
 		if err := <-ended; err == nil {
 			t.Error("a loss was not seen afterwards")
 		}
