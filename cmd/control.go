@@ -119,7 +119,7 @@ func (n *node) control() http.Handler {
 	})
 	mux.HandleFunc("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
 		last, _ := strconv.ParseInt(r.FormValue("revision"), 10, 64)
-		p, err := n.coord.Continue(slots(r), last)
+		p, err := n.coord.Continue(slots(r), last, r.FormValue("led") == "true")
 		reply(w, p, err)
 	})
 	mux.HandleFunc("POST /recover/alone", func(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
@@ -29,7 +31,7 @@ func newRejoinCommand() *cobra.Command {
 			"--instead continues from this data, as the next generation, with a revision beyond both: what the present one has\n" +
 			"written is set aside on its disks. Where that has a leader, it consents, for the operator confirms it by this command;\n" +
 			"where it has none, its voters that are gone must be named with --lost.",
-		Example: "  holdfast rejoin --dry-run\n  holdfast rejoin\n  holdfast rejoin --instead\n  holdfast rejoin --instead --lost a",
+		Example: "  holdfast rejoin --dry-run\n  holdfast rejoin\n  holdfast rejoin --instead\n  holdfast rejoin --instead --lost a,b,c",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (len(f.lost) > 0 || len(f.overrule) > 0) && !instead {
@@ -107,7 +109,7 @@ func (r *restoration) instead(ctx context.Context) error {
 			last = max(last, n.Etcd.Revision)
 		}
 	}
-	query := url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "revision": {strconv.FormatInt(last, 10)}}
+	query := url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "revision": {strconv.FormatInt(last, 10)}, "led": {strconv.FormatBool(led != nil)}}
 	var p plan.Restore
 	if err := r.node.get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
 		return err
@@ -143,6 +145,7 @@ func (r *restoration) withoutStore(ctx context.Context) error {
 	f := r.follower(p)
 	bound, cancel := context.WithTimeout(ctx, r.flags.timeout)
 	defer cancel()
+	at := time.Now() // when the node was seen to be at it
 	for {
 		select {
 		case <-bound.Done():
@@ -152,5 +155,24 @@ func (r *restoration) withoutStore(ctx context.Context) error {
 		if done, err := f.watch(bound); done || err != nil {
 			return err
 		}
+		switch {
+		case f.record != nil || f.under():
+			at = time.Now()
+		case time.Since(at) > dropped:
+			return errors.New("the node has dropped the recovery, most likely because the backup store answers again; nothing was changed: run `holdfast recover` without --without-store")
+		}
 	}
+}
+
+// dropped is for how long a node may not be at a recovery that it was ordered to do: longer than it takes to look at the world.
+const dropped = 5 * time.Second
+
+// under reports whether the node on this machine said last that it is at the restore or recovery, or did not answer.
+func (f *follower) under() bool {
+	if f.cluster == nil {
+		return true
+	}
+	return slices.ContainsFunc(f.cluster.Nodes, func(n health.NodeStatus) bool {
+		return n.Node == f.cluster.Asked && n.Restore != nil && n.Restore.ID == f.p.ID
+	})
 }

@@ -326,14 +326,43 @@ func TestReturnAndRejoin(t *testing.T) {
 // The same, and the operator has the cluster continue from what the lost acknowledged instead.
 func TestReturnInstead(t *testing.T) {
 	c, keys, last := parted(t)
-	end, err := etcd(t, "", c.Nodes[0]).Get(t.Context(), "meanwhile")
-	must(t, err)
 	o := c.Nodes[1].Command("rejoin", "--instead", "--dry-run")
 	if o.Code != 0 || !strings.Contains(o.Out+o.Err, "generation 3 would continue") {
 		t.Errorf("dry run: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
-	if o := c.Nodes[1].Command("rejoin", "--instead", "--yes"); o.Code != 0 {
-		t.Fatalf("rejoin --instead: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	instead(t, c, keys, last)
+}
+
+// The same, and what the cluster continued as has lost its disks meanwhile.
+func TestReturnInsteadOfTheLost(t *testing.T) {
+	c, keys, last := parted(t)
+	one := c.Nodes[0]
+	one.Kill()
+	listed(c, one.Name, "lost")
+	for _, lost := range []string{"", "a"} { // b and c could be served on other disks by now
+		o := c.Nodes[1].Command("rejoin", "--instead", "--yes", "--lost", lost)
+		if o.Code == 0 || !strings.Contains(o.Err, "could still have a majority elsewhere") || !strings.Contains(o.Err, "--lost a,b,c") {
+			t.Errorf("--lost %q: exit code %d: %s%s", lost, o.Code, o.Out, o.Err)
+		}
+	}
+	one.Wipe()
+	instead(t, c, keys, last, "--lost", "a,b,c")
+}
+
+// instead has the cluster continue from the data of n2, and looks whether it does.
+func instead(t *testing.T, c *integration.Cluster, keys []string, last int64, flags ...string) {
+	t.Helper()
+	var end int64
+	if one := c.Nodes[0]; one.Running() {
+		got, err := etcd(t, "", one).Get(t.Context(), "meanwhile")
+		must(t, err)
+		end = got.Header.Revision
+	}
+	if o := c.Nodes[1].Command(append([]string{"rejoin", "--instead", "--yes"}, flags...)...); o.Code != 0 {
+		t.Fatalf("rejoin --instead %v: exit code %d: %s%s", flags, o.Code, o.Out, o.Err)
+	}
+	if one := c.Nodes[0]; !one.Running() {
+		one.Start()
 	}
 	generation(t, c, 3)
 	allVoters(t, c)
@@ -344,8 +373,8 @@ func TestReturnInstead(t *testing.T) {
 	if len(got.Kvs) > 0 {
 		t.Error("what the generation in between had written is there")
 	}
-	if got.Header.Revision <= max(last, end.Header.Revision) {
-		t.Errorf("revision %d; the ends were at %d and %d", got.Header.Revision, last, end.Header.Revision)
+	if got.Header.Revision <= max(last, end) {
+		t.Errorf("revision %d; the ends were at %d and %d", got.Header.Revision, last, end)
 	}
 }
 
@@ -377,6 +406,24 @@ func TestRecoverWithoutStore(t *testing.T) {
 	}
 	if s, err := n.Self(); err != nil || s.Restore != nil {
 		t.Errorf("showing it began it: %+v %v", s.Restore, err)
+	}
+	ordered := make(chan integration.Output, 1)
+	go func() { ordered <- n.Command("recover", "--without-store", "--lost", "b,c", "--yes") }()
+	c.Until(patience, "the node is at it", func() error {
+		s, err := n.Self()
+		if err == nil && s.Restore == nil {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+	must(t, os.Rename(away, c.Store))
+	if o := <-ordered; o.Code == 0 || !strings.Contains(o.Err, "the backup store answers again") {
+		t.Errorf("the store came back: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	must(t, os.Rename(c.Store, away))
+	n.Says("which does not answer")
+	if s, err := n.Self(); err != nil || s.Restore != nil {
+		t.Errorf("the order holds again when the store is away again: %+v %v", s.Restore, err)
 	}
 	o = n.Command("recover", "--without-store", "--lost", "b,c", "--yes")
 	if o.Code != 0 || !strings.Contains(o.Out, "recovered from slot a") {

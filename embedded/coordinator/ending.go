@@ -434,8 +434,8 @@ func (c *Coordinator) Part(dry bool) error { return c.give(plan.Orders{Differs: 
 
 // Continue makes the proposal to continue from this disk instead of the generation that began without it (R19), as the one after
 // that. The revision is raised beyond both. lost are the slots of the voters of that generation that are gone, last
-// its revision as far as it is known.
-func (c *Coordinator) Continue(lost []string, last int64) (plan.Restore, error) {
+// its revision as far as it is known; led says that a leader of it will consent.
+func (c *Coordinator) Continue(lost []string, last int64, led bool) (plan.Restore, error) {
 	o, _ := c.observe()
 	s := o.Store
 	if !o.Apart() || s.Record == nil || s.Unknown != "" {
@@ -446,7 +446,11 @@ func (c *Coordinator) Continue(lost []string, last int64) (plan.Restore, error) 
 		own = max(own, l.Revision)
 	}
 	q := plan.Request{Survivor: o.Claim.Slot, Disk: o.Claim.Disk, Log: o.Disk.Log, Lost: lost}
-	return newContinuation(*s.Record, s.Attempts, q, o.Disk.Ledger.Record.ID, own, last, c.cfg.RevisionBump), nil
+	p := newContinuation(*s.Record, s.Attempts, q, o.Disk.Ledger.Record.ID, own, last, c.cfg.RevisionBump)
+	if why := o.Hopeless(&p); why != "" && !led {
+		return plan.Restore{}, errors.New(why)
+	}
+	return p, nil
 }
 
 // RecoverAlone orders a recovery where majority and store are lost together (R16): from this disk, with every other voter named

@@ -395,7 +395,7 @@ func TestRejoinAndContinue(t *testing.T) {
 	if err := c.Rejoin(true); !errors.Is(err, ErrNotApart) {
 		t.Errorf("rejoin a cluster that serves: got %v", err)
 	}
-	if _, err := c.Continue(nil, 0); !errors.Is(err, ErrNotApart) {
+	if _, err := c.Continue(nil, 0, true); !errors.Is(err, ErrNotApart) {
 		t.Errorf("continue beside a cluster that serves: got %v", err)
 	}
 	p := proposed(r, false, "a", "c")
@@ -403,7 +403,13 @@ func TestRejoinAndContinue(t *testing.T) {
 	child.Charter.Generation, child.Charter.Seats = 2, []plan.Seat{{Slot: "a", Member: 1}, {Slot: "b", Disk: "disk-b", Epoch: 1, Member: 2}, {Slot: "c", Member: 3}}
 	w.member = plan.Member{}
 	c.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
-	next, err := c.Continue([]string{"b"}, 90)
+	if _, err := c.Continue([]string{"b"}, 90, false); err == nil || !strings.Contains(err.Error(), "say --lost a,b,c") {
+		t.Errorf("continue although voters may be elsewhere: got %v", err)
+	}
+	if _, err := c.Continue([]string{"b"}, 90, true); err != nil { // the leader knows its voters
+		t.Errorf("continue with the consent of a leader: got %v", err)
+	}
+	next, err := c.Continue([]string{"a", "b", "c"}, 90, false)
 	if err != nil || next.Parent() != child.ID || next.Disk != "disk-a" || next.Survivor != "a" || next.Log == nil || next.Revision+next.Bump < max(90, child.Floor()) {
 		t.Errorf("continue: got %+v, %v", next, err)
 	}
@@ -415,7 +421,7 @@ func TestRejoinAndContinue(t *testing.T) {
 		t.Errorf("got %v, orders %+v", err, c.orders)
 	}
 	c.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
-	if _, err := c.Continue(nil, 0); err == nil {
+	if _, err := c.Continue(nil, 0, true); err == nil {
 		t.Error("continue although the store does not answer: no error")
 	}
 }
@@ -448,6 +454,12 @@ func TestRecoverAlone(t *testing.T) {
 		p, err := c.RecoverAlone([]string{"b", "c"}, "root", false)
 		if got := look(t, c).Orders.Alone; err != nil || got == nil || got.ID != p.ID {
 			t.Errorf("got %+v, %v, orders %+v", p, err, got)
+		}
+		c.stored(plan.Store{ID: "store", Record: &r}, time.Now())
+		look(t, c)
+		c.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
+		if got := look(t, c).Orders.Alone; got != nil {
+			t.Errorf("the order holds again when the store is away again: %+v", got)
 		}
 	})
 }

@@ -86,6 +86,9 @@ func (c *Coordinator) observeAmong(nodes []Node) (o plan.Observation, ended erro
 	c.restoring.known(&o)
 	c.upkeep.known(&o, time.Now())
 	c.learners.known(&o, time.Now())
+	if c.orders.Alone != nil && o.Store.Unknown == "" {
+		c.orders = plan.Orders{} // for good: it would come as a surprise when the store is away again
+	}
 	if c.ordered == occasion(o) {
 		o.Orders = c.orders
 	}

@@ -262,10 +262,26 @@ func (f fence) undeserted(old *Record, p *Restore) string {
 	if len(f.missing) == 0 {
 		return fmt.Sprintf("%s still to leave %s", they(f.waiting, "has", "have"), old.Token())
 	}
+	return f.elsewhere(old, "abort and begin again with", p)
+}
+
+// elsewhere says whose voters are not here, and how to say that they are gone.
+func (f fence) elsewhere(old *Record, how string, p *Restore) string {
 	missing := slices.Compact(slices.Sorted(slices.Values(f.missing)))
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(missing, p.Lost))))
-	return fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or abort and begin again with --lost %s",
-		they(missing, "is", "are"), old.Token(), strings.Join(all, ","))
+	return fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or %s --lost %s",
+		they(missing, "is", "are"), old.Token(), how, strings.Join(all, ","))
+}
+
+// Hopeless says why a proposal to end the generation that the store knows, without a leader, would wait for ever, even when all who
+// are here have left. "" for nothing: it is told before the proposal is made.
+func (o Observation) Hopeless(p *Restore) string {
+	f := o.fence(o.Store.Record, p)
+	f.proven, f.out = f.proven+len(f.waiting), f.out+len(f.waiting)
+	if f.deserted() || len(f.missing) == 0 {
+		return ""
+	}
+	return f.elsewhere(o.Store.Record, "if nobody can have them any more, say", p)
 }
 
 // they begins a sentence on one slot or several with its verb.
