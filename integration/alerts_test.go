@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -111,16 +110,10 @@ type shownSeries struct {
 func shown(t *testing.T, c *integration.Cluster) (input []shownSeries) {
 	t.Helper()
 	for _, n := range c.Running() {
-		_, text := page(t, n, "/metrics")
-		for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-			line := lines.Text()
-			at := strings.LastIndex(line, " ")
-			if !strings.HasPrefix(line, "holdfast_") || at < 0 {
-				continue
-			}
-			name, labels, _ := strings.Cut(line[:at], "{")
+		for name, value := range series(t, n, "holdfast_") {
+			name, labels, _ := strings.Cut(name, "{")
 			name += fmt.Sprintf("{job=\"etcd\",instance=%q,%s", n.Name, labels)
-			input = append(input, shownSeries{strings.TrimSuffix(strings.TrimSuffix(name, "}"), ",") + "}", line[at+1:] + "+0x120"})
+			input = append(input, shownSeries{strings.TrimSuffix(strings.TrimSuffix(name, "}"), ",") + "}", fmt.Sprintf("%v+0x120", value)})
 		}
 	}
 	return input

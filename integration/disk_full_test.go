@@ -88,6 +88,7 @@ func reserveUsed(t *testing.T, c *integration.Cluster, small *integration.Node, 
 			t.Errorf("%s of %s: got %v, want %v", finding, n.Name, got, want)
 		}
 	}
+	views(t, c, health.Degraded)
 }
 
 // Somebody else fills the disk of one member: the cluster refuses writes before etcd dies of it, says which disk, and

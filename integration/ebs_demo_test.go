@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,27 +19,6 @@ import (
 	"holdfast/integration"
 	"holdfast/volume/volumetest/ec2test"
 )
-
-// series returns the values of a node's metrics whose name begins with prefix, by name and labels.
-func series(t *testing.T, n *integration.Node, prefix string) map[string]float64 {
-	t.Helper()
-	client := http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get("http://" + n.Address + ":2381/metrics")
-	must(t, err)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	must(t, err)
-	values := map[string]float64{}
-	for line := range strings.Lines(string(data)) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if ok && strings.HasPrefix(name, prefix) {
-			values[name], err = strconv.ParseFloat(value, 64)
-			must(t, err)
-		}
-	}
-	return values
-}
 
 // What is exported of claims and of requests, and how many requests an hour a holder and a standby make.
 func TestEBSMetricsAndRequests(t *testing.T) {

@@ -48,6 +48,7 @@ func TestImpostor(t *testing.T) {
 			began := time.Now()
 			impostor.Says("another live process calls itself "+innocent.Name, innocent.Address)
 			c.Until(patience, "the leader says who has its name", func() error { return finds(innocent, "node.name", impostor.Address) })
+			views(t, c, health.Healthy)
 			drained(t, c, others[0], still)
 			others[1].Kill()
 			others[1].Start()

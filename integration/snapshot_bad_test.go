@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 	"holdfast/snapshot"
 )
@@ -40,6 +41,7 @@ func TestBadBackup(t *testing.T) {
 		})
 	}
 	says("no quorum, and the newest backup", 2, "newest: "+newest.Name)
+	views(t, c, health.NoQuorum)
 
 	data := filepath.Join(c.Store, newest.Name, "etcd.backup.zst")
 	bytes, err := os.ReadFile(data)
@@ -56,12 +58,15 @@ func TestBadBackup(t *testing.T) {
 		t.Errorf("list: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 
+	views(t, c, health.NoQuorum)
 	for _, other := range c.Nodes[1:] {
 		other.Start()
 	}
 	c.Serving()
 	says("degraded: the leader tells it, too", 1, "BAD: the newest backup, "+newest.Name)
+	views(t, c, health.Degraded)
 	var another snapshot.Meta
 	ask(t, n, &another, "snapshot", "save", "-o", "json")
 	says("healthy, and the bad backup", 0, "newest: "+another.Name, "bad: "+newest.Name+" FAILED its verify")
+	views(t, c, health.Healthy)
 }

@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -52,6 +51,7 @@ func TestStalledDisk(t *testing.T) {
 		return nil
 	})
 	t.Logf("blamed after %s", time.Since(begin).Round(time.Millisecond))
+	views(t, c, health.Degraded)
 	if o := others[0].Command("status"); o.Code != 1 || !strings.Contains(o.Out, "the disk of slot "+slot+" at "+old.Volume()+" may hang") {
 		t.Errorf("status: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
@@ -60,7 +60,7 @@ func TestStalledDisk(t *testing.T) {
 
 	// A restart cures no disk. Longer than the coordinator may be without a look at the world.
 	c.Until(2*time.Minute, "the disk has stalled for 40 s", func() error {
-		if got := healthz(t, old, "/livez"); got != http.StatusOK {
+		if got := livez(t, old); got != http.StatusOK {
 			t.Fatalf("/livez answers %d after %s", got, time.Since(begin))
 		}
 		if got := readyz(t, old); got != http.StatusServiceUnavailable {
@@ -112,16 +112,4 @@ func blames(n, old *integration.Node, slot string) error {
 		return fmt.Errorf("%s says %s, leader %s, states %s: %s", n.Name, s.Health, s.Leader, states, text)
 	}
 	return nil
-}
-
-// healthz returns what a page for supervisors is answered.
-func healthz(t *testing.T, n *integration.Node, page string) int {
-	t.Helper()
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + net.JoinHostPort(n.Address, "2381") + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	return resp.StatusCode
 }

@@ -102,6 +102,7 @@ func TestTLSAuto(t *testing.T) {
 			return err
 		})
 	})
+	views(t, c, health.Healthy)
 	for _, phase := range []string{"introduced", "retiring"} { // issuing may be over before anybody asks
 		if !phases[phase] {
 			t.Errorf("nothing told of the phase %s: %v", phase, phases)

@@ -72,12 +72,15 @@ func startOnTakenPort(t *testing.T, c *integration.Cluster, n *integration.Node)
 // readyz returns what a load balancer is answered.
 func readyz(t *testing.T, n *integration.Node) int {
 	t.Helper()
-	client := http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get("http://" + net.JoinHostPort(n.Address, "2381") + "/readyz")
-	must(t, err)
-	must(t, resp.Body.Close())
-	return resp.StatusCode
+	code, _ := page(t, n, "/readyz")
+	return code
+}
+
+// livez returns what a supervisor is answered.
+func livez(t *testing.T, n *integration.Node) int {
+	t.Helper()
+	code, _ := page(t, n, "/livez")
+	return code
 }
 
 // alive checks that the nodes still are the processes that the story has started.
