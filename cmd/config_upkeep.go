@@ -21,7 +21,7 @@ type UpkeepConfig struct {
 
 // DefaultUpkeep defragments where at least half of the file can be given back, and it is worth the while.
 func DefaultUpkeep() UpkeepConfig {
-	return UpkeepConfig{DefragFreePercent: 50, DefragFreeBytes: 128 << 20, FullPercent: 90, CureNoSpace: true}
+	return UpkeepConfig{DefragFreePercent: 50, DefragFreeBytes: 32 << 20, FullPercent: 90, CureNoSpace: true}
 }
 
 // Validate reports every value out of range.

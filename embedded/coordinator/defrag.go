@@ -158,7 +158,7 @@ func (c *Coordinator) defragmented(begin time.Time, before int64, err error) err
 		last.Error, last.Again = err.Error(), &again
 	} else {
 		u.done.Defrags++
-		u.failed = 0
+		u.rest(last.Time)
 	}
 	u.done.Last = &last
 	c.mu.Unlock()

@@ -100,6 +100,24 @@ func TestDefragmentsOnceUnderTheLock(t *testing.T) {
 	}
 }
 
+// A database that is rewritten all the time is half free again and again.
+func TestDefragmentsOnceAnHour(t *testing.T) {
+	w, now := caring(t, func(w *world) {
+		w.db.live = 100 << 20
+		go func() {
+			for range 11 {
+				time.Sleep(5 * time.Minute)
+				w.mu.Lock()
+				w.member.Space.Size = 800 << 20
+				w.mu.Unlock()
+			}
+		}()
+	})
+	if w.db.defrags > 2 || now.Upkeep.Failures != 0 || !strings.Contains(now.Action.Text(), "the last one is less than an hour ago") {
+		t.Errorf("defragmented %d times, not at the beginning and the end of an hour, failed %d; it does %s", w.db.defrags, now.Upkeep.Failures, now.Action.Text())
+	}
+}
+
 func TestDefragmentationThatFailsIsTriedEverMoreSeldom(t *testing.T) {
 	for name, live := range map[string]int64{"fails": 0, "gains nothing": 800 << 20} {
 		w, now := caring(t, func(w *world) { w.db.live = live })

@@ -14,6 +14,9 @@ const (
 	compacted = 2 * time.Second
 	// failedRest is the pause after a defragmentation that failed, doubled until an hour.
 	failedRest = time.Minute
+	// doneRest is the pause after one that went well: where clients write and delete as fast as they do, the file would be half
+	// free again and again.
+	doneRest = time.Hour
 )
 
 // upkeep is what a member remembers of the care for its database. The coordinator's mu guards it.
@@ -27,7 +30,7 @@ type upkeep struct {
 	defragging bool
 	asking     bool // for the word to defragment, or has it
 
-	until  time.Time // rests after a failure
+	until  time.Time // rests after a defragmentation
 	failed int       // defragmentations, in a row
 
 	growth growth
@@ -54,7 +57,10 @@ func (u *upkeep) known(o *plan.Observation, now time.Time) {
 	m.Judgement, m.Defragging = u.judged, u.defragging
 	o.Compacted = now.Sub(u.compacted) < compacted
 	if now.Before(u.until) {
-		o.Resting = "the last attempt failed, and the next one is made later"
+		o.Resting = "the last one is less than an hour ago"
+		if u.failed > 0 {
+			o.Resting = "the last attempt failed, and the next one is made later"
+		}
 	}
 }
 
@@ -63,6 +69,14 @@ func (u *upkeep) status() health.UpkeepStatus {
 	s := u.done
 	s.Fragmented, s.Full, s.Growth = u.judged.Fragmented, u.judged.Full, u.growth.perDay()
 	return s
+}
+
+// rest makes the care rest after a defragmentation that went well, but for NOSPACE, which every client waits to end.
+func (u *upkeep) rest(now time.Time) {
+	u.failed = 0
+	if u.until = now; !u.spaceless {
+		u.until = now.Add(doneRest)
+	}
 }
 
 // fail makes the care rest after a defragmentation that failed, or was of no use.

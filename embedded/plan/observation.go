@@ -43,7 +43,7 @@ type Observation struct {
 	// not have prevented it (R17).
 	Blind bool
 
-	// Resting says why the care for the databases has to wait here: a defragmentation has failed. "" if none has.
+	// Resting says why the care for the databases has to wait here: a defragmentation has failed, or was made a while ago. "" if not.
 	Resting string
 	// Compacted: the history was compacted here a moment ago, and since the alarm NOSPACE came up.
 	Compacted bool

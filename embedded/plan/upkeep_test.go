@@ -43,6 +43,10 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
+	small := Upkeep{FreePercent: 50, FreeBytes: 32 * mib, FullPercent: 90} // the defaults, and what k3s-io/k3s #13911 tells of
+	if j := small.Judge(Judgement{}, Member{Members: three, Space: Space{Size: 91e6, InUse: 28e6, Quota: 2 << 30}}, false); !j.Fragmented {
+		t.Error("63 of 91 MB are free, and it is not fragmented")
+	}
 	off := Upkeep{FullPercent: 90}
 	if j := off.Judge(Judgement{Fragmented: true}, Member{Members: three, Space: Space{Size: 100, Quota: 1000}}, false); j.Fragmented {
 		t.Error("0 percent: it is fragmented all the same")
