@@ -279,9 +279,13 @@ func TestRestartSupersedesAtOnce(t *testing.T) {
 	cmd := spawn(t, a)
 	await(t, "a hears the old process", 10*time.Second, says(a, "child", "fact"))
 	old, _ := find(a, "child")
-	a.mu.Lock()
-	where := a.view.nodes["child"].gossip
-	a.mu.Unlock()
+	var where netip.AddrPort
+	await(t, "a knows where it gossips", 10*time.Second, func() bool { // which may be later
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		where = a.view.nodes["child"].gossip
+		return where.IsValid()
+	})
 	signal(t, cmd, syscall.SIGKILL)
 	_ = cmd.Wait()
 

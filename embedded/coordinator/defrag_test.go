@@ -113,8 +113,8 @@ func TestDefragmentsOnceAnHour(t *testing.T) {
 			}
 		}()
 	})
-	if w.db.defrags > 2 || now.Upkeep.Failures != 0 || !strings.Contains(now.Action.Text(), "the last one is less than an hour ago") {
-		t.Errorf("defragmented %d times, not at the beginning and the end of an hour, failed %d; it does %s", w.db.defrags, now.Upkeep.Failures, now.Action.Text())
+	if w.db.defrags > 2 || now.Upkeep.Failures != 0 { // at the beginning, and perhaps when the hour is over
+		t.Errorf("defragmented %d times in an hour, failed %d", w.db.defrags, now.Upkeep.Failures)
 	}
 }
 
