@@ -45,7 +45,7 @@ func (c *Coordinator) beginAdoption() (Volume, error) {
 	if err := c.adoptable(); err != nil {
 		return nil, err
 	}
-	c.adopting = true
+	c.disturb()
 	return c.volume, nil
 }
 

@@ -96,7 +96,8 @@ type Coordinator struct {
 	now      Situation
 	facts    string // as published
 	dead     bool   // the volume was lost: nothing is begun, and nothing written, any more
-	adopting bool   // the volume is being adopted or released: nothing is begun
+	adopting bool   // the volume is being adopted or released, or the member drained: nothing is begun
+	adopted  uint64 // how often that has begun
 	parked   bool   // the volume was released for good
 	unfit    unfit
 	drained  drained
@@ -289,6 +290,7 @@ func (c *Coordinator) live(ctx, watching context.Context) error {
 		if doing == nil {
 			c.refit()
 		}
+		alone, since := c.undisturbed()
 		o, ended := c.observe()
 		if ended != nil {
 			return fmt.Errorf("etcd ended by itself: %w", ended)
@@ -312,7 +314,7 @@ func (c *Coordinator) live(ctx, watching context.Context) error {
 		case doing == nil:
 			a := c.next(o)
 			pace.next(a, c.Now().Action)
-			if c.decide(a, a.Kind != plan.Wait && pace.due()) {
+			if c.decide(a, alone && a.Kind != plan.Wait && pace.due(), since) {
 				doing = c.begin(ctx, o, a)
 			}
 		}
@@ -377,11 +379,23 @@ func (c *Coordinator) looked(o plan.Observation) Situation {
 	return c.now
 }
 
-// decide records the decision, says so when it is a new one, and reports whether it is to be carried out.
-func (c *Coordinator) decide(a plan.Action, act bool) bool {
+// undisturbed reports whether no operator's step on the volume is under way, and how many there have been. What was observed
+// beside one may be half of it, and is not acted on, even if the step is over by then.
+func (c *Coordinator) undisturbed() (alone bool, since uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.adopting, c.adopted
+}
+
+// disturb begins such a step. The caller holds the lock.
+func (c *Coordinator) disturb() { c.adopting, c.adopted = true, c.adopted+1 }
+
+// decide records the decision, says so when it is a new one, and reports whether it is to be carried out: if nothing has disturbed it
+// since it was observed.
+func (c *Coordinator) decide(a plan.Action, act bool, since uint64) bool {
 	c.mu.Lock()
 	changed := c.now.Action.Kind != a.Kind || c.now.Action.Text() != a.Text()
-	act = act && !c.dead && !c.adopting
+	act = act && !c.dead && !c.adopting && c.adopted == since
 	c.now.Action, c.now.Busy = a, act
 	if changed {
 		c.now.Since = time.Now()

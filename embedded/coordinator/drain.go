@@ -98,7 +98,7 @@ func (c *Coordinator) beginDrain() error {
 	case c.now.Busy || c.adopting || c.dead:
 		return fmt.Errorf("this node is busy (%s): try again in a moment", c.now.Action.Text())
 	}
-	c.adopting = true
+	c.disturb()
 	return nil
 }
 

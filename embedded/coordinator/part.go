@@ -29,7 +29,7 @@ func (c *Coordinator) part(ctx context.Context) (handOver time.Duration) {
 	if c.cfg.StopWait > 0 {
 		o, handOver = c.waitToPart(ctx, c.cfg.StopWait)
 	}
-	c.decide(plan.Action{Kind: plan.Wait, Why: stoppingWhy}, false)
+	c.decide(plan.Action{Kind: plan.Wait, Why: stoppingWhy}, false, 0)
 	if o.Deserted() {
 		return 0
 	}
@@ -68,7 +68,7 @@ func (c *Coordinator) waitToPart(ctx context.Context, wait time.Duration) (o pla
 			c.lg.Warn("stopped although that is a risk: the cluster may be without a quorum", zap.String("risk", risk), zap.Duration("waited", time.Since(begin)))
 			break
 		}
-		c.decide(plan.Action{Kind: plan.Wait, Why: "told to end, and waits for a moment to go down: " + risk}, false)
+		c.decide(plan.Action{Kind: plan.Wait, Why: "told to end, and waits for a moment to go down: " + risk}, false, 0)
 		select {
 		case <-c.world.Mesh.Changed():
 		case <-time.After(lookToPart):

@@ -60,7 +60,8 @@ func (c *Coordinator) beginRelease() (Volume, error) {
 	if err := c.releasable(); err != nil {
 		return nil, err
 	}
-	c.adopting, c.parked = true, true
+	c.disturb()
+	c.parked = true
 	return c.volume, nil
 }
 

@@ -37,6 +37,37 @@ func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
 	})
 }
 
+// What was observed in the middle of a release shows a stopped member on a held volume. It is not started when the release is over.
+func TestNothingIsBegunOnWhatAReleaseShows(t *testing.T) {
+	w := newWorld(t)
+	c := w.holding()
+	look(t, c)
+	start := plan.Action{Kind: plan.Start}
+	release := func() { // of a volume that is held again
+		t.Helper()
+		if _, err := c.beginRelease(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := func() { c.mu.Lock(); c.adopting, c.now.Busy = false, false; c.mu.Unlock() }
+
+	alone, since := c.undisturbed()
+	release()
+	over()
+	if c.decide(start, alone, since) {
+		t.Error("a release began after the observation, and it is acted on")
+	}
+	release()
+	alone, since = c.undisturbed()
+	over()
+	if c.decide(start, alone, since) {
+		t.Error("a release was under way at the observation, and it is acted on")
+	}
+	if alone, since = c.undisturbed(); !c.decide(start, alone, since) {
+		t.Error("nothing is in the way, and it is not acted on")
+	}
+}
+
 func TestMemberThatCannotStopKeepsItsVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
