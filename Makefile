@@ -42,7 +42,7 @@ soak: deps ## long: simulated lives of the claim (SEEDS=100000), the model, then
 	$(MAKE) faults
 
 prove: deps ## everything that is too long for CI: 10^8 decisions of the plan, whole models, all fuzzing, soak; hours
-	$(GO) test -count=1 -v -timeout 12h -run 'TestSimulation|TestWholeSimulation' ./embedded/plan -args -sim.lives=$(or $(LIVES),300000)
+	$(GO) test -count=1 -v -timeout 12h -run 'TestSimulation|TestWholeSimulation' ./embedded/plan -args -sim.lives=$(or $(LIVES),100000)
 	$(MAKE) fuzz
 	$(MAKE) soak
 

@@ -76,7 +76,7 @@ func (o Observation) fence(old *Record, p *Restore) fence {
 		out := !disputed && o.out(old, MemberInfo{ID: s.member, Slot: slot}, p)
 		if voter || disputed {
 			f.voters++
-			f.counts(slot, out, lost, s.holder.has(old))
+			f.counts(slot, out, lost, s.holder.awaited(old, p))
 		} else if learner && !out {
 			f.learners++
 		}
@@ -88,7 +88,7 @@ func (o Observation) fence(old *Record, p *Restore) fence {
 			if !m.Learner && !slices.Contains(counted, m.Slot) {
 				counted = append(counted, m.Slot)
 				f.voters++
-				f.counts(m.Slot, o.out(old, m, p), slices.Contains(p.Lost, m.Slot), o.occupant(m.Slot).has(old))
+				f.counts(m.Slot, o.out(old, m, p), slices.Contains(p.Lost, m.Slot), o.occupant(m.Slot).awaited(old, p))
 				f.others = append(f.others, m.Slot)
 			}
 		}
@@ -112,9 +112,10 @@ func (f *fence) counts(slot string, out, lost, here bool) {
 	}
 }
 
-// has reports whether the holder, if there is one, has data of a generation.
-func (h *holder) has(r *Record) bool {
-	return h != nil && h.facts.Phase == PhaseData && h.facts.of(r)
+// awaited reports whether the holder, if there is one, has data of the old generation with which it may still leave. Where it has
+// left and the voter of its slot is not out, the voter is another one, and is not here.
+func (h *holder) awaited(old *Record, p *Restore) bool {
+	return h != nil && h.facts.Phase == PhaseData && h.facts.of(old) && (h.facts.Left == nil || h.facts.Left.Proposal != p.ID)
 }
 
 // settled reports whether a slot is a voter's at every step of the last change of the slots, as far as is known here.

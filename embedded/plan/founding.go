@@ -85,11 +85,11 @@ func (o Observation) complete(c Charter) bool {
 // the disk must not have accepted this one.
 func (o Observation) commit(c Charter, why string) Action {
 	r := FoundingRecord(c)
-	shared, unknown := o.shared()
+	shared, unknown := o.shared(&c)
 	switch {
 	case unknown != "":
 		return wait("ready to found %s, but %s", r.Token(), unknown)
-	case shared && o.Store.Record != nil && o.Store.Record.ID != r.ID:
+	case o.Store.Record != nil && o.Store.Record.ID != r.ID:
 		return wait("%s", o.storeKnows())
 	case o.witness(&c) != "":
 		return wait("ready to found %s, but %s", r.Token(), o.witness(&c))
@@ -97,9 +97,10 @@ func (o Observation) commit(c Charter, why string) Action {
 	return Action{Kind: Commit, Record: &r, Mirror: shared, Why: fmt.Sprintf("%s: founding %s", why, r.Token())}
 }
 
-// shared reports whether all live nodes use the same backup store, so that what it knows counts for all
-// (R8); unknown says which store has not answered yet.
-func (o Observation) shared() (shared bool, unknown string) {
+// shared reports whether all live nodes that count use the same backup store, so that what it knows counts for all (R8); unknown
+// says which store has not answered yet. Who holds a disk of the cluster counts, or of the charter that would found it, or, before
+// there is one, of a slot that is wanted. A stray node makes no store unshared.
+func (o Observation) shared(c *Charter) (shared bool, unknown string) {
 	if o.Store.Unknown == Unasked {
 		return false, "the backup store, which may know the cluster, has not been asked yet"
 	}
@@ -107,10 +108,17 @@ func (o Observation) shared() (shared bool, unknown string) {
 		return false, "the backup store does not answer, so it cannot be ruled out that the cluster exists: " + o.Store.Unknown
 	}
 	shared = true
+	counts := func(f Facts) bool { return slices.Contains(o.Config.Slots, f.Slot) }
+	if mine := o.Disk.Ledger.Record; mine != nil {
+		counts = func(f Facts) bool { return f.of(mine) }
+	} else if c != nil {
+		counts = func(f Facts) bool { return slices.ContainsFunc(c.Seats, func(s Seat) bool { return s.Disk == f.Disk }) }
+	}
 	for _, p := range o.live() {
 		switch {
 		case p.Facts == nil:
 			return false, p.silence()
+		case !counts(*p.Facts):
 		case p.Facts.Store == "":
 			return false, fmt.Sprintf("the backup store of node %s does not answer", p.Node)
 		case p.Facts.Store != o.Store.ID:
@@ -130,9 +138,9 @@ func (o Observation) storeKnows() Said {
 // bereft decides for a blank disk where only the store knows the cluster. Nothing is founded. Where the configuration
 // says so, and every slot has a blank disk, and nobody bears witness of another, the newest backup is restored: the
 // disks of all slots count as lost then.
-func (o Observation) bereft() Action {
+func (o Observation) bereft(shared bool) Action {
 	r := o.Store.Record
-	if !o.Config.Automatic {
+	if !o.Config.Automatic || !shared {
 		return wait("%s", o.storeKnows())
 	}
 	if o.Store.Restore != nil {
@@ -183,12 +191,12 @@ func (o Observation) witness(own *Charter) string {
 	return ""
 }
 
-// found takes the next step of the prepare phase.
+// found takes the next step of the prepare phase. That a store knows another cluster is a veto, whoever shares it.
 func (o Observation) found() Action {
-	shared, unknown := o.shared()
+	shared, unknown := o.shared(nil)
 	mine := o.Disk.Ledger.Promise()
-	if shared && o.Store.Record != nil && (mine == nil || o.Store.Record.ID != FoundingRecord(*mine).ID) {
-		return o.bereft()
+	if o.Store.Record != nil && (mine == nil || o.Store.Record.ID != FoundingRecord(*mine).ID) {
+		return o.bereft(shared)
 	}
 	if o.Config.Never {
 		return wait("slot %s is blank, no cluster is seen, and cluster.founding is never", o.Claim.Slot)
@@ -203,7 +211,7 @@ func (o Observation) found() Action {
 	if why := o.witness(mine); why != "" {
 		return wait("not founding: %s", why)
 	}
-	if shared && o.Store.Record != nil {
+	if o.Store.Record != nil {
 		return o.commit(*mine, "the store has the record of what this disk promised")
 	}
 	target := o.target(holders)

@@ -164,7 +164,7 @@ var mutants = []mutant{
 	{"restore by itself although a volume is elsewhere", "founding.go", `		obstacle = o.witness(nil)`, `		obstacle = ""`, byStories},
 	{"restore by itself into other slots", "founding.go", `case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):`, `case obstacle == "-":`, byStories},
 	{"restore by itself beside a founder", "founding.go", `	case o.half(r) != "":`, `	case o.half(r) == "-":`, byStories},
-	{"restore by itself unasked", "founding.go", `	if !o.Config.Automatic {`, `	if o.Config.Never {`, byStories},
+	{"restore by itself unasked", "founding.go", `	if !o.Config.Automatic || !shared {`, `	if o.Config.Never {`, byStories},
 	{"mirror over a strange cluster", "steady.go", `case s.Record == nil || mine.descends(s.Record):`, `case s.Record == nil || mine.ID != s.Record.ID:`, byStories},
 	{"data of the parent as the child's", "observation.go", `if !o.changing() { // else`, `if true { // else`, bySimulation},
 	{"the longest log, whatever its term", "recover.go", `return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index`, `return l.Index > m.Index`, byStories},
@@ -193,7 +193,7 @@ var mutants = []mutant{
 	{"a backup of a later generation by its revision", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Revision, revision) > 0`, byStories},
 	{"a backup of the same generation holds no more", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Generation, generation) > 0`, byStories},
 	{"recover beside data that nobody has looked at", "recover.go", `v.Idle && !v.Here:`, `v.Idle && v.Here:`, bySurvey},
-	{"recover although a drained member would do", "recover.go", `if here <= voters/2 || idle == nil {`, `if here >= 0 {`, bySurvey},
+	{"recover although a drained member would do", "recover.go", `if !s.majority() || idle == nil {`, `if idle != nil || s.majority() {`, bySurvey},
 	{"recover into a store that is not all's", "recover.go", `	if n := o.stranger(); n != "" {`, `	if n := o.stranger(); n == "-" {`, bySurvey},
 	{"nobody votes who is not seen", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if false {`, byStories},
 	{"a leader's list may be old", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if o.Node != "" {`, byStories},
@@ -550,6 +550,16 @@ var mutants = []mutant{
 	{"continue instead without waiting", "recover.go", `case p.Led == nil && !mine, !o.mayConclude(p):`, `case p.Led == nil && !mine, p.Led != nil && !o.mayConclude(p):`, byStories},
 	{"any disk continues instead", "ending.go", `p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == s.Record.ID {`, byStories},
 	{"a disk that is back takes part in nothing", "resume.go", `return o.beside(o.pass(next))`, `return o.pass(next)`, byStories},
+	{"a store that not all share is no veto to promise", "founding.go", `		return o.bereft(shared)`, `		if shared {
+			return o.bereft(shared)
+		}
+		o.Store.Record = nil`, byStories},
+	{"a store that not all share is no veto to commit", "founding.go", `case o.Store.Record != nil && o.Store.Record.ID != r.ID:`, `case shared && o.Store.Record != nil && o.Store.Record.ID != r.ID:`, byStories},
+	{"restore by itself from a store that not all share", "founding.go", `	if !o.Config.Automatic || !shared {`, `	if !o.Config.Automatic {`, byStories},
+	{"a stray founder makes the store unshared", "founding.go", `return slices.ContainsFunc(c.Seats, func(s Seat) bool { return s.Disk == f.Disk })`, `return true`, byStories},
+	{"a stray cluster makes the store unshared", "founding.go", `counts = func(f Facts) bool { return f.of(mine) }`, `counts = func(f Facts) bool { return true }`, byStories},
+	{"recover by itself beside a majority", "recover.go", `	case survey.majority():`, `	case survey.majority() && survey.Obstacle != "":`, byStories},
+	{"who has left is awaited", "fence.go", `h.facts.of(old) && (h.facts.Left == nil || h.facts.Left.Proposal != p.ID)`, `h.facts.of(old)`, byStories},
 	{"who continues is asked to choose", "ending.go", ` || seat.Disk == o.Claim.Disk {`, ` || seat.Disk == "-" {`, byStories},
 }
 

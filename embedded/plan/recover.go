@@ -173,6 +173,8 @@ func (o Observation) recovery(a Action) Action {
 	switch {
 	case !o.Config.Recovery:
 		return a.but(way)
+	case survey.majority():
+		return a.but("recovery is automatic, and waits: a majority of the voters is here, and has no leader", way)
 	case len(unproven) > 0:
 		return a.but(fmt.Sprintf("recovery is automatic, and waits: it is not proven that what %s held is gone", strings.Join(unproven, ", ")), way)
 	case o.paused() != "":
@@ -335,6 +337,15 @@ func (s Survey) gone() []string {
 	return gone
 }
 
+// majority reports whether more than half of the voters are here with their data: they may have a leader at any moment.
+func (s Survey) majority() bool {
+	voters, here := 0, 0
+	for _, v := range s.Slots {
+		voters, here = voters+boolean(v.Voter), here+boolean(v.Voter && v.Here)
+	}
+	return here > voters/2
+}
+
 // Missing returns the slots whose voters are neither here with their data nor declared lost.
 func (s Survey) Missing(lost []string) []string {
 	var missing []string
@@ -414,15 +425,13 @@ func (s Survey) ChooseAlone(lost []string, survivor string) (chosen Survivor, re
 
 // idle says which members are here, do not run, and would give the cluster its majority back.
 func (s Survey) idle() string {
-	voters, here := 0, 0
 	var idle []string
 	for _, v := range s.Slots {
-		voters, here = voters+boolean(v.Voter), here+boolean(v.Voter && v.Here)
 		if v.Voter && v.Here && !v.Runs {
 			idle = append(idle, fmt.Sprintf("slot %s on %s", v.Slot, v.Node))
 		}
 	}
-	if here <= voters/2 || idle == nil {
+	if !s.majority() || idle == nil {
 		return ""
 	}
 	return fmt.Sprintf("a majority is here, and %s does not run: start that, with %s there if it was drained", strings.Join(idle, ", "), Command("undrain"))

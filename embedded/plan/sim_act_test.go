@@ -137,9 +137,14 @@ func (n *node) start(d *disk, a Action) {
 		w.born(d)
 	}
 	d.data.ran = true
-	n.proc = &proc{data: d.data, trusts: n.files, members: slices.Clone(c.record.founders())}
-	if a.Join {
+	n.proc = &proc{data: d.data, trusts: n.files}
+	switch {
+	case a.Join:
 		n.proc.members = slices.Clone(c.members)
+	case d.data.list != nil: // as it applied it last
+		n.proc.members = slices.Clone(d.data.list)
+	default:
+		n.proc.members = slices.Clone(c.record.founders())
 	}
 	if d.data.list == nil {
 		d.data.list = slices.Clone(n.proc.members)

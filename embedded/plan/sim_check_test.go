@@ -263,7 +263,9 @@ func (w *world) excuse() string {
 			}
 		}
 	}
-	if st := w.stores[0]; w.store == storeShared && st.record != nil && w.present(st.record.Charter) < len(st.record.Charter.Seats) {
+	if slices.ContainsFunc(w.stores, func(st *store) bool {
+		return st.record != nil && w.present(st.record.Charter) < len(st.record.Charter.Seats)
+	}) {
 		return "the store has the record of a charter that lost a disk"
 	}
 	return ""
@@ -285,7 +287,7 @@ func (w *world) left(c *cluster) int {
 		case d.data != nil && d.data.c == c:
 			m := c.find(d.data.id)
 			left += boolToInt(m != nil && !m.Learner)
-		case d.data == nil && d.ledger.Started == "" && (d.ledger.Role == RoleFounder || d.ledger.Record == nil && slices.ContainsFunc(d.ledger.Promises, c.record.Charter.equal)):
+		case d.data == nil && d.ledger.Started == "" && (d.ledger.Role == RoleFounder && (c.record.Cause != Recovered || d.begins(&c.record)) || d.ledger.Record == nil && slices.ContainsFunc(d.ledger.Promises, c.record.Charter.equal)):
 			left += boolToInt(c.find(hash(c.record.Token(), d.slot)) != nil)
 		}
 	}

@@ -192,8 +192,12 @@ func (w *world) judgeRemoval(n *node, o Observation, a Action) {
 // cramped reports whether a wanted slot finds no node: nobody leaves before the new ones are there. And a host has one
 // disk, which it keeps.
 func (w *world) cramped() bool {
+	wanted := slices.Clone(w.goal)
+	if open, _ := w.stores[0].open(); open != nil { // it continues with these, and the operator wants others
+		wanted = append(wanted, open.Slots...)
+	}
 	if !w.host {
-		slots := slices.Clone(w.goal)
+		slots := slices.Clone(wanted)
 		for _, c := range w.clusters {
 			for _, m := range c.members {
 				slots = append(slots, m.Slot)
@@ -213,7 +217,7 @@ func (w *world) cramped() bool {
 	}
 	for i, s := range w.names {
 		has := slices.ContainsFunc(w.disks, func(row []*disk) bool { return row[i] != nil })
-		missing += boolToInt(slices.Contains(w.goal, s) && !has)
+		missing += boolToInt(slices.Contains(wanted, s) && !has)
 	}
 	return missing > free
 }

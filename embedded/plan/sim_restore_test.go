@@ -127,7 +127,7 @@ func (w *world) dead() []string {
 	for _, s := range w.names {
 		alive := slices.ContainsFunc(w.here(), func(d *disk) bool {
 			seat, _ := r.Charter.Seat(d.slot)
-			began := d.data != nil && d.data.c.record.ID == r.ID || seat.Disk == d.uuid && r.Restore != nil && d.ledger.Started == "" || seat.Disk == d.uuid && d.data != nil
+			began := d.data != nil && d.data.c.record.ID == r.ID || seat.Disk == d.uuid && d.data != nil || seat.Disk == d.uuid && r.Restore != nil && d.begins(r)
 			promised := slices.ContainsFunc(d.ledger.Promises, func(c Charter) bool { return c.ID() == r.Lineage() })
 			mayBegin := d.data == nil && d.ledger.Started == "" && (d.ledger.Role == RoleFounder || d.ledger.Record == nil)
 			return d.slot == s && (began || promised && mayBegin)
@@ -139,24 +139,31 @@ func (w *world) dead() []string {
 	return dead
 }
 
-// given are the slots that the operator gives up when no fault is left: first those that are dead, and when that was not enough, as
-// the nodes say, all whose disk has not entered the newest generation.
-func (w *world) given(round int) []string {
-	lost := w.dead()
-	r := w.stores[0].record
-	if r == nil || round < 60 {
-		return lost
-	}
-	for _, s := range r.Charter.Slots() {
-		in := slices.ContainsFunc(w.here(), func(d *disk) bool {
-			return d.slot == s && d.ledger.Record != nil && d.ledger.Record.ID == r.ID && d.ledger.Role != RoleReplacement
-		})
-		if !in && !slices.Contains(lost, s) {
-			lost = append(lost, s)
+// begins reports whether a disk that has a seat in a restored generation may still begin with it: it has not given it up, and where
+// only its own data could continue, that is there.
+func (d *disk) begins(r *Record) bool {
+	entered := d.ledger.Record != nil && d.ledger.Record.ID == r.ID
+	whole := d.built == r.ID && d.complete
+	return d.ledger.Started == "" && (!entered || d.ledger.Role == RoleFounder && (r.Cause != Recovered || whole))
+}
+
+// given are the slots that the operator gives up when no fault is left: first those that are dead, and when that was not enough, also
+// those that the nodes say are missing.
+func (w *world) given(missing []string) []string {
+	lost := slices.Concat(w.dead(), missing)
+	slices.Sort(lost)
+	return slices.Compact(lost)
+}
+
+// missing are the slots that the nodes say are missing for the open proposal.
+func (w *world) missing() (all []string) {
+	for _, n := range w.boxes {
+		o := n.observe()
+		if p := o.Store.Restore; p != nil && o.Store.Unknown == "" {
+			all = append(all, o.fence(o.Store.Record, p).missing...)
 		}
 	}
-	slices.Sort(lost)
-	return lost
+	return all
 }
 
 // restoring lays out the steps of what a restore brings about.

@@ -283,16 +283,18 @@ func (w *world) recover() (int, bool) {
 			n.minor = w.minor
 		}
 	}
+	var missing []string
 	for round := range 90 + 90*boolToInt(w.resizes) {
 		st := w.stores[0]
 		if round == 30 || round == 60 {
+			missing = w.missing()
 			w.abort(st)
 			st.commands = nil
 		}
-		if (round == 32 || round == 62) && w.restores && w.store == storeShared && w.bereaved() {
+		if (round == 32 || round >= 62 && round%6 == 2) && w.restores && w.store == storeShared && w.bereaved() {
 			w.operatorRecovers(w.boxes[0])
 			if open, _ := st.open(); open == nil {
-				w.propose(st, w.boxes[0], Restore{By: "the operator at last", Lost: w.given(round), Overruled: st.objections(w)})
+				w.propose(st, w.boxes[0], Restore{By: "the operator at last", Lost: w.given(missing), Overruled: st.objections(w)})
 			}
 		}
 		for _, n := range w.boxes { // the operator chooses for what was declared lost and is back

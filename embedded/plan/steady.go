@@ -86,7 +86,7 @@ func (o Observation) lead(upkeep Said) Action {
 // A strange cluster in it is no reason to stop: it is said, and whoever reads it wins no disk of ours.
 func (o Observation) mirror() *Action {
 	mine, s := o.Disk.Ledger.Record, o.Store
-	shared, unknown := o.shared()
+	shared, unknown := o.shared(nil)
 	switch {
 	case unknown != "" || !shared || s.Record != nil && (s.Record.ID == mine.ID || s.Record.descends(mine)):
 		return nil
