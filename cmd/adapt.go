@@ -347,3 +347,8 @@ func cutSlot(pattern, text string) (string, bool) {
 	slot, ok := strings.CutSuffix(rest, after)
 	return slot, ok && slot != ""
 }
+
+// upkeepOf is the section as decisions know it.
+func upkeepOf(c UpkeepConfig) plan.Upkeep {
+	return plan.Upkeep{FreePercent: c.DefragFreePercent, FreeBytes: c.DefragFreeBytes, FullPercent: c.FullPercent, Cure: c.CureNoSpace}
+}

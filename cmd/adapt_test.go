@@ -32,7 +32,7 @@ func TestSlotOf(t *testing.T) {
 }
 
 func TestMemberNameConfig(t *testing.T) {
-	if got := load(t, "cluster: {member-name: 'etcd-{slot}'}", nil).Config.Cluster.MemberName; got != "etcd-{slot}" {
+	if got := configured(t, "cluster: {member-name: 'etcd-{slot}'}").Cluster.MemberName; got != "etcd-{slot}" {
 		t.Errorf("got %q, want etcd-{slot}", got)
 	}
 	longest := strings.Repeat("x", 40) + "{slot}" + strings.Repeat("y", 7)

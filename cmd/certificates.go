@@ -97,7 +97,7 @@ func stances(o plan.Observation) (own pki.Stance, others []pki.Stance, complete 
 
 // tlsStatus is how clients and members reach this node.
 func (n *node) tlsStatus() *health.TLSStatus {
-	s := &health.TLSStatus{Mode: n.cfg.TLS.Mode, Insecure: insecure(n.cfg)}
+	s := &health.TLSStatus{Mode: n.cfg.TLS.Mode, Insecure: n.cfg.Insecure()}
 	for i, e := range n.certificates.Expiries() {
 		if i == 0 {
 			s.Expires = &e.NotAfter

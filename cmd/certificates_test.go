@@ -210,8 +210,8 @@ func TestInsecureIsShown(t *testing.T) {
 // The server's certificate names every address at which clients reach the node: an address of loopback that is not the
 // usual one was once left out.
 func TestNamesOfTheServer(t *testing.T) {
-	l := load(t, "node: {name: n1, address: 127.9.9.9}\netcd: {advertise-client-urls: ['http://etcd.example:2379']}", nil)
-	if got, want := tlsIdentity(l.Config).Names, []string{"127.9.9.9", "etcd.example", "n1"}; !slices.Equal(got, want) {
+	cfg := configured(t, "node: {name: n1, address: 127.9.9.9}\netcd: {advertise-client-urls: ['http://etcd.example:2379']}")
+	if got, want := tlsIdentity(cfg).Names, []string{"127.9.9.9", "etcd.example", "n1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -3,13 +3,24 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"holdfast/snapshot"
 	"holdfast/snapshot/s3"
 	"holdfast/volume"
+	"holdfast/volume/ebs"
 )
+
+// VolumeConfig is the section `volume`: the provider, and a section for each kind.
+type VolumeConfig struct {
+	volume.Config `mapstructure:",squash"`
+	EBS           ebs.Config `mapstructure:"ebs"`
+}
+
+// Validate reports every value out of range.
+func (c VolumeConfig) Validate() error { return errors.Join(c.Config.Validate(), c.EBS.Validate()) }
 
 // SnapshotConfig is the `snapshot:` section.
 type SnapshotConfig struct {
@@ -55,6 +66,14 @@ func (c RestoreConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("restore.reclaim-after: must be 0s (never) or more, got %s", c.ReclaimAfter))
 	}
 	return errors.Join(errs...)
+}
+
+// OwnBackupDirectories are the directories of backups that lie below node.data-dir, which is this node's alone.
+func (c Config) OwnBackupDirectories() []string {
+	all := []string{c.Snapshot.Store, c.Snapshot.Spool, c.Snapshot.Scratch}
+	return slices.DeleteFunc(all, func(dir string) bool {
+		return dir == "" || isBucket(dir) || !within(absolute(c.Node.DataDir), absolute(dir))
+	})
 }
 
 // nestedDirectories finds backups and volumes inside of each other: whoever loses, moves or empties the one would take

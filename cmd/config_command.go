@@ -1,17 +1,13 @@
 package cmd
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 )
 
 // newConfigCommand returns `holdfast config`.
@@ -79,7 +75,7 @@ func newConfigShowCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			write, ok := map[string]func(*Loaded, io.Writer) error{
-				"table": writeTable, "yaml": writeYAML, "json": writeJSON,
+				"table": writeTable, "yaml": (*Loaded).WriteYAML, "json": (*Loaded).WriteJSON,
 			}[format]
 			if !ok {
 				return oneOf(format, "table", "yaml", "json")
@@ -102,74 +98,4 @@ func writeTable(l *Loaded, w io.Writer) error {
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err
-}
-
-// writeYAML writes a file that loads to the same configuration, with the
-// origins as comments.
-func writeYAML(l *Loaded, w io.Writer) error {
-	root := &yaml.Node{Kind: yaml.MappingNode}
-	for _, k := range configKeys() {
-		at, path := root, strings.Split(k.name, ".")
-		for _, section := range path[:len(path)-1] {
-			at = child(at, section)
-		}
-		var value yaml.Node
-		if err := value.Encode(l.plain(k)); err != nil {
-			return fmt.Errorf("encode %s: %w", k.name, err)
-		}
-		if value.Kind != yaml.ScalarNode {
-			value.Style = yaml.FlowStyle
-		}
-		value.LineComment = "# " + l.Origin[k.name]
-		at.Content = append(at.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: path[len(path)-1]}, &value)
-	}
-	enc := yaml.NewEncoder(w)
-	enc.SetIndent(2)
-	if err := enc.Encode(root); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
-	}
-	return enc.Close()
-}
-
-// child returns the mapping under name in m, adding it where there is none.
-func child(m *yaml.Node, name string) *yaml.Node {
-	for i := 0; i < len(m.Content); i += 2 {
-		if m.Content[i].Value == name {
-			return m.Content[i+1]
-		}
-	}
-	n := &yaml.Node{Kind: yaml.MappingNode}
-	m.Content = append(m.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, n)
-	return n
-}
-
-func writeJSON(l *Loaded, w io.Writer) error {
-	type row struct {
-		Key    string `json:"key"`
-		Value  any    `json:"value"`
-		Origin string `json:"origin"`
-	}
-	rows := []row{}
-	for _, k := range configKeys() {
-		rows = append(rows, row{k.name, l.plain(k), l.Origin[k.name]})
-	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(rows)
-}
-
-// plain returns k's value in c as YAML and JSON should show it: durations as
-// text, lists and maps never as null.
-func (k key) plain(c *Config) any {
-	v := k.value(c)
-	switch {
-	case v.Type() == reflect.TypeFor[time.Duration]():
-		return k.text(c)
-	case v.Kind() == reflect.Slice && v.IsNil():
-		return []string{}
-	case v.Kind() == reflect.Map && v.IsNil():
-		return map[string]bool{}
-	default:
-		return v.Interface()
-	}
 }

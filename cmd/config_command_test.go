@@ -9,7 +9,7 @@ import (
 )
 
 // config runs `holdfast config args...` with an environment of its own.
-func config(t *testing.T, args ...string) (out string, err error) {
+func configCommand(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	t.Setenv("HOLDFAST_NODE_NAME", "n1")
 	t.Setenv("HOLDFAST_CONFIG", "")
@@ -24,42 +24,42 @@ func config(t *testing.T, args ...string) (out string, err error) {
 }
 
 func TestConfigDefault(t *testing.T) {
-	out, err := config(t, "default")
+	out, err := configCommand(t, "default")
 	if err != nil || out != defaultYAML {
 		t.Errorf("got %v and %d bytes, want default.yaml", err, len(out))
 	}
-	if out, err := config(t, "check", writeFile(t, out)); err != nil {
+	if out, err := configCommand(t, "check", configFile(t, out)); err != nil {
 		t.Errorf("config check of config default: %v\n%s", err, out)
 	}
 }
 
 func TestConfigCheck(t *testing.T) {
-	good := writeFile(t, "cluster: {slots: [a, b]}\n")
-	out, err := config(t, "check", good)
+	good := configFile(t, "cluster: {slots: [a, b]}\n")
+	out, err := configCommand(t, "check", good)
 	if want := good + ": ok\nwarning: cluster.slots: 2 members survive the loss of 0, no more than 1 members do\n"; err != nil || out != want {
 		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
-	if out, err := config(t, "check", "--config", good); err != nil || !strings.HasPrefix(out, good+": ok\n") {
+	if out, err := configCommand(t, "check", "--config", good); err != nil || !strings.HasPrefix(out, good+": ok\n") {
 		t.Errorf("with --config: got %q, %v", out, err)
 	}
-	if out, err := config(t, "check"); err != nil || out != "configuration: ok\n" {
+	if out, err := configCommand(t, "check"); err != nil || out != "configuration: ok\n" {
 		t.Errorf("without a file: got %q, %v", out, err)
 	}
-	bad := writeFile(t, "log: {level: loud}\nlogs: {}\n")
+	bad := configFile(t, "log: {level: loud}\nlogs: {}\n")
 	want := "check configuration: 3 wrong\nlogs: unknown key (config.yaml:2), did you mean log?\n" +
 		"stop.wait: must be a duration such as 15m, 1h30m or 7d, got \"x\" (flag --stop.wait)\n" +
 		"log.level: must be one of debug, info, warn, error, got \"loud\" (config.yaml:1)"
-	out, err = config(t, "check", bad, "--stop.wait=x")
+	out, err = configCommand(t, "check", bad, "--stop.wait=x")
 	if err == nil || out != "" || strings.ReplaceAll(err.Error(), bad, "config.yaml") != want {
 		t.Errorf("got %q and\n%v, want\n%s", out, err, want)
 	}
 }
 
 func TestConfigShow(t *testing.T) {
-	file := writeFile(t, "log: {level: warn}\ncluster: {slots: [a, '1', 'no']}\n")
+	file := configFile(t, "log: {level: warn}\ncluster: {slots: [a, '1', 'no']}\n")
 	args := []string{"show", "-c", file, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "-o"}
 
-	out, err := config(t, append(args, "table")...)
+	out, err := configCommand(t, append(args, "table")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,18 +79,18 @@ func TestConfigShow(t *testing.T) {
 	}
 
 	// What is shown as YAML must load to the same configuration.
-	out, err = config(t, append(args, "yaml")...)
+	out, err = configCommand(t, append(args, "yaml")...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out, "level: warn # file "+file+":1\n") {
 		t.Errorf("yaml: no origins in\n%s", out)
 	}
-	want, err := Load(file, parseFlags(t, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "--node.name=n1"), nil)
+	want, err := Load(file, configFlags(t, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "--node.name=n1"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Load(writeFile(t, out), nil, nil)
+	got, err := Load(configFile(t, out), nil, nil)
 	if err != nil {
 		t.Fatalf("yaml: %v\n%s", err, out)
 	}
@@ -98,7 +98,7 @@ func TestConfigShow(t *testing.T) {
 		t.Errorf("yaml: loads to\n%+v, want\n%+v", got.Config, want.Config)
 	}
 
-	out, err = config(t, append(args, "json")...)
+	out, err = configCommand(t, append(args, "json")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,13 +118,13 @@ func TestConfigShow(t *testing.T) {
 			t.Errorf("json: %s: got %v, %q", row.Key, row.Value, row.Origin)
 		}
 	}
-	if _, err := config(t, append(args, "xml")...); err == nil || err.Error() != `--output: must be table, yaml or json, got "xml"` {
+	if _, err := configCommand(t, append(args, "xml")...); err == nil || err.Error() != `--output: must be table, yaml or json, got "xml"` {
 		t.Errorf("-o xml: got %v", err)
 	}
 }
 
 func TestHelpShowsEveryKey(t *testing.T) {
-	out, err := config(t, "show", "--help")
+	out, err := configCommand(t, "show", "--help")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,17 +137,21 @@ func (k key) decode(v *viper.Viper, c *Config) error {
 	return nil
 }
 
-// textToDuration reads what Go writes, and days, weeks and years (of 365 days) as Prometheus does.
-func textToDuration(_, to reflect.Type, data any) (any, error) {
-	text, ok := data.(string)
-	if !ok || to != reflect.TypeFor[time.Duration]() {
-		return data, nil
-	}
+// ParseDuration reads what Go writes, and days, weeks and years (of 365 days) as Prometheus does.
+func ParseDuration(text string) (time.Duration, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, nil
 	}
 	d, err := model.ParseDuration(text)
 	return time.Duration(d), err
+}
+
+func textToDuration(_, to reflect.Type, data any) (any, error) {
+	text, ok := data.(string)
+	if !ok || to != reflect.TypeFor[time.Duration]() {
+		return data, nil
+	}
+	return ParseDuration(text)
 }
 
 func textToSize(_, _ reflect.Type, data any) (any, error) {

@@ -63,7 +63,7 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	derive(&l.Config, l.Origin)
 	errs = append(errs, l.check(errs)...)
 	if len(errs) > 0 {
-		return nil, usage(errors.Join(l.hideAll(errs)...))
+		return nil, Invalid(l.hideAll(errs))
 	}
 	for _, doubt := range doubts(l.Config) {
 		l.Warnings = append(l.Warnings, l.hide(doubt))
@@ -156,12 +156,18 @@ func keyOf(err error) string {
 	return key
 }
 
+// Invalid is all that is wrong with a configuration, each with its key or file first.
+type Invalid []error
+
+func (i Invalid) Error() string   { return errors.Join(i...).Error() }
+func (i Invalid) Unwrap() []error { return i }
+
 // flatten takes joined errors apart.
 func flatten(err error) []error {
-	if u, ok := err.(usageError); ok {
-		err = u.error
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
+	joined, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
 	if !ok {
 		if err == nil {
 			return nil

@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // maxReferred bounds what a reference stands for, in bytes.
@@ -162,4 +164,20 @@ func (l *Loaded) hideAll(errs []error) []error {
 		}
 	}
 	return errs
+}
+
+// plain returns k's value in c as YAML and JSON should show it: durations as
+// text, lists and maps never as null.
+func (k key) plain(c *Config) any {
+	v := k.value(c)
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		return k.text(c)
+	case v.Kind() == reflect.Slice && v.IsNil():
+		return []string{}
+	case v.Kind() == reflect.Map && v.IsNil():
+		return map[string]bool{}
+	default:
+		return v.Interface()
+	}
 }

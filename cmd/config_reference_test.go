@@ -34,7 +34,7 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.what, tt.got, tt.want)
 		}
 	}
-	for name, write := range map[string]func(*Loaded, io.Writer) error{"table": writeTable, "yaml": writeYAML, "json": writeJSON} {
+	for name, write := range map[string]func(*Loaded, io.Writer) error{"yaml": (*Loaded).WriteYAML, "json": (*Loaded).WriteJSON} {
 		var out bytes.Buffer
 		if err := write(l, &out); err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestReloadOfReferences(t *testing.T) {
 	}
 	write("67m\n")
 	core, logged := observer.New(zap.DebugLevel)
-	taken, restart, err := takeOver(now, read, zap.NewAtomicLevel(), zap.New(core))
+	taken, restart, err := now.Reload(read, zap.NewAtomicLevel(), zap.New(core))
 	if err != nil || len(taken) != 1 || len(restart) != 1 || now.Config.Snapshot.Every != 67*time.Minute {
 		t.Fatalf("taken over: %v, to restart: %v, error %v, snapshot.every %s", taken, restart, err, now.Config.Snapshot.Every)
 	}

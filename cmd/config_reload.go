@@ -12,6 +12,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // Change is a key whose value differs between two configurations, in the text
@@ -62,6 +63,28 @@ func (l *Loaded) Diff(n *Loaded) (reloadable, restart []Change) {
 		}
 	}
 	return reloadable, restart
+}
+
+// Reload puts what load reads into l, as far as a process can take it over while it runs, and returns what needs a restart. A
+// configuration that is wrong changes nothing.
+func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel, lg *zap.Logger) (taken, restart []Change, err error) {
+	next, err := load()
+	if err != nil {
+		lg.Error("the changed configuration is wrong and was not taken over", zap.Error(err))
+		return nil, nil, err
+	}
+	taken, restart = l.Diff(next)
+	for _, c := range taken {
+		lg.Info("configuration reloaded", zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New))
+	}
+	for _, c := range restart {
+		lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old), zap.String("file", c.New))
+	}
+	if to, err := zapcore.ParseLevel(next.Config.Log.Level); err == nil {
+		level.SetLevel(to)
+	}
+	l.takeOver(next)
+	return taken, restart, nil
 }
 
 // Watch calls changed after each SIGHUP and each change of file's content,

@@ -215,7 +215,7 @@ func tlsDirectory(c Config) []contradiction {
 func tlsDoubts(c Config) []string {
 	at, exposed := exposedAddress(c)
 	switch {
-	case insecure(c):
+	case c.Insecure():
 		return []string{fmt.Sprintf("tls.insecure: true, and so whoever reaches %s can read and write everything", at)}
 	case exposed && c.Etcd.TrustedCAFile == "":
 		return []string{fmt.Sprintf("etcd.trusted-ca-file: not set, whoever reaches %s can read and write, unless etcd's own authentication is on", at)}
@@ -225,8 +225,8 @@ func tlsDoubts(c Config) []string {
 	return nil
 }
 
-// insecure reports whether other machines reach etcd without TLS, as the operator has allowed.
-func insecure(c Config) bool {
+// Insecure reports whether other machines reach etcd without TLS, as the operator has allowed.
+func (c Config) Insecure() bool {
 	_, exposed := exposedAddress(c)
 	return exposed && (c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
 }

@@ -32,7 +32,7 @@ func TestTLSMode(t *testing.T) {
 				t.Errorf("%s: listens on %s, want %s", name, u, tt.scheme)
 			}
 		}
-		if got, want := insecure(l.Config), strings.Contains(name, "insecure"); got != want {
+		if got, want := l.Config.Insecure(), strings.Contains(name, "insecure"); got != want {
 			t.Errorf("%s: insecure: got %v, want %v", name, got, want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestTLSFiles(t *testing.T) {
 		}
 	}
 	var shown strings.Builder
-	if err := writeYAML(l, &shown); err != nil {
+	if err := l.WriteYAML(&shown); err != nil {
 		t.Fatal(err)
 	}
 	again := load(t, shown.String(), nil)

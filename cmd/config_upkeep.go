@@ -3,8 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-
-	"holdfast/embedded/plan"
 )
 
 // UpkeepConfig is the `upkeep:` section: the care for the members' databases.
@@ -34,11 +32,6 @@ func (c UpkeepConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("upkeep.full-percent: must be 50–99, got %d", c.FullPercent))
 	}
 	return errors.Join(errs...)
-}
-
-// plan is the section as decisions know it.
-func (c UpkeepConfig) plan() plan.Upkeep {
-	return plan.Upkeep{FreePercent: c.DefragFreePercent, FreeBytes: c.DefragFreeBytes, FullPercent: c.FullPercent, Cure: c.CureNoSpace}
 }
 
 // upkeepDoubts are what is valid in the section, and seldom meant.

@@ -121,7 +121,7 @@ func runDiscover(ctx context.Context, loaded *Loaded, load func() (*Loaded, erro
 	}
 	group.Go(func() error {
 		return Watch(ctx, loaded.File, lg, func() {
-			_, _, _ = takeOver(loaded, load, level, lg) // what is wrong is logged
+			_, _, _ = loaded.Reload(load, level, lg) // what is wrong is logged
 			w.look()
 		})
 	})

@@ -28,10 +28,8 @@ func hold(t *testing.T) (dir string, cfg Config) {
 			t.Fatal(err)
 		}
 	}
-	cfg = DefaultConfig()
-	cfg.Node.DataDir = filepath.Join(dir, "data")
-	cfg.Gossip.KeyFile, cfg.Snapshot.IdentityFile = filepath.Join(dir, "keys/gossip"), filepath.Join(dir, "keys/identity")
-	derive(&cfg, map[string]string{})
+	cfg = configured(t, "", "--node.data-dir="+filepath.Join(dir, "data"),
+		"--gossip.key-file="+filepath.Join(dir, "keys/gossip"), "--snapshot.identity-file="+filepath.Join(dir, "keys/identity"))
 	return dir, cfg
 }
 
@@ -66,7 +64,7 @@ func TestFilesThatOthersReach(t *testing.T) {
 			if err := os.Chmod(filepath.Join(dir, tt.path), tt.mode); err != nil {
 				t.Fatal(err)
 			}
-			got := problems(checkOwnFiles(cfg, filepath.Join(dir, "config.yaml")), "\x00")
+			got := texts(checkOwnFiles(cfg, filepath.Join(dir, "config.yaml")))
 			want := strings.NewReplacer("DIR", dir, "ME", fmt.Sprint(os.Geteuid())).Replace(tt.want)
 			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
 				t.Fatalf("got %q\nwant %q", got, want)
@@ -134,16 +132,24 @@ func TestFilesOfOthers(t *testing.T) {
 	if err := os.Chown(filepath.Join(dir, "data/tls"), 4711, 0); err != nil {
 		t.Fatal(err)
 	}
-	got := problems(checkOwnFiles(cfg, ""), dir)
+	got := texts(checkOwnFiles(cfg, ""))
 	want := []string{"tls.dir: data/tls", "gossip.key-file: keys/gossip"}
 	if len(got) != len(want) {
 		t.Fatalf("got %q, want two", got)
 	}
 	for i, line := range got {
-		if !strings.Contains(strings.ReplaceAll(line, filepath.Base(dir)+"/", ""), want[i]) || !strings.Contains(line, "owner uid 4711") || !strings.Contains(line, "run chown ") {
+		if !strings.Contains(strings.ReplaceAll(line, dir+"/", ""), want[i]) || !strings.Contains(line, "owner uid 4711") || !strings.Contains(line, "run chown ") {
 			t.Errorf("got %q, want %q", line, want[i])
 		}
 	}
+}
+
+// texts are the texts of joined errors.
+func texts(err error) (all []string) {
+	for _, e := range flatten(err) {
+		all = append(all, e.Error())
+	}
+	return all
 }
 
 // A new key that names a file with a secret must be looked at.

@@ -80,7 +80,8 @@ func Execute() int {
 
 // codeOf is the exit code of an error.
 func codeOf(err error) int {
-	if _, ok := errors.AsType[usageError](err); ok {
+	_, wrong := errors.AsType[usageError](err)
+	if _, invalid := errors.AsType[Invalid](err); wrong || invalid {
 		return exitUsage
 	}
 	return 1

@@ -216,7 +216,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		Recovery:  cfg.Cluster.Recovery == RecoveryAutomatic,
 		Etcd:      etcdversion.Version,
 		Yields:    cfg.Volume.Provider == volume.ProviderLocal && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
-		Upkeep:    cfg.Upkeep.plan(),
+		Upkeep:    upkeepOf(cfg.Upkeep),
 	}
 	step := killAt(os.Getenv(killVariable))
 	provider, cloud, err := openProvider(ctx, cfg, prometheus.DefaultRegisterer, step, lg.Named("volume"))
@@ -327,7 +327,7 @@ func newLogger(cfg LogConfig) (*zap.Logger, zap.AtomicLevel, error) {
 
 // reload takes over what can be taken over while the node runs, and says what needs a restart.
 func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.AtomicLevel) {
-	taken, restart, err := takeOver(now, load, level, n.lg)
+	taken, restart, err := now.Reload(load, level, n.lg)
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed, Error: err.Error()})
 		return
@@ -341,26 +341,4 @@ func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.Atomi
 	n.coord.Reconfigure(slices.Sorted(slices.Values(now.Config.Cluster.Slots)))
 	n.keeper.Reconfigure(now.Config.Snapshot.Config)
 	n.auth.Look()
-}
-
-// takeOver puts what a process can take over while it runs into now, and says what needs a restart. A configuration that
-// is wrong changes nothing.
-func takeOver(now *Loaded, load func() (*Loaded, error), level zap.AtomicLevel, lg *zap.Logger) (taken, restart []Change, err error) {
-	next, err := load()
-	if err != nil {
-		lg.Error("the changed configuration is wrong and was not taken over", zap.Error(err))
-		return nil, nil, err
-	}
-	taken, restart = now.Diff(next)
-	for _, c := range taken {
-		lg.Info("configuration reloaded", zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New))
-	}
-	for _, c := range restart {
-		lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old), zap.String("file", c.New))
-	}
-	if l, err := zapcore.ParseLevel(next.Config.Log.Level); err == nil {
-		level.SetLevel(l)
-	}
-	now.takeOver(next)
-	return taken, restart, nil
 }

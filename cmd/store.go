@@ -12,13 +12,10 @@ import (
 	"holdfast/snapshot/s3"
 )
 
-// makeBackupDirectories makes the directories of backups that lie below node.data-dir, which is ours: anywhere else a
-// missing directory may be a missing mount.
+// makeBackupDirectories makes the directories of backups that are ours: anywhere else a missing directory may be a
+// missing mount.
 func makeBackupDirectories(cfg Config) error {
-	for _, dir := range []string{cfg.Snapshot.Store, cfg.Snapshot.Spool, cfg.Snapshot.Scratch} {
-		if dir == "" || isBucket(dir) || !within(absolute(cfg.Node.DataDir), absolute(dir)) {
-			continue
-		}
+	for _, dir := range cfg.OwnBackupDirectories() {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make %s for backups: %w", filepath.Base(dir), err)
 		}

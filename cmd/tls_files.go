@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"reflect"
 	"time"
 )
 
@@ -64,9 +63,9 @@ func (f *durationFlag) Type() string { return "duration" }
 
 // Set reads what the configuration would.
 func (f *durationFlag) Set(text string) error {
-	d, err := textToDuration(nil, reflect.TypeFor[time.Duration](), text)
+	d, err := ParseDuration(text)
 	if err == nil {
-		*f.d = d.(time.Duration)
+		*f.d = d
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -14,15 +13,6 @@ import (
 	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
-
-// VolumeConfig is the section `volume`: the provider, and a section for each kind.
-type VolumeConfig struct {
-	volume.Config `mapstructure:",squash"`
-	EBS           ebs.Config `mapstructure:"ebs"`
-}
-
-// Validate reports every value out of range.
-func (c VolumeConfig) Validate() error { return errors.Join(c.Config.Validate(), c.EBS.Validate()) }
 
 // provider is any kind of volumes.
 type provider interface {

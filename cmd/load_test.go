@@ -1,0 +1,40 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// configFile writes text to config.yaml in a fresh directory and returns its path.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// configFlags returns the flags of a command line.
+func configFlags(t *testing.T, args ...string) *pflag.FlagSet {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	addConfigFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+// configured reads a configuration that must be right. The node's name is given, so that no test depends on the host's.
+func configured(t *testing.T, text string, args ...string) Config {
+	t.Helper()
+	l, err := Load(configFile(t, text), configFlags(t, append(args, "--node.name=n1")...), nil)
+	if err != nil {
+		t.Fatalf("Load:\n%v", err)
+	}
+	return l.Config
+}
