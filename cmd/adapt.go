@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki"
@@ -339,7 +340,7 @@ func (m member) slotOf(i embedded.MemberInfo) string {
 
 // cutSlot returns what stands in text in the place of the pattern's {slot}.
 func cutSlot(pattern, text string) (string, bool) {
-	before, after, _ := strings.Cut(pattern, slotMark)
+	before, after, _ := strings.Cut(pattern, config.SlotMark)
 	rest, ok := strings.CutPrefix(text, before)
 	if !ok {
 		return "", false
@@ -349,6 +350,6 @@ func cutSlot(pattern, text string) (string, bool) {
 }
 
 // upkeepOf is the section as decisions know it.
-func upkeepOf(c UpkeepConfig) plan.Upkeep {
+func upkeepOf(c config.Upkeep) plan.Upkeep {
 	return plan.Upkeep{FreePercent: c.DefragFreePercent, FreeBytes: c.DefragFreeBytes, FullPercent: c.FullPercent, Cure: c.CureNoSpace}
 }

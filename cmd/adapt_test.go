@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 )
 
@@ -41,7 +42,7 @@ func TestMemberNameConfig(t *testing.T) {
 		"": false, "etcd": false, "{slot}{slot}": false, "{slot}={slot}": false, "a={slot}": false, "-{slot}": false, "{slot}.": false,
 		"a b{slot}": false, "a_{slot}": false, "{Slot}": false, "{slot": false, "é{slot}": false, longest + "y": false,
 	} {
-		c := DefaultConfig().Cluster
+		c := config.Default().Cluster
 		c.MemberName = pattern
 		err := c.Validate()
 		if got := err == nil; got != ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/auth"
 )
 
@@ -36,7 +37,7 @@ func newAuthCheckCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			w, err := auth.Read(args[0])
 			if err != nil {
-				return fmt.Errorf("check users and roles: %d wrong\n%w", len(flatten(err)), err)
+				return fmt.Errorf("check users and roles: %d wrong\n%w", len(config.Errors(err)), err)
 			}
 			w.ReadPasswords()
 			var errs []error

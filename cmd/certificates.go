@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
@@ -25,11 +26,11 @@ func (n *node) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.
 }
 
 // zone is what the members' host names end in, and peerName is borne by every member's certificate.
-func zone(cfg Config) string     { return cfg.Cluster.Name + "." + cfg.Cluster.Domain }
-func peerName(cfg Config) string { return "peer." + zone(cfg) }
+func zone(cfg config.Config) string     { return cfg.Cluster.Name + "." + cfg.Cluster.Domain }
+func peerName(cfg config.Config) string { return "peer." + zone(cfg) }
 
 // tlsIdentity is whom this node's certificates name. tls.names is the keeper's to add.
-func tlsIdentity(cfg Config) pki.Identity {
+func tlsIdentity(cfg config.Config) pki.Identity {
 	id := pki.Identity{Cluster: cfg.Cluster.Name, Zone: zone(cfg), PeerName: peerName(cfg)}
 	add := func(name string) {
 		ip, err := netip.ParseAddr(name)
@@ -54,7 +55,7 @@ func tlsIdentity(cfg Config) pki.Identity {
 }
 
 // watchedFiles are the operator's certificates, which the keeper only watches.
-func watchedFiles(cfg Config) []pki.File {
+func watchedFiles(cfg config.Config) []pki.File {
 	var all []pki.File
 	for _, f := range []pki.File{
 		{Name: "server", Path: cfg.Etcd.CertFile, Key: cfg.Etcd.KeyFile}, {Name: "clients-ca", Path: cfg.Etcd.TrustedCAFile},

@@ -5,12 +5,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
 )
 
 // authoritySource is where a command finds the authorities; nil where none are needed.
-func authoritySource(cfg Config, store snapshot.Store) pki.Source {
+func authoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 	switch cfg.TLS.Mode {
 	case pki.ModeCA:
 		return pki.FileSource(cfg.TLS)

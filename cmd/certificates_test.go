@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
@@ -57,22 +58,22 @@ func TestStances(t *testing.T) {
 }
 
 // tlsCA makes authorities by command, and a configuration that uses them.
-func tlsCA(t *testing.T) (config string, cfg Config) {
+func tlsCA(t *testing.T) (configPath string, cfg config.Config) {
 	t.Helper()
 	dir := t.TempDir()
 	if out, err := execute("tls", "init", filepath.Join(dir, "ca"), "--life", "1y"); err != nil {
 		t.Fatal(err, out)
 	}
-	config = filepath.Join(dir, "holdfast.yaml")
+	configPath = filepath.Join(dir, "holdfast.yaml")
 	text := "node: {data-dir: " + dir + "/data, name: n1}\ntls: {ca-dir: " + dir + "/ca}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(configPath, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Load(config, nil, nil)
+	l, err := config.Load(configPath, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return config, l.Config
+	return configPath, l.Config
 }
 
 func execute(args ...string) (string, error) {
@@ -110,12 +111,12 @@ func TestTLSCommands(t *testing.T) {
 		t.Error("init that was refused has written a file")
 	}
 
-	config, cfg := tlsCA(t)
+	configPath, cfg := tlsCA(t)
 	if info, err := os.Stat(cfg.TLS.PeerCAKeyFile); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key: %v, %v", info, err)
 	}
 	to := t.TempDir()
-	issue := []string{"tls", "client", "kube", "--to", to, "--config", config}
+	issue := []string{"tls", "client", "kube", "--to", to, "--config", configPath}
 	if out, err := execute(append(issue, "--dry-run")...); err != nil || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("client --dry-run: %v, %s", err, out)
 	}
@@ -141,7 +142,7 @@ func TestTLSCommands(t *testing.T) {
 		t.Errorf("client again: %v", err)
 	}
 	for _, name := range []string{"../x", "", "a/b", "-x"} {
-		if _, err := execute("tls", "client", "--to", to, "--config", config, "--", name); err == nil {
+		if _, err := execute("tls", "client", "--to", to, "--config", configPath, "--", name); err == nil {
 			t.Errorf("a client named %q was accepted", name)
 		}
 	}

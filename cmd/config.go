@@ -1,253 +1,103 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
-	"net/netip"
-	"regexp"
-	"slices"
+	"io"
+	"os"
 	"strings"
-	"time"
 
-	"go.uber.org/zap/zapcore"
+	"holdfast/cmd/config"
 
-	"holdfast/embedded"
-	"holdfast/embedded/pki"
-	"holdfast/gossip"
-	"holdfast/metrics"
-	"holdfast/snapshot"
-	"holdfast/snapshot/s3"
-	"holdfast/volume"
-	"holdfast/volume/ebs"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
 )
 
-// Config is the whole configuration. Each package owns its section; the ones
-// that belong to no single package are here. The mapstructure tags are the
-// keys, the same in the file (`gossip: {seeds: …}`), in flags
-// (`--gossip.seeds`) and, as HOLDFAST_GOSSIP_SEEDS, in the environment.
-// default.yaml says what each key means.
-type Config struct {
-	Cluster  ClusterConfig   `mapstructure:"cluster"`
-	Node     NodeConfig      `mapstructure:"node"`
-	Gossip   gossip.Config   `mapstructure:"gossip"`
-	Volume   VolumeConfig    `mapstructure:"volume"`
-	Etcd     embedded.Config `mapstructure:"etcd"`
-	TLS      pki.Config      `mapstructure:"tls"`
-	Snapshot SnapshotConfig  `mapstructure:"snapshot"`
-	Restore  RestoreConfig   `mapstructure:"restore"`
-	Upkeep   UpkeepConfig    `mapstructure:"upkeep"`
-	Auth     AuthConfig      `mapstructure:"auth"`
-	Metrics  metrics.Config  `mapstructure:"metrics"`
-	Control  ControlConfig   `mapstructure:"control"`
-	Log      LogConfig       `mapstructure:"log"`
-	Stop     StopConfig      `mapstructure:"stop"`
+// newConfigCommand returns `holdfast config`.
+func newConfigCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Print, check and explain the configuration",
+		Long: "Print, check and explain the configuration.\n\n" +
+			"A key has one name everywhere: gossip.seeds is `gossip: {seeds: [...]}` in the file, --gossip.seeds as a\n" +
+			"flag and HOLDFAST_GOSSIP_SEEDS in the environment. A flag goes before the environment, the environment\n" +
+			"before the file, the file before the default.",
+	}
+	config.AddFlags(c.PersistentFlags())
+	return group(c, newConfigDefaultCommand(), newConfigCheckCommand(), newConfigShowCommand())
 }
 
-// DefaultConfig returns the configuration of a node that was told nothing: a
-// cluster of one member on the loopback address. What depends on other keys is
-// still empty; Load fills it in.
-func DefaultConfig() Config {
-	return Config{
-		Cluster: ClusterConfig{
-			Name:       "holdfast",
-			Slots:      []string{"a"},
-			MemberName: slotMark,
-			Domain:     "holdfast.internal",
-			Founding:   FoundingAuto,
-			Recovery:   RecoveryManual,
+func newConfigDefaultCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "default",
+		Short: "Print the default configuration file, with what each key means",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := io.WriteString(c.OutOrStdout(), config.DefaultYAML)
+			return err
 		},
-		Node:     NodeConfig{Address: "127.0.0.1", DataDir: "./holdfast-data"},
-		Gossip:   gossip.Default(),
-		Volume:   VolumeConfig{Config: volume.Default(), EBS: ebs.Default()},
-		Etcd:     embedded.Default(),
-		TLS:      pki.Default(),
-		Snapshot: SnapshotConfig{Config: snapshot.Default(), S3: s3.Default()},
-		Restore:  RestoreConfig{RevisionBump: 1_000_000_000, ReclaimAfter: 7 * 24 * time.Hour},
-		Upkeep:   DefaultUpkeep(),
-		Metrics:  metrics.Default(),
-		Log:      LogConfig{Level: "info", Format: LogConsole},
-		Stop:     StopConfig{Wait: 10 * time.Second, Hold: time.Minute},
 	}
 }
 
-// Validate reports every value out of its range, section by section. What two
-// keys say together is judged by contradictions.
-func (c Config) Validate() error {
-	return errors.Join(
-		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(), c.TLS.Validate(),
-		c.Snapshot.Validate(), c.Restore.Validate(), c.Upkeep.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
-	)
+func newConfigCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Report everything that is wrong with the configuration, or that all is well",
+		Long: "Report everything that is wrong with the configuration, or that all is well.\n\n" +
+			"Judged is what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host,\n" +
+			"with the files and directories that it names. What run refuses before it begins is refused here in the same\n" +
+			"words. Run it as the user that the node is. Exit code: 0, or 64 if something is wrong.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
+			if err == nil {
+				err = refused(l)
+			}
+			if err != nil {
+				return fmt.Errorf("check configuration: %d wrong\n%w", len(config.Errors(err)), err)
+			}
+			subject := l.File
+			if subject == "" {
+				subject = "configuration"
+			}
+			out := c.OutOrStdout()
+			fmt.Fprintf(out, "%s: ok\n", subject)
+			for _, w := range l.Warnings {
+				fmt.Fprintf(out, "warning: %s\n", w)
+			}
+			return nil
+		},
+	}
 }
 
-// The values of ClusterConfig.Founding.
-const (
-	FoundingAuto  = "auto"  // found a cluster when every wanted slot is blank
-	FoundingNever = "never" // wait for an operator, or for a cluster to join
-)
-
-// The values of ClusterConfig.Recovery.
-const (
-	RecoveryManual    = "manual"    // a lost majority waits for `holdfast recover`
-	RecoveryAutomatic = "automatic" // and for nobody where the loss is proven
-)
-
-// maxSlots bounds the members of a cluster. More voters than nine make every
-// write slower and survive no failure that happens.
-const maxSlots = 9
-
-var (
-	// memberName bounds what stands around the slot. etcd takes any name but one with = or ,
-	// (its initial cluster is name=URL,…); this much needs no quoting anywhere.
-	memberName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*)?\{slot\}([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
-	// Cluster and slot are labels of the members' host names, hence DNS labels
-	// (RFC 1123, at most 63 bytes). They are shorter, so that a whole name
-	// stays readable and fits the 64 bytes of a certificate's common name.
-	clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
-	slotName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,14}[a-z0-9])?$`)
-	nodeName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-	domainName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$`)
-)
-
-// maxDomain leaves room for the slot, the cluster and their dots in the 253
-// bytes of a DNS name (RFC 1035).
-const maxDomain = 253 - 16 - 40 - 2
-
-// slotMark stands for the slot in the patterns of peer URLs and members' names.
-const slotMark = "{slot}"
-
-// maxMemberName keeps the longest member name, with a slot of 16 bytes, at the 63 of a DNS label.
-const maxMemberName = 63 - 16 + len(slotMark)
-
-// ClusterConfig is the `cluster:` section: what all nodes must agree on.
-type ClusterConfig struct {
-	Name       string   `mapstructure:"name"`        // 1–40 of a-z, 0-9, -
-	Slots      []string `mapstructure:"slots"`       // 1–9, unique, each 1–16 of a-z, 0-9, -
-	Size       int      `mapstructure:"size"`        // 0–9; instead of Slots: a, b, c, …
-	MemberName string   `mapstructure:"member-name"` // pattern with {slot}; only a name, see embedded.Spec
-	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
-	Founding   string   `mapstructure:"founding"`    // FoundingAuto or FoundingNever
-	Recovery   string   `mapstructure:"recovery"`    // RecoveryManual or RecoveryAutomatic
+func newConfigShowCommand() *cobra.Command {
+	format := "table"
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Print each key with its effective value and where that comes from",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			write, ok := map[string]func(*config.Loaded, io.Writer) error{
+				"table": writeTable, "yaml": (*config.Loaded).WriteYAML, "json": (*config.Loaded).WriteJSON,
+			}[format]
+			if !ok {
+				return oneOf(format, "table", "yaml", "json")
+			}
+			l, err := config.Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			return write(l, c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVarP(&format, "output", "o", format, "`format`: table, yaml or json")
+	return c
 }
 
-// sized returns the slots of a cluster of so many members, by the alphabet.
-func sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), maxSlots)], "") }
-
-// Validate reports every value out of range.
-func (c ClusterConfig) Validate() error {
-	var errs []error
-	if !clusterName.MatchString(c.Name) {
-		errs = append(errs, fmt.Errorf("cluster.name: must be 1–40 of a-z, 0-9 and inner -, got %q", c.Name))
+func writeTable(l *config.Loaded, w io.Writer) error {
+	t := newTable("key", "value", "origin")
+	for _, k := range config.Keys() {
+		t.AppendRow(table.Row{k.Name, l.Text(k), l.Origin[k.Name]})
 	}
-	if n := len(c.Slots); n < 1 || n > maxSlots {
-		errs = append(errs, fmt.Errorf("cluster.slots: must be 1–%d slots, got %d", maxSlots, n))
-	}
-	if c.Size < 0 || c.Size > maxSlots {
-		errs = append(errs, fmt.Errorf("cluster.size: must be 0–%d, got %d", maxSlots, c.Size))
-	}
-	for i, slot := range c.Slots {
-		if !slotName.MatchString(slot) {
-			errs = append(errs, fmt.Errorf("cluster.slots: each must be 1–16 of a-z, 0-9 and inner -, got %q", slot))
-		}
-		if slices.Index(c.Slots, slot) < i {
-			errs = append(errs, fmt.Errorf("cluster.slots: must be unique, got %q twice", slot))
-		}
-	}
-	if len(c.MemberName) > maxMemberName || !memberName.MatchString(c.MemberName) {
-		errs = append(errs, fmt.Errorf("cluster.member-name: must hold %s once, and around it at most %d of letters, digits and inner - or ., got %q",
-			slotMark, maxMemberName-len(slotMark), c.MemberName))
-	}
-	if len(c.Domain) > maxDomain || !domainName.MatchString(c.Domain) {
-		errs = append(errs, fmt.Errorf("cluster.domain: must be a lower-case domain of two or more labels and at most %d bytes, got %q", maxDomain, c.Domain))
-	}
-	if c.Founding != FoundingAuto && c.Founding != FoundingNever {
-		errs = append(errs, fmt.Errorf("cluster.founding: must be %s or %s, got %q", FoundingAuto, FoundingNever, c.Founding))
-	}
-	if c.Recovery != RecoveryManual && c.Recovery != RecoveryAutomatic {
-		errs = append(errs, fmt.Errorf("cluster.recovery: must be %s or %s, got %q", RecoveryManual, RecoveryAutomatic, c.Recovery))
-	}
-	return errors.Join(errs...)
-}
-
-// NodeConfig is the `node:` section: what differs from node to node.
-type NodeConfig struct {
-	Name    string `mapstructure:"name"`     // unique in the cluster; empty: the host name
-	Address string `mapstructure:"address"`  // the IP address other nodes reach us at; Load resolves addressAuto
-	DataDir string `mapstructure:"data-dir"` // where paths that are not set lie
-}
-
-// Validate reports every value out of range.
-func (c NodeConfig) Validate() error {
-	var errs []error
-	if !nodeName.MatchString(c.Name) {
-		errs = append(errs, fmt.Errorf("node.name: must be 1–63 of a-z, 0-9 and inner - or ., got %q", c.Name))
-	}
-	ip, err := netip.ParseAddr(c.Address)
-	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
-		errs = append(errs, fmt.Errorf("node.address: must be an IP address other nodes can reach, or auto, got %q", c.Address))
-	}
-	if c.DataDir == "" {
-		errs = append(errs, errors.New(`node.data-dir: must be a directory, got ""`))
-	}
-	return errors.Join(errs...)
-}
-
-// The values of LogConfig.Format.
-const (
-	LogConsole = "console" // for eyes
-	LogJSON    = "json"    // for machines
-)
-
-// LogConfig is the `log:` section.
-type LogConfig struct {
-	Level  string `mapstructure:"level"`  // debug, info, warn or error
-	Format string `mapstructure:"format"` // LogConsole or LogJSON
-}
-
-// Validate reports every value out of range.
-func (c LogConfig) Validate() error {
-	var errs []error
-	if !slices.Contains(logLevels(), c.Level) {
-		errs = append(errs, fmt.Errorf("log.level: must be one of %s, got %q", strings.Join(logLevels(), ", "), c.Level))
-	}
-	if c.Format != LogConsole && c.Format != LogJSON {
-		errs = append(errs, fmt.Errorf("log.format: must be %s or %s, got %q", LogConsole, LogJSON, c.Format))
-	}
-	return errors.Join(errs...)
-}
-
-// logLevels are zap's levels without those that end the process.
-func logLevels() []string {
-	var names []string
-	for l := zapcore.DebugLevel; l <= zapcore.ErrorLevel; l++ {
-		names = append(names, l.String())
-	}
-	return names
-}
-
-// maxStopWait is more than any hand-over needs; a longer wait only looks like
-// a hung service to systemd, whose own limit is 90 s by default.
-const maxStopWait = 10 * time.Minute
-
-// The lock must outlive a restart, and an operator who waits for it must see it end.
-const (
-	minStopHold = 5 * time.Second
-	maxStopHold = time.Hour
-)
-
-// StopConfig is the `stop:` section.
-type StopConfig struct {
-	Wait time.Duration `mapstructure:"wait"` // for the disruption lock and the hand-over before a stop
-	Hold time.Duration `mapstructure:"hold"` // that the lock outlives the process
-}
-
-// Validate reports every value out of range.
-func (c StopConfig) Validate() error {
-	var errs []error
-	if c.Wait < 0 || c.Wait > maxStopWait {
-		errs = append(errs, fmt.Errorf("stop.wait: must be 0s–10m, got %s", c.Wait))
-	}
-	if c.Hold < minStopHold || c.Hold > maxStopHold {
-		errs = append(errs, fmt.Errorf("stop.hold: must be 5s–1h, got %s", c.Hold))
-	}
-	return errors.Join(errs...)
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
 }

@@ -1,331 +1,140 @@
 package cmd
 
 import (
-	"os"
-	"path/filepath"
+	"bytes"
+	"encoding/json"
+	"holdfast/cmd/config"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/spf13/pflag"
 )
 
-// writeFile writes text to config.yaml in a fresh directory and returns its path.
-func writeFile(t *testing.T, text string) string {
+// config runs `holdfast config args...` with an environment of its own.
+func configCommand(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	t.Setenv("HOLDFAST_NODE_NAME", "n1")
+	t.Setenv("HOLDFAST_CONFIG", "")
+	c := newConfigCommand()
+	c.SilenceUsage, c.SilenceErrors = true, true
+	var b bytes.Buffer
+	c.SetOut(&b)
+	c.SetErr(&b)
+	c.SetArgs(args)
+	err = c.ExecuteContext(t.Context())
+	return b.String(), err
 }
 
-// parseFlags returns the flags of a command line.
-func parseFlags(t *testing.T, args ...string) *pflag.FlagSet {
-	t.Helper()
-	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	addConfigFlags(fs)
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
+func TestConfigDefault(t *testing.T) {
+	out, err := configCommand(t, "default")
+	if err != nil || out != config.DefaultYAML {
+		t.Errorf("got %v and %d bytes, want default.yaml", err, len(out))
 	}
-	return fs
+	if out, err := configCommand(t, "check", configFile(t, out)); err != nil {
+		t.Errorf("config check of config default: %v\n%s", err, out)
+	}
 }
 
-// load reads a configuration that must be right. The node's name is given, so
-// that no test depends on the host's.
-func load(t *testing.T, text string, environ []string, args ...string) *Loaded {
-	t.Helper()
-	l, err := Load(writeFile(t, text), parseFlags(t, append(args, "--node.name=n1")...), environ)
+func TestConfigCheck(t *testing.T) {
+	good := configFile(t, "cluster: {slots: [a, b]}\n")
+	out, err := configCommand(t, "check", good)
+	if want := good + ": ok\nwarning: cluster.slots: 2 members survive the loss of 0, no more than 1 members do\n"; err != nil || out != want {
+		t.Errorf("got %q, %v, want %q", out, err, want)
+	}
+	if out, err := configCommand(t, "check", "--config", good); err != nil || !strings.HasPrefix(out, good+": ok\n") {
+		t.Errorf("with --config: got %q, %v", out, err)
+	}
+	if out, err := configCommand(t, "check"); err != nil || out != "configuration: ok\n" {
+		t.Errorf("without a file: got %q, %v", out, err)
+	}
+	bad := configFile(t, "log: {level: loud}\nlogs: {}\n")
+	want := "check configuration: 3 wrong\nlogs: unknown key (config.yaml:2), did you mean log?\n" +
+		"stop.wait: must be a duration such as 15m, 1h30m or 7d, got \"x\" (flag --stop.wait)\n" +
+		"log.level: must be one of debug, info, warn, error, got \"loud\" (config.yaml:1)"
+	out, err = configCommand(t, "check", bad, "--stop.wait=x")
+	if err == nil || out != "" || strings.ReplaceAll(err.Error(), bad, "config.yaml") != want {
+		t.Errorf("got %q and\n%v, want\n%s", out, err, want)
+	}
+}
+
+func TestConfigShow(t *testing.T) {
+	file := configFile(t, "log: {level: warn}\ncluster: {slots: [a, '1', 'no']}\n")
+	args := []string{"show", "-c", file, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "-o"}
+
+	out, err := configCommand(t, append(args, "table")...)
 	if err != nil {
-		t.Fatalf("Load:\n%v", err)
+		t.Fatal(err)
 	}
-	return l
-}
-
-// problems returns the lines of the error, without the directory of the file.
-func problems(err error, file string) []string {
-	if err == nil {
-		return nil
-	}
-	return strings.Split(strings.ReplaceAll(err.Error(), file, filepath.Base(file)), "\n")
-}
-
-func TestKeysHaveOneNameEverywhere(t *testing.T) {
-	flags, help := parseFlags(t), helpTexts()
-	seen := map[string]string{}
-	for _, k := range configKeys() {
-		if k.name != strings.ToLower(k.name) || strings.ContainsAny(k.name, "_ ") || strings.HasSuffix(k.name, ".") {
-			t.Errorf("%s is not kebab-case", k.name)
-		}
-		if other, dup := seen[k.variable()]; dup {
-			t.Errorf("%s and %s share the variable %s", k.name, other, k.variable())
-		}
-		seen[k.variable()] = k.name
-		if flags.Lookup(k.name) == nil {
-			t.Errorf("%s has no flag", k.name)
-		}
-		if help[k.name] == "" {
-			t.Errorf("%s has no comment in default.yaml", k.name)
+	rows := map[string]string{}
+	for line := range strings.Lines(out) {
+		if fields := strings.Fields(line); len(fields) > 1 {
+			rows[fields[0]] = strings.Join(fields[1:], " ")
 		}
 	}
-	if got, want := seen["HOLDFAST_GOSSIP_SEEDS_FILE"], "gossip.seeds-file"; got != want {
-		t.Errorf("HOLDFAST_GOSSIP_SEEDS_FILE sets %q, want %q", got, want)
-	}
-	if got, want := seen["HOLDFAST_VOLUME_LOCAL_TAKEOVER_AFTER"], "volume.local.takeover-after"; got != want {
-		t.Errorf("HOLDFAST_VOLUME_LOCAL_TAKEOVER_AFTER sets %q, want %q", got, want)
-	}
-}
-
-// default.yaml must hold every key, with the default the code has.
-func TestDefaultYAMLIsTheDefault(t *testing.T) {
-	settings, errs := parseConfig("default.yaml", []byte(defaultYAML))
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	var names []string
-	for _, s := range settings {
-		names = append(names, s.key)
-	}
-	defaults := DefaultConfig()
-	l := Loaded{Origin: map[string]string{}}
-	if errs := l.decode(settings); len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	for _, k := range configKeys() {
-		if !slices.Contains(names, k.name) {
-			t.Errorf("%s is not in default.yaml", k.name)
-		}
-		if got, want := k.text(&l.Config), k.text(&defaults); got != want {
-			t.Errorf("%s is %q in default.yaml, want %q", k.name, got, want)
-		}
-	}
-	if !reflect.DeepEqual(l.Config, defaults) {
-		t.Errorf("default.yaml loads to\n%+v, want\n%+v", l.Config, defaults)
-	}
-	for name, text := range helpTexts() {
-		if got, want := strings.Contains(text, "(reload)"), slices.Contains(reloadableKeys(), name); got != want {
-			t.Errorf("%s: default.yaml says it can be reloaded: %v, want %v", name, got, want)
-		}
-	}
-}
-
-func TestPrecedenceAndOrigin(t *testing.T) {
-	const text = "snapshot:\n  every: 1m\n  retry: 2s\nlog:\n  level: warn\n  format: json\ngossip: {seeds: [x]}\n"
-	environ := []string{
-		"HOLDFAST_SNAPSHOT_EVERY=2m", "HOLDFAST_LOG_LEVEL=error", "HOLDFAST_GOSSIP_SEEDS=", "PATH=/bin",
-		"HOLDFAST_SERVICE_HOST=10.0.0.1", "HOLDFAST_PORT=tcp://10.0.0.1:2379", "HOLDFAST_PORT_2379_TCP_ADDR=10.0.0.1",
-	}
-	l := load(t, text, environ, "--snapshot.every=3m")
-	for _, want := range []struct{ key, text, origin string }{
-		{"snapshot.every", "3m", "flag --snapshot.every"},
-		{"log.level", "error", "env HOLDFAST_LOG_LEVEL"},
-		{"log.format", "json", "file " + l.File + ":6"},
-		{"snapshot.retry", "2s", "file " + l.File + ":3"},
-		{"gossip.seeds", "x", "file " + l.File + ":7"}, // an empty variable is no variable
-		{"stop.wait", "10s", "default"},
-		{"gossip.listen", "127.0.0.1:7946", "derived from node.address"},
-		{"etcd.listen-peer-urls", "http://127.0.0.1:2380", "derived from node.address"},
-	} {
-		if got := textOf(t, l, want.key); got != want.text || l.Origin[want.key] != want.origin {
-			t.Errorf("%s: got %q (%s), want %q (%s)", want.key, got, l.Origin[want.key], want.text, want.origin)
-		}
-	}
-	if len(l.Warnings) > 0 {
-		t.Errorf("warnings: %q", l.Warnings)
-	}
-	for _, k := range configKeys() {
-		if l.Origin[k.name] == "" {
-			t.Errorf("%s has no origin", k.name)
-		}
-	}
-}
-
-func textOf(t *testing.T, l *Loaded, name string) string {
-	t.Helper()
-	for _, k := range configKeys() {
-		if k.name == name {
-			return k.text(&l.Config)
-		}
-	}
-	t.Fatalf("no key %s", name)
-	return ""
-}
-
-func TestConfigFileIsNamedByFlagThenEnvironment(t *testing.T) {
-	byFlag, byEnv := writeFile(t, "log: {level: warn}"), writeFile(t, "log: {level: error}")
-	environ := []string{"HOLDFAST_CONFIG=" + byEnv, "HOLDFAST_NODE_NAME=n1"}
-	for _, tt := range []struct {
-		file string
-		args []string
-		want string
-	}{
-		{"", nil, "error"},
-		{"", []string{"-c", byFlag}, "warn"},
-		{byEnv, []string{"--config", byFlag}, "error"},
-	} {
-		l, err := Load(tt.file, parseFlags(t, tt.args...), environ)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Config.Log.Level != tt.want {
-			t.Errorf("Load(%q) with %q: got level %s, want %s", tt.file, tt.args, l.Config.Log.Level, tt.want)
-		}
-	}
-	l, err := Load("", nil, []string{"HOLDFAST_NODE_NAME=n1"})
-	if err != nil || l.File != "" || l.Config.Node.Name != "n1" {
-		t.Errorf("Load without any file: got %+v, %v", l, err)
-	}
-}
-
-// Every source must understand every kind of value, and replace the default.
-func TestValuesOfEachKind(t *testing.T) {
-	defaults := load(t, "cluster: {slots: [a, b, c]}", nil)
-	if got, want := defaults.Config.Cluster.Slots, []string{"a", "b", "c"}; !slices.Equal(got, want) {
-		t.Errorf("slots: got %q, want %q", got, want)
-	}
-	file := load(t, `
-cluster: {slots: "x, y ,z"}
-etcd:
-  feature-gates: {LeaseCheckpoint: true, StopGRPCServiceOnDefrag: False}
-  max-txn-ops: 1_000
-  client-cert-auth: False
-  quota-backend-bytes: 8589934592
-stop: {wait: 1h30m}
-snapshot: {drill: 1w, keep: {all: 1d12h, daily: 2y}}
-log: # all of it is commented out
-gossip:
-  listen: ~
-`, nil, "--stop.wait=0s").Config
-	flags := load(t, "cluster:\n  slots: &s\n  - a\n  - b\n", nil,
-		"--cluster.slots=x", "--cluster.slots=y,z", "--etcd.client-cert-auth=false", "--etcd.max-txn-ops=1000",
-		"--etcd.feature-gates=LeaseCheckpoint=true", "--etcd.feature-gates=StopGRPCServiceOnDefrag=false",
-		"--etcd.quota-backend-bytes=8GiB", "--stop.wait=0", "--snapshot.drill=7d", "--snapshot.keep.all=36h", "--snapshot.keep.daily=730d").Config
-	environ := load(t, "cluster: {slots: [a, b, c, d, e]}", []string{
-		"HOLDFAST_CLUSTER_SLOTS=x,y,z", "HOLDFAST_ETCD_MAX_TXN_OPS=1000", "HOLDFAST_ETCD_QUOTA_BACKEND_BYTES=8589934592",
-		"HOLDFAST_ETCD_FEATURE_GATES=LeaseCheckpoint=true,StopGRPCServiceOnDefrag=false", "HOLDFAST_STOP_WAIT=0s",
-		"HOLDFAST_SNAPSHOT_DRILL=168h", "HOLDFAST_SNAPSHOT_KEEP_ALL=1d12h", "HOLDFAST_SNAPSHOT_KEEP_DAILY=17520h",
-	}).Config
-	if !reflect.DeepEqual(file, flags) {
-		t.Errorf("file and flags differ:\n%+v\n%+v", file, flags)
-	}
-	if !reflect.DeepEqual(file, environ) {
-		t.Errorf("file and environment differ:\n%+v\n%+v", file, environ)
-	}
-	if got, want := file.Etcd.FeatureGates, map[string]bool{"LeaseCheckpoint": true, "StopGRPCServiceOnDefrag": false}; !reflect.DeepEqual(got, want) {
-		t.Errorf("feature-gates: got %v, want %v", got, want)
-	}
-	if got := file.Etcd.MaxTxnOps; got != 1000 {
-		t.Errorf("max-txn-ops: got %d, want 1000", got)
-	}
-}
-
-// What a list or map held before must be gone, also when it held more.
-func TestListsAndMapsAreReplaced(t *testing.T) {
-	l := Loaded{Config: DefaultConfig(), Origin: map[string]string{}}
-	l.Config.Cluster.Slots = []string{"a", "b", "c"}
-	l.Config.Etcd.FeatureGates = map[string]bool{"A": true}
-	if errs := l.decode([]setting{{key: "cluster.slots", text: "x"}, {key: "etcd.feature-gates", text: "B=true"}}); len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	if got, want := l.Config.Cluster.Slots, []string{"x"}; !slices.Equal(got, want) {
-		t.Errorf("slots: got %q, want %q", got, want)
-	}
-	if got, want := l.Config.Etcd.FeatureGates, map[string]bool{"B": true}; !reflect.DeepEqual(got, want) {
-		t.Errorf("feature-gates: got %v, want %v", got, want)
-	}
-}
-
-func TestDerivedValues(t *testing.T) {
-	l := load(t, "node: {address: 10.1.2.3, data-dir: /var/lib/holdfast}", nil)
 	for key, want := range map[string]string{
-		"gossip.listen":              "10.1.2.3:7946",
-		"metrics.listen":             "10.1.2.3:2381",
-		"volume.local.root":          "/var/lib/holdfast/volumes",
-		"snapshot.store":             "/var/lib/holdfast/snapshots",
-		"snapshot.scratch":           "/var/lib/holdfast/scratch",
-		"control.socket":             "/var/lib/holdfast/holdfast.sock",
-		"etcd.listen-client-urls":    "https://10.1.2.3:2379,https://127.0.0.1:2379",
-		"etcd.advertise-client-urls": "https://10.1.2.3:2379",
-		"etcd.listen-peer-urls":      "https://10.1.2.3:2380",
-		"tls.mode":                   "auto",
-		"tls.dir":                    "/var/lib/holdfast/tls",
+		"log.level": "warn file " + file + ":1", "stop.wait": "1m30s flag --stop.wait", "node.name": "n1 env HOLDFAST_NODE_NAME",
+		"gossip.listen": "127.0.0.1:7946 derived from node.address", "log.format": "console default",
 	} {
-		if got := textOf(t, l, key); got != want {
-			t.Errorf("%s: got %q, want %q", key, got, want)
-		}
-		if !strings.HasPrefix(l.Origin[key], "derived from node.") {
-			t.Errorf("%s: got origin %q", key, l.Origin[key])
+		if rows[key] != want {
+			t.Errorf("table: %s: got %q, want %q", key, rows[key], want)
 		}
 	}
-	l = load(t, "node: {address: '::1', data-dir: data}\nmetrics: {listen: off}", nil)
-	if got, want := l.Config.Gossip.Listen, "[::1]:7946"; got != want {
-		t.Errorf("gossip.listen: got %q, want %q", got, want)
-	}
-	if got := l.Config.Snapshot.Store; !filepath.IsAbs(got) {
-		t.Errorf("snapshot.store: got the relative path %q", got)
-	}
-	if got := l.Config.Metrics.Listen; got != "off" {
-		t.Errorf("metrics.listen: got %q, want off", got)
-	}
-	if got := l.Config.Snapshot.Spool; got != "" {
-		t.Errorf("snapshot.spool beside a directory: got %q, want none", got)
-	}
-	l = load(t, "snapshot: {store: 's3://bucket/etcd'}\nnode: {data-dir: /d}", nil)
-	if got, from := l.Config.Snapshot.Spool, l.Origin["snapshot.spool"]; got != "/d/spool" || from != "derived from node.data-dir" {
-		t.Errorf("snapshot.spool beside a bucket: got %q (%s)", got, from)
-	}
-	host, err := Load("", nil, nil)
+
+	// What is shown as YAML must load to the same configuration.
+	out, err = configCommand(t, append(args, "yaml")...)
 	if err != nil {
-		t.Skipf("this host has no usable name: %v", err)
+		t.Fatal(err)
 	}
-	if host.Config.Node.Name == "" || host.Origin["node.name"] != "derived from the host name" {
-		t.Errorf("node.name: got %q (%s)", host.Config.Node.Name, host.Origin["node.name"])
+	if !strings.Contains(out, "level: warn # file "+file+":1\n") {
+		t.Errorf("yaml: no origins in\n%s", out)
 	}
-}
+	want, err := config.Load(file, configFlags(t, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "--node.name=n1"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Load(configFile(t, out), nil, nil)
+	if err != nil {
+		t.Fatalf("yaml: %v\n%s", err, out)
+	}
+	if !reflect.DeepEqual(got.Config, want.Config) {
+		t.Errorf("yaml: loads to\n%+v, want\n%+v", got.Config, want.Config)
+	}
 
-func TestWarnings(t *testing.T) {
-	for name, tt := range map[string]struct {
-		text    string
-		environ []string
-		want    []string
-	}{
-		"even": {text: "cluster: {slots: [a, b]}", want: []string{
-			"cluster.slots: 2 members survive the loss of 0, no more than 1 members do"}},
-		"open": {text: "node: {address: 10.0.0.1}\ntls: {insecure: true}", want: []string{
-			"gossip.key-file: not set, whoever reaches 10.0.0.1:7946 can join the gossip",
-			"tls.insecure: true, and so whoever reaches node.address 10.0.0.1 can read and write everything"}},
-		"backups": {text: "snapshot: {every: 0s, drill: 0s, s3: {region: r}, store: /b}", want: []string{
-			"snapshot.every: 0s, no backup is made",
-			"snapshot.drill: 0s, it is never tried whether a backup can be restored",
-			"snapshot.s3: set, but snapshot.store is the directory /b"}},
-		"cron": {text: "snapshot: {every: 0s, cron: '0 * * * *'}"},
-		"keys": {text: "snapshot: {recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}", want: []string{
-			"snapshot.identity-file: not set, so this node makes no drills, and cannot restore or, once saved, fully verify its encrypted backups: drill them where the key is"}},
-		"restore": {text: "restore: {revision-bump: 0, reclaim-after: 1m}", want: []string{
-			"restore.revision-bump: 0, after a restore the watchers of Kubernetes do not notice that time went back",
-			"restore.reclaim-after: 1m, what a restore has set aside is deleted almost at once"}},
-		"upkeep": {text: "upkeep: {defrag-free-bytes: 1000}", want: []string{
-			"upkeep.defrag-free-bytes: 1000, members are kept from their clients for next to nothing"}},
-		"variable": {environ: []string{"HOLDFAST_VERSION=1.0"}, want: []string{
-			"HOLDFAST_VERSION: unknown variable, ignored"}},
-	} {
-		if got := load(t, tt.text, tt.environ).Warnings; !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+	out, err = configCommand(t, append(args, "json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Key    string
+		Value  any
+		Origin string
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != len(config.Keys()) {
+		t.Errorf("json: got %d keys, want %d", len(list), len(config.Keys()))
+	}
+	for _, row := range list {
+		if row.Value == nil || row.Origin == "" {
+			t.Errorf("json: %s: got %v, %q", row.Key, row.Value, row.Origin)
 		}
 	}
+	if _, err := configCommand(t, append(args, "xml")...); err == nil || err.Error() != `--output: must be table, yaml or json, got "xml"` {
+		t.Errorf("-o xml: got %v", err)
+	}
 }
 
-func TestDurationText(t *testing.T) {
-	for want, d := range map[string]time.Duration{
-		"0s": 0, "15m": 15 * time.Minute, "10s": 10 * time.Second, "1h": time.Hour, "1h30m": 90 * time.Minute,
-		"1m30s": 90 * time.Second, "20m": 20 * time.Minute, "10h": 10 * time.Hour, "500ms": 500 * time.Millisecond,
-		"1h10s": time.Hour + 10*time.Second, "1d": 24 * time.Hour, "1w": 7 * 24 * time.Hour, "90d": 90 * 24 * time.Hour, "1y": 365 * 24 * time.Hour,
-		"1.5µs": 1500, "-1s": -time.Second,
+func TestHelpShowsEveryKey(t *testing.T) {
+	out, err := configCommand(t, "show", "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"--gossip.seeds list ", "--snapshot.every duration ", "(default 15m)", "--etcd.client-cert-auth ", "-c, --config file ", "--etcd.feature-gates map ",
+		"Domain of the members' host names (SLOT.CLUSTER.DOMAIN)",
 	} {
-		if got := durationText(d); got != want {
-			t.Errorf("durationText(%v): got %s, want %s", d, got, want)
+		if !strings.Contains(out, want) {
+			t.Errorf("help lacks %q", want)
 		}
 	}
 }

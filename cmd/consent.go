@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 )
@@ -141,7 +142,7 @@ func (r *restoration) propose(ctx context.Context, p plan.Restore) error {
 	case errors.Is(err, errUnreachable):
 		r.say("%s leads the cluster, which continues until an operator confirms that it ends. Run on one of its nodes:\n\n  holdfast restore --confirm %s\n\n"+
 			"(Or run that here, with an operator's certificate and --control.remote.address: see `holdfast tls client`.)\n"+
-			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal", p.Led, p.ID, durationText(r.flags.timeout))
+			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal", p.Led, p.ID, config.FormatDuration(r.flags.timeout))
 	default:
 		return r.withdraw(ctx, p, fmt.Errorf("%s leads the cluster, which did not consent: %w", p.Led, err))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -37,7 +38,7 @@ func restoring(t *testing.T, node http.Handler) (r *restoration, founding plan.R
 		t.Cleanup(s.Close)
 		at = &client{at: "a test", base: s.URL}
 	}
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Cluster.Name = "main"
 	return &restoration{c: c, flags: restoreFlags{timeout: time.Minute}, b: &backups{cfg: cfg, main: shelved.store}, node: at, records: shelved}, founding, said
 }

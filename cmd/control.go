@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -276,7 +277,7 @@ func newClient(socket string) *client {
 }
 
 // openClient returns a client of the node that the configuration means.
-func openClient(c ControlConfig) (*client, error) {
+func openClient(c config.Control) (*client, error) {
 	if c.Remote.Address != "" {
 		return newRemoteClient(c.Remote)
 	}
@@ -360,8 +361,8 @@ func (c *client) save(ctx context.Context, progress func(snapshot.Progress)) (sn
 // addClientFlags adds the flags that say which node, and which cluster's store, a command is for. All other
 // keys work as well; they are not shown, because they seldom matter here.
 func addClientFlags(fs *pflag.FlagSet, shown ...string) {
-	addConfigFlags(fs)
-	visible := map[string]bool{configFlag: true, "control.socket": true, "control.remote.address": true}
+	config.AddFlags(fs)
+	visible := map[string]bool{config.FileFlag: true, "control.socket": true, "control.remote.address": true}
 	for _, name := range shown {
 		visible[name] = true
 	}
@@ -369,10 +370,10 @@ func addClientFlags(fs *pflag.FlagSet, shown ...string) {
 }
 
 // loadClient reads the configuration for a command that talks to a node.
-func loadClient(c *cobra.Command) (Config, *client, error) {
-	l, err := Load("", c.Flags(), os.Environ())
+func loadClient(c *cobra.Command) (config.Config, *client, error) {
+	l, err := config.Load("", c.Flags(), os.Environ())
 	if err != nil {
-		return Config{}, nil, err
+		return config.Config{}, nil, err
 	}
 	node, err := openClient(l.Config.Control)
 	return l.Config, node, err

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"time"
 
+	"holdfast/cmd/config"
+
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
 )
@@ -79,7 +81,7 @@ func localCaller(uid uint32, known bool, own int) caller {
 }
 
 // remoteCaller judges who has come over TLS; the handshake has proven the certificate.
-func remoteCaller(c ControlConfig, state *tls.ConnectionState, from string) caller {
+func remoteCaller(c config.Control, state *tls.ConnectionState, from string) caller {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return caller{name: from, why: "no certificate was shown"}
 	}
@@ -130,7 +132,7 @@ func looks(r *http.Request) bool {
 
 // listenRemote listens for other machines. Certificate and authorities are read at each handshake, so that both can be
 // replaced while we run.
-func listenRemote(cfg Config) (net.Listener, error) {
+func listenRemote(cfg config.Config) (net.Listener, error) {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -171,7 +173,7 @@ func readIdentity(certFile, keyFile, caFile string) (pair tls.Certificate, pool 
 }
 
 // newRemoteClient returns a client of another machine's node.
-func newRemoteClient(c RemoteConfig) (*client, error) {
+func newRemoteClient(c config.Remote) (*client, error) {
 	pair, pool, err := readIdentity(c.CertFile, c.KeyFile, c.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("control.remote: %w", err)

@@ -24,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/cmd/config"
+
 	"go.uber.org/zap"
 )
 
@@ -118,8 +120,8 @@ func TestRemoteControl(t *testing.T) {
 	}
 	theirs.sign("ops", "ops")
 	certFile, keyFile := ours.pair("server")
-	var cfg Config
-	cfg.Control = ControlConfig{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}
+	var cfg config.Config
+	cfg.Control = config.Control{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}
 	cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile = certFile, keyFile, ours.ca()
 	l, err := listenRemote(cfg)
 	if err != nil {
@@ -149,7 +151,7 @@ func TestRemoteControl(t *testing.T) {
 	} {
 		t.Run(c.name+" "+c.method+" "+c.path, func(t *testing.T) {
 			cert, key := c.by.pair(c.name)
-			node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+			node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +176,7 @@ func TestRemoteControl(t *testing.T) {
 	})
 	t.Run("a node that is not ours", func(t *testing.T) {
 		cert, key := ours.pair("ops")
-		node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: theirs.ca()})
+		node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: theirs.ca()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +194,7 @@ func TestRemoteControl(t *testing.T) {
 			t.Fatal("the authority is the same")
 		}
 		cert, key := ours.pair("ops")
-		node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+		node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +204,7 @@ func TestRemoteControl(t *testing.T) {
 	})
 	t.Run("a body without end", func(t *testing.T) {
 		cert, key := ours.pair("ops")
-		node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+		node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,8 +236,8 @@ func TestRemoteControlOfTheSlow(t *testing.T) {
 	ours := newAuthority(t)
 	ours.sign("ops", "ops")
 	certFile, keyFile := ours.pair("ops")
-	var cfg Config
-	cfg.Control = ControlConfig{Listen: "127.0.0.1:0", Operators: []string{"ops"}}
+	var cfg config.Config
+	cfg.Control = config.Control{Listen: "127.0.0.1:0", Operators: []string{"ops"}}
 	cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile = certFile, keyFile, ours.ca()
 	l, err := listenRemote(cfg)
 	if err != nil {
@@ -249,7 +251,7 @@ func TestRemoteControlOfTheSlow(t *testing.T) {
 		}
 		defer slow.Close()
 	}
-	node, err := newRemoteClient(RemoteConfig{Address: l.Addr().String(), CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca()})
+	node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"holdfast/cmd/config"
+
 	"github.com/spf13/cobra"
 )
 
@@ -124,13 +126,13 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
 // in its log.
 func checkPorts(nodes []demoNode) error {
 	for _, n := range nodes {
-		for _, e := range endpoints(n.cfg) {
-			address := net.JoinHostPort(e.host, e.port)
+		for _, e := range config.Endpoints(n.cfg) {
+			address := net.JoinHostPort(e.Host, e.Port)
 			l, err := net.Listen("tcp", address)
 			if err == nil {
 				err = l.Close()
 			}
-			if err == nil && e.key == "gossip.listen" {
+			if err == nil && e.Key == "gossip.listen" {
 				var p net.PacketConn
 				if p, err = net.ListenPacket("udp", address); err == nil {
 					err = p.Close()
@@ -144,15 +146,15 @@ func checkPorts(nodes []demoNode) error {
 	return nil
 }
 
-func portError(n demoNode, e endpoint, err error) error {
+func portError(n demoNode, e config.Endpoint, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%s is in use, but node %s needs it (%s): end what listens there, or take other addresses, such as --address-base %s",
-			net.JoinHostPort(e.host, e.port), n.name, e.key, otherBase(n.address))
+			net.JoinHostPort(e.Host, e.Port), n.name, e.Key, otherBase(n.address))
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("this machine does not have the address %s of node %s; on macOS: sudo ifconfig lo0 alias %s", e.host, n.name, e.host)
+		return fmt.Errorf("this machine does not have the address %s of node %s; on macOS: sudo ifconfig lo0 alias %s", e.Host, n.name, e.Host)
 	}
-	return fmt.Errorf("listen for node %s (%s): %w", n.name, e.key, err)
+	return fmt.Errorf("listen for node %s (%s): %w", n.name, e.Key, err)
 }
 
 // otherBase is an address well away from a, to begin with instead.

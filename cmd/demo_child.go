@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"holdfast/cmd/config"
 	"io"
 	"os"
 	"os/exec"
@@ -84,7 +85,7 @@ func onThisMachine(exe, config string, lock *os.File) *exec.Cmd {
 func withoutOurs(environ []string) []string {
 	var kept []string
 	for _, v := range environ {
-		if !strings.HasPrefix(v, variablePrefix) {
+		if !strings.HasPrefix(v, config.VariablePrefix) {
 			kept = append(kept, v)
 		}
 	}

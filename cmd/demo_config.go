@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
+	"holdfast/cmd/config"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ type demoNode struct {
 	address string
 	config  string // path
 	log     string // path
-	cfg     Config
+	cfg     config.Config
 }
 
 // write writes the plan and the nodes' configurations.
@@ -88,7 +89,7 @@ func (d *demoDir) write() ([]demoNode, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write the configuration of %s: %w", n.name, err)
 		}
-		loaded, err := Load(n.config, nil, nil)
+		loaded, err := config.Load(n.config, nil, nil)
 		if err != nil {
 			return nil, fmt.Errorf("the configuration of %s: %w", n.name, err)
 		}

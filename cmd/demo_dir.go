@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/cmd/config"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +38,7 @@ func openDemoDir(ctx context.Context, o demoOptions, say func(string, ...any)) (
 			return nil, err // before anything is removed
 		}
 	}
-	path := absolute(o.dir)
+	path := config.Abs(o.dir)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the demo's directory: %w", err)
 	}
@@ -98,7 +100,7 @@ func wouldDemo(o demoOptions) (string, error) {
 	if o.hosts {
 		return "would make hosts with addresses and disks of their own on this machine, run the demo, and remove them", nil
 	}
-	path := absolute(o.dir)
+	path := config.Abs(o.dir)
 	own, err := ownFiles(path, o)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err

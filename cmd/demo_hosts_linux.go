@@ -12,6 +12,7 @@ import (
 	"text/template"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/integration/hosts"
 	"holdfast/volume/volumetest/ec2test"
 )
@@ -199,7 +200,7 @@ func (h *hostsDemo) child(m *demoMachine, cluster string, ports int) (*demoChild
 	if err := write(); err != nil {
 		return nil, fmt.Errorf("write the configuration of %s: %w", m.name, err)
 	}
-	loaded, err := Load(c.node.config, nil, nil)
+	loaded, err := config.Load(c.node.config, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration of %s: %w", m.name, err)
 	}

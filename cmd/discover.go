@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/cmd/config"
 	"holdfast/gossip"
 	"holdfast/gossip/discover"
 	"holdfast/metrics"
@@ -70,7 +71,7 @@ func newDiscoverCommand() *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			load := func() (*Loaded, error) { return Load("", c.Flags(), os.Environ()) }
+			load := func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) }
 			loaded, err := load()
 			if err != nil {
 				return err
@@ -78,7 +79,7 @@ func newDiscoverCommand() *cobra.Command {
 			return runDiscover(c.Context(), loaded, load, o)
 		},
 	}
-	addConfigFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	c.Flags().StringVar(&o.hosts, "hosts", "", "keep a block in this `file`, as /etc/hosts")
 	c.Flags().StringVar(&o.endpoints, "endpoints", "", "keep the endpoints in this `file`")
 	c.Flags().StringVar(&o.format, "format", discover.Lines, "of the endpoints: `lines` of client URLs, or json")
@@ -89,7 +90,7 @@ func newDiscoverCommand() *cobra.Command {
 }
 
 // runDiscover wires an observer and lives its life.
-func runDiscover(ctx context.Context, loaded *Loaded, load func() (*Loaded, error), o discoverOptions) error {
+func runDiscover(ctx context.Context, loaded *config.Loaded, load func() (*config.Loaded, error), o discoverOptions) error {
 	lg, level, err := newLogger(loaded.Config.Log)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func runDiscover(ctx context.Context, loaded *Loaded, load func() (*Loaded, erro
 		group.Go(func() error { return server.Run(ctx) })
 	}
 	group.Go(func() error {
-		return Watch(ctx, loaded.File, lg, func() {
+		return config.Watch(ctx, loaded.File, lg, func() {
 			_, _, _ = loaded.Reload(load, level, lg) // what is wrong is logged
 			w.look()
 		})
@@ -136,12 +137,12 @@ func runDiscover(ctx context.Context, loaded *Loaded, load func() (*Loaded, erro
 }
 
 // setHere reports whether a key was set for this command. What stands in the file is meant for the node of the machine.
-func setHere(l *Loaded, key string) bool {
+func setHere(l *config.Loaded, key string) bool {
 	return strings.HasPrefix(l.Origin[key], "flag ") || strings.HasPrefix(l.Origin[key], "env ")
 }
 
 // newObserver makes this process's part in the gossip.
-func newObserver(ctx context.Context, loaded *Loaded, reg prometheus.Registerer, lg *zap.Logger) (*gossip.Mesh, error) {
+func newObserver(ctx context.Context, loaded *config.Loaded, reg prometheus.Registerer, lg *zap.Logger) (*gossip.Mesh, error) {
 	cfg := loaded.Config
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {

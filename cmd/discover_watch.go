@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -49,7 +50,7 @@ type watcher struct {
 	failed    map[string]string // file -> why it could not be written
 }
 
-func newWatcher(cfg Config, o discoverOptions, mesh *gossip.Mesh, reg prometheus.Registerer, lg *zap.Logger) *watcher {
+func newWatcher(cfg config.Config, o discoverOptions, mesh *gossip.Mesh, reg prometheus.Registerer, lg *zap.Logger) *watcher {
 	w := &watcher{
 		cluster: cfg.Cluster.Name, zone: cfg.Cluster.Name + "." + cfg.Cluster.Domain, options: o, mesh: mesh, lg: lg,
 		again: make(chan struct{}, 1), failed: map[string]string{}, serial: uint32(time.Now().Unix()),
@@ -177,7 +178,7 @@ func view(s plan.Servers, nodes []gossip.Node) discover.View {
 			continue
 		}
 		v.Running = append(v.Running, discover.Entry{Slot: r.Slot, Node: r.Node, Address: nodes[i].Address, Clients: r.Clients,
-			PeerURL: strings.ReplaceAll(r.PeerURL, slotMark, r.Slot), Leader: r.Leader, Live: r.Live})
+			PeerURL: strings.ReplaceAll(r.PeerURL, config.SlotMark, r.Slot), Leader: r.Leader, Live: r.Live})
 	}
 	return v
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 	"holdfast/embedded/health"
 )
@@ -64,7 +65,7 @@ func (f doctorFlags) check() error {
 	return oneOf(f.output, "table", "json")
 }
 
-func (f doctorFlags) run(c *cobra.Command, cfg Config, node *client) error {
+func (f doctorFlags) run(c *cobra.Command, cfg config.Config, node *client) error {
 	r, err := askDoctor(c.Context(), cfg, node)
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (f doctorFlags) run(c *cobra.Command, cfg Config, node *client) error {
 }
 
 // askDoctor has the node judge the cluster; without one it judges what it can itself.
-func askDoctor(ctx context.Context, cfg Config, node *client) (r report, err error) {
+func askDoctor(ctx context.Context, cfg config.Config, node *client) (r report, err error) {
 	err = node.get(ctx, http.MethodGet, "/doctor", &r)
 	if errors.Is(err, errUnreachable) {
 		return diagnose(collectAlone(ctx, cfg, err), cfg.Cluster.Slots), nil

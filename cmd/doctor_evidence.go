@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -123,7 +124,7 @@ func backupsIn(ctx context.Context, store snapshot.Store, id snapshot.Identity) 
 }
 
 // collectAlone looks at what can be looked at without a node: the files and the store.
-func collectAlone(ctx context.Context, cfg Config, why error) health.Facts {
+func collectAlone(ctx context.Context, cfg config.Config, why error) health.Facts {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
 	now := time.Now()
@@ -133,7 +134,7 @@ func collectAlone(ctx context.Context, cfg Config, why error) health.Facts {
 	return f
 }
 
-func storeAlone(ctx context.Context, cfg Config, now time.Time) *health.Holdings {
+func storeAlone(ctx context.Context, cfg config.Config, now time.Time) *health.Holdings {
 	store, err := openStore(ctx, cfg)
 	if err != nil {
 		return &health.Holdings{Err: err.Error()}

@@ -3,12 +3,13 @@ package cmd
 import (
 	"os"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 )
 
 // certificateFiles are all certificates and secrets that the configuration names, and that were or will be issued.
-func certificateFiles(cfg Config) []health.File {
+func certificateFiles(cfg config.Config) []health.File {
 	var all []health.File
 	own := health.OwnCertificate
 	if cfg.TLS.Issues() {
@@ -36,7 +37,7 @@ func certificateFiles(cfg Config) []health.File {
 }
 
 // lookAtFiles looks at all of them.
-func lookAtFiles(cfg Config) []health.File {
+func lookAtFiles(cfg config.Config) []health.File {
 	all := certificateFiles(cfg)
 	for i := range all {
 		if err := look(&all[i]); err != nil {

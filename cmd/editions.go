@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
@@ -63,7 +64,7 @@ const (
 )
 
 // newEditions returns the authorities of the configuration, which is of mode auto. Nothing is asked yet.
-func newEditions(cfg Config, store snapshot.Store, lg *zap.Logger) *editions {
+func newEditions(cfg config.Config, store snapshot.Store, lg *zap.Logger) *editions {
 	return &editions{
 		store: store, cluster: cfg.Cluster.Name, life: cfg.TLS.CALife, cache: cachePath(cfg.TLS.Dir), lg: lg, poke: make(chan struct{}, 1),
 		options: func() (snapshot.Options, error) { return backupOptions(cfg) }, recipients: len(cfg.Snapshot.Recipients),

@@ -19,6 +19,7 @@ import (
 	filippo "filippo.io/age"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
@@ -38,8 +39,8 @@ func newSite(t *testing.T) *site {
 }
 
 // node is a process that begins; one that uses a tls.dir again is the same node after a restart.
-func (s *site) node(tlsDir string, change ...func(*Config)) *editions {
-	cfg := DefaultConfig()
+func (s *site) node(tlsDir string, change ...func(*config.Config)) *editions {
+	cfg := config.Default()
 	cfg.Cluster.Name, cfg.TLS.Dir = "main", tlsDir
 	for _, c := range change {
 		c(&cfg)
@@ -476,8 +477,8 @@ func TestSealedAuthorities(t *testing.T) {
 		s.must(os.WriteFile(path, []byte(id.String()+"\n"), 0o600))
 		return path
 	}
-	with := func(identity string) func(*Config) {
-		return func(c *Config) {
+	with := func(identity string) func(*config.Config) {
+		return func(c *config.Config) {
 			c.Snapshot.Recipients, c.Snapshot.IdentityFile = []string{id.Recipient().String()}, identity
 		}
 	}
@@ -501,7 +502,7 @@ func TestSealedAuthorities(t *testing.T) {
 		t.Errorf("with a copy, without the key: got %s, want %s", got, want)
 	}
 	// A recipient that cannot be parsed must not lead to an edition that everybody can read.
-	bad := s.node(dir, func(c *Config) { c.Snapshot.Recipients = []string{"age1nonsense"} })
+	bad := s.node(dir, func(c *config.Config) { c.Snapshot.Recipients = []string{"age1nonsense"} })
 	s.must(os.RemoveAll(filepath.Join(s.dir, "holdfast")))
 	if s.peers(bad); !strings.Contains(problem(bad), "snapshot.recipients") {
 		t.Errorf("problem: %q", problem(bad))

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/gossip"
 	"holdfast/volume"
 )
@@ -46,11 +47,11 @@ type fileCheck struct {
 // owner, and the command that cures it. What does not exist is nobody's yet: we make it for us alone.
 //
 // What lies on a volume that is not mounted yet is not seen. The directories there are ours as well, and closed.
-func checkOwnFiles(cfg Config, file string) error {
+func checkOwnFiles(cfg config.Config, file string) error {
 	c := fileCheck{uid: os.Geteuid(), looked: map[string]bool{}}
 	values := map[string]string{}
-	for _, k := range configKeys() {
-		values[k.name] = k.text(&cfg)
+	for _, k := range config.Keys() {
+		values[k.Name] = k.Text(&cfg)
 	}
 	for _, key := range slices.Concat(privateDirKeys, secretKeys) {
 		if values[key] != "" {
@@ -88,7 +89,7 @@ func checkOwnFiles(cfg Config, file string) error {
 
 // refused returns everything for which a node of this configuration does not start, as far as it can be known before anything is
 // done: what run refuses, and config check in the same words.
-func refused(l *Loaded) error {
+func refused(l *config.Loaded) error {
 	errs := []error{checkOwnFiles(l.Config, l.File)}
 	if isFile(l.Config.Node.DataDir) {
 		errs = append(errs, fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey, l.Config.Node.DataDir))
@@ -109,7 +110,7 @@ func isFile(path string) bool {
 }
 
 // closeDataDir takes a directory that was made for us with mkdir from everybody else.
-func closeDataDir(cfg Config) error {
+func closeDataDir(cfg config.Config) error {
 	if c := (&fileCheck{uid: os.Geteuid()}); c.unused(cfg) {
 		if err := os.Chmod(cfg.Node.DataDir, 0o700); err != nil {
 			return fmt.Errorf("close %s: %w", dataDirKey, err)
@@ -120,7 +121,7 @@ func closeDataDir(cfg Config) error {
 
 // unused reports whether node.data-dir is a directory of ours in which no node has written yet: nothing is in it but empty directories,
 // as an operator makes them. Nobody can have read a secret there, and it may be closed.
-func (c *fileCheck) unused(cfg Config) bool {
+func (c *fileCheck) unused(cfg config.Config) bool {
 	dir := cfg.Node.DataDir
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() || info.Mode()&fs.ModeSticky != 0 || ownerOf(info) != c.uid {
@@ -151,7 +152,7 @@ func ifAnswered(limit time.Duration, look func() []error) []error {
 }
 
 // volumeRoot is the directory below which the volumes lie or are mounted.
-func volumeRoot(cfg Config) string {
+func volumeRoot(cfg config.Config) string {
 	if cfg.Volume.Provider == volume.ProviderEBS {
 		return cfg.Volume.EBS.MountRoot
 	}
@@ -196,7 +197,7 @@ func (c *fileCheck) volumes(root string) {
 // way judges the directories on the way to path, by its name and by where that really is: in one that everybody may write
 // to, and that has no sticky bit, anybody may put another file in the place of ours.
 func (c *fileCheck) way(key, path string) {
-	for _, dir := range []string{filepath.Dir(absolute(path)), filepath.Dir(really(path))} {
+	for _, dir := range []string{filepath.Dir(config.Abs(path)), filepath.Dir(really(path))} {
 		for ; !c.looked[dir]; dir = filepath.Dir(dir) {
 			c.looked[dir] = true
 			info, err := os.Stat(dir)
@@ -212,7 +213,7 @@ func really(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	return absolute(path)
+	return config.Abs(path)
 }
 
 func (c *fileCheck) owned(info fs.FileInfo) bool {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"holdfast/cmd/config"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,7 +13,7 @@ import (
 )
 
 // hold makes a directory that a node could have left behind, and the configuration for it.
-func hold(t *testing.T) (dir string, cfg Config) {
+func hold(t *testing.T) (dir string, cfg config.Config) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -146,7 +147,7 @@ func TestFilesOfOthers(t *testing.T) {
 
 // texts are the texts of joined errors.
 func texts(err error) (all []string) {
-	for _, e := range flatten(err) {
+	for _, e := range config.Errors(err) {
 		all = append(all, e.Error())
 	}
 	return all
@@ -155,9 +156,9 @@ func texts(err error) (all []string) {
 // A new key that names a file with a secret must be looked at.
 func TestEverySecretKeyIsKnown(t *testing.T) {
 	secret := regexp.MustCompile(`(^|[.-])key-file$|identity-file$|^auth\.file$`)
-	for _, k := range configKeys() {
-		if secret.MatchString(k.name) && !slices.Contains(secretKeys, k.name) {
-			t.Errorf("%s is not in secretKeys", k.name)
+	for _, k := range config.Keys() {
+		if secret.MatchString(k.Name) && !slices.Contains(secretKeys, k.Name) {
+			t.Errorf("%s is not in secretKeys", k.Name)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/gossip"
 )
 
@@ -186,7 +187,7 @@ func newGossipExportCommand() *cobra.Command {
 	return c
 }
 
-func exportKey(c *cobra.Command, cfg Config, to string, dryRun bool) error {
+func exportKey(c *cobra.Command, cfg config.Config, to string, dryRun bool) error {
 	if cfg.Gossip.KeyFile != "" {
 		return fmt.Errorf("gossip.key-file is set: copy %s itself", cfg.Gossip.KeyFile)
 	}

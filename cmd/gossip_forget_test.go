@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 )
@@ -112,7 +113,7 @@ func TestForgetting(t *testing.T) {
 // gossiper is a node that only gossips.
 func gossiper(t *testing.T, name string, seeds ...*node) (n *node, stop func()) {
 	t.Helper()
-	cfg := DefaultConfig()
+	cfg := config.Default()
 	cfg.Node.Name, cfg.Gossip.Listen = name, "127.0.0.1:0"
 	for _, s := range seeds {
 		cfg.Gossip.Seeds = append(cfg.Gossip.Seeds, s.mesh.Address().String())

@@ -12,17 +12,18 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/gossip"
 )
 
 // keysFile is the file in tls.dir that holds the derived gossip keys.
 const keysFile = "gossip-keys.json"
 
-func keysPath(cfg Config) string { return filepath.Join(cfg.TLS.Dir, keysFile) }
+func keysPath(cfg config.Config) string { return filepath.Join(cfg.TLS.Dir, keysFile) }
 
 // derivedRing returns the ring of derived gossip keys where the configuration means one, and nil otherwise. secrets gives
 // what they are derived from.
-func derivedRing(cfg Config, secrets func() [][]byte) (*gossip.Ring, error) {
+func derivedRing(cfg config.Config, secrets func() [][]byte) (*gossip.Ring, error) {
 	if cfg.Gossip.KeyFile != "" || !cfg.TLS.Issues() {
 		return nil, nil
 	}
@@ -33,7 +34,7 @@ func derivedRing(cfg Config, secrets func() [][]byte) (*gossip.Ring, error) {
 }
 
 // observerRing returns the keys of the node of this machine, for an observer that was given none of its own.
-func observerRing(cfg Config) (*gossip.Ring, error) {
+func observerRing(cfg config.Config) (*gossip.Ring, error) {
 	if cfg.Gossip.KeyFile != "" || !cfg.TLS.Issues() {
 		return nil, nil
 	}

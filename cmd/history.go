@@ -18,6 +18,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/volume"
 )
@@ -125,7 +126,7 @@ func askHistory(ctx context.Context, node *client, after time.Time) (h coordinat
 }
 
 // readVolumes reads the histories of all local volumes of this machine, by time.
-func readVolumes(cfg Config) (all coordinator.History, err error) {
+func readVolumes(cfg config.Config) (all coordinator.History, err error) {
 	root := cfg.Volume.Local.Root
 	slots, err := os.ReadDir(root)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 )
 
@@ -23,10 +24,10 @@ type lastEnd struct {
 // noteWait is how long a process that ends waits for its last word to be written: whatever ends it may hang this disk, too.
 const noteWait = 300 * time.Millisecond
 
-func lastEndFile(cfg Config) string { return filepath.Join(cfg.Node.DataDir, "last-end.json") }
+func lastEndFile(cfg config.Config) string { return filepath.Join(cfg.Node.DataDir, "last-end.json") }
 
 // noteEnd writes down why the process ends, as well as it can.
-func noteEnd(cfg Config) func(reason string) {
+func noteEnd(cfg config.Config) func(reason string) {
 	return func(reason string) {
 		written := make(chan struct{})
 		go func() {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"holdfast/cmd/config"
+
 	"github.com/spf13/pflag"
 )
 
@@ -22,7 +24,7 @@ func configFile(t *testing.T, text string) string {
 func configFlags(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	addConfigFlags(fs)
+	config.AddFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +32,9 @@ func configFlags(t *testing.T, args ...string) *pflag.FlagSet {
 }
 
 // configured reads a configuration that must be right. The node's name is given, so that no test depends on the host's.
-func configured(t *testing.T, text string, args ...string) Config {
+func configured(t *testing.T, text string, args ...string) config.Config {
 	t.Helper()
-	l, err := Load(configFile(t, text), configFlags(t, append(args, "--node.name=n1")...), nil)
+	l, err := config.Load(configFile(t, text), configFlags(t, append(args, "--node.name=n1")...), nil)
 	if err != nil {
 		t.Fatalf("Load:\n%v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	etcdversion "go.etcd.io/etcd/api/v3/version"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
@@ -26,7 +27,7 @@ import (
 
 // node is what `holdfast run` runs: the parts, and what only all of them together can answer.
 type node struct {
-	cfg     Config
+	cfg     config.Config
 	lg      *zap.Logger
 	address netip.Addr
 	store   snapshot.Store

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"holdfast/cmd/config"
 	"os"
 	"regexp"
 	"strings"
@@ -20,7 +21,7 @@ func TestREADMEKnowsEveryKey(t *testing.T) {
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	code := regexp.MustCompile("`([^`]*)`")
-	defaults, keys, known := DefaultConfig(), configKeys(), map[string]bool{}
+	defaults, keys, known := config.Default(), config.Keys(), map[string]bool{}
 	for row := range strings.Lines(table) {
 		cells := strings.Split(row, " | ")
 		names, values := code.FindAllStringSubmatch(cells[0], -1), code.FindAllStringSubmatch(cells[1], -1)
@@ -28,17 +29,17 @@ func TestREADMEKnowsEveryKey(t *testing.T) {
 			section, all := strings.CutSuffix(m[1], "…")
 			covered := 0
 			for _, k := range keys {
-				if k.name != m[1] && !(all && strings.HasPrefix(k.name, section)) {
+				if k.Name != m[1] && !(all && strings.HasPrefix(k.Name, section)) {
 					continue
 				}
 				covered++
-				known[k.name] = true
+				known[k.Name] = true
 				got := strings.Trim(cells[1], "`")
 				if len(values) == len(names) { // else it tells in words what is derived
 					got = values[i][1]
 				}
-				if want := k.text(&defaults); want != "" && want != "[]" && !all && got != want {
-					t.Errorf("README.md says that the default of %s is %s, want %s", k.name, got, want)
+				if want := k.Text(&defaults); want != "" && want != "[]" && !all && got != want {
+					t.Errorf("README.md says that the default of %s is %s, want %s", k.Name, got, want)
 				}
 			}
 			if covered == 0 {
@@ -47,8 +48,8 @@ func TestREADMEKnowsEveryKey(t *testing.T) {
 		}
 	}
 	for _, k := range keys {
-		if !known[k.name] {
-			t.Errorf("README.md does not have the key %s", k.name)
+		if !known[k.Name] {
+			t.Errorf("README.md does not have the key %s", k.Name)
 		}
 	}
 }

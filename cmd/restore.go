@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -139,7 +140,7 @@ type restoration struct {
 	cluster *health.ClusterStatus // as the node on this machine sees it, nil if none answers
 }
 
-func newRestoration(c *cobra.Command, f restoreFlags, cfg Config, node *client) (*restoration, error) {
+func newRestoration(c *cobra.Command, f restoreFlags, cfg config.Config, node *client) (*restoration, error) {
 	b, err := openBackups(c.Context(), cfg, f.output)
 	if err != nil {
 		return nil, err

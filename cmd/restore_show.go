@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -34,7 +35,7 @@ type summary struct {
 }
 
 // write shows it to people.
-func (s summary) write(w io.Writer, cfg Config, now time.Time) error {
+func (s summary) write(w io.Writer, cfg config.Config, now time.Time) error {
 	p, old := s.Restore, health.Age(now, s.Found.Created)
 	var b strings.Builder
 	fmt.Fprintf(&b, "restore of cluster %s, from generation %d to %d\n\n", p.Cluster, p.Generation-1, p.Generation)
@@ -95,7 +96,7 @@ func reclaimText(after time.Duration) string {
 	if after == 0 {
 		return "by nobody (restore.reclaim-after: 0s)"
 	}
-	return fmt.Sprintf("when the member has served for %s", durationText(after))
+	return fmt.Sprintf("when the member has served for %s", config.FormatDuration(after))
 }
 
 // stateStarting is the state of a node whose disk has data and whose member does not run.

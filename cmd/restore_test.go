@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -84,7 +85,7 @@ func TestSummaryOfARestore(t *testing.T) {
 			s := s
 			tc.change(&s)
 			var b bytes.Buffer
-			if err := s.write(&b, DefaultConfig(), noon); err != nil {
+			if err := s.write(&b, config.Default(), noon); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range tc.want {
@@ -159,7 +160,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 				c := &cobra.Command{}
 				c.SetOut(&out)
 				c.SetErr(&errs)
-				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: DefaultConfig(), main: r.store}, node: newClient(t.TempDir() + "/none"), records: r}
+				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: config.Default(), main: r.store}, node: newClient(t.TempDir() + "/none"), records: r}
 				tc.then(t, r, p, founding, interrupt)
 				err := at.follow(ctx, p)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
@@ -226,7 +227,7 @@ func TestRestoreNeedsAName(t *testing.T) {
 }
 
 func TestNothingIsRestoredIntoNothing(t *testing.T) {
-	r := &restoration{b: &backups{cfg: DefaultConfig()}, records: &records{store: snapshot.NewDir(t.TempDir()), cluster: "main"}}
+	r := &restoration{b: &backups{cfg: config.Default()}, records: &records{store: snapshot.NewDir(t.TempDir()), cluster: "main"}}
 	if err := r.run(t.Context(), latest); err == nil || !strings.Contains(err.Error(), "knows no cluster") {
 		t.Errorf("got %v", err)
 	}

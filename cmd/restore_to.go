@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
@@ -47,7 +48,7 @@ func (a *restoreAs) addFlags(fs *pflag.FlagSet) {
 // restoreTo makes a data directory of a backup, on any machine, for holdfast's etcd or any other: it verifies the backup
 // on the way, and dir is whole or absent. dir must not exist, or be empty. It prints to out what it did and how to start
 // etcd there.
-func restoreTo(ctx context.Context, out io.Writer, cfg Config, store snapshot.Store, name, dir string, as restoreAs, opt snapshot.Options) error {
+func restoreTo(ctx context.Context, out io.Writer, cfg config.Config, store snapshot.Store, name, dir string, as restoreAs, opt snapshot.Options) error {
 	spec, err := as.spec(cfg, name)
 	if err != nil {
 		return err
@@ -81,20 +82,20 @@ func restoreTo(ctx context.Context, out io.Writer, cfg Config, store snapshot.St
 }
 
 // raise returns how much the revision is to be raised by.
-func (a restoreAs) raise(cfg Config) (int64, error) {
+func (a restoreAs) raise(cfg config.Config) (int64, error) {
 	if a.bump < 0 {
 		return cfg.Restore.RevisionBump, nil
 	}
-	if a.bump > maxRevisionBump {
-		return 0, fmt.Errorf("--revision-bump: must be 0–%d, got %d", int64(maxRevisionBump), a.bump)
+	if a.bump > config.MaxRevisionBump {
+		return 0, fmt.Errorf("--revision-bump: must be 0–%d, got %d", int64(config.MaxRevisionBump), a.bump)
 	}
 	return a.bump, nil
 }
 
 // spec returns the member that the directory is made for, its name as slot.
-func (a restoreAs) spec(cfg Config, backup string) (embedded.Spec, error) {
+func (a restoreAs) spec(cfg config.Config, backup string) (embedded.Spec, error) {
 	slot := cmp.Or(a.slot, cfg.Cluster.Slots[0])
-	member := cmp.Or(a.memberName, strings.Replace(cfg.Cluster.MemberName, slotMark, slot, 1))
+	member := cmp.Or(a.memberName, strings.Replace(cfg.Cluster.MemberName, config.SlotMark, slot, 1))
 	spec := embedded.Spec{Slot: member, Token: cmp.Or(a.token, cfg.Cluster.Name+"@"+backup), Peers: map[string]string{}}
 	for _, pair := range strings.Split(cmp.Or(a.initialCluster, member+"="+defaultPeerURL), ",") {
 		peer, at, ok := strings.Cut(pair, "=")
@@ -113,7 +114,7 @@ func (a restoreAs) spec(cfg Config, backup string) (embedded.Spec, error) {
 }
 
 // admit returns an error unless the backup is one that may be restored.
-func (a restoreAs) admit(ctx context.Context, cfg Config, store snapshot.Store, name string) error {
+func (a restoreAs) admit(ctx context.Context, cfg config.Config, store snapshot.Store, name string) error {
 	id, err := storeIdentity(ctx, store, cfg.Cluster.Name)
 	if err != nil {
 		return fmt.Errorf("read the store: %w", err)

@@ -15,6 +15,7 @@ import (
 	agecrypt "filippo.io/age"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
@@ -105,13 +106,13 @@ func TestRestoreTo(t *testing.T) {
 		"not in it":        {plain.Name, restoreAs{initialCluster: "b=http://h:1"}, snapshot.Options{}, 0, "must name the member a itself"},
 		"no URL":           {plain.Name, restoreAs{initialCluster: "a=h"}, snapshot.Options{}, 0, "--initial-cluster: "},
 		"twice":            {plain.Name, restoreAs{initialCluster: "a=http://h:1,a=http://h:2"}, snapshot.Options{}, 0, "each member once"},
-		"beyond all bumps": {plain.Name, restoreAs{bump: maxRevisionBump + 1}, snapshot.Options{}, 0, "--revision-bump: must be 0–"},
+		"beyond all bumps": {plain.Name, restoreAs{bump: config.MaxRevisionBump + 1}, snapshot.Options{}, 0, "--revision-bump: must be 0–"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			volume := t.TempDir()
 			dir := filepath.Join(volume, "etcd")
 			var out bytes.Buffer
-			cfg := DefaultConfig()
+			cfg := config.Default()
 			err := restoreTo(t.Context(), &out, cfg, store, c.backup, dir, c.as, c.opt)
 			if c.revision == 0 {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -149,7 +150,7 @@ func TestRestoreToPlace(t *testing.T) {
 	store := snapshot.NewDir(root)
 	name := savedBackup(t, store, "holdfast", snapshot.Options{}).Name
 	restore := func(ctx context.Context, dir string) error {
-		return restoreTo(ctx, io.Discard, DefaultConfig(), store, name, dir, restoreAs{}, snapshot.Options{})
+		return restoreTo(ctx, io.Discard, config.Default(), store, name, dir, restoreAs{}, snapshot.Options{})
 	}
 	volume := t.TempDir()
 	empty, full, file := filepath.Join(volume, "empty"), filepath.Join(volume, "full"), filepath.Join(volume, "file")

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/cmd/config"
+
 	"github.com/spf13/cobra"
 )
 
@@ -81,7 +83,7 @@ func Execute() int {
 // codeOf is the exit code of an error.
 func codeOf(err error) int {
 	_, wrong := errors.AsType[usageError](err)
-	if _, invalid := errors.AsType[Invalid](err); wrong || invalid {
+	if _, invalid := errors.AsType[config.Invalid](err); wrong || invalid {
 		return exitUsage
 	}
 	return 1
@@ -105,7 +107,7 @@ func newRoot() *cobra.Command {
 		newDrillChildCommand(), newReplayChildCommand(), newExamineChildCommand(),
 	)
 	markUsage(root)
-	cobra.AddTemplateFunc("flagsText", flagsText)
+	cobra.AddTemplateFunc("flagsText", config.FlagsText)
 	root.SetUsageTemplate(strings.NewReplacer("{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsText .LocalFlags}}",
 		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsText .InheritedFlags}}").Replace(root.UsageTemplate()))
 	completeOutput(root)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"holdfast/cmd/config"
+
 	"github.com/spf13/cobra"
 )
 
@@ -90,7 +92,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 			root.SetArgs([]string{"config", "check", path("config.yaml")})
 			root.SetOut(io.Discard)
 			err := root.ExecuteContext(t.Context())
-			l, loading := Load(path("config.yaml"), nil, nil)
+			l, loading := config.Load(path("config.yaml"), nil, nil)
 			if loading != nil {
 				t.Fatal(loading)
 			}
@@ -107,7 +109,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || no == nil || !strings.Contains(no.Error(), want) || !strings.HasSuffix(err.Error(), no.Error()) || len(flatten(no)) != 1 {
+			if err == nil || no == nil || !strings.Contains(no.Error(), want) || !strings.HasSuffix(err.Error(), no.Error()) || len(config.Errors(no)) != 1 {
 				t.Errorf("check: %v; run: %v; want %q", err, no, want)
 			}
 		})
@@ -117,7 +119,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("config.yaml", "node: {data-dir: "+path("data")+"}\n", 0o600)
-	if l, err := Load(path("config.yaml"), nil, nil); err != nil || refused(l) == nil {
+	if l, err := config.Load(path("config.yaml"), nil, nil); err != nil || refused(l) == nil {
 		t.Errorf("a directory that was open with something in it: %v", err)
 	}
 }

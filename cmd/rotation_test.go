@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
@@ -124,10 +125,10 @@ func TestRotationThatIsNotWrong(t *testing.T) {
 // Without a node that answers, `tls show` says what the store knows of a rotation, and that it knows no more.
 func TestRotationWithoutANode(t *testing.T) {
 	dir := t.TempDir()
-	config := filepath.Join(dir, "holdfast.yaml")
+	configPath := filepath.Join(dir, "holdfast.yaml")
 	text := "cluster: {name: main}\nnode: {data-dir: " + dir + "/data, name: n1}\ntls: {mode: auto}\n" +
 		"snapshot: {store: " + dir + "/store}\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(configPath, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "store"), 0o700); err != nil {
@@ -135,7 +136,7 @@ func TestRotationWithoutANode(t *testing.T) {
 	}
 	show := func(format string) string {
 		t.Helper()
-		out, err := execute("tls", "show", "--config", config, "-o", format)
+		out, err := execute("tls", "show", "--config", configPath, "-o", format)
 		if err != nil {
 			t.Fatal(err, out)
 		}
@@ -144,7 +145,7 @@ func TestRotationWithoutANode(t *testing.T) {
 	if out := show("table"); !strings.Contains(out, "whether a rotation is open is not known") {
 		t.Errorf("before the node has run: %s", out)
 	}
-	l, err := Load(config, nil, nil)
+	l, err := config.Load(configPath, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
@@ -46,19 +47,19 @@ func newRunCommand() *cobra.Command {
 			"configuration. The exit code is 0 after SIGTERM and 1 when something went wrong that a restart may cure.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, err := Load("", c.Flags(), os.Environ())
+			loaded, err := config.Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
-			return run(c.Context(), loaded, func() (*Loaded, error) { return Load("", c.Flags(), os.Environ()) })
+			return run(c.Context(), loaded, func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) })
 		},
 	}
-	addConfigFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
 // run wires a node and lives its life. Everything starts in this order and ends in the reverse one.
-func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) error {
+func run(ctx context.Context, loaded *config.Loaded, reload func() (*config.Loaded, error)) error {
 	cfg := loaded.Config
 	// To the end: it kills by default, before the watch of the file begins and after that has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -68,7 +69,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 	}
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
 	if err := live(ctx, loaded, reload, lg, level); err != nil {
-		if cfg.Log.Format == LogConsole {
+		if cfg.Log.Format == config.LogConsole {
 			return err // as people read it
 		}
 		lg.Error("the node ends", zap.Error(err))
@@ -79,7 +80,7 @@ func run(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error)) er
 }
 
 // live starts all parts of the node, and returns when all have ended.
-func live(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error), lg *zap.Logger, level zap.AtomicLevel) error {
+func live(ctx context.Context, loaded *config.Loaded, reload func() (*config.Loaded, error), lg *zap.Logger, level zap.AtomicLevel) error {
 	cfg := loaded.Config
 	lg.Info("starting", zap.String("version", Version()), zap.String("etcd", etcdversion.Version), zap.String("node", cfg.Node.Name),
 		zap.String("cluster", cfg.Cluster.Name), zap.Strings("slots", cfg.Cluster.Slots), zap.String("config", loaded.File))
@@ -87,7 +88,7 @@ func live(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error), l
 		lg.Warn("configuration", zap.String("warning", w))
 	}
 	if err := refused(loaded); err != nil {
-		return fmt.Errorf("the node does not start: %d wrong\n%w", len(flatten(err)), err)
+		return fmt.Errorf("the node does not start: %d wrong\n%w", len(config.Errors(err)), err)
 	}
 	if err := closeDataDir(cfg); err != nil {
 		return err
@@ -120,7 +121,7 @@ func live(ctx context.Context, loaded *Loaded, reload func() (*Loaded, error), l
 		group.Go(func() error { return n.issued.Run(ctx) })
 	}
 	group.Go(func() error {
-		return Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
+		return config.Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
 	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil { // not when it serves: a node may have to wait for others
 		lg.Warn("systemd was not told that the node runs", zap.Error(err))
@@ -160,7 +161,7 @@ func waitFor(group *errgroup.Group, lg *zap.Logger) error {
 }
 
 // newNode makes all parts of a node. Nothing runs yet.
-func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
+func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, error) {
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {
 		return nil, fmt.Errorf("node.address: %w", err)
@@ -210,10 +211,10 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 		PeerURL:   peerURL(cfg),
 		Clients:   cfg.Etcd.AdvertiseClientURLs,
 		Seeded:    len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
-		Never:     cfg.Cluster.Founding == FoundingNever,
+		Never:     cfg.Cluster.Founding == config.FoundingNever,
 		Automatic: cfg.Restore.Automatic,
 		Foreign:   cfg.Restore.ForeignCommands,
-		Recovery:  cfg.Cluster.Recovery == RecoveryAutomatic,
+		Recovery:  cfg.Cluster.Recovery == config.RecoveryAutomatic,
 		Etcd:      etcdversion.Version,
 		Yields:    cfg.Volume.Provider == volume.ProviderLocal && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
 		Upkeep:    upkeepOf(cfg.Upkeep),
@@ -267,7 +268,7 @@ func newNode(ctx context.Context, cfg Config, lg *zap.Logger) (*node, error) {
 }
 
 // peerURL is the pattern of the members' peer URLs: names that never change, on the port etcd listens on.
-func peerURL(cfg Config) string {
+func peerURL(cfg config.Config) string {
 	scheme, rest, _ := strings.Cut(cfg.Etcd.ListenPeerURLs[0], "://")
 	_, port, _ := net.SplitHostPort(rest)
 	return fmt.Sprintf("%s://{slot}.%s.%s:%s", scheme, cfg.Cluster.Name, cfg.Cluster.Domain, port)
@@ -307,11 +308,11 @@ func killAt(step string) func(string) {
 }
 
 // newLogger logs to standard error. The level can be changed while the process runs.
-func newLogger(cfg LogConfig) (*zap.Logger, zap.AtomicLevel, error) {
+func newLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
 	c := zap.NewProductionConfig()
 	c.Sampling, c.DisableStacktrace, c.DisableCaller = nil, true, true
 	c.EncoderConfig.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	if cfg.Format == LogConsole {
+	if cfg.Format == config.LogConsole {
 		c.Encoding = "console"
 		c.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z0700")
 		c.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
@@ -326,7 +327,7 @@ func newLogger(cfg LogConfig) (*zap.Logger, zap.AtomicLevel, error) {
 }
 
 // reload takes over what can be taken over while the node runs, and says what needs a restart.
-func (n *node) reload(now *Loaded, load func() (*Loaded, error), level zap.AtomicLevel) {
+func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
 	taken, restart, err := now.Reload(load, level, n.lg)
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed, Error: err.Error()})

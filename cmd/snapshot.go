@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -28,7 +29,7 @@ func newSnapshotCommand() *cobra.Command {
 
 // backups is what a command on backups works with.
 type backups struct {
-	cfg    Config
+	cfg    config.Config
 	main   snapshot.Store
 	spool  snapshot.Store // nil: there is none on this machine
 	opt    snapshot.Options
@@ -75,7 +76,7 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs, do func(c
 
 // openBackups opens the stores of the configuration. Of this machine's directories those that are not there are left
 // out: a machine that runs no node has none.
-func openBackups(ctx context.Context, cfg Config, output string) (*backups, error) {
+func openBackups(ctx context.Context, cfg config.Config, output string) (*backups, error) {
 	there := func(dir string) bool {
 		_, err := os.Stat(dir)
 		return dir != "" && !errors.Is(err, os.ErrNotExist)
@@ -162,7 +163,7 @@ func newSaveCommand() *cobra.Command {
 			if err := oneOf(output, "table", "json"); err != nil {
 				return err
 			}
-			loaded, err := Load("", c.Flags(), os.Environ())
+			loaded, err := config.Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
@@ -201,7 +202,7 @@ func newSaveCommand() *cobra.Command {
 }
 
 // wouldSave finds the member that would be saved, and sees whether the store answers.
-func wouldSave(c *cobra.Command, loaded *Loaded, remote *remoteFlags, output string) error {
+func wouldSave(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags, output string) error {
 	var meta snapshot.Meta
 	var err error
 	if c.Flags().Changed("endpoints") {

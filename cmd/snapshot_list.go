@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -107,7 +108,7 @@ func merge(place string, main, spooled []snapshot.Backup, mainRead bool) []liste
 	return all
 }
 
-func writeBackups(w io.Writer, cfg Config, all []listed, now time.Time) error {
+func writeBackups(w io.Writer, cfg config.Config, all []listed, now time.Time) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintf(w, "no backups of cluster %s in %s\n", cfg.Cluster.Name, cfg.Snapshot.Store)
 		return err

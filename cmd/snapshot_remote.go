@@ -17,6 +17,7 @@ import (
 	etcdflags "go.etcd.io/etcd/pkg/v3/flags"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/snapshot"
 )
 
@@ -90,8 +91,8 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 const remoteTime = 10 * time.Second
 
 // choose opens the store of the configuration, and chooses a member of the etcd at the endpoints.
-func (r *remoteFlags) choose(ctx context.Context, l *Loaded) (b *backups, cfg clientv3.Config, s source, err error) {
-	if l.Origin["cluster.name"] == originDefault {
+func (r *remoteFlags) choose(ctx context.Context, l *config.Loaded) (b *backups, cfg clientv3.Config, s source, err error) {
+	if l.Origin["cluster.name"] == config.OriginDefault {
 		return b, cfg, s, errors.New("say by what name the store is to know this cluster: --cluster.name NAME")
 	}
 	if b, err = openBackups(ctx, l.Config, ""); err == nil {
@@ -108,7 +109,7 @@ func (r *remoteFlags) choose(ctx context.Context, l *Loaded) (b *backups, cfg cl
 }
 
 // wouldSave returns whose backup save would save, and an error if it could not.
-func (r *remoteFlags) wouldSave(ctx context.Context, l *Loaded) (snapshot.Meta, error) {
+func (r *remoteFlags) wouldSave(ctx context.Context, l *config.Loaded) (snapshot.Meta, error) {
 	b, _, source, err := r.choose(ctx, l)
 	if err != nil {
 		return snapshot.Meta{}, err
@@ -118,7 +119,7 @@ func (r *remoteFlags) wouldSave(ctx context.Context, l *Loaded) (snapshot.Meta, 
 }
 
 // save saves a backup of the etcd at the endpoints to the store of the configuration.
-func (r *remoteFlags) save(ctx context.Context, l *Loaded, progress func(snapshot.Progress)) (snapshot.Meta, error) {
+func (r *remoteFlags) save(ctx context.Context, l *config.Loaded, progress func(snapshot.Progress)) (snapshot.Meta, error) {
 	b, cfg, source, err := r.choose(ctx, l)
 	if err != nil {
 		return snapshot.Meta{}, err
@@ -142,7 +143,7 @@ type source struct {
 
 // meta says whose backup it is. The lineage is made of the cluster's ID, so that it can never be taken for the backup
 // of a cluster of ours that has the same name.
-func (s source) meta(cfg Config) snapshot.Meta {
+func (s source) meta(cfg config.Config) snapshot.Meta {
 	id := fmt.Sprintf("%x", s.status.Header.ClusterId)
 	return snapshot.Meta{
 		Cluster: cfg.Cluster.Name, Lineage: "etcd-" + id, EtcdClusterID: id, Slot: s.member, Node: cfg.Node.Name, Members: s.voters,

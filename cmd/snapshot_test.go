@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -41,7 +42,7 @@ func TestListOfTwoPlaces(t *testing.T) {
 	}
 	spool := []snapshot.Backup{made("3", time.Hour), made("4", 20*time.Minute), made("5", 5*time.Minute)}
 	var out bytes.Buffer
-	if err := writeBackups(&out, Config{}, merge(inBucket, main, spool, true), noon); err != nil {
+	if err := writeBackups(&out, config.Config{}, merge(inBucket, main, spool, true), noon); err != nil {
 		t.Fatal(err)
 	}
 	want := `
@@ -56,7 +57,7 @@ func TestListOfTwoPlaces(t *testing.T) {
 		t.Errorf("got\n%s\nwant%s", got, want)
 	}
 	out.Reset()
-	if err := writeBackups(&out, Config{}, merge(inDirectory, []snapshot.Backup{made("3", time.Hour)}, nil, true), noon); err != nil {
+	if err := writeBackups(&out, config.Config{}, merge(inDirectory, []snapshot.Backup{made("3", time.Hour)}, nil, true), noon); err != nil {
 		t.Fatal(err)
 	}
 	want = " NAME  AGE  SIZE     STORED   REVISION  KEYS  CODEC  VERIFIED  WHERE\n 3     60m  5.0 MiB  1.0 MiB      4711    99  zstd   yes       dir\n"

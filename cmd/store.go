@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 
+	"holdfast/cmd/config"
 	"holdfast/snapshot"
 	"holdfast/snapshot/s3"
 )
 
 // makeBackupDirectories makes the directories of backups that are ours: anywhere else a missing directory may be a
 // missing mount.
-func makeBackupDirectories(cfg Config) error {
+func makeBackupDirectories(cfg config.Config) error {
 	for _, dir := range cfg.OwnBackupDirectories() {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("make %s for backups: %w", filepath.Base(dir), err)
@@ -24,14 +25,14 @@ func makeBackupDirectories(cfg Config) error {
 }
 
 // openStore returns the backup store of the configuration. Nothing is asked yet.
-func openStore(ctx context.Context, cfg Config) (snapshot.Store, error) {
+func openStore(ctx context.Context, cfg config.Config) (snapshot.Store, error) {
 	return openStoreAt(ctx, cfg, cfg.Snapshot.Store)
 }
 
 // openStoreAt returns the store at a path or a URL. A bucket is reached as snapshot.s3 says.
-func openStoreAt(ctx context.Context, cfg Config, at string) (snapshot.Store, error) {
-	if !isBucket(at) {
-		return snapshot.NewDir(absolute(at)), nil
+func openStoreAt(ctx context.Context, cfg config.Config, at string) (snapshot.Store, error) {
+	if !config.IsBucket(at) {
+		return snapshot.NewDir(config.Abs(at)), nil
 	}
 	store, err := s3.New(ctx, at, cfg.Snapshot.S3)
 	if err != nil { // not the nil of a type, which is none
@@ -41,7 +42,7 @@ func openStoreAt(ctx context.Context, cfg Config, at string) (snapshot.Store, er
 }
 
 // openSpool returns the spool, nil where there is none.
-func openSpool(cfg Config) snapshot.Store {
+func openSpool(cfg config.Config) snapshot.Store {
 	if cfg.Snapshot.Spool == "" {
 		return nil
 	}
@@ -49,7 +50,7 @@ func openSpool(cfg Config) snapshot.Store {
 }
 
 // backupOptions says how backups are written and read here.
-func backupOptions(cfg Config) (snapshot.Options, error) {
+func backupOptions(cfg config.Config) (snapshot.Options, error) {
 	s := cfg.Snapshot
 	opt := snapshot.Options{Scratch: s.Scratch, Rate: int64(s.Rate) << 20, Format: s.Format, Level: s.Compression, Examine: examineApart}
 	var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
 )
 
@@ -46,14 +47,14 @@ func newTLSInitCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return nothingChanged(c, fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s", givenClientsCA, givenPeersCA, args[0]))
+				return nothingChanged(c, fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s", config.GivenClientsCA, config.GivenPeersCA, args[0]))
 			}
 			if err := writeFresh(args[0], files); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
 				"next: copy the directory to every node (the keys with mode 0600), and set on each\n\n  tls: {mode: ca, ca-dir: %s}\n\n"+
-				"for a client: holdfast tls client NAME --to DIR\n", args[0], absolute(args[0]))
+				"for a client: holdfast tls client NAME --to DIR\n", args[0], config.Abs(args[0]))
 			return err
 		},
 	}
@@ -65,7 +66,7 @@ func newTLSInitCommand() *cobra.Command {
 // makeAuthorities makes both authorities, as files that are to be written into dir.
 func makeAuthorities(dir string, life time.Duration) ([]freshFile, error) {
 	var files []freshFile
-	for _, name := range []string{givenClientsCA, givenPeersCA} {
+	for _, name := range []string{config.GivenClientsCA, config.GivenPeersCA} {
 		a, err := pki.NewAuthority(name, life)
 		if err != nil {
 			return nil, fmt.Errorf("make a certificate authority: %w", err)
@@ -106,7 +107,7 @@ func newTLSClientCommand() *cobra.Command {
 			if err := atLeast("life", time.Minute, life); err != nil {
 				return err
 			}
-			l, err := Load("", c.Flags(), os.Environ())
+			l, err := config.Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
@@ -156,7 +157,7 @@ func newTLSForgetCommand() *cobra.Command {
 			"minutes.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			l, err := Load("", c.Flags(), os.Environ())
+			l, err := config.Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
@@ -194,7 +195,7 @@ type issued struct {
 }
 
 // track has the nodes tell before the certificate ends.
-func (i issued) track(ctx context.Context, cfg Config, name string) error {
+func (i issued) track(ctx context.Context, cfg config.Config, name string) error {
 	store, err := openStore(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("snapshot.store: %w", err)
@@ -206,7 +207,7 @@ func (i issued) track(ctx context.Context, cfg Config, name string) error {
 }
 
 // issueClient issues a certificate in a command, which is no node.
-func issueClient(ctx context.Context, cfg Config, name string, life time.Duration) (i issued, err error) {
+func issueClient(ctx context.Context, cfg config.Config, name string, life time.Duration) (i issued, err error) {
 	if !cfg.TLS.Issues() {
 		return i, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA, pki.ModeAuto)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
 )
 
@@ -82,7 +83,7 @@ func newTLSExportCommand() *cobra.Command {
 			"are for operators alone: whoever has one can make a certificate that lets him in.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			loaded, err := Load("", c.Flags(), os.Environ())
+			loaded, err := config.Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
@@ -129,7 +130,7 @@ func (e edition) files(dir string) ([]freshFile, error) {
 	for _, a := range []struct {
 		name      string
 		authority pki.Authority
-	}{{givenClientsCA, given.Clients}, {givenPeersCA, given.Peers}} {
+	}{{config.GivenClientsCA, given.Clients}, {config.GivenPeersCA, given.Peers}} {
 		bundle, key, err := a.authority.Encode()
 		if err != nil {
 			return nil, err

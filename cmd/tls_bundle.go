@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
 )
 
@@ -27,7 +28,7 @@ func newTLSBundleCommand() *cobra.Command {
 			"With tls.mode auto they are read from the backup store, or, if it does not answer, from this node's copy.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, err := Load("", c.Flags(), os.Environ())
+			loaded, err := config.Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
@@ -51,8 +52,8 @@ func newTLSBundleCommand() *cobra.Command {
 				return err
 			}
 			files := []freshFile{
-				{filepath.Join(out, givenClientsCA+".crt"), clients, 0o644},
-				{filepath.Join(out, givenPeersCA+".crt"), members, 0o644},
+				{filepath.Join(out, config.GivenClientsCA+".crt"), clients, 0o644},
+				{filepath.Join(out, config.GivenPeersCA+".crt"), members, 0o644},
 			}
 			if err := absent(files); err != nil {
 				return err
@@ -78,7 +79,7 @@ func newTLSBundleCommand() *cobra.Command {
 
 // trustedAuthorities are the authorities of a configuration, which are read without a node, and what is wrong all the
 // same. Those of files come without keys.
-func trustedAuthorities(ctx context.Context, cfg Config) (a pki.Authorities, problem, err error) {
+func trustedAuthorities(ctx context.Context, cfg config.Config) (a pki.Authorities, problem, err error) {
 	switch cfg.TLS.Mode {
 	case pki.ModeCA:
 		a, err = pki.FileSource{ClientCAFile: cfg.TLS.ClientCAFile, PeerCAFile: cfg.TLS.PeerCAFile}.Authorities(ctx)

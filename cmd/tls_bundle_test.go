@@ -9,13 +9,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
 )
 
 // What is handed out holds the authorities, and never a key.
 func TestBundle(t *testing.T) {
-	config, cfg := tlsCA(t)
+	configPath, cfg := tlsCA(t)
 	auto := filepath.Join(t.TempDir(), "holdfast.yaml")
 	store := t.TempDir()
 	text := "cluster: {name: main}\nnode: {data-dir: " + t.TempDir() + "/data, name: n1}\ntls: {mode: auto}\n" +
@@ -26,7 +27,7 @@ func TestBundle(t *testing.T) {
 	if out, err := execute("tls", "bundle", "--config", auto); err == nil {
 		t.Errorf("before there are any: %s", out)
 	}
-	l, err := Load(auto, nil, nil)
+	l, err := config.Load(auto, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,19 +46,19 @@ func TestBundle(t *testing.T) {
 		return string(text)
 	}
 	known := a.have.authorities()
-	for _, tt := range []struct{ config, clients, peers string }{
-		{config, given(cfg.TLS.ClientCAFile), given(cfg.TLS.PeerCAFile)},
+	for _, tt := range []struct{ configPath, clients, peers string }{
+		{configPath, given(cfg.TLS.ClientCAFile), given(cfg.TLS.PeerCAFile)},
 		{auto, string(pki.EncodeCertificates(known.Clients.Bundle...)),
 			string(pki.EncodeCertificates(known.Peers.Bundle...))},
 	} {
 		for want, args := range map[string][]string{tt.clients: nil, tt.peers: {"--peers"}} {
-			out, err := execute(append([]string{"tls", "bundle", "--config", tt.config}, args...)...)
+			out, err := execute(append([]string{"tls", "bundle", "--config", tt.configPath}, args...)...)
 			if err != nil || out != want {
 				t.Errorf("%v: %v, got\n%swant\n%s", args, err, out, want)
 			}
 		}
 		to := filepath.Join(t.TempDir(), "out")
-		write := []string{"tls", "bundle", "--config", tt.config, "--out", to}
+		write := []string{"tls", "bundle", "--config", tt.configPath, "--out", to}
 		if out, err := execute(append(write, "--dry-run")...); err != nil || !strings.Contains(out, "nothing was changed") {
 			t.Errorf("dry: %v, %s", err, out)
 		}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"holdfast/cmd/config"
 	"io/fs"
 	"os"
 	"time"
@@ -56,14 +57,14 @@ func (f *durationFlag) String() string {
 	if f.d == nil {
 		return ""
 	}
-	return durationText(*f.d)
+	return config.FormatDuration(*f.d)
 }
 
 func (f *durationFlag) Type() string { return "duration" }
 
 // Set reads what the configuration would.
 func (f *durationFlag) Set(text string) error {
-	d, err := ParseDuration(text)
+	d, err := config.ParseDuration(text)
 	if err == nil {
 		*f.d = d
 	}

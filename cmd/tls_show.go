@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 )
@@ -61,7 +62,7 @@ func newTLSShowCommand() *cobra.Command {
 			if err := oneOf(output, "table", "json"); err != nil {
 				return err
 			}
-			l, err := Load("", c.Flags(), os.Environ())
+			l, err := config.Load("", c.Flags(), os.Environ())
 			if err != nil {
 				return err
 			}
@@ -96,7 +97,7 @@ func newTLSShowCommand() *cobra.Command {
 
 // lookAtRotation asks the node on this machine for the rotation that is open. If it does not answer, the edition in
 // the store or in this node's copy tells all but what is waited for.
-func (s *shownTLS) lookAtRotation(ctx context.Context, cfg Config, now time.Time) {
+func (s *shownTLS) lookAtRotation(ctx context.Context, cfg config.Config, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	node, err := openClient(cfg.Control)
@@ -122,7 +123,7 @@ func (s *shownTLS) lookAtRotation(ctx context.Context, cfg Config, now time.Time
 }
 
 // lookAtIssued asks the store for the certificates that `holdfast tls client` has issued.
-func (s *shownTLS) lookAtIssued(ctx context.Context, cfg Config) {
+func (s *shownTLS) lookAtIssued(ctx context.Context, cfg config.Config) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	store, err := openStore(ctx, cfg)
@@ -135,7 +136,7 @@ func (s *shownTLS) lookAtIssued(ctx context.Context, cfg Config) {
 }
 
 // showCertificates reads the certificates, in the order of what they are for.
-func showCertificates(cfg Config, now time.Time) []shownCertificate {
+func showCertificates(cfg config.Config, now time.Time) []shownCertificate {
 	all := []shownCertificate{}
 	for _, f := range certificateFiles(cfg) {
 		if f.Kind == health.Secret {

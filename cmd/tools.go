@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/cmd/config"
+
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
 	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
@@ -53,7 +55,7 @@ func cutConfig(args []string) (file string, rest []string) {
 // presetEtcdctl fills in, through the environment, what the user did not say. Without a usable configuration
 // of ours etcdctl works as it always does, unless a file was named.
 func presetEtcdctl(ctx context.Context, file string, args []string) error {
-	l, err := Load(file, nil, os.Environ())
+	l, err := config.Load(file, nil, os.Environ())
 	if err != nil {
 		if file != "" {
 			return err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
 )
 
@@ -23,7 +24,7 @@ const (
 
 // etcdctlCertificate returns a file with a certificate and its key for etcdctl on this machine. It is issued anew when
 // less than half of its life is left, and when the authorities are others.
-func etcdctlCertificate(ctx context.Context, cfg Config, now time.Time) (string, error) {
+func etcdctlCertificate(ctx context.Context, cfg config.Config, now time.Time) (string, error) {
 	path := filepath.Join(cfg.TLS.Dir, etcdctlFile)
 	if _, err := os.Stat(cfg.TLS.Files().ClientsCA); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s is not there: the node has not run yet", cfg.TLS.Files().ClientsCA)

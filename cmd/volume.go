@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/volume"
 )
@@ -150,7 +151,7 @@ type releaseAnswer struct {
 }
 
 // dropVolumes releases what lies here while no node runs.
-func dropVolumes(ctx context.Context, cfg Config, dryRun bool, out io.Writer) error {
+func dropVolumes(ctx context.Context, cfg config.Config, dryRun bool, out io.Writer) error {
 	_, provider, err := openProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
 	if err != nil {
 		return err

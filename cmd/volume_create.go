@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
@@ -64,7 +65,7 @@ func newVolumeCreateCommand() *cobra.Command {
 }
 
 // createVolumes makes what is missing, one after the other, and says so.
-func createVolumes(ctx context.Context, cfg Config, o createOptions, out io.Writer) error {
+func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out io.Writer) error {
 	if cfg.Volume.Provider != volume.ProviderEBS {
 		return fmt.Errorf("volume.provider is %s: only EBS volumes are made by this command", cfg.Volume.Provider)
 	}
@@ -123,7 +124,7 @@ func (o createOptions) check() error {
 }
 
 // volume is the volume to make for a slot.
-func (o createOptions) volume(cfg Config, slot, zone string) ebs.NewVolume {
+func (o createOptions) volume(cfg config.Config, slot, zone string) ebs.NewVolume {
 	e := cfg.Volume.EBS.For(cfg.Cluster.Name)
 	tags := map[string]string{"Name": slot + "." + cfg.Cluster.Name}
 	for _, t := range slices.Concat(e.Tags, o.tags) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
@@ -58,7 +59,7 @@ func (d *doctor) bad(format string, args ...any) {
 	fmt.Fprintf(d.out, "[-] "+format+"\n", args...)
 }
 
-func examine(ctx context.Context, cfg Config, out io.Writer) error {
+func examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	d := &doctor{out: out}
 	cloud, err := openEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
 	if err != nil {
@@ -82,7 +83,7 @@ func examine(ctx context.Context, cfg Config, out io.Writer) error {
 }
 
 // volumes looks at what the tags select.
-func (d *doctor) volumes(ctx context.Context, cfg Config, cloud *ebs.EC2) []volume.Info {
+func (d *doctor) volumes(ctx context.Context, cfg config.Config, cloud *ebs.EC2) []volume.Info {
 	provider, err := openEBS(cfg, cloud, nil, zap.NewNop())
 	if err != nil {
 		d.bad("volumes: %v", err)
@@ -122,7 +123,7 @@ func (d *doctor) volumes(ctx context.Context, cfg Config, cloud *ebs.EC2) []volu
 }
 
 // permissions asks about a volume of this zone, for a policy may be about the tags of the volume.
-func (d *doctor) permissions(ctx context.Context, cfg Config, cloud *ebs.EC2, me ebs.Self, infos []volume.Info) {
+func (d *doctor) permissions(ctx context.Context, cfg config.Config, cloud *ebs.EC2, me ebs.Self, infos []volume.Info) {
 	id := ""
 	for _, i := range infos {
 		if id == "" || i.Zone == me.Zone {
@@ -145,7 +146,7 @@ func (d *doctor) permissions(ctx context.Context, cfg Config, cloud *ebs.EC2, me
 }
 
 // machine looks at what a claim needs of this machine.
-func (d *doctor) machine(cfg Config) {
+func (d *doctor) machine(cfg config.Config) {
 	v := cfg.Volume.EBS
 	programs := []string{"blkid", "mount", "umount", "fsck", "mkfs.ext4", "e2fsck", "resize2fs"}
 	if v.Filesystem == ebs.XFS {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/volume"
 	"holdfast/volume/ebs"
@@ -22,7 +23,7 @@ type provider interface {
 
 // openProvider makes the provider that the configuration names. The second result is the same one when it
 // is EBS's, which can tell more about itself.
-func openProvider(ctx context.Context, cfg Config, reg prometheus.Registerer, step func(string), lg *zap.Logger) (provider, *ebs.Provider, error) {
+func openProvider(ctx context.Context, cfg config.Config, reg prometheus.Registerer, step func(string), lg *zap.Logger) (provider, *ebs.Provider, error) {
 	if cfg.Volume.Provider != volume.ProviderEBS {
 		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFile(cfg), lg), nil, nil
 	}
@@ -38,12 +39,12 @@ func openProvider(ctx context.Context, cfg Config, reg prometheus.Registerer, st
 }
 
 // markerFile is where a node remembers the local volume it held last.
-func markerFile(cfg Config) string {
-	return absolute(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
+func markerFile(cfg config.Config) string {
+	return config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
 }
 
 // openEBS makes the provider of the volumes in a cloud.
-func openEBS(cfg Config, cloud *ebs.EC2, step func(string), lg *zap.Logger) (*ebs.Provider, error) {
+func openEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logger) (*ebs.Provider, error) {
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {
 		return nil, fmt.Errorf("node.address: %w", err)
@@ -56,14 +57,14 @@ func openEBS(cfg Config, cloud *ebs.EC2, step func(string), lg *zap.Logger) (*eb
 	return ebs.New(cfg.Volume.EBS, node, cloud, openMachine(cfg, lg), cloud.Identity, step, lg), nil
 }
 
-func openEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {
+func openEC2(ctx context.Context, cfg config.Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {
 	v := cfg.Volume.EBS
 	return ebs.NewEC2(ctx, ebs.AWSConfig{
 		Region: v.Region, Zone: v.Zone, Instance: v.Instance, Endpoint: v.Endpoint, IMDSEndpoint: v.MetadataEndpoint,
 	}, reg, lg)
 }
 
-func openMachine(cfg Config, lg *zap.Logger) *ebs.Machine {
+func openMachine(cfg config.Config, lg *zap.Logger) *ebs.Machine {
 	v := cfg.Volume.EBS
 	return ebs.NewMachine(ebs.MachineConfig{
 		DeviceRoot: v.DeviceRoot, FSType: v.Filesystem, JournalPath: filepath.Join(v.State, cfg.Cluster.Name+".json"),

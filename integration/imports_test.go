@@ -17,7 +17,8 @@ import (
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
-	"cmd": {"embedded", "embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
+	"cmd/config": {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd": {"cmd/config", "embedded", "embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
 		// for `holdfast demo --hosts` alone
 		"integration/hosts", "volume/volumetest/ec2test"},
 	"embedded/coordinator":  {"embedded/plan", "embedded/health"}, // whose words a status is made of
@@ -59,7 +60,7 @@ var arrows = map[string][]string{
 var owners = []struct {
 	library, owner, reason string
 }{
-	{"github.com/spf13/viper", "cmd", "configuration is read in one place and passed on as values"},
+	{"github.com/spf13/viper", "cmd/config", "configuration is read in one place and passed on as values"},
 	{"github.com/spf13/cobra", "cmd", "the command line knows the packages, not they it"},
 	{"go.etcd.io/etcd/server/v3", "embedded", "etcd's server can end the process in dozens of places; one package knows them"},
 	{"github.com/hashicorp/memberlist", "gossip", "what a node says must not depend on how it is said"},

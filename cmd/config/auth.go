@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"holdfast/embedded/auth"
 )
 
-// AuthConfig is the `auth:` section: etcd's users and roles.
-type AuthConfig struct {
+// Auth is the `auth:` section: etcd's users and roles.
+type Auth struct {
 	// File says which users and roles etcd is to have; empty: they are left alone.
 	File string `mapstructure:"file"`
 }

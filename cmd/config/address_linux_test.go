@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"errors"
@@ -102,14 +102,14 @@ func TestAddressAuto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []struct{ key, text, origin string }{
+	for _, want := range []struct{ Key, text, origin string }{
 		{"node.address", "10.0.0.5", "file " + file + ":3 (auto: 10.0.0.5)"},
 		{"gossip.listen", "10.0.0.5:7946", "derived from node.address"},
 		{"etcd.listen-client-urls", "https://10.0.0.5:2379,https://127.0.0.1:2379", "derived from node.address"},
 		{"etcd.listen-peer-urls", "https://10.0.0.5:2380", "derived from node.address"},
 	} {
-		if got := textOf(t, l, want.key); got != want.text || l.Origin[want.key] != want.origin {
-			t.Errorf("%s: got %q (%s), want %q (%s)", want.key, got, l.Origin[want.key], want.text, want.origin)
+		if got := textOf(t, l, want.Key); got != want.text || l.Origin[want.Key] != want.origin {
+			t.Errorf("%s: got %q (%s), want %q (%s)", want.Key, got, l.Origin[want.Key], want.text, want.origin)
 		}
 	}
 	onMachine(t, nil, nil, func() { _, err = Load(file, flags, nil) })

@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ func TestGossipInTheClearIsRefused(t *testing.T) {
 		"ca derives a key":      {func(c *Config) { c.TLS.Mode = pki.ModeCA }, false},
 		"off is said elsewhere": {func(c *Config) { c.TLS.Mode = pki.ModeOff }, false},
 	} {
-		cfg := DefaultConfig()
+		cfg := Default()
 		cfg.TLS.Mode, cfg.Gossip.Listen = pki.ModeFiles, "10.0.0.1:7946"
 		c.change(&cfg)
 		found := gossipContradictions(cfg)

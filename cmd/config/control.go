@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"errors"
@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// ControlConfig is the `control:` section.
-type ControlConfig struct {
-	Socket    string       `mapstructure:"socket"`    // path of the unix socket of the CLI
-	Listen    string       `mapstructure:"listen"`    // IP address and port for other machines; empty: none
-	Readers   []string     `mapstructure:"readers"`   // common names of the certificates that may look
-	Operators []string     `mapstructure:"operators"` // and of those that may change something
-	Remote    RemoteConfig `mapstructure:"remote"`
+// Control is the `control:` section.
+type Control struct {
+	Socket    string   `mapstructure:"socket"`    // path of the unix socket of the CLI
+	Listen    string   `mapstructure:"listen"`    // IP address and port for other machines; empty: none
+	Readers   []string `mapstructure:"readers"`   // common names of the certificates that may look
+	Operators []string `mapstructure:"operators"` // and of those that may change something
+	Remote    Remote   `mapstructure:"remote"`
 }
 
-// RemoteConfig says which other machine's node the commands talk to, and as whom.
-type RemoteConfig struct {
+// Remote says which other machine's node the commands talk to, and as whom.
+type Remote struct {
 	Address  string `mapstructure:"address"`   // host:port of its control.listen; empty: this machine's socket
 	CertFile string `mapstructure:"cert-file"` // PEM, of the clients' authority
 	KeyFile  string `mapstructure:"key-file"`
@@ -30,7 +30,7 @@ type RemoteConfig struct {
 const maxSocketPath = 107
 
 // Validate reports every value out of range. It reads no file.
-func (c ControlConfig) Validate() error {
+func (c Control) Validate() error {
 	var errs []error
 	if n := len(c.Socket); n > maxSocketPath {
 		errs = append(errs, fmt.Errorf("control.socket: must be a path of at most %d bytes, got %d: %q", maxSocketPath, n, c.Socket))
@@ -39,22 +39,22 @@ func (c ControlConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("control.listen: must be host:port with an IP address and port 1–65535, got %q", c.Listen))
 	}
 	for _, names := range []struct {
-		key  string
+		Key  string
 		list []string
 	}{{"control.readers", c.Readers}, {"control.operators", c.Operators}} {
 		if slices.Contains(names.list, "") {
-			errs = append(errs, fmt.Errorf(`%s: must be common names of certificates, got ""`, names.key))
+			errs = append(errs, fmt.Errorf(`%s: must be common names of certificates, got ""`, names.Key))
 		}
 	}
 	r := c.Remote
 	if _, _, err := net.SplitHostPort(r.Address); r.Address != "" && err != nil {
 		errs = append(errs, fmt.Errorf("control.remote.address: must be host:port, got %q", r.Address))
 	}
-	for _, file := range []struct{ key, path string }{
+	for _, file := range []struct{ Key, path string }{
 		{"control.remote.cert-file", r.CertFile}, {"control.remote.key-file", r.KeyFile}, {"control.remote.ca-file", r.CAFile},
 	} {
 		if (r.Address == "") != (file.path == "") {
-			errs = append(errs, fmt.Errorf("%s: must be set together with control.remote.address, got %q and %q", file.key, file.path, r.Address))
+			errs = append(errs, fmt.Errorf("%s: must be set together with control.remote.address, got %q and %q", file.Key, file.path, r.Address))
 		}
 	}
 	return errors.Join(errs...)

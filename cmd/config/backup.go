@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"errors"
@@ -13,39 +13,39 @@ import (
 	"holdfast/volume/ebs"
 )
 
-// VolumeConfig is the section `volume`: the provider, and a section for each kind.
-type VolumeConfig struct {
+// Volume is the section `volume`: the provider, and a section for each kind.
+type Volume struct {
 	volume.Config `mapstructure:",squash"`
 	EBS           ebs.Config `mapstructure:"ebs"`
 }
 
 // Validate reports every value out of range.
-func (c VolumeConfig) Validate() error { return errors.Join(c.Config.Validate(), c.EBS.Validate()) }
+func (c Volume) Validate() error { return errors.Join(c.Config.Validate(), c.EBS.Validate()) }
 
-// SnapshotConfig is the `snapshot:` section.
-type SnapshotConfig struct {
+// Snapshot is the `snapshot:` section.
+type Snapshot struct {
 	snapshot.Config `mapstructure:",squash"`
 	S3              s3.Config `mapstructure:"s3"`
 }
 
 // Validate reports every value out of range.
-func (c SnapshotConfig) Validate() error { return errors.Join(c.Config.Validate(), c.S3.Validate()) }
+func (c Snapshot) Validate() error { return errors.Join(c.Config.Validate(), c.S3.Validate()) }
 
 // InBucket reports whether the store is a bucket and not a directory.
-func (c SnapshotConfig) InBucket() bool { return isBucket(c.Store) }
+func (c Snapshot) InBucket() bool { return IsBucket(c.Store) }
 
 // bucketScheme begins the URL of a store in a bucket.
 const bucketScheme = "s3://"
 
-func isBucket(store string) bool { return strings.HasPrefix(store, bucketScheme) }
+func IsBucket(store string) bool { return strings.HasPrefix(store, bucketScheme) }
 
-// RestoreConfig is the `restore:` section.
-type RestoreConfig struct {
+// Restore is the `restore:` section.
+type Restore struct {
 	// Automatic restores the newest backup where every disk is blank and the store knows the cluster.
 	Automatic bool `mapstructure:"automatic"`
 	// ForeignCommands lets restores be proposed that other programs have asked for with a command in the store.
 	ForeignCommands bool `mapstructure:"foreign-commands"`
-	// RevisionBump is added to the revision of a restored backup, 0 to maxRevisionBump; more where that is not beyond
+	// RevisionBump is added to the revision of a restored backup, 0 to MaxRevisionBump; more where that is not beyond
 	// the last known revision.
 	RevisionBump int64 `mapstructure:"revision-bump"`
 	// ReclaimAfter is how long a member must serve without a break before what was set aside on its volume is
@@ -53,14 +53,14 @@ type RestoreConfig struct {
 	ReclaimAfter time.Duration `mapstructure:"reclaim-after"`
 }
 
-// maxRevisionBump leaves room for millions of restores in the 63 bits of a revision.
-const maxRevisionBump = 1_000_000_000_000
+// MaxRevisionBump leaves room for millions of restores in the 63 bits of a revision.
+const MaxRevisionBump = 1_000_000_000_000
 
 // Validate reports every value out of range.
-func (c RestoreConfig) Validate() error {
+func (c Restore) Validate() error {
 	var errs []error
-	if c.RevisionBump < 0 || c.RevisionBump > maxRevisionBump {
-		errs = append(errs, fmt.Errorf("restore.revision-bump: must be 0–%d, got %d", maxRevisionBump, c.RevisionBump))
+	if c.RevisionBump < 0 || c.RevisionBump > MaxRevisionBump {
+		errs = append(errs, fmt.Errorf("restore.revision-bump: must be 0–%d, got %d", MaxRevisionBump, c.RevisionBump))
 	}
 	if c.ReclaimAfter < 0 {
 		errs = append(errs, fmt.Errorf("restore.reclaim-after: must be 0s (never) or more, got %s", c.ReclaimAfter))
@@ -72,7 +72,7 @@ func (c RestoreConfig) Validate() error {
 func (c Config) OwnBackupDirectories() []string {
 	all := []string{c.Snapshot.Store, c.Snapshot.Spool, c.Snapshot.Scratch}
 	return slices.DeleteFunc(all, func(dir string) bool {
-		return dir == "" || isBucket(dir) || !within(absolute(c.Node.DataDir), absolute(dir))
+		return dir == "" || IsBucket(dir) || !within(Abs(c.Node.DataDir), Abs(dir))
 	})
 }
 
@@ -96,7 +96,7 @@ func nestedDirectories(c Config) []contradiction {
 	apart := func(from directory, all ...[]directory) {
 		for _, list := range all {
 			for _, d := range list {
-				a, b := absolute(from.path), absolute(d.path)
+				a, b := Abs(from.path), Abs(d.path)
 				if within(a, b) || within(b, a) {
 					found = append(found, contradiction{[]string{d.key, from.key},
 						fmt.Errorf("%s: must not lie in %s (%s) nor hold it, got %q", d.key, from.key, a, d.path)})
@@ -124,7 +124,7 @@ func backupContradictions(c Config) []contradiction {
 	}
 	if s.Cron != "" && s.Every != snapshot.Default().Every && s.Every != 0 {
 		found = append(found, contradiction{[]string{"snapshot.cron", "snapshot.every"},
-			fmt.Errorf("snapshot.cron: must be empty where snapshot.every is set (to %s), got %q", durationText(s.Every), s.Cron)})
+			fmt.Errorf("snapshot.cron: must be empty where snapshot.every is set (to %s), got %q", FormatDuration(s.Every), s.Cron)})
 	}
 	return found
 }
@@ -155,7 +155,7 @@ func backupDoubts(c Config) []string {
 		add("restore.revision-bump: 0, after a restore the watchers of Kubernetes do not notice that time went back")
 	}
 	if r.ReclaimAfter > 0 && r.ReclaimAfter < time.Hour {
-		add("restore.reclaim-after: %s, what a restore has set aside is deleted almost at once", durationText(r.ReclaimAfter))
+		add("restore.reclaim-after: %s, what a restore has set aside is deleted almost at once", FormatDuration(r.ReclaimAfter))
 	}
 	return all
 }

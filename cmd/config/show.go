@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"encoding/json"
@@ -13,19 +13,19 @@ import (
 // origins as comments.
 func (l *Loaded) WriteYAML(w io.Writer) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
-	for _, k := range configKeys() {
-		at, path := root, strings.Split(k.name, ".")
+	for _, k := range Keys() {
+		at, path := root, strings.Split(k.Name, ".")
 		for _, section := range path[:len(path)-1] {
 			at = child(at, section)
 		}
 		var value yaml.Node
 		if err := value.Encode(l.plain(k)); err != nil {
-			return fmt.Errorf("encode %s: %w", k.name, err)
+			return fmt.Errorf("encode %s: %w", k.Name, err)
 		}
 		if value.Kind != yaml.ScalarNode {
 			value.Style = yaml.FlowStyle
 		}
-		value.LineComment = "# " + l.Origin[k.name]
+		value.LineComment = "# " + l.Origin[k.Name]
 		at.Content = append(at.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: path[len(path)-1]}, &value)
 	}
 	enc := yaml.NewEncoder(w)
@@ -56,8 +56,8 @@ func (l *Loaded) WriteJSON(w io.Writer) error {
 		Origin string `json:"origin"`
 	}
 	rows := []row{}
-	for _, k := range configKeys() {
-		rows = append(rows, row{k.name, l.plain(k), l.Origin[k.name]})
+	for _, k := range Keys() {
+		rows = append(rows, row{k.Name, l.plain(k), l.Origin[k.Name]})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")

@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"os"
@@ -47,7 +47,7 @@ func TestTLSFiles(t *testing.T) {
 		}
 	}
 	l := load(t, "node: {data-dir: /d}\ntls: {ca-dir: "+dir+"}", nil)
-	for _, want := range []struct{ key, text, origin string }{
+	for _, want := range []struct{ Key, text, origin string }{
 		{"tls.mode", "ca", "derived from tls.ca-dir"},
 		{"tls.peer-ca-key-file", filepath.Join(dir, "etcd-peers-ca.key"), "derived from tls.ca-dir"},
 		{"tls.client-ca-file", filepath.Join(dir, "etcd-clients-ca.crt"), "derived from tls.ca-dir"},
@@ -58,8 +58,8 @@ func TestTLSFiles(t *testing.T) {
 		{"etcd.peer-trusted-ca-file", "/d/tls/peers-ca.crt", "derived from tls.mode"},
 		{"etcd.client-cert-auth", "true", "derived from tls.mode"},
 	} {
-		if got := textOf(t, l, want.key); got != want.text || l.Origin[want.key] != want.origin {
-			t.Errorf("%s: got %q (%s), want %q (%s)", want.key, got, l.Origin[want.key], want.text, want.origin)
+		if got := textOf(t, l, want.Key); got != want.text || l.Origin[want.Key] != want.origin {
+			t.Errorf("%s: got %q (%s), want %q (%s)", want.Key, got, l.Origin[want.Key], want.text, want.origin)
 		}
 	}
 	var shown strings.Builder
@@ -67,9 +67,9 @@ func TestTLSFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := load(t, shown.String(), nil)
-	for _, k := range configKeys() {
-		if got, want := k.text(&again.Config), k.text(&l.Config); got != want {
-			t.Errorf("%s: shown as %q, which loads as %q", k.name, want, got)
+	for _, k := range Keys() {
+		if got, want := k.Text(&again.Config), k.Text(&l.Config); got != want {
+			t.Errorf("%s: shown as %q, which loads as %q", k.Name, want, got)
 		}
 	}
 	if !again.Config.Etcd.Issued {

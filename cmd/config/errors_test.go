@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"fmt"
@@ -256,7 +256,7 @@ func TestNearest(t *testing.T) {
 // Whatever the file holds, reading it ends, with settings of known keys and
 // errors that name the file; and what was read can be judged.
 func FuzzParseConfig(f *testing.F) {
-	f.Add([]byte(defaultYAML))
+	f.Add([]byte(DefaultYAML))
 	for _, seed := range []string{
 		"", "~", "a: &a [*a]", "<<: {log: {level: info}}", "log: &l\n  level: *l\n", "? [a]\n: b\n", "log.level: info",
 		"--- {}\n--- {}\n", "etcd: {feature-gates: {A: true, [b]: false}}", "\xff\xfe", "!!binary x", "%YAML 9.9\n---\n",
@@ -264,11 +264,11 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	known := map[string]bool{}
-	for _, k := range configKeys() {
-		known[k.name] = true
+	for _, k := range Keys() {
+		known[k.Name] = true
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		settings, errs := parseConfig("config.yaml", data)
+		settings, errs := parse("config.yaml", data)
 		for _, s := range settings {
 			if !known[s.key] || !strings.HasPrefix(s.origin, "file config.yaml:") {
 				t.Errorf("setting %+v", s)
@@ -279,7 +279,7 @@ func FuzzParseConfig(f *testing.F) {
 				t.Errorf("error without its place: %v", err)
 			}
 		}
-		l := Loaded{Config: DefaultConfig(), Origin: map[string]string{}}
+		l := Loaded{Config: Default(), Origin: map[string]string{}}
 		errs = append(errs, l.decode(settings)...)
 		if !readsFiles(l.Config) {
 			derive(&l.Config, l.Origin)

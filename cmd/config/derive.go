@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"fmt"
@@ -30,10 +30,10 @@ func derive(c *Config, origin map[string]string) {
 			*field, origin[key] = value, derivedFrom+source
 		}
 	}
-	path := func(name string) string { return absolute(filepath.Join(c.Node.DataDir, name)) }
+	path := func(name string) string { return Abs(filepath.Join(c.Node.DataDir, name)) }
 	listen := func(port int) string { return net.JoinHostPort(c.Node.Address, strconv.Itoa(port)) }
 
-	if c.Cluster.Size > 0 && origin["cluster.slots"] == originDefault {
+	if c.Cluster.Size > 0 && origin["cluster.slots"] == OriginDefault {
 		c.Cluster.Slots, origin["cluster.slots"] = sized(c.Cluster.Size), derivedFrom+"cluster.size"
 	}
 	host, _ := os.Hostname() // a host without a name is told so by Validate
@@ -53,9 +53,9 @@ func derive(c *Config, origin map[string]string) {
 
 	before := *c
 	c.Etcd = c.Etcd.Resolve(c.Node.Address)
-	for _, k := range configKeys() {
-		if k.text(c) != k.text(&before) {
-			origin[k.name] = derivedFrom + "node.address"
+	for _, k := range Keys() {
+		if k.Text(c) != k.Text(&before) {
+			origin[k.Name] = derivedFrom + "node.address"
 		}
 	}
 }
@@ -84,15 +84,15 @@ func contradictions(c Config) []contradiction {
 	return found
 }
 
-// endpoint is where one key makes us listen (TCP; gossip uses UDP as well).
-type endpoint struct {
-	key  string
-	host string // empty: every address
-	port string
+// Endpoint is where one key makes us listen (TCP; gossip uses UDP as well).
+type Endpoint struct {
+	Key  string
+	Host string // empty: every address
+	Port string
 }
 
-func endpoints(c Config) []endpoint {
-	var all []endpoint
+func Endpoints(c Config) []Endpoint {
+	var all []Endpoint
 	add := func(key, hostport string) {
 		host, port, err := net.SplitHostPort(hostport)
 		if err != nil || port == "0" { // the section's to judge; and 0 is any free port
@@ -103,7 +103,7 @@ func endpoints(c Config) []endpoint {
 		} else if host == "localhost" {
 			host = "127.0.0.1"
 		}
-		all = append(all, endpoint{key, host, port})
+		all = append(all, Endpoint{key, host, port})
 	}
 	add("gossip.listen", c.Gossip.Listen)
 	if c.Metrics.Listen != metrics.Off {
@@ -126,7 +126,7 @@ type listenAddress struct{ key, hostport string }
 func etcdListeners(c Config) []listenAddress {
 	var all []listenAddress
 	for _, urls := range []struct {
-		key  string
+		Key  string
 		list []string
 	}{
 		{"etcd.listen-client-urls", c.Etcd.ListenClientURLs},
@@ -135,7 +135,7 @@ func etcdListeners(c Config) []listenAddress {
 	} {
 		for _, text := range urls.list {
 			if u, err := url.Parse(text); err == nil {
-				all = append(all, listenAddress{urls.key, u.Host})
+				all = append(all, listenAddress{urls.Key, u.Host})
 			}
 		}
 	}
@@ -144,20 +144,20 @@ func etcdListeners(c Config) []listenAddress {
 
 func sharedListeners(c Config) []contradiction {
 	var found []contradiction
-	all := endpoints(c)
+	all := Endpoints(c)
 	for i, b := range all {
 		for _, a := range all[:i] {
-			if a.port == b.port && (a.host == b.host || a.host == "" || b.host == "") {
-				found = append(found, contradiction{[]string{a.key, b.key},
-					fmt.Errorf("%s: must not share an address and port with %s, got %s", b.key, a.key, net.JoinHostPort(b.host, b.port))})
+			if a.Port == b.Port && (a.Host == b.Host || a.Host == "" || b.Host == "") {
+				found = append(found, contradiction{[]string{a.Key, b.Key},
+					fmt.Errorf("%s: must not share an address and port with %s, got %s", b.Key, a.Key, net.JoinHostPort(b.Host, b.Port))})
 			}
 		}
 	}
 	return found
 }
 
-// absolute cleans path even where there is no working directory.
-func absolute(path string) string {
+// Abs cleans path even where there is no working directory.
+func Abs(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}

@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"bytes"
@@ -53,9 +53,9 @@ func TestReferences(t *testing.T) {
 // A later source that says something else takes the reference away.
 func TestReferenceThatIsOverridden(t *testing.T) {
 	l := load(t, "snapshot: {every: '${env:EVERY}'}", []string{"EVERY=1h"}, "--snapshot.every=2h")
-	for _, k := range configKeys() {
-		if k.name == "snapshot.every" && l.text(k) != "2h" {
-			t.Errorf("shown: %q, want 2h", l.text(k))
+	for _, k := range Keys() {
+		if k.Name == "snapshot.every" && l.Text(k) != "2h" {
+			t.Errorf("shown: %q, want 2h", l.Text(k))
 		}
 	}
 }

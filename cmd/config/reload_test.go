@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func TestDiff(t *testing.T) {
 // ends. The channel receives the content of the file at each call of changed.
 func watch(t *testing.T, file string, lg *zap.Logger) <-chan string {
 	t.Helper()
-	w := newConfigWatch(file, lg)
+	w := newFileWatch(file, lg)
 	ctx, cancel := context.WithCancel(context.Background())
 	calls, done := make(chan string, 100), make(chan struct{})
 	go func() {
@@ -123,7 +123,7 @@ func TestWatchSeesEachWayToChangeAFile(t *testing.T) {
 // A change counts when two looks saw it; a file that is gone is no change.
 func TestLook(t *testing.T) {
 	file := writeFile(t, "0")
-	w := newConfigWatch(file, zaptest.NewLogger(t))
+	w := newFileWatch(file, zaptest.NewLogger(t))
 	defer w.close()
 	const gone = "\x00"
 	for i, step := range []struct {

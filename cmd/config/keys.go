@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	_ "embed"
@@ -17,38 +17,38 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// variablePrefix begins every environment variable that is ours.
-const variablePrefix = "HOLDFAST_"
+// VariablePrefix begins every environment variable that is ours.
+const VariablePrefix = "HOLDFAST_"
 
-// key is one leaf of Config. All keys are found by reflection, so that the
+// Key is one leaf of Config. All keys are found by reflection, so that the
 // file, the flags and the environment can never know different ones.
 //
 // A value is text on its way from any of them: what YAML writes as [a, b] or
 // {x: true} is "a,b" or "x=true" in a flag. One decoder reads that text, so no
 // source accepts what another refuses.
-type key struct {
-	name  string // "gossip.seeds"
+type Key struct {
+	Name  string // "gossip.seeds"
 	typ   reflect.Type
 	index []int // of the field, for reflect's FieldByIndex
 }
 
-// configKeys returns the keys in the order of the structs.
-func configKeys() []key {
+// Keys returns the keys in the order of the structs.
+func Keys() []Key {
 	return keysOf(reflect.TypeFor[Config](), "", nil)
 }
 
-func keysOf(t reflect.Type, prefix string, index []int) []key {
-	var keys []key
+func keysOf(t reflect.Type, prefix string, index []int) []Key {
+	var keys []Key
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, option, _ := strings.Cut(f.Tag.Get("mapstructure"), ",")
-		k := key{prefix + name, f.Type, append(slices.Clone(index), i)}
+		k := Key{prefix + name, f.Type, append(slices.Clone(index), i)}
 		switch {
 		case option == "squash": // its keys belong to the section it is in
 			keys = append(keys, keysOf(f.Type, prefix, k.index)...)
 		case name == "-": // derived, and nobody's to set
 		case f.Type.Kind() == reflect.Struct:
-			keys = append(keys, keysOf(f.Type, k.name+".", k.index)...)
+			keys = append(keys, keysOf(f.Type, k.Name+".", k.index)...)
 		default:
 			keys = append(keys, k)
 		}
@@ -57,13 +57,13 @@ func keysOf(t reflect.Type, prefix string, index []int) []key {
 }
 
 // variable is the name of k in the environment.
-func (k key) variable() string {
-	return variablePrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.name))
+func (k Key) variable() string {
+	return VariablePrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
 }
 
 // kind says in one word, which --help shows, what text k takes; expected says
 // it as the end of "must be".
-func (k key) kind() (word, expected string) {
+func (k Key) kind() (word, expected string) {
 	switch {
 	case k.typ == reflect.TypeFor[time.Duration]():
 		return "duration", "a duration such as 15m, 1h30m or 7d"
@@ -85,15 +85,15 @@ func (k key) kind() (word, expected string) {
 }
 
 // bytes reports whether k is a number of bytes.
-func (k key) bytes() bool { return strings.HasSuffix(k.name, "-bytes") }
+func (k Key) bytes() bool { return strings.HasSuffix(k.Name, "-bytes") }
 
 // value returns k's field of c.
-func (k key) value(c *Config) reflect.Value {
+func (k Key) value(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(k.index)
 }
 
-// text returns k's value in c as a flag would take it.
-func (k key) text(c *Config) string {
+// Text returns k's value in c as a flag would take it.
+func (k Key) Text(c *Config) string {
 	switch v := k.value(c).Interface().(type) {
 	case []string:
 		return strings.Join(v, ",")
@@ -105,14 +105,14 @@ func (k key) text(c *Config) string {
 		slices.Sort(pairs)
 		return strings.Join(pairs, ",")
 	case time.Duration:
-		return durationText(v)
+		return FormatDuration(v)
 	default:
 		return fmt.Sprint(v)
 	}
 }
 
-// durationText writes 15m and 1w where Go writes 15m0s and 168h0m0s.
-func durationText(d time.Duration) string {
+// FormatDuration writes 15m and 1w where Go writes 15m0s and 168h0m0s.
+func FormatDuration(d time.Duration) string {
 	if d%time.Millisecond != 0 {
 		return d.String()
 	}
@@ -120,18 +120,18 @@ func durationText(d time.Duration) string {
 }
 
 // decode sets k's field of c to the text that v holds for k.
-func (k key) decode(v *viper.Viper, c *Config) error {
-	text := v.GetString(k.name)
+func (k Key) decode(v *viper.Viper, c *Config) error {
+	text := v.GetString(k.Name)
 	word, expected := k.kind()
 	into := reflect.New(k.typ) // not the field itself: what a list or map held before must go
 	hooks := []mapstructure.DecodeHookFunc{textToDuration, textToList, textToMap}
 	if k.bytes() {
 		hooks = append(hooks, textToSize)
 	}
-	err := v.UnmarshalKey(k.name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(hooks...)))
+	err := v.UnmarshalKey(k.Name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(hooks...)))
 	// mapstructure takes "" for 0 and false; an operator who wrote it meant neither.
 	if err != nil || text == "" && (word == "number" || word == "bool") {
-		return fmt.Errorf("%s: must be %s, got %q", k.name, expected, text)
+		return fmt.Errorf("%s: must be %s, got %q", k.Name, expected, text)
 	}
 	k.value(c).Set(into.Elem())
 	return nil
@@ -196,16 +196,16 @@ func splitList(text string) []string {
 	return list
 }
 
-// defaultYAML is the commented default file: what `config default` prints,
+// DefaultYAML is the commented default file: what `config default` prints,
 // and where the help of every flag comes from.
 //
 //go:embed default.yaml
-var defaultYAML string
+var DefaultYAML string
 
 // helpTexts returns the first paragraph of each key's comment in default.yaml.
 func helpTexts() map[string]string {
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(defaultYAML), &doc); err != nil {
+	if err := yaml.Unmarshal([]byte(DefaultYAML), &doc); err != nil {
 		panic(fmt.Sprintf("read embedded default.yaml: %v", err)) // a test proves it readable
 	}
 	texts := map[string]string{}
@@ -249,18 +249,18 @@ func (v *flagValue) Set(text string) error {
 	return nil
 }
 
-// configFlag names the configuration file, and fileVariable does so in the
+// FileFlag names the configuration file, and fileVariable does so in the
 // environment.
 const (
-	configFlag   = "config"
-	fileVariable = variablePrefix + "CONFIG"
+	FileFlag     = "config"
+	fileVariable = VariablePrefix + "CONFIG"
 )
 
 // keyFlag is the annotation of the flags that are keys of the configuration.
 const keyFlag = "holdfast-key"
 
-// flagsText is what a command's help says of its flags. The keys of the configuration are a hundred: it says where they are.
-func flagsText(fs *pflag.FlagSet) string {
+// FlagsText is what a command's help says of its flags. The keys of the configuration are a hundred: it says where they are.
+func FlagsText(fs *pflag.FlagSet) string {
 	own, keys := pflag.NewFlagSet("", pflag.ContinueOnError), false
 	fs.VisitAll(func(f *pflag.Flag) {
 		if _, key := f.Annotations[keyFlag]; key {
@@ -279,14 +279,14 @@ func flagsText(fs *pflag.FlagSet) string {
 // helpColumns is how wide a help may be.
 const helpColumns = 110
 
-// addConfigFlags adds --config and one flag for each key to fs.
-func addConfigFlags(fs *pflag.FlagSet) {
-	fs.StringP(configFlag, "c", "", "configuration `file` (YAML); "+fileVariable+" in the environment")
-	help, defaults := helpTexts(), DefaultConfig()
-	for _, k := range configKeys() {
+// AddFlags adds --config and one flag for each key to fs.
+func AddFlags(fs *pflag.FlagSet) {
+	fs.StringP(FileFlag, "c", "", "configuration `file` (YAML); "+fileVariable+" in the environment")
+	help, defaults := helpTexts(), Default()
+	for _, k := range Keys() {
 		word, _ := k.kind()
 		// pflag would take what stands in backquotes for the name of the value.
-		flag := fs.VarPF(&flagValue{text: k.text(&defaults), word: word}, k.name, "", strings.ReplaceAll(help[k.name], "`", "'"))
+		flag := fs.VarPF(&flagValue{text: k.Text(&defaults), word: word}, k.Name, "", strings.ReplaceAll(help[k.Name], "`", "'"))
 		flag.Annotations = map[string][]string{keyFlag: nil}
 		if word == "bool" {
 			flag.NoOptDefVal = "true"

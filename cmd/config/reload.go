@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"context"
@@ -33,13 +33,13 @@ func reloadableKeys() []string {
 
 // takeOver sets the reloadable keys of l to what they are in n.
 func (l *Loaded) takeOver(n *Loaded) {
-	for _, k := range configKeys() {
-		if slices.Contains(reloadableKeys(), k.name) {
+	for _, k := range Keys() {
+		if slices.Contains(reloadableKeys(), k.Name) {
 			k.value(&l.Config).Set(k.value(&n.Config))
-			if text, ok := n.shown[k.name]; ok {
-				l.shown[k.name] = text
+			if text, ok := n.shown[k.Name]; ok {
+				l.shown[k.Name] = text
 			} else {
-				delete(l.shown, k.name)
+				delete(l.shown, k.Name)
 			}
 		}
 	}
@@ -48,9 +48,9 @@ func (l *Loaded) takeOver(n *Loaded) {
 // Diff returns what n changes: what a running node can take over, and what
 // needs a restart.
 func (l *Loaded) Diff(n *Loaded) (reloadable, restart []Change) {
-	for _, k := range configKeys() {
-		c := Change{k.name, l.text(k), n.text(k)}
-		same := k.text(&l.Config) == k.text(&n.Config)
+	for _, k := range Keys() {
+		c := Change{k.Name, l.Text(k), n.Text(k)}
+		same := k.Text(&l.Config) == k.Text(&n.Config)
 		if !same && c.Old == c.New {
 			c.New += " (which holds another value now)"
 		}
@@ -94,7 +94,7 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel, lg 
 // with a logged warning, when the file cannot be watched: inotify has limits,
 // and others on the host may have used them up.
 func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
-	w := newConfigWatch(file, lg)
+	w := newFileWatch(file, lg)
 	defer w.close()
 	w.run(ctx, changed)
 	return nil
@@ -110,10 +110,10 @@ const settleTime = 100 * time.Millisecond
 // which cannot be read, as between the two renames of a careless editor.
 type digest [sha256.Size]byte
 
-// configWatch watches directories, not the file: editors replace the file by a
+// fileWatch watches directories, not the file: editors replace the file by a
 // rename, and Kubernetes a symbolic link beside it. What counts is the content,
 // so that no event has to be understood.
-type configWatch struct {
+type fileWatch struct {
 	file   string
 	last   digest // of the content at the last call of changed
 	seen   digest // of the content at the last look
@@ -122,9 +122,9 @@ type configWatch struct {
 	fs     *fsnotify.Watcher // nil: nothing to watch, or not possible
 }
 
-// newConfigWatch begins to collect events; run looks at them.
-func newConfigWatch(file string, lg *zap.Logger) *configWatch {
-	w := &configWatch{file: file, lg: lg, hangup: make(chan os.Signal, 1)}
+// newFileWatch begins to collect events; run looks at them.
+func newFileWatch(file string, lg *zap.Logger) *fileWatch {
+	w := &fileWatch{file: file, lg: lg, hangup: make(chan os.Signal, 1)}
 	signal.Notify(w.hangup, syscall.SIGHUP)
 	if file == "" {
 		return w
@@ -139,14 +139,14 @@ func newConfigWatch(file string, lg *zap.Logger) *configWatch {
 	return w
 }
 
-func (w *configWatch) close() {
+func (w *fileWatch) close() {
 	signal.Stop(w.hangup)
 	if w.fs != nil {
 		w.fs.Close()
 	}
 }
 
-func (w *configWatch) run(ctx context.Context, changed func()) {
+func (w *fileWatch) run(ctx context.Context, changed func()) {
 	var events <-chan fsnotify.Event
 	var errs <-chan error
 	if w.fs != nil {
@@ -183,7 +183,7 @@ func (w *configWatch) run(ctx context.Context, changed func()) {
 
 // look reports whether the content has changed and settled, or must be looked
 // at again because it may be changing right now.
-func (w *configWatch) look() (isNew, again bool) {
+func (w *fileWatch) look() (isNew, again bool) {
 	now := contentOf(w.file)
 	switch {
 	case now == w.last || now == digest{}:
@@ -199,7 +199,7 @@ func (w *configWatch) look() (isNew, again bool) {
 
 // addDirectories watches the directory of the file and the one of what it
 // links to, which may be another one after each change. Adding again is harmless.
-func (w *configWatch) addDirectories() {
+func (w *fileWatch) addDirectories() {
 	if w.fs == nil {
 		return
 	}
@@ -214,13 +214,13 @@ func (w *configWatch) addDirectories() {
 	}
 }
 
-func (w *configWatch) warn(err error) {
+func (w *fileWatch) warn(err error) {
 	w.lg.Warn("config file was not watched, SIGHUP still reloads it", zap.String("file", w.file), zap.Error(err))
 }
 
 // contentOf returns the digest of what Load would read.
 func contentOf(file string) digest {
-	data, err := readConfigFile(file)
+	data, err := readFile(file)
 	if err != nil {
 		return digest{}
 	}

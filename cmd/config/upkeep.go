@@ -1,12 +1,12 @@
-package cmd
+package config
 
 import (
 	"errors"
 	"fmt"
 )
 
-// UpkeepConfig is the `upkeep:` section: the care for the members' databases.
-type UpkeepConfig struct {
+// Upkeep is the `upkeep:` section: the care for the members' databases.
+type Upkeep struct {
 	// DefragFreePercent and DefragFreeBytes: a database is defragmented when so much of its file, and so many bytes, are
 	// free. 0 percent never defragments, but to cure NOSPACE.
 	DefragFreePercent int   `mapstructure:"defrag-free-percent"`
@@ -18,12 +18,12 @@ type UpkeepConfig struct {
 }
 
 // DefaultUpkeep defragments where at least half of the file can be given back, and it is worth the while.
-func DefaultUpkeep() UpkeepConfig {
-	return UpkeepConfig{DefragFreePercent: 50, DefragFreeBytes: 32 << 20, FullPercent: 90, CureNoSpace: true}
+func DefaultUpkeep() Upkeep {
+	return Upkeep{DefragFreePercent: 50, DefragFreeBytes: 32 << 20, FullPercent: 90, CureNoSpace: true}
 }
 
 // Validate reports every value out of range.
-func (c UpkeepConfig) Validate() error {
+func (c Upkeep) Validate() error {
 	var errs []error
 	if c.DefragFreePercent != 0 && (c.DefragFreePercent < 10 || c.DefragFreePercent > 95) {
 		errs = append(errs, fmt.Errorf("upkeep.defrag-free-percent: must be 0 (never) or 10–95, got %d", c.DefragFreePercent))

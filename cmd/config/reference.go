@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ type referred struct{ reference, value string }
 // stands for nothing is left out. The errors name key, reference and origin, and nothing of the value.
 func (l *Loaded) refer(settings []setting, environ []string) ([]setting, []error) {
 	kinds := map[string]string{}
-	for _, k := range configKeys() {
-		kinds[k.name], _ = k.kind()
+	for _, k := range Keys() {
+		kinds[k.Name], _ = k.kind()
 	}
 	var good []setting
 	var errs []error
@@ -121,17 +121,17 @@ func oneLine(data []byte) (string, error) {
 	return string(data), nil
 }
 
-// text is k's value as it may be shown: the reference where one was written.
-func (l *Loaded) text(k key) string {
-	if text, ok := l.shown[k.name]; ok {
+// Text is k's value as it may be shown: the reference where one was written.
+func (l *Loaded) Text(k Key) string {
+	if text, ok := l.shown[k.Name]; ok {
 		return text
 	}
-	return k.text(&l.Config)
+	return k.Text(&l.Config)
 }
 
 // plain is k's value as YAML and JSON may show it: the reference where one was written.
-func (l *Loaded) plain(k key) any {
-	text, ok := l.shown[k.name]
+func (l *Loaded) plain(k Key) any {
+	text, ok := l.shown[k.Name]
 	if word, _ := k.kind(); ok && word == "list" {
 		return splitList(text)
 	}
@@ -168,11 +168,11 @@ func (l *Loaded) hideAll(errs []error) []error {
 
 // plain returns k's value in c as YAML and JSON should show it: durations as
 // text, lists and maps never as null.
-func (k key) plain(c *Config) any {
+func (k Key) plain(c *Config) any {
 	v := k.value(c)
 	switch {
 	case v.Type() == reflect.TypeFor[time.Duration]():
-		return k.text(c)
+		return k.Text(c)
 	case v.Kind() == reflect.Slice && v.IsNil():
 		return []string{}
 	case v.Kind() == reflect.Map && v.IsNil():

@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"bytes"
@@ -29,8 +29,8 @@ type setting struct {
 	origin string // "file config.yaml:12", "env HOLDFAST_X", "flag --x"
 }
 
-// readConfigFile returns the bytes of a configuration file.
-func readConfigFile(name string) ([]byte, error) {
+// readFile returns the bytes of a configuration file.
+func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open config file: %w", err)
@@ -51,19 +51,19 @@ func readConfigFile(name string) ([]byte, error) {
 // stops at the first error.
 type fileReader struct {
 	name     string
-	keys     map[string]key
+	keys     map[string]Key
 	seen     map[string]int // line of each key met so far
 	settings []setting
 	errs     []error
 }
 
-// parseConfig returns the settings in the YAML of the file called name. The
+// parse returns the settings in the YAML of the file called name. The
 // errors are all that is wrong with it; the settings are those that could be
 // read nevertheless.
-func parseConfig(name string, data []byte) ([]setting, []error) {
-	r := &fileReader{name: name, keys: map[string]key{}, seen: map[string]int{}}
-	for _, k := range configKeys() {
-		r.keys[k.name] = k
+func parse(name string, data []byte) ([]setting, []error) {
+	r := &fileReader{name: name, keys: map[string]Key{}, seen: map[string]int{}}
+	for _, k := range Keys() {
+		r.keys[k.Name] = k
 	}
 	if i := bytes.IndexFunc(data, notText); i >= 0 {
 		return nil, []error{fmt.Errorf("%s:%d: must be UTF-8 text", name, 1+bytes.Count(data[:i], []byte("\n")))}
@@ -160,7 +160,7 @@ func (r *fileReader) entry(prefix string, keyNode, value *yaml.Node) {
 }
 
 // value turns a value into the text a flag would have.
-func (r *fileReader) value(k key, keyNode, n *yaml.Node) {
+func (r *fileReader) value(k Key, keyNode, n *yaml.Node) {
 	word, expected := k.kind()
 	text, ok := n.Value, n.Kind == yaml.ScalarNode
 	switch {
@@ -172,10 +172,10 @@ func (r *fileReader) value(k key, keyNode, n *yaml.Node) {
 		text, ok = join(n.Content, 2)
 	}
 	if !ok {
-		r.fail(keyNode, k.name, "must be %s, got %s", expected, describe(n))
+		r.fail(keyNode, k.Name, "must be %s, got %s", expected, describe(n))
 		return
 	}
-	r.settings = append(r.settings, setting{k.name, text, "file " + r.at(keyNode)})
+	r.settings = append(r.settings, setting{k.Name, text, "file " + r.at(keyNode)})
 }
 
 // join writes groups of n scalars as "a,b" or "a=x,b=y". It is not ok when one

@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 
 // The authorities in tls.ca-dir, named as kops and etcd-manager name them.
 const (
-	givenClientsCA = "etcd-clients-ca"
-	givenPeersCA   = "etcd-peers-ca"
+	GivenClientsCA = "etcd-clients-ca"
+	GivenPeersCA   = "etcd-peers-ca"
 )
 
 // pathKey is a key that names a file, and its field.
@@ -43,8 +43,8 @@ func authorityFiles(c *Config) (keys []pathKey, given []string) {
 			{"tls.client-ca-file", &c.TLS.ClientCAFile}, {"tls.client-ca-key-file", &c.TLS.ClientCAKeyFile},
 			{"tls.peer-ca-file", &c.TLS.PeerCAFile}, {"tls.peer-ca-key-file", &c.TLS.PeerCAKeyFile},
 		}, []string{
-			in(givenClientsCA + ".crt"), in(givenClientsCA + ".key"),
-			in(givenPeersCA + ".crt"), in(givenPeersCA + ".key"),
+			in(GivenClientsCA + ".crt"), in(GivenClientsCA + ".key"),
+			in(GivenPeersCA + ".crt"), in(GivenPeersCA + ".key"),
 		}
 }
 
@@ -55,7 +55,7 @@ func anySet(keys []pathKey) bool {
 // deriveTLS decides on the mode, and fills in the files that follow from it. The keys of the addresses that are not set
 // follow from node.address, which alone counts then.
 func deriveTLS(c *Config, origin map[string]string, fill func(key string, field *string, source, value string)) {
-	fill("tls.dir", &c.TLS.Dir, "node.data-dir", absolute(filepath.Join(c.Node.DataDir, "tls")))
+	fill("tls.dir", &c.TLS.Dir, "node.data-dir", Abs(filepath.Join(c.Node.DataDir, "tls")))
 	etcd, issued := etcdFiles(c)
 	authorities, given := authorityFiles(c)
 	if c.TLS.Mode == "" {
@@ -127,9 +127,9 @@ func tlsContradictions(c Config) []contradiction {
 	}
 	switch mode {
 	case pki.ModeFiles:
-		for _, k := range []struct{ key, value, traffic string }{{"etcd.cert-file", c.Etcd.CertFile, "clients"}, {"etcd.peer-cert-file", c.Etcd.PeerCertFile, "members"}} {
+		for _, k := range []struct{ Key, value, traffic string }{{"etcd.cert-file", c.Etcd.CertFile, "clients"}, {"etcd.peer-cert-file", c.Etcd.PeerCertFile, "members"}} {
 			if k.value == "" && exposed && !c.TLS.Insecure {
-				add([]string{k.key, "tls.mode", "node.address"}, "must be set with tls.mode files where other machines reach etcd (%s), and its %s are to be sure of whom they talk to; or say tls.insecure true", at, k.traffic)
+				add([]string{k.Key, "tls.mode", "node.address"}, "must be set with tls.mode files where other machines reach etcd (%s), and its %s are to be sure of whom they talk to; or say tls.insecure true", at, k.traffic)
 			}
 		}
 	case pki.ModeOff:
@@ -145,11 +145,11 @@ func tlsContradictions(c Config) []contradiction {
 			}
 		}
 		for _, k := range []struct {
-			key  string
+			Key  string
 			list []string
 		}{{"etcd.peer-cert-allowed-cn", c.Etcd.PeerCertAllowedCN}, {"etcd.peer-cert-allowed-hostname", c.Etcd.PeerCertAllowedHostname}} {
 			if len(k.list) > 0 {
-				add([]string{k.key, "tls.mode"}, "must be empty with tls.mode %s, in which holdfast issues the members' certificates, got %q", mode, k.list)
+				add([]string{k.Key, "tls.mode"}, "must be empty with tls.mode %s, in which holdfast issues the members' certificates, got %q", mode, k.list)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func tlsContradictions(c Config) []contradiction {
 
 // sharedStore reports whether the store is one that was chosen: the default is each node's own.
 func sharedStore(c Config) bool {
-	return c.Snapshot.InBucket() || absolute(c.Snapshot.Store) != absolute(filepath.Join(c.Node.DataDir, "snapshots"))
+	return c.Snapshot.InBucket() || Abs(c.Snapshot.Store) != Abs(filepath.Join(c.Node.DataDir, "snapshots"))
 }
 
 // authorityContradictions finds what is wrong with the given authorities.
@@ -204,7 +204,7 @@ func tlsDirectory(c Config) []contradiction {
 	}
 	var found []contradiction
 	for _, p := range places {
-		if dir := absolute(p[1]); within(dir, absolute(c.TLS.Dir)) {
+		if dir := Abs(p[1]); within(dir, Abs(c.TLS.Dir)) {
 			found = append(found, contradiction{[]string{"tls.dir", p[0]}, fmt.Errorf("tls.dir: must not lie in %s (%s), for it is this machine's own, got %q", p[0], dir, c.TLS.Dir)})
 		}
 	}

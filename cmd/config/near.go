@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"slices"
@@ -20,7 +20,7 @@ func sections(names []string) []string {
 }
 
 // didYouMean returns ", did you mean x?" for the known key or section that
-// name is a slip of, or nothing.
+// Name is a slip of, or nothing.
 func didYouMean(name string, names []string) string {
 	if best := nearest(name, append(sections(names), names...)); best != "" {
 		return ", did you mean " + best + "?"

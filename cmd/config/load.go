@@ -1,4 +1,4 @@
-package cmd
+package config
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/viper"
 )
 
-// originDefault is the origin of a key that no source set.
-const originDefault = "default"
+// OriginDefault is the origin of a key that no source set.
+const OriginDefault = "default"
 
 // Loaded is a configuration that is complete and valid.
 type Loaded struct {
@@ -43,14 +43,14 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 		file = namedFile(flags, environ)
 	}
 	variables, warnings, unknown := readEnviron(environ)
-	l := &Loaded{Config: DefaultConfig(), File: file, Origin: map[string]string{}, Warnings: warnings, shown: map[string]string{}}
+	l := &Loaded{Config: Default(), File: file, Origin: map[string]string{}, Warnings: warnings, shown: map[string]string{}}
 	var settings []setting
 	var errs []error
 	if file != "" {
-		if data, err := readConfigFile(file); err != nil {
+		if data, err := readFile(file); err != nil {
 			errs = append(errs, err)
 		} else {
-			settings, errs = parseConfig(file, data)
+			settings, errs = parse(file, data)
 		}
 	}
 	errs = append(errs, unknown...)
@@ -74,7 +74,7 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 // namedFile returns the configuration file that --config or the environment names.
 func namedFile(flags *pflag.FlagSet, environ []string) string {
 	if flags != nil {
-		if f := flags.Lookup(configFlag); f != nil && f.Changed {
+		if f := flags.Lookup(FileFlag); f != nil && f.Changed {
 			return f.Value.String()
 		}
 	}
@@ -96,9 +96,9 @@ func (l *Loaded) decode(settings []setting) []error {
 		l.Origin[s.key] = s.origin
 	}
 	var errs []error
-	for _, k := range configKeys() {
-		if _, set := l.Origin[k.name]; !set {
-			l.Origin[k.name] = originDefault
+	for _, k := range Keys() {
+		if _, set := l.Origin[k.Name]; !set {
+			l.Origin[k.Name] = OriginDefault
 		} else if err := k.decode(v, &l.Config); err != nil {
 			errs = append(errs, l.locate(err))
 		}
@@ -122,7 +122,7 @@ func (l *Loaded) check(known []error) []error {
 		bad[keyOf(err)] = true
 	}
 	var errs []error
-	wrong := slices.DeleteFunc(flatten(l.Config.Validate()), func(err error) bool { return bad[keyOf(err)] })
+	wrong := slices.DeleteFunc(Errors(l.Config.Validate()), func(err error) bool { return bad[keyOf(err)] })
 	for _, err := range wrong {
 		bad[keyOf(err)] = true
 	}
@@ -142,7 +142,7 @@ func (l *Loaded) check(known []error) []error {
 // locate adds to an error that begins with a key where its value comes from.
 func (l *Loaded) locate(err error) error {
 	origin := strings.TrimPrefix(l.Origin[keyOf(err)], "file ")
-	if origin == "" || origin == originDefault {
+	if origin == "" || origin == OriginDefault {
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, origin)
@@ -162,8 +162,8 @@ type Invalid []error
 func (i Invalid) Error() string   { return errors.Join(i...).Error() }
 func (i Invalid) Unwrap() []error { return i }
 
-// flatten takes joined errors apart.
-func flatten(err error) []error {
+// Errors takes joined errors apart.
+func Errors(err error) []error {
 	joined, ok := errors.AsType[interface {
 		error
 		Unwrap() []error
@@ -176,7 +176,7 @@ func flatten(err error) []error {
 	}
 	var all []error
 	for _, e := range joined.Unwrap() {
-		all = append(all, flatten(e)...)
+		all = append(all, Errors(e)...)
 	}
 	return all
 }
@@ -187,9 +187,9 @@ func readFlags(flags *pflag.FlagSet) []setting {
 		return nil
 	}
 	var settings []setting
-	for _, k := range configKeys() {
-		if f := flags.Lookup(k.name); f != nil && f.Changed {
-			settings = append(settings, setting{k.name, f.Value.String(), "flag --" + k.name})
+	for _, k := range Keys() {
+		if f := flags.Lookup(k.Name); f != nil && f.Changed {
+			settings = append(settings, setting{k.Name, f.Value.String(), "flag --" + k.Name})
 		}
 	}
 	return settings
@@ -210,26 +210,26 @@ var (
 // is an error: it may be the one that asks for authentication. Any other may
 // belong to a script around us and is a warning.
 func readEnviron(environ []string) (settings []setting, warnings []string, errs []error) {
-	known := map[string]key{}
+	known := map[string]Key{}
 	var names []string
-	for _, k := range configKeys() {
+	for _, k := range Keys() {
 		known[k.variable()] = k
-		names = append(names, strings.TrimPrefix(k.variable(), variablePrefix))
+		names = append(names, strings.TrimPrefix(k.variable(), VariablePrefix))
 	}
 	for _, pair := range slices.Sorted(slices.Values(environ)) {
 		variable, value, _ := strings.Cut(pair, "=")
-		name, ours := strings.CutPrefix(variable, variablePrefix)
+		name, ours := strings.CutPrefix(variable, VariablePrefix)
 		if !ours || variable == fileVariable || serviceName.MatchString(variable) || serviceValue.MatchString(value) {
 			continue
 		}
 		if k, ok := known[variable]; ok {
 			if value != "" {
-				settings = append(settings, setting{k.name, value, "env " + variable})
+				settings = append(settings, setting{k.Name, value, "env " + variable})
 			}
 			continue
 		}
 		if near := nearest(name, names); near != "" {
-			errs = append(errs, fmt.Errorf("%s: unknown variable, did you mean %s%s?", variable, variablePrefix, near))
+			errs = append(errs, fmt.Errorf("%s: unknown variable, did you mean %s%s?", variable, VariablePrefix, near))
 		} else if inSection(name) {
 			errs = append(errs, fmt.Errorf("%s: unknown variable", variable))
 		} else {
@@ -242,8 +242,8 @@ func readEnviron(environ []string) (settings []setting, warnings []string, errs 
 // inSection reports whether a variable, without its prefix, begins with the
 // name of a section.
 func inSection(name string) bool {
-	return slices.ContainsFunc(configKeys(), func(k key) bool {
-		section, _, _ := strings.Cut(k.name, ".")
+	return slices.ContainsFunc(Keys(), func(k Key) bool {
+		section, _, _ := strings.Cut(k.Name, ".")
 		return strings.HasPrefix(name, strings.ToUpper(section)+"_")
 	})
 }

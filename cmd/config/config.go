@@ -1,0 +1,253 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+
+	"holdfast/embedded"
+	"holdfast/embedded/pki"
+	"holdfast/gossip"
+	"holdfast/metrics"
+	"holdfast/snapshot"
+	"holdfast/snapshot/s3"
+	"holdfast/volume"
+	"holdfast/volume/ebs"
+)
+
+// Config is the whole configuration. Each package owns its section; the ones
+// that belong to no single package are here. The mapstructure tags are the
+// keys, the same in the file (`gossip: {seeds: …}`), in flags
+// (`--gossip.seeds`) and, as HOLDFAST_GOSSIP_SEEDS, in the environment.
+// default.yaml says what each key means.
+type Config struct {
+	Cluster  Cluster         `mapstructure:"cluster"`
+	Node     Node            `mapstructure:"node"`
+	Gossip   gossip.Config   `mapstructure:"gossip"`
+	Volume   Volume          `mapstructure:"volume"`
+	Etcd     embedded.Config `mapstructure:"etcd"`
+	TLS      pki.Config      `mapstructure:"tls"`
+	Snapshot Snapshot        `mapstructure:"snapshot"`
+	Restore  Restore         `mapstructure:"restore"`
+	Upkeep   Upkeep          `mapstructure:"upkeep"`
+	Auth     Auth            `mapstructure:"auth"`
+	Metrics  metrics.Config  `mapstructure:"metrics"`
+	Control  Control         `mapstructure:"control"`
+	Log      Log             `mapstructure:"log"`
+	Stop     Stop            `mapstructure:"stop"`
+}
+
+// Default returns the configuration of a node that was told nothing: a
+// cluster of one member on the loopback address. What depends on other keys is
+// still empty; Load fills it in.
+func Default() Config {
+	return Config{
+		Cluster: Cluster{
+			Name:       "holdfast",
+			Slots:      []string{"a"},
+			MemberName: SlotMark,
+			Domain:     "holdfast.internal",
+			Founding:   FoundingAuto,
+			Recovery:   RecoveryManual,
+		},
+		Node:     Node{Address: "127.0.0.1", DataDir: "./holdfast-data"},
+		Gossip:   gossip.Default(),
+		Volume:   Volume{Config: volume.Default(), EBS: ebs.Default()},
+		Etcd:     embedded.Default(),
+		TLS:      pki.Default(),
+		Snapshot: Snapshot{Config: snapshot.Default(), S3: s3.Default()},
+		Restore:  Restore{RevisionBump: 1_000_000_000, ReclaimAfter: 7 * 24 * time.Hour},
+		Upkeep:   DefaultUpkeep(),
+		Metrics:  metrics.Default(),
+		Log:      Log{Level: "info", Format: LogConsole},
+		Stop:     Stop{Wait: 10 * time.Second, Hold: time.Minute},
+	}
+}
+
+// Validate reports every value out of its range, section by section. What two
+// keys say together is judged by contradictions.
+func (c Config) Validate() error {
+	return errors.Join(
+		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(), c.TLS.Validate(),
+		c.Snapshot.Validate(), c.Restore.Validate(), c.Upkeep.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
+	)
+}
+
+// The values of Cluster.Founding.
+const (
+	FoundingAuto  = "auto"  // found a cluster when every wanted slot is blank
+	FoundingNever = "never" // wait for an operator, or for a cluster to join
+)
+
+// The values of Cluster.Recovery.
+const (
+	RecoveryManual    = "manual"    // a lost majority waits for `holdfast recover`
+	RecoveryAutomatic = "automatic" // and for nobody where the loss is proven
+)
+
+// maxSlots bounds the members of a cluster. More voters than nine make every
+// write slower and survive no failure that happens.
+const maxSlots = 9
+
+var (
+	// memberName bounds what stands around the slot. etcd takes any name but one with = or ,
+	// (its initial cluster is name=URL,…); this much needs no quoting anywhere.
+	memberName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*)?\{slot\}([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
+	// Cluster and slot are labels of the members' host names, hence DNS labels
+	// (RFC 1123, at most 63 bytes). They are shorter, so that a whole name
+	// stays readable and fits the 64 bytes of a certificate's common name.
+	clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+	slotName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,14}[a-z0-9])?$`)
+	nodeName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	domainName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$`)
+)
+
+// maxDomain leaves room for the slot, the cluster and their dots in the 253
+// bytes of a DNS name (RFC 1035).
+const maxDomain = 253 - 16 - 40 - 2
+
+// SlotMark stands for the slot in the patterns of peer URLs and members' names.
+const SlotMark = "{slot}"
+
+// maxMemberName keeps the longest member name, with a slot of 16 bytes, at the 63 of a DNS label.
+const maxMemberName = 63 - 16 + len(SlotMark)
+
+// Cluster is the `cluster:` section: what all nodes must agree on.
+type Cluster struct {
+	Name       string   `mapstructure:"name"`        // 1–40 of a-z, 0-9, -
+	Slots      []string `mapstructure:"slots"`       // 1–9, unique, each 1–16 of a-z, 0-9, -
+	Size       int      `mapstructure:"size"`        // 0–9; instead of Slots: a, b, c, …
+	MemberName string   `mapstructure:"member-name"` // pattern with {slot}; only a name, see embedded.Spec
+	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
+	Founding   string   `mapstructure:"founding"`    // FoundingAuto or FoundingNever
+	Recovery   string   `mapstructure:"recovery"`    // RecoveryManual or RecoveryAutomatic
+}
+
+// sized returns the slots of a cluster of so many members, by the alphabet.
+func sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), maxSlots)], "") }
+
+// Validate reports every value out of range.
+func (c Cluster) Validate() error {
+	var errs []error
+	if !clusterName.MatchString(c.Name) {
+		errs = append(errs, fmt.Errorf("cluster.name: must be 1–40 of a-z, 0-9 and inner -, got %q", c.Name))
+	}
+	if n := len(c.Slots); n < 1 || n > maxSlots {
+		errs = append(errs, fmt.Errorf("cluster.slots: must be 1–%d slots, got %d", maxSlots, n))
+	}
+	if c.Size < 0 || c.Size > maxSlots {
+		errs = append(errs, fmt.Errorf("cluster.size: must be 0–%d, got %d", maxSlots, c.Size))
+	}
+	for i, slot := range c.Slots {
+		if !slotName.MatchString(slot) {
+			errs = append(errs, fmt.Errorf("cluster.slots: each must be 1–16 of a-z, 0-9 and inner -, got %q", slot))
+		}
+		if slices.Index(c.Slots, slot) < i {
+			errs = append(errs, fmt.Errorf("cluster.slots: must be unique, got %q twice", slot))
+		}
+	}
+	if len(c.MemberName) > maxMemberName || !memberName.MatchString(c.MemberName) {
+		errs = append(errs, fmt.Errorf("cluster.member-name: must hold %s once, and around it at most %d of letters, digits and inner - or ., got %q",
+			SlotMark, maxMemberName-len(SlotMark), c.MemberName))
+	}
+	if len(c.Domain) > maxDomain || !domainName.MatchString(c.Domain) {
+		errs = append(errs, fmt.Errorf("cluster.domain: must be a lower-case domain of two or more labels and at most %d bytes, got %q", maxDomain, c.Domain))
+	}
+	if c.Founding != FoundingAuto && c.Founding != FoundingNever {
+		errs = append(errs, fmt.Errorf("cluster.founding: must be %s or %s, got %q", FoundingAuto, FoundingNever, c.Founding))
+	}
+	if c.Recovery != RecoveryManual && c.Recovery != RecoveryAutomatic {
+		errs = append(errs, fmt.Errorf("cluster.recovery: must be %s or %s, got %q", RecoveryManual, RecoveryAutomatic, c.Recovery))
+	}
+	return errors.Join(errs...)
+}
+
+// Node is the `node:` section: what differs from node to node.
+type Node struct {
+	Name    string `mapstructure:"name"`     // unique in the cluster; empty: the host name
+	Address string `mapstructure:"address"`  // the IP address other nodes reach us at; Load resolves addressAuto
+	DataDir string `mapstructure:"data-dir"` // where paths that are not set lie
+}
+
+// Validate reports every value out of range.
+func (c Node) Validate() error {
+	var errs []error
+	if !nodeName.MatchString(c.Name) {
+		errs = append(errs, fmt.Errorf("node.name: must be 1–63 of a-z, 0-9 and inner - or ., got %q", c.Name))
+	}
+	ip, err := netip.ParseAddr(c.Address)
+	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
+		errs = append(errs, fmt.Errorf("node.address: must be an IP address other nodes can reach, or auto, got %q", c.Address))
+	}
+	if c.DataDir == "" {
+		errs = append(errs, errors.New(`node.data-dir: must be a directory, got ""`))
+	}
+	return errors.Join(errs...)
+}
+
+// The values of Log.Format.
+const (
+	LogConsole = "console" // for eyes
+	LogJSON    = "json"    // for machines
+)
+
+// Log is the `log:` section.
+type Log struct {
+	Level  string `mapstructure:"level"`  // debug, info, warn or error
+	Format string `mapstructure:"format"` // LogConsole or LogJSON
+}
+
+// Validate reports every value out of range.
+func (c Log) Validate() error {
+	var errs []error
+	if !slices.Contains(logLevels(), c.Level) {
+		errs = append(errs, fmt.Errorf("log.level: must be one of %s, got %q", strings.Join(logLevels(), ", "), c.Level))
+	}
+	if c.Format != LogConsole && c.Format != LogJSON {
+		errs = append(errs, fmt.Errorf("log.format: must be %s or %s, got %q", LogConsole, LogJSON, c.Format))
+	}
+	return errors.Join(errs...)
+}
+
+// logLevels are zap's levels without those that end the process.
+func logLevels() []string {
+	var names []string
+	for l := zapcore.DebugLevel; l <= zapcore.ErrorLevel; l++ {
+		names = append(names, l.String())
+	}
+	return names
+}
+
+// maxStopWait is more than any hand-over needs; a longer wait only looks like
+// a hung service to systemd, whose own limit is 90 s by default.
+const maxStopWait = 10 * time.Minute
+
+// The lock must outlive a restart, and an operator who waits for it must see it end.
+const (
+	minStopHold = 5 * time.Second
+	maxStopHold = time.Hour
+)
+
+// Stop is the `stop:` section.
+type Stop struct {
+	Wait time.Duration `mapstructure:"wait"` // for the disruption lock and the hand-over before a stop
+	Hold time.Duration `mapstructure:"hold"` // that the lock outlives the process
+}
+
+// Validate reports every value out of range.
+func (c Stop) Validate() error {
+	var errs []error
+	if c.Wait < 0 || c.Wait > maxStopWait {
+		errs = append(errs, fmt.Errorf("stop.wait: must be 0s–10m, got %s", c.Wait))
+	}
+	if c.Hold < minStopHold || c.Hold > maxStopHold {
+		errs = append(errs, fmt.Errorf("stop.hold: must be 5s–1h, got %s", c.Hold))
+	}
+	return errors.Join(errs...)
+}
