@@ -30,6 +30,9 @@ func (o Observation) begin() Action {
 		return o.follow(known)
 	case known != nil && me.Promise != nil && known.ID == FoundingRecord(*me.Promise).ID:
 		return o.commit(*me.Promise, "another founder has seen every promise")
+	case known != nil && o.Store.Unknown == "" && o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage(): // a stray may be who is heard
+		return wait("the gossip knows the cluster as %s, and the backup store as %s: this blank disk joins neither; keep the nodes of the other cluster away from this gossip, or set snapshot.store to this cluster's",
+			known.Token(), o.Store.Record.Token())
 	case known != nil:
 		if !slices.Contains(o.slots(known), o.Claim.Slot) {
 			if o.idle(known) {
