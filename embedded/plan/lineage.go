@@ -77,14 +77,15 @@ func (o Observation) removedBy(id uint64) string {
 	return ""
 }
 
-// dismissedBy returns the live leader of our generation that says that the member was removed, "" if none does (R6). It is asked
-// directly before anything is done.
+// dismissedBy returns a live leader of our generation that says that the member was removed, "" if none does (R6). Two may say for a
+// moment that they lead. It is asked directly before anything is done.
 func (o Observation) dismissedBy(id uint64) string {
-	l := o.leader(o.Disk.Ledger.Record)
-	if l == nil || id == 0 || !slices.Contains(l.Facts.Removed, id) {
-		return ""
+	for _, p := range o.live() {
+		if f := p.Facts; f != nil && f.of(o.Disk.Ledger.Record) && f.Leader && id != 0 && slices.Contains(f.Removed, id) {
+			return p.Node
+		}
 	}
-	return l.Node
+	return ""
 }
 
 // heardAll reports whether every other slot of our cluster has a live holder. Whoever brought us word of

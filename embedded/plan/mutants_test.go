@@ -516,6 +516,7 @@ var mutants = []mutant{
 	{"the end of the first survivor alone counts", "ending.go", `		p = again
 `, `		_ = again
 `, byStories},
+	{"heed only the first that leads", "lineage.go", `f.Leader && id != 0 && slices.Contains(f.Removed, id) {`, `f.Leader && id != 0 && slices.Contains(f.Removed, id) && o.leader(o.Disk.Ledger.Record).Node == p.Node {`, byStories},
 	{"set aside on anybody's word", "next.go", `o.dismissedBy(o.Disk.Member) != "":`, `o.removedBy(o.Disk.Member) != "":`, byStories},
 	{"set aside without asking the leader", "sim_act_test.go", `func() { n.dismissed(a) }, `, ``, byDismissal},
 	{"a stray blocks a start", "rivals.go", `f.Slot != o.Claim.Slot || o.apart(f) {`, `f.Slot != o.Claim.Slot {`, byStories},
