@@ -61,7 +61,7 @@ func (r *restoration) lives(ctx context.Context) (*living, error) {
 	if at != nil {
 		return &living{Stand: *at, from: "its nodes"}, nil
 	}
-	b, age, err := r.records.beacon(ctx)
+	b, age, err := r.records.Beacon(ctx, "a command of "+operator())
 	if err != nil || b == nil || age > beaconFresh || slices.Contains(r.flags.overrule, b.Disk) {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (r *restoration) lives(ctx context.Context) (*living, error) {
 	} else if at != nil {
 		return &living{Stand: *at, from: "its nodes"}, nil
 	}
-	again, _, err := r.records.beacon(ctx)
+	again, _, err := r.records.Beacon(ctx, "a command of "+operator())
 	if err != nil || again == nil || again.at.Equal(b.at) {
 		return nil, err
 	}

@@ -43,13 +43,13 @@ type editions struct {
 	poke       chan struct{} // look for what a rotation waits for
 	clients    *pki.Clients  // who calls this node's member, and with what certificate
 
-	turn    sync.Mutex // one look, or step, at a time
-	have    *edition   // what counts here; guarded by turn, as are the next five
-	unsaved bool       // and could not be written into the cache
-	dead    bool       // it had ended when it was last asked whose turn it is
-	probed  bool       // the store's conditional put was proven to be one
-	newest  *edition   // what was read last
-	read    seen       // from that object
+	turn    sync.Mutex       // one look, or step, at a time
+	have    *edition         // what counts here; guarded by turn, as are the next five
+	unsaved bool             // and could not be written into the cache
+	dead    bool             // it had ended when it was last asked whose turn it is
+	probed  bool             // the store's conditional put was proven to be one
+	newest  *edition         // what was read last
+	read    snapshot.Version // from that object
 
 	mu      sync.Mutex // guards what is said; never held during I/O
 	current *edition   // what counts here, as have
@@ -277,7 +277,7 @@ func (a *editions) fromStore(ctx context.Context) (*edition, error) {
 	if newest.Name == "" {
 		return nil, nil
 	}
-	at := seen{newest.Name, newest.Size, newest.Modified.UnixNano()}
+	at := newest.Version()
 	if a.newest != nil && a.read == at {
 		return a.newest, nil
 	}
@@ -293,7 +293,7 @@ func (a *editions) fromStore(ctx context.Context) (*edition, error) {
 }
 
 func (a *editions) get(ctx context.Context, name string) (*edition, error) {
-	text, err := get(ctx, a.store, name, maxEdition)
+	text, err := snapshot.ReadObject(ctx, a.store, name, maxEdition)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (c *issuedClients) look(ctx context.Context) ([]clientRecord, error) {
 }
 
 func (c *issuedClients) get(ctx context.Context, name string) (r clientRecord, err error) {
-	text, err := get(ctx, c.store, name, maxClientRecord)
+	text, err := snapshot.ReadObject(ctx, c.store, name, maxClientRecord)
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}

@@ -42,18 +42,11 @@ type records struct {
 
 	mu     sync.Mutex
 	probed bool // the store's conditional put was proven to be one
-	known  map[seen][]byte
+	known  map[snapshot.Version][]byte
 	met    string               // the nonce that was put
 	nonces map[string]string    // who put them, by nonce
 	first  map[string]time.Time // when a proposal or a command was read first here
 	clock  clockwork
-}
-
-// seen identifies what an object held when it was listed.
-type seen struct {
-	name     string
-	size     int64
-	modified int64 // Unix time in ns
 }
 
 // outcome is what became of a proposal: one of both.
@@ -371,10 +364,10 @@ type lit struct {
 	at time.Time
 }
 
-// beacon reads the beacon, nil if there is none, and how old it is by the store's own time, which it asks by putting an object.
-func (r *records) beacon(ctx context.Context) (b *lit, age time.Duration, err error) {
-	nonce := rand.Text()
-	if err := r.Meet(ctx, "a command of "+operator(), nonce); err != nil {
+// Beacon reads the beacon, nil if there is none, and how old it is by the store's own time, which it asks by putting an object in
+// the name of whoever asks.
+func (r *records) Beacon(ctx context.Context, who string) (b *lit, age time.Duration, err error) {
+	if err := r.Meet(ctx, who, rand.Text()); err != nil {
 		return nil, 0, err
 	}
 	l, err := r.list(ctx)
@@ -383,6 +376,15 @@ func (r *records) beacon(ctx context.Context) (b *lit, age time.Duration, err er
 	}
 	b, err = r.light(ctx, l)
 	return b, l.newest.Sub(l.beacon.Modified), err
+}
+
+// Lit reads the beacon, nil if there is none.
+func (r *records) Lit(ctx context.Context) (*lit, error) {
+	l, err := r.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.light(ctx, l)
 }
 
 // light reads the beacon, nil if there is none. One that holds anything else is that of an unknown leader: it is advice, and must
@@ -395,7 +397,7 @@ func (r *records) light(ctx context.Context, l listing) (*lit, error) {
 	if l.beacon.Size > maxRecord {
 		return &lit{unknown, l.beacon.Modified}, nil
 	}
-	data, err := get(ctx, r.store, l.beacon.Name, maxRecord)
+	data, err := snapshot.ReadObject(ctx, r.store, l.beacon.Name, maxRecord)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
@@ -600,13 +602,13 @@ func (r *records) readOutcome(ctx context.Context, o snapshot.Object) (done outc
 // read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about it. The
 // error wraps [coordinator.ErrUnread] when the store has answered.
 func (r *records) read(ctx context.Context, o snapshot.Object, v any, valid func() error) error {
-	at := seen{o.Name, o.Size, o.Modified.UnixNano()}
+	at := o.Version()
 	r.mu.Lock()
 	data, cached := r.known[at]
 	r.mu.Unlock()
 	if !cached {
 		var err error
-		if data, err = get(ctx, r.store, o.Name, maxRecord); err != nil {
+		if data, err = snapshot.ReadObject(ctx, r.store, o.Name, maxRecord); err != nil {
 			return fmt.Errorf("read %s in the store: %w", o.Name, err)
 		}
 	}
@@ -619,7 +621,7 @@ func (r *records) read(ctx context.Context, o snapshot.Object, v any, valid func
 	if !cached && !o.Modified.IsZero() {
 		r.mu.Lock()
 		if r.known == nil {
-			r.known = map[seen][]byte{}
+			r.known = map[snapshot.Version][]byte{}
 		}
 		r.known[at] = data
 		r.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -81,22 +80,4 @@ func storeIdentity(ctx context.Context, store snapshot.Store, cluster string) (s
 	}
 	id.Lineage = b.Lineage
 	return id, nil
-}
-
-// get reads a small object whole.
-func get(ctx context.Context, s snapshot.Store, name string, limit int64) (data []byte, err error) {
-	r, err := s.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if e := r.Close(); err == nil {
-			err = e
-		}
-	}()
-	data, err = io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("object %s is larger than %d bytes", name, limit)
-	}
-	return data, err
 }

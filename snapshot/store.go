@@ -140,20 +140,43 @@ var errTooLarge = fmt.Errorf("larger than %d bytes", maxSmall)
 
 // readSmall reads an object that must be small.
 func readSmall(ctx context.Context, s Store, name string) ([]byte, error) {
+	b, err := ReadObject(ctx, s, name, maxSmall)
+	if errors.Is(err, errLarger) {
+		err = fmt.Errorf("object %s: %w", name, errTooLarge)
+	}
+	return b, err
+}
+
+// errLarger says that an object is larger than its reader allows.
+var errLarger = errors.New("object is too large")
+
+// ReadObject reads an object of at most limit bytes whole. The error wraps [ErrNotFound] if there is none.
+func ReadObject(ctx context.Context, s Store, name string, limit int64) (data []byte, err error) {
 	r, err := s.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, maxSmall+1))
-	if err != nil {
-		return nil, err
+	defer func() {
+		if e := r.Close(); err == nil {
+			err = e
+		}
+	}()
+	data, err = io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("object %s is larger than %d bytes: %w", name, limit, errLarger)
 	}
-	if len(b) > maxSmall {
-		return nil, fmt.Errorf("object %s: %w", name, errTooLarge)
-	}
-	return b, nil
+	return data, err
 }
+
+// Version identifies what an object held when it was listed.
+type Version struct {
+	name     string
+	size     int64
+	modified int64 // Unix time in ns
+}
+
+// Version identifies what the object holds, as far as a listing tells.
+func (o Object) Version() Version { return Version{o.Name, o.Size, o.Modified.UnixNano()} }
 
 // randomHex returns 128 random bits.
 func randomHex() string {
