@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ import (
 // restoring is a restoration on a store with a founded cluster, and what it says. Its node is that of the handler, nil for none.
 func restoring(t *testing.T, node http.Handler) (r *restoration, founding plan.Record, said *bytes.Buffer) {
 	t.Helper()
-	_, shelved, founding := shelf(t)
+	_, shelved, founding := shelved(t)
 	said = new(bytes.Buffer)
 	c := &cobra.Command{}
 	c.SetOut(said)
@@ -105,8 +104,8 @@ func TestLives(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, _, said := restoring(t, nil)
 				begin := time.Now()
-				times := map[string]time.Time{"beacon.json": epoch, filepath.Base(r.records.hereName("a command of " + operator())): epoch.Add(tc.age)}
-				r.records.store = dated{r.records.store, times}
+				times := map[string]time.Time{"beacon.json": storeEpoch, filepath.Base(r.records.hereName("a command of " + operator())): storeEpoch.Add(tc.age)}
+				r.records.store = timedStore{r.records.store, times}
 				if tc.again {
 					r.records.store = relit{r.records.store, begin}
 				}
@@ -201,7 +200,7 @@ func TestInsteadOfALeaderNotFoundYet(t *testing.T) {
 				}
 				return health.ClusterStatus{Nodes: []health.NodeStatus{leading("leader")}}, nil
 			})
-			r.records.store = dated{r.records.store, map[string]time.Time{"beacon.json": epoch, filepath.Base(r.records.hereName("a command of " + operator())): epoch}}
+			r.records.store = timedStore{r.records.store, map[string]time.Time{"beacon.json": storeEpoch, filepath.Base(r.records.hereName("a command of " + operator())): storeEpoch}}
 			if !found {
 				r.records.store = relit{r.records.store, time.Now()}
 			}
@@ -303,7 +302,7 @@ func TestPropose(t *testing.T) {
 				node = consenting(&asked, tc.refusal)
 			}
 			r, founding, said := restoring(t, node)
-			p := proposal(founding, 0)
+			p := proposed(founding, 0)
 			p.Led = tc.led
 			err := r.propose(t.Context(), p)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
@@ -315,17 +314,17 @@ func TestPropose(t *testing.T) {
 			if (len(asked) > 0) != tc.asked || tc.asked && asked[0] != p.ID+" by "+operator() {
 				t.Errorf("asked for %q", asked)
 			}
-			s := known(t, r.records)
+			s := knownTo(t, r.records)
 			if (s.Restore != nil) != tc.open || len(s.Aborted) > 0 == tc.open {
 				t.Errorf("left %+v, aborted %+v", s.Restore, s.Aborted)
 			}
 			if !tc.open {
 				return
 			}
-			if err := r.propose(t.Context(), proposal(founding, 0)); err == nil || !errors.Is(err, coordinator.ErrConflict) {
+			if err := r.propose(t.Context(), proposed(founding, 0)); err == nil || !errors.Is(err, coordinator.ErrConflict) {
 				t.Errorf("a second one: got %v", err)
 			}
-			if s := known(t, r.records); s.Restore == nil || s.Restore.ID != p.ID {
+			if s := knownTo(t, r.records); s.Restore == nil || s.Restore.ID != p.ID {
 				t.Errorf("the first one is gone: %+v", s)
 			}
 		})
@@ -337,7 +336,7 @@ func TestWithdrawFails(t *testing.T) {
 	var asked []string
 	r, founding, _ := restoring(t, consenting(&asked, errors.New("no space")))
 	r.records.store = &putsOnce{Store: r.records.store}
-	p := proposal(founding, 0)
+	p := proposed(founding, 0)
 	p.Led = &shining.Stand
 	err := r.propose(t.Context(), p)
 	if err == nil || !strings.Contains(err.Error(), "no space") || !strings.Contains(err.Error(), "could not be withdrawn: the store is full") || strings.Contains(err.Error(), "nothing was changed") {
@@ -394,7 +393,7 @@ func TestConfirm(t *testing.T) {
 			mux.HandleFunc("POST /consent", func(w http.ResponseWriter, q *http.Request) {
 				asked = append(asked, q.FormValue("proposal"))
 				if tc.refusal == nil { // the cluster does what it has consented to
-					born := outcomeOf(p, founding)
+					born := concludedOf(p, founding)
 					if err := r.records.Conclude(q.Context(), born); err != nil {
 						t.Error(err)
 					}
@@ -407,7 +406,7 @@ func TestConfirm(t *testing.T) {
 			} else {
 				r, founding, said = restoring(t, mux)
 			}
-			p = proposal(founding, 0)
+			p = proposed(founding, 0)
 			p.Led, p.By = tc.led, "someone"
 			if !tc.none {
 				if err := r.records.Propose(t.Context(), p); err != nil {
@@ -431,7 +430,7 @@ func TestConfirm(t *testing.T) {
 					t.Errorf("said %q", said)
 				}
 			}
-			if got := known(t, r.records); !tc.none && !(tc.asked && tc.want == "") && got.Restore == nil {
+			if got := knownTo(t, r.records); !tc.none && !(tc.asked && tc.want == "") && got.Restore == nil {
 				t.Errorf("it is not open any more: %+v", got)
 			}
 		})
@@ -476,87 +475,5 @@ func TestObjected(t *testing.T) {
 		if got := p.Overruled[:2]; got[1] != "" {
 			t.Errorf("the proposal's list was written to: %q", got)
 		}
-	}
-}
-
-// A node's own store directory that was copied has old nonces only; nodes that share one see each other's.
-func TestNodesMeetInTheStore(t *testing.T) {
-	dir, one, _ := shelf(t)
-	two := &records{store: snapshot.NewDir(dir), cluster: "main"}
-	meet := func(r *records, node, nonce string) {
-		t.Helper()
-		if err := errors.Join(r.Meet(t.Context(), node, nonce), r.Meet(t.Context(), node, nonce)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	sees := func(r *records, want map[string]string) {
-		t.Helper()
-		known(t, r)
-		if got := r.Nonces(); encoded(t, got) != encoded(t, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-	}
-	if one.Nonces() != nil {
-		t.Error("it knows nonces before it has looked")
-	}
-	meet(one, "n1", "1a")
-	meet(two, "n2", "2a")
-	sees(one, map[string]string{"1a": "n1", "2a": "n2"})
-	sees(two, map[string]string{"1a": "n1", "2a": "n2"})
-	copied := t.TempDir()
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	apart := &records{store: snapshot.NewDir(copied), cluster: "main"}
-	meet(apart, "n2", "2b") // n2 begins again, on the copy
-	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
-	meet(one, "n1", "1b")
-	sees(one, map[string]string{"1b": "n1", "2a": "n2"})
-	sees(two, map[string]string{"1b": "n1", "2a": "n2"})
-	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
-}
-
-// A nonce is put once, and one that replaces another within the resolution of the store's times is seen.
-func TestNonceReplacedAtOnce(t *testing.T) {
-	_, r, _ := shelf(t)
-	r.store = dated{r.store, nil} // all at one time
-	for _, nonce := range []string{"first", "other"} {
-		if err := r.Meet(t.Context(), "n1", nonce); err != nil {
-			t.Fatal(err)
-		}
-		known(t, r)
-		if got := r.Nonces(); len(got) != 1 || got[nonce] != "n1" {
-			t.Errorf("got %v, want %q", got, nonce)
-		}
-	}
-}
-
-func TestHostileNonces(t *testing.T) {
-	dir, r, founding := shelf(t)
-	if err := r.Meet(t.Context(), "n1", "mine"); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{
-		r.hereName("torn"):                `{"node":"torn"`,
-		r.hereName("empty"):               ``,
-		r.hereName("null"):                `null`,
-		r.hereName("n2"):                  `{"node":"n2","nonce":""}`,
-		r.hereName("n3"):                  `{"node":"n1","nonce":"not mine"}`,
-		r.hereName("large"):               `{"node":"large","nonce":"` + strings.Repeat("x", maxRecord) + `"}`,
-		r.prefix() + "here/zzz.json":      `{"node":"n1","nonce":"not mine"}`,
-		r.prefix() + "here/a/b/c":         `{"node":"n4","nonce":"x"}`,
-		r.prefix() + "here/record-9.json": encoded(t, founding),
-		r.beaconName():                    strings.Repeat("[", 2*maxRecord),
-	} {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := known(t, r); got.Record.ID != founding.ID || len(got.Concluded) > 0 {
-		t.Errorf("got %+v", got)
-	}
-	if got := r.Nonces(); len(got) != 1 || got["mine"] != "n1" {
-		t.Errorf("got %v", got)
 	}
 }

@@ -411,7 +411,7 @@ func TestTwoRotateAtOnce(t *testing.T) {
 // A dry run changes nothing, and a node that does not lead does not even ask the store.
 func TestRotationThatIsNotTaken(t *testing.T) {
 	s := newSite(t)
-	c := &counted{Store: s.store}
+	c := &countedStore{Store: s.store}
 	s.store = c
 	a := s.node(t.TempDir())
 	s.peers(a)

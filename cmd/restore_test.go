@@ -124,12 +124,12 @@ func TestFollowTheStoreAlone(t *testing.T) {
 		says    string
 	}{
 		"concluded": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, _ func()) {
-			if err := errors.Join(r.Shine(t.Context(), coordinator.Beacon{Record: founding.ID, Stand: shining.Stand}), r.Conclude(t.Context(), outcomeOf(p, founding))); err != nil {
+			if err := errors.Join(r.Shine(t.Context(), coordinator.Beacon{Record: founding.ID, Stand: shining.Stand}), r.Conclude(t.Context(), concludedOf(p, founding))); err != nil {
 				t.Error(err)
 			}
 		}, 10 * time.Minute, "", "the end was not seen"},
 		"concluded, and it serves": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, _ func()) {
-			if err := errors.Join(r.Conclude(t.Context(), outcomeOf(p, founding)), r.Shine(t.Context(), coordinator.Beacon{Record: p.ID, Stand: shining.Stand})); err != nil {
+			if err := errors.Join(r.Conclude(t.Context(), concludedOf(p, founding)), r.Shine(t.Context(), coordinator.Beacon{Record: p.ID, Stand: shining.Stand})); err != nil {
 				t.Error(err)
 			}
 		}, 10 * time.Minute, "", "the cluster serves as main@2-"},
@@ -140,7 +140,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 		}, time.Minute, "was aborted: no; the cluster continues as it was", ""},
 		"interrupted": {func(_ *testing.T, _ *records, _ plan.Restore, _ plan.Record, interrupt func()) { interrupt() }, time.Minute, "interrupted: the restore of 2026-07-01T00:15:03Z-000042 was aborted", ""},
 		"interrupted too late": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, interrupt func()) {
-			if err := r.Conclude(t.Context(), outcomeOf(p, founding)); err != nil {
+			if err := r.Conclude(t.Context(), concludedOf(p, founding)); err != nil {
 				t.Error(err)
 			}
 			interrupt()
@@ -149,8 +149,8 @@ func TestFollowTheStoreAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, r, founding := shelf(t)
-				p := proposal(founding, 0)
+				_, r, founding := shelved(t)
+				p := proposed(founding, 0)
 				if err := r.Propose(t.Context(), p); err != nil {
 					t.Fatal(err)
 				}
@@ -172,7 +172,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 				if !strings.Contains(out.String(), tc.says) {
 					t.Errorf("said %q, want %q", out.String(), tc.says)
 				}
-				if got := known(t, r); got.Restore != nil {
+				if got := knownTo(t, r); got.Restore != nil {
 					t.Errorf("it is still open")
 				}
 			})
@@ -182,8 +182,8 @@ func TestFollowTheStoreAlone(t *testing.T) {
 
 // Who has confirmed what somebody else proposed, and follows it no further, does not abort it.
 func TestInterruptedConfirmation(t *testing.T) {
-	_, r, founding := shelf(t)
-	p := proposal(founding, 0)
+	_, r, founding := shelved(t)
+	p := proposed(founding, 0)
 	if err := r.Propose(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestInterruptedConfirmation(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "interrupted: the restore of") || !strings.Contains(err.Error(), "goes on without this command") {
 		t.Errorf("got %v", err)
 	}
-	if got := known(t, r); got.Restore == nil || got.Restore.ID != p.ID {
+	if got := knownTo(t, r); got.Restore == nil || got.Restore.ID != p.ID {
 		t.Errorf("it is no longer open: %+v", got)
 	}
 }

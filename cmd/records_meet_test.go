@@ -1,0 +1,102 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"holdfast/snapshot"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A node's own store directory that was copied has old nonces only; nodes that share one see each other's.
+func TestNodesMeetInTheStore(t *testing.T) {
+	dir, one, _ := shelf(t)
+	two := &records{store: snapshot.NewDir(dir), cluster: "main"}
+	meet := func(r *records, node, nonce string) {
+		t.Helper()
+		if err := errors.Join(r.Meet(t.Context(), node, nonce), r.Meet(t.Context(), node, nonce)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sees := func(r *records, want map[string]string) {
+		t.Helper()
+		known(t, r)
+		if got := r.Nonces(); asJSON(t, got) != asJSON(t, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if one.Nonces() != nil {
+		t.Error("it knows nonces before it has looked")
+	}
+	meet(one, "n1", "1a")
+	meet(two, "n2", "2a")
+	sees(one, map[string]string{"1a": "n1", "2a": "n2"})
+	sees(two, map[string]string{"1a": "n1", "2a": "n2"})
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	apart := &records{store: snapshot.NewDir(copied), cluster: "main"}
+	meet(apart, "n2", "2b") // n2 begins again, on the copy
+	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
+	meet(one, "n1", "1b")
+	sees(one, map[string]string{"1b": "n1", "2a": "n2"})
+	sees(two, map[string]string{"1b": "n1", "2a": "n2"})
+	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
+}
+
+// A nonce is put once, and one that replaces another within the resolution of the store's times is seen.
+func TestNonceReplacedAtOnce(t *testing.T) {
+	_, r, _ := shelf(t)
+	r.store = dated{r.store, nil} // all at one time
+	for _, nonce := range []string{"first", "other"} {
+		if err := r.Meet(t.Context(), "n1", nonce); err != nil {
+			t.Fatal(err)
+		}
+		known(t, r)
+		if got := r.Nonces(); len(got) != 1 || got[nonce] != "n1" {
+			t.Errorf("got %v, want %q", got, nonce)
+		}
+	}
+}
+
+func TestHostileNonces(t *testing.T) {
+	dir, r, founding := shelf(t)
+	if err := r.Meet(t.Context(), "n1", "mine"); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		r.hereName("torn"):                `{"node":"torn"`,
+		r.hereName("empty"):               ``,
+		r.hereName("null"):                `null`,
+		r.hereName("n2"):                  `{"node":"n2","nonce":""}`,
+		r.hereName("n3"):                  `{"node":"n1","nonce":"not mine"}`,
+		r.hereName("large"):               `{"node":"large","nonce":"` + strings.Repeat("x", maxRecord) + `"}`,
+		r.prefix() + "here/zzz.json":      `{"node":"n1","nonce":"not mine"}`,
+		r.prefix() + "here/a/b/c":         `{"node":"n4","nonce":"x"}`,
+		r.prefix() + "here/record-9.json": asJSON(t, founding),
+		r.beaconName():                    strings.Repeat("[", 2*maxRecord),
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := known(t, r); got.Record.ID != founding.ID || len(got.Concluded) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.Nonces(); len(got) != 1 || got["mine"] != "n1" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
