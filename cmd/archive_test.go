@@ -2,11 +2,12 @@ package cmd
 
 import (
 	"errors"
-	"holdfast/embedded/coordinator"
-	"holdfast/snapshot"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/snapshot"
 )
 
 // Of what no second try can restore the coordinator is told so; a store that does not answer is no such thing.

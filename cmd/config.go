@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"holdfast/cmd/config"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/config"
 )
 
 // newConfigCommand returns `holdfast config`.

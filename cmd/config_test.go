@@ -3,10 +3,11 @@ package cmd
 import (
 	"bytes"
 	"encoding/json"
-	"holdfast/cmd/config"
 	"reflect"
 	"strings"
 	"testing"
+
+	"holdfast/cmd/config"
 )
 
 // config runs `holdfast config args...` with an environment of its own.

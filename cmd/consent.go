@@ -72,7 +72,7 @@ func (r *restoration) lives(ctx context.Context) (*living, error) {
 		return &living{Stand: *at, from: "its nodes"}, nil
 	}
 	again, _, err := r.records.Beacon(ctx, "a command of "+operator())
-	if err != nil || again == nil || again.at.Equal(b.at) {
+	if err != nil || again == nil || again.At.Equal(b.At) {
 		return nil, err
 	}
 	return &living{again.Stand, "the beacon in the store, which changes", true}, nil

@@ -17,6 +17,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -39,7 +40,7 @@ func restoring(t *testing.T, node http.Handler) (r *restoration, founding plan.R
 	}
 	cfg := config.Default()
 	cfg.Cluster.Name = "main"
-	return &restoration{c: c, flags: restoreFlags{timeout: time.Minute}, b: &backups{cfg: cfg, main: shelved.store}, node: at, records: shelved}, founding, said
+	return &restoration{c: c, flags: restoreFlags{timeout: time.Minute}, b: &backups{cfg: cfg, main: shelved.Store}, node: at, records: shelved}, founding, said
 }
 
 // leading is the status of a node that leads.
@@ -95,7 +96,7 @@ func TestLives(t *testing.T) {
 		"torn, and long ago":                 {content: `{"node":`, age: time.Hour},
 		"torn, and changes":                  {content: `{"node":`, again: true, watches: true, lives: true, node: "unknown"},
 		"of nobody":                          {content: `{}`, again: true, watches: true, lives: true, node: "unknown"},
-		"too large":                          {content: `{"node":"` + strings.Repeat("x", maxRecord) + `"}`, again: true, watches: true, lives: true, node: "unknown"},
+		"too large":                          {content: `{"node":"` + strings.Repeat("x", generations.MaxRecord) + `"}`, again: true, watches: true, lives: true, node: "unknown"},
 		"hostile to the terminal":            {content: `{"node":"n1\u001b]0;x\u0007","disk":"d"}`, again: true, watches: true, lives: true, node: "unknown"},
 		"with a long name":                   {content: `{"node":"` + strings.Repeat("x", 300) + `"}`, again: true, watches: true, lives: true, node: "unknown"},
 		"with a negative revision":           {content: `{"node":"n1","revision":-1}`, again: true, watches: true, lives: true, node: "unknown"},
@@ -104,13 +105,13 @@ func TestLives(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, _, said := restoring(t, nil)
 				begin := time.Now()
-				times := map[string]time.Time{"beacon.json": storeEpoch, filepath.Base(r.records.hereName("a command of " + operator())): storeEpoch.Add(tc.age)}
-				r.records.store = timedStore{r.records.store, times}
+				times := map[string]time.Time{"beacon.json": storeEpoch, filepath.Base(r.records.HereName("a command of " + operator())): storeEpoch.Add(tc.age)}
+				r.records.Store = timedStore{r.records.Store, times}
 				if tc.again {
-					r.records.store = relit{r.records.store, begin}
+					r.records.Store = relit{r.records.Store, begin}
 				}
 				if tc.content != "" {
-					if err := r.records.store.Put(t.Context(), r.records.beaconName(), strings.NewReader(tc.content)); err != nil {
+					if err := r.records.Store.Put(t.Context(), r.records.BeaconName(), strings.NewReader(tc.content)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -200,9 +201,9 @@ func TestInsteadOfALeaderNotFoundYet(t *testing.T) {
 				}
 				return health.ClusterStatus{Nodes: []health.NodeStatus{leading("leader")}}, nil
 			})
-			r.records.store = timedStore{r.records.store, map[string]time.Time{"beacon.json": storeEpoch, filepath.Base(r.records.hereName("a command of " + operator())): storeEpoch}}
+			r.records.Store = timedStore{r.records.Store, map[string]time.Time{"beacon.json": storeEpoch, filepath.Base(r.records.HereName("a command of " + operator())): storeEpoch}}
 			if !found {
-				r.records.store = relit{r.records.store, time.Now()}
+				r.records.Store = relit{r.records.Store, time.Now()}
 			}
 			if err := r.records.Shine(t.Context(), shining); err != nil {
 				t.Fatal(err)
@@ -222,7 +223,7 @@ func TestInsteadOfALeaderNotFoundYet(t *testing.T) {
 // A store that does not answer is no dead leader.
 func TestLivesNobodyKnows(t *testing.T) {
 	r, _, _ := restoring(t, nil)
-	r.records.store = broken{r.records.store}
+	r.records.Store = broken{r.records.Store}
 	if got, err := r.lives(t.Context()); err == nil {
 		t.Errorf("got %+v", got)
 	}
@@ -335,7 +336,7 @@ func TestPropose(t *testing.T) {
 func TestWithdrawFails(t *testing.T) {
 	var asked []string
 	r, founding, _ := restoring(t, consenting(&asked, errors.New("no space")))
-	r.records.store = &putsOnce{Store: r.records.store}
+	r.records.Store = &putsOnce{Store: r.records.Store}
 	p := proposed(founding, 0)
 	p.Led = &shining.Stand
 	err := r.propose(t.Context(), p)

@@ -14,10 +14,10 @@ import (
 	"strconv"
 	"time"
 
-	"holdfast/cmd/config"
-
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
+
+	"holdfast/cmd/config"
 )
 
 // Who may use the control socket: on this machine root and the user that holdfast runs as, whatever the mode of the

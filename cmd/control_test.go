@@ -24,9 +24,9 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/cmd/config"
-
 	"go.uber.org/zap"
+
+	"holdfast/cmd/config"
 )
 
 // authority signs certificates for a test.

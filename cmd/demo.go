@@ -12,9 +12,9 @@ import (
 	"strings"
 	"syscall"
 
-	"holdfast/cmd/config"
-
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/config"
 )
 
 // demoOptions are the flags of `holdfast demo`. What is zero was not given.

@@ -2,13 +2,14 @@ package cmd
 
 import (
 	"fmt"
-	"holdfast/cmd/config"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"time"
+
+	"holdfast/cmd/config"
 )
 
 // restartAfter is how long a node that died stays away.

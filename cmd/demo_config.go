@@ -3,11 +3,12 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
-	"holdfast/cmd/config"
 	"os"
 	"path/filepath"
 	"strings"
 	"text/template"
+
+	"holdfast/cmd/config"
 )
 
 // demoConfig is the template of a node's configuration. It is written for people: they learn from it how to

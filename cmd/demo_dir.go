@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/cmd/config"
-
 	"golang.org/x/sys/unix"
+
+	"holdfast/cmd/config"
 )
 
 // lockWait is for the nodes of a demo that was killed. They need less to end.

@@ -7,10 +7,10 @@ import (
 	"time"
 	"unicode"
 
-	"holdfast/embedded/health"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"holdfast/embedded/health"
 )
 
 // demoScene is all there is to show at one time.

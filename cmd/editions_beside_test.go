@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/embedded/generations"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 	"holdfast/snapshot/s3"
@@ -17,14 +18,14 @@ import (
 func TestAuthoritiesBesideTheRest(t *testing.T) {
 	s := newSite(t)
 	record := func() (string, string) {
-		r := &records{store: s.store, cluster: "main"}
+		r := &generations.Records{Store: s.store, Cluster: "main"}
 		known, err := r.Known(t.Context())
 		s.must(err)
 		id, err := storeIdentity(t.Context(), s.store, "main")
 		s.must(err)
 		return known.Record.ID, id.Lineage
 	}
-	r := &records{store: s.store, cluster: "main"}
+	r := &generations.Records{Store: s.store, Cluster: "main"}
 	founding := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "https://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	s.must(r.Put(t.Context(), founding))
 	id, lineage := record()

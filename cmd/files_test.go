@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"holdfast/cmd/config"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"holdfast/cmd/config"
 )
 
 // hold makes a directory that a node could have left behind, and the configuration for it.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/gossip"
 	"holdfast/metrics"
@@ -15,7 +16,7 @@ import (
 func (n *node) found() []health.Finding {
 	now := n.coord.Now()
 	all := slices.Concat(gossipFindings(n.mesh.Problems()), now.Findings(), each(health.CertificateFails, n.certificates.Problems()),
-		each(health.VolumeTrouble, n.volumes.Problems()), clockFinding(n.records.Clock()), each(health.AuthFails, n.auth.Problems()))
+		each(health.VolumeTrouble, n.volumes.Problems()), generations.ClockFinding(n.records.Clock()), each(health.AuthFails, n.auth.Problems()))
 	if n.editions != nil {
 		all = append(all, n.editions.Findings()...)
 	}

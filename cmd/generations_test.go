@@ -2,22 +2,24 @@ package cmd
 
 import (
 	"context"
-	"holdfast/embedded/coordinator"
-	"holdfast/embedded/plan"
-	"holdfast/snapshot"
 	"io"
 	"path"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
 )
 
 // shelved is a store with the record of a founding in it.
-func shelved(t *testing.T) (dir string, r *records, founding plan.Record) {
+func shelved(t *testing.T) (dir string, r *generations.Records, founding plan.Record) {
 	t.Helper()
 	dir = t.TempDir()
-	r = &records{store: &countedStore{Store: snapshot.NewDir(dir)}, cluster: "main"}
+	r = &generations.Records{Store: &countedStore{Store: snapshot.NewDir(dir)}, Cluster: "main"}
 	founding = plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	if err := r.Put(t.Context(), founding); err != nil {
 		t.Fatal(err)
@@ -25,7 +27,7 @@ func shelved(t *testing.T) (dir string, r *records, founding plan.Record) {
 	return dir, r, founding
 }
 
-func knownTo(t *testing.T, r *records) plan.Store {
+func knownTo(t *testing.T, r *generations.Records) plan.Store {
 	t.Helper()
 	s, err := r.Known(t.Context())
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holdfast/cmd/config"
-
 	"github.com/spf13/pflag"
+
+	"holdfast/cmd/config"
 )
 
 // configFile writes text to config.yaml in a fresh directory and returns its path.

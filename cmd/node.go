@@ -17,6 +17,7 @@ import (
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/gossip"
@@ -31,7 +32,7 @@ type node struct {
 	lg      *zap.Logger
 	address netip.Addr
 	store   snapshot.Store
-	records *records
+	records *generations.Records
 	names   *gossip.Resolver
 	mesh    *gossip.Mesh
 	etcd    *embedded.Member

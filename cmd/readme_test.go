@@ -1,11 +1,12 @@
 package cmd
 
 import (
-	"holdfast/cmd/config"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"holdfast/cmd/config"
 )
 
 // The README's table of keys must know every key and no other: by its name, or with all below a section as section.…

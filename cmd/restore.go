@@ -18,6 +18,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -135,7 +136,7 @@ type restoration struct {
 	bump    int64
 	b       *backups
 	node    *client
-	records *records
+	records *generations.Records
 
 	cluster *health.ClusterStatus // as the node on this machine sees it, nil if none answers
 }
@@ -145,7 +146,7 @@ func newRestoration(c *cobra.Command, f restoreFlags, cfg config.Config, node *c
 	if err != nil {
 		return nil, err
 	}
-	return &restoration{c: c, flags: f, bump: cfg.Restore.RevisionBump, b: b, node: node, records: &records{store: b.main, cluster: cfg.Cluster.Name}}, nil
+	return &restoration{c: c, flags: f, bump: cfg.Restore.RevisionBump, b: b, node: node, records: &generations.Records{Store: b.main, Cluster: cfg.Cluster.Name}}, nil
 }
 
 // run restores a backup, from the verification to the end.

@@ -96,7 +96,7 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 // shines is done, where no node answers here, when the leader of the new generation says in the store that it lives. Where it does
 // not for a while, the end is not seen.
 func (f *follower) shines(ctx context.Context) (done bool, err error) {
-	if b, err := f.records.Lit(ctx); err != nil {
+	if b, err := f.records.LastBeacon(ctx); err != nil {
 		return false, nil // it is asked again
 	} else if b != nil && b.Record == f.record.ID {
 		f.leader = &b.Stand

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -118,34 +119,36 @@ func TestStoreMustBeShared(t *testing.T) {
 // Without a node on this machine the store alone tells how it ended.
 func TestFollowTheStoreAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
-		then    func(t *testing.T, r *records, p plan.Restore, founding plan.Record, interrupt func())
+		then    func(t *testing.T, r *generations.Records, p plan.Restore, founding plan.Record, interrupt func())
 		timeout time.Duration
 		want    string // of the error, empty: none
 		says    string
 	}{
-		"concluded": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, _ func()) {
+		"concluded": {func(t *testing.T, r *generations.Records, p plan.Restore, founding plan.Record, _ func()) {
 			if err := errors.Join(r.Shine(t.Context(), coordinator.Beacon{Record: founding.ID, Stand: shining.Stand}), r.Conclude(t.Context(), concludedOf(p, founding))); err != nil {
 				t.Error(err)
 			}
 		}, 10 * time.Minute, "", "the end was not seen"},
-		"concluded, and it serves": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, _ func()) {
+		"concluded, and it serves": {func(t *testing.T, r *generations.Records, p plan.Restore, founding plan.Record, _ func()) {
 			if err := errors.Join(r.Conclude(t.Context(), concludedOf(p, founding)), r.Shine(t.Context(), coordinator.Beacon{Record: p.ID, Stand: shining.Stand})); err != nil {
 				t.Error(err)
 			}
 		}, 10 * time.Minute, "", "the cluster serves as main@2-"},
-		"aborted by another": {func(t *testing.T, r *records, p plan.Restore, _ plan.Record, _ func()) {
+		"aborted by another": {func(t *testing.T, r *generations.Records, p plan.Restore, _ plan.Record, _ func()) {
 			if _, err := r.Abort(t.Context(), p, plan.Abort{ID: p.ID, Why: "no"}); err != nil {
 				t.Error(err)
 			}
 		}, time.Minute, "was aborted: no; the cluster continues as it was", ""},
-		"interrupted": {func(_ *testing.T, _ *records, _ plan.Restore, _ plan.Record, interrupt func()) { interrupt() }, time.Minute, "interrupted: the restore of 2026-07-01T00:15:03Z-000042 was aborted", ""},
-		"interrupted too late": {func(t *testing.T, r *records, p plan.Restore, founding plan.Record, interrupt func()) {
+		"interrupted": {func(_ *testing.T, _ *generations.Records, _ plan.Restore, _ plan.Record, interrupt func()) {
+			interrupt()
+		}, time.Minute, "interrupted: the restore of 2026-07-01T00:15:03Z-000042 was aborted", ""},
+		"interrupted too late": {func(t *testing.T, r *generations.Records, p plan.Restore, founding plan.Record, interrupt func()) {
 			if err := r.Conclude(t.Context(), concludedOf(p, founding)); err != nil {
 				t.Error(err)
 			}
 			interrupt()
 		}, time.Minute, "past the point of no return", ""},
-		"too slow": {func(*testing.T, *records, plan.Restore, plan.Record, func()) {}, time.Millisecond, "not done within 1ms: the restore of 2026-07-01T00:15:03Z-000042 was aborted", ""},
+		"too slow": {func(*testing.T, *generations.Records, plan.Restore, plan.Record, func()) {}, time.Millisecond, "not done within 1ms: the restore of 2026-07-01T00:15:03Z-000042 was aborted", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -160,7 +163,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 				c := &cobra.Command{}
 				c.SetOut(&out)
 				c.SetErr(&errs)
-				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: config.Default(), main: r.store}, node: newClient(t.TempDir() + "/none"), records: r}
+				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: config.Default(), main: r.Store}, node: newClient(t.TempDir() + "/none"), records: r}
 				tc.then(t, r, p, founding, interrupt)
 				err := at.follow(ctx, p)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
@@ -189,7 +192,7 @@ func TestInterruptedConfirmation(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	at := &restoration{c: &cobra.Command{}, flags: restoreFlags{timeout: time.Minute}, b: &backups{main: r.store}, node: newClient(t.TempDir() + "/none"), records: r}
+	at := &restoration{c: &cobra.Command{}, flags: restoreFlags{timeout: time.Minute}, b: &backups{main: r.Store}, node: newClient(t.TempDir() + "/none"), records: r}
 	err := (&follower{restoration: at, p: p, theirs: true}).follow(ctx)
 	if err == nil || !strings.Contains(err.Error(), "interrupted: the restore of") || !strings.Contains(err.Error(), "goes on without this command") {
 		t.Errorf("got %v", err)
@@ -227,7 +230,7 @@ func TestRestoreNeedsAName(t *testing.T) {
 }
 
 func TestNothingIsRestoredIntoNothing(t *testing.T) {
-	r := &restoration{b: &backups{cfg: config.Default()}, records: &records{store: snapshot.NewDir(t.TempDir()), cluster: "main"}}
+	r := &restoration{b: &backups{cfg: config.Default()}, records: &generations.Records{Store: snapshot.NewDir(t.TempDir()), Cluster: "main"}}
 	if err := r.run(t.Context(), latest); err == nil || !strings.Contains(err.Error(), "knows no cluster") {
 		t.Errorf("got %v", err)
 	}

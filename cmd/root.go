@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"holdfast/cmd/config"
-
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/config"
 )
 
 // exitCode is an error that only sets the exit code: everything has been said.

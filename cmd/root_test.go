@@ -9,9 +9,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"holdfast/cmd/config"
-
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/config"
 )
 
 // A wrong command line or configuration has an exit code of its own: a script tells it from a degraded cluster.

@@ -25,6 +25,7 @@ import (
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
@@ -183,7 +184,7 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 		return nil, err
 	}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store,
-		records: &records{store: store, cluster: cfg.Cluster.Name},
+		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
 		issued:  &issuedClients{store: store, cluster: cfg.Cluster.Name},
 		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
 	if cfg.TLS.Mode == pki.ModeAuto {

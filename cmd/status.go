@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/embedded/health"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
+
+	"holdfast/embedded/health"
 )
 
 func newStatusCommand() *cobra.Command {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/generations"
 	"holdfast/snapshot"
 	"holdfast/snapshot/s3"
 )
@@ -66,7 +67,7 @@ func backupOptions(cfg config.Config) (snapshot.Options, error) {
 // record has. A store without a record has backups of an etcd that we do not run: then the newest one decides.
 func storeIdentity(ctx context.Context, store snapshot.Store, cluster string) (snapshot.Identity, error) {
 	id := snapshot.Identity{Cluster: cluster}
-	record, err := (&records{store: store, cluster: cluster}).Newest(ctx)
+	record, err := (&generations.Records{Store: store, Cluster: cluster}).Newest(ctx)
 	if err != nil {
 		return id, err
 	}

@@ -3,10 +3,11 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"holdfast/cmd/config"
 	"io/fs"
 	"os"
 	"time"
+
+	"holdfast/cmd/config"
 )
 
 // freshFile is a file that is not there yet.

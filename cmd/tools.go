@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"time"
 
-	"holdfast/cmd/config"
-
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
 	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
+
+	"holdfast/cmd/config"
 )
 
 func newEtcdctlCommand() *cobra.Command {

@@ -1,4 +1,4 @@
-package cmd
+package generations
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func TestClockAgainstTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}, behind: tc.behind, slow: tc.slow}
-				r := &records{store: w, cluster: "main"}
+				r := &Records{Store: w, Cluster: "main"}
 				ask := func() {
 					t.Helper()
 					if err := r.Meet(t.Context(), "n1", "nonce"); err != nil {
@@ -69,7 +69,7 @@ func TestClockAgainstTheStore(t *testing.T) {
 				}
 				ask()
 				c := r.Clock()
-				if got := strings.Join(health.Texts(clockFinding(c)), ""); c == nil || !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
+				if got := strings.Join(health.Texts(ClockFinding(c)), ""); c == nil || !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") {
 					t.Fatalf("got %q, %+v; want %q", got, c, tc.says)
 				}
 				if d := c.Difference - tc.behind.Seconds(); d < -0.1 || d > 1.1 {
@@ -85,7 +85,7 @@ func TestClockAgainstTheStore(t *testing.T) {
 				w.behind = 0
 				time.Sleep(measureEvery)
 				ask()
-				if got := clockFinding(r.Clock()); got != nil {
+				if got := ClockFinding(r.Clock()); got != nil {
 					t.Errorf("after the cure: %v", got)
 				}
 			})
@@ -97,7 +97,7 @@ func TestClockAgainstTheStore(t *testing.T) {
 func TestClockByTheBeacon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}
-		r := &records{store: w, cluster: "main"}
+		r := &Records{Store: w, Cluster: "main"}
 		look := func(shine bool) {
 			t.Helper()
 			if shine {
@@ -115,15 +115,15 @@ func TestClockByTheBeacon(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		look(true)
-		w.at[r.beaconName()] = time.Now().Add(time.Minute)
+		w.at[r.BeaconName()] = time.Now().Add(time.Minute)
 		look(false)
 		w.behind = time.Minute
 		look(true)
-		if got := clockFinding(r.Clock()); got != nil {
+		if got := ClockFinding(r.Clock()); got != nil {
 			t.Errorf("by the beacon alone: %s", got)
 		}
 		look(false)
-		if got := strings.Join(health.Texts(clockFinding(r.Clock())), ""); !strings.Contains(got, "1m0s ahead") && !strings.Contains(got, "1m1s ahead") {
+		if got := strings.Join(health.Texts(ClockFinding(r.Clock())), ""); !strings.Contains(got, "1m0s ahead") && !strings.Contains(got, "1m1s ahead") {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -132,7 +132,7 @@ func TestClockByTheBeacon(t *testing.T) {
 // What another process of the same name has put tells nothing of our clock, and neither does a listing from before.
 func TestClockIsOurs(t *testing.T) {
 	w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}
-	r, twin := &records{store: w, cluster: "main"}, &records{store: w, cluster: "main"}
+	r, twin := &Records{Store: w, Cluster: "main"}, &Records{Store: w, Cluster: "main"}
 	before, err := r.list(t.Context())
 	if err != nil {
 		t.Fatal(err)

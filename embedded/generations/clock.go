@@ -1,4 +1,4 @@
-package cmd
+package generations
 
 import (
 	"time"
@@ -44,7 +44,7 @@ func (s sent) against(stored time.Time) drift {
 // off reports whether the difference is more than can be explained.
 func (s drift) off() bool { return s.difference.Abs() > s.uncertainty+clockTolerance }
 
-// clockwork is what is known of the clock. The mu of records guards it.
+// clockwork is what is known of the clock. The mu of Records guards it.
 type clockwork struct {
 	here, beacon *sent // that no listing was compared with yet
 	measured     time.Time
@@ -90,7 +90,7 @@ func timed(name string, put func() error) (*sent, error) {
 }
 
 // Clock tells how far this node's clock differs from the store's, nil while that is not known.
-func (r *records) Clock() *health.ClockStatus {
+func (r *Records) Clock() *health.ClockStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.now
@@ -100,8 +100,8 @@ func (r *records) Clock() *health.ClockStatus {
 	return &health.ClockStatus{Difference: now.difference.Seconds(), Uncertainty: now.uncertainty.Seconds(), Off: now.off()}
 }
 
-// clockFinding says that this node's clock differs from the store's, nil if it does not.
-func clockFinding(c *health.ClockStatus) []health.Finding {
+// ClockFinding says that this node's clock differs from the store's, nil if it does not.
+func ClockFinding(c *health.ClockStatus) []health.Finding {
 	if c == nil || !c.Off {
 		return nil
 	}

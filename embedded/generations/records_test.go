@@ -1,4 +1,4 @@
-package cmd
+package generations
 
 import (
 	"context"
@@ -33,10 +33,10 @@ func (c *counted) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 }
 
 // shelf is a store with the record of a founding in it.
-func shelf(t *testing.T) (dir string, r *records, founding plan.Record) {
+func shelf(t *testing.T) (dir string, r *Records, founding plan.Record) {
 	t.Helper()
 	dir = t.TempDir()
-	r = &records{store: &counted{Store: snapshot.NewDir(dir)}, cluster: "main"}
+	r = &Records{Store: &counted{Store: snapshot.NewDir(dir)}, Cluster: "main"}
 	founding = plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	if err := r.Put(t.Context(), founding); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func shelf(t *testing.T) (dir string, r *records, founding plan.Record) {
 	return dir, r, founding
 }
 
-func known(t *testing.T, r *records) plan.Store {
+func known(t *testing.T, r *Records) plan.Store {
 	t.Helper()
 	s, err := r.Known(t.Context())
 	if err != nil {
@@ -164,7 +164,7 @@ func TestProposalThatIsOver(t *testing.T) {
 					_, r, founding := shelf(t)
 					p := proposal(founding, 0)
 					p.Lasts = tc.lasts
-					r.store = dated{r.store, map[string]time.Time{"restore-000002-01.json": now, "beacon.json": now.Add(tc.age), "outcome-000002-01.json": now}}
+					r.Store = dated{r.Store, map[string]time.Time{"restore-000002-01.json": now, "beacon.json": now.Add(tc.age), "outcome-000002-01.json": now}}
 					if err := errors.Join(r.Propose(t.Context(), p), r.Shine(t.Context(), coordinator.Beacon{})); err != nil {
 						t.Fatal(err)
 					}
@@ -194,7 +194,7 @@ func TestProposalThatIsOver(t *testing.T) {
 }
 
 // ended puts a proposal, what became of it, and the record into a store as its keeper would, or as anyone else could.
-func ended(t *testing.T, r *records, p plan.Restore, proposed bool, o *outcome, record *plan.Record) {
+func ended(t *testing.T, r *Records, p plan.Restore, proposed bool, o *outcome, record *plan.Record) {
 	t.Helper()
 	var errs []error
 	if proposed {
@@ -369,11 +369,11 @@ func TestRecordsAreReadOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	known(t, r)
-	before := r.store.(*counted).gets.Load()
+	before := r.Store.(*counted).gets.Load()
 	for range 5 {
 		known(t, r)
 	}
-	if got := r.store.(*counted).gets.Load(); got != before {
+	if got := r.Store.(*counted).gets.Load(); got != before {
 		t.Errorf("read %d objects again", got-before)
 	}
 }
@@ -424,7 +424,7 @@ func TestRecordsRace(t *testing.T) {
 	var concluded, aborted atomic.Int64
 	for i := range 16 {
 		wg.Go(func() {
-			mine := &records{store: snapshot.NewDir(dir), cluster: "main"}
+			mine := &Records{Store: snapshot.NewDir(dir), Cluster: "main"}
 			if i%2 == 0 {
 				if err := mine.Conclude(t.Context(), born); err == nil {
 					concluded.Add(1)

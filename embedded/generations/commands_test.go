@@ -1,4 +1,4 @@
-package cmd
+package generations
 
 import (
 	"errors"
@@ -82,10 +82,10 @@ func TestProposalOfANodeEnds(t *testing.T) {
 		open bool
 	}{{59 * time.Minute, true}, {61 * time.Minute, false}} {
 		then := time.Now().Add(-tc.age)
-		if err := errors.Join(os.Chtimes(made, then, then), (&records{store: r.store, cluster: "main"}).Meet(t.Context(), "n1", tc.age.String())); err != nil {
+		if err := errors.Join(os.Chtimes(made, then, then), (&Records{Store: r.Store, Cluster: "main"}).Meet(t.Context(), "n1", tc.age.String())); err != nil {
 			t.Fatal(err)
 		}
-		if got := known(t, &records{store: r.store, cluster: "main"}); (got.Restore != nil) != tc.open {
+		if got := known(t, &Records{Store: r.Store, Cluster: "main"}); (got.Restore != nil) != tc.open {
 			t.Errorf("after %s: open %v", tc.age, got.Restore != nil)
 		}
 	}

@@ -1,26 +1,27 @@
-package cmd
+package generations
 
 import (
 	"encoding/json"
 	"errors"
-	"holdfast/snapshot"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holdfast/snapshot"
 )
 
 // A node's own store directory that was copied has old nonces only; nodes that share one see each other's.
 func TestNodesMeetInTheStore(t *testing.T) {
 	dir, one, _ := shelf(t)
-	two := &records{store: snapshot.NewDir(dir), cluster: "main"}
-	meet := func(r *records, node, nonce string) {
+	two := &Records{Store: snapshot.NewDir(dir), Cluster: "main"}
+	meet := func(r *Records, node, nonce string) {
 		t.Helper()
 		if err := errors.Join(r.Meet(t.Context(), node, nonce), r.Meet(t.Context(), node, nonce)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sees := func(r *records, want map[string]string) {
+	sees := func(r *Records, want map[string]string) {
 		t.Helper()
 		known(t, r)
 		if got := r.Nonces(); asJSON(t, got) != asJSON(t, want) {
@@ -38,7 +39,7 @@ func TestNodesMeetInTheStore(t *testing.T) {
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	apart := &records{store: snapshot.NewDir(copied), cluster: "main"}
+	apart := &Records{Store: snapshot.NewDir(copied), Cluster: "main"}
 	meet(apart, "n2", "2b") // n2 begins again, on the copy
 	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
 	meet(one, "n1", "1b")
@@ -50,7 +51,7 @@ func TestNodesMeetInTheStore(t *testing.T) {
 // A nonce is put once, and one that replaces another within the resolution of the store's times is seen.
 func TestNonceReplacedAtOnce(t *testing.T) {
 	_, r, _ := shelf(t)
-	r.store = dated{r.store, nil} // all at one time
+	r.Store = dated{r.Store, nil} // all at one time
 	for _, nonce := range []string{"first", "other"} {
 		if err := r.Meet(t.Context(), "n1", nonce); err != nil {
 			t.Fatal(err)
@@ -68,16 +69,16 @@ func TestHostileNonces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		r.hereName("torn"):                `{"node":"torn"`,
-		r.hereName("empty"):               ``,
-		r.hereName("null"):                `null`,
-		r.hereName("n2"):                  `{"node":"n2","nonce":""}`,
-		r.hereName("n3"):                  `{"node":"n1","nonce":"not mine"}`,
-		r.hereName("large"):               `{"node":"large","nonce":"` + strings.Repeat("x", maxRecord) + `"}`,
+		r.HereName("torn"):                `{"node":"torn"`,
+		r.HereName("empty"):               ``,
+		r.HereName("null"):                `null`,
+		r.HereName("n2"):                  `{"node":"n2","nonce":""}`,
+		r.HereName("n3"):                  `{"node":"n1","nonce":"not mine"}`,
+		r.HereName("large"):               `{"node":"large","nonce":"` + strings.Repeat("x", MaxRecord) + `"}`,
 		r.prefix() + "here/zzz.json":      `{"node":"n1","nonce":"not mine"}`,
 		r.prefix() + "here/a/b/c":         `{"node":"n4","nonce":"x"}`,
 		r.prefix() + "here/record-9.json": asJSON(t, founding),
-		r.beaconName():                    strings.Repeat("[", 2*maxRecord),
+		r.BeaconName():                    strings.Repeat("[", 2*MaxRecord),
 	} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {

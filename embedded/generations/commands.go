@@ -1,4 +1,4 @@
-package cmd
+package generations
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ const commandTime = time.Hour
 // requests returns the restores that other programs have asked for with a command. Over are those that are never carried out: a
 // command that a proposal has named runs once, one that is older than the present generation was for a cluster that is no more,
 // and one that has waited too long would come as a surprise. One that names an open proposal is under way.
-func (r *records) requests(ctx context.Context, l listing, s plan.Store, since time.Time) ([]plan.Request, error) {
-	objects, err := r.store.List(ctx, "control/")
+func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since time.Time) ([]plan.Request, error) {
+	objects, err := r.Store.List(ctx, "control/")
 	if err != nil {
 		return nil, fmt.Errorf("list the commands in the store: %w", err)
 	}
@@ -39,7 +39,7 @@ func (r *records) requests(ctx context.Context, l listing, s plan.Store, since t
 	if err != nil {
 		return nil, err
 	}
-	commands, err := snapshot.Commands(ctx, r.store)
+	commands, err := snapshot.Commands(ctx, r.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (r *records) requests(ctx context.Context, l listing, s plan.Store, since t
 		case c.Problem == "" && c.Backup == "":
 			continue // it asks for something else
 		case ok && s.Record.Restore != nil && s.Record.Restore.Command == c.Name:
-			if err := snapshot.DeleteCommand(ctx, r.store, c.Name); err != nil { // whoever concluded it could not
+			if err := snapshot.DeleteCommand(ctx, r.Store, c.Name); err != nil { // whoever concluded it could not
 				return nil, err
 			}
 			continue
@@ -82,12 +82,12 @@ func aborted(s plan.Store, id string) string {
 }
 
 // Dismiss deletes a command.
-func (r *records) Dismiss(ctx context.Context, command string) error {
-	return snapshot.DeleteCommand(ctx, r.store, command)
+func (r *Records) Dismiss(ctx context.Context, command string) error {
+	return snapshot.DeleteCommand(ctx, r.Store, command)
 }
 
 // proposed returns the IDs of the proposals that commands have led to, by the command.
-func (r *records) proposed(ctx context.Context, l listing) (map[string]string, error) {
+func (r *Records) proposed(ctx context.Context, l listing) (map[string]string, error) {
 	all := map[string]string{}
 	for _, o := range l.restores {
 		p, err := r.readRestore(ctx, o.Object)

@@ -1,0 +1,167 @@
+package generations
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// BeaconName is the name of the beacon in the store.
+func (r *Records) BeaconName() string { return r.prefix() + "beacon.json" }
+
+// Shine writes the beacon.
+func (r *Records) Shine(ctx context.Context, b coordinator.Beacon) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	s, err := timed(r.BeaconName(), func() error { return r.Store.Put(ctx, r.BeaconName(), bytes.NewReader(data)) })
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clock.beacon = s
+	return nil
+}
+
+// Lit is the beacon and when the store got it.
+type Lit struct {
+	coordinator.Beacon
+	At time.Time
+}
+
+// Beacon reads the beacon, nil if there is none, and how old it is by the store's own time, which it asks by putting an object in
+// the name of whoever asks.
+func (r *Records) Beacon(ctx context.Context, who string) (b *Lit, age time.Duration, err error) {
+	if err := r.Meet(ctx, who, rand.Text()); err != nil {
+		return nil, 0, err
+	}
+	l, err := r.list(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	b, err = r.light(ctx, l)
+	return b, l.newest.Sub(l.beacon.Modified), err
+}
+
+// LastBeacon reads the beacon, nil if there is none.
+func (r *Records) LastBeacon(ctx context.Context) (*Lit, error) {
+	l, err := r.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.light(ctx, l)
+}
+
+// light reads the beacon, nil if there is none. One that holds anything else is that of an unknown leader: it is advice, and must
+// neither hinder a command nor make it believe that the cluster is dead.
+func (r *Records) light(ctx context.Context, l listing) (*Lit, error) {
+	if l.beacon.Name == "" {
+		return nil, nil
+	}
+	unknown := coordinator.Beacon{Stand: plan.Stand{Node: "unknown (" + l.beacon.Name + " in the store is damaged)"}}
+	if l.beacon.Size > MaxRecord {
+		return &Lit{unknown, l.beacon.Modified}, nil
+	}
+	data, err := snapshot.ReadObject(ctx, r.Store, l.beacon.Name, MaxRecord)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s in the store: %w", l.beacon.Name, err)
+	}
+	b := Lit{At: l.beacon.Modified}
+	if json.Unmarshal(data, &b.Beacon) != nil || !plain(b.Record, b.Node, b.Slot, b.Disk, b.Address) || b.Node == "" || b.Revision < 0 {
+		b.Beacon = unknown
+	}
+	return &b, nil
+}
+
+// plain reports whether texts from the store are such as holdfast puts there: short, and printable on any terminal.
+func plain(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool {
+		return len(text) > 255 || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
+	})
+}
+
+// presence is what a process says of itself for those that share the store.
+type presence struct {
+	Node  string `json:"node"`
+	Nonce string `json:"nonce"`
+}
+
+const hereDir = "here/"
+
+// HereName is the name of the object in which a process says that it is there.
+func (r *Records) HereName(node string) string {
+	return fmt.Sprintf("%s%s%x.json", r.prefix(), hereDir, sha256.Sum256([]byte(node)))
+}
+
+// storeTick is more than the resolution of any store's times.
+const storeTick = 2 * time.Second
+
+// Meet puts this process's nonce into the store, once, and again where it is not there any more, or the clock is to be measured.
+func (r *Records) Meet(ctx context.Context, who, nonce string) error {
+	r.mu.Lock()
+	met := r.met == nonce && !r.clock.due()
+	r.mu.Unlock()
+	if met {
+		return nil
+	}
+	data, err := json.Marshal(presence{who, nonce})
+	if err != nil {
+		return err
+	}
+	name := r.HereName(who)
+	s, err := timed(name, func() error { return r.Store.Put(ctx, name, bytes.NewReader(data)) })
+	if err != nil {
+		return fmt.Errorf("put %s into the store: %w", name, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.met, r.clock.here, r.clock.again = nonce, s, false
+	return nil
+}
+
+// Nonces are those of all nodes that were in the store at the last look.
+func (r *Records) Nonces() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.nonces
+}
+
+// meetAll reads the nonces of all nodes. One that cannot be read is of nobody. One that is younger than the resolution of the
+// store's times is read again: a process that began again may have replaced it.
+func (r *Records) meetAll(ctx context.Context, l listing) {
+	nonces := map[string]string{}
+	put := map[string]string{} // by name
+	for _, o := range l.here {
+		var p presence
+		if l.newest.Sub(o.Modified) < storeTick {
+			o.Modified = time.Time{} // not kept
+		}
+		if r.read(ctx, o, &p, func() error { return nil }) == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
+			nonces[p.Nonce] = p.Node
+			put[o.Name] = p.Nonce
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nonces = nonces
+	r.clock.listed(l, func(name string) bool { return put[name] == r.met })
+	if nonces[r.met] == "" { // of another process of this name and address, which may be a clone
+		r.met = ""
+	}
+}

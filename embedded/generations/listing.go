@@ -1,0 +1,68 @@
+package generations
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/snapshot"
+)
+
+// numbered is an object whose name tells a generation and, unless it is a record, an attempt.
+type numbered struct {
+	snapshot.Object
+	generation uint64
+	attempt    int
+}
+
+// listing is the cluster's objects in the store, each kind in the order of its numbers.
+type listing struct {
+	records, restores, outcomes []numbered
+	here                        []snapshot.Object
+	beacon                      snapshot.Object
+	began                       time.Time // by our clock
+	newest                      time.Time // the store's time of what it got last
+}
+
+var objectName = regexp.MustCompile(`^(record|restore|outcome)-(\d{6,19})(?:-(\d{2,9}))?\.json$`)
+
+func (r *Records) list(ctx context.Context) (l listing, err error) {
+	l.began = time.Now()
+	objects, err := r.Store.List(ctx, r.prefix())
+	if err != nil {
+		return l, fmt.Errorf("list the cluster's records: %w", err)
+	}
+	for _, o := range objects {
+		if o.Modified.After(l.newest) {
+			l.newest = o.Modified
+		}
+		if strings.HasPrefix(o.Name, r.prefix()+hereDir) {
+			l.here = append(l.here, o)
+			continue
+		}
+		if o.Name == r.BeaconName() {
+			l.beacon = o
+			continue
+		}
+		m := objectName.FindStringSubmatch(strings.TrimPrefix(o.Name, r.prefix()))
+		if m == nil || (m[1] == "record") != (m[3] == "") {
+			continue
+		}
+		n := numbered{Object: o}
+		n.generation, _ = strconv.ParseUint(m[2], 10, 64) // 19 digits fit
+		n.attempt, _ = strconv.Atoi(m[3])
+		kind := map[string]*[]numbered{"record": &l.records, "restore": &l.restores, "outcome": &l.outcomes}[m[1]]
+		*kind = append(*kind, n)
+	}
+	for _, kind := range [][]numbered{l.records, l.restores, l.outcomes} {
+		slices.SortFunc(kind, func(a, b numbered) int {
+			return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.attempt, b.attempt))
+		})
+	}
+	return l, nil
+}
