@@ -17,11 +17,11 @@ import (
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
-	"cmd/config": {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/config":   {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd": {"cmd/config", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
 		// for `holdfast demo --hosts` alone
 		"integration/hosts", "volume/volumetest/ec2test"},
-	"embedded/coordinator":  {"embedded/plan", "embedded/health"}, // whose words a status is made of
+	"embedded/coordinator":  {"embedded/plan", "embedded/health"},                                     // whose words a status is made of
 	"embedded/generations":  {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
 	"embedded/health":       {"embedded/plan"},
 	"embedded/plan":         {},
