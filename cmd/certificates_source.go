@@ -16,7 +16,7 @@ func authoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 	case pki.ModeCA:
 		return pki.FileSource(cfg.TLS)
 	case pki.ModeAuto:
-		return shown{newEditions(cfg, store, zap.NewNop())}
+		return shown{newEditions(editionOptions(cfg), store, zap.NewNop())}
 	}
 	return nil
 }
@@ -31,4 +31,10 @@ func (s shown) Authorities(ctx context.Context) (pki.Authorities, error) {
 		return pki.Authorities{}, err
 	}
 	return e.authorities(), nil
+}
+
+// editionOptions say how the authorities of tls.mode auto are kept.
+func editionOptions(cfg config.Config) EditionOptions {
+	return EditionOptions{Cluster: cfg.Cluster.Name, Life: cfg.TLS.CALife, Dir: cfg.TLS.Dir, Recipients: len(cfg.Snapshot.Recipients),
+		Options: func() (snapshot.Options, error) { return backupOptions(cfg) }}
 }

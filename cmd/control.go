@@ -23,6 +23,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -227,7 +228,7 @@ func (n *node) wouldSave(ctx context.Context) (snapshot.Meta, error) {
 	if err := tx.Close(); err != nil {
 		return meta, err
 	}
-	if _, err := storeIdentity(ctx, n.store, n.cfg.Cluster.Name); err != nil {
+	if _, err := generations.Identity(ctx, n.store, n.cfg.Cluster.Name); err != nil {
 		return meta, fmt.Errorf("read %s: %w", n.cfg.Snapshot.Store, err)
 	}
 	return meta, nil

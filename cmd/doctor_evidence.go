@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -139,7 +140,7 @@ func storeAlone(ctx context.Context, cfg config.Config, now time.Time) *health.H
 	if err != nil {
 		return &health.Holdings{Err: err.Error()}
 	}
-	id, err := storeIdentity(ctx, store, cfg.Cluster.Name)
+	id, err := generations.Identity(ctx, store, cfg.Cluster.Name)
 	if err != nil {
 		return &health.Holdings{Err: err.Error()}
 	}

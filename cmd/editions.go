@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
@@ -63,12 +62,20 @@ const (
 	cacheFile     = "authorities.json" // in tls.dir
 )
 
-// newEditions returns the authorities of the configuration, which is of mode auto. Nothing is asked yet.
-func newEditions(cfg config.Config, store snapshot.Store, lg *zap.Logger) *editions {
+// EditionOptions say whose authorities they are, and how they are kept.
+type EditionOptions struct {
+	Cluster    string                           // cluster.name
+	Life       time.Duration                    // of new authorities: tls.ca-life
+	Dir        string                           // tls.dir, where the copy lies
+	Options    func() (snapshot.Options, error) // for whom editions are encrypted, and with what they are read
+	Recipients int                              // how many snapshot.recipients there are
+}
+
+// newEditions returns the authorities of mode auto that are kept in a store. Nothing is asked yet.
+func newEditions(o EditionOptions, store snapshot.Store, lg *zap.Logger) *editions {
 	return &editions{
-		store: store, cluster: cfg.Cluster.Name, life: cfg.TLS.CALife, cache: cachePath(cfg.TLS.Dir), lg: lg, poke: make(chan struct{}, 1),
-		options: func() (snapshot.Options, error) { return backupOptions(cfg) }, recipients: len(cfg.Snapshot.Recipients),
-		clients: pki.NewClients(),
+		store: store, cluster: o.Cluster, life: o.Life, cache: cachePath(o.Dir), lg: lg, poke: make(chan struct{}, 1),
+		options: o.Options, recipients: o.Recipients, clients: pki.NewClients(),
 	}
 }
 

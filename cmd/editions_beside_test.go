@@ -21,7 +21,7 @@ func TestAuthoritiesBesideTheRest(t *testing.T) {
 		r := &generations.Records{Store: s.store, Cluster: "main"}
 		known, err := r.Known(t.Context())
 		s.must(err)
-		id, err := storeIdentity(t.Context(), s.store, "main")
+		id, err := generations.Identity(t.Context(), s.store, "main")
 		s.must(err)
 		return known.Record.ID, id.Lineage
 	}

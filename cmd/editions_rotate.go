@@ -4,29 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
-	"holdfast/embedded/pki"
 	"holdfast/snapshot"
 )
-
-// rotateAuthorities takes the steps of a rotation that are this node's to take, until ctx ends. Nothing of this node
-// depends on it, so that it never ends with an error.
-func (n *node) rotateAuthorities(ctx context.Context) error {
-	if n.editions == nil {
-		return nil
-	}
-	for {
-		n.editions.drive(ctx, viewOf(n.coord.Now().Observation))
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-n.editions.poke:
-		case <-time.After(n.editions.every()):
-		}
-	}
-}
 
 // every is how often the leader looks for the next step.
 func (a *editions) every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
@@ -160,33 +141,5 @@ func (a *editions) wake() {
 	}
 }
 
-// rotateAnswer is the answer to POST /tls/rotate.
-type rotateAnswer struct {
-	Meaning string   `json:"meaning"`
-	Refuses []string `json:"refuses,omitempty"` // who is refused by whom then, and when; of a dry run
-}
-
-// controlRotateCA takes a step that an operator asks for. Any node can: the store decides between two.
-func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
-	if n.editions == nil {
-		reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
-		return
-	}
-	who, _ := r.Context().Value(peerKey{}).(caller)
-	order := rotationOrder{By: who.name, Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
-	order.Begin = !order.Now && !order.DropOld
-	if order.Now && order.DropOld {
-		reply(w, nil, errors.New("now and drop-old are two steps: ask for one"))
-		return
-	}
-	var a rotateAnswer
-	var err error
-	v := viewOf(n.coord.Now().Observation)
-	if a.Meaning, err = n.editions.advance(r.Context(), v, order, dry(r)); err == nil && dry(r) {
-		looking, cancel := context.WithTimeout(r.Context(), storePatience)
-		defer cancel()
-		issued, _ := n.issued.look(looking) // what is known counts
-		a.Refuses = n.editions.refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
-	}
-	reply(w, a, err)
-}
+// awoken tells that the next step is to be looked for.
+func (a *editions) awoken() <-chan struct{} { return a.poke }

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +21,6 @@ import (
 	filippo "filippo.io/age"
 	"go.uber.org/zap"
 
-	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/snapshot"
@@ -39,13 +40,26 @@ func newSite(t *testing.T) *site {
 }
 
 // node is a process that begins; one that uses a tls.dir again is the same node after a restart.
-func (s *site) node(tlsDir string, change ...func(*config.Config)) *editions {
-	cfg := config.Default()
-	cfg.Cluster.Name, cfg.TLS.Dir = "main", tlsDir
+func (s *site) node(tlsDir string, change ...func(*EditionOptions)) *editions {
+	o := EditionOptions{Cluster: "main", Life: pki.Default().CALife, Dir: tlsDir,
+		Options: func() (snapshot.Options, error) { return snapshot.Options{}, nil }}
 	for _, c := range change {
-		c(&cfg)
+		c(&o)
 	}
-	return newEditions(cfg, s.store, zap.NewNop())
+	return newEditions(o, s.store, zap.NewNop())
+}
+
+// sealed encrypts editions for a recipient, and reads them with the key of a file, if there is one.
+func sealed(recipient, identity string) func(*EditionOptions) {
+	return func(o *EditionOptions) {
+		o.Recipients = 1
+		o.Options = func() (opt snapshot.Options, err error) {
+			if opt.Recipients, err = snapshot.ParseRecipients([]string{recipient}); err == nil && identity != "" {
+				opt.Identities, err = snapshot.ReadIdentities(identity)
+			}
+			return opt, err
+		}
+	}
 }
 
 // peers names the peers' authority that a node signs with.
@@ -477,11 +491,7 @@ func TestSealedAuthorities(t *testing.T) {
 		s.must(os.WriteFile(path, []byte(id.String()+"\n"), 0o600))
 		return path
 	}
-	with := func(identity string) func(*config.Config) {
-		return func(c *config.Config) {
-			c.Snapshot.Recipients, c.Snapshot.IdentityFile = []string{id.Recipient().String()}, identity
-		}
-	}
+	with := func(identity string) func(*EditionOptions) { return sealed(id.Recipient().String(), identity) }
 	dir := t.TempDir()
 	want := s.peers(s.node(dir, with(keys(id))))
 	text, err := os.ReadFile(s.object(1))
@@ -502,7 +512,7 @@ func TestSealedAuthorities(t *testing.T) {
 		t.Errorf("with a copy, without the key: got %s, want %s", got, want)
 	}
 	// A recipient that cannot be parsed must not lead to an edition that everybody can read.
-	bad := s.node(dir, func(c *config.Config) { c.Snapshot.Recipients = []string{"age1nonsense"} })
+	bad := s.node(dir, sealed("age1nonsense", ""))
 	s.must(os.RemoveAll(filepath.Join(s.dir, "holdfast")))
 	if s.peers(bad); !strings.Contains(problem(bad), "snapshot.recipients") {
 		t.Errorf("problem: %q", problem(bad))
@@ -522,4 +532,15 @@ func TestKeysAreNotShown(t *testing.T) {
 			t.Errorf("%s: %s", format, text)
 		}
 	}
+}
+
+// countedStore counts what is read of a store.
+type countedStore struct {
+	snapshot.Store
+	gets atomic.Int64
+}
+
+func (c *countedStore) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	c.gets.Add(1)
+	return c.Store.Get(ctx, name)
 }

@@ -2,10 +2,8 @@ package cmd
 
 import (
 	"context"
-	"io"
 	"path"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +17,7 @@ import (
 func shelved(t *testing.T) (dir string, r *generations.Records, founding plan.Record) {
 	t.Helper()
 	dir = t.TempDir()
-	r = &generations.Records{Store: &countedStore{Store: snapshot.NewDir(dir)}, Cluster: "main"}
+	r = &generations.Records{Store: snapshot.NewDir(dir), Cluster: "main"}
 	founding = plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	if err := r.Put(t.Context(), founding); err != nil {
 		t.Fatal(err)
@@ -65,14 +63,3 @@ func (d timedStore) List(ctx context.Context, prefix string) ([]snapshot.Object,
 
 // storeEpoch is a time of a store whose clock is decades off.
 var storeEpoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// countedStore counts what is read of a store.
-type countedStore struct {
-	snapshot.Store
-	gets atomic.Int64
-}
-
-func (c *countedStore) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	c.gets.Add(1)
-	return c.Store.Get(ctx, name)
-}

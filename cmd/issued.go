@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -159,25 +158,4 @@ func issuedOf(all []clientRecord) (out []health.IssuedClient) {
 		out = append(out, r.IssuedClient)
 	}
 	return out
-}
-
-// issuedText is a table of the certificates for people, "" without any.
-func issuedText(all []clientRecord, now time.Time) string {
-	if len(all) == 0 {
-		return ""
-	}
-	t := newTable("CLIENT", "FINGERPRINT", "AUTHORITY", "NOT AFTER", "LEFT")
-	for _, r := range all {
-		left := health.Age(r.NotAfter, now)
-		if !now.Before(r.NotAfter) {
-			left = "EXPIRED"
-		}
-		t.AppendRow([]any{r.Name, r.Fingerprint, r.Authority, r.NotAfter.UTC().Format(time.RFC3339), left})
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\ncertificates issued to clients, the last of each name\n\n%s\n", t.Render())
-	for _, f := range health.JudgeIssued(issuedOf(all), now) {
-		fmt.Fprintf(&b, "%s: %s. %s\n", f.Severity, f, f.Do)
-	}
-	return b.String()
 }

@@ -7,11 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-
 	"holdfast/embedded/health"
-	"holdfast/embedded/pki"
 	"holdfast/snapshot"
 )
 
@@ -91,29 +87,5 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 	out, err = execute("tls", "show", "--config", config)
 	if err != nil || !strings.Contains(out, "client-x.json") || !strings.Contains(out, "kube") {
 		t.Errorf("tls show with a damaged record: %v, %s", err, out)
-	}
-}
-
-// Records of what ended long ago go when the next certificate is issued, so that there are never many.
-func TestIssuedCertificatesAreForgotten(t *testing.T) {
-	s := newSite(t)
-	k, err := pki.New(pki.Config{Mode: pki.ModeAuto}, pki.Identity{}, s.node(t.TempDir()), zap.NewNop(),
-		prometheus.NewRegistry())
-	s.must(err)
-	c := &issuedClients{store: s.store, cluster: "main"}
-	issue := func(name string, life time.Duration, at time.Time) {
-		t.Helper()
-		text, _, err := k.Client(t.Context(), name, life)
-		s.must(err)
-		s.must(c.note(t.Context(), name, text, "x", at))
-	}
-	issue("old", time.Hour, time.Now())
-	issue("new", time.Hour, time.Now().Add(clientForgotten))
-	if all, err := c.look(t.Context()); err != nil || len(all) != 2 {
-		t.Errorf("a month after: %+v, %v", all, err)
-	}
-	issue("new", 90*24*time.Hour, time.Now().Add(clientForgotten+2*time.Hour))
-	if all, err := c.look(t.Context()); err != nil || len(all) != 1 || all[0].Name != "new" {
-		t.Errorf("later: %+v, %v", all, err)
 	}
 }

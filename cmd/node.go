@@ -141,7 +141,7 @@ func (n *node) observed(s coordinator.Situation) {
 		sample.Clients[r.Name] = r.NotAfter
 	}
 	if n.editions != nil {
-		sample.Rotation = n.editions.sample(viewOf(s.Observation), time.Now())
+		sample.Rotation = rotationSample(n.editions.Known(), n.editions.Rotation(viewOf(s.Observation), time.Now()))
 	}
 	n.metrics.Observe(sample)
 	n.certificates.See(stances(s.Observation))

@@ -19,6 +19,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -115,7 +116,7 @@ func (a restoreAs) spec(cfg config.Config, backup string) (embedded.Spec, error)
 
 // admit returns an error unless the backup is one that may be restored.
 func (a restoreAs) admit(ctx context.Context, cfg config.Config, store snapshot.Store, name string) error {
-	id, err := storeIdentity(ctx, store, cfg.Cluster.Name)
+	id, err := generations.Identity(ctx, store, cfg.Cluster.Name)
 	if err != nil {
 		return fmt.Errorf("read the store: %w", err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
-	"holdfast/metrics"
 )
 
 // counts returns the edition that counts here, nil while none is known. The store is not asked.
@@ -19,6 +18,9 @@ func (a *editions) counts() *edition {
 	defer a.mu.Unlock()
 	return a.current
 }
+
+// Known reports whether this node has authorities. The store is not asked.
+func (a *editions) Known() bool { return a.counts() != nil }
 
 // Rotation is the state of the rotation that is open, nil if none is. The store is not asked.
 func (a *editions) Rotation(v rotationView, now time.Time) *health.RotationStatus {
@@ -32,18 +34,6 @@ func (a *editions) Rotation(v rotationView, now time.Time) *health.RotationStatu
 		s.Add(clientCertificates(a.clients.Of(now, s.Old...))...)
 	}
 	return s
-}
-
-// sample is the state of the rotation as metrics.
-func (a *editions) sample(v rotationView, now time.Time) metrics.Rotation {
-	s := a.Rotation(v, now)
-	switch {
-	case s != nil:
-		return metrics.Rotation{Phase: s.Phase, Began: s.Began, OldClients: len(s.OldClients) + s.Others}
-	case a.counts() != nil:
-		return metrics.Rotation{Phase: string(phaseSettled)}
-	}
-	return metrics.Rotation{}
 }
 
 func clientCertificates(all []pki.Presented) []health.ClientCertificate {
@@ -104,15 +94,4 @@ func (e edition) waits(v rotationView, now time.Time) string {
 		all = append(all, "until `holdfast resume`")
 	}
 	return cmp.Or(strings.Join(all, ", and "), "until the leader looks, within a minute")
-}
-
-// shownRotation is a rotation for people.
-func shownRotation(r health.RotationStatus, now time.Time) string {
-	cause := ""
-	if r.Cause != "" {
-		cause = ": " + r.Cause
-	}
-	return fmt.Sprintf("CA ROTATION %s of %s since %s (begun %s%s)\n  waits   %s\n  next    %s; no later than %s\n"+
-		"  clients %s\n", r.Phase, strings.Join(r.Authorities, " and "), health.Age(now, r.Since),
-		r.Began.UTC().Format(time.RFC3339), cause, r.Waits, r.Next, r.Until.UTC().Format(time.RFC3339), r.OldClientsText(now))
 }

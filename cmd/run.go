@@ -188,7 +188,7 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 		issued:  &issuedClients{store: store, cluster: cfg.Cluster.Name},
 		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
 	if cfg.TLS.Mode == pki.ModeAuto {
-		n.editions = newEditions(cfg, store, lg.Named("tls"))
+		n.editions = newEditions(editionOptions(cfg), store, lg.Named("tls"))
 	}
 	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -99,7 +100,7 @@ func openBackups(ctx context.Context, cfg config.Config, output string) (*backup
 
 // list returns the backups in the main store, oldest first.
 func (b *backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identity, error) {
-	id, err := storeIdentity(ctx, b.main, b.cfg.Cluster.Name)
+	id, err := generations.Identity(ctx, b.main, b.cfg.Cluster.Name)
 	if err != nil {
 		return nil, id, fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
 	}
@@ -118,7 +119,7 @@ func (b *backups) resolve(c *cobra.Command, name string) (string, error) {
 	if name != latest {
 		return name, nil
 	}
-	id, err := storeIdentity(c.Context(), b.main, b.cfg.Cluster.Name)
+	id, err := generations.Identity(c.Context(), b.main, b.cfg.Cluster.Name)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
 	}

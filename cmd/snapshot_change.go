@@ -12,6 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -24,7 +25,7 @@ func newPruneCommand() *cobra.Command {
 			"Exit code 1 if one that is to go could not be deleted.",
 		cobra.NoArgs,
 		func(c *cobra.Command, b *backups, _ []string) error {
-			id, err := storeIdentity(c.Context(), b.main, b.cfg.Cluster.Name)
+			id, err := generations.Identity(c.Context(), b.main, b.cfg.Cluster.Name)
 			if err != nil {
 				return fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
 			}

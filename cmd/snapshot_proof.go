@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -97,7 +98,7 @@ func provenText(b snapshot.Backup, now time.Time) string {
 func (b *backups) recordDrill(c *cobra.Command, d snapshot.Drill) {
 	ctx, cancel := context.WithTimeout(c.Context(), recordTime)
 	defer cancel()
-	id, err := storeIdentity(ctx, b.main, b.cfg.Cluster.Name)
+	id, err := generations.Identity(ctx, b.main, b.cfg.Cluster.Name)
 	if err == nil {
 		err = snapshot.RecordDrill(ctx, b.main, id, d, b.opt)
 	}

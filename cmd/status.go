@@ -96,7 +96,7 @@ func writeStatus(w io.Writer, s health.ClusterStatus, now time.Time) error {
 		fmt.Fprintf(&b, "PAUSED %s\n", health.PauseText(*p, now))
 	}
 	if s.Rotation != nil {
-		b.WriteString(shownRotation(*s.Rotation, now))
+		b.WriteString(s.Rotation.Text(now))
 	}
 	fmt.Fprintf(&b, "\n%s\n", nodeTable(s, now))
 	if len(s.Observers) > 0 {

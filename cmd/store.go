@@ -2,13 +2,11 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"holdfast/cmd/config"
-	"holdfast/embedded/generations"
 	"holdfast/snapshot"
 	"holdfast/snapshot/s3"
 )
@@ -61,24 +59,4 @@ func backupOptions(cfg config.Config) (snapshot.Options, error) {
 		opt.Identities, err = snapshot.ReadIdentities(s.IdentityFile)
 	}
 	return opt, err
-}
-
-// storeIdentity says whose backups are ours where no node can be asked: those of the lineage that the store's newest
-// record has. A store without a record has backups of an etcd that we do not run: then the newest one decides.
-func storeIdentity(ctx context.Context, store snapshot.Store, cluster string) (snapshot.Identity, error) {
-	id := snapshot.Identity{Cluster: cluster}
-	record, err := (&generations.Records{Store: store, Cluster: cluster}).Newest(ctx)
-	if err != nil {
-		return id, err
-	}
-	if record != nil {
-		id.Lineage = record.Lineage()
-		return id, nil
-	}
-	b, _, err := snapshot.Latest(ctx, store, id)
-	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
-		return id, err
-	}
-	id.Lineage = b.Lineage
-	return id, nil
 }

@@ -95,7 +95,7 @@ func newTLSExportCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("snapshot.store: %w", err)
 			}
-			a := newEditions(cfg, store, zap.NewNop())
+			a := newEditions(editionOptions(cfg), store, zap.NewNop())
 			e, problem, err := a.show(c.Context())
 			if err != nil {
 				return fmt.Errorf("read the certificate authorities: %w", err)
@@ -103,7 +103,7 @@ func newTLSExportCommand() *cobra.Command {
 			if problem != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", problem)
 			}
-			files, err := e.files(args[0])
+			files, err := editionFiles(e, args[0])
 			if err != nil {
 				return err
 			}
@@ -123,8 +123,8 @@ func newTLSExportCommand() *cobra.Command {
 	return c
 }
 
-// files are an edition's as tls.ca-dir has them. The error says which of them is there already.
-func (e edition) files(dir string) ([]freshFile, error) {
+// editionFiles are an edition's as tls.ca-dir has them. The error says which of them is there already.
+func editionFiles(e *edition, dir string) ([]freshFile, error) {
 	given := e.authorities()
 	var files []freshFile
 	for _, a := range []struct {

@@ -89,7 +89,7 @@ func trustedAuthorities(ctx context.Context, cfg config.Config) (a pki.Authoriti
 		if err != nil {
 			return a, nil, fmt.Errorf("snapshot.store: %w", err)
 		}
-		e, problem, err := newEditions(cfg, store, zap.NewNop()).show(ctx)
+		e, problem, err := newEditions(editionOptions(cfg), store, zap.NewNop()).show(ctx)
 		if err != nil {
 			return a, nil, err
 		}

@@ -31,7 +31,7 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newEditions(l.Config, snapshot.NewDir(store), zap.NewNop())
+	a := newEditions(editionOptions(l.Config), snapshot.NewDir(store), zap.NewNop())
 	if _, err := a.Authorities(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,10 @@ func TestBundle(t *testing.T) {
 		}
 		return string(text)
 	}
-	known := a.have.authorities()
+	known, err := a.Authorities(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ configPath, clients, peers string }{
 		{configPath, given(cfg.TLS.ClientCAFile), given(cfg.TLS.PeerCAFile)},
 		{auto, string(pki.EncodeCertificates(known.Clients.Bundle...)),

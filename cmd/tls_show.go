@@ -112,7 +112,7 @@ func (s *shownTLS) lookAtRotation(ctx context.Context, cfg config.Config, now ti
 	store, err := openStore(ctx, cfg)
 	if err == nil {
 		var e *edition
-		if e, _, err = newEditions(cfg, store, zap.NewNop()).show(ctx); err == nil {
+		if e, _, err = newEditions(editionOptions(cfg), store, zap.NewNop()).show(ctx); err == nil {
 			if s.Rotation = e.rotation(rotationView{}, now); s.Rotation != nil {
 				s.Rotation.Waits = "is not known here: no node answers"
 			}
@@ -179,7 +179,7 @@ func (s shownTLS) write(w io.Writer, now time.Time) error {
 	var b strings.Builder
 	switch {
 	case s.Rotation != nil:
-		fmt.Fprintf(&b, "\n%s", shownRotation(*s.Rotation, now))
+		fmt.Fprintf(&b, "\n%s", s.Rotation.Text(now))
 	case s.Mode == pki.ModeAuto && s.asked:
 		fmt.Fprintln(&b, "\nno rotation of the authorities is open")
 	}
@@ -211,4 +211,25 @@ func writeCertificates(w io.Writer, mode string, all []shownCertificate, now tim
 	}
 	_, err := fmt.Fprintf(w, "tls.mode %s\n\n%s\n", mode, t.Render())
 	return err
+}
+
+// issuedText is a table of the certificates for people, "" without any.
+func issuedText(all []clientRecord, now time.Time) string {
+	if len(all) == 0 {
+		return ""
+	}
+	t := newTable("CLIENT", "FINGERPRINT", "AUTHORITY", "NOT AFTER", "LEFT")
+	for _, r := range all {
+		left := health.Age(r.NotAfter, now)
+		if !now.Before(r.NotAfter) {
+			left = "EXPIRED"
+		}
+		t.AppendRow([]any{r.Name, r.Fingerprint, r.Authority, r.NotAfter.UTC().Format(time.RFC3339), left})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\ncertificates issued to clients, the last of each name\n\n%s\n", t.Render())
+	for _, f := range health.JudgeIssued(issuedOf(all), now) {
+		fmt.Fprintf(&b, "%s: %s. %s\n", f.Severity, f, f.Do)
+	}
+	return b.String()
 }

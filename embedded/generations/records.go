@@ -430,3 +430,23 @@ func (r *Records) put(ctx context.Context, name string, v any) error {
 	}
 	return r.Store.PutIfAbsent(ctx, name, append(data, '\n'))
 }
+
+// Identity says whose backups are ours where no node can be asked: those of the lineage that the store's newest
+// record has. A store without a record has backups of an etcd that we do not run: then the newest one decides.
+func Identity(ctx context.Context, store snapshot.Store, cluster string) (snapshot.Identity, error) {
+	id := snapshot.Identity{Cluster: cluster}
+	record, err := (&Records{Store: store, Cluster: cluster}).Newest(ctx)
+	if err != nil {
+		return id, err
+	}
+	if record != nil {
+		id.Lineage = record.Lineage()
+		return id, nil
+	}
+	b, _, err := snapshot.Latest(ctx, store, id)
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		return id, err
+	}
+	id.Lineage = b.Lineage
+	return id, nil
+}

@@ -233,3 +233,14 @@ func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
 	}
 	return out
 }
+
+// Text is the rotation for people.
+func (r RotationStatus) Text(now time.Time) string {
+	cause := ""
+	if r.Cause != "" {
+		cause = ": " + r.Cause
+	}
+	return fmt.Sprintf("CA ROTATION %s of %s since %s (begun %s%s)\n  waits   %s\n  next    %s; no later than %s\n"+
+		"  clients %s\n", r.Phase, strings.Join(r.Authorities, " and "), Age(now, r.Since),
+		r.Began.UTC().Format(time.RFC3339), cause, r.Waits, r.Next, r.Until.UTC().Format(time.RFC3339), r.OldClientsText(now))
+}

@@ -1,0 +1,68 @@
+package cmd
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An operator is told what is refused, from when, and whom that meets, before a step that cuts clients off.
+func TestRotationSaysWhatItRefuses(t *testing.T) {
+	s := newSite(t)
+	a := s.node(t.TempDir())
+	s.peers(a)
+	now := time.Now()
+	var issued []clientRecord
+	ask := func(order rotationOrder, v rotationView) string {
+		status := health.ClusterStatus{Nodes: []health.NodeStatus{{Reached: true}, {Node: "n2", State: "silent"}},
+			Rotation: a.Rotation(v, time.Now())}
+		return strings.Join(a.refuses(v, order, status, issued, now), "\n")
+	}
+	see := func(name string, by *x509.Certificate) {
+		leaf := &x509.Certificate{Raw: []byte(name), Subject: pkix.Name{CommonName: name}, NotAfter: now.Add(time.Hour)}
+		a.clients.See([]*x509.Certificate{leaf, by}, 0)
+	}
+	must := func(text string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("want %q in\n%s", part, text)
+			}
+		}
+	}
+	old := a.have.Clients.primary()
+	see("kube", old)
+	must(ask(rotationOrder{Now: true}, rotationView{}), "kube-apiserver does not re-read --etcd-cafile",
+		"no new bundle to hand out yet", "kube 0s ago; other nodes tell of theirs only while", "not known of n2",
+		"refuse the servers: from about ",
+		old.NotAfter.Format(time.RFC3339))
+	if text := ask(rotationOrder{Begin: true}, rotationView{}); text != "" {
+		t.Errorf("a rotation that gives clients time: %s", text)
+	}
+	s.rotated(a)
+	see("new", a.have.Clients.primary())
+	given := func(name string, by *x509.Certificate, until time.Time) {
+		c := health.IssuedClient{Name: name, Authority: pki.Fingerprint(by), NotAfter: until}
+		issued = append(issued, clientRecord{IssuedClient: c})
+	}
+	given("cron", old, now.Add(time.Hour))
+	given("renewed", a.have.Clients.primary(), now.Add(time.Hour))
+	given("gone", old, now)
+	text := ask(rotationOrder{DropOld: true}, rotationView{})
+	must(text, "was issued (`holdfast tls client`) to cron", "kube 0s ago",
+		"servers refuse clients' certificates of "+pki.Fingerprint(old))
+	if strings.Contains(text, "new 0s ago") || !strings.HasSuffix(text, "to cron") {
+		t.Errorf("a client with a new certificate is not met: %s", text)
+	}
+	if _, err := a.advance(t.Context(), rotationView{}, rotationOrder{Begin: true}, false); err != nil {
+		t.Fatal(err)
+	}
+	both := pki.Stance{Trusts: []string{pki.Fingerprint(a.have.Peers.other())}}
+	trusting := rotationView{Members: []memberStance{{Slot: "a", Known: true, Running: true, Stance: both}}}
+	// All trust it: from now on.
+	must(ask(rotationOrder{Now: true}, trusting), "restart it before "+now.UTC().Format(time.RFC3339))
+}
