@@ -13,6 +13,7 @@ import (
 	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 	"holdfast/embedded/plan"
 )
 
@@ -73,7 +74,7 @@ func watchedFiles(cfg config.Config) []pki.File {
 //
 // A node that is lost counts as long as nobody else holds its slot: its etcd may run on, unheard of.
 func stances(o plan.Observation) (own pki.Stance, others []pki.Stance, complete bool) {
-	said := memberStances(o)
+	said := authorities.Stances(o)
 	held := map[string]bool{}
 	for i, s := range said {
 		if i == 0 && o.Claim.Held || i > 0 && s.Known {
@@ -106,10 +107,10 @@ func (n *node) tlsStatus() *health.TLSStatus {
 		s.Certificates = append(s.Certificates, health.CertificateStatus{Name: e.Name, NotAfter: e.NotAfter, File: e.File})
 	}
 	if n.editions != nil {
-		if e := n.editions.counts(); e != nil {
+		if e := n.editions.Current(); e != nil {
 			s.Edition = e.Serial
 		}
-		s.Rotation = n.editions.Rotation(viewOf(n.coord.Now().Observation), time.Now())
+		s.Rotation = n.editions.Rotation(authorities.ViewOf(n.coord.Now().Observation), time.Now())
 	}
 	s.Issued = n.issued.Last()
 	return s

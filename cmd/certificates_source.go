@@ -7,6 +7,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 	"holdfast/snapshot"
 )
 
@@ -16,25 +17,25 @@ func authoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 	case pki.ModeCA:
 		return pki.FileSource(cfg.TLS)
 	case pki.ModeAuto:
-		return shown{newEditions(editionOptions(cfg), store, zap.NewNop())}
+		return shown{authorities.New(editionOptions(cfg), store, zap.NewNop())}
 	}
 	return nil
 }
 
 // shown are editions for a command: it makes none, and keeps no copy, which the node might not be allowed to read.
-type shown struct{ *editions }
+type shown struct{ *authorities.Keeper }
 
 // Authorities implements [pki.Source].
 func (s shown) Authorities(ctx context.Context) (pki.Authorities, error) {
-	e, _, err := s.show(ctx)
+	e, _, err := s.Show(ctx)
 	if err != nil {
 		return pki.Authorities{}, err
 	}
-	return e.authorities(), nil
+	return e.Authorities(), nil
 }
 
 // editionOptions say how the authorities of tls.mode auto are kept.
-func editionOptions(cfg config.Config) EditionOptions {
-	return EditionOptions{Cluster: cfg.Cluster.Name, Life: cfg.TLS.CALife, Dir: cfg.TLS.Dir, Recipients: len(cfg.Snapshot.Recipients),
+func editionOptions(cfg config.Config) authorities.Options {
+	return authorities.Options{Cluster: cfg.Cluster.Name, Life: cfg.TLS.CALife, Dir: cfg.TLS.Dir, Recipients: len(cfg.Snapshot.Recipients),
 		Options: func() (snapshot.Options, error) { return backupOptions(cfg) }}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/pki/authorities"
 	"holdfast/snapshot"
 )
 
@@ -34,8 +35,8 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 			t.Error(out)
 		}
 	}
-	node := &issuedClients{store: snapshot.NewDir(cfg.Snapshot.Store), cluster: cfg.Cluster.Name}
-	all, err := node.look(t.Context())
+	node := &authorities.Issued{Store: snapshot.NewDir(cfg.Snapshot.Store), Cluster: cfg.Cluster.Name}
+	all, err := node.Look(t.Context())
 	if err != nil || len(all) != 2 || all[0].Name != "cron" || all[1].Name != "kube" ||
 		time.Until(all[1].NotAfter) < 89*24*time.Hour {
 		t.Fatalf("got %+v, %v", all, err)
@@ -74,14 +75,14 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 	if out, err := execute(forget...); err == nil {
 		t.Errorf("forget again: %s", out)
 	}
-	if all, err := node.look(t.Context()); err != nil || len(all) != 1 || all[0].Name != "kube" {
+	if all, err := node.Look(t.Context()); err != nil || len(all) != 1 || all[0].Name != "kube" {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	damaged := filepath.Join(cfg.Snapshot.Store, "holdfast", cfg.Cluster.Name, "client-x.json")
 	if err := os.WriteFile(damaged, []byte(`{"version": 1, "cluster": "other", "name": "x"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := node.look(t.Context()); err == nil || len(all) != 1 {
+	if all, err := node.Look(t.Context()); err == nil || len(all) != 1 {
 		t.Errorf("a damaged record: got %+v, %v", all, err)
 	}
 	out, err = execute("tls", "show", "--config", config)

@@ -20,6 +20,7 @@ import (
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -45,8 +46,8 @@ type node struct {
 	ebs     *ebs.Provider // the volumes, nil with another kind of them
 
 	certificates *pki.Keeper
-	editions     *editions // nil unless tls.mode is auto
-	issued       *issuedClients
+	editions     *authorities.Keeper // nil unless tls.mode is auto
+	issued       *authorities.Issued
 }
 
 // askForStatus is the question for a node's status; the coordinator knows the others.
@@ -141,7 +142,7 @@ func (n *node) observed(s coordinator.Situation) {
 		sample.Clients[r.Name] = r.NotAfter
 	}
 	if n.editions != nil {
-		sample.Rotation = rotationSample(n.editions.Known(), n.editions.Rotation(viewOf(s.Observation), time.Now()))
+		sample.Rotation = rotationSample(n.editions.Known(), n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
 	}
 	n.metrics.Observe(sample)
 	n.certificates.See(stances(s.Observation))

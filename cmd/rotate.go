@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"holdfast/embedded/health"
-	"holdfast/embedded/pki"
-	"holdfast/metrics"
 	"net/http"
 	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
+	"holdfast/metrics"
 )
 
 // rotateAuthorities takes the steps of a rotation that are this node's to take, until ctx ends. Nothing of this node
@@ -18,12 +20,12 @@ func (n *node) rotateAuthorities(ctx context.Context) error {
 		return nil
 	}
 	for {
-		n.editions.drive(ctx, viewOf(n.coord.Now().Observation))
+		n.editions.Drive(ctx, authorities.ViewOf(n.coord.Now().Observation))
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-n.editions.awoken():
-		case <-time.After(n.editions.every()):
+		case <-n.editions.Awoken():
+		case <-time.After(n.editions.Every()):
 		}
 	}
 }
@@ -52,7 +54,7 @@ func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who, _ := r.Context().Value(peerKey{}).(caller)
-	order := rotationOrder{By: who.name, Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
+	order := authorities.Order{By: who.name, Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
 	order.Begin = !order.Now && !order.DropOld
 	if order.Now && order.DropOld {
 		reply(w, nil, errors.New("now and drop-old are two steps: ask for one"))
@@ -60,12 +62,12 @@ func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
 	}
 	var a rotateAnswer
 	var err error
-	v := viewOf(n.coord.Now().Observation)
-	if a.Meaning, err = n.editions.advance(r.Context(), v, order, dry(r)); err == nil && dry(r) {
-		looking, cancel := context.WithTimeout(r.Context(), storePatience)
+	v := authorities.ViewOf(n.coord.Now().Observation)
+	if a.Meaning, err = n.editions.Advance(r.Context(), v, order, dry(r)); err == nil && dry(r) {
+		looking, cancel := context.WithTimeout(r.Context(), authorities.StorePatience)
 		defer cancel()
-		issued, _ := n.issued.look(looking) // what is known counts
-		a.Refuses = n.editions.refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
+		issued, _ := n.issued.Look(looking) // what is known counts
+		a.Refuses = n.editions.Refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
 	}
 	reply(w, a, err)
 }

@@ -2,10 +2,6 @@ package cmd
 
 import (
 	"encoding/json"
-	"holdfast/cmd/config"
-	"holdfast/embedded/health"
-	"holdfast/metrics"
-	"holdfast/snapshot"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +9,12 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/cmd/config"
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki/authorities"
+	"holdfast/metrics"
+	"holdfast/snapshot"
 )
 
 // What the series tell of a rotation.
@@ -61,11 +63,11 @@ func TestRotationWithoutANode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newEditions(editionOptions(l.Config), snapshot.NewDir(filepath.Join(dir, "store")), zap.NewNop())
+	a := authorities.New(editionOptions(l.Config), snapshot.NewDir(filepath.Join(dir, "store")), zap.NewNop())
 	if _, err := a.Authorities(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.advance(t.Context(), rotationView{}, rotationOrder{Begin: true, By: "root"}, false); err != nil {
+	if _, err := a.Advance(t.Context(), authorities.View{}, authorities.Order{Begin: true, By: "root"}, false); err != nil {
 		t.Fatal(err)
 	}
 	table := show("table")

@@ -28,6 +28,7 @@ import (
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
@@ -185,10 +186,10 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 	}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store,
 		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
-		issued:  &issuedClients{store: store, cluster: cfg.Cluster.Name},
+		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
 		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
 	if cfg.TLS.Mode == pki.ModeAuto {
-		n.editions = newEditions(editionOptions(cfg), store, lg.Named("tls"))
+		n.editions = authorities.New(editionOptions(cfg), store, lg.Named("tls"))
 	}
 	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
@@ -231,7 +232,7 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 	}
 	n.etcd = embedded.New(cfg.Etcd, lg, noteEnd(cfg))
 	if n.editions != nil {
-		n.etcd.Tell(n.editions.clients.See)
+		n.etcd.Tell(n.editions.Clients.See)
 	}
 	n.auth = auth.NewKeeper(cfg.Auth.File, n.authWorld(), lg.Named("auth"))
 	n.metrics = metrics.New(prometheus.DefaultRegisterer, metrics.Names{

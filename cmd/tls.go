@@ -16,6 +16,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 )
 
 func newTLSCommand() *cobra.Command {
@@ -165,18 +166,18 @@ func newTLSForgetCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("snapshot.store: %w", err)
 			}
-			known := &issuedClients{store: store, cluster: l.Config.Cluster.Name}
-			all, err := known.look(c.Context())
+			known := &authorities.Issued{Store: store, Cluster: l.Config.Cluster.Name}
+			all, err := known.Look(c.Context())
 			if err != nil {
 				return err
 			}
-			if !slices.ContainsFunc(all, func(r clientRecord) bool { return r.Name == args[0] }) {
+			if !slices.ContainsFunc(all, func(r authorities.Client) bool { return r.Name == args[0] }) {
 				return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
 			}
 			if dryRun {
 				return nothingChanged(c, "would forget the certificates of "+args[0])
 			}
-			if err := known.forget(c.Context(), func(r clientRecord) bool { return r.Name == args[0] }); err != nil {
+			if err := known.Forget(c.Context(), func(r authorities.Client) bool { return r.Name == args[0] }); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "forgot the certificates of %s\n", args[0])
@@ -200,10 +201,10 @@ func (i issued) track(ctx context.Context, cfg config.Config, name string) error
 	if err != nil {
 		return fmt.Errorf("snapshot.store: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*storePatience)
+	ctx, cancel := context.WithTimeout(ctx, 2*authorities.StorePatience)
 	defer cancel()
-	known := &issuedClients{store: store, cluster: cfg.Cluster.Name}
-	return known.note(ctx, name, i.certificate, i.authority, time.Now())
+	known := &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}
+	return known.Note(ctx, name, i.certificate, i.authority, time.Now())
 }
 
 // issueClient issues a certificate in a command, which is no node.

@@ -13,6 +13,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 )
 
 func newTLSRotateCommand() *cobra.Command {
@@ -95,8 +96,8 @@ func newTLSExportCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("snapshot.store: %w", err)
 			}
-			a := newEditions(editionOptions(cfg), store, zap.NewNop())
-			e, problem, err := a.show(c.Context())
+			a := authorities.New(editionOptions(cfg), store, zap.NewNop())
+			e, problem, err := a.Show(c.Context())
 			if err != nil {
 				return fmt.Errorf("read the certificate authorities: %w", err)
 			}
@@ -124,8 +125,8 @@ func newTLSExportCommand() *cobra.Command {
 }
 
 // editionFiles are an edition's as tls.ca-dir has them. The error says which of them is there already.
-func editionFiles(e *edition, dir string) ([]freshFile, error) {
-	given := e.authorities()
+func editionFiles(e *authorities.Edition, dir string) ([]freshFile, error) {
+	given := e.Authorities()
 	var files []freshFile
 	for _, a := range []struct {
 		name      string

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 )
 
 func newTLSBundleCommand() *cobra.Command {
@@ -89,11 +90,11 @@ func trustedAuthorities(ctx context.Context, cfg config.Config) (a pki.Authoriti
 		if err != nil {
 			return a, nil, fmt.Errorf("snapshot.store: %w", err)
 		}
-		e, problem, err := newEditions(editionOptions(cfg), store, zap.NewNop()).show(ctx)
+		e, problem, err := authorities.New(editionOptions(cfg), store, zap.NewNop()).Show(ctx)
 		if err != nil {
 			return a, nil, err
 		}
-		return e.authorities(), problem, nil
+		return e.Authorities(), problem, nil
 	}
 	return a, nil, fmt.Errorf("tls.mode is %s: only with %s and %s does holdfast know them; "+
 		"hand out the file of etcd.trusted-ca-file", cfg.TLS.Mode, pki.ModeAuto, pki.ModeCA)

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 	"holdfast/snapshot"
 )
 
@@ -31,11 +32,11 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newEditions(editionOptions(l.Config), snapshot.NewDir(store), zap.NewNop())
+	a := authorities.New(editionOptions(l.Config), snapshot.NewDir(store), zap.NewNop())
 	if _, err := a.Authorities(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.advance(t.Context(), rotationView{}, rotationOrder{Begin: true}, false); err != nil {
+	if _, err := a.Advance(t.Context(), authorities.View{}, authorities.Order{Begin: true}, false); err != nil {
 		t.Fatal(err)
 	}
 	given := func(path string) string {

@@ -20,6 +20,7 @@ import (
 	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 )
 
 // shownCertificate is one certificate in a file of the configuration, or why the file has none.
@@ -42,7 +43,7 @@ type shownTLS struct {
 	Mode         string                 `json:"mode"`
 	Certificates []shownCertificate     `json:"certificates"`
 	Rotation     *health.RotationStatus `json:"rotation,omitempty"` // while one is open
-	Issued       []clientRecord         `json:"issued,omitempty"`   // to clients, the last of each name
+	Issued       []authorities.Client   `json:"issued,omitempty"`   // to clients, the last of each name
 	Notes        []string               `json:"notes,omitempty"`    // what could not be found out, and why
 	asked        bool                   // a node has told of the rotation
 }
@@ -98,7 +99,7 @@ func newTLSShowCommand() *cobra.Command {
 // lookAtRotation asks the node on this machine for the rotation that is open. If it does not answer, the edition in
 // the store or in this node's copy tells all but what is waited for.
 func (s *shownTLS) lookAtRotation(ctx context.Context, cfg config.Config, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	ctx, cancel := context.WithTimeout(ctx, authorities.StorePatience)
 	defer cancel()
 	node, err := openClient(cfg.Control)
 	if err == nil {
@@ -111,9 +112,9 @@ func (s *shownTLS) lookAtRotation(ctx context.Context, cfg config.Config, now ti
 	s.Notes = append(s.Notes, fmt.Sprintf("what a rotation waits for is not known: %v", err))
 	store, err := openStore(ctx, cfg)
 	if err == nil {
-		var e *edition
-		if e, _, err = newEditions(editionOptions(cfg), store, zap.NewNop()).show(ctx); err == nil {
-			if s.Rotation = e.rotation(rotationView{}, now); s.Rotation != nil {
+		var e *authorities.Edition
+		if e, _, err = authorities.New(editionOptions(cfg), store, zap.NewNop()).Show(ctx); err == nil {
+			if s.Rotation = e.Rotation(authorities.View{}, now); s.Rotation != nil {
 				s.Rotation.Waits = "is not known here: no node answers"
 			}
 			return
@@ -124,11 +125,11 @@ func (s *shownTLS) lookAtRotation(ctx context.Context, cfg config.Config, now ti
 
 // lookAtIssued asks the store for the certificates that `holdfast tls client` has issued.
 func (s *shownTLS) lookAtIssued(ctx context.Context, cfg config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	ctx, cancel := context.WithTimeout(ctx, authorities.StorePatience)
 	defer cancel()
 	store, err := openStore(ctx, cfg)
 	if err == nil {
-		s.Issued, err = (&issuedClients{store: store, cluster: cfg.Cluster.Name}).look(ctx)
+		s.Issued, err = (&authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}).Look(ctx)
 	}
 	if err != nil {
 		s.Notes = append(s.Notes, fmt.Sprintf("not all certificates that were issued to clients are known: %v", err))
@@ -214,7 +215,7 @@ func writeCertificates(w io.Writer, mode string, all []shownCertificate, now tim
 }
 
 // issuedText is a table of the certificates for people, "" without any.
-func issuedText(all []clientRecord, now time.Time) string {
+func issuedText(all []authorities.Client, now time.Time) string {
 	if len(all) == 0 {
 		return ""
 	}
@@ -228,7 +229,7 @@ func issuedText(all []clientRecord, now time.Time) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\ncertificates issued to clients, the last of each name\n\n%s\n", t.Render())
-	for _, f := range health.JudgeIssued(issuedOf(all), now) {
+	for _, f := range health.JudgeIssued(authorities.IssuedTo(all), now) {
 		fmt.Fprintf(&b, "%s: %s. %s\n", f.Severity, f, f.Do)
 	}
 	return b.String()

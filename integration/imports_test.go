@@ -18,23 +18,24 @@ import (
 var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
 	"cmd/config":   {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
-	"cmd": {"cmd/config", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
+	"cmd": {"cmd/config", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
 		// for `holdfast demo --hosts` alone
 		"integration/hosts", "volume/volumetest/ec2test"},
-	"embedded/coordinator":  {"embedded/plan", "embedded/health"},                                     // whose words a status is made of
-	"embedded/generations":  {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
-	"embedded/health":       {"embedded/plan"},
-	"embedded/plan":         {},
-	"embedded/plan/model":   {}, // a test, and no code
-	"embedded/pki":          {}, // certificates; etcd is told of files
-	"embedded/auth":         {}, // the decision about users and roles, and their names, which the next one speaks
-	"embedded":              {"embedded/auth"},
-	"gossip/discover":       {},
-	"gossip":                {},
-	"metrics":               {},
-	"snapshot":              {},
-	"snapshot/s3":           {"snapshot"},
-	"snapshot/snapshottest": {"snapshot"},
+	"embedded/coordinator":     {"embedded/plan", "embedded/health"},                                     // whose words a status is made of
+	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
+	"embedded/health":          {"embedded/plan"},
+	"embedded/plan":            {},
+	"embedded/plan/model":      {},                                                               // a test, and no code
+	"embedded/pki":             {},                                                               // certificates; etcd is told of files
+	"embedded/pki/authorities": {"embedded/health", "embedded/pki", "embedded/plan", "snapshot"}, // which are kept in the store
+	"embedded/auth":            {},                                                               // the decision about users and roles, and their names, which the next one speaks
+	"embedded":                 {"embedded/auth"},
+	"gossip/discover":          {},
+	"gossip":                   {},
+	"metrics":                  {},
+	"snapshot":                 {},
+	"snapshot/s3":              {"snapshot"},
+	"snapshot/snapshottest":    {"snapshot"},
 	// stands in for a bucket: it knows nothing of those who use it
 	"snapshot/snapshottest/gateway": {},
 	"volume":                        {},

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"holdfast/embedded/health"
-
 	"go.uber.org/zap"
+
+	"holdfast/embedded/health"
 )
 
 const (

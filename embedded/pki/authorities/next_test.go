@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"crypto"
@@ -29,8 +29,8 @@ func paper(name string, made time.Time) keyed {
 	return keyed{Trusted: []pemCertificate{{c}}, Keys: []signing{{Key: pemKey{crypto.Signer(key)}, Made: made}}}
 }
 
-func paperEdition(serial int, now time.Time) *edition {
-	return &edition{Version: editionVersion, Cluster: "main", ID: "x", Serial: uint64(serial), Time: now, Phase: phaseSettled,
+func paperEdition(serial int, now time.Time) *Edition {
+	return &Edition{Version: editionVersion, Cluster: "main", ID: "x", Serial: uint64(serial), Time: now, Phase: phaseSettled,
 		Clients: paper(fmt.Sprintf("clients %d", serial), now), Peers: paper(fmt.Sprintf("peers %d", serial), now)}
 }
 
@@ -39,7 +39,7 @@ func paperEdition(serial int, now time.Time) *edition {
 type simMember struct {
 	slot       string
 	lost, down bool
-	read       edition // newest that its node has read
+	read       Edition // newest that its node has read
 	trusts     []string
 	issuer     string
 }
@@ -56,21 +56,21 @@ func (m *simMember) renew() { m.issuer = pki.Fingerprint(m.read.Peers.primary())
 type simRotation struct {
 	*rapid.T
 	now     time.Time
-	newest  edition
+	newest  Edition
 	members []*simMember
 	// forgiven: somebody who was not heard of was left behind, as is said.
 	forgiven bool
 }
 
-func (s *simRotation) view() rotationView {
-	v := rotationView{Leader: true}
+func (s *simRotation) view() View {
+	v := View{Leader: true}
 	for _, m := range s.members {
-		v.Members = append(v.Members, memberStance{Slot: m.slot, Known: !m.lost, Running: !m.down, Stance: pki.Stance{Trusts: m.trusts, Issuer: m.issuer}})
+		v.Members = append(v.Members, Stance{Slot: m.slot, Known: !m.lost, Running: !m.down, Stance: pki.Stance{Trusts: m.trusts, Issuer: m.issuer}})
 	}
 	return v
 }
 
-func (s *simRotation) step(order rotationOrder) rotationStep {
+func (s *simRotation) step(order Order) rotationStep {
 	step, why := nextAuthorities(s.newest, s.view(), order, s.now)
 	if step == stepNone {
 		return step
@@ -108,7 +108,7 @@ func (s *simRotation) safe() {
 }
 
 // Whatever lags, fails or is asked for, no two running members come to refuse each other, and when all is well again the
-// rotation ends.
+// Rotation ends.
 func TestRotationIsSafe(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &simRotation{T: rt, now: rotationStart, newest: *paperEdition(1, rotationStart)}
@@ -136,9 +136,9 @@ func TestRotationIsSafe(t *testing.T) {
 			"wait": func(*rapid.T) {
 				s.now = s.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 50 * time.Hour, 200 * time.Hour}).Draw(rt, "time"))
 			},
-			"step": func(*rapid.T) { s.step(rotationOrder{}) },
+			"step": func(*rapid.T) { s.step(Order{}) },
 			"order": func(*rapid.T) {
-				s.step(rapid.SampledFrom([]rotationOrder{{Begin: true}, {Now: true}, {DropOld: true}}).Draw(rt, "order"))
+				s.step(rapid.SampledFrom([]Order{{Begin: true}, {Now: true}, {DropOld: true}}).Draw(rt, "order"))
 			},
 			"": func(*rapid.T) { s.safe() },
 		})
@@ -158,7 +158,7 @@ func (s *simRotation) heal() {
 		}
 		s.forgiven = false
 		s.safe()
-		if s.step(rotationOrder{}) == stepNone && s.now.Before(s.newest.Hold) {
+		if s.step(Order{}) == stepNone && s.now.Before(s.newest.Hold) {
 			s.now = s.newest.Hold
 		}
 	}
@@ -167,27 +167,27 @@ func (s *simRotation) heal() {
 	}
 }
 
-func stance(slot, issuer string, trusts ...string) memberStance {
-	return memberStance{Slot: slot, Known: true, Running: true, Stance: pki.Stance{Trusts: trusts, Issuer: issuer}}
+func stance(slot, issuer string, trusts ...string) Stance {
+	return Stance{Slot: slot, Known: true, Running: true, Stance: pki.Stance{Trusts: trusts, Issuer: issuer}}
 }
 
 func TestNextAuthorities(t *testing.T) {
 	first := *paperEdition(1, rotationStart)
-	begun := first.next(stepBegin, paperEdition(2, rotationStart.Add(time.Hour)), rotationOrder{}, "", rotationStart.Add(time.Hour))
-	free := first.next(stepBegin, paperEdition(2, rotationStart.Add(time.Hour)), rotationOrder{Now: true}, "", rotationStart.Add(time.Hour))
-	switched := free.next(stepSwitch, nil, rotationOrder{}, "", rotationStart.Add(2*time.Hour))
-	done := switched.next(stepSettle, nil, rotationOrder{}, "", rotationStart.Add(3*time.Hour))
+	begun := first.next(stepBegin, paperEdition(2, rotationStart.Add(time.Hour)), Order{}, "", rotationStart.Add(time.Hour))
+	free := first.next(stepBegin, paperEdition(2, rotationStart.Add(time.Hour)), Order{Now: true}, "", rotationStart.Add(time.Hour))
+	switched := free.next(stepSwitch, nil, Order{}, "", rotationStart.Add(2*time.Hour))
+	done := switched.next(stepSettle, nil, Order{}, "", rotationStart.Add(3*time.Hour))
 	old, fresh := pki.Fingerprint(first.Peers.primary()), pki.Fingerprint(free.Peers.other())
-	trusting := []memberStance{stance("a", old, old, fresh), stance("b", old, old, fresh)}
-	leader := func(m ...memberStance) rotationView { return rotationView{Leader: true, Members: m} }
-	stopped := memberStance{Slot: "b", Known: true}
+	trusting := []Stance{stance("a", old, old, fresh), stance("b", old, old, fresh)}
+	leader := func(m ...Stance) View { return View{Leader: true, Members: m} }
+	stopped := Stance{Slot: "b", Known: true}
 	soon := rotationStart.Add(4 * time.Hour)
 	far := begun
 	far.Hold = soon.Add(1000 * time.Hour)
 	for name, tc := range map[string]struct {
-		e     edition
-		v     rotationView
-		order rotationOrder
+		e     Edition
+		v     View
+		order Order
 		after time.Duration // since rotationStart; default: soon
 		want  rotationStep
 		why   string // a part of it
@@ -195,40 +195,40 @@ func TestNextAuthorities(t *testing.T) {
 		"young":                             {e: first, v: leader()},
 		"just before two thirds":            {e: first, v: leader(), after: caLife/3*2 - time.Second},
 		"at two thirds":                     {e: first, v: leader(), after: caLife / 3 * 2, want: stepBegin, why: "two thirds of the life of " + old},
-		"not by a follower":                 {e: first, v: rotationView{}, after: caLife / 3 * 2},
-		"not in a pause":                    {e: first, v: rotationView{Leader: true, Paused: true}, after: caLife / 3 * 2},
-		"ended, without a leader":           {e: first, v: rotationView{}, after: caLife, want: stepBegin},
-		"ended, but another one leads":      {e: first, v: rotationView{Led: true}, after: caLife, why: "look at the clock"},
-		"ended, where it leads":             {e: first, v: rotationView{Leader: true, Led: true}, after: caLife, want: stepBegin},
-		"ended, in a pause":                 {e: first, v: rotationView{Paused: true}, after: caLife, want: stepBegin},
-		"ordered at a follower":             {e: first, v: rotationView{Paused: true}, order: rotationOrder{Begin: true}, want: stepBegin, why: "operator"},
-		"nothing to drop":                   {e: first, v: leader(), order: rotationOrder{DropOld: true}, why: "no old authority"},
+		"not by a follower":                 {e: first, v: View{}, after: caLife / 3 * 2},
+		"not in a pause":                    {e: first, v: View{Leader: true, Paused: true}, after: caLife / 3 * 2},
+		"ended, without a leader":           {e: first, v: View{}, after: caLife, want: stepBegin},
+		"ended, but another one leads":      {e: first, v: View{Led: true}, after: caLife, why: "look at the clock"},
+		"ended, where it leads":             {e: first, v: View{Leader: true, Led: true}, after: caLife, want: stepBegin},
+		"ended, in a pause":                 {e: first, v: View{Paused: true}, after: caLife, want: stepBegin},
+		"ordered at a follower":             {e: first, v: View{Paused: true}, order: Order{Begin: true}, want: stepBegin, why: "operator"},
+		"nothing to drop":                   {e: first, v: leader(), order: Order{DropOld: true}, why: "no old authority"},
 		"held for the clients":              {e: begun, v: leader(trusting...), why: "give clients the new bundle"},
 		"held for long: it says until when": {e: far, v: leader(trusting...), why: "give clients the new bundle"},
-		"held for long, begun twice":        {e: far, v: leader(trusting...), order: rotationOrder{Begin: true}, why: "give clients the new bundle"},
+		"held for long, begun twice":        {e: far, v: leader(trusting...), order: Order{Begin: true}, why: "give clients the new bundle"},
 		"held until half of the rest":       {e: begun, v: leader(trusting...), after: time.Hour + (caLife-time.Hour)/2, want: stepSwitch},
-		"held, but ordered":                 {e: begun, v: leader(trusting...), order: rotationOrder{Now: true}, want: stepSwitch},
-		"hold lifted for later":             {e: begun, v: leader(stance("a", old, old)), order: rotationOrder{Now: true}, want: stepHurry, why: "waiting until slot a trusts " + fresh},
-		"held, but ended":                   {e: begun, v: rotationView{}, after: caLife, want: stepSwitch},
+		"held, but ordered":                 {e: begun, v: leader(trusting...), order: Order{Now: true}, want: stepSwitch},
+		"hold lifted for later":             {e: begun, v: leader(stance("a", old, old)), order: Order{Now: true}, want: stepHurry, why: "waiting until slot a trusts " + fresh},
+		"held, but ended":                   {e: begun, v: View{}, after: caLife, want: stepSwitch},
 		"all trust":                         {e: free, v: leader(trusting...), want: stepSwitch, why: "every member trusts " + fresh},
 		"one does not":                      {e: free, v: leader(trusting[0], stance("b", old, old)), why: "waiting until slot b trusts " + fresh},
 		"one trusts nobody":                 {e: free, v: leader(trusting[0], stance("b", "")), why: "slot b trusts"},
-		"one is not heard of":               {e: free, v: leader(trusting[0], memberStance{Slot: "c"}), why: "waiting until slot c is heard of"},
+		"one is not heard of":               {e: free, v: leader(trusting[0], Stance{Slot: "c"}), why: "waiting until slot c is heard of"},
 		"one does not run":                  {e: free, v: leader(trusting[0], stopped), want: stepSwitch},
 		"nobody is known":                   {e: free, v: leader(), why: "members are known"},
-		"not heard of at the end":           {e: free, v: leader(trusting[0], memberStance{Slot: "c"}), after: caLife - caLife/20, want: stepSwitch},
+		"not heard of at the end":           {e: free, v: leader(trusting[0], Stance{Slot: "c"}), after: caLife - caLife/20, want: stepSwitch},
 		"one does not, near the end":        {e: free, v: leader(trusting[0], stance("b", old, old)), after: caLife - caLife/20, why: "slot b trusts"},
 		"one does not, after the end":       {e: free, v: leader(trusting[0], stance("b", old, old)), after: caLife, want: stepSwitch},
-		"not dropped while it signs":        {e: free, v: leader(trusting...), order: rotationOrder{DropOld: true}, why: "still sign"},
-		"begun twice":                       {e: begun, v: leader(trusting...), order: rotationOrder{Begin: true}, why: "give clients"},
+		"not dropped while it signs":        {e: free, v: leader(trusting...), order: Order{DropOld: true}, why: "still sign"},
+		"begun twice":                       {e: begun, v: leader(trusting...), order: Order{Begin: true}, why: "give clients"},
 		"some present the old one":          {e: switched, v: leader(stance("a", fresh, old, fresh), trusting[1]), why: "waiting until slot b presents " + fresh},
 		"all present the new one":           {e: switched, v: leader(stance("a", fresh, old, fresh), stance("b", fresh, old, fresh)), want: stepSettle},
-		"presenting, one is unknown":        {e: switched, v: leader(stance("a", fresh, old, fresh), memberStance{Slot: "c"}), why: "slot c is heard of"},
-		"not dropped before all present":    {e: switched, v: leader(trusting...), order: rotationOrder{DropOld: true}, why: "when the rotation has ended"},
-		"paused in between":                 {e: switched, v: rotationView{Leader: true, Paused: true, Members: trusting}, why: "resume"},
+		"presenting, one is unknown":        {e: switched, v: leader(stance("a", fresh, old, fresh), Stance{Slot: "c"}), why: "slot c is heard of"},
+		"not dropped before all present":    {e: switched, v: leader(trusting...), order: Order{DropOld: true}, why: "when the rotation has ended"},
+		"paused in between":                 {e: switched, v: View{Leader: true, Paused: true, Members: trusting}, why: "resume"},
 		"clients keep the old one":          {e: done, v: leader()},
 		"until it ends":                     {e: done, v: leader(), after: caLife + time.Minute - 400*time.Hour},
-		"drop":                              {e: done, v: leader(), order: rotationOrder{DropOld: true}, want: stepDrop},
+		"drop":                              {e: done, v: leader(), order: Order{DropOld: true}, want: stepDrop},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := soon
@@ -249,9 +249,9 @@ func TestRetiredAuthorities(t *testing.T) {
 	e := *paperEdition(1, at)
 	turn := func() {
 		at = at.Add(caLife / 4)
-		e = e.next(stepBegin, paperEdition(int(e.Serial)+1, at), rotationOrder{}, "", at)
-		e = e.next(stepSwitch, nil, rotationOrder{}, "", at)
-		e = e.next(stepSettle, nil, rotationOrder{}, "", at)
+		e = e.next(stepBegin, paperEdition(int(e.Serial)+1, at), Order{}, "", at)
+		e = e.next(stepSwitch, nil, Order{}, "", at)
+		e = e.next(stepSettle, nil, Order{}, "", at)
 	}
 	turn()
 	turn()
@@ -259,20 +259,20 @@ func TestRetiredAuthorities(t *testing.T) {
 		t.Fatalf("after two rotations: %d and %d, %d and %d", len(e.Clients.Trusted), len(e.Clients.Keys), len(e.Peers.Trusted), len(e.Peers.Keys))
 	}
 	at = rotationStart.Add(caLife + time.Minute)
-	step, why := nextAuthorities(e, rotationView{Leader: true}, rotationOrder{}, at)
+	step, why := nextAuthorities(e, View{Leader: true}, Order{}, at)
 	if step != stepDrop {
 		t.Fatalf("when the first one has ended: %q, %q", step, why)
 	}
 	signs := e.Clients.primary()
-	if e = e.next(step, nil, rotationOrder{}, why, at); len(e.Clients.Trusted) != 2 {
+	if e = e.next(step, nil, Order{}, why, at); len(e.Clients.Trusted) != 2 {
 		t.Errorf("of three, %d are left, want 2", len(e.Clients.Trusted))
 	}
-	if e = e.next(stepDrop, nil, rotationOrder{DropOld: true}, "", at); len(e.Clients.Trusted) != 1 || e.Clients.primary() != signs {
+	if e = e.next(stepDrop, nil, Order{DropOld: true}, "", at); len(e.Clients.Trusted) != 1 || e.Clients.primary() != signs {
 		t.Errorf("ordered: %d are left", len(e.Clients.Trusted))
 	}
 	for range maxTrusted {
 		at = at.Add(time.Hour)
-		if step, _ := nextAuthorities(e, rotationView{Leader: true}, rotationOrder{Begin: true}, at); step == stepNone {
+		if step, _ := nextAuthorities(e, View{Leader: true}, Order{Begin: true}, at); step == stepNone {
 			break
 		}
 		turn()
@@ -294,9 +294,9 @@ func TestViewOfARotation(t *testing.T) {
 		{Node: "5", Live: true},
 		{Node: "6", Live: true, Facts: &plan.Facts{Slot: "f", Running: true}}, // no member
 	}
-	want := rotationView{Leader: true, Paused: true, Members: []memberStance{
+	want := View{Leader: true, Paused: true, Members: []Stance{
 		stance("a", "x", "x"), stance("b", "z", "y"), {Slot: "c"}, {Slot: "d", Known: true}, {Slot: "e"}}}
-	if got := viewOf(o); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := ViewOf(o); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	for name, led := range map[string]struct {
@@ -311,7 +311,7 @@ func TestViewOfARotation(t *testing.T) {
 	} {
 		o := plan.Observation{Peers: []plan.Peer{led.peer}}
 		o.Member = led.own
-		if got := viewOf(o).Led; got != led.want {
+		if got := ViewOf(o).Led; got != led.want {
 			t.Errorf("%s: led: got %t", name, got)
 		}
 	}

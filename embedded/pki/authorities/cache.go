@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ var errDamaged = errors.New("is damaged")
 func cachePath(dir string) string { return filepath.Join(dir, cacheFile) }
 
 // readCache returns the authorities of a cluster that a node has kept, nil if it has none.
-func readCache(path, cluster string) (*edition, error) {
+func readCache(path, cluster string) (*Edition, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -38,7 +38,7 @@ func readCache(path, cluster string) (*edition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	var e edition
+	var e Edition
 	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, fmt.Errorf("%s %w (%w)", path, errDamaged, err)
 	}
@@ -52,7 +52,7 @@ func readCache(path, cluster string) (*edition, error) {
 }
 
 // writeCache replaces what a node has kept, durably and in one step.
-func writeCache(path string, e edition) error {
+func writeCache(path string, e Edition) error {
 	text, err := e.encode()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"os"
@@ -15,25 +15,25 @@ import (
 func TestRotationIsShown(t *testing.T) {
 	at := func(hours int) time.Time { return rotationStart.Add(time.Duration(hours) * time.Hour) }
 	first := *paperEdition(1, rotationStart)
-	begun := first.next(stepBegin, paperEdition(2, at(10)), rotationOrder{}, "root asked for it", at(10))
-	free := begun.next(stepHurry, nil, rotationOrder{Now: true}, "", at(20))
-	switched := free.next(stepSwitch, nil, rotationOrder{}, "", at(30))
-	done := switched.next(stepSettle, nil, rotationOrder{}, "", at(40))
+	begun := first.next(stepBegin, paperEdition(2, at(10)), Order{}, "root asked for it", at(10))
+	free := begun.next(stepHurry, nil, Order{Now: true}, "", at(20))
+	switched := free.next(stepSwitch, nil, Order{}, "", at(30))
+	done := switched.next(stepSettle, nil, Order{}, "", at(40))
 	old, fresh := pki.Fingerprint(first.Peers.primary()), pki.Fingerprint(done.Peers.primary())
 	oldClients, freshClients := pki.Fingerprint(first.Clients.primary()), pki.Fingerprint(done.Clients.primary())
-	one := func(issuer string, trusts ...string) rotationView {
+	one := func(issuer string, trusts ...string) View {
 		stance := pki.Stance{Trusts: trusts, Issuer: issuer}
-		return rotationView{Members: []memberStance{{Slot: "a", Known: true, Running: true, Stance: stance}}}
+		return View{Members: []Stance{{Slot: "a", Known: true, Running: true, Stance: stance}}}
 	}
 	paused := one(old, old, fresh)
 	paused.Paused = true
 	held := "until " + begun.Hold.Format(time.RFC3339)
-	if s := first.rotation(one(old, old), at(5)); s != nil {
+	if s := first.Rotation(one(old, old), at(5)); s != nil {
 		t.Errorf("before any rotation: %+v", s)
 	}
 	for name, tt := range map[string]struct {
-		e            edition
-		v            rotationView
+		e            Edition
+		v            View
 		since, until time.Time
 		phase, waits string
 		next         string
@@ -42,12 +42,12 @@ func TestRotationIsShown(t *testing.T) {
 		"held, one is late":  {begun, one(old, old), at(10), at(1000), "introduced", "slot a trusts " + fresh, "sign"},
 		"free, one is late":  {free, one(old, old), at(20), at(1000), "introduced", "until slot a trusts " + fresh, "sign"},
 		"free, all trust":    {free, one(old, old, fresh), at(20), at(1000), "introduced", "until the leader looks", "sign"},
-		"free, nobody known": {free, rotationView{}, at(20), at(1000), "introduced", "until the members are known", "sign"},
+		"free, nobody known": {free, View{}, at(20), at(1000), "introduced", "until the members are known", "sign"},
 		"paused":             {free, paused, at(20), at(1000), "introduced", "holdfast resume", "sign"},
 		"issuing":            {switched, one(old, old, fresh), at(30), at(1000), "issuing", "slot a presents", "stop"},
 		"retiring":           {done, one(fresh, fresh), at(40), at(1000), "retiring", "--drop-old", "refuse clients"},
 	} {
-		s := tt.e.rotation(tt.v, at(50))
+		s := tt.e.Rotation(tt.v, at(50))
 		if s == nil || s.Phase != tt.phase ||
 			!s.Since.Equal(tt.since) || !s.Began.Equal(at(10)) || !s.Until.Equal(tt.until) ||
 			!strings.Contains(s.Waits, tt.waits) || !strings.Contains(s.Next, tt.next) || s.Cause != "root asked for it" ||
@@ -64,8 +64,8 @@ func TestRotationIsShown(t *testing.T) {
 			}
 		}
 	}
-	dropped := done.next(stepDrop, nil, rotationOrder{DropOld: true}, "", at(60))
-	if s := dropped.rotation(one(fresh, fresh), at(61)); s != nil {
+	dropped := done.next(stepDrop, nil, Order{DropOld: true}, "", at(60))
+	if s := dropped.Rotation(one(fresh, fresh), at(61)); s != nil {
 		t.Errorf("after the last phase: %+v", s)
 	}
 }
@@ -74,15 +74,15 @@ func TestRotationIsShown(t *testing.T) {
 func TestRotationOfANode(t *testing.T) {
 	s := newSite(t)
 	a := s.node(t.TempDir())
-	if r := a.Rotation(rotationView{}, time.Now()); a.Known() || r != nil {
+	if r := a.Rotation(View{}, time.Now()); a.Known() || r != nil {
 		t.Errorf("before the authorities are known: %+v", r)
 	}
 	s.peers(a)
-	if r := a.Rotation(rotationView{}, time.Now()); !a.Known() || r != nil {
+	if r := a.Rotation(View{}, time.Now()); !a.Known() || r != nil {
 		t.Errorf("before a rotation: %+v", r)
 	}
 	s.rotated(a)
-	r := a.Rotation(rotationView{}, time.Now())
+	r := a.Rotation(View{}, time.Now())
 	if r == nil || r.Phase != health.RotationRetiring || r.Began.IsZero() || r.Cause != "an operator asked for it" || problem(a) != "" {
 		t.Errorf("got %+v, %q", r, problem(a))
 	}
@@ -93,10 +93,10 @@ func TestRotationThatIsNotWrong(t *testing.T) {
 	s := newSite(t)
 	a := s.node(t.TempDir())
 	s.peers(a)
-	if _, err := a.advance(t.Context(), rotationView{}, rotationOrder{Begin: true}, false); err != nil {
+	if _, err := a.Advance(t.Context(), View{}, Order{Begin: true}, false); err != nil {
 		t.Fatal(err)
 	}
-	if a.drive(t.Context(), rotationView{Leader: true}); problem(a) != "" {
+	if a.Drive(t.Context(), View{Leader: true}); problem(a) != "" {
 		t.Errorf("got %q", problem(a))
 	}
 	if err := os.RemoveAll(s.dir); err != nil {
@@ -105,7 +105,7 @@ func TestRotationThatIsNotWrong(t *testing.T) {
 	if err := os.WriteFile(s.dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.drive(t.Context(), rotationView{Leader: true})
+	a.Drive(t.Context(), View{Leader: true})
 	if got := a.Findings(); len(got) != 1 || got[0].Code != health.AuthorityFails {
 		t.Errorf("without the store: %q", health.Texts(got))
 	}

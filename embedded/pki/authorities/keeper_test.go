@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"bytes"
@@ -40,18 +40,18 @@ func newSite(t *testing.T) *site {
 }
 
 // node is a process that begins; one that uses a tls.dir again is the same node after a restart.
-func (s *site) node(tlsDir string, change ...func(*EditionOptions)) *editions {
-	o := EditionOptions{Cluster: "main", Life: pki.Default().CALife, Dir: tlsDir,
+func (s *site) node(tlsDir string, change ...func(*Options)) *Keeper {
+	o := Options{Cluster: "main", Life: pki.Default().CALife, Dir: tlsDir,
 		Options: func() (snapshot.Options, error) { return snapshot.Options{}, nil }}
 	for _, c := range change {
 		c(&o)
 	}
-	return newEditions(o, s.store, zap.NewNop())
+	return New(o, s.store, zap.NewNop())
 }
 
 // sealed encrypts editions for a recipient, and reads them with the key of a file, if there is one.
-func sealed(recipient, identity string) func(*EditionOptions) {
-	return func(o *EditionOptions) {
+func sealed(recipient, identity string) func(*Options) {
+	return func(o *Options) {
 		o.Recipients = 1
 		o.Options = func() (opt snapshot.Options, err error) {
 			if opt.Recipients, err = snapshot.ParseRecipients([]string{recipient}); err == nil && identity != "" {
@@ -63,7 +63,7 @@ func sealed(recipient, identity string) func(*EditionOptions) {
 }
 
 // peers names the peers' authority that a node signs with.
-func (s *site) peers(a *editions) string {
+func (s *site) peers(a *Keeper) string {
 	s.Helper()
 	got, err := a.Authorities(s.Context())
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *site) peers(a *editions) string {
 }
 
 // refused returns why a node has no authorities.
-func (s *site) refused(a *editions) string {
+func (s *site) refused(a *Keeper) string {
 	s.Helper()
 	got, err := a.Authorities(s.Context())
 	if err == nil {
@@ -111,16 +111,16 @@ func (s *site) must(err error) {
 }
 
 // rotated takes a cluster of one node, which always follows, through a whole rotation.
-func (s *site) rotated(a *editions) {
+func (s *site) rotated(a *Keeper) {
 	s.Helper()
-	for _, order := range []rotationOrder{{Now: true}, {}, {}} {
+	for _, order := range []Order{{Now: true}, {}, {}} {
 		got, err := a.Authorities(s.Context())
 		s.must(err)
-		m := memberStance{Slot: "a", Known: true, Running: true, Stance: pki.Stance{Issuer: pki.Fingerprint(got.Peers.Primary)}}
+		m := Stance{Slot: "a", Known: true, Running: true, Stance: pki.Stance{Issuer: pki.Fingerprint(got.Peers.Primary)}}
 		for _, c := range got.Peers.Bundle {
 			m.Trusts = append(m.Trusts, pki.Fingerprint(c))
 		}
-		if _, err := a.advance(s.Context(), rotationView{Leader: true, Members: []memberStance{m}}, order, false); err != nil {
+		if _, err := a.Advance(s.Context(), View{Leader: true, Members: []Stance{m}}, order, false); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -129,7 +129,7 @@ func (s *site) rotated(a *editions) {
 	}
 }
 
-func problem(a *editions) string { return strings.Join(health.Texts(a.Findings()), "; ") }
+func problem(a *Keeper) string { return strings.Join(health.Texts(a.Findings()), "; ") }
 
 // Of many who find an empty store, one makes the authorities, and all have those.
 func TestOneFoundsTheAuthorities(t *testing.T) {
@@ -194,7 +194,7 @@ func TestAuthoritiesWithoutTheStore(t *testing.T) {
 	if p := problem(a); !strings.Contains(p, "edition 1, of which this node has a copy, counts") {
 		t.Errorf("problem: %q", p)
 	}
-	if _, err := a.advance(t.Context(), rotationView{Leader: true}, rotationOrder{Begin: true}, false); err == nil {
+	if _, err := a.Advance(t.Context(), View{Leader: true}, Order{Begin: true}, false); err == nil {
 		t.Error("a rotation began without the store")
 	}
 	blank := t.TempDir()
@@ -267,7 +267,7 @@ func TestOtherAuthoritiesInTheStore(t *testing.T) {
 	if p := problem(a); !strings.Contains(p, "begins with other authorities") || !strings.Contains(p, cachePath(dir)) {
 		t.Errorf("problem: %q", p)
 	}
-	if _, err := a.advance(t.Context(), rotationView{Leader: true}, rotationOrder{Begin: true}, false); err == nil {
+	if _, err := a.Advance(t.Context(), View{Leader: true}, Order{Begin: true}, false); err == nil {
 		t.Error("it rotates what is not its own")
 	}
 	if s.sum() != before {
@@ -299,7 +299,7 @@ func TestDamagedAuthorities(t *testing.T) {
 		"no phase":      edit(`"settled"`, `""`),
 		"no key":        edit(`PRIVATE KEY`, `PUBLIC KEY`),
 		"key of another": func(text []byte) []byte {
-			var e edition
+			var e Edition
 			if err := json.Unmarshal(text, &e); err != nil {
 				panic(err)
 			}
@@ -375,18 +375,18 @@ func TestRotationGoesOnAfterACrash(t *testing.T) {
 	other := t.TempDir()
 	s.peers(s.node(other))
 	serial := uint64(1)
-	for _, order := range []rotationOrder{{Now: true}, {}, {}} {
+	for _, order := range []Order{{Now: true}, {}, {}} {
 		s.peers(s.node(dir))
 		old, err := os.ReadFile(cachePath(dir))
 		s.must(err)
 		a := s.node(dir) // each step by a process of its own
 		got, err := a.Authorities(t.Context())
 		s.must(err)
-		m := memberStance{Slot: "a", Known: true, Running: true, Stance: pki.Stance{Issuer: pki.Fingerprint(got.Peers.Primary)}}
+		m := Stance{Slot: "a", Known: true, Running: true, Stance: pki.Stance{Issuer: pki.Fingerprint(got.Peers.Primary)}}
 		for _, c := range got.Peers.Bundle {
 			m.Trusts = append(m.Trusts, pki.Fingerprint(c))
 		}
-		_, err = a.advance(t.Context(), rotationView{Leader: true, Members: []memberStance{m}}, order, false)
+		_, err = a.Advance(t.Context(), View{Leader: true, Members: []Stance{m}}, order, false)
 		s.must(err)
 		serial++
 		s.must(os.WriteFile(cachePath(dir), old, 0o600)) // which it had not come to write
@@ -408,10 +408,10 @@ func TestTwoRotateAtOnce(t *testing.T) {
 	s.peers(a)
 	s.peers(b)
 	var wg sync.WaitGroup
-	for _, n := range []*editions{a, b} {
+	for _, n := range []*Keeper{a, b} {
 		wg.Go(func() {
 			// Whoever is second is told of the rotation that is under way, not of an object that exists.
-			if _, err := n.advance(context.Background(), rotationView{}, rotationOrder{Begin: true}, false); errors.Is(err, snapshot.ErrExists) {
+			if _, err := n.Advance(context.Background(), View{}, Order{Begin: true}, false); errors.Is(err, snapshot.ErrExists) {
 				t.Error(err)
 			}
 		})
@@ -430,19 +430,19 @@ func TestRotationThatIsNotTaken(t *testing.T) {
 	a := s.node(t.TempDir())
 	s.peers(a)
 	before := s.sum()
-	meaning, err := a.advance(t.Context(), rotationView{}, rotationOrder{Begin: true}, true)
+	meaning, err := a.Advance(t.Context(), View{}, Order{Begin: true}, true)
 	if err != nil || !strings.Contains(meaning, "edition 2") || !strings.Contains(meaning, "--now") {
 		t.Errorf("dry: %q, %v", meaning, err)
 	}
-	if _, err := a.advance(t.Context(), rotationView{}, rotationOrder{DropOld: true}, false); err == nil {
+	if _, err := a.Advance(t.Context(), View{}, Order{DropOld: true}, false); err == nil {
 		t.Error("nothing to drop, and no error")
 	}
 	if s.sum() != before {
 		t.Error("the store was changed")
 	}
 	gets := c.gets.Load()
-	a.drive(t.Context(), rotationView{})
-	a.drive(t.Context(), rotationView{Leader: true})
+	a.Drive(t.Context(), View{})
+	a.Drive(t.Context(), View{Leader: true})
 	s.peers(a)
 	if n := c.gets.Load() - gets; n != 0 {
 		t.Errorf("%d objects were read again", n)
@@ -456,23 +456,23 @@ func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 		a := s.node(t.TempDir())
 		a.life = 24 * time.Hour
 		old := s.peers(a)
-		a.drive(t.Context(), rotationView{})
+		a.Drive(t.Context(), View{})
 		if a.have.Serial != 1 {
 			t.Error("they were replaced before their end, without a leader")
 		}
 		time.Sleep(25 * time.Hour)
-		a.drive(t.Context(), rotationView{}) // it might have heard of nobody yet
-		a.drive(t.Context(), rotationView{Led: true})
+		a.Drive(t.Context(), View{}) // it might have heard of nobody yet
+		a.Drive(t.Context(), View{Led: true})
 		if p := problem(a); a.have.Serial != 1 || !strings.Contains(p, "look at the clock") {
 			t.Errorf("a node whose clock is ahead of the leader's made edition %d; %s", a.have.Serial, p)
 		}
 		for range 2 {
-			a.drive(t.Context(), rotationView{})
+			a.Drive(t.Context(), View{})
 		}
 		if a.have.Phase != phaseIssuing { // now there can be a leader again
 			t.Errorf("without a leader: %s", a.have.Phase)
 		}
-		a.drive(t.Context(), rotationView{Leader: true})
+		a.Drive(t.Context(), View{Leader: true})
 		e := a.have
 		if s.peers(a) == old || e.Serial != 4 || e.Phase != phaseSettled || len(e.Peers.Trusted) != 1 || !e.ends().After(time.Now().Add(23*time.Hour)) {
 			t.Errorf("edition %d, %s, ends %s; %s", e.Serial, e.Phase, e.ends(), problem(a))
@@ -491,7 +491,7 @@ func TestSealedAuthorities(t *testing.T) {
 		s.must(os.WriteFile(path, []byte(id.String()+"\n"), 0o600))
 		return path
 	}
-	with := func(identity string) func(*EditionOptions) { return sealed(id.Recipient().String(), identity) }
+	with := func(identity string) func(*Options) { return sealed(id.Recipient().String(), identity) }
 	dir := t.TempDir()
 	want := s.peers(s.node(dir, with(keys(id))))
 	text, err := os.ReadFile(s.object(1))

@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// editions are the authorities of mode auto: made once, by whoever is first, and kept in the backup store, below
+// Keeper keeps the authorities of mode auto: made once, by whoever is first, and kept in the backup store, below
 // holdfast/<cluster>/ like the records:
 //
 //	pki-000001.json   the first edition
@@ -31,7 +31,7 @@ import (
 // counts lies in tls.dir, so that nothing depends on the store afterwards, and a store that was emptied gets it back.
 //
 // It implements [pki.Source].
-type editions struct {
+type Keeper struct {
 	store      snapshot.Store
 	cluster    string
 	life       time.Duration                    // of new authorities
@@ -40,30 +40,30 @@ type editions struct {
 	recipients int                              // of snapshot.recipients
 	lg         *zap.Logger
 	poke       chan struct{} // look for what a rotation waits for
-	clients    *pki.Clients  // who calls this node's member, and with what certificate
+	Clients    *pki.Clients  // who calls this node's member, and with what certificate
 
 	turn    sync.Mutex       // one look, or step, at a time
-	have    *edition         // what counts here; guarded by turn, as are the next five
+	have    *Edition         // what counts here; guarded by turn, as are the next five
 	unsaved bool             // and could not be written into the cache
 	dead    bool             // it had ended when it was last asked whose turn it is
 	probed  bool             // the store's conditional put was proven to be one
-	newest  *edition         // what was read last
+	newest  *Edition         // what was read last
 	read    snapshot.Version // from that object
 
 	mu      sync.Mutex // guards what is said; never held during I/O
-	current *edition   // what counts here, as have
+	current *Edition   // what counts here, as have
 	problem string     // with the last look
 	stuck   string     // why the next step of a rotation cannot be taken
 }
 
 const (
-	// storePatience is how long a look waits for the store before what is cached counts.
-	storePatience = 5 * time.Second
+	// StorePatience is how long a look waits for the store before what is cached counts.
+	StorePatience = 5 * time.Second
 	cacheFile     = "authorities.json" // in tls.dir
 )
 
-// EditionOptions say whose authorities they are, and how they are kept.
-type EditionOptions struct {
+// Options say whose authorities they are, and how they are kept.
+type Options struct {
 	Cluster    string                           // cluster.name
 	Life       time.Duration                    // of new authorities: tls.ca-life
 	Dir        string                           // tls.dir, where the copy lies
@@ -71,28 +71,28 @@ type EditionOptions struct {
 	Recipients int                              // how many snapshot.recipients there are
 }
 
-// newEditions returns the authorities of mode auto that are kept in a store. Nothing is asked yet.
-func newEditions(o EditionOptions, store snapshot.Store, lg *zap.Logger) *editions {
-	return &editions{
+// New returns the authorities of mode auto that are kept in a store. Nothing is asked yet.
+func New(o Options, store snapshot.Store, lg *zap.Logger) *Keeper {
+	return &Keeper{
 		store: store, cluster: o.Cluster, life: o.Life, cache: cachePath(o.Dir), lg: lg, poke: make(chan struct{}, 1),
-		options: o.Options, recipients: o.Recipients, clients: pki.NewClients(),
+		options: o.Options, recipients: o.Recipients, Clients: pki.NewClients(),
 	}
 }
 
 // Authorities implements [pki.Source].
-func (a *editions) Authorities(ctx context.Context) (pki.Authorities, error) {
+func (a *Keeper) Authorities(ctx context.Context) (pki.Authorities, error) {
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	e, err := a.look(ctx, true)
 	if err != nil {
 		return pki.Authorities{}, err
 	}
-	return e.authorities(), nil
+	return e.Authorities(), nil
 }
 
 // Findings are what keeps this node from looking, or from taking a step. What a rotation waits for is in its state:
-// [editions.Rotation].
-func (a *editions) Findings() (all []health.Finding) {
+// [Keeper.Rotation].
+func (a *Keeper) Findings() (all []health.Finding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.problem != "" {
@@ -105,7 +105,7 @@ func (a *editions) Findings() (all []health.Finding) {
 }
 
 // look returns the edition that counts, from the store if it answers. found: make the first one where there is none.
-func (a *editions) look(ctx context.Context, found bool) (*edition, error) {
+func (a *Keeper) look(ctx context.Context, found bool) (*Edition, error) {
 	e, problem := a.settle(ctx, found)
 	if e != nil {
 		problem = errors.Join(problem, a.keep(e))
@@ -118,7 +118,7 @@ func (a *editions) look(ctx context.Context, found bool) (*edition, error) {
 }
 
 // keep makes an edition the one that this node has.
-func (a *editions) keep(e *edition) error {
+func (a *Keeper) keep(e *Edition) error {
 	if a.have != nil && a.have.Serial == e.Serial && a.have.Time.Equal(e.Time) && !a.unsaved {
 		if _, err := os.Lstat(a.cache); !errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -140,8 +140,8 @@ func (a *editions) keep(e *edition) error {
 	return err
 }
 
-// show returns the edition that counts and changes nothing. problem is what is wrong all the same.
-func (a *editions) show(ctx context.Context) (e *edition, problem, err error) {
+// Show returns the edition that counts and changes nothing. problem is what is wrong all the same.
+func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 	have, err := readCache(a.cache, a.cluster)
 	if err != nil {
 		problem = err
@@ -158,7 +158,7 @@ func (a *editions) show(ctx context.Context) (e *edition, problem, err error) {
 	return nil, nil, errors.Join(cmp.Or(err, errors.New("neither the store nor this node has any: they are made when a node first runs")), problem)
 }
 
-func (a *editions) note(problem error) {
+func (a *Keeper) note(problem error) {
 	text := ""
 	if problem != nil {
 		text = problem.Error()
@@ -172,7 +172,7 @@ func (a *editions) note(problem error) {
 }
 
 // settle finds out which edition counts. The error is a problem; without an edition it is why there is none.
-func (a *editions) settle(ctx context.Context, found bool) (*edition, error) {
+func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 	var damaged error
 	if a.have == nil {
 		var err error
@@ -182,7 +182,7 @@ func (a *editions) settle(ctx context.Context, found bool) (*edition, error) {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	ctx, cancel := context.WithTimeout(ctx, StorePatience)
 	defer cancel()
 	newest, err := a.fromStore(ctx)
 	have := a.have
@@ -210,7 +210,7 @@ func (a *editions) settle(ctx context.Context, found bool) (*edition, error) {
 }
 
 // putBack stores an edition that the store has lost.
-func (a *editions) putBack(ctx context.Context, newest *edition) error {
+func (a *Keeper) putBack(ctx context.Context, newest *Edition) error {
 	lost := fmt.Errorf("the store has lost %s", a.object(a.have.Serial))
 	if newest != nil {
 		lost = fmt.Errorf("%w, and its newest edition is %d: was an old copy of the store brought back?", lost, newest.Serial)
@@ -223,7 +223,7 @@ func (a *editions) putBack(ctx context.Context, newest *edition) error {
 }
 
 // found makes the first edition, or returns that of whoever was first.
-func (a *editions) found(ctx context.Context) (*edition, error) {
+func (a *Keeper) found(ctx context.Context) (*Edition, error) {
 	e, err := a.fresh(1, time.Now())
 	if err != nil {
 		return nil, err
@@ -243,8 +243,8 @@ func (a *editions) found(ctx context.Context) (*edition, error) {
 }
 
 // fresh makes an edition of new authorities.
-func (a *editions) fresh(serial uint64, now time.Time) (*edition, error) {
-	e := &edition{Version: editionVersion, Cluster: a.cluster, Serial: serial, Time: now.UTC(), Phase: phaseSettled}
+func (a *Keeper) fresh(serial uint64, now time.Time) (*Edition, error) {
+	e := &Edition{Version: editionVersion, Cluster: a.cluster, Serial: serial, Time: now.UTC(), Phase: phaseSettled}
 	for name, to := range map[string]*keyed{"etcd-clients-ca": &e.Clients, "etcd-peers-ca": &e.Peers} {
 		made, err := pki.NewAuthority(fmt.Sprintf("%s %.40s %d", name, a.cluster, serial), a.life)
 		if err != nil {
@@ -256,16 +256,16 @@ func (a *editions) fresh(serial uint64, now time.Time) (*edition, error) {
 	return e, nil
 }
 
-func (a *editions) prefix() string { return "holdfast/" + a.cluster + "/pki-" }
+func (a *Keeper) prefix() string { return "holdfast/" + a.cluster + "/pki-" }
 
-func (a *editions) object(serial uint64) string {
+func (a *Keeper) object(serial uint64) string {
 	return fmt.Sprintf("%s%06d.json", a.prefix(), serial)
 }
 
 var editionName = regexp.MustCompile(`^(\d{6,19})\.json$`)
 
 // fromStore returns the newest edition in the store, nil if it has none. It is fetched once.
-func (a *editions) fromStore(ctx context.Context) (*edition, error) {
+func (a *Keeper) fromStore(ctx context.Context) (*Edition, error) {
 	objects, err := a.store.List(ctx, a.prefix())
 	if err != nil {
 		return nil, fmt.Errorf("list the cluster's certificate authorities: %w", err)
@@ -299,7 +299,7 @@ func (a *editions) fromStore(ctx context.Context) (*edition, error) {
 	return e, nil
 }
 
-func (a *editions) get(ctx context.Context, name string) (*edition, error) {
+func (a *Keeper) get(ctx context.Context, name string) (*Edition, error) {
 	text, err := snapshot.ReadObject(ctx, a.store, name, maxEdition)
 	if err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ func (a *editions) get(ctx context.Context, name string) (*edition, error) {
 }
 
 // put stores an edition under its number, if that is free. The error is [snapshot.ErrExists] if it is not.
-func (a *editions) put(ctx context.Context, e edition) error {
+func (a *Keeper) put(ctx context.Context, e Edition) error {
 	if !a.probed {
 		if err := snapshot.Probe(ctx, a.store); err != nil {
 			return err

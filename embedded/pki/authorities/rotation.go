@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"cmp"
@@ -12,26 +12,26 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// counts returns the edition that counts here, nil while none is known. The store is not asked.
-func (a *editions) counts() *edition {
+// Current returns the edition that counts here, nil while none is known. The store is not asked.
+func (a *Keeper) Current() *Edition {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.current
 }
 
 // Known reports whether this node has authorities. The store is not asked.
-func (a *editions) Known() bool { return a.counts() != nil }
+func (a *Keeper) Known() bool { return a.Current() != nil }
 
 // Rotation is the state of the rotation that is open, nil if none is. The store is not asked.
-func (a *editions) Rotation(v rotationView, now time.Time) *health.RotationStatus {
-	e := a.counts()
+func (a *Keeper) Rotation(v View, now time.Time) *health.RotationStatus {
+	e := a.Current()
 	if e == nil {
 		return nil
 	}
-	s := e.rotation(v, now)
+	s := e.Rotation(v, now)
 	if s != nil {
-		s.Watched = a.clients.Since().UTC()
-		s.Add(clientCertificates(a.clients.Of(now, s.Old...))...)
+		s.Watched = a.Clients.Since().UTC()
+		s.Add(clientCertificates(a.Clients.Of(now, s.Old...))...)
 	}
 	return s
 }
@@ -44,8 +44,8 @@ func clientCertificates(all []pki.Presented) []health.ClientCertificate {
 	return out
 }
 
-// rotation is the state of the rotation that an edition is in the middle of, nil if it is in none.
-func (e edition) rotation(v rotationView, now time.Time) *health.RotationStatus {
+// Rotation is the state of the rotation that an edition is in the middle of, nil if it is in none.
+func (e Edition) Rotation(v View, now time.Time) *health.RotationStatus {
 	s := &health.RotationStatus{Phase: string(e.Phase), Cause: e.Cause, Since: e.Time,
 		Authorities: []string{"clients", "peers"}}
 	old, next := e.Clients.primary(), e.Clients.primary()
@@ -81,7 +81,7 @@ func (e edition) rotation(v rotationView, now time.Time) *health.RotationStatus 
 }
 
 // waits is what the next step of a rotation under way waits for.
-func (e edition) waits(v rotationView, now time.Time) string {
+func (e Edition) waits(v View, now time.Time) string {
 	var all []string
 	if now.Before(e.Hold) && now.Before(e.ends()) {
 		all = append(all, fmt.Sprintf("until %s, so that clients get the new bundle (`holdfast tls bundle`); "+

@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"cmp"
@@ -12,44 +12,44 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// memberStance is what a node says of the member that it runs.
-type memberStance struct {
+// Stance is what a node says of the member that it runs.
+type Stance struct {
 	Slot    string
 	Known   bool // its node is here and has said something
 	Running bool
 	pki.Stance
 }
 
-// rotationView is what a node knows of the cluster, as far as a rotation is concerned.
-type rotationView struct {
+// View is what a node knows of the cluster, as far as a rotation is concerned.
+type View struct {
 	Leader  bool // its member leads
 	Led     bool // it knows of a leader, or a live node says that it leads
 	Paused  bool
-	Members []memberStance // of every member that the cluster has, this node's too
+	Members []Stance // of every member that the cluster has, this node's too
 }
 
-// memberStances are what the nodes say of the members that they run, this node first. A standby's has no slot.
-func memberStances(o plan.Observation) []memberStance {
-	own := memberStance{Slot: o.Claim.Slot, Known: true, Running: o.Member.Running}
+// Stances are what the nodes say of the members that they run, this node first. A standby's has no slot.
+func Stances(o plan.Observation) []Stance {
+	own := Stance{Slot: o.Claim.Slot, Known: true, Running: o.Member.Running}
 	if own.Running {
 		own.Stance = pki.Stance{Trusts: o.Member.Trusts, Issuer: o.Member.Issuer}
 	}
-	all := []memberStance{own}
+	all := []Stance{own}
 	for _, p := range o.Peers {
 		if f := p.Facts; f != nil {
-			all = append(all, memberStance{Slot: f.Slot, Known: p.Live, Running: f.Running, Stance: pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer}})
+			all = append(all, Stance{Slot: f.Slot, Known: p.Live, Running: f.Running, Stance: pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer}})
 		}
 	}
 	return all
 }
 
-// viewOf takes from an observation what a rotation is concerned with.
-func viewOf(o plan.Observation) rotationView {
-	v := rotationView{Leader: o.Member.Running && o.Member.Leader && !o.Member.Stalled, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
+// ViewOf takes from an observation what a rotation is concerned with.
+func ViewOf(o plan.Observation) View {
+	v := View{Leader: o.Member.Running && o.Member.Leader && !o.Member.Stalled, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
 	for _, p := range o.Peers {
 		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
 	}
-	said := memberStances(o)
+	said := Stances(o)
 	for _, m := range o.Member.Members {
 		known := false
 		for _, s := range said { // two of them while one does not know yet that it has lost the slot
@@ -59,14 +59,14 @@ func viewOf(o plan.Observation) rotationView {
 			}
 		}
 		if !known {
-			v.Members = append(v.Members, memberStance{Slot: m.Slot})
+			v.Members = append(v.Members, Stance{Slot: m.Slot})
 		}
 	}
 	return v
 }
 
-// rotationOrder is what an operator has asked for.
-type rotationOrder struct {
+// Order is what an operator has asked for.
+type Order struct {
 	By      string // who asks, where that is known
 	Begin   bool
 	Now     bool // do not hold the new authorities back for the clients' sake
@@ -93,8 +93,8 @@ const (
 //
 // The raft leader takes the steps; anybody does where an operator says so, or where the authorities that sign have
 // ended: without them there is no leader. Where somebody leads all the same, it is the clock here that is wrong.
-func nextAuthorities(e edition, v rotationView, order rotationOrder, now time.Time) (rotationStep, string) {
-	asked := order != (rotationOrder{})
+func nextAuthorities(e Edition, v View, order Order, now time.Time) (rotationStep, string) {
+	asked := order != (Order{})
 	dead := !now.Before(e.ends())
 	if dead && !asked && !v.Leader && v.Led {
 		return stepNone, fmt.Sprintf("the authorities have ended at %s by the clock of this node, but there is a leader, whose turn it is: look at the clock", e.ends().Format(time.RFC3339))
@@ -121,7 +121,7 @@ func nextAuthorities(e edition, v rotationView, order rotationOrder, now time.Ti
 	return e.nextSettled(order, now)
 }
 
-func (e edition) nextSettled(order rotationOrder, now time.Time) (rotationStep, string) {
+func (e Edition) nextSettled(order Order, now time.Time) (rotationStep, string) {
 	retired := e.Clients.retired()
 	expired := slices.ContainsFunc(retired, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
 	switch {
@@ -143,14 +143,14 @@ func (e edition) nextSettled(order rotationOrder, now time.Time) (rotationStep, 
 
 // stuck is why an edition that has ended is not followed by another one, "" for one that has not: what a rotation
 // waits for is in its state, and waiting is nothing wrong.
-func (e edition) stuck(why string, now time.Time) string {
+func (e Edition) stuck(why string, now time.Time) string {
 	if now.Before(e.ends()) {
 		return ""
 	}
 	return why
 }
 
-func (e edition) nextIntroduced(v rotationView, order rotationOrder, now time.Time) (rotationStep, string) {
+func (e Edition) nextIntroduced(v View, order Order, now time.Time) (rotationStep, string) {
 	held := now.Before(e.Hold) && now.Before(e.ends())
 	w := v.waiting(e, now)
 	switch {
@@ -169,7 +169,7 @@ func (e edition) nextIntroduced(v rotationView, order rotationOrder, now time.Ti
 }
 
 // waiting says until when members keep a rotation waiting, and names them; "" if none does.
-func (v rotationView) waiting(e edition, now time.Time) string {
+func (v View) waiting(e Edition, now time.Time) string {
 	old, next := e.Peers.Keys[0], e.Peers.other()
 	if e.Phase == phaseIssuing {
 		old, next = e.Peers.Keys[1], e.Peers.primary()
@@ -202,7 +202,7 @@ func (v rotationView) waiting(e edition, now time.Time) string {
 }
 
 // ends is when the first of the authorities that sign ends.
-func (e edition) ends() time.Time {
+func (e Edition) ends() time.Time {
 	c, p := e.Clients.primary().NotAfter, e.Peers.primary().NotAfter
 	if c.Before(p) {
 		return c
@@ -211,7 +211,7 @@ func (e edition) ends() time.Time {
 }
 
 // due is when the authorities are to be replaced: at two thirds of the life of the one that ends first.
-func (e edition) due() time.Time {
+func (e Edition) due() time.Time {
 	first := e.Peers.Keys[0].Made
 	if c := e.Clients.Keys[0].Made; c.Before(first) {
 		first = c
@@ -220,7 +220,7 @@ func (e edition) due() time.Time {
 }
 
 // next is the edition to which a step leads. fresh are the new authorities of stepBegin.
-func (e edition) next(step rotationStep, fresh *edition, order rotationOrder, why string, now time.Time) edition {
+func (e Edition) next(step rotationStep, fresh *Edition, order Order, why string, now time.Time) Edition {
 	n := e
 	n.Serial, n.Time, n.Why = e.Serial+1, now.UTC(), why
 	switch step {

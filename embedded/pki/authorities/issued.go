@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"cmp"
@@ -15,20 +15,20 @@ import (
 	"holdfast/snapshot"
 )
 
-// issuedClients are the certificates that `holdfast tls client` has issued. Nothing renews them, so each is an object
+// Issued are the certificates that `holdfast tls client` has issued. Nothing renews them, so each is an object
 // of its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/, and the nodes tell when one is
 // about to end. They hold no secret.
-type issuedClients struct {
-	store   snapshot.Store
-	cluster string
+type Issued struct {
+	Store   snapshot.Store
+	Cluster string
 
 	mu   sync.Mutex
-	read map[string]clientRecord // by the name of the object, which never changes
-	told []clientRecord          // the last of each name
+	read map[string]Client // by the name of the object, which never changes
+	told []Client          // the last of each name
 }
 
-// clientRecord is a certificate that was issued to a client.
-type clientRecord struct {
+// Client is a certificate that was issued to a client.
+type Client struct {
 	Version int    `json:"version"` // clientRecordVersion
 	Cluster string `json:"cluster"`
 	Role    string `json:"role"` // client
@@ -41,58 +41,58 @@ const (
 	maxClientRecord     = 16 << 10 // bytes
 	lookAtClients       = 10 * time.Minute
 	maxIssued           = 100                 // that a status has
-	clientForgotten     = 30 * 24 * time.Hour // after the end its record is removed
+	ForgetAfter         = 30 * 24 * time.Hour // after the end its record is removed
 )
 
-func (c *issuedClients) prefix() string { return "holdfast/" + c.cluster + "/client-" }
+func (c *Issued) prefix() string { return "holdfast/" + c.Cluster + "/client-" }
 
-// note keeps the record of a certificate that was issued, and removes those that ended long ago.
-func (c *issuedClients) note(ctx context.Context, name string, text []byte, authority string, now time.Time) error {
+// Note keeps the record of a certificate that was issued, and removes those that ended long ago.
+func (c *Issued) Note(ctx context.Context, name string, text []byte, authority string, now time.Time) error {
 	certs, err := pki.ParseCertificates(text)
 	if err != nil {
 		return err
 	}
 	leaf := certs[0]
-	r := clientRecord{Version: clientRecordVersion, Cluster: c.cluster, Role: "client", Serial: leaf.SerialNumber.Text(16),
+	r := Client{Version: clientRecordVersion, Cluster: c.Cluster, Role: "client", Serial: leaf.SerialNumber.Text(16),
 		IssuedClient: health.IssuedClient{Name: name, Fingerprint: pki.Fingerprint(leaf), Authority: authority,
 			NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := c.store.PutIfAbsent(ctx, c.prefix()+r.Fingerprint+".json", append(data, '\n')); err != nil {
+	if err := c.Store.PutIfAbsent(ctx, c.prefix()+r.Fingerprint+".json", append(data, '\n')); err != nil {
 		return err
 	}
 	// If that fails, the next one that is issued tries it again.
-	_ = c.forget(ctx, func(r clientRecord) bool { return now.Sub(r.NotAfter) > clientForgotten })
+	_ = c.Forget(ctx, func(r Client) bool { return now.Sub(r.NotAfter) > ForgetAfter })
 	return nil
 }
 
-// forget removes the records that gone tells.
-func (c *issuedClients) forget(ctx context.Context, gone func(clientRecord) bool) error {
-	_, err := c.look(ctx)
+// Forget removes the records that gone tells.
+func (c *Issued) Forget(ctx context.Context, gone func(Client) bool) error {
+	_, err := c.Look(ctx)
 	c.mu.Lock()
 	read := c.read // which is replaced, and never changed
 	c.mu.Unlock()
 	for name, r := range read {
 		if gone(r) {
-			err = errors.Join(err, c.store.Delete(ctx, name))
+			err = errors.Join(err, c.Store.Delete(ctx, name))
 		}
 	}
 	return err
 }
 
-// look reads what is in the store, each object once, and returns the last certificate of each name, that which ends
+// Look reads what is in the store, each object once, and returns the last certificate of each name, that which ends
 // first before others. The error names what could not be read; the rest is told all the same.
-func (c *issuedClients) look(ctx context.Context) ([]clientRecord, error) {
-	objects, err := c.store.List(ctx, c.prefix())
+func (c *Issued) Look(ctx context.Context) ([]Client, error) {
+	objects, err := c.Store.List(ctx, c.prefix())
 	if err != nil {
 		return nil, fmt.Errorf("list the certificates that were issued: %w", err)
 	}
 	c.mu.Lock()
 	before := c.read
 	c.mu.Unlock()
-	read, last := map[string]clientRecord{}, map[string]clientRecord{}
+	read, last := map[string]Client{}, map[string]Client{}
 	for _, o := range objects {
 		r, known := before[o.Name]
 		if !known {
@@ -107,11 +107,11 @@ func (c *issuedClients) look(ctx context.Context) ([]clientRecord, error) {
 			last[r.Name] = r
 		}
 	}
-	told := make([]clientRecord, 0, len(last))
+	told := make([]Client, 0, len(last))
 	for _, r := range last {
 		told = append(told, r)
 	}
-	slices.SortFunc(told, func(a, b clientRecord) int {
+	slices.SortFunc(told, func(a, b Client) int {
 		return cmp.Or(a.NotAfter.Compare(b.NotAfter), cmp.Compare(a.Name, b.Name))
 	})
 	c.mu.Lock()
@@ -120,22 +120,22 @@ func (c *issuedClients) look(ctx context.Context) ([]clientRecord, error) {
 	return told, err
 }
 
-func (c *issuedClients) get(ctx context.Context, name string) (r clientRecord, err error) {
-	text, err := snapshot.ReadObject(ctx, c.store, name, maxClientRecord)
+func (c *Issued) get(ctx context.Context, name string) (r Client, err error) {
+	text, err := snapshot.ReadObject(ctx, c.Store, name, maxClientRecord)
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err == nil && (r.Version != clientRecordVersion || r.Cluster != c.cluster || r.Name == "" || r.NotAfter.IsZero()) {
+	if err == nil && (r.Version != clientRecordVersion || r.Cluster != c.Cluster || r.Name == "" || r.NotAfter.IsZero()) {
 		err = fmt.Errorf("it is of version %d, cluster %q, client %q", r.Version, r.Cluster, r.Name)
 	}
 	return r, err
 }
 
 // Run looks now and then, until ctx ends. A store that does not answer is told of elsewhere.
-func (c *issuedClients) Run(ctx context.Context) error {
+func (c *Issued) Run(ctx context.Context) error {
 	for {
 		asking, cancel := context.WithTimeout(ctx, time.Minute)
-		_, _ = c.look(asking)
+		_, _ = c.Look(asking)
 		cancel()
 		select {
 		case <-ctx.Done():
@@ -146,14 +146,14 @@ func (c *issuedClients) Run(ctx context.Context) error {
 }
 
 // Last are the last certificates of each name, as of the last look: the first that end, no more than a status can hold.
-func (c *issuedClients) Last() []health.IssuedClient {
+func (c *Issued) Last() []health.IssuedClient {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return issuedOf(c.told[:min(len(c.told), maxIssued)])
+	return IssuedTo(c.told[:min(len(c.told), maxIssued)])
 }
 
-// issuedOf is what is judged of records.
-func issuedOf(all []clientRecord) (out []health.IssuedClient) {
+// IssuedTo is what is judged of records.
+func IssuedTo(all []Client) (out []health.IssuedClient) {
 	for _, r := range all {
 		out = append(out, r.IssuedClient)
 	}

@@ -1,12 +1,13 @@
-package cmd
+package authorities
 
 import (
-	"holdfast/embedded/pki"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/pki"
 )
 
 // Records of what ended long ago go when the next certificate is issued, so that there are never many.
@@ -15,20 +16,20 @@ func TestIssuedCertificatesAreForgotten(t *testing.T) {
 	k, err := pki.New(pki.Config{Mode: pki.ModeAuto}, pki.Identity{}, s.node(t.TempDir()), zap.NewNop(),
 		prometheus.NewRegistry())
 	s.must(err)
-	c := &issuedClients{store: s.store, cluster: "main"}
+	c := &Issued{Store: s.store, Cluster: "main"}
 	issue := func(name string, life time.Duration, at time.Time) {
 		t.Helper()
 		text, _, err := k.Client(t.Context(), name, life)
 		s.must(err)
-		s.must(c.note(t.Context(), name, text, "x", at))
+		s.must(c.Note(t.Context(), name, text, "x", at))
 	}
 	issue("old", time.Hour, time.Now())
-	issue("new", time.Hour, time.Now().Add(clientForgotten))
-	if all, err := c.look(t.Context()); err != nil || len(all) != 2 {
+	issue("new", time.Hour, time.Now().Add(ForgetAfter))
+	if all, err := c.Look(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("a month after: %+v, %v", all, err)
 	}
-	issue("new", 90*24*time.Hour, time.Now().Add(clientForgotten+2*time.Hour))
-	if all, err := c.look(t.Context()); err != nil || len(all) != 1 || all[0].Name != "new" {
+	issue("new", 90*24*time.Hour, time.Now().Add(ForgetAfter+2*time.Hour))
+	if all, err := c.Look(t.Context()); err != nil || len(all) != 1 || all[0].Name != "new" {
 		t.Errorf("later: %+v, %v", all, err)
 	}
 }

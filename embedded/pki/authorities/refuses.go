@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"fmt"
@@ -13,28 +13,28 @@ import (
 // restartTime is what a member takes to restart in its turn, and a little more.
 const restartTime = 15 * time.Second
 
-// refuses says what an operator's step leads to for clients: who is refused, from when, and whom that meets as far as
+// Refuses says what an operator's step leads to for clients: who is refused, from when, and whom that meets as far as
 // the nodes have seen them. The step may be taken.
-func (a *editions) refuses(v rotationView, order rotationOrder, status health.ClusterStatus, issued []clientRecord,
+func (a *Keeper) Refuses(v View, order Order, status health.ClusterStatus, issued []Client,
 	now time.Time) []string {
-	e := a.counts()
+	e := a.Current()
 	switch {
 	case e == nil:
 		return nil
 	case order.Now:
 		return a.refusesNow(*e, v, status, now)
 	case order.DropOld:
-		return append(e.refusesOld(v, status, now, a.every()), e.issuedByOld(issued, now)...)
+		return append(e.refusesOld(v, status, now, a.Every()), e.issuedByOld(issued, now)...)
 	}
 	return nil
 }
 
 // refusesNow is what it means that new authorities sign although clients may not trust them.
-func (a *editions) refusesNow(e edition, v rotationView, status health.ClusterStatus, now time.Time) []string {
+func (a *Keeper) refusesNow(e Edition, v View, status health.ClusterStatus, now time.Time) []string {
 	members := time.Duration(len(v.Members))
-	first, last := now.Add(members*restartTime/3), now.Add(3*a.every()+members*restartTime)
+	first, last := now.Add(members*restartTime/3), now.Add(3*a.Every()+members*restartTime)
 	if e.Phase == phaseIntroduced && v.waiting(e, now) == "" {
-		first, last = now, now.Add(a.every())
+		first, last = now, now.Add(a.Every())
 	}
 	from := first.UTC().Format(time.RFC3339)
 	all := []string{fmt.Sprintf("clients without the new bundle refuse the servers: from about %s on, "+
@@ -50,17 +50,17 @@ func (a *editions) refusesNow(e edition, v rotationView, status health.ClusterSt
 				"It does re-read its client certificate")
 	}
 	old := e.Clients.primary()
-	seen := health.RotationStatus{Old: []string{pki.Fingerprint(old)}, Watched: a.clients.Since()}
+	seen := health.RotationStatus{Old: []string{pki.Fingerprint(old)}, Watched: a.Clients.Since()}
 	if r := status.Rotation; r != nil {
 		seen = *r
 	}
-	seen.Add(clientCertificates(a.clients.Of(now, seen.Old...))...)
+	seen.Add(clientCertificates(a.Clients.Of(now, seen.Old...))...)
 	return append(all, fmt.Sprintf("clients' certificates of %s are still accepted, until %s or --drop-old",
 		pki.Fingerprint(old), old.NotAfter.UTC().Format(time.RFC3339)), whom(seen, status, now))
 }
 
 // refusesOld is what it means that clients' certificates of old authorities are good no more.
-func (e edition) refusesOld(v rotationView, status health.ClusterStatus, now time.Time, every time.Duration) []string {
+func (e Edition) refusesOld(v View, status health.ClusterStatus, now time.Time, every time.Duration) []string {
 	last := now.Add(every + time.Duration(len(v.Members))*restartTime)
 	all := []string{fmt.Sprintf("servers refuse clients' certificates of %s: each member from its next restart on, "+
 		"one at a time, from now on, every one by about %s", fingerprints(e.Clients.retired()),
@@ -91,7 +91,7 @@ func whom(r health.RotationStatus, status health.ClusterStatus, now time.Time) s
 
 // issuedByOld names the clients whose last certificate that is known is of an old authority: one that calls once a
 // week was perhaps not seen.
-func (e edition) issuedByOld(issued []clientRecord, now time.Time) []string {
+func (e Edition) issuedByOld(issued []Client, now time.Time) []string {
 	var names []string
 	var old []string
 	for _, c := range e.Clients.retired() {

@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"holdfast/snapshot"
 )
 
-// every is how often the leader looks for the next step.
-func (a *editions) every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
+// Every is how often the leader looks for the next step.
+func (a *Keeper) Every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
 
-// drive takes a step if it is this node's turn. The others do not even ask the store.
-func (a *editions) drive(ctx context.Context, v rotationView) {
+// Drive takes a step if it is this node's turn. The others do not even ask the store.
+func (a *Keeper) Drive(ctx context.Context, v View) {
 	a.turn.Lock()
 	dead := a.have != nil && !time.Now().Before(a.have.ends())
 	first := dead && !a.dead
@@ -26,7 +26,7 @@ func (a *editions) drive(ctx context.Context, v rotationView) {
 	if !v.Leader && first { // a node that has just started has heard of nobody: who leads is known the next time
 		return
 	}
-	switch _, err := a.advance(ctx, v, rotationOrder{}, false); {
+	switch _, err := a.Advance(ctx, v, Order{}, false); {
 	case err == nil || ctx.Err() != nil:
 	case a.problemNow() != nil: // which is told of as such, and says nothing of a rotation
 		a.say("")
@@ -38,8 +38,8 @@ func (a *editions) drive(ctx context.Context, v rotationView) {
 // tries bounds how often a step is decided anew because another node was first.
 const tries = 3
 
-// advance takes the next step, if there is one, and says what that means, or what is waited for. A dry one only says it.
-func (a *editions) advance(ctx context.Context, v rotationView, order rotationOrder, dry bool) (string, error) {
+// Advance takes the next step, if there is one, and says what that means, or what is waited for. A dry one only says it.
+func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (string, error) {
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	for range tries {
@@ -52,7 +52,7 @@ func (a *editions) advance(ctx context.Context, v rotationView, order rotationOr
 		}
 		now := time.Now()
 		step, why := nextAuthorities(*e, v, order, now)
-		switch asked := order != (rotationOrder{}); {
+		switch asked := order != (Order{}); {
 		case step == stepNone && asked:
 			return "", errors.New(why)
 		case step == stepNone:
@@ -82,8 +82,8 @@ func (a *editions) advance(ctx context.Context, v rotationView, order rotationOr
 }
 
 // follow returns the edition that a step leads to.
-func (a *editions) follow(e edition, step rotationStep, order rotationOrder, why string, now time.Time) (*edition, error) {
-	var fresh *edition
+func (a *Keeper) follow(e Edition, step rotationStep, order Order, why string, now time.Time) (*Edition, error) {
+	var fresh *Edition
 	if step == stepBegin {
 		var err error
 		if fresh, err = a.fresh(e.Serial+1, now); err != nil {
@@ -95,7 +95,7 @@ func (a *editions) follow(e edition, step rotationStep, order rotationOrder, why
 }
 
 // meaning tells an operator what an edition, to which a step has led, means to the cluster.
-func (e edition) meaning(step rotationStep) string {
+func (e Edition) meaning(step rotationStep) string {
 	text := fmt.Sprintf("edition %d of the certificate authorities (%s): ", e.Serial, e.Why)
 	switch step {
 	case stepBegin:
@@ -117,14 +117,14 @@ func (e edition) meaning(step rotationStep) string {
 	return text
 }
 
-func (a *editions) say(stuck string) {
+func (a *Keeper) say(stuck string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stuck = stuck
 }
 
 // problemNow is what was wrong with the last look, nil if nothing was.
-func (a *editions) problemNow() error {
+func (a *Keeper) problemNow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.problem == "" {
@@ -134,12 +134,12 @@ func (a *editions) problemNow() error {
 }
 
 // wake has the next step looked for at once.
-func (a *editions) wake() {
+func (a *Keeper) wake() {
 	select {
 	case a.poke <- struct{}{}:
 	default:
 	}
 }
 
-// awoken tells that the next step is to be looked for.
-func (a *editions) awoken() <-chan struct{} { return a.poke }
+// Awoken tells that the next step is to be looked for.
+func (a *Keeper) Awoken() <-chan struct{} { return a.poke }

@@ -1,4 +1,4 @@
-package cmd
+package authorities
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// edition is one state of the authorities that holdfast has made for a cluster. A store has one object for each, which is
+// Edition is one state of the authorities that holdfast has made for a cluster. A store has one object for each, which is
 // never written again; the one with the highest serial counts. The cache on a node's disk has the same form.
-type edition struct {
+type Edition struct {
 	Version int       `json:"version"` // editionVersion
 	Cluster string    `json:"cluster"`
 	ID      string    `json:"id"` // random, of the first edition, and of all that follow from it
@@ -137,8 +137,8 @@ func (a keyed) retired() []*x509.Certificate {
 	return all
 }
 
-// authorities are the edition as the keeper of certificates takes it.
-func (e edition) authorities() pki.Authorities {
+// Authorities are the edition as the keeper of certificates takes it.
+func (e Edition) Authorities() pki.Authorities {
 	return pki.Authorities{Clients: e.Clients.given(), Peers: e.Peers.given()}
 }
 
@@ -154,7 +154,7 @@ func (a keyed) given() pki.Authority {
 }
 
 // check says what is wrong with an edition of the cluster, of which nothing but its syntax is known to be right.
-func (e edition) check(cluster string) error {
+func (e Edition) check(cluster string) error {
 	keys, known := map[phase]int{phaseSettled: 1, phaseIntroduced: 2, phaseIssuing: 2}[e.Phase]
 	switch {
 	case e.Version != editionVersion:
@@ -196,14 +196,14 @@ func (a keyed) check(keys int) error {
 }
 
 // encode makes the text of an edition.
-func (e edition) encode() ([]byte, error) {
+func (e Edition) encode() ([]byte, error) {
 	text, err := json.MarshalIndent(e, "", "  ")
 	return append(text, '\n'), err
 }
 
 // decodeEdition reads the text of an edition of a cluster.
-func decodeEdition(text []byte, cluster string) (*edition, error) {
-	var e edition
+func decodeEdition(text []byte, cluster string) (*Edition, error) {
+	var e Edition
 	if err := json.Unmarshal(text, &e); err != nil {
 		return nil, err
 	}

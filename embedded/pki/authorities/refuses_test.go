@@ -1,13 +1,14 @@
-package cmd
+package authorities
 
 import (
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"holdfast/embedded/health"
-	"holdfast/embedded/pki"
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
 )
 
 // An operator is told what is refused, from when, and whom that meets, before a step that cuts clients off.
@@ -16,15 +17,15 @@ func TestRotationSaysWhatItRefuses(t *testing.T) {
 	a := s.node(t.TempDir())
 	s.peers(a)
 	now := time.Now()
-	var issued []clientRecord
-	ask := func(order rotationOrder, v rotationView) string {
+	var issued []Client
+	ask := func(order Order, v View) string {
 		status := health.ClusterStatus{Nodes: []health.NodeStatus{{Reached: true}, {Node: "n2", State: "silent"}},
 			Rotation: a.Rotation(v, time.Now())}
-		return strings.Join(a.refuses(v, order, status, issued, now), "\n")
+		return strings.Join(a.Refuses(v, order, status, issued, now), "\n")
 	}
 	see := func(name string, by *x509.Certificate) {
 		leaf := &x509.Certificate{Raw: []byte(name), Subject: pkix.Name{CommonName: name}, NotAfter: now.Add(time.Hour)}
-		a.clients.See([]*x509.Certificate{leaf, by}, 0)
+		a.Clients.See([]*x509.Certificate{leaf, by}, 0)
 	}
 	must := func(text string, parts ...string) {
 		t.Helper()
@@ -36,33 +37,33 @@ func TestRotationSaysWhatItRefuses(t *testing.T) {
 	}
 	old := a.have.Clients.primary()
 	see("kube", old)
-	must(ask(rotationOrder{Now: true}, rotationView{}), "kube-apiserver does not re-read --etcd-cafile",
+	must(ask(Order{Now: true}, View{}), "kube-apiserver does not re-read --etcd-cafile",
 		"no new bundle to hand out yet", "kube 0s ago; other nodes tell of theirs only while", "not known of n2",
 		"refuse the servers: from about ",
 		old.NotAfter.Format(time.RFC3339))
-	if text := ask(rotationOrder{Begin: true}, rotationView{}); text != "" {
+	if text := ask(Order{Begin: true}, View{}); text != "" {
 		t.Errorf("a rotation that gives clients time: %s", text)
 	}
 	s.rotated(a)
 	see("new", a.have.Clients.primary())
 	given := func(name string, by *x509.Certificate, until time.Time) {
 		c := health.IssuedClient{Name: name, Authority: pki.Fingerprint(by), NotAfter: until}
-		issued = append(issued, clientRecord{IssuedClient: c})
+		issued = append(issued, Client{IssuedClient: c})
 	}
 	given("cron", old, now.Add(time.Hour))
 	given("renewed", a.have.Clients.primary(), now.Add(time.Hour))
 	given("gone", old, now)
-	text := ask(rotationOrder{DropOld: true}, rotationView{})
+	text := ask(Order{DropOld: true}, View{})
 	must(text, "was issued (`holdfast tls client`) to cron", "kube 0s ago",
 		"servers refuse clients' certificates of "+pki.Fingerprint(old))
 	if strings.Contains(text, "new 0s ago") || !strings.HasSuffix(text, "to cron") {
 		t.Errorf("a client with a new certificate is not met: %s", text)
 	}
-	if _, err := a.advance(t.Context(), rotationView{}, rotationOrder{Begin: true}, false); err != nil {
+	if _, err := a.Advance(t.Context(), View{}, Order{Begin: true}, false); err != nil {
 		t.Fatal(err)
 	}
 	both := pki.Stance{Trusts: []string{pki.Fingerprint(a.have.Peers.other())}}
-	trusting := rotationView{Members: []memberStance{{Slot: "a", Known: true, Running: true, Stance: both}}}
+	trusting := View{Members: []Stance{{Slot: "a", Known: true, Running: true, Stance: both}}}
 	// All trust it: from now on.
-	must(ask(rotationOrder{Now: true}, trusting), "restart it before "+now.UTC().Format(time.RFC3339))
+	must(ask(Order{Now: true}, trusting), "restart it before "+now.UTC().Format(time.RFC3339))
 }
