@@ -1,20 +1,14 @@
 package cmd
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
-
-	"holdfast/embedded/coordinator"
 )
-
-// What operators ask of the node by way of the control socket is in its history, with who asked and what came of it.
 
 // audited remembers every request that changes something, when it is answered. With dry=true those of dryPaths do not; the
 // others know no dry run, and do what they always do.
-func (n *node) audited(next http.Handler) http.Handler {
+func (s *controlServer) audited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		changes := r.Method == http.MethodPost || r.Method == http.MethodDelete
 		if !changes || r.URL.Path == "/look" || looks(r) {
@@ -23,13 +17,7 @@ func (n *node) audited(next http.Handler) http.Handler {
 		}
 		begin, heard := time.Now(), &listener{ResponseWriter: w}
 		next.ServeHTTP(heard, r)
-		e := coordinator.Entry{Kind: coordinator.EntryCommand, Why: commandText(r), Outcome: coordinator.Done, Seconds: time.Since(begin).Seconds()}
-		who, _ := r.Context().Value(peerKey{}).(caller)
-		e.By = who.name
-		if e.Error = heard.failure(); e.Error != "" {
-			e.Outcome = coordinator.Failed
-		}
-		n.coord.Remember(e)
+		s.Remember(answered{Command: commandText(r), By: WhoAsks(r), Took: time.Since(begin), Error: heard.failed})
 	})
 }
 
@@ -50,25 +38,18 @@ func commandText(r *http.Request) string {
 	return text
 }
 
-// listener keeps the last line of an answer, which tells of an error, if there is one.
+// listener remembers the error that is answered.
 type listener struct {
 	http.ResponseWriter
-	last []byte
+	failed string
 }
 
 // Unwrap lets a controller of the answer reach the connection.
 func (l *listener) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-func (l *listener) Write(data []byte) (int, error) {
-	l.last = bytes.Clone(data)
-	return l.ResponseWriter.Write(data)
-}
-
-// failure is the error that was answered. Every answer is written a line at a time.
-func (l *listener) failure() string {
-	var e controlError
-	if json.Unmarshal(l.last, &e) != nil {
-		return ""
+// failed notes that a request has failed, for whoever remembers it.
+func failed(w http.ResponseWriter, err error) {
+	if l, ok := w.(*listener); ok {
+		l.failed = err.Error()
 	}
-	return e.Error
 }

@@ -1,72 +1,72 @@
 package cmd
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"holdfast/cmd/config"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"go.uber.org/zap"
-
-	"holdfast/cmd/config"
-	"holdfast/embedded/coordinator"
-	"holdfast/embedded/generations"
-	"holdfast/embedded/health"
-	"holdfast/embedded/plan"
-	"holdfast/snapshot"
 )
 
-// The control socket is how commands talk to the running node: HTTP over a unix socket that only root and the node's
-// user can use, and over TLS where control.listen is set. Answers are JSON; an error is {"error": "..."} with a status of
-// 4xx or 5xx.
+// controlServer answers commands on the control socket, and from other machines where control.listen says so.
+type controlServer struct {
+	Config                    config.Control
+	CertFile, KeyFile, CAFile string // the node's certificate for other machines, and who signs theirs
+	Log                       *zap.Logger
+	Remember                  func(answered) // what was asked for that changes something
+}
 
-// serveControl serves the control socket, and other machines if the configuration says so, until ctx ends.
-func (n *node) serveControl(ctx context.Context) error {
-	socket, err := listenUnix(n.cfg.Control.Socket)
+// answered is a request that changes something, when it is answered.
+type answered struct {
+	Command string // with its arguments
+	By      string // who asked, "" where the system does not tell
+	Took    time.Duration
+	Error   string // "" for none
+}
+
+// Serve answers until ctx ends.
+func (s *controlServer) Serve(ctx context.Context, h http.Handler) error {
+	socket, err := listenUnix(s.Config.Socket)
 	if err != nil {
 		return err
 	}
 	listeners := []net.Listener{socket}
-	if n.cfg.Control.Listen != "" {
-		remote, err := listenRemote(n.cfg)
+	if s.Config.Listen != "" {
+		remote, err := s.listenRemote()
 		if err != nil {
 			return errors.Join(err, socket.Close())
 		}
-		n.lg.Info("remote control listened", zap.Stringer("address", remote.Addr()),
-			zap.Strings("readers", n.cfg.Control.Readers), zap.Strings("operators", n.cfg.Control.Operators))
+		s.Log.Info("remote control listened", zap.Stringer("address", remote.Addr()),
+			zap.Strings("readers", s.Config.Readers), zap.Strings("operators", s.Config.Operators))
 		listeners = append(listeners, remote)
 	}
-	return n.answerOn(ctx, n.audited(n.control()), listeners)
+	return s.answerOn(ctx, s.audited(h), listeners)
 }
 
 // answerOn serves whoever may come until ctx ends.
-func (n *node) answerOn(ctx context.Context, h http.Handler, listeners []net.Listener) (err error) {
-	s := &http.Server{
-		Handler: n.guarded(h), ConnContext: withPeer, ErrorLog: zap.NewStdLog(n.lg.Named("control")),
+func (s *controlServer) answerOn(ctx context.Context, h http.Handler, listeners []net.Listener) (err error) {
+	server := &http.Server{
+		Handler: s.guarded(h), ConnContext: withPeer, ErrorLog: zap.NewStdLog(s.Log.Named("control")),
 		ReadHeaderTimeout: controlHeaderTime, IdleTimeout: controlIdleTime, MaxHeaderBytes: 16 << 10,
 	}
 	done := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go func() { done <- s.Serve(l) }()
+		go func() { done <- server.Serve(l) }()
 	}
 	select {
 	case err = <-done:
-		err = fmt.Errorf("serve the control socket: %w", errors.Join(err, s.Close()))
+		err = fmt.Errorf("serve the control socket: %w", errors.Join(err, server.Close()))
 	case <-ctx.Done():
-		err = s.Close()
+		err = server.Close()
 		<-done
 	}
 	for range listeners[1:] {
@@ -99,108 +99,15 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-func (n *node) control() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
-		s, err := n.clusterStatus(r.Context())
-		reply(w, s, err)
-	})
-	mux.HandleFunc("GET /doctor", n.controlDoctor)
-	mux.HandleFunc("POST /doctor", n.controlRepair)
-	mux.HandleFunc("POST /snapshot", n.controlSave)
-	mux.HandleFunc("POST /look", func(w http.ResponseWriter, r *http.Request) {
-		n.coord.AskStore()
-		reply(w, struct{}{}, nil)
-	})
-	mux.HandleFunc("POST /consent", func(w http.ResponseWriter, r *http.Request) {
-		p, err := n.coord.Confirm(r.Context(), r.FormValue("proposal"), r.FormValue("by"))
-		reply(w, p, err)
-	})
-	mux.HandleFunc("POST /rejoin", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.rejoin(r.Context(), dry(r)))
-	})
-	mux.HandleFunc("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
-		last, _ := strconv.ParseInt(r.FormValue("revision"), 10, 64)
-		p, err := n.coord.Continue(slots(r), last, r.FormValue("led") == "true")
-		reply(w, p, err)
-	})
-	mux.HandleFunc("POST /recover/alone", func(w http.ResponseWriter, r *http.Request) {
-		p, err := n.coord.RecoverAlone(slots(r), r.FormValue("by"), dry(r))
-		reply(w, p, err)
-	})
-	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, survey(n.coord.Now().Observation, r.FormValue("lost"), r.FormValue("survivor")), nil)
-	})
-	mux.HandleFunc("POST /found", func(w http.ResponseWriter, r *http.Request) {
-		orders := plan.Orders{Abandon: r.FormValue("abandon") == "true", New: r.FormValue("new") == "true"}
-		reply(w, struct{}{}, n.coord.Order(orders, dry(r)))
-	})
-	mux.HandleFunc("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
-		if dry(r) {
-			path, err := n.coord.Adoptable()
-			reply(w, adoptAnswer{path}, err)
-			return
-		}
-		reply(w, adoptAnswer{}, n.coord.Adopt(r.Context()))
-	})
-	mux.HandleFunc("GET /downgrade", func(w http.ResponseWriter, r *http.Request) {
-		d, err := n.downgrade(r.Context(), r.FormValue("to"))
-		reply(w, d, err)
-	})
-	mux.HandleFunc("POST /downgrade", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.beginDowngrade(r.Context(), r.FormValue("to")))
-	})
-	mux.HandleFunc("DELETE /downgrade", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.etcd.CancelDowngrade(r.Context()))
-	})
-	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
-		defer cancel()
-		report, err := n.coord.Drain(ctx, coordinator.DrainOptions{Force: r.FormValue("force") == "true", Dry: dry(r)})
-		reply(w, report, err)
-	})
-	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
-	})
-	mux.HandleFunc("POST /tls/rotate", n.controlRotateCA)
-	mux.HandleFunc("POST /pause", n.controlPause)
-	mux.HandleFunc("GET /auth", n.controlAuth)
-	mux.HandleFunc("POST /auth", n.controlAuth)
-	mux.HandleFunc("POST /resume", n.controlResume)
-	mux.HandleFunc("GET /history", n.controlHistory)
-	mux.HandleFunc("GET /gossip/keys", n.controlGossipKeys)
-	mux.HandleFunc("POST /gossip/rotate", n.controlGossipRotate)
-	mux.HandleFunc("POST /gossip/forget", n.controlGossipForget)
-	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
-		if dry(r) {
-			id, err := n.coord.Releasable()
-			reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
-			return
-		}
-		// Whoever has asked may go away: what was begun is brought to its end.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
-		defer cancel()
-		id, err := n.coord.GiveUp(ctx)
-		reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
-	})
-	return mux
-}
-
-// slots are those that a request declares lost.
-func slots(r *http.Request) []string {
-	return strings.FieldsFunc(r.FormValue("lost"), func(c rune) bool { return c == ',' })
-}
-
-// releaseTime bounds a release or a drain: the hand-over, the end of etcd, and the minute a detach may take.
-const releaseTime = 3 * time.Minute
-
 type controlError struct {
 	Error string `json:"error"`
 }
 
+// reply answers with v as JSON, or with the error.
 func reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
+		failed(w, err)
 		w.WriteHeader(http.StatusConflict)
 		writeControlError(w, err)
 		return
@@ -210,172 +117,4 @@ func reply(w http.ResponseWriter, v any, err error) {
 
 func writeControlError(w io.Writer, err error) {
 	_ = json.NewEncoder(w).Encode(controlError{err.Error()}) // the client is gone: nobody to tell
-}
-
-// saveEvent is one line of the answer to POST /snapshot: progress, then a result or an error.
-type saveEvent struct {
-	Progress *snapshot.Progress `json:"progress,omitempty"`
-	Saved    *snapshot.Meta     `json:"saved,omitempty"`
-	Error    string             `json:"error,omitempty"`
-}
-
-// wouldSave returns whose backup would be saved now, and an error if none could be.
-func (n *node) wouldSave(ctx context.Context) (snapshot.Meta, error) {
-	tx, meta, err := n.Begin(ctx)
-	if err != nil {
-		return meta, err
-	}
-	if err := tx.Close(); err != nil {
-		return meta, err
-	}
-	if _, err := generations.Identity(ctx, n.store, n.cfg.Cluster.Name); err != nil {
-		return meta, fmt.Errorf("read %s: %w", n.cfg.Snapshot.Store, err)
-	}
-	return meta, nil
-}
-
-func (n *node) controlSave(w http.ResponseWriter, r *http.Request) {
-	if dry(r) {
-		meta, err := n.wouldSave(r.Context())
-		reply(w, meta, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	flow := http.NewResponseController(w)
-	enc := json.NewEncoder(w)
-	send := func(e saveEvent) {
-		_ = flow.SetWriteDeadline(time.Now().Add(controlWriteTime))
-		_ = enc.Encode(e) // the client is gone: its context ends the save
-		_ = flow.Flush()
-	}
-	meta, err := n.keeper.Save(r.Context(), func(p snapshot.Progress) { send(saveEvent{Progress: &p}) })
-	if err != nil {
-		send(saveEvent{Error: err.Error()})
-		return
-	}
-	send(saveEvent{Saved: &meta})
-}
-
-// client talks to one node.
-type client struct {
-	at   string // the socket, or host:port of another machine
-	base string // of URLs
-	hint string // what to do when nobody answers
-	http http.Client
-}
-
-// errUnreachable is wrapped when no node answers on the socket.
-var errUnreachable = errors.New("no node answers")
-
-// newClient returns a client of the node on this machine.
-func newClient(socket string) *client {
-	var d net.Dialer
-	return &client{at: socket, base: "http://holdfast", hint: "is holdfast running here? (--config FILE or --control.socket says which node is meant)",
-		http: http.Client{Transport: &http.Transport{
-			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
-			DisableKeepAlives: true,
-		}}}
-}
-
-// openClient returns a client of the node that the configuration means.
-func openClient(c config.Control) (*client, error) {
-	if c.Remote.Address != "" {
-		return newRemoteClient(c.Remote)
-	}
-	return newClient(c.Socket), nil
-}
-
-// call sends a request and returns the body of a good answer, which the caller closes.
-func (c *client) call(ctx context.Context, method, path string) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("%w on %s: %w; %s", errUnreachable, c.at, errors.Unwrap(err), c.hint)
-	}
-	if resp.StatusCode == http.StatusOK {
-		return resp.Body, nil
-	}
-	defer resp.Body.Close()
-	var e controlError
-	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Error == "" {
-		return nil, fmt.Errorf("the node on %s answered %s", c.at, resp.Status)
-	}
-	return nil, errors.New(e.Error)
-}
-
-// get asks and decodes the answer into v.
-func (c *client) get(ctx context.Context, method, path string, v any) error {
-	body, err := c.call(ctx, method, path)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	if err := json.NewDecoder(body).Decode(v); err != nil {
-		return fmt.Errorf("decode the answer of %s: %w", c.at, err)
-	}
-	return nil
-}
-
-// self returns what the node says of itself.
-func (c *client) self(ctx context.Context) (health.NodeStatus, error) {
-	var s health.ClusterStatus
-	if err := c.get(ctx, http.MethodGet, "/status", &s); err != nil {
-		return health.NodeStatus{}, err
-	}
-	for _, n := range s.Nodes {
-		if n.Node == s.Asked {
-			return n, nil
-		}
-	}
-	return health.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.at)
-}
-
-// save asks for a backup and follows it.
-func (c *client) save(ctx context.Context, progress func(snapshot.Progress)) (snapshot.Meta, error) {
-	body, err := c.call(ctx, http.MethodPost, "/snapshot")
-	if err != nil {
-		return snapshot.Meta{}, err
-	}
-	defer body.Close()
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e saveEvent
-		if err := json.NewDecoder(bytes.NewReader(lines.Bytes())).Decode(&e); err != nil {
-			return snapshot.Meta{}, fmt.Errorf("decode the answer of %s: %w", c.at, err)
-		}
-		switch {
-		case e.Progress != nil:
-			progress(*e.Progress)
-		case e.Saved != nil:
-			return *e.Saved, nil
-		default:
-			return snapshot.Meta{}, errors.New(e.Error)
-		}
-	}
-	return snapshot.Meta{}, fmt.Errorf("the node ended while it saved: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
-}
-
-// addClientFlags adds the flags that say which node, and which cluster's store, a command is for. All other
-// keys work as well; they are not shown, because they seldom matter here.
-func addClientFlags(fs *pflag.FlagSet, shown ...string) {
-	config.AddFlags(fs)
-	visible := map[string]bool{config.FileFlag: true, "control.socket": true, "control.remote.address": true}
-	for _, name := range shown {
-		visible[name] = true
-	}
-	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || !visible[f.Name] })
-}
-
-// loadClient reads the configuration for a command that talks to a node.
-func loadClient(c *cobra.Command) (config.Config, *client, error) {
-	l, err := config.Load("", c.Flags(), os.Environ())
-	if err != nil {
-		return config.Config{}, nil, err
-	}
-	node, err := openClient(l.Config.Control)
-	return l.Config, node, err
 }

@@ -49,6 +49,12 @@ type caller struct {
 	why  string // it may do nothing
 }
 
+// WhoAsks names who has sent a request, "" where the system does not tell.
+func WhoAsks(r *http.Request) string {
+	who, _ := r.Context().Value(peerKey{}).(caller)
+	return who.name
+}
+
 // peerKey is the key of a *caller in the context of a connection to the socket.
 type peerKey struct{}
 
@@ -99,19 +105,19 @@ func remoteCaller(c config.Control, state *tls.ConnectionState, from string) cal
 }
 
 // guarded lets in who may do what is asked, and bounds what is sent.
-func (n *node) guarded(next http.Handler) http.Handler {
+func (s *controlServer) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, local := r.Context().Value(peerKey{}).(caller)
 		if !local {
 			host, _, _ := net.SplitHostPort(r.RemoteAddr)
-			who = remoteCaller(n.cfg.Control, r.TLS, host)
+			who = remoteCaller(s.Config, r.TLS, host)
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxControlBody)
 		if who.role == mayLook && !looks(r) {
 			who.role, who.why = mayNothing, fmt.Sprintf("%s may look, but not change anything: control.operators does not name it", who.name)
 		}
 		if who.role == mayNothing {
-			n.lg.Warn("a command was refused", zap.String("by", who.name), zap.String("command", r.URL.Path), zap.String("why", who.why))
+			s.Log.Warn("a command was refused", zap.String("by", who.name), zap.String("command", r.URL.Path), zap.String("why", who.why))
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
 			writeControlError(w, errors.New("refused: "+who.why))
@@ -132,18 +138,18 @@ func looks(r *http.Request) bool {
 
 // listenRemote listens for other machines. Certificate and authorities are read at each handshake, so that both can be
 // replaced while we run.
-func listenRemote(cfg config.Config) (net.Listener, error) {
-	config := &tls.Config{
+func (s *controlServer) listenRemote() (net.Listener, error) {
+	each := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return remoteTLS(cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile)
+			return remoteTLS(s.CertFile, s.KeyFile, s.CAFile)
 		},
 	}
-	l, err := net.Listen("tcp", cfg.Control.Listen)
+	l, err := net.Listen("tcp", s.Config.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("control.listen: %w", err)
 	}
-	return tls.NewListener(netutil.LimitListener(l, maxControlConnections), config), nil
+	return tls.NewListener(netutil.LimitListener(l, maxControlConnections), each), nil
 }
 
 func remoteTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
@@ -170,18 +176,4 @@ func readIdentity(certFile, keyFile, caFile string) (pair tls.Certificate, pool 
 		return pair, nil, fmt.Errorf("read %s: no certificate in it", caFile)
 	}
 	return pair, pool, nil
-}
-
-// newRemoteClient returns a client of another machine's node.
-func newRemoteClient(c config.Remote) (*client, error) {
-	pair, pool, err := readIdentity(c.CertFile, c.KeyFile, c.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("control.remote: %w", err)
-	}
-	return &client{at: c.Address, base: "https://" + c.Address, hint: "does that node's control.listen say so, and is it reached from here?",
-		http: http.Client{Transport: &http.Transport{
-			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool},
-			TLSHandshakeTimeout: controlHeaderTime,
-			DisableKeepAlives:   true,
-		}}}, nil
 }

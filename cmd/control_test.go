@@ -91,9 +91,9 @@ func (a *authority) sign(name, commonName string) (*x509.Certificate, *ecdsa.Pri
 }
 
 // serveTest answers every permitted request with the caller's name until the test ends.
-func serveTest(t *testing.T, n *node, l net.Listener) {
+func serveTest(t *testing.T, s *controlServer, l net.Listener) {
 	t.Helper()
-	n.lg = zap.NewNop()
+	s.Log = zap.NewNop()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +103,7 @@ func serveTest(t *testing.T, n *node, l net.Listener) {
 		}
 		reply(w, r.Context().Value(peerKey{}).(caller).name, nil)
 	})
-	go func() { done <- n.answerOn(ctx, h, []net.Listener{l}) }()
+	go func() { done <- s.answerOn(ctx, h, []net.Listener{l}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -120,14 +120,13 @@ func TestRemoteControl(t *testing.T) {
 	}
 	theirs.sign("ops", "ops")
 	certFile, keyFile := ours.pair("server")
-	var cfg config.Config
-	cfg.Control = config.Control{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}
-	cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile = certFile, keyFile, ours.ca()
-	l, err := listenRemote(cfg)
+	s := &controlServer{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(),
+		Config: config.Control{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}}
+	l, err := s.listenRemote()
 	if err != nil {
 		t.Fatal(err)
 	}
-	serveTest(t, &node{cfg: cfg}, l)
+	serveTest(t, s, l)
 	for _, c := range []struct {
 		by           *authority
 		name         string
@@ -236,14 +235,12 @@ func TestRemoteControlOfTheSlow(t *testing.T) {
 	ours := newAuthority(t)
 	ours.sign("ops", "ops")
 	certFile, keyFile := ours.pair("ops")
-	var cfg config.Config
-	cfg.Control = config.Control{Listen: "127.0.0.1:0", Operators: []string{"ops"}}
-	cfg.Etcd.CertFile, cfg.Etcd.KeyFile, cfg.Etcd.TrustedCAFile = certFile, keyFile, ours.ca()
-	l, err := listenRemote(cfg)
+	s := &controlServer{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(), Config: config.Control{Listen: "127.0.0.1:0", Operators: []string{"ops"}}}
+	l, err := s.listenRemote()
 	if err != nil {
 		t.Fatal(err)
 	}
-	serveTest(t, &node{cfg: cfg}, l)
+	serveTest(t, s, l)
 	for range 2 * maxControlConnections {
 		slow, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -285,7 +282,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
 	}
-	serveTest(t, &node{}, l)
+	serveTest(t, &controlServer{}, l)
 	var who string
 	if err := newClient(socket).get(t.Context(), "GET", "/status", &who); err != nil || !strings.HasSuffix(who, "(uid 0)") {
 		t.Errorf("root: got %q, %v", who, err)

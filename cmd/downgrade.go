@@ -162,7 +162,7 @@ func (d downgrade) write(out io.Writer) {
 
 func (f downgradeFlags) giveUp(c *cobra.Command, node *client) error {
 	ctx, out := c.Context(), c.OutOrStdout()
-	self, err := node.self(ctx)
+	self, err := selfOf(ctx, node)
 	if err != nil {
 		return err
 	}

@@ -3,15 +3,11 @@ package cmd
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
 )
@@ -61,41 +57,5 @@ func TestHistoryCommand(t *testing.T) {
 	}
 	if got, _ := historyOf(t, entries, "-n", "1", "-o", "json"); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"command"`) {
 		t.Errorf("-n 1 -o json: got\n%s", got)
-	}
-}
-
-// A command is remembered with what came of it; a question, and a dry run, are not.
-func TestCommandsAreAudited(t *testing.T) {
-	n := &node{coord: coordinator.New(coordinator.Config{Node: "n1"}, coordinator.World{}, zap.NewNop())}
-	h := n.audited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/adopt" {
-			reply(w, nil, os.ErrPermission)
-			return
-		}
-		reply(w, struct{}{}, nil)
-	}))
-	for _, r := range []*http.Request{
-		httptest.NewRequest(http.MethodGet, "/status", nil),
-		httptest.NewRequest(http.MethodPost, "/look", nil),
-		httptest.NewRequest(http.MethodPost, "/pause?dry=true", nil),
-		httptest.NewRequest(http.MethodPost, "/pause?why=work&by=ops", nil),
-		httptest.NewRequest(http.MethodPost, "/found?abandon=false&new=true", nil),
-		httptest.NewRequest(http.MethodPost, "/adopt", nil),
-		httptest.NewRequest(http.MethodPost, "/drain?force=true&dry=false", nil),
-		httptest.NewRequest(http.MethodPost, "/downgrade?to=3.6", nil),
-		httptest.NewRequest(http.MethodDelete, "/downgrade", nil),
-		httptest.NewRequest(http.MethodPost, "/consent?proposal=1234&by=root@bastion", nil),
-		httptest.NewRequest(http.MethodPost, "/downgrade?to=3.5&dry=true", nil), // it knows no dry run, and so changes something
-	} {
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	var got []string
-	for _, e := range n.coord.History(t.Context(), time.Time{}).Entries {
-		got = append(got, strings.TrimSpace(e.Why+" "+e.Outcome+" "+e.Error))
-	}
-	want := []string{`pause by="ops" why="work" done`, `found new="true" done`, "adopt failed permission denied",
-		`drain force="true" done`, `downgrade to="3.6" done`, "downgrade cancel done", `consent proposal="1234" by="root@bastion" done`, `downgrade to="3.5" done`}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -53,8 +53,7 @@ func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
 		reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
 		return
 	}
-	who, _ := r.Context().Value(peerKey{}).(caller)
-	order := authorities.Order{By: who.name, Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
+	order := authorities.Order{By: WhoAsks(r), Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
 	order.Begin = !order.Now && !order.DropOld
 	if order.Now && order.DropOld {
 		reply(w, nil, errors.New("now and drop-old are two steps: ask for one"))

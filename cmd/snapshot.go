@@ -179,7 +179,7 @@ func newSaveCommand() *cobra.Command {
 			} else if err = remote.unused(c.Flags()); err == nil {
 				var node *client
 				if node, err = openClient(loaded.Config.Control); err == nil {
-					meta, err = node.save(c.Context(), bar.show)
+					meta, err = saveBy(c.Context(), node, bar.show)
 				}
 			}
 			bar.end()

@@ -1,0 +1,241 @@
+package cmd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holdfast/cmd/config"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
+	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// serveControl serves the control socket, and other machines if the configuration says so, until ctx ends. What operators
+// ask for is in the node's history, with who asked and what came of it.
+func (n *node) serveControl(ctx context.Context) error {
+	s := controlServer{Config: n.cfg.Control, CertFile: n.cfg.Etcd.CertFile, KeyFile: n.cfg.Etcd.KeyFile, CAFile: n.cfg.Etcd.TrustedCAFile, Log: n.lg,
+		Remember: func(d answered) {
+			e := coordinator.Entry{Kind: coordinator.EntryCommand, Why: d.Command, By: d.By, Outcome: coordinator.Done, Seconds: d.Took.Seconds(), Error: d.Error}
+			if e.Error != "" {
+				e.Outcome = coordinator.Failed
+			}
+			n.coord.Remember(e)
+		}}
+	return s.Serve(ctx, n.control())
+}
+
+func (n *node) control() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		s, err := n.clusterStatus(r.Context())
+		reply(w, s, err)
+	})
+	mux.HandleFunc("GET /doctor", n.controlDoctor)
+	mux.HandleFunc("POST /doctor", n.controlRepair)
+	mux.HandleFunc("POST /snapshot", n.controlSave)
+	mux.HandleFunc("POST /look", func(w http.ResponseWriter, r *http.Request) {
+		n.coord.AskStore()
+		reply(w, struct{}{}, nil)
+	})
+	mux.HandleFunc("POST /consent", func(w http.ResponseWriter, r *http.Request) {
+		p, err := n.coord.Confirm(r.Context(), r.FormValue("proposal"), r.FormValue("by"))
+		reply(w, p, err)
+	})
+	mux.HandleFunc("POST /rejoin", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.rejoin(r.Context(), dry(r)))
+	})
+	mux.HandleFunc("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
+		last, _ := strconv.ParseInt(r.FormValue("revision"), 10, 64)
+		p, err := n.coord.Continue(slots(r), last, r.FormValue("led") == "true")
+		reply(w, p, err)
+	})
+	mux.HandleFunc("POST /recover/alone", func(w http.ResponseWriter, r *http.Request) {
+		p, err := n.coord.RecoverAlone(slots(r), r.FormValue("by"), dry(r))
+		reply(w, p, err)
+	})
+	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, survey(n.coord.Now().Observation, r.FormValue("lost"), r.FormValue("survivor")), nil)
+	})
+	mux.HandleFunc("POST /found", func(w http.ResponseWriter, r *http.Request) {
+		orders := plan.Orders{Abandon: r.FormValue("abandon") == "true", New: r.FormValue("new") == "true"}
+		reply(w, struct{}{}, n.coord.Order(orders, dry(r)))
+	})
+	mux.HandleFunc("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
+		if dry(r) {
+			path, err := n.coord.Adoptable()
+			reply(w, adoptAnswer{path}, err)
+			return
+		}
+		reply(w, adoptAnswer{}, n.coord.Adopt(r.Context()))
+	})
+	mux.HandleFunc("GET /downgrade", func(w http.ResponseWriter, r *http.Request) {
+		d, err := n.downgrade(r.Context(), r.FormValue("to"))
+		reply(w, d, err)
+	})
+	mux.HandleFunc("POST /downgrade", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.beginDowngrade(r.Context(), r.FormValue("to")))
+	})
+	mux.HandleFunc("DELETE /downgrade", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.etcd.CancelDowngrade(r.Context()))
+	})
+	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
+		defer cancel()
+		report, err := n.coord.Drain(ctx, coordinator.DrainOptions{Force: r.FormValue("force") == "true", Dry: dry(r)})
+		reply(w, report, err)
+	})
+	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
+	})
+	mux.HandleFunc("POST /tls/rotate", n.controlRotateCA)
+	mux.HandleFunc("POST /pause", n.controlPause)
+	mux.HandleFunc("GET /auth", n.controlAuth)
+	mux.HandleFunc("POST /auth", n.controlAuth)
+	mux.HandleFunc("POST /resume", n.controlResume)
+	mux.HandleFunc("GET /history", n.controlHistory)
+	mux.HandleFunc("GET /gossip/keys", n.controlGossipKeys)
+	mux.HandleFunc("POST /gossip/rotate", n.controlGossipRotate)
+	mux.HandleFunc("POST /gossip/forget", n.controlGossipForget)
+	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
+		if dry(r) {
+			id, err := n.coord.Releasable()
+			reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
+			return
+		}
+		// Whoever has asked may go away: what was begun is brought to its end.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
+		defer cancel()
+		id, err := n.coord.GiveUp(ctx)
+		reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
+	})
+	return mux
+}
+
+// slots are those that a request declares lost.
+func slots(r *http.Request) []string {
+	return strings.FieldsFunc(r.FormValue("lost"), func(c rune) bool { return c == ',' })
+}
+
+// releaseTime bounds a release or a drain: the hand-over, the end of etcd, and the minute a detach may take.
+const releaseTime = 3 * time.Minute
+
+// saveEvent is one line of the answer to POST /snapshot: progress, then a result or an error.
+type saveEvent struct {
+	Progress *snapshot.Progress `json:"progress,omitempty"`
+	Saved    *snapshot.Meta     `json:"saved,omitempty"`
+	Error    string             `json:"error,omitempty"`
+}
+
+// wouldSave returns whose backup would be saved now, and an error if none could be.
+func (n *node) wouldSave(ctx context.Context) (snapshot.Meta, error) {
+	tx, meta, err := n.Begin(ctx)
+	if err != nil {
+		return meta, err
+	}
+	if err := tx.Close(); err != nil {
+		return meta, err
+	}
+	if _, err := generations.Identity(ctx, n.store, n.cfg.Cluster.Name); err != nil {
+		return meta, fmt.Errorf("read %s: %w", n.cfg.Snapshot.Store, err)
+	}
+	return meta, nil
+}
+
+func (n *node) controlSave(w http.ResponseWriter, r *http.Request) {
+	if dry(r) {
+		meta, err := n.wouldSave(r.Context())
+		reply(w, meta, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	flow := http.NewResponseController(w)
+	enc := json.NewEncoder(w)
+	send := func(e saveEvent) {
+		_ = flow.SetWriteDeadline(time.Now().Add(controlWriteTime))
+		_ = enc.Encode(e) // the client is gone: its context ends the save
+		_ = flow.Flush()
+	}
+	meta, err := n.keeper.Save(r.Context(), func(p snapshot.Progress) { send(saveEvent{Progress: &p}) })
+	if err != nil {
+		failed(w, err)
+		send(saveEvent{Error: err.Error()})
+		return
+	}
+	send(saveEvent{Saved: &meta})
+}
+
+// addClientFlags adds the flags that say which node, and which cluster's store, a command is for. All other
+// keys work as well; they are not shown, because they seldom matter here.
+func addClientFlags(fs *pflag.FlagSet, shown ...string) {
+	config.AddFlags(fs)
+	visible := map[string]bool{config.FileFlag: true, "control.socket": true, "control.remote.address": true}
+	for _, name := range shown {
+		visible[name] = true
+	}
+	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || !visible[f.Name] })
+}
+
+// loadClient reads the configuration for a command that talks to a node.
+func loadClient(c *cobra.Command) (config.Config, *client, error) {
+	l, err := config.Load("", c.Flags(), os.Environ())
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	node, err := openClient(l.Config.Control)
+	return l.Config, node, err
+}
+
+// selfOf returns what the node says of itself.
+func selfOf(ctx context.Context, c *client) (health.NodeStatus, error) {
+	var s health.ClusterStatus
+	if err := c.get(ctx, http.MethodGet, "/status", &s); err != nil {
+		return health.NodeStatus{}, err
+	}
+	for _, n := range s.Nodes {
+		if n.Node == s.Asked {
+			return n, nil
+		}
+	}
+	return health.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.at)
+}
+
+// saveBy asks a node for a backup and follows it.
+func saveBy(ctx context.Context, c *client, progress func(snapshot.Progress)) (snapshot.Meta, error) {
+	body, err := c.call(ctx, http.MethodPost, "/snapshot")
+	if err != nil {
+		return snapshot.Meta{}, err
+	}
+	defer body.Close()
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e saveEvent
+		if err := json.NewDecoder(bytes.NewReader(lines.Bytes())).Decode(&e); err != nil {
+			return snapshot.Meta{}, fmt.Errorf("decode the answer of %s: %w", c.at, err)
+		}
+		switch {
+		case e.Progress != nil:
+			progress(*e.Progress)
+		case e.Saved != nil:
+			return *e.Saved, nil
+		default:
+			return snapshot.Meta{}, errors.New(e.Error)
+		}
+	}
+	return snapshot.Meta{}, fmt.Errorf("the node ended while it saved: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+}
