@@ -148,7 +148,7 @@ func askAuth(c *cobra.Command, method, output string) (r auth.Report, err error)
 	if err != nil {
 		return r, err
 	}
-	if err := node.get(c.Context(), method, "/auth", &r); err != nil {
+	if err := node.Get(c.Context(), method, "/auth", &r); err != nil {
 		return r, fmt.Errorf("users and roles: %w", err)
 	}
 	return r, nil

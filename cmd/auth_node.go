@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
@@ -55,14 +56,14 @@ func (n *node) authChanged(s auth.Step, err error) {
 
 // controlAuth answers GET /auth with what would be changed, and POST /auth with what was.
 func (n *node) controlAuth(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || dry(r) {
+	if r.Method != http.MethodPost || control.Dry(r) {
 		report, err := n.auth.Plan()
-		reply(w, report, err)
+		control.Reply(w, report, err)
 		return
 	}
 	report, err := n.auth.Apply(r.Context())
 	if err != nil && len(report.Steps) > 0 {
 		err = fmt.Errorf("%w; before that, %d steps were made (see `holdfast history`)", err, len(report.Steps))
 	}
-	reply(w, report, err)
+	control.Reply(w, report, err)
 }

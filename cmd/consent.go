@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 )
@@ -139,7 +140,7 @@ func (r *restoration) propose(ctx context.Context, p plan.Restore) error {
 	switch err := r.consent(ctx, p.ID); {
 	case err == nil:
 		r.consented(p)
-	case errors.Is(err, errUnreachable):
+	case errors.Is(err, control.ErrUnreachable):
 		r.say("%s leads the cluster, which continues until an operator confirms that it ends. Run on one of its nodes:\n\n  holdfast restore --confirm %s\n\n"+
 			"(Or run that here, with an operator's certificate and --control.remote.address: see `holdfast tls client`.)\n"+
 			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal", p.Led, p.ID, config.FormatDuration(r.flags.timeout))
@@ -164,7 +165,7 @@ func (r *restoration) withdraw(ctx context.Context, p plan.Restore, why error) e
 // consent has the node that the command talks to confirm a proposal.
 func (r *restoration) consent(ctx context.Context, id string) error {
 	path := "/consent?" + url.Values{"proposal": {id}, "by": {operator()}}.Encode()
-	return r.node.get(ctx, http.MethodPost, path, &plan.Restore{})
+	return r.node.Get(ctx, http.MethodPost, path, &plan.Restore{})
 }
 
 // confirmOpen confirms, on a node of the cluster, what was proposed elsewhere.
@@ -183,7 +184,7 @@ func (r *restoration) confirmOpen(ctx context.Context, id string) error {
 		return fmt.Errorf("the %s by %s says that the cluster has no leader: it is not confirmed by anyone, and a leader aborts it", p.Title(), p.By)
 	}
 	if r.cluster = r.ask(ctx); r.cluster == nil {
-		return fmt.Errorf("%w on %s; confirm it on a node of the cluster", errUnreachable, r.node.at)
+		return fmt.Errorf("%w on %s; confirm it on a node of the cluster", control.ErrUnreachable, r.node.At)
 	}
 	r.say("proposal %s: %s, as generation %d, by %s, who was shown that %s leads", p.ID, p.Title(), p.Generation, p.By, p.Led)
 	if r.flags.dryRun {

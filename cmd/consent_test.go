@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -32,11 +33,11 @@ func restoring(t *testing.T, node http.Handler) (r *restoration, founding plan.R
 	c.SetOut(said)
 	c.SetErr(said)
 	c.SetIn(strings.NewReader("yes\n")) // no terminal
-	at := newClient(t.TempDir() + "/none")
+	at := control.Local(t.TempDir() + "/none")
 	if node != nil {
 		s := httptest.NewServer(node)
 		t.Cleanup(s.Close)
-		at = &client{at: "a test", base: s.URL}
+		at = &control.Client{At: "a test", URL: s.URL}
 	}
 	cfg := config.Default()
 	cfg.Cluster.Name = "main"
@@ -190,7 +191,7 @@ func TestInsteadOfALeaderNotFoundYet(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, founding, said := restoring(t, nil)
 			asked := 0
-			r.node.http.Transport = roundTrip(func(q *http.Request) (any, error) {
+			r.node.HTTP.Transport = roundTrip(func(q *http.Request) (any, error) {
 				switch asked++; {
 				case q.URL.Path == "/rejoin":
 					return plan.Restore{ID: "p1", Generation: founding.Generation + 1, Survivor: "c"}, nil
@@ -244,7 +245,7 @@ type roundTrip func(*http.Request) (any, error)
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	v, err := f(q)
-	reply(w, v, err)
+	control.Reply(w, v, err)
 	return w.Result(), nil
 }
 
@@ -273,7 +274,7 @@ func consenting(confirmed *[]string, refusal error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /consent", func(w http.ResponseWriter, r *http.Request) {
 		*confirmed = append(*confirmed, r.FormValue("proposal")+" by "+r.FormValue("by"))
-		reply(w, plan.Restore{}, refusal)
+		control.Reply(w, plan.Restore{}, refusal)
 	})
 	return mux
 }
@@ -389,8 +390,8 @@ func TestConfirm(t *testing.T) {
 			var said *bytes.Buffer
 			s := health.ClusterStatus{Cluster: "main"}
 			mux := http.NewServeMux()
-			mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { reply(w, s, nil) })
-			mux.HandleFunc("POST /look", func(w http.ResponseWriter, _ *http.Request) { reply(w, struct{}{}, nil) })
+			mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { control.Reply(w, s, nil) })
+			mux.HandleFunc("POST /look", func(w http.ResponseWriter, _ *http.Request) { control.Reply(w, struct{}{}, nil) })
 			mux.HandleFunc("POST /consent", func(w http.ResponseWriter, q *http.Request) {
 				asked = append(asked, q.FormValue("proposal"))
 				if tc.refusal == nil { // the cluster does what it has consented to
@@ -400,7 +401,7 @@ func TestConfirm(t *testing.T) {
 					}
 					s.Record, s.Health = &born, health.Healthy
 				}
-				reply(w, p, tc.refusal)
+				control.Reply(w, p, tc.refusal)
 			})
 			if tc.silent {
 				r, founding, said = restoring(t, nil)

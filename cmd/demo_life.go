@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 )
 
@@ -134,16 +135,16 @@ func (d *demo) allRun() bool {
 
 // poll asks for the status of the cluster, more often until it is healthy, and the node that answered last first.
 func (d *demo) poll(ctx context.Context, answers chan<- health.ClusterStatus) {
-	var clients []*client
+	var clients []*control.Client
 	for _, c := range d.children {
-		clients = append(clients, newClient(c.node.cfg.Control.Socket))
+		clients = append(clients, control.Local(c.node.cfg.Control.Socket))
 	}
 	for {
 		var status health.ClusterStatus
 		for i, c := range clients {
 			asking, cancel := context.WithTimeout(ctx, askWait)
 			var s health.ClusterStatus
-			err := c.get(asking, http.MethodGet, "/status", &s)
+			err := c.Get(asking, http.MethodGet, "/status", &s)
 			cancel()
 			if err == nil {
 				status, clients[0], clients[i] = s, c, clients[0]

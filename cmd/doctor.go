@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded"
 	"holdfast/embedded/health"
 )
@@ -65,7 +66,7 @@ func (f doctorFlags) check() error {
 	return oneOf(f.output, "table", "json")
 }
 
-func (f doctorFlags) run(c *cobra.Command, cfg config.Config, node *client) error {
+func (f doctorFlags) run(c *cobra.Command, cfg config.Config, node *control.Client) error {
 	r, err := askDoctor(c.Context(), cfg, node)
 	if err != nil {
 		return err
@@ -99,9 +100,9 @@ func (f doctorFlags) run(c *cobra.Command, cfg config.Config, node *client) erro
 }
 
 // askDoctor has the node judge the cluster; without one it judges what it can itself.
-func askDoctor(ctx context.Context, cfg config.Config, node *client) (r report, err error) {
-	err = node.get(ctx, http.MethodGet, "/doctor", &r)
-	if errors.Is(err, errUnreachable) {
+func askDoctor(ctx context.Context, cfg config.Config, node *control.Client) (r report, err error) {
+	err = node.Get(ctx, http.MethodGet, "/doctor", &r)
+	if errors.Is(err, control.ErrUnreachable) {
 		return diagnose(collectAlone(ctx, cfg, err), cfg.Cluster.Slots), nil
 	}
 	return r, err
@@ -109,7 +110,7 @@ func askDoctor(ctx context.Context, cfg config.Config, node *client) (r report, 
 
 // repair offers what can be repaired, and returns what was. What is said goes to the error output, for the output may be
 // JSON.
-func (f doctorFlags) repair(c *cobra.Command, node *client, r report) (fixed []string, err error) {
+func (f doctorFlags) repair(c *cobra.Command, node *control.Client, r report) (fixed []string, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
 	fixes := slices.DeleteFunc(slices.Clone(r.Findings), func(found health.Finding) bool { return found.Fix == nil })
 	if len(fixes) == 0 {
@@ -136,7 +137,7 @@ func (f doctorFlags) repair(c *cobra.Command, node *client, r report) (fixed []s
 			say("left as it is")
 			continue
 		}
-		if err := node.get(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID), &struct{}{}); err != nil {
+		if err := node.Get(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID), &struct{}{}); err != nil {
 			return fixed, fmt.Errorf("%s: %w", found.Fix.ID, err)
 		}
 		say("done: %s", found.Fix.ID)
@@ -175,12 +176,12 @@ func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question st
 }
 
 func (n *node) controlDoctor(w http.ResponseWriter, r *http.Request) {
-	reply(w, diagnose(n.collect(r.Context()), n.cfg.Cluster.Slots), nil)
+	control.Reply(w, diagnose(n.collect(r.Context()), n.cfg.Cluster.Slots), nil)
 }
 
 // controlRepair carries out one repair, if a fresh look still offers it.
 func (n *node) controlRepair(w http.ResponseWriter, r *http.Request) {
-	reply(w, struct{}{}, n.repair(r.Context(), r.FormValue("fix")))
+	control.Reply(w, struct{}{}, n.repair(r.Context(), r.FormValue("fix")))
 }
 
 // repairTime bounds one write through raft.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/control"
 )
 
 // downgradePoll is how often the command looks how far the downgrade is.
@@ -68,11 +70,11 @@ func newDowngradeCommand() *cobra.Command {
 	return c
 }
 
-func (f downgradeFlags) run(c *cobra.Command, node *client) error {
+func (f downgradeFlags) run(c *cobra.Command, node *control.Client) error {
 	ctx, out := c.Context(), c.OutOrStdout()
 	path := "/downgrade?to=" + url.QueryEscape(f.to)
 	var d downgrade
-	if err := node.get(ctx, http.MethodGet, path, &d); err != nil {
+	if err := node.Get(ctx, http.MethodGet, path, &d); err != nil {
 		return err
 	}
 	if d.Phase == downgradeRefused {
@@ -97,7 +99,7 @@ func (f downgradeFlags) run(c *cobra.Command, node *client) error {
 				return err
 			}
 		}
-		if err := node.get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
+		if err := node.Get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "there is a backup, and etcd was told")
@@ -111,12 +113,12 @@ func (f downgradeFlags) run(c *cobra.Command, node *client) error {
 }
 
 // await waits until every member has the older version.
-func (f downgradeFlags) await(ctx context.Context, node *client, path string, out io.Writer) (d downgrade, err error) {
+func (f downgradeFlags) await(ctx context.Context, node *control.Client, path string, out io.Writer) (d downgrade, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var said []string
 	for {
-		err := node.get(ctx, http.MethodGet, path, &d)
+		err := node.Get(ctx, http.MethodGet, path, &d)
 		switch {
 		case err == nil && d.Phase == downgradeRefused:
 			return d, fmt.Errorf("the downgrade to etcd %s was given up meanwhile: %s", d.To, strings.Join(d.Why, "; "))
@@ -160,7 +162,7 @@ func (d downgrade) write(out io.Writer) {
 	}
 }
 
-func (f downgradeFlags) giveUp(c *cobra.Command, node *client) error {
+func (f downgradeFlags) giveUp(c *cobra.Command, node *control.Client) error {
 	ctx, out := c.Context(), c.OutOrStdout()
 	self, err := selfOf(ctx, node)
 	if err != nil {
@@ -182,7 +184,7 @@ func (f downgradeFlags) giveUp(c *cobra.Command, node *client) error {
 			return err
 		}
 	}
-	if err := node.get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
+	if err := node.Get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, and else when\n"+

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 )
 
@@ -49,11 +50,11 @@ func newDrainCommand() *cobra.Command {
 }
 
 // drain asks the node, again and again for as long as wait while it refuses.
-func drain(ctx context.Context, node *client, how coordinator.DrainOptions, wait time.Duration, out, progress io.Writer) error {
+func drain(ctx context.Context, node *control.Client, how coordinator.DrainOptions, wait time.Duration, out, progress io.Writer) error {
 	deadline, said := time.Now().Add(wait), ""
 	for {
 		var r coordinator.DrainReport
-		if err := node.get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry), &r); err != nil {
+		if err := node.Get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry), &r); err != nil {
 			return err
 		}
 		if r.Drained || r.Risk == "" || !time.Now().Before(deadline) {
@@ -98,7 +99,7 @@ func newUndrainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun), &struct{}{}); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun), &struct{}{}); err != nil {
 				return err
 			}
 			if dryRun {

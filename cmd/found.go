@@ -28,7 +28,7 @@ func newFoundCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
 				return err
 			}
 			if dryRun {

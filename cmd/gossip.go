@@ -38,7 +38,7 @@ func newGossipKeysCommand() *cobra.Command {
 				return err
 			}
 			var all []nodeKeys
-			if err := node.get(c.Context(), http.MethodGet, "/gossip/keys", &all); err != nil {
+			if err := node.Get(c.Context(), http.MethodGet, "/gossip/keys", &all); err != nil {
 				return err
 			}
 			if output == "json" {
@@ -105,7 +105,7 @@ func newGossipRotateCommand() *cobra.Command {
 				return err
 			}
 			var p rotation
-			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?dry=true&force=%t", force), &p); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?dry=true&force=%t", force), &p); err != nil {
 				return fmt.Errorf("rotate the gossip key: %w", err)
 			}
 			if dryRun {
@@ -117,7 +117,7 @@ func newGossipRotateCommand() *cobra.Command {
 					return err
 				}
 			}
-			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?force=%t", force), &p); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?force=%t", force), &p); err != nil {
 				return fmt.Errorf("rotate the gossip key: %w", err)
 			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), p.text("gone"))

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 )
@@ -45,7 +46,7 @@ func newGossipForgetCommand() *cobra.Command {
 			}
 			var r forgetReport
 			q := url.Values{"node": {args[0]}, "dry": {fmt.Sprint(dryRun)}}
-			if err := node.get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
 				return fmt.Errorf("forget %s: %w", args[0], err)
 			}
 			if output == "json" {
@@ -233,6 +234,6 @@ func (n *node) controlGossipForget(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), rotationTime)
 	defer cancel()
 	f := forgetting{self: n.cfg.Node.Name, nodes: n.mesh.Nodes(), lost: n.mesh.Lost(), ask: n.orderForget}
-	report, err := f.run(ctx, r.FormValue("node"), dry(r))
-	reply(w, report, err)
+	report, err := f.run(ctx, r.FormValue("node"), control.Dry(r))
+	control.Reply(w, report, err)
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/gossip"
 )
 
@@ -121,14 +122,14 @@ func (n *node) controlGossipRotate(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = rot.Permit(p)
 	}
-	if err == nil && !dry(r) {
+	if err == nil && !control.Dry(r) {
 		err = rot.Run(ctx, p)
 	}
 	answer := rotation{RotationPlan: p}
 	for _, o := range n.mesh.Observers() {
 		answer.Observers = append(answer.Observers, o.Node)
 	}
-	reply(w, answer, err)
+	control.Reply(w, answer, err)
 }
 
 // nodeKeys are the keys of one node, as far as it tells.
@@ -155,7 +156,7 @@ func (n *node) controlGossipKeys(w http.ResponseWriter, r *http.Request) {
 		}
 		all = append(all, k)
 	}
-	reply(w, all, nil)
+	control.Reply(w, all, nil)
 }
 
 // followInterval is how often the leader looks whether all nodes have a key of the newest authority.

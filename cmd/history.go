@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/volume"
 )
@@ -90,7 +91,7 @@ func (f historyFlags) run(c *cobra.Command) error {
 }
 
 // read asks the node, and where none answers reads the disk. It returns the node if that has answered.
-func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.History, *client, error) {
+func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.History, *control.Client, error) {
 	if f.file != "" {
 		entries, err := coordinator.ReadHistoryFile(f.file)
 		if entries == nil && err != nil {
@@ -107,7 +108,7 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 		return coordinator.History{}, nil, err
 	}
 	h, err := askHistory(c.Context(), node, after)
-	if err == nil || f.follow || !errors.Is(err, errUnreachable) {
+	if err == nil || f.follow || !errors.Is(err, control.ErrUnreachable) {
 		return h, node, err
 	}
 	if cfg.Volume.Provider != volume.ProviderLocal {
@@ -119,9 +120,9 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 	return h, nil, err
 }
 
-func askHistory(ctx context.Context, node *client, after time.Time) (h coordinator.History, err error) {
+func askHistory(ctx context.Context, node *control.Client, after time.Time) (h coordinator.History, err error) {
 	q := url.Values{"after": {after.Format(time.RFC3339Nano)}}
-	err = node.get(ctx, http.MethodGet, "/history?"+q.Encode(), &h)
+	err = node.Get(ctx, http.MethodGet, "/history?"+q.Encode(), &h)
 	return h, err
 }
 
@@ -147,7 +148,7 @@ func readVolumes(cfg config.Config) (all coordinator.History, err error) {
 const followEvery = 500 * time.Millisecond
 
 // more shows what happens from now on. A node that restarts is waited for.
-func (f historyFlags) more(c *cobra.Command, node *client, after time.Time) error {
+func (f historyFlags) more(c *cobra.Command, node *control.Client, after time.Time) error {
 	t := time.NewTicker(followEvery)
 	defer t.Stop()
 	for {
@@ -220,8 +221,8 @@ func entryText(e coordinator.Entry) string {
 func (n *node) controlHistory(w http.ResponseWriter, r *http.Request) {
 	after, err := time.Parse(time.RFC3339Nano, r.FormValue("after"))
 	if err != nil {
-		reply(w, nil, fmt.Errorf("after: must be a time, got %q", r.FormValue("after")))
+		control.Reply(w, nil, fmt.Errorf("after: must be a time, got %q", r.FormValue("after")))
 		return
 	}
-	reply(w, n.coord.History(r.Context(), after), nil)
+	control.Reply(w, n.coord.History(r.Context(), after), nil)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -34,7 +35,7 @@ func newPauseCommand() *cobra.Command {
 				return err
 			}
 			q := url.Values{"why": {reason}, "by": {operator()}, "dry": {fmt.Sprint(dryRun)}}
-			if err := node.get(c.Context(), http.MethodPost, "/pause?"+q.Encode(), &struct{}{}); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, "/pause?"+q.Encode(), &struct{}{}); err != nil {
 				return fmt.Errorf("pause the cluster: %w", err)
 			}
 			if dryRun {
@@ -62,7 +63,7 @@ func newResumeCommand() *cobra.Command {
 				return err
 			}
 			var p plan.Pause
-			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
 				return fmt.Errorf("resume: %w", err)
 			}
 			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339), health.Age(time.Now(), p.Since))
@@ -80,10 +81,10 @@ func newResumeCommand() *cobra.Command {
 
 func (n *node) controlPause(w http.ResponseWriter, r *http.Request) {
 	p := plan.Pause{By: r.FormValue("by"), Why: r.FormValue("why"), Since: time.Now().UTC().Truncate(time.Second)}
-	reply(w, struct{}{}, n.coord.Pause(r.Context(), p, dry(r)))
+	control.Reply(w, struct{}{}, n.coord.Pause(r.Context(), p, control.Dry(r)))
 }
 
 func (n *node) controlResume(w http.ResponseWriter, r *http.Request) {
-	p, err := n.coord.Resume(r.Context(), dry(r))
-	reply(w, p, err)
+	p, err := n.coord.Resume(r.Context(), control.Dry(r))
+	control.Reply(w, p, err)
 }

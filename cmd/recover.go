@@ -127,7 +127,7 @@ func survey(o plan.Observation, lost, survivor string) recovery {
 func (r *restoration) recover(ctx context.Context, survivor, despite string) error {
 	var s recovery
 	path := "/recover?" + url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "survivor": {survivor}}.Encode()
-	if err := r.node.get(ctx, http.MethodGet, path, &s); err != nil {
+	if err := r.node.Get(ctx, http.MethodGet, path, &s); err != nil {
 		return err
 	}
 	if r.cluster = r.ask(ctx); r.cluster == nil {

@@ -45,7 +45,7 @@ func newRejoinCommand() *cobra.Command {
 				return err
 			}
 			if !instead {
-				if err := node.get(c.Context(), http.MethodPost, "/rejoin?"+url.Values{"dry": {strconv.FormatBool(f.dryRun)}}.Encode(), &struct{}{}); err != nil {
+				if err := node.Get(c.Context(), http.MethodPost, "/rejoin?"+url.Values{"dry": {strconv.FormatBool(f.dryRun)}}.Encode(), &struct{}{}); err != nil {
 					return err
 				}
 				if f.dryRun {
@@ -111,7 +111,7 @@ func (r *restoration) instead(ctx context.Context) error {
 	}
 	query := url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "revision": {strconv.FormatInt(last, 10)}, "led": {strconv.FormatBool(led != nil)}}
 	var p plan.Restore
-	if err := r.node.get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
+	if err := r.node.Get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
 		return err
 	}
 	p.By, p.Led, p.Lasts, p.Overruled = operator(), led, r.flags.timeout+overtime, r.flags.overrule
@@ -135,7 +135,7 @@ func (r *restoration) instead(ctx context.Context) error {
 func (r *restoration) withoutStore(ctx context.Context) error {
 	query := url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "by": {operator()}, "dry": {strconv.FormatBool(!r.flags.yes || r.flags.dryRun)}}
 	var p plan.Restore
-	if err := r.node.get(ctx, http.MethodPost, "/recover/alone?"+query.Encode(), &p); err != nil {
+	if err := r.node.Get(ctx, http.MethodPost, "/recover/alone?"+query.Encode(), &p); err != nil {
 		return fmt.Errorf("%w; nothing was changed", err)
 	}
 	r.say("the store does not answer: nobody but this node sees the recovery, so every other voter (%s) must be gone for good", strings.Join(r.flags.lost, ", "))

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -135,13 +136,13 @@ type restoration struct {
 	flags   restoreFlags
 	bump    int64
 	b       *backups
-	node    *client
+	node    *control.Client
 	records *generations.Records
 
 	cluster *health.ClusterStatus // as the node on this machine sees it, nil if none answers
 }
 
-func newRestoration(c *cobra.Command, f restoreFlags, cfg config.Config, node *client) (*restoration, error) {
+func newRestoration(c *cobra.Command, f restoreFlags, cfg config.Config, node *control.Client) (*restoration, error) {
 	b, err := openBackups(c.Context(), cfg, f.output)
 	if err != nil {
 		return nil, err
@@ -241,7 +242,7 @@ func (r *restoration) ask(ctx context.Context) *health.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var s health.ClusterStatus
-	if r.node.get(ctx, http.MethodGet, "/status", &s) != nil {
+	if r.node.Get(ctx, http.MethodGet, "/status", &s) != nil {
 		return nil
 	}
 	return &s
@@ -249,7 +250,7 @@ func (r *restoration) ask(ctx context.Context) *health.ClusterStatus {
 
 // poke has the node on this machine look at the store at once. If none does, all look within seconds anyway.
 func (r *restoration) poke(ctx context.Context) {
-	_ = r.node.get(ctx, http.MethodPost, "/look", &struct{}{})
+	_ = r.node.Get(ctx, http.MethodPost, "/look", &struct{}{})
 }
 
 // shared refuses to propose what a node could not see: each would look into a store of its own.

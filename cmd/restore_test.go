@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -163,7 +164,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 				c := &cobra.Command{}
 				c.SetOut(&out)
 				c.SetErr(&errs)
-				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: config.Default(), main: r.Store}, node: newClient(t.TempDir() + "/none"), records: r}
+				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: config.Default(), main: r.Store}, node: control.Local(t.TempDir() + "/none"), records: r}
 				tc.then(t, r, p, founding, interrupt)
 				err := at.follow(ctx, p)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
@@ -192,7 +193,7 @@ func TestInterruptedConfirmation(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	at := &restoration{c: &cobra.Command{}, flags: restoreFlags{timeout: time.Minute}, b: &backups{main: r.Store}, node: newClient(t.TempDir() + "/none"), records: r}
+	at := &restoration{c: &cobra.Command{}, flags: restoreFlags{timeout: time.Minute}, b: &backups{main: r.Store}, node: control.Local(t.TempDir() + "/none"), records: r}
 	err := (&follower{restoration: at, p: p, theirs: true}).follow(ctx)
 	if err == nil || !strings.Contains(err.Error(), "interrupted: the restore of") || !strings.Contains(err.Error(), "goes on without this command") {
 		t.Errorf("got %v", err)

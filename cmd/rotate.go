@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
@@ -50,23 +51,23 @@ type rotateAnswer struct {
 // controlRotateCA takes a step that an operator asks for. Any node can: the store decides between two.
 func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
 	if n.editions == nil {
-		reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
+		control.Reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
 		return
 	}
-	order := authorities.Order{By: WhoAsks(r), Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
+	order := authorities.Order{By: control.WhoAsks(r), Now: r.FormValue("now") == "true", DropOld: r.FormValue("drop-old") == "true"}
 	order.Begin = !order.Now && !order.DropOld
 	if order.Now && order.DropOld {
-		reply(w, nil, errors.New("now and drop-old are two steps: ask for one"))
+		control.Reply(w, nil, errors.New("now and drop-old are two steps: ask for one"))
 		return
 	}
 	var a rotateAnswer
 	var err error
 	v := authorities.ViewOf(n.coord.Now().Observation)
-	if a.Meaning, err = n.editions.Advance(r.Context(), v, order, dry(r)); err == nil && dry(r) {
+	if a.Meaning, err = n.editions.Advance(r.Context(), v, order, control.Dry(r)); err == nil && control.Dry(r) {
 		looking, cancel := context.WithTimeout(r.Context(), authorities.StorePatience)
 		defer cancel()
 		issued, _ := n.issued.Look(looking) // what is known counts
 		a.Refuses = n.editions.Refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
 	}
-	reply(w, a, err)
+	control.Reply(w, a, err)
 }

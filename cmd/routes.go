@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -28,8 +29,8 @@ import (
 // serveControl serves the control socket, and other machines if the configuration says so, until ctx ends. What operators
 // ask for is in the node's history, with who asked and what came of it.
 func (n *node) serveControl(ctx context.Context) error {
-	s := controlServer{Config: n.cfg.Control, CertFile: n.cfg.Etcd.CertFile, KeyFile: n.cfg.Etcd.KeyFile, CAFile: n.cfg.Etcd.TrustedCAFile, Log: n.lg,
-		Remember: func(d answered) {
+	s := control.Server{Config: n.cfg.Control, CertFile: n.cfg.Etcd.CertFile, KeyFile: n.cfg.Etcd.KeyFile, CAFile: n.cfg.Etcd.TrustedCAFile, Log: n.lg,
+		Remember: func(d control.Answered) {
 			e := coordinator.Entry{Kind: coordinator.EntryCommand, Why: d.Command, By: d.By, Outcome: coordinator.Done, Seconds: d.Took.Seconds(), Error: d.Error}
 			if e.Error != "" {
 				e.Outcome = coordinator.Failed
@@ -43,64 +44,64 @@ func (n *node) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.clusterStatus(r.Context())
-		reply(w, s, err)
+		control.Reply(w, s, err)
 	})
 	mux.HandleFunc("GET /doctor", n.controlDoctor)
 	mux.HandleFunc("POST /doctor", n.controlRepair)
 	mux.HandleFunc("POST /snapshot", n.controlSave)
 	mux.HandleFunc("POST /look", func(w http.ResponseWriter, r *http.Request) {
 		n.coord.AskStore()
-		reply(w, struct{}{}, nil)
+		control.Reply(w, struct{}{}, nil)
 	})
 	mux.HandleFunc("POST /consent", func(w http.ResponseWriter, r *http.Request) {
 		p, err := n.coord.Confirm(r.Context(), r.FormValue("proposal"), r.FormValue("by"))
-		reply(w, p, err)
+		control.Reply(w, p, err)
 	})
 	mux.HandleFunc("POST /rejoin", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.rejoin(r.Context(), dry(r)))
+		control.Reply(w, struct{}{}, n.rejoin(r.Context(), control.Dry(r)))
 	})
 	mux.HandleFunc("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
 		last, _ := strconv.ParseInt(r.FormValue("revision"), 10, 64)
 		p, err := n.coord.Continue(slots(r), last, r.FormValue("led") == "true")
-		reply(w, p, err)
+		control.Reply(w, p, err)
 	})
 	mux.HandleFunc("POST /recover/alone", func(w http.ResponseWriter, r *http.Request) {
-		p, err := n.coord.RecoverAlone(slots(r), r.FormValue("by"), dry(r))
-		reply(w, p, err)
+		p, err := n.coord.RecoverAlone(slots(r), r.FormValue("by"), control.Dry(r))
+		control.Reply(w, p, err)
 	})
 	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, survey(n.coord.Now().Observation, r.FormValue("lost"), r.FormValue("survivor")), nil)
+		control.Reply(w, survey(n.coord.Now().Observation, r.FormValue("lost"), r.FormValue("survivor")), nil)
 	})
 	mux.HandleFunc("POST /found", func(w http.ResponseWriter, r *http.Request) {
 		orders := plan.Orders{Abandon: r.FormValue("abandon") == "true", New: r.FormValue("new") == "true"}
-		reply(w, struct{}{}, n.coord.Order(orders, dry(r)))
+		control.Reply(w, struct{}{}, n.coord.Order(orders, control.Dry(r)))
 	})
 	mux.HandleFunc("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
-		if dry(r) {
+		if control.Dry(r) {
 			path, err := n.coord.Adoptable()
-			reply(w, adoptAnswer{path}, err)
+			control.Reply(w, adoptAnswer{path}, err)
 			return
 		}
-		reply(w, adoptAnswer{}, n.coord.Adopt(r.Context()))
+		control.Reply(w, adoptAnswer{}, n.coord.Adopt(r.Context()))
 	})
 	mux.HandleFunc("GET /downgrade", func(w http.ResponseWriter, r *http.Request) {
 		d, err := n.downgrade(r.Context(), r.FormValue("to"))
-		reply(w, d, err)
+		control.Reply(w, d, err)
 	})
 	mux.HandleFunc("POST /downgrade", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.beginDowngrade(r.Context(), r.FormValue("to")))
+		control.Reply(w, struct{}{}, n.beginDowngrade(r.Context(), r.FormValue("to")))
 	})
 	mux.HandleFunc("DELETE /downgrade", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.etcd.CancelDowngrade(r.Context()))
+		control.Reply(w, struct{}{}, n.etcd.CancelDowngrade(r.Context()))
 	})
 	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
 		defer cancel()
-		report, err := n.coord.Drain(ctx, coordinator.DrainOptions{Force: r.FormValue("force") == "true", Dry: dry(r)})
-		reply(w, report, err)
+		report, err := n.coord.Drain(ctx, coordinator.DrainOptions{Force: r.FormValue("force") == "true", Dry: control.Dry(r)})
+		control.Reply(w, report, err)
 	})
 	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, n.coord.Undrain(dry(r)))
+		control.Reply(w, struct{}{}, n.coord.Undrain(control.Dry(r)))
 	})
 	mux.HandleFunc("POST /tls/rotate", n.controlRotateCA)
 	mux.HandleFunc("POST /pause", n.controlPause)
@@ -112,16 +113,16 @@ func (n *node) control() http.Handler {
 	mux.HandleFunc("POST /gossip/rotate", n.controlGossipRotate)
 	mux.HandleFunc("POST /gossip/forget", n.controlGossipForget)
 	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
-		if dry(r) {
+		if control.Dry(r) {
 			id, err := n.coord.Releasable()
-			reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
+			control.Reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
 			return
 		}
 		// Whoever has asked may go away: what was begun is brought to its end.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
 		defer cancel()
 		id, err := n.coord.GiveUp(ctx)
-		reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
+		control.Reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
 	})
 	return mux
 }
@@ -157,22 +158,22 @@ func (n *node) wouldSave(ctx context.Context) (snapshot.Meta, error) {
 }
 
 func (n *node) controlSave(w http.ResponseWriter, r *http.Request) {
-	if dry(r) {
+	if control.Dry(r) {
 		meta, err := n.wouldSave(r.Context())
-		reply(w, meta, err)
+		control.Reply(w, meta, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	flow := http.NewResponseController(w)
 	enc := json.NewEncoder(w)
 	send := func(e saveEvent) {
-		_ = flow.SetWriteDeadline(time.Now().Add(controlWriteTime))
+		_ = flow.SetWriteDeadline(time.Now().Add(control.WriteTime))
 		_ = enc.Encode(e) // the client is gone: its context ends the save
 		_ = flow.Flush()
 	}
 	meta, err := n.keeper.Save(r.Context(), func(p snapshot.Progress) { send(saveEvent{Progress: &p}) })
 	if err != nil {
-		failed(w, err)
+		control.Failed(w, err)
 		send(saveEvent{Error: err.Error()})
 		return
 	}
@@ -191,19 +192,19 @@ func addClientFlags(fs *pflag.FlagSet, shown ...string) {
 }
 
 // loadClient reads the configuration for a command that talks to a node.
-func loadClient(c *cobra.Command) (config.Config, *client, error) {
+func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
 	l, err := config.Load("", c.Flags(), os.Environ())
 	if err != nil {
 		return config.Config{}, nil, err
 	}
-	node, err := openClient(l.Config.Control)
+	node, err := control.Open(l.Config.Control)
 	return l.Config, node, err
 }
 
 // selfOf returns what the node says of itself.
-func selfOf(ctx context.Context, c *client) (health.NodeStatus, error) {
+func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
 	var s health.ClusterStatus
-	if err := c.get(ctx, http.MethodGet, "/status", &s); err != nil {
+	if err := c.Get(ctx, http.MethodGet, "/status", &s); err != nil {
 		return health.NodeStatus{}, err
 	}
 	for _, n := range s.Nodes {
@@ -211,12 +212,12 @@ func selfOf(ctx context.Context, c *client) (health.NodeStatus, error) {
 			return n, nil
 		}
 	}
-	return health.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.at)
+	return health.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.At)
 }
 
 // saveBy asks a node for a backup and follows it.
-func saveBy(ctx context.Context, c *client, progress func(snapshot.Progress)) (snapshot.Meta, error) {
-	body, err := c.call(ctx, http.MethodPost, "/snapshot")
+func saveBy(ctx context.Context, c *control.Client, progress func(snapshot.Progress)) (snapshot.Meta, error) {
+	body, err := c.Call(ctx, http.MethodPost, "/snapshot")
 	if err != nil {
 		return snapshot.Meta{}, err
 	}
@@ -226,7 +227,7 @@ func saveBy(ctx context.Context, c *client, progress func(snapshot.Progress)) (s
 	for lines.Scan() {
 		var e saveEvent
 		if err := json.NewDecoder(bytes.NewReader(lines.Bytes())).Decode(&e); err != nil {
-			return snapshot.Meta{}, fmt.Errorf("decode the answer of %s: %w", c.at, err)
+			return snapshot.Meta{}, fmt.Errorf("decode the answer of %s: %w", c.At, err)
 		}
 		switch {
 		case e.Progress != nil:

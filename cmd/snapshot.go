@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
@@ -177,8 +178,8 @@ func newSaveCommand() *cobra.Command {
 			if c.Flags().Changed("endpoints") { // also if it is empty: a variable that is not set must not save this node instead
 				meta, err = remote.save(c.Context(), loaded, bar.show)
 			} else if err = remote.unused(c.Flags()); err == nil {
-				var node *client
-				if node, err = openClient(loaded.Config.Control); err == nil {
+				var node *control.Client
+				if node, err = control.Open(loaded.Config.Control); err == nil {
 					meta, err = saveBy(c.Context(), node, bar.show)
 				}
 			}
@@ -209,9 +210,9 @@ func wouldSave(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags, out
 	if c.Flags().Changed("endpoints") {
 		meta, err = remote.wouldSave(c.Context(), loaded)
 	} else if err = remote.unused(c.Flags()); err == nil {
-		var node *client
-		if node, err = openClient(loaded.Config.Control); err == nil {
-			err = node.get(c.Context(), http.MethodPost, "/snapshot?dry=true", &meta)
+		var node *control.Client
+		if node, err = control.Open(loaded.Config.Control); err == nil {
+			err = node.Get(c.Context(), http.MethodPost, "/snapshot?dry=true", &meta)
 		}
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 )
 
@@ -37,9 +38,9 @@ func newStatusCommand() *cobra.Command {
 				return err
 			}
 			var s health.ClusterStatus
-			if err := node.get(c.Context(), http.MethodGet, "/status", &s); err != nil {
+			if err := node.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
-				if errors.Is(err, errUnreachable) {
+				if errors.Is(err, control.ErrUnreachable) {
 					return exitCode(3)
 				}
 				return exitCode(1)

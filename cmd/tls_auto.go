@@ -37,7 +37,7 @@ func newTLSRotateCommand() *cobra.Command {
 			}
 			rotate := func(dry bool) (a rotateAnswer, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
-				err = node.get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
+				err = node.Get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
 				return a, err
 			}
 			would, err := rotate(true)

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
@@ -101,10 +102,10 @@ func newTLSShowCommand() *cobra.Command {
 func (s *shownTLS) lookAtRotation(ctx context.Context, cfg config.Config, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, authorities.StorePatience)
 	defer cancel()
-	node, err := openClient(cfg.Control)
+	node, err := control.Open(cfg.Control)
 	if err == nil {
 		var status health.ClusterStatus
-		if err = node.get(ctx, http.MethodGet, "/status", &status); err == nil {
+		if err = node.Get(ctx, http.MethodGet, "/status", &status); err == nil {
 			s.Rotation, s.asked = status.Rotation, true
 			return
 		}

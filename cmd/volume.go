@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/embedded/health"
 	"holdfast/volume"
 )
@@ -63,9 +64,9 @@ func newVolumeListCommand() *cobra.Command {
 }
 
 // keeps tells of the volume that the node of this machine holds: to this process, which looks as the node would, another one has it.
-func keeps(ctx context.Context, node *client, infos []volume.Info) {
+func keeps(ctx context.Context, node *control.Client, infos []volume.Info) {
 	var s health.ClusterStatus
-	if node.get(ctx, http.MethodGet, "/status", &s) != nil {
+	if node.Get(ctx, http.MethodGet, "/status", &s) != nil {
 		return
 	}
 	for _, n := range s.Nodes {
@@ -126,14 +127,14 @@ func newVolumeReleaseCommand() *cobra.Command {
 				return err
 			}
 			var released releaseAnswer
-			err = node.get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
+			err = node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
 			switch {
 			case err == nil && dryRun:
 				return nothingChanged(c, fmt.Sprintf("would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume, released.Slot))
 			case err == nil:
 				fmt.Fprintf(c.OutOrStdout(), "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume, released.Slot)
 				return nil
-			case !errors.Is(err, errUnreachable):
+			case !errors.Is(err, control.ErrUnreachable):
 				return err
 			}
 			return dropVolumes(c.Context(), cfg, dryRun, c.OutOrStdout())
@@ -195,7 +196,7 @@ func newVolumeAdoptCommand() *cobra.Command {
 				return err
 			}
 			var adopted adoptAnswer
-			if err := node.get(c.Context(), http.MethodPost, fmt.Sprintf("/adopt?dry=%t", dryRun), &adopted); err != nil {
+			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/adopt?dry=%t", dryRun), &adopted); err != nil {
 				return err
 			}
 			if dryRun {

@@ -18,7 +18,8 @@ import (
 var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
 	"cmd/config":   {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
-	"cmd": {"cmd/config", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
+	"cmd/control":  {"cmd/config"},
+	"cmd": {"cmd/config", "cmd/control", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
 		// for `holdfast demo --hosts` alone
 		"integration/hosts", "volume/volumetest/ec2test"},
 	"embedded/coordinator":     {"embedded/plan", "embedded/health"},                                     // whose words a status is made of

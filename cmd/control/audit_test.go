@@ -1,4 +1,4 @@
-package cmd
+package control
 
 import (
 	"net/http"
@@ -11,13 +11,13 @@ import (
 // A command is remembered with what came of it; a question, and a dry run, are not.
 func TestCommandsAreAudited(t *testing.T) {
 	var got []string
-	s := &controlServer{Remember: func(d answered) { got = append(got, strings.TrimSpace(d.Command+" "+d.Error)) }}
+	s := &Server{Remember: func(d Answered) { got = append(got, strings.TrimSpace(d.Command+" "+d.Error)) }}
 	h := s.audited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/adopt" {
-			reply(w, nil, os.ErrPermission)
+			Reply(w, nil, os.ErrPermission)
 			return
 		}
-		reply(w, struct{}{}, nil)
+		Reply(w, struct{}{}, nil)
 	}))
 	for _, r := range []*http.Request{
 		httptest.NewRequest(http.MethodGet, "/status", nil),

@@ -1,4 +1,4 @@
-package cmd
+package control
 
 import (
 	"context"
@@ -26,12 +26,14 @@ import (
 // The bounds of one connection to the control socket, and of all from other machines together. An answer takes as long
 // as what was asked for, and a bound for reading the request would end it (net/http cancels the context then).
 const (
-	controlHeaderTime     = 5 * time.Second // the handshake of TLS as well
-	controlWriteTime      = time.Minute     // from one line of progress to the next
-	controlIdleTime       = time.Minute
-	maxControlConnections = 64
-	maxControlBody        = 64 << 10 // bytes; no command needs more
+	headerTime     = 5 * time.Second // the handshake of TLS as well
+	idleTime       = time.Minute
+	maxConnections = 64
+	maxBody        = 64 << 10 // bytes; no command needs more
 )
+
+// WriteTime is how long a client may take to accept a line of progress before it counts as gone.
+const WriteTime = time.Minute
 
 // role is what someone may do.
 type role int
@@ -105,14 +107,14 @@ func remoteCaller(c config.Control, state *tls.ConnectionState, from string) cal
 }
 
 // guarded lets in who may do what is asked, and bounds what is sent.
-func (s *controlServer) guarded(next http.Handler) http.Handler {
+func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, local := r.Context().Value(peerKey{}).(caller)
 		if !local {
 			host, _, _ := net.SplitHostPort(r.RemoteAddr)
 			who = remoteCaller(s.Config, r.TLS, host)
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxControlBody)
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		if who.role == mayLook && !looks(r) {
 			who.role, who.why = mayNothing, fmt.Sprintf("%s may look, but not change anything: control.operators does not name it", who.name)
 		}
@@ -120,7 +122,7 @@ func (s *controlServer) guarded(next http.Handler) http.Handler {
 			s.Log.Warn("a command was refused", zap.String("by", who.name), zap.String("command", r.URL.Path), zap.String("why", who.why))
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
-			writeControlError(w, errors.New("refused: "+who.why))
+			writeError(w, errors.New("refused: "+who.why))
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, who)))
@@ -133,12 +135,12 @@ var dryPaths = []string{"/snapshot", "/found", "/adopt", "/drain", "/undrain", "
 
 // looks reports whether a request changes nothing.
 func looks(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodPost && slices.Contains(dryPaths, r.URL.Path) && dry(r)
+	return r.Method == http.MethodGet || r.Method == http.MethodPost && slices.Contains(dryPaths, r.URL.Path) && Dry(r)
 }
 
 // listenRemote listens for other machines. Certificate and authorities are read at each handshake, so that both can be
 // replaced while we run.
-func (s *controlServer) listenRemote() (net.Listener, error) {
+func (s *Server) listenRemote() (net.Listener, error) {
 	each := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -149,7 +151,7 @@ func (s *controlServer) listenRemote() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control.listen: %w", err)
 	}
-	return tls.NewListener(netutil.LimitListener(l, maxControlConnections), each), nil
+	return tls.NewListener(netutil.LimitListener(l, maxConnections), each), nil
 }
 
 func remoteTLS(certFile, keyFile, caFile string) (*tls.Config, error) {

@@ -1,4 +1,4 @@
-package cmd
+package control
 
 import (
 	"net"

@@ -1,11 +1,10 @@
-package cmd
+package control
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"holdfast/cmd/config"
 	"io"
 	"io/fs"
 	"net"
@@ -15,18 +14,20 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/cmd/config"
 )
 
-// controlServer answers commands on the control socket, and from other machines where control.listen says so.
-type controlServer struct {
+// Server answers commands on the control socket, and from other machines where control.listen says so.
+type Server struct {
 	Config                    config.Control
 	CertFile, KeyFile, CAFile string // the node's certificate for other machines, and who signs theirs
 	Log                       *zap.Logger
-	Remember                  func(answered) // what was asked for that changes something
+	Remember                  func(Answered) // what was asked for that changes something
 }
 
-// answered is a request that changes something, when it is answered.
-type answered struct {
+// Answered is a request that changes something, when it is answered.
+type Answered struct {
 	Command string // with its arguments
 	By      string // who asked, "" where the system does not tell
 	Took    time.Duration
@@ -34,7 +35,7 @@ type answered struct {
 }
 
 // Serve answers until ctx ends.
-func (s *controlServer) Serve(ctx context.Context, h http.Handler) error {
+func (s *Server) Serve(ctx context.Context, h http.Handler) error {
 	socket, err := listenUnix(s.Config.Socket)
 	if err != nil {
 		return err
@@ -53,10 +54,10 @@ func (s *controlServer) Serve(ctx context.Context, h http.Handler) error {
 }
 
 // answerOn serves whoever may come until ctx ends.
-func (s *controlServer) answerOn(ctx context.Context, h http.Handler, listeners []net.Listener) (err error) {
+func (s *Server) answerOn(ctx context.Context, h http.Handler, listeners []net.Listener) (err error) {
 	server := &http.Server{
 		Handler: s.guarded(h), ConnContext: withPeer, ErrorLog: zap.NewStdLog(s.Log.Named("control")),
-		ReadHeaderTimeout: controlHeaderTime, IdleTimeout: controlIdleTime, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
 	}
 	done := make(chan error, len(listeners))
 	for _, l := range listeners {
@@ -99,22 +100,22 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-type controlError struct {
+type failure struct {
 	Error string `json:"error"`
 }
 
-// reply answers with v as JSON, or with the error.
-func reply(w http.ResponseWriter, v any, err error) {
+// Reply answers with v as JSON, or with the error.
+func Reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		failed(w, err)
+		Failed(w, err)
 		w.WriteHeader(http.StatusConflict)
-		writeControlError(w, err)
+		writeError(w, err)
 		return
 	}
 	_ = json.NewEncoder(w).Encode(v) // the client is gone: nobody to tell
 }
 
-func writeControlError(w io.Writer, err error) {
-	_ = json.NewEncoder(w).Encode(controlError{err.Error()}) // the client is gone: nobody to tell
+func writeError(w io.Writer, err error) {
+	_ = json.NewEncoder(w).Encode(failure{err.Error()}) // the client is gone: nobody to tell
 }

@@ -1,4 +1,4 @@
-package cmd
+package control
 
 import (
 	"bufio"
@@ -91,17 +91,17 @@ func (a *authority) sign(name, commonName string) (*x509.Certificate, *ecdsa.Pri
 }
 
 // serveTest answers every permitted request with the caller's name until the test ends.
-func serveTest(t *testing.T, s *controlServer, l net.Listener) {
+func serveTest(t *testing.T, s *Server, l net.Listener) {
 	t.Helper()
 	s.Log = zap.NewNop()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			reply(w, nil, err)
+			Reply(w, nil, err)
 			return
 		}
-		reply(w, r.Context().Value(peerKey{}).(caller).name, nil)
+		Reply(w, r.Context().Value(peerKey{}).(caller).name, nil)
 	})
 	go func() { done <- s.answerOn(ctx, h, []net.Listener{l}) }()
 	t.Cleanup(func() {
@@ -120,7 +120,7 @@ func TestRemoteControl(t *testing.T) {
 	}
 	theirs.sign("ops", "ops")
 	certFile, keyFile := ours.pair("server")
-	s := &controlServer{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(),
+	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(),
 		Config: config.Control{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}}
 	l, err := s.listenRemote()
 	if err != nil {
@@ -150,12 +150,12 @@ func TestRemoteControl(t *testing.T) {
 	} {
 		t.Run(c.name+" "+c.method+" "+c.path, func(t *testing.T) {
 			cert, key := c.by.pair(c.name)
-			node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+			node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got string
-			err = node.get(t.Context(), c.method, c.path, &got)
+			err = node.Get(t.Context(), c.method, c.path, &got)
 			if c.want == "" && (err != nil || got != c.name+" from 127.0.0.1") {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -175,11 +175,11 @@ func TestRemoteControl(t *testing.T) {
 	})
 	t.Run("a node that is not ours", func(t *testing.T) {
 		cert, key := ours.pair("ops")
-		node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: theirs.ca()})
+		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: theirs.ca()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := node.get(t.Context(), "GET", "/status", new(string)); !errors.Is(err, errUnreachable) {
+		if err := node.Get(t.Context(), "GET", "/status", new(string)); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -193,26 +193,26 @@ func TestRemoteControl(t *testing.T) {
 			t.Fatal("the authority is the same")
 		}
 		cert, key := ours.pair("ops")
-		node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := node.get(t.Context(), "GET", "/status", new(string)); err != nil {
+		if err := node.Get(t.Context(), "GET", "/status", new(string)); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a body without end", func(t *testing.T) {
 		cert, key := ours.pair("ops")
-		node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
+		node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: cert, KeyFile: key, CAFile: ours.ca()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		body := io.LimitReader(zeros{}, 1<<30)
-		req, err := http.NewRequestWithContext(t.Context(), "POST", node.base+"/found", body)
+		req, err := http.NewRequestWithContext(t.Context(), "POST", node.URL+"/found", body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := node.http.Do(req)
+		resp, err := node.HTTP.Do(req)
 		if err != nil {
 			return // it was cut off
 		}
@@ -235,25 +235,25 @@ func TestRemoteControlOfTheSlow(t *testing.T) {
 	ours := newAuthority(t)
 	ours.sign("ops", "ops")
 	certFile, keyFile := ours.pair("ops")
-	s := &controlServer{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(), Config: config.Control{Listen: "127.0.0.1:0", Operators: []string{"ops"}}}
+	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(), Config: config.Control{Listen: "127.0.0.1:0", Operators: []string{"ops"}}}
 	l, err := s.listenRemote()
 	if err != nil {
 		t.Fatal(err)
 	}
 	serveTest(t, s, l)
-	for range 2 * maxControlConnections {
+	for range 2 * maxConnections {
 		slow, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer slow.Close()
 	}
-	node, err := newRemoteClient(config.Remote{Address: l.Addr().String(), CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca()})
+	node, err := newRemote(config.Remote{Address: l.Addr().String(), CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.http.Transport.(*http.Transport).TLSHandshakeTimeout = time.Minute
-	if err := node.get(t.Context(), "GET", "/status", new(string)); err != nil {
+	node.HTTP.Transport.(*http.Transport).TLSHandshakeTimeout = time.Minute
+	if err := node.Get(t.Context(), "GET", "/status", new(string)); err != nil {
 		t.Error(err)
 	}
 }
@@ -263,7 +263,7 @@ const dialVariable = "HOLDFAST_TEST_DIAL"
 // A process of another user is refused, even if someone has opened the socket's mode to all.
 func TestSocketOfAnotherUser(t *testing.T) {
 	if socket := os.Getenv(dialVariable); socket != "" { // the child
-		fmt.Println(newClient(socket).get(t.Context(), "GET", "/status", new(string)))
+		fmt.Println(Local(socket).Get(t.Context(), "GET", "/status", new(string)))
 		return
 	}
 	if os.Getuid() != 0 || !peerKnown {
@@ -282,9 +282,9 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
 	}
-	serveTest(t, &controlServer{}, l)
+	serveTest(t, &Server{}, l)
 	var who string
-	if err := newClient(socket).get(t.Context(), "GET", "/status", &who); err != nil || !strings.HasSuffix(who, "(uid 0)") {
+	if err := Local(socket).Get(t.Context(), "GET", "/status", &who); err != nil || !strings.HasSuffix(who, "(uid 0)") {
 		t.Errorf("root: got %q, %v", who, err)
 	}
 	binary := filepath.Join(dir, "test")

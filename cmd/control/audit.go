@@ -1,4 +1,4 @@
-package cmd
+package control
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 // audited remembers every request that changes something, when it is answered. With dry=true those of dryPaths do not; the
 // others know no dry run, and do what they always do.
-func (s *controlServer) audited(next http.Handler) http.Handler {
+func (s *Server) audited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		changes := r.Method == http.MethodPost || r.Method == http.MethodDelete
 		if !changes || r.URL.Path == "/look" || looks(r) {
@@ -17,12 +17,12 @@ func (s *controlServer) audited(next http.Handler) http.Handler {
 		}
 		begin, heard := time.Now(), &listener{ResponseWriter: w}
 		next.ServeHTTP(heard, r)
-		s.Remember(answered{Command: commandText(r), By: WhoAsks(r), Took: time.Since(begin), Error: heard.failed})
+		s.Remember(Answered{Command: commandText(r), By: WhoAsks(r), Took: time.Since(begin), Error: heard.failed})
 	})
 }
 
-// dry reports whether a request only asks what would be done.
-func dry(r *http.Request) bool { return r.FormValue("dry") == "true" }
+// Dry reports whether a request only asks what would be done.
+func Dry(r *http.Request) bool { return r.FormValue("dry") == "true" }
 
 // commandText is the command with its arguments, those that say nothing left out.
 func commandText(r *http.Request) string {
@@ -47,8 +47,8 @@ type listener struct {
 // Unwrap lets a controller of the answer reach the connection.
 func (l *listener) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// failed notes that a request has failed, for whoever remembers it.
-func failed(w http.ResponseWriter, err error) {
+// Failed notes that a request has failed, for whoever remembers it.
+func Failed(w http.ResponseWriter, err error) {
 	if l, ok := w.(*listener); ok {
 		l.failed = err.Error()
 	}

@@ -1,0 +1,91 @@
+package control
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"holdfast/cmd/config"
+)
+
+// Client talks to one node.
+type Client struct {
+	At   string // the socket, or host:port of another machine
+	URL  string // of URLs
+	hint string // what to do when nobody answers
+	HTTP http.Client
+}
+
+// ErrUnreachable is wrapped when no node answers on the socket.
+var ErrUnreachable = errors.New("no node answers")
+
+// Local returns a client of the node on this machine.
+func Local(socket string) *Client {
+	var d net.Dialer
+	return &Client{At: socket, URL: "http://holdfast", hint: "is holdfast running here? (--config FILE or --control.socket says which node is meant)",
+		HTTP: http.Client{Transport: &http.Transport{
+			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
+			DisableKeepAlives: true,
+		}}}
+}
+
+// Open returns a client of the node that the configuration means.
+func Open(c config.Control) (*Client, error) {
+	if c.Remote.Address != "" {
+		return newRemote(c.Remote)
+	}
+	return Local(c.Socket), nil
+}
+
+// Call sends a request and returns the body of a good answer, which the caller closes.
+func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%w on %s: %w; %s", ErrUnreachable, c.At, errors.Unwrap(err), c.hint)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	var e failure
+	if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || e.Error == "" {
+		return nil, fmt.Errorf("the node on %s answered %s", c.At, resp.Status)
+	}
+	return nil, errors.New(e.Error)
+}
+
+// Get asks and decodes the answer into v.
+func (c *Client) Get(ctx context.Context, method, path string, v any) error {
+	body, err := c.Call(ctx, method, path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(v); err != nil {
+		return fmt.Errorf("decode the answer of %s: %w", c.At, err)
+	}
+	return nil
+}
+
+// newRemote returns a client of another machine's node.
+func newRemote(c config.Remote) (*Client, error) {
+	pair, pool, err := readIdentity(c.CertFile, c.KeyFile, c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("control.remote: %w", err)
+	}
+	return &Client{At: c.Address, URL: "https://" + c.Address, hint: "does that node's control.listen say so, and is it reached from here?",
+		HTTP: http.Client{Transport: &http.Transport{
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool},
+			TLSHandshakeTimeout: headerTime,
+			DisableKeepAlives:   true,
+		}}}, nil
+}
