@@ -16,7 +16,7 @@ import (
 // Client talks to one node.
 type Client struct {
 	At   string // the socket, or host:port of another machine
-	URL  string // of URLs
+	URL  string // what paths are added to
 	hint string // what to do when nobody answers
 	HTTP http.Client
 }
