@@ -11,16 +11,19 @@ FUZZTIME    ?= 10s
 FUZZSHORT   := ./embedded/plan ./embedded/pki ./embedded/auth ./gossip/... ./volume ./volume/device
 FUZZED      ?= ./...
 
-.PHONY: help build demo test short race integration prove soak faults fuzz bench model lint image licences sbom reproducible clean deps
+.PHONY: help build demo demo-hosts test short race integration prove soak faults fuzz bench model lint image licences sbom reproducible clean deps
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 build: ## build bin/holdfast, one static binary
 	$(GO) build $(BUILD_FLAGS) -o $(BIN) ./cmd/holdfast
 
 demo: build ## run a three-node cluster here and show it; Ctrl-C stops it, ARGS="--nodes 5 --clean"
 	$(BIN) demo $(ARGS)
+
+demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a stand-in for EC2; ARGS="-nodes 4"
+	$(GO) run ./integration/demo -binary $(BIN) $(ARGS)
 
 test: deps lint ## everything: lint, all tests, the short ones again under the race detector, a little fuzzing
 	$(GO) test -count=1 -timeout 60m ./...

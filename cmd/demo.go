@@ -26,9 +26,6 @@ type demoOptions struct {
 	clean bool
 
 	dryRun bool
-
-	hosts  bool
-	events bool
 }
 
 func newDemoCommand() *cobra.Command {
@@ -48,8 +45,7 @@ func newDemoCommand() *cobra.Command {
 		Example: "  holdfast demo\n" +
 			"  holdfast demo --nodes 4                  # three members and one standby\n" +
 			"  holdfast demo --nodes 5 --slots 5        # five members\n" +
-			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1\n" +
-			"  sudo holdfast demo --hosts --nodes 4     # hosts, addresses and disks of their own; nothing is kept",
+			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.dryRun {
@@ -67,32 +63,14 @@ func newDemoCommand() *cobra.Command {
 	fs.IntVar(&o.nodes, "nodes", 0, "`number` of nodes, 1–9 (default 3, or as many as before)")
 	fs.IntVar(&o.slots, "slots", 0, "`number` of slots, 1 to the number of nodes (default 3, or 1 with fewer nodes)")
 	fs.StringVar(&o.base, "address-base", "", "loopback `address` of the first node; the others follow (default 127.0.0.1, or as before)")
-	fs.BoolVar(&o.hosts, "hosts", false, "give each node a host of its own (network namespace, address, EBS volumes of a stand-in for EC2); needs root")
-	fs.BoolVar(&o.events, "events", false, "with --hosts: a second cluster on the same hosts, as kops has one for events")
 	fs.BoolVar(&o.clean, "clean", false, "remove what a former demo left in the directory, then start anew")
 	addDryRun(fs, &o.dryRun)
 	return c
 }
 
-func (o demoOptions) check() error {
-	switch {
-	case o.hosts && (o.base != "" || o.clean):
-		return errors.New("--hosts: the hosts have addresses of their own, and nothing is kept: leave --address-base and --clean out")
-	case o.events && !o.hosts:
-		return errors.New("--events: a second cluster needs hosts, add --hosts")
-	}
-	return nil
-}
-
 // runDemo makes the demo ready, and leaves the rest to [demo.run].
 func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, "holdfast demo: "+format+"\n", args...) }
-	switch {
-	case o.check() != nil:
-		return o.check()
-	case o.hosts:
-		return runHostsDemo(ctx, o, newDemoView(out), say)
-	}
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)

@@ -94,12 +94,6 @@ func lockDir(ctx context.Context, path, shown string, say func(string, ...any)) 
 
 // wouldDemo says what a demo would do in its directory, without making it or taking its lock.
 func wouldDemo(o demoOptions) (string, error) {
-	if err := o.check(); err != nil {
-		return "", err
-	}
-	if o.hosts {
-		return "would make hosts with addresses and disks of their own on this machine, run the demo, and remove them", nil
-	}
 	path := config.Abs(o.dir)
 	own, err := ownFiles(path, o)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -87,7 +87,4 @@ func TestDryRunOfADemo(t *testing.T) {
 	if _, err := wouldDemo(demoOptions{dir: dir, clean: true}); err == nil || !strings.Contains(err.Error(), "no demo made it") {
 		t.Errorf("another's directory: got %v", err)
 	}
-	if _, err := wouldDemo(demoOptions{dir: dir, events: true}); err == nil {
-		t.Error("--events without --hosts is not refused")
-	}
 }

@@ -167,4 +167,5 @@
 //	bench_*_test.go, with docs/benchmarks.md
 //	imports_test.go
 //	  Imports              who may import whom, and which library
+//	  ReleaseHasNoTestKit  the binary is the product alone
 package integration

@@ -69,90 +69,121 @@ func TestEBSMetricsAndRequests(t *testing.T) {
 // The demo on hosts: it becomes healthy, an instance that is terminated as it says is replaced, and Ctrl-C leaves
 // nothing.
 func TestEBSDemoOnHosts(t *testing.T) {
-	for _, args := range [][]string{nil, {"--events"}} {
-		t.Run(strings.Join(append([]string{"demo --hosts"}, args...), " "), func(t *testing.T) {
-			story(t)
-			if os.Geteuid() != 0 {
-				t.Skip("hosts in network namespaces, loop devices and mounts need root")
+	d := hostsDemo(t)
+	d.wait("^cluster main: HEALTHY")
+	hint := d.wait(`curl -d '(.*)' (http\S*)   # the instance of (n\d), the leader`)
+	resp, err := http.Post(hint[2], "application/x-www-form-urlencoded", strings.NewReader(hint[1]))
+	must(t, err)
+	must(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("terminate: %s", resp.Status)
+	}
+	d.wait(hint[3] + ": instance i-0+4 replaces i-") // the fourth that was ever launched
+	d.wait(`^ ` + hint[3] + ` +[abc] .* (follower|leader) `)
+	d.wait("^cluster main: HEALTHY")
+	d.interrupt()
+}
+
+// A demo that is interrupted while it makes its hosts leaves nothing, either.
+func TestEBSDemoInterrupted(t *testing.T) {
+	d := hostsDemo(t)
+	d.wait("making 3 hosts")
+	d.interrupt()
+}
+
+// demoOnHosts is the program of integration/demo, and its lines as they come.
+type demoOnHosts struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	tmp   string
+	lines chan string
+	ended chan error
+}
+
+func hostsDemo(t *testing.T) *demoOnHosts {
+	story(t)
+	if os.Geteuid() != 0 {
+		t.Skip("hosts in network namespaces, loop devices and mounts need root")
+	}
+	path, err := binary()
+	must(t, err)
+	program := filepath.Join(t.TempDir(), "demo")
+	build := exec.Command("go", "build", "-o", program, "holdfast/integration/demo")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	d := &demoOnHosts{t: t, lines: make(chan string, 10_000), ended: make(chan error, 1)}
+	d.tmp, err = os.MkdirTemp("", "hf-") // short, for the sockets
+	must(t, err)
+	d.cmd = exec.Command(program, "-binary", path)
+	d.cmd.Env = append(os.Environ(), "TMPDIR="+d.tmp)
+	out, in := io.Pipe()
+	d.cmd.Stdout, d.cmd.Stderr = in, in
+	must(t, d.cmd.Start())
+	go func() { d.ended <- d.cmd.Wait(); in.Close() }() // ends with the process
+	t.Cleanup(func() { _ = d.cmd.Process.Kill() })
+	go func() { // ends with the process
+		defer close(d.lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			d.lines <- s.Text()
+		}
+	}()
+	return d
+}
+
+// wait returns the match of the first line from now on that has one.
+func (d *demoOnHosts) wait(pattern string) []string {
+	d.t.Helper()
+	re, late := regexp.MustCompile(pattern), time.After(time.Minute)
+	for {
+		select {
+		case l, ok := <-d.lines:
+			if !ok {
+				d.t.Fatalf("the demo ended before %q", pattern)
 			}
-			path, err := binary()
-			must(t, err)
-			tmp, err := os.MkdirTemp("", "hf-") // short, for the sockets
-			must(t, err)
-			cmd := exec.Command(path, append([]string{"demo", "--hosts"}, args...)...)
-			cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
-			out, in := io.Pipe()
-			cmd.Stdout, cmd.Stderr = in, in
-			must(t, cmd.Start())
-			ended := make(chan error, 1)
-			go func() { ended <- cmd.Wait(); in.Close() }() // ends with the process
-			t.Cleanup(func() { _ = cmd.Process.Kill() })
-			lines := make(chan string, 10_000)
-			go func() { // ends with the process
-				defer close(lines)
-				for s := bufio.NewScanner(out); s.Scan(); {
-					lines <- s.Text()
-				}
-			}()
-			wait := func(pattern string) []string {
-				t.Helper()
-				re, late := regexp.MustCompile(pattern), time.After(time.Minute)
-				for {
-					select {
-					case l, ok := <-lines:
-						if !ok {
-							t.Fatalf("the demo ended before %q", pattern)
-						}
-						t.Log(l)
-						if m := re.FindStringSubmatch(l); m != nil {
-							return m
-						}
-					case <-late:
-						t.Fatalf("no line like %q within a minute", pattern)
-					}
-				}
+			d.t.Log(l)
+			if m := re.FindStringSubmatch(l); m != nil {
+				return m
 			}
-			wait("cluster is healthy after")
-			if len(args) > 0 {
-				hint := wait(`curl -d '(.*)' (http\S*)   # the instance of (n\d)`)
-				resp, err := http.Post(hint[2], "application/x-www-form-urlencoded", strings.NewReader(hint[1]))
-				must(t, err)
-				must(t, resp.Body.Close())
-				if resp.StatusCode != http.StatusOK {
-					t.Fatalf("terminate: %s", resp.Status)
-				}
-				wait(hint[3] + " died")
-				wait(hint[3] + ": no slot, (starting|claiming|standby)") // on another instance
-				wait(hint[3] + ": slot [abc], (follower|leader)")
-				wait("cluster main: HEALTHY")
-			}
-			must(t, cmd.Process.Signal(os.Interrupt))
-			wait("stopped after")
-			select {
-			case err := <-ended:
-				must(t, err)
-			case <-time.After(patience):
-				t.Fatal("the demo has not ended")
-			}
-			left, err := os.ReadDir(tmp)
-			must(t, err)
-			if len(left) > 0 {
-				t.Errorf("left in %s: %v", tmp, left)
-			}
-			nothingLeft(t, tmp)
-			must(t, os.RemoveAll(tmp))
-		})
+		case <-late:
+			d.t.Fatalf("no line like %q within a minute", pattern)
+		}
 	}
 }
 
-// nothingLeft checks that no process, loop device or mount has to do with a directory.
-func nothingLeft(t *testing.T, dir string) {
+// interrupt is Ctrl-C. The exit code must be 0, and nothing may be left of the demo.
+func (d *demoOnHosts) interrupt() {
+	d.t.Helper()
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	must(d.t, err)
+	must(d.t, d.cmd.Process.Signal(os.Interrupt))
+	d.wait("everything is removed")
+	select {
+	case err := <-d.ended:
+		must(d.t, err)
+	case <-time.After(patience):
+		d.t.Fatal("the demo has not ended")
+	}
+	left, err := os.ReadDir(d.tmp)
+	must(d.t, err)
+	if len(left) > 0 {
+		d.t.Errorf("left in %s: %v", d.tmp, left)
+	}
+	nothingLeft(d.t, d.tmp, fmt.Sprintf("holdfast-host/%s/%d/", namespace, d.cmd.Process.Pid))
+	must(d.t, os.RemoveAll(d.tmp))
+}
+
+// nothingLeft checks that no process, loop device, mount or link has to do with a directory, or carries a mark of the
+// hosts of a process.
+func nothingLeft(t *testing.T, words ...string) {
 	t.Helper()
-	for _, pattern := range []string{"/proc/[0-9]*/cmdline", "/proc/[0-9]*/mounts", "/sys/block/loop*/loop/backing_file"} {
+	for _, pattern := range []string{"/proc/[0-9]*/cmdline", "/proc/[0-9]*/mounts", "/sys/block/loop*/loop/backing_file", "/sys/class/net/*/ifalias"} {
 		paths, err := filepath.Glob(pattern)
 		must(t, err)
 		for _, path := range paths {
-			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), dir) {
+			text, err := os.ReadFile(path)
+			if err == nil && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(string(text), w) }) {
 				t.Errorf("%s: %.300q", path, text)
 			}
 		}

@@ -19,9 +19,7 @@ var arrows = map[string][]string{
 	"cmd/holdfast": {"cmd"},
 	"cmd/config":   {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd/control":  {"cmd/config"},
-	"cmd": {"cmd/config", "cmd/control", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs",
-		// for `holdfast demo --hosts` alone
-		"integration/hosts", "volume/volumetest/ec2test"},
+	"cmd": {"cmd/config", "cmd/control", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"embedded/coordinator":     {"embedded/plan", "embedded/health"},                                     // whose words a status is made of
 	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
 	"embedded/health":          {"embedded/plan"},
@@ -50,6 +48,8 @@ var arrows = map[string][]string{
 	"integration": {"embedded", "embedded/coordinator", "embedded/health", "embedded/plan", "gossip", "metrics", "snapshot", "volume", "integration/hosts",
 		"snapshot/snapshottest/gateway", "volume/volumetest/ec2test"},
 	"integration/hosts": {},
+	// a program that shows holdfast on hosts: it runs the binary, and knows none of its packages
+	"integration/demo": {"integration/hosts", "volume/volumetest/ec2test"},
 	// runs spin: it knows nothing of what is modelled
 	"integration/spintest": {},
 	// breaks guards of a package and runs its tests: it knows nothing of what it breaks
@@ -140,6 +140,46 @@ func listImports(t *testing.T) map[string][]string {
 	}
 }
 
+// What is released is the product alone: no story and no stand-in is linked into it, by whatever way.
+func TestReleaseHasNoTestKit(t *testing.T) {
+	all := dependenciesOf(t, module+"/cmd/holdfast")
+	if !slices.Contains(all, module+"/cmd") {
+		t.Fatalf("%d packages are linked into the binary, and cmd is not among them: the check is broken", len(all))
+	}
+	for _, p := range all {
+		if kit(p) {
+			t.Errorf("the binary contains %s, which is for tests: `go list -deps` with -f '{{.ImportPath}} {{.Imports}}' says who imports it", p)
+		}
+	}
+	// What is found is really looked for: this program has both.
+	found := slices.DeleteFunc(dependenciesOf(t, module+"/integration/demo"), func(p string) bool { return !kit(p) })
+	for _, want := range []string{module + "/integration/hosts", module + "/volume/volumetest/ec2test"} {
+		if !slices.Contains(found, want) {
+			t.Errorf("in the program integration/demo the check finds %q, and not %s", found, want)
+		}
+	}
+}
+
+// kit reports whether a package is for tests: a story or a tool of them, one of our packages named …test, or testing itself.
+func kit(p string) bool {
+	ours, ok := strings.CutPrefix(p, module+"/")
+	return p == "testing" || ok && (ours == "integration" || strings.HasPrefix(ours, "integration/") ||
+		slices.ContainsFunc(strings.Split(ours, "/"), func(element string) bool { return strings.HasSuffix(element, "test") }))
+}
+
+// dependenciesOf returns the packages that a program consists of.
+func dependenciesOf(t *testing.T, program string) []string {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command("go", "list", "-deps", program)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	return strings.Fields(string(out))
+}
+
 // The rules catch what they are for.
 func TestForbidden(t *testing.T) {
 	for _, c := range []struct {
@@ -156,6 +196,8 @@ func TestForbidden(t *testing.T) {
 		{"cmd", "go.etcd.io/etcd/server/v3/embed", true},
 		{"embedded", "go.etcd.io/etcd/server/v3/embed", false},
 		{"integration", "holdfast/cmd", true},
+		{"cmd", "holdfast/integration/hosts", true},
+		{"cmd", "holdfast/volume/volumetest/ec2test", true},
 	} {
 		if got := forbidden(c.p, arrows[c.p], c.i) != ""; got != c.bad {
 			t.Errorf("%s imports %s: forbidden is %t, want %t", c.p, c.i, got, c.bad)

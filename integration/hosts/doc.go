@@ -1,7 +1,7 @@
 // Package hosts makes machines out of one: hosts with an address, a hostname and mounts of their own, on a
 // network that can be cut.
 //
-// The stories of integration and `holdfast demo --hosts` run real holdfast processes on such hosts, so that
+// The stories of integration and the program integration/demo run real holdfast processes on such hosts, so that
 // what happens to machines can happen to them: a power cut, another address, a partition, a freeze. The package
 // knows nothing of holdfast, imports none of its packages and nothing of testing. It needs root; [Check] says
 // what else is missing.

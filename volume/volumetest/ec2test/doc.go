@@ -39,5 +39,5 @@
 // not document what happens (the order of checks, the second DetachVolume of a volume that is detaching)
 // something plausible was chosen; the conformance test says which behaviour rests on which source.
 //
-// The package does not import testing: the demonstration links it.
+// The package does not import testing: a program links it, integration/demo.
 package ec2test
