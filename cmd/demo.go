@@ -2,30 +2,47 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"os/signal"
+	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
+	"holdfast/embedded/health"
 )
+
+const (
+	restartAfter = time.Second      // how long a node that died stays away
+	stopWait     = 15 * time.Second // from SIGTERM to SIGKILL
+	tooOften     = 5                // deaths of a node before the cluster was ever healthy
+)
+
+// demoNode is a node of the demo as its own configuration describes it, and its process.
+type demoNode struct {
+	name      string
+	file, log string // paths: the configuration's, and the log's
+	*config.Loaded
+	pid atomic.Int64 // 0: no process runs
+}
 
 // demoOptions are the flags of `holdfast demo`. What is zero was not given.
 type demoOptions struct {
-	dir   string
-	nodes int
-	slots int
-	base  string
-	clean bool
-
-	dryRun bool
+	dir           string
+	nodes, slots  int
+	base          string
+	clean, dryRun bool
 }
 
 func newDemoCommand() *cobra.Command {
@@ -34,28 +51,27 @@ func newDemoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Run a cluster of three nodes on this machine and watch it",
 		Long: "Run a cluster of three nodes on this machine and watch it: three `holdfast run` processes on 127.0.0.1–3\n" +
-			"with the usual ports, and a table of what each does and why. A node that dies is started again.\n\n" +
+			"with the usual ports, and what `holdfast status` says. A node that dies is started again.\n\n" +
 			"Ctrl-C stops the nodes and keeps their data; the next demo in the same directory resumes it, with as many\n" +
 			"nodes and at the same addresses unless a flag says otherwise. Ctrl-C twice kills them.\n\n" +
 			"A node takes one slot, which makes it a member of etcd; the others stand by to take over the slot of one\n" +
-			"that is gone. There are three slots, or one when there are fewer nodes; --slots says otherwise. They are\n" +
-			"chosen once: a cluster that was started keeps its slots, whatever --nodes says.\n\n" +
-			"Each node's configuration lies in the directory for you to read and copy. Without a terminal each change is\n" +
-			"one line. The exit code is 0 after Ctrl-C, and 1 when a node dies again and again before the cluster is healthy.",
+			"that is gone. The slots are chosen once: a cluster that was started keeps them, whatever --nodes says.\n\n" +
+			"Each node's configuration lies in the directory for you to read and copy. Without a terminal the status is\n" +
+			"printed when it changes. The exit code is 0 after Ctrl-C, 1 when a node dies again and again from the start.",
 		Example: "  holdfast demo\n" +
 			"  holdfast demo --nodes 4                  # three members and one standby\n" +
 			"  holdfast demo --nodes 5 --slots 5        # five members\n" +
 			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.dryRun {
-				would, err := wouldDemo(o)
-				if err != nil {
-					return err
-				}
-				return nothingChanged(c, would)
+			if !o.dryRun {
+				return runDemo(c.Context(), o, c.OutOrStdout())
 			}
-			return runDemo(c.Context(), o, c.OutOrStdout())
+			would, err := wouldDemo(o)
+			if err != nil {
+				return err
+			}
+			return nothingChanged(c, would)
 		},
 	}
 	fs := c.Flags()
@@ -68,101 +84,167 @@ func newDemoCommand() *cobra.Command {
 	return c
 }
 
-// runDemo makes the demo ready, and leaves the rest to [demo.run].
-func runDemo(ctx context.Context, o demoOptions, out io.Writer) error {
-	say := func(format string, args ...any) { fmt.Fprintf(out, "holdfast demo: "+format+"\n", args...) }
-	exe, err := os.Executable()
-	if err != nil {
+// demo is one that runs.
+type demo struct {
+	exe     string
+	dir     *demoDir
+	nodes   []*demoNode
+	screen  demoScreen
+	healthy atomic.Bool // the cluster was, once
+}
+
+// runDemo lives until ctx ends or a signal comes, which is a success, or until a node dies too often.
+func runDemo(ctx context.Context, o demoOptions, out io.Writer) (err error) {
+	d := &demo{screen: demoScreen{out: out}}
+	if d.exe, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	dir, err := openDemoDir(ctx, o, say)
+	if d.dir, err = openDemoDir(o, d.screen.say); err != nil {
+		return err
+	}
+	defer d.dir.lock.Close()
+	if d.nodes, err = d.dir.write(); err == nil {
+		err = checkPorts(d.nodes)
+	}
 	if err != nil {
 		return err
 	}
-	defer dir.lock.Close()
-	nodes, err := dir.write()
-	if err != nil {
-		return err
+	d.screen.say("starting %s; data, configurations and logs are in %s", d.dir.plan, o.dir)
+	// Signals are ours from here on: the process must not end before the nodes, not even at the second Ctrl-C.
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	killing, kill := context.WithCancel(context.Background())
+	defer kill()
+	go obey(signals, stop, func(int) { kill() }) // ends with the process
+	running, ctx := errgroup.WithContext(ctx)
+	for _, n := range d.nodes {
+		running.Go(func() error { return n.keep(ctx, killing, d) })
 	}
-	if err := checkPorts(nodes); err != nil {
-		return err
+	d.watch(ctx)
+	d.screen.close()
+	d.screen.say("stopping the nodes; Ctrl-C again kills them")
+	err = running.Wait()
+	d.screen.say("stopped; the data is kept: `%s demo --dir %s` resumes it, --clean begins anew", quote(os.Args[0]), quote(o.dir))
+	if err == nil && killing.Err() != nil {
+		return exitCode(130)
 	}
-	say("starting %s; data, configurations and logs in %s", dir.plan, o.dir)
-	if quorum := len(dir.plan.Slots)/2 + 1; len(nodes) < quorum {
-		say("the slots %s need %d nodes for a majority: with %d the cluster will wait", strings.Join(dir.plan.Slots, ","), quorum, len(nodes))
-	}
-	d := &demo{dir: o.dir, view: newDemoView(out), say: say}
-	for _, n := range nodes {
-		d.children = append(d.children, &demoChild{node: n, command: func() (*exec.Cmd, error) {
-			return onThisMachine(exe, n.config, dir.lock), nil
-		}})
-	}
-	return d.run(ctx)
+	return err
 }
 
-// checkPorts reports the first port that the nodes need and that is not free. A node would say so, too, but
-// in its log.
-func checkPorts(nodes []demoNode) error {
-	for _, n := range nodes {
-		for _, e := range config.Endpoints(n.cfg) {
-			address := net.JoinHostPort(e.Host, e.Port)
-			l, err := net.Listen("tcp", address)
+// watch shows the status until ctx ends. The node that answered last is asked first.
+func (d *demo) watch(ctx context.Context) {
+	var clients []*control.Client
+	for _, n := range d.nodes {
+		clients = append(clients, control.Local(n.Config.Control.Socket))
+	}
+	begun := time.Now()
+	for pause := 200 * time.Millisecond; ctx.Err() == nil; {
+		var status health.ClusterStatus
+		for i, c := range clients {
+			asking, cancel := context.WithTimeout(ctx, 3*time.Second) // a node itself waits 2 s for the others
+			err := c.Get(asking, http.MethodGet, "/status", &status)
+			cancel()
 			if err == nil {
-				err = l.Close()
-			}
-			if err == nil && e.Key == "gossip.listen" {
-				var p net.PacketConn
-				if p, err = net.ListenPacket("udp", address); err == nil {
-					err = p.Close()
-				}
-			}
-			if err != nil {
-				return portError(n, e, err)
+				clients[0], clients[i] = c, clients[0]
+				break
 			}
 		}
+		if status.Health == health.Healthy && !d.healthy.Swap(true) {
+			d.screen.say("cluster is healthy after %.1f s", time.Since(begun).Seconds())
+			pause = time.Second
+		}
+		if ctx.Err() == nil {
+			d.screen.show(status, d.hints(status))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
-	return nil
 }
 
-func portError(n demoNode, e config.Endpoint, err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s is in use, but node %s needs it (%s): end what listens there, or take other addresses, such as --address-base %s",
-			net.JoinHostPort(e.Host, e.Port), n.name, e.Key, otherBase(n.address))
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("this machine does not have the address %s of node %s; on macOS: sudo ifconfig lo0 alias %s", e.Host, n.name, e.Host)
+// keep runs the node, and again when it ends, until ctx ends; kill ends what does not stop then.
+func (n *demoNode) keep(ctx, kill context.Context, d *demo) error {
+	// Linux sends the parent-death signal when the thread ends that started the child (prctl(2)), and Go ends
+	// threads as it likes. So this one lives as long as the child.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for deaths := 1; ; deaths++ {
+		how := n.run(ctx, kill, d)
+		if ctx.Err() != nil {
+			return nil
+		}
+		last := tail(n.log, 10)
+		if deaths >= tooOften && !d.healthy.Load() {
+			return fmt.Errorf("node %s died %d times before the cluster was healthy; the end of %s:\n  %s", n.name, deaths, n.log, strings.Join(last, "\n  "))
+		}
+		if !strings.HasPrefix(how, "signal") { // of a signal the log knows nothing
+			how += ": " + last[len(last)-1]
+		}
+		d.screen.say("%s died (%s), starting it again in %s", n.name, how, restartAfter)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(restartAfter):
+		}
 	}
-	return fmt.Errorf("listen for node %s (%s): %w", n.name, e.Key, err)
 }
 
-// otherBase is an address well away from a, to begin with instead.
-func otherBase(a string) string {
-	ip := net.ParseIP(a).To4()
-	if ip == nil {
-		return defaultBase
+// run runs the node's process once, and says how it ended.
+func (n *demoNode) run(ctx, kill context.Context, d *demo) string {
+	log, err := os.OpenFile(n.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err.Error()
 	}
-	return net.IPv4(127, ip[1], ip[2]+1, 1).String()
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, d.exe, "run", "--config", n.file)
+	cmd.Env = withoutOurs(os.Environ())
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.ExtraFiles = []*os.File{d.dir.lock} // see demoDir
+	cmd.SysProcAttr = orphanAttr()
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C on the terminal is for the demo, which stops the nodes in its own way
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopWait
+	if err := cmd.Start(); err != nil {
+		return err.Error()
+	}
+	n.pid.Store(int64(cmd.Process.Pid))
+	defer n.pid.Store(0)
+	defer context.AfterFunc(kill, func() { _ = cmd.Process.Kill() })() // it may have ended
+	_ = cmd.Wait()                                                     // the state says it all
+	return strings.Replace(cmd.ProcessState.String(), "exit status", "exit code", 1)
 }
 
-// demoHints are the commands to try, ready to be copied. The first is for all others.
-func demoHints(dir string, nodes []demoNode) []string {
+// tail returns the last lines of a log.
+func tail(path string, most int) []string {
+	data, _ := os.ReadFile(path) // what cannot be read has nothing to say
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return lines[max(0, len(lines)-most):]
+}
+
+// hints are commands to try in another terminal, ready to be copied. The first is for all others.
+func (d *demo) hints(status health.ClusterStatus) string {
 	var urls []string
-	for _, n := range nodes {
-		urls = append(urls, n.cfg.Etcd.AdvertiseClientURLs...)
+	kill := "kill -9 PID"
+	for _, n := range d.nodes {
+		urls = append(urls, n.Config.Etcd.AdvertiseClientURLs...)
+		leads := func(s health.NodeStatus) bool { return s.Node == n.name && s.Etcd != nil && s.Etcd.Leader }
+		if pid := n.pid.Load(); pid != 0 && slices.ContainsFunc(status.Nodes, leads) {
+			kill = fmt.Sprintf("kill -9 %d   # %s, the leader", pid, n.name)
+		}
 	}
-	exe, config := quote(os.Args[0]), quote(filepath.Join(dir, nodes[0].name+".yaml"))
-	return []string{
-		"ENDPOINTS=" + strings.Join(urls, ","),
-		exe + " etcdctl --endpoints $ENDPOINTS put hello world",
-		exe + " status --config " + config,
-		exe + " snapshot save --config " + config,
-	}
+	exe, file := quote(os.Args[0]), quote(d.nodes[0].file)
+	return fmt.Sprintf("try, in another terminal; Ctrl-C here stops the nodes and keeps their data\n"+
+		"  ENDPOINTS=%[1]s\n  %[2]s etcdctl --endpoints $ENDPOINTS put hello world\n"+
+		"  %[2]s status --why --config %[3]s\n  %[2]s snapshot save --config %[3]s\n  %[4]s\n", strings.Join(urls, ","), exe, file, kill)
 }
 
 // quote makes one word of s for a shell.
 func quote(s string) string {
-	plain := func(r rune) bool { return !strings.ContainsRune(" \t\n\"'\\$&|;<>()*?[]#~`{}!", r) }
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+	if s != "" && !strings.ContainsAny(s, " \t\n\"'\\$&|;<>()*?[]#~`{}!") {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

@@ -1,27 +1,77 @@
 package cmd
 
 import (
-	"context"
+	"cmp"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"time"
+	"text/template"
 
 	"golang.org/x/sys/unix"
 
 	"holdfast/cmd/config"
 )
 
-// lockWait is for the nodes of a demo that was killed. They need less to end.
-const lockWait = 10 * time.Second
-
 // ownName matches what the demo makes in its directory, and nothing else.
-var ownName = regexp.MustCompile(`^(n[1-9](\.yaml|\.log)?|volumes|snapshots|demo\.json(\.new)?)$`)
+var ownName = regexp.MustCompile(`^(n[1-9](\.yaml|\.log)?|volumes|snapshots)$`)
+
+// planName is the configuration of the first node: it says what the next demo resumes, and that the directory is a demo's.
+const planName = "n1.yaml"
+
+// demoPlan is what a demo consists of.
+type demoPlan struct {
+	nodes int
+	slots []string // never changed: a cluster that may be founded does not forget them
+	base  netip.Addr
+}
+
+func (p demoPlan) String() string {
+	return fmt.Sprintf("a demo (nodes: %d, slots: %s)", p.nodes, strings.Join(p.slots, ","))
+}
+
+// planDemo is what the options ask for, where former is what was there before; nil: nothing.
+func planDemo(o demoOptions, former *demoPlan) (demoPlan, error) {
+	p := demoPlan{nodes: max(3, o.slots), base: netip.MustParseAddr("127.0.0.1")}
+	if former != nil {
+		p = *former
+	}
+	p.nodes = cmp.Or(o.nodes, p.nodes)
+	if p.nodes < 1 || p.nodes > config.MaxSlots {
+		return p, fmt.Errorf("--nodes: must be 1–%d, got %d", config.MaxSlots, p.nodes)
+	}
+	slots := cmp.Or(o.slots, len(p.slots), map[bool]int{true: 3, false: 1}[p.nodes >= 3])
+	if former != nil && slots != len(p.slots) {
+		return p, fmt.Errorf("--slots: the cluster in %s has the slots %s and keeps them, got %d; --clean begins a new one", o.dir, strings.Join(p.slots, ","), slots)
+	}
+	if former == nil && (slots < 1 || slots > p.nodes) {
+		return p, fmt.Errorf("--slots: must be 1–%d, the number of nodes, got %d", p.nodes, slots)
+	}
+	p.slots = config.Sized(slots)
+	if o.base != "" {
+		p.base, _ = netip.ParseAddr(o.base) // what is no address is no loopback address
+	}
+	for _, a := range p.addresses() {
+		if ip, _ := netip.ParseAddr(a); !ip.IsLoopback() { // the demo asks for no authentication: it is for this machine only
+			return p, fmt.Errorf("--address-base: must be a loopback address such as 127.0.1.1 for every node, got %q, which leads to %s", cmp.Or(o.base, p.base.String()), a)
+		}
+	}
+	return p, nil
+}
+
+func (p demoPlan) addresses() (all []string) {
+	for a := p.base; len(all) < p.nodes; a = a.Next() {
+		all = append(all, a.String())
+	}
+	return all
+}
 
 // demoDir is the directory of a demo. Its lock is inherited by the nodes: while one of a former demo is still
 // ending, nobody else begins.
@@ -32,148 +82,136 @@ type demoDir struct {
 }
 
 // openDemoDir makes the directory this process's own, and empties it if that is wanted. The caller closes lock.
-func openDemoDir(ctx context.Context, o demoOptions, say func(string, ...any)) (d *demoDir, err error) {
-	if o.clean {
-		if _, err := planDemo(o, nil); err != nil {
-			return nil, err // before anything is removed
-		}
+func openDemoDir(o demoOptions, say func(string, ...any)) (*demoDir, error) {
+	d := &demoDir{path: config.Abs(o.dir)}
+	err := os.MkdirAll(d.path, 0o700)
+	if err == nil {
+		d.lock, err = os.Open(d.path)
 	}
-	path := config.Abs(o.dir)
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("make the demo's directory: %w", err)
 	}
-	lock, err := lockDir(ctx, path, o.dir, say)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, lock.Close())
-		}
-	}()
-	d = &demoDir{path: path, lock: lock}
 	if err := d.own(o, say); err != nil {
-		return nil, err
-	}
-	former, err := readPlan(path)
-	if err != nil {
-		return nil, err
-	}
-	if d.plan, err = planDemo(o, former); err != nil {
-		return nil, err
+		return nil, errors.Join(err, d.lock.Close())
 	}
 	return d, nil
 }
 
-// lockDir locks the directory itself, so that there is no lock file to be removed by anybody.
-func lockDir(ctx context.Context, path, shown string, say func(string, ...any)) (*os.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open the demo's directory: %w", err)
+// own locks the directory itself, so that there is no lock file to be removed by anybody.
+func (d *demoDir) own(o demoOptions, say func(string, ...any)) error {
+	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("lock %s: %w; a demo runs there, or its nodes are still ending: end it first, or choose another directory with --dir", o.dir, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	for told := false; ; told = true {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	plan, remove, err := plannedIn(d.path, o)
+	for _, name := range remove {
 		if err == nil {
-			return f, nil
-		}
-		if err != unix.EWOULDBLOCK && err != unix.EINTR {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", shown, err), f.Close())
-		}
-		if !told {
-			say("waiting for the nodes of another demo in %s to end", shown)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("another demo runs in %s: end it first, or choose another directory with --dir", shown), f.Close())
-		case <-time.After(100 * time.Millisecond):
+			err = os.RemoveAll(filepath.Join(d.path, name))
+			say("removed %s", filepath.Join(o.dir, name))
 		}
 	}
+	d.plan = plan
+	return err
+}
+
+// plannedIn is the demo that the options ask for in a directory, and what is to be removed there before, in that order.
+// It is an error if the directory is somebody else's, or may not be cleaned.
+func plannedIn(path string, o demoOptions) (plan demoPlan, remove []string, err error) {
+	entries, err := os.ReadDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return plan, nil, fmt.Errorf("read the demo's directory: %w", err)
+	}
+	var former *demoPlan
+	if len(entries) > 0 {
+		at := filepath.Join(path, planName)
+		if text, err := os.ReadFile(at); err != nil || !strings.Contains(string(text), `of "holdfast demo"`) {
+			return plan, nil, fmt.Errorf("%s is not empty, and no demo made it (it holds %s): choose another directory with --dir", o.dir, entries[0].Name())
+		}
+		if l, err := config.Load(at, nil, nil); o.clean {
+		} else if err != nil {
+			return plan, nil, fmt.Errorf("read the former demo: %w; --clean begins anew", err)
+		} else {
+			former = &demoPlan{len(l.Config.Gossip.Seeds), l.Config.Cluster.Slots, netip.MustParseAddr(l.Config.Gossip.Seeds[0])}
+		}
+	}
+	if plan, err = planDemo(o, former); err != nil || !o.clean {
+		return plan, nil, err
+	}
+	for _, e := range entries {
+		if !ownName.MatchString(e.Name()) {
+			return plan, nil, fmt.Errorf("%s holds what the demo did not make: %s; nothing was removed: move it away, or choose another directory with --dir", o.dir, e.Name())
+		}
+		if e.Name() != planName {
+			remove = append(remove, e.Name())
+		}
+	}
+	if former == nil && len(entries) > 0 { // the plan goes last: until then the rest is known to be the demo's
+		remove = append(remove, planName)
+	}
+	return plan, remove, nil
 }
 
 // wouldDemo says what a demo would do in its directory, without making it or taking its lock.
 func wouldDemo(o demoOptions) (string, error) {
-	path := config.Abs(o.dir)
-	own, err := ownFiles(path, o)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	var former *demoPlan
+	plan, remove, err := plannedIn(config.Abs(o.dir), o)
 	would := ""
-	if o.clean && len(own) > 0 {
-		would = fmt.Sprintf("would remove from %s: %s\n", o.dir, strings.Join(own, ", "))
-	} else if former, err = readPlan(path); err != nil {
-		return "", err
+	if len(remove) > 0 {
+		would = fmt.Sprintf("would remove from %s: %s\n", o.dir, strings.Join(remove, ", "))
 	}
-	p, err := planDemo(o, former)
-	return fmt.Sprintf("%swould start %s; data, configurations and logs in %s", would, p, o.dir), err
+	return fmt.Sprintf("%swould start %s; data, configurations and logs in %s", would, plan, o.dir), err
 }
 
-// own makes sure that the directory is a demo's or empty, and removes what a former demo made if that is wanted.
-func (d *demoDir) own(o demoOptions, say func(string, ...any)) error {
-	own, err := ownFiles(d.path, o)
-	if err != nil || !o.clean || len(own) == 0 {
-		return err
+// demoConfig is the template of a node's configuration. It is written for people: they learn from it how to
+// write their own.
+//
+//go:embed demo_node.yaml
+var demoConfig string
+
+// write writes the nodes' configurations.
+func (d *demoDir) write() (nodes []*demoNode, err error) {
+	yaml := func(elements ...string) (string, error) { // JSON's strings are a part of YAML
+		text, err := json.Marshal(filepath.Join(elements...))
+		return string(text), err
 	}
-	for _, name := range own {
-		if err := os.RemoveAll(filepath.Join(d.path, name)); err != nil {
-			return fmt.Errorf("remove the former demo: %w", err)
+	text, err := template.New("").Funcs(template.FuncMap{"join": strings.Join, "path": yaml}).Parse(demoConfig)
+	for i, address := range d.plan.addresses() {
+		path := filepath.Join(d.path, fmt.Sprintf("n%d", i+1))
+		n := &demoNode{name: filepath.Base(path), file: path + ".yaml", log: path + ".log"}
+		var b strings.Builder
+		if err == nil {
+			err = text.Execute(&b, map[string]any{"Name": n.name, "Address": address, "Dir": d.path, "Config": n.file,
+				"Slots": d.plan.slots, "Seeds": d.plan.addresses(), "Standby": d.plan.nodes > len(d.plan.slots)})
 		}
-	}
-	say("removed from %s: %s", o.dir, strings.Join(own, ", "))
-	return nil
-}
-
-// ownFiles returns what a former demo made in its directory, in the order in which it may be removed, and an error if
-// the directory is somebody else's, or may not be cleaned.
-func ownFiles(path string, o demoOptions) ([]string, error) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the demo's directory: %w", err)
-	}
-	var own, other []string
-	for _, e := range entries {
-		if ownName.MatchString(e.Name()) {
-			own = append(own, e.Name())
-		} else {
-			other = append(other, e.Name())
+		if err == nil {
+			err = os.WriteFile(n.file, []byte(b.String()), 0o600)
 		}
-	}
-	switch {
-	case len(entries) == 0:
-		return nil, nil
-	case !slices.Contains(own, planName):
-		return nil, fmt.Errorf("%s is not empty, and no demo made it (it holds %s): choose another directory with --dir", o.dir, entries[0].Name())
-	case o.clean && len(other) > 0:
-		return nil, fmt.Errorf("%s holds what the demo did not make: %s; nothing was removed: move it away, or choose another directory with --dir",
-			o.dir, strings.Join(other, ", "))
-	}
-	// The plan goes last: until then the rest is known to be the demo's, should this be interrupted.
-	return append(slices.DeleteFunc(own, func(name string) bool { return name == planName }), planName), nil
-}
-
-// replaceFile writes a file that is there in whole or not at all, even after a power failure.
-func replaceFile(path string, data []byte) (err error) {
-	defer func() {
+		if err == nil {
+			n.Loaded, err = config.Load(n.file, nil, nil)
+		}
 		if err != nil {
-			err = fmt.Errorf("write %s: %w", path, err)
+			return nil, fmt.Errorf("write the configuration of %s: %w", n.name, err)
 		}
-	}()
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
+		nodes = append(nodes, n)
 	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	for _, dir := range []string{"volumes", "snapshots"} { // nodes make neither: to them it may be a missing mount
+		err = errors.Join(err, os.MkdirAll(filepath.Join(d.path, dir), 0o700))
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
+	return nodes, err
+}
+
+// checkPorts reports the first port that the nodes need and that is not free. A node would say so, too, but for the
+// demo alone it is an error of the command line.
+func checkPorts(nodes []*demoNode) error {
+	for _, n := range nodes {
+		for _, e := range config.Endpoints(n.Config) {
+			l, err := net.Listen("tcp", net.JoinHostPort(e.Host, e.Port))
+			if err == nil {
+				err = l.Close()
+			}
+			if err != nil {
+				return fmt.Errorf("node %s needs this for %s: %w; end what listens there, or take other addresses, such as --address-base 127.0.9.1"+
+					" (macOS has them after: sudo ifconfig lo0 alias %s)", n.name, e.Key, err, e.Host)
+			}
+		}
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,7 @@ import (
 )
 
 func TestDemoPlan(t *testing.T) {
-	former := &demoPlan{Version: 1, Nodes: 4, Slots: []string{"a", "b", "c"}, Base: netip.MustParseAddr("127.0.9.1")}
+	former := &demoPlan{nodes: 4, slots: []string{"a", "b", "c"}, base: netip.MustParseAddr("127.0.9.1")}
 	for _, test := range []struct {
 		name   string
 		o      demoOptions
@@ -52,16 +51,16 @@ func TestDemoPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(p.Slots, ""); p.Nodes != test.nodes || got != test.slots || p.Base.String() != test.base {
-				t.Errorf("got %d nodes, slots %s at %s, want %d, %s at %s", p.Nodes, got, p.Base, test.nodes, test.slots, test.base)
+			if got := strings.Join(p.slots, ""); p.nodes != test.nodes || got != test.slots || p.base.String() != test.base {
+				t.Errorf("got %d nodes, slots %s at %s, want %d, %s at %s", p.nodes, got, p.base, test.nodes, test.slots, test.base)
 			}
 		})
 	}
 }
 
-func openTestDir(t *testing.T, o demoOptions) (*demoDir, []demoNode, error) {
+func openTestDir(t *testing.T, o demoOptions) (*demoDir, []*demoNode, error) {
 	t.Helper()
-	d, err := openDemoDir(t.Context(), o, func(string, ...any) {})
+	d, err := openDemoDir(o, func(string, ...any) {})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,22 +80,22 @@ func TestDemoConfigIsTheNodes(t *testing.T) {
 	}
 	n := nodes[2]
 	for _, test := range []struct{ what, got, want string }{
-		{"name", n.cfg.Node.Name, "n3"},
-		{"address", n.cfg.Node.Address, "127.0.2.0"},
-		{"slots", strings.Join(n.cfg.Cluster.Slots, ","), "a,b,c"},
-		{"root", n.cfg.Volume.Local.Root, filepath.Join(dir, "volumes")},
-		{"scope", n.cfg.Volume.Local.Scope, "machine"},
-		{"takeover", n.cfg.Volume.Local.TakeoverAfter.String(), "0s"},
-		{"store", n.cfg.Snapshot.Store, filepath.Join(dir, "snapshots")},
-		{"socket", n.cfg.Control.Socket, filepath.Join(dir, "n3", "holdfast.sock")},
-		{"seeds", strings.Join(n.cfg.Gossip.Seeds, ","), "127.0.1.254,127.0.1.255,127.0.2.0,127.0.2.1"},
-		{"stop", n.cfg.Stop.Wait.String(), "0s"},
+		{"name", n.Config.Node.Name, "n3"},
+		{"address", n.Config.Node.Address, "127.0.2.0"},
+		{"slots", strings.Join(n.Config.Cluster.Slots, ","), "a,b,c"},
+		{"root", n.Config.Volume.Local.Root, filepath.Join(dir, "volumes")},
+		{"scope", n.Config.Volume.Local.Scope, "machine"},
+		{"takeover", n.Config.Volume.Local.TakeoverAfter.String(), "0s"},
+		{"store", n.Config.Snapshot.Store, filepath.Join(dir, "snapshots")},
+		{"socket", n.Config.Control.Socket, filepath.Join(dir, "n3", "holdfast.sock")},
+		{"seeds", strings.Join(n.Config.Gossip.Seeds, ","), "127.0.1.254,127.0.1.255,127.0.2.0,127.0.2.1"},
+		{"stop", n.Config.Stop.Wait.String(), "0s"},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s: got %s, want %s", test.what, test.got, test.want)
 		}
 	}
-	if d, _, err := openTestDir(t, demoOptions{dir: dir}); err != nil || d.plan.Nodes != 4 {
+	if d, _, err := openTestDir(t, demoOptions{dir: dir}); err != nil || d.plan.nodes != 4 {
 		t.Errorf("resumed: got %+v, %v, want 4 nodes", d, err)
 	}
 }
@@ -158,73 +157,38 @@ func TestDemoPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = checkPorts(nodes)
-	for _, want := range []string{"127.78.3.2:2381", "n2", "metrics.listen", "--address-base 127.78.4.1"} {
+	for _, want := range []string{"127.78.3.2:2381", "n2", "metrics.listen", "--address-base"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %s", err, want)
 		}
 	}
 }
 
-// testScene is a cluster in which n2 has died.
-func testScene() demoScene {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	nodes := []health.NodeStatus{
-		{Node: "n1", Address: "127.0.0.1", State: "leader", Reached: true, Since: now, Why: strings.Repeat("a word and ", 20) + "the\x1b[2Jend",
-			Volume: &health.VolumeStatus{Slot: "a"}, Etcd: &health.EtcdStatus{Leader: true, Term: 2, Revision: 123456, Size: 20480}},
-		{Node: "n2", Address: "127.0.0.2", State: "silent"},
+func TestDemoDirectoryIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	d, err := openDemoDir(demoOptions{dir: dir}, t.Logf)
+	if err != nil {
+		t.Fatal(err)
 	}
-	d := &demo{dir: "demo", started: now.Add(-time.Minute), healthy: time.Second, events: []string{"03:04:05  n2 died"}}
-	d.status = health.ClusterStatus{Cluster: "demo", Asked: "n1", Health: health.Healthy, Nodes: nodes, Time: now}
-	for i, name := range []string{"n1", "n2", "n3"} {
-		c := &demoChild{node: demoNode{name: name, address: nodes[min(i, 1)].Address}, since: now}
-		if i != 1 {
-			c.process = &os.Process{Pid: 100 + i}
-		} else {
-			c.death = "signal: killed"
-		}
-		d.children = append(d.children, c)
+	if _, err := openDemoDir(demoOptions{dir: dir}, t.Logf); err == nil || !strings.Contains(err.Error(), "a demo runs there") {
+		t.Errorf("a second demo: got %v, want a refusal", err)
 	}
-	return d.scene(now)
-}
-
-func TestDemoSceneKnowsBetterThanTheNodes(t *testing.T) {
-	s := testScene()
-	if s.verdict != "DEGRADED" {
-		t.Errorf("a node is down, and the others have not noticed: got %s, want DEGRADED", s.verdict)
+	if err := d.lock.Close(); err != nil {
+		t.Fatal(err)
 	}
-	var got []string
-	for _, n := range s.status.Nodes {
-		got = append(got, n.Node+" "+n.State)
-	}
-	if want := []string{"n1 leader", "n2 down", "n3 starting"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if want := "kill -9 100   # n1, the leader"; s.hints[len(s.hints)-1] != want {
-		t.Errorf("got %q, want %q", s.hints[len(s.hints)-1], want)
+	if _, _, err := openTestDir(t, demoOptions{dir: dir}); err != nil {
+		t.Errorf("after the first one: %v", err)
 	}
 }
 
-func TestDemoFrameFits(t *testing.T) {
-	s := testScene()
-	for columns := 1; columns <= 200; columns++ {
-		for _, rows := range []int{1, 2, 5, 10, 24, 60} {
-			lines := s.frame(columns, rows)
-			if got := height(lines, columns); got > rows && len(lines) > 1 {
-				t.Fatalf("%d×%d: got %d rows", columns, rows, got)
-			}
-			for _, l := range lines {
-				if strings.ContainsFunc(l.text, func(r rune) bool { return r < ' ' }) {
-					t.Fatalf("%d×%d: a control character in %q", columns, rows, l.text)
-				}
-				if n := len([]rune(l.text)); n > columns && !l.whole && columns >= 30 {
-					t.Fatalf("%d×%d: %d columns: %q", columns, rows, n, l.text)
-				}
-			}
-		}
-	}
-	for _, l := range s.frame(80, 60) {
-		if strings.Contains(l.text, "…") {
-			t.Errorf("80 columns are enough, but: %q", l.text)
+func TestDemoFitsTheScreen(t *testing.T) {
+	lines := []string{"äbcdefg", "", "hi"}
+	for _, test := range []struct {
+		columns, rows int
+		want          string
+	}{{80, 24, "äbcdefg||hi"}, {7, 3, "äbcdefg||hi"}, {3, 24, "äbc|def|g||hi"}, {3, 2, "äbc|def"}, {3, 0, "äbc"}} {
+		if got := strings.Join(fit(lines, test.columns, test.rows), "|"); got != test.want {
+			t.Errorf("%d×%d: got %q, want %q", test.columns, test.rows, got, test.want)
 		}
 	}
 }
@@ -237,37 +201,27 @@ func TestDemoQuote(t *testing.T) {
 	}
 }
 
-func TestJournalSaysChangesOnce(t *testing.T) {
+func TestDemoPrintsAStatusWhenItChanges(t *testing.T) {
+	then := time.Now().Add(-time.Minute)
+	status := health.ClusterStatus{Cluster: "demo", Asked: "n1", Health: health.Healthy, Nodes: []health.NodeStatus{
+		{Node: "n1", State: "leader", Since: then, Why: "serving", Etcd: &health.EtcdStatus{Revision: 7, Size: 20480}}}}
 	var b strings.Builder
-	j := &journal{out: &b, started: time.Now(), said: map[string]string{}}
-	s := testScene()
-	j.show(s)
-	first := b.Len()
-	s.status.Nodes[1].Why += "17" // a number is no change
-	s.now = s.now.Add(time.Minute)
-	j.show(s)
-	if got := b.String()[first:]; got != "" {
+	s := demoScreen{out: &b}
+	s.show(health.ClusterStatus{}, "hints\n")
+	s.show(status, "hints\n")
+	if got := b.String(); !strings.Contains(got, "no node answers yet") || !strings.Contains(got, "cluster demo: HEALTHY") || strings.Count(got, "hints") != 2 {
+		t.Errorf("got %q, want both statuses, each with hints", got)
+	}
+	before := b.Len()
+	status.Nodes[0].Since, status.Nodes[0].Etcd.Revision = then.Add(-time.Hour), 123456 // an age and a number are no change
+	s.show(status, "hints\n")
+	if got := b.String()[before:]; got != "" {
 		t.Errorf("got %q, want nothing new", got)
 	}
-	s.status.Nodes[1].State = "claiming"
-	j.show(s)
-	if got := b.String()[first:]; strings.Count(got, "\n") != 1 || !strings.Contains(got, "n2: no slot, claiming") {
-		t.Errorf("got %q, want one line about n2", got)
-	}
-	if strings.Contains(b.String(), "\x1b") {
-		t.Error("got an escape sequence")
-	}
-}
-
-// What the nodes said before one of them was started again is not true of that one any more.
-func TestDemoSceneDoesNotBelieveAnOldStatus(t *testing.T) {
-	then := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	d := &demo{dir: "demo", started: then.Add(-time.Minute), healthy: time.Second, status: health.ClusterStatus{
-		Cluster: "demo", Asked: "n1", Health: health.Healthy, Time: then,
-		Nodes: []health.NodeStatus{{Node: "n1", State: "leader", Reached: true, Since: then}},
-	}}
-	d.children = []*demoChild{{node: demoNode{name: "n1"}, since: then.Add(time.Second), process: &os.Process{Pid: 1}}}
-	if s := d.scene(then.Add(2 * time.Second)); s.verdict != "DEGRADED" || s.status.Nodes[0].State != "starting" {
-		t.Errorf("got %s, n1 %s, want DEGRADED, starting", s.verdict, s.status.Nodes[0].State)
+	status.Nodes[0].State = "follower"
+	s.show(status, "hints\n")
+	s.say("n1 died (\x1b[2J)")
+	if got := b.String()[before:]; strings.Count(got, "cluster demo") != 1 || !strings.Contains(got, "follower") || !strings.Contains(got, "n1 died") || strings.Contains(got, "\x1b") {
+		t.Errorf("got %q, want the new status, and what was said without an escape sequence", got)
 	}
 }

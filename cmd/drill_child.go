@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded"
 )
 
@@ -102,7 +103,7 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 	if err != nil {
 		return err
 	}
-	// See demoChild.run for the thread.
+	// See demoNode.keep for the thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, exe, command)
@@ -128,6 +129,17 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	return nil
+}
+
+// withoutOurs leaves out the variables that would change the nodes' configuration behind the file's back.
+func withoutOurs(environ []string) []string {
+	var kept []string
+	for _, v := range environ {
+		if !strings.HasPrefix(v, config.VariablePrefix) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
 }
 
 // firstWords keeps the beginning of what a process says on its way out: a panic says why first, and then where, at any

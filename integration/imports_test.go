@@ -16,10 +16,10 @@ import (
 // arrows are the imports that are allowed between our packages, by their path below the module. A package
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
-	"cmd/holdfast": {"cmd"},
-	"cmd/config":   {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
-	"cmd/control":  {"cmd/config"},
-	"cmd": {"cmd/config", "cmd/control", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/holdfast":             {"cmd"},
+	"cmd/config":               {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/control":              {"cmd/config"},
+	"cmd":                      {"cmd/config", "cmd/control", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"embedded/coordinator":     {"embedded/plan", "embedded/health"},                                     // whose words a status is made of
 	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
 	"embedded/health":          {"embedded/plan"},

@@ -91,9 +91,9 @@ const (
 	RecoveryAutomatic = "automatic" // and for nobody where the loss is proven
 )
 
-// maxSlots bounds the members of a cluster. More voters than nine make every
+// MaxSlots bounds the members of a cluster. More voters than nine make every
 // write slower and survive no failure that happens.
-const maxSlots = 9
+const MaxSlots = 9
 
 var (
 	// memberName bounds what stands around the slot. etcd takes any name but one with = or ,
@@ -129,8 +129,8 @@ type Cluster struct {
 	Recovery   string   `mapstructure:"recovery"`    // RecoveryManual or RecoveryAutomatic
 }
 
-// sized returns the slots of a cluster of so many members, by the alphabet.
-func sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), maxSlots)], "") }
+// Sized returns the slots of a cluster of so many members, by the alphabet.
+func Sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), MaxSlots)], "") }
 
 // Validate reports every value out of range.
 func (c Cluster) Validate() error {
@@ -138,11 +138,11 @@ func (c Cluster) Validate() error {
 	if !clusterName.MatchString(c.Name) {
 		errs = append(errs, fmt.Errorf("cluster.name: must be 1–40 of a-z, 0-9 and inner -, got %q", c.Name))
 	}
-	if n := len(c.Slots); n < 1 || n > maxSlots {
-		errs = append(errs, fmt.Errorf("cluster.slots: must be 1–%d slots, got %d", maxSlots, n))
+	if n := len(c.Slots); n < 1 || n > MaxSlots {
+		errs = append(errs, fmt.Errorf("cluster.slots: must be 1–%d slots, got %d", MaxSlots, n))
 	}
-	if c.Size < 0 || c.Size > maxSlots {
-		errs = append(errs, fmt.Errorf("cluster.size: must be 0–%d, got %d", maxSlots, c.Size))
+	if c.Size < 0 || c.Size > MaxSlots {
+		errs = append(errs, fmt.Errorf("cluster.size: must be 0–%d, got %d", MaxSlots, c.Size))
 	}
 	for i, slot := range c.Slots {
 		if !slotName.MatchString(slot) {

@@ -34,7 +34,7 @@ func derive(c *Config, origin map[string]string) {
 	listen := func(port int) string { return net.JoinHostPort(c.Node.Address, strconv.Itoa(port)) }
 
 	if c.Cluster.Size > 0 && origin["cluster.slots"] == OriginDefault {
-		c.Cluster.Slots, origin["cluster.slots"] = sized(c.Cluster.Size), derivedFrom+"cluster.size"
+		c.Cluster.Slots, origin["cluster.slots"] = Sized(c.Cluster.Size), derivedFrom+"cluster.size"
 	}
 	host, _ := os.Hostname() // a host without a name is told so by Validate
 	fill("node.name", &c.Node.Name, "the host name", strings.ToLower(host))
@@ -69,9 +69,9 @@ type contradiction struct {
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
 	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c), controlContradictions(c), tlsContradictions(c), autoContradictions(c))
-	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, sized(n)) {
+	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, Sized(n)) {
 		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
-			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
+			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(Sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
 	}
 	if slot := c.Volume.Local.Slot; slot != "" && !slices.Contains(c.Cluster.Slots, slot) {
 		found = append(found, contradiction{[]string{"volume.local.slot", "cluster.slots"},
