@@ -131,8 +131,8 @@ func (o Observation) carryOn() Action {
 	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):
 		return o.swap(r)
 	case !d.WAL:
-		return wait("slot %s was to continue as %s with its own data, which is gone from the disk: bring it back, or continue with a backup: %s",
-			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")))
+		return o.beside(wait("slot %s was to continue as %s with its own data, which is gone from the disk: bring it back, or continue with a backup: %s",
+			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ","))))
 	case d.Log == nil:
 		return wait("slot %s continues as %s, and looks where its log ends", o.Claim.Slot, r.Token())
 	}
