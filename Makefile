@@ -23,7 +23,8 @@ demo: build ## run a three-node cluster here and show it; Ctrl-C stops it, ARGS=
 	$(BIN) demo $(ARGS)
 
 demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a stand-in for EC2; ARGS="-nodes 4"
-	$(GO) run ./integration/demo -binary $(BIN) $(ARGS)
+	$(GO) build -o bin/demo-hosts ./integration/demo
+	bin/demo-hosts -binary $(BIN) $(ARGS)
 
 test: deps lint ## everything: lint, all tests, the short ones again under the race detector, a little fuzzing
 	$(GO) test -count=1 -timeout 60m ./...

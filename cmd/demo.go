@@ -145,10 +145,11 @@ func (d *demo) watch(ctx context.Context) {
 		var status health.ClusterStatus
 		for i, c := range clients {
 			asking, cancel := context.WithTimeout(ctx, 3*time.Second) // a node itself waits 2 s for the others
-			err := c.Get(asking, http.MethodGet, "/status", &status)
+			var answer health.ClusterStatus
+			err := c.Get(asking, http.MethodGet, "/status", &answer)
 			cancel()
 			if err == nil {
-				clients[0], clients[i] = c, clients[0]
+				status, clients[0], clients[i] = answer, c, clients[0]
 				break
 			}
 		}
@@ -173,7 +174,7 @@ func (n *demoNode) keep(ctx, kill context.Context, d *demo) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for deaths := 1; ; deaths++ {
-		how := n.run(ctx, kill, d)
+		how := n.run(ctx, kill, d, deaths > 1)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -194,7 +195,7 @@ func (n *demoNode) keep(ctx, kill context.Context, d *demo) error {
 }
 
 // run runs the node's process once, and says how it ended.
-func (n *demoNode) run(ctx, kill context.Context, d *demo) string {
+func (n *demoNode) run(ctx, kill context.Context, d *demo, again bool) string {
 	log, err := os.OpenFile(n.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err.Error()
@@ -214,7 +215,10 @@ func (n *demoNode) run(ctx, kill context.Context, d *demo) string {
 	n.pid.Store(int64(cmd.Process.Pid))
 	defer n.pid.Store(0)
 	defer context.AfterFunc(kill, func() { _ = cmd.Process.Kill() })() // it may have ended
-	_ = cmd.Wait()                                                     // the state says it all
+	if again {
+		d.screen.say("%s was started again as process %d", n.name, cmd.Process.Pid)
+	}
+	_ = cmd.Wait() // the state says it all
 	return strings.Replace(cmd.ProcessState.String(), "exit status", "exit code", 1)
 }
 

@@ -107,7 +107,6 @@ type scene struct {
 	terminal bool
 	said     []string // the last messages, for a terminal
 	shown    string   // what of a status was written last, without a terminal
-	hinted   string   // the same of the hints
 }
 
 // machine is where the node of one name runs: an instance, and after its end the one that replaces it.
@@ -319,11 +318,7 @@ func (s *scene) show(status string) {
 	}
 	if gist := changing.ReplaceAllString(status, " "); gist != s.shown {
 		s.shown = gist
-		fmt.Fprintf(s.out, "\n%s", status)
-	}
-	if hints := s.hints(status); hints != s.hinted {
-		s.hinted = hints
-		fmt.Fprintf(s.out, "\n%s", hints)
+		fmt.Fprintf(s.out, "\n%s\n%s", status, s.hints(status))
 	}
 }
 
