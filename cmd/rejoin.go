@@ -103,13 +103,7 @@ func (r *restoration) instead(ctx context.Context) error {
 	if alive != nil {
 		led = &alive.Stand
 	}
-	last := int64(0)
-	for _, n := range r.cluster.Nodes {
-		if n.Etcd != nil {
-			last = max(last, n.Etcd.Revision)
-		}
-	}
-	query := url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "revision": {strconv.FormatInt(last, 10)}, "led": {strconv.FormatBool(led != nil)}}
+	query := url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "revision": {strconv.FormatInt(r.shownRevision(), 10)}, "led": {strconv.FormatBool(led != nil)}}
 	var p plan.Restore
 	if err := r.node.Get(ctx, http.MethodGet, "/rejoin?"+query.Encode(), &p); err != nil {
 		return err

@@ -316,14 +316,7 @@ const (
 
 // last returns the last known revision of the cluster, and how it is known.
 func (r *restoration) last(ctx context.Context, record plan.Record) (revision int64, source string, err error) {
-	if r.cluster != nil {
-		for _, n := range r.cluster.Nodes {
-			if n.Etcd != nil {
-				revision = max(revision, n.Etcd.Revision)
-			}
-		}
-	}
-	if revision > 0 {
+	if revision = r.shownRevision(); revision > 0 {
 		return revision, fromMembers, nil
 	}
 	revision, err = archive{store: r.b.main, cluster: r.b.cfg.Cluster.Name}.Revision(ctx, record.Lineage())
@@ -331,6 +324,19 @@ func (r *restoration) last(ctx context.Context, record plan.Record) (revision in
 		return 0, "", fmt.Errorf("find the last known revision: %w", err)
 	}
 	return max(revision, record.Floor()), fromBackups, nil
+}
+
+// shownRevision is the highest revision that the members show, 0 where none is known.
+func (r *restoration) shownRevision() (revision int64) {
+	if r.cluster == nil {
+		return 0
+	}
+	for _, n := range r.cluster.Nodes {
+		if n.Etcd != nil {
+			revision = max(revision, n.Etcd.Revision)
+		}
+	}
+	return revision
 }
 
 // slots says of every slot of the generation whether its disk is here.
