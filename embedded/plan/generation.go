@@ -89,9 +89,6 @@ func (o Observation) change() Action {
 	case swapped || o.prepared(r.ID):
 		return o.swap(r)
 	}
-	if p := o.open(); p != nil { // the backup that this disk lacks may be gone for good
-		return o.beside(wait("slot %s is a founder of %s and has yet to prepare backup %s", slot, r.Token(), r.Restore.Backup))
-	}
 	obstacle := o.Unable
 	if o.Store.Unknown != "" {
 		obstacle = "the backup store does not answer: " + o.Store.Unknown

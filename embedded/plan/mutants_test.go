@@ -551,7 +551,6 @@ var mutants = []mutant{
 	{"continue instead without waiting", "recover.go", `case p.Led == nil && !mine, !o.mayConclude(p):`, `case p.Led == nil && !mine, p.Led != nil && !o.mayConclude(p):`, byStories},
 	{"any disk continues instead", "ending.go", `p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == s.Record.ID {`, byStories},
 	{"a disk that is back takes part in nothing", "resume.go", `return o.beside(o.pass(next))`, `return o.pass(next)`, byStories},
-	{"a founder that has not prepared waits for that backup alone", "generation.go", `	if p := o.open(); p != nil { // the backup`, `	if p := o.open(); p != nil && p.ID == "-" { // the backup`, byStories},
 	{"a survivor without data takes part in nothing", "recover.go", `		return o.beside(wait("slot %s was to continue`, `		return Action.but(wait("slot %s was to continue`, byStories},
 	{"join whom the store does not know", "founding.go", `o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage():`, `o.Store.Record != nil && o.Store.Record.Lineage() == "-":`, byStories},
 	{"a store that not all share is no veto to promise", "founding.go", `		return o.bereft(shared)`, `		if shared {
