@@ -76,9 +76,8 @@ func (n *node) collect(ctx context.Context) health.Facts {
 	f := health.Facts{}
 	var wg sync.WaitGroup
 	wg.Go(func() { f.Status = n.ask(ctx) })
-	wg.Go(func() {
-		f.Endpoints, f.Events = n.unleased(ctx, endpointsPrefix, mostEndpoints), n.unleased(ctx, eventsPrefix, mostEvents)
-	})
+	wg.Go(func() { f.Endpoints = n.unleasedIn(ctx, endpointsPrefix, mostEndpoints) })
+	wg.Go(func() { f.Events = n.unleasedIn(ctx, eventsPrefix, mostEvents) })
 	wg.Go(func() {
 		all, unread := backupsIn(ctx, n.store, n.Identity())
 		f.Store = holdings(all, unread, time.Now())
@@ -86,6 +85,18 @@ func (n *node) collect(ctx context.Context) health.Facts {
 	wg.Wait()
 	f.Now = f.Status.Time
 	return f
+}
+
+// unleasedIn is unleased until ctx ends: a read of etcd on a disk that hangs waits for a write to it, whatever its context.
+func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *health.Leases {
+	done := make(chan *health.Leases, 1)
+	go func() { done <- n.unleased(ctx, prefix, limit) }()
+	select {
+	case l := <-done:
+		return l
+	case <-ctx.Done():
+		return &health.Leases{Prefix: prefix, Err: "etcd does not answer: " + context.Cause(ctx).Error()}
+	}
 }
 
 func (n *node) unleased(ctx context.Context, prefix string, limit int64) *health.Leases {
