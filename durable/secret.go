@@ -1,0 +1,37 @@
+package durable
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// ReadSecret reads a file that only its owner may use, of at most max bytes. An error names the file, and says how to
+// cure it.
+func ReadSecret(path string, max int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := Private(f); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, int64(max)+1))
+	if err == nil && len(text) > max {
+		err = fmt.Errorf("%s: has more than %d bytes", path, max)
+	}
+	return text, err
+}
+
+// Private returns an error if anyone but its owner may use the file.
+func Private(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("%s: others may use it (mode %04o): run chmod 600 %s", f.Name(), mode, f.Name())
+	}
+	return nil
+}
