@@ -1,0 +1,2 @@
+// Package invalid joins the validation errors of a configuration section.
+package invalid
