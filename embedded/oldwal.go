@@ -72,12 +72,14 @@ type position struct{ term, index uint64 }
 
 // log is what etcd will replay of a WAL.
 type log struct {
-	start   *walpb.Snapshot // from where on
-	entries []logEntry
-	commit  uint64
-	old     int      // how many entries are in the format of the v2 store
-	last    position // of them
-	newer   error    // an entry that only a newer etcd can replay
+	start    *walpb.Snapshot   // from where on
+	raft     *raftpb.ConfState // who voted there; nil before etcd 3.5
+	identity []byte            // of the member and the cluster, as pb.Metadata
+	entries  []logEntry
+	commit   uint64
+	old      int      // how many entries are in the format of the v2 store
+	last     position // of them
+	newer    error    // an entry that only a newer etcd can replay
 }
 
 // readLog reads a WAL as etcd will, and changes nothing.

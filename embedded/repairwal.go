@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,13 +112,6 @@ func (r *WALRepair) readDatabase(dir string) error {
 		r.Obstacle = r.zombies(tx.Bucket(schema.MembersRemoved.Name()), meta.Get(schema.MetaConfStateName))
 		return nil
 	}), db.Close())
-}
-
-func number(b []byte) uint64 {
-	if len(b) != 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(b)
 }
 
 func (r *WALRepair) readMembers(bucket *bolt.Bucket) error {

@@ -23,6 +23,9 @@ func addNode(id uint64, context []byte) *raftpb.ConfChange {
 	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: context}
 }
 
+// changed is the ID of the member that a change is about.
+func changed(c *raftpb.ConfChange) uint64 { return c.NodeID }
+
 func marshal(m interface{ Marshal() ([]byte, error) }) ([]byte, error) { return m.Marshal() }
 
 func unmarshal(data []byte, into interface{ Unmarshal([]byte) error }) error {

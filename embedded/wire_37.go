@@ -33,7 +33,11 @@ func addNode(id uint64, context []byte) *raftpb.ConfChange {
 	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: &id, Context: context}
 }
 
-func marshal(m proto.Message) ([]byte, error)         { return proto.Marshal(m) }
+// changed is the ID of the member that a change is about.
+func changed(c *raftpb.ConfChange) uint64 { return c.GetNodeId() }
+
+func marshal(m proto.Message) ([]byte, error) { return proto.Marshal(m) }
+
 func unmarshal(data []byte, into proto.Message) error { return proto.Unmarshal(data, into) }
 
 // firstOf asks for so many keys, and how many there are in all.

@@ -1,0 +1,239 @@
+package embedded
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"holdfast/embedded/plan"
+)
+
+// Memberships is what a data directory says of the cluster's members, in each place where an etcd looks for them. Up to
+// 3.5 etcd has two lists: the v2 store, which lives in the raft snapshots and the log and is the truth there, and the
+// bucket `members` in the database, which is the truth from 3.6 on. 3.7 takes even raft's voters from that bucket
+// (etcdserver/bootstrap.go, buildConfStateFromV3store). So a bucket that is wrong goes unnoticed until the upgrade.
+// All lists are as of Applied, sorted by ID.
+type Memberships struct {
+	Member  uint64 `json:"member"`  // ID of this directory's own member, from the log
+	Cluster uint64 `json:"cluster"` // ID of the cluster, from the log
+
+	ClusterVersion string `json:"cluster_version,omitempty"` // "" where the database has none, as before etcd 3.5
+	// StorageVersion is "" until an etcd 3.6 or newer has run here. From then on the v2 list is made from the database
+	// and proves nothing; what raft says still does.
+	StorageVersion string `json:"storage_version,omitempty"`
+
+	Applied  plan.LogEnd `json:"applied"`  // the last entry of the log that the database has; its term is 0 before 3.5
+	Snapshot uint64      `json:"snapshot"` // index of the raft snapshot that the log continues; 0: none
+	Log      plan.LogEnd `json:"log"`      // where the log ends. Before Applied only if it was not synced to disk
+
+	V3        []ListedMember `json:"v3"` // the bucket `members`
+	V3Removed []uint64       `json:"v3_removed,omitempty"`
+	// V2 is the v2 store: the raft snapshot's, and what the log has changed since. Names that were announced in the
+	// log only are missing.
+	V2        []ListedMember `json:"v2"`
+	V2Removed []uint64       `json:"v2_removed,omitempty"`
+	V2Unknown bool           `json:"v2_unknown,omitempty"` // the file of the raft snapshot is missing
+
+	// Voters and Learners are raft's: as the database has them, and before etcd 3.5 as the raft snapshot and the log.
+	Voters   []uint64 `json:"voters"`
+	Learners []uint64 `json:"learners,omitempty"`
+
+	Differences []Difference `json:"differences,omitempty"` // by ID
+
+	// OldEntries are those that etcd 3.7 cannot replay, OldLast is the index of the last of them. See RepairWAL.
+	OldEntries int    `json:"old_entries,omitempty"`
+	OldLast    uint64 `json:"old_last,omitempty"`
+}
+
+// ListedMember is a member as a list has it.
+type ListedMember struct {
+	ID       uint64   `json:"id"`
+	Name     string   `json:"name,omitempty"` // "" if it never started
+	PeerURLs []string `json:"peer_urls,omitempty"`
+	Learner  bool     `json:"learner,omitempty"`
+}
+
+// Standing is what one of the lists says of a member.
+type Standing string
+
+// The standings.
+const (
+	Absent  Standing = "absent"
+	Voter   Standing = "voter"
+	Learner Standing = "learner"
+	Removed Standing = "removed" // absent, and its ID can never be used again
+)
+
+// listed: as a voter or a learner.
+func (s Standing) listed() bool { return s == Voter || s == Learner }
+
+// Difference is a member of which the lists do not say the same.
+type Difference struct {
+	Kind Discrepancy `json:"kind"`
+	ID   uint64      `json:"id"`
+	Name string      `json:"name,omitempty"`
+	V3   Standing    `json:"v3"`
+	V2   Standing    `json:"v2,omitempty"` // "" where it is not known
+	Raft Standing    `json:"raft"`
+	// V3URLs and V2URLs are the peer URLs, where they differ.
+	V3URLs []string `json:"v3_urls,omitempty"`
+	V2URLs []string `json:"v2_urls,omitempty"`
+}
+
+// String says it in a few words.
+func (d Difference) String() string {
+	text := fmt.Sprintf("member %x (%s): the database says %s, raft %s", d.ID, cmp.Or(d.Name, "no name"), d.V3, d.Raft)
+	if d.V2 != "" {
+		text += fmt.Sprintf(", the v2 store %s", d.V2)
+	}
+	if d.Kind == ListedTwice {
+		text += ", and the database says as well that it was removed"
+	}
+	if d.V3URLs != nil {
+		text += fmt.Sprintf("; the peer URLs are %s and %s", strings.Join(d.V3URLs, ","), strings.Join(d.V2URLs, ","))
+	}
+	return text
+}
+
+// Discrepancy is a kind of difference between the lists.
+type Discrepancy string
+
+// The discrepancies. What each means for a start by etcd 3.6 and 3.7 is in Means.
+const (
+	OnlyV3       Discrepancy = "only-v3"       // a phantom: the database lists a member that raft does not have
+	OnlyV2       Discrepancy = "only-v2"       // a lost member: raft or the v2 store has it, the database does not
+	LearnerInV3  Discrepancy = "learner-in-v3" // promoted, which the database has not heard of
+	VoterInV3    Discrepancy = "voter-in-v3"   // never promoted, and the database says that it was
+	ListedTwice  Discrepancy = "listed-twice"  // the database lists it both as a member and as a removed one
+	OtherURLs    Discrepancy = "other-urls"    // the database and the v2 store have other peer URLs
+	StaleV2      Discrepancy = "stale-v2"      // the database and raft agree, and the v2 store does not
+	noDifference Discrepancy = ""
+)
+
+// Means says in a sentence each what a difference of this kind does when the directory is started by etcd 3.6 and by
+// 3.7.
+func (k Discrepancy) Means() (in36, in37 string) {
+	m := meanings[k]
+	return m[0], m[1]
+}
+
+// meanings are from the source of etcd 3.6.16 and 3.7.3. TestPhantoms and the others beside it show those of 3.7; those
+// of 3.6 of OnlyV3, OnlyV2 and LearnerInV3 were tried by hand with 3.6.14.
+var meanings = map[Discrepancy][2]string{
+	OnlyV3: {
+		"it is listed and dialed, but does not vote; `etcdctl member remove` of it may end all members with a panic, " +
+			"again at each start",
+		"it is a member again: a voter counts for the majority, which may be out of reach from the first start",
+	},
+	OnlyV2: {
+		"it votes, but nobody dials it; a member panics when it finds its name announced in the log",
+		"it is no member: its vote is gone, nobody sends to it; a member panics when it finds its name announced in the log",
+	},
+	LearnerInV3: {
+		"it is put right if the raft snapshot knows of the promotion; else it is listed as a learner, and etcd itself " +
+			"does not start with two such members",
+		"it is a learner again: its vote is gone, so the others need fewer for a majority; etcd itself does not start " +
+			"with two such members",
+	},
+	VoterInV3: {
+		"it is listed as a voter, does not vote, and cannot be promoted",
+		"it votes, though it may not have the data yet",
+	},
+	ListedTwice: {
+		"it is listed, and no message is sent to it",
+		"it is a member again, and no message is sent to it: a voter that can never answer",
+	},
+	OtherURLs: {
+		"members dial the database's URLs",
+		"members dial the database's URLs",
+	},
+	StaleV2: {
+		"a learner of the database that the v2 store calls a voter becomes one; else nothing",
+		"nothing: the v2 store is not read",
+	},
+}
+
+// Blocks reports whether an upgrade must wait until differences of this kind are gone.
+func (k Discrepancy) Blocks() bool { return k != StaleV2 }
+
+// compare finds the differences.
+func (m *Memberships) compare() {
+	v3, v2 := byID(m.V3), byID(m.V2)
+	ids := map[uint64]bool{}
+	for _, list := range [][]uint64{slices.Collect(maps.Keys(v3)), slices.Collect(maps.Keys(v2)), m.Voters, m.Learners} {
+		for _, id := range list {
+			ids[id] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		d := Difference{ID: id, Name: cmp.Or(v3[id].Name, v2[id].Name),
+			V3: standing(v3, m.V3Removed, id), Raft: m.inRaft(id)}
+		if !m.V2Unknown {
+			d.V2 = standing(v2, m.V2Removed, id)
+		}
+		if d.Kind = d.kind(); d.Kind == noDifference && slices.Contains(m.V3Removed, id) {
+			d.Kind = ListedTwice
+		}
+		if d.V3.listed() && d.V2.listed() && !slices.Equal(sorted(v3[id].PeerURLs), sorted(v2[id].PeerURLs)) {
+			d.V3URLs, d.V2URLs = v3[id].PeerURLs, v2[id].PeerURLs
+			if d.Kind == noDifference {
+				d.Kind = OtherURLs
+			}
+		}
+		if d.Kind != noDifference {
+			m.Differences = append(m.Differences, d)
+		}
+	}
+}
+
+// kind compares the standings. Raft's word counts: it is what has voted.
+func (d Difference) kind() Discrepancy {
+	switch {
+	case d.V3.listed() && !d.Raft.listed():
+		return OnlyV3
+	case !d.V3.listed() && (d.Raft.listed() || d.V2.listed()):
+		return OnlyV2
+	case d.V3 == Learner && d.Raft == Voter:
+		return LearnerInV3
+	case d.V3 == Voter && d.Raft == Learner:
+		return VoterInV3
+	case d.V2 != "" && d.V2 != d.V3:
+		return StaleV2
+	}
+	return noDifference
+}
+
+func (m *Memberships) inRaft(id uint64) Standing {
+	switch {
+	case slices.Contains(m.Voters, id):
+		return Voter
+	case slices.Contains(m.Learners, id):
+		return Learner
+	}
+	return Absent
+}
+
+func standing(list map[uint64]ListedMember, removed []uint64, id uint64) Standing {
+	m, ok := list[id]
+	switch {
+	case ok && m.Learner:
+		return Learner
+	case ok:
+		return Voter
+	case slices.Contains(removed, id):
+		return Removed
+	}
+	return Absent
+}
+
+func byID(list []ListedMember) map[uint64]ListedMember {
+	members := map[uint64]ListedMember{}
+	for _, m := range list {
+		members[m.ID] = m
+	}
+	return members
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
