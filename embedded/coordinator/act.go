@@ -278,9 +278,9 @@ func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
 	return c.record(a)
 }
 
-// Reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is all of
-// this cluster. What an operator has adopted may be another's, and is never deleted. Nor is what went back in time
-// ([plan.RolledBack]): if the others were the ones that lost something, it may be the only copy of it.
+// Reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is
+// all of this cluster. What an operator has set aside may be another's, and is never deleted. Nor is what went back in
+// time ([plan.RolledBack]): if the others were the ones that lost something, it may be the only copy of it.
 var Reclaimable = []string{"unborn", "removed", "outlived", "restored", "recovered"}
 
 func (c *Coordinator) asideEtcd(reason string) error {

@@ -39,8 +39,8 @@ type Config struct {
 	// RevisionBump is restore.revision-bump, ReclaimAfter restore.reclaim-after.
 	RevisionBump int64
 	ReclaimAfter time.Duration
-	// StopWait is stop.wait: how long the end may wait for the disruption lock and the hand-over, 0 for neither. Hold is
-	// stop.hold: how long the lock outlives a process that has it.
+	// StopWait is stop.wait: how long the end may wait for the disruption lock and the hand-over, 0 for neither. Hold
+	// is stop.hold: how long the lock outlives a process that has it.
 	StopWait, Hold time.Duration
 }
 

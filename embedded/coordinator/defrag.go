@@ -19,9 +19,10 @@ const (
 	snapshotWait = 5 * time.Second
 	// handOverTime is what a hand-over may take; a tenth of a second is usual.
 	handOverTime = 10 * time.Second
-	// compactTime is how long it is waited for a compaction to be carried out; it goes on beyond that.
+	// compactTime is how long it is waited for a compaction to be carried out; it continues beyond that.
 	compactTime = 2 * time.Minute
-	// The lock is held for lockDefrag and another lockDefrag for each GiB at most: twenty times what a usual disk takes.
+	// The lock is held for lockDefrag and another lockDefrag for each GiB at most: twenty times what a usual disk
+	// takes.
 	lockDefrag = 2 * time.Minute
 )
 

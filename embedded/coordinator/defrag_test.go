@@ -184,7 +184,8 @@ func TestNoSpaceStaysWhereAllIsLive(t *testing.T) {
 	}
 }
 
-// Deletions that go on for a while are compacted and defragmented again and again; what ends them ends the alarm soon.
+// Deletions that continue for a while are compacted and defragmented again and again; what ends them ends the alarm
+// soon.
 func TestNoSpaceIsCuredSoonAfterDeletions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -15,16 +15,17 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// How a generation ends, on this node: proposals are objected to, waited for, consented to (R16 to R18 of docs/protocol.md).
+// How a generation ends, on this node: proposals are objected to, waited for, consented to (R16 to R18 of
+// docs/protocol.md).
 
 const (
-	// watchProposals is how often a leader looks whether a proposal to end its generation lies in the store, and sentinelTime how
-	// long one look may take; abortTime bounds an abort.
+	// watchProposals is how often a leader looks whether a proposal to end its generation lies in the store, and
+	// sentinelTime how long one look may take; abortTime bounds an abort.
 	watchProposals = 2 * time.Second
 	sentinelTime   = 3 * time.Second
 	abortTime      = 5 * time.Second
-	// LeaderWait is how long a leaderless proposal waits: a living leader in reach of the store has read it by then and aborted
-	// it, even if a look that began before it was put took as long as it may.
+	// LeaderWait is how long a leaderless proposal waits: a living leader in reach of the store has read it by then and
+	// aborted it, even if a look that began before it was put took as long as it may.
 	LeaderWait = 2*(watchProposals+sentinelTime) + abortTime
 	// pollAlone is how often a node without a leader asks the store.
 	pollAlone = 2 * time.Second
@@ -36,8 +37,8 @@ const (
 	forgetEvery = 10 * time.Second
 )
 
-// ending is what this process knows of proposals to end its generation beside what the store says now. The coordinator's mu
-// guards it. Times are of the monotonic clock, so that they begin again with a restart.
+// ending is what this process knows of proposals to end its generation beside what the store says now.
+// Times are of the monotonic clock, so that they begin again with a restart.
 type ending struct {
 	answered bool            // the store has answered this process
 	read     time.Time       // when the last look at the store began that succeeded
@@ -55,8 +56,8 @@ func (e *ending) looked(began time.Time, s plan.Store, nonces map[string]string)
 	if s.Unknown != "" {
 		return
 	}
-	// A proposal that waited as it must lay in the store at the look before, if that was less than LeaderWait ago. Had this member
-	// a leader then, it would have objected.
+	// A proposal that waited as it must lay in the store at the look before, if that was less than LeaderWait ago. Had
+	// this member a leader then, it would have objected.
 	guarded := e.answered && !e.led.IsZero() && !e.led.After(e.read) && began.Sub(e.read) < LeaderWait
 	for _, r := range s.Concluded {
 		if _, known := e.blind[r.ID]; !known {
@@ -83,7 +84,8 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 	case e.led.IsZero():
 		e.led = now
 	}
-	known := o.Member.Running && o.Member.HasLead || slices.ContainsFunc(o.Peers, func(p plan.Peer) bool { return p.Live && p.Facts != nil && p.Facts.Leader })
+	known := o.Member.Running && o.Member.HasLead || slices.ContainsFunc(o.Peers,
+		func(p plan.Peer) bool { return p.Live && p.Facts != nil && p.Facts.Leader })
 	switch {
 	case known:
 		e.none = time.Time{}

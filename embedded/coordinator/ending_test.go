@@ -49,7 +49,8 @@ func (w *world) abortedOnes() []string {
 	return slices.Clone(w.aborted)
 }
 
-// A leader finds a proposal by its number, long before it looks at the whole store, and aborts what calls it leaderless or lost.
+// A leader finds a proposal by its number, long before it looks at the whole store, and aborts what calls it leaderless
+// or lost.
 func TestLeaderAbortsWhatIsWrongAboutIt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*world, *plan.Restore)
@@ -177,7 +178,8 @@ func TestLeaderless(t *testing.T) {
 	})
 }
 
-// Blind is who could not have prevented a conclusion: without a leader and the store together for as long as a proposal waits.
+// Blind is who could not have prevented a conclusion: without a leader and the store together for as long as a proposal
+// waits.
 func TestBlind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record("a", "b", "c")

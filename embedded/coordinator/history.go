@@ -14,7 +14,7 @@ import (
 )
 
 // The history is the node's account of what it decided and did, and of what operators told it to do, on the volume it
-// holds. It is for people: nothing is decided by it, so it may have gaps, and says where. Whoever adds to it never
+// holds. It is for people: nothing is decided by it, so it may have gaps, and says where. Anyone who adds to it never
 // waits for the disk.
 
 // Kinds of entries that are no action's.

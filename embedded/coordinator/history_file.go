@@ -19,8 +19,8 @@ const (
 	historySize  = 2 << 20 // bytes of each
 )
 
-// appendHistory writes entries, all or none as far as the disk lets it. It is not synced: a machine that loses its power
-// may lose the last seconds of it.
+// appendHistory writes entries, all or none as far as the disk lets it. It is not synced: a machine that loses its
+// power may lose the last seconds of it.
 func appendHistory(dir string, entries []Entry) error {
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)

@@ -7,8 +7,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// newestAge is how long what is known of the newest backup is good for: without a leader hardly another is made. newestTime
-// is how long the listing may take, which reads a small object for each backup.
+// newestAge is how long what is known of the newest backup is good for: without a leader hardly another is made.
+// newestTime is how long the listing may take, which reads a small object for each backup.
 const (
 	newestAge  = time.Minute
 	newestTime = 30 * time.Second

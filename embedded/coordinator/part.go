@@ -13,7 +13,8 @@ import (
 const (
 	// lookToPart is how often a process that was told to end looks whether its member may go down now.
 	lookToPart = 100 * time.Millisecond
-	// tryToPart bounds one try of the disruption lock, and one question to the leader: a quorum that is being lost must not hold up the end.
+	// tryToPart bounds one try of the disruption lock, and one question to the leader: a quorum that is being lost must
+	// not hold up the end.
 	tryToPart = time.Second
 	// stoppingWhy is what the node says from when its member goes down.
 	stoppingWhy = "the node is stopping"

@@ -104,8 +104,8 @@ func TestStopWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-// Etcd answers nothing any more while all are being stopped. As soon as that is known nothing is waited for, and there is
-// nobody to hand over to.
+// Etcd answers nothing any more while all are being stopped. As soon as that is known nothing is waited for, and there
+// is nobody to hand over to.
 func TestStopHurriesWithTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -215,8 +215,8 @@ func TestDrainAndUndrain(t *testing.T) {
 	})
 }
 
-// Another process has the name of the node that leads, and the gossip takes it for the node: the leader's word on who is
-// connected is had all the same, and is not taken from anybody else.
+// Another process has the name of the node that leads, and the gossip takes it for the node: the leader's word on who
+// is connected is had all the same, and is not taken from anybody else.
 func TestDrainWhileTheLeaderIsHidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

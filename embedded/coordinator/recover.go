@@ -8,9 +8,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// NewRecovery makes the proposal to go on from parent with what the survivor of a request holds. last is the last known
-// revision of the survivor. The revision is raised as in a restore: a member that is lost may have acknowledged writes
-// that no survivor has, and whoever has seen those must begin anew.
+// NewRecovery makes the proposal to continue from parent with what the survivor of a request holds. last is the last
+// known revision of the survivor. The revision is raised as in a restore: a member that is lost may have acknowledged
+// writes that no survivor has, and anyone who has seen those must start over.
 func NewRecovery(parent plan.Record, attempts int, q plan.Request, last, bump int64) plan.Restore {
 	r := proposal(parent, attempts)
 	r.Survivor, r.Disk, r.Log, r.Lost, r.By = q.Survivor, q.Disk, q.Log, q.Lost, q.By
@@ -18,10 +18,11 @@ func NewRecovery(parent plan.Record, attempts int, q plan.Request, last, bump in
 	return r
 }
 
-// newContinuation makes the proposal to continue after parent with the data of a disk that the cluster had left behind, of the
-// generation with the ID origin (R19). own is the revision of that data, last that of the parent as far as it is known: the raise
-// goes beyond both.
-func newContinuation(parent plan.Record, attempts int, q plan.Request, origin string, own, last, bump int64) plan.Restore {
+// newContinuation makes the proposal to continue after parent with the data of a disk that the cluster had left behind,
+// of the generation with the ID origin (R19). own is the revision of that data, last that of the parent as far as it is
+// known: the raise goes beyond both.
+func newContinuation(parent plan.Record, attempts int, q plan.Request, origin string,
+	own, last, bump int64) plan.Restore {
 	r := NewRecovery(parent, attempts, q, own, bump)
 	r.Origin, r.Revision = origin, own
 	r.Bump = max(bump, max(last, parent.Floor())-own+bump)

@@ -80,8 +80,8 @@ func TestPrepareRecovery(t *testing.T) {
 	}
 }
 
-// Data that was left behind continues beyond its own revision, and beyond that of the generation in between: as that was seen, and
-// where nobody of it is here, as it began.
+// Data that was left behind continues beyond its own revision, and beyond that of the generation in between: as that
+// was seen, and where nobody of it is here, as it began.
 func TestContinuation(t *testing.T) {
 	parent := plan.Record{Generation: 2, ID: "b", Line: []string{"a"}, Restore: &plan.Restore{Revision: 40, Bump: 100}}
 	for name, s := range map[string]struct{ own, last, want int64 }{

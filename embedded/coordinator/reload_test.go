@@ -12,8 +12,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// staling lives a node that leads, until its authorities have changed as change makes it, and for ten seconds after that.
-// then is called with the world locked.
+// staling lives a node that leads, until its authorities have changed as change makes it, and for ten seconds after
+// that. then is called with the world locked.
 func staling(t *testing.T, change func(w *world), then func(t *testing.T, w *world, c *Coordinator)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

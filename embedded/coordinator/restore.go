@@ -18,7 +18,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// builtPrefix begins the name of the directory, beside etcd's, in which a restore or a recovery is prepared; its ID follows.
+// builtPrefix begins the name of the directory, beside etcd's, in which a restore or a recovery is prepared; its ID
+// follows.
 const builtPrefix = "restore-"
 
 const (

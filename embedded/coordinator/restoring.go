@@ -205,7 +205,8 @@ func (s Situation) Restoring() *health.RestoreStatus {
 	if r == nil {
 		return nil
 	}
-	st := &health.RestoreStatus{ID: r.ID, Title: r.Title(), Backup: r.Backup, Generation: r.Generation, Attempt: r.Attempt, By: r.By, State: health.RestoreWaiting}
+	st := &health.RestoreStatus{ID: r.ID, Title: r.Title(), Backup: r.Backup, Generation: r.Generation, Attempt: r.Attempt,
+		By: r.By, State: health.RestoreWaiting}
 	if l.Left != nil && l.Left.Proposal == r.ID {
 		st.Left = true
 	} else if o.Store.Restore != nil {
@@ -234,8 +235,8 @@ func unconfirmed(o plan.Observation, r plan.Restore) bool {
 	return r.Led != nil && (c == nil || c.Proposal != r.ID) && !slices.ContainsFunc(o.Peers, heard)
 }
 
-// Findings are what is wrong with restores, recoveries and the backups before them, and what contradicts the generation that this node
-// is in, beside the action.
+// Findings are what is wrong with restores, recoveries and the backups before them, and what contradicts the generation
+// that this node is in, beside the action.
 func (s Situation) Findings() []health.Finding {
 	var all []health.Finding
 	add := func(code health.Code, format string, args ...any) {
@@ -253,14 +254,17 @@ func (s Situation) Findings() []health.Finding {
 	}
 	for _, p := range o.Peers {
 		if p.Live && p.Unread != "" {
-			add(health.PeerUnread, "what node %s says does not count here, and nothing is taken for granted of it: %s", p.Node, p.Unread)
+			add(health.PeerUnread, "what node %s says does not count here, and nothing is taken for granted of it: %s", p.Node,
+				p.Unread)
 		}
 	}
 	for _, text := range s.Conflicts {
 		add(health.Conflict, "%s", text)
 	}
-	if p, r := s.Open, o.Disk.Ledger.Record; p != nil && o.Store.Unknown != "" && (r == nil || r.Generation < p.Generation) {
-		add(health.RestoreOpen, "the backup store does not answer (%s), and when it last did, a %s as generation %d, proposed by %s, was under way: it continues as soon as the store is back, unless `holdfast restore --abort` comes first",
+	if p, r := s.Open, o.Disk.Ledger.Record; p != nil && o.Store.Unknown != "" &&
+		(r == nil || r.Generation < p.Generation) {
+		add(health.RestoreOpen,
+			"the backup store does not answer (%s), and when it last did, a %s as generation %d, proposed by %s, was under way: it continues as soon as the store is back, unless `holdfast restore --abort` comes first",
 			o.Store.Unknown, p.Title(), p.Generation, p.By)
 	}
 	if o.Member.Leader || !o.Member.Running {

@@ -10,12 +10,12 @@ import (
 
 const (
 	// compacted is how long after a compaction what was deleted since waits for the next one. Meanwhile the members may
-	// defragment, although the deletions go on.
+	// defragment, although the deletions continue.
 	compacted = 2 * time.Second
 	// failedRest is the pause after a defragmentation that failed, doubled until an hour.
 	failedRest = time.Minute
-	// doneRest is the pause after one that went well: where clients write and delete as fast as they do, the file would be half
-	// free again and again.
+	// doneRest is the pause after one that went well: where clients write and delete as fast as they do, the file would
+	// be half free again and again.
 	doneRest = time.Hour
 )
 
@@ -72,6 +72,7 @@ func (u *upkeep) status() health.UpkeepStatus {
 }
 
 // rest makes the care rest after a defragmentation that went well, but for NOSPACE, which every client waits to end.
+// The caller holds the lock.
 func (u *upkeep) rest(now time.Time) {
 	u.failed = 0
 	if u.until = now; !u.spaceless {
@@ -79,7 +80,7 @@ func (u *upkeep) rest(now time.Time) {
 	}
 }
 
-// fail makes the care rest after a defragmentation that failed, or was of no use.
+// fail makes the care rest after a defragmentation that failed, or was of no use. The caller holds the lock.
 func (u *upkeep) fail(now time.Time) time.Time {
 	u.failed++
 	rest := min(failedRest<<min(u.failed-1, 6), time.Hour)

@@ -23,8 +23,8 @@ var ErrUnhealthy = errors.New("not every member has been connected long enough")
 // generation, a proposal of the same number, an outcome of the same proposal.
 var ErrConflict = errors.New("the store holds another one")
 
-// ErrUseless is wrapped by Backups.Check when the backup can never be restored here: nobody knows it, it is damaged, or it is
-// another cluster's.
+// ErrUseless is wrapped by Backups.Check when the backup can never be restored here: nobody knows it, it is damaged, or
+// it is another cluster's.
 var ErrUseless = errors.New("the backup is of no use")
 
 // ErrUnread is wrapped when the store has answered, and what it holds of the cluster is damaged, or of a newer version.
@@ -99,7 +99,8 @@ type Mesh interface {
 	Nodes(accepted bool) []Node
 	Changed() <-chan struct{}
 	Twin() (netip.Addr, bool) // another live process with our name
-	// Twins returns the live processes that share the name of another node and do not count for it: Ask takes them for nodes.
+	// Twins returns the live processes that share the name of another node and do not count for it: Ask takes them for
+	// nodes.
 	Twins() []string
 	Ask(ctx context.Context, node string, question []byte) ([]byte, error)
 }
@@ -181,14 +182,14 @@ type Builder interface {
 type Members interface {
 	AddLearner(ctx context.Context, peerURL string) (uint64, error)
 	Remove(ctx context.Context, id uint64) error
-	Promote(ctx context.Context, id uint64) error // ErrNotReady
+	Promote(ctx context.Context, id uint64) error // plan.ErrNotReady
 	IsRemoved(id uint64) bool                     // whether a quorum has removed it, as far as applied here
 }
 
 // Keys are what the cluster remembers for holdfast, in etcd itself.
 type Keys interface {
-	// PutKey sets a key if its version is what the caller has seen, 0 for none, and deletes it with a nil value. Else the
-	// error wraps ErrConflict.
+	// PutKey sets a key if its version is what the caller has seen, 0 for none, and deletes it with a nil value. Else
+	// the error wraps plan.ErrConflict.
 	PutKey(ctx context.Context, name string, value []byte, version int64) error
 	// Key is the value as applied here and its version, 0 for none.
 	Key(name string) (value []byte, version int64, err error)
@@ -198,12 +199,14 @@ type Keys interface {
 
 // Locks is the cluster's disruption lock (R14), one of the keys, with a lease.
 type Locks interface {
-	// TryLock takes the lock for at most ttl without a refresh if nobody holds it, or if its value is old. Else the error
-	// wraps ErrConflict, and present is its value.
+	// TryLock takes the lock for at most ttl without a refresh if nobody holds it, or if its value is old. Else the
+	// error wraps plan.ErrConflict, and present is its value.
 	TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error)
-	// RefreshLock gives the lock its whole time again, for whoever holds it. ErrConflict: its value is another one, or none.
+	// RefreshLock gives the lock its whole time again, for its holder. plan.ErrConflict: its value is another one, or
+	// none.
 	RefreshLock(ctx context.Context, value []byte) error
-	// Unlock waits until this member has applied all that is committed, and then gives the lock back if it has this value.
+	// Unlock waits until this member has applied all that is committed, and then gives the lock back if it has this
+	// value.
 	Unlock(ctx context.Context, value []byte) error
 }
 
@@ -252,8 +255,8 @@ type Generations interface {
 
 // Proposals are the restores and recoveries in the store.
 type Proposals interface {
-	Propose(ctx context.Context, r plan.Restore) error // ErrConflict when there is another; again is fine
-	Conclude(ctx context.Context, r plan.Record) error // ErrConflict when it was aborted; again is fine
+	Propose(ctx context.Context, r plan.Restore) error // plan.ErrConflict when there is another; again is fine
+	Conclude(ctx context.Context, r plan.Record) error // plan.ErrConflict when it was aborted; again is fine
 	// Abort ends an open proposal. It returns the record if that was concluded before, and then nothing was aborted.
 	Abort(ctx context.Context, r plan.Restore, a plan.Abort) (*plan.Record, error)
 	// Proposal is the proposal of this number, nil if there is none: much cheaper than Known.

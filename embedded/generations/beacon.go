@@ -43,8 +43,8 @@ type Lit struct {
 	At time.Time
 }
 
-// Beacon reads the beacon, nil if there is none, and how old it is by the store's own time, which it asks by putting an object in
-// the name of whoever asks.
+// Beacon reads the beacon, nil if there is none, and how old it is by the store's own time, which it asks by putting an
+// object in the name of the caller.
 func (r *Records) Beacon(ctx context.Context, who string) (b *Lit, age time.Duration, err error) {
 	if err := r.Meet(ctx, who, rand.Text()); err != nil {
 		return nil, 0, err
@@ -66,8 +66,8 @@ func (r *Records) LastBeacon(ctx context.Context) (*Lit, error) {
 	return r.light(ctx, l)
 }
 
-// light reads the beacon, nil if there is none. One that holds anything else is that of an unknown leader: it is advice, and must
-// neither hinder a command nor make it believe that the cluster is dead.
+// light reads the beacon, nil if there is none. One that holds anything else is that of an unknown leader: it is
+// advice, and must neither hinder a command nor make it believe that the cluster is dead.
 func (r *Records) light(ctx context.Context, l listing) (*Lit, error) {
 	if l.beacon.Name == "" {
 		return nil, nil
@@ -83,7 +83,8 @@ func (r *Records) light(ctx context.Context, l listing) (*Lit, error) {
 		return nil, fmt.Errorf("read %s in the store: %w", l.beacon.Name, err)
 	}
 	b := Lit{At: l.beacon.Modified}
-	if json.Unmarshal(data, &b.Beacon) != nil || !plain(b.Record, b.Node, b.Slot, b.Disk, b.Address) || b.Node == "" || b.Revision < 0 {
+	if json.Unmarshal(data, &b.Beacon) != nil || !plain(b.Record, b.Node, b.Slot, b.Disk, b.Address) || b.Node == "" ||
+		b.Revision < 0 {
 		b.Beacon = unknown
 	}
 	return &b, nil

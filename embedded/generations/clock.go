@@ -6,13 +6,14 @@ import (
 	"holdfast/embedded/health"
 )
 
-// How far this process's clock differs from the store's (R21). Nothing is decided by it; but a clock that is far off makes
-// certificates invalid, misleads whoever reads logs and backups, and most often means that nothing sets it.
+// How far this process's clock differs from the store's (R21). Nothing is decided by it; but a clock that is far off
+// makes certificates invalid, misleads anyone who reads logs and backups, and most often means that nothing sets it.
 //
-// It is measured by what is put into the store anyway: the listing that follows tells the store's time of it. Each process puts
-// its nonce again every hour for that, and every minute while its clock is off, so that the cure is seen: one PUT, and one GET by
-// every other node. The leader's beacon, put every ten seconds, is measured as well, but is no proof, for another leader may have
-// put its own since: where it does not fit with what is known, the nonce is put again.
+// It is measured by what is put into the store anyway: the listing that follows tells the store's time of it. Each
+// process puts its nonce again every hour for that, and every minute while its clock is off, so that the cure is seen:
+// one PUT, and one GET by every other node. The leader's beacon, put every ten seconds, is measured as well, but is no
+// proof, for another leader may have put its own since: where it does not fit with what is known, the nonce is put
+// again.
 
 const (
 	measureEvery = time.Hour
@@ -44,7 +45,7 @@ func (s sent) against(stored time.Time) drift {
 // off reports whether the difference is more than can be explained.
 func (s drift) off() bool { return s.difference.Abs() > s.uncertainty+clockTolerance }
 
-// clockwork is what is known of the clock. The mu of Records guards it.
+// clockwork is what is known of the clock. The lock of encounters guards it.
 type clockwork struct {
 	here, beacon *sent // that no listing was compared with yet
 	measured     time.Time
@@ -61,8 +62,8 @@ func (c *clockwork) due() bool {
 	return c.again || c.here == nil && time.Since(c.measured) >= every
 }
 
-// listed compares what was put with a listing. Only one that began after that tells the store's time of it. ours reports whether
-// what lies at a name is what this process has put.
+// listed compares what was put with a listing. Only one that began after that tells the store's time of it. ours
+// reports whether what lies at a name is what this process has put.
 func (c *clockwork) listed(l listing, ours func(name string) bool) {
 	if s := c.here; s != nil && l.began.After(s.began.Add(s.took)) {
 		for _, o := range l.here {
@@ -109,5 +110,6 @@ func ClockFinding(c *health.ClockStatus) []health.Finding {
 	if by < 0 {
 		way, by = "behind", -by
 	}
-	return []health.Finding{health.New(health.ClockStore, "", "the clock of this node is %s %s the backup store's", by, way)}
+	return []health.Finding{health.New(health.ClockStore, "", "the clock of this node is %s %s the backup store's", by,
+		way)}
 }

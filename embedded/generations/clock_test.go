@@ -93,7 +93,8 @@ func TestClockAgainstTheStore(t *testing.T) {
 	}
 }
 
-// A beacon that does not fit is no proof, for another leader may have put its own since; it is a reason to measure again at once.
+// A beacon that does not fit is no proof, for another leader may have put its own since; it is a reason to measure
+// again at once.
 func TestClockByTheBeacon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}

@@ -14,8 +14,9 @@ import (
 // commandSuffix ends the names of the objects that hold commands.
 const commandSuffix = "/_command.json"
 
-// commandTime is how long a command may wait in the store, by the store's time, before it has had its chance. Whoever gave it
-// expects that it is carried out within seconds; one that is carried out hours later takes back what was written since.
+// commandTime is how long a command may wait in the store, by the store's time, before it has had its chance. Anyone
+// who gave it expects that it is carried out within seconds; one that is carried out hours later takes back what was
+// written since.
 const commandTime = time.Hour
 
 // requests returns the restores that other programs have asked for with a command. Over are those that are never carried out: a

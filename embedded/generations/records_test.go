@@ -211,7 +211,8 @@ func ended(t *testing.T, r *Records, p plan.Restore, proposed bool, o *outcome, 
 	}
 }
 
-// Only a proposal and its outcome prove that a generation ended. A record that lies there alone was mirrored, or put there by hand.
+// Only a proposal and its outcome prove that a generation ended. A record that lies there alone was mirrored, or put
+// there by hand.
 func TestConcludedIsProven(t *testing.T) {
 	for name, tc := range map[string]struct {
 		proposed, ended, recorded bool
@@ -253,7 +254,8 @@ func TestConcludedIsProven(t *testing.T) {
 	}
 }
 
-// A record that follows a concluded one, and an aborted one, is proven as well; in their order, and none of another line.
+// A record that follows a concluded one, and an aborted one, is proven as well; in their order, and none of another
+// line.
 func TestConcludedOfSeveralGenerations(t *testing.T) {
 	_, r, founding := shelf(t)
 	refused, second := proposal(founding, 0), proposal(founding, 1)

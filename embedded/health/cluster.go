@@ -196,7 +196,8 @@ func listText(by map[string][]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// apart is how far clocks may be from each other. etcd itself warns its peers beyond a second (rafthttp, probing_status.go).
+// apart is how far clocks may be from each other. etcd itself warns its peers beyond a second (rafthttp,
+// probing_status.go).
 const apart, farApart = time.Second, time.Minute
 
 // judgeClocks compares each node's clock with that of the node that asked, within the time that the question took. etcd needs none of them to
@@ -269,32 +270,38 @@ func PauseText(p plan.Pause, now time.Time) string {
 // judge says what is wrong with what a store holds.
 func (h *Holdings) judge() (out []Finding) {
 	if h.Err != "" {
-		return []Finding{unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).then("`holdfast snapshot list` shows whether it can be by now; check snapshot.store and the access to it.")}
+		return []Finding{unexamined(areaBackups, "", "the store cannot be read: %s", h.Err).
+			then("`holdfast snapshot list` shows whether it can be by now; check snapshot.store and the access to it.")}
 	}
 	if h.Good == 0 {
-		out = append(out, New(BackupNone, "", "there is no verified backup of this cluster in the store: what is lost with a majority of the disks is lost for good"))
+		out = append(out, New(BackupNone, "",
+			"there is no verified backup of this cluster in the store: what is lost with a majority of the disks is lost for good"))
 	}
 	if len(h.Skipped) > 0 {
 		out = append(out, New(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; ")))
 	}
 	if h.Broken.Count > 0 {
-		out = append(out, New(BackupBroken, "", "in the store, damaged or never verified: %s, such as %s", Count(int64(h.Broken.Count), "backup"), h.Broken.Example))
+		out = append(out, New(BackupBroken, "", "in the store, damaged or never verified: %s, such as %s",
+			Count(int64(h.Broken.Count), "backup"), h.Broken.Example))
 	}
 	if h.Unproven.Count > 0 {
-		out = append(out, New(BackupUnproven, "", "what was proven since is not known of %s, such as %s", Count(int64(h.Unproven.Count), "backup"), h.Unproven.Example))
+		out = append(out, New(BackupUnproven, "", "what was proven since is not known of %s, such as %s",
+			Count(int64(h.Unproven.Count), "backup"), h.Unproven.Example))
 	}
 	if h.Foreign > 0 {
 		out = append(out, New(BackupForeign, "", "another cluster's in the store: %s", Count(int64(h.Foreign), "backup")))
 	}
 	if h.Left > 0 {
-		out = append(out, New(BackupLeft, "", "begun more than a day ago and never finished: %s", Count(int64(h.Left), "backup")))
+		out = append(out, New(BackupLeft, "", "begun more than a day ago and never finished: %s",
+			Count(int64(h.Left), "backup")))
 	}
 	return out
 }
 
 func (l *Leases) judgeEndpoints() (out []Finding) {
 	if l.Err != "" {
-		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).then("Run it on a node whose member serves.")}
+		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
+			then("Run it on a node whose member serves.")}
 	}
 	for _, k := range l.Keys {
 		name := strings.TrimPrefix(k.Key, l.Prefix)
@@ -302,13 +309,18 @@ func (l *Leases) judgeEndpoints() (out []Finding) {
 		if k.Lease != 0 {
 			why = fmt.Sprintf("bound to lease %x, which is gone", k.Lease)
 		}
-		f := New(EndpointStale, name, "%s is %s, so Kubernetes sends clients to the API server at %s also when it is gone (kubernetes#86812)", k.Key, why, name)
+		f := New(EndpointStale, name,
+			"%s is %s, so Kubernetes sends clients to the API server at %s also when it is gone (kubernetes#86812)", k.Key, why,
+			name)
 		f.Fix = &Repair{ID: fmt.Sprintf("delete %s at revision %d", k.Key, k.Revision), Key: k.Key, Revision: k.Revision,
-			Question: fmt.Sprintf("delete the stale endpoint %s (key %s, %s, written at revision %d)?", name, k.Key, why, k.Revision)}
+			Question: fmt.Sprintf("delete the stale endpoint %s (key %s, %s, written at revision %d)?", name, k.Key, why,
+				k.Revision)}
 		out = append(out, f)
 	}
 	if len(out) == 0 && l.Read < l.Total {
-		out = append(out, unexamined(areaKubernetes, "", "only %d of %d keys below %s were looked at, which are far more than there are API servers", l.Read, l.Total, l.Prefix).then("Look at them with etcdctl."))
+		out = append(out, unexamined(areaKubernetes, "",
+			"only %d of %d keys below %s were looked at, which are far more than there are API servers", l.Read, l.Total,
+			l.Prefix).then("Look at them with etcdctl."))
 	}
 	return out
 }
@@ -317,9 +329,11 @@ func (l *Leases) judgeEndpoints() (out []Finding) {
 func (l *Leases) judgeEvents() []Finding {
 	switch {
 	case l.Err != "":
-		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).then("Run it on a node whose member serves.")}
+		return []Finding{unexamined(areaKubernetes, "", "keys below %s: %s", l.Prefix, l.Err).
+			then("Run it on a node whose member serves.")}
 	case len(l.Keys) > 0:
-		return []Finding{New(EventsStale, "", "of the first %d of %d events %d are bound to no living lease, and will never expire", l.Read, l.Total, len(l.Keys))}
+		return []Finding{New(EventsStale, "",
+			"of the first %d of %d events %d are bound to no living lease, and will never expire", l.Read, l.Total, len(l.Keys))}
 	}
 	return nil
 }

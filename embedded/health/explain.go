@@ -13,8 +13,8 @@ type Next struct {
 	Why    string    `json:"why"`
 }
 
-// Decision is what a node has decided: what it does or waits for, what else is in the way, a sentence each, and the commands that
-// they name.
+// Decision is what a node has decided: what it does or waits for, what else is in the way, a sentence each, and the
+// commands that they name.
 type Decision struct {
 	Why       string   `json:"why"`
 	Obstacles []string `json:"obstacles,omitempty"`

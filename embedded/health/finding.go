@@ -38,8 +38,8 @@ type Finding struct {
 	Fix      *Repair  `json:"fix,omitempty"`     // what `holdfast doctor --fix` would do
 }
 
-// Repair is one step that `holdfast doctor --fix` offers: a key of etcd is deleted, as it was at a revision. The node that
-// carries it out looks first, and does it only if it would still offer it.
+// Repair is one step that `holdfast doctor --fix` offers: a key of etcd is deleted, as it was at a revision. The node
+// that carries it out looks first, and does it only if it would still offer it.
 type Repair struct {
 	ID       string `json:"id"`       // says what is done, and to what exactly
 	Question string `json:"question"` // for the operator
@@ -50,7 +50,8 @@ type Repair struct {
 // New returns a finding of a kind, with its severity and what to do about it.
 func New(code Code, subject, format string, args ...any) Finding {
 	k := KindOf(code)
-	return Finding{Code: code, Area: k.Area, Severity: k.Severity, Subject: subject, Text: fmt.Sprintf(format, args...), Do: k.Do}
+	return Finding{Code: code, Area: k.Area, Severity: k.Severity, Subject: subject, Text: fmt.Sprintf(format, args...),
+		Do: k.Do}
 }
 
 // as changes the severity.

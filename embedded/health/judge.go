@@ -107,8 +107,8 @@ func (s *ClusterStatus) confirmed() *NodeStatus {
 	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLeader && n.Stall == nil })
 }
 
-// longElection is for how many seconds a majority that runs may be without a leader before that is more than an election. With the defaults
-// one attempt takes 1 to 2 s.
+// longElection is for how many seconds a majority that runs may be without a leader before that is more than an
+// election. With the defaults one attempt takes 1 to 2 s.
 const longElection = 10.0
 
 // quorum says whether there is one, by what raft tells the members.

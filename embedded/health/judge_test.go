@@ -36,7 +36,7 @@ func sound() *Facts {
 	return f
 }
 
-// unseen makes a node one that the gossip has lost, while raft goes on with its member.
+// unseen makes a node one that the gossip has lost, while raft continues with its member.
 func (f *Facts) unseen(i int) {
 	n := f.Status.Nodes[i]
 	f.Status.Nodes[i] = NodeStatus{Node: n.Node, State: "lost", Since: now.Add(-time.Hour), Volume: n.Volume, Record: n.Record, Why: "not heard of"}
@@ -81,7 +81,8 @@ func TestSoundCluster(t *testing.T) {
 	}
 }
 
-// What an operator is told of a situation: a finding of this code and severity with this text, and the verdict on the cluster.
+// What an operator is told of a situation: a finding of this code and severity with this text, and the verdict on the
+// cluster.
 func TestSituations(t *testing.T) {
 	const day = 24 * time.Hour
 	files := func(all ...File) func(*Facts) { return func(f *Facts) { f.node(1).Checkup.Files = all } }
@@ -408,8 +409,8 @@ func TestNoSpaceAdvice(t *testing.T) {
 	}
 }
 
-// What is issued is renewed at two thirds of its life, so nothing is said of thirty days; of the authorities that are given
-// it is.
+// What is issued is renewed at two thirds of its life, so nothing is said of thirty days; of the authorities that are
+// given it is.
 func TestIssuedCertificates(t *testing.T) {
 	certs := func(life, left time.Duration) []Certificate {
 		return []Certificate{{Subject: "x", From: now.Add(left - life), Until: now.Add(left)}}
@@ -435,7 +436,8 @@ func TestIssuedCertificates(t *testing.T) {
 	}
 }
 
-// A node by itself finds nothing of which it is not said that it can, and knows of its quorum, its alarms and its members.
+// A node by itself finds nothing of which it is not said that it can, and knows of its quorum, its alarms and its
+// members.
 func TestLocal(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(*Facts)

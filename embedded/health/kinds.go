@@ -7,7 +7,8 @@ type Code string
 
 // Areas are what a cluster is examined for, in the order of `holdfast doctor`.
 var Areas = []string{
-	areaQuorum, areaNodes, areaSlots, areaMembers, areaAlarms, areaGenerations, areaVersions, areaClocks, areaDisks, areaDatabases,
+	areaQuorum, areaNodes, areaSlots, areaMembers, areaAlarms, areaGenerations, areaVersions, areaClocks, areaDisks,
+	areaDatabases,
 	areaCertificates, areaBackups, areaGossip, areaVolumes, areaConfig, areaOperator, areaKubernetes,
 }
 
@@ -154,9 +155,12 @@ const (
 	EventsStale   Code = "kubernetes-events-stale"
 )
 
-// wide are the kinds that only a look at several nodes, at the whole store, or at other series finds: no node has a series of them.
-var wide = []Code{NotExamined, LeaderDisputed, NodeSilent, NodeLost, LostBlocks, MemberDiffers, SlotDown, SlotUnseen, SlotLearner, SlotTwice, TwoClusters, VersionsDiffer, ClusterVersion,
-	ClockApart, DiskSlow, DiskUnmeasured, BackupUnknown, BackupNone, BackupBroken, BackupUnproven, BackupForeign, BackupLeft, EndpointStale, EventsStale}
+// wide are the kinds that only a look at several nodes, at the whole store, or at other series finds: no node has a
+// series of them.
+var wide = []Code{NotExamined, LeaderDisputed, NodeSilent, NodeLost, LostBlocks, MemberDiffers, SlotDown, SlotUnseen,
+	SlotLearner, SlotTwice, TwoClusters, VersionsDiffer, ClusterVersion,
+	ClockApart, DiskSlow, DiskUnmeasured, BackupUnknown, BackupNone, BackupBroken, BackupUnproven, BackupForeign,
+	BackupLeft, EndpointStale, EventsStale}
 
 // Local reports whether a node finds it by itself, see [NodeStatus.Local].
 func (k Kind) Local() bool { return !slices.Contains(wide, k.Code) }

@@ -46,14 +46,17 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 		add(f)
 	}
 	if n.State == "drained" {
-		add(New(Drained, n.Node, "an operator has drained %s %s ago, and the cluster does without its member", n.Node, Age(now, n.Since)).
+		add(New(Drained, n.Node, "an operator has drained %s %s ago, and the cluster does without its member", n.Node,
+			Age(now, n.Since)).
 			then("`holdfast undrain` on %s.", n.Node))
 	}
 	if n.State == "learner" && now.Sub(n.Since) > longJoin {
-		add(New(LearnerSlow, n.Node, "the member of %s has been a learner for %s, and does not get in sync with the leader", n.Node, Age(now, n.Since)))
+		add(New(LearnerSlow, n.Node, "the member of %s has been a learner for %s, and does not get in sync with the leader",
+			n.Node, Age(now, n.Since)))
 	}
 	if t := n.TLS; t != nil && t.Insecure {
-		add(New(Insecure, n.Node, "other machines reach etcd on %s without TLS, and can read and write everything, as tls.insecure allows", n.Node))
+		add(New(Insecure, n.Node,
+			"other machines reach etcd on %s without TLS, and can read and write everything, as tls.insecure allows", n.Node))
 	}
 	add(n.disks()...)
 	add(n.database()...)
@@ -86,8 +89,8 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	return ordered(all)
 }
 
-// What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many samples there must be
-// for one.
+// What etcd's documentation of hardware and its FAQ ask of a disk, in seconds, as the 99th percentile; and how many
+// samples there must be for one.
 const (
 	slowFsync   = 0.010
 	slowCommit  = 0.025
@@ -106,15 +109,18 @@ func (n *NodeStatus) disks() (out []Finding) {
 	switch {
 	case n.Etcd == nil:
 	case few(c.Fsync) || few(c.Commit):
-		out = append(out, New(DiskUnmeasured, n.Node, "etcd on %s has measured its disk less than %d times since the process began", n.Node, leastSample))
+		out = append(out, New(DiskUnmeasured, n.Node,
+			"etcd on %s has measured its disk less than %d times since the process began", n.Node, leastSample))
 	default:
 		for _, d := range []struct {
 			what  string
 			of    *Quantile
 			limit float64
-		}{{"a write to etcd's log (wal fsync)", c.Fsync, slowFsync}, {"a commit of etcd's database (backend commit)", c.Commit, slowCommit}} {
+		}{{"a write to etcd's log (wal fsync)", c.Fsync, slowFsync},
+			{"a commit of etcd's database (backend commit)", c.Commit, slowCommit}} {
 			if d.of.Seconds > d.limit {
-				out = append(out, New(DiskSlow, n.Node, "on %s %s takes up to %.0f ms (99th percentile of %d since the process began), and etcd wants less than %.0f ms",
+				out = append(out, New(DiskSlow, n.Node,
+					"on %s %s takes up to %.0f ms (99th percentile of %d since the process began), and etcd wants less than %.0f ms",
 					n.Node, d.what, d.of.Seconds*1e3, d.of.Count, d.limit*1e3))
 			}
 		}
@@ -122,7 +128,8 @@ func (n *NodeStatus) disks() (out []Finding) {
 	switch {
 	case n.Volume == nil:
 	case c.Room == nil:
-		out = append(out, New(DiskUnread, n.Node, "it is not known how much room the volume of %s has: %s", n.Node, cmp.Or(c.RoomErr, "it does not say")))
+		out = append(out, New(DiskUnread, n.Node, "it is not known how much room the volume of %s has: %s", n.Node,
+			cmp.Or(c.RoomErr, "it does not say")))
 	default:
 		out = append(out, n.room(*c.Room)...)
 	}
@@ -143,7 +150,8 @@ func (n *NodeStatus) beside(c *Checkup) (out []Finding) {
 		if d.of == nil {
 			continue
 		}
-		has := fmt.Sprintf("%s of %s are free on the disk of the %s of %s", Bytes(d.of.Free), Bytes(d.of.Total), d.what, n.Node)
+		has := fmt.Sprintf("%s of %s are free on the disk of the %s of %s", Bytes(d.of.Free), Bytes(d.of.Total), d.what,
+			n.Node)
 		switch {
 		case d.of.Free < size:
 			out = append(out, New(d.code, n.Node, "%s, and the database takes %s", has, Bytes(size)))
@@ -165,7 +173,8 @@ func (n *NodeStatus) room(r Room) (out []Finding) {
 	has := fmt.Sprintf("%s of %s are free on the volume of %s", Bytes(r.Free), Bytes(r.Total), n.Node)
 	switch {
 	case r.Short:
-		out = append(out, New(DiskReserve, n.Node, "%s, and etcd needs a reserve of %s to keep running: the cluster refuses writes until %s are free there",
+		out = append(out, New(DiskReserve, n.Node,
+			"%s, and etcd needs a reserve of %s to keep running: the cluster refuses writes until %s are free there",
 			has, Bytes(r.Reserve), Bytes(r.Enough)))
 	case r.Free*20 < r.Total:
 		out = append(out, New(DiskFull, n.Node, "%s", has))
@@ -174,7 +183,8 @@ func (n *NodeStatus) room(r Room) (out []Finding) {
 	case r.Free < r.Enough:
 		out = append(out, New(DiskLow, n.Node, "%s, and with less than %s the cluster refuses writes", has, Bytes(r.Reserve)))
 	case r.Free < inUse+roomToDefragment:
-		out = append(out, New(DiskLow, n.Node, "%s, and a defragmentation needs %s", has, Bytes(inUse+roomToDefragment)).then("Make the volume larger."))
+		out = append(out, New(DiskLow, n.Node, "%s, and a defragmentation needs %s", has, Bytes(inUse+roomToDefragment)).
+			then("Make the volume larger."))
 	}
 	if aside > 0 && (aside*4 > r.Total || aside > r.Free) {
 		out = append(out, New(AsideLarge, n.Node, "data that was set aside takes %s, and %s", Bytes(aside), has))
@@ -190,19 +200,25 @@ func (n *NodeStatus) database() (out []Finding) {
 	const week = 7
 	switch {
 	case u.Full:
-		f := New(DatabaseFull, n.Node, "the database of %s takes %s of its quota of %s, %s of it in use%s%s", n.Node, Bytes(m.Size), Bytes(m.Quota), Bytes(m.InUse), GrowthText(u.Growth), u.Advice)
+		f := New(DatabaseFull, n.Node, "the database of %s takes %s of its quota of %s, %s of it in use%s%s", n.Node,
+			Bytes(m.Size), Bytes(m.Quota), Bytes(m.InUse), GrowthText(u.Growth), u.Advice)
 		if u.Fragmented || slices.ContainsFunc(m.Alarms, func(a Alarm) bool { return a.Name == NoSpace }) {
 			f = f.then("`holdfast status --why`: room may be made without deleting keys.")
 		}
 		out = append(out, f)
 	case u.Growth != nil && *u.Growth > 0 && m.InUse+week**u.Growth > m.Quota:
-		out = append(out, New(DatabaseGrows, n.Node, "the live data of %s takes %s of a quota of %s%s, so that it is full within a week", n.Node, Bytes(m.InUse), Bytes(m.Quota), GrowthText(u.Growth)))
+		out = append(out, New(DatabaseGrows, n.Node,
+			"the live data of %s takes %s of a quota of %s%s, so that it is full within a week", n.Node, Bytes(m.InUse),
+			Bytes(m.Quota), GrowthText(u.Growth)))
 	}
 	switch d := u.Last; {
 	case d != nil && d.Error != "":
-		out = append(out, New(DefragFails, n.Node, "the last defragmentation on %s failed, %d so far: %s", n.Node, u.Failures, d.Error))
+		out = append(out, New(DefragFails, n.Node, "the last defragmentation on %s failed, %d so far: %s", n.Node, u.Failures,
+			d.Error))
 	case u.Fragmented && n.Paused != nil:
-		out = append(out, New(DefragPaused, n.Node, "of the %s of the database of %s only %s are in use, and nobody defragments it while the cluster is paused", Bytes(m.Size), n.Node, Bytes(m.InUse)))
+		out = append(out, New(DefragPaused, n.Node,
+			"of the %s of the database of %s only %s are in use, and nobody defragments it while the cluster is paused",
+			Bytes(m.Size), n.Node, Bytes(m.InUse)))
 	}
 	return out
 }
@@ -225,7 +241,8 @@ func (n *NodeStatus) backups() (out []Finding) {
 		return nil
 	}
 	if len(b.Spooled) > 0 {
-		out = append(out, New(BackupSpooled, n.Node, "only on %s, and not in the store: %s", n.Node, Count(int64(len(b.Spooled)), "backup")))
+		out = append(out, New(BackupSpooled, n.Node, "only on %s, and not in the store: %s", n.Node,
+			Count(int64(len(b.Spooled)), "backup")))
 	}
 	if p := b.Prune; p != nil && (p.Error != "" || len(p.Kept) > 0) {
 		out = append(out, New(PruneFails, n.Node, "%s", p.Text()))
@@ -280,7 +297,9 @@ func (f File) judge(now time.Time) (Finding, bool) {
 	case f.Err != "":
 		return New(FileUnread, "", "%s cannot be read: %s", f.Key, f.Err), true
 	case f.Kind == Secret && f.Mode&0o007 != 0:
-		return New(SecretOpen, "", "%s is open to every user of the machine (mode %04o), who can act as this node or read its backups", f.Key, uint32(f.Mode)).
+		return New(SecretOpen, "",
+			"%s is open to every user of the machine (mode %04o), who can act as this node or read its backups", f.Key,
+			uint32(f.Mode)).
 			then("`chmod o= %s`, and replace the key if others have accounts there.", f.Path), true
 	case f.Kind == Secret || len(f.Certs) == 0:
 		return Finding{}, false
@@ -306,10 +325,13 @@ func (c Certificate) overdue(key string, now time.Time) (Finding, bool) {
 	case left > c.Until.Sub(c.From)/4:
 		return Finding{}, false
 	case left <= 0:
-		return New(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key, c.Subject, c.Until.UTC().Format(timeFormat)).
+		return New(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key,
+			c.Subject, c.Until.UTC().Format(timeFormat)).
 			then("`holdfast status` says why the node could not renew it."), true
 	}
-	return New(CertificateEnds, "", "%s: %s should have been renewed at two thirds of its life, and expires in %s, at %s; then connections are refused", key, c.Subject, Age(c.Until, now), c.Until.UTC().Format(timeFormat)).
+	return New(CertificateEnds, "",
+		"%s: %s should have been renewed at two thirds of its life, and expires in %s, at %s; then connections are refused",
+		key, c.Subject, Age(c.Until, now), c.Until.UTC().Format(timeFormat)).
 		then("`holdfast status` says why the node could not renew it."), true
 }
 
@@ -326,13 +348,17 @@ func (c Certificate) judge(key string, now time.Time) (Finding, bool) {
 	life := c.Until.Sub(c.From) // of hours, where a program renews it
 	switch left := c.Until.Sub(now); {
 	case c.From.After(now):
-		return New(CertificateEnded, "", "%s: %s is valid only from %s on, and is refused until then", key, c.Subject, c.From.UTC().Format(timeFormat)), true
+		return New(CertificateEnded, "", "%s: %s is valid only from %s on, and is refused until then", key, c.Subject,
+			c.From.UTC().Format(timeFormat)), true
 	case left <= 0:
-		return New(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key, c.Subject, at), true
+		return New(CertificateEnded, "", "%s: %s expired at %s: peers and clients that check it refuse the connection", key,
+			c.Subject, at), true
 	case left < min(expiresNow, life/10):
-		return New(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject, Age(c.Until, now), at).as(Degrading), true
+		return New(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject,
+			Age(c.Until, now), at).as(Degrading), true
 	case left < min(expiresSoon, life/2):
-		return New(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject, Age(c.Until, now), at), true
+		return New(CertificateEnds, "", "%s: %s expires in %s, at %s; then connections are refused", key, c.Subject,
+			Age(c.Until, now), at), true
 	}
 	return Finding{}, false
 }

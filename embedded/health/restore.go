@@ -18,8 +18,8 @@ type RestoreStatus struct {
 	Done       int64  `json:"done,omitempty"`  // bytes of the database, of Total
 	Total      int64  `json:"total,omitempty"`
 	Error      string `json:"error,omitempty"` // why it could not be prepared
-	// Objecting is for how many seconds more this node waits for a leader that objects to a leaderless proposal. If it Leaves, its
-	// member stops then for good.
+	// Objecting is for how many seconds more this node waits for a leader that objects to a leaderless proposal. If it
+	// Leaves, its member stops then for good.
 	Objecting float64 `json:"objecting,omitempty"`
 	Leaves    bool    `json:"leaves,omitempty"`
 	Left      bool    `json:"left,omitempty"` // its member has left the generation for the proposal
@@ -39,7 +39,8 @@ const (
 func (r RestoreStatus) Waits() string {
 	switch {
 	case r.State == RestoreUnconfirmed:
-		return fmt.Sprintf("nothing begins before an operator runs `holdfast restore --confirm %s` on a node of the cluster", r.ID)
+		return fmt.Sprintf("nothing begins before an operator runs `holdfast restore --confirm %s` on a node of the cluster",
+			r.ID)
 	case r.Left:
 		return "has left its generation, and waits for the outcome"
 	case r.Leaves:

@@ -132,8 +132,8 @@ func openRotation(nodes []NodeStatus) *RotationStatus {
 const (
 	// rotationPatience is how long members may keep a rotation waiting: each needs a minute at most.
 	rotationPatience = time.Hour
-	// holdNotice is how long before new authorities sign it is said that clients need the new bundle by then: so long, or
-	// for half of the time that clients have.
+	// holdNotice is how long before new authorities sign it is said that clients need the new bundle by then: so long,
+	// or for half of the time that clients have.
 	holdNotice = 30 * 24 * time.Hour
 	// stillPresents is how long ago a client that uses an old certificate was last seen with it. One that has got a new
 	// certificate is told of no longer than that.

@@ -10,9 +10,11 @@ import (
 )
 
 // States are the states of a node, for people and metrics.
-var States = []string{"claiming", "standby", "waiting", "founding", "joining", "starting", "learner", "follower", "leader", "stalled", "drained"}
+var States = []string{"claiming", "standby", "waiting", "founding", "joining", "starting", "learner", "follower",
+	"leader", "stalled", "drained"}
 
-// NodeStatus is what one node says of itself to people and programs. Times are RFC 3339, sizes bytes.
+// NodeStatus is what one node says of itself to people and programs. Times are RFC 3339, sizes bytes. It is flat, as the
+// JSON that programs read.
 type NodeStatus struct {
 	Node    string    `json:"node"`
 	Address string    `json:"address"`
@@ -26,8 +28,8 @@ type NodeStatus struct {
 	// Decision is Why in its parts; nil of a node that did not answer.
 	Decision *Decision `json:"decision,omitempty"`
 	Does     string    `json:"does,omitempty"`
-	// Obstacles are what keeps the node from going on, the most urgent first, Commands those of them that an operator may
-	// give, and Next is what the node does when only the pause ends.
+	// Obstacles are what keeps the node from going on, the most urgent first, Commands those of them that an operator
+	// may give, and Next is what the node does when only the pause ends.
 	Obstacles []string `json:"obstacles,omitempty"`
 	Commands  []string `json:"commands,omitempty"`
 	Next      *Next    `json:"next,omitempty"`
@@ -36,8 +38,8 @@ type NodeStatus struct {
 	Blocks string `json:"blocks,omitempty"`
 
 	Version string `json:"version,omitempty"`
-	// Found is what the parts of the node complain of: gossip, names, volumes, certificates, configuration. [NodeStatus.Judge] has
-	// all that is wrong with the node.
+	// Found is what the parts of the node complain of: gossip, names, volumes, certificates, configuration.
+	// [NodeStatus.Judge] has all that is wrong with the node.
 	Found   []Finding `json:"found,omitempty"`
 	Checkup *Checkup  `json:"checkup,omitempty"`
 	// Looked is how long ago the coordinator has looked at the world, in seconds; nil before it first did.
@@ -140,8 +142,8 @@ type EtcdStatus struct {
 	Clients        []string `json:"client_urls"`         // that this node advertises
 }
 
-// Hash is a checksum of all that a member has up to a revision: members with the same revision and the same compaction before it
-// have the same data if and only if they have the same sum.
+// Hash is a checksum of all that a member has up to a revision: members with the same revision and the same compaction
+// before it have the same data if and only if they have the same sum.
 type Hash struct {
 	Revision  int64  `json:"revision"`
 	Compacted int64  `json:"compacted"`
@@ -161,13 +163,13 @@ func (a Alarm) String() string { return a.Name + " of member " + a.Member }
 // leading one's.
 type BackupStatus struct {
 	Leading bool `json:"leading"` // the schedule runs on this node
-	// Asked is when the store told this node what it holds, nil if it never did; StoreError is why it did not when it was
-	// asked last.
+	// Asked is when the store told this node what it holds, nil if it never did; StoreError is why it did not when it
+	// was asked last.
 	Asked      *time.Time `json:"asked,omitempty"`
 	StoreError string     `json:"store_error,omitempty"`
 	Count      int        `json:"count"` // good backups in the store
-	// Failed are the last of the BadCount backups that a verify or a drill has found to be bad. Skipped is the newest of
-	// all, if it is one of them: then Name is an older one.
+	// Failed are the last of the BadCount backups that a verify or a drill has found to be bad. Skipped is the newest
+	// of all, if it is one of them: then Name is an older one.
 	Failed   []FailedBackup `json:"failed,omitempty"`
 	BadCount int            `json:"bad_count,omitempty"`
 	Skipped  string         `json:"skipped,omitempty"`
@@ -175,7 +177,8 @@ type BackupStatus struct {
 	Name     string     `json:"name,omitempty"`
 	Time     *time.Time `json:"time,omitempty"`     // of the newest good backup in the store, by generation and revision
 	Verified *time.Time `json:"verified,omitempty"` // when it was last proven
-	// Generation and Revision order it: of two nodes' accounts the one with the higher is the newer, whatever the times say.
+	// Generation and Revision order it: of two nodes' accounts the one with the higher is the newer, whatever the times
+	// say.
 	Generation uint64       `json:"generation,omitempty"`
 	Revision   int64        `json:"revision,omitempty"`
 	Database   int64        `json:"database,omitempty"` // size of the database in it
@@ -259,7 +262,8 @@ type ClusterStatus struct {
 
 	Leader string        `json:"leader,omitempty"` // node; empty: there is none
 	Set    *plan.SlotSet `json:"set,omitempty"`    // slots that the cluster has accepted; none: those of the record
-	// Founders are the slots with which a restore would go on, as the asked node sees it; none where it knows no cluster.
+	// Founders are the slots with which a restore would continue, as the asked node sees it; none where it knows no
+	// cluster.
 	Founders []string    `json:"founders,omitempty"`
 	Paused   *plan.Pause `json:"paused,omitempty"`
 	Lock     *plan.Lock  `json:"lock,omitempty"` // who may be down on purpose
@@ -308,7 +312,8 @@ func (n NodeStatus) Stalls() string {
 			disk += " at " + v.Path
 		}
 	}
-	return fmt.Sprintf("no write has been committed here for %.0f s, and no read is answered: %s may hang", n.Stall.Unwritten, disk)
+	return fmt.Sprintf("no write has been committed here for %.0f s, and no read is answered: %s may hang",
+		n.Stall.Unwritten, disk)
 }
 
 // serves reports whether the node is a voter with a leader.

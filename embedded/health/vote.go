@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Vote is how the members' data compares at the newest revision of which a majority of all voters has told a hash. Etcd compares
-// hashes as well, as the leader sees them, and raises CORRUPT: of nobody in particular if one of those that are right did not answer
-// just then, and sometimes of the wrong one (etcd-io/etcd #14849). Here a majority of all voters counts, and nothing else.
+// Vote is how the members' data compares at the newest revision of which a majority of all voters has told a hash. Etcd
+// compares hashes as well, as the leader sees them, and raises CORRUPT: of nobody in particular if one of those that
+// are right did not answer just then, and sometimes of the wrong one (etcd-io/etcd #14849). Here a majority of all
+// voters counts, and nothing else.
 type Vote struct {
 	Revision int64
 	Right    []string // nodes whose members have what a majority of all voters has; none: no majority agrees
@@ -86,15 +87,18 @@ func (s *ClusterStatus) disarmText() string {
 	return "Look for the cause: most often the disk or the memory of that machine."
 }
 
-// Odd is nil if this node's member, and no other, differs from what a majority of all voters has, so that its data may be given up.
+// Odd is nil if this node's member, and no other, differs from what a majority of all voters has, so that its data may
+// be given up.
 func (v Vote) Odd(node string) error {
 	switch {
 	case !slices.Contains(v.Differ, node) && len(v.Right) == 0:
 		return errors.New("no majority of the members tells the same hash of one revision, so nobody knows which of them is right")
 	case !slices.Contains(v.Differ, node):
-		return fmt.Errorf("the data of %s does not differ from what a majority of the members has (revision %d)", node, v.Revision)
+		return fmt.Errorf("the data of %s does not differ from what a majority of the members has (revision %d)", node,
+			v.Revision)
 	case len(v.Right) == 0:
-		return fmt.Errorf("the members differ at revision %d, and no majority agrees, so nobody knows which of them is right", v.Revision)
+		return fmt.Errorf("the members differ at revision %d, and no majority agrees, so nobody knows which of them is right",
+			v.Revision)
 	case len(v.Differ) > 1:
 		return fmt.Errorf("the data of %s differ from what the majority has: with more than one that is to be cured by hand, see docs/upkeep.md", strings.Join(v.Differ, " and "))
 	}

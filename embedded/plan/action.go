@@ -6,15 +6,16 @@ type Kind string
 const (
 	// Wait does nothing until the observation changes. Its Why says for what.
 	Wait Kind = "wait"
-	// Acquire tries once to claim a volume, of a configured slot or one in Action.Known, avoiding those in Action.Avoid.
+	// Acquire tries once to claim a volume, of a configured slot or one in Action.Known, avoiding those in
+	// Action.Avoid.
 	Acquire Kind = "acquire"
 	// Yield gives up a blank volume because a rival holds its slot.
 	Yield Kind = "yield"
 	// Repair writes a ledger that is missing beside etcd data of the member Action.Member, whose cluster
 	// ID is that of Action.Record.
 	Repair Kind = "repair"
-	// SetAside renames etcd's data and makes the disk a replacement in Action.Record. Where that is on the word of the leader
-	// Action.Node, it is asked directly before.
+	// SetAside renames etcd's data and makes the disk a replacement in Action.Record. Where that is on the word of the
+	// leader Action.Node, it is asked directly before.
 	SetAside Kind = "set-aside"
 	// Promise appends Action.Charter to the ledger's promises.
 	Promise Kind = "promise"
@@ -39,13 +40,14 @@ const (
 	Renounce Kind = "renounce"
 	// Mirror puts Action.Record, our own, into a store that does not know it.
 	Mirror Kind = "mirror"
-	// Propose proposes to the store what Action.Request asks for: the restore of a backup, which is verified first, or a
-	// recovery from a survivor.
+	// Propose proposes to the store what Action.Request asks for: the restore of a backup, which is verified first, or
+	// a recovery from a survivor.
 	Propose Kind = "propose"
 	// Dismiss deletes the command of Action.Request from the store, because it will never be carried out.
 	Dismiss Kind = "dismiss"
 	// Prepare builds a data directory beside etcd's, of the backup of Action.Restore, fetched and verified, or on a
-	// survivor of its own database and whole log, and then notes it in the ledger. Etcd, if it runs, goes on meanwhile.
+	// survivor of its own database and whole log, and then notes it in the ledger. Etcd, if it runs, continues
+	// meanwhile.
 	Prepare Kind = "prepare"
 	// Discard removes what was built for a restore or a recovery that came to nothing.
 	Discard Kind = "discard"
@@ -57,13 +59,13 @@ const (
 	// Swap sets etcd's data aside, puts what was built for Action.Record in its place, and notes that its log has
 	// begun. What is done of it already is not done again.
 	Swap Kind = "swap"
-	// Leave stops the member for good, for a proposal to end its generation, and notes Action.Left on the disk: it never votes in
-	// that generation again, unless the proposal is aborted.
+	// Leave stops the member for good, for a proposal to end its generation, and notes Action.Left on the disk: it
+	// never votes in that generation again, unless the proposal is aborted.
 	Leave Kind = "leave"
 	// Stay takes that back, because the proposal Action.Aborted was aborted.
 	Stay Kind = "stay"
-	// Note writes into the ledger the slots Action.Set, which the cluster has accepted, or that the proposal Action.Aborted was
-	// aborted.
+	// Note writes into the ledger the slots Action.Set, which the cluster has accepted, or that the proposal
+	// Action.Aborted was aborted.
 	Note Kind = "note"
 	// Resize, on the leader: makes Action.Set what the cluster has accepted, through raft.
 	Resize Kind = "resize"
@@ -71,19 +73,19 @@ const (
 	Remove Kind = "remove"
 	// HandOver gives the leadership to another voter.
 	HandOver Kind = "hand-over"
-	// Retire gives up the volume for anybody to take: its slot is none of the cluster's any more.
+	// Retire gives up the volume for anybody to take: its slot is no longer in the cluster.
 	Retire Kind = "retire"
 	// Unlock gives back the disruption lock, because what it was taken for is over and this member serves again.
 	Unlock Kind = "unlock"
 	// Defrag takes the disruption lock, hands over if this member leads, and defragments its database.
 	Defrag Kind = "defrag"
-	// Reload takes the disruption lock, hands over if this member leads, and stops the member, which is then started with
-	// the authorities that stand in its files now.
+	// Reload takes the disruption lock, hands over if this member leads, and stops the member, which is then started
+	// with the authorities that stand in its files now.
 	Reload Kind = "reload"
 	// Compact, on the leader of a cluster that is out of space: compacts the history up to Action.Revision.
 	Compact Kind = "compact"
-	// Raise has etcd raise Action.Alarm for this member: NOSPACE, because its volume has less free than the reserve, or CORRUPT, because an
-	// operator gives its data up.
+	// Raise has etcd raise Action.Alarm for this member: NOSPACE, because its volume has less free than the reserve, or
+	// CORRUPT, because an operator gives its data up.
 	Raise Kind = "raise"
 	// Disarm, on the leader: takes back the alarm NOSPACE, because every database and every volume has room again.
 	Disarm Kind = "disarm"
@@ -114,5 +116,5 @@ type Action struct {
 	Left     *Left
 	Aborted  string
 	Revision int64
-	Reason   string // SetAside: RolledBack, or "" for a member that is none any more
+	Reason   string // SetAside: RolledBack, or "" for a former member
 }

@@ -15,7 +15,7 @@ type Seat struct {
 	Disk  string `json:"disk"`  // random UUID, given to the disk when it was formatted
 	Epoch uint64 `json:"epoch"` // of the claim; only orders charters, rises with every change of the slot
 	// Member is, in the record of a restore, the ID that the slot had in the generation before, 0 if it had none or
-	// nobody knew it. Whoever left that generation later, and knows of another, does not found the new one.
+	// nobody knew it. Anyone who left that generation later, and knows of another, does not found the new one.
 	Member uint64 `json:"member,omitempty"`
 }
 
@@ -159,8 +159,8 @@ func FoundingRecord(c Charter) Record {
 	return Record{Cluster: c.Cluster, Generation: c.Generation, ID: c.ID(), Cause: Founding, Charter: c}
 }
 
-// Peers returns the peer URL of every slot that the generation began with, which is what etcd calls the initial cluster:
-// of a recovery that is the survivor's alone, and its other slots join it.
+// Peers returns the peer URL of every slot that the generation began with, which is what etcd calls the initial
+// cluster: of a recovery that is the survivor's alone, and its other slots join it.
 func (r Record) Peers() map[string]string {
 	if r.Restore == nil {
 		return r.Charter.Peers()
@@ -193,7 +193,8 @@ func (r Record) Lineage() string {
 	return r.Line[0]
 }
 
-// Floor is a revision that the generation has reached: where a restored or recovered one began. Its backups may not know of it yet.
+// Floor is a revision that the generation has reached: where a restored or recovered one began. Its backups may not
+// know of it yet.
 func (r Record) Floor() int64 {
 	if r.Restore == nil {
 		return 0

@@ -7,16 +7,17 @@ import (
 	"slices"
 )
 
-// Consent is the word of a generation's leader that a proposal may end it (R16). An operator confirmed the proposal on a node
-// of the cluster, and the leader committed this to the keyspace of its own generation, so that every later leader knows it.
-// Alone it stops nothing.
+// Consent is the word of a generation's leader that a proposal may end it (R16). An operator confirmed the proposal on
+// a node of the cluster, and the leader committed this to the keyspace of its own generation, so that every later
+// leader knows it. Alone it stops nothing.
 type Consent struct {
 	Record   string `json:"record"`   // ID of the generation's record
 	Proposal string `json:"proposal"` // ID of the proposal
 	By       string `json:"by"`       // who confirmed it, for people
 }
 
-// Stand says where a member stood when it spoke: the leader that an operator was shown, or whoever objected to a proposal.
+// Stand says where a member stood when it spoke: the leader that an operator was shown, or the one who objected to a
+// proposal.
 type Stand struct {
 	Node     string `json:"node"`
 	Slot     string `json:"slot,omitempty"`
@@ -48,16 +49,16 @@ type Abort struct {
 	By  *Stand `json:"by,omitempty"` // the member that objected; nil: an operator, or its time was over
 }
 
-// Left is what a disk notes when its member has stopped for good, for a proposal to end its generation: it never votes there
-// again, unless it reads that the proposal was aborted.
+// Left is what a disk notes when its member has stopped for good, for a proposal to end its generation: it never votes
+// there again, unless it reads that the proposal was aborted.
 type Left struct {
 	Proposal string       `json:"proposal"`
 	Members  []MemberInfo `json:"members,omitempty"`  // the member list as applied there
 	Revision int64        `json:"revision,omitempty"` // as applied there, 0 if not known
 }
 
-// Led reports whether the member has a leader: a linearizable read through it was answered within the last seconds. A leader ID
-// that raft remembers does not count: the leader's disk may hang.
+// Led reports whether the member has a leader: a linearizable read through it was answered within the last seconds. A
+// leader ID that raft remembers does not count: the leader's disk may hang.
 func (m Member) Led() bool {
 	return m.Running && m.HasLead && m.Confirmed
 }
@@ -120,8 +121,8 @@ func (s Store) child(of *Record) *Record {
 	return &s.Concluded[i]
 }
 
-// continuing returns the last proposal by which the cluster continued from data of a generation that it had left behind (R19), before
-// next or as that; nil if there is none.
+// continuing returns the last proposal by which the cluster continued from data of a generation that it had left behind
+// (R19), before next or as that; nil if there is none.
 func (s Store) continuing(of, next *Record) (last *Restore) {
 	for _, r := range s.Concluded {
 		if r.Restore != nil && r.Restore.Origin == of.ID && (r.ID == next.ID || next.descends(&r)) && (last == nil || r.Generation > last.Generation) {
@@ -154,9 +155,9 @@ func (o Observation) heirs() *Record {
 	return newest
 }
 
-// heir reports whether a disk that is in a later generation was a voter's of ours: our charter names it, or the charter of the
-// next generation does, with the member that it had. Who was declared lost may have another disk there, and the members of a
-// charter after that are not ours.
+// heir reports whether a disk that is in a later generation was a voter's of ours: our charter names it, or the charter
+// of the next generation does, with the member that it had. Who was declared lost may have another disk there, and the
+// members of a charter after that are not ours.
 func heir(ours *Record, f Facts) bool {
 	was, _ := ours.Charter.Seat(f.Slot)
 	is, _ := f.Record.Charter.Seat(f.Slot)
@@ -358,8 +359,8 @@ func (o Observation) Conflicts() []string {
 	return all
 }
 
-// Mark is the mark of a consent where etcd refuses every write: its number stands among the members that an alarm names. It is
-// void in every other generation, and for every other proposal.
+// Mark is the mark of a consent where etcd refuses every write: its number stands among the members that an alarm
+// names. It is void in every other generation, and for every other proposal.
 func Mark(record, proposal string) uint64 {
 	sum := sha256.Sum256([]byte("consent " + record + " " + proposal))
 	return binary.BigEndian.Uint64(sum[:8]) | 1

@@ -9,23 +9,24 @@ import (
 // fence is what is known of the generation that a restore would end. It answers for which disks a seat in the new one
 // is safe: whenever a majority of the seats has entered, the old generation must be without a majority, for good.
 //
-// Let n be the slots and V the old voters. A child quorum is any need = n/2+1 of its seats, each on a disk that has left
-// the old generation. A seat is anchored if its disk is that of the slot's old voter, which is not named lost; any other
-// seat is free. The worst child quorum takes all the free seats, and still stops need-free old voters. The old generation
-// is dead when what is left is no majority of V:
+// Let n be the slots and V the old voters. A child quorum is any need = n/2+1 of its seats, each on a disk that has
+// left the old generation. A seat is anchored if its disk is that of the slot's old voter, which is not named lost; any
+// other seat is free. The worst child quorum takes all the free seats, and still stops need-free old voters. The old
+// generation is dead when what is left is no majority of V:
 //
 //	|V| - (need-free) < |V|/2+1
 //
 // Who was named lost does not count as stopped: a leader has a quorum of voters whose own disks can enter, and needs
-// nobody's word. Without a leader nobody gets a seat before the voters are out (see deserted), and then any seat is safe.
+// nobody's word. Without a leader nobody gets a seat before the voters are out (see deserted), and then any seat is
+// safe.
 //
 // With V = n slots, all anchored, that always holds. A learner is no voter: it is a free seat, and if it is promoted
 // meanwhile V grows by one and so does the number of anchored seats, which keeps the sides as they are. A slot that is
-// being replaced, where the disk is none of the member's, gets no seat and joins later, unless the slot is declared
+// being replaced, where the disk is not the member's, gets no seat and joins later, unless the slot is declared
 // lost. Where no leader is here the lists may be older than the last change of the slots, or there may be none: then
 // everyone whom that change names counts against us (see unseen). A member that is removed, or added on another disk,
-// after this was counted is known to a disk that took part in that, hence to some disk of every child quorum: it does not
-// enter (see supplanted).
+// after this was counted is known to a disk that took part in that, hence to some disk of every child quorum: it does
+// not enter (see supplanted).
 type fence struct {
 	slots  []string
 	need   int
@@ -112,8 +113,8 @@ func (f *fence) counts(slot string, out, lost, here bool) {
 	}
 }
 
-// awaited reports whether the holder, if there is one, has data of the old generation with which it may still leave. Where it has
-// left and the voter of its slot is not out, the voter is another one, and is not here.
+// awaited reports whether the holder, if there is one, has data of the old generation with which it may still leave.
+// Where it has left and the voter of its slot is not out, the voter is another one, and is not here.
 func (h *holder) awaited(old *Record, p *Restore) bool {
 	return h != nil && h.facts.Phase == PhaseData && h.facts.of(old) && (h.facts.Left == nil || h.facts.Left.Proposal != p.ID)
 }
@@ -124,9 +125,9 @@ func (o Observation) settled(old *Record, slot string) bool {
 	return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)
 }
 
-// unseen counts those who may vote by now and whom no list here names: without a leader the lists may be from before the
-// last change of the slots, or there are none, and then it may be half done. A slot that
-// was named lost may never have been a voter's: it counts neither with those that were, nor as if it could not vote.
+// unseen counts those who may vote by now and whom no list here names: without a leader the lists may be from before
+// the last change of the slots, or there are none, and then it may be half done. A slot that was named lost may never
+// have been a voter's: it counts neither with those that were, nor as if it could not vote.
 func (f *fence) unseen(set *SlotSet, lost []string, lists [][]MemberInfo) {
 	if set == nil {
 		return
@@ -175,12 +176,12 @@ func (o Observation) lists(r *Record) [][]MemberInfo {
 	return lists
 }
 
-// deserted reports whether the old generation is without a majority for good, because its voters have left it for the proposal,
-// are proven to be gone, or were named lost (R16). The facts that it rests on stay true until the proposal is aborted, also those of
-// nodes that are away by now. A learner may have been promoted, unheard by those that are here.
+// deserted reports whether the old generation is without a majority for good, because its voters have left it for the
+// proposal, are proven to be gone, or were named lost (R16). The facts that it rests on stay true until the proposal is
+// aborted, also those of nodes that are away by now. A learner may have been promoted, unheard by those that are here.
 //
-// An operator's word is no proof: a single living voter that was named lost would have a quorum with one that nobody named. So where
-// the voters that are proven to be out are too few, every other one must have been named.
+// An operator's word is no proof: a single living voter that was named lost would have a quorum with one that nobody
+// named. So where the voters that are proven to be out are too few, every other one must have been named.
 func (f fence) deserted() bool {
 	left, all := f.voters-f.proven, f.voters+f.learners
 	return left < f.voters/2+1 && left+f.learners < all/2+1 || f.out >= f.voters

@@ -77,8 +77,8 @@ func conclude(slots []oldSlot, e ending) *Record {
 	return r
 }
 
-// TestFence: whatever the old generation looks like, each majority of the seats leaves it without one; and where nobody leads it,
-// it has none before anybody enters.
+// TestFence: whatever the old generation looks like, each majority of the seats leaves it without one; and where nobody
+// leads it, it has none before anybody enters.
 func TestFence(t *testing.T) {
 	most, tried, concluded := 5, 0, make([]int, 3)
 	if testing.Short() {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// BackupStand is what the newest verified backup of the cluster holds, by generation and then by revision. Backups that tell no
-// generation do not count.
+// BackupStand is what the newest verified backup of the cluster holds, by generation and then by revision. Backups that
+// tell no generation do not count.
 type BackupStand struct {
 	Unknown    string `json:"unknown,omitempty"` // not empty: the backups could not be listed, and why
 	Name       string `json:"name,omitempty"`    // "": there is no such backup
@@ -14,9 +14,9 @@ type BackupStand struct {
 	Revision   int64  `json:"revision,omitempty"`
 }
 
-// Beyond reports whether the backup holds more than data of a generation that has applied a revision. The whole log behind
-// that may hold more: so of a survivor this errs on the side of the backup, and never takes a poorer survivor for the
-// richer.
+// Beyond reports whether the backup holds more than data of a generation that has applied a revision. The whole log
+// behind that may hold more: so of a survivor this errs on the side of the backup, and never takes a poorer survivor
+// for the richer.
 func (s BackupStand) Beyond(generation uint64, revision int64) bool {
 	return s.Name != "" && cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0
 }

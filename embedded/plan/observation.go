@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Observation is all that a node knows when it decides. Absent knowledge is marked as such.
+// Observation is all that a node knows when it decides. Absent knowledge is marked as such. It has groups for what is
+// read together (Claim, Disk, Member, Store, …), and single fields for what the node itself remembers or was told.
 type Observation struct {
 	Node   string // our name
 	Config Config // what the operator wants
@@ -21,8 +22,8 @@ type Observation struct {
 	Parked bool
 	// Drained: an operator has had etcd stopped here for a while. Stopping: the process was told to end.
 	Drained, Stopping bool
-	// Unable is why the restore or recovery that is open, or that the disk has entered, cannot be prepared here, "" if nothing is
-	// known against it.
+	// Unable is why the restore or recovery that is open, or that the disk has entered, cannot be prepared here, "" if
+	// nothing is known against it.
 	Unable string
 	// Holders remembers which node held each slot of our record last, as [Holders] said.
 	Holders map[string]string
@@ -33,17 +34,18 @@ type Observation struct {
 	Early bool
 	// Starting: the store has not answered this process yet, which began only a moment ago.
 	Starting bool
-	// Alone: this node has read the open proposal, and has had no leader for as long since as a living leader needs to read it
-	// and to abort it (R16).
+	// Alone: this node has read the open proposal, and has had no leader for as long since as a living leader needs to
+	// read it and to abort it (R16).
 	Alone bool
-	// Leaderless: neither this member nor a live node has told of a leader for just as long, so that it is no election that is
-	// under way.
+	// Leaderless: neither this member nor a live node has told of a leader for just as long, so that it is no election
+	// that is under way.
 	Leaderless bool
-	// Blind: until this process read how the generation ended, it could not read the store for just as long, so that it could
-	// not have prevented it (R17).
+	// Blind: until this process read how the generation ended, it could not read the store for just as long, so that it
+	// could not have prevented it (R17).
 	Blind bool
 
-	// Resting says why the care for the databases has to wait here: a defragmentation has failed, or was made a while ago. "" if not.
+	// Resting says why the care for the databases has to wait here: a defragmentation has failed, or was made a while
+	// ago. "" if not.
 	Resting string
 	// Compacted: the history was compacted here a moment ago, and since the alarm NOSPACE came up.
 	Compacted bool
@@ -63,7 +65,8 @@ type Config struct {
 	Automatic bool
 	// Foreign: restore.foreign-commands. A restore that another program has asked for in the store is proposed.
 	Foreign bool
-	// Recovery: cluster.recovery is automatic. A majority whose disks are proven to be gone is given up without an operator.
+	// Recovery: cluster.recovery is automatic. A majority whose disks are proven to be gone is given up without an
+	// operator.
 	Recovery bool
 	Yields   bool // the volume provider gives this host any slot, so a blank one is given up to a rival
 	Upkeep   Upkeep
@@ -106,8 +109,8 @@ type Ledger struct {
 	Prepared *Restore `json:"prepared,omitempty"`
 	// Set is the newest slots of its generation that this disk knows of.
 	Set *SlotSet `json:"set,omitempty"`
-	// Left: the member has stopped for good for this proposal, unless that is aborted. Aborted are the proposals to end this
-	// generation that were, as the store said.
+	// Left: the member has stopped for good for this proposal, unless that is aborted. Aborted are the proposals to end
+	// this generation that were, as the store said.
 	Left    *Left    `json:"left,omitempty"`
 	Aborted []string `json:"aborted,omitempty"`
 }
@@ -120,7 +123,8 @@ func (l Ledger) Promise() *Charter {
 	return &l.Promises[len(l.Promises)-1]
 }
 
-// forgetful reports whether the disk took part in a cluster and does not know in which: it must not pass for a blank one.
+// forgetful reports whether the disk took part in a cluster and does not know in which: it must not pass for a blank
+// one.
 func (l Ledger) forgetful() bool { return l.Record == nil && (l.Started != "" || l.Left != nil) }
 
 // Disk is what is on the held volume.
@@ -173,7 +177,8 @@ type Lock struct {
 
 // String says who holds the lock, for people.
 func (l Lock) String() string {
-	return fmt.Sprintf("%s (slot %s) holds the disruption lock (%s) since %s", l.Node, l.Slot, l.Purpose, l.Since.Format(time.RFC3339))
+	return fmt.Sprintf("%s (slot %s) holds the disruption lock (%s) since %s", l.Node, l.Slot, l.Purpose,
+		l.Since.Format(time.RFC3339))
 }
 
 // Pause is an operator's word that nothing is to be done by itself, kept in etcd. It pauses neither fencing nor
@@ -198,8 +203,8 @@ type MemberInfo struct {
 	Learner   bool   `json:"learner,omitempty"`
 	Started   bool   `json:"started,omitempty"`   // it has published its name
 	Connected bool   `json:"connected,omitempty"` // to the leader; only meaningful on the leader
-	// Matched is up to which index its log agrees with the leader's, and Receiving says that it is being sent a whole database:
-	// only known on the leader. Stuck: a learner that lags has made no progress for minutes.
+	// Matched is up to which index its log agrees with the leader's, and Receiving says that it is being sent a whole
+	// database: only known on the leader. Stuck: a learner that lags has made no progress for minutes.
 	Matched   uint64 `json:"-"`
 	Receiving bool   `json:"-"`
 	Stuck     bool   `json:"-"`
@@ -207,7 +212,8 @@ type MemberInfo struct {
 	Acked uint64 `json:"acked,omitempty"`
 }
 
-// Member is the state of the etcd member in this process.
+// Member is the state of the etcd member in this process. It is flat, so that one look at etcd fills it, and a story
+// sets a single field of it.
 type Member struct {
 	Running  bool
 	Ready    bool // has joined and seen a leader at least once
@@ -219,15 +225,15 @@ type Member struct {
 	Members  []MemberInfo
 	Admitted []Admission // what this leader has granted
 	Term     uint64      // in which it leads, 0 if it does not
-	Near     []uint64    // members that raft messages flow to from this one, whoever leads
+	Near     []uint64    // members that raft messages flow to from this one, no matter who leads
 
 	// Confirmed: the member has a leader (R16): a linearizable read through it was answered within the last 5 s, on a
-	// leader since it leads. HasLead and Leader are only what raft said last, and while the disk of this member stalls it
-	// says nothing new. False for a moment after each start, and while the member cannot apply what is committed, as
+	// leader since it leads. HasLead and Leader are only what raft said last, and while the disk of this member stalls
+	// it says nothing new. False for a moment after each start, and while the member cannot apply what is committed, as
 	// during a defragmentation.
 	Confirmed bool
-	// Stalled: raft shows a leader, and yet no such read was answered in the last 5 s, or two election timeouts, although it
-	// was asked for. One that is cut off is shown none by then: the disk of this member may hang.
+	// Stalled: raft shows a leader, and yet no such read was answered in the last 5 s, or two election timeouts,
+	// although it was asked for. One that is cut off is shown none by then: the disk of this member may hang.
 	Stalled bool
 
 	// What is applied here of what the cluster remembers for us.
@@ -391,7 +397,8 @@ type Orders struct {
 	New     bool // holdfast found --new
 	Join    bool // holdfast rejoin: what this disk holds is set aside for the generation that began without it
 	Differs bool // holdfast rejoin: this member's data differs from what a majority of all voters has, and is given up
-	// Alone is the recovery that holdfast recover --without-store asks for: this disk continues, and every other voter is lost.
+	// Alone is the recovery that holdfast recover --without-store asks for: this disk continues, and every other voter
+	// is lost.
 	Alone *Restore
 }
 

@@ -69,8 +69,9 @@ type wish struct {
 	agreed  int // nodes of these that want it
 }
 
-// steady reports whether more than half of those that stay want it too. Of two sets only one can have that, whichever is
-// the cluster's: else nodes that came in with an old configuration would have themselves removed, and then be added again.
+// steady reports whether more than half of those that stay want it too. Of two sets only one can have that, whichever
+// is the cluster's: else nodes that came in with an old configuration would have themselves removed, and then be added
+// again.
 func (w wish) steady() bool { return w.staying == 0 || w.agreed > w.staying/2 }
 
 // wishes returns what the live holders of the voters want, and how many voters there are. Others have no say: a node

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Restore is the proposal to go on with a backup as a new generation (R13): a restore; or with what one member of a
+// Restore is the proposal to continue with a backup as a new generation (R13): a restore; or with what one member of a
 // cluster without a majority holds (R4): a recovery. It is put into the store with a condition, so that at most one is
 // open, and never changes. While a restore is open the old generation serves and every disk prepares; once a majority
 // has, it is concluded. Of a recovery only the survivor's disk prepares, and then concludes. A [Record] with this ID is
-// the outcome, which cannot be taken back. An open proposal can be aborted instead.
+// the outcome, which cannot be taken back. An open proposal can be aborted instead. Its fields are those of the object
+// in the store.
 type Restore struct {
 	Cluster    string   `json:"cluster"`
 	Generation uint64   `json:"generation"` // that it would begin: its parent's and one
@@ -22,26 +23,30 @@ type Restore struct {
 	Revision int64  `json:"revision"`         // of the backup; of a survivor, as far as it was known
 	Bump     int64  `json:"bump"`             // added to Revision; everything up to the sum counts as compacted
 
-	// Slots are those of the generation that it would begin, sorted; absent in proposals of versions that never changed them.
+	// Slots are those of the generation that it would begin, sorted; absent in proposals of versions that never changed
+	// them.
 	Slots []string `json:"slots,omitempty"`
 
 	By      string `json:"by"`                // who asked, for people
 	Command string `json:"command,omitempty"` // the foreign command that asked, which then never runs again
-	// Led is the leader that the operator was shown: that leader, or a later one of the generation, has to consent (R16). nil: the
-	// generation is said to have none, and its voters leave it.
+	// Led is the leader that the operator was shown: that leader, or a later one of the generation, has to consent
+	// (R16). nil: the generation is said to have none, and its voters leave it.
 	Led *Stand `json:"led,omitempty"`
-	// Overruled are the disks whose objection to an earlier proposal the operator has seen: they meet no second one (R18).
+	// Overruled are the disks whose objection to an earlier proposal the operator has seen: they meet no second one
+	// (R18).
 	Overruled []string `json:"overruled,omitempty"`
-	// Lasts is how long it stays open after the store got it, by the store's own time; 0 for no end. So one that everybody has
-	// left does not roll the cluster back hours later. No decision depends on it: the store's condition arbitrates.
+	// Lasts is how long it stays open after the store got it, by the store's own time; 0 for no end. So one that
+	// everybody has left does not roll the cluster back hours later. No decision depends on it: the store's condition
+	// arbitrates.
 	Lasts time.Duration `json:"lasts,omitempty"`
-	// Survivor is the slot whose disk the generation goes on from, of a recovery (R4); "" for a restore, which goes on
-	// from Backup. Log is where its log ended when it was proposed.
+	// Survivor is the slot whose disk the generation continues from, of a recovery (R4); "" for a restore, which
+	// continues from Backup. Log is where its log ended when it was proposed.
 	Survivor string  `json:"survivor,omitempty"`
 	Disk     string  `json:"disk,omitempty"` // of the survivor
 	Log      *LogEnd `json:"log,omitempty"`
-	// Origin is the ID of the generation that the survivor's data is of, where that is not the parent's: the survivor was declared
-	// lost for a generation in between, and the cluster continues from its disk instead (R19). "" for the parent.
+	// Origin is the ID of the generation that the survivor's data is of, where that is not the parent's: the survivor
+	// was declared lost for a generation in between, and the cluster continues from its disk instead (R19). "" for the
+	// parent.
 	Origin string `json:"origin,omitempty"`
 	// Lost are the slots whose voters the operator declares dead (R5).
 	Lost []string `json:"lost,omitempty"`
@@ -55,7 +60,7 @@ func (r Restore) Title() string {
 	return "restore of " + r.Backup
 }
 
-// Source is what the generation goes on with.
+// Source is what the generation continues with.
 func (r Restore) Source() string {
 	if r.Survivor != "" {
 		return "the replayed data of slot " + r.Survivor

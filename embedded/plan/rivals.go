@@ -124,7 +124,7 @@ func (o Observation) apart(f *Facts) bool {
 	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
-// stronger says which of two holders of one slot may go on: the one that runs; the one with more to lose;
+// stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose;
 // then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each
 // host counts its own), so there the name decides at once.
 func stronger(a Facts, aNode string, b Facts, bNode string) bool {

@@ -12,15 +12,15 @@ type Room struct {
 }
 
 const (
-	// segment is what etcd's log takes of a volume at once, before it needs it (SegmentSizeBytes). When that fails, etcd ends
-	// the process at the next change of the file, even if there is room again by then.
+	// segment is what etcd's log takes of a volume at once, before it needs it (SegmentSizeBytes). When that fails,
+	// etcd ends the process at the next change of the file, even if there is room again by then.
 	segment     = 64 << 20
 	mostReserve = 1 << 30
 )
 
 // Reserve is how many bytes of a member's volume must stay free for etcd to keep running: 2 % of it, at least two files
-// of the log and at most 1 GiB: the next file, and what is written until the alarm is up. It is never more than a quarter of
-// a small volume.
+// of the log and at most 1 GiB: the next file, and what is written until the alarm is up. It is never more than a
+// quarter of a small volume.
 func (r Room) Reserve() int64 { return min(max(r.Size/50, 2*segment), mostReserve, r.Size/4) }
 
 // Enough is how many bytes must be free for writes to continue: half the reserve more, so that they do not stop at

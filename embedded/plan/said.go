@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Command is a command of holdfast that an operator may give, without the program's name: "volume adopt". In a sentence it stands
-// with its program in backquotes.
+// Command is a command of holdfast that an operator may give, without the program's name: "volume set-aside". In a
+// sentence it stands with its program in backquotes.
 type Command string
 
 // Adopt sets aside what is on a volume.

@@ -7,7 +7,7 @@ import (
 )
 
 // perform lays out the durable steps of an action. Between any two of them the node may crash and the
-// world go on. Every action ends with the news of it in the gossip.
+// world continue. Every action ends with the news of it in the gossip.
 func (n *node) perform(a Action) {
 	d := n.disk
 	write := func() { n.write(d, a) }

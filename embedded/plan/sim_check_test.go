@@ -217,7 +217,7 @@ func (w *world) committed(d *disk, r Record) {
 	}
 }
 
-// bereaved reports whether too many of the newest generation's disks are lost for it to go on.
+// bereaved reports whether too many of the newest generation's disks are lost for it to continue.
 func (w *world) bereaved() bool {
 	for _, c := range w.clusters {
 		if !w.followed(c.record) && (c.quorate || len(c.booted) > 0 || c.record.Restore != nil) && w.left(c) <= c.voters()/2 {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// How a generation ends in the simulation: consent, objection, leaving (R16 to R19), and the drills and strays that must not.
+// How a generation ends in the simulation: consent, objection, leaving (R16 to R19), and the drills and strays that
+// must not.
 
 // drillKind is what the nodes are that are not the cluster's.
 type drillKind int
@@ -17,8 +18,8 @@ const (
 	stray                    // another cluster of the same name, with a store of its own
 )
 
-// drillTicks is how many steps of its own a node waits, without a leader, before it asks whether a living leader had the time to
-// object.
+// drillTicks is how many steps of its own a node waits, without a leader, before it asks whether a living leader had
+// the time to object.
 const drillTicks = 3
 
 // drillDisks makes blank disks for the nodes of a drill.
@@ -65,8 +66,8 @@ func (w *world) drill() {
 	}
 }
 
-// rehearse is what happens in a drill: somebody restores what the store knows, as if all were lost; the copy is made anew; or an
-// entry among the seeds connects both networks for a while.
+// rehearse is what happens in a drill: somebody restores what the store knows, as if all were lost; the copy is made
+// again; or an entry among the seeds connects both networks for a while.
 func (w *world) rehearse() {
 	st := w.stores[len(w.stores)-1]
 	switch r := w.rng.IntN(10); {

@@ -104,7 +104,7 @@ func (c *cluster) tick(w *world) {
 		up, quorum := c.reachable(w, n)
 		if !slices.Contains(up, n) || len(up) < quorum {
 			c.leader = nil
-			if n.proc != nil && n.proc.data.c == c && w.chance(50) { // it does not know it yet, and goes on writing
+			if n.proc != nil && n.proc.data.c == c && w.chance(50) { // it does not know it yet, and keeps writing
 				n.proc.data.tail, n.proc.data.term = n.proc.data.tail+w.rng.IntN(6), c.term
 			}
 		}
@@ -211,7 +211,7 @@ func (c *cluster) attend(w *world, n *node) {
 	}
 }
 
-// pause lets an operator, on the leader's machine, pause the cluster or have it go on.
+// pause lets an operator, on the leader's machine, pause the cluster or have it continue.
 func (c *cluster) pause(w *world, resume bool) {
 	if c.leader == nil || resume == (c.paused == nil) || !c.propose(w) {
 		return

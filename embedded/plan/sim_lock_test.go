@@ -20,7 +20,7 @@ type lockState struct {
 	parted map[string]bool
 }
 
-// maintain is one thing that an operator, or whoever restarts processes, does.
+// maintain is one thing that an operator, or anyone who restarts processes, does.
 func (w *world) maintain() {
 	n := w.someNode()
 	switch r := w.rng.IntN(100); {
@@ -91,8 +91,8 @@ func (n *node) depart() {
 	n.crash()
 }
 
-// judgeDisruption asks the plan, and the leader, and checks the answer against the truth: whoever may go down leaves a
-// majority of the voters behind that the one who was asked reaches.
+// judgeDisruption asks the plan, and the leader, and checks the answer against the truth: anyone who may go down leaves
+// a majority of the voters behind that the one who was asked reaches.
 func (n *node) judgeDisruption() string { return n.judgeRisk(Observation.Disruption) }
 
 func (n *node) judgeRisk(ask func(Observation, []MemberInfo) string) string {
@@ -215,7 +215,7 @@ func (n *node) refresh() {
 	}
 }
 
-// age lets the lock end when its time is over, and then whoever relied on it has no claim any more.
+// age lets the lock end when its time is over, and then anyone who relied on it has no claim any more.
 func (s *lockState) age(w *world) {
 	if s.lock == nil {
 		return

@@ -88,7 +88,7 @@ func (n *node) crash() {
 // deaf reports whether the store does not answer.
 func (n *node) deaf() bool { return n.store.down || n.remote }
 
-// step carries out one durable step of the action in progress, or decides anew.
+// step carries out one durable step of the action in progress, or decides again.
 func (n *node) step() {
 	if !n.up {
 		return

@@ -40,7 +40,8 @@ func (n *node) trusts() int {
 	return n.proc.trusts
 }
 
-// understands reports whether two running members trust an authority in common that is valid: each trusts the last three.
+// understands reports whether two running members trust an authority in common that is valid: each trusts the last
+// three.
 func (n *node) understands(m *node) bool {
 	w := n.w
 	if !w.renews || n == m || n.proc == nil || m.proc == nil {

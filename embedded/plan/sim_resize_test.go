@@ -50,8 +50,8 @@ func (w *world) reconfigure() {
 	}
 }
 
-// kept reports whether a voter's slot is among some: nobody changes all slots at once, for a node that hears of no other
-// would found the new ones.
+// kept reports whether a voter's slot is among some: nobody changes all slots at once, for a node that hears of no
+// other would found the new ones.
 func (w *world) kept(some []string) bool {
 	return slices.ContainsFunc(w.clusters, func(c *cluster) bool {
 		return c.quorate && slices.ContainsFunc(c.members, func(m MemberInfo) bool { return !m.Learner && slices.Contains(some, m.Slot) })
@@ -222,8 +222,8 @@ func (w *world) cramped() bool {
 	return missing > free
 }
 
-// forgotten reports whether none of the slots of a founding has a disk that knows the cluster: whoever changes all slots
-// at once, and loses all nodes before that is agreed on, has founded another one.
+// forgotten reports whether none of the slots of a founding has a disk that knows the cluster: anyone who changes all
+// slots at once, and loses all nodes before that is agreed on, has founded another one.
 func (w *world) forgotten(c *cluster, founding Charter) bool {
 	return w.resizes && !slices.ContainsFunc(w.here(), func(d *disk) bool {
 		_, ok := founding.Seat(d.slot)

@@ -51,8 +51,8 @@ func (st *store) pending(command string) bool {
 	return slices.ContainsFunc(st.requests(nil), func(r Request) bool { return r.Command == command })
 }
 
-// propose puts a restore into the store, unless one is open. The slots of it are what the node knows of that it is asked
-// of; where it knows nothing, those of the record.
+// propose puts a restore into the store, unless one is open. The slots of it are what the node knows of that it is
+// asked of; where it knows nothing, those of the record.
 func (w *world) propose(st *store, n *node, r Restore) {
 	open, attempts := st.open()
 	if open != nil || st.record == nil {
@@ -139,16 +139,16 @@ func (w *world) dead() []string {
 	return dead
 }
 
-// begins reports whether a disk that has a seat in a restored generation may still begin with it: it has not given it up, and where
-// only its own data could continue, that is there.
+// begins reports whether a disk that has a seat in a restored generation may still begin with it: it has not given it
+// up, and where only its own data could continue, that is there.
 func (d *disk) begins(r *Record) bool {
 	entered := d.ledger.Record != nil && d.ledger.Record.ID == r.ID
 	whole := d.built == r.ID && d.complete
 	return d.ledger.Started == "" && (!entered || d.ledger.Role == RoleFounder && (r.Cause != Recovered || whole))
 }
 
-// given are the slots that the operator gives up when no fault is left: first those that are dead, and when that was not enough, also
-// those that the nodes say are missing.
+// given are the slots that the operator gives up when no fault is left: first those that are dead, and when that was
+// not enough, also those that the nodes say are missing.
 func (w *world) given(missing []string) []string {
 	lost := slices.Concat(w.dead(), missing)
 	slices.Sort(lost)

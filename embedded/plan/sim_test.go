@@ -95,6 +95,7 @@ func live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string
 	return random(seed).live(seed, t, trace)
 }
 
+// live lives it and returns how it ended, and what broke.
 func (l life) live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string) {
 	w := newWorld(seed, l, t)
 	w.trace = trace

@@ -156,7 +156,8 @@ func (w *care) step(i int) {
 	}
 }
 
-// begin gets leave, as the coordinator does: by the lock, or where nothing can be written by asking for the leader's word.
+// begin gets leave, as the coordinator does: by the lock, or where nothing can be written by asking for the leader's
+// word.
 func (w *care) begin(i int, o Observation) {
 	m := w.members[i]
 	for _, p := range o.Peers {
@@ -181,8 +182,8 @@ func (w *care) begin(i int, o Observation) {
 	w.defrag(i)
 }
 
-// ask goes one step on the way to the leader's word: the leader, whoever that is now or was, asks one member after the other.
-// What lies between two of its questions may be anything, another leader too.
+// ask goes one step on the way to the leader's word: the leader, whoever that is now or was, asks one member after
+// the other. What lies between two of its questions may be anything, another leader too.
 func (w *care) ask(i int) {
 	m := w.members[i]
 	switch {

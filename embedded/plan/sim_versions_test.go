@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// The simulated etcds are of the minors 3.6 and 3.7. A cluster agrees on the lowest of its members', and never goes back
-// without a downgrade; an etcd that is older than what its cluster agreed on panics as soon as it learns of that.
+// The simulated etcds are of the minors 3.6 and 3.7. A cluster agrees on the lowest of its members', and never goes
+// back without a downgrade; an etcd that is older than what its cluster agreed on panics as soon as it learns of that.
 
 // etcd writes a minor as the version of an etcd: "" in a life without versions.
 func etcd(minor int) string {
@@ -16,8 +16,8 @@ func etcd(minor int) string {
 	return fmt.Sprintf("3.%d.3", minor)
 }
 
-// exchange lets the operator put the other holdfast on a node, as an upgrade or a downgrade goes from node to node; now and
-// then on one that is not ready for that.
+// exchange lets the operator put the other holdfast on a node, as an upgrade or a downgrade goes from node to node; now
+// and then on one that is not ready for that.
 func (w *world) exchange() {
 	n := w.someNode()
 	switch r := w.rng.IntN(20); {
@@ -45,7 +45,8 @@ func (c *cluster) downgrade(w *world) {
 	}
 }
 
-// agree lets the leader raise what the cluster has agreed on to the lowest minor of its members, if it has seen them all.
+// agree lets the leader raise what the cluster has agreed on to the lowest minor of its members, if it has seen them
+// all.
 func (c *cluster) agree(w *world) {
 	lowest := 7
 	for _, m := range c.members {
@@ -69,8 +70,8 @@ func (n *node) learn(c *cluster) {
 	}
 }
 
-// judgeVersions: nobody starts an etcd that it could know to be older than its cluster; while minors differ, only what was
-// begun is brought to its end; and nobody is admitted who could not start.
+// judgeVersions: nobody starts an etcd that it could know to be older than its cluster; while minors differ, only what
+// was begun is brought to its end; and nobody is admitted who could not start.
 func (w *world) judgeVersions(n *node, o Observation, a Action) {
 	for _, p := range o.Peers {
 		f := p.Facts

@@ -111,7 +111,8 @@ type store struct {
 	commands  []string // of another program
 }
 
-// addDisks adds rows of disks, one for each slot that there may ever be: blank ones, or none where each node makes its own.
+// addDisks adds rows of disks, one for each slot that there may ever be: blank ones, or none where each node makes its
+// own.
 func (w *world) addDisks(rows, universe int) {
 	for range rows {
 		row := make([]*disk, universe)
@@ -165,7 +166,7 @@ func newWorld(seed uint64, l life, t *tally) *world {
 	return w
 }
 
-// format makes a blank disk. Its claims are counted from one again, as on a volume that is created anew.
+// format makes a blank disk. Its claims are counted from one again, as on a volume that is recreated.
 func (w *world) format(slot string) *disk {
 	w.clock++
 	return &disk{uuid: fmt.Sprintf("%s-%d", slot, w.clock), slot: slot, epoch: uint64(w.rng.IntN(3))}

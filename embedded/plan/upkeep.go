@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// NoSpace is the alarm that refuses every write because some member's database has reached its quota, or its volume has no
-// room left, Corrupt the one that refuses everything because the members' data differ.
+// NoSpace is the alarm that refuses every write because some member's database has reached its quota, or its volume has
+// no room left, Corrupt the one that refuses everything because the members' data differ.
 const (
 	NoSpace = "NOSPACE"
 	Corrupt = "CORRUPT"
@@ -16,8 +16,8 @@ const (
 
 // Upkeep is what the operator wants of the care for the databases.
 type Upkeep struct {
-	// FreePercent and FreeBytes: a database is fragmented when both so much of its file and so many bytes of it are free.
-	// 0 percent: it is never defragmented, but to cure NOSPACE.
+	// FreePercent and FreeBytes: a database is fragmented when both so much of its file and so many bytes of it are
+	// free. 0 percent: it is never defragmented, but to cure NOSPACE.
 	FreePercent int
 	FreeBytes   int64
 	// FullPercent of the quota is the watermark: NOSPACE is disarmed only when every database is smaller.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ErrUnsupported is wrapped by Valid where a newer version of holdfast has written what this one does not know. It is whole, and
-// to be treated as unknown, never as absent.
+// ErrUnsupported is wrapped by Valid where a newer version of holdfast has written what this one does not know. It is
+// whole, and to be treated as unknown, never as absent.
 var ErrUnsupported = errors.New("a newer holdfast wrote it, and this one cannot read it")
 
 // Bounds of what is believed to be whole. They are far above what a cluster needs, and keep sums from overflowing.
@@ -21,9 +21,9 @@ const (
 	maxAttempts = 99999999 // proposals for one generation
 )
 
-// The methods called Valid say what is not whole about something that came from a disk, the store, the gossip or a tag (R20),
-// with its field and its value. What decisions dereference or rest on is there, and agrees with itself; that it is true is
-// another matter.
+// The methods called Valid say what is not whole about something that came from a disk, the store, the gossip or a tag
+// (R20), with its field and its value. What decisions dereference or rest on is there, and agrees with itself; that it
+// is true is another matter.
 
 // Valid returns an error if the record is not whole.
 func (r Record) Valid() error {
@@ -34,7 +34,8 @@ func (r Record) Valid() error {
 	default:
 		return fmt.Errorf("cause: got %q: %w", r.Cause, ErrUnsupported)
 	}
-	if err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID), within("charter", r.Charter.Valid())); err != nil {
+	if err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
+		within("charter", r.Charter.Valid())); err != nil {
 		return err
 	}
 	switch c := r.Charter; {
@@ -62,7 +63,8 @@ func (r Record) founded() error {
 	return within("charter", r.Charter.complete())
 }
 
-// followed checks what is special about the record of a later generation: what was proposed, and the disks that go on.
+// followed checks what is special about the record of a later generation: what was proposed, and the disks that
+// continue.
 func (r Record) followed() error {
 	p := r.Restore
 	if p == nil {
@@ -93,9 +95,11 @@ func (r Record) followed() error {
 	return nil
 }
 
-// Valid returns an error if the charter is not whole. That a seat has no disk is right in the records of later generations only.
+// Valid returns an error if the charter is not whole. That a seat has no disk is right in the records of later
+// generations only.
 func (c Charter) Valid() error {
-	if err := first(named("cluster", c.Cluster), bounded("peer_url", len(c.PeerURL), 1, maxName), printable("peer_url", c.PeerURL), bounded("seats", len(c.Seats), 1, maxSlots)); err != nil {
+	if err := first(named("cluster", c.Cluster), bounded("peer_url", len(c.PeerURL), 1, maxName),
+		printable("peer_url", c.PeerURL), bounded("seats", len(c.Seats), 1, maxSlots)); err != nil {
 		return err
 	}
 	if c.Generation < 1 || c.Generation > maxList+1 {
@@ -149,7 +153,8 @@ func (s Seat) Valid() error {
 
 // Valid returns an error if the proposal is not whole.
 func (r Restore) Valid() error {
-	err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID), bounded("attempt", r.Attempt, 1, maxAttempts),
+	err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
+		bounded("attempt", r.Attempt, 1, maxAttempts),
 		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
 		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled))
 	if err == nil && r.Led != nil {
@@ -174,7 +179,8 @@ func (r Restore) Valid() error {
 
 // Valid returns an error if it does not say who stood there.
 func (s Stand) Valid() error {
-	return first(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk), optional("address", s.Address), revision("revision", s.Revision))
+	return first(named("node", s.Node), optional("slot", s.Slot), optional("disk", s.Disk), optional("address", s.Address),
+		revision("revision", s.Revision))
 }
 
 // Valid returns an error if it does not say which proposal was aborted.
@@ -193,7 +199,8 @@ func (c Consent) Valid() error {
 
 // Valid returns an error if the set is not whole.
 func (s SlotSet) Valid() error {
-	err := first(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots), slotSet("slots", s.Slots), texts("from", s.From, maxSlots))
+	err := first(id("record", s.Record), limited("serial", s.Serial), bounded("slots", len(s.Slots), 1, maxSlots),
+		slotSet("slots", s.Slots), texts("from", s.From, maxSlots))
 	switch {
 	case err != nil:
 		return err
@@ -205,13 +212,14 @@ func (s SlotSet) Valid() error {
 	return nil
 }
 
-// Valid returns an error if what is known cannot be of one store: each record and proposal, and how they follow each other. Of a
-// store that is unknown nothing else is looked at.
+// Valid returns an error if what is known cannot be of one store: each record and proposal, and how they follow each
+// other. Of a store that is unknown nothing else is looked at.
 func (s Store) Valid() error {
 	if s.Unknown != "" {
 		return nil
 	}
-	if err := first(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts), names("met", s.Met)); err != nil {
+	if err := first(optional("id", s.ID), optional("nonce", s.Nonce), bounded("attempts", s.Attempts, 0, maxAttempts),
+		names("met", s.Met)); err != nil {
 		return err
 	}
 	if s.Record != nil {

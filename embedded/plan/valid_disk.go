@@ -2,7 +2,8 @@ package plan
 
 import "fmt"
 
-// Valid returns an error if the ledger is not whole: a disk that was started and forgot of which cluster must not look blank.
+// Valid returns an error if the ledger is not whole: a disk that was started and forgot of which cluster must not look
+// blank.
 func (l Ledger) Valid() error {
 	switch l.Role {
 	case RoleNone, RoleFounder, RoleJoiner, RoleReplacement:
@@ -64,8 +65,8 @@ func (l Left) Valid() error {
 	return first(id("proposal", l.Proposal), revision("revision", l.Revision), memberList("members", l.Members))
 }
 
-// Valid returns an error if the entry has no ID, or is of a member that has started and has no slot. One that was added by hand
-// and never started has neither a name nor a peer URL of ours.
+// Valid returns an error if the entry has no ID, or is of a member that has started and has no slot. One that was added
+// by hand and never started has neither a name nor a peer URL of ours.
 func (m MemberInfo) Valid() error {
 	switch {
 	case m.ID == 0:

@@ -44,7 +44,8 @@ func (f Facts) held() error {
 
 // words checks texts and IDs.
 func (f Facts) words() error {
-	err := first(slotSet("slots", f.Slots), optional("peer_url", f.PeerURL), optional("store", f.Store), optional("nonce", f.Nonce),
+	err := first(slotSet("slots", f.Slots), optional("peer_url", f.PeerURL), optional("store", f.Store),
+		optional("nonce", f.Nonce),
 		optional("etcd", f.Etcd), optional("agreed", f.Agreed), optional("issuer", f.Issuer), text("unable", f.Unable),
 		names("trusts", f.Trusts), names("clients", f.Clients), bounded("holders", len(f.Holders), 0, maxList),
 		optionalID("restore", f.Restore), optionalID("prepared", f.Prepared), optionalID("consent", f.Consent))
@@ -89,7 +90,8 @@ func (f Facts) clustered() error {
 
 // counted checks members by their IDs.
 func (f Facts) counted() error {
-	if err := first(memberList("members", f.Members), bounded("removed", len(f.Removed), 0, maxList), bounded("admitted", len(f.Admitted), 0, maxSlots)); err != nil {
+	if err := first(memberList("members", f.Members), bounded("removed", len(f.Removed), 0, maxList),
+		bounded("admitted", len(f.Admitted), 0, maxSlots)); err != nil {
 		return err
 	}
 	for i, m := range f.Removed {

@@ -72,7 +72,8 @@ func optionalID(field, s string) error {
 }
 
 func hexadecimal(field, s string, digits int) error {
-	if len(s) != digits || strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) {
+	if len(s) != digits || strings.ContainsFunc(s,
+		func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }) {
 		return bad(field, s, "must be %d hexadecimal digits", digits)
 	}
 	return nil

@@ -219,7 +219,8 @@ func TestNothingPanics(t *testing.T) {
 	}
 }
 
-// checkWhole: what a node says, notes and finds in the store is whole, whatever it lives through. It is looked at now and then.
+// checkWhole: what a node says, notes and finds in the store is whole, whatever it lives through. It is looked at now
+// and then.
 func (w *world) checkWhole(o Observation, f Facts) {
 	if w.clock%32 != 0 {
 		return
