@@ -72,7 +72,7 @@ func bytesIn(dir string) (total int64, err error) {
 }
 
 // roomBeside is what must stay free on a volume on which a second data directory is built: the logs of both take two
-// files of 64 MB each (etcd's SegmentSizeBytes), and the member in use goes on writing.
+// files of 64 MB each (etcd's SegmentSizeBytes), and the member in use keeps writing.
 const roomBeside = 512 << 20
 
 // Room returns an error unless a data directory with a database of this many bytes can be built on the volume, beside

@@ -50,7 +50,8 @@ func (l *life) auth() (auth.State, error) {
 	for _, name := range roles {
 		role := auth.Role{Name: name}
 		for _, p := range tx.UnsafeGetRole(name).KeyPermission {
-			role.Permissions = append(role.Permissions, auth.Permission{Access: accesses[p.PermType], Key: string(p.Key), End: string(p.RangeEnd)})
+			role.Permissions = append(role.Permissions,
+				auth.Permission{Access: accesses[p.PermType], Key: string(p.Key), End: string(p.RangeEnd)})
 		}
 		s.Roles = append(s.Roles, role)
 	}
@@ -99,7 +100,8 @@ func (m *Member) ChangeAuth(ctx context.Context, s auth.Step) error {
 func changeUser(ctx context.Context, srv *etcdserver.EtcdServer, s auth.Step) (err error) {
 	switch s.Kind {
 	case auth.AddUser:
-		_, err = srv.UserAdd(ctx, &pb.AuthUserAddRequest{Name: s.User, Password: string(s.Password), Options: &authpb.UserAddOptions{NoPassword: s.NoPassword}})
+		_, err = srv.UserAdd(ctx, &pb.AuthUserAddRequest{Name: s.User, Password: string(s.Password),
+			Options: &authpb.UserAddOptions{NoPassword: s.NoPassword}})
 	case auth.Password:
 		_, err = srv.UserChangePassword(ctx, &pb.AuthUserChangePasswordRequest{Name: s.User, Password: string(s.Password)})
 	case auth.DeleteUser:
@@ -120,7 +122,8 @@ func changeRole(ctx context.Context, srv *etcdserver.EtcdServer, s auth.Step) (e
 	case auth.DeleteRole:
 		_, err = srv.RoleDelete(ctx, &pb.AuthRoleDeleteRequest{Role: s.Role})
 	case auth.Revoke:
-		_, err = srv.RoleRevokePermission(ctx, &pb.AuthRoleRevokePermissionRequest{Role: s.Role, Key: []byte(p.Key), RangeEnd: []byte(p.End)})
+		_, err = srv.RoleRevokePermission(ctx,
+			&pb.AuthRoleRevokePermissionRequest{Role: s.Role, Key: []byte(p.Key), RangeEnd: []byte(p.End)})
 	case auth.Grant:
 		perm := &authpb.Permission{Key: []byte(p.Key), RangeEnd: []byte(p.End)}
 		for kind, access := range accesses {

@@ -12,8 +12,8 @@ import (
 	"holdfast/embedded/auth"
 )
 
-// settle makes every step from what the member has to what is wanted, and checks that none is left then. The passwords are
-// compared by the real etcd, as the keeper does it.
+// settle makes every step from what the member has to what is wanted, and checks that none is left then. The passwords
+// are compared by the real etcd, as the keeper does it.
 func settle(t *testing.T, n *node, w auth.Wanted, matches auth.Matcher) {
 	t.Helper()
 	have, err := n.Auth()

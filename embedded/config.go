@@ -94,7 +94,7 @@ type PeerTLS struct {
 	PeerKeyFile       string `mapstructure:"peer-key-file"`
 	PeerTrustedCAFile string `mapstructure:"peer-trusted-ca-file"`
 	// PeerCertAllowedCN and PeerCertAllowedHostname exclude each other. With neither,
-	// the certificate must bear Spec.PeerName, whatever address it comes from.
+	// the certificate must bear Names.Peer, whatever address it comes from.
 	PeerCertAllowedCN       []string `mapstructure:"peer-cert-allowed-cn"`
 	PeerCertAllowedHostname []string `mapstructure:"peer-cert-allowed-hostname"`
 }

@@ -20,27 +20,29 @@ const (
 	writeAfter = 5 * time.Second
 )
 
-// confirmation knows whether a member has a leader (R16). The leader's ID that etcd shows is no proof of one: raft tells it
-// through the loop that also writes the log, and a disk that accepts no writes stops that loop. Until the disk writes again
-// the member shows the leader it had, which may be itself.
+// confirmation knows whether a member has a leader (R16). The leader's ID that etcd shows is no proof of one: raft
+// tells it through the loop that also writes the log, and a disk that accepts no writes stops that loop. Until the disk
+// writes again the member shows the leader it had, which may be itself.
 //
 // The answer to a linearizable read comes through the same loop, on a leader and on a follower. So none comes while the
-// loop is stopped, nor while the member cannot apply what is committed. But the loop touches the disk only when there is
-// something to write. So a leader that has applied nothing for writeAfter commits an entry, which all members write to
-// their logs: a transaction that never finds what it looks for. It changes neither the database nor the revision, and
-// needs no room. (Asking for the alarms goes through raft as well, but etcd's checker of linearizability cannot read it.)
+// loop is stopped, nor while the member cannot apply what is committed. But the loop touches the disk only when there
+// is something to write. So a leader that has applied nothing for writeAfter commits an entry, which all members write
+// to their logs: a transaction that never finds what it looks for. It changes neither the database nor the revision,
+// and needs no room. (Asking for the alarms goes through raft as well, but etcd's checker of linearizability cannot
+// read it.)
 //
-// All of this, and that a stalled leader cannot hand the leadership over either, TestStalledDisk finds out with a real disk.
+// All of this, and that a stalled leader cannot hand the leadership over either, TestStalledDisk finds out with a real
+// disk.
 //
-// It never asks twice at the same time, and while no leader is known it does not ask at all: etcd would log that twice a
-// second.
+// It never asks twice at the same time, and while no leader is known it does not ask at all: etcd would log that twice
+// a second.
 type confirmation struct {
 	lead        func() (known, here bool)
 	changed     func() <-chan struct{} // closed at the next change of leaders
 	applied     func() uint64
 	read, write func(context.Context) error
-	// patience is how long an answer may be missing before the member is stalled: within two election timeouts one that is
-	// merely cut off is shown no leader any more.
+	// patience is how long an answer may be missing before the member is stalled: within two election timeouts one that
+	// is merely cut off is shown no leader any more.
 	patience time.Duration
 
 	mu    sync.Mutex
@@ -73,7 +75,8 @@ func newConfirmation(srv *etcdserver.EtcdServer) *confirmation {
 func idleTxn() *pb.TxnRequest {
 	key := []byte(keyPrefix + "idle")
 	return &pb.TxnRequest{
-		Compare: []*pb.Compare{{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{Version: math.MaxInt64}}},
+		Compare: []*pb.Compare{{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
+			TargetUnion: &pb.Compare_Version{Version: math.MaxInt64}}},
 		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: key}}}},
 	}
 }
@@ -135,7 +138,8 @@ func (c *confirmation) confirmed() (time.Time, bool) {
 	return c.asked, !c.asked.IsZero() && time.Since(c.asked) < confirmedFor && (c.led || !leads)
 }
 
-// stalled reports that raft shows the member a leader, and that all the same nothing was answered for longer than patience.
+// stalled reports that raft shows the member a leader, and that all the same nothing was answered for longer than
+// patience.
 func (c *confirmation) stalled() bool {
 	known, _ := c.lead()
 	c.mu.Lock()

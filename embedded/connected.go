@@ -34,7 +34,8 @@ func connectedSince(srv *etcdserver.EtcdServer, id types.ID) (time.Time, bool) {
 // Progress is how far a member's log is, as the leader's raft sees it.
 type Progress struct {
 	// Matched is up to which index it agrees with the leader's in this term: what a member acknowledges is on its disk,
-	// fsync'd, together with the term. 0: it has acknowledged nothing in this term. It stays known while the member is away.
+	// fsync'd, together with the term. 0: it has acknowledged nothing in this term. It stays known while the member is
+	// away.
 	Matched   uint64
 	Receiving bool // it is being sent a whole database
 }
@@ -60,19 +61,19 @@ func (m *Member) Progress() (all map[uint64]Progress, leads uint64) {
 	return all, term(s)
 }
 
-// raftNode is raft itself; its Status asks raft's own loop. nil if a later etcd moves it: then nothing is known of any member,
-// and TestProgress fails.
+// raftNode is raft itself; its Status asks raft's own loop. nil if a later etcd moves it: then nothing is known of any
+// member, and TestProgress fails.
 func raftNode(srv *etcdserver.EtcdServer) raft.Node { return dig[raft.Node](srv, "Node") }
 
-// raftTransport is raft's transport. The gauge etcd_network_active_peers does not tell since when, and a dial of our own would
-// say something else than what etcd decides by. ActiveSince locks. nil if a later etcd moves it: then nobody counts as connected,
-// and TestConnected fails.
+// raftTransport is raft's transport. The gauge etcd_network_active_peers does not tell since when, and a dial of our
+// own would say something else than what etcd decides by. ActiveSince locks. nil if a later etcd moves it: then nobody
+// counts as connected, and TestConnected fails.
 func raftTransport(srv *etcdserver.EtcdServer) rafthttp.Transporter {
 	return dig[rafthttp.Transporter](srv, "transport")
 }
 
-// dig takes a field of the server's raft node, to which etcd 3.7 exports no way: nil if there is none of this name and type. The
-// fields asked for are set before the server is returned and never again.
+// dig takes a field of the server's raft node, to which etcd 3.7 exports no way: nil if there is none of this name and
+// type. The fields asked for are set before the server is returned and never again.
 func dig[T any](srv *etcdserver.EtcdServer, name string) (found T) {
 	node := reflect.ValueOf(srv).Elem().FieldByName("r")
 	if !node.IsValid() || node.Kind() != reflect.Struct {

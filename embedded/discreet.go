@@ -2,8 +2,9 @@ package embedded
 
 import "go.uber.org/zap/zapcore"
 
-// discreet drops the line in which etcd, at level debug, logs each request that it applies as it is: with the values, which
-// are the secrets of the cluster, and with passwords (etcdserver/apply/apply.go). All its other lines leave them out.
+// discreet drops the line in which etcd, at level debug, logs each request that it applies as it is: with the values,
+// which are the secrets of the cluster, and with passwords (etcdserver/apply/apply.go). All its other lines leave them
+// out.
 type discreet struct{ zapcore.Core }
 
 func (d discreet) With(fields []zapcore.Field) zapcore.Core { return discreet{d.Core.With(fields)} }

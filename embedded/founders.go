@@ -8,9 +8,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// FounderIDs returns the member IDs, by slot, and the cluster ID of a cluster founded with
-// this token and these peer URLs; names have no part in them (Spec.MemberName). Every node computes the same before etcd has started
-// anywhere; members added later have IDs that depend on the time.
+// FounderIDs returns the member IDs, by slot, and the cluster ID of a cluster founded with this token and these peer
+// URLs; names have no part in them (Names.Member). Every node computes the same before etcd has started anywhere;
+// members added later have IDs that depend on the time.
 func FounderIDs(token string, peers map[string]string) (members map[string]uint64, cluster uint64, err error) {
 	urls, err := types.NewURLsMap(initialCluster(peers))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 const (
 	// lookAtHeir is how often a hand-over looks whether it can still succeed.
 	lookAtHeir = 50 * time.Millisecond
-	// passOnWait bounds the hand-over of a member that inherits the leadership while it closes. An heir that stays takes
-	// a tenth of a second.
+	// passOnWait bounds the hand-over of a member that inherits the leadership while it closes. An heir that stays
+	// takes a tenth of a second.
 	passOnWait = 500 * time.Millisecond
 )
 

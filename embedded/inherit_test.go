@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// stopBound is less than etcd's own hand-over takes to nobody, which is 7 s, and more than the promised 2 s may take on a busy machine.
+// stopBound is less than etcd's own hand-over takes to nobody, which is 7 s, and more than the promised 2 s may take on
+// a busy machine.
 const stopBound = 5 * time.Second
 
 // moveTo has the leader of nodes hand over to heir.

@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
-// keyPrefix begins the keys that holdfast keeps in etcd: few, small, and written seldom. Clients see them, as they see all
-// keys, and leave them alone.
+// keyPrefix begins the keys that holdfast keeps in etcd: few, small, and written seldom. Clients see them, as they see
+// all keys, and leave them alone.
 const keyPrefix = "holdfast.internal/"
 
 // ErrChanged: another one has changed the key meanwhile.

@@ -135,7 +135,7 @@ func (l *life) wait() error {
 	}
 }
 
-// shut closes etcd. Before it is ready Close would wait for ever, and it always tries to
+// shut closes etcd. Before it is ready Close would wait forever, and it always tries to
 // hand the leadership over: HardStop first where that is not wanted.
 func (l *life) shut() {
 	l.abort.drop()
@@ -157,7 +157,8 @@ func (l *life) shut() {
 }
 
 // passOn ends a member that becomes the leader while it closes: it hands over once more, and stops. etcd's own
-// hand-over would wait 7 s for an heir that is leaving as well. It returns when ctx ends, which is when etcd has closed.
+// hand-over would wait 7 s for an heir that is leaving as well. It returns when ctx ends, which is when etcd has
+// closed.
 func (l *life) passOn(ctx context.Context) {
 	srv := l.etcd.Server
 	for srv.Leader() != srv.MemberID() {

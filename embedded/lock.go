@@ -44,7 +44,7 @@ func lockDir(dir string) (*os.File, error) {
 var ErrDamaged = errors.New("the database is damaged")
 
 // probeBackend fails if somebody has the database open: an etcd, an etcdutl. etcd would
-// wait for ever without a word, and then start on whatever the other one left. The lock is
+// wait forever without a word, and then start on whatever the other one left. The lock is
 // given back at once because etcd must take it; who slips in between makes etcd wait, as it
 // does anyway.
 func probeBackend(dir string) error {

@@ -51,15 +51,15 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 	os.Exit(1)
 }
 
-// calm keeps from an operator what etcd says because of what holdfast does, and would be taken for a failure; and it lets no
-// warning of etcd flood the log. What is said of a dead disk after its cause was told is left out as well.
+// calm keeps from an operator what etcd says because of what holdfast does, and would be taken for a failure; and it
+// lets no warning of etcd flood the log. What is said of a dead disk after its cause was told is left out as well.
 type calm struct {
 	zapcore.Core
 	ending, killed *latch
 }
 
-// newCalm returns the calm around a core. Of one message, each minute shows the first ten: while the alarm NOSPACE is up etcd
-// warns of each write that it refuses.
+// newCalm returns the calm around a core. Of one message, each minute shows the first ten: while the alarm NOSPACE is
+// up etcd warns of each write that it refuses.
 func newCalm(core zapcore.Core, ending, killed *latch) zapcore.Core {
 	return calm{zapcore.NewSamplerWithOptions(core, time.Minute, 10, 0), ending, killed}
 }
@@ -81,8 +81,9 @@ func (c calm) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedE
 }
 
 var (
-	// byDesign is said at the start. The single port serves gRPC and HTTP alike; the token is etcd's default; and a
-	// new database does not tell its schema for some seconds, which etcd tries again (holdfast status has the storage version).
+	// byDesign is said at the start. The single port serves gRPC and HTTP alike; the token is etcd's default; and a new
+	// database does not tell its schema for some seconds, which etcd tries again (holdfast status has the storage
+	// version).
 	byDesign = messages(
 		"Running http and grpc server on single port. This is not recommended for production.",
 		"simple token is not cryptographically signed",
@@ -98,7 +99,8 @@ var (
 		"failed to publish local member to cluster through raft",
 		"stopped publish because server is stopping",
 	)
-	// ofListeners is said of each listener when etcd ends, by itself as well. Another reason than that it is closed is news.
+	// ofListeners is said of each listener when etcd ends, by itself as well. Another reason than that it is closed is
+	// news.
 	ofListeners = messages(
 		"setting up serving from embedded etcd failed.",
 		"stopping insecure grpc server due to error", "stopped insecure grpc server due to error",

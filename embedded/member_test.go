@@ -71,7 +71,7 @@ func TestStopBeforeStart(t *testing.T) {
 	}
 }
 
-// Without a quorum etcd's own Close waits for ever.
+// Without a quorum etcd's own Close waits forever.
 func TestStopNeverReady(t *testing.T) {
 	n := newNode(t, "a")
 	n.spec.Peers["b"] = "http://127.0.0.1:1"

@@ -47,8 +47,8 @@ func checkNewer(dir string) error {
 	return nil
 }
 
-// databaseNewer returns an ErrNewer if a newer etcd has made the database. What a member that never ran has left may have
-// no bucket yet.
+// databaseNewer returns an ErrNewer if a newer etcd has made the database. What a member that never ran has left may
+// have no bucket yet.
 func databaseNewer(tx *bolt.Tx) error {
 	if tx.Bucket(schema.Meta.Name()) != nil {
 		if err := newer(schema.ReadStorageVersionFromSnapshot(tx)); err != nil {

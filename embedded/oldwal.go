@@ -42,10 +42,10 @@ func fit(dir string, trustWAL bool) error {
 }
 
 // checkWAL looks for entries that this etcd cannot replay. 3.4 and 3.5 publish a member's attributes and the cluster's
-// version in the format of the v2 store, 3.6 leaves them in the WAL until a raft snapshot (every 10 000 entries; 100 000
-// in 3.5), and 3.7 panics in a goroutine of its own, for ever again at each start. The other way round, every etcd
-// panics on a cluster version above its own. It reads the WAL as etcd will: from the last snapshot on, with what a later
-// leader overwrote left out.
+// version in the format of the v2 store, 3.6 leaves them in the WAL until a raft snapshot (every 10 000 entries; 100
+// 000 in 3.5), and 3.7 panics in a goroutine of its own, at each start. The other way round, every etcd
+// panics on a cluster version above its own. It reads the WAL as etcd will: from the last snapshot on, with what a
+// later leader overwrote left out.
 func checkWAL(dir string) error {
 	walDir := datadir.ToWALDir(dir)
 	if !wal.Exist(walDir) {

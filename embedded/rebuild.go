@@ -107,8 +107,9 @@ func databaseOnly(dir string) error {
 func (f founder) adoptDatabase(path string, bump int64) error {
 	return guard(func() error {
 		// As etcd opens it, but not to end the process when something is wrong. After a panic it is not closed: that
-		// might wait for ever for a lock the panic has left behind.
-		db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+		// might wait forever for a lock the panic has left behind.
+		db, err := bolt.Open(path, 0o600,
+			&bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
 		if errors.Is(err, bolterrors.ErrTimeout) {
 			err = fmt.Errorf("%w: %s is locked", ErrLocked, path)
 		}

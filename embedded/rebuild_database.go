@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
-// checkVersions refuses a database that this etcd would panic on because a newer one made it. An older one, from 3.4 on,
-// needs nothing: etcd raises its versions when all members run (server/storage/schema, membership.Recover).
+// checkVersions refuses a database that this etcd would panic on because a newer one made it. An older one, from 3.4
+// on, needs nothing: etcd raises its versions when all members run (server/storage/schema, membership.Recover).
 func checkVersions(tx *bolt.Tx) error {
 	if tx.Bucket(schema.Key.Name()) == nil || tx.Bucket(schema.Meta.Name()) == nil {
 		return errors.New("it has no bucket key or meta: not an etcd database")
@@ -108,12 +108,13 @@ func raiseRevision(tx *bolt.Tx, bump int64) error {
 		return fmt.Errorf("the revision is %d and cannot be raised by %d", last, bump)
 	}
 	rev := mvcc.RevToBytes(mvcc.Revision{Main: last + bump}, mvcc.NewRevBytes())
-	return errors.Join(tx.Bucket(schema.Key.Name()).Put(rev, []byte{}), tx.Bucket(schema.Meta.Name()).Put(schema.ScheduledCompactKeyName, rev))
+	return errors.Join(tx.Bucket(schema.Key.Name()).Put(rev, []byte{}),
+		tx.Bucket(schema.Meta.Name()).Put(schema.ScheduledCompactKeyName, rev))
 }
 
 // revisions returns the revision that etcd will report after opening the database, and the compacted one, 0 for none.
-// The rule is etcd's (mvcc/kvstore.go, restore): compaction may have dropped the newest entry, a tombstone, and one that
-// was interrupted is taken up again.
+// The rule is etcd's (mvcc/kvstore.go, restore): compaction may have dropped the newest entry, a tombstone, and one
+// that was interrupted is taken up again.
 func revisions(tx *bolt.Tx) (last, compacted int64, err error) {
 	meta := tx.Bucket(schema.Meta.Name())
 	for _, name := range [][]byte{schema.ScheduledCompactKeyName, schema.FinishedCompactKeyName} {

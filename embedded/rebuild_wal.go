@@ -68,7 +68,8 @@ func (f founder) writeLog(walDir, snapDir string) (err error) {
 	if err != nil {
 		return fmt.Errorf("make WAL: %w", err)
 	}
-	state := &raftpb.HardState{Term: field(uint64(foundingTerm)), Vote: field(f.confState().Voters[0]), Commit: field(f.lastIndex())}
+	state := &raftpb.HardState{Term: field(uint64(foundingTerm)), Vote: field(f.confState().Voters[0]),
+		Commit: field(f.lastIndex())}
 	record := &walpb.Snapshot{Term: field(uint64(foundingTerm)), Index: field(f.lastIndex()), ConfState: f.confState()}
 	err = w.Save(message(state), entries)
 	if err == nil {
@@ -78,8 +79,9 @@ func (f founder) writeLog(walDir, snapDir string) (err error) {
 		return fmt.Errorf("write WAL: %w", err)
 	}
 	err = snap.New(lg, snapDir).SaveSnap(message(&raftpb.Snapshot{
-		Data:     etcdserver.GetMembershipInfoInV2Format(lg, f.cluster),
-		Metadata: message(&raftpb.SnapshotMetadata{Term: record.Term, Index: record.Index, ConfState: message(f.confState())}),
+		Data: etcdserver.GetMembershipInfoInV2Format(lg, f.cluster),
+		Metadata: message(&raftpb.SnapshotMetadata{Term: record.Term, Index: record.Index,
+			ConfState: message(f.confState())}),
 	}))
 	if err != nil {
 		return fmt.Errorf("write raft snapshot: %w", err)

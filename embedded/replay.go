@@ -220,8 +220,8 @@ func readTail(walDir string, after uint64) (tail []logEntry, end LogEnd, err err
 	return tail, end, nil
 }
 
-// withoutMembers empties an entry that speaks of members: those of the old cluster are forgotten all the same, and a log
-// that removes its own member, or names one that was never added, would end etcd.
+// withoutMembers empties an entry that speaks of members: those of the old cluster are forgotten all the same, and a
+// log that removes its own member, or names one that was never added, would end etcd.
 func withoutMembers(e logEntry) logEntry {
 	var r pb.InternalRaftRequest
 	if value(e.Type) == raftpb.EntryNormal && (unmarshal(e.Data, &r) != nil || r.ClusterMemberAttrSet == nil) {
@@ -233,7 +233,8 @@ func withoutMembers(e logEntry) logEntry {
 // join makes the founder's cluster that of a database which keeps the place that it has in its log.
 func (f founder) join(path string) error {
 	return guard(func() error {
-		db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+		db, err := bolt.Open(path, 0o600,
+			&bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
 		if err != nil {
 			return fmt.Errorf("open database: %w", err)
 		}
@@ -273,13 +274,13 @@ func applyAll(ctx context.Context, dir string, last uint64, lg *zap.Logger) erro
 	spec := replaySpec
 	spec.DataDir = dir
 	c := trialConfig(spec, lg)
-	c.SnapshotCount = 1 << 40 // none: nobody goes on with this log
+	c.SnapshotCount = 1 << 40 // none: nobody continues with this log
 	e, err := embed.StartEtcd(c)
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	defer func() {
-		e.Server.HardStop() // Close would wait for ever for one that is not ready
+		e.Server.HardStop() // Close would wait forever for one that is not ready
 		e.Close()
 	}()
 	t := time.NewTicker(replayEvery)

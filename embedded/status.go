@@ -75,8 +75,8 @@ type Alarm struct {
 	Name     string
 }
 
-// Hash is a checksum of all keys and values up to a revision, as etcd makes it when it compacts. Members that agree in Revision
-// and Compacted, the revision of the compaction before, have the same data if and only if Sum is the same.
+// Hash is a checksum of all keys and values up to a revision, as etcd makes it when it compacts. Members that agree in
+// Revision and Compacted, the revision of the compaction before, have the same data if and only if Sum is the same.
 type Hash struct {
 	Revision  int64
 	Compacted int64
@@ -173,8 +173,8 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 	return st
 }
 
-// hashes are those that etcd keeps of its compactions. While CORRUPT is up there are no more of those, and the ones of before
-// are gone if the member was started anew; then nobody writes either, so the present revision is hashed, once.
+// hashes are those that etcd keeps of its compactions. While CORRUPT is up there are no more of those, and the ones of
+// before are gone if the member was restarted; then nobody writes either, so the present revision is hashed, once.
 func hashes(srv *etcdserver.EtcdServer, revision int64) (all []Hash) {
 	kept := srv.KV().HashStorage()
 	for _, h := range kept.Hashes() {
@@ -192,8 +192,8 @@ func hashes(srv *etcdserver.EtcdServer, revision int64) (all []Hash) {
 	return append(all, Hash{h.Revision, h.CompactRevision, h.Hash})
 }
 
-// pending is how many bytes the last transaction has freed. Bbolt counts them as free when the next one begins, and while
-// NOSPACE is up there may be none: what was deleted would never show.
+// pending is how many bytes the last transaction has freed. Bbolt counts them as free when the next one begins, and
+// while NOSPACE is up there may be none: what was deleted would never show.
 func pending(be backend.Backend) int64 {
 	snap := be.Snapshot()
 	defer snap.Close()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A look at the database that is slow when the member stops comes to its end before the database is closed: it would end the process.
+// A look at the database that is slow when the member stops comes to its end before the database is closed: it would
+// end the process.
 func TestLookWhileStopping(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts and stops a member")

@@ -34,7 +34,8 @@ type trust struct {
 const lookAtTrust = time.Second
 
 // newTrust reads the authorities. It comes before etcd reads them: what changes in between makes the member stale
-// although it need not be, and never the other way round. What cannot be read keeps etcd from starting, and it says why.
+// although it need not be, and never the other way round. What cannot be read keeps etcd from starting, and it says
+// why.
 func newTrust(ec *embed.Config) *trust {
 	t := &trust{client: ec.ClientTLSInfo, peer: ec.PeerTLSInfo, looked: time.Now()}
 	t.clients, _ = authorities(t.client.TrustedCAFile)

@@ -21,7 +21,7 @@ type backendSnapshot interface {
 
 // Tx is one open read transaction of the database: what is read from its buckets is what
 // WriteTo copies. While it is open pages freed by writers cannot be reused, and neither a
-// defragmentation nor Stop can go on: close it soon, always.
+// defragmentation nor Stop can continue: close it soon, always.
 type Tx struct {
 	snap    backendSnapshot
 	abort   *latch

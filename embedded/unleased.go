@@ -70,7 +70,7 @@ func (m *Member) Unleased(ctx context.Context, prefix string, limit int64) (Unle
 // prefixEnd is the first key behind all that have the prefix.
 func prefixEnd(prefix string) []byte {
 	end := []byte(prefix)
-	end[len(end)-1]++ // a prefix that ends in the highest byte is none of ours
+	end[len(end)-1]++ // a prefix that ends in the highest byte is not ours
 	return end
 }
 

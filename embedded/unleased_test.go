@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Of the keys below a prefix those are found that no living lease is bound to, and one that was written meanwhile is not
-// deleted. Authentication is switched on.
+// Of the keys below a prefix those are found that no living lease is bound to, and one that was written meanwhile is
+// not deleted. Authentication is switched on.
 func TestUnleased(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a member")

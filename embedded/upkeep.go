@@ -23,7 +23,7 @@ func (m *Member) Quiet() bool {
 	return true
 }
 
-// roomForLog stays free on a volume for what etcd's log takes while the database is written anew: two segments.
+// roomForLog stays free on a volume for what etcd's log takes while the database is rewritten: two segments.
 const roomForLog = 128 << 20
 
 // Defragment rewrites the database file. It blocks every read and write of this member for seconds per GiB and cannot
@@ -103,10 +103,12 @@ func (l *life) refuses(req any) bool {
 	default:
 		return false
 	}
-	return slices.ContainsFunc(l.etcd.Server.Alarms(), func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
+	return slices.ContainsFunc(l.etcd.Server.Alarms(),
+		func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE })
 }
 
-// puts reports whether a transaction puts a key on any branch: etcd refuses one with a put that it would not come to, too.
+// puts reports whether a transaction puts a key on any branch: etcd refuses one with a put that it would not come to,
+// too.
 func puts(r *pb.TxnRequest) bool {
 	for _, op := range slices.Concat(r.Success, r.Failure) {
 		if op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn()) {

@@ -158,7 +158,8 @@ func checkURL(s, scheme string, listen bool) error {
 		return errors.New("must be http because no certificate is set, nor a tls.mode that issues one")
 	}
 	port, perr := strconv.ParseUint(u.Port(), 10, 16)
-	if u.Hostname() == "" || perr != nil || port == 0 || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
+	if u.Hostname() == "" || perr != nil || port == 0 || (u.Path != "" && u.Path != "/") || u.RawQuery != "" ||
+		u.User != nil {
 		return fmt.Errorf("must be %s://host:port", scheme)
 	}
 	if _, err := netip.ParseAddr(u.Hostname()); listen && err != nil && u.Hostname() != "localhost" {

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// etcd 3.7 generates its messages with google.golang.org/protobuf: fields that a message need not have are pointers, and
-// so is a message in a list. wire_36.go says the same of etcd 3.6, so that nothing else has to know.
+// etcd 3.7 generates its messages with google.golang.org/protobuf: fields that a message need not have are pointers,
+// and so is a message in a list. wire_36.go says the same of etcd 3.6, so that nothing else has to know.
 
 // logEntry is a raft entry as a list has it.
 type logEntry = *raftpb.Entry
@@ -36,8 +36,7 @@ func addNode(id uint64, context []byte) *raftpb.ConfChange {
 // changed is the ID of the member that a change is about.
 func changed(c *raftpb.ConfChange) uint64 { return c.GetNodeId() }
 
-func marshal(m proto.Message) ([]byte, error) { return proto.Marshal(m) }
-
+func marshal(m proto.Message) ([]byte, error)         { return proto.Marshal(m) }
 func unmarshal(data []byte, into proto.Message) error { return proto.Unmarshal(data, into) }
 
 // firstOf asks for so many keys, and how many there are in all.

@@ -103,8 +103,8 @@ func (d *diff) problem(format string, args ...any) {
 	d.problems = append(d.problems, fmt.Sprintf(format, args...))
 }
 
-// addRoles adds the roles that are missing, and gives each the permissions that it lacks. Role root needs none, but tools
-// that list the roles expect it.
+// addRoles adds the roles that are missing, and gives each the permissions that it lacks. Role root needs none, but
+// tools that list the roles expect it.
 func (d *diff) addRoles() {
 	if d.want.Enabled && d.have.role(Root) == nil {
 		d.step(Step{Kind: AddRole, Role: Root})
@@ -119,8 +119,8 @@ func (d *diff) addRoles() {
 	}
 }
 
-// permissions makes a role's those that are wanted. Etcd replaces the access to a span in place, but only if no other span
-// begins at the same key.
+// permissions makes a role's those that are wanted. Etcd replaces the access to a span in place, but only if no other
+// span begins at the same key.
 func (d *diff) permissions(want Role, have []Permission) {
 	for _, p := range want.Permissions {
 		var here, near []Permission // at the same span; of them and others, those that begin at the same key
@@ -153,7 +153,7 @@ func (d *diff) permissions(want Role, have []Permission) {
 // user makes one user what is wanted.
 func (d *diff) user(want WantedUser) {
 	have := d.have.user(want.Name)
-	other := have != nil && have.NoPassword != want.NoPassword // etcd makes such a user only anew
+	other := have != nil && have.NoPassword != want.NoPassword // etcd can only delete and recreate such a user
 	switch {
 	case have == nil && want.Unreadable != "":
 		d.problem("user %s is not added: %s", want.Name, want.Unreadable)

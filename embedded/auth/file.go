@@ -171,7 +171,8 @@ func (p *parser) mapping(n *yaml.Node, what string, keys map[string]func(*yaml.N
 		read, known := keys[key.Value]
 		switch {
 		case !known && key.Value == "password":
-			p.fail(key, "%s: a password has no place here: write it into a file of its own, and name that as password-file", what)
+			p.fail(key, "%s: a password has no place here: write it into a file of its own, and name that as password-file",
+				what)
 		case !known:
 			p.fail(key, "%s: unknown key %s", what, key.Value)
 		case seen[key.Value]:
@@ -233,7 +234,9 @@ func (p *parser) user(n *yaml.Node) (u WantedUser) {
 		p.fail(n, "a user: must have a name")
 	}
 	if u.NoPassword == seen["password-file"] {
-		p.fail(n, "user %s: must have either password-file, or no-password: true for one that is known by its certificate alone", u.Name)
+		p.fail(n,
+			"user %s: must have either password-file, or no-password: true for one that is known by its certificate alone",
+			u.Name)
 	}
 	return u
 }
@@ -244,7 +247,8 @@ func (p *parser) role(n *yaml.Node) (r Role) {
 		"permissions": func(n *yaml.Node) {
 			p.list(n, "permissions", func(n *yaml.Node) {
 				next := p.permission(n)
-				if slices.ContainsFunc(r.Permissions, func(o Permission) bool { return o.span() == next.span() && next.Key != "" }) {
+				if slices.ContainsFunc(r.Permissions,
+					func(o Permission) bool { return o.span() == next.span() && next.Key != "" }) {
 					p.fail(n, "a permission for the same keys is there already: say the access to them once")
 				}
 				r.Permissions = append(r.Permissions, next)

@@ -252,7 +252,7 @@ func (k *Keeper) apply(ctx context.Context, w Wanted) (r Report, revision uint64
 		}
 		for _, s := range steps {
 			if err = k.change(ctx, s); err != nil {
-				break // perhaps another node did it: compare anew
+				break // perhaps another node did it: compare again
 			}
 			r.Steps = append(r.Steps, s.String())
 		}

@@ -121,8 +121,8 @@ func keep(t *testing.T, path string) (*Keeper, *world, *observer.ObservedLogs) {
 	return k, w, logs
 }
 
-// The keeper works where the member leads and nothing is in the way, follows the files and whoever changes etcd otherwise,
-// does nothing while nothing has changed, and says what it cannot do.
+// The keeper works where the member leads and nothing is in the way, follows the files and anyone who changes etcd
+// otherwise, does nothing while nothing has changed, and says what it cannot do.
 func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := files(t, two, map[string]string{"root.pw": "root-" + secret, "ann.pw": secret})

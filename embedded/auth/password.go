@@ -49,8 +49,8 @@ func readPassword(path string) (Secret, error) {
 	return Secret(data), nil
 }
 
-// fingerprint tells whether a file, or one that it names, has changed. It is of no use to whoever sees it, for it begins
-// with a salt of the process.
+// fingerprint tells whether a file, or one that it names, has changed. It is of no use to anyone who sees it, for it
+// begins with a salt of the process.
 func fingerprint(salt []byte, path string, w Wanted, err error) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%x %s %v %q\n", salt, path, err, fmt.Sprint(w.Enabled, w.Others, w.Roles))

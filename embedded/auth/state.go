@@ -40,7 +40,8 @@ const (
 	ReadWrite Access = "readwrite"
 )
 
-// Permission is the access to a range of keys as etcd writes it: End "" is Key alone, End "\x00" everything from Key on.
+// Permission is the access to a range of keys as etcd writes it: End "" is Key alone, End "\x00" everything from Key
+// on.
 type Permission struct {
 	Access   Access
 	Key, End string

@@ -20,8 +20,8 @@ type Authority struct {
 	Bundle  []*x509.Certificate // at least one
 	Primary *x509.Certificate   // of Bundle, that Key belongs to; nil without a key
 	Key     crypto.Signer       // nil where nothing is to be signed
-	// More are the keys of other certificates of Bundle. While not everybody trusts the primary, what runs out is renewed
-	// with them.
+	// More are the keys of other certificates of Bundle. While not everybody trusts the primary, what runs out is
+	// renewed with them.
 	More []crypto.Signer
 }
 
@@ -85,7 +85,8 @@ func ParseAuthority(bundle, keys []byte) (Authority, error) {
 	a := Authority{Bundle: certs}
 	for _, c := range certs {
 		if !c.BasicConstraintsValid || !c.IsCA {
-			return Authority{}, fmt.Errorf("certificates: %q (%s) is not that of an authority (no CA:TRUE)", c.Subject, Fingerprint(c))
+			return Authority{}, fmt.Errorf("certificates: %q (%s) is not that of an authority (no CA:TRUE)", c.Subject,
+				Fingerprint(c))
 		}
 	}
 	if len(keys) == 0 {
@@ -163,7 +164,8 @@ func (a Authority) signers() []signer {
 	}
 	all := []signer{{a.Primary, a.Key}}
 	for _, k := range a.More {
-		if c := certificateOf(a.Bundle, k); c != nil && !slices.ContainsFunc(all, func(s signer) bool { return s.cert == c }) {
+		if c := certificateOf(a.Bundle, k); c != nil &&
+			!slices.ContainsFunc(all, func(s signer) bool { return s.cert == c }) {
 			all = append(all, signer{c, k})
 		}
 	}
@@ -178,7 +180,8 @@ func (a Authority) after(old Authority) Authority {
 	a.More = slices.Clone(a.More)
 	known := a.signers()
 	for _, s := range old.signers() {
-		if slices.ContainsFunc(a.Bundle, s.cert.Equal) && !slices.ContainsFunc(known, func(k signer) bool { return k.cert.Equal(s.cert) }) {
+		if slices.ContainsFunc(a.Bundle, s.cert.Equal) &&
+			!slices.ContainsFunc(known, func(k signer) bool { return k.cert.Equal(s.cert) }) {
 			a.More = append(a.More, s.key)
 		}
 	}

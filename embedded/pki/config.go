@@ -28,10 +28,11 @@ type Config struct {
 	Mode string `mapstructure:"mode"`
 	// Insecure allows ModeOff on addresses that other machines reach.
 	Insecure bool `mapstructure:"insecure"`
-	// CADir holds the authorities of ModeCA as kops lays them out: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key.
+	// CADir holds the authorities of ModeCA as kops lays them out: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and
+	// .key.
 	CADir string `mapstructure:"ca-dir"`
-	// The authorities one by one; cmd derives them from CADir. PEM files; a certificate file may be a bundle, of which the
-	// one that matches the key signs.
+	// The authorities one by one; cmd derives them from CADir. PEM files; a certificate file may be a bundle, of which
+	// the one that matches the key signs.
 	ClientCAFile    string `mapstructure:"client-ca-file"`
 	ClientCAKeyFile string `mapstructure:"client-ca-key-file"`
 	PeerCAFile      string `mapstructure:"peer-ca-file"`

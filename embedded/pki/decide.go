@@ -9,7 +9,7 @@ import (
 // situation is all that a decision depends on. Authorities are named by their fingerprints.
 type situation struct {
 	Life         time.Duration // of a new leaf
-	Server, Peer *held         // the leaves that we have and could go on with; nil: none
+	Server, Peer *held         // the leaves that we have and could continue with; nil: none
 	Clients      []signing     // who may issue the server's leaf, the primary first
 	Peers        []signing     // and the peer's
 	Bundle       []string      // the peers' authorities as they are given
@@ -81,7 +81,8 @@ func (s situation) server(now time.Time) string {
 		return ""
 	}
 	primary := s.Clients[0]
-	if h := s.Server; h.usable(now) && (h.Issuer == primary.Name || !now.Before(primary.Until)) && !(h.due(now) && s.gains(now, h, primary)) {
+	if h := s.Server; h.usable(now) && (h.Issuer == primary.Name || !now.Before(primary.Until)) &&
+		!(h.due(now) && s.gains(now, h, primary)) {
 		return ""
 	}
 	return primary.Name
@@ -101,7 +102,8 @@ func (s situation) peer(now time.Time) string {
 		}
 		return primary.Name
 	}
-	if h.Issuer != primary.Name && now.Before(primary.Until) && s.trustedByAll(primary.Name) && (s.Complete || !s.trustedByAll(h.Issuer)) {
+	if h.Issuer != primary.Name && now.Before(primary.Until) && s.trustedByAll(primary.Name) &&
+		(s.Complete || !s.trustedByAll(h.Issuer)) {
 		return primary.Name
 	}
 	if !h.due(now) {
@@ -120,7 +122,8 @@ func (s situation) peer(now time.Time) string {
 
 // trustedByAll says whether every running member that is known accepts an authority's leaves.
 func (s situation) trustedByAll(name string) bool {
-	return !slices.ContainsFunc(s.Stances, func(st Stance) bool { return st.Trusts != nil && !slices.Contains(st.Trusts, name) })
+	return !slices.ContainsFunc(s.Stances,
+		func(st Stance) bool { return st.Trusts != nil && !slices.Contains(st.Trusts, name) })
 }
 
 // lasting is what a member that runs trusts, and will trust after its next start, too; nil if none runs. What is about

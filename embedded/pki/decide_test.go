@@ -180,7 +180,7 @@ func (m model) refusal() string {
 	return ""
 }
 
-// Whatever the operator gives to whichever node in whatever order, with members that start anew, go down and come back
+// Whatever the operator gives to whichever node in whatever order, with members that start over, go down and come back
 // between any two steps: no running member refuses another one, and in the end all use what was given last.
 func TestChangeOfAuthority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -54,7 +54,8 @@ func (e ending) problem(now time.Time) string {
 	case !now.Before(e.NotAfter):
 		return fmt.Sprintf("%s expired at %s: %s", what, end, todo)
 	case now.Before(e.from):
-		return fmt.Sprintf("%s is valid from %s only, and it is %s here: look at the clock", what, e.from.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("%s is valid from %s only, and it is %s here: look at the clock", what,
+			e.from.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case e.near(now):
 		return fmt.Sprintf("%s expires at %s, in %s: %s", what, end, e.NotAfter.Sub(now).Round(time.Second), todo)
 	}

@@ -95,8 +95,8 @@ func makeDir(dir string) error {
 	return sweep(dir)
 }
 
-// abandoned is how old a temporary file is that a crash has left. Younger ones are being written: by this process, or by
-// a command.
+// abandoned is how old a temporary file is that a crash has left. Younger ones are being written: by this process, or
+// by a command.
 const abandoned = time.Hour
 
 // sweep removes the temporary files that a crash has left, ours and those of the gossip's keys.

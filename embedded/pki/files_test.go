@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// What was damaged, removed or opened to others since is issued anew, and nothing else is.
+// What was damaged, removed or opened to others since is reissued, and nothing else is.
 func TestDamaged(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", ages)}
 	k := newKeeper(t, source, nil)
@@ -89,7 +89,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Where nothing can be written, the error names the place, and whoever has good certificates goes on with them.
+// Where nothing can be written, the error names the place, and anyone who has good certificates continues with them.
 func TestUnwritable(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", ages)}
 	blocked := write(t, "file", nil)

@@ -109,8 +109,8 @@ func (c *cluster) talk() error {
 	return nil
 }
 
-// For six lives of the leaves nobody does anything: every handshake of etcd's succeeds, no leaf is older than two thirds
-// of its life and a look, and none changes its key while the member runs.
+// For six lives of the leaves nobody does anything: every handshake of etcd's succeeds, no leaf is older than two
+// thirds of its life and a look, and none changes its key while the member runs.
 func TestLives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -149,7 +149,8 @@ func TestLives(t *testing.T) {
 	})
 }
 
-// The peers' authority is replaced, abruptly and at one node after the other, while members dial each other all the time.
+// The peers' authority is replaced, abruptly and at one node after the other, while members dial each other all the
+// time.
 func TestChangeUnderTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, young := newAuthorities(t, "old", 24*365*time.Hour), newAuthorities(t, "young", 24*365*time.Hour)

@@ -78,9 +78,9 @@ func New(cfg Config, id Identity, source Source, lg *zap.Logger, reg prometheus.
 	return k, err
 }
 
-// Prepare makes sure that there are good leaves for the member of a slot, before it starts: the files of [Config.Files].
-// What is good already is left alone. If the authorities cannot be had now, it is content with good leaves of before;
-// the error says what is missing. Nothing is prepared in the modes files and off.
+// Prepare makes sure that there are good leaves for the member of a slot, before it starts: the files of
+// [Config.Files]. What is good already is left alone. If the authorities cannot be had now, it is content with good
+// leaves of before; the error says what is missing. Nothing is prepared in the modes files and off.
 func (k *Keeper) Prepare(ctx context.Context, slot string) error {
 	switch k.cfg.Mode {
 	case ModeFiles:
@@ -210,7 +210,8 @@ func (k *Keeper) Secrets(purpose string) [][]byte {
 }
 
 // Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority.
-func (k *Keeper) Client(ctx context.Context, commonName string, life time.Duration) (certificate, key []byte, err error) {
+func (k *Keeper) Client(ctx context.Context, commonName string,
+	life time.Duration) (certificate, key []byte, err error) {
 	if !k.cfg.Issues() {
 		return nil, nil, fmt.Errorf("tls.mode %s: this node issues no certificates", k.cfg.Mode)
 	}

@@ -82,14 +82,15 @@ func (p profile) fits(c *x509.Certificate) bool {
 		ips[i] = ip.To16()
 	}
 	slices.SortFunc(ips, func(a, b net.IP) int { return bytes.Compare(a, b) })
-	return c.Subject.CommonName == p.commonName && slices.Equal(sorted(c.DNSNames), p.dns) && slices.EqualFunc(ips, p.ips, net.IP.Equal)
+	return c.Subject.CommonName == p.commonName && slices.Equal(sorted(c.DNSNames), p.dns) &&
+		slices.EqualFunc(ips, p.ips, net.IP.Equal)
 }
 
 // leaf is a certificate of ours with its key.
 type leaf struct {
 	tls.Certificate
 	cert   *x509.Certificate
-	issuer string // fingerprint; "" if it is none that we know
+	issuer string // fingerprint; "" if we do not know it
 }
 
 // issue signs a certificate and proves that those who trust the signer will accept it.
@@ -162,7 +163,7 @@ func loadLeaf(path string, known []*x509.Certificate) (*leaf, error) {
 	return l, nil
 }
 
-// held is what a decision needs to know of a leaf; nil if it is none to go on with.
+// held is what a decision needs to know of a leaf; nil if there is nothing to continue with.
 func (l *leaf) held(p profile) *held {
 	if l == nil || l.issuer == "" || !p.fits(l.cert) {
 		return nil

@@ -94,8 +94,8 @@ type answer struct {
 	err error
 }
 
-// ask returns the authorities as they are, or as they were if nobody can tell. A source may hang and know no context, as
-// a directory of a dead server does: it is not waited for beyond sourceWait, nor asked again before it has answered.
+// ask returns the authorities as they are, or as they were if nobody can tell. A source may hang and know no context,
+// as a directory of a dead server does: it is not waited for beyond sourceWait, nor asked again before it has answered.
 func (k *Keeper) ask(ctx context.Context, before *Authorities) (*Authorities, error) {
 	ctx, cancel := context.WithTimeout(ctx, sourceWait)
 	defer cancel()

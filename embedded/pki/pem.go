@@ -15,8 +15,8 @@ const (
 	keyBlock         = "PRIVATE KEY" // PKCS #8, and how the names of the older forms end
 )
 
-// ParseCertificates reads a bundle of at least one certificate. Whatever else is in there, and a file that is cut short,
-// is an error: what is dropped silently here is missing only when a member is refused.
+// ParseCertificates reads a bundle of at least one certificate. Whatever else is in there, and a file that is cut
+// short, is an error: what is dropped silently here is missing only when a member is refused.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	return certificates(text, func(kind string) error {
 		return fmt.Errorf("holds a block %q: only certificates belong here", kind)

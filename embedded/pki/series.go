@@ -27,7 +27,8 @@ func newSeries(reg prometheus.Registerer, expiries func() []Expiry) (*series, er
 		s.renewals.WithLabelValues(name)
 	}
 	ends := ends{expiries, prometheus.NewDesc("holdfast_tls_not_after_seconds",
-		"When a certificate of this node, or one of the authorities that it trusts, ends, in seconds since 1970.", []string{"name"}, nil)}
+		"When a certificate of this node, or one of the authorities that it trusts, ends, in seconds since 1970.",
+		[]string{"name"}, nil)}
 	return s, errors.Join(reg.Register(s.renewals), reg.Register(s.failures), reg.Register(ends))
 }
 

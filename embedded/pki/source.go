@@ -12,7 +12,7 @@ type Source interface {
 	Authorities(ctx context.Context) (Authorities, error)
 }
 
-// FileSource reads the authorities from the files of a configuration, anew each time.
+// FileSource reads the authorities from the files of a configuration each time.
 type FileSource Config
 
 // Authorities reads the four files. Without a key file an authority only trusts, and nothing can be issued by it.

@@ -14,8 +14,8 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// Edition is one state of the authorities that holdfast has made for a cluster. A store has one object for each, which is
-// never written again; the one with the highest serial counts. The cache on a node's disk has the same form.
+// Edition is one state of the authorities that holdfast has made for a cluster. A store has one object for each, which
+// is never written again; the one with the highest serial counts. The cache on a node's disk has the same form.
 type Edition struct {
 	Version int       `json:"version"` // editionVersion
 	Cluster string    `json:"cluster"`
@@ -153,7 +153,7 @@ func (a keyed) given() pki.Authority {
 	return g
 }
 
-// check says what is wrong with an edition of the cluster, of which nothing but its syntax is known to be right.
+// check says what is wrong with an edition of the cluster whose syntax alone is known to be right.
 func (e Edition) check(cluster string) error {
 	keys, known := map[phase]int{phaseSettled: 1, phaseIntroduced: 2, phaseIssuing: 2}[e.Phase]
 	switch {
@@ -188,7 +188,8 @@ func (a keyed) check(keys int) error {
 			return errors.New("one of the keys is that of no certificate in it")
 		}
 		if k.Made.IsZero() || !k.Made.Before(c.NotAfter) {
-			return fmt.Errorf("the certificate %s ends at %s and was made at %s", pki.Fingerprint(c), c.NotAfter.Format(time.RFC3339), k.Made.Format(time.RFC3339))
+			return fmt.Errorf("the certificate %s ends at %s and was made at %s", pki.Fingerprint(c),
+				c.NotAfter.Format(time.RFC3339), k.Made.Format(time.RFC3339))
 		}
 		seen[c] = true
 	}

@@ -21,14 +21,15 @@ import (
 	"holdfast/snapshot"
 )
 
-// Keeper keeps the authorities of mode auto: made once, by whoever is first, and kept in the backup store, below
+// Keeper keeps the authorities of mode auto: made once, by the first, and kept in the backup store, below
 // holdfast/<cluster>/ like the records:
 //
 //	pki-000001.json   the first edition
 //	pki-000002.json   the one that followed from it
 //
-// Each is put with the condition that it is not there, and never written again; the highest number counts. A copy of what
-// counts lies in tls.dir, so that nothing depends on the store afterwards, and a store that was emptied gets it back.
+// Each is put with the condition that it is not there, and never written again; the highest number counts. A copy of
+// what counts lies in tls.dir, so that nothing depends on the store afterwards, and a store that was emptied gets it
+// back.
 //
 // It implements [pki.Source].
 type Keeper struct {
@@ -155,7 +156,8 @@ func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 	case have != nil:
 		return have, fmt.Errorf("from %s: %w", a.cache, cmp.Or(err, errors.New("the store has none"))), nil
 	}
-	return nil, nil, errors.Join(cmp.Or(err, errors.New("neither the store nor this node has any: they are made when a node first runs")), problem)
+	return nil, nil, errors.Join(cmp.Or(err,
+		errors.New("neither the store nor this node has any: they are made when a node first runs")), problem)
 }
 
 func (a *Keeper) note(problem error) {
@@ -222,7 +224,7 @@ func (a *Keeper) putBack(ctx context.Context, newest *Edition) error {
 	return fmt.Errorf("%w; put it back: %w", lost, err)
 }
 
-// found makes the first edition, or returns that of whoever was first.
+// found makes the first edition, or returns that of the first.
 func (a *Keeper) found(ctx context.Context) (*Edition, error) {
 	e, err := a.fresh(1, time.Now())
 	if err != nil {

@@ -251,7 +251,7 @@ func TestStoreThatHasLostTheAuthorities(t *testing.T) {
 	}
 }
 
-// Whoever began anew in an emptied store disturbs nobody who was there before, and is told.
+// Anyone who started over in an emptied store disturbs nobody who was there before, and is told.
 func TestOtherAuthoritiesInTheStore(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	a := s.node(dir)
@@ -369,7 +369,7 @@ func TestCachedAuthorities(t *testing.T) {
 	}
 }
 
-// A crash between the store and the cache, or any time between two steps, changes nothing: the next look goes on.
+// A crash between the store and the cache, or any time between two steps, changes nothing: the next look continues.
 func TestRotationGoesOnAfterACrash(t *testing.T) {
 	s, dir := newSite(t), t.TempDir()
 	other := t.TempDir()
@@ -410,7 +410,7 @@ func TestTwoRotateAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, n := range []*Keeper{a, b} {
 		wg.Go(func() {
-			// Whoever is second is told of the rotation that is under way, not of an object that exists.
+			// Anyone who is second is told of the rotation that is under way, not of an object that exists.
 			if _, err := n.Advance(context.Background(), View{}, Order{Begin: true}, false); errors.Is(err, snapshot.ErrExists) {
 				t.Error(err)
 			}
@@ -449,7 +449,7 @@ func TestRotationThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// What ends is replaced by whoever is there, for there is no leader any more.
+// What ends is replaced by anyone who is there, for there is no leader any more.
 func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)

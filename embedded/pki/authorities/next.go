@@ -37,7 +37,8 @@ func Stances(o plan.Observation) []Stance {
 	all := []Stance{own}
 	for _, p := range o.Peers {
 		if f := p.Facts; f != nil {
-			all = append(all, Stance{Slot: f.Slot, Known: p.Live, Running: f.Running, Stance: pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer}})
+			all = append(all, Stance{Slot: f.Slot, Known: p.Live, Running: f.Running,
+				Stance: pki.Stance{Trusts: f.Trusts, Issuer: f.Issuer}})
 		}
 	}
 	return all
@@ -45,7 +46,8 @@ func Stances(o plan.Observation) []Stance {
 
 // ViewOf takes from an observation what a rotation is concerned with.
 func ViewOf(o plan.Observation) View {
-	v := View{Leader: o.Member.Running && o.Member.Leader && !o.Member.Stalled, Led: o.Member.Running && o.Member.HasLead, Paused: o.Member.Paused != nil}
+	v := View{Leader: o.Member.Running && o.Member.Leader && !o.Member.Stalled, Led: o.Member.Running && o.Member.HasLead,
+		Paused: o.Member.Paused != nil}
 	for _, p := range o.Peers {
 		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
 	}
@@ -88,7 +90,7 @@ const (
 // nextAuthorities decides what follows an edition, and says why, or what is waited for, "" if nothing is.
 //
 // No two members that run ever present what the other one does not trust: the new authorities sign only when all trust
-// them, and the old ones are trusted until nobody presents them. A member of which nothing is known is waited for until
+// them, and the old ones are trusted until nobody presents them. An unknown member is waited for until
 // the old authorities have a tenth of their life left, and nobody is when that is over: then there is nothing to keep.
 //
 // The raft leader takes the steps; anybody does where an operator says so, or where the authorities that sign have
@@ -130,11 +132,13 @@ func (e Edition) nextSettled(order Order, now time.Time) (rotationStep, string) 
 	case order.DropOld:
 		return stepNone, "there is no old authority to drop"
 	case len(e.Clients.Trusted) >= maxTrusted-1 && order.Begin:
-		return stepNone, fmt.Sprintf("clients are still to trust %d old authorities: drop them first (--drop-old)", len(retired))
+		return stepNone, fmt.Sprintf("clients are still to trust %d old authorities: drop them first (--drop-old)",
+			len(retired))
 	case order.Begin || order.Now:
 		return stepBegin, cmp.Or(order.By, "an operator") + " asked for it"
 	case !now.Before(e.due()) && len(e.Clients.Trusted) < maxTrusted-1:
-		return stepBegin, fmt.Sprintf("two thirds of the life of %s are over, which ends at %s", pki.Fingerprint(e.Peers.primary()), e.ends().Format(time.RFC3339))
+		return stepBegin, fmt.Sprintf("two thirds of the life of %s are over, which ends at %s",
+			pki.Fingerprint(e.Peers.primary()), e.ends().Format(time.RFC3339))
 	case expired:
 		return stepDrop, "what clients trusted until now has ended"
 	}
@@ -234,7 +238,8 @@ func (e Edition) next(step rotationStep, fresh *Edition, order Order, why string
 	case stepSwitch:
 		n.Phase, n.Hold, n.Clients, n.Peers = phaseIssuing, time.Time{}, e.Clients.switched(), e.Peers.switched()
 	case stepSettle:
-		n.Phase, n.Clients, n.Peers = phaseSettled, e.Clients.signingOnly(), e.Peers.signingOnly().trusting(func(*x509.Certificate) bool { return false })
+		n.Phase, n.Clients, n.Peers = phaseSettled, e.Clients.signingOnly(), e.Peers.signingOnly().
+			trusting(func(*x509.Certificate) bool { return false })
 	case stepDrop:
 		n.Clients = e.Clients.trusting(func(c *x509.Certificate) bool { return !order.DropOld && !now.After(c.NotAfter) })
 	}

@@ -107,8 +107,8 @@ func (s *simRotation) safe() {
 	}
 }
 
-// Whatever lags, fails or is asked for, no two running members come to refuse each other, and when all is well again the
-// Rotation ends.
+// Whatever lags, fails or is asked for, no two running members come to refuse each other, and when all is well again
+// the Rotation ends.
 func TestRotationIsSafe(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &simRotation{T: rt, now: rotationStart, newest: *paperEdition(1, rotationStart)}
@@ -146,7 +146,8 @@ func TestRotationIsSafe(t *testing.T) {
 	})
 }
 
-// heal brings everybody back: within a few steps no rotation is under way, nothing is overdue, and all present what signs.
+// heal brings everybody back: within a few steps no rotation is under way, nothing is overdue, and all present what
+// signs.
 func (s *simRotation) heal() {
 	for range 12 {
 		for _, m := range s.members {

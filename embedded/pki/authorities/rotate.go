@@ -35,10 +35,11 @@ func (a *Keeper) Drive(ctx context.Context, v View) {
 	}
 }
 
-// tries bounds how often a step is decided anew because another node was first.
+// tries bounds how often a step is decided again because another node was first.
 const tries = 3
 
-// Advance takes the next step, if there is one, and says what that means, or what is waited for. A dry one only says it.
+// Advance takes the next step, if there is one, and says what that means, or what is waited for. A dry one only says
+// it.
 func (a *Keeper) Advance(ctx context.Context, v View, order Order, dry bool) (string, error) {
 	a.turn.Lock()
 	defer a.turn.Unlock()
