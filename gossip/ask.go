@@ -78,7 +78,7 @@ func (c *calls) open() (uint64, <-chan answer, func()) {
 	}
 }
 
-// answered hands an answer to whoever waits; a late, repeated or invented one finds nobody.
+// answered hands an answer to anyone who waits; a late, repeated or invented one finds nobody.
 func (c *calls) answered(a answer) {
 	c.mu.Lock()
 	reply := c.waiting[a.ID]

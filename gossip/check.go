@@ -11,7 +11,7 @@ import (
 )
 
 // Check proves that a lookup of our names reaches us. It fails if a line of /etc/hosts has one of them,
-// because that line would win for ever over the gossip, or if nsswitch.conf keeps lookups from DNS. The
+// because that line would win forever over the gossip, or if nsswitch.conf keeps lookups from DNS. The
 // error names the file and the cure. Both files may change at any time: check at start, and now and then.
 func (r *Resolver) Check(ctx context.Context) error {
 	if err := r.checkHosts(); err != nil {
@@ -26,7 +26,8 @@ func (r *Resolver) Check(ctx context.Context) error {
 		return fmt.Errorf("look up %s, a name only holdfast knows: %w", name, err)
 	}
 	if len(got) != 1 || got[0].Unmap() != canaryAddress {
-		return fmt.Errorf("look up %s, a name only holdfast knows: got %v, want %v: something else answers our names", name, got, canaryAddress)
+		return fmt.Errorf("look up %s, a name only holdfast knows: got %v, want %v: something else answers our names", name,
+			got, canaryAddress)
 	}
 	return nil
 }
@@ -63,7 +64,8 @@ func (r *Resolver) checkNsswitch() error {
 	}
 	for _, line := range lines(string(text)) {
 		if sources, ok := strings.CutPrefix(line, "hosts:"); ok && !slices.Contains(strings.Fields(sources), "dns") {
-			return fmt.Errorf("%s has no dns in its line %q, so names are never asked for: add dns to that line", r.nsswitch, line)
+			return fmt.Errorf("%s has no dns in its line %q, so names are never asked for: add dns to that line", r.nsswitch,
+				line)
 		}
 	}
 	return nil

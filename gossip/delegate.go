@@ -118,7 +118,8 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	poke(d.m.behind)
 	if changed {
 		poke(d.m.changed)
-		d.m.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at), zap.String("version", meta.Version))
+		d.m.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at),
+			zap.String("version", meta.Version))
 	}
 }
 

@@ -99,7 +99,7 @@ func (e *exchange) Close() error {
 	return nil
 }
 
-// SetDeadline says until when a reply may take; zero means for ever.
+// SetDeadline says until when a reply may take; zero means forever.
 func (e *exchange) SetDeadline(t time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

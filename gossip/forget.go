@@ -178,7 +178,7 @@ func (v *view) forget(f Forgotten, age time.Duration, now time.Time) bool {
 	switch {
 	case !known || !t.covers(f.Boot, f.Seq):
 		t = tombstone{f, at}
-	case t.Forgotten == f && at.Before(t.at): // an age only grows, whoever tells it
+	case t.Forgotten == f && at.Before(t.at): // an age only grows, no matter who tells it
 		t.at = at
 	}
 	v.forgotten[f.Node] = t

@@ -118,7 +118,7 @@ func TestAgeOnlyGrows(t *testing.T) {
 		v.up(process("x", 1), at, begin)
 		v.down(process("x", 1), begin)
 	}
-	blank := forgetful(process("blank", 1), begin) // it tells all others for ever
+	blank := forgetful(process("blank", 1), begin) // it tells all others forever
 	blank.settled = false
 	blank.learn(entry{process("x", 1), 1, []byte(witness)}, begin)
 	now := begin

@@ -10,7 +10,8 @@ import (
 	"net"
 )
 
-// What memberlist v0.7 makes of bytes that nobody has authenticated, and what is therefore looked at before it sees them:
+// What memberlist v0.7 makes of bytes that nobody has authenticated, and what is therefore looked at before it sees
+// them:
 //
 //   - The first byte behind the label says whether a message is padded (0) or not (1). It is not authenticated, and the
 //     padding is taken off without a look at its length: one recorded message, sent again with the other byte, ends the
@@ -37,7 +38,7 @@ const (
 // Sizes of what a stream may announce.
 const (
 	maxStream    = 20 << 20           // bytes; maxNodes states fit (wire.go)
-	maxStranger  = 2 << 20            // bytes from an address that is none of the mesh
+	maxStranger  = 2 << 20            // bytes from an address outside the mesh
 	maxUserBytes = MaxMessage + 4<<10 // the largest question with what is around it
 	maxListed    = 16 * maxNodes      // processes in a push/pull, the dead ones of a minute included
 )
@@ -121,7 +122,8 @@ type guarded struct {
 }
 
 func guard(conn net.Conn, label string, keyed bool, limit int) *guarded {
-	return &guarded{Conn: conn, read: bufio.NewReaderSize(conn, 1<<10), label: label, keyed: keyed, left: limit + 1<<10} // what is around the message
+	// what is around the message
+	return &guarded{Conn: conn, read: bufio.NewReaderSize(conn, 1<<10), label: label, keyed: keyed, left: limit + 1<<10}
 }
 
 // Read is called by one goroutine at a time, as memberlist does.
@@ -222,7 +224,8 @@ func (h *head) unless(large, padded bool) error {
 	return nil
 }
 
-// mapping reads a msgpack map of exactly these keys, in any order, to numbers or booleans, none of them above its limit.
+// mapping reads a msgpack map of exactly these keys, in any order, to numbers or booleans, none of them above its
+// limit.
 func (h *head) mapping(limits map[string]uint64) error {
 	if h.byte() != 0x80|byte(len(limits)) {
 		return h.malformed("not a map")

@@ -214,7 +214,7 @@ func bomb(t *testing.T, size int) []byte {
 	return append(binary.BigEndian.AppendUint16(msg, uint16(b.Len())), b.Bytes()...)
 }
 
-// grown returns what was allocated meanwhile, in bytes, by whoever.
+// grown returns what was allocated meanwhile, in bytes, by anybody.
 func grown(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -320,8 +320,8 @@ func TestDoor(t *testing.T) {
 	}
 }
 
-// A node opens its streams from the address where it listens: from another of the machine's it would be a stranger to its own mesh,
-// of whom few streams are taken.
+// A node opens its streams from the address where it listens: from another of the machine's it would be a stranger to
+// its own mesh, of whom few streams are taken.
 func TestStreamsComeFromWhereWeListen(t *testing.T) {
 	quiet := log.New(io.Discard, "", 0)
 	came := make(chan net.Addr, 1)

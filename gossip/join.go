@@ -184,7 +184,8 @@ func (m *Mesh) unjoined(t target, err error) {
 	}
 	text := reasonOf(err)
 	switch {
-	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()), strings.HasSuffix(text, syscall.EPIPE.Error()):
+	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
+		strings.HasSuffix(text, syscall.EPIPE.Error()):
 		// A memberlist that does not like our label says nothing and hangs up.
 		m.notices.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, or not holdfast)", t.seed, t.at))
 	default:

@@ -133,8 +133,10 @@ func diagnose(line string) (symptom, bool) {
 		{errHeader.Error(), reasonUnreadable, errHeader.Error()},
 		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},
 		{noneDecrypts, reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
-		{"encryption is configured but remote state is not encrypted", reasonKey, "it gossips without a key, gossip.key-file is set here"},
-		{"remote state is encrypted and encryption is not configured", reasonKey, "it gossips with a key, gossip.key-file is not set here"},
+		{"encryption is configured but remote state is not encrypted", reasonKey,
+			"it gossips without a key, gossip.key-file is set here"},
+		{"remote state is encrypted and encryption is not configured", reasonKey,
+			"it gossips with a key, gossip.key-file is not set here"},
 		{"unacceptable label", reasonCluster, "it belongs to another cluster"},
 		{"Failed to decode", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
 		{"not supported", reasonUnreadable, "its gossip packets are not readable (encrypted, or not ours)"},
@@ -162,14 +164,16 @@ func (l listener) Write(p []byte) (int, error) {
 	if before, _, ok := strings.Cut(line, udpBlocked); ok {
 		_, process, _ := strings.Cut(before, "connect to ")
 		node, _, _ := strings.Cut(process, "#")
-		l.m.notices.warn("udp/"+node, fmt.Sprintf("%s: it answers over TCP but not over UDP (is the gossip port open for UDP?)", node))
+		l.m.notices.warn("udp/"+node,
+			fmt.Sprintf("%s: it answers over TCP but not over UDP (is the gossip port open for UDP?)", node))
 		return len(p), nil
 	}
 	l.m.lg.Debug(line)
 	return len(p), nil
 }
 
-// remote returns the address in memberlist's trailing "from=host:port", without the port, which is another one for each stream.
+// remote returns the address in memberlist's trailing "from=host:port", without the port, which is another one for each
+// stream.
 func remote(line string) string {
 	i := strings.LastIndex(line, "from=")
 	if i < 0 {

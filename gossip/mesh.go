@@ -117,7 +117,8 @@ func (m *Mesh) Run(ctx context.Context) error {
 	m.list = list
 	m.mu.Unlock()
 	close(m.started)
-	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label), zap.Bool("encrypted", m.ring != nil))
+	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
+		zap.Bool("encrypted", m.ring != nil))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx, list) })
@@ -139,8 +140,8 @@ func (m *Mesh) Run(ctx context.Context) error {
 	return nil
 }
 
-// leave tells the others that this process leaves, for at most leaveTimeout, and only while anybody is there to be told:
-// memberlist waits on when they have left as well. Whoever is not told notices by itself, some seconds later.
+// leave tells the others that this process leaves, for at most leaveTimeout, and only while anybody is there to be
+// told: memberlist waits on when they have left as well. Anyone who is not told notices by itself, some seconds later.
 func (m *Mesh) leave(list *memberlist.Memberlist) {
 	told := make(chan error, 1)
 	go func() { told <- list.Leave(leaveTimeout) }()
@@ -172,7 +173,8 @@ func ignoreEnd(ctx context.Context, err error) error {
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context) (*transport, error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	streams, err := listen(ctx, at, rules{label: m.label, keyed: m.ring != nil, known: m.knows, refused: m.refused}, m.logger())
+	streams, err := listen(ctx, at, rules{label: m.label, keyed: m.ring != nil, known: m.knows, refused: m.refused},
+		m.logger())
 	if err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
@@ -268,7 +270,9 @@ func (m *Mesh) SeedPort(port uint16) { m.port = port }
 // is refused: the one before stays, an error is logged and shown among the Problems. An observer's goes nowhere.
 func (m *Mesh) Publish(state []byte) {
 	if len(state) > MaxState {
-		m.notices.warn("publish", fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed", m.self.Node, len(state), MaxState))
+		m.notices.warn("publish",
+			fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed", m.self.Node,
+				len(state), MaxState))
 		return
 	}
 	m.mu.Lock()
@@ -280,7 +284,7 @@ func (m *Mesh) Publish(state []byte) {
 	}
 }
 
-// disseminate sends our newest state to whoever lacks it. One send at most is under way to a peer, so a
+// disseminate sends our newest state to anyone who lacks it. One send at most is under way to a peer, so a
 // slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not
 // repeated: push/pull brings the state within seconds.
 func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
@@ -309,8 +313,8 @@ func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and
-// no observer; at most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
+// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and no
+// observer; at most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
 func (m *Mesh) Nodes() []Node {
 	m.mu.Lock()
 	gone := m.view.fade(time.Now())

@@ -301,8 +301,9 @@ func TestRestartSupersedesAtOnce(t *testing.T) {
 	}
 }
 
-// A process with the name of a node, at another address, whose clock is behind: the node keeps its name with everybody who
-// knew it, both are answered, and each knows of the other. Who comes later takes it for the first one, until it is gone.
+// A process with the name of a node, at another address, whose clock is behind: the node keeps its name with everybody
+// who knew it, both are answered, and each knows of the other. Who comes later takes it for the first one, until it is
+// gone.
 func TestTwinInTheMesh(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)

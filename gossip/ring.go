@@ -73,8 +73,8 @@ const (
 	KeyRemove  = "remove"  // take some away, none of them the one that encrypts
 )
 
-// KeyOrder is a step of a rotation on one node. Whatever is done already is done by it again, without an effect; an order
-// that is heard again later changes nothing for the worse: each names the very keys it is about.
+// KeyOrder is a step of a rotation on one node. Whatever is done already is done by it again, without an effect; an
+// order that is heard again later changes nothing for the worse: each names the very keys it is about.
 type KeyOrder struct {
 	Do string `json:"do"`
 	// Key is the one to install or to use.
@@ -144,10 +144,11 @@ func (r *Ring) refresh() (bool, error) {
 	return r.set(keys), nil
 }
 
-// set gives memberlist the keys, and reports whether they are others. memberlist's way of removing a key changes a slice
-// that others are reading, but for the last key: so what differs is taken off the end, and put there.
+// set gives memberlist the keys, and reports whether they are others. memberlist's way of removing a key changes a
+// slice that others are reading, but for the last key: so what differs is taken off the end, and put there.
 func (r *Ring) set(keys []fullKey) bool {
-	if slices.EqualFunc(keys, r.keys, func(a, b fullKey) bool { return a.Key == b.Key && bytes.Equal(a.secret, b.secret) }) {
+	if slices.EqualFunc(keys, r.keys,
+		func(a, b fullKey) bool { return a.Key == b.Key && bytes.Equal(a.secret, b.secret) }) {
 		return false
 	}
 	r.keys = slices.Clone(keys)
@@ -233,7 +234,8 @@ func (r *Ring) Obey(o KeyOrder) (Keys, error) {
 		return r.show(), fmt.Errorf("unknown step %q of a rotation: is this node of another version?", o.Do)
 	}
 	if len(keys) > maxKeys {
-		return r.show(), fmt.Errorf("install gossip key %s: %d keys are installed, no more are taken", o.Key.Fingerprint, maxKeys)
+		return r.show(), fmt.Errorf("install gossip key %s: %d keys are installed, no more are taken", o.Key.Fingerprint,
+			maxKeys)
 	}
 	return r.store(keys)
 }

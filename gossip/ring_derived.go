@@ -18,9 +18,9 @@ import (
 // maxAhead is how many rotations a node may have missed and still find the key by itself.
 const maxAhead = 16
 
-// DerivedRing returns the ring of keys that each node derives from secrets that the cluster shares, so that no key is ever
-// sent. secrets gives them as they are now, the primary first. The keys that are in use are kept in path, with mode 0600: a
-// secret may be gone before the last node has left its key.
+// DerivedRing returns the ring of keys that each node derives from secrets that the cluster shares, so that no key is
+// ever sent. secrets gives them as they are now, the primary first. The keys that are in use are kept in path, with
+// mode 0600: a secret may be gone before the last node has left its key.
 func DerivedRing(path string, secrets func() [][]byte) *Ring {
 	return &Ring{origin: &derivedKeys{path: path, secrets: secrets}}
 }
@@ -67,15 +67,16 @@ func (d *derivedKeys) describe() Keys {
 	return k
 }
 
-// load adds a key of the primary secret if it has none yet: it decrypts, until a rotation uses it. None of another secret
-// is added, or keys that were removed would come back.
+// load adds a key of the primary secret if it has none yet: it decrypts, until a rotation uses it. None of another
+// secret is added, or keys that were removed would come back.
 func (d *derivedKeys) load() ([]fullKey, error) {
 	keys, err := readDerived(d.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	secrets := d.secrets()
-	if len(secrets) > 0 && len(keys) < maxKeys && !slices.ContainsFunc(keys, func(k fullKey) bool { return k.Secret == secretName(secrets[0]) }) {
+	if len(secrets) > 0 && len(keys) < maxKeys &&
+		!slices.ContainsFunc(keys, func(k fullKey) bool { return k.Secret == secretName(secrets[0]) }) {
 		keys = append(keys, derive(secrets[0], 0))
 		return keys, d.save(keys)
 	}
@@ -85,8 +86,8 @@ func (d *derivedKeys) load() ([]fullKey, error) {
 	return keys, nil
 }
 
-// keep writes the keys in use where the file was removed. Derived anew they would be those of before all rotations, and one
-// of them may be the one for whose sake there was a rotation.
+// keep writes the keys in use where the file was removed. Derived again they would be those of before all rotations,
+// and one of them may be the one for whose sake there was a rotation.
 func (d *derivedKeys) keep(keys []fullKey) error {
 	if _, err := os.Lstat(d.path); !errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -146,9 +147,9 @@ func (d *derivedKeys) find(o KeyOrder) (fullKey, error) {
 		o.Key.Fingerprint, o.Key.Secret)
 }
 
-// ahead are the keys that a cluster may have come to while this node was away: later serials of the secret of its primary
-// key, and keys of secrets that are newer. Never one that it had left behind already, or whoever has an old key could
-// bring a node back to it.
+// ahead are the keys that a cluster may have come to while this node was away: later serials of the secret of its
+// primary key, and keys of secrets that are newer. Never one that it had left behind already, or anyone who has an old
+// key could bring a node back to it.
 func (r *Ring) ahead() []fullKey {
 	d, ok := r.origin.(*derivedKeys)
 	if !ok {

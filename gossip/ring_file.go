@@ -99,6 +99,7 @@ func readSecret(path string) ([]byte, error) {
 	return text, nil
 }
 
+// maxKeyFile bounds a file of keys, in bytes.
 const maxKeyFile = 64 << 10
 
 // save keeps what the operator wrote beside the keys, in its order before them.
@@ -128,7 +129,8 @@ func KeyLine(secret []byte, made time.Time) string {
 
 func (f *fileKeys) find(o KeyOrder) (fullKey, error) {
 	if err := memberlist.ValidateKey(o.Secret); err != nil {
-		return fullKey{}, fmt.Errorf("install gossip key %s: it must have 16, 24 or 32 bytes, has %d", o.Key.Fingerprint, len(o.Secret))
+		return fullKey{}, fmt.Errorf("install gossip key %s: it must have 16, 24 or 32 bytes, has %d", o.Key.Fingerprint,
+			len(o.Secret))
 	}
 	k := newKey(o.Secret)
 	k.Made = o.Key.Made

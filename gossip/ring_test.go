@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// fleet is a cluster of rings without a network. Whoever encrypts with a key that another live node has not fails the test.
+// fleet is a cluster of rings without a network. Anyone who encrypts with a key that another live node has not fails
+// the test.
 type fleet struct {
 	t     *testing.T
 	rings map[string]*Ring
@@ -374,7 +375,8 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	}
 }
 
-// A fresh node, and one that was away during rotations, find the cluster's key, also when they have found each other first.
+// A fresh node, and one that was away during rotations, find the cluster's key, also when they have found each other
+// first.
 func TestNodeFindsTheKeyOfTheOthers(t *testing.T) {
 	t.Parallel()
 	secret := []byte("s")
@@ -399,7 +401,7 @@ func TestNodeFindsTheKeyOfTheOthers(t *testing.T) {
 			t.Errorf("%s: got %+v, want serial 7", m.self.Node, k)
 		}
 	}
-	// Never back: whoever has an old key must not bring others to it.
+	// Never back: anyone who has an old key must not bring others to it.
 	d := startRing(t, node("d"), ring(9))
 	e := startRing(t, node("e"), ring(30), d)
 	await(t, "e complains", 10*time.Second, complains(e, "uses another gossip key"))

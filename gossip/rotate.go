@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Rotation replaces the key of all nodes: it is installed everywhere, then used everywhere, then the old ones are removed
-// everywhere, and no step begins before every live node has confirmed the one before. So each node reads every other one at
-// any time. What it knows it reads from the nodes: whoever begins again, after a crash anywhere, goes on from there.
+// Rotation replaces the key of all nodes: it is installed everywhere, then used everywhere, then the old ones are
+// removed everywhere, and no step begins before every live node has confirmed the one before. So each node reads every
+// other one at any time. What it knows it reads from the nodes: anyone who begins again, after a crash anywhere,
+// continues from there.
 type Rotation struct {
 	Self string // this node
 	Ring *Ring  // of this node
@@ -22,7 +23,7 @@ type Rotation struct {
 	Nodes func() (live, lost []string)
 	// Ask has a node obey.
 	Ask func(ctx context.Context, node string, o KeyOrder) (Keys, error)
-	// Force goes on without the nodes that are not live.
+	// Force continues without the nodes that are not live.
 	Force bool
 }
 
@@ -89,7 +90,8 @@ func (r Rotation) choose(p *RotationPlan, have map[string]Keys) error {
 			}
 		}
 		slices.Sort(owners)
-		return fmt.Errorf("an earlier rotation to the key %s is unfinished, and only %s has it: run the command there", p.Key.Fingerprint, strings.Join(owners, ", "))
+		return fmt.Errorf("an earlier rotation to the key %s is unfinished, and only %s has it: run the command there",
+			p.Key.Fingerprint, strings.Join(owners, ", "))
 	}
 	p.order = order
 	return nil
@@ -118,7 +120,8 @@ func (r Rotation) newer(a, b Key, have map[string]Keys) int {
 		}
 		return n
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Serial, b.Serial), a.Made.Compare(b.Made), cmp.Compare(users(a), users(b)), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Serial, b.Serial), a.Made.Compare(b.Made),
+		cmp.Compare(users(a), users(b)), cmp.Compare(a.Fingerprint, b.Fingerprint))
 }
 
 // union returns every key that some node has.
@@ -141,7 +144,7 @@ func (r Rotation) Permit(p RotationPlan) error {
 }
 
 // Run does what was planned. After an error some nodes are further than others: all of them still read each other, and
-// another rotation goes on from there.
+// another rotation continues from there.
 func (r Rotation) Run(ctx context.Context, p RotationPlan) error {
 	if err := r.Permit(p); err != nil {
 		return err
@@ -155,14 +158,17 @@ func (r Rotation) Run(ctx context.Context, p RotationPlan) error {
 	if err := r.everywhere(ctx, install, func(k Keys) bool { return k.Has(p.Key.Fingerprint) }); err != nil {
 		return err
 	}
-	if err := r.everywhere(ctx, KeyOrder{Do: KeyUse, Key: p.Key}, func(k Keys) bool { return k.Primary().Fingerprint == p.Key.Fingerprint }); err != nil {
+	if err := r.everywhere(ctx, KeyOrder{Do: KeyUse, Key: p.Key},
+		func(k Keys) bool { return k.Primary().Fingerprint == p.Key.Fingerprint }); err != nil {
 		return err
 	}
-	return r.everywhere(ctx, remove, func(k Keys) bool { return k.Primary().Fingerprint == p.Key.Fingerprint && len(k.Keys) == 1 })
+	return r.everywhere(ctx, remove,
+		func(k Keys) bool { return k.Primary().Fingerprint == p.Key.Fingerprint && len(k.Keys) == 1 })
 }
 
-// everywhere has all live nodes obey, this one first, and those that come meanwhile as well. What a node said before counts
-// no more when it must be asked again, for a node that was restarted from an old copy of its files is another one.
+// everywhere has all live nodes obey, this one first, and those that come meanwhile as well. What a node said before
+// counts no more when it must be asked again, for a node that was restarted from an old copy of its files is another
+// one.
 func (r Rotation) everywhere(ctx context.Context, o KeyOrder, done func(Keys) bool) error {
 	confirmed := map[string]bool{}
 	for {
@@ -180,7 +186,8 @@ func (r Rotation) everywhere(ctx context.Context, o KeyOrder, done func(Keys) bo
 				err = fmt.Errorf("its keys are %s now: is another rotation under way?", words(k))
 			}
 			if err != nil {
-				return fmt.Errorf("%s key %s on node %s: %w; the nodes still read each other: run the command again", o.Do, o.Key.Fingerprint, node, err)
+				return fmt.Errorf("%s key %s on node %s: %w; the nodes still read each other: run the command again", o.Do,
+					o.Key.Fingerprint, node, err)
 			}
 			confirmed[node] = true
 		}

@@ -25,8 +25,8 @@ func (m *Mesh) UseRing(r *Ring) { m.ring = r }
 // Ring returns the ring that is used, nil where the gossip is in the clear.
 func (m *Mesh) Ring() *Ring { return m.ring }
 
-// awaitKeys returns when there is a key: there must be no moment in which we listen without. Derived keys are waited for
-// whatever is wrong with them: their authority may not be known yet, or their file be damaged, and a member serves
+// awaitKeys returns when there is a key: there must be no moment in which we listen without. Derived keys are waited
+// for whatever is wrong with them: their authority may not be known yet, or their file be damaged, and a member serves
 // meanwhile. An observer has nothing else to do: it waits for the authority alone.
 func (m *Mesh) awaitKeys(ctx context.Context) error {
 	begin := time.Now()

@@ -19,9 +19,9 @@ const (
 	maxStrangers = 32 // of all other addresses together
 )
 
-// transport is memberlist's own, except that it looks at what comes in before memberlist does (guard.go), that it takes a
-// bounded number of streams, and that a stream we open ends with its timeout and with ctx: memberlist sets no deadline
-// when it sends a message, so a stopped peer could hold the sender for ever.
+// transport is memberlist's own, except that it looks at what comes in before memberlist does (guard.go), that it takes
+// a bounded number of streams, and that a stream we open ends with its timeout and with ctx: memberlist sets no
+// deadline when it sends a message, so a stopped peer could hold the sender forever.
 type transport struct {
 	*memberlist.NetTransport
 	dial    func(address string, timeout time.Duration) (net.Conn, error)
@@ -134,7 +134,8 @@ func (t *transport) takeStreams() {
 	}
 }
 
-// Shutdown implements memberlist.Transport. What waits to be handed on by the listeners is taken off them until they end.
+// Shutdown implements memberlist.Transport. What waits to be handed on by the listeners is taken off them until they
+// end.
 func (t *transport) Shutdown() error {
 	t.once.Do(func() { close(t.done) })
 	t.work.Wait()

@@ -32,7 +32,8 @@ func forward(ctx context.Context, network, address string, query []byte) ([]byte
 }
 
 // converse has one conversation on a socket of its own, which ends with ctx.
-func converse(ctx context.Context, network, address string, query []byte, talk func(net.Conn, []byte) ([]byte, error)) ([]byte, error) {
+func converse(ctx context.Context, network, address string, query []byte,
+	talk func(net.Conn, []byte) ([]byte, error)) ([]byte, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err

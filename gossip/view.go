@@ -67,8 +67,8 @@ type view struct {
 	settled     bool
 }
 
-// goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of them
-// are too many to take in more.
+// goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of
+// them are too many to take in more.
 const (
 	goneFor = 3 * time.Minute
 	maxGone = 4 * maxNodes
@@ -166,9 +166,9 @@ func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 	return changed
 }
 
-// precedes reports whether a live process counts for its node rather than the one that does now. At one address only the
-// later one can be alive, and the other is not known to be gone yet. At two, the one that was there first counts as long
-// as it lives, so that a copy of a machine takes no name away; of two that are heard of at once, the one that was
+// precedes reports whether a live process counts for its node rather than the one that does now. At one address only
+// the later one can be alive, and the other is not known to be gone yet. At two, the one that was there first counts as
+// long as it lives, so that a copy of a machine takes no name away; of two that are heard of at once, the one that was
 // started first.
 func (v *view) precedes(p *peer, rec *record) bool {
 	switch now := v.peers[rec.process()]; {
@@ -224,7 +224,7 @@ func (v *view) successor(rec *record) (Meta, bool) {
 	return rec.other.Meta, rec.other.Boot > rec.Boot
 }
 
-// replace starts a node's record anew for another process. It returns nil if there is no room.
+// replace starts a node's record again for another process. It returns nil if there is no room.
 func (v *view) replace(meta Meta, now time.Time) *record {
 	rec := &record{Node: Node{Meta: meta, Since: now}}
 	if p := v.peers[meta.process()]; p != nil {
@@ -386,7 +386,8 @@ func (v *view) passedOver(p *peer) bool {
 	return !p.meta.Observer && !v.ours(p.meta.Node) && rec != nil && rec.Boot != p.meta.Boot
 }
 
-// twins names the live processes of other nodes that do not count, because for a while another one of the same name does.
+// twins names the live processes of other nodes that do not count, because for a while another one of the same name
+// does.
 func (v *view) twins(now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, p := range v.peers {

@@ -118,7 +118,7 @@ func TestViewLiveness(t *testing.T) {
 }
 
 // Of two live processes of one node, at two addresses, the one that was there first counts, whatever the clocks say and
-// whoever tells what; when it is gone, the other counts at once, with what it said meanwhile.
+// no matter who tells what; when it is gone, the other counts at once, with what it said meanwhile.
 func TestTwins(t *testing.T) {
 	begin := time.Unix(1, 0)
 	first, second := process("a", 5), process("a", 9)

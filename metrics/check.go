@@ -30,7 +30,7 @@ func (c Check) String() string {
 }
 
 // writeChecks answers 200 when every check passed, else 503. The lines are
-// shown when asked for and whenever one failed: whoever reads a failed probe
+// shown when asked for and whenever one failed: anyone who reads a failed probe
 // in a log needs the reason there.
 func writeChecks(w http.ResponseWriter, checks []Check, verbose bool) {
 	status := http.StatusOK

@@ -24,22 +24,27 @@ type Database struct {
 
 // The descriptions of the series about the database.
 var (
-	sizeDesc       = desc("database_size_bytes", "Size of the member's database file; 0 while etcd does not run.")
-	inUseDesc      = desc("database_in_use_bytes", "Part of the database file that is in use.")
-	quotaDesc      = desc("database_quota_bytes", "Size at which the database refuses writes.")
-	growthDesc     = desc("database_growth_bytes_per_day", "Growth of the live data in a day; no series until an hour is known.")
+	sizeDesc   = desc("database_size_bytes", "Size of the member's database file; 0 while etcd does not run.")
+	inUseDesc  = desc("database_in_use_bytes", "Part of the database file that is in use.")
+	quotaDesc  = desc("database_quota_bytes", "Size at which the database refuses writes.")
+	growthDesc = desc("database_growth_bytes_per_day",
+		"Growth of the live data in a day; no series until an hour is known.")
 	fragmentedDesc = desc("database_fragmented", "1 while the database is worth a defragmentation.")
 	fullDesc       = desc("database_full", "1 while the database is at or above upkeep.full-percent of its quota.")
 	alarmDesc      = desc("alarm", "1 while the cluster has this alarm, as this member knows.", "alarm")
-	defragsDesc    = desc("defragmentations_total", "Defragmentations of the member's database by this process, by result.", "result")
+	defragsDesc    = desc("defragmentations_total",
+		"Defragmentations of the member's database by this process, by result.", "result")
 	curesDesc      = desc("nospace_cured_total", "How often this process has disarmed the alarm NOSPACE.")
-	defragTimeDesc = desc("defragmentation_last_timestamp_seconds", "When the last defragmentation ended; 0 before the first.")
-	defragTookDesc = desc("defragmentation_last_seconds", "How long the last defragmentation kept the member from its clients.")
-	defragOKDesc   = desc("defragmentation_last_success", "0 if the last defragmentation failed or was of no use, else 1.")
+	defragTimeDesc = desc("defragmentation_last_timestamp_seconds",
+		"When the last defragmentation ended; 0 before the first.")
+	defragTookDesc = desc("defragmentation_last_seconds",
+		"How long the last defragmentation kept the member from its clients.")
+	defragOKDesc = desc("defragmentation_last_success", "0 if the last defragmentation failed or was of no use, else 1.")
 )
 
 var databaseDescs = []*prometheus.Desc{
-	sizeDesc, inUseDesc, quotaDesc, growthDesc, fragmentedDesc, fullDesc, alarmDesc, defragsDesc, curesDesc, defragTimeDesc, defragTookDesc, defragOKDesc,
+	sizeDesc, inUseDesc, quotaDesc, growthDesc, fragmentedDesc, fullDesc, alarmDesc, defragsDesc, curesDesc,
+	defragTimeDesc, defragTookDesc, defragOKDesc,
 }
 
 func (d Database) collect(ch chan<- prometheus.Metric) {

@@ -2,7 +2,8 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Disk is the room on a file system that the node writes to, in bytes. Size 0: it is not known, and nothing is exported.
+// Disk is the room on a file system that the node writes to, in bytes. Size 0: it is not known, and nothing is
+// exported.
 type Disk struct {
 	Free, Size int64
 	Reserve    int64 // that etcd needs free to keep running; 0: this file system has none
@@ -17,9 +18,12 @@ type Disks struct {
 
 // The descriptions of the series about the disks.
 var (
-	diskFreeDesc    = desc("disk_free_bytes", "Room on the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
-	diskSizeDesc    = desc("disk_size_bytes", "Size of the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
-	diskReserveDesc = desc("disk_reserve_bytes", "Room that the volume must have for etcd to keep running; with less the cluster is made to refuse writes (alarm NOSPACE).", "use")
+	diskFreeDesc = desc("disk_free_bytes",
+		"Room on the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
+	diskSizeDesc = desc("disk_size_bytes",
+		"Size of the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
+	diskReserveDesc = desc("disk_reserve_bytes",
+		"Room that the volume must have for etcd to keep running; with less the cluster is made to refuse writes (alarm NOSPACE).", "use")
 )
 
 var diskDescs = []*prometheus.Desc{diskFreeDesc, diskSizeDesc, diskReserveDesc}

@@ -93,21 +93,27 @@ func (m *Metrics) Failed(action string) { m.failures.WithLabelValues(action).Inc
 
 // The descriptions of what a scrape computes from the current sample.
 var (
-	buildDesc      = desc("build_info", "Versions of this process; always 1.", "version", "etcd_version", "go_version")
-	stateDesc      = desc("node_state", "1 for the state the node is in, 0 for the others.", "state")
-	actionDesc     = desc("decision_info", "1 for the coordinator's current decision, 0 for the others.", "action")
-	runningDesc    = desc("etcd_running", "1 while the etcd server runs in this process.")
-	readyDesc      = desc("etcd_ready", "1 while the etcd server is in the cluster and has a leader: a linearizable read was answered within the last 5 s.")
-	leaderDesc     = desc("etcd_leader", "1 while this member is the raft leader, and was confirmed as such within the last 5 s.")
-	learnerDesc    = desc("etcd_learner", "1 while this member is a learner.")
-	claimDesc      = desc("volume_claim_state", "1 for the state the claim of a volume is in, 0 for the others.", "state")
-	heldDesc       = desc("volume_held", "1 for the slot whose volume this node holds; no series without a volume.", "slot")
+	buildDesc   = desc("build_info", "Versions of this process; always 1.", "version", "etcd_version", "go_version")
+	stateDesc   = desc("node_state", "1 for the state the node is in, 0 for the others.", "state")
+	actionDesc  = desc("decision_info", "1 for the coordinator's current decision, 0 for the others.", "action")
+	runningDesc = desc("etcd_running", "1 while the etcd server runs in this process.")
+	readyDesc   = desc("etcd_ready",
+		"1 while the etcd server is in the cluster and has a leader: a linearizable read was answered within the last 5 s.")
+	leaderDesc = desc("etcd_leader",
+		"1 while this member is the raft leader, and was confirmed as such within the last 5 s.")
+	learnerDesc = desc("etcd_learner", "1 while this member is a learner.")
+	claimDesc   = desc("volume_claim_state", "1 for the state the claim of a volume is in, 0 for the others.", "state")
+	heldDesc    = desc("volume_held", "1 for the slot whose volume this node holds; no series without a volume.",
+		"slot")
 	epochDesc      = desc("volume_epoch", "Claim epoch of the held volume; 0 without a volume.")
 	generationDesc = desc("generation", "Generation of the cluster this node belongs to; 0 while unknown.")
-	conflictsDesc  = desc("conflicts", "What contradicts what this node knows of its cluster's generations: a store, a copy of one, a stray node. It touches nothing; `holdfast status` names each.")
-	pausedDesc     = desc("paused", "1 while an operator has paused what the nodes do to the cluster by themselves, as this member knows.")
-	clockDesc      = desc("store_clock_difference_seconds", "How far the clock of this node is ahead of the backup store's, behind it if negative; no series while it is not measured.")
-	membersDesc    = desc("members", "Members in the applied member list, by role.", "role")
+	conflictsDesc  = desc("conflicts",
+		"What contradicts what this node knows of its cluster's generations: a store, a copy of one, a stray node. It touches nothing; `holdfast status` names each.")
+	pausedDesc = desc("paused",
+		"1 while an operator has paused what the nodes do to the cluster by themselves, as this member knows.")
+	clockDesc = desc("store_clock_difference_seconds",
+		"How far the clock of this node is ahead of the backup store's, behind it if negative; no series while it is not measured.")
+	membersDesc = desc("members", "Members in the applied member list, by role.", "role")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

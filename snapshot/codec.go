@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// window is how far a zstd stream of ours looks back. Kubernetes-shaped data becomes 5.87 times smaller at the fastest
-	// level, and 5.93 times with a window of 4 MiB.
+	// window is how far a zstd stream of ours looks back. Kubernetes-shaped data becomes 5.87 times smaller at the
+	// fastest level, and 5.93 times with a window of 4 MiB.
 	window = 512 << 10
 	// maxWindow is how far back a stream may look that we read: the decoder keeps that much in memory, and a forged
 	// header must not ask for more.
@@ -40,7 +40,8 @@ func codecOf(opt Options) (codec string, level int, err error) {
 	case level < 0:
 		return "", 0, fmt.Errorf("compression level: must be one of %s, got %q", strings.Join(Levels, ", "), opt.Level)
 	case opt.Format == FormatManager && len(opt.Recipients) > 0:
-		return "", 0, fmt.Errorf("format %s: etcd-manager cannot decrypt: use format %s to encrypt, or no recipients", FormatManager, FormatNative)
+		return "", 0, fmt.Errorf("format %s: etcd-manager cannot decrypt: use format %s to encrypt, or no recipients",
+			FormatManager, FormatNative)
 	case opt.Format == FormatManager:
 		return codecGzip, level, nil
 	case opt.Format == FormatNative || opt.Format == "":
@@ -49,12 +50,14 @@ func codecOf(opt Options) (codec string, level int, err error) {
 	return "", 0, fmt.Errorf("format: must be %s or %s, got %q", FormatNative, FormatManager, opt.Format)
 }
 
-// newEncoder compresses into w, in the goroutine that writes to it. Its memory does not depend on the size of the stream.
+// newEncoder compresses into w, in the goroutine that writes to it. Its memory does not depend on the size of the
+// stream.
 func newEncoder(w io.Writer, codec string, level int) (io.WriteCloser, error) {
 	if codec == codecGzip {
 		return gzip.NewWriterLevel(w, effort[level].gzip)
 	}
-	return zstd.NewWriter(w, zstd.WithEncoderLevel(effort[level].zstd), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window))
+	return zstd.NewWriter(w, zstd.WithEncoderLevel(effort[level].zstd), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(window))
 }
 
 // newDecoder decompresses r, in bounded memory whatever r says.
@@ -62,7 +65,8 @@ func newDecoder(r io.Reader, codec string) (io.ReadCloser, error) {
 	if codec == codecGzip {
 		return gzip.NewReader(r)
 	}
-	dec, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	dec, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, err
 	}

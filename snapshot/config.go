@@ -12,7 +12,7 @@ import (
 
 // Config is the section "snapshot" of the configuration, but for how a bucket is reached.
 type Config struct {
-	// Store keeps the backups: a directory, as an absolute path, or s3://bucket/prefix.
+	// Store keeps the backups: a directory, as an absolute path or file:///path, or s3://bucket/prefix.
 	Store string `mapstructure:"store"`
 	// Spool is the directory, an absolute path, in which a backup is made before it is copied to Store; "" makes it in
 	// Store itself. The newest two stay there.
@@ -28,8 +28,8 @@ type Config struct {
 	// Retry is the time from a failed backup to the next attempt. It doubles with each failure in a row, until the
 	// next backup is due anyway, and to an hour at most.
 	Retry time.Duration `mapstructure:"retry"`
-	// Drill is the time from one restore drill to the next, 0 for none. After one that has failed it is an hour at most.
-	// Encrypted backups are drilled only with an IdentityFile; see NoDrill.
+	// Drill is the time from one restore drill to the next, 0 for none. After one that has failed it is an hour at
+	// most. Encrypted backups are drilled only with an IdentityFile; see NoDrill.
 	Drill time.Duration `mapstructure:"drill"`
 	// Rate bounds what a backup writes and sends, in MiB a second; 0 is no bound.
 	Rate int `mapstructure:"rate"`
@@ -99,7 +99,7 @@ func (c Config) Validate() error {
 }
 
 // NoDrill says why no drills are made, "" if they are. A node that encrypts and has no key is the usual way to keep
-// backups from whoever steals its disk: that is no fault of the configuration.
+// backups from anyone who steals its disk: that is no fault of the configuration.
 func (c Config) NoDrill() string {
 	switch {
 	case c.Drill == 0:

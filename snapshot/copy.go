@@ -13,10 +13,11 @@ import (
 )
 
 // Copy copies a backup, whole and under its name, from one store to another: the data first, the sidecar last, once the
-// data was read back from the other store and its digest found to be the sidecar's. A pin is copied with it, and so is the
-// proof that stands against it. Where the backup is there already and equal, nothing is written; another backup of that
-// name is an error and stays as it is. On an error nothing that counts as a backup was added; what was written stays for the next Copy to complete, and for
-// Prune after a day. The result is the sidecar, of a legacy backup what is known of it.
+// data was read back from the other store and its digest found to be the sidecar's. A pin is copied with it, and so is
+// the proof that stands against it. Where the backup is there already and equal, nothing is written; another backup of
+// that name is an error and stays as it is. On an error nothing that counts as a backup was added; what was written
+// stays for the next Copy to complete, and for Prune after a day. The result is the sidecar, of a legacy backup what is
+// known of it.
 //
 // Its progress counts the bytes of the stored object, once while "copying" and once while "verifying".
 func Copy(ctx context.Context, from, to Store, name string, opt Options) (Meta, error) {
@@ -93,7 +94,8 @@ func (t *transfer) prepare(ctx context.Context) error {
 
 // reserve makes the name ours to write in the other store. done says that the backup is there already.
 func (t *transfer) reserve(ctx context.Context) (done bool, err error) {
-	text, err := encodeBegin(begin{Cluster: t.source.Cluster, Lineage: t.source.Lineage, Since: time.Now().UTC(), SHA256: t.sha256})
+	text, err := encodeBegin(begin{Cluster: t.source.Cluster, Lineage: t.source.Lineage, Since: time.Now().UTC(),
+		SHA256: t.sha256})
 	if err != nil {
 		return false, err
 	}
@@ -120,7 +122,7 @@ func (t *transfer) reserve(ctx context.Context) (done bool, err error) {
 }
 
 // takeOver decides about an unfinished backup of that name. One that was begun for the very same data is as good as
-// ours, because whoever writes it writes the same bytes. One that was given up is removed, so that the name is free.
+// ours, because anyone who writes it writes the same bytes. One that was given up is removed, so that the name is free.
 func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours bool, err error) {
 	var by begin
 	if e.has(beginObject) {
@@ -133,7 +135,7 @@ func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours boo
 		}
 	}
 	if by.SHA256 == t.sha256 {
-		// Written anew, it is young again, and no Prune takes it for abandoned.
+		// Rewritten, it is young again, and no Prune takes it for abandoned.
 		return true, t.to.Put(ctx, object(t.name, beginObject), bytes.NewReader(text))
 	}
 	c, err := scan(ctx, t.to, "")
@@ -166,7 +168,8 @@ func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err 
 	if err != nil {
 		return false, fmt.Errorf("the other store has a damaged one (delete it there): %w", err)
 	}
-	return false, fmt.Errorf("the other store has another backup of that name, %s; the one to copy is %s", describe(m), describe(t.source.Meta))
+	return false, fmt.Errorf("the other store has another backup of that name, %s; the one to copy is %s", describe(m),
+		describe(t.source.Meta))
 }
 
 // describe tells whose a backup is.
@@ -174,13 +177,15 @@ func describe(m Meta) string {
 	if m.Stored.SHA256 == "" {
 		return "etcd-manager's"
 	}
-	return fmt.Sprintf("cluster %s, lineage %q, slot %s, revision %d, sha256 %s", m.Cluster, m.Lineage, m.Slot, m.Content.Revision, m.Stored.SHA256)
+	return fmt.Sprintf("cluster %s, lineage %q, slot %s, revision %d, sha256 %s", m.Cluster, m.Lineage, m.Slot,
+		m.Content.Revision, m.Stored.SHA256)
 }
 
 // compareData decides about a legacy backup in the other store. It tells nothing of its data, so that is read.
 func (t *transfer) compareData(ctx context.Context) (done bool, err error) {
 	if !t.source.Legacy {
-		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's; the one to copy is %s", describe(t.source.Meta))
+		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's; the one to copy is %s",
+			describe(t.source.Meta))
 	}
 	sum, err := t.digest(ctx, t.to)
 	if err != nil {
@@ -199,7 +204,8 @@ func (t *transfer) send(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
-	in := &proven{r: io.LimitReader(r, t.size+1), sum: sha256.New(), size: t.size, want: t.sha256, meter: newMeter("copying", t.size, t.opt.Progress)}
+	in := &proven{r: io.LimitReader(r, t.size+1), sum: sha256.New(), size: t.size, want: t.sha256,
+		meter: newMeter("copying", t.size, t.opt.Progress)}
 	if err := t.to.Put(ctx, object(t.name, t.data), limited(ctx, in, t.opt.Rate)); err != nil {
 		return fmt.Errorf("store the data: %w", err)
 	}
@@ -245,7 +251,8 @@ func (t *transfer) digest(ctx context.Context, store Store) (string, error) {
 	}
 	defer r.Close()
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(sum, newMeter("verifying", t.size, t.opt.Progress)), ctxReader{ctx, io.LimitReader(r, t.size+1)})
+	n, err := io.Copy(io.MultiWriter(sum, newMeter("verifying", t.size, t.opt.Progress)),
+		ctxReader{ctx, io.LimitReader(r, t.size+1)})
 	if err != nil {
 		return "", err
 	}
@@ -273,7 +280,9 @@ func (p *proven) Read(b []byte) (int, error) {
 	p.meter.Write(b[:n])
 	if errors.Is(err, io.EOF) {
 		if got := hex.EncodeToString(p.sum.Sum(nil)); p.read != p.size || got != p.want {
-			return n, fail(reasonMismatch, fmt.Errorf("the data is not what the sidecar says: want %d bytes with sha256 %s, got %d with %s", p.size, p.want, p.read, got))
+			return n, fail(reasonMismatch,
+				fmt.Errorf("the data is not what the sidecar says: want %d bytes with sha256 %s, got %d with %s", p.size, p.want,
+					p.read, got))
 		}
 	}
 	return n, err

@@ -116,7 +116,8 @@ func (d *Dir) PutIfAbsent(ctx context.Context, name string, data []byte) error {
 }
 
 // write makes a durable unfinished file of r and lets place give it its name.
-func (d *Dir) write(ctx context.Context, name string, r io.Reader, place func(root *os.Root, temp, name string) error) error {
+func (d *Dir) write(ctx context.Context, name string, r io.Reader,
+	place func(root *os.Root, temp, name string) error) error {
 	if err := CheckName(name); err != nil {
 		return err
 	}
@@ -296,7 +297,7 @@ func makeDirs(root *os.Root, name string) error {
 	return makeDir(root, name)
 }
 
-// makeDir makes one directory. It is durable when this returns nil, also if it existed: whoever made it may have
+// makeDir makes one directory. It is durable when this returns nil, also if it existed: anyone who made it may have
 // crashed, or not come so far yet.
 func makeDir(root *os.Root, name string) error {
 	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -283,7 +283,8 @@ func TestDrillWithoutIdentity(t *testing.T) {
 	})
 }
 
-// TestDrillOfAnotherFounding finds the drill of a cluster that was given up: it proves nothing of the new one's backups.
+// TestDrillOfAnotherFounding finds the drill of a cluster that was given up: it proves nothing of the new one's
+// backups.
 func TestDrillOfAnotherFounding(t *testing.T) {
 	drilled(t, func(t *testing.T, b *bench, d *drills) {
 		old, err := json.Marshal(snapshot.Drill{Name: "of the old one", Lineage: "l-0", Time: time.Now()})

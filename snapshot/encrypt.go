@@ -13,7 +13,7 @@ import (
 	"filippo.io/age/agessh"
 )
 
-// errNoIdentity is the error of whoever wants to read an encrypted backup without the key.
+// errNoIdentity is the error of anyone who wants to read an encrypted backup without the key.
 var errNoIdentity = errors.New("it is encrypted and no identity decrypts it: set snapshot.identity-file to the file with the right one")
 
 // ParseRecipients reads the recipients that backups are encrypted to: age1…, age1pq1…, ssh-ed25519 and ssh-rsa public
@@ -61,7 +61,7 @@ func parseRecipient(text string) (age.Recipient, error) {
 }
 
 // ReadIdentities reads the file with the identities that decrypt backups: as age-keygen writes it, or an ssh private
-// key without a passphrase. A file that others than its owner may read is refused: whoever has it can read
+// key without a passphrase. A file that others than its owner may read is refused: anyone who has it can read
 // every secret in every backup.
 func ReadIdentities(path string) ([]age.Identity, error) {
 	ids, err := readIdentities(path)
@@ -102,8 +102,8 @@ func readIdentities(path string) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// keyring keeps the key of the one file that is encrypted through it, so that Save can read back what it wrote. The file
-// is encrypted to the configured recipients and nobody else, and the key is gone when Save returns.
+// keyring keeps the key of the one file that is encrypted through it, so that Save can read back what it wrote. The
+// file is encrypted to the configured recipients and nobody else, and the key is gone when Save returns.
 type keyring struct {
 	age.Recipient
 	fileKey []byte

@@ -19,7 +19,8 @@ const (
 	reasonInterrupted = "interrupted" // the caller gave up: no failure of the backup
 )
 
-var failureReasons = []string{reasonSource, reasonDatabase, reasonSpool, reasonFull, reasonStore, reasonMismatch, reasonScratch}
+var failureReasons = []string{reasonSource, reasonDatabase, reasonSpool, reasonFull, reasonStore, reasonMismatch,
+	reasonScratch}
 
 // failure is an error with the reason for it.
 type failure struct {

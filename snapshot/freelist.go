@@ -12,8 +12,9 @@ const (
 	manyFree     = 0xffff         // as count: the count is the first of the numbers
 )
 
-// freelist checks the list of free pages, if one is stored. Whoever opens the database to write believes it: a page of
-// the tree in it would be overwritten, a count beyond the page would be memory to allocate. The tree was walked before.
+// freelist checks the list of free pages, if one is stored. Anyone who opens the database to write believes it: a page
+// of the tree in it would be overwritten, a count beyond the page would be memory to allocate. The tree was walked
+// before.
 func (p *pages) freelist() error {
 	id := p.freelistAt()
 	if id == noFreelist {

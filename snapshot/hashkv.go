@@ -35,7 +35,8 @@ const maxNewer = 1 << 20
 // newKVHash looks at the entries after the compacted revision. finished says that no compaction is under way.
 func newKVHash(ctx context.Context, keys *bbolt.Bucket, compacted int64, finished bool) (*kvHash, error) {
 	name := crc32.Checksum([]byte("key"), castagnoli)
-	h := &kvHash{compacted: compacted, known: finished, sum: name, all: name, seed: maphash.MakeSeed(), newer: map[uint64]bool{}}
+	h := &kvHash{compacted: compacted, known: finished, sum: name, all: name, seed: maphash.MakeSeed(),
+		newer: map[uint64]bool{}}
 	if !finished || compacted < 0 {
 		return h, nil
 	}

@@ -21,8 +21,8 @@ import (
 	"holdfast/snapshot/snapshottest"
 )
 
-// TestHashKV compares our reading of a live member's database with what the member answers itself, and again when it has
-// been restarted.
+// TestHashKV compares our reading of a live member's database with what the member answers itself, and again when it
+// has been restarted.
 func TestHashKV(t *testing.T) {
 	many := func(c *history) {
 		for i := range 300 {

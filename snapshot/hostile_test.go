@@ -285,8 +285,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestTooManyObjects wants that a store which somebody has filled with objects is an error to all that list it, and that
-// nothing is pruned by what was seen of it.
+// TestTooManyObjects wants that a store which somebody has filled with objects is an error to all that list it, and
+// that nothing is pruned by what was seen of it.
 func TestTooManyObjects(t *testing.T) {
 	store := snapshot.NewDir(t.TempDir())
 	for i := range 4 {
@@ -342,8 +342,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestSmallObjects wants that whatever is small by its nature is an error, or is listed with a problem, when it is huge,
-// deep or of other types.
+// TestSmallObjects wants that whatever is small by its nature is an error, or is listed with a problem, when it is
+// huge, deep or of other types.
 func TestSmallObjects(t *testing.T) {
 	for name, text := range map[string]string{
 		"huge":     strings.Repeat(" ", 2<<20) + "{}",

@@ -280,7 +280,8 @@ func TestExpiredOnceOrOften(t *testing.T) {
 		clock := midday
 		var once, often []snapshot.Backup
 		for range rapid.IntRange(1, 300).Draw(t, "saves") {
-			// A gap and the day before it together stay below what counts in full, or ages would depend on what is left.
+			// A gap and the day before it together stay below what counts in full, or ages would depend on what is
+			// left.
 			clock = clock.Add(time.Duration(rapid.OneOf(rapid.IntRange(1, 90), rapid.IntRange(1, 23*60)).Draw(t, "minutes")) * time.Minute)
 			once, often = append(once, at(clock)), append(often, at(clock))
 			if rapid.Bool().Draw(t, "prune") {

@@ -102,7 +102,8 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 	return k
 }
 
-// Run keeps the schedule, and looks at the main store now and then, until ctx ends, and then returns nil. A failed backup never ends it.
+// Run keeps the schedule, and looks at the main store now and then, until ctx ends, and then returns nil. A failed
+// backup never ends it.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
@@ -125,7 +126,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Reconfigure changes Every, Cron, Retry, Drill, Rate and Keep, from the next second on; what is under way goes on as
+// Reconfigure changes Every, Cron, Retry, Drill, Rate and Keep, from the next second on; what is under way continues as
 // it began. The other keys of cfg need a new Keeper and are ignored.
 func (k *Keeper) Reconfigure(cfg Config) {
 	k.mu.Lock()

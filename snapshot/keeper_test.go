@@ -35,7 +35,7 @@ func TestKeeperSchedule(t *testing.T) {
 }
 
 // TestKeeperPhase changes the leader, restarts, and lets others save: a backup is due 15 minutes after the newest one
-// in the store, whoever made it.
+// in the store, no matter who made it.
 func TestKeeperPhase(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)

@@ -18,7 +18,8 @@ func writeOut(f *os.File, before, from, at int64) error {
 	fd := int(f.Fd())
 	err := unix.SyncFileRange(fd, from, at-from, unix.SYNC_FILE_RANGE_WRITE)
 	if err == nil && from > before {
-		err = unix.SyncFileRange(fd, before, from-before, unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		err = unix.SyncFileRange(fd, before, from-before,
+			unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
 	}
 	// A file system or a sandbox that does not know it is no reason to fail: the sync at the end is what counts.
 	if err != nil && !slices.Contains([]error{unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP}, err) {

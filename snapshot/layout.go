@@ -26,7 +26,8 @@ var dataObjects = []string{zstdObject, gzipObject, zstdObject + ageSuffix, gzipO
 // removal is every object of a backup, in the order in which they are deleted: first what makes it one to etcd-manager,
 // then what makes it one to us. What tells whose it was goes last, so that a deletion that was cut short can be
 // completed by Prune.
-var removal = slices.Concat([]string{managerObject, metaObject}, dataObjects, proofObjects(), []string{pinObject, beginObject})
+var removal = slices.Concat([]string{managerObject, metaObject}, dataObjects, proofObjects(),
+	[]string{pinObject, beginObject})
 
 // proofObjects are the names that proofs of a backup may have.
 func proofObjects() (names []string) {
@@ -112,7 +113,7 @@ type begin struct {
 	Lineage string    `json:"lineage,omitempty"`
 	Node    string    `json:"node,omitempty"`
 	Since   time.Time `json:"since"`
-	// SHA256 is set by Copy, to the digest of the data it brings. Whoever brings the same need not wait for it.
+	// SHA256 is set by Copy, to the digest of the data it brings. Anyone who brings the same need not wait for it.
 	SHA256 string `json:"sha256,omitempty"`
 }
 

@@ -17,8 +17,8 @@ type Backup struct {
 	// Problem says why this is no backup one can rely on, "" if nothing speaks against it. That nothing does is no
 	// proof either: Verify is.
 	Problem string `json:"problem,omitempty"`
-	// Unfinished says that it was begun only, as Problem tells: it may be being saved, or was left behind by a save or a
-	// copy that failed.
+	// Unfinished says that it was begun only, as Problem tells: it may be being saved, or was left behind by a save or
+	// a copy that failed.
 	Unfinished bool `json:"unfinished,omitempty"`
 	// Foreign says that the backup is another cluster's. It is never pruned, and restored only by force.
 	Foreign bool `json:"foreign,omitempty"`
@@ -32,8 +32,8 @@ type Backup struct {
 	PinReason string `json:"pinReason,omitempty"`
 	// Proofs are the last verification and the last drill since it was saved, the weakest kind first.
 	Proofs []Proof `json:"proofs,omitempty"`
-	// Failed is the one of them that stands against the backup, nil if none does: then it is not to be relied on, though
-	// it may be tried. A later good proof of the same or of a stronger kind ends that.
+	// Failed is the one of them that stands against the backup, nil if none does: then it is not to be relied on,
+	// though it may be tried. A later good proof of the same or of a stronger kind ends that.
 	Failed *Proof `json:"failed,omitempty"`
 }
 
@@ -75,8 +75,8 @@ func List(ctx context.Context, store Store, id Identity) ([]Backup, error) {
 	return backups, nil
 }
 
-// Latest returns the newest good backup of a cluster, as [Newest] says, and what it passed over, as [Skipped] does. When
-// there is none, the error is ErrNotFound and says what there is instead.
+// Latest returns the newest good backup of a cluster, as [Newest] says, and what it passed over, as [Skipped] does.
+// When there is none, the error is ErrNotFound and says what there is instead.
 func Latest(ctx context.Context, store Store, id Identity) (newest Backup, skipped []Backup, err error) {
 	backups, err := List(ctx, store, id)
 	if err != nil {

@@ -69,7 +69,8 @@ func decodeManagerMeta(text []byte) (managerMeta, error) {
 	if file.Timestamp != 0 {
 		m.Created = time.Unix(int64(file.Timestamp), 0).UTC()
 		if year := m.Created.Year(); year < 1970 || year > 9999 {
-			return managerMeta{}, fmt.Errorf("decode %s: timestamp: must be in seconds since 1970, got %d", managerObject, file.Timestamp)
+			return managerMeta{}, fmt.Errorf("decode %s: timestamp: must be in seconds since 1970, got %d", managerObject,
+				file.Timestamp)
 		}
 	}
 	return m, nil

@@ -110,11 +110,13 @@ func (m Meta) check() error {
 	if t, err := parseName(m.Name); err != nil {
 		errs = append(errs, err)
 	} else if !t.Equal(m.Created) {
-		errs = append(errs, fmt.Errorf("created: want %s as the name says, got %s", t.Format(time.RFC3339Nano), m.Created.Format(time.RFC3339Nano)))
+		errs = append(errs, fmt.Errorf("created: want %s as the name says, got %s", t.Format(time.RFC3339Nano),
+			m.Created.Format(time.RFC3339Nano)))
 	}
 	errs = append(errs, m.checkOrigin())
 	if m.Content.CompactRevision > m.Content.Revision {
-		errs = append(errs, fmt.Errorf("content.compactRevision: must be at most the revision %d, got %d", m.Content.Revision, m.Content.CompactRevision))
+		errs = append(errs, fmt.Errorf("content.compactRevision: must be at most the revision %d, got %d", m.Content.Revision,
+			m.Content.CompactRevision))
 	}
 	if m.Content.Size <= 0 {
 		errs = append(errs, fmt.Errorf("content.size: must be positive, got %d", m.Content.Size))

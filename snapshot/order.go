@@ -37,14 +37,14 @@ const disagreement = time.Hour
 // node whose clock is wrong makes no old backup the newest, nor hides a new one.
 //
 // Only time is left where nothing else tells: between lineages, where it is not known which is ours, and among backups
-// that are not [Backup.Ordered], which stand behind those that are. There one that is later than now counts only if there
-// is no other. A backup that does not tell its lineage is of the only one there is.
+// that are not [Backup.Ordered], which stand behind those that are. There one that is later than now counts only if
+// there is no other. A backup that does not tell its lineage is of the only one there is.
 func Newest(backups []Backup, now time.Time) (Backup, bool) {
 	return newest(slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return b.Failed != nil }), now)
 }
 
-// Skipped returns the backups that a proof speaks against and that would be newer than what [Newest] returns, the newest
-// first.
+// Skipped returns the backups that a proof speaks against and that would be newer than what [Newest] returns, the
+// newest first.
 func Skipped(backups []Backup, now time.Time) (skipped []Backup) {
 	backups = slices.Clone(backups)
 	failed := make([]*Proof, 0, len(backups))
@@ -129,15 +129,15 @@ func truth(a, b bool) int {
 
 // holdings is what a store holds of good backups of our own.
 type holdings struct {
-	// made is the backup that was made last, until now: what the schedule counts from. One from the future, made by a node
-	// whose clock is ahead, must not hold up the schedule of those whose clock is right.
+	// made is the backup that was made last, until now: what the schedule counts from. One from the future, made by a
+	// node whose clock is ahead, must not hold up the schedule of those whose clock is right.
 	made Meta
 	// newest is the newest by generation and revision, whatever its time.
 	newest Meta
 	// count is how many there are.
 	count int
-	// skipped are the bad ones that would be newer than newest, the newest first, and failed are all bad ones of our own:
-	// those that a proof stands against.
+	// skipped are the bad ones that would be newer than newest, the newest first, and failed are all bad ones of our
+	// own: those that a proof stands against.
 	skipped, failed []Backup
 }
 
@@ -153,7 +153,8 @@ func hold(ctx context.Context, store Store, id Identity, now time.Time) (holding
 
 // holdingsOf is hold of a listing.
 func holdingsOf(backups []Backup, now time.Time) (h holdings) {
-	backups = slices.DeleteFunc(slices.Clone(backups), func(b Backup) bool { return b.Foreign || b.Legacy || b.Problem != "" || b.Verified.IsZero() })
+	backups = slices.DeleteFunc(slices.Clone(backups),
+		func(b Backup) bool { return b.Foreign || b.Legacy || b.Problem != "" || b.Verified.IsZero() })
 	slices.SortStableFunc(backups, func(a, b Backup) int { return byTime(a.Meta, b.Meta) })
 	for _, b := range backups {
 		if b.Failed != nil {

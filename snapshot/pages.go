@@ -34,12 +34,13 @@ type pages struct {
 }
 
 // checkPages returns an error unless all pages reached from the root bucket are sound: within the file, of a tree's
-// type, under their own number, reached once, their keys in order and within the bounds the page above sets. These
-// are the faults that bbolt's Tx.Check looks for, except that it also wants to know all unreached pages to be free: here
-// only what a list of free pages says is compared. The work is bounded by the size of the file, whoever has made it.
-// The caller guards against a fault in mapped memory.
+// type, under their own number, reached once, their keys in order and within the bounds the page above sets. These are
+// the faults that bbolt's Tx.Check looks for, except that it also wants to know all unreached pages to be free: here
+// only what a list of free pages says is compared. The work is bounded by the size of the file, no matter who has made
+// it. The caller guards against a fault in mapped memory.
 func checkPages(f *os.File, size int64, pageSize int, root uint64) error {
-	if pageSize < 512 || pageSize > maxPage || pageSize&(pageSize-1) != 0 || size < 2*int64(pageSize) || size%int64(pageSize) != 0 {
+	if pageSize < 512 || pageSize > maxPage || pageSize&(pageSize-1) != 0 || size < 2*int64(pageSize) ||
+		size%int64(pageSize) != 0 {
 		return fmt.Errorf("page size is %d in a file of %d bytes", pageSize, size)
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
@@ -123,7 +124,7 @@ func (p *pages) node(page, low, high []byte, depth int) error {
 			return err
 		}
 		// Nothing of bbolt's shares bytes with another element. A forged page could have a thousand elements with one
-		// value, which is a bucket with a thousand elements with one value, and so on: it would be walked for ever.
+		// value, which is a bucket with a thousand elements with one value, and so on: it would be walked forever.
 		if room -= len(key) + len(value); room < 0 {
 			return fmt.Errorf("element %d: the elements share bytes: together they have %d more than the page", i, -room)
 		}

@@ -12,8 +12,8 @@ import (
 	"unicode"
 )
 
-// Proof is what a check of a backup found, long after it was saved. The last one of each kind is kept beside the backup,
-// so that whoever lists the store knows of it, whichever machine made it.
+// Proof is what a check of a backup found, long after it was saved. The last one of each kind is kept beside the
+// backup, so that anyone who lists the store knows of it, whichever machine made it.
 type Proof struct {
 	// Kind says how much was tried, one of ProofDigest, ProofVerify and ProofDrill.
 	Kind string `json:"kind"`
@@ -31,7 +31,8 @@ type Proof struct {
 
 	// At is when the proof was stored, by the store's clock. It is known of a listed one only.
 	At time.Time `json:"at,omitzero"`
-	// Unknown says why a listed proof cannot be read, or that a newer program wrote it. It says nothing of the backup then.
+	// Unknown says why a listed proof cannot be read, or that a newer program wrote it. It says nothing of the backup
+	// then.
 	Unknown string `json:"unknown,omitempty"`
 }
 
@@ -90,8 +91,8 @@ func (d Drill) Proof(opt Options) Proof {
 	return Proof{Kind: ProofDrill, Lineage: d.Lineage, By: opt.By, Compared: d.Checked, Error: d.Error}
 }
 
-// Record stores a proof beside a backup, in place of the one of its kind. It sets Time. It is ErrNotFound if there is no
-// such backup any more.
+// Record stores a proof beside a backup, in place of the one of its kind. It sets Time. It is ErrNotFound if there is
+// no such backup any more.
 func Record(ctx context.Context, store Store, name string, p Proof) error {
 	if err := record(ctx, store, name, p); err != nil {
 		return fmt.Errorf("record the %s of backup %s: %w", p.Kind, name, err)

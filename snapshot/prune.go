@@ -10,16 +10,17 @@ import (
 
 // Keep says which backups are kept: the section "snapshot.keep" of the configuration.
 //
-// Ages count from the verified backup that was made last, not from now, and a gap between two backups counts as at most Hourly, or
-// two days if that is more. So while no backups are made none grows old, and neither a year without backups nor a clock
-// that jumped a year ahead makes the whole history expire at once.
+// Ages count from the verified backup that was made last, not from now, and a gap between two backups counts as at most
+// Hourly, or two days if that is more. So while no backups are made none grows old, and neither a year without backups
+// nor a clock that jumped a year ahead makes the whole history expire at once.
 type Keep struct {
 	// All is the age up to which every backup is kept.
 	All time.Duration `mapstructure:"all"`
 	// Hourly is the age up to which one backup of every hour is kept, Daily of every day. Hours and days are UTC's.
 	Hourly time.Duration `mapstructure:"hourly"`
 	Daily  time.Duration `mapstructure:"daily"`
-	// Newest is how many of the newest verified backups, by generation and revision, are kept whatever their age, at least 1.
+	// Newest is how many of the newest verified backups, by generation and revision, are kept whatever their age, at
+	// least 1.
 	Newest int `mapstructure:"newest"`
 }
 
@@ -114,7 +115,8 @@ func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Ti
 	if err := id.unambiguous(backups); err != nil {
 		return Pruned{}, fmt.Errorf("prune: %w", err)
 	}
-	p := Pruned{Expired: append([]Backup{}, keep.Expired(backups, now)...), Orphans: []Backup{}} // in JSON none is [], not null
+	// in JSON none is [], not null
+	p := Pruned{Expired: append([]Backup{}, keep.Expired(backups, now)...), Orphans: []Backup{}}
 	listed := make(map[string]entry, len(c.entries))
 	for i, e := range c.entries {
 		listed[e.name] = e

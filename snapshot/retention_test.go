@@ -7,7 +7,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestKeeperPrunes keeps the newest three, and goes on when the store lets nothing go.
+// TestKeeperPrunes keeps the newest three, and continues when the store lets nothing go.
 func TestKeeperPrunes(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)

@@ -17,8 +17,8 @@ import (
 type Options struct {
 	// Scratch is an existing directory with room for the decompressed database; "" is the system's temporary one.
 	Scratch string
-	// Progress, if set, is told of the progress about a hundred times a phase, by one goroutine at a time, not always the
-	// caller's. It must not block.
+	// Progress, if set, is told of the progress about a hundred times a phase, by one goroutine at a time, not always
+	// the caller's. It must not block.
 	Progress func(Progress)
 	// Rate bounds what Save and Copy send to the store, compressed, and what Fetch writes, in bytes a second; 0 is no
 	// bound. The scratch file of a verification is not under it: it seldom gets to a disk at all.
@@ -32,8 +32,8 @@ type Options struct {
 	// Identities decrypt. Without the right one an encrypted backup is verified by the digest of its bytes only, and
 	// cannot be fetched. Save needs none: it reads back with a key of its own that it then forgets.
 	Identities []age.Identity
-	// Examine, if set, stands in for the function Examine in Verify and Fetch: one that calls it in a process of its own
-	// that may crash. Its error speaks against the database unless it is ErrNotExamined. It leaves f open.
+	// Examine, if set, stands in for the function Examine in Verify and Fetch: one that calls it in a process of its
+	// own that may crash. Its error speaks against the database unless it is ErrNotExamined. It leaves f open.
 	Examine func(ctx context.Context, f *os.File, size int64) (Content, error)
 	// By is who verifies and drills: a node, or a person on a machine. Proofs tell it.
 	By string
@@ -157,7 +157,8 @@ func reserve(ctx context.Context, store Store, meta *Meta) error {
 
 // upload streams the database into the store and describes in meta what it sent. The identity decrypts it, nil if it
 // is not encrypted.
-func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta *Meta, opt Options) (age.Identity, error) {
+func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta *Meta,
+	opt Options) (age.Identity, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	pr, pw := io.Pipe()
@@ -196,9 +197,9 @@ func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta 
 	return key, nil
 }
 
-// encode writes the compressed stream to w, encrypted if need be: the database, then its SHA-256, as etcd's own Snapshot
-// call sends them (server/etcdserver/api/v3rpc/maintenance.go). Compressing and hashing take about the same time, a core
-// each. It closes tx when the bytes are read.
+// encode writes the compressed stream to w, encrypted if need be: the database, then its SHA-256, as etcd's own
+// Snapshot call sends them (server/etcdserver/api/v3rpc/maintenance.go). Compressing and hashing take about the same
+// time, a core each. It closes tx when the bytes are read.
 func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (key age.Identity, err error) {
 	codec, level, err := codecOf(opt)
 	if err != nil {

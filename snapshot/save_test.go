@@ -236,8 +236,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestMemoryIsConstant saves a database of 32 MiB, more than is under way at a time, and one of 96 MiB, and compares what
-// lives at the peak.
+// TestMemoryIsConstant saves a database of 32 MiB, more than is under way at a time, and one of 96 MiB, and compares
+// what lives at the peak.
 func TestMemoryIsConstant(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes a database of 96 MiB")

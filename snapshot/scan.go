@@ -16,7 +16,8 @@ const (
 	// abandonedAfter is the age at which a save or a copy that has written nothing since is taken for dead. Save gives
 	// up after a minute without progress.
 	abandonedAfter = 24 * time.Hour
-	// readers is how many small objects are read at once: on S3, the few hundred sidecars of a year take a second or two.
+	// readers is how many small objects are read at once: on S3, the few hundred sidecars of a year take a second or
+	// two.
 	readers = 16
 )
 
@@ -143,9 +144,11 @@ func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Ti
 	case e.has(managerObject):
 		err = e.readMark(ctx, store, &b)
 	case e.abandoned(clock):
-		err = problemf("incomplete: no sidecar, last written %s: left behind by a save or a copy that failed", e.written().UTC().Format(time.RFC3339))
+		err = problemf("incomplete: no sidecar, last written %s: left behind by a save or a copy that failed",
+			e.written().UTC().Format(time.RFC3339))
 	default:
-		err = problemf("incomplete: no sidecar, last written %s: it may be being saved", e.written().UTC().Format(time.RFC3339))
+		err = problemf("incomplete: no sidecar, last written %s: it may be being saved",
+			e.written().UTC().Format(time.RFC3339))
 	}
 	if err != nil && ofStore(err) == nil {
 		b.Problem, err = err.Error(), nil

@@ -47,7 +47,7 @@ func newTarget(path string) (*target, error) {
 }
 
 // spare is what stays free, in bytes, or an eighth of a disk that is small: a member's log on the same disk grows by
-// pieces of 64 MB, and ends the member when there is no room. How large a database is, whoever made the backup says.
+// pieces of 64 MB, and ends the member when there is no room. How large a database is, the backup itself says.
 const spare = 128 << 20
 
 // reserve checks that size bytes fit, before the file fills a disk that others share.
@@ -66,7 +66,8 @@ func (t *target) reserve(size int64) error {
 	block := int64(free.Bsize)
 	left := min(spare/block, int64(free.Blocks)/8)
 	if int64(free.Bavail)-left < size/block {
-		return t.explain(fmt.Errorf("%d bytes are free, of which %d stay so: %w", int64(free.Bavail)*block, left*block, syscall.ENOSPC))
+		return t.explain(fmt.Errorf("%d bytes are free, of which %d stay so: %w", int64(free.Bavail)*block, left*block,
+			syscall.ENOSPC))
 	}
 	return nil
 }
@@ -110,12 +111,12 @@ func (t *target) durable() error {
 // piece is how much of a file is written before it is sent to the disk.
 const piece = 1 << 20
 
-// steady writes a file in pieces: each is sent to the disk at once, and the one before it waited for, so that no more than
-// two are under way. The member's log is on the same disk more often than not, and its fsync waits behind what the kernel
-// has collected of ours. Measured on a virtio disk with 192 MB at 50 MB/s, and 4 kB written and synced every 2 ms beside
-// it: p99 0.4-0.7 ms alone, 3 ms in pieces of 8 MiB, 1.0-1.2 ms in pieces of 1 MiB, which take no longer, and up to 55 ms
-// where one fsync at the end has all to do. fdatasync(2) instead, which commits the journal each time, was no better.
-// The file is durable when it is synced at the end, which has little left to do.
+// steady writes a file in pieces: each is sent to the disk at once, and the one before it waited for, so that no more
+// than two are under way. The member's log is on the same disk more often than not, and its fsync waits behind what the
+// kernel has collected of ours. Measured on a virtio disk with 192 MB at 50 MB/s, and 4 kB written and synced every 2
+// ms beside it: p99 0.4-0.7 ms alone, 3 ms in pieces of 8 MiB, 1.0-1.2 ms in pieces of 1 MiB, which take no longer, and
+// up to 55 ms where one fsync at the end has all to do. fdatasync(2) instead, which commits the journal each time, was
+// no better. The file is durable when it is synced at the end, which has little left to do.
 type steady struct {
 	f                *os.File
 	before, from, at int64 // where the last piece began, where this one did, and where it ends

@@ -10,7 +10,7 @@ import (
 	"filippo.io/age/armor"
 )
 
-// ErrSealed is the error of whoever wants to read a sealed text without the key.
+// ErrSealed is the error of anyone who wants to read a sealed text without the key.
 var ErrSealed = errors.New("it is encrypted and no identity decrypts it: set snapshot.identity-file to the file with the right one")
 
 // Seal encrypts a small text to opt.Recipients, as age writes it in ASCII, so that `age -d` reads it, too. Without
@@ -33,8 +33,8 @@ func Seal(text []byte, opt Options) ([]byte, error) {
 // Sealed reports whether a text is encrypted.
 func Sealed(text []byte) bool { return bytes.HasPrefix(text, []byte(armor.Header)) }
 
-// Unseal is the inverse of Seal: it takes opt.Identities, and the error is ErrSealed if none of them fits. Its result has
-// at most limit bytes, or else there is an error.
+// Unseal is the inverse of Seal: it takes opt.Identities, and the error is ErrSealed if none of them fits. Its result
+// has at most limit bytes, or else there is an error.
 func Unseal(text []byte, limit int64, opt Options) ([]byte, error) {
 	if !Sealed(text) {
 		return text, nil

@@ -30,7 +30,7 @@ func (k *Keeper) upload(ctx context.Context, name string, progress func(Progress
 	m, err := Copy(ctx, k.stores.Spool, k.stores.Main, name, k.options(progress))
 	if err != nil {
 		err = blame(reasonStore, fmt.Errorf("upload backup %s, which is in the spool: %w", name, err))
-		if reasonOf(ctx, err) == reasonMismatch { // whoever changed a byte: the next attempt makes a new one
+		if reasonOf(ctx, err) == reasonMismatch { // no matter who changed a byte: the next attempt makes a new one
 			k.mu.Lock()
 			k.state.distrusted = name
 			k.mu.Unlock()
@@ -43,8 +43,8 @@ func (k *Keeper) upload(ctx context.Context, name string, progress func(Progress
 	return m, nil
 }
 
-// waiting returns the last backup that was made in the spool, "" if there is none that is still good enough: not older than one
-// interval, and not known to be damaged.
+// waiting returns the last backup that was made in the spool, "" if there is none that is still good enough: not older
+// than one interval, and not known to be damaged.
 func (k *Keeper) waiting(ctx context.Context, now time.Time) (string, error) {
 	if k.stores.Spool == nil {
 		return "", nil
@@ -144,11 +144,12 @@ func (d *Dir) sweep() error {
 func checkRoom(spool Store, size int64) error {
 	d, ok := spool.(*Dir)
 	var free unix.Statfs_t
-	if !ok || unix.Statfs(d.path, &free) != nil { // whoever writes there says it better
+	if !ok || unix.Statfs(d.path, &free) != nil { // anyone who writes there says it better
 		return nil
 	}
 	if have := int64(free.Bavail) * int64(free.Bsize); have < size {
-		return fail(reasonStore, fmt.Errorf("%s has %d bytes free, a backup may need %d: %w", d.path, have, size, syscall.ENOSPC))
+		return fail(reasonStore, fmt.Errorf("%s has %d bytes free, a backup may need %d: %w", d.path, have, size,
+			syscall.ENOSPC))
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func TestKeeperSpoolGarbage(t *testing.T) {
 	})
 }
 
-// TestKeeperSpoolDamaged changes a byte of what waits in the spool. It is not uploaded, and not tried for ever.
+// TestKeeperSpoolDamaged changes a byte of what waits in the spool. It is not uploaded, and not tried forever.
 func TestKeeperSpoolDamaged(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.store.off.Store(true)

@@ -14,17 +14,18 @@ type Status struct {
 	Newest Meta `json:"newest"`
 	// Count is how many good backups of the cluster the store holds.
 	Count int `json:"count"`
-	// Failed are those that a verify or a drill has found to be bad, the last one made first; Skipped are those of them that
-	// would be newer than Newest.
+	// Failed are those that a verify or a drill has found to be bad, the last one made first; Skipped are those of them
+	// that would be newer than Newest.
 	Failed  []Backup `json:"failed,omitempty"`
 	Skipped []Backup `json:"skipped,omitempty"`
-	// Asked is when the store told all that, zero if it never did, and StoreError why it did not when it was asked last.
+	// Asked is when the store told all that, zero if it never did, and StoreError why it did not when it was asked
+	// last.
 	Asked      time.Time `json:"asked,omitzero"`
 	StoreError string    `json:"storeError,omitempty"`
 	// Ratio is the size of Newest's database by what it takes in the store, 0 without one.
 	Ratio float64 `json:"ratio,omitempty"`
-	// RPOSeconds is what would be lost with the cluster: the age of the verified backup that was made last; 0, too, if it
-	// knows none. That is Newest, unless a clock was wrong.
+	// RPOSeconds is what would be lost with the cluster: the age of the verified backup that was made last; 0, too, if
+	// it knows none. That is Newest, unless a clock was wrong.
 	RPOSeconds float64 `json:"rpoSeconds,omitempty"`
 	// Due is when the next attempt is made, zero if none is or the store has not been asked yet.
 	Due time.Time `json:"due,omitzero"`
@@ -47,8 +48,8 @@ type Status struct {
 
 // DrillStatus is the part of a Status that tells of restore drills.
 type DrillStatus struct {
-	// Last is the last drill of the newest backup this node knows of, with an empty Name if it knows none. While it does
-	// not lead, that may be an old one.
+	// Last is the last drill of the newest backup this node knows of, with an empty Name if it knows none. While it
+	// does not lead, that may be an old one.
 	Last Drill `json:"last,omitzero"`
 	// Running is the backup that is being drilled, "" for none.
 	Running string `json:"running,omitempty"`

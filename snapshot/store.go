@@ -23,8 +23,8 @@ var (
 	ErrTooMany = errors.New("too many objects")
 )
 
-// MaxObjects bounds a listing, which is kept in memory: 200 MB at worst, with the longest names. A year of backups, pruned
-// as by default, is about 2000 objects.
+// MaxObjects bounds a listing, which is kept in memory: 200 MB at worst, with the longest names. A year of backups,
+// pruned as by default, is about 2000 objects.
 const MaxObjects = 200_000
 
 // maxObjects is MaxObjects but for the tests.

@@ -20,8 +20,8 @@ type stream struct {
 	opt  snapshot.Options
 }
 
-// streams are the good ones: zstd, gzip, zstd that is encrypted, and gzip of which nothing is known beforehand. whole is
-// the database they hold.
+// streams are the good ones: zstd, gzip, zstd that is encrypted, and gzip without anything known beforehand. whole
+// is the database they hold.
 func streams(t testing.TB) (all []stream, whole []byte) {
 	id, err := age.GenerateX25519Identity()
 	must(t, err)

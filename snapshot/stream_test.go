@@ -48,7 +48,7 @@ func TestFan(t *testing.T) {
 	}
 }
 
-// TestFanFails lets one writer fail: whoever writes is told, soon, and the other gets no more.
+// TestFanFails lets one writer fail: anyone who writes is told, soon, and the other gets no more.
 func TestFanFails(t *testing.T) {
 	boom := errors.New("boom")
 	var got atomic.Int64

@@ -26,8 +26,8 @@ type Verification struct {
 
 // Verify proves that a backup is whole: that the stored bytes are those that were written, that they decrypt and
 // decompress to the database and its SHA-256, that every page of the database is sound, and that it holds what the
-// sidecar says. Of a legacy backup, which has no sidecar, it proves all but the first and the last. The error names what
-// differs. It is ErrNotFound if there is no such backup.
+// sidecar says. Of a legacy backup, which has no sidecar, it proves all but the first and the last. The error names
+// what differs. It is ErrNotFound if there is no such backup.
 func Verify(ctx context.Context, store Store, name string, opt Options) (v Verification, err error) {
 	meta, err := readMeta(ctx, store, name)
 	if err != nil {
@@ -148,7 +148,8 @@ func compareStored(meta *Meta, got *digest) error {
 	case want.SHA256 == "":
 		meta.Stored.Size, meta.Stored.SHA256 = got.size, got.hex()
 	case got.size != want.Size:
-		return fail(reasonMismatch, fmt.Errorf("stored size: want %d bytes, got %s%d", want.Size, atLeast(got.size > want.Size), got.size))
+		return fail(reasonMismatch, fmt.Errorf("stored size: want %d bytes, got %s%d", want.Size,
+			atLeast(got.size > want.Size), got.size))
 	case got.hex() != want.SHA256:
 		return fail(reasonMismatch, fmt.Errorf("stored bytes: want sha256 %s, got %s", want.SHA256, got.hex()))
 	}
@@ -204,8 +205,8 @@ func decode(ctx context.Context, r io.Reader, file *target, meta *Meta, opt Opti
 // trailerSize is the number of bytes after the database in the decompressed stream: its SHA-256.
 const trailerSize = sha256.Size
 
-// checkTrailer reads the trailer from r, compares it with what meta says and with the database, whose digest is raw, and
-// wants nothing to follow.
+// checkTrailer reads the trailer from r, compares it with what meta says and with the database, whose digest is raw,
+// and wants nothing to follow.
 func checkTrailer(r io.Reader, raw *digest, meta *Meta) error {
 	trailer := make([]byte, trailerSize)
 	if _, err := io.ReadFull(r, trailer); err != nil {
@@ -227,9 +228,9 @@ func checkTrailer(r io.Reader, raw *digest, meta *Meta) error {
 	return nil
 }
 
-// Examine opens the database of size bytes in f read-only, checks all its pages, returns what it holds, and closes f. The
-// time is bounded by the size and the memory is small, whoever has made the database; see the dangers above for what is
-// guarded against nevertheless. f needs no name.
+// Examine opens the database of size bytes in f read-only, checks all its pages, returns what it holds, and closes f.
+// The time is bounded by the size and the memory is small, no matter who has made the database; see the dangers above
+// for what is guarded against nevertheless. f needs no name.
 func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error) {
 	err = guard(func() error {
 		db, err := bbolt.Open(f.Name(), 0, &bbolt.Options{

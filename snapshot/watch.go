@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// watchEvery is how often a Keeper looks what the main store holds, whether it leads or not: what others saved, verified
-	// and drilled is known to every node within this time, above all where no node leads. On S3 it is one or two listings.
+	// watchEvery is how often a Keeper looks what the main store holds, whether it leads or not: what others saved,
+	// verified and drilled is known to every node within this time, above all where no node leads. On S3 it is one or
+	// two listings.
 	watchEvery = time.Minute
 	// watchTime is how long the store may take to answer.
 	watchTime = 30 * time.Second
@@ -71,8 +72,8 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen memory, told map[string]b
 	}
 }
 
-// memory is what was read of finished backups. While none of the objects of one changes, it is not read again: a listing
-// costs no more than the listing, however many backups there are.
+// memory is what was read of finished backups. While none of the objects of one changes, it is not read again: a
+// listing costs no more than the listing, however many backups there are.
 type memory map[string]remembered
 
 type remembered struct {

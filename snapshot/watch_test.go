@@ -42,7 +42,8 @@ func TestEveryNodeKnowsTheStore(t *testing.T) {
 	})
 }
 
-// TestKeeperLearnsOfBadBackups wants that every node knows what was proven elsewhere, and that the leader saves another one.
+// TestKeeperLearnsOfBadBackups wants that every node knows what was proven elsewhere, and that the leader saves another
+// one.
 func TestKeeperLearnsOfBadBackups(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
 		b.member.leader.Store(true)

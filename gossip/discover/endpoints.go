@@ -53,7 +53,8 @@ func endpointsJSON(old []byte, cluster string, entries []Entry) []byte {
 			return old
 		}
 	}
-	data, err := json.MarshalIndent(document{Cluster: cluster, Updated: time.Now().UTC().Truncate(time.Second), Members: entries}, "", "  ")
+	data, err := json.MarshalIndent(document{Cluster: cluster, Updated: time.Now().UTC().Truncate(time.Second),
+		Members: entries}, "", "  ")
 	if err != nil {
 		return old // no value of these types is without JSON
 	}

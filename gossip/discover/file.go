@@ -16,12 +16,13 @@ const fileMode = 0o644
 // File is a file that is kept up to date.
 type File struct {
 	Path string
-	// edit returns what the file should hold for what it holds, nil when there is none; the note is what was wrong with it.
+	// edit returns what the file should hold for what it holds, nil when there is none; the note is what was wrong with
+	// it.
 	edit func(old []byte) (data []byte, note string)
 }
 
-// Sync brings the file to what edit makes of it, and does not touch one that is so already. It reports whether it wrote,
-// and what was wrong in the file. Only one process at a time is in here for a file, whichever cluster it serves.
+// Sync brings the file to what edit makes of it, and does not touch one that is so already. It reports whether it
+// wrote, and what was wrong in the file. Only one process at a time is in here for a file, whichever cluster it serves.
 func (f File) Sync() (wrote bool, note string, err error) {
 	path, err := filepath.EvalSymlinks(f.Path) // a link stays one: its target is what is replaced
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,8 +140,8 @@ func syncDirectory(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// overwrite writes data over old where it differs. What is longer is blanked by the same write and cut off then, so that
-// a reader never sees an end of the old content after the new one.
+// overwrite writes data over old where it differs. What is longer is blanked by the same write and cut off then, so
+// that a reader never sees an end of the old content after the new one.
 func overwrite(path string, old, data []byte) error {
 	same := 0
 	for same < min(len(old), len(data)) && old[same] == data[same] {

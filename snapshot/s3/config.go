@@ -33,11 +33,12 @@ type Config struct {
 func Default() Config { return Config{} }
 
 var (
-	regionName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
-	bucketName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
-	className    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	encryptions  = []string{"", "AES256", "aws:kms"}
-	readable     = []string{"STANDARD", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "REDUCED_REDUNDANCY"}
+	regionName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+	bucketName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
+	className   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	encryptions = []string{"", "AES256", "aws:kms"}
+	readable    = []string{"STANDARD", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR",
+		"REDUCED_REDUNDANCY"}
 	mustBeThawed = []string{"GLACIER", "DEEP_ARCHIVE"}
 )
 
@@ -97,7 +98,8 @@ func ParseURL(text string) (bucket, prefix string, err error) {
 		return "", "", fmt.Errorf("snapshot.store: %q: prefix: %w", text, err)
 	}
 	if len(prefix) > maxPrefix {
-		return "", "", fmt.Errorf("snapshot.store: %q: the prefix must be at most %d bytes, got %d", text, maxPrefix, len(prefix))
+		return "", "", fmt.Errorf("snapshot.store: %q: the prefix must be at most %d bytes, got %d", text, maxPrefix,
+			len(prefix))
 	}
 	return bucket, prefix, nil
 }

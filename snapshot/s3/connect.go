@@ -36,9 +36,9 @@ func (s *Store) load(ctx context.Context) (aws.Config, error) {
 			t.DialContext = s.noted(watched(t.DialContext, s.stall))
 		})),
 		config.WithRetryer(func() aws.Retryer {
-			// Both go away by themselves. Of two conditional writes of one name at the same instant S3 wants one to come
-			// again; and where names are directories, one may be removed as empty just when an object is put into it
-			// (versitygw v1.8.0).
+			// Both go away by themselves. Of two conditional writes of one name at the same instant S3 wants one to
+			// come again; and where names are directories, one may be removed as empty just when an object is put into
+			// it (versitygw v1.8.0).
 			return retry.AddWithErrorCodes(retry.NewStandard(func(o *retry.StandardOptions) {
 				o.MaxAttempts = attempts
 				o.MaxBackoff = s.pause
@@ -56,7 +56,8 @@ func (s *Store) load(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// connect returns the client, and makes it first where there is none. Only then the instance may be asked for its region.
+// connect returns the client, and makes it first where there is none. Only then the instance may be asked for its
+// region.
 func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -87,7 +88,7 @@ func (s *Store) connect(ctx context.Context) (*s3.Client, error) {
 	return s.client, nil
 }
 
-// forget lets the next call read the configuration and the credentials anew.
+// forget lets the next call read the configuration and the credentials again.
 func (s *Store) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +112,8 @@ func (c chain) Retrieve(ctx context.Context) (aws.Credentials, error) {
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// noted returns a dialer that remembers why the last connection could not be made: who runs out of time between two attempts is told
-// nothing else by the SDK.
+// noted returns a dialer that remembers why the last connection could not be made: who runs out of time between two
+// attempts is told nothing else by the SDK.
 func (s *Store) noted(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -158,7 +159,7 @@ func (c *watchedConn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// name names the silence, also to whoever finds the connection closed because of it.
+// name names the silence, also to anyone who finds the connection closed because of it.
 func (c *watchedConn) name(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.stalled.Store(true)

@@ -63,8 +63,9 @@ var advice = map[string]string{
 	"XAmzContentSHA256Mismatch": "the data was changed on its way; try again",
 }
 
-// stale are the answers after which credentials are read anew.
-var stale = []string{"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "XAdminUserNotFound", "SignatureDoesNotMatch"}
+// stale are the answers after which credentials are read again.
+var stale = []string{"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "XAdminUserNotFound",
+	"SignatureDoesNotMatch"}
 
 // failure is an error of the SDK in words, without the SDK's preamble.
 type failure struct {
@@ -73,6 +74,7 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.text }
+
 func (f *failure) Unwrap() error { return f.cause }
 
 // explain says what was being done where, what happened, and what to do about it.
@@ -110,7 +112,8 @@ func words(err error) string {
 	if errors.As(err, &api) {
 		var request interface{ ServiceRequestID() string }
 		if errors.As(err, &request) && request.ServiceRequestID() != "" {
-			return fmt.Sprintf("%s: %s (HTTP %d, request %s)", api.ErrorCode(), api.ErrorMessage(), status(err), request.ServiceRequestID())
+			return fmt.Sprintf("%s: %s (HTTP %d, request %s)", api.ErrorCode(), api.ErrorMessage(), status(err),
+				request.ServiceRequestID())
 		}
 		return fmt.Sprintf("%s: %s (HTTP %d)", api.ErrorCode(), api.ErrorMessage(), status(err))
 	}
@@ -135,7 +138,8 @@ func (s *Store) todo(err error) string {
 	)
 	if errors.As(err, &answer) && answer.Response != nil && answer.Response.Response != nil {
 		right := answer.Response.Header.Get("X-Amz-Bucket-Region")
-		if right != "" && (answer.HTTPStatusCode() == http.StatusMovedPermanently || hasCode(err, "AuthorizationHeaderMalformed")) {
+		if right != "" && (answer.HTTPStatusCode() == http.StatusMovedPermanently ||
+			hasCode(err, "AuthorizationHeaderMalformed")) {
 			return "the bucket is elsewhere: set snapshot.s3.region: " + right
 		}
 	}
@@ -143,7 +147,8 @@ func (s *Store) todo(err error) string {
 		switch {
 		case advice[api.ErrorCode()] != "":
 			return advice[api.ErrorCode()]
-		case status(err) == http.StatusMovedPermanently, hasCode(err, "AuthorizationHeaderMalformed"), hasCode(err, "IllegalLocationConstraintException"):
+		case status(err) == http.StatusMovedPermanently, hasCode(err, "AuthorizationHeaderMalformed"),
+			hasCode(err, "IllegalLocationConstraintException"):
 			return "set snapshot.s3.region to the bucket's region, and snapshot.s3.endpoint to its service"
 		case status(err) == http.StatusForbidden:
 			return advice["AccessDenied"]
@@ -158,7 +163,8 @@ func (s *Store) todo(err error) string {
 	switch {
 	case errors.As(err, new(noCredentials)):
 		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile in ~/.aws, or a role of the instance"
-	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)), errors.As(err, new(x509.CertificateInvalidError)):
+	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)),
+		errors.As(err, new(x509.CertificateInvalidError)):
 		return "check the service's certificate and snapshot.s3.endpoint; AWS_CA_BUNDLE names a file with other authorities"
 	case errors.As(err, &dns):
 		return "check snapshot.s3.endpoint and snapshot.s3.region, and whether the service wants snapshot.s3.path-style: true"

@@ -55,7 +55,8 @@ func (s *Store) Put(ctx context.Context, name string, r io.Reader) error {
 		Bucket: &s.bucket, Key: s.key(name), Body: src,
 		Metadata:             map[string]string{nonceKey: up.nonce},
 		ServerSideEncryption: tmtypes.ServerSideEncryption(s.cfg.SSE), SSEKMSKeyID: optional(s.cfg.KMSKeyID),
-		ChecksumAlgorithm: tmtypes.ChecksumAlgorithm(checksum(client)), ChecksumType: tmtypes.ChecksumType(checksumType(client)),
+		ChecksumAlgorithm: tmtypes.ChecksumAlgorithm(checksum(client)),
+		ChecksumType:      tmtypes.ChecksumType(checksumType(client)),
 	})
 	if src.err != nil {
 		return fmt.Errorf("put object %s: read its data: %w", name, src.err)
@@ -118,14 +119,16 @@ type uploads struct {
 }
 
 // CreateMultipartUpload first makes room, and puts large objects into their storage class.
-func (u uploads) CreateMultipartUpload(ctx context.Context, in *s3.CreateMultipartUploadInput, optFns ...func(*s3.Options)) (*s3.CreateMultipartUploadOutput, error) {
+func (u uploads) CreateMultipartUpload(ctx context.Context, in *s3.CreateMultipartUploadInput,
+	optFns ...func(*s3.Options)) (*s3.CreateMultipartUploadOutput, error) {
 	u.store.sweep(ctx, u.Client)
 	in.StorageClass = types.StorageClass(u.store.cfg.StorageClass)
 	return u.Client.CreateMultipartUpload(ctx, in, optFns...)
 }
 
 // CompleteMultipartUpload is not fooled by a lost answer: an upload that is gone may be the object that is there.
-func (u uploads) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput, optFns ...func(*s3.Options)) (*s3.CompleteMultipartUploadOutput, error) {
+func (u uploads) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMultipartUploadInput,
+	optFns ...func(*s3.Options)) (*s3.CompleteMultipartUploadOutput, error) {
 	out, err := u.Client.CompleteMultipartUpload(ctx, in, optFns...)
 	if hasCode(err, "NoSuchUpload") {
 		if mine, e := u.store.isMine(ctx, u.Client, in.Key, u.nonce); e == nil && mine {
@@ -149,7 +152,8 @@ func (s *Store) sweep(ctx context.Context, client *s3.Client) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanup)
 	defer cancel()
-	pages := s3.NewListMultipartUploadsPaginator(client, &s3.ListMultipartUploadsInput{Bucket: &s.bucket, Prefix: &s.prefix, EncodingType: types.EncodingTypeUrl})
+	pages := s3.NewListMultipartUploadsPaginator(client,
+		&s3.ListMultipartUploadsInput{Bucket: &s.bucket, Prefix: &s.prefix, EncodingType: types.EncodingTypeUrl})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -159,7 +163,8 @@ func (s *Store) sweep(ctx context.Context, client *s3.Client) {
 		now, ok := awsmiddleware.GetServerTime(page.ResultMetadata)
 		for _, u := range page.Uploads {
 			name, ours := s.nameOf(u.Key, page.EncodingType)
-			if !ok || !ours || !strings.HasPrefix(path.Base(name), dataFile) || u.Initiated == nil || now.Sub(*u.Initiated) < abandoned {
+			if !ok || !ours || !strings.HasPrefix(path.Base(name), dataFile) || u.Initiated == nil ||
+				now.Sub(*u.Initiated) < abandoned {
 				continue
 			}
 			in := &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.key(name), UploadId: u.UploadId}
@@ -180,7 +185,7 @@ func checksum(client *s3.Client) types.ChecksumAlgorithm {
 }
 
 // checksumType asks for a checksum of the whole object, not one of its parts' checksums: only that can be checked by
-// whoever reads the object later.
+// anyone who reads the object later.
 func checksumType(client *s3.Client) types.ChecksumType {
 	if checksum(client) == "" {
 		return ""

@@ -118,7 +118,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]snapshot.Object, err
 		}
 		for _, o := range out.Contents {
 			if name, ok := s.nameOf(o.Key, out.EncodingType); ok && strings.HasPrefix(name, prefix) {
-				objects = append(objects, snapshot.Object{Name: name, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)})
+				objects = append(objects, snapshot.Object{Name: name, Size: aws.ToInt64(o.Size),
+					Modified: aws.ToTime(o.LastModified)})
 			}
 		}
 		if err := snapshot.CheckCount(len(objects)); err != nil {
@@ -128,7 +129,8 @@ func (s *Store) List(ctx context.Context, prefix string) ([]snapshot.Object, err
 			break
 		}
 		// The SDK's paginator takes a missing token for the end. Half a listing is worse than none.
-		if aws.ToString(out.NextContinuationToken) == "" || aws.ToString(out.NextContinuationToken) == aws.ToString(in.ContinuationToken) {
+		if aws.ToString(out.NextContinuationToken) == "" ||
+			aws.ToString(out.NextContinuationToken) == aws.ToString(in.ContinuationToken) {
 			return nil, fmt.Errorf("%s in %s: the service says that there is more, but not how to ask for it", doing, s)
 		}
 		in.ContinuationToken = out.NextContinuationToken

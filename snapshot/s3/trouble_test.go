@@ -241,7 +241,7 @@ func TestWithoutChecksums(t *testing.T) {
 	wantNoise(t, s, "large")
 }
 
-// Whoever runs out of time while nobody answers is told where nobody answers, and why.
+// Anyone who runs out of time while nobody answers is told where nobody answers, and why.
 func TestTimeIsOver(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

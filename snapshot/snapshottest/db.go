@@ -25,7 +25,8 @@ type DB struct {
 func NewDB(t testing.TB) *DB {
 	t.Helper()
 	// etcd opens its database with these, too: no freelist on disk.
-	b, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, NoSync: true})
+	b, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600,
+		&bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType, NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,8 @@ func (d *DB) Open() int { return int(d.open.Load()) }
 
 func (d *DB) put(tx *bbolt.Tx, key string, value []byte) error {
 	d.rev++
-	kv, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: d.rev, ModRevision: d.rev, Version: 1})
+	kv, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: d.rev, ModRevision: d.rev,
+		Version: 1})
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FillKubernetes fills the database with what a cluster of Kubernetes keeps in etcd, until it has about size bytes: pods,
-// replica sets, secrets, config maps, events, leases and endpoint slices, in the shape of Kubernetes' protobuf (a magic
-// number, runtime.Unknown, metadata with managedFields, spec, status), 3.4 kB an entry. Four fifths are objects as a
-// compaction leaves them, one version each; the rest came later: updates of every fourth object, and tombstones. It is
-// the same every time. zstd's fastest level makes it five to six times smaller.
+// FillKubernetes fills the database with what a cluster of Kubernetes keeps in etcd, until it has about size bytes:
+// pods, replica sets, secrets, config maps, events, leases and endpoint slices, in the shape of Kubernetes' protobuf (a
+// magic number, runtime.Unknown, metadata with managedFields, spec, status), 3.4 kB an entry. Four fifths are objects
+// as a compaction leaves them, one version each; the rest came later: updates of every fourth object, and tombstones.
+// It is the same every time. zstd's fastest level makes it five to six times smaller.
 func (d *DB) FillKubernetes(size int64) {
 	d.t.Helper()
 	k := &kubernetes{random: rand.New(rand.NewChaCha8([32]byte{1}))}
@@ -65,7 +65,8 @@ func (d *DB) write(tx *bbolt.Tx, o *object) error {
 	if o.created == 0 {
 		o.created = d.rev
 	}
-	kv, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(o.key), Value: o.value(), CreateRevision: o.created, ModRevision: d.rev, Version: o.version})
+	kv, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(o.key), Value: o.value(), CreateRevision: o.created,
+		ModRevision: d.rev, Version: o.version})
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,8 @@ type object struct {
 var kinds = []struct {
 	name  string
 	share int
-}{{"pods", 42}, {"replicasets", 16}, {"secrets", 8}, {"configmaps", 8}, {"events", 16}, {"leases", 4}, {"endpointslices", 6}}
+}{{"pods", 42}, {"replicasets", 16}, {"secrets", 8}, {"configmaps", 8}, {"events", 16}, {"leases", 4},
+	{"endpointslices", 6}}
 
 func (k *kubernetes) create() *object {
 	o := &object{kind: kinds[0].name, seed: k.random.Uint64(), version: 1}
@@ -105,7 +107,8 @@ func (k *kubernetes) create() *object {
 		}
 	}
 	app := int(o.seed % 300)
-	o.key = fmt.Sprintf("/registry/%s/team-%02d/app-%03d-%s", o.kind, app%20, app, hex.EncodeToString(binary.BigEndian.AppendUint64(nil, o.seed))[:10])
+	o.key = fmt.Sprintf("/registry/%s/team-%02d/app-%03d-%s", o.kind, app%20, app,
+		hex.EncodeToString(binary.BigEndian.AppendUint64(nil, o.seed))[:10])
 	k.objects = append(k.objects, o)
 	return o
 }
@@ -119,7 +122,8 @@ func (o *object) value() []byte {
 	changing := rand.New(rand.NewPCG(o.seed, uint64(o.version)))
 	app := int(o.seed % 300)
 	team, name := fmt.Sprintf("team-%02d", app%20), o.key[strings.LastIndexByte(o.key, '/')+1:]
-	stamp := fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", 1+random.IntN(12), 1+random.IntN(28), random.IntN(24), random.IntN(60), random.IntN(60))
+	stamp := fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", 1+random.IntN(12), 1+random.IntN(28), random.IntN(24),
+		random.IntN(60), random.IntN(60))
 
 	var meta, body message
 	meta.text(1, name)
@@ -186,7 +190,8 @@ func (o *object) body(b *message, app int, random, changing *rand.Rand) {
 			b.nest(30, func(m *message) {
 				m.text(1, condition)
 				m.text(2, "True")
-				m.text(4, fmt.Sprintf("2026-07-%02dT%02d:%02d:%02dZ", 1+changing.IntN(28), changing.IntN(24), changing.IntN(60), changing.IntN(60)))
+				m.text(4, fmt.Sprintf("2026-07-%02dT%02d:%02d:%02dZ", 1+changing.IntN(28), changing.IntN(24), changing.IntN(60),
+					changing.IntN(60)))
 			})
 		}
 		b.text(31, fmt.Sprintf("10.%d.%d.%d", random.IntN(256), random.IntN(256), random.IntN(256)))
@@ -202,17 +207,22 @@ func (o *object) body(b *message, app int, random, changing *rand.Rand) {
 		for i := range 12 {
 			b.nest(2, func(m *message) {
 				m.text(1, fmt.Sprintf("settings-%02d.yaml", i))
-				m.text(2, fmt.Sprintf("server:\n  port: %d\n  timeout: %ds\nfeatures:\n  - name: %s\n    enabled: %t\nlog:\n  level: info\n", 8000+random.IntN(1000),
-					random.IntN(60), environment[random.IntN(len(environment))], random.IntN(2) == 0))
+				m.text(2,
+					fmt.Sprintf("server:\n  port: %d\n  timeout: %ds\nfeatures:\n  - name: %s\n    enabled: %t\nlog:\n  level: info\n",
+						8000+random.IntN(1000),
+						random.IntN(60), environment[random.IntN(len(environment))], random.IntN(2) == 0))
 			})
 		}
 	case "events":
-		b.text(3, fmt.Sprintf("Successfully pulled image \"registry.example/team/app-%03d\" in %d.%03ds (%dms including waiting)", app, random.IntN(9), random.IntN(1000), random.IntN(9999)))
+		b.text(3,
+			fmt.Sprintf("Successfully pulled image \"registry.example/team/app-%03d\" in %d.%03ds (%dms including waiting)", app,
+				random.IntN(9), random.IntN(1000), random.IntN(9999)))
 		b.text(4, fmt.Sprintf("node-%03d.example.internal", random.IntN(200)))
 		b.text(5, strings.Repeat("the container runtime reported the state of the image. ", 6))
 	case "leases":
 		b.text(1, fmt.Sprintf("node-%03d.example.internal", random.IntN(200)))
-		b.text(4, fmt.Sprintf("2026-07-01T%02d:%02d:%02d.%06dZ", changing.IntN(24), changing.IntN(60), changing.IntN(60), changing.IntN(1e6)))
+		b.text(4, fmt.Sprintf("2026-07-01T%02d:%02d:%02d.%06dZ", changing.IntN(24), changing.IntN(60), changing.IntN(60),
+			changing.IntN(1e6)))
 	case "endpointslices":
 		for range 16 {
 			b.nest(2, func(m *message) {
@@ -232,14 +242,16 @@ var managed = func() map[string]string {
 		var b strings.Builder
 		b.WriteString(`{"f:metadata":{"f:labels":{".":{},"f:app.kubernetes.io/name":{}},"f:ownerReferences":{".":{}}},"f:spec":{`)
 		for j := range 6 {
-			fmt.Fprintf(&b, `"f:%s%d":{".":{},"f:%s":{"f:path":{},"f:%s":{}}},`, kind.name, j, strings.ToLower(environment[(i+j)%len(environment)]), environment[(i*3+j)%len(environment)])
+			fmt.Fprintf(&b, `"f:%s%d":{".":{},"f:%s":{"f:path":{},"f:%s":{}}},`, kind.name, j,
+				strings.ToLower(environment[(i+j)%len(environment)]), environment[(i*3+j)%len(environment)])
 		}
 		all[kind.name] = b.String() + `"f:status":{"f:phase":{},"f:podIP":{},"f:startTime":{}}}`
 	}
 	return all
 }()
 
-var environment = []string{"DATABASE_URL", "CACHE_HOST", "QUEUE", "TRACING_ENDPOINT", "METRICS", "FEATURES", "SEARCH", "MAIL_RELAY", "AUTH_ISSUER", "STORAGE"}
+var environment = []string{"DATABASE_URL", "CACHE_HOST", "QUEUE", "TRACING_ENDPOINT", "METRICS", "FEATURES", "SEARCH",
+	"MAIL_RELAY", "AUTH_ISSUER", "STORAGE"}
 
 func uuid(r *rand.Rand) string {
 	x := noise(r, 16)

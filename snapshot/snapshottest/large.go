@@ -55,7 +55,7 @@ func largeObjects(t *testing.T, s snapshot.Store) {
 	check()
 }
 
-// sameDataRace lets all callers put the same bytes: whoever asks itself "is that mine?" must not go by the content.
+// sameDataRace lets all callers put the same bytes: anyone who asks itself "is that mine?" must not go by the content.
 func sameDataRace(t *testing.T, s snapshot.Store) {
 	var wg sync.WaitGroup
 	var won atomic.Int32

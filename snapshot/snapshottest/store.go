@@ -163,7 +163,8 @@ func putIfAbsent(t *testing.T, s snapshot.Store) {
 	if err := s.PutIfAbsent(t.Context(), "c/control/record-1.json", []byte("first")); err != nil {
 		t.Fatalf("PutIfAbsent of a free name: %v", err)
 	}
-	if err := s.PutIfAbsent(t.Context(), "c/control/record-1.json", []byte("second")); !errors.Is(err, snapshot.ErrExists) {
+	if err := s.PutIfAbsent(t.Context(), "c/control/record-1.json", []byte("second")); !errors.Is(err,
+		snapshot.ErrExists) {
 		t.Errorf("PutIfAbsent of a taken name: want ErrExists, got %v", err)
 	}
 	wantObject(t, s, "c/control/record-1.json", "first")

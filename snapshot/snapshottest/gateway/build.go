@@ -52,7 +52,8 @@ func Build() (string, error) {
 		return binary, nil
 	}
 	temp := binary + ".new"
-	cmd := exec.Command("go", "build", "-C", source, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", temp, program)
+	cmd := exec.Command("go", "build", "-C", source, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", temp,
+		program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build versitygw, which needs the network once for its modules (go test -short does without): %w\n%s", err, out)

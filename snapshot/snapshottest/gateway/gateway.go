@@ -37,8 +37,8 @@ type Gateway struct {
 	said     *output
 }
 
-// Start builds and runs a gateway that keeps its buckets in root, "" for a directory of the test. It ends with the test.
-// Under -short the test is skipped.
+// Start builds and runs a gateway that keeps its buckets in root, "" for a directory of the test. It ends with the
+// test. Under -short the test is skipped.
 func Start(t testing.TB, root string) *Gateway {
 	t.Helper()
 	if testing.Short() {

@@ -25,8 +25,8 @@ type Proxy struct {
 	seen  []string
 }
 
-// Fault answers a request, or does not: then it returns false, having done nothing, and the request goes its normal way.
-// Most faults look at r.Method and r.URL first, to let other requests pass.
+// Fault answers a request, or does not: then it returns false, having done nothing, and the request goes its normal
+// way. Most faults look at r.Method and r.URL first, to let other requests pass.
 type Fault func(p *Proxy, w http.ResponseWriter, r *http.Request) bool
 
 // NewProxy starts a proxy in front of the endpoint target. It ends with the test.
