@@ -68,7 +68,8 @@ func (r rules) judge(s sighting, idle time.Duration) judged {
 	case idle >= r.after:
 		j.take, j.rank, j.why = true, 3, fmt.Sprintf("%s left it %s ago", s.tag.Owner, idle.Round(time.Second))
 	default:
-		j.why = fmt.Sprintf("%s left it and may come back; free in %s", s.tag.Owner, (r.after - idle).Round(100*time.Millisecond))
+		j.why = fmt.Sprintf("%s left it and may come back; free in %s", s.tag.Owner,
+			(r.after - idle).Round(100*time.Millisecond))
 	}
 	return j
 }
@@ -157,8 +158,8 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	return ofHost(root, data, wanted, want.Avoid)
 }
 
-// givenUp says why a host stands by although it has a volume: that was released for anybody, and is to be avoided now. What
-// was not is this host's, whatever else is said of its slot.
+// givenUp says why a host stands by although it has a volume: that was released for anybody, and is to be avoided now.
+// What was not is this host's, whatever else is said of its slot.
 func (l *Local) givenUp(root string, data []string, avoid map[string]string) string {
 	if len(data) != 1 || avoid[data[0]] == "" {
 		return ""

@@ -22,7 +22,8 @@ const (
 
 // The values of LocalConfig.Mount.
 const (
-	// MountAuto refuses a directory below a mount point of /etc/fstab, or of a mount unit of systemd, that is not mounted.
+	// MountAuto refuses a directory below a mount point of /etc/fstab, or of a mount unit of systemd, that is not
+	// mounted.
 	MountAuto = "auto"
 	// MountRequire refuses moreover a directory that is on the file system mounted at /.
 	MountRequire = "require"

@@ -163,7 +163,8 @@ func (c *localClaim) identified(id Identity) error {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if found.String() != id.String() {
-		return fmt.Errorf("%s names slot %s of cluster %s, disk %s, epoch %d", path, found.Slot, found.Cluster, found.Disk, found.Epoch)
+		return fmt.Errorf("%s names slot %s of cluster %s, disk %s, epoch %d", path, found.Slot, found.Cluster, found.Disk,
+			found.Epoch)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ type Identity struct {
 	Cluster string    `json:"cluster"`
 	Slot    string    `json:"slot"`
 	Volume  string    `json:"volume"`  // the provider's name of it, such as local:a
-	Disk    string    `json:"disk"`    // UUID given when it was formatted or adopted
+	Disk    string    `json:"disk"`    // UUID given when it was formatted, or its content set aside
 	Epoch   uint64    `json:"epoch"`   // of the last claim
 	Created time.Time `json:"created"` // when Disk was given
 }
@@ -44,7 +44,7 @@ func (id Identity) String() string {
 	return encode(identityFile{Version: 1, Identity: id})
 }
 
-// Fresh is the identity of a volume that is formatted now, or adopted: with a new disk UUID.
+// Fresh is the identity of a volume that is formatted now, or whose content is set aside: with a new disk UUID.
 func (id Identity) Fresh() Identity {
 	id.Disk = uuid.NewString()
 	id.Created = time.Now().UTC().Truncate(time.Second)

@@ -152,7 +152,8 @@ func (l *Local) Problems() []string {
 			"nothing here remembers the volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.marker), root))
 	}
 	if why, _ := l.unborne.Load().(string); why != "" {
-		all = append(all, "the volume is not remembered outside of its root, which would look blank if it were not mounted: "+why)
+		all = append(all,
+			"the volume is not remembered outside of its root, which would look blank if it were not mounted: "+why)
 	}
 	return all
 }

@@ -20,7 +20,7 @@ import (
 type script struct {
 	Root, Node string
 	Marker     string
-	Then       string // what follows the claim: hold, drop, adopt, yield
+	Then       string // what follows the claim: hold, drop, set-aside, yield
 	KillAt     int    // the step at which the process kills itself, 0: never
 }
 

@@ -7,8 +7,8 @@ import (
 	"regexp"
 )
 
-// ErrNoneFree is wrapped by the error of Provider.Claim when no wanted volume can be taken now; the
-// error's text says why for each slot. It is the ordinary state of a standby: try again later.
+// ErrNoneFree is wrapped by the error of Provider.Claim when no wanted volume can be taken now, in a None
+// that says why. It is the ordinary state of a standby: try again later.
 var ErrNoneFree = errors.New("no volume is free")
 
 // ErrLost is wrapped by the error of Claim.Watch when the volume is not this process's any more; the

@@ -30,7 +30,8 @@ func Format(ctx context.Context, device string, fs Filesystem) error {
 	var options []string
 	switch fs.Type {
 	case "ext4":
-		options = []string{"-q", "-U", fs.UUID, "-L", fs.Label, "-i", "262144", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"}
+		options = []string{"-q", "-U", fs.UUID, "-L", fs.Label, "-i", "262144", "-E",
+			"nodiscard,lazy_itable_init=0,lazy_journal_init=0"}
 	case "xfs":
 		options = []string{"-q", "-K", "-m", "uuid=" + fs.UUID, "-L", fs.Label}
 	default:

@@ -14,7 +14,7 @@ import (
 // model is what an EBS volume says of itself in NVMe's Identify Controller.
 const model = "Amazon Elastic Block Store"
 
-// Device is the block device of an EBS volume.
+// Device is the block device of a volume.
 type Device struct {
 	Volume string // vol-0123456789abcdef0
 	Name   string // nvme1n1: its name in sysfs
@@ -48,7 +48,7 @@ func List(root string) ([]Device, error) {
 	return devices, nil
 }
 
-// scan reads sysfs. An error means that something is there that could not be read.
+// scan reads sysfs.
 func scan(root string) ([]Device, error) {
 	dir := filepath.Join(root, "sys/block")
 	entries, err := os.ReadDir(dir)

@@ -20,7 +20,7 @@ var options = []string{"noatime", "nodev", "nosuid", "noexec"}
 
 // Mount checks the filesystem of a device and mounts it at dir, which is created. Read-only, not even its
 // journal is replayed. What is mounted there from this device already stays, unless it should be writable and
-// is not, or has failed: then it is unmounted, checked and mounted anew, since a mount without its journal
+// is not, or has failed: then it is unmounted, checked and remounted, since a mount without its journal
 // cannot be made writable.
 func Mount(ctx context.Context, device, dir string, readonly bool) error {
 	err := InPassing(ctx, func() error { return mountAt(ctx, device, dir, readonly) })
@@ -229,7 +229,8 @@ func at(dir string) (*mountinfo.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inTable(filepath.Join(parent, filepath.Base(dir)), func() ([]*mountinfo.Info, error) { return mountinfo.GetMounts(nil) })
+	return inTable(filepath.Join(parent, filepath.Base(dir)),
+		func() ([]*mountinfo.Info, error) { return mountinfo.GetMounts(nil) })
 }
 
 // tableReads is how often the table of mounts is read for one that is there and that it does not show.

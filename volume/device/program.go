@@ -93,10 +93,11 @@ func environment() []string { return append(os.Environ(), "LC_ALL=C") }
 
 // oneLine makes the output of a program a part of a sentence.
 func oneLine(out []byte) string {
-	return strings.Join(strings.FieldsFunc(strings.TrimSpace(string(out)), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return strings.Join(strings.FieldsFunc(strings.TrimSpace(string(out)),
+		func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// bounded calls f, which the kernel may hold up for ever, and waits for it until a little after ctx ends.
+// bounded calls f, which the kernel may hold up forever, and waits for it until a little after ctx ends.
 // What is held up cannot be killed, and stays until the device answers.
 func bounded(ctx context.Context, what string, f func() error) error {
 	done := make(chan error, 1)

@@ -55,7 +55,7 @@ func open(device string, flags int) (*os.File, error) {
 }
 
 // exclusive opens a device so that nobody else can do the same, or mount it, until it is closed. ErrBusy when
-// somebody has. Whoever has merely opened it does not show.
+// somebody has. Anyone who has merely opened it does not show.
 func exclusive(device string, flags int) (*os.File, error) {
 	f, err := open(device, flags|unix.O_EXCL)
 	if errors.Is(err, unix.EBUSY) {

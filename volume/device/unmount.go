@@ -15,7 +15,7 @@ import (
 
 const (
 	unmountWait = 30 * time.Second       // for the device to take what has to be written
-	busyWait    = 3 * time.Second        // for whoever looks at the mount in passing
+	busyWait    = 3 * time.Second        // for anyone who looks at the mount in passing
 	busyLook    = 100 * time.Millisecond // between attempts
 	fenceWait   = 400 * time.Millisecond // for either of the two steps of Fence
 )
@@ -138,7 +138,7 @@ func shutdown(m *mountinfo.Info) error {
 	return unix.IoctlSetPointerInt(int(f.Fd()), shutdownRequest, shutdownNow)
 }
 
-// within calls f, which the kernel may hold up for ever, and waits for it so long.
+// within calls f, which the kernel may hold up forever, and waits for it so long.
 func within(limit time.Duration, what string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

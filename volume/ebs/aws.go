@@ -153,13 +153,15 @@ func change[In, Out any](ctx context.Context, e *EC2, op string, call operation[
 	}
 }
 
-func once[In, Out any](ctx context.Context, e *EC2, client *ec2.Client, op string, call operation[In, Out], in *In) error {
+func once[In, Out any](ctx context.Context, e *EC2, client *ec2.Client, op string, call operation[In, Out],
+	in *In) error {
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
 	var sent atomic.Bool
 	_, err := call(client, ctx, in, func(o *ec2.Options) {
 		o.Retryer = aws.NopRetryer{}
-		o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error { return s.Deserialize.Add(mark(&sent), middleware.Before) })
+		o.APIOptions = append(o.APIOptions,
+			func(s *middleware.Stack) error { return s.Deserialize.Add(mark(&sent), middleware.Before) })
 	})
 	switch {
 	case err == nil:
@@ -173,10 +175,12 @@ func once[In, Out any](ctx context.Context, e *EC2, client *ec2.Client, op strin
 // mark notes that a request is signed and about to be sent: what failed before, such as fetching the
 // credentials, had no effect.
 func mark(sent *atomic.Bool) middleware.DeserializeMiddleware {
-	return middleware.DeserializeMiddlewareFunc("holdfast.Sent", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
-		sent.Store(true)
-		return next.HandleDeserialize(ctx, in)
-	})
+	return middleware.DeserializeMiddlewareFunc("holdfast.Sent",
+		func(ctx context.Context, in middleware.DeserializeInput,
+			next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+			sent.Store(true)
+			return next.HandleDeserialize(ctx, in)
+		})
 }
 
 // sdkLog is the SDK's logger.

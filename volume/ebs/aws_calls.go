@@ -77,7 +77,7 @@ func (e *EC2) Volumes(ctx context.Context, q Query) ([]Volume, error) {
 	return volumes, nil
 }
 
-// turnPage goes on to the next page, if there is one.
+// turnPage continues to the next page, if there is one.
 func turnPage(op string, at **string, next *string) (more bool, err error) {
 	switch {
 	case aws.ToString(next) == "":
@@ -125,7 +125,8 @@ func selects(q Query, v Volume) bool {
 
 func fromSDK(v types.Volume) Volume {
 	out := Volume{
-		ID: aws.ToString(v.VolumeId), Zone: aws.ToString(v.AvailabilityZone), State: string(v.State), Type: string(v.VolumeType),
+		ID: aws.ToString(v.VolumeId), Zone: aws.ToString(v.AvailabilityZone), State: string(v.State),
+		Type: string(v.VolumeType),
 		Size: int64(aws.ToInt32(v.Size)), Encrypted: aws.ToBool(v.Encrypted), MultiAttach: aws.ToBool(v.MultiAttachEnabled),
 		Tags: make(map[string]string, len(v.Tags)),
 	}
@@ -200,17 +201,19 @@ func (e *EC2) Attach(ctx context.Context, volume, instance, device string) error
 }
 
 // Detach implements [Cloud]. The instance is always named: otherwise a request that comes late would detach
-// whoever has the volume by then.
+// whichever instance has the volume by then.
 func (e *EC2) Detach(ctx context.Context, volume, instance string) error {
 	if instance == "" {
 		return senseless(opDetach, "no instance is named to detach "+volume+" from")
 	}
-	return change(ctx, e, opDetach, (*ec2.Client).DetachVolume, &ec2.DetachVolumeInput{VolumeId: &volume, InstanceId: &instance})
+	return change(ctx, e, opDetach, (*ec2.Client).DetachVolume,
+		&ec2.DetachVolumeInput{VolumeId: &volume, InstanceId: &instance})
 }
 
 // Tag implements [Cloud].
 func (e *EC2) Tag(ctx context.Context, volume string, tags map[string]string) error {
-	return change(ctx, e, opTag, (*ec2.Client).CreateTags, &ec2.CreateTagsInput{Resources: []string{volume}, Tags: toSDK(tags)})
+	return change(ctx, e, opTag, (*ec2.Client).CreateTags,
+		&ec2.CreateTagsInput{Resources: []string{volume}, Tags: toSDK(tags)})
 }
 
 // Untag implements [Cloud].

@@ -43,7 +43,8 @@ func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...
 		switch {
 		case !obeyed:
 			// An endpoint that does not know DryRun would execute the request.
-			all = append(all, unasked(t, "not asked: only an endpoint that has answered DryRun as EC2 does is trusted with an action that changes something; cure the ones before it first"))
+			all = append(all, unasked(t,
+				"not asked: only an endpoint that has answered DryRun as EC2 does is trusted with an action that changes something; cure the ones before it first"))
 		case volume == "" && t.op != opCreate:
 			all = append(all, unasked(t, "not asked: there is no volume to ask about"))
 		case instance == "" && (t.op == opAttach || t.op == opDetach):
@@ -63,10 +64,11 @@ func (e *EC2) questions(ctx context.Context) []trial {
 			_, err := ask(ctx, e, opVolumes, (*ec2.Client).DescribeVolumes, &ec2.DescribeVolumesInput{DryRun: yes})
 			return err
 		}},
-		{opInstances, false, "to see that the holder of a volume is stopped; without it volume.ebs.takeover must be terminated", func() error {
-			_, err := ask(ctx, e, opInstances, (*ec2.Client).DescribeInstances, &ec2.DescribeInstancesInput{DryRun: yes})
-			return err
-		}},
+		{opInstances, false,
+			"to see that the holder of a volume is stopped; without it volume.ebs.takeover must be terminated", func() error {
+				_, err := ask(ctx, e, opInstances, (*ec2.Client).DescribeInstances, &ec2.DescribeInstancesInput{DryRun: yes})
+				return err
+			}},
 	}
 }
 
@@ -82,17 +84,24 @@ func (e *EC2) changes(ctx context.Context, volume, instance string, keys []strin
 	}
 	return []trial{
 		{opAttach, true, "to take a volume", func() error {
-			return change(ctx, e, opAttach, (*ec2.Client).AttachVolume, &ec2.AttachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance, Device: aws.String("/dev/sdp")})
+			return change(ctx, e, opAttach, (*ec2.Client).AttachVolume,
+				&ec2.AttachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance, Device: aws.String("/dev/sdp")})
 		}},
 		{opDetach, true, "to give a volume up, and to undo an attachment that brings no device", func() error {
-			return change(ctx, e, opDetach, (*ec2.Client).DetachVolume, &ec2.DetachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance})
+			return change(ctx, e, opDetach, (*ec2.Client).DetachVolume,
+				&ec2.DetachVolumeInput{DryRun: yes, VolumeId: &volume, InstanceId: &instance})
 		}},
-		{opTag, false, "to write claims; without it nodes run into each other more often, and cannot find each other without gossip.seeds", func() error {
-			return change(ctx, e, opTag, (*ec2.Client).CreateTags, &ec2.CreateTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
-		}},
-		{opUntag, false, "to remove the claim of a volume that is given up; without it others wait before they take it", func() error {
-			return change(ctx, e, opUntag, (*ec2.Client).DeleteTags, &ec2.DeleteTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
-		}},
+		{opTag, false,
+			"to write claims; without it nodes run into each other more often, and cannot find each other without gossip.seeds",
+			func() error {
+				return change(ctx, e, opTag, (*ec2.Client).CreateTags,
+					&ec2.CreateTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
+			}},
+		{opUntag, false, "to remove the claim of a volume that is given up; without it others wait before they take it",
+			func() error {
+				return change(ctx, e, opUntag, (*ec2.Client).DeleteTags,
+					&ec2.DeleteTagsInput{DryRun: yes, Resources: []string{volume}, Tags: toSDK(tags)})
+			}},
 		{opCreate, false, "for `holdfast volume create` only; a node does not need it", func() error {
 			me, err := e.Identity(ctx)
 			if err != nil {

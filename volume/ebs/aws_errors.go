@@ -87,7 +87,7 @@ var meanings = map[string]Meaning{
 	"SlowDown":                  Throttled, // SDK
 	"PriorRequestNotComplete":   Throttled, // SDK
 
-	// Credentials that are not accepted. No permission is missing, so it does not mean to go on without one.
+	// Credentials that are not accepted. No permission is missing, so it does not mean to continue without one.
 	"AuthFailure":                 Invalid,
 	"InvalidClientTokenId":        Invalid,
 	"MissingAuthenticationToken":  Invalid,

@@ -22,7 +22,7 @@ type ec2Series struct {
 const (
 	codeOK    = "ok"
 	codeNone  = "none"  // there was no answer
-	codeOther = "other" // one that is not in our table: each would be a series for ever
+	codeOther = "other" // one that is not in our table: each would be a series forever
 )
 
 func newEC2Series(reg prometheus.Registerer) ec2Series {
@@ -46,14 +46,16 @@ func newEC2Series(reg prometheus.Registerer) ec2Series {
 
 // count puts the counting where each attempt passes, after it was signed.
 func (s ec2Series) count(stack *middleware.Stack) error {
-	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("holdfast.Count", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
-		start := time.Now()
-		out, metadata, err := next.HandleDeserialize(ctx, in)
-		op := awsmiddleware.GetOperationName(ctx)
-		s.requests.WithLabelValues(op, codeLabel(err)).Inc()
-		s.duration.WithLabelValues(op).Observe(time.Since(start).Seconds())
-		return out, metadata, err
-	}), middleware.Before)
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("holdfast.Count",
+		func(ctx context.Context, in middleware.DeserializeInput,
+			next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+			start := time.Now()
+			out, metadata, err := next.HandleDeserialize(ctx, in)
+			op := awsmiddleware.GetOperationName(ctx)
+			s.requests.WithLabelValues(op, codeLabel(err)).Inc()
+			s.duration.WithLabelValues(op).Observe(time.Since(start).Seconds())
+			return out, metadata, err
+		}), middleware.Before)
 }
 
 func codeLabel(err error) string {

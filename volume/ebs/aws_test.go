@@ -319,7 +319,7 @@ func TestAttemptsAreLimited(t *testing.T) {
 	}
 }
 
-// Whoever stops the node must not wait for EC2, neither for an answer nor between attempts.
+// Anyone who stops the node must not wait for EC2, neither for an answer nor between attempts.
 func TestCancelIsPrompt(t *testing.T) {
 	const soon = 2 * time.Second
 	stop := make(chan struct{})

@@ -47,7 +47,7 @@ const (
 	Busy      = "busy"
 )
 
-// The states of an instance (EC2's InstanceStateName). Only terminated is for ever.
+// The states of an instance (EC2's InstanceStateName). Only terminated is forever.
 const (
 	InstancePending      = "pending"
 	InstanceRunning      = "running"

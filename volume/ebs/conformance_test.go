@@ -132,7 +132,8 @@ func needDevices(t *testing.T) {
 func newRegion(t *testing.T, slots ...string) *region {
 	t.Helper()
 	r := &region{t: t, dir: t.TempDir(), cfg: ebs.Default(), volumes: map[string]string{}, instances: map[string]*instance{}}
-	// Who took a volume at once that he must wait for would still have to look for it first, so TakeoverAfter is longer.
+	// Who took a volume at once that he must wait for would still have to look for it first, so TakeoverAfter is
+	// longer.
 	r.cfg.Settle, r.cfg.ScanEvery, r.cfg.TakeoverAfter = 50*time.Millisecond, time.Second, 2*time.Second
 	loops, err := ec2test.NewLoops(filepath.Join(r.dir, "devices"), 0)
 	if err != nil {
@@ -306,7 +307,7 @@ type process struct {
 	dead   bool
 }
 
-// Lock implements [ebs.Host]. The kernel gives the lock back when the process is killed.
+// Lock implements [ebs.Memory]. The kernel gives the lock back when the process is killed.
 func (p *process) Lock() (func(), error) {
 	unlock, err := p.Machine.Lock()
 	p.mu.Lock()
@@ -315,7 +316,7 @@ func (p *process) Lock() (func(), error) {
 	return unlock, err
 }
 
-// Unmount implements [ebs.Host]. It is the first that a claim does to the machine when it is released, and what
+// Unmount implements [ebs.Disks]. It is the first that a claim does to the machine when it is released, and what
 // follows is left out: a test that cleans up does not know that the claim's process was killed.
 func (p *process) Unmount(ctx context.Context, dir string) error {
 	p.mu.Lock()

@@ -156,7 +156,8 @@ func (c *claim) watchCloud(ctx context.Context) error {
 			since = time.Now()
 		}
 		if looks >= patience && time.Since(since) >= convinced {
-			return fmt.Errorf("%s is attached to %s, as EC2 has said %d times in %s", c.vol, who, looks, time.Since(since).Round(time.Second))
+			return fmt.Errorf("%s is attached to %s, as EC2 has said %d times in %s", c.vol, who, looks,
+				time.Since(since).Round(time.Second))
 		}
 	}
 }

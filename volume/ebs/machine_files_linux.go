@@ -150,7 +150,7 @@ func fromLine(lines []byte) []byte {
 // SetAside implements [Files].
 func (m *Machine) SetAside(dir string) error { return volume.SetAside(dir, noStep) }
 
-// Journal implements [Files]. A journal that cannot be read is an error, not an empty one: it may know of a
+// Journal implements [Memory]. A journal that cannot be read is an error, not an empty one: it may know of a
 // detach that can yet be executed.
 func (m *Machine) Journal() (Journal, error) {
 	path := m.cfg.JournalPath

@@ -93,7 +93,7 @@ func (m *Machine) Devices() (map[string]string, error) {
 	return devices, nil
 }
 
-// Probe implements [Host]. A device on which nothing is found, but which is in use, is an error: whoever uses it
+// Probe implements [Disks]. A device on which nothing is found, but which is in use, is an error: anyone who uses it
 // may be writing to it.
 func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error) {
 	err = device.InPassing(ctx, func() error {
@@ -107,13 +107,13 @@ func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error)
 	return c, err
 }
 
-// Format implements [Host]. It looks nevertheless: what is there must be nothing, or what an interrupted format
+// Format implements [Disks]. It looks nevertheless: what is there must be nothing, or what an interrupted format
 // with this UUID may have left.
 func (m *Machine) Format(ctx context.Context, path, uuid string) error {
 	return device.Format(ctx, path, device.Filesystem{Type: m.cfg.FSType, UUID: uuid, Label: Label})
 }
 
-// Mount implements [Host]. A filesystem that cannot be grown serves at its old size.
+// Mount implements [Disks]. A filesystem that cannot be grown serves at its old size.
 func (m *Machine) Mount(ctx context.Context, path, dir string, readonly bool) error {
 	if dirs, err := device.Mounted(path); err == nil && len(dirs) == 0 && !readonly {
 		m.grew(path)(device.Extend(ctx, path))
@@ -137,29 +137,31 @@ func (m *Machine) grew(path string) func(before, after int64, err error) {
 	return func(before, after int64, err error) {
 		switch {
 		case err != nil:
-			m.log.Warn("the filesystem could not be grown, and serves at its old size", zap.String("device", path), zap.Error(err))
+			m.log.Warn("the filesystem could not be grown, and serves at its old size", zap.String("device", path),
+				zap.Error(err))
 		case after > before:
 			m.log.Info("grew the filesystem", zap.String("device", path), zap.Int64("before", before), zap.Int64("after", after))
 		}
 	}
 }
 
-// Unmount implements [Host].
+// Unmount implements [Disks].
 func (m *Machine) Unmount(ctx context.Context, dir string) error {
 	return device.Unmount(ctx, dir)
 }
 
-// Mounted implements [Host].
+// Mounted implements [Disks].
 func (m *Machine) Mounted(path string) ([]string, error) { return device.Mounted(path) }
 
-// Check implements [Host]. That the device does not answer is no evidence; Stalled tells of it.
+// Check implements [Disks]. That the device does not answer is no evidence; Stalled tells of it.
 func (m *Machine) Check(vol, path, dir string) error {
 	dir = filepath.Clean(dir)
 	m.mu.Lock()
 	readonly := m.readonly[dir]
 	m.mu.Unlock()
 	begun := time.Now()
-	err := m.guard.Check(device.Target{Volume: vol, Device: path, Dir: dir, File: filepath.Join(dir, volume.IdentityName), Readonly: readonly})
+	err := m.guard.Check(device.Target{Volume: vol, Device: path, Dir: dir, File: filepath.Join(dir, volume.IdentityName),
+		Readonly: readonly})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch stall := errors.Is(err, device.ErrStalled); {
@@ -167,7 +169,8 @@ func (m *Machine) Check(vol, path, dir string) error {
 		m.stalled = begun
 		m.log.Warn("the device of the volume does not answer", zap.String("volume", vol), zap.String("device", path))
 	case !stall && err == nil && !m.stalled.IsZero():
-		m.log.Info("the device of the volume answers again", zap.String("volume", vol), zap.Duration("after", time.Since(m.stalled)))
+		m.log.Info("the device of the volume answers again", zap.String("volume", vol),
+			zap.Duration("after", time.Since(m.stalled)))
 		m.stalled = time.Time{}
 	case !stall:
 		m.stalled = time.Time{}
@@ -183,5 +186,5 @@ func (m *Machine) Stalled() (since time.Time, ok bool) {
 	return m.stalled, !m.stalled.IsZero()
 }
 
-// Fence implements [Host].
+// Fence implements [Disks].
 func (m *Machine) Fence(dir string) error { return device.Fence(dir) }

@@ -18,10 +18,10 @@ type Machine struct{ Host }
 // NewMachine returns it.
 func NewMachine(MachineConfig, *zap.Logger) *Machine { return &Machine{} }
 
-// Lock implements [Host].
+// Lock implements [Memory].
 func (*Machine) Lock() (unlock func(), err error) {
 	return nil, errors.New("EBS volumes are claimed by Linux machines only")
 }
 
-// Devices implements [Host].
+// Devices is [Host.Devices].
 func (*Machine) Devices() (map[string]string, error) { return nil, nil }

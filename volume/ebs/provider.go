@@ -123,7 +123,7 @@ func (p *Provider) Problems() []string {
 	return all
 }
 
-// staller is a [Host] that knows since when the device of the held volume has not answered.
+// staller are [Disks] that know since when the device of the held volume has not answered.
 type staller interface {
 	Stalled() (since time.Time, ok bool)
 }

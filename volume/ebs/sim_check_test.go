@@ -245,7 +245,7 @@ func (w *simWorld) missing() string {
 	return strings.Join(all, "; ")
 }
 
-// torn reports whether a format was interrupted that nobody can go on with: it was begun under an attachment that
+// torn reports whether a format was interrupted that nobody can continue with: it was begun under an attachment that
 // is no more.
 func (d simDisk) torn(v *simVolume) bool { return d.kind == "half" && d.maker != v.att }
 
@@ -283,9 +283,12 @@ func (w *simWorld) describe() string {
 // simCore writes what the protocol logs into the trace.
 type simCore struct{ x *simProc }
 
-func (c simCore) Enabled(zapcore.Level) bool        { return true }
+func (c simCore) Enabled(zapcore.Level) bool { return true }
+
 func (c simCore) With([]zapcore.Field) zapcore.Core { return c }
-func (c simCore) Sync() error                       { return nil }
+
+func (c simCore) Sync() error { return nil }
+
 func (c simCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	return ce.AddCore(e, c)
 }

@@ -29,14 +29,14 @@ type life struct {
 	lag          time.Duration // of an answer at good times
 	faults       time.Duration // how long there are faults
 	every        time.Duration // mean time between events
-	long         bool          // it goes on until no request can be under way any more
+	long         bool          // it continues until no request can be under way any more
 
 	throttle, lost, late, stale, stuck, ioerr int
 	pause, deadly, denied                     int
 	mixed                                     bool // answers of several ages in one
 	yank                                      bool // a detach does not wait for the unmount
 	force                                     bool // an operator detaches by force
-	lies                                      bool // EC2 goes on saying that another has a volume
+	lies                                      bool // EC2 keeps saying that another has a volume
 	kms                                       bool // EC2 takes attachments back
 }
 

@@ -117,7 +117,7 @@ func (x *simProc) gate(danger bool) {
 			return
 		}
 		x.asleep++
-		d += time.Duration(x.asleep) // they do not all go on at once, so that a life is the same every time
+		d += time.Duration(x.asleep) // they do not all continue at once, so that a life is the same every time
 		w.mu.Unlock()
 		_ = pause(x.life, d)
 		w.mu.Lock()
@@ -210,7 +210,7 @@ func (x *simProc) wait(d time.Duration) bool {
 }
 
 // serve is the member on a held volume: it writes until the volume is lost or given up. It reports whether the
-// process goes on.
+// process continues.
 func (x *simProc) serve(c *claim) (again bool) {
 	w := x.w
 	x.gate(true)
@@ -265,7 +265,7 @@ func (x *simProc) release(c *claim, drop bool, lost <-chan error) (again bool) {
 	if watched != nil && w.life.orderly() {
 		w.fail("Watch says after the release: %v", watched)
 	}
-	return drop && err == nil // who could not give it up starts anew
+	return drop && err == nil // who could not give it up starts over
 }
 
 // write is one write of the member.

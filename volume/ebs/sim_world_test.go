@@ -305,7 +305,7 @@ func (w *simWorld) gone(v *simVolume, a *simAttachment) {
 	}
 }
 
-// idle goes on with detaches that have waited for the unmount.
+// idle continues with detaches that have waited for the unmount.
 func (w *simWorld) idle(b *simBox) {
 	for _, v := range w.vols {
 		if a := v.att; a != nil && a.box == b && a.state == Busy && !b.mounted(v) {

@@ -137,7 +137,8 @@ func yielded(t *testing.T, f Fixture) {
 	}
 	again := claim(t, f.Open("n2"), f.only(slot))
 	if got := again.Volume(); again.Mismatch() != "" || got.Disk == first.Disk || got.Epoch <= first.Epoch {
-		t.Errorf("claimed again: got %+v (%s), want a new disk and a higher epoch than %d", got, again.Mismatch(), first.Epoch)
+		t.Errorf("claimed again: got %+v (%s), want a new disk and a higher epoch than %d", got, again.Mismatch(),
+			first.Epoch)
 	}
 }
 
@@ -177,7 +178,8 @@ func listed(t *testing.T, f Fixture) {
 	}
 	for _, got := range infos {
 		if take := got.Decision == volume.DecisionTake; take != (got.Slot == free) {
-			t.Errorf("slot %s, seen by a standby: got %s, want %s for slot %s only", got.Slot, got.Decision, volume.DecisionTake, free)
+			t.Errorf("slot %s, seen by a standby: got %s, want %s for slot %s only", got.Slot, got.Decision, volume.DecisionTake,
+				free)
 		}
 	}
 }

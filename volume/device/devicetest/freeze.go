@@ -16,12 +16,13 @@ func (d *Disk) Mount(t testing.TB) (path string) {
 	return path
 }
 
-// Freeze lets every write to the file system mounted at path hang, as on a disk that has stalled, until thaw, or until the
-// test ends, even if it is killed: what hangs there could not be.
+// Freeze lets every write to the file system mounted at path hang, as on a disk that has stalled, until thaw, or until
+// the test ends, even if it is killed: what hangs there could not be.
 func Freeze(t testing.TB, path string) (thaw func()) {
 	t.Helper()
 	Run(t, "fsfreeze", "-f", path)
-	guard := exec.Command("sh", "-c", `trap "" INT TERM; read -r _; fsfreeze -u "$0"`, path) // its input ends with this process
+	// its input ends with this process
+	guard := exec.Command("sh", "-c", `trap "" INT TERM; read -r _; fsfreeze -u "$0"`, path)
 	input, err := guard.StdinPipe()
 	if err == nil {
 		err = guard.Start()

@@ -79,7 +79,8 @@ func (c *Cloud) detachVolume(q request) (response, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := c.detach(volume, q.form.Get("InstanceId"), q.form.Get("Device"), q.form.Get("Force") == "true", q.faults.delay(Slow))
+	a, err := c.detach(volume, q.form.Get("InstanceId"), q.form.Get("Device"), q.form.Get("Force") == "true",
+		q.faults.delay(Slow))
 	if err != nil {
 		return nil, err
 	}

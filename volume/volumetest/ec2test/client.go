@@ -62,7 +62,7 @@ func (c Client) GrowVolume(ctx context.Context, volume string, gib int64) error 
 	return c.call(ctx, "grow", arguments{ID: volume, Size: gib}, nil)
 }
 
-// ForceDetach takes a volume away from whoever has it.
+// ForceDetach takes a volume away from its holder.
 func (c Client) ForceDetach(ctx context.Context, volume string) error {
 	return c.call(ctx, "force-detach", arguments{ID: volume}, nil)
 }
@@ -101,7 +101,8 @@ func (c Client) call(ctx context.Context, word string, a arguments, result any) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", word, err)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.URL, "/")+controlPath+word, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.URL, "/")+controlPath+word,
+		bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("%s: %w", word, err)
 	}

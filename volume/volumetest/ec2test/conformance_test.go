@@ -85,7 +85,7 @@ func open(t *testing.T, o Options) *fixture {
 	f := &fixture{c, s, &http.Client{Transport: &http.Transport{}}}
 	t.Cleanup(func() {
 		f.http.CloseIdleConnections()
-		// The cloud first: it ends the requests that hang, and with them whoever could still log.
+		// The cloud first: it ends the requests that hang, and with them anyone who could still log.
 		if err := c.Close(); err != nil {
 			t.Errorf("close the cloud: %v", err)
 		}

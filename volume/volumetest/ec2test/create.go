@@ -70,7 +70,8 @@ func (c *Cloud) wanted(q request) (Volume, error) {
 	for n := 1; q.form.Has(fmt.Sprintf("TagSpecification.%d.ResourceType", n)); n++ {
 		at := fmt.Sprintf("TagSpecification.%d", n)
 		if kind := q.form.Get(at + ".ResourceType"); kind != "volume" {
-			return v, &apiError{"InvalidParameterValue", fmt.Sprintf("'%s' is not a valid taggable resource type for this operation.", kind)}
+			return v, &apiError{"InvalidParameterValue",
+				fmt.Sprintf("'%s' is not a valid taggable resource type for this operation.", kind)}
 		}
 		tags := q.tags(at + ".Tag")
 		if err := checkTags(tags); err != nil {
@@ -100,7 +101,8 @@ func (c *Cloud) creatable(v Volume) error {
 	case provisioned && v.IOPS == 0:
 		return &apiError{"MissingParameter", "The parameter iops must be specified for " + v.Type + " volumes."}
 	case v.Throughput != 0 && v.Type != "gp3":
-		return &apiError{"InvalidParameterCombination", "The parameter throughput is not supported for " + v.Type + " volumes."}
+		return &apiError{"InvalidParameterCombination",
+			"The parameter throughput is not supported for " + v.Type + " volumes."}
 	case v.MultiAttach && !provisioned:
 		return &apiError{"InvalidParameterCombination", "Multi-Attach is supported for io1 and io2 volumes only."}
 	case len(v.Tags) > 50:

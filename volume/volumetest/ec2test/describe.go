@@ -109,7 +109,8 @@ func look[T any](c *Cloud, q request, id string, all map[string]T, missing func(
 	filter func(T, string) ([]string, bool), show func(T)) (next string, err error) {
 	ids := q.list(id)
 	if len(ids) > 0 && (q.form.Has("MaxResults") || q.form.Has("NextToken")) {
-		return "", &apiError{"InvalidParameterCombination", "The parameter " + id + " cannot be used with the parameter maxResults"}
+		return "", &apiError{"InvalidParameterCombination",
+			"The parameter " + id + " cannot be used with the parameter maxResults"}
 	}
 	for _, id := range ids {
 		if _, ok := all[id]; !ok {
@@ -156,7 +157,8 @@ func (c *Cloud) page(q request, ids []string) (page []string, next string, err e
 	if s := q.form.Get("MaxResults"); s != "" {
 		size, err = strconv.Atoi(s)
 		if err != nil || size < 5 {
-			return nil, "", &apiError{"InvalidParameterValue", fmt.Sprintf("Value ( %s ) for parameter maxResults is invalid. Expecting a value greater than 5.", s)}
+			return nil, "", &apiError{"InvalidParameterValue",
+				fmt.Sprintf("Value ( %s ) for parameter maxResults is invalid. Expecting a value greater than 5.", s)}
 		}
 		size = min(size, 1000)
 	}

@@ -64,7 +64,8 @@ func configure(number int, backing *os.File) (*loop, error) {
 	p := &loop{number: number, path: "/dev/loop" + strconv.Itoa(number), backing: backing.Name()}
 	// Where no one makes the nodes of new devices we must.
 	if _, err := os.Stat(p.path); errors.Is(err, fs.ErrNotExist) {
-		if err := unix.Mknod(p.path, unix.S_IFBLK|0o660, int(unix.Mkdev(loopMajor, uint32(number)))); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := unix.Mknod(p.path, unix.S_IFBLK|0o660, int(unix.Mkdev(loopMajor, uint32(number)))); err != nil &&
+			!errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("make %s: %w", p.path, err)
 		}
 	}

@@ -271,7 +271,7 @@ func TestRequestMissesTheWrongFilesystem(t *testing.T) {
 	}
 }
 
-// The device is found in a mount namespace of its own, and its processes stall and go on.
+// The device is found in a mount namespace of its own, and its processes stall and continue.
 func TestFreezeElsewhere(t *testing.T) {
 	f, loops := withLoops(t)
 	ok(t, f.attach(t, "i-1", disk1, "/dev/sdf"))

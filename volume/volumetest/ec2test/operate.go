@@ -72,7 +72,7 @@ func (c *Cloud) addVolume(v Volume) (string, error) {
 	})
 }
 
-// TerminateInstance ends a machine for ever, and returns when that is so. The processes on it must be dead
+// TerminateInstance ends a machine forever, and returns when that is so. The processes on it must be dead
 // or dying: devices that stay in use are taken away by force in the end (Options.PowerOff). Its volumes
 // are detached before it is seen as terminated; those that are to be deleted with it are.
 func (c *Cloud) TerminateInstance(id string) error {
@@ -140,7 +140,7 @@ func (c *Cloud) pass(id, from, through, to string) error {
 	return step(through, to)
 }
 
-// SetInstanceState changes what EC2 says of an instance, and nothing else. Terminated is for ever.
+// SetInstanceState changes what EC2 says of an instance, and nothing else. Terminated is forever.
 func (c *Cloud) SetInstanceState(id, state string) error {
 	return c.change(func(s *State) error {
 		i := s.instance(id)
@@ -247,7 +247,7 @@ func (c *Cloud) AttachManaged(volume string) error {
 	})
 }
 
-// ForceDetach takes a volume away from whoever has it, as an operator can: the device vanishes under its
+// ForceDetach takes a volume away from its holder, as an operator can: the device vanishes under its
 // user. It returns when the volume is available.
 func (c *Cloud) ForceDetach(volume string) error {
 	v := c.State().Volumes[volume]

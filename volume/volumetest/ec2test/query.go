@@ -60,7 +60,8 @@ func (c *Cloud) serveQuery(w http.ResponseWriter, r *http.Request) {
 	q := request{action: r.Form.Get("Action"), form: r.Form}
 	key := accessKey(r)
 	q.caller = c.caller(key, r.RemoteAddr)
-	q.faults = c.faults.take(q.action, q.caller, append(q.list("VolumeId"), append(q.list("ResourceId"), q.form.Get("VolumeId"))...))
+	q.faults = c.faults.take(q.action, q.caller,
+		append(q.list("VolumeId"), append(q.list("ResourceId"), q.form.Get("VolumeId"))...))
 	c.record.call(Call{Action: q.action, Caller: q.caller, Force: r.Form.Get("Force") == "true"})
 	c.options.Log("%s by %s: %s", q.action, q.caller, q.parameters())
 

@@ -36,9 +36,11 @@ func (s *State) attachable(v *Volume, i *Instance, device string) error {
 	_, mine := held[v.ID]
 	switch {
 	case !deviceName.MatchString(device):
-		return &apiError{"InvalidParameterValue", fmt.Sprintf("Value (%s) for parameter device is invalid. %[1]s is not a valid EBS device name.", device)}
+		return &apiError{"InvalidParameterValue",
+			fmt.Sprintf("Value (%s) for parameter device is invalid. %[1]s is not a valid EBS device name.", device)}
 	case v.Zone != i.Zone:
-		return &apiError{"InvalidVolume.ZoneMismatch", fmt.Sprintf("The volume '%s' is not in the same availability zone as instance '%s'", v.ID, i.ID)}
+		return &apiError{"InvalidVolume.ZoneMismatch",
+			fmt.Sprintf("The volume '%s' is not in the same availability zone as instance '%s'", v.ID, i.ID)}
 	case i.State != running && i.State != stopped:
 		return &apiError{"IncorrectState", fmt.Sprintf("Instance '%s' is not 'running'.", i.ID)}
 	case mine || len(v.Attachments) > 0 && !v.MultiAttach:
@@ -48,11 +50,13 @@ func (s *State) attachable(v *Volume, i *Instance, device string) error {
 	case len(v.Attachments) >= 16:
 		return &apiError{"AttachmentLimitExceeded", fmt.Sprintf("Multi-Attach volume %s has 16 attachments", v.ID)}
 	case len(held) >= i.MaxVolumes:
-		return &apiError{"AttachmentLimitExceeded", fmt.Sprintf("Instance %s has %d volumes, and can have no more", i.ID, len(held))}
+		return &apiError{"AttachmentLimitExceeded",
+			fmt.Sprintf("Instance %s has %d volumes, and can have no more", i.ID, len(held))}
 	}
 	for _, a := range held {
 		if strings.TrimPrefix(a.Device, "/dev/") == strings.TrimPrefix(device, "/dev/") {
-			return &apiError{"InvalidParameterValue", fmt.Sprintf("Invalid value '%s' for unixDevice. Attachment point %[1]s is already in use", device)}
+			return &apiError{"InvalidParameterValue",
+				fmt.Sprintf("Invalid value '%s' for unixDevice. Attachment point %[1]s is already in use", device)}
 		}
 	}
 	return nil
@@ -76,7 +80,8 @@ func (s *State) detach(volume, instance, device string, force bool) (a Attachmen
 			continue
 		}
 		if at.Instance == "" {
-			return a, false, &apiError{"UnsupportedOperation", fmt.Sprintf("The attachment of volume '%s' is managed by a service", volume)}
+			return a, false, &apiError{"UnsupportedOperation",
+				fmt.Sprintf("The attachment of volume '%s' is managed by a service", volume)}
 		}
 		fresh = at.State == attaching || at.State == attached
 		if fresh {
@@ -85,7 +90,8 @@ func (s *State) detach(volume, instance, device string, force bool) (a Attachmen
 		at.Force = at.Force || force
 		return *at, fresh, nil
 	}
-	return a, false, &apiError{"InvalidAttachment.NotFound", fmt.Sprintf("The volume '%s' is not attached to instance '%s'", volume, instance)}
+	return a, false, &apiError{"InvalidAttachment.NotFound",
+		fmt.Sprintf("The volume '%s' is not attached to instance '%s'", volume, instance)}
 }
 
 // attach starts an attachment and what follows from it.
@@ -119,7 +125,7 @@ func (c *Cloud) finishAttach(volume string, a Attachment, keyDenied bool) {
 	}
 	if err := c.options.Devices.Attach(a.Instance, volume, a.Device); err != nil {
 		c.options.Log("the device of %s did not appear at %s: %v", volume, a.Instance, err)
-		return // attaching, for ever
+		return // attaching, forever
 	}
 	_ = c.changeVolume(volume, func(v *Volume) error {
 		// It may be detaching by now: that waits for the lock of the disk and takes the device away again.
