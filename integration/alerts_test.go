@@ -62,7 +62,7 @@ func promtool(command, what string, files ...string) error {
 	return nil
 }
 
-// alerts makes sure which alerts fire where the nodes that run go on for two hours as they are now.
+// alerts makes sure which alerts fire where the nodes that run continue for two hours as they are now.
 func alerts(t *testing.T, c *integration.Cluster, want ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {

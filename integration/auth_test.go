@@ -121,8 +121,8 @@ roles:
 - {name: app, permissions: [{access: readwrite, prefix: /app/}]}
 `
 
-// Users and roles appear as the file says, keep to what they may, follow its changes, and are gone when it says so; what
-// holdfast does by itself goes on meanwhile, and nothing says a password.
+// Users and roles appear as the file says, keep to what they may, follow its changes, and are gone when it says so;
+// what holdfast does by itself continues meanwhile, and nothing says a password.
 func TestAuthByFile(t *testing.T) {
 	story(t)
 	r := newRules(t)
@@ -230,8 +230,8 @@ func TestAuthByFile(t *testing.T) {
 	r.quiet()
 }
 
-// With auth enabled the cluster is backed up, restored and restarted one by one; a restore brings the users of the backup
-// back, and then they become those of the file.
+// With auth enabled the cluster is backed up, restored and restarted one by one; a restore brings the users of the
+// backup back, and then they become those of the file.
 func TestAuthAndRestore(t *testing.T) {
 	story(t)
 	r := newRules(t)

@@ -90,8 +90,8 @@ func BenchmarkNodeLost(b *testing.B) {
 	}
 }
 
-// BenchmarkDiskLost measures how long it takes from the start of a follower whose disk was replaced by a blank one until
-// it is a voter again: the time of the learner, which the leader sends the whole database.
+// BenchmarkDiskLost measures how long it takes from the start of a follower whose disk was replaced by a blank one
+// until it is a voter again: the time of the learner, which the leader sends the whole database.
 func BenchmarkDiskLost(b *testing.B) {
 	for _, mib := range []int{0, 1024} {
 		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
@@ -158,8 +158,8 @@ func fillCluster(b *testing.B, c *integration.Cluster, size int) {
 	}
 }
 
-// BenchmarkResize measures how long it takes from the change of the configuration on all nodes until a cluster of three has
-// five voters, and from the change back until it has three.
+// BenchmarkResize measures how long it takes from the change of the configuration on all nodes until a cluster of three
+// has five voters, and from the change back until it has three.
 func BenchmarkResize(b *testing.B) {
 	three, five := []string{"a", "b", "c"}, []string{"a", "b", "c", "d", "e"}
 	c := benched(b, integration.Options{Nodes: 5, Slots: three}, func(c *integration.Cluster) {

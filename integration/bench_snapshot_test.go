@@ -230,9 +230,9 @@ func copySynced(b *testing.B, from, to string) {
 	}
 }
 
-// underLoad compares how long puts take: with nothing else, while we save, and while etcdctl does. It takes turns in short
-// rounds, and the puts of all rounds count together: those of one are too few for a p99, and the disk and the rest of the
-// machine have other things to do in each.
+// underLoad compares how long puts take: with nothing else, while we save, and while etcdctl does. It takes turns in
+// short rounds, and the puts of all rounds count together: those of one are too few for a p99, and the disk and the
+// rest of the machine have other things to do in each.
 func (s *saver) underLoad(b *testing.B) {
 	kinds := []struct {
 		name string

@@ -10,9 +10,9 @@ import (
 	"holdfast/integration"
 )
 
-// Two of three nodes have a new configuration, one and the standbys have the old one. The cluster grows, and the nodes that
-// came in so are a majority with the third one: yet it stays as it is, and says who has to be told. It once shrank again,
-// to three of which two wanted five, and so on for ever.
+// Two of three nodes have a new configuration, one and the standbys have the old one. The cluster grows, and the nodes
+// that came in so are a majority with the third one: yet it stays as it is, and says who has to be told. It once shrank
+// again, to three of which two wanted five, and so on forever.
 func TestGrowWithForgottenStandbys(t *testing.T) {
 	story(t)
 	c := unpinned(t, 5, "a", "b", "c")

@@ -14,8 +14,8 @@ func Build(dir string) (string, error) {
 	return build(filepath.Join(dir, "holdfast"))
 }
 
-// BuildEtcd36 compiles the same source against etcd 3.6, as integration/etcd36 pins it. Where nothing of it was compiled
-// before that takes a minute or two of two cores, and the network for its modules.
+// BuildEtcd36 compiles the same source against etcd 3.6, as integration/etcd36 pins it. Where nothing of it was
+// compiled before that takes a minute or two of two cores, and the network for its modules.
 func BuildEtcd36(dir string) (string, error) {
 	self, err := exec.Command("go", "list", "-find", "-f", "{{.Dir}}", "holdfast/integration").Output()
 	if err != nil {

@@ -71,7 +71,8 @@ func New(t testing.TB, binary string, o Options) *Cluster {
 		t.Fatal(err)
 	}
 	for i := range o.Nodes {
-		n := &Node{Name: fmt.Sprintf("n%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("n%d", i+1)), Keys: map[string]any{}, c: c}
+		n := &Node{Name: fmt.Sprintf("n%d", i+1), Dir: filepath.Join(dir, fmt.Sprintf("n%d", i+1)), Keys: map[string]any{},
+			c: c}
 		n.Address = c.Address(i + 1)
 		if o.Net != nil {
 			if n.Host, err = o.Net.Add(n.Name); err != nil {
@@ -93,7 +94,7 @@ func New(t testing.TB, binary string, o Options) *Cluster {
 	return c
 }
 
-// Reserve picks a network of 254 loopback addresses and holds it: whoever else uses this package on this
+// Reserve picks a network of 254 loopback addresses and holds it: anyone else who uses this package on this
 // machine gets another one.
 func Reserve(t testing.TB) string {
 	for {

@@ -28,7 +28,8 @@ func (c *Cluster) Observe(i int, args ...string) *Observer {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		c.t.Fatal(err)
 	}
-	o.args = append([]string{"discover", "--cluster.name", c.Name, "--node.name", fmt.Sprintf("o%d", i), "--node.address", o.Address, "--log.format", "json"}, args...)
+	o.args = append([]string{"discover", "--cluster.name", c.Name, "--node.name", fmt.Sprintf("o%d", i), "--node.address",
+		o.Address, "--log.format", "json"}, args...)
 	for _, n := range c.Nodes {
 		o.args = append(o.args, "--gossip.seeds", n.Address)
 	}

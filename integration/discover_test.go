@@ -216,7 +216,7 @@ func TestDiscoverFollows(t *testing.T) {
 	follows(c, o, o.DNS(), where, 5*time.Second)
 }
 
-// The observer is killed again and again while it writes: whoever reads the hosts file finds all of it.
+// The observer is killed again and again while it writes: anyone who reads the hosts file finds all of it.
 func TestDiscoverIsNeverTorn(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

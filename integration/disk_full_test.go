@@ -41,7 +41,8 @@ func occupy(t *testing.T, dir, name string, left int64) (path string) {
 	return path
 }
 
-// onSmallDisk founds a cluster whose second node has its volume on a disk of its own, of so many bytes. mount is where that is.
+// onSmallDisk founds a cluster whose second node has its volume on a disk of its own, of so many bytes. mount is where
+// that is.
 func onSmallDisk(t *testing.T, size int64) (c *integration.Cluster, small *integration.Node, mount string) {
 	t.Helper()
 	mount = devicetest.New(t, size).Mount(t)
@@ -54,8 +55,8 @@ func onSmallDisk(t *testing.T, size int64) (c *integration.Cluster, small *integ
 	return c, small, mount
 }
 
-// reserveUsed checks that the node with the small disk, and every other one, says that its reserve is used up: in the status, to the doctor
-// and in the series.
+// reserveUsed checks that the node with the small disk, and every other one, says that its reserve is used up: in the
+// status, to the doctor and in the series.
 func reserveUsed(t *testing.T, c *integration.Cluster, small *integration.Node, r plan.Room) {
 	t.Helper()
 	small.Says("alarm NOSPACE", fmt.Sprintf("slot b on %s (less than %d MiB of %d MiB free)", small.Name, r.Enough()>>20, r.Size>>20), "make it larger")

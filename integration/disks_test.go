@@ -214,7 +214,7 @@ func TestIdenticalHosts(t *testing.T) {
 	w.Verify()
 }
 
-// The volume of a serving node disappears: the process ends at once with an error, the others go on, and a
+// The volume of a serving node disappears: the process ends at once with an error, the others continue, and a
 // blank disk in its place becomes a new member.
 func TestVolumeLost(t *testing.T) {
 	story(t)

@@ -28,9 +28,9 @@ import (
 	"holdfast/integration"
 )
 
-// A restore without leases has left endpoints of Kubernetes behind, a certificate has expired, and a node is drained and
-// forgotten: the doctor finds it all from any node, deletes the stale endpoint and nothing else, which is in the history,
-// and says what it cannot know where no node runs.
+// A restore without leases has left endpoints of Kubernetes behind, a certificate has expired, and a node is drained
+// and forgotten: the doctor finds it all from any node, deletes the stale endpoint and nothing else, which is in the
+// history, and says what it cannot know where no node runs.
 func TestDoctor(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})

@@ -123,7 +123,7 @@ func TestTwoStopsAtOnce(t *testing.T) {
 	w.Verify()
 }
 
-// The leader is drained under load, with authentication switched on: the others go on, the node stays in the gossip,
+// The leader is drained under load, with authentication switched on: the others continue, the node stays in the gossip,
 // nobody else can be drained meanwhile, and it comes back by undrain. With a member dead a drain is refused, unless it
 // is forced.
 func TestDrain(t *testing.T) {

@@ -44,7 +44,8 @@ func produce(t *testing.T, c *integration.Cluster) *production {
 	return p
 }
 
-// untouched checks that production serves in the generation that it was in, with all its writes, and that nothing was set aside.
+// untouched checks that production serves in the generation that it was in, with all its writes, and that nothing was
+// set aside.
 func (p *production) untouched() {
 	p.t.Helper()
 	p.w.More(20)
@@ -93,8 +94,8 @@ func objects(t *testing.T, store, pattern string) (names []string) {
 	return names
 }
 
-// drill makes nodes of the same configuration as a cluster's, on another network, with blank disks. Their names differ by
-// default, as those of other machines do.
+// drill makes nodes of the same configuration as a cluster's, on another network, with blank disks. Their names differ
+// by default, as those of other machines do.
 func drill(t *testing.T, of *integration.Cluster, store, names string, keys map[string]any) *integration.Cluster {
 	t.Helper()
 	d := cluster(t, integration.Options{Keys: keys})
@@ -118,8 +119,8 @@ func denied(t *testing.T, n *integration.Node, args []string, texts ...string) {
 	}
 }
 
-// A rehearsal of a disaster on machines that share nothing with production but its store, and all its configuration: whatever is
-// said there, the cluster that serves goes on, and the operator is told that it does.
+// A rehearsal of a disaster on machines that share nothing with production but its store, and all its configuration:
+// whatever is said there, the cluster that serves continues, and the operator is told that it does.
 func TestDrillOnStoreOfServingCluster(t *testing.T) {
 	for what, names := range map[string]string{"other names": "d", "the same names": "n"} {
 		t.Run(what, func(t *testing.T) {
@@ -210,8 +211,9 @@ func TestRecoverOfIsland(t *testing.T) {
 	w.Verify()
 }
 
-// A drill on a copy of the store reaches generation 2 there, with the same name and gossip key. Later a seed connects both: nothing
-// is proven by what the drill says, so production serves on, says what is wrong, and comes back from restarts.
+// A drill on a copy of the store reaches generation 2 there, with the same name and gossip key. Later a seed connects
+// both: nothing is proven by what the drill says, so production serves on, says what is wrong, and comes back from
+// restarts.
 func TestDrillOnCopyMeetsProduction(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -275,7 +277,8 @@ func TestDrillOnCopyMeetsProduction(t *testing.T) {
 	p.untouched()
 }
 
-// Anyone who holds the gossip's key may say anything there. A record of a later generation that descends from ours stops nobody.
+// Anyone who holds the gossip's key may say anything there. A record of a later generation that descends from ours
+// stops nobody.
 func TestForgedGeneration(t *testing.T) {
 	story(t)
 	p := produce(t, founded(t, integration.Options{}))
@@ -336,7 +339,8 @@ func gossiping(t *testing.T, c *integration.Cluster, name string, i int, f plan.
 	})
 }
 
-// A node of the same name and of another founding came and left. Nobody has forgotten it, and yet everyone starts again.
+// A node of the same name and of another founding came and left. Nobody has forgotten it, and yet everyone starts
+// again.
 func TestStrayKeepsNobodyFromStarting(t *testing.T) {
 	story(t)
 	p := produce(t, founded(t, integration.Options{}))
@@ -363,8 +367,8 @@ func TestStrayKeepsNobodyFromStarting(t *testing.T) {
 	p.untouched()
 }
 
-// One object in the store that is not whole, or of a newer version, is what nobody rests on: not that there is one, nor that there is
-// none. It crashes nobody, and keeps a member from starting for a moment only.
+// One object in the store that is not whole, or of a newer version, is what nobody rests on: not that there is one, nor
+// that there is none. It crashes nobody, and keeps a member from starting for a moment only.
 func TestUnreadableRecordInStore(t *testing.T) {
 	for what, content := range map[string]string{
 		"not whole":          `{"id":"x","generation":2,"cause":"recover"}`,

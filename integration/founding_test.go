@@ -41,7 +41,7 @@ func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victim
 		}
 	}
 	killed := c.Nodes[:victims]
-	// A victim can wait for ever for what another one could not say any more: that one comes back first.
+	// A victim can wait forever for what another one could not say any more: that one comes back first.
 	c.Until(30*time.Second, "the victims have died at "+step+", or wait for one that has", func() error {
 		dead, waiting := 0, 0
 		for _, n := range killed {
@@ -151,7 +151,7 @@ func TestFoundLate(t *testing.T) {
 }
 
 // Two of three disks are wiped while the third node is down: there is no quorum that could know better, so
-// all wait, before the third is back and after, and nothing is ever founded anew.
+// all wait, before the third is back and after, and nothing is ever founded again.
 func TestWipeTwo(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

@@ -160,7 +160,8 @@ func TestReleaseHasNoTestKit(t *testing.T) {
 	}
 }
 
-// kit reports whether a package is for tests: a story or a tool of them, one of our packages named …test, or testing itself.
+// kit reports whether a package is for tests: a story or a tool of them, one of our packages named …test, or testing
+// itself.
 func kit(p string) bool {
 	ours, ok := strings.CutPrefix(p, module+"/")
 	return p == "testing" || ok && (ours == "integration" || strings.HasPrefix(ours, "integration/") ||

@@ -49,7 +49,7 @@ func oneCluster(t *testing.T, c *integration.Cluster) string {
 	return ""
 }
 
-// The leader is killed: the others go on within two elections, and the killed one comes back by itself.
+// The leader is killed: the others continue within two elections, and the killed one comes back by itself.
 func TestKillLeader(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

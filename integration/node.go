@@ -160,7 +160,7 @@ func (n *Node) Kill() {
 	}
 }
 
-// Pause stops the process where it is; Continue lets it go on. Nobody in it notices but by the clock.
+// Pause stops the process where it is; Continue lets it continue. Nobody in it notices but by the clock.
 func (n *Node) Pause() { n.Signal(syscall.SIGSTOP); n.process.paused = true }
 
 // Continue ends a Pause.
@@ -393,5 +393,6 @@ func (n *Node) Report() string {
 			tail = append(tail, "  "+strings.TrimSpace(line))
 		}
 	}
-	return b.String() + "decided\n" + strings.Join(last(decisions, 12), "\n") + "\nlog\n" + strings.Join(last(tail, 12), "\n")
+	return b.String() + "decided\n" + strings.Join(last(decisions, 12), "\n") + "\nlog\n" + strings.Join(last(tail, 12),
+		"\n")
 }

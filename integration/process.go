@@ -47,7 +47,8 @@ func start(cmd *exec.Cmd, dir string, env []string) (*process, error) {
 
 // Own starts a process from a thread that lives as long as it does, and calls ended when it has ended. Linux sends the
 // parent-death signal when the thread ends that started the child (prctl(2)), and the runtime ends a thread with the
-// goroutine that was locked to it: snapshot.Verify in this process would kill a node that was started from the same one.
+// goroutine that was locked to it: snapshot.Verify in this process would kill a node that was started from the same
+// one.
 func Own(cmd *exec.Cmd, ended func()) error {
 	started := make(chan error)
 	go func() { // ends with the process

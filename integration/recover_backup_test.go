@@ -87,8 +87,8 @@ func TestRecoverBehindABackup(t *testing.T) {
 	late(t, c, 20)
 }
 
-// By itself nobody goes on from less than a backup holds, although the loss is proven. An operator can, and names both; the
-// revision is raised beyond that of the backup.
+// By itself nobody continues from less than a backup holds, although the loss is proven. An operator can, and names
+// both; the revision is raised beyond that of the backup.
 func TestRecoverDespiteABackup(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"cluster.recovery": "automatic", "restore.revision-bump": 1}})

@@ -25,8 +25,8 @@ func bereave(t *testing.T, c *integration.Cluster, w *integration.Writer) {
 	c.Nodes[0].Start()
 }
 
-// allVoters waits until every slot is a voter of one cluster: a learner that has just started does not know yet that it is
-// one, and says that it serves.
+// allVoters waits until every slot is a voter of one cluster: a learner that has just started does not know yet that it
+// is one, and says that it serves.
 func allVoters(t *testing.T, c *integration.Cluster) {
 	t.Helper()
 	c.Until(patience, "every slot is a voter", func() error {
@@ -45,7 +45,7 @@ func allVoters(t *testing.T, c *integration.Cluster) {
 }
 
 // A majority's disks are lost under writes. The survivor's plan tells what is left; nothing is done until the lost are
-// declared; then the cluster goes on with every acknowledged write, blank disks join it, and when the lost come back
+// declared; then the cluster continues with every acknowledged write, blank disks join it, and when the lost come back
 // after all they are recognised, and what they hold is set aside.
 func TestRecover(t *testing.T) {
 	story(t)
@@ -106,8 +106,8 @@ func TestRecover(t *testing.T) {
 	again.Verify()
 }
 
-// rejoins has a disk that was declared lost, and is back, join the generation that began without it: by itself where its log is not
-// beyond the survivor's, which depends on who of them led, and else by an operator's word.
+// rejoins has a disk that was declared lost, and is back, join the generation that began without it: by itself where
+// its log is not beyond the survivor's, which depends on who of them led, and else by an operator's word.
 func rejoins(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	chosen := false
@@ -135,7 +135,7 @@ var recovering = []string{
 	"before-swap", "after-swap",
 }
 
-// The survivor is killed at one step of a recovery after the other. It goes on where it was, and nothing is lost.
+// The survivor is killed at one step of a recovery after the other. It continues where it was, and nothing is lost.
 func TestKillWhileRecovering(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -214,8 +214,8 @@ func TestRecoverMostAdvanced(t *testing.T) {
 	w.Verify()
 }
 
-// A cluster whose members only stand still is never torn down: when they go on before the conclusion, the recovery is
-// aborted, and nothing has changed.
+// A cluster whose members only stand still is never torn down: when they continue before the conclusion, the recovery
+// is aborted, and nothing has changed.
 func TestRecoverOfSlowCluster(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

@@ -73,7 +73,7 @@ func replace(t *testing.T, file string, data []byte) {
 	must(t, os.Rename(file+".new", file))
 }
 
-// reloads counts how often each node has started its member anew for its authorities.
+// reloads counts how often each node has restarted its member for its authorities.
 func reloads(c *integration.Cluster) (each []int) {
 	for _, n := range c.Nodes {
 		each = append(each, strings.Count(n.Log(), "stopped etcd to start it with the authorities"))
@@ -82,7 +82,7 @@ func reloads(c *integration.Cluster) (each []int) {
 }
 
 // The authority of the peers is exchanged under writes, without a restart of a process: old and new, then certificates
-// of the new, then the new alone. Each change starts every member anew once, one at a time.
+// of the new, then the new alone. Each change restarts every member once, one at a time.
 func TestAuthorityChange(t *testing.T) {
 	story(t)
 	before, after := newCA(t, "before"), newCA(t, "after")

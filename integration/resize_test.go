@@ -15,8 +15,8 @@ import (
 	"holdfast/integration"
 )
 
-// unpinned makes a cluster of nodes that take any slot, and starts them one after the other, so that they hold the slots in
-// their order and the rest stands by.
+// unpinned makes a cluster of nodes that take any slot, and starts them one after the other, so that they hold the
+// slots in their order and the rest stands by.
 func unpinned(t *testing.T, nodes int, slots ...string) *integration.Cluster {
 	t.Helper()
 	c := cluster(t, integration.Options{Nodes: nodes, Slots: slots})
@@ -200,7 +200,8 @@ func TestShrinkDeadFirst(t *testing.T) {
 	w.Verify()
 }
 
-// Nodes are killed at the steps of a resize from three to one, in which leader and follower leave: what was begun is finished.
+// Nodes are killed at the steps of a resize from three to one, in which leader and follower leave: what was begun is
+// finished.
 func TestKillWhileResizing(t *testing.T) {
 	for _, step := range []string{"after-resize", "after-shrink", "before-hand-over", "before-retire"} {
 		t.Run(step, func(t *testing.T) {
@@ -263,8 +264,8 @@ func TestKillWhileResizing(t *testing.T) {
 	}
 }
 
-// A node dies when it has been admitted as a learner, and its disk is lost: the join is undone, so that another slot can
-// join, and done again when the node is back.
+// A node dies when it has been admitted as a learner, and its disk is lost: the join is undone, so that another slot
+// can join, and done again when the node is back.
 func TestJoinUndone(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 5})

@@ -17,7 +17,7 @@ import (
 )
 
 // The loop of docs/operating.md restarts a healthy cluster, and stops at the first node that does not come back: the
-// others go on without it.
+// others continue without it.
 func TestRestartLoop(t *testing.T) {
 	for _, one := range []struct {
 		name  string
@@ -48,8 +48,8 @@ func TestRestartLoop(t *testing.T) {
 	}
 }
 
-// runLoop runs the loop of the documentation. Its ssh runs the command here, its systemctl is restart, and its holdfast is
-// the binary under test with the configuration of the host. It returns which nodes were restarted.
+// runLoop runs the loop of the documentation. Its ssh runs the command here, its systemctl is restart, and its holdfast
+// is the binary under test with the configuration of the host. It returns which nodes were restarted.
 func runLoop(t *testing.T, c *integration.Cluster) (restarted []string, said string) {
 	t.Helper()
 	path, err := binary()
@@ -94,7 +94,8 @@ func runLoop(t *testing.T, c *integration.Cluster) (restarted []string, said str
 	}
 }
 
-// restart does what systemctl does with a unit of Type=notify: it returns when the process says that it runs, or has ended.
+// restart does what systemctl does with a unit of Type=notify: it returns when the process says that it runs, or has
+// ended.
 func restart(t *testing.T, n *integration.Node) bool {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "notify")

@@ -31,7 +31,7 @@ var (
 )
 
 // A node is killed at one step of a restore after the other, each time it comes back: alone, or one of three, or all
-// three at once. It goes on where it was, and in the end the cluster is the backup.
+// three at once. It continues where it was, and in the end the cluster is the backup.
 func TestKillWhileRestoring(t *testing.T) {
 	all := slices.Concat(preparing, entering)
 	one := integration.Options{Nodes: 1, Slots: []string{"a"}, Keys: map[string]any{"gossip.seeds": []string{}}}
@@ -103,8 +103,8 @@ func killWhileRestoring(t *testing.T, o integration.Options, steps []string, vic
 	w.Verify()
 }
 
-// What cannot be restored touches nothing: the members go on writing, in the generation they are in, and the store knows
-// of no proposal.
+// What cannot be restored touches nothing: the members keep writing, in the generation they are in, and the store
+// knows of no proposal.
 func TestRestoreRefused(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

@@ -13,8 +13,8 @@ import (
 )
 
 // What operators and members said when the backup was made is not said in the generation that a restore begins: a pause
-// that was taken back since does not come back, and neither do a lock and a consent. They are deleted through raft, with
-// etcd's users enabled, and what is said from then on holds.
+// that was taken back since does not come back, and neither do a lock and a consent. They are deleted through raft,
+// with etcd's users enabled, and what is said from then on holds.
 func TestRestoreForgetsWhatWasSaid(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

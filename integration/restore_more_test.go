@@ -49,8 +49,8 @@ func setAside(n *integration.Node) []string {
 	return all
 }
 
-// An encrypted backup is restored by whoever has the key. Without it nothing is proposed; where only the operator has
-// it, no node can prepare, and nothing is touched; and a node that alone has not got it joins those that have.
+// An encrypted backup is restored by anyone who has the key. Without it nothing is proposed; where only the operator
+// has it, no node can prepare, and nothing is touched; and a node that alone has not got it joins those that have.
 func TestRestoreEncrypted(t *testing.T) {
 	story(t)
 	key, err := age.GenerateX25519Identity()
@@ -99,7 +99,7 @@ func TestRestoreEncrypted(t *testing.T) {
 	}
 }
 
-// One volume has no room for a second data directory: its node says so, the others go on with the backup, and it
+// One volume has no room for a second data directory: its node says so, the others continue with the backup, and it
 // joins them.
 func TestRestoreWithoutRoom(t *testing.T) {
 	story(t)

@@ -13,7 +13,7 @@ import (
 	"holdfast/snapshot/snapshottest/gateway"
 )
 
-// weather is what a bucket does from the moment on at which a restore is proposed. Whoever proposes it has read the
+// weather is what a bucket does from the moment on at which a restore is proposed. Anyone who proposes it has read the
 // backup before.
 type weather struct {
 	mu       sync.Mutex
@@ -68,9 +68,9 @@ func (b *weather) holds(count int) error {
 	return nil
 }
 
-// While a restore is prepared its bucket refuses, hangs, forgets one download for ever, is slow, and loses the answer to
-// the request that is the point of no return, after which it hangs again: the old generation serves until somebody
-// knows that it is no more, and when the bucket is back the restore goes on, without anybody's help.
+// While a restore is prepared its bucket refuses, hangs, forgets one download forever, is slow, and loses the answer
+// to the request that is the point of no return, after which it hangs again: the old generation serves until somebody
+// knows that it is no more, and when the bucket is back the restore continues, without anybody's help.
 func TestRestoreFromFailingBucket(t *testing.T) {
 	story(t)
 	c, proxy := onBucket(t, map[string]any{"snapshot.every": "0s"})

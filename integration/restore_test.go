@@ -78,7 +78,7 @@ func generation(t *testing.T, c *integration.Cluster, want uint64) {
 }
 
 // A restore brings back what Kubernetes needs and a copy of the keys alone would lose: leases, versions, users. The
-// revision only ever rises, and whoever watches an old one is told.
+// revision only ever rises, and anyone who watches an old one is told.
 func TestRestore(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
@@ -240,7 +240,7 @@ func switched(t *testing.T, all []answer) time.Duration {
 }
 
 // Clients write through every node while the cluster is restored under them: the old generation is silent before the
-// new one speaks, and they go on without being told anything but the new revision.
+// new one speaks, and they continue without being told anything but the new revision.
 func TestRestoreWhileWriting(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

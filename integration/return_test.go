@@ -167,7 +167,8 @@ func leaderless(t *testing.T, c *integration.Cluster, nodes ...*integration.Node
 	}
 }
 
-// leaves waits until a node has left its generation. A status may come too late: the last one to leave lets the others conclude at once.
+// leaves waits until a node has left its generation. A status may come too late: the last one to leave lets the others
+// conclude at once.
 func leaves(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	c.Until(patience, n.Name+" has left", func() error {
@@ -448,8 +449,8 @@ func TestRecoverWithoutStore(t *testing.T) {
 	w.Verify()
 }
 
-// A member that is called lost, and runs without a leader, objects once. The command that quotes its disk is not stopped
-// again: the member leaves, and joins what the cluster continued as.
+// A member that is called lost, and runs without a leader, objects once. The command that quotes its disk is not
+// stopped again: the member leaves, and joins what the cluster continued as.
 func TestOverruleObjection(t *testing.T) {
 	c, net := onHosts(t)
 	one, two := c.Nodes[0], c.Nodes[1]

@@ -135,8 +135,9 @@ func missed(c *integration.Cluster, other *integration.Node) error {
 	return nil
 }
 
-// A host is copied, its name and its disk: the copy never runs etcd and says which process it gives way to,
-// the original goes on serving, and the status of both names the trouble until the copy is gone. Nobody is restarted for it.
+// A host is copied, its name and its disk: the copy never runs etcd and says which process it gives way to, the
+// original keeps serving, and the status of both names the trouble until the copy is gone. Nobody is restarted for
+// it.
 func TestTwin(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Nodes: 2, Slots: []string{"a"}})

@@ -37,8 +37,8 @@ func TestKillFollower(t *testing.T) {
 	w.Verify()
 }
 
-// The majority is killed, the leader among it: the survivor waits, serves no write, and all go on when the others are
-// back.
+// The majority is killed, the leader among it: the survivor waits, serves no write, and all continue when the others
+// are back.
 func TestKillMajority(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

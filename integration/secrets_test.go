@@ -303,7 +303,8 @@ func fillWithSecrets(t *testing.T, c *integration.Cluster, n *integration.Node, 
 	fmt.Fprintln(said, err)
 }
 
-// written looks for the secrets in every file of the node that is not a database: its log, its history, what it remembers.
+// written looks for the secrets in every file of the node that is not a database: its log, its history, what it
+// remembers.
 func written(t *testing.T, s secrets, n *integration.Node) {
 	t.Helper()
 	looked := map[string]bool{}

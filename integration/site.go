@@ -124,7 +124,8 @@ func (s *Site) Up() {
 func (s *Site) Launch(zone string) *Machine {
 	s.t.Helper()
 	n := len(s.Machines) + 1
-	m := &Machine{Name: fmt.Sprintf("n%d", n), ID: fmt.Sprintf("i-%017x", n), Zone: zone, site: s, dir: filepath.Join(s.Dir, fmt.Sprintf("n%d", n))}
+	m := &Machine{Name: fmt.Sprintf("n%d", n), ID: fmt.Sprintf("i-%017x", n), Zone: zone, site: s,
+		dir: filepath.Join(s.Dir, fmt.Sprintf("n%d", n))}
 	var err error
 	if m.Host, err = s.Net.Add(m.Name); err != nil {
 		s.t.Fatal(err)
@@ -141,7 +142,7 @@ func (s *Site) Launch(zone string) *Machine {
 	return m
 }
 
-// Terminate ends an instance for ever: its processes, its mounts and its attachments.
+// Terminate ends an instance forever: its processes, its mounts and its attachments.
 func (m *Machine) Terminate() {
 	m.site.t.Helper()
 	m.site.mu.Lock()
@@ -189,8 +190,9 @@ func (c *Cluster) Move(m *Machine, to netip.Addr) {
 func (s *Site) Cluster(name string, slots []string, ports int, machines ...*Machine) *Cluster {
 	s.t.Helper()
 	c := &Cluster{
-		Name: name, Slots: slots, Dir: s.Dir, Store: filepath.Join(s.Dir, name+"-store"), t: s.t, binary: s.binary, site: s, ports: ports,
-		keys: map[string]any{},
+		Name: name, Slots: slots, Dir: s.Dir, Store: filepath.Join(s.Dir, name+"-store"), t: s.t, binary: s.binary, site: s,
+		ports: ports,
+		keys:  map[string]any{},
 	}
 	if err := os.Mkdir(c.Store, 0o700); err != nil {
 		s.t.Fatal(err)
@@ -210,7 +212,8 @@ func (c *Cluster) Place(m *Machine) *Node {
 	if slices.ContainsFunc(c.Nodes, func(n *Node) bool { return n.Machine == m }) {
 		name, dir = name+"-2", dir+"-2"
 	}
-	n := &Node{Name: name, Address: m.Host.Address().String(), Dir: dir, Data: filepath.Join(dir, "data"), Keys: map[string]any{}, Machine: m, Host: m.Host, c: c}
+	n := &Node{Name: name, Address: m.Host.Address().String(), Dir: dir, Data: filepath.Join(dir, "data"),
+		Keys: map[string]any{}, Machine: m, Host: m.Host, c: c}
 	n.Root = filepath.Join(n.Data, "mounts")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		c.t.Fatal(err)

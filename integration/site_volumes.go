@@ -36,13 +36,15 @@ func (s *Site) Volumes(cluster string, slots []string, zones ...string) map[stri
 // Attach attaches a volume to a machine as an operator does, and waits until it is.
 func (s *Site) Attach(volume string, m *Machine, device string) {
 	s.t.Helper()
-	form := url.Values{"Action": {"AttachVolume"}, "Version": {"2016-11-15"}, "VolumeId": {volume}, "InstanceId": {m.ID}, "Device": {device}}
+	form := url.Values{"Action": {"AttachVolume"}, "Version": {"2016-11-15"}, "VolumeId": {volume}, "InstanceId": {m.ID},
+		"Device": {device}}
 	r, err := http.NewRequest(http.MethodPost, "http://"+s.at, strings.NewReader(form.Encode()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=OPERATOR/none") // no instance's; nobody checks the signature
+	// no instance's; nobody checks the signature
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=OPERATOR/none")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)

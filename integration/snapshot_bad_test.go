@@ -13,8 +13,9 @@ import (
 	"holdfast/snapshot"
 )
 
-// TestBadBackup loses the quorum, when what the store holds matters most: the node that is left shows it. Then the newest
-// backup turns out to be bad, on a machine without a node: the node that is left says so, until another one is saved.
+// TestBadBackup loses the quorum, when what the store holds matters most: the node that is left shows it. Then the
+// newest backup turns out to be bad, on a machine without a node: the node that is left says so, until another one is
+// saved.
 func TestBadBackup(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"snapshot.every": "1h"}})

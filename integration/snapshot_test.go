@@ -152,8 +152,8 @@ func TestSaveOtherEtcd(t *testing.T) {
 	}
 }
 
-// Encrypted backups: whoever has the key verifies, drills and restores; whoever has not is told how far a verification
-// went, and can do nothing else.
+// Encrypted backups: anyone who has the key verifies, drills and restores; anyone who has not is told how far a
+// verification went, and can do nothing else.
 func TestEncryptedBackups(t *testing.T) {
 	story(t)
 	key, err := age.GenerateX25519Identity()

@@ -14,8 +14,8 @@ import (
 	"holdfast/volume/device/devicetest"
 )
 
-// The disk of the leader of an idle cluster accepts no writes any more, without an error: its node is not ready, the others
-// elect, and all say who leads and which disk it is. When the disk writes again the old leader follows.
+// The disk of the leader of an idle cluster accepts no writes any more, without an error: its node is not ready, the
+// others elect, and all say who leads and which disk it is. When the disk writes again the old leader follows.
 func TestStalledDisk(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})
@@ -90,7 +90,8 @@ func TestStalledDisk(t *testing.T) {
 	w.Verify()
 }
 
-// blames is nil if n says that old's disk may hang, counts no other member as stalled, and has one leader, which is another.
+// blames is nil if n says that old's disk may hang, counts no other member as stalled, and has one leader, which is
+// another.
 func blames(n, old *integration.Node, slot string) error {
 	s, err := n.Status()
 	if err != nil {

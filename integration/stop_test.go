@@ -119,7 +119,8 @@ func TestStopTwice(t *testing.T) {
 	}
 }
 
-// GNU timeout and others signal the process and then its group, the process among them: that is one stop, and a clean one.
+// GNU timeout and others signal the process and then its group, the process among them: that is one stop, and a clean
+// one.
 func TestStopSignalledTwice(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})

@@ -82,7 +82,7 @@ func TestBackups(t *testing.T) {
 	c := founded(t, integration.Options{})
 	w := c.Write()
 	w.More(50)
-	n := c.Nodes[1] // whoever is asked saves, the leader or not
+	n := c.Nodes[1] // the node that is asked saves, leader or not
 	var saved snapshot.Meta
 	ask(t, n, &saved, "snapshot", "save", "-o", "json")
 	var backups []snapshot.Backup

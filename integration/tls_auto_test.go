@@ -19,12 +19,13 @@ import (
 	"holdfast/integration"
 )
 
-// Three nodes with a directory for a store make their own authorities. Strangers stay out of the gossip, a rotation goes
-// through under writes although the store is emptied meanwhile, and blank machines join afterwards. No output of anybody
-// holds a key.
+// Three nodes with a directory for a store make their own authorities. Strangers stay out of the gossip, a rotation
+// goes through under writes although the store is emptied meanwhile, and blank machines join afterwards. No output of
+// anybody holds a key.
 func TestTLSAuto(t *testing.T) {
 	story(t)
-	// The steps of a rotation are looked for every hundredth of an authority's life, and the store every twentieth of a leaf's.
+	// The steps of a rotation are looked for every hundredth of an authority's life, and the store every twentieth of a
+	// leaf's.
 	c := cluster(t, integration.Options{Nodes: 4, Keys: map[string]any{"tls.mode": "auto", "tls.leaf-life": "30s", "tls.ca-life": "10m"}})
 	n1, n3, other := c.Nodes[0], c.Nodes[2], c.Nodes[3]
 	c.Set("gossip.seeds", []string{n1.Address, c.Nodes[1].Address, n3.Address}) // a seed that is not there is a problem
@@ -220,8 +221,8 @@ func inPhase(t *testing.T, c *integration.Cluster, n *integration.Node, phases m
 	return nil
 }
 
-// strangersGossip starts a node that speaks to the others with no key, and then with one of its own: it is told why it is
-// alone, and nobody takes it for one of theirs.
+// strangersGossip starts a node that speaks to the others with no key, and then with one of its own: it is told why it
+// is alone, and nobody takes it for one of theirs.
 func strangersGossip(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	n.Keys["tls.mode"] = "off"

@@ -77,7 +77,7 @@ func presented(n *integration.Node, port int, cfg *tls.Config) (*x509.Certificat
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// admits is nil if a port of a node answers whoever has a certificate.
+// admits is nil if a port of a node answers anyone who has a certificate.
 func admits(n *integration.Node, port int, cfg *tls.Config) error {
 	return fetch(cfg, fmt.Sprintf("https://%s:%d/version", n.Address, port))
 }
@@ -250,8 +250,8 @@ func shows(n *integration.Node, me *credentials, roots *x509.CertPool) error {
 	return nil
 }
 
-// All nodes are off until every certificate has ended: they start, and all is well. Then the authorities themselves have
-// ended: the nodes say so, start nothing, and go on when there are others.
+// All nodes are off until every certificate has ended: they start, and all is well. Then the authorities themselves
+// have ended: the nodes say so, start nothing, and continue when there are others.
 func TestTLSExpired(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{Keys: map[string]any{"tls.mode": "ca", "tls.leaf-life": "3s"}})

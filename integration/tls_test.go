@@ -22,8 +22,9 @@ import (
 	"holdfast/integration"
 )
 
-// Three nodes with the authorities of `tls init`. Whoever has no certificate of the right authority is refused, by etcd's
-// client port and by its peer port, and a member with one of the wrong authority stays alone until it has the right one.
+// Three nodes with the authorities of `tls init`. Anyone who has no certificate of the right authority is refused, by
+// etcd's client port and by its peer port, and a member with one of the wrong authority stays alone until it has the
+// right one.
 func TestTLSGiven(t *testing.T) {
 	story(t)
 	c := cluster(t, integration.Options{})

@@ -128,8 +128,8 @@ func snapshotOf(client *clientv3.Client, t *testing.T) error {
 	return err
 }
 
-// jsonGateway tries etcd's JSON, which talks to etcd with the server's certificate, whoever asks: no certificate is a user
-// there, and a token is.
+// jsonGateway tries etcd's JSON, which talks to etcd with the server's certificate, no matter who asks: no certificate is
+// a user there, and a token is.
 func jsonGateway(t *testing.T, r *rules, me *credentials, given string) {
 	t.Helper()
 	post := func(cn, path, token string, body any) (int, string) {

@@ -290,7 +290,7 @@ func stopWithin(t *testing.T, n *integration.Node, bound time.Duration) {
 	}
 }
 
-// hang puts a pipe in the place of a directory, which nobody can open without waiting for ever, until release.
+// hang puts a pipe in the place of a directory, which nobody can open without waiting forever, until release.
 func hang(t *testing.T, dir string) (release func()) {
 	t.Helper()
 	away := dir + ".away"

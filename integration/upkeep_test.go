@@ -61,8 +61,8 @@ func fillUp(t *testing.T, client *clientv3.Client, name func(i int) string) (las
 	return 0
 }
 
-// renewal is the time within which Kubernetes renews its leases: nobody may go without a write for so long. On a quiet machine it
-// takes a third of that.
+// renewal is the time within which Kubernetes renews its leases: nobody may go without a write for so long. On a quiet
+// machine it takes a third of that.
 const renewal = 10 * time.Second
 
 // cured waits until writes are acknowledged again, which began to be refused, or could be accepted again, at begin.
@@ -156,7 +156,8 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
-// Fragmented databases are defragmented one after the other, the leader's last and after a hand-over, while clients write.
+// Fragmented databases are defragmented one after the other, the leader's last and after a hand-over, while clients
+// write.
 func TestDefragmentation(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"upkeep.defrag-free-bytes": 24 << 20}})
@@ -196,7 +197,8 @@ func TestDefragmentation(t *testing.T) {
 	w.More(50)
 	t.Logf("longest time without a write: %s", w.Gap().Round(time.Millisecond))
 	slices.SortFunc(order, func(a, b defrag) int { return strings.Compare(a.at, b.at) })
-	// The last one led when it decided. It may have decided before it heard that all others had to be defragmented as well.
+	// The last one led when it decided. It may have decided before it heard that all others had to be defragmented as
+	// well.
 	last := c.Nodes[slices.IndexFunc(c.Nodes, func(n *integration.Node) bool { return n.Name == order[2].node })]
 	all := last.Decisions()
 	turn := slices.IndexFunc(all, func(d integration.Decision) bool { return d.Action == "defrag" })
@@ -217,8 +219,8 @@ func TestDefragmentation(t *testing.T) {
 	w.Verify()
 }
 
-// A member's data was damaged. All nodes say whose it is by the hashes of all members, although etcd's alarm names another one,
-// which is not given up; and the damaged one is replaced at an operator's word.
+// A member's data was damaged. All nodes say whose it is by the hashes of all members, although etcd's alarm names
+// another one, which is not given up; and the damaged one is replaced at an operator's word.
 func TestCorrupt(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: small(nil)})

@@ -82,7 +82,8 @@ func (w *Writer) write(ctx context.Context, client *clientv3.Client, i int) {
 }
 
 func (w *Writer) record(i, n int) string { return fmt.Sprintf("record/%d/%d/%08d", w.id, i, n) }
-func (w *Writer) counter(i int) string   { return fmt.Sprintf("counter/%d/%d", w.id, i) }
+
+func (w *Writer) counter(i int) string { return fmt.Sprintf("counter/%d/%d", w.id, i) }
 
 func (w *Writer) acknowledged(i, n int, key, value string, rev int64) {
 	w.mu.Lock()
@@ -204,7 +205,7 @@ type Acknowledgements struct {
 	vague  [writers][]int
 }
 
-// Snapshot returns what is acknowledged by now; the writing goes on.
+// Snapshot returns what is acknowledged by now; the writing continues.
 func (w *Writer) Snapshot() Acknowledgements {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -247,7 +248,8 @@ func (w *Writer) compare(found map[string]string) error {
 	}
 	for i, newest := range w.newest {
 		counted, _ := strconv.Atoi(found[w.counter(i)])
-		// A member that was stopped goes on with what it was asked before, when everybody has long gone on without it.
+		// A member that was stopped continues with what it was asked before, when everybody has long gone on without
+		// it.
 		late := slices.Contains(w.vague[i], counted) && counted < newest
 		if counted < newest && !late {
 			return fmt.Errorf("%s is %d, acknowledged was %d", w.counter(i), counted, newest)
@@ -275,7 +277,8 @@ func hashOf(c *Cluster, n *Node, rev int64) (hash uint32, ok bool) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	_, _ = client.Get(ctx, "any") // waits until the member has applied all that is committed; whether the key may be read is all the same
+	// waits until the member has applied all that is committed; whether the key may be read is all the same
+	_, _ = client.Get(ctx, "any")
 	resp, err := client.HashKV(ctx, n.ClientURL(), rev)
 	if err != nil {
 		c.t.Fatalf("hash of %s: %v", n.Name, err)

@@ -134,14 +134,16 @@ func (s *scene) make(nodes int) (err error) {
 	if err != nil {
 		return err
 	}
-	s.cloud = ec2test.New(ec2test.Options{Devices: loops, OwnOnly: true, AttachDelay: time.Second, DetachDelay: time.Second, InstanceDelay: time.Second})
+	s.cloud = ec2test.New(ec2test.Options{Devices: loops, OwnOnly: true, AttachDelay: time.Second,
+		DetachDelay: time.Second, InstanceDelay: time.Second})
 	if s.server, err = ec2test.Listen(s.cloud, s.net.Gateway().String()+":7575"); err != nil {
 		return err
 	}
 	zone := func(i int) string { return "eu-demo-1" + string(rune('a'+i%min(nodes, 3))) }
 	for i, slot := range s.slots {
 		if _, err := s.cloud.AddVolume(ec2test.Volume{Zone: zone(i), Size: 1, Encrypted: true,
-			Tags: map[string]string{"holdfast:cluster": cluster, "holdfast:member": slot, "Name": slot + "." + cluster}}); err != nil {
+			Tags: map[string]string{"holdfast:cluster": cluster, "holdfast:member": slot,
+				"Name": slot + "." + cluster}}); err != nil {
 			return fmt.Errorf("make the volume of slot %s: %w", slot, err)
 		}
 	}
@@ -190,7 +192,8 @@ func (s *scene) launch(m *machine) (err error) {
 	if err != nil {
 		return fmt.Errorf("launch instance %s: %w", m.instance, err)
 	}
-	text := fmt.Sprintf(config, m.name, cluster, strings.Join(s.slots, ", "), m.dir, s.path("snapshots"), s.server.URL, m.root, s.path(m.name+"-state"))
+	text := fmt.Sprintf(config, m.name, cluster, strings.Join(s.slots, ", "), m.dir, s.path("snapshots"), s.server.URL,
+		m.root, s.path(m.name+"-state"))
 	if err := os.WriteFile(m.config, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the configuration of %s: %w", m.name, err)
 	}

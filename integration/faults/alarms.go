@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A member whose disk is full raises the alarm NOSPACE. That is an entry of the log that etcd's checker does not know, and
-// it panics. And it takes each entry of the log for a request that was carried out, while etcd refuses those that would
-// write as long as the alarm is up. So both are emptied in the copies of the logs, as raft's own entries are.
+// A member whose disk is full raises the alarm NOSPACE. That is an entry of the log that etcd's checker does not know,
+// and it panics. And it takes each entry of the log for a request that was carried out, while etcd refuses those that
+// would write as long as the alarm is up. So both are emptied in the copies of the logs, as raft's own entries are.
 
 // The kinds of records in a log that matter here (server/storage/wal/wal.go).
 const (
@@ -114,8 +114,8 @@ func empty(dir string, void map[entry]bool) error {
 	return nil
 }
 
-// empty returns a file of a log with entries emptied. From a record on that is not whole, which a member that was killed
-// leaves behind, it stays as it is.
+// empty returns a file of a log with entries emptied. From a record on that is not whole, which a member that was
+// killed leaves behind, it stays as it is.
 func (s *sums) empty(file []byte, void map[entry]bool) (out []byte, err error) {
 	for len(file) >= 8 {
 		length := bits.LittleEndian.Uint64(file) // and in the highest byte, how many more fill up a word

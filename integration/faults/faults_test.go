@@ -119,8 +119,8 @@ func nothingStays(t *testing.T, dir *string) {
 // shortest is the length of a run that proves something.
 const shortest = 5 * time.Second
 
-// run plays the schedule of a seed and checks the history. One that the checker cannot decide is played again for half as
-// long, with half the requests of which nobody knows what became.
+// run plays the schedule of a seed and checks the history. One that the checker cannot decide is played again for half
+// as long, with half the requests of which nobody knows what became.
 func run(t *testing.T, seed uint64) {
 	for l := *length; ; l /= 2 {
 		if l < shortest && l != *length {

@@ -18,9 +18,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Registers are clients of a few keys that go on while one generation of the cluster ends and the next one begins. Each
-// answer is of the generation whose cluster ID it bears. The model of etcd's checker begins with an empty database, which a
-// restored one is not; that is why these keys have a model of their own.
+// Registers are clients of a few keys that continue while one generation of the cluster ends and the next one begins.
+// Each answer is of the generation whose cluster ID it bears. The model of etcd's checker begins with an empty
+// database, which a restored one is not; that is why these keys have a model of their own.
 type Registers struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -130,8 +130,8 @@ func (g *Registers) acknowledged(cluster uint64) int {
 	return n
 }
 
-// linearizable returns nil if what one generation answered was possible. first has the values that each key may have had when
-// it began: one where a backup was restored, several where nobody can say how much a survivor knew.
+// linearizable returns nil if what one generation answered was possible. first has the values that each key may have
+// had when it began: one where a backup was restored, several where nobody can say how much a survivor knew.
 func linearizable(ops []operation, cluster uint64, first map[string][]string) error {
 	seen := map[string]bool{}
 	answered := 0
@@ -181,7 +181,8 @@ func linearizable(ops []operation, cluster uint64, first map[string][]string) er
 		}
 		switch porcupine.CheckOperationsTimeout(model.ToModel(), history[key], undecided) {
 		case porcupine.Illegal:
-			return fmt.Errorf("generation %x: what was put into %s and read from it is impossible; it began with one of %q", cluster, key, first[key])
+			return fmt.Errorf("generation %x: what was put into %s and read from it is impossible; it began with one of %q",
+				cluster, key, first[key])
 		case porcupine.Unknown:
 			return ErrUndecided
 		}
@@ -189,8 +190,8 @@ func linearizable(ops []operation, cluster uint64, first map[string][]string) er
 	return nil
 }
 
-// missing are the puts that a generation has acknowledged and that are in none of the logs of its members: by the directories
-// that hold them when it has ended.
+// missing are the puts that a generation has acknowledged and that are in none of the logs of its members: by the
+// directories that hold them when it has ended.
 func missing(lg *zap.Logger, ops []operation, cluster uint64, members []string) ([]operation, error) {
 	written := map[string]bool{}
 	persisted, err := report.PersistedRequests(lg, members)

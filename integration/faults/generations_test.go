@@ -18,15 +18,15 @@ import (
 // How a generation ends in the middle of faults.
 const (
 	endRestore = "restore" // confirmed by its leader, or left by its voters where a fault has taken that
-	endRecover = "recover" // two disks are lost for good, and the survivor goes on
+	endRecover = "recover" // two disks are lost for good, and the survivor continues
 )
 
 // disturbances are what goes wrong while a restore is under way.
 var disturbances = []Kind{Kill, Pause, Stutter, Loss, Gossip, Peers, HandOver, Stop, NoEC2}
 
-// Generations end in the middle of faults, by restores and by a recovery, and before that a machine that shares nothing with the
-// cluster but its store tries to end it. Each generation is linearizable, and what the leader acknowledged whose generation it ended
-// is in the logs that its members have set aside.
+// Generations end in the middle of faults, by restores and by a recovery, and before that a machine that shares nothing
+// with the cluster but its store tries to end it. Each generation is linearizable, and what the leader acknowledged
+// whose generation it ended is in the logs that its members have set aside.
 func TestGenerationsUnderFaults(t *testing.T) {
 	real(t)
 	if *seed != 0 {
@@ -136,8 +136,8 @@ func (r *Run) save() (saved snapshot.Meta) {
 	return saved
 }
 
-// drill has a machine that shares nothing with the cluster but its store declare all of it lost, twice, while something goes
-// wrong: the second time it overrules whatever it is told of.
+// drill has a machine that shares nothing with the cluster but its store declare all of it lost, twice, while something
+// goes wrong: the second time it overrules whatever it is told of.
 func (r *Run) drill(f Fault) {
 	r.t.Helper()
 	bastion := r.cluster.Place(r.site.Launch(zones[0]))
@@ -164,8 +164,8 @@ func (r *Run) drill(f Fault) {
 	r.recover()
 }
 
-// restore restores a backup while something goes wrong, again where that was too much, and reports whether the generation was
-// ended by its leader.
+// restore restores a backup while something goes wrong, again where that was too much, and reports whether the
+// generation was ended by its leader.
 func (r *Run) restore(name string, f Fault) (led bool) {
 	r.t.Helper()
 	on := r.cluster.Nodes[(f.Node+1)%nodes]

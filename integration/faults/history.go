@@ -31,8 +31,8 @@ const own = "holdfast.internal/"
 // undecided is how long the checker may think.
 const undecided = time.Minute
 
-// ErrUndecided: the checker could not tell in time. Each request without an answer may have been carried out at any later
-// moment or never, so that many of them, between few that tell, can be too much for any computer.
+// ErrUndecided: the checker could not tell in time. Each request without an answer may have been carried out at any
+// later moment or never, so that many of them, between few that tell, can be too much for any computer.
 var ErrUndecided = errors.New("the checker could not tell in time whether the history was possible")
 
 // save writes the clients' histories and copies the members' write-ahead logs, by slot, into a new directory.
@@ -102,7 +102,8 @@ func (h History) Check(lg *zap.Logger) error {
 		return errors.New("an empty history: nothing is proven")
 	}
 	reports := slices.Concat(h.Reports, h.unrecorded())
-	result := validate.ValidateAndReturnVisualize(lg, validate.Config{ExpectRevisionUnique: h.Unique}, reports, h.Persisted, undecided)
+	result := validate.ValidateAndReturnVisualize(lg, validate.Config{ExpectRevisionUnique: h.Unique}, reports,
+		h.Persisted, undecided)
 	if s := result.Linearization.Status; s == validate.Timeout || s == validate.DeadlineExceeded {
 		return ErrUndecided
 	}
@@ -122,13 +123,14 @@ func (h History) unrecorded() []report.ClientReport {
 		}
 		id++
 		all = append(all, report.ClientReport{ClientID: id, KeyValue: []porcupine.Operation{{
-			ClientId: id, Input: request, Call: 1, Return: math.MaxInt64, Output: model.MaybeEtcdResponse{Error: "of holdfast, and not recorded"},
+			ClientId: id, Input: request, Call: 1, Return: math.MaxInt64,
+			Output: model.MaybeEtcdResponse{Error: "of holdfast, and not recorded"},
 		}}})
 	}
 	return all
 }
 
-// lastID is the highest ID of a client. A client whose request has failed goes on under another one.
+// lastID is the highest ID of a client. A client whose request has failed continues under another one.
 func (h History) lastID() int {
 	id := 0
 	for _, r := range h.Reports {

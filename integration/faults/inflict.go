@@ -223,7 +223,7 @@ func (v victim) hideStore() (func() error, error) {
 	}
 	v.Start()
 	return func() error {
-		// Somebody may have made the directory anew, as on a machine where the store's mount is missing.
+		// Somebody may have made the directory again, as on a machine where the store's mount is missing.
 		if err := os.RemoveAll(store); err != nil {
 			return err
 		}
@@ -285,7 +285,8 @@ func fill(path string) error {
 func (v victim) lose(id string) (func() error, error) {
 	v.down[v.Node] = true
 	v.Kill()
-	if err := errors.Join(v.Machine.Host.Reboot(), v.site.EC2.ForceDetach(id), v.site.EC2.DeleteTag(id, "holdfast:cluster")); err != nil {
+	if err := errors.Join(v.Machine.Host.Reboot(), v.site.EC2.ForceDetach(id),
+		v.site.EC2.DeleteTag(id, "holdfast:cluster")); err != nil {
 		return nil, err
 	}
 	v.volumes[v.index] = v.volume(v.index)

@@ -46,12 +46,13 @@ type Run struct {
 	begun   time.Time
 }
 
-// Found makes a site with a cluster that serves, on volumes of so many GiB of the stand-in. When the test ends everything is removed; the artefacts are kept if
-// it has failed.
+// Found makes a site with a cluster that serves, on volumes of so many GiB of the stand-in. When the test ends
+// everything is removed; the artefacts are kept if it has failed.
 func Found(t testing.TB, binary string, lg *zap.Logger, size int64) *Run {
 	t.Helper()
 	s := integration.NewSite(t, binary, false)
-	r := &Run{size: size, Dir: filepath.Join(s.Dir, "history"), t: t, lg: lg, site: s, down: map[*integration.Node]bool{}, ended: map[*integration.Node]time.Time{}, begun: time.Now()}
+	r := &Run{size: size, Dir: filepath.Join(s.Dir, "history"), t: t, lg: lg, site: s, down: map[*integration.Node]bool{},
+		ended: map[*integration.Node]time.Time{}, begun: time.Now()}
 	var machines []*integration.Machine
 	for i := range slots {
 		machines = append(machines, s.Launch(zones[i]))
@@ -77,8 +78,8 @@ func (r *Run) volume(i int) string {
 	return id
 }
 
-// Play lets everything go wrong that the schedule names, under recorded traffic, waits until the cluster is healthy again and
-// leaves the history in Dir, with all nodes killed. Before the last write it calls each of before.
+// Play lets everything go wrong that the schedule names, under recorded traffic, waits until the cluster is healthy
+// again and leaves the history in Dir, with all nodes killed. Before the last write it calls each of before.
 func (r *Run) Play(s Schedule, before ...func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -108,7 +109,8 @@ func (r *Run) Play(s Schedule, before ...func()) {
 	r.say("%d requests succeeded, %d failed", requests.Successes, requests.Failures)
 	r.cluster.Kill()
 	r.keep(s)
-	if err := save(r.lg, filepath.Join(r.Dir, "record"), tr.kind.ExpectUniqueRevision(), reports, r.members()); err != nil {
+	if err := save(r.lg, filepath.Join(r.Dir, "record"), tr.kind.ExpectUniqueRevision(), reports,
+		r.members()); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -134,7 +136,8 @@ func (r *Run) say(format string, args ...any) {
 	r.t.Logf("%7s %s", time.Since(r.begun).Round(time.Millisecond), fmt.Sprintf(format, args...))
 }
 
-// wait lets time pass. Nodes that ended by themselves are started again, as by a supervisor; each is called over and over.
+// wait lets time pass. Nodes that ended by themselves are started again, as by a supervisor; each is called over and
+// over.
 func (r *Run) wait(d time.Duration, each func()) {
 	r.t.Helper()
 	for last := time.Now().Add(d); time.Now().Before(last); time.Sleep(look) {
@@ -236,7 +239,8 @@ func (r *Run) equal() {
 }
 
 func (r *Run) client() (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: r.cluster.Endpoints(), Logger: zap.NewNop(), DialTimeout: 2 * time.Second})
+	return clientv3.New(clientv3.Config{Endpoints: r.cluster.Endpoints(), Logger: zap.NewNop(),
+		DialTimeout: 2 * time.Second})
 }
 
 // members are the data directories of the members, by slot. The nodes are killed, but their mounts are still there.

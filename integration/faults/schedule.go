@@ -37,11 +37,13 @@ const (
 )
 
 // Kinds are all kinds of faults.
-var Kinds = []Kind{Kill, KillTwo, KillAll, Step, Stop, HandOver, Pause, Stutter, Isolate, Split, Deaf, Mute, Gossip, Peers, Loss,
+var Kinds = []Kind{Kill, KillTwo, KillAll, Step, Stop, HandOver, Pause, Stutter, Isolate, Split, Deaf, Mute, Gossip,
+	Peers, Loss,
 	Move, Yank, Stall, Full, Lose, NoEC2, NoStore}
 
 // Steps are where a starting process kills itself. Names of embedded/coordinator and volume/ebs.
-var Steps = []string{"before-mount", "after-mount", "before-identity", "before-held-tag", "held", "before-etcd", "after-etcd"}
+var Steps = []string{"before-mount", "after-mount", "before-identity", "before-held-tag", "held", "before-etcd",
+	"after-etcd"}
 
 // nodes is how many there are, each with a slot.
 const nodes = 3
@@ -96,7 +98,8 @@ func Draw(seed uint64, length time.Duration, kinds []Kind) Schedule {
 				bag = append(bag, kinds[i])
 			}
 		}
-		f := Fault{Kind: bag[0], Node: random.IntN(nodes), Leader: random.IntN(3) == 0, Wait: between(random, 0, 1500), For: between(random, 500, 3500)}
+		f := Fault{Kind: bag[0], Node: random.IntN(nodes), Leader: random.IntN(3) == 0, Wait: between(random, 0, 1500),
+			For: between(random, 500, 3500)}
 		step, amount := Steps[random.IntN(len(Steps))], 5+random.IntN(30)
 		bag = bag[1:]
 		switch f.Kind {

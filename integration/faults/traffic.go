@@ -19,7 +19,8 @@ import (
 var profiles = map[string]traffic.Traffic{"etcd": traffic.EtcdPutDeleteLease, "kubernetes": traffic.Kubernetes}
 
 const (
-	rateLimit   = 100                    // requests a second of all clients; porcupine's work grows much faster than they do
+	// requests a second of all clients; porcupine's work grows much faster than they do
+	rateLimit   = 100
 	perMember   = 1                      // clients that know one member only, of each kind
 	ofCluster   = 2                      // clients that know all members, of each kind
 	nonUnique   = 3                      // requests in flight that the checker cannot tell from each other
@@ -63,12 +64,14 @@ func begin(ctx context.Context, lg *zap.Logger, kind string, endpoints []string)
 	}
 	watch := traffic.Watch{MemberClientCount: perMember * len(endpoints), ClusterClientCount: ofCluster,
 		RevisionOffsetRange: traffic.WatchDefault.RevisionOffsetRange}
-	if err := traffic.SimulateWatchTraffic(ctx, &t.running, &watch, endpoints, t.writers, t.kind, traffic.RunWatchLoopParam{
-		Config: watch, QPSLimiter: limiter, KeyStore: keys, Storage: storage, Finish: t.finish, Logger: lg,
-	}); err != nil {
+	if err := traffic.SimulateWatchTraffic(ctx, &t.running, &watch, endpoints, t.writers, t.kind,
+		traffic.RunWatchLoopParam{
+			Config: watch, QPSLimiter: limiter, KeyStore: keys, Storage: storage, Finish: t.finish, Logger: lg,
+		}); err != nil {
 		return nil, err
 	}
-	if err := traffic.SimulateCompactionTraffic(ctx, &t.running, &traffic.Compaction{Period: compactions}, endpoints, t.writers, t.kind,
+	if err := traffic.SimulateCompactionTraffic(ctx, &t.running, &traffic.Compaction{Period: compactions}, endpoints,
+		t.writers, t.kind,
 		traffic.RunCompactLoopParam{Period: compactions, Finish: t.finish}); err != nil {
 		return nil, err
 	}

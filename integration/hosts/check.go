@@ -9,7 +9,8 @@ import (
 
 // programs that are run here or on a host, and the Debian packages they come in.
 var programs = []struct{ name, from string }{
-	{"nft", "nftables"}, {"nsenter", "util-linux"}, {"mount", "mount"}, {"sh", "dash"}, {"cat", "coreutils"}, {"readlink", "coreutils"},
+	{"nft", "nftables"}, {"nsenter", "util-linux"}, {"mount", "mount"}, {"sh", "dash"}, {"cat", "coreutils"},
+	{"readlink", "coreutils"},
 }
 
 // Check returns an error that says what this machine lacks for hosts, nil if it lacks nothing. It knows because

@@ -46,8 +46,8 @@ func (f faults) forget(host string) {
 
 // rules renders the faults for `nft -f`, as one transaction that replaces what was there.
 //
-// ARP passes where only a direction or a share of the frames is dropped: it needs an answer, so that without it the other
-// direction would end as well as soon as a neighbour's address is forgotten, and a router answers for a far host.
+// ARP passes where only a direction or a share of the frames is dropped: it needs an answer, so that without it the
+// other direction would end as well as soon as a neighbour's address is forgotten, and a router answers for a far host.
 func (f faults) rules(subnet netip.Prefix) string {
 	var b strings.Builder
 	rule := func(format string, args ...any) { fmt.Fprintf(&b, "\t\t"+format+" drop\n", args...) }

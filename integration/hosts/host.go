@@ -36,7 +36,8 @@ func (h *Host) build() (err error) {
 		return err
 	}
 	n := h.network
-	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: h.Name}, PeerName: "eth0", PeerNamespace: netlink.NsFd(h.space.ns)}
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: h.Name}, PeerName: "eth0",
+		PeerNamespace: netlink.NsFd(h.space.ns)}
 	if err := n.middle.LinkAdd(veth); err != nil {
 		return fmt.Errorf("make a veth link: %w", err)
 	}
@@ -236,7 +237,7 @@ func (h *Host) Mounts() ([]*mountinfo.Info, error) {
 	return all, nil
 }
 
-// Destroy is a power cut for ever: every process of the host is killed, and when it returns they are gone, and
+// Destroy is a power cut for good: every process of the host is killed, and when it returns they are gone, and
 // so are the host's mounts, its address, its line and the faults on it. It may be called again.
 func (h *Host) Destroy() error {
 	n := h.network

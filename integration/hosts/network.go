@@ -113,7 +113,8 @@ func (n *Network) reserve(want netip.Prefix) error {
 			continue
 		}
 		name := fmt.Sprintf("hf-%x", subnet.Addr().AsSlice())
-		veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: outside, PeerNamespace: netlink.NsFd(n.middle.ns)}
+		veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: outside,
+			PeerNamespace: netlink.NsFd(n.middle.ns)}
 		err := n.here.LinkAdd(veth)
 		if errors.Is(err, unix.EEXIST) {
 			continue // another network came first

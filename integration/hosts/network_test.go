@@ -262,7 +262,7 @@ func TestSetAddress(t *testing.T) {
 		t.Errorf("address of the default route: got %s, want %s", got, want)
 	}
 	must(t, all[1].SetAddress(old))
-	// Who gets an old address has not said a word yet: others must look for it anew by themselves.
+	// Who gets an old address has not said a word yet: others must look for it again by themselves.
 	got, text := map[string]bool{}, boxes[2].send(t, boxes[1])
 	boxes[1].receive(t, got, []string{text}, time.Now().Add(time.Second))
 	if !got[text] {

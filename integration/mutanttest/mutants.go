@@ -97,7 +97,8 @@ func Apply(t *testing.T, mutants []Mutant) {
 }
 
 func run(ctx context.Context, binary string, number int, m Mutant) (string, error) {
-	cmd := exec.CommandContext(ctx, binary, append([]string{"-test.run=^(" + m.Test + ")$", "-test.timeout=10m"}, m.Args...)...)
+	cmd := exec.CommandContext(ctx, binary,
+		append([]string{"-test.run=^(" + m.Test + ")$", "-test.timeout=10m"}, m.Args...)...)
 	cmd.Env = append(os.Environ(), chosen+"="+strconv.Itoa(number))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -201,7 +202,8 @@ var mutantNow, _ = strconv.Atoi(os.Getenv(%q))
 	}
 	b.write("overlay.json", overlay)
 	binary := filepath.Join(b.dir, "mutants.test")
-	cmd := exec.CommandContext(b.t.Context(), "go", "test", "-c", "-vet=off", "-overlay="+filepath.Join(b.dir, "overlay.json"), "-o", binary, ".")
+	cmd := exec.CommandContext(b.t.Context(), "go", "test", "-c", "-vet=off",
+		"-overlay="+filepath.Join(b.dir, "overlay.json"), "-o", binary, ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.t.Fatalf("build: %v\n%s", err, out)
 	}
