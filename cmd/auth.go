@@ -49,7 +49,8 @@ func newAuthCheckCommand() *cobra.Command {
 			if len(errs) > 0 {
 				return fmt.Errorf("check users and roles: %d wrong\n%w", len(errs), errors.Join(errs...))
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: ok: %d users, %d roles, auth %s, others: %s\n", args[0], len(w.Users), len(w.Roles), onOff(w.Enabled), w.Others)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: ok: %d users, %d roles, auth %s, others: %s\n", args[0], len(w.Users),
+				len(w.Roles), onOff(w.Enabled), w.Others)
 			return err
 		},
 	}

@@ -75,9 +75,11 @@ func drain(ctx context.Context, node *control.Client, how coordinator.DrainOptio
 func drainResult(r coordinator.DrainReport, how coordinator.DrainOptions, out io.Writer) error {
 	switch {
 	case r.Drained && r.Risk == "":
-		fmt.Fprintf(out, "drained: slot %s is down, and the cluster does without it; `holdfast undrain` starts it again\n", r.Slot)
+		fmt.Fprintf(out, "drained: slot %s is down, and the cluster does without it; `holdfast undrain` starts it again\n",
+			r.Slot)
 	case r.Drained:
-		fmt.Fprintf(out, "drained by force: slot %s is down, at this risk: %s; `holdfast undrain` starts it again\n", r.Slot, r.Risk)
+		fmt.Fprintf(out, "drained by force: slot %s is down, at this risk: %s; `holdfast undrain` starts it again\n", r.Slot,
+			r.Risk)
 	case r.Risk == "":
 		fmt.Fprintf(out, "slot %s can be drained now\n", r.Slot)
 	case how.Dry:

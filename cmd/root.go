@@ -20,8 +20,8 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// exitUsage is the exit code where the command line or the configuration is wrong, so that nothing was tried: EX_USAGE of
-// sysexits.h. No command uses it for anything else.
+// exitUsage is the exit code where the command line or the configuration is wrong, so that nothing was tried: EX_USAGE
+// of sysexits.h. No command uses it for anything else.
 const exitUsage = 64
 
 // usageError is a command line or a configuration that is wrong.
@@ -37,8 +37,8 @@ func usage(err error) error {
 	return usageError{err}
 }
 
-// bounce is the time within which several signals to end count as one: timeout(1) and other wrappers signal the command and
-// then its process group, the command among them.
+// bounce is the time within which several signals to end count as one: timeout(1) and other wrappers signal the command
+// and then its process group, the command among them.
 const bounce = time.Second
 
 // obey has the first signal cancel, and the next one that comes more than bounce later exit with 130.
@@ -117,7 +117,9 @@ func newRoot() *cobra.Command {
 // completeOutput has a shell complete the formats.
 func completeOutput(c *cobra.Command) {
 	if c.Flags().Lookup("output") != nil {
-		_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that is not there
+		// it fails for a flag that is not there
+		_ = c.RegisterFlagCompletionFunc("output",
+			cobra.FixedCompletions([]cobra.Completion{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	}
 	for _, below := range c.Commands() {
 		completeOutput(below)

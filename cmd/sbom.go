@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// bom is a CycloneDX document (https://cyclonedx.org/docs/1.6/json), as much of it as the toolchain has left in the binary:
-// which modules, of which version, with which sum. It has no date and no serial number, so that two builds of the same
-// sources say the same.
+// bom is a CycloneDX document (https://cyclonedx.org/docs/1.6/json), as much of it as the toolchain has left in the
+// binary: which modules, of which version, with which sum. It has no date and no serial number, so that two builds of
+// the same sources say the same.
 type bom struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`

@@ -112,5 +112,6 @@ func newEtcdutlCommand() *cobra.Command {
 	fs := c.PersistentFlags()
 	addLockTimeout(fs)
 	fs.StringVarP(&etcdutl.OutputFormat, "write-out", "w", "simple", "`format`: fields, json, protobuf, simple or table")
-	return group(c, etcdutl.NewDefragCommand(), etcdutl.NewSnapshotCommand(), etcdutl.NewHashKVCommand(), etcdutl.NewVersionCommand(), etcdutl.NewMigrateCommand())
+	return group(c, etcdutl.NewDefragCommand(), etcdutl.NewSnapshotCommand(), etcdutl.NewHashKVCommand(),
+		etcdutl.NewVersionCommand(), etcdutl.NewMigrateCommand())
 }

@@ -63,16 +63,20 @@ func writeRepair(w io.Writer, dir string, r embedded.WALRepair) error {
 		_, err := fmt.Fprintf(w, "the log of %s has no entry that this etcd cannot replay: nothing is to be repaired\n", dir)
 		return err
 	}
-	fmt.Fprintf(w, "the log of %s has %d entries of etcd 3.5 or older, the last at index %d; the database has the log up to %d (term %d)\n",
+	fmt.Fprintf(w,
+		"the log of %s has %d entries of etcd 3.5 or older, the last at index %d; the database has the log up to %d (term %d)\n",
 		dir, r.Entries, r.Last, r.Applied, r.Term)
 	switch {
 	case r.Obstacle != "":
 		_, err := fmt.Fprintf(w, "it cannot be repaired: %s\n", r.Obstacle)
 		return err
 	case r.Copy == "":
-		_, err := fmt.Fprintf(w, "it can be repaired: a snapshot record at index %d, with the voters %x, would be appended; nothing was changed\n", r.Applied, r.Voters)
+		_, err := fmt.Fprintf(w,
+			"it can be repaired: a snapshot record at index %d, with the voters %x, would be appended; nothing was changed\n",
+			r.Applied, r.Voters)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "repaired: a snapshot record at index %d, with the voters %x, was appended\nas it was: %s\n", r.Applied, r.Voters, r.Copy)
+	_, err := fmt.Fprintf(w, "repaired: a snapshot record at index %d, with the voters %x, was appended\nas it was: %s\n",
+		r.Applied, r.Voters, r.Copy)
 	return err
 }

@@ -117,7 +117,7 @@ func TestAddressAuto(t *testing.T) {
 	if got := problems(err, file); len(got) != 1 || got[0] != want {
 		t.Errorf("without a network: got %q, want %q", got, want)
 	}
-	// Whoever writes an address needs no network for it.
+	// Anyone who writes an address needs no network for it.
 	onMachine(t, nil, nil, func() { _, err = Load(file, parseFlags(t, "--node.address=10.0.0.9"), nil) })
 	if err != nil {
 		t.Errorf("an address: %v", err)

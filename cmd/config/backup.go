@@ -155,7 +155,8 @@ func backupDoubts(c Config) []string {
 		add("restore.revision-bump: 0, after a restore the watchers of Kubernetes do not notice that time went back")
 	}
 	if r.ReclaimAfter > 0 && r.ReclaimAfter < time.Hour {
-		add("restore.reclaim-after: %s, what a restore has set aside is deleted almost at once", FormatDuration(r.ReclaimAfter))
+		add("restore.reclaim-after: %s, what a restore has set aside is deleted almost at once",
+			FormatDuration(r.ReclaimAfter))
 	}
 	return all
 }

@@ -122,7 +122,8 @@ func (r *fileReader) section(prefix string, n *yaml.Node) {
 	}
 	if n.Kind != yaml.MappingNode {
 		if prefix == "" {
-			r.errs = append(r.errs, fmt.Errorf("%s: must be a mapping of sections such as cluster and node, got %s", r.at(n), describe(n)))
+			r.errs = append(r.errs, fmt.Errorf("%s: must be a mapping of sections such as cluster and node, got %s", r.at(n),
+				describe(n)))
 			return
 		}
 		section := strings.TrimSuffix(prefix, ".")

@@ -238,7 +238,8 @@ type flagValue struct {
 }
 
 func (v *flagValue) String() string { return v.text }
-func (v *flagValue) Type() string   { return v.word }
+
+func (v *flagValue) Type() string { return v.word }
 
 // Set replaces the default; a list or map given again grows.
 func (v *flagValue) Set(text string) error {
@@ -259,7 +260,8 @@ const (
 // keyFlag is the annotation of the flags that are keys of the configuration.
 const keyFlag = "holdfast-key"
 
-// FlagsText is what a command's help says of its flags. The keys of the configuration are a hundred: it says where they are.
+// FlagsText is what a command's help says of its flags. The keys of the configuration are a hundred: it says where they
+// are.
 func FlagsText(fs *pflag.FlagSet) string {
 	own, keys := pflag.NewFlagSet("", pflag.ContinueOnError), false
 	fs.VisitAll(func(f *pflag.Flag) {

@@ -18,8 +18,8 @@ import (
 // maxReferred bounds what a reference stands for, in bytes.
 const maxReferred = 64 << 10
 
-// A value, or an element of a list, that is exactly ${env:NAME} or ${file:/absolute/path} stands for what the variable or
-// the file holds.
+// A value, or an element of a list, that is exactly ${env:NAME} or ${file:/absolute/path} stands for what the variable
+// or the file holds.
 var (
 	reference    = regexp.MustCompile(`^\$\{(env|file):(.*)\}$`)
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -141,8 +141,8 @@ func (l *Loaded) plain(k Key) any {
 	return k.plain(&l.Config)
 }
 
-// minHidden is the length from which a value is hidden in texts that happen to hold it. What is shorter is no secret, and
-// to replace it would make nonsense of the text.
+// minHidden is the length from which a value is hidden in texts that happen to hold it. What is shorter is no secret,
+// and to replace it would make nonsense of the text.
 const minHidden = 4
 
 // hide puts references in the place of what they stand for, also as %q writes it.

@@ -65,9 +65,10 @@ func (l *Loaded) Diff(n *Loaded) (reloadable, restart []Change) {
 	return reloadable, restart
 }
 
-// Reload puts what load reads into l, as far as a process can take it over while it runs, and returns what needs a restart. A
-// configuration that is wrong changes nothing.
-func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel, lg *zap.Logger) (taken, restart []Change, err error) {
+// Reload puts what load reads into l, as far as a process can take it over while it runs, and returns what needs a
+// restart. A configuration that is wrong changes nothing.
+func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
+	lg *zap.Logger) (taken, restart []Change, err error) {
 	next, err := load()
 	if err != nil {
 		lg.Error("the changed configuration is wrong and was not taken over", zap.Error(err))
@@ -78,7 +79,8 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel, lg 
 		lg.Info("configuration reloaded", zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New))
 	}
 	for _, c := range restart {
-		lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old), zap.String("file", c.New))
+		lg.Warn("configuration changed, but this key needs a restart", zap.String("key", c.Key), zap.String("running", c.Old),
+			zap.String("file", c.New))
 	}
 	if to, err := zapcore.ParseLevel(next.Config.Log.Level); err == nil {
 		level.SetLevel(to)

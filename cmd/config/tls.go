@@ -28,8 +28,10 @@ type pathKey struct {
 func etcdFiles(c *Config) (keys []pathKey, issued []string) {
 	f := c.TLS.Files()
 	return []pathKey{
-			{"etcd.cert-file", &c.Etcd.CertFile}, {"etcd.key-file", &c.Etcd.KeyFile}, {"etcd.trusted-ca-file", &c.Etcd.TrustedCAFile},
-			{"etcd.peer-cert-file", &c.Etcd.PeerCertFile}, {"etcd.peer-key-file", &c.Etcd.PeerKeyFile}, {"etcd.peer-trusted-ca-file", &c.Etcd.PeerTrustedCAFile},
+			{"etcd.cert-file", &c.Etcd.CertFile}, {"etcd.key-file", &c.Etcd.KeyFile},
+			{"etcd.trusted-ca-file", &c.Etcd.TrustedCAFile},
+			{"etcd.peer-cert-file", &c.Etcd.PeerCertFile}, {"etcd.peer-key-file", &c.Etcd.PeerKeyFile},
+			{"etcd.peer-trusted-ca-file", &c.Etcd.PeerTrustedCAFile},
 		}, []string{
 			f.Server, f.Server, f.ClientsCA,
 			f.Peer, f.Peer, f.PeersCA,

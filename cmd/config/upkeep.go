@@ -7,8 +7,8 @@ import (
 
 // Upkeep is the `upkeep:` section: the care for the members' databases.
 type Upkeep struct {
-	// DefragFreePercent and DefragFreeBytes: a database is defragmented when so much of its file, and so many bytes, are
-	// free. 0 percent never defragments, but to cure NOSPACE.
+	// DefragFreePercent and DefragFreeBytes: a database is defragmented when so much of its file, and so many bytes,
+	// are free. 0 percent never defragments, but to cure NOSPACE.
 	DefragFreePercent int   `mapstructure:"defrag-free-percent"`
 	DefragFreeBytes   int64 `mapstructure:"defrag-free-bytes"`
 	// FullPercent of the quota is what every database must be below before NOSPACE is disarmed.
@@ -38,7 +38,8 @@ func (c Upkeep) Validate() error {
 func upkeepDoubts(c Config) []string {
 	var all []string
 	if u := c.Upkeep; u.DefragFreePercent > 0 && u.DefragFreeBytes < 16<<20 {
-		all = append(all, fmt.Sprintf("upkeep.defrag-free-bytes: %d, members are kept from their clients for next to nothing", u.DefragFreeBytes))
+		all = append(all, fmt.Sprintf("upkeep.defrag-free-bytes: %d, members are kept from their clients for next to nothing",
+			u.DefragFreeBytes))
 	}
 	return all
 }

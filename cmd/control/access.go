@@ -70,7 +70,8 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, localCaller(uid, known, os.Geteuid()))
 }
 
-// localCaller judges a process of this machine. Where the system does not tell who it is, the mode of the socket must do.
+// localCaller judges a process of this machine. Where the system does not tell who it is, the mode of the socket must
+// do.
 func localCaller(uid uint32, known bool, own int) caller {
 	if !known {
 		if peerKnown {
@@ -160,7 +161,8 @@ func remoteTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 		return nil, err
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert,
 		NextProtos: []string{"h2", "http/1.1"},
 	}, nil
 }

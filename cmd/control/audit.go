@@ -47,7 +47,7 @@ type listener struct {
 // Unwrap lets a controller of the answer reach the connection.
 func (l *listener) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// Failed notes that a request has failed, for whoever remembers it.
+// Failed notes that a request has failed, for anyone who remembers it.
 func Failed(w http.ResponseWriter, err error) {
 	if l, ok := w.(*listener); ok {
 		l.failed = err.Error()

@@ -27,9 +27,12 @@ var ErrUnreachable = errors.New("no node answers")
 // Local returns a client of the node on this machine.
 func Local(socket string) *Client {
 	var d net.Dialer
-	return &Client{At: socket, URL: "http://holdfast", hint: "is holdfast running here? (--config FILE or --control.socket says which node is meant)",
+	return &Client{At: socket, URL: "http://holdfast",
+		hint: "is holdfast running here? (--config FILE or --control.socket says which node is meant)",
 		HTTP: http.Client{Transport: &http.Transport{
-			DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return d.DialContext(ctx, "unix", socket)
+			},
 			DisableKeepAlives: true,
 		}}}
 }
@@ -82,7 +85,8 @@ func newRemote(c config.Remote) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control.remote: %w", err)
 	}
-	return &Client{At: c.Address, URL: "https://" + c.Address, hint: "does that node's control.listen say so, and is it reached from here?",
+	return &Client{At: c.Address, URL: "https://" + c.Address,
+		hint: "does that node's control.listen say so, and is it reached from here?",
 		HTTP: http.Client{Transport: &http.Transport{
 			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool},
 			TLSHandshakeTimeout: headerTime,

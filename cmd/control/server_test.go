@@ -320,7 +320,7 @@ func copyFile(from, to string) error {
 	return errors.Join(err, w.Flush(), out.Close())
 }
 
-// Whoever cannot be told apart from others is nobody.
+// Anyone who cannot be told apart from others is nobody.
 func TestLocalCaller(t *testing.T) {
 	for _, c := range []struct {
 		uid   uint32
