@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"holdfast/durable"
 )
 
 // Others says what becomes of the users and roles that the file does not name.
@@ -43,8 +45,8 @@ type WantedUser struct {
 // maxFile bounds a file of users and roles, in bytes: beyond it, it is some other file, named by mistake.
 const maxFile = 1 << 20
 
-// Read reads a file of users and roles, and not yet the passwords. The error joins everything that is wrong, each with its
-// line. A file that names others with passwords may be open to its owner only.
+// Read reads a file of users and roles, and not yet the passwords. The error joins everything that is wrong, each with
+// its line. A file that names others with passwords may be open to its owner only.
 func Read(path string) (Wanted, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,22 +66,10 @@ func Read(path string) (Wanted, error) {
 	}
 	for _, u := range w.Users {
 		if u.PasswordFile != "" {
-			return w, private(f)
+			return w, durable.Private(f)
 		}
 	}
 	return w, nil
-}
-
-// private is an error if others than its owner may use a file.
-func private(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("%s: others may use it (mode %04o): run chmod 600 %s", f.Name(), mode, f.Name())
-	}
-	return nil
 }
 
 // Parse reads the YAML of the file called name. Names of password files are relative to its directory.

@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"holdfast/durable"
 )
 
 // maxPassword is bcrypt's own bound, in bytes; etcd refuses more.
@@ -35,7 +37,7 @@ func readPassword(path string) (Secret, error) {
 		return "", err
 	}
 	defer f.Close()
-	if err := private(f); err != nil {
+	if err := durable.Private(f); err != nil {
 		return "", err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxPassword+3))

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"holdfast/durable"
 )
 
 // Authority is a certificate authority: a bundle of certificates that are trusted, and the keys of some of them.
@@ -131,7 +133,7 @@ func LoadAuthority(certFile, keyFile string) (Authority, error) {
 	}
 	var key []byte
 	if keyFile != "" {
-		if key, err = readSecret(keyFile); err != nil {
+		if key, err = durable.ReadSecret(keyFile, maxFile); err != nil {
 			return Authority{}, err
 		}
 		if len(key) == 0 {

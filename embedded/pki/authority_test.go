@@ -121,7 +121,7 @@ func TestLoadAuthorityRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := peerProfile(peerName, "a", zone).issue(a.signers()[0], leafKey, time.Minute, time.Now())
+	l, err := peerProfile(peerName, "a."+zone, "a."+zone).issue(a.signers()[0], leafKey, time.Minute, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestLoadAuthorityRefuses(t *testing.T) {
 		{"no CA", EncodeCertificates(l.cert), nil, 0o600, "no CA:TRUE"},
 		{"expired", expiredBundle, expiredKey, 0o600, "expired at"},
 		{"key of another", bundle, foreign, 0o600, "belongs to none"},
-		{"others may read the key", bundle, key, 0o640, "chmod 0600"},
+		{"others may read the key", bundle, key, 0o640, "chmod 600"},
 		{"cut short", bundle[:len(bundle)-30], key, 0o600, "cut short"},
 		{"second one cut short", append(bytes.Clone(bundle), bundle[:100]...), key, 0o600, "1 of 2 PEM blocks"},
 		{"empty", nil, key, 0o600, "no certificate"},

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"holdfast/durable"
 )
 
 // maxFile bounds what is read of one file, in bytes: a bundle has a few kilobytes.
@@ -19,32 +21,11 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f)
-}
-
-func readAll(f *os.File) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes: it is no file of certificates", f.Name(), maxFile)
+		err = fmt.Errorf("%s has more than %d bytes: it is no file of certificates", path, maxFile)
 	}
 	return text, err
-}
-
-// readSecret reads a file that only its owner may read.
-func readSecret(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s holds a private key and has mode %#o: others than its owner may use it; chmod 0600 %s", path, mode, path)
-	}
-	return readAll(f)
 }
 
 // WriteFile replaces a file, which only its owner may use, durably and in one step: whoever reads has the old text or the
@@ -99,20 +80,17 @@ func makeDir(dir string) error {
 // by a command.
 const abandoned = time.Hour
 
-// sweep removes the temporary files that a crash has left, ours and those of the gossip's keys.
+// sweep removes the temporary files that a crash has left, ours and those of the gossip's keys, which are here, too.
 func sweep(dir string) error {
-	var errs []error
-	for _, pattern := range []string{".new-*", ".gossip-key-*"} {
-		left, err := filepath.Glob(filepath.Join(dir, pattern))
-		errs = append(errs, err)
-		for _, path := range left {
-			info, err := os.Lstat(path)
-			if err == nil && time.Since(info.ModTime()) > abandoned {
-				err = os.Remove(path)
-			}
-			if !errors.Is(err, fs.ErrNotExist) { // renamed, or removed, meanwhile
-				errs = append(errs, err)
-			}
+	left, err := filepath.Glob(filepath.Join(dir, durable.Temporary))
+	errs := []error{err}
+	for _, path := range left {
+		info, err := os.Lstat(path)
+		if err == nil && time.Since(info.ModTime()) > abandoned {
+			err = os.Remove(path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) { // renamed, or removed, meanwhile
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

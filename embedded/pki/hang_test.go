@@ -64,7 +64,7 @@ func TestTemporaryFiles(t *testing.T) {
 	k := newKeeper(t, &given{now: newAuthorities(t, "one", ages)}, nil)
 	prepare(t, k, "a")
 	old := time.Now().Add(-2 * abandoned)
-	for _, name := range []string{".new-young", ".new-old", ".gossip-key-young", ".gossip-key-old"} {
+	for _, name := range []string{".new-young", ".new-old"} {
 		path := filepath.Join(k.cfg.Dir, name)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestTemporaryFiles(t *testing.T) {
 	}
 	prepare(t, k, "a")
 	left, err := filepath.Glob(filepath.Join(k.cfg.Dir, ".*-*"))
-	if err != nil || len(left) != 2 || filepath.Base(left[0]) != ".gossip-key-young" || filepath.Base(left[1]) != ".new-young" {
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != ".new-young" {
 		t.Errorf("left: %v, %v", left, err)
 	}
 }

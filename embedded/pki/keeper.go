@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/hkdf"
@@ -9,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +24,7 @@ type Identity struct {
 	Cluster  string   // of the configuration
 	Zone     string   // CLUSTER.DOMAIN, of the members' host names
 	PeerName string   // that every peer's certificate bears (R12)
+	PeerHost string   // pattern with {slot} of the host names in the members' URLs; "" is {slot}.Zone
 	Names    []string // host names and IP addresses at which clients reach this node
 	// Watched are the operator's files of ModeFiles.
 	Watched []File
@@ -173,10 +177,20 @@ func (k *Keeper) now() having {
 }
 
 func (k *Keeper) server(slot string) profile {
-	return serverProfile(append(k.id.Names[:len(k.id.Names):len(k.id.Names)], k.cfg.Names...), slot, k.id.Zone)
+	own, host := k.hosts(slot)
+	return serverProfile(slices.Concat(k.id.Names, k.cfg.Names, []string{own, host}))
 }
 
-func (k *Keeper) peer(slot string) profile { return peerProfile(k.id.PeerName, slot, k.id.Zone) }
+func (k *Keeper) peer(slot string) profile {
+	own, host := k.hosts(slot)
+	return peerProfile(k.id.PeerName, own, host)
+}
+
+// hosts are the names of a slot: the one that it has in any case, and the one in its peer URL.
+func (k *Keeper) hosts(slot string) (own, host string) {
+	own = slot + "." + k.id.Zone
+	return own, cmp.Or(strings.ReplaceAll(k.id.PeerHost, "{slot}", slot), own)
+}
 
 // Issuer is the fingerprint of the authority of the present peer's leaf, "" without one.
 func (k *Keeper) Issuer() string {

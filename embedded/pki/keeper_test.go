@@ -211,3 +211,15 @@ func read(t testing.TB, dir string) map[string]string {
 	}
 	return all
 }
+
+// Both certificates name the host of the slot's peer URL, beside the names that they have in any case.
+func TestPeerHost(t *testing.T) {
+	k := &Keeper{id: Identity{Zone: zone, PeerName: peerName, PeerHost: "etcd-{slot}.internal.example.com"}}
+	host, own := "etcd-b.internal.example.com", "b."+zone
+	if p := k.peer("b"); !slices.Equal(p.dns, sorted([]string{own, host, peerName})) || p.commonName != own {
+		t.Errorf("peer: got %s and %q", p.commonName, p.dns)
+	}
+	if p := k.server("b"); !slices.Equal(p.dns, sorted([]string{own, host, "localhost"})) {
+		t.Errorf("server: got %q", p.dns)
+	}
+}

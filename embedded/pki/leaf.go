@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"holdfast/durable"
 )
 
 // The names of the leaves: of series, in messages, and of the files, with .pem.
@@ -37,9 +39,9 @@ type profile struct {
 
 // serverProfile has no common name: with etcd's authentication a client's common name is the user, and etcd's gRPC
 // gateway shows the server's certificate as a client (server/auth/store.go, AuthInfoFromTLS). So it is nobody.
-func serverProfile(names []string, slot, zone string) profile {
+func serverProfile(names []string) profile {
 	p := profile{name: serverLeaf, usages: bothUsages}
-	for _, name := range slices.Concat(names, []string{slot + "." + zone, "localhost", "127.0.0.1", "::1"}) {
+	for _, name := range slices.Concat(names, []string{"localhost", "127.0.0.1", "::1"}) {
 		ip := net.ParseIP(name)
 		switch {
 		case ip == nil:
@@ -54,10 +56,10 @@ func serverProfile(names []string, slot, zone string) profile {
 	return p
 }
 
-// peerProfile has no address, so that the slot may move.
-func peerProfile(peerName, slot, zone string) profile {
-	own := slot + "." + zone
-	return profile{name: peerLeaf, commonName: own, dns: sorted([]string{peerName, own}), usages: bothUsages}
+// peerProfile has no address, so that the slot may move. host is the name in the member's URL, own the one that it has
+// in any case.
+func peerProfile(peerName, own, host string) profile {
+	return profile{name: peerLeaf, commonName: own, dns: sorted([]string{peerName, own, host}), usages: bothUsages}
 }
 
 func sorted(names []string) []string {
@@ -142,7 +144,7 @@ func (l *leaf) encode() ([]byte, error) {
 
 // loadLeaf reads what encode wrote; known are the authorities that may have issued it, the preferred first.
 func loadLeaf(path string, known []*x509.Certificate) (*leaf, error) {
-	text, err := readSecret(path)
+	text, err := durable.ReadSecret(path, maxFile)
 	if err != nil {
 		return nil, err
 	}

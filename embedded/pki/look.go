@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/durable"
 )
 
 // sourceWait bounds one question for the authorities: a member that has good certificates starts without an answer.
@@ -231,7 +233,7 @@ func (k *Keeper) writeTrust(path string, certs []*x509.Certificate) error {
 	if old, err := readFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	if err := WriteFile(path, text); err != nil {
+	if err := durable.WriteFile(path, text); err != nil {
 		return err
 	}
 	var names []string
@@ -265,14 +267,16 @@ func (k *Keeper) issue(present **leaf, p profile, a Authority, name string, now 
 	}
 	text, err := l.encode()
 	if err == nil {
-		err = WriteFile(k.cfg.Files().of(p.name), text)
+		err = durable.WriteFile(k.cfg.Files().of(p.name), text)
 	}
 	if err != nil {
 		return fmt.Errorf("write the %s certificate: %w", p.name, err)
 	}
 	*present, k.keys[p.name] = l, key
 	k.series.renewals.WithLabelValues(p.name).Inc()
-	k.lg.Info("certificate was issued", zap.String("name", p.name), zap.String("authority", l.issuer), zap.String("certificate", Fingerprint(l.cert)),
-		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)), zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
+	k.lg.Info("certificate was issued", zap.String("name", p.name), zap.String("authority", l.issuer),
+		zap.String("certificate", Fingerprint(l.cert)),
+		zap.Strings("names", p.names()), zap.String("not-after", l.cert.NotAfter.UTC().Format(time.RFC3339)),
+		zap.String("next", l.held(p).renewal().UTC().Format(time.RFC3339)))
 	return nil
 }

@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"holdfast/embedded/pki"
+	"holdfast/durable"
 )
 
 // errDamaged says that the cached authorities cannot be read as such.
@@ -19,24 +18,12 @@ func cachePath(dir string) string { return filepath.Join(dir, cacheFile) }
 
 // readCache returns the authorities of a cluster that a node has kept, nil if it has none.
 func readCache(path, cluster string) (*Edition, error) {
-	f, err := os.Open(path)
+	text, err := durable.ReadSecret(path, maxEdition)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s holds the keys of the cluster's authorities, and others may use it (mode %04o): run chmod 600 %s, and ask who has read it", path, mode, path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxEdition+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("the keys of the cluster's authorities: %w", err)
 	}
 	var e Edition
 	if err := json.Unmarshal(text, &e); err != nil {
@@ -60,5 +47,5 @@ func writeCache(path string, e Edition) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return pki.WriteFile(path, text)
+	return durable.WriteFile(path, text)
 }

@@ -124,14 +124,15 @@ func (a *Keeper) keep(e *Edition) error {
 		if _, err := os.Lstat(a.cache); !errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		a.lg.Warn("the copy of the authorities was removed: it is written anew", zap.String("file", a.cache))
+		a.lg.Warn("the copy of the authorities was removed: it is written again", zap.String("file", a.cache))
 	}
 	err := writeCache(a.cache, *e)
 	if err != nil {
 		err = fmt.Errorf("keep a copy of the authorities: %w", err)
 	}
 	if a.have == nil || a.have.Serial != e.Serial {
-		a.lg.Info("certificate authorities", zap.Uint64("edition", e.Serial), zap.String("phase", string(e.Phase)), zap.String("why", e.Why),
+		a.lg.Info("certificate authorities", zap.Uint64("edition", e.Serial), zap.String("phase", string(e.Phase)),
+			zap.String("why", e.Why),
 			zap.String("peers", pki.Fingerprint(e.Peers.primary())), zap.String("clients", pki.Fingerprint(e.Clients.primary())))
 	}
 	a.have, a.unsaved = e, err != nil
@@ -204,7 +205,7 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 	case newest == nil || newest.ID == have.ID && newest.Serial < have.Serial:
 		return have, a.putBack(ctx, newest)
 	case newest.ID != have.ID:
-		return have, fmt.Errorf("%s in the store begins with other authorities (%s) than %s (%s): two clusters use one name, or the store was emptied and began anew; "+
+		return have, fmt.Errorf("%s in the store begins with other authorities (%s) than %s (%s): two clusters use one name, or the store was emptied and started over; "+
 			"this node stays with its own. If the store is right, stop the node and remove the file; if the file is, remove the pki-*.json of the store",
 			a.object(newest.Serial), newest.ID, a.cache, have.ID)
 	}

@@ -100,20 +100,24 @@ func (e Edition) meaning(step rotationStep) string {
 	text := fmt.Sprintf("edition %d of the certificate authorities (%s): ", e.Serial, e.Why)
 	switch step {
 	case stepBegin:
-		text += "new ones, which every member trusts when it has been started anew, one at a time, the leader last. "
+		text += "new ones, which every member trusts after a restart, one at a time, the leader last. "
 		if e.Hold.IsZero() {
-			return text + "They sign as soon as all do; clients that do not trust the new clients' authority refuse the servers from then on"
+			return text +
+				"They sign as soon as all do; clients that do not trust the new clients' authority refuse the servers from then on"
 		}
 		return text + fmt.Sprintf("They sign from %s on, or after `holdfast tls rotate-ca --now`: "+
 			"give clients the new bundle before (`holdfast tls bundle`)", e.Hold.Format(time.RFC3339))
 	case stepHurry:
 		return text + "the new ones sign as soon as every member trusts them"
 	case stepSwitch:
-		return text + "the new ones sign from now on, and each node renews its certificates; the old ones are trusted until all have"
+		return text +
+			"the new ones sign from now on, and each node renews its certificates; the old ones are trusted until all have"
 	case stepSettle:
-		return text + "members do not trust the old one any more; clients' certificates of the old one are good until it ends, or `holdfast tls rotate-ca --drop-old`"
+		return text +
+			"members do not trust the old one any more; clients' certificates of the old one are good until it ends, or `holdfast tls rotate-ca --drop-old`"
 	case stepDrop:
-		return text + "clients' certificates of retired authorities are refused, by each member from its next start on, one at a time, the leader last"
+		return text +
+			"clients' certificates of retired authorities are refused, by each member from its next start on, one at a time, the leader last"
 	}
 	return text
 }
@@ -144,3 +148,17 @@ func (a *Keeper) wake() {
 
 // Awoken tells that the next step is to be looked for.
 func (a *Keeper) Awoken() <-chan struct{} { return a.poke }
+
+// Follow takes the steps of a rotation that are this node's to take, until ctx ends. Nothing of this node depends on
+// it, so that it never ends with an error.
+func (a *Keeper) Follow(ctx context.Context, view func() View) error {
+	for {
+		a.Drive(ctx, view())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.Awoken():
+		case <-time.After(a.Every()):
+		}
+	}
+}
