@@ -44,3 +44,15 @@ func (c Config) validateListen() error {
 	}
 	return nil
 }
+
+func bindable(listen string) bool {
+	if listen == "" || listen == Off {
+		return true
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || host != "" && host != "localhost" && net.ParseIP(host) == nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}

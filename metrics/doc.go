@@ -17,7 +17,7 @@
 //     immutable Sample, so no scrape falls between the old state and the new.
 //   - Label values come from short fixed lists (states, actions, slots). The
 //     sentence that explains a decision is never a label: each wording would be
-//     a series for ever.
+//     a series forever.
 //   - A connection is bounded in number, time and size: a slow client may delay
 //     other clients, never the member.
 //   - Profiles (net/http/pprof) have a listener of their own, on loopback only, and are off unless asked for.

@@ -35,16 +35,32 @@ func validatePprof(address string) error {
 	return nil
 }
 
-// Profile serves Go's profiles of this process below /debug/pprof/ at an address of their own, until ctx is done. address
-// is as Config.Pprof; "" serves nothing. bound, if not nil, is called with the address as host:port. The error says that
-// the address cannot be bound, or is no loopback address: a profile tells what the process is doing, and taking one costs
-// it time.
+const mustBePrivate = `must be host:port with a loopback address such as 127.0.0.1:6060, or "" for none, got %q`
+
+// private reports whether only this machine reaches an address of the profiler.
+func private(address string) bool {
+	if address == "" {
+		return true
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// Profile serves Go's profiles of this process below /debug/pprof/ at an address of their own, until ctx is done.
+// address is as Config.Pprof; "" serves nothing. bound, if not nil, is called with the address as host:port. The error
+// says that the address cannot be bound, or is no loopback address: a profile tells what the process is doing, and
+// taking one costs it time.
 func Profile(ctx context.Context, address string, lg *zap.Logger, bound func(address string)) error {
-	if err := validatePprof(address); address == "" || err != nil {
-		if err == nil {
-			<-ctx.Done()
-		}
-		return err
+	if address == "" {
+		<-ctx.Done()
+		return nil
+	}
+	if !private(address) {
+		return fmt.Errorf("metrics.pprof: "+mustBePrivate, address)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // and each profile by its name

@@ -104,7 +104,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.lg.Info("metrics server listened", zap.String("address", s.addr))
 
 	served := make(chan error, 1)
-	all := newCrowd(ln, maxConnections)
+	all := newConnLimit(ln, maxConnections)
 	s.http.ConnState = all.observe
 	go func() { served <- s.http.Serve(all) }()
 	select {

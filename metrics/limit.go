@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// crowd bounds the connections of a server. A new one beyond the bound takes the place of the one that has kept the server
-// waiting for the longest time, for its first request or its next: whoever opens connections and says nothing must not
-// keep out a scraper, which speaks at once. Where all are being answered the new one is closed.
-type crowd struct {
+// connLimit bounds the connections of a server. A new one beyond the bound takes the place of the one that has kept the
+// server waiting for the longest time, for its first request or its next: anyone who opens connections and says nothing
+// must not keep out a scraper, which speaks at once. Where all are being answered the new one is closed.
+type connLimit struct {
 	net.Listener
 	most int
 
@@ -18,12 +18,12 @@ type crowd struct {
 	waiting []net.Conn        // those, the longest first
 }
 
-func newCrowd(ln net.Listener, most int) *crowd {
-	return &crowd{Listener: ln, most: most, open: map[net.Conn]bool{}}
+func newConnLimit(ln net.Listener, most int) *connLimit {
+	return &connLimit{Listener: ln, most: most, open: map[net.Conn]bool{}}
 }
 
 // Accept implements net.Listener.
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *connLimit) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
 		if err != nil {
@@ -37,7 +37,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 }
 
 // admit makes room for a connection and notes it, or says that there is none.
-func (c *crowd) admit(conn net.Conn) bool {
+func (c *connLimit) admit(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) >= c.most {
@@ -53,7 +53,7 @@ func (c *crowd) admit(conn net.Conn) bool {
 }
 
 // observe is for http.Server's ConnState.
-func (c *crowd) observe(conn net.Conn, state http.ConnState) {
+func (c *connLimit) observe(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ours := c.open[conn]; !ours { // it had to give way
@@ -72,13 +72,13 @@ func (c *crowd) observe(conn net.Conn, state http.ConnState) {
 	}
 }
 
-func (c *crowd) forget(conn net.Conn) {
+func (c *connLimit) forget(conn net.Conn) {
 	c.leave(conn)
 	delete(c.open, conn)
 }
 
 // leave takes a connection from those that keep us waiting.
-func (c *crowd) leave(conn net.Conn) {
+func (c *connLimit) leave(conn net.Conn) {
 	for i, w := range c.waiting {
 		if w == conn {
 			c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
