@@ -1,0 +1,149 @@
+package etcdclient
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/snapshot"
+)
+
+// Timeout is how long a server may take to answer, and be silent.
+const Timeout = 10 * time.Second
+
+// Source is the member that a backup is read from.
+type Source struct {
+	Endpoint string // its URL
+	Member   string // its name; its ID if it has none or may not be asked
+	Voters   int    // of its cluster; 0 if it may not be asked
+	Status   *clientv3.StatusResponse
+}
+
+// Choose asks all endpoints and takes the first that follows, for the leader has enough to do; else the leader.
+func Choose(ctx context.Context, cfg clientv3.Config) (Source, error) {
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return Source{}, fmt.Errorf("reach %s: %w", strings.Join(cfg.Endpoints, ", "), err)
+	}
+	defer client.Close()
+	var all []Source
+	var errs []error
+	for _, e := range cfg.Endpoints {
+		s, err := askEndpoint(ctx, client, e)
+		if err != nil {
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // which tells nobody why
+				err = whySilent(ctx, e, cfg.TLS)
+			}
+			errs = append(errs, fmt.Errorf("ask %s: %w", e, err))
+			continue
+		}
+		if len(all) > 0 && all[0].Status.Header.ClusterId != s.Status.Header.ClusterId {
+			return Source{}, fmt.Errorf("--endpoints: %s and %s are of two clusters, %x and %x: name those of one",
+				all[0].Endpoint, e, all[0].Status.Header.ClusterId, s.Status.Header.ClusterId)
+		}
+		all = append(all, s)
+	}
+	best := -1
+	for i, s := range all {
+		follows := s.Status.Leader != 0 && s.Status.Leader != s.Status.Header.MemberId
+		if s.Status.IsLearner || s.Status.Leader == 0 {
+			errs = append(errs, fmt.Errorf("%s is a learner or sees no leader: it may be behind", s.Endpoint))
+		} else if best < 0 || follows && all[best].Status.Leader == all[best].Status.Header.MemberId {
+			best = i
+		}
+	}
+	if best < 0 {
+		return Source{}, fmt.Errorf("none of the endpoints can be saved: %w", errors.Join(errs...))
+	}
+	return all[best], nil
+}
+
+// whySilent finds out what is wrong with an endpoint that etcd's client got no answer from.
+func whySilent(ctx context.Context, endpoint string, config *tls.Config) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	}
+	dialer := net.Dialer{Timeout: Timeout}
+	var conn net.Conn
+	if u.Scheme == "https" {
+		conn, err = (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext(ctx, "tcp", host)
+	} else {
+		conn, err = dialer.DialContext(ctx, "tcp", host)
+	}
+	if err != nil {
+		return err
+	}
+	conn.Close()
+	return fmt.Errorf("something listens there, but does not answer as etcd does within %s: is it etcd's client port, and is %s right?", Timeout, u.Scheme)
+}
+
+func askEndpoint(ctx context.Context, client *clientv3.Client, endpoint string) (Source, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	status, err := client.Status(ctx, endpoint)
+	if err != nil {
+		return Source{}, err
+	}
+	s := Source{Endpoint: endpoint, Member: fmt.Sprintf("%x", status.Header.MemberId), Status: status}
+	list, err := client.MemberList(ctx)
+	if err != nil { // it only adds what people like to read
+		return s, nil
+	}
+	for _, m := range list.Members {
+		if !m.IsLearner {
+			s.Voters++
+		}
+		if m.ID == status.Header.MemberId && m.Name != "" {
+			s.Member = m.Name
+		}
+	}
+	return s, nil
+}
+
+// Fetch copies a snapshot of the member into a file without a name and opens it. The caller closes it.
+func (s Source) Fetch(ctx context.Context, cfg clientv3.Config, scratch string,
+	progress func(snapshot.Progress)) (_ snapshot.Tx, err error) {
+	f, err := os.CreateTemp(scratch, "holdfast-fetch-")
+	if err != nil {
+		return nil, fmt.Errorf("create scratch file: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, fmt.Errorf("create scratch file: %w", err)
+	}
+	cfg.Endpoints = []string{s.Endpoint}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.SnapshotWithVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Snapshot.Close()
+	size, err := receive(f, stream.Snapshot, s.Status.DbSize, progress)
+	if err != nil {
+		return nil, err
+	}
+	return openFetched(f, size)
+}
