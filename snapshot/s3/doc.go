@@ -12,13 +12,13 @@
 //   - PutIfAbsent is a PutObject with "If-None-Match: *". The object carries a random nonce, by which a caller knows
 //     it for its own when the answer to its first attempt was lost and the second attempt is refused.
 //   - Credentials, the region, retries, proxies and the CA bundle come from where every AWS tool takes them. When the
-//     service refuses the credentials they are read anew at the next call, so that changed files need no restart.
+//     service refuses the credentials they are read again at the next call, so that changed files need no restart.
 //
 // # Invariants
 //
 //   - Only NoSuchKey, as the answer to a GetObject, is snapshot.ErrNotFound. HeadObject is never used: its 404 does not
 //     tell a missing object from a missing bucket.
-//   - Nothing waits for ever: a connection on which no byte moves for a minute is an error, in any phase.
+//   - Nothing waits forever: a connection on which no byte moves for a minute is an error, in any phase.
 //   - A Put that fails aborts its upload. Uploads of our data that are left all the same, by a crash or by a part that
 //     arrived after the abort, are aborted a day later, by the service's clock, before the next large Put.
 //   - Versions of objects are never deleted and retention is never bypassed: in a versioned bucket Delete leaves a

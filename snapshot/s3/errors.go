@@ -42,9 +42,9 @@ var advice = map[string]string{
 	"InvalidAccessKeyId":        "check the credentials; new ones are read at the next attempt",
 	"XAdminUserNotFound":        "check the credentials; new ones are read at the next attempt", // versitygw's InvalidAccessKeyId
 	"SignatureDoesNotMatch":     "check the secret key; new credentials are read at the next attempt",
-	"ExpiredToken":              "renew the credentials; they are read anew at the next attempt",
-	"InvalidToken":              "renew the credentials; they are read anew at the next attempt",
-	"TokenRefreshRequired":      "renew the credentials; they are read anew at the next attempt",
+	"ExpiredToken":              "renew the credentials; they are read again at the next attempt",
+	"InvalidToken":              "renew the credentials; they are read again at the next attempt",
+	"TokenRefreshRequired":      "renew the credentials; they are read again at the next attempt",
 	"RequestTimeTooSkewed":      "set this machine's clock",
 	"SlowDown":                  "the service is throttling; the next attempt may succeed",
 	"ServiceUnavailable":        "the service is overloaded or down; try again later",
@@ -74,7 +74,6 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.text }
-
 func (f *failure) Unwrap() error { return f.cause }
 
 // explain says what was being done where, what happened, and what to do about it.

@@ -1,5 +1,5 @@
-// Package gateway gives tests a real S3 server: versitygw, on loopback, on a directory of the test. It is built once per
-// machine from the module in versitygw/, which pins it and everything it is made of.
+// Package gateway gives tests a real S3 server: versitygw, on loopback, on a directory of the test. It is built once
+// per machine from the module in versitygw/, which pins it and everything it is made of.
 //
 // [Proxy] stands between a client and the gateway, and does what networks and overloaded services do.
 //
