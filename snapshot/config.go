@@ -127,6 +127,32 @@ func (c Config) validateStore() error {
 	return nil
 }
 
+const (
+	bucketScheme = "s3://"
+	fileScheme   = "file:"
+)
+
+// ParseAddress returns the address of a store in its only form: the path of a directory, absolute or not, or a URL
+// s3://bucket/prefix, whose parts are not checked. It turns file:///path, which kops writes, into the path. Every other
+// URL is an error, which begins with what the address must be.
+func ParseAddress(text string) (string, error) {
+	rest, isFile := strings.CutPrefix(text, fileScheme)
+	switch path := strings.TrimPrefix(rest, "//"); {
+	case strings.HasPrefix(text, bucketScheme):
+		return text, nil
+	case !isFile && strings.Contains(text, "://"):
+		return "", fmt.Errorf("must be a directory, file:///path or s3://bucket/prefix, got %q", text)
+	case !isFile:
+		return text, nil
+	case path == rest || !filepath.IsAbs(path):
+		return "", fmt.Errorf("must be file:///path with an absolute path of this machine and without a host, got %q", text)
+	case strings.ContainsAny(path, "%?#"): // kops does not decode them, other programs do
+		return "", fmt.Errorf("must be the path alone, without file://, where that has %%, ? or #, got %q", text)
+	default:
+		return path, nil
+	}
+}
+
 // validate returns all that is wrong with k.
 func (k Keep) validate() error {
 	var errs []error

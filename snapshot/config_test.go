@@ -75,3 +75,27 @@ func TestConfigErrors(t *testing.T) {
 		t.Errorf("NoDrill with drill 0: got %q", got)
 	}
 }
+
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "/b": "/b", "/b//c/": "/b//c/", "b": "b", "../b": "../b", "/a:b": "/a:b", "/50%": "/50%",
+		"file:///b": "/b", "file:///b/c/": "/b/c/", "file:///": "/",
+		"s3://b": "s3://b", "s3://b/50%": "s3://b/50%", "s3://": "s3://",
+	} {
+		if got, err := snapshot.ParseAddress(text); got != want || err != nil {
+			t.Errorf("%q: got %q, %v; want %q", text, got, err, want)
+		}
+	}
+	const noHost, noEscape, noOther = "must be file:///path", "must be the path alone", "must be a directory"
+	for text, want := range map[string]string{
+		"file://host/b": noHost, "file://localhost/b": noHost, "file://b": noHost, "file://./b": noHost, "file://": noHost,
+		"file:/b": noHost, "file:b": noHost, "file:": noHost,
+		"file:///a%20b": noEscape, "file:///a?b": noEscape, "file:///a#b": noEscape,
+		"gs://b/c": noOther, "FILE:///b": noOther, "https://host/b": noOther,
+	} {
+		got, err := snapshot.ParseAddress(text)
+		if got != "" || err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), `"`+text+`"`) {
+			t.Errorf("%q: got %q, %v; want an error: %s", text, got, err, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/bbolt"
 )
 
@@ -113,6 +114,22 @@ func compacted(meta *bbolt.Bucket) (finished, scheduled int64, err error) {
 		}
 	}
 	return finished, scheduled, nil
+}
+
+// storageVersionOf returns what the database that tx sees says of its schema, "" if that is nothing that etcd takes for
+// a version.
+func storageVersionOf(tx Tx) (version string, err error) {
+	err = guard(func() error {
+		meta := tx.Bucket([]byte("meta"))
+		if meta == nil {
+			return errors.New("no bucket meta: not an etcd database")
+		}
+		if v, err := semver.NewVersion(string(meta.Get([]byte("storageVersion")))); err == nil {
+			version = v.String()
+		}
+		return nil
+	})
+	return version, err
 }
 
 // entries calls visit for every entry of bucket "key" from the revision on, nil for the first, in their order.

@@ -26,9 +26,9 @@
 //	control/...                                       etcd-manager's: commands ([Commands]), its cluster's specification
 //	holdfast-store-id                                 the store's identity ([StoreID])
 //
-// Each is written after the one above it, and a deletion goes the other way, but for the pin and the proofs. So whatever was cut short
-// where, a backup with a sidecar is whole, etcd-manager sees none that we do not, and what tells whose it was is there
-// to the last.
+// Each is written after the one above it, and a deletion goes the other way, but for the pin and the proofs. So
+// whatever was cut short where, a backup with a sidecar is whole, etcd-manager sees none that we do not, and what tells
+// whose it was is there to the last.
 //
 // Decompressed with any zstd or gzip, the data is what `etcdctl snapshot save` writes: the database, then its SHA-256.
 // `etcdutl snapshot status` and `restore` accept it.
@@ -41,10 +41,10 @@
 //
 // [FormatNative] is zstd and our sidecar. [FormatManager] is what etcd-manager lists and restores: gzip, and its mark,
 // with our sidecar beside them. The mark holds the version of etcd, the time and the number of members and not a byte
-// more: etcd-manager refuses the file if it has a key that it does not know. It restores only with versions of etcd that
-// it carries: of 3.5 and 3.6 the latest patch that it knows stands for all, of 3.7 it must be the very one (as of its
-// v3.0.20260707; none before kops 1.37). We write the true version, so a backup of a 3.7 that it lacks is listed there
-// but cannot be restored there.
+// more: etcd-manager refuses the file if it has a key that it does not know. It restores only with versions of etcd
+// that it carries: of 3.5 and 3.6 the latest patch that it knows stands for all, of 3.7 it must be the very one (as of
+// its v3.0.20260707; none before kops 1.37). We write the true version, so a backup of a 3.7 that it lacks is listed
+// there but cannot be restored there.
 //
 // A crash between the sidecar and the mark leaves a backup that is good, counts, is pruned and restored by us, and that
 // etcd-manager does not see. It is listed as unmarked ([Backup].Unmarked); Copy writes the mark in the copy.
@@ -55,25 +55,25 @@
 // # Whose backup it is
 //
 // A cluster is its name and its lineage, the id of the record with which it was founded ([Identity]). A backup is
-// foreign if its sidecar has another name, or another lineage where both are known: a cluster that was founded anew
+// foreign if its sidecar has another name, or another lineage where both are known: a cluster that was founded again
 // under an old name does not prune the backups of the old one, nor restore them unless it is told to. An unfinished
 // backup is judged by the object that reserved its name. Where the lineage is not known the name alone decides; Prune
 // then refuses if the store holds backups of several.
 //
 // # Which one is the newest
 //
-// Backups of one lineage are ordered by generation, then by revision; times only order those that hold the same ([Newest]).
-// That is the order of [Latest], of drills, of the status, and of those that are kept whatever their age. The schedule is
-// about time and goes by that. Legacy backups, and those of an etcd that we do not run, tell no generation: they are
-// ordered by time and stand behind all others.
+// Backups of one lineage are ordered by generation, then by revision; times only order those that hold the same
+// ([Newest]). That is the order of [Latest], of drills, of the status, and of those that are kept whatever their age.
+// The schedule is about time and goes by that. Legacy backups, and those of an etcd that we do not run, tell no
+// generation: they are ordered by time and stand behind all others.
 //
 // # What was proven since
 //
-// Whoever verifies or drills a backup records the result beside it ([Record]), one object for each kind: the last one
-// replaces that before. A bad one stands ([Backup].Failed) until a good one of its kind or of a stronger one is stored
-// later, by the store's clock; a drill proves more than a verification, and that more than a digest. While it stands the
-// backup is not the newest, is not counted by the schedule, and is never pruned. It can be restored by its name. A proof
-// that cannot be read says nothing of the backup and is listed as unknown.
+// Anyone who verifies or drills a backup records the result beside it ([Record]), one object for each kind: the last
+// one replaces that before. A bad one stands ([Backup].Failed) until a good one of its kind or of a stronger one is
+// stored later, by the store's clock; a drill proves more than a verification, and that more than a digest. While it
+// stands the backup is not the newest, is not counted by the schedule, and is never pruned. It can be restored by its
+// name. A proof that cannot be read says nothing of the backup and is listed as unknown.
 //
 // # Retention
 //
@@ -91,7 +91,7 @@
 //
 // # Invariants
 //
-//   - A sidecar exists only beside data that was read back and found equal. Whoever reads a sidecar may trust its
+//   - A sidecar exists only beside data that was read back and found equal. Anyone who reads a sidecar may trust its
 //     every byte or gets an error: it carries a checksum of itself.
 //   - The identity in [Content] (revision, checksum, key count) is computed inside the very transaction that is copied.
 //   - Two writers never share a name: it is reserved with [Store.PutIfAbsent], not guessed to be unique. Two copiers of
@@ -111,7 +111,7 @@
 // # Dangers
 //
 //   - While a [Tx] is open, a defragmentation blocks all reads and writes of the member, and stopping the member hangs.
-//     Whoever implements [Source] must keep the three apart.
+//     Anyone who implements [Source] must keep the three apart.
 //   - bbolt's own Tx.Check must not be run in this process. etcd keeps no freelist on disk, and rebuilding it, bbolt
 //     panics in a goroutine of its own when the tree is damaged: no recover can stop that, and it would take the live
 //     member down with the backup. The page walk in pages.go finds the same faults, safely.
@@ -126,8 +126,8 @@
 //     the stored bytes are those that were written. Keep it apart from the store, and where the drill can read it.
 //   - etcd-manager, pointed at the same store, prunes by its own rules whatever carries its mark, pinned or not, foreign
 //     or not. A name that is no time is safe from it; Save gives none.
-//   - Whoever can write to the store can record that a good backup is bad: then it is passed over, which every listing
-//     says, and nothing is deleted. A new verify or drill ends it.
+//   - Anyone who can write to the store can record that a good backup is bad: then it is passed over, which every
+//     listing says, and nothing is deleted. A new verify or drill ends it.
 //   - An unfinished backup without a readable begin object is nobody's, and stays until somebody deletes it.
 //   - In a directory on a disk whose machine's clock is wrong, names and times of objects are wrong alike. The newest
 //     backups and one of each day survive it; hourly ones of the last week may be thinned to daily ones.

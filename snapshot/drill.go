@@ -13,7 +13,8 @@ import (
 
 // Drill is the proof that a backup can be restored: it was, in a process of its own, and served what was saved.
 type Drill struct {
-	// Name is the backup's, Lineage the founding of the cluster whose leader made the drill, "" where that is not known.
+	// Name is the backup's, Lineage the founding of the cluster whose leader made the drill, "" where that is not
+	// known.
 	Name    string `json:"name"`
 	Lineage string `json:"lineage,omitempty"`
 	// Time is when the drill began, Took how long it lasted.
@@ -23,12 +24,14 @@ type Drill struct {
 	Revision        int64  `json:"revision"`
 	CompactRevision int64  `json:"compactRevision"`
 	HashKV          uint32 `json:"hashKV"`
-	// Compared says that the backup records a HashKV and that it is this one. Without one the revision and the
-	// number of keys alone were compared.
+	// Compared says that the backup records a HashKV and that it is this one.
 	Compared bool `json:"compared"`
-	// Checked names what was compared with the sidecar, in words: the revision, the records, and so on. It is empty if it
-	// did not come so far.
+	// Checked names what was compared, in words: the revision, the records, and so on. It is empty if it did not come
+	// so far.
 	Checked []string `json:"checked,omitempty"`
+	// Unrecorded says that the backup has no sidecar: what the restored member answered was compared with what the
+	// database in the backup holds, not with what was recorded when it was saved.
+	Unrecorded bool `json:"unrecorded,omitempty"`
 	// Error says why the backup could not be restored or is not what was saved, "" if all is well.
 	Error string `json:"error,omitempty"`
 }
@@ -45,25 +48,13 @@ const (
 // errGiveWay ends a drill when a backup is asked for.
 var errGiveWay = errors.New("a backup was asked for meanwhile: repeat the drill")
 
-// drills is what a Keeper knows of its drills, under its mu.
-type drills struct {
-	known     bool // last is the store's, as far as we can know
-	last      Drill
-	attempted time.Time
-	failures  int // drills that could not be tried, in a row
-	lastError string
-	urgent    int                     // who waits for the turn and does not wait for a drill
-	running   string                  // the backup that is being drilled
-	giveWay   context.CancelCauseFunc // ends that drill
-}
-
 // RunDrill drills a backup now, whether this node leads or not; "" is the newest one. A backup that is asked for
 // meanwhile ends it, with an error. An error means that nothing was found out; what was found, is in the result.
 func (k *Keeper) RunDrill(ctx context.Context, name string) (Drill, error) {
 	if k.restore == nil {
 		return Drill{}, errors.New("drill a backup: this node was given no way to restore one")
 	}
-	release, err := k.wait(ctx)
+	release, err := k.turn.wait(ctx)
 	if err != nil {
 		return Drill{}, err
 	}
@@ -81,7 +72,7 @@ func (k *Keeper) RunDrill(ctx context.Context, name string) (Drill, error) {
 	}
 	d, err := k.drill(ctx, name)
 	if err == nil && name == newest.Name {
-		k.record(ctx, d)
+		k.drills.record(ctx, d)
 	}
 	return d, err
 }
@@ -89,30 +80,15 @@ func (k *Keeper) RunDrill(ctx context.Context, name string) (Drill, error) {
 // drillAt returns when the next drill is to be attempted, the past if that is not known, and whether one is at all. The
 // caller has mu.
 func (k *Keeper) drillAt(now time.Time) (at time.Time, ok bool) {
-	d := &k.drills
 	if k.restore == nil || k.cfg.NoDrill() != "" || !k.state.known || k.state.holds.newest.Name == "" {
 		return time.Time{}, false
 	}
-	if d.failures > 0 {
-		return d.attempted.Add(backoff(k.cfg.Retry, d.failures)), true
-	}
-	return d.due(k.cfg.Drill, now), true
-}
-
-// due returns when the next drill is due, the past if that is not known.
-func (d *drills) due(every time.Duration, now time.Time) time.Time {
-	switch {
-	case !d.known || d.last.Name == "" || d.last.Time.After(now.Add(skew)):
-		return time.Time{}
-	case d.last.Error != "":
-		return d.last.Time.Add(min(every, drillAgain))
-	}
-	return d.last.Time.Add(every)
+	return k.drills.next(k.cfg.Drill, k.cfg.Retry, now), true
 }
 
 // scheduledDrill drills the newest backup, unless another node has done so meanwhile.
 func (k *Keeper) scheduledDrill(ctx context.Context) {
-	release, err := k.wait(ctx)
+	release, err := k.turn.wait(ctx)
 	if err != nil {
 		return // shutting down
 	}
@@ -120,28 +96,25 @@ func (k *Keeper) scheduledDrill(ctx context.Context) {
 	start := time.Now()
 	h, err := hold(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
 	if err == nil {
-		err = k.readRecord(ctx)
+		err = k.drills.read(ctx, k.source.Identity())
 	}
 	if err != nil {
-		k.notDrilled(ctx, start, err)
+		k.drills.failed(ctx, start, err)
 		return
 	}
 	k.know(h)
 	k.mu.Lock()
-	due := k.drills.due(k.cfg.Drill, start)
-	if start.Before(due) { // another node did, so the failures are over
-		k.drills.failures, k.drills.lastError = 0, ""
-	}
+	every := k.cfg.Drill
 	k.mu.Unlock()
-	if h.newest.Name == "" || start.Before(due) {
+	if k.drills.made(every, start) || h.newest.Name == "" {
 		return
 	}
 	d, err := k.drill(ctx, h.newest.Name)
 	if err != nil {
-		k.notDrilled(ctx, start, err)
+		k.drills.failed(ctx, start, err)
 		return
 	}
-	k.record(ctx, d)
+	k.drills.record(ctx, d)
 }
 
 // drill restores a backup and tells how it went. The caller has the turn.
@@ -154,16 +127,9 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	if k.schedule.off() {
 		limit = maxDrill
 	}
-	if k.drills.urgent > 0 {
-		giveWay(errGiveWay)
-	}
-	k.drills.running, k.drills.giveWay = name, giveWay
 	k.mu.Unlock()
-	defer func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.drills.running, k.drills.giveWay = "", nil
-	}()
+	k.drills.begin(name, giveWay)
+	defer k.drills.end()
 	late := fmt.Errorf("it had not ended after %s", limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
@@ -175,7 +141,7 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	slow := (err != nil || d.Error != "") && context.Cause(ctx) == late
 	if cause := context.Cause(ctx); slow { // that is a finding
 		d.Error, err = cause.Error(), nil
-	} else if cause != nil && (err != nil || d.Error != "") { // and this is none
+	} else if cause != nil && (err != nil || d.Error != "") { // and this is no finding
 		k.series.drill.total.WithLabelValues(resultInterrupted).Inc()
 		return Drill{}, fmt.Errorf("drill backup %s: %w", name, cause)
 	}
@@ -185,7 +151,7 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	}
 	d.Name, d.Lineage, d.Time, d.Took = name, k.source.Identity().Lineage, start.UTC(), time.Since(start)
 	if !slow { // a machine that is slow says nothing against the backup
-		k.recordProof(context.WithoutCancel(ctx), d)
+		k.drills.prove(context.WithoutCancel(ctx), d, k.opt)
 	}
 	if d.Error != "" {
 		k.series.drill.total.WithLabelValues(resultFailed).Inc()
@@ -196,32 +162,6 @@ func (k *Keeper) drill(ctx context.Context, name string) (Drill, error) {
 	k.lg.Info("restored backup in a drill", zap.String("backup", name), zap.Int64("revision", d.Revision),
 		zap.Bool("hashCompared", d.Compared), zap.Duration("took", d.Took))
 	return d, nil
-}
-
-// proofTime is how long storing the proof of a drill may take, whose own time may be over.
-const proofTime = 30 * time.Second
-
-// recordProof stores what a drill found beside the backup. A bad one does not count any more from now on.
-func (k *Keeper) recordProof(ctx context.Context, d Drill) {
-	ctx, cancel := context.WithTimeout(ctx, proofTime)
-	defer cancel()
-	if err := Record(ctx, k.stores.Main, d.Name, d.Proof(k.opt)); err != nil {
-		k.lg.Warn("proof of the restore drill was not stored", zap.String("backup", d.Name), zap.Error(err))
-	}
-}
-
-// notDrilled records that a drill of the schedule could not be tried. One that gave way is simply repeated.
-func (k *Keeper) notDrilled(ctx context.Context, start time.Time, err error) {
-	if ctx.Err() != nil || errors.Is(err, errGiveWay) {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	d := &k.drills
-	if d.attempted, d.failures = start, d.failures+1; d.lastError != err.Error() {
-		d.lastError = err.Error()
-		k.lg.Error("restore drill could not be tried", zap.Error(err))
-	}
 }
 
 // RecordDrill stores what a drill found, which nobody's Keeper made: beside the backup and, if that is the newest of
@@ -248,55 +188,11 @@ func putDrill(ctx context.Context, store Store, cluster string, d Drill) error {
 	return err
 }
 
-// record makes d the last drill, here and in the store.
-func (k *Keeper) record(ctx context.Context, d Drill) {
-	err := putDrill(ctx, k.stores.Main, k.cluster, d)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.drills.last, k.drills.known, k.drills.failures, k.drills.lastError = d, true, 0, ""
-	k.series.drill.know(d)
-	if err != nil { // another leader would only drill once more
-		k.drills.lastError = fmt.Sprintf("store the result of the drill: %v", err)
-		k.lg.Warn("result of the restore drill was not stored", zap.Error(err))
-	}
-}
-
-// readRecord reads the last drill from the store. What cannot be understood, or was another cluster's of our name, proves
-// nothing of our backups and is as if there were none: it is replaced.
-func (k *Keeper) readRecord(ctx context.Context) error {
-	var last Drill
-	text, err := readSmall(ctx, k.stores.Main, drillObject(k.cluster))
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("read the result of the last drill: %w", err)
-	}
-	if err == nil && (json.Unmarshal(text, &last) != nil || k.source.Identity().foreign(Meta{Cluster: k.cluster, Lineage: last.Lineage})) {
-		last = Drill{}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if d := &k.drills; last.Time.After(d.last.Time) || !d.known {
-		d.last = last
-	}
-	k.drills.known = true
-	k.series.drill.know(k.drills.last)
-	return nil
-}
-
 // drillObject is the name of the object with the last drill.
 func drillObject(cluster string) string { return holdfastDir + "/" + cluster + "/drill.json" }
 
 // urgent waits as wait does, but a drill gives way.
 func (k *Keeper) urgent(ctx context.Context) (release func(), err error) {
-	k.mu.Lock()
-	k.drills.urgent++
-	if k.drills.giveWay != nil {
-		k.drills.giveWay(errGiveWay)
-	}
-	k.mu.Unlock()
-	defer func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.drills.urgent--
-	}()
-	return k.wait(ctx)
+	defer k.drills.hurry()()
+	return k.turn.wait(ctx)
 }

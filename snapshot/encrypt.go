@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"filippo.io/age"
 	"filippo.io/age/agessh"
+
+	"holdfast/durable"
 )
 
 // errNoIdentity is the error of anyone who wants to read an encrypted backup without the key.
@@ -25,7 +26,7 @@ func ParseRecipients(texts []string) ([]age.Recipient, error) {
 	for i, text := range texts {
 		r, err := parseRecipient(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("snapshot.recipients[%d]: %w", i, err)
+			return nil, fmt.Errorf("number %d: %w", i+1, err)
 		}
 		if _, ok := r.(*age.HybridRecipient); ok {
 			quantum++
@@ -33,7 +34,7 @@ func ParseRecipients(texts []string) ([]age.Recipient, error) {
 		recipients = append(recipients, r)
 	}
 	if quantum != 0 && quantum != len(texts) {
-		return nil, fmt.Errorf("snapshot.recipients: %d of %d are post-quantum (age1pq1…): all or none must be", quantum, len(texts))
+		return nil, fmt.Errorf("%d of %d are post-quantum (age1pq1…): all or none must be", quantum, len(texts))
 	}
 	return recipients, nil
 }
@@ -72,21 +73,9 @@ func ReadIdentities(path string) ([]age.Identity, error) {
 }
 
 func readIdentities(path string) ([]age.Identity, error) {
-	f, err := os.Open(path)
+	text, err := durable.ReadSecret(path, maxSmall)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s: others may use it (mode %04o): run chmod 600 %s", path, info.Mode().Perm(), path)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("-----BEGIN")) {
 		id, err := agessh.ParseIdentity(text)

@@ -132,10 +132,10 @@ func TestParseRecipients(t *testing.T) {
 		texts []string
 		want  string
 	}{
-		"plugin":     {[]string{classic, "age1yubikey1qwt50d05nh5vutpdzmlg5wn80xq5negm4uj9ghv0snvdd3yysf5yw3rhl3t"}, "snapshot.recipients[1]: must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …; plugins are not"},
-		"mistyped":   {[]string{classic[:len(classic)-1] + "b"}, "snapshot.recipients[0]: must be age1…"},
-		"empty":      {[]string{""}, "snapshot.recipients[0]: must be"},
-		"ecdsa":      {[]string{"ssh-foo AAAA"}, "snapshot.recipients[0]: must be"},
+		"plugin":     {[]string{classic, "age1yubikey1qwt50d05nh5vutpdzmlg5wn80xq5negm4uj9ghv0snvdd3yysf5yw3rhl3t"}, "number 2: must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …; plugins are not"},
+		"mistyped":   {[]string{classic[:len(classic)-1] + "b"}, "number 1: must be age1…"},
+		"empty":      {[]string{""}, "number 1: must be"},
+		"ecdsa":      {[]string{"ssh-foo AAAA"}, "number 1: must be"},
 		"mixed":      {[]string{classic, quantum}, "all or none must be"},
 		"secret key": {[]string{"AGE-SECRET-KEY-1QQQ"}, "secret key: give the public one"},
 	} {

@@ -34,9 +34,9 @@ type Stores struct {
 // Keeper saves a backup whenever one is due, on the node whose member leads, and any time on request. It prunes what
 // need not be kept, and drills the newest backup now and then.
 //
-// The schedule is kept nowhere but in the store: a backup is due one interval after the last one that was made there, a drill one
-// after the last one recorded there. So neither a restart nor a change of leader makes one early or late. Two nodes
-// that both believe to lead may both save; that is one backup more.
+// The schedule is kept nowhere but in the store: a backup is due one interval after the last one that was made there, a
+// drill one after the last one recorded there. So neither a restart nor a change of leader makes one early or late. Two
+// nodes that both believe to lead may both save; that is one backup more.
 type Keeper struct {
 	cluster string
 	stores  Stores
@@ -45,14 +45,27 @@ type Keeper struct {
 	restore func(ctx context.Context, name string) (Drill, error)
 	lg      *zap.Logger
 	series  series
-	turn    chan struct{} // holds a token while a save or a drill is under way
+	turn    turn
+	drills  *drills
+	pruner  *pruner
 
 	mu       sync.Mutex
 	cfg      Config
 	schedule schedule // of cfg
 	state    state
-	drills   drills
-	pruning  PruneStatus
+}
+
+// turn holds a token while a save or a drill is under way.
+type turn chan struct{}
+
+// wait waits until nothing is under way and returns the function to call when this is over.
+func (t turn) wait(ctx context.Context) (release func(), err error) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the save under way: %w", context.Cause(ctx))
+	}
 }
 
 // state is what a Keeper knows of its saves, under its mu.
@@ -80,7 +93,8 @@ const poll = time.Second
 // opt says how backups are written and read; the Keeper sets its Scratch, Rate, Format and Level from cfg. drill
 // restores a backup in a process of its own and compares it with its sidecar; the error means that this could not be
 // tried. It returns soon after its context ends. Without a drill there are none.
-func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Options, drill func(ctx context.Context, name string) (Drill, error),
+func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Options,
+	drill func(ctx context.Context, name string) (Drill, error),
 	lg *zap.Logger, reg prometheus.Registerer) *Keeper {
 	opt.Scratch, opt.Format, opt.Level = cfg.Scratch, cfg.Format, cfg.Compression
 	k := &Keeper{
@@ -90,7 +104,7 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 		opt:      opt,
 		restore:  drill,
 		lg:       lg,
-		turn:     make(chan struct{}, 1),
+		turn:     make(turn, 1),
 		cfg:      cfg,
 		schedule: cfg.schedule(),
 	}
@@ -99,6 +113,8 @@ func NewKeeper(cfg Config, cluster string, stores Stores, source Source, opt Opt
 		defer k.mu.Unlock()
 		return rpo(k.state.holds.made, time.Now())
 	})
+	k.drills = &drills{store: stores.Main, cluster: cluster, series: k.series.drill, lg: lg}
+	k.pruner = &pruner{store: stores.Main, series: k.series.prune, lg: lg}
 	return k
 }
 
@@ -183,7 +199,8 @@ func (k *Keeper) look() (save, drill bool) {
 		return false, false
 	}
 	if s.leading.IsZero() {
-		s.leading, s.known, k.drills.known, k.drills.failures = now, false, false, 0
+		s.leading, s.known = now, false
+		k.drills.lead()
 	}
 	at, ok := k.drillAt(now)
 	return !k.schedule.off() && !now.Before(s.due(k.schedule, now)), ok && !now.Before(at)
@@ -204,7 +221,7 @@ func (s *state) due(sched schedule, now time.Time) time.Time {
 // scheduled makes one attempt of the schedule, and prunes after a backup. A failure is logged when its reason is a new
 // one.
 func (k *Keeper) scheduled(ctx context.Context) {
-	release, err := k.wait(ctx)
+	release, err := k.turn.wait(ctx)
 	if err != nil {
 		return // shutting down
 	}
@@ -213,7 +230,10 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	reason := reasonOf(ctx, err)
 	// In a full store less is kept when snapshot.keep says so from now on: that must not wait for a backup to succeed.
 	if made || err != nil && reason == reasonFull {
-		k.prune(ctx)
+		k.mu.Lock()
+		keep := k.cfg.Keep
+		k.mu.Unlock()
+		k.pruner.prune(ctx, k.source.Identity(), keep)
 	}
 	if err == nil || reason == reasonInterrupted {
 		return
@@ -260,16 +280,6 @@ func (k *Keeper) plan() schedule {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.schedule
-}
-
-// wait waits until nothing is under way and returns the function to call when this is over.
-func (k *Keeper) wait(ctx context.Context) (release func(), err error) {
-	select {
-	case k.turn <- struct{}{}:
-		return func() { <-k.turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the save under way: %w", context.Cause(ctx))
-	}
 }
 
 // attempt brings a backup into the main store: what waits in the spool under that name, or a new one. The caller has

@@ -2,12 +2,45 @@ package snapshot
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-semver/semver"
 )
+
+// createdObject is etcd-manager's mark of a cluster that it has created (kubernetes-sigs/etcd-manager,
+// pkg/commands/vfs.go). Its etcd-cluster-spec is no sign of one: kops writes that before there is a cluster.
+const createdObject = controlDir + "/etcd-cluster-created"
+
+// Managed says by which objects etcd-manager keeps a cluster in the store: its mark of one that it has created, and
+// backups that it alone has written. "" if it keeps none.
+func Managed(ctx context.Context, store Store) (string, error) {
+	c, err := scan(ctx, store, "")
+	if err != nil {
+		return "", err
+	}
+	var signs []string
+	if c.created {
+		signs = append(signs, createdObject)
+	}
+	backups, last := 0, ""
+	for _, e := range c.entries {
+		if e.has(managerObject) && !e.has(beginObject) && !e.has(metaObject) {
+			backups, last = backups+1, e.name
+		}
+	}
+	switch {
+	case backups == 1:
+		signs = append(signs, "backup "+last)
+	case backups > 1:
+		signs = append(signs, fmt.Sprintf("%d backups, such as %s", backups, last))
+	}
+	return strings.Join(signs, " and "), nil
+}
 
 // managerMeta is what etcd-manager writes beside the data of a backup as its commit mark: etcd.BackupInfo
 // (kubernetes-sigs/etcd-manager, pkg/apis/etcd/etcdapi.proto) in proto3's JSON. etcd-manager refuses a file with any
@@ -34,15 +67,31 @@ func encodeManagerMeta(meta Meta, members int) ([]byte, error) {
 		EtcdVersion string       `json:"etcdVersion"`
 		Timestamp   string       `json:"timestamp"` // proto3's JSON has 64-bit numbers as strings
 		ClusterSpec *clusterSpec `json:"clusterSpec,omitempty"`
-	}{EtcdVersion: meta.EtcdVersion, Timestamp: strconv.FormatInt(meta.Created.Unix(), 10)}
+	}{EtcdVersion: meta.managerVersion(), Timestamp: strconv.FormatInt(meta.Created.Unix(), 10)}
 	if members > 0 {
-		file.ClusterSpec = &clusterSpec{members, meta.EtcdVersion}
+		file.ClusterSpec = &clusterSpec{members, file.EtcdVersion}
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", managerObject, err)
 	}
 	return append(text, '\n'), nil
+}
+
+// managerVersion is the version of etcd that etcd-manager is to restore with: the one that ran, if the database is of
+// its minor. Otherwise the database has been kept at, or brought down to, another minor for programs of that, and tells
+// no more than its first version. That is enough: etcd-manager (pkg/etcdversions/mappings.go) restores with the patch
+// level that it has of 3.5 and 3.6; only of 3.7 it wants to have the very version.
+func (m Meta) managerVersion() string {
+	ran, err := semver.NewVersion(m.EtcdVersion)
+	if err != nil {
+		return m.EtcdVersion
+	}
+	stored, err := semver.NewVersion(m.StorageVersion)
+	if err != nil || stored.Major == ran.Major && stored.Minor == ran.Minor {
+		return m.EtcdVersion
+	}
+	return m.StorageVersion
 }
 
 // decodeManagerMeta reads etcd-manager's mark, of whatever age. It accepts what a protobuf parser accepts, names in

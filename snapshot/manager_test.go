@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +50,8 @@ func backupInfo(t testing.TB) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("BackupInfo")
 }
 
-// TestManagerMetaIsAccepted gives what we write to a protobuf parser that, as etcd-manager's, discards no unknown field.
+// TestManagerMetaIsAccepted gives what we write to a protobuf parser that, as etcd-manager's, discards no unknown
+// field.
 func TestManagerMetaIsAccepted(t *testing.T) {
 	info := backupInfo(t)
 	for members, want := range map[int]string{
@@ -69,6 +71,17 @@ func TestManagerMetaIsAccepted(t *testing.T) {
 		t.Error("unknown field: want an error")
 	}
 	m := forged(midday, "x")
+	for _, c := range []struct{ ran, stored, want string }{
+		{"3.7.3", "3.7.0", "3.7.3"}, {"3.7.3", "3.6.0", "3.6.0"}, {"3.7.3", "", "3.7.3"}, {"3.7.3", "six", "3.7.3"},
+		{"3.6.16", "3.6.0", "3.6.16"}, {"3.5.9", "", "3.5.9"}, {"3.6.16", "3.5.0", "3.5.0"}, {"main", "3.6.0", "main"},
+	} {
+		m.EtcdVersion, m.StorageVersion = c.ran, c.stored
+		text, err := snapshot.EncodeManagerMeta(m, 3)
+		must(t, err)
+		if got, err := snapshot.DecodeManagerMeta(text); err != nil || got.EtcdVersion != c.want || strings.Count(string(text), c.want) != 2 {
+			t.Errorf("etcd %s, storage version %q: want twice %s, got %s, %v", c.ran, c.stored, c.want, text, err)
+		}
+	}
 	m.EtcdVersion = ""
 	if text, err := snapshot.EncodeManagerMeta(m, 3); err == nil {
 		t.Errorf("no version: want an error, got %s", text)

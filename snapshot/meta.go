@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Meta is what is known of one backup: its sidecar. Whoever calls Save fills the fields from Cluster to EtcdVersion,
+// Meta is what is known of one backup: its sidecar. Anyone who calls Save fills the fields from Cluster to EtcdVersion,
 // Save the others.
 type Meta struct {
 	// Name is the name of the backup, unique in its store. Save's names are ordered by time; those that etcd-manager or
 	// a person gave may be anything that is one part of a path.
 	Name string `json:"name"`
-	// Created is the time of the snapshot, in UTC: exact to the microsecond and the same that Name tells, but of a legacy
-	// backup what etcd-manager says, to the second, and zero if it says nothing.
+	// Created is the time of the snapshot, in UTC: exact to the microsecond and the same that Name tells, but of a
+	// legacy backup what etcd-manager says, to the second, and zero if it says nothing.
 	Created time.Time `json:"created"`
 
 	// Cluster is the cluster's name, a single part of an object name.
@@ -26,8 +26,8 @@ type Meta struct {
 	Generation uint64 `json:"generation"`
 	// Record is the id of the generation's record.
 	Record string `json:"record"`
-	// Lineage is the id of the founding from which the generation descends: with Cluster, whose backup this is. It is ""
-	// where that is not known.
+	// Lineage is the id of the founding from which the generation descends: with Cluster, whose backup this is. It is
+	// "" where that is not known.
 	Lineage string `json:"lineage"`
 	// EtcdClusterID is etcd's cluster ID in hex, as etcdctl prints it.
 	EtcdClusterID string `json:"etcdClusterID"`
@@ -41,6 +41,10 @@ type Meta struct {
 	HoldfastVersion string `json:"holdfastVersion"`
 	EtcdVersion     string `json:"etcdVersion"`
 
+	// StorageVersion is what the database says of its schema: the first version of the minor of etcd whose it is, as
+	// 3.6.0. It is the minor before EtcdVersion's after a downgrade, and until the last member is upgraded. It is ""
+	// where the database says nothing, as before etcd 3.6.
+	StorageVersion string `json:"storageVersion,omitempty"`
 	// Content is what the database holds.
 	Content Content `json:"content"`
 	// Trailer is the SHA-256 of the database file, in hex: the 32 bytes that follow it in the decompressed stream.

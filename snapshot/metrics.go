@@ -21,10 +21,12 @@ type series struct {
 	saves       *prometheus.CounterVec
 	failures    *prometheus.CounterVec
 
-	pruned        prometheus.Counter
-	pruneFailures prometheus.Counter
-	drill         drillSeries
+	prune pruneSeries
+	drill drillSeries
 }
+
+// pruneSeries count what was pruned, and the prunings that left something.
+type pruneSeries struct{ total, failures prometheus.Counter }
 
 // newestSeries describe the newest backup.
 type newestSeries struct {
@@ -57,7 +59,8 @@ func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 		return auto.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help})
 	}
 	counters := func(name, help, label string, values ...string) *prometheus.CounterVec {
-		c := auto.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help}, []string{label})
+		c := auto.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help},
+			[]string{label})
 		for _, v := range values {
 			c.WithLabelValues(v)
 		}
@@ -69,30 +72,44 @@ func newSeries(reg prometheus.Registerer, rpo func() float64) series {
 	}, rpo)
 	return series{
 		newest: newestSeries{
-			created:  gauge("last_success_timestamp_seconds", "When the last verified backup known to this node was made, 0 if none is known."),
-			verified: gauge("last_verified_timestamp_seconds", "When the newest verified backup known to this node was verified, 0 if none is known."),
+			created: gauge("last_success_timestamp_seconds",
+				"When the last verified backup known to this node was made, 0 if none is known."),
+			verified: gauge("last_verified_timestamp_seconds",
+				"When the newest verified backup known to this node was verified, 0 if none is known."),
 			stored:   gauge("bytes", "Stored size of the newest verified backup known to this node."),
 			database: gauge("database_bytes", "Size of the database in the newest verified backup known to this node."),
-			ratio:    gauge("compression_ratio", "Size of the database by the stored size, of the newest verified backup known to this node, 0 if none is known."),
+			ratio: gauge("compression_ratio",
+				"Size of the database by the stored size, of the newest verified backup known to this node, 0 if none is known."),
 
-			count:        gauge("backups", "Good backups of this cluster in the store, as far as this node knows."),
-			failed:       gauge("bad_backups", "Backups of this cluster in the store that a later verify or drill has found to be bad."),
-			newestFailed: gauge("newest_bad", "Whether the newest backup in the store is one of these, so that an older one is the newest good one."),
+			count: gauge("backups", "Good backups of this cluster in the store, as far as this node knows."),
+			failed: gauge("bad_backups",
+				"Backups of this cluster in the store that a later verify or drill has found to be bad."),
+			newestFailed: gauge("newest_bad",
+				"Whether the newest backup in the store is one of these, so that an older one is the newest good one."),
 		},
-		duration:    gauge("duration_seconds", "How long the last successful save by this node took, verification and upload included."),
-		upload:      gauge("upload_duration_seconds", "How long the last successful upload from the spool of this node took, 0 without a spool."),
+		duration: gauge("duration_seconds",
+			"How long the last successful save by this node took, verification and upload included."),
+		upload: gauge("upload_duration_seconds",
+			"How long the last successful upload from the spool of this node took, 0 without a spool."),
 		spooled:     gauge("spooled", "Backups in the spool of this node that are newer than the newest in the store."),
 		consecutive: gauge("consecutive_failures", "Failed attempts in a row since the last backup, while this node leads."),
-		saves:       counters("saves_total", "Attempts to save a backup.", "result", resultSaved, resultFailed, resultInterrupted),
-		failures:    counters("failures_total", "Failed attempts by what went wrong.", "reason", failureReasons...),
+		saves: counters("saves_total", "Attempts to save a backup.", "result", resultSaved, resultFailed,
+			resultInterrupted),
+		failures: counters("failures_total", "Failed attempts by what went wrong.", "reason", failureReasons...),
 
-		pruned:        counter("pruned_total", "Backups that this node removed from the store because they need not be kept any longer."),
-		pruneFailures: counter("prune_failures_total", "Times that this node could not prune the store, or not completely."),
+		prune: pruneSeries{
+			total: counter("pruned_total",
+				"Backups that this node removed from the store because they need not be kept any longer."),
+			failures: counter("prune_failures_total", "Times that this node could not prune the store, or not completely."),
+		},
 		drill: drillSeries{
-			time:     gauge("drill_last_timestamp_seconds", "When the last restore drill known to this node began, 0 if none is known."),
-			success:  gauge("drill_last_success", "Whether the backup of that drill was restored and found to be what was saved, 0 if no drill is known."),
+			time: gauge("drill_last_timestamp_seconds",
+				"When the last restore drill known to this node began, 0 if none is known."),
+			success: gauge("drill_last_success",
+				"Whether the backup of that drill was restored and found to be what was saved, 0 if no drill is known."),
 			duration: gauge("drill_duration_seconds", "How long the last restore drill known to this node took."),
-			total:    counters("drills_total", "Restore drills on this node.", "result", resultPassed, resultFailed, resultUntried, resultInterrupted),
+			total: counters("drills_total", "Restore drills on this node.", "result", resultPassed, resultFailed,
+				resultUntried, resultInterrupted),
 		},
 	}
 }

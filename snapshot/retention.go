@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,17 +12,31 @@ import (
 // pruneEvery is the least time between two prunings: each reads all sidecars.
 const pruneEvery = 10 * time.Minute
 
+// pruner prunes the main store. Its lock may be taken under the Keeper's, never the other way round.
+type pruner struct {
+	store  Store
+	series pruneSeries
+	lg     *zap.Logger
+
+	mu     sync.Mutex
+	status PruneStatus
+}
+
+// account is what the pruner says of itself.
+func (p *pruner) account() PruneStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
 // prune removes from the main store what need not be kept, unless it did so a moment ago. Its failure is no failure of
 // the backup that was just made.
-func (k *Keeper) prune(ctx context.Context) {
+func (p *pruner) prune(ctx context.Context, id Identity, keep Keep) {
 	now := time.Now()
-	k.mu.Lock()
-	last, keep := k.pruning.Last, k.cfg.Keep
-	k.mu.Unlock()
-	if !last.IsZero() && now.Sub(last) < pruneEvery { // by the steady clock
+	if last := p.account().Last; !last.IsZero() && now.Sub(last) < pruneEvery { // by the steady clock
 		return
 	}
-	pruned, err := Prune(ctx, k.stores.Main, k.source.Identity(), keep, now, false)
+	pruned, err := Prune(ctx, p.store, id, keep, now, false)
 	if ctx.Err() != nil {
 		return
 	}
@@ -35,26 +50,26 @@ func (k *Keeper) prune(ctx context.Context) {
 			removed++
 		}
 	}
-	k.pruned(st, removed)
+	p.pruned(st, removed)
 }
 
 // pruned records and shows the outcome of a pruning, and logs what is new.
-func (k *Keeper) pruned(st PruneStatus, removed int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	before := k.pruning
+func (p *pruner) pruned(st PruneStatus, removed int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.status
 	st.Removed = before.Removed + removed
-	k.pruning = st
-	k.series.pruned.Add(float64(removed))
+	p.status = st
+	p.series.total.Add(float64(removed))
 	if st.Error != "" || len(st.Kept) > 0 {
-		k.series.pruneFailures.Inc()
+		p.series.failures.Inc()
 	}
 	switch {
 	case st.Error != "" && before.Error == "":
-		k.lg.Error("backups were not pruned", zap.String("error", st.Error))
+		p.lg.Error("backups were not pruned", zap.String("error", st.Error))
 	case len(st.Kept) != len(before.Kept):
-		k.lg.Warn("the store keeps backups that are to be pruned", zap.Any("kept", st.Kept))
+		p.lg.Warn("the store keeps backups that are to be pruned", zap.Any("kept", st.Kept))
 	case removed > 0:
-		k.lg.Info("pruned backups", zap.Int("removed", removed))
+		p.lg.Info("pruned backups", zap.Int("removed", removed))
 	}
 }

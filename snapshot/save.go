@@ -89,6 +89,9 @@ func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 		return Meta{}, fail(reasonDatabase, fmt.Errorf("read database: %w", err))
 	}
 	meta.Content = content
+	if meta.StorageVersion, err = storageVersionOf(tx); err != nil {
+		return Meta{}, fail(reasonDatabase, fmt.Errorf("read database: %w", err))
+	}
 	if err := reserve(ctx, store, &meta); err != nil {
 		return Meta{}, fail(reasonStore, err)
 	}

@@ -17,7 +17,7 @@ import (
 // spool makes a new backup in the spool. Before that it removes there all but the newest one, so that never more than
 // two are on the disk. The caller has the turn.
 func (k *Keeper) spool(ctx context.Context, progress func(Progress)) (m Meta, err error) {
-	if err = k.tidy(ctx); err == nil {
+	if err = tidy(ctx, k.stores.Spool, k.source.Identity()); err == nil {
 		m, err = k.save(ctx, k.stores.Spool, progress)
 	}
 	k.countSpooled(ctx)
@@ -67,26 +67,26 @@ func (k *Keeper) cleanSpool(ctx context.Context) {
 	if k.stores.Spool == nil {
 		return
 	}
-	release, err := k.wait(ctx)
+	release, err := k.turn.wait(ctx)
 	if err != nil {
 		return
 	}
 	defer release()
-	if err := k.tidy(ctx); err != nil && ctx.Err() == nil {
+	if err := tidy(ctx, k.stores.Spool, k.source.Identity()); err != nil && ctx.Err() == nil {
 		k.lg.Warn("spool was not tidied", zap.Error(err))
 	}
 	k.countSpooled(ctx)
 }
 
-// tidy removes from the spool all backups but the newest, and everything unfinished or damaged, whatever its age: nobody
-// but us makes anything there, and we have the turn. What is pinned, another cluster's or etcd-manager's stays.
-func (k *Keeper) tidy(ctx context.Context) error {
-	if d, ok := k.stores.Spool.(*Dir); ok {
+// tidy removes from the spool all backups but the newest, and everything unfinished or damaged, whatever its age:
+// nobody but us makes anything there. The caller has the turn. What is pinned, another cluster's or etcd-manager's stays.
+func tidy(ctx context.Context, spool Store, id Identity) error {
+	if d, ok := spool.(*Dir); ok {
 		if err := d.sweep(); err != nil {
 			return fmt.Errorf("remove what a killed save left: %w", err)
 		}
 	}
-	backups, err := List(ctx, k.stores.Spool, k.source.Identity())
+	backups, err := List(ctx, spool, id)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (k *Keeper) tidy(ctx context.Context) error {
 		if b.Name == keep.Name || b.Pinned || b.Foreign || b.Legacy {
 			continue
 		}
-		if err := remove(ctx, k.stores.Spool, b.Name); err != nil {
+		if err := remove(ctx, spool, b.Name); err != nil {
 			return fmt.Errorf("make room for the next backup: %w", err)
 		}
 	}

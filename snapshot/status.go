@@ -93,9 +93,10 @@ func (k *Keeper) Status() Status {
 		LastError: s.lastError,
 		Reason:    s.reason,
 		Failures:  s.failures,
-		Drill:     DrillStatus{Last: k.drills.last, Running: k.drills.running, Error: k.drills.lastError, Off: k.cfg.NoDrill()},
-		Prune:     k.pruning,
+		Drill:     k.drills.status(),
+		Prune:     k.pruner.account(),
 	}
+	st.Drill.Off = k.cfg.NoDrill()
 	if age := rpo(s.holds.made, now); !math.IsInf(age, 0) {
 		st.RPOSeconds = age
 	}

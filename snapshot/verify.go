@@ -57,6 +57,10 @@ func verify(ctx context.Context, store Store, meta Meta, opt Options) (v Verific
 // legacy says that nothing is known of the data but the data itself.
 func (m Meta) legacy() bool { return m.Trailer == "" }
 
+// Recorded says that a sidecar tells what was saved. Otherwise etcd-manager alone wrote the backup, and what Fetch and
+// Verify tell of its content is what they found in the data.
+func (m Meta) Recorded() bool { return m.Cluster != "" }
+
 // prove fetches the database of a backup into file, which it closes when all goes well, and proves all that Verify
 // promises. The result is meta; of a legacy backup it is completed.
 func prove(ctx context.Context, store Store, meta Meta, file *target, opt Options) (Meta, error) {

@@ -44,7 +44,7 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen memory, told map[string]b
 	start := time.Now()
 	backups, err := seen.list(ctx, k.stores.Main, k.source.Identity())
 	if err == nil {
-		err = k.readRecord(ctx)
+		err = k.drills.read(ctx, k.source.Identity())
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) { // shutting down
@@ -66,7 +66,8 @@ func (k *Keeper) lookAtStore(ctx context.Context, seen memory, told map[string]b
 		key := b.Name + " " + b.Failed.At.String()
 		if !told[key] {
 			told[key] = true
-			k.lg.Error("backup is bad according to a later proof", zap.String("backup", b.Name), zap.String("proof", b.Failed.Kind),
+			k.lg.Error("backup is bad according to a later proof", zap.String("backup", b.Name),
+				zap.String("proof", b.Failed.Kind),
 				zap.String("by", b.Failed.By), zap.String("error", b.Failed.Error))
 		}
 	}
