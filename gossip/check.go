@@ -34,22 +34,22 @@ func (r *Resolver) Check(ctx context.Context) error {
 
 // checkHosts reads the hosts file itself: the resolver caches it, and asks it only for one name at a time.
 func (r *Resolver) checkHosts() error {
-	text, err := os.ReadFile(r.hosts)
+	text, err := os.ReadFile(r.hostsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for our names in %s: %w", r.hosts, err)
+		return fmt.Errorf("look for our names in %s: %w", r.hostsFile, err)
 	}
-	zone, number := "."+r.zone, 0
+	known, number := r.names.Load(), 0
 	for line := range strings.Lines(string(text)) {
 		number++
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
 		for i, field := range fields {
 			name := strings.TrimSuffix(strings.ToLower(field), ".")
-			if i > 0 && strings.HasSuffix("."+name, zone) {
-				return fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: remove the name from that line", r.hosts, number, name)
+			if _, ours := known.addresses[name]; i > 0 && (ours || strings.HasSuffix("."+name, "."+r.zone)) {
+				return fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: remove the name from that line", r.hostsFile, number, name)
 			}
 		}
 	}

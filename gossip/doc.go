@@ -14,9 +14,9 @@
 // record accepted); everything else must be asked for or be proved elsewhere. A lost node stays listed
 // with its last state, since its facts still count, until it is forgotten.
 //
-// The package never decides anything: no claim, no founding, no removal follows from its clocks. It
-// never writes to disk, never sends a node's state through a seed or a leader, and never takes another
-// node's word for what this process published.
+// The package never decides anything: no claim, no founding, no removal follows from its clocks. It writes nothing to
+// disk but its own keys (ring_file.go, ring_derived.go), never sends a node's state through a seed or a leader, and
+// never takes another node's word for what this process published.
 //
 // # Invariants
 //
@@ -51,21 +51,22 @@
 // Two live processes with one node name are a mistake: a copied machine, or a wrong configuration. The one that this
 // process heard first counts as long as it is live, so that a copy, alive for however short a time, takes no name away
 // from the node that serves. Of two that were heard within 2 s of each other, which is all that a newcomer hears, the
-// one that was started first counts. The other is asked nothing and told to nobody; it is answered, and Problems names it.
-// When the one that counts is lost, the other counts at once, with what it said last, and needs no restart. At one
+// one that was started first counts. The other is asked nothing and told to nobody; it is answered, and Problems names
+// it. When the one that counts is lost, the other counts at once, with what it said last, and needs no restart. At one
 // address no two processes can listen: there the later one is a restart, and counts at once.
 //
-// Who counts is each process's own view. Two processes can differ in it, one that was parted from the node for more than
-// 5 s say, and agree again when one of the twins is gone. So gossip never tells who is connected or who leads: raft does.
+// Who counts is each process's own view. Two processes can differ in it, one that was parted from the node for more
+// than 5 s say, and agree again when one of the twins is gone. So gossip never tells who is connected or who leads:
+// raft does.
 //
 // # Keys
 //
-// A Ring is the keys of one node, the first of which encrypts. They lie in a file (FileRing), or are derived from a secret
-// that the nodes share anyhow, with a serial (DerivedRing), and are looked at there every 2 s. A Rotation replaces the key of
-// all nodes in three steps, none of which begins before every live node has confirmed the one before: install, use, remove.
-// It keeps no notes; whoever begins it again reads from the nodes how far it came. A node with derived keys that nobody
-// reads asks the others, in a way that needs no key, to show which of the next 16 serials they encrypt with (seek.go).
-// It never goes back to a lower one.
+// A Ring is the keys of one node, the first of which encrypts. They lie in a file (FileRing), or are derived from a
+// secret that the nodes share anyhow, with a serial (DerivedRing), and are looked at there every 2 s. A Rotation
+// replaces the key of all nodes in three steps, none of which begins before every live node has confirmed the one
+// before: install, use, remove. It keeps no notes; anyone who begins it again reads from the nodes how far it came. A
+// node with derived keys that nobody reads asks the others, in a way that needs no key, to show which of the next 16
+// serials they encrypt with (seek.go). It never goes back to a lower one.
 //
 // # Timings
 //
@@ -74,7 +75,7 @@
 // which it may object. So a killed process counts as lost after 3 to 5 s, while one that stands still
 // for 2 s objects in time and never does. A clean end is known within 0.5 s. Published states arrive in
 // milliseconds; one whose stream was lost follows by push/pull, every 2 s. Seeds and lost nodes are
-// sought after 0.2 s, then ever more slowly: every 3 s when alone, every 3 to 9 s in company, for ever.
+// sought after 0.2 s, then ever more slowly: every 3 s when alone, every 3 to 9 s in company, forever.
 // That is also what heals a mesh that was parted for longer than memberlist remembers. Looking for seeds
 // takes 3 s at most for their names, and as much for the functions of AddSeeds; a function that does not
 // return delays one attempt by that, and no other.
@@ -90,8 +91,8 @@
 //
 // # Dangers
 //
-//   - Without keys whoever reaches the port can say anything, also that a node is dead. With keys whoever has one can: it
-//     is one for all, and observers have it too.
+//   - Without keys anyone who reaches the port can say anything, also that a node is dead. With keys anyone who has one
+//     can: it is one for all, and observers have it too.
 //   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
 //     again if it was forgotten; a question

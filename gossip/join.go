@@ -152,7 +152,7 @@ func (m *Mesh) join(ctx context.Context, list *memberlist.Memberlist, targets []
 			if err == nil {
 				m.series.joins.WithLabelValues("joined").Inc()
 				m.notices.settle(t.key())
-				m.notices.settle("outkeyed/" + t.at.String())
+				m.notices.settle("key-mismatch/" + t.at.String())
 				m.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
@@ -160,7 +160,7 @@ func (m *Mesh) join(ctx context.Context, list *memberlist.Memberlist, targets []
 				m.series.joins.WithLabelValues("failed").Inc()
 				m.unjoined(t, err)
 				if strings.Contains(err.Error(), noneDecrypts) {
-					m.outkeyed(ctx, t.at)
+					m.keyMismatch(ctx, t.at)
 				}
 			}
 		})

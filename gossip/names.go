@@ -19,6 +19,7 @@ var canaryAddress = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 // names is an immutable table of the names we answer for.
 type names struct {
 	zone      string // lower case, no dot at the end
+	hosts     string // pattern of more names, lower case; "" for none
 	addresses map[string][]netip.Addr
 	slots     map[netip.Addr][]string // full names, for PTR
 }
@@ -45,10 +46,42 @@ func newNames(zone string, table map[string][]netip.Addr) *names {
 	return n
 }
 
-// ours reports whether a lower-case name without a final dot lies in our zone, or is what becomes of
-// such a name when a resolver appends one of its search domains. Nobody else may see or answer those.
+// of returns the names of a slot.
+func (n *names) of(slot string) []string {
+	all := []string{slot + "." + n.zone}
+	if host := strings.ReplaceAll(n.hosts, slotMark, slot); host != "" && host != all[0] {
+		all = append(all, host)
+	}
+	return all
+}
+
+func (n *names) add(name string, addresses []netip.Addr) {
+	n.addresses[name] = []netip.Addr{} // known, though perhaps nowhere
+	for _, ip := range addresses {
+		ip = ip.Unmap().WithZone("")
+		if !ip.IsValid() || slices.Contains(n.addresses[name], ip) {
+			continue
+		}
+		n.addresses[name] = append(n.addresses[name], ip)
+		n.slots[ip] = append(n.slots[ip], name)
+	}
+}
+
+// slotMark stands for the slot in a pattern.
+const slotMark = "{slot}"
+
+// ours reports whether a lower-case name without a final dot lies in our zone or fits the pattern, or is what
+// becomes of such a name when a resolver appends one of its search domains. Nobody else may see or answer those.
 func (n *names) ours(name string) bool {
-	return strings.Contains("."+name+".", "."+n.zone+".")
+	return strings.Contains("."+name+".", "."+n.zone+".") || n.fits(name)
+}
+
+// fits reports whether a name is one of the pattern, for whatever slot.
+func (n *names) fits(name string) bool {
+	before, after, ok := strings.Cut(n.hosts, slotMark)
+	rest, begins := strings.CutPrefix(name, before)
+	i := strings.Index(rest+".", after+".")
+	return ok && begins && i > 0 && !strings.Contains(rest[:i], ".")
 }
 
 // reply is the local answer to a question. It is false if the question is for someone else.

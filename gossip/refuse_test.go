@@ -254,7 +254,7 @@ func TestKeyFileIsRefused(t *testing.T) {
 		mode os.FileMode
 		want string
 	}{
-		"readable by others": {good, 0o640, "chmod 0600"},
+		"readable by others": {good, 0o640, "chmod 600"},
 		"empty":              {"# none\n", 0o600, "holds no key"},
 		"not base64":         {good + "\n!!\n", 0o600, "key 2 is not base64"},
 		"odd length":         {"c2hvcnQ=", 0o600, "has 5"},

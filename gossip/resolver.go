@@ -18,11 +18,12 @@ import (
 // to the nameserver that was to be asked. It opens no sockets but those, and starts no goroutines.
 type Resolver struct {
 	zone  string
+	hosts string
 	lg    *zap.Logger
 	names atomic.Pointer[names]
 	net   *net.Resolver
 
-	hosts, nsswitch string // paths; tests have their own
+	hostsFile, nsswitch string // paths; tests have their own
 }
 
 // NewResolver returns a resolver for the names <slot>.<zone>; none is known before Set. The zone is a

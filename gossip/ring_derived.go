@@ -13,6 +13,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"holdfast/durable"
 )
 
 // maxAhead is how many rotations a node may have missed and still find the key by itself.
@@ -96,7 +98,7 @@ func (d *derivedKeys) keep(keys []fullKey) error {
 }
 
 func readDerived(path string) ([]fullKey, error) {
-	text, err := readSecret(path)
+	text, err := durable.ReadSecret(path, maxKeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the gossip keys: %w", err)
 	}
@@ -104,13 +106,13 @@ func readDerived(path string) ([]fullKey, error) {
 	dec.DisallowUnknownFields()
 	var stored storedKeys
 	if err := dec.Decode(&stored); err != nil {
-		return nil, fmt.Errorf("read the gossip keys %s: %w; without the file they are derived anew", path, err)
+		return nil, fmt.Errorf("read the gossip keys %s: %w; without the file they are derived again", path, err)
 	}
 	var keys []fullKey
 	for _, s := range stored.Keys {
 		k := newKey(s.Bytes)
 		if len(s.Bytes) != 32 || k.Fingerprint != s.Fingerprint || s.Serial < 0 || len(keys) == maxKeys {
-			return nil, fmt.Errorf("read the gossip keys %s: key %d is damaged; without the file they are derived anew", path, len(keys)+1)
+			return nil, fmt.Errorf("read the gossip keys %s: key %d is damaged; without the file they are derived again", path, len(keys)+1)
 		}
 		k.Key = s.Key
 		keys = append(keys, k)
@@ -125,7 +127,7 @@ func (d *derivedKeys) save(keys []fullKey) error {
 	}
 	text, err := json.MarshalIndent(stored, "", "  ")
 	if err == nil {
-		err = replaceFile(d.path, append(text, '\n'))
+		err = durable.WriteFile(d.path, append(text, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("write the gossip keys: %w", err)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A disk that takes nothing, or has lost what it had, parts nobody from the others, and ends no process: a member serves
-// beside.
+// A disk that takes nothing, or has lost what it had, parts nobody from the others, and ends no process: a member
+// serves beside.
 func TestDerivedKeysOnABadDisk(t *testing.T) {
 	t.Parallel()
 	shared := func() [][]byte { return [][]byte{[]byte("of the authority")} }
@@ -31,7 +31,7 @@ func TestDerivedKeysOnABadDisk(t *testing.T) {
 	c := launch(t, "main", node("c"), seeded(a), func(m *Mesh) {
 		m.UseRing(DerivedRing(damaged, shared))
 		go func() { // what Run says until then, and what it tells an operator to do
-			for !strings.Contains(fmt.Sprint(m.Problems()), "derived anew") {
+			for t.Context().Err() == nil && !strings.Contains(fmt.Sprint(m.Problems()), damaged) {
 				time.Sleep(time.Millisecond)
 			}
 			_ = os.Remove(damaged)

@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -9,10 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"holdfast/durable"
 )
 
 // madeMark is before the time in the comment of a key that a rotation has made.
@@ -38,7 +38,7 @@ func (f *fileKeys) load() ([]fullKey, error) {
 
 // parse returns the lines that hold no key, those that do, and these keys.
 func (f *fileKeys) parse() (others, holding []string, keys []fullKey, err error) {
-	text, err := readSecret(f.path)
+	text, err := durable.ReadSecret(f.path, maxKeyFile)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("read gossip.key-file: %w", err)
 	}
@@ -54,7 +54,8 @@ func (f *fileKeys) parse() (others, holding []string, keys []fullKey, err error)
 			return nil, nil, nil, fmt.Errorf("read gossip.key-file %s: key %d is not base64", f.path, len(keys)+1)
 		}
 		if err := memberlist.ValidateKey(secret); err != nil {
-			return nil, nil, nil, fmt.Errorf("read gossip.key-file %s: key %d must have 16, 24 or 32 bytes, has %d", f.path, len(keys)+1, len(secret))
+			return nil, nil, nil, fmt.Errorf("read gossip.key-file %s: key %d must have 16, 24 or 32 bytes, has %d", f.path,
+				len(keys)+1, len(secret))
 		}
 		k := newKey(secret)
 		if _, made, ok := strings.Cut(comment, madeMark); ok {
@@ -69,34 +70,10 @@ func (f *fileKeys) parse() (others, holding []string, keys []fullKey, err error)
 		return nil, nil, nil, fmt.Errorf("read gossip.key-file %s: it holds no key", f.path)
 	}
 	if len(keys) > maxKeys {
-		return nil, nil, nil, fmt.Errorf("read gossip.key-file %s: it holds %d keys, at most %d are taken", f.path, len(keys), maxKeys)
+		return nil, nil, nil, fmt.Errorf("read gossip.key-file %s: it holds %d keys, at most %d are taken", f.path, len(keys),
+			maxKeys)
 	}
 	return others, holding, keys, nil
-}
-
-// readSecret reads a file that nobody but its owner may read.
-func readSecret(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s: mode is %04o, others may read it; run chmod 0600 %s", path, mode, path)
-	}
-	if info.Size() > maxKeyFile {
-		return nil, fmt.Errorf("%s: has %d bytes, at most %d are read", path, info.Size(), maxKeyFile)
-	}
-	text := make([]byte, info.Size())
-	n, err := f.ReadAt(text, 0)
-	if n < len(text) {
-		return nil, err
-	}
-	return text, nil
 }
 
 // maxKeyFile bounds a file of keys, in bytes.
@@ -116,7 +93,11 @@ func (f *fileKeys) save(keys []fullKey) error {
 		}
 		out = append(out, line)
 	}
-	if err := replaceFile(f.path, []byte(strings.Join(out, "\n")+"\n")); err != nil {
+	path := f.path
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+		path = target
+	}
+	if err := (durable.File{Keep: 0o600}).Write(path, []byte(strings.Join(out, "\n")+"\n")); err != nil {
 		return fmt.Errorf("write gossip.key-file: %w", err)
 	}
 	return nil
@@ -146,50 +127,9 @@ func (f *fileKeys) writable() error {
 	if err != nil {
 		return fmt.Errorf("gossip.key-file: %w", err)
 	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".gossip-key-*")
+	t, err := os.CreateTemp(filepath.Dir(path), durable.Temporary)
 	if err != nil {
 		return fmt.Errorf("gossip.key-file %s cannot be replaced: %w; let holdfast write there, or put the same new file on each node yourself", f.path, errors.Unwrap(err))
 	}
 	return errors.Join(t.Close(), os.Remove(t.Name()))
-}
-
-// replaceFile writes a file durably and all at once. One that is there keeps its mode and owner.
-func replaceFile(path string, text []byte) (err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	dir := filepath.Dir(path)
-	t, err := os.CreateTemp(dir, ".gossip-key-*") // with mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = t.Close()
-			_ = os.Remove(t.Name())
-		}
-	}()
-	if info, err := os.Stat(path); err == nil {
-		own, _ := info.Sys().(*syscall.Stat_t)
-		if own != nil && (int(own.Uid) != os.Geteuid() || int(own.Gid) != os.Getegid()) {
-			if err := t.Chown(int(own.Uid), int(own.Gid)); err != nil {
-				return err
-			}
-		}
-		if err := t.Chmod(info.Mode().Perm()); err != nil {
-			return err
-		}
-	}
-	_, err = t.Write(text)
-	if err = cmp.Or(err, t.Sync(), t.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(t.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

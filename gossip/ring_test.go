@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/durable"
 )
 
 // fleet is a cluster of rings without a network. Anyone who encrypts with a key that another live node has not fails
@@ -336,7 +338,7 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	put := func(path string, keys ...byte) {
 		text, err := os.ReadFile(keyFile(t, keys...))
 		if err == nil {
-			err = replaceFile(path, text)
+			err = durable.WriteFile(path, text)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -362,14 +364,14 @@ func TestKeyFileIsFollowed(t *testing.T) {
 	if err := os.Chmod(pa, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a complains", 10*time.Second, complains(a, "chmod 0600"))
+	await(t, "a complains", 10*time.Second, complains(a, "chmod 600"))
 	if !keys(a, 'y')() {
 		t.Errorf("keys: got %+v", a.ring.Keys())
 	}
 	if err := os.Chmod(pa, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a is content", 10*time.Second, func() bool { return !complains(a, "chmod 0600")() })
+	await(t, "a is content", 10*time.Second, func() bool { return !complains(a, "chmod 600")() })
 	if n := a.logs.FilterMessage("lost node").Len() + b.logs.FilterMessage("lost node").Len(); n != 0 {
 		t.Errorf("nodes were lost %d times", n)
 	}

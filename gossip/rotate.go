@@ -138,7 +138,7 @@ func union(have map[string]Keys) []Key {
 // Permit refuses to leave nodes behind, unless that is forced.
 func (r Rotation) Permit(p RotationPlan) error {
 	if len(p.Left) > 0 && !r.Force {
-		return fmt.Errorf("nothing was changed: not live, and left behind with the old key: %s; wait for them, or go on without them (--force)", strings.Join(p.Left, ", "))
+		return fmt.Errorf("nothing was changed: not live, and left behind with the old key: %s; wait for them, or continue without them (--force)", strings.Join(p.Left, ", "))
 	}
 	return nil
 }

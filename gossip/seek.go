@@ -60,8 +60,9 @@ func (m *Mesh) followKeys(ctx context.Context) {
 		}
 		changed, err := m.ring.Refresh()
 		if err == nil && changed {
-			m.lg.Info("gossip keys changed", zap.String("primary", m.ring.Keys().Primary().Fingerprint), zap.Int("keys", len(m.ring.Keys().Keys)))
-			m.notices.settleAll("outkeyed/")
+			m.lg.Info("gossip keys changed", zap.String("primary", m.ring.Keys().Primary().Fingerprint),
+				zap.Int("keys", len(m.ring.Keys().Keys)))
+			m.notices.settleAll("key-mismatch/")
 			m.notices.settleAll(reasonKey + "/")
 		}
 		if problem := m.ring.Problem(); problem != "" {
@@ -72,9 +73,9 @@ func (m *Mesh) followKeys(ctx context.Context) {
 	}
 }
 
-// outkeyed says why a node that was reached does not read what we say, and moves this one to the cluster's key if that is
-// a later one of ours.
-func (m *Mesh) outkeyed(ctx context.Context, at netip.AddrPort) {
+// keyMismatch says why a node that was reached does not read what we say, and moves this one to the cluster's key if
+// that is a later one of ours.
+func (m *Mesh) keyMismatch(ctx context.Context, at netip.AddrPort) {
 	if m.ring == nil {
 		return
 	}
@@ -83,9 +84,10 @@ func (m *Mesh) outkeyed(ctx context.Context, at netip.AddrPort) {
 		found, err := m.primaryAt(ctx, at, candidates)
 		if err == nil {
 			if err = m.ring.moveTo(found); err == nil {
-				m.notices.settleAll("outkeyed/")
+				m.notices.settleAll("key-mismatch/")
 				m.notices.settleAll(reasonKey + "/")
-				m.lg.Info("moved to the gossip key of the others", zap.Stringer("address", at), zap.String("key", found.Fingerprint), zap.Int("serial", found.Serial))
+				m.lg.Info("moved to the gossip key of the others", zap.Stringer("address", at),
+					zap.String("key", found.Fingerprint), zap.Int("serial", found.Serial))
 				return
 			}
 		}
@@ -95,7 +97,9 @@ func (m *Mesh) outkeyed(ctx context.Context, at netip.AddrPort) {
 	if mine.Origin == KeysDerived {
 		cure = fmt.Sprintf("no key of the next %d serials fits either: look whether both have the same peers' authority, and key-file set on neither", maxAhead)
 	}
-	m.notices.warn("outkeyed/"+at.String(), fmt.Sprintf("the node at %s uses another gossip key, or has none of ours (this node encrypts with %s): %s", at, mine.Primary().Fingerprint, cure))
+	m.notices.warn("key-mismatch/"+at.String(),
+		fmt.Sprintf("the node at %s uses another gossip key, or has none of ours (this node encrypts with %s): %s", at,
+			mine.Primary().Fingerprint, cure))
 }
 
 // primaryAt finds out with which of the candidates a node encrypts. To what it cannot decrypt a memberlist answers, on

@@ -1,0 +1,75 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func lostNode(name string) Node {
+	return Node{Meta: Meta{Node: name, Boot: 7}, Since: time.Unix(1, 0), State: []byte(witness), Seq: 3}
+}
+
+func TestForgetAll(t *testing.T) {
+	type answers map[string]ForgetAnswer
+	stray := lostNode("stray")
+	live := func(name string) Node { return Node{Meta: Meta{Node: name}, Live: true} }
+	nodes := []Node{live("n1"), live("n2"), stray}
+	for what, c := range map[string]struct {
+		node    string
+		dry     bool
+		answers answers // by node, to the first round
+		late    answers // to the second
+		broken  string
+		orders  int
+		told    []string
+		err     string
+	}{
+		"forgotten":      {node: "stray", orders: 4, told: []string{"n1", "n2"}},
+		"dry":            {node: "stray", dry: true, orders: 2, told: []string{"n1", "n2"}},
+		"forgotten here": {node: "old", orders: 4, told: []string{"n1", "n2"}},
+		"unknown":        {node: "starry", err: `no node "starry" is known; lost are stray, old`},
+		"live":           {node: "n2", err: "n2 is live: stop it first"},
+		"ourselves":      {node: "n1", err: "n1 is the node that was asked"},
+		"live elsewhere": {node: "stray", answers: answers{"n2": {Live: true}}, orders: 2, err: "nothing was changed: node n2 hears stray"},
+		"later":          {node: "stray", answers: answers{"n2": {Later: true}}, orders: 2, err: "nothing was changed: node n2 has heard more"},
+		"back meanwhile": {node: "stray", late: answers{"n2": {Live: true}}, orders: 4, told: []string{"n1"}},
+		"an old version": {node: "stray", broken: "n2", orders: 4, told: []string{"n1"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var asked []forgetOrder
+			f := forgetAll{self: "n1", nodes: nodes, lost: []Node{stray, lostNode("old")}, witness: func(state []byte) Witness { return Witness{Slot: string(state)} },
+				ask: func(_ context.Context, node string, o forgetOrder) (ForgetAnswer, error) {
+					asked = append(asked, o)
+					if node == c.broken {
+						return ForgetAnswer{}, errors.New("no answer to the question")
+					}
+					if o.Dry {
+						return c.answers[node], nil
+					}
+					return c.late[node], nil
+				}}
+			r, err := f.run(t.Context(), c.node, c.dry)
+			if len(asked) != c.orders {
+				t.Errorf("orders: got %+v, want %d", asked, c.orders)
+			}
+			for i, o := range asked {
+				if want := (Forgotten{Node: c.node, Boot: 7, Seq: 3}); o.Forgotten != want || o.Dry != (i < 2) {
+					t.Errorf("order %d: got %+v, want %+v", i, o, want)
+				}
+			}
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("got %v, want %s", err, c.err)
+				}
+				return
+			}
+			if err != nil || r.Slot != witness || !slices.Equal(r.Told, c.told) || len(r.Told)+len(r.Untold) != 2 {
+				t.Errorf("got %+v, %v, want told %v", r, err, c.told)
+			}
+		})
+	}
+}
