@@ -193,6 +193,25 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
+// serving is a server of z, and what ends it.
+func serving(t *testing.T, z *Zone) (*Server, func()) {
+	t.Helper()
+	s, err := Listen(t.Context(), "127.0.0.1:0", zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Set(z)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return s, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
 func TestServer(t *testing.T) {
 	s, err := Listen(t.Context(), "127.0.0.1:0", zap.NewNop())
 	if err != nil {

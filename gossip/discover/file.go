@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"holdfast/durable"
 )
 
 // fileMode is that of a file that was not there: what it holds is for every client on the machine.
@@ -84,60 +86,10 @@ func impossible(err error) bool {
 	return false
 }
 
-// replace puts a new file in the place of path, with its mode and owner.
-func replace(path string, data []byte) (err error) {
-	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".holdfast") // the same each time: a kill leaves one at most
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(temporary))
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = dress(f, path)
-	}
-	if err == nil {
-		err = f.Sync() // before the rename, or a crash of the machine leaves an empty file
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(temporary, path); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-// dress gives f the mode and owner of the file it will replace.
-func dress(f *os.File, path string) error {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f.Chmod(fileMode)
-	}
-	if err != nil {
-		return err
-	}
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		if err := f.Chown(int(s.Uid), int(s.Gid)); err != nil {
-			return err
-		}
-	}
-	return f.Chmod(info.Mode().Perm()) // after the owner, of which a change can take bits away
-}
-
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+// replace puts a new file in the place of path, with its mode and owner. A kill leaves one hidden file at most.
+func replace(path string, data []byte) error {
+	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".holdfast")
+	return durable.File{Temp: temporary, Keep: fileMode}.Write(path, data)
 }
 
 // overwrite writes data over old where it differs. What is longer is blanked by the same write and cut off then, so

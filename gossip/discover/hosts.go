@@ -17,7 +17,7 @@ func Hosts(path, cluster, zone string, entries []Entry) File {
 
 // RecallHosts reads the members from the block that an earlier process left, as far as it can be read.
 func RecallHosts(data []byte, cluster, zone string) []Entry {
-	h := hostsBlock{cluster: cluster, zone: zone}
+	h := hostsBlock{cluster: cluster}
 	var entries []Entry
 	for line := range bytes.Lines(data) {
 		fields := strings.Fields(string(line))
@@ -38,7 +38,9 @@ type hostsBlock struct{ cluster, zone string }
 func (h hostsBlock) begin() string {
 	return fmt.Sprintf("# BEGIN holdfast cluster %s, kept by `holdfast discover`", h.cluster)
 }
+
 func (h hostsBlock) end() string { return fmt.Sprintf("# END holdfast cluster %s", h.cluster) }
+
 func (h hostsBlock) tag() string { return "# holdfast " + h.cluster }
 
 // text is the block, with the mark at its begin and at its end.
@@ -97,7 +99,7 @@ func (h hostsBlock) edit(old []byte, entries []Entry) (data []byte, note string)
 		before.WriteByte('\n')
 	}
 	if len(kinds) > 0 && (torn || !whole(kinds)) {
-		note = fmt.Sprintf("the block of cluster %s was damaged or there twice: it was written anew, and no line of others was touched", h.cluster)
+		note = fmt.Sprintf("the block of cluster %s was damaged or there twice: it was written again, and no line of others was touched", h.cluster)
 	}
 	return append(append(before.Bytes(), h.text(entries)...), after.Bytes()...), note
 }

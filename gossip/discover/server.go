@@ -46,7 +46,7 @@ func Listen(ctx context.Context, at string, lg *zap.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for DNS: %w", errors.Join(err, listener.Close()))
 	}
-	return &Server{packets: packets, listener: netutil.LimitListener(listener, maxConnections), lg: lg, connected: map[net.Conn]bool{}}, nil
+	return &Server{packets: packets, listener: netutil.LimitListener(listener, maxConnections), lg: lg}, nil
 }
 
 // Address is where the server listens.
