@@ -120,8 +120,7 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	wanted := slices.Concat(want.Slots, want.Known)
 	if l.cfg.Slot != "" {
 		if !slices.Contains(wanted, l.cfg.Slot) {
-			return nil, fmt.Errorf("%w: volume.local.slot is %s, but the slots are %s",
-				ErrNoneFree, l.cfg.Slot, strings.Join(wanted, ","))
+			return nil, noneFree("volume.local.slot is %s, but the slots are %s", l.cfg.Slot, strings.Join(wanted, ","))
 		}
 		wanted = []string{l.cfg.Slot}
 	}
@@ -148,12 +147,12 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	if lost != nil && lost.blank && len(data) == 0 && l.cfg.Slot == "" {
 		// The others must not take this host for one that never had a slot.
 		if !slices.Contains(wanted, lost.Slot) {
-			return nil, fmt.Errorf("%w: %s, and the slots are %s", ErrNoneFree, lost, strings.Join(wanted, ","))
+			return nil, noneFree("%s, and the slots are %s", lost, strings.Join(wanted, ","))
 		}
 		return []string{lost.Slot}, nil
 	}
 	if why := l.givenUp(root, data, want.Avoid); why != "" {
-		return nil, fmt.Errorf("%w: %s", ErrNoneFree, why)
+		return nil, None{why}
 	}
 	return ofHost(root, data, wanted, want.Avoid)
 }
@@ -170,6 +169,8 @@ func (l *Local) givenUp(root string, data []string, avoid map[string]string) str
 	return ""
 }
 
+func noneFree(format string, args ...any) error { return None{fmt.Sprintf(format, args...)} }
+
 // ofHost is the one slot of a host that has its root for itself: where its data is, and for a host
 // without any the lowest wanted slot that need not be avoided.
 func ofHost(root string, data, wanted []string, avoid map[string]string) ([]string, error) {
@@ -178,8 +179,7 @@ func ofHost(root string, data, wanted []string, avoid map[string]string) ([]stri
 		return nil, fmt.Errorf("%s holds data of the slots %s, but a host has one: set volume.local.slot, or volume.local.scope to %s if nodes share it",
 			root, strings.Join(data, ","), ScopeMachine)
 	case len(data) == 1 && !slices.Contains(wanted, data[0]):
-		return nil, fmt.Errorf("%w: %s holds data of slot %s, but the slots are %s",
-			ErrNoneFree, root, data[0], strings.Join(wanted, ","))
+		return nil, noneFree("%s holds data of slot %s, but the slots are %s", root, data[0], strings.Join(wanted, ","))
 	case len(data) == 1:
 		return data, nil
 	}
@@ -191,7 +191,7 @@ func ofHost(root string, data, wanted []string, avoid map[string]string) ([]stri
 		}
 		refused = append(refused, slot+": "+why)
 	}
-	return nil, fmt.Errorf("%w: %s", ErrNoneFree, strings.Join(refused, "; "))
+	return nil, None{strings.Join(refused, "; ")}
 }
 
 // withData are the slots below root, wanted or not, that have an identity, and the wanted ones that
@@ -214,8 +214,8 @@ func (l *Local) withData(root string, wanted []string) ([]string, error) {
 		has, err := exists(filepath.Join(dir, IdentityName))
 		if err == nil && !has && slices.Contains(wanted, slot) {
 			var n int
-			n, err = content(dir)
-			has = n > 0
+			n, err = dataIn(dir)
+			has, err = n > 0, cure(err)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err

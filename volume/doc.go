@@ -1,10 +1,12 @@
 // Package volume claims the disk that gives a node its identity.
 //
-// A node is nobody until it holds a volume. The volume names the slot (the etcd member name), and
+// A node is nobody until it holds a volume. The volume names the slot, from which the etcd member's name follows, and
 // everything that must survive the node lies on it. A Provider knows the volumes there are and lets
 // this process Claim one; the Claim says where the volume is mounted, whose it is, and notices when
 // it is lost. Whether and how etcd is started on it is decided elsewhere. The local provider is here;
-// package ebs has the one of AWS, and package volumetest the suite that both pass.
+// package ebs has the one of AWS, and package volumetest the suite that both pass. What is the same for
+// every provider is here once: Hold, which a claim embeds, Inspect and SetAside for the content of a volume,
+// LockFile, and Carrier, the contract of what keeps the text of a claim. docs/design.md says how to add a provider.
 //
 // # Three things that must not be confused
 //
@@ -27,10 +29,10 @@
 //     file system that is not mounted.
 //   - What this node held last, with data, is remembered outside of the root, in the marker (MarkerName). Where that
 //     disk is not in its slot, what is blank there is held without being touched, and has a Mismatch and a Missing,
-//     until an operator has it adopted. Release with drop, Yield and Adopt end the memory.
+//     until an operator has its content set aside. Release with drop, Yield and SetAside end the memory.
 //   - Foreign data is never touched. A volume that is not what its slot, cluster and tag say is
 //     held, so that nobody else stumbles over it, but has a Mismatch: nothing is written to it until
-//     an operator has it adopted, and then everything found is set aside, not deleted.
+//     an operator has it set aside; it is not deleted then either.
 //   - A claim that is lost is never written to again, neither its volume nor its tag.
 //   - Every step can be repeated after the process was killed behind any line of it.
 //
@@ -38,7 +40,7 @@
 //
 //	<root>/<slot>/                the volume
 //	<root>/<slot>/identity.json   whose volume it is
-//	<root>/<slot>/aside/          what was set aside by Adopt
+//	<root>/<slot>/aside/          what was set aside by SetAside
 //	<root>/<slot>.lock            the lock; never deleted, its content means nothing
 //	<root>/<slot>.claim           the tag
 //	<data-dir>/last-volume.json   the marker of this node
@@ -56,6 +58,6 @@
 //   - Watch looks at names, inodes and small files, most of which the kernel answers from memory.
 //     It notices a volume that was unmounted, replaced, taken or that no longer answers, but a disk
 //     that fails only reads and writes shows first as an error or a stall of etcd's own fsync.
-//   - File operations of the kernel cannot be interrupted: Claim, Adopt and Release(drop) do not
+//   - File operations of the kernel cannot be interrupted: Claim, SetAside and Release(drop) do not
 //     return before the disk answers. Release without drop touches no file.
 package volume

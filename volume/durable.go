@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"holdfast/durable"
 )
 
 // TempSuffix is appended to a file's name while it is written. The name is fixed, so that a crash
@@ -18,30 +20,9 @@ const TempSuffix = ".tmp"
 const maxFile = 64 << 10
 
 // ReplaceFile writes a file so that after a crash its old or its new content is there, whole. It
-// calls step between the steps a crash can separate. What a crash leaves bears the name path + [TempSuffix].
-func ReplaceFile(path, content string, step func(string)) (err error) {
-	temp := path + TempSuffix
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return cure(err)
-	}
-	defer func() {
-		if err != nil {
-			err = cure(err)
-			_ = os.Remove(temp)
-		}
-	}()
-	step("created " + filepath.Base(temp))
-	_, err = io.WriteString(f, content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	step("wrote " + filepath.Base(temp))
-	if err = os.Rename(temp, path); err != nil {
-		return err
-	}
-	step("renamed " + filepath.Base(path))
-	return syncDir(filepath.Dir(path))
+// calls step, if not nil, between the steps a crash can separate. What a crash leaves bears the name path + [TempSuffix].
+func ReplaceFile(path, content string, step func(string)) error {
+	return cure(durable.File{Temp: path + TempSuffix, Step: step}.Write(path, []byte(content)))
 }
 
 // syncDir makes the names in a directory durable.
@@ -71,7 +52,7 @@ func MakeDirs(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return cure(err)
 	}
-	return cure(syncDir(parent))
+	return cure(durable.SyncDir(parent))
 }
 
 // ReadSmall reads a file, but not more than anything this package has written: 64 KiB.

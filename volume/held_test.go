@@ -186,52 +186,6 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	}
 }
 
-// While a volume is adopted it has no identity for a moment, and that is no evidence that it was lost.
-func TestAdoptIsNoLoss(t *testing.T) {
-	root := t.TempDir()
-	l := newLocal(t, root, "n1")
-	c := mustClaim(t, l)
-	looks := 0
-	l.step = func(step string) {
-		looks++
-		if err := c.evidence(); err != nil {
-			t.Errorf("at %q: %v", step, err)
-		}
-	}
-	id := c.Volume()
-	if err := c.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if looks == 0 {
-		t.Error("nobody looked")
-	}
-	l.step = func(string) {}
-	if err := c.evidence(); err != nil || c.Mismatch() != "" || c.Volume().Disk == id.Disk {
-		t.Errorf("afterwards: %v, mismatch %q, disk %s", err, c.Mismatch(), c.Volume().Disk)
-	}
-	// A look that began before it and ends after it.
-	if err := c.identified(id); err == nil {
-		t.Error("the old identity is still there")
-	}
-}
-
-func TestAdoptKeepsWhatWasSetAsideBefore(t *testing.T) {
-	root := t.TempDir()
-	dir := filepath.Join(root, "a")
-	writeFile(t, dir+"/aside/1-adopted/old", "1")
-	writeFile(t, dir+"/aside/7-replaced/old", "7")
-	writeFile(t, dir+"/etcd/wal", "w")
-	c := mustClaim(t, newLocal(t, root, "n1"))
-	if err := c.Adopt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{"1-adopted/old": "1", "7-replaced/old": "7", "8-adopted/etcd/wal": "w"} {
-		if got := readFile(t, filepath.Join(dir, "aside", path)); got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
-	}
-}
-
 func TestReleasedClaimChangesNothing(t *testing.T) {
 	root := t.TempDir()
 	c := mustClaim(t, newLocal(t, root, "n1"))

@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,6 +43,11 @@ func ParseIdentity(data []byte) (Identity, error) {
 // String is the identity as one line of JSON with its version.
 func (id Identity) String() string {
 	return encode(identityFile{Version: 1, Identity: id})
+}
+
+// Write writes the identity into the directory of a volume, as [ReplaceFile] does.
+func (id Identity) Write(dir string, step func(string)) error {
+	return ReplaceFile(filepath.Join(dir, IdentityName), id.String(), step)
 }
 
 // Fresh is the identity of a volume that is formatted now, or whose content is set aside: with a new disk UUID.

@@ -102,7 +102,7 @@ func (l *Local) first(ctx context.Context, root string, judged []judged, want Wa
 				l.log.Warn("passed over a broken volume", zap.Error(e))
 			}
 			return c, nil
-		case errors.Is(err, errBusy):
+		case errors.Is(err, ErrBusy):
 			refused = append(refused, fmt.Sprintf("%s: %v", j.slot, err))
 		default:
 			broken = append(broken, fmt.Errorf("slot %s: %w", j.slot, err))
@@ -114,7 +114,7 @@ func (l *Local) first(ctx context.Context, root string, judged []judged, want Wa
 	if len(broken) > 0 {
 		return nil, fmt.Errorf("claim a volume: %w", errors.Join(broken...))
 	}
-	return nil, fmt.Errorf("claim a volume: %w: %s", ErrNoneFree, strings.Join(refused, "; "))
+	return nil, fmt.Errorf("claim a volume: %w", None{strings.Join(refused, "; ")})
 }
 
 // List implements Provider.
@@ -188,7 +188,8 @@ func (l *Local) openRoot() (string, error) {
 func localVolume(slot string) string { return "local:" + slot }
 
 func lockFile(root, slot string) string { return filepath.Join(root, slot+".lock") }
-func tagPath(root, slot string) string  { return filepath.Join(root, slot+".claim") }
+
+func tagPath(root, slot string) string { return filepath.Join(root, slot+".claim") }
 
 // idle is how long a volume has been seen without the node its tag names. While the holder is there
 // nothing is counted: a node that is restarted after a year gets its time like any other.

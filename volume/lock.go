@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // errBusy means that another process, or another provider of this one, holds the lock.
 var errBusy = errors.New("held by another process")
+
+// ErrBusy means that another process, or another provider of this one, holds the lock.
+var ErrBusy = errors.New("held by another process")
 
 // lock is an open file or directory that is locked for as long as it is open. The open file also
 // keeps its inode from being used again, so that comparing inodes is safe.
@@ -20,12 +24,22 @@ type lock struct {
 	info os.FileInfo
 }
 
+// LockFile locks a file, which it creates, until unlock is called or the process ends, however it ends. A symbolic link
+// is not followed. The error wraps [ErrBusy] when another process has the lock.
+func LockFile(path string) (unlock func(), err error) {
+	l, err := lockPath(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(l.release), nil
+}
+
 // lockPath locks a file, which is created when flag says so, or a directory. Go opens every file
-// O_CLOEXEC: a child process does not inherit the lock. errBusy when it is held.
+// O_CLOEXEC: a child process does not inherit the lock. ErrBusy when it is held.
 func lockPath(path string, flag int) (*lock, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
-		return nil, cure(err)
+		return nil, err
 	}
 	err = flock(f, unix.LOCK_EX)
 	var info os.FileInfo
@@ -40,7 +54,7 @@ func lockPath(path string, flag int) (*lock, error) {
 	// Between opening and locking the name may have been given to another file.
 	if why := l.moved(); why != nil {
 		closeLock(f)
-		return nil, fmt.Errorf("%w: %w", errBusy, why)
+		return nil, fmt.Errorf("%w: %w", ErrBusy, why)
 	}
 	return l, nil
 }
@@ -57,7 +71,7 @@ func isLocked(path string) (bool, error) {
 	}
 	defer closeLock(f)
 	err = flock(f, unix.LOCK_SH)
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, ErrBusy) {
 		return true, nil
 	}
 	return false, err
@@ -71,7 +85,7 @@ func flock(f *os.File, how int) error {
 			return nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EWOULDBLOCK):
-			return errBusy
+			return ErrBusy
 		default:
 			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"go.uber.org/zap"
+
+	"holdfast/durable"
 )
 
 // MarkerName is the file in node.data-dir that remembers the volume this node held last. It lies outside of the root,
@@ -92,15 +94,11 @@ func (l *Local) gone(root string) (*gone, error) {
 
 // bare reports whether a volume holds nothing but its identity, if that.
 func bare(dir string) (bool, error) {
-	n, err := content(dir)
+	n, err := dataIn(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	has, err := exists(filepath.Join(dir, IdentityName))
-	return n == 0 || n == 1 && has, err
+	return n == 0, cure(err)
 }
 
 // forget removes the marker if it is of this slot.
@@ -113,7 +111,7 @@ func (l *Local) forget(root, slot string) error {
 		return cure(missing(err))
 	}
 	l.step("forgot the volume")
-	return cure(syncDir(filepath.Dir(l.marker)))
+	return cure(durable.SyncDir(filepath.Dir(l.marker)))
 }
 
 // Bear remembers, outside of the root, that this node holds a disk of the record. It returns when that is durable. What

@@ -100,57 +100,6 @@ func TestRootThatIsNotMountedIsNotBlank(t *testing.T) {
 	}
 }
 
-func TestAdoptGivesTheMissingDiskUp(t *testing.T) {
-	m := newMachine(t, ScopeHost)
-	m.had("n1", "b")
-	m.unmount()
-	c := mustClaim(t, m.node("n1"))
-	if err := c.Adopt(t.Context()); err != nil || c.Missing() != "" || c.Mismatch() != "" {
-		t.Fatalf("adopt: %v, missing %q, mismatch %q", err, c.Missing(), c.Mismatch())
-	}
-	m.remembers("n1", "")
-	mustRelease(t, c, false)
-	c = mustClaim(t, m.node("n1"))
-	if c.Missing() != "" || c.Mismatch() != "" || c.Volume().Slot != "b" {
-		t.Errorf("claimed again: %+v, missing %q, mismatch %q", c.Volume(), c.Missing(), c.Mismatch())
-	}
-	c.Bear("c@1-0123")
-	m.remembers("n1", c.Volume().Disk)
-}
-
-// A node that is killed while a missing disk is given up either still misses it, or can use the blank one.
-func TestKilledWhileAdopting(t *testing.T) {
-	for at := 1; ; at++ {
-		m := newMachine(t, ScopeMachine)
-		id := m.had("n1", "a")
-		m.unmount()
-		out, err := script{Root: m.root, Node: "n1", Marker: m.marker("n1"), Then: "adopt", KillAt: at}.command(t).Output()
-		done := strings.Contains(string(out), "done")
-		if err != nil == done || strings.Contains(string(out), "error") {
-			t.Fatalf("killed at %d: got %q, %v", at, out, err)
-		}
-		c := mustClaim(t, m.node("n1"))
-		if c.Missing() != "" {
-			misses(t, c, id.Disk)
-		}
-		if c.Mismatch() != "" {
-			if err := c.Adopt(t.Context()); err != nil {
-				t.Errorf("killed at %d: adopt again: %v", at, err)
-			}
-		}
-		if err := c.evidence(); err != nil || c.Mismatch() != "" || c.Volume().Disk == id.Disk {
-			t.Errorf("killed at %d: got %+v, %v, want another, healthy disk", at, c.Volume(), err)
-		}
-		m.remembers("n1", "")
-		if done {
-			if at < 8 {
-				t.Errorf("got %d steps only: the steps are not called", at-1)
-			}
-			return
-		}
-	}
-}
-
 func TestWhatEndsTheMemory(t *testing.T) {
 	for name, end := range map[string]func(m machine, l *Local){
 		"released": func(m machine, l *Local) { mustRelease(m.t, mustClaim(m.t, l), true) },

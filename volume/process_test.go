@@ -64,8 +64,8 @@ func (s script) run() error {
 		_, err = io.Copy(io.Discard, os.Stdin)
 	case "drop":
 		err = c.Release(ctx, true)
-	case "adopt":
-		err = c.(Adopter).Adopt(ctx)
+	case "set-aside":
+		err = c.(SetAsider).SetAside(ctx)
 	case "yield":
 		err = c.(Yielder).Yield(ctx)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"go.uber.org/zap"
+
+	"holdfast/durable"
 )
 
 // IdentityName is the file on the volume that says whose it is.
@@ -189,11 +191,11 @@ func (c *localClaim) makeDir() (err error) {
 		return cure(err)
 	}
 	c.local.step("created the directory")
-	if err := syncDir(c.root); err != nil {
+	if err := durable.SyncDir(c.root); err != nil {
 		return cure(err)
 	}
 	c.dir, err = lockPath(c.Path(), os.O_RDONLY)
-	return err
+	return cure(err)
 }
 
 // putBack undoes the tag after a failed claim, as well as it can: the lock still is ours.

@@ -11,6 +11,15 @@ import (
 // that says why. It is the ordinary state of a standby: try again later.
 var ErrNoneFree = errors.New("no volume is free")
 
+// None is an ErrNoneFree with the reason.
+type None struct {
+	Why string // for each slot
+}
+
+func (n None) Error() string { return ErrNoneFree.Error() + ": " + n.Why }
+
+func (n None) Unwrap() error { return ErrNoneFree }
+
 // ErrLost is wrapped by the error of Claim.Watch when the volume is not this process's any more; the
 // error's text is the evidence. Stop writing at once, then call Release without drop.
 var ErrLost = errors.New("volume lost")
@@ -67,12 +76,46 @@ type Adopter interface {
 	Adopt(ctx context.Context) error
 }
 
+// SetAsider is a Claim whose foreign content can be set aside. Only an operator may ask for it.
+type SetAsider interface {
+	// SetAside moves everything on the volume into aside/<n>-by-operator/ and gives it a fresh identity with
+	// a new disk UUID, which ends a Mismatch. Without one the content is set aside all the same: it may be
+	// foreign in a way that only the caller knows. Nothing on the volume may be open.
+	SetAside(ctx context.Context) error
+}
+
 // Yielder is a Claim that can be given up without leaving a trace, in favour of another machine.
 type Yielder interface {
 	// Yield releases a volume that holds nothing but its identity, and removes that, so that it
 	// does not look like a slot with data later. With anything else on the volume, or with a
 	// Mismatch, it is an error and the volume stays held.
 	Yield(ctx context.Context) error
+}
+
+// RecordLister is a Provider whose volumes show every node which cluster they belong to. It counts as evidence that the
+// cluster exists.
+type RecordLister interface {
+	// Records returns, by volume, the tokens that the volumes' claims were given by SetRecord, as last seen. It does no I/O.
+	Records() map[string]string
+}
+
+// SlotLister is a Provider whose volumes say which slots their cluster has, so that no configuration must.
+type SlotLister interface {
+	// Slots returns the slots that all volumes of the cluster name, ordered. Where they do not agree, the error has what
+	// each says.
+	Slots(ctx context.Context) ([]string, error)
+}
+
+// RecordSetter is a Claim that shows or remembers, outside of the volume, which cluster its disk belongs to.
+type RecordSetter interface {
+	// SetRecord has it say token, soon and as well as it can. It is called again and again.
+	SetRecord(token string)
+}
+
+// MissingReporter is a Claim that knows which disk this node held last.
+type MissingReporter interface {
+	// Missing names that disk if it is not where it was, "" for none.
+	Missing() string
 }
 
 // State says whether some process holds a volume.

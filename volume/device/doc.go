@@ -20,7 +20,7 @@
 //
 //   - O_EXCL says nothing of a program that has merely opened the device, as dd does.
 //   - A device that does not answer is not lost: EBS volumes stall and come back, and AWS advises a timeout
-//     for which the kernel waits for ever. [ErrStalled] says so.
+//     for which the kernel waits forever. [ErrStalled] says so.
 //   - An ext4 that has met an error does not always show "ro": since Linux 6.15 it shows emergency_ro.
 //   - fsync on a device set read-only (blockdev --setro) still succeeds once it is mounted: only
 //     FS_IOC_SHUTDOWN stops a writer that has files open. That is what [Fence] uses.
@@ -36,7 +36,7 @@
 // # Dangers
 //
 //   - The kernel holds up who waits for a device, and such a process cannot be killed. Whatever may be held up
-//     runs beside the caller, which goes on after its context has ended, or after the time that the function
+//     runs beside the caller, which continues after its context has ended, or after the time that the function
 //     names. What is held up stays until the device answers, or the machine is restarted.
 //   - Mount namespaces: a filesystem that a container or a service has got a copy of stays in use after it was
 //     unmounted here, and keeps the state it had, also that of having been shut down. Mount then says that the

@@ -56,16 +56,16 @@ func otherCluster(t *testing.T, f Fixture) {
 	write(t, filepath.Join(c.Path(), "etcd", "data"), "precious")
 	release(t, c, true)
 	left := leaveAlone(t, f, slot)
-	adopt(t, left, "etcd/data", "precious")
+	setAside(t, left, "etcd/data", "precious")
 	if got := left.Volume().Disk; got == disk || got == "" {
-		t.Errorf("adopted volume: got disk %q, want a new one", got)
+		t.Errorf("volume whose content was set aside: got disk %q, want a new one", got)
 	}
 }
 
 func foreignData(t *testing.T, f Fixture) {
 	slot := f.Slots[0]
 	f.Change(slot, func(dir string) { write(t, filepath.Join(dir, "photos", "cat.jpg"), "meow") })
-	adopt(t, leaveAlone(t, f, slot), "photos/cat.jpg", "meow")
+	setAside(t, leaveAlone(t, f, slot), "photos/cat.jpg", "meow")
 }
 
 // leaveAlone claims a foreign volume and checks that nothing on it changed, then or after.
@@ -89,25 +89,26 @@ func leaveAlone(t *testing.T, f Fixture, slot string) volume.Claim {
 	return claim(t, f.Open("n3"), f.only(slot))
 }
 
-// adopt adopts a foreign volume and checks that the file was set aside.
-func adopt(t *testing.T, c volume.Claim, file, content string) {
+// setAside has the content of a foreign volume set aside, and checks that the file was.
+func setAside(t *testing.T, c volume.Claim, file, content string) {
 	t.Helper()
-	a := c.(volume.Adopter)
-	if err := a.Adopt(t.Context()); err != nil {
+	a := c.(volume.SetAsider)
+	if err := a.SetAside(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Mismatch(); got != "" {
-		t.Errorf("after adopt: got mismatch %q, want none", got)
+		t.Errorf("after set-aside: got mismatch %q, want none", got)
 	}
 	first := c.Volume().Disk
 	write(t, filepath.Join(c.Path(), "founding.json"), "{}")
-	if err := a.Adopt(t.Context()); err != nil || c.Volume().Disk == first {
-		t.Errorf("adopted again, for a reason of the caller's: got disk %q after %q, error %v; want another disk", c.Volume().Disk, first, err)
+	if err := a.SetAside(t.Context()); err != nil || c.Volume().Disk == first {
+		t.Errorf("set aside again, for a reason of the caller's: got disk %q after %q, error %v; want another disk",
+			c.Volume().Disk, first, err)
 	}
-	if got := tree(t, c.Path())[filepath.Join("aside", "2-adopted", "founding.json")]; got != "{}" {
-		t.Errorf("set aside by the second adoption: got %q", got)
+	if got := tree(t, c.Path())[filepath.Join("aside", "2-by-operator", "founding.json")]; got != "{}" {
+		t.Errorf("set aside the second time: got %q", got)
 	}
-	got := tree(t, c.Path())[filepath.Join("aside", "1-adopted", file)]
+	got := tree(t, c.Path())[filepath.Join("aside", "1-by-operator", file)]
 	if got != content {
 		t.Errorf("set aside: got %q, want %q", got, content)
 	}

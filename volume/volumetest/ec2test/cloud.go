@@ -22,6 +22,9 @@ type Options struct {
 	PageSize int
 	// OwnOnly denies an instance to attach or detach for another one, as the least-privilege policy does.
 	OwnOnly bool
+	// OwnTags, if there are any, deny an instance to attach or detach a volume that does not have all of them, as the
+	// same policy does.
+	OwnTags map[string]string
 	Log     func(format string, args ...any) // nil: silence
 }
 

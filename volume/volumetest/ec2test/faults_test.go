@@ -137,7 +137,8 @@ func lateExecution(t *testing.T) {
 	}
 	f.until(t, "vol-1", "in-use i-1:attached")
 	// A late detach of an earlier life hits the next one.
-	ok(t, f.Inject(Fault{Kind: Late, Action: "DetachVolume", Delay: 50 * time.Millisecond, Times: 1}))
+	// It is late enough for a slow machine to get there.
+	ok(t, f.Inject(Fault{Kind: Late, Action: "DetachVolume", Delay: 3 * time.Second, Times: 1}))
 	wantCode(t, f.detach(t, "i-1", "vol-1"), "no answer")
 	ok(t, f.detach(t, "i-1", "vol-1"))
 	f.until(t, "vol-1", "available")

@@ -125,7 +125,8 @@ func (c *Cloud) metadata(i *Instance, path string) (string, bool) {
 		return role, true
 	case "meta-data/iam/security-credentials/" + role:
 		return asJSON(map[string]any{
-			"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": wireTime(time.Now()), "Expiration": wireTime(time.Now().Add(6 * time.Hour)),
+			"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": wireTime(time.Now()),
+			"Expiration":  wireTime(time.Now().Add(6 * time.Hour)),
 			"AccessKeyId": AccessKey(i.ID), "SecretAccessKey": "secret", "Token": "token-" + i.ID,
 		}), true
 	case "dynamic/instance-identity/document":
@@ -135,7 +136,8 @@ func (c *Cloud) metadata(i *Instance, path string) (string, bool) {
 			"privateIp": i.PrivateIP, "region": c.options.Region, "version": "2017-09-30",
 		}), true
 	}
-	return "", false
+	text, ok := i.Metadata[strings.TrimPrefix(path, "/latest/meta-data/")]
+	return text, ok
 }
 
 func asJSON(v any) string {

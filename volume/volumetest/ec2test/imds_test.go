@@ -157,3 +157,31 @@ func TestServe(t *testing.T) {
 		t.Errorf("got %+v and %+v", v, i)
 	}
 }
+
+// What is planned for an instance is told to it alone, as long as it is planned.
+func TestMetadataThatIsSet(t *testing.T) {
+	f := open(t, Options{})
+	get := func(id string) (string, error) {
+		i, _ := f.Instance(id)
+		m := imds.New(imds.Options{Endpoint: f.server.URL, HTTPClient: from(t, i.PrivateIP)})
+		out, err := m.GetMetadata(t.Context(), &imds.GetMetadataInput{Path: "autoscaling/target-lifecycle-state"})
+		if err != nil {
+			return "", err
+		}
+		return body(t, out.Content), nil
+	}
+	ok(t, f.SetMetadata("i-1", "autoscaling/target-lifecycle-state", "InService"))
+	if got, err := get("i-1"); got != "InService" || err != nil {
+		t.Errorf("got %q, %v, want what was set", got, err)
+	}
+	if got, err := get("i-2"); err == nil {
+		t.Errorf("another instance: got %q, want 404", got)
+	}
+	ok(t, f.SetMetadata("i-1", "autoscaling/target-lifecycle-state", ""))
+	if got, err := get("i-1"); err == nil {
+		t.Errorf("removed: got %q, want 404", got)
+	}
+	if err := f.SetMetadata("i-9", "x", "y"); err == nil {
+		t.Error("no such instance: got no error")
+	}
+}

@@ -178,6 +178,25 @@ func (c *Cloud) SetPrivateIP(id, address string) error {
 	})
 }
 
+// SetMetadata has the metadata service of an instance answer a path below meta-data/, such as
+// autoscaling/target-lifecycle-state; "" removes it.
+func (c *Cloud) SetMetadata(id, path, text string) error {
+	return c.change(func(s *State) error {
+		i := s.instance(id)
+		switch {
+		case i == nil:
+			return noInstance(id)
+		case text == "":
+			delete(i.Metadata, path)
+			return nil
+		case i.Metadata == nil:
+			i.Metadata = map[string]string{}
+		}
+		i.Metadata[path] = text
+		return nil
+	})
+}
+
 // SetTag sets a tag of a volume as an operator does, with the limits of EC2 or without.
 func (c *Cloud) SetTag(volume, key, value string) error {
 	return c.changeVolume(volume, func(v *Volume) error {

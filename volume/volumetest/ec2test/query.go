@@ -118,11 +118,23 @@ func (c *Cloud) execute(q request) (response, error) {
 	return do(c, q)
 }
 
-// foreign reports whether an instance reaches for another one's attachments, and may not.
+// foreign reports whether an instance reaches for what is another one's, or another cluster's, and may not. A request
+// that names no instance is about that of the attachment.
 func (c *Cloud) foreign(q request) bool {
-	_, known := c.Instance(q.caller)
-	return c.options.OwnOnly && known && (q.action == "AttachVolume" || q.action == "DetachVolume") &&
-		q.form.Get("InstanceId") != q.caller
+	if _, known := c.Instance(q.caller); !known || q.action != "AttachVolume" && q.action != "DetachVolume" {
+		return false
+	}
+	v, _ := c.Volume(q.form.Get("VolumeId"))
+	for key, value := range c.options.OwnTags {
+		if v.Tags[key] != value {
+			return true
+		}
+	}
+	at := q.form.Get("InstanceId")
+	if at == "" && len(v.Attachments) > 0 {
+		at = v.Attachments[0].Instance
+	}
+	return c.options.OwnOnly && at != q.caller
 }
 
 // hangUp closes the connection without an answer.

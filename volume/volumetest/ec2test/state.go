@@ -16,6 +16,7 @@ type Instance struct {
 	Hibernate  bool
 	MaxVolumes int // attachments it can have; default 27 (a Nitro machine's 28 less the root volume)
 	Tags       map[string]string
+	Metadata   map[string]string // further paths below meta-data/, such as spot/instance-action
 	Launched   time.Time
 }
 
@@ -83,7 +84,7 @@ func (s *State) instance(id string) *Instance {
 		return nil
 	}
 	i := *old
-	i.Tags = maps.Clone(i.Tags)
+	i.Tags, i.Metadata = maps.Clone(i.Tags), maps.Clone(i.Metadata)
 	s.Instances[id] = &i
 	return &i
 }
