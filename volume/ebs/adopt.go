@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -158,9 +157,6 @@ func (p *Provider) adopt(ctx context.Context, want volume.Want, v Volume, device
 	}
 	return p.use(ctx, c, device)
 }
-
-// blindAfter is how long EC2 may take to say which volumes there are while the one that was held last is here.
-const blindAfter = 5 * time.Second
 
 // left is the volume that this machine held last, if its device is here and it may be adopted without asking EC2;
 // nil if not.

@@ -3,6 +3,7 @@ package ebs
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -64,7 +65,9 @@ func NewEC2(ctx context.Context, cfg AWSConfig, reg prometheus.Registerer, lg *z
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	metadata := imds.NewFromConfig(base, func(o *imds.Options) { o.EnableFallback = aws.FalseTernary })
+	metadata := imds.NewFromConfig(base, func(o *imds.Options) {
+		o.EnableFallback, o.HTTPClient = aws.FalseTernary, unproxied(o.HTTPClient)
+	})
 	// Once more: the credentials of the instance's role, too, must come by version 2 only.
 	base, err = config.LoadDefaultConfig(ctx, append(options,
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = metadata }))...)
@@ -78,6 +81,15 @@ func NewEC2(ctx context.Context, cfg AWSConfig, reg prometheus.Registerer, lg *z
 		cfg: cfg, base: base, metadata: metadata, series: newEC2Series(reg), log: lg, asking: make(turn, 1),
 		backoff: throttleBackoff, poll: time.Second, limit: changeWithin,
 	}, nil
+}
+
+// unproxied is the client for the metadata service: it answers each instance for itself, and what a proxy would get is
+// the proxy's own identity, if anything. HTTP_PROXY without NO_PROXY is common on machines that reach AWS by a proxy.
+func unproxied(client imds.HTTPClient) imds.HTTPClient {
+	if c, ok := client.(*awshttp.BuildableClient); ok {
+		return c.WithTransportOptions(func(t *http.Transport) { t.Proxy = nil })
+	}
+	return client
 }
 
 // connect returns the client of the region, which it may have to ask for first.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -23,6 +25,25 @@ type NewVolume struct {
 	Tags       map[string]string
 	// Token, at most 64 characters, makes EC2 know the request again: the same one twice creates one volume.
 	Token string
+}
+
+// TagsOf are the tags of a new volume for one of a cluster's slots: those that the nodes look for, and further ones,
+// KEY=VALUE. With KubernetesCluster they are the ones that kops would give it, so that kops takes it for its own.
+func (c Config) TagsOf(cluster, slot string, slots, further []string) map[string]string {
+	e := c.For(cluster)
+	tags := map[string]string{"Name": slot + "." + cluster}
+	if c.KubernetesCluster != "" {
+		tags = c.kopsTags(cluster, slot)
+	}
+	for _, t := range slices.Concat(e.Tags, further) {
+		key, value, _ := strings.Cut(t, "=")
+		tags[key] = value
+	}
+	tags[e.SlotTag] = slot
+	if c.KubernetesCluster != "" { // as kops writes it
+		tags[e.SlotTag] = slot + "/" + strings.Join(slices.Sorted(slices.Values(slots)), ",")
+	}
+	return tags
 }
 
 // volumeTypes are the types and what they take (CreateVolume in the EC2 API reference). The largest sizes and

@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
 // Permission is what EC2 said of one action.
@@ -54,6 +55,46 @@ func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...
 		}
 	}
 	return all
+}
+
+// MayDetach asks EC2, by DryRun, whether this process may detach a volume that another instance has. Without the name
+// of the instance the request is about the volume alone, which a policy may judge otherwise: both are asked.
+func (e *EC2) MayDetach(ctx context.Context, volume, instance string) Permission {
+	verdict := Permission{}
+	for _, from := range []*string{&instance, nil} {
+		t := trial{opDetach, false, "to take a volume from another instance, which no node needs", func() error {
+			return change(ctx, e, opDetach, (*ec2.Client).DetachVolume,
+				&ec2.DetachVolumeInput{DryRun: aws.Bool(true), VolumeId: &volume, InstanceId: from})
+		}}
+		p := judgeTrial(t, t.send())
+		if p.Allowed {
+			return p
+		}
+		if !verdict.Known {
+			verdict = p
+		}
+	}
+	return verdict
+}
+
+// Attached returns some volumes of the region that are attached, whosever they are: those of the first page that has any.
+func (e *EC2) Attached(ctx context.Context) ([]Volume, error) {
+	in := &ec2.DescribeVolumesInput{MaxResults: aws.Int32(pageSize), Filters: []types.Filter{
+		{Name: aws.String("attachment.status"), Values: []string{Attached}}}}
+	for {
+		out, err := ask(ctx, e, opVolumes, (*ec2.Client).DescribeVolumes, in)
+		if err != nil {
+			return nil, err
+		}
+		var some []Volume
+		for _, v := range out.Volumes {
+			some = append(some, fromSDK(v))
+		}
+		more, err := turnPage(opVolumes, &in.NextToken, out.NextToken)
+		if err != nil || len(some) > 0 || !more {
+			return some, err
+		}
+	}
 }
 
 // questions are the actions that change nothing in any case.

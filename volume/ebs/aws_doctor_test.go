@@ -83,3 +83,31 @@ func TestPermissionsWithoutVolume(t *testing.T) {
 		}
 	}
 }
+
+// A policy may judge a request that names no instance by the volume alone.
+func TestMayDetachAsksBothWays(t *testing.T) {
+	for name, test := range map[string]struct {
+		with, without string // EC2's answers
+		known, may    bool
+	}{
+		"neither":         {"UnauthorizedOperation", "UnauthorizedOperation", true, false},
+		"with it":         {"DryRunOperation", "UnauthorizedOperation", true, true},
+		"without it":      {"UnauthorizedOperation", "DryRunOperation", true, true},
+		"one is not told": {"IncorrectState", "UnauthorizedOperation", true, false},
+		"none is told":    {"IncorrectState", "MissingParameter", false, false},
+	} {
+		f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Form.Get("DryRun") != "true" || r.Form.Get("VolumeId") != "vol-1" {
+				t.Errorf("%s: got %v", name, r.Form)
+			}
+			code := test.without
+			if r.Form.Get("InstanceId") == "i-2" {
+				code = test.with
+			}
+			refuse(w, 403, code, "as the test has it")
+		})
+		if p := f.client(nil).MayDetach(t.Context(), "vol-1", "i-2"); p.Known != test.known || p.Allowed != test.may {
+			t.Errorf("%s: got %+v, want known: %t, allowed: %t", name, p, test.known, test.may)
+		}
+	}
+}

@@ -83,3 +83,7 @@ func noIdentity(missing []string, err error) error {
 	return fmt.Errorf("read the identity document of the instance metadata service (IMDSv2): %w: set %s, or let the service answer: it must be enabled and, for a process in a container, its hop limit be 2 or more (HttpPutResponseHopLimit)",
 		err, strings.Join(missing, ", "))
 }
+
+// inRegion reports whether a zone is one of a region: the names of all zones begin with the region's ("Regions and
+// Zones" of the EC2 guide: us-east-1a, us-east-1-bos-1a).
+func (s Self) inRegion() bool { return strings.HasPrefix(s.Zone, s.Region) }

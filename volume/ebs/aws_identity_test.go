@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -125,7 +127,7 @@ func TestRegionAndCredentialsOfTheInstance(t *testing.T) {
 	if err != nil {
 		t.Fatalf("NewEC2 while the metadata service is down: %v", err)
 	}
-	if err := changing[opAttach](t.Context(), e); MeaningOf(err) != NotNow || !strings.Contains(err.Error(), "volume.ebs.region") {
+	if err := changing[opAttach](t.Context(), e); MeaningOf(err) != NotNow || !strings.Contains(err.Error(), "set volume.ebs.region or AWS_REGION, or let") {
 		t.Errorf("got %v, want it not sent for want of volume.ebs.region", err)
 	}
 	m.down.Store(false)
@@ -162,5 +164,33 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 	defer cancel()
 	if _, err := e.Identity(ctx); err == nil || time.Since(start) > 2*time.Second {
 		t.Errorf("got %v after %s", err, time.Since(start))
+	}
+}
+
+// A proxy for AWS is none for the metadata service, which would tell the proxy's identity, or nothing. Go reads
+// HTTP_PROXY once for a process, so another one asks.
+func TestIdentityIsNotAskedOfAProxy(t *testing.T) {
+	const child = "PROXY_TEST_CHILD"
+	if proxy := os.Getenv(child); proxy != "" {
+		e := newTestEC2(t, AWSConfig{IMDSEndpoint: "http://metadata.invalid"}, nil)
+		t.Setenv("HTTP_PROXY", proxy)
+		if got, err := e.Identity(t.Context()); err == nil {
+			t.Errorf("got %+v of a service that is not there", got)
+		}
+		return
+	}
+	var asked atomic.Int32
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(proxy.Close)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), child+"="+proxy.URL, "NO_PROXY=", "no_proxy=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the proxy was asked %d times", n)
 	}
 }

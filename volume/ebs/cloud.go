@@ -78,6 +78,19 @@ type Attachment struct {
 	DeleteOnTermination bool
 }
 
+// holder is the instance a volume is attached to, "" for none.
+func holder(v Volume) string {
+	for _, a := range v.Attachments {
+		if a.State != Detached {
+			if a.Instance == "" {
+				return "AWS"
+			}
+			return a.Instance
+		}
+	}
+	return ""
+}
+
 // Instance is what EC2 said of an instance.
 type Instance struct {
 	ID        string

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -149,8 +150,9 @@ func (c Config) For(cluster string) Config {
 	if len(c.Tags) == 0 {
 		c.Tags = []string{TagCluster + "=" + cluster}
 		if c.KubernetesCluster != "" {
-			// What kops gives to etcd-manager (--volume-tag), with the role of the control plane.
-			c.Tags = []string{"kubernetes.io/cluster/" + c.KubernetesCluster + "=owned", kopsTag(cluster), "k8s.io/role/control-plane=1"}
+			// What kops gives to etcd-manager (--volume-tag), but for the role: a volume that an older kops made has
+			// k8s.io/role/master only, and no other volume has the tag of an etcd cluster.
+			c.Tags = []string{kopsOwned + c.KubernetesCluster + "=owned", kopsTag(cluster)}
 		}
 	}
 	if c.SlotTag == "" {
@@ -162,7 +164,31 @@ func (c Config) For(cluster string) Config {
 	return c
 }
 
-func kopsTag(cluster string) string { return "k8s.io/etcd/" + cluster }
+// kopsOwned begins the key of the tag that says which Kubernetes cluster a volume belongs to.
+const kopsOwned = "kubernetes.io/cluster/"
+
+func kopsTag(cluster string) string { return kopsEtcd + cluster }
+
+// kopsEtcd begins the key of the tag that names a volume's slot, and all slots of its cluster.
+const kopsEtcd = "k8s.io/etcd/"
+
+// NamesSlots reports whether the tags of the cluster's volumes name all of its slots: they are kops' then.
+func (c Config) NamesSlots(cluster string) bool {
+	return strings.HasPrefix(c.For(cluster).SlotTag, kopsEtcd)
+}
+
+// kopsTags are the tags that kops itself gives the volume of a slot, but for kopsTag, which names the slot: kops finds
+// its volume by Name and KubernetesCluster, etcd-manager by the roles (pkg/model/master_volumes.go, awsup's
+// BuildFilters and AddTags, at kops 268927e2).
+func (c Config) kopsTags(cluster, slot string) map[string]string {
+	return map[string]string{
+		"Name":                          slot + ".etcd-" + cluster + "." + c.KubernetesCluster,
+		"KubernetesCluster":             c.KubernetesCluster,
+		kopsOwned + c.KubernetesCluster: "owned",
+		"k8s.io/role/control-plane":     "1",
+		"k8s.io/role/master":            "1",
+	}
+}
 
 // filters are Tags as a query has them.
 func (c Config) filters() map[string]string {
@@ -182,6 +208,16 @@ func (c Config) selects(v Volume) bool {
 		}
 	}
 	return true
+}
+
+// slot is the slot that a volume is for, and all slots of its cluster where the tag names them, ordered.
+func (c Config) slot(v Volume) (slot string, all []string) {
+	slot, list, ok := strings.Cut(v.Tags[c.SlotTag], "/") // "a", or "a/a,b,c"
+	if ok {
+		all = strings.Split(list, ",")
+		slices.Sort(all)
+	}
+	return slot, all
 }
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)

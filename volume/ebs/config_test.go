@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func TestDefaultsFitOurTagsAndThoseOfKops(t *testing.T) {
 	kops := Default()
 	kops.KubernetesCluster = "k8s.example.com"
 	kops = kops.For("events")
-	want := map[string]string{"kubernetes.io/cluster/k8s.example.com": "owned", "k8s.io/etcd/events": "", "k8s.io/role/control-plane": "1"}
+	want := map[string]string{"kubernetes.io/cluster/k8s.example.com": "owned", "k8s.io/etcd/events": ""}
 	got := kops.filters()
 	if len(got) != len(want) || kops.SlotTag != "k8s.io/etcd/events" {
 		t.Errorf("got %v, %s, want %v", got, kops.SlotTag, want)
@@ -58,5 +59,54 @@ func TestDefaultsFitOurTagsAndThoseOfKops(t *testing.T) {
 	set := Config{Tags: []string{"team=etcd"}, SlotTag: "slot", KubernetesCluster: "k"}.For("main")
 	if !slices.Equal(set.Tags, []string{"team=etcd"}) || set.SlotTag != "slot" {
 		t.Errorf("what is set: got %v, %s, want it kept", set.Tags, set.SlotTag)
+	}
+}
+
+// An older kops gave its volumes the role master only, and a volume beside real data must not be taken for missing.
+func TestVolumesOfKopsAreFoundByEitherRole(t *testing.T) {
+	c := Default()
+	c.KubernetesCluster = "k8s.example.com"
+	c = c.For("main")
+	for name, test := range map[string]struct {
+		tags map[string]string
+		want bool
+	}{
+		"both roles":         {map[string]string{"k8s.io/role/control-plane": "1", "k8s.io/role/master": "1"}, true},
+		"master only":        {map[string]string{"k8s.io/role/master": "1"}, true},
+		"another cluster's":  {map[string]string{"kubernetes.io/cluster/k8s.example.com": "shared"}, false},
+		"another etcd's":     {map[string]string{"k8s.io/etcd/main": "-", "k8s.io/etcd/events": "a/a,b,c"}, false},
+		"no etcd's, a CSI's": {map[string]string{"k8s.io/etcd/main": "-", "k8s.io/role/control-plane": "1"}, false},
+	} {
+		tags := map[string]string{"kubernetes.io/cluster/k8s.example.com": "owned", "k8s.io/etcd/main": "a/a,b,c"}
+		for key, value := range test.tags {
+			if tags[key] = value; value == "-" {
+				delete(tags, key)
+			}
+		}
+		if got := c.selects(Volume{Tags: tags}); got != test.want {
+			t.Errorf("%s: got %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// The tags are those of pkg/model/master_volumes.go and awsup.AddTags of kops: with one less it would make a second
+// volume, or etcd-manager would not find this one.
+func TestCreatedVolumesAreWhatKopsWouldMake(t *testing.T) {
+	c := Default()
+	c.KubernetesCluster = "k8s.example.com"
+	want := map[string]string{
+		"Name": "b.etcd-main.k8s.example.com", "KubernetesCluster": "k8s.example.com",
+		"kubernetes.io/cluster/k8s.example.com": "owned", "k8s.io/etcd/main": "b/a,b,c",
+		"k8s.io/role/control-plane": "1", "k8s.io/role/master": "1",
+	}
+	if got := c.TagsOf("main", "b", []string{"c", "a", "b"}, nil); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := c.TagsOf("main", "b", []string{"b"}, []string{"team=etcd"}); got["team"] != "etcd" {
+		t.Errorf("got %v, want the further tag as well", got)
+	}
+	own := map[string]string{"Name": "b.main", TagCluster: "main", TagMember: "b"}
+	if got := Default().TagsOf("main", "b", []string{"a", "b"}, nil); !maps.Equal(got, own) {
+		t.Errorf("without kops: got %v, want %v", got, own)
 	}
 }

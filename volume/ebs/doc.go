@@ -12,18 +12,25 @@
 //
 // # A claim, step by step
 //
-//  1. Look at the devices of this machine first (the NVMe serial in sysfs is the volume's ID; neither a
-//     cached answer nor a link below /dev/disk is). A volume of the cluster that is here is adopted. When
-//     there are several, one is, and the others, which were never mounted, are detached.
-//  2. Else scan the cluster's volumes in this zone. Free is what is available, has no attachment of any
+// A claimAttempt is one walk through these steps: attempt.go runs them in order, choose.go picks the volume, seize.go
+// takes over that of a stopped instance, requests.go keeps the journal, prepare.go works on the device.
+//
+//  0. local: take this machine's lock and look at its devices first (the NVMe serial in sysfs is the volume's ID;
+//     neither a cached answer nor a link below /dev/disk is). A volume of the cluster that is here is adopted, as soon
+//     as earlier requests are settled. When there are several, one is, and the others, which were never mounted, are
+//     detached.
+//  1. scan: list the cluster's volumes in this zone. Free is what is available, has no attachment of any
 //     kind, and bears no other node's claim that has changed lately, on this process's own clock.
-//  3. Write the claim (epoch, nonce, address) to the tag, let it settle, and read it back twice. This only
-//     spreads the nodes over the volumes; it keeps nobody out.
-//  4. Attach. A request without an answer may be executed later, so it is journaled first, and no other
+//  2. choose: the volume reserved for this instance, or that it claimed before, else one by a hash.
+//  3. declare: write the claim (epoch, nonce, address) to the tag,
+//  4. let it settle, and read it back twice. This only spreads the nodes over the volumes; it keeps nobody out.
+//  5. attach: a request without an answer may be executed later, so it is journaled first, and no other
 //     volume is tried until it is known what became of it, for at most two minutes. Should it come true
 //     after that, the machine has a second volume, which is never mounted, and detached.
-//  5. Wait for the device with that very serial. Format it if, and only if, it is provably blank. Mount it,
-//     compare the identity file on it, raise its epoch, and then write the claim as held.
+//  6. await the device with that very serial.
+//  7. verify what only EC2 knows of the attachment.
+//  8. format the device if, and only if, it is provably blank.
+//  9. mount it, compare the identity file on it and raise its epoch. Then write the claim as held.
 //
 // # Afterwards
 //
@@ -31,7 +38,7 @@
 // minute. EC2 may fail for any time: nothing is renewed, and nothing but positive evidence ends a claim: a
 // device that is gone, a filesystem that has failed, or three reads over a minute that show the volume
 // attached to another instance. Then the filesystem is shut down, so that nothing can be written through
-// files that are still open, and whoever holds the claim is told.
+// files that are still open, and the holder of the claim is told.
 //
 // Release with drop detaches. The request is journaled, and until it is known to be executed, or too old
 // to be, the volume is not used on this machine again: a late one would take the disk away from the next

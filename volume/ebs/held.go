@@ -61,6 +61,11 @@ func (c *claim) Volume() volume.Identity {
 	return c.identity
 }
 
+func (p *Provider) newTag(epoch uint64) Tag {
+	return Tag{Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: newNonce(), Phase: volume.PhaseClaiming,
+		Address: p.node.Address}
+}
+
 // Path implements [volume.Claim].
 func (c *claim) Path() string { return c.dir }
 
@@ -241,35 +246,6 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	return ""
 }
 
-// Bear has the volume's tag say which cluster its disk belongs to. It is written by Watch, and again whenever it is
-// not there.
-func (c *claim) Bear(token string) {
-	c.mu.Lock()
-	news := c.record != token
-	c.record = token
-	c.mu.Unlock()
-	if news {
-		select {
-		case c.news <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// Borne returns, by volume, what the tags of the cluster's volumes in the whole region said at the last look of
-// the clusters that they belong to.
-func (p *Provider) Borne() map[string]string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	borne := map[string]string{}
-	for _, v := range p.view.volumes {
-		if token := v.Tags[TagRecord]; token != "" {
-			borne[v.ID] = token
-		}
-	}
-	return borne
-}
-
 func (c *claim) released() bool {
 	select {
 	case <-c.done:
@@ -356,42 +332,17 @@ func (c *claim) drop(ctx context.Context) error {
 	return nil
 }
 
-// Adopt implements [volume.Adopter].
-func (c *claim) Adopt(ctx context.Context) error {
-	p := c.p
-	if err := p.op.take(ctx); err != nil {
-		return fmt.Errorf("adopt %s: %w", c.vol, err)
-	}
-	defer p.op.give()
+// SetRecord has the volume's tag say which cluster its disk belongs to. It is written by Watch, and again whenever it is
+// not there.
+func (c *claim) SetRecord(token string) {
 	c.mu.Lock()
-	why, lost := c.mismatch, c.lost
+	news := c.record != token
+	c.record = token
 	c.mu.Unlock()
-	switch {
-	case c.released():
-		return errors.New("adopt the volume: it was released")
-	case lost != nil:
-		return lost
-	case !c.mounted:
-		return fmt.Errorf("adopt %s: %s", c.vol, why)
+	if news {
+		select {
+		case c.news <- struct{}{}:
+		default:
+		}
 	}
-	c.remount.Lock() // it was mounted read-only: it is unmounted for a moment, and not lost
-	err := p.host.Mount(ctx, c.device, c.dir, false)
-	c.remount.Unlock()
-	if err != nil {
-		return fmt.Errorf("adopt %s: %w", c.vol, err)
-	}
-	if err := p.host.SetAside(c.dir); err != nil {
-		return fmt.Errorf("adopt %s: %w", c.vol, err)
-	}
-	id := c.want.Fresh()
-	id.Epoch = c.tag.Epoch
-	if err := p.host.Identify(c.dir, id); err != nil {
-		return fmt.Errorf("adopt %s: %w", c.vol, err)
-	}
-	c.mu.Lock()
-	c.identity, c.mismatch = id, ""
-	c.mu.Unlock()
-	p.at(StateHeld, c.vol, "")
-	p.log.Warn("adopted a foreign volume", zap.String("volume", c.vol), zap.String("slot", c.want.Slot), zap.String("disk", id.Disk), zap.String("mismatch", why))
-	return nil
 }

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"testing"
-	"testing/synctest"
 	"time"
-
-	"go.uber.org/zap"
 
 	"holdfast/volume"
 )
@@ -22,7 +18,7 @@ type remounting struct {
 
 func (h *remounting) Mount(context.Context, string, string, bool) error {
 	h.gone.Store(true)
-	time.Sleep(5 * watchEvery)
+	time.Sleep(5 * volume.WatchEvery)
 	h.gone.Store(false)
 	return nil
 }
@@ -37,38 +33,9 @@ func (h *remounting) Check(string, string, string) error {
 func (h *remounting) Devices() (map[string]string, error) {
 	return map[string]string{"vol-1": "/dev/nvme1n1"}, nil
 }
-func (h *remounting) SetAside(string) error                  { return nil }
-func (h *remounting) Identify(string, volume.Identity) error { return nil }
-func (h *remounting) Fence(string) error                     { return nil }
 
-// A foreign filesystem is mounted read-only until it is adopted. It is mounted anew then, which is no loss of the volume.
-func TestAdoptIsNoLoss(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &remounting{}
-		p := New(Config{}, Node{}, nil, h, nil, nil, zap.NewNop())
-		c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"})
-		c.mounted, c.mismatch = true, "it holds data of somebody"
-		ended := make(chan error, 1)
-		go func() {
-			for {
-				time.Sleep(watchEvery)
-				if err := c.look(); err != nil {
-					ended <- err
-					return
-				}
-			}
-		}()
-		if err := c.Adopt(t.Context()); err != nil || c.Mismatch() != "" {
-			t.Errorf("adopt: got %v, and %q", err, c.Mismatch())
-		}
-		select {
-		case err := <-ended:
-			t.Fatalf("while it was adopted: %v", err)
-		default:
-		}
-		h.lost.Store(true)
-		if err := <-ended; err == nil {
-			t.Error("a loss was not seen afterwards")
-		}
-	})
-}
+func (h *remounting) SetAside(string) error { return nil }
+
+func (h *remounting) Identify(string, volume.Identity) error { return nil }
+
+func (h *remounting) Fence(string) error { return nil }

@@ -86,13 +86,14 @@ func isOurs(dir string, e fs.DirEntry) bool {
 
 // Identify implements [Files], and adds a line to the log.
 func (m *Machine) Identify(dir string, id volume.Identity) error {
-	if err := volume.ReplaceFile(filepath.Join(dir, volume.IdentityName), id.String(), noStep); err != nil {
+	if err := id.Write(dir, nil); err != nil {
 		return fmt.Errorf("write the identity: %w", err)
 	}
 	m.mu.Lock()
 	instance := m.instance
 	m.mu.Unlock()
-	e := entry{Time: time.Now().UTC(), Cluster: id.Cluster, Slot: id.Slot, Volume: id.Volume, Epoch: id.Epoch, Instance: instance}
+	e := entry{Time: time.Now().UTC(), Cluster: id.Cluster, Slot: id.Slot, Volume: id.Volume, Epoch: id.Epoch,
+		Instance: instance}
 	if err := appendLog(filepath.Join(dir, logName), e); err != nil {
 		m.log.Warn("the claim could not be added to the log on the volume", zap.String("file", logName), zap.Error(err))
 	}
@@ -113,7 +114,7 @@ func appendLog(path string, e entry) error {
 	if len(lines) > maxLog {
 		lines = fromLine(lines[len(lines)-maxLog/2:])
 	}
-	return volume.ReplaceFile(path, string(lines), noStep)
+	return volume.ReplaceFile(path, string(lines), nil)
 }
 
 // readLog returns the end of the log. What is no regular file is not followed, and replaced.
@@ -148,7 +149,7 @@ func fromLine(lines []byte) []byte {
 }
 
 // SetAside implements [Files].
-func (m *Machine) SetAside(dir string) error { return volume.SetAside(dir, noStep) }
+func (m *Machine) SetAside(dir string) error { return volume.SetAside(dir, nil) }
 
 // Journal implements [Memory]. A journal that cannot be read is an error, not an empty one: it may know of a
 // detach that can yet be executed.
@@ -184,7 +185,7 @@ func (m *Machine) Journal() (Journal, error) {
 	return j, nil
 }
 
-// Remember implements [Files].
+// Remember implements [Memory].
 func (m *Machine) Remember(j Journal) error {
 	j.Version = 1
 	data, err := json.Marshal(j)
@@ -192,7 +193,7 @@ func (m *Machine) Remember(j Journal) error {
 		err = volume.MakeDirs(filepath.Dir(m.cfg.JournalPath))
 	}
 	if err == nil {
-		err = volume.ReplaceFile(m.cfg.JournalPath, string(data)+"\n", noStep)
+		err = volume.ReplaceFile(m.cfg.JournalPath, string(data)+"\n", nil)
 	}
 	if err != nil {
 		return fmt.Errorf("write the journal: %w", err)
@@ -202,6 +203,3 @@ func (m *Machine) Remember(j Journal) error {
 	m.mu.Unlock()
 	return nil
 }
-
-// noStep is for files between whose steps nobody asks for a crash: the steps of the protocol are coarser.
-func noStep(string) {}

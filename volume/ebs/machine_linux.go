@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"holdfast/volume"
 	"holdfast/volume/device"
@@ -39,8 +37,6 @@ type Machine struct {
 	instance string          // as the journal says
 }
 
-var _ Host = (*Machine)(nil)
-
 // NewMachine returns this machine. It touches nothing yet.
 func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
 	if cfg.DeviceRoot == "" {
@@ -49,35 +45,17 @@ func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
 	return &Machine{cfg: cfg, log: lg, guard: device.NewGuard(cfg.DeviceRoot), readonly: make(map[string]bool)}
 }
 
-// Lock implements [Host] with flock(2), which the kernel gives back however the process ends.
+// Lock implements [Memory] with flock(2), which the kernel gives back however the process ends.
 func (m *Machine) Lock() (unlock func(), err error) {
 	path := m.cfg.JournalPath + ".lock"
 	if err := volume.MakeDirs(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
+	unlock, err = volume.LockFile(path)
+	if errors.Is(err, volume.ErrBusy) {
+		return nil, none("another process of this cluster claims on this machine: it has the lock %s", path)
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = fmt.Errorf("%w: another process of this cluster claims on this machine: it has the lock %s", volume.ErrNoneFree, path)
-	} else if err != nil {
-		err = fmt.Errorf("lock %s: %w", path, err)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return sync.OnceFunc(func() {
-		// A child process that was forked this instant holds a copy of the file, and with it the lock.
-		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
-		_ = f.Close()
-	}), nil
+	return unlock, err
 }
 
 // Devices implements [Host].

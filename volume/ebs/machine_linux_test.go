@@ -279,7 +279,7 @@ func TestMachineSetsAside(t *testing.T) {
 	if got, want := names(), []string{"aside", "lost+found"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("set aside: got %v, want %v", got, want)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "aside/1-adopted/identity.json")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "aside/1-by-operator/identity.json")); err != nil {
 		t.Error(err)
 	}
 }

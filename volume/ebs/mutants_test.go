@@ -28,30 +28,30 @@ var (
 )
 
 var mutants = []mutant{
-	{"forget own detaches", "settle.go", `		j.Detaching[vol] = time.Now()
+	{"forget own detaches", "requests.go", `		j.Detaching[vol] = time.Now()
 `, ``, bySimulation},
-	{"use what is being detached", "adopt.go", `if _, leaving := j.Detaching[v.ID]; leaving {`, `if _, leaving := j.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
+	{"use what is being detached", "attempt.go", `if _, leaving := j.Detaching[v.ID]; leaving {`, `if _, leaving := j.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
 	{"attach what may yet be detached", "choose.go", `if _, leaving := journal.Detaching[v.ID]; leaving {`, `if _, leaving := journal.Detaching[v.ID]; leaving && v.ID == "" {`, bySimulation},
-	{"a refused detach settles the one before", "settle.go", `case known && (err != nil || !before.IsZero()):`, `case known && !before.IsZero():`, bySimulation},
-	{"forget zombies at once", "settle.go", `const zombie = 15 * time.Minute`, `const zombie = time.Second`, bySimulation},
-	{"trust EC2 that it is attached", "take.go", `		if time.Since(looked) >= cloudLook {
+	{"a refused detach settles the one before", "requests.go", `case known && (err != nil || !before.IsZero()):`, `case known && !before.IsZero():`, bySimulation},
+	{"forget zombies at once", "requests.go", `const zombie = 15 * time.Minute`, `const zombie = time.Second`, bySimulation},
+	{"trust EC2 that it is attached", "attempt.go", `		if time.Since(looked) >= cloudLook {
 			looked = time.Now()
-			if v, ok, err := p.one(ctx, vol); err == nil && ok {
+			if v, ok, err := a.one(ctx, vol); err == nil && ok {
 `, `		if time.Since(looked) >= cloudLook/10 {
 			looked = time.Now()
-			if v, ok, err := p.one(ctx, vol); err == nil && ok {
-				if holder(v) == p.me.Instance && v.Attachments[0].State == Attached {
+			if v, ok, err := a.one(ctx, vol); err == nil && ok {
+				if holder(v) == a.me.Instance && v.Attachments[0].State == Attached {
 					return "/dev/nvme1n1", nil
 				}
 `, bySimulation},
-	{"adopt what EC2 says is here", "adopt.go", `		if devices[v.ID] == "" {
+	{"adopt what EC2 says is here", "attempt.go", `		if a.devices[v.ID] == "" {
 			continue
 		}
-`, `		if holder(v) != p.me.Instance {
+`, `		if holder(v) != a.me.Instance {
 			continue
 		}
-		if devices[v.ID] == "" {
-			devices[v.ID] = "/dev/nvme1n1"
+		if a.devices[v.ID] == "" {
+			a.devices[v.ID] = "/dev/nvme1n1"
 		}
 `, bySimulation},
 	{"null is free", "choose.go", `		case a.Instance == "":
@@ -63,51 +63,51 @@ var mutants = []mutant{
 		return "its state is " + v.State
 `, ``, harmless},
 	{"attach Multi-Attach volumes", "choose.go", `case v.MultiAttach:`, `case false:`, bySimulation},
-	{"ignore affinity", "choose.go", `case affinity != "" && affinity != p.me.Instance:`, `case false:`, bySimulation},
-	{"ignore the zone", "choose.go", `case v.Zone != p.me.Zone:`, `case false:`, bySimulation},
-	{"ignore the slots", "choose.go", `case !slices.Contains(want.Slots, slot) && !slices.Contains(want.Known, slot):`, `case false:`, bySimulation},
-	{"go on while an attachment is open", "provider.go", `case open != "":`, `case open == "-":`, bySimulation},
-	{"a lost answer is a refusal", "take.go", `case m == Uncertain, m == InUse && earlier:`, `case m == InUse && earlier:`, byMeanings},
-	{"a throttled request needs a cure", "take.go", `case InUse, NotNow, NotFound, Throttled:`, `case InUse, NotNow, NotFound:`, byMeanings},
-	{"shed no second device", "adopt.go", `		if v.ID != best.ID {
-			p.shed`, `		if v.ID == "" {
-			p.shed`, harmless},
-	{"shed nothing while held", "held.go", `case devices[v.ID] != "" && c.p.unfit(`, `case devices[v.ID] == "-" && c.p.unfit(`, bySimulation},
-	{"adopt any of two", "adopt.go", `		if p.closer(v, best, j.Held) {`, `		if !p.closer(v, best, j.Held) {`, harmless},
-	{"leave strays", "settle.go", `		if !p.since("stray "+v.ID, stray, stuck) {`, `		if stray || !stray {`, bySimulation},
-	{"believe the list", "adopt.go", `		_, used := j.Attaching[id]
+	{"ignore affinity", "choose.go", `case affinity != "" && affinity != r.me.Instance:`, `case false:`, bySimulation},
+	{"ignore the zone", "choose.go", `case v.Zone != r.me.Zone:`, `case false:`, bySimulation},
+	{"ignore the slots", "choose.go", `case !slices.Contains(r.want.Slots, slot) && !slices.Contains(r.want.Known, slot):`, `case false:`, bySimulation},
+	{"go on while an attachment is open", "attempt.go", `case a.open != "":`, `case a.open == "-":`, bySimulation},
+	{"a lost answer is a refusal", "attempt.go", `case m == Uncertain, m == InUse && earlier:`, `case m == InUse && earlier:`, byMeanings},
+	{"a throttled request needs a cure", "requests.go", `case InUse, NotNow, NotFound, Throttled:`, `case InUse, NotNow, NotFound:`, byMeanings},
+	{"shed no second device", "attempt.go", `		if v.ID != best.ID {
+			a.requests.shed`, `		if v.ID == "" {
+			a.requests.shed`, harmless},
+	{"shed nothing while held", "held.go", `case devices[v.ID] != "" && c.rules.unfit(`, `case devices[v.ID] == "-" && c.rules.unfit(`, bySimulation},
+	{"adopt any of two", "attempt.go", `		if rules.closer(v, best, j.Held) {`, `		if !rules.closer(v, best, j.Held) {`, harmless},
+	{"leave strays", "requests.go", `		if !r.seen.since("stray "+v.ID, stray, stuck) {`, `		if stray || !stray {`, bySimulation},
+	{"believe the list", "attempt.go", `		_, used := j.Attaching[id]
 `, `		if id != "" {
 			continue
 		}
 		_, used := j.Attaching[id]
 `, bySimulation},
 	{"format without the proof", "prepare.go", `	case content.Blank:
-		return p.format`, `	case content.Blank || content.Type == "" || c.formatted == "":
-		return p.format`, bySimulation},
-	{"format again after the identity", "prepare.go", `	if err := p.remember(func(j *Journal) { j.Formatting = nil }); err != nil {
+		return a.format`, `	case content.Blank || content.Type == "" || c.formatted == "":
+		return a.format`, bySimulation},
+	{"format again after the identity", "prepare.go", `	if err := a.requests.remember(func(j *Journal) { j.Formatting = nil }); err != nil {
 		return err
 	}
 `, ``, bySimulation},
 	{"never format again", "prepare.go", `case begun && (content.Blank`, `case begun && false && (content.Blank`, bySimulation},
-	{"ignore the identity", "prepare.go", `if why := c.want.Mismatch(id); why != "" {`, `if why := c.want.Mismatch(id); why == "-" {`, bySimulation},
+	{"ignore the identity", "prepare.go", `if why := c.Want.Mismatch(id); why != "" {`, `if why := c.Want.Mismatch(id); why == "-" {`, bySimulation},
 	{"serve from foreign data", "prepare.go", `case found.Identity == nil && found.Entries > 0:`, `case found.Identity == nil && found.Entries < 0:`, bySimulation},
-	{"mount foreign data for writing", "prepare.go", `p.host.Mount(ctx, c.device, c.dir, foreign)`, `p.host.Mount(ctx, c.device, c.dir, false)`, bySimulation},
+	{"mount foreign data for writing", "prepare.go", `a.host.Disks.Mount(ctx, c.device, c.dir, foreign)`, `a.host.Disks.Mount(ctx, c.device, c.dir, false)`, bySimulation},
 	{"keep the epoch", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, `c.tag.Epoch = max(c.tag.Epoch, id.Epoch)`, bySimulation},
 	{"the epoch of the tag only", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, ``, bySimulation},
-	{"release what is mounted", "held.go", `	err := p.host.Unmount(ctx, c.dir)
+	{"release what is mounted", "release.go", `	err := p.host.Disks.Unmount(ctx, c.dir)
 `, `	err := error(nil)
 `, bySimulation},
-	{"keep old mounts", "prepare.go", `	if err := p.unmountAll(ctx, c.device); err != nil {
+	{"keep old mounts", "prepare.go", `	if err := a.requests.unmountAll(ctx, c.device); err != nil {
 		return err
 	}
 	// So are`, `	// So are`, harmless},
 	{"seize without a second look", "seize.go", `err != nil || len(now) != 1 || now[0].State != InstanceStopped`, `err != nil || len(now) != 1`, bySimulation},
 	{"seize from who runs", "seize.go", `return i.State == InstanceStopped && `, `return i.State != InstancePending && `, harmless},
-	{"serve at once after a stop", "adopt.go", `	if p.cfg.Takeover == TakeoverStopped {
-		if err`, `	if p.cfg.Takeover == "-" {
+	{"serve at once after a stop", "attempt.go", `	if a.cfg.Takeover == TakeoverStopped {
+		if err`, `	if a.cfg.Takeover == "-" {
 		if err`, bySimulation},
-	{"serve while being detached after a stop", "adopt.go", `!ok || !p.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
-	{"serve at once after a stop, without tags", "take.go", `if tagless && p.cfg.Takeover != TakeoverStopped {`, `if tagless {`, bySimulation},
+	{"serve while being detached after a stop", "attempt.go", `!ok || !a.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
+	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != TakeoverStopped {`, `if tagless {`, bySimulation},
 	{"give up when EC2 fails", "held.go", `		return "" // that EC2 cannot be asked is no evidence of anything
 `, `		return "nobody"
 `, byOutage},
@@ -115,14 +115,14 @@ var mutants = []mutant{
 	{"no fence", "held.go", `	if c.mounted {
 		if e := `, `	if c.blind && c.unsaid {
 		if e := `, bySimulation},
-	{"never look at the device", "held.go", `			if err := c.look(); err != nil {`, `			if err := c.look(); err == volume.ErrLost {`, bySimulation},
-	{"do not settle", "take.go", `		case err == nil && ok && v.Tags[p.cfg.ClaimTag] == c.tag.String():
-`, `		case err == nil && ok && v.ID == c.vol:
+	{"never look at the device", "held.go", `c.Evidence(ctx, c.look, taken)`, `c.Evidence(ctx, func() error { return nil }, taken)`, bySimulation},
+	{"do not settle", "attempt.go", `		case err == nil && text == c.tag.String():
+`, `		case err == nil && text != "":
 `, bySteady},
 	{"hurry after a claim", "choose.go", `	case !time.Now().Before(free):
-`, `	case !time.Now().Before(seen.since):
+`, `	case !time.Now().Before(seen):
 `, harmless},
-	{"scan all the time", "scan.go", `next: now.Add(p.jitter(p.cfg.ScanEvery))`, `next: now`, bySteady},
+	{"scan all the time", "scan.go", `next: now.Add(s.jitter(s.cfg.ScanEvery))`, `next: now`, bySteady},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
 `, byOutage},

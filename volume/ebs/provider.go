@@ -67,30 +67,6 @@ func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Contex
 	}
 }
 
-// The states of a claim, in the order in which they follow each other.
-const (
-	StateIdle      = "idle"      // nothing was tried yet
-	StateScanning  = "scanning"  // looks for volumes
-	StateStandby   = "standby"   // there is none to take; looks again
-	StateClaiming  = "claiming"  // has written its claim and lets it settle
-	StateAttaching = "attaching" // has asked for the attachment, or waits for the device
-	StatePreparing = "preparing" // checks, formats, mounts, identifies
-	StateHeld      = "held"
-	StateReleasing = "releasing" // unmounts, and detaches if it is given up
-	StateLost      = "lost"
-)
-
-// States are all of them.
-var States = []string{StateIdle, StateScanning, StateStandby, StateClaiming, StateAttaching, StatePreparing, StateHeld, StateReleasing, StateLost}
-
-// Progress is how far the claim is.
-type Progress struct {
-	State  string    `json:"state"`
-	Volume string    `json:"volume,omitempty"`
-	Why    string    `json:"why,omitempty"`
-	Since  time.Time `json:"since"`
-}
-
 // Progress returns how far the claim is.
 func (p *Provider) Progress() Progress {
 	p.mu.Lock()
@@ -220,6 +196,19 @@ func (p *Provider) claim(ctx context.Context, want volume.Want) (*claim, error) 
 	return p.take(ctx, want, v)
 }
 
+// holding is the claim of this process, nil for none.
+func (p *Provider) holding() *claim {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
+
+func (p *Provider) hold(c *claim) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = c
+}
+
 // enter finds out who we are and takes this machine's lock for the cluster.
 func (p *Provider) enter(ctx context.Context) error {
 	p.mu.Lock()
@@ -307,9 +296,4 @@ func (p *Provider) remember(change func(*Journal)) error {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil
-}
-
-// none is the ordinary answer of a standby.
-func none(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", volume.ErrNoneFree, fmt.Sprintf(format, args...))
 }

@@ -127,18 +127,6 @@ func (p *Provider) jitter(d time.Duration) time.Duration {
 	return d - d/4 + time.Duration(p.random(int64(d/2)))
 }
 
-// pause waits, and is cut short by ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func compare(a, b string) int {

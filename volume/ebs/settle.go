@@ -11,10 +11,6 @@ import (
 	"holdfast/volume"
 )
 
-// zombie is how long a request without an answer may still be executed: EC2 refuses one whose signature is
-// older (RequestExpired).
-const zombie = 15 * time.Minute
-
 // detach asks for the end of this instance's attachment of a volume, which must not be mounted. The request is
 // journaled before it is sent: executed late, it would hit the next attachment just the same. nil means that
 // EC2 has accepted it, or that there is no attachment.
@@ -54,16 +50,6 @@ func (p *Provider) detach(ctx context.Context, vol string) error {
 		return fmt.Errorf("detach %s: %w%s", vol, err, cure(m))
 	}
 	return nil
-}
-
-// forget drops what is known of a volume only as long as it stays attached to this machine.
-func (j *Journal) forget(vol string) {
-	if j.Held != nil && j.Held.Volume == vol {
-		j.Held = nil
-	}
-	if j.Formatting != nil && j.Formatting.Volume == vol {
-		j.Formatting = nil
-	}
 }
 
 // settle finds out what became of the requests in the journal, as far as that can be known now, and returns

@@ -78,7 +78,7 @@ func TestSlotTags(t *testing.T) {
 		{"b/c,b,a", "b", []string{"a", "b", "c"}}, // kops sorts them; nobody else need
 		{"", "", nil},
 	} {
-		slot, all := parseSlot(test.value)
+		slot, all := Config{SlotTag: "slot"}.slot(Volume{Tags: map[string]string{"slot": test.value}})
 		if slot != test.slot || !slices.Equal(all, test.all) {
 			t.Errorf("%q: got %q, %v, want %q, %v", test.value, slot, all, test.slot, test.all)
 		}

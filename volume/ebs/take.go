@@ -11,15 +11,6 @@ import (
 	"holdfast/volume"
 )
 
-const (
-	unsettled  = 2 * time.Minute        // after this an AttachVolume without an answer blocks no other volume
-	stuck      = 90 * time.Second       // an attachment that has not brought the device by then is given up (as in aws-ebs-csi-driver)
-	deviceLook = 250 * time.Millisecond // between looks for the device
-	cloudLook  = 5 * time.Second        // between looks at what EC2 says of it, and what one may take
-	setback    = time.Minute            // before a volume is tried again that could not be attached
-	patience   = 3                      // looks at EC2 in a row that must agree
-)
-
 // take claims a free volume: intent, settling, attachment, and then what adopt does.
 func (p *Provider) take(ctx context.Context, want volume.Want, v Volume) (*claim, error) {
 	c := p.newClaim(want, v)
@@ -183,21 +174,6 @@ func (p *Provider) refused(vol string, m Meaning, cause error, earlier bool) err
 	return p.fail(vol, fmt.Errorf("attach %s to %s: %w%s", vol, p.me.Instance, cause, cure(m)))
 }
 
-// cure says what an operator can do about a refusal.
-func cure(m Meaning) string {
-	switch m {
-	case Denied:
-		return " (`holdfast volume doctor` names the permission that is missing)"
-	case NoRoom:
-		return " (detach what this instance does not need, or take a larger instance type)"
-	case Misplaced:
-		return " (volume and instance must be in one zone)"
-	case Invalid:
-		return " (see `holdfast volume doctor`)"
-	}
-	return ""
-}
-
 // await waits until the device with the volume's serial is here, which alone proves the attachment. What EC2
 // says meanwhile only tells when to stop waiting. sure: EC2 has accepted the request.
 func (p *Provider) await(ctx context.Context, vol, name string, sure bool) (string, error) {
@@ -232,26 +208,6 @@ func (p *Provider) await(ctx context.Context, vol, name string, sure bool) (stri
 			return "", err
 		}
 	}
-}
-
-func next(count int, again bool) int {
-	if again {
-		return count + 1
-	}
-	return 0
-}
-
-// holder is the instance a volume is attached to, "" for none.
-func holder(v Volume) string {
-	for _, a := range v.Attachments {
-		if a.State != Detached {
-			if a.Instance == "" {
-				return "AWS"
-			}
-			return a.Instance
-		}
-	}
-	return ""
 }
 
 // giveUp ends an attachment that brings no device. It may be stuck, or EC2 may have taken it back, as it does

@@ -1,0 +1,28 @@
+package ebs
+
+import (
+	"context"
+	"maps"
+)
+
+// tagged is a cloud with one volume, of which only the tags can be read and written.
+type tagged struct {
+	Cloud
+	tags map[string]string
+}
+
+func (c tagged) Volumes(context.Context, Query) ([]Volume, error) {
+	return []Volume{{ID: "vol-1", Tags: maps.Clone(c.tags)}}, nil
+}
+
+func (c tagged) Tag(_ context.Context, _ string, tags map[string]string) error {
+	maps.Copy(c.tags, tags)
+	return nil
+}
+
+func (c tagged) Untag(_ context.Context, _, key, value string) error {
+	if c.tags[key] == value {
+		delete(c.tags, key)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package ebs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"go.uber.org/zap"
+)
+
+// Lifecycle is what is planned for this instance, as its metadata service says.
+type Lifecycle struct {
+	// Target is the state that an auto-scaling group wants the instance in: InService, Standby, Detached, Terminated, or
+	// Warmed: and one of Running, Stopped, Hibernated and Terminated. "": it is in no group, or that is not known.
+	Target string
+	// Action is what EC2 is about to do with this Spot instance: terminate, stop or hibernate; "" for nothing.
+	Action string
+	At     time.Time // of Action
+	// Rebalance is when EC2 said that this Spot instance is at an elevated risk of interruption; zero: it did not.
+	Rebalance time.Time
+}
+
+// Leaves says why no volume may stay at this instance; "" if nothing is known that speaks against it.
+func (l Lifecycle) Leaves() string {
+	switch {
+	case l.Action == "terminate", l.Action == "stop", l.Action == "hibernate":
+		return fmt.Sprintf("EC2 will %s this Spot instance at %s", l.Action, clock(l.At))
+	case l.warm():
+		return fmt.Sprintf("this instance is in a warm pool (%s), until its auto-scaling group wants it InService", l.Target)
+	case l.Target == "Terminated":
+		return "its auto-scaling group is about to terminate this instance"
+	}
+	return ""
+}
+
+func (l Lifecycle) warm() bool { return strings.HasPrefix(l.Target, "Warmed:") }
+
+// problem is what an operator should know of it. A warm pool is none: its instances wait, as they should.
+func (l Lifecycle) problem() string {
+	switch {
+	case l.warm() && l.Action == "":
+		return ""
+	case l.Leaves() != "":
+		return l.Leaves() + ": the volume is given back"
+	case !l.Rebalance.IsZero():
+		return fmt.Sprintf("EC2 has said at %s that this Spot instance is at an elevated risk of interruption",
+			clock(l.Rebalance))
+	}
+	return ""
+}
+
+// Lifecycle asks the metadata service what is planned for this instance. What it does not answer, or not in a form that
+// is known, stays as it was last, and the error tells.
+//
+// The paths are in "Instance metadata categories" of the EC2 guide, "Retrieve the target lifecycle state through
+// instance metadata" of the Auto Scaling guide, "Spot Instance interruption notices" and "EC2 instance rebalance
+// recommendations". A path without content answers 404.
+func (e *EC2) Lifecycle(ctx context.Context, last Lifecycle) (Lifecycle, error) {
+	now := last
+	target, err := e.planned(ctx, "autoscaling/target-lifecycle-state")
+	if err == nil {
+		now.Target = target
+	}
+	var notice struct {
+		Action string    `json:"action"`
+		Time   time.Time `json:"time"`
+	}
+	text, err2 := e.planned(ctx, "spot/instance-action")
+	if err2 = decode(text, err2, &notice); err2 == nil {
+		now.Action, now.At = notice.Action, notice.Time
+	}
+	var rebalance struct {
+		Notice time.Time `json:"noticeTime"`
+	}
+	text, err3 := e.planned(ctx, "events/recommendations/rebalance")
+	if err3 = decode(text, err3, &rebalance); err3 == nil {
+		now.Rebalance = rebalance.Notice
+	}
+	return now, errors.Join(err, err2, err3)
+}
+
+// decode reads the JSON of a notice; "" is that there is none.
+func decode(text string, err error, notice any) error {
+	if err != nil || text == "" {
+		return err
+	}
+	if err := json.Unmarshal([]byte(text), notice); err != nil {
+		return fmt.Errorf("read the notice %.80q: %w", text, err)
+	}
+	return nil
+}
+
+// planned reads one path of the metadata; "" if there is nothing.
+func (e *EC2) planned(ctx context.Context, path string) (string, error) {
+	out, err := e.metadata.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
+	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.HTTPStatusCode() == http.StatusNotFound {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read %s of the instance metadata service: %w", path, err)
+	}
+	defer out.Content.Close()
+	text, err := io.ReadAll(io.LimitReader(out.Content, 4096))
+	if err != nil {
+		return "", fmt.Errorf("read %s of the instance metadata service: %w", path, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+const (
+	outlookEvery = 4 * time.Second // less than a node looks, which is 5 s, as AWS advises for Spot notices, of which the shortest comes 2 minutes before the end
+	outlookWait  = 2 * time.Second // for the metadata service, which is on this machine's host
+)
+
+// outlook remembers what is planned for this instance. It is asked again when it is older than outlookEvery. That the
+// metadata service fails changes nothing of it: neither does it take a volume away, nor give one to a warm instance.
+type outlook struct {
+	log *zap.Logger
+	ask func(context.Context, Lifecycle) (Lifecycle, error) // nil: nothing is ever planned
+
+	asking turn // guards at and failed; held while the metadata service is asked
+	at     time.Time
+	failed bool
+
+	mu   sync.Mutex // guards last; never held over a request
+	last Lifecycle
+}
+
+func newOutlook(lg *zap.Logger) *outlook { return &outlook{log: lg, asking: make(turn, 1)} }
+
+// look returns what is planned, asked for no longer than outlookEvery ago.
+func (o *outlook) look(ctx context.Context) Lifecycle {
+	if o.ask == nil || o.asking.take(ctx) != nil {
+		return o.now()
+	}
+	defer o.asking.give()
+	before := o.now()
+	if time.Since(o.at) < outlookEvery {
+		return before
+	}
+	limited, cancel := context.WithTimeout(ctx, outlookWait)
+	defer cancel()
+	now, err := o.ask(limited, before)
+	o.at = time.Now()
+	if err != nil && !o.failed && ctx.Err() == nil {
+		o.log.Info("what is planned for this instance is not known; it continues as before", zap.Error(err))
+	}
+	o.failed = err != nil
+	if now != before {
+		o.log.Info("learned what is planned for this instance", zap.String("target", now.Target),
+			zap.String("action", now.Action), zap.Time("at", now.At), zap.Time("rebalance", now.Rebalance))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = now
+	return now
+}
+
+// now returns what is planned as it was last heard.
+func (o *outlook) now() Lifecycle {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
+}

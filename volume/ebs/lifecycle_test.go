@@ -1,0 +1,147 @@
+package ebs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// planner is a metadata service of version 2 that answers certain paths.
+func planner(t *testing.T, paths map[string]string, status *atomic.Int32) *EC2 {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/latest/api/token" && status.Load() != -http.StatusNotFound {
+			w.Header().Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")
+			fmt.Fprint(w, "token")
+			return
+		}
+		text, ok := paths[strings.TrimPrefix(r.URL.Path, "/latest/meta-data/")]
+		switch s := int(status.Load()); {
+		case s > 0:
+			http.Error(w, "no", s)
+		case s < 0 || !ok:
+			http.NotFound(w, r)
+		default:
+			fmt.Fprint(w, text)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return newTestEC2(t, AWSConfig{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", IMDSEndpoint: server.URL}, nil)
+}
+
+func TestLifecycle(t *testing.T) {
+	at := time.Date(2026, 11, 23, 8, 22, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		paths map[string]string
+		want  Lifecycle
+		says  string // of the reason to leave
+	}{
+		"nothing":    {nil, Lifecycle{}, ""},
+		"in service": {map[string]string{"autoscaling/target-lifecycle-state": "InService"}, Lifecycle{Target: "InService"}, ""},
+		"warm": {map[string]string{"autoscaling/target-lifecycle-state": "Warmed:Stopped\n"}, Lifecycle{Target: "Warmed:Stopped"},
+			"warm pool (Warmed:Stopped)"},
+		"scale-in": {map[string]string{"autoscaling/target-lifecycle-state": "Terminated"}, Lifecycle{Target: "Terminated"},
+			"terminate this instance"},
+		"interruption": {map[string]string{"spot/instance-action": `{"action": "terminate", "time": "2026-11-23T08:22:00Z"}`},
+			Lifecycle{Action: "terminate", At: at}, "EC2 will terminate this Spot instance at 08:22:00 UTC"},
+		"rebalance": {map[string]string{"events/recommendations/rebalance": `{"noticeTime": "2026-11-23T08:22:00Z"}`},
+			Lifecycle{Rebalance: at}, ""},
+	} {
+		e := planner(t, test.paths, &atomic.Int32{})
+		got, err := e.Lifecycle(t.Context(), Lifecycle{Target: "before", Action: "before", Rebalance: at.Add(1)})
+		if got != test.want || err != nil {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, test.want)
+		}
+		if says := got.Leaves(); (says == "") != (test.says == "") || !strings.Contains(says, test.says) {
+			t.Errorf("%s: got %q, want %q", name, says, test.says)
+		}
+	}
+}
+
+// What the metadata service does not say, or not in a form that is known, changes nothing.
+func TestLifecycleThatIsNotTold(t *testing.T) {
+	last := Lifecycle{Target: "InService", Rebalance: time.Unix(1700000000, 0)}
+	var status atomic.Int32
+	for _, s := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusInternalServerError, -http.StatusNotFound} {
+		status.Store(int32(s)) // negative: of the token
+		e := planner(t, nil, &status)
+		ctx, cancel := context.WithTimeout(t.Context(), outlookWait)
+		if got, err := e.Lifecycle(ctx, last); got != last || err == nil {
+			t.Errorf("%d: got %+v, %v, want an error and nothing changed", s, got, err)
+		}
+		cancel()
+	}
+	status.Store(0)
+	e := planner(t, map[string]string{"spot/instance-action": "soon", "autoscaling/target-lifecycle-state": "Standby",
+		"events/recommendations/rebalance": `{"noticeTime": 5}`}, &status)
+	want := last
+	want.Target = "Standby"
+	if got, err := e.Lifecycle(t.Context(), last); got != want || err == nil {
+		t.Errorf("got %+v, %v, want what could be read, %+v, and an error", got, err, want)
+	}
+}
+
+// The service is asked every five seconds at most, is not waited for longer than two, and what it said last stands
+// while it fails.
+func TestOutlook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, fails, hangs := 0, false, false
+		o := newOutlook(zap.NewNop())
+		if got := o.look(t.Context()); got != (Lifecycle{}) {
+			t.Errorf("with nobody to ask: got %+v", got)
+		}
+		next := Lifecycle{Target: "Warmed:Running"}
+		o.ask = func(ctx context.Context, last Lifecycle) (Lifecycle, error) {
+			asked++
+			if hangs {
+				<-ctx.Done()
+			}
+			if fails || hangs {
+				return last, errors.New("no answer")
+			}
+			return next, nil
+		}
+		want := func(target string, times int) {
+			t.Helper()
+			if got := o.look(t.Context()); got.Target != target || asked != times {
+				t.Errorf("got %+v after %d questions, want %s after %d", got, asked, target, times)
+			}
+		}
+		want("Warmed:Running", 1)
+		next.Target = "InService"
+		want("Warmed:Running", 1) // too soon
+		fails = true
+		time.Sleep(outlookEvery)
+		want("Warmed:Running", 2)
+		fails, hangs = false, true
+		time.Sleep(outlookEvery)
+		before := time.Now()
+		want("Warmed:Running", 3)
+		if took := time.Since(before); took != outlookWait {
+			t.Errorf("waited %s, want %s", took, outlookWait)
+		}
+		hangs = false
+		time.Sleep(outlookEvery)
+		want("InService", 4)
+	})
+}
+
+// lookedAt is a cloud that notes that somebody looked for volumes.
+type lookedAt struct {
+	Cloud
+	looked *bool
+}
+
+func (c lookedAt) Volumes(context.Context, Query) ([]Volume, error) {
+	*c.looked = true
+	return nil, nil
+}

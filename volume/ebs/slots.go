@@ -1,0 +1,37 @@
+package ebs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// slots are the slots that the tags of all these volumes name.
+func (c Config) slots(volumes []Volume) ([]string, error) {
+	if len(volumes) == 0 {
+		return nil, fmt.Errorf("no volume has the tags %s, so none tells the slots of the cluster: set cluster.slots, or "+
+			"create the volumes", strings.Join(c.Tags, ", "))
+	}
+	by := map[string][]string{} // volumes, by what they say
+	var slots []string
+	whole := true
+	for _, v := range volumes {
+		slot, all := c.slot(v)
+		says := fmt.Sprintf("%q", v.Tags[c.SlotTag])
+		if slices.Contains(all, slot) {
+			slots, says = all, strings.Join(all, ",")
+		} else {
+			whole = false
+		}
+		by[says] = append(by[says], v.ID)
+	}
+	if len(by) == 1 && whole {
+		return slots, nil
+	}
+	var found []string
+	for _, says := range sortedKeys(by) {
+		found = append(found, fmt.Sprintf("%s has %s", strings.Join(by[says], ", "), says))
+	}
+	return nil, fmt.Errorf("the volumes do not agree about the slots of their cluster: in the tag %s, %s: make the tags "+
+		"name the volume's slot and the same members, as a/a,b,c, or set cluster.slots", c.SlotTag, strings.Join(found, "; "))
+}

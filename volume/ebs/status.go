@@ -1,0 +1,77 @@
+package ebs
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// The states of a claim, in the order in which they follow each other.
+const (
+	StateIdle      = "idle"      // nothing was tried yet
+	StateScanning  = "scanning"  // looks for volumes
+	StateStandby   = "standby"   // there is none to take; looks again
+	StateClaiming  = "claiming"  // has written its claim and lets it settle
+	StateAttaching = "attaching" // has asked for the attachment, or waits for the device
+	StatePreparing = "preparing" // checks, formats, mounts, identifies
+	StateHeld      = "held"
+	StateReleasing = "releasing" // unmounts, and detaches if it is given up
+	StateLost      = "lost"
+)
+
+// States are all of them.
+var States = []string{StateIdle, StateScanning, StateStandby, StateClaiming, StateAttaching, StatePreparing, StateHeld,
+	StateReleasing, StateLost}
+
+// Progress is how far the claim is.
+type Progress struct {
+	State  string    `json:"state"`
+	Volume string    `json:"volume,omitempty"`
+	Why    string    `json:"why,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
+// status is what people are shown: how far the claim is, and what is wrong.
+type status struct {
+	log *zap.Logger
+
+	mu       sync.Mutex // guards what follows
+	progress Progress
+	problems map[string]string // by key
+}
+
+func newStatus(lg *zap.Logger) *status {
+	return &status{log: lg, progress: Progress{State: StateIdle, Since: time.Now()}, problems: map[string]string{}}
+}
+
+// at says how far the claim is.
+func (s *status) at(state, volume, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.progress.State != state || s.progress.Volume != volume {
+		s.progress.Since = time.Now()
+	}
+	s.progress.State, s.progress.Volume, s.progress.Why = state, volume, why
+}
+
+func (s *status) now() Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.progress
+}
+
+// problem shows what is wrong under a key; "" settles it. It is logged when it is news.
+func (s *status) problem(key, text string) {
+	s.mu.Lock()
+	before := s.problems[key]
+	if text == "" {
+		delete(s.problems, key)
+	} else {
+		s.problems[key] = text
+	}
+	s.mu.Unlock()
+	if text != "" && text != before {
+		s.log.Warn(text)
+	}
+}
