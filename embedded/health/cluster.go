@@ -11,7 +11,7 @@ import (
 )
 
 // leading returns the status of the node that leads and has been examined, nil if there is none.
-func (s *ClusterStatus) leading() *NodeStatus {
+func (s judged) leading() *NodeStatus {
 	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Checkup != nil && n.leads() && n.Stall == nil })
 	if i < 0 {
 		return nil
@@ -19,9 +19,10 @@ func (s *ClusterStatus) leading() *NodeStatus {
 	return &s.Nodes[i]
 }
 
-// judgeMembers compares etcd's member list, as the leader has it, with the cluster's slots. It offers no repair: what can be removed without a
-// risk the leader removes by itself, and what it leaves alone it does for a reason that it gives.
-func (s *ClusterStatus) judgeMembers(slots []string) (out []Finding) {
+// judgeMembers compares etcd's member list, as the leader has it, with the cluster's slots. It offers no repair: what
+// can be removed without a risk the leader removes by itself, and what it leaves alone it does for a reason that it
+// gives.
+func (s judged) judgeMembers() (out []Finding) {
 	leader := s.leading()
 	if leader == nil || s.Record == nil {
 		return nil
@@ -36,39 +37,46 @@ func (s *ClusterStatus) judgeMembers(slots []string) (out []Finding) {
 			}
 		}
 		if m.ID != leader.Checkup.Member {
-			out = append(out, s.judgeMember(*leader, m, slots)...)
+			out = append(out, s.judgeMember(*leader, m)...)
 		}
 	}
-	for _, slot := range slots {
+	for _, slot := range s.slots {
 		if !slices.ContainsFunc(leader.Checkup.Members, func(m plan.MemberInfo) bool { return m.Slot == slot }) {
-			out = append(out, New(MemberMissing, "slot "+slot, "slot %s has no member, so the cluster survives fewer losses than it should", slot))
+			out = append(out, New(MemberMissing, "slot "+slot,
+				"slot %s has no member, so the cluster survives fewer losses than it should", slot))
 		}
 	}
 	if connected < voters {
-		out = append(out, New(MemberCutOff, "", "%d of %d voters are connected, and %d are needed for a quorum", connected, voters, voters/2+1))
+		out = append(out, New(MemberCutOff, "", "%d of %d voters are connected, and %d are needed for a quorum", connected,
+			voters, voters/2+1))
 	}
 	return out
 }
 
 // judgeMember judges an entry of the member list. What is wrong with a slot itself is said there.
-func (s *ClusterStatus) judgeMember(leader NodeStatus, m plan.MemberInfo, slots []string) []Finding {
+func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
 	subject := fmt.Sprintf("%x, %s", m.ID, nameOf(m, leader.Checkup.Names[m.ID]))
 	wait := fmt.Sprintf("The leader (%s) removes it by itself as soon as that is safe; `holdfast status --why` says what holds it back.", leader.Node)
 	if p := s.Paused; p != nil {
-		wait = fmt.Sprintf("The leader (%s) would remove it, but the cluster is paused by %s: `holdfast resume`.", leader.Node, p.By)
+		wait = fmt.Sprintf("The leader (%s) would remove it, but the cluster is paused by %s: `holdfast resume`.",
+			leader.Node, p.By)
 	}
 	h := s.holder(m.Slot)
-	switch ours := slices.Contains(slots, m.Slot); {
+	switch ours := slices.Contains(s.slots, m.Slot); {
 	case !ours && m.Connected:
-		return []Finding{New(MemberStale, subject, "this member belongs to no slot of the cluster, and yet it is connected and counts").then("%s", wait)}
+		return []Finding{New(MemberStale, subject,
+			"this member belongs to no slot of the cluster, and yet it is connected and counts").then("%s", wait)}
 	case !ours:
-		return []Finding{New(MemberStale, subject, "this member belongs to no slot of the cluster and is not there: a zombie, which only makes a quorum harder to reach").then("%s", wait)}
+		return []Finding{New(MemberStale, subject,
+			"this member belongs to no slot of the cluster and is not there: a zombie, which only makes a quorum harder to reach").then("%s", wait)}
 	case m.Connected && !m.Started:
 		return []Finding{New(MemberUnnamed, subject, "this member is connected and has not published its name yet")}
 	case !m.Connected && h == nil && !m.Started:
-		return []Finding{New(MemberCutOff, subject, "this member was added and has never started, and no live node holds its slot")}
+		return []Finding{New(MemberCutOff, subject,
+			"this member was added and has never started, and no live node holds its slot")}
 	case !m.Connected && h != nil && h.serves():
-		return []Finding{New(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot", h.Node).then("`holdfast status --why`, and the log of %s.", h.Node)}
+		return []Finding{New(MemberCutOff, subject, "this member is not connected to the leader, though %s serves its slot",
+			h.Node).then("`holdfast status --why`, and the log of %s.", h.Node)}
 	}
 	return nil
 }
@@ -91,7 +99,7 @@ const (
 	Corrupt = "CORRUPT"
 )
 
-func (s *ClusterStatus) judgeAlarms() (out []Finding) {
+func (s judged) judgeAlarms() (out []Finding) {
 	var alarms []Alarm
 	var short []string // nodes whose volume has no room
 	curing := false
@@ -134,7 +142,7 @@ func (s *ClusterStatus) judgeAlarms() (out []Finding) {
 	return out
 }
 
-func (s *ClusterStatus) judgeVersions() (out []Finding) {
+func (s judged) judgeVersions() (out []Finding) {
 	ours, etcds, agreed := map[string][]string{}, map[string][]string{}, map[string][]string{}
 	lowest, downgrade := "", ""
 	for _, n := range s.Nodes {
@@ -153,7 +161,8 @@ func (s *ClusterStatus) judgeVersions() (out []Finding) {
 		}
 	}
 	if len(etcds) > 1 {
-		out = append(out, New(VersionsDiffer, "", "members run different minors of etcd (%s), which is meant for the time of an upgrade only", listText(etcds)))
+		out = append(out, New(VersionsDiffer, "",
+			"members run different minors of etcd (%s), which is meant for the time of an upgrade only", listText(etcds)))
 	}
 	if len(ours) > 1 {
 		out = append(out, New(VersionsDiffer, "", "the nodes run different versions of holdfast (%s)", listText(ours)))
@@ -163,7 +172,9 @@ func (s *ClusterStatus) judgeVersions() (out []Finding) {
 	}
 	for v, nodes := range agreed {
 		if olderMinor(v, lowest) && downgrade == "" {
-			out = append(out, New(ClusterVersion, "", "the cluster works as etcd %s, although all members are %s or newer, as %s says", v, lowest, strings.Join(nodes, ", ")))
+			out = append(out, New(ClusterVersion, "",
+				"the cluster works as etcd %s, although all members are %s or newer, as %s says", v, lowest,
+				strings.Join(nodes, ", ")))
 		}
 	}
 	return out
@@ -200,9 +211,9 @@ func listText(by map[string][]string) string {
 // probing_status.go).
 const apart, farApart = time.Second, time.Minute
 
-// judgeClocks compares each node's clock with that of the node that asked, within the time that the question took. etcd needs none of them to
-// be right; names of backups, the ends of certificates, and people who read logs do.
-func (s *ClusterStatus) judgeClocks() (out []Finding) {
+// judgeClocks compares each node's clock with that of the node that asked, within the time that the question took. etcd
+// needs none of them to be right; names of backups, the ends of certificates, and people who read logs do.
+func (s judged) judgeClocks() (out []Finding) {
 	for _, n := range s.Nodes {
 		if n.Checkup == nil || n.Asked.IsZero() {
 			continue
@@ -214,7 +225,9 @@ func (s *ClusterStatus) judgeClocks() (out []Finding) {
 			least, which = -hi, "behind"
 		}
 		if lo > apart || hi < -apart {
-			f := New(ClockApart, n.Node, "the clock of %s is at least %s %s that of %s: backups are named and kept by time, and certificates end by it", n.Node, least.Round(time.Millisecond), which, s.Asked)
+			f := New(ClockApart, n.Node,
+				"the clock of %s is at least %s %s that of %s: backups are named and kept by time, and certificates end by it",
+				n.Node, least.Round(time.Millisecond), which, s.Asked)
 			if least > farApart {
 				f.Severity = Degrading
 			}
@@ -225,7 +238,7 @@ func (s *ClusterStatus) judgeClocks() (out []Finding) {
 }
 
 // judgeSchedule says that nobody is known to make backups. What the node that does says is said of the node.
-func (s *ClusterStatus) judgeSchedule() []Finding {
+func (s judged) judgeSchedule() []Finding {
 	keeps, leads := false, false
 	for _, n := range s.Nodes {
 		if b := n.Backup; n.Reached && b != nil {
@@ -244,16 +257,17 @@ const (
 )
 
 // judgeOperator lists what operators have switched off.
-func (s *ClusterStatus) judgeOperator(now time.Time) (out []Finding) {
+func (s judged) judgeOperator() (out []Finding) {
 	if p := s.Paused; p != nil {
-		f := New(Paused, "", "the cluster is paused %s", PauseText(*p, now))
-		if now.Sub(p.Since) > longPause {
+		f := New(Paused, "", "the cluster is paused %s", PauseText(*p, s.now))
+		if s.now.Sub(p.Since) > longPause {
 			f = f.as(Warning)
 		}
 		out = append(out, f)
 	}
-	if l := s.Lock; l != nil && now.Sub(l.Since) > longLock {
-		out = append(out, New(LockLong, l.Node, "%s, for %s, and no other member can be taken down meanwhile", l, Age(now, l.Since)).then("End the %s on %s.", l.Purpose, l.Node))
+	if l := s.Lock; l != nil && s.now.Sub(l.Since) > longLock {
+		out = append(out, New(LockLong, l.Node, "%s, for %s, and no other member can be taken down meanwhile", l,
+			Age(s.now, l.Since)).then("End the %s on %s.", l.Purpose, l.Node))
 	}
 	return out
 }

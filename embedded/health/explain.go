@@ -69,7 +69,7 @@ func (n *NodeStatus) explain() {
 func (s *ClusterStatus) informed(f func(NodeStatus) bool) *NodeStatus {
 	var found *NodeStatus
 	for i, n := range s.Nodes {
-		if n.Reached && n.Etcd != nil && f(n) && (found == nil || n.leads()) {
+		if n.Reached && n.Etcd != nil && !s.stranger(n) && f(n) && (found == nil || n.leads()) {
 			found = &s.Nodes[i]
 		}
 	}
@@ -83,7 +83,7 @@ func (s *ClusterStatus) summarize() (leader *NodeStatus) {
 	}
 	s.Paused, s.Lock, s.Set, s.Leader, s.Rotation = nil, nil, nil, "", openRotation(s.Nodes)
 	for i, n := range s.Nodes { // of two the one of the later term: the other was confirmed before that began
-		if n.leads() && (leader == nil || n.Etcd.Term > leader.Etcd.Term) {
+		if n.leads() && !s.stranger(n) && (leader == nil || n.Etcd.Term > leader.Etcd.Term) {
 			leader = &s.Nodes[i]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/embedded/plan"
 )
@@ -23,40 +24,40 @@ func (s *ClusterStatus) Judge(wanted []string) {
 func (f *Facts) Judge(wanted []string) []Finding {
 	s := &f.Status
 	s.blame()
+	if r := s.newest(); r != nil {
+		s.Record = r
+	}
 	leader := s.summarize()
 	slots := wanted
-	for _, n := range s.Nodes {
-		if n.Record != nil && (s.Record == nil || n.Record.Generation > s.Record.Generation) {
-			s.Record = n.Record
-		}
-	}
 	if s.Record != nil {
 		slots = s.Slots()
 	}
-	var all []Finding
-	add := func(more ...Finding) { all = append(all, more...) }
+	var found []Finding
+	add := func(more ...Finding) { found = append(found, more...) }
 	if f.Offline != "" {
-		add(unexamined(areaNodes, "", "no node was asked: %s", f.Offline).then("Start holdfast here, or run the command on a machine where it runs."))
+		add(unexamined(areaNodes, "", "no node was asked: %s", f.Offline).
+			then("Start holdfast here, or run the command on a machine where it runs."))
 		for i := range s.Nodes {
 			add(s.Nodes[i].files(f.Now)...)
 		}
 	} else {
-		add(s.quorum(slots, leader)...)
-		add(s.contradictions()...)
+		all, own := judged{s, slots, leader, f.Now}, judged{s.own(), slots, leader, f.Now}
+		add(own.quorum()...)
+		add(all.contradictions()...)
 		for i := range s.Nodes {
 			add(s.Nodes[i].Judge(f.Now)...)
-			add(s.missing(s.Nodes[i])...)
+			add(all.missing(s.Nodes[i])...)
 		}
-		add(s.judgeSlots(slots, leader)...)
-		add(s.judgeMembers(slots)...)
-		add(s.judgeAlarms()...)
-		add(s.judgeData()...)
-		add(s.judgeVersions()...)
-		add(s.judgeClocks()...)
-		add(s.judgeSchedule()...)
-		add(s.judgeRotation(f.Now)...)
-		add(JudgeIssued(s.issued(), f.Now)...)
-		add(s.judgeOperator(f.Now)...)
+		add(own.judgeSlots()...)
+		add(own.judgeMembers()...)
+		add(own.judgeAlarms()...)
+		add(own.judgeData()...)
+		add(own.judgeVersions()...)
+		add(all.judgeClocks()...)
+		add(own.judgeSchedule()...)
+		add(own.judgeRotation()...)
+		add(JudgeIssued(all.issued(), f.Now)...)
+		add(all.judgeOperator()...)
 	}
 	if f.Store != nil {
 		add(f.Store.judge()...)
@@ -67,7 +68,46 @@ func (f *Facts) Judge(wanted []string) []Finding {
 	if f.Events != nil {
 		add(f.Events.judgeEvents()...)
 	}
-	return ordered(all)
+	return ordered(found)
+}
+
+// judged is what is judged of a cluster: what its nodes say, the slots that it should serve, the node that leads, nil
+// for none, and the time.
+type judged struct {
+	*ClusterStatus
+	slots  []string
+	leader *NodeStatus
+	now    time.Time
+}
+
+// newest is the newest record of the cluster of the node that was asked, or, where it knows none, of all. Nodes of
+// another cluster may be in the gossip under the same name.
+func (s *ClusterStatus) newest() (r *plan.Record) {
+	lineage := ""
+	if self := s.Self(); self != nil && self.Record != nil {
+		r, lineage = self.Record, self.Record.Lineage()
+	}
+	for _, n := range s.Nodes {
+		if n.Record == nil || lineage != "" && n.Record.Lineage() != lineage {
+			continue
+		}
+		if r == nil || n.Record.Generation > r.Generation {
+			r = n.Record
+		}
+	}
+	return r
+}
+
+// stranger reports whether a node is of another cluster than the one that is judged.
+func (s *ClusterStatus) stranger(n NodeStatus) bool {
+	return n.Record != nil && s.Record != nil && n.Record.Lineage() != s.Record.Lineage()
+}
+
+// own is the status with the nodes of the cluster that is judged alone, and with those that know of none.
+func (s *ClusterStatus) own() *ClusterStatus {
+	own := *s
+	own.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), s.stranger)
+	return &own
 }
 
 // Reasons are the sentences that keep the cluster from being healthy.
@@ -101,9 +141,9 @@ func unexamined(area, subject, format string, args ...any) Finding {
 	return f
 }
 
-// confirmed returns a node whose member a quorum has just answered through, nil for none. That is what a quorum is, whoever leads and whatever
-// the gossip says of the others.
-func (s *ClusterStatus) confirmed() *NodeStatus {
+// confirmed returns a node whose member a quorum has just answered through, nil for none. That is what a quorum is,
+// no matter who leads and what the gossip says of the others.
+func (s judged) confirmed() *NodeStatus {
 	return s.informed(func(n NodeStatus) bool { return n.Etcd.Confirmed && n.Etcd.HasLeader && n.Stall == nil })
 }
 
@@ -112,10 +152,10 @@ func (s *ClusterStatus) confirmed() *NodeStatus {
 const longElection = 10.0
 
 // quorum says whether there is one, by what raft tells the members.
-func (s *ClusterStatus) quorum(slots []string, leader *NodeStatus) []Finding {
+func (s judged) quorum() []Finding {
 	var claims []string
 	for _, n := range s.Nodes {
-		if !n.Reached || n.Etcd == nil || !n.Etcd.Leader || !n.Etcd.HasLeader || leader != nil && n.Node == leader.Node {
+		if !n.Reached || n.Etcd == nil || !n.Etcd.Leader || !n.Etcd.HasLeader || s.leader != nil && n.Node == s.leader.Node {
 			continue
 		}
 		answered := "no read through it is answered"
@@ -126,15 +166,16 @@ func (s *ClusterStatus) quorum(slots []string, leader *NodeStatus) []Finding {
 	}
 	said := strings.Join(claims, "; ")
 	switch {
-	case leader != nil && said != "":
-		return []Finding{New(LeaderDisputed, leader.Node, "%d nodes claim to lead: %s does, at term %d, for a read through it was just answered; %s",
-			len(claims)+1, leader.Node, leader.Etcd.Term, said)}
-	case leader != nil || s.confirmed() != nil:
+	case s.leader != nil && said != "":
+		return []Finding{New(LeaderDisputed, s.leader.Node,
+			"%d nodes claim to lead: %s does, at term %d, for a read through it was just answered; %s",
+			len(claims)+1, s.leader.Node, s.leader.Etcd.Term, said)}
+	case s.leader != nil || s.confirmed() != nil:
 		return nil
 	}
 	var running, away []string
 	electing := false
-	for _, slot := range slots {
+	for _, slot := range s.slots {
 		n := s.holder(slot)
 		if n == nil || !n.Reached || n.Etcd == nil {
 			away = append(away, slot)
@@ -144,20 +185,21 @@ func (s *ClusterStatus) quorum(slots []string, leader *NodeStatus) []Finding {
 		electing = electing || n.Stall == nil && n.Etcd.Leaderless != nil && *n.Etcd.Leaderless < longElection
 	}
 	switch {
-	case electing && len(running) > len(slots)/2:
+	case electing && len(running) > len(s.slots)/2:
 		return []Finding{New(Electing, "", "the members of %s are electing a leader", strings.Join(running, ", "))}
 	case said != "":
 		return []Finding{New(QuorumLost, "", "there is no leader that can be relied on: %s", said)}
 	case len(running) == 0:
-		return []Finding{New(QuorumLost, "", "no member of the slots %s runs", strings.Join(slots, ", "))}
+		return []Finding{New(QuorumLost, "", "no member of the slots %s runs", strings.Join(s.slots, ", "))}
 	case len(away) == 0:
 		return []Finding{New(QuorumLost, "", "all members (%s) run, and none has a leader", strings.Join(running, ", "))}
 	}
-	return []Finding{New(QuorumLost, "", "%d of %d members run (%s), and none has a leader; missing: %s", len(running), len(slots), strings.Join(running, ", "), strings.Join(away, ", "))}
+	return []Finding{New(QuorumLost, "", "%d of %d members run (%s), and none has a leader; missing: %s", len(running),
+		len(s.slots), strings.Join(running, ", "), strings.Join(away, ", "))}
 }
 
 // contradictions are what nodes say that cannot all be true of one cluster.
-func (s *ClusterStatus) contradictions() (out []Finding) {
+func (s judged) contradictions() (out []Finding) {
 	holders := map[string][]string{}
 	for i, n := range s.Nodes {
 		if n.Live && n.Volume != nil {
@@ -165,7 +207,8 @@ func (s *ClusterStatus) contradictions() (out []Finding) {
 		}
 		for _, m := range s.Nodes[:i] {
 			if a, b := m.Record, n.Record; a != nil && b != nil && a.Generation == b.Generation && a.ID != b.ID {
-				out = append(out, New(TwoClusters, "", "two clusters claim the name %q: %s (%s) and %s (%s)", s.Cluster, a.Token(), m.Node, b.Token(), n.Node))
+				out = append(out, New(TwoClusters, "", "two clusters claim the name %q: %s (%s) and %s (%s)", s.Cluster, a.Token(),
+					m.Node, b.Token(), n.Node))
 			}
 		}
 	}
@@ -178,20 +221,21 @@ func (s *ClusterStatus) contradictions() (out []Finding) {
 }
 
 // missing says that a node is not there.
-func (s *ClusterStatus) missing(n NodeStatus) []Finding {
+func (s judged) missing(n NodeStatus) []Finding {
 	switch {
 	case n.Live && !n.Reached:
 		return []Finding{New(NodeSilent, n.Node, "%s is in the gossip but does not answer", n.Node)}
 	case !n.Live && n.Blocks != "":
 		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
-		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, was not heard of since %s", n.Node, n.Volume.Slot, n.Since.UTC().Format(timeFormat))}
+		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, was not heard of since %s", n.Node, n.Volume.Slot,
+			n.Since.UTC().Format(timeFormat))}
 	}
 	return nil
 }
 
 // holder returns the live node that holds a slot, one that answers before others; nil for none.
-func (s *ClusterStatus) holder(slot string) (found *NodeStatus) {
+func (s judged) holder(slot string) (found *NodeStatus) {
 	for i, n := range s.Nodes {
 		if n.Live && n.Volume != nil && n.Volume.Slot == slot && (found == nil || n.Reached && !found.Reached) {
 			found = &s.Nodes[i]
@@ -201,22 +245,23 @@ func (s *ClusterStatus) holder(slot string) (found *NodeStatus) {
 }
 
 // connected reports whether a member with a quorum is connected to that of a slot, which none is to itself.
-func (s *ClusterStatus) connected(slot string) bool {
+func (s judged) connected(slot string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
 		c := n.Checkup
-		return n.Reached && n.Etcd != nil && n.Etcd.Confirmed && c != nil && slices.ContainsFunc(c.Members, func(m plan.MemberInfo) bool {
-			return m.Slot == slot && m.Connected && !m.Learner
-		})
+		return n.Reached && n.Etcd != nil && n.Etcd.Confirmed && c != nil &&
+			slices.ContainsFunc(c.Members, func(m plan.MemberInfo) bool {
+				return m.Slot == slot && m.Connected && !m.Learner
+			})
 	})
 }
 
 // judgeSlots says which slots are not served as they should be.
-func (s *ClusterStatus) judgeSlots(slots []string, leader *NodeStatus) (out []Finding) {
+func (s judged) judgeSlots() (out []Finding) {
 	var learners []string
-	if leader != nil {
-		learners = leader.Etcd.Learners
+	if s.leader != nil {
+		learners = s.leader.Etcd.Learners
 	}
-	for _, slot := range slots {
+	for _, slot := range s.slots {
 		n, subject := s.holder(slot), "slot "+slot
 		switch {
 		case (n == nil || !n.Reached) && s.connected(slot):
@@ -224,25 +269,30 @@ func (s *ClusterStatus) judgeSlots(slots []string, leader *NodeStatus) (out []Fi
 			if n != nil {
 				who = n.Node + ", which does not answer,"
 			}
-			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and by the gossip %s holds it", slot, who))
+			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and by the gossip %s holds it",
+				slot, who))
 		case n == nil:
 			out = append(out, New(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot)))
 		case n.Stall != nil: // which its own finding explains
-			out = append(out, New(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).then("See what is said of the member of %s.", n.Node))
+			out = append(out, New(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
+				then("See what is said of the member of %s.", n.Node))
 		case !n.serves():
-			out = append(out, New(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).then("`holdfast status --why` says what %s waits for.", n.Node))
+			out = append(out, New(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).
+				then("`holdfast status --why` says what %s waits for.", n.Node))
 		case slices.Contains(learners, slot): // which it may not know yet
-			out = append(out, New(SlotLearner, subject, "slot %s on %s has no vote yet: it is a learner, as the leader says", slot, n.Node))
+			out = append(out, New(SlotLearner, subject, "slot %s on %s has no vote yet: it is a learner, as the leader says",
+				slot, n.Node))
 		}
 	}
 	return out
 }
 
 // lastHeard says since when a slot's last holder is lost, where that is known.
-func (s *ClusterStatus) lastHeard(slot string) string {
+func (s judged) lastHeard(slot string) string {
 	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return !n.Live && n.Volume != nil && n.Volume.Slot == slot })
 	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s, which did, was not heard of since %s)", s.Nodes[i].Node, s.Nodes[i].Since.UTC().Format(timeFormat))
+	return fmt.Sprintf(" (%s, which did, was not heard of since %s)", s.Nodes[i].Node,
+		s.Nodes[i].Since.UTC().Format(timeFormat))
 }

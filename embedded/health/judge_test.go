@@ -472,3 +472,34 @@ func TestLocal(t *testing.T) {
 		}
 	}
 }
+
+// A cluster is judged by its own nodes: not by those of another one that has its name and comes first in the list.
+func TestAnotherClusterOfOurName(t *testing.T) {
+	other := record("x")
+	with := func(f *Facts) *Facts {
+		m := sound().Status.Nodes[0]
+		m.Node, m.Record, m.Volume = "m1", &other, &VolumeStatus{Slot: "x"}
+		m.Etcd.Term = 9
+		f.Status.Nodes = slices.Insert(f.Status.Nodes, 0, m)
+		return f
+	}
+	seen := with(sound())
+	lost := with(sound())
+	lost.unseen(0)
+	for name, f := range map[string]*Facts{"live": seen, "lost": lost} {
+		f.Status.Judge([]string{"a", "b", "c"})
+		if got := f.Status.Record.Lineage(); got == other.Lineage() || f.Status.Leader != "n1" {
+			t.Errorf("%s: judged as cluster %s led by %s", name, got, f.Status.Leader)
+		}
+		for _, x := range f.Status.Findings {
+			if x.Code != TwoClusters && x.Code != LostBlocks {
+				t.Errorf("%s: %s: %s", name, x.Code, x)
+			}
+		}
+	}
+	down := sound()
+	down.leaderless(60)
+	if with(down).Status.Judge([]string{"a", "b", "c"}); down.Status.Health != NoQuorum {
+		t.Errorf("without a leader of ours: %s: %v", down.Status.Health, down.Status.Reasons())
+	}
+}

@@ -65,8 +65,8 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	return all
 }
 
-// Local finds what is wrong with a node and, as far as its own member tells, with the cluster, without asking anybody. slots are those of
-// the configuration.
+// Local finds what is wrong with a node and, as far as its own member tells, with the cluster, without asking anybody.
+// slots are those of the configuration.
 func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	all := n.Judge(now)
 	s := ClusterStatus{Nodes: []NodeStatus{*n}, Record: n.Record, Paused: n.Paused, Lock: n.Lock}
@@ -74,11 +74,12 @@ func (n *NodeStatus) Local(slots []string, now time.Time) []Finding {
 	if n.Record != nil {
 		slots = s.Slots()
 	}
-	all = append(all, s.judgeAlarms()...)
-	all = append(all, s.judgeMembers(slots)...)
-	all = append(all, s.judgeRotation(now)...)
-	all = append(all, JudgeIssued(s.issued(), now)...)
-	all = append(all, s.judgeOperator(now)...)
+	own := judged{ClusterStatus: &s, slots: slots, now: now}
+	all = append(all, own.judgeAlarms()...)
+	all = append(all, own.judgeMembers()...)
+	all = append(all, own.judgeRotation()...)
+	all = append(all, JudgeIssued(own.issued(), now)...)
+	all = append(all, own.judgeOperator()...)
 	if e := n.Etcd; e != nil && e.Leaderless != nil {
 		code := QuorumLost
 		if *e.Leaderless < longElection {

@@ -142,17 +142,17 @@ const (
 
 // judgeRotation tells of the rotation that is open. That alone is nothing wrong, but it may be forgotten, for it
 // lasts until somebody has seen to the clients.
-func (s *ClusterStatus) judgeRotation(now time.Time) []Finding {
+func (s judged) judgeRotation() []Finding {
 	r := s.Rotation
 	if r == nil {
 		return nil
 	}
 	out := []Finding{New(AuthorityRotation, "",
 		"a rotation of the authorities of %s is open since %s, %s for %s: it waits %s; clients %s",
-		strings.Join(r.Authorities, " and "), r.Began.UTC().Format(timeFormat), r.Phase, Age(now, r.Since), r.Waits,
-		r.OldClientsText(now))}
+		strings.Join(r.Authorities, " and "), r.Began.UTC().Format(timeFormat), r.Phase, Age(s.now, r.Since), r.Waits,
+		r.OldClientsText(s.now))}
 	if r.Phase == RotationRetiring {
-		return append(out, r.judgeClients(now)...)
+		return append(out, r.judgeClients(s.now)...)
 	}
 	since := r.Since
 	if r.Hold.After(since) {
@@ -160,13 +160,13 @@ func (s *ClusterStatus) judgeRotation(now time.Time) []Finding {
 	}
 	switch {
 	case s.Paused != nil:
-	case now.Before(r.Hold) && r.Hold.Sub(now) <= min(holdNotice, r.Hold.Sub(r.Since)/2):
+	case s.now.Before(r.Hold) && r.Hold.Sub(s.now) <= min(holdNotice, r.Hold.Sub(r.Since)/2):
 		out = append(out, New(BundleDue, "",
 			"the servers' certificates are signed by %s from %s on, in %s: clients that do not trust it refuse the servers then",
-			r.New, r.Hold.UTC().Format(timeFormat), Age(r.Hold, now)))
-	case now.Sub(since) >= rotationPatience:
+			r.New, r.Hold.UTC().Format(timeFormat), Age(r.Hold, s.now)))
+	case s.now.Sub(since) >= rotationPatience:
 		out = append(out, New(RotationWaits, "", "the rotation of the authorities has waited in the phase %s for %s: %s",
-			r.Phase, Age(now, since), r.Waits))
+			r.Phase, Age(s.now, since), r.Waits))
 	}
 	return out
 }
@@ -189,7 +189,7 @@ func (r *RotationStatus) judgeClients(now time.Time) []Finding {
 
 // issued are the last certificates that were issued to clients, as far as any node knows, that which ends first
 // before others.
-func (s *ClusterStatus) issued() []IssuedClient {
+func (s judged) issued() []IssuedClient {
 	last := map[string]IssuedClient{}
 	for _, n := range s.Nodes {
 		if n.TLS == nil {

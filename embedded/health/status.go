@@ -209,9 +209,11 @@ type DrillStatus struct {
 	Error   string     `json:"error,omitempty"`   // why the backup is not what it should be
 	Untried string     `json:"untried,omitempty"` // why the last one could not be tried
 	Checked []string   `json:"checked,omitempty"` // what it compared with what was saved
-	Running string     `json:"running,omitempty"` // the backup that is being drilled
-	Due     *time.Time `json:"due,omitempty"`
-	Off     string     `json:"off,omitempty"` // why none are made by the schedule
+	// Unrecorded says that nothing but the database in the backup tells what was saved.
+	Unrecorded bool       `json:"unrecorded,omitempty"`
+	Running    string     `json:"running,omitempty"` // the backup that is being drilled
+	Due        *time.Time `json:"due,omitempty"`
+	Off        string     `json:"off,omitempty"` // why none are made by the schedule
 }
 
 // SkippedText says that the newest backup is bad, and which one is the newest good one.
@@ -287,6 +289,15 @@ func (s *ClusterStatus) Slots() []string {
 		}
 	}
 	return slots
+}
+
+// Self is the node that was asked, nil if it does not know itself.
+func (s *ClusterStatus) Self() *NodeStatus {
+	i := slices.IndexFunc(s.Nodes, func(n NodeStatus) bool { return n.Node == s.Asked })
+	if i < 0 {
+		return nil
+	}
+	return &s.Nodes[i]
 }
 
 // leads reports whether the node leads, and a quorum has just confirmed that.

@@ -61,16 +61,19 @@ func (s *ClusterStatus) Vote() (v Vote) {
 	return v
 }
 
-func (s *ClusterStatus) judgeData() (out []Finding) {
+func (s judged) judgeData() (out []Finding) {
 	v := s.Vote()
 	if len(v.Right) == 0 && len(v.Differ) > 0 {
-		return []Finding{New(MemberDiffers, "", "the data of %s differ at revision %d, and no majority of the members agrees", strings.Join(v.Differ, ", "), v.Revision).
+		return []Finding{New(MemberDiffers, "", "the data of %s differ at revision %d, and no majority of the members agrees",
+			strings.Join(v.Differ, ", "), v.Revision).
 			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast restore latest`.")}
 	}
 	for _, node := range v.Differ {
-		f := New(MemberDiffers, node, "at revision %d the data of %s differs from what %s have", v.Revision, node, strings.Join(v.Right, ", "))
+		f := New(MemberDiffers, node, "at revision %d the data of %s differs from what %s have", v.Revision, node,
+			strings.Join(v.Right, ", "))
 		if len(v.Differ) == 1 {
-			f = f.then("Run `holdfast rejoin` on %s: its data is set aside, and it gets that of the others. %s", node, s.disarmText())
+			f = f.then("Run `holdfast rejoin` on %s: its data is set aside, and it gets that of the others. %s", node,
+				s.disarmText())
 		}
 		out = append(out, f)
 	}
@@ -78,7 +81,7 @@ func (s *ClusterStatus) judgeData() (out []Finding) {
 }
 
 // disarmText says what is to be done after the members agree again.
-func (s *ClusterStatus) disarmText() string {
+func (s judged) disarmText() string {
 	for _, n := range s.Nodes {
 		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == Corrupt }) {
 			return "When it serves again: `holdfast etcdctl alarm disarm`."

@@ -1,0 +1,28 @@
+package health
+
+import (
+	"slices"
+	"time"
+)
+
+// Report is the answer of `holdfast doctor`.
+type Report struct {
+	Cluster  string    `json:"cluster"`
+	Asked    string    `json:"asked,omitempty"` // the node that answered; none: no node runs here
+	Time     time.Time `json:"time"`
+	Findings []Finding `json:"findings"`
+	Well     []string  `json:"well"`            // the areas that were looked at and have no findings
+	Fixed    []string  `json:"fixed,omitempty"` // by this command
+}
+
+// Report judges the facts, and says which areas are well. wanted are the slots of the asked node's configuration.
+func (f Facts) Report(wanted []string) Report {
+	r := Report{Cluster: f.Status.Cluster, Asked: f.Status.Asked, Time: f.Now, Findings: f.Judge(wanted)}
+	for _, area := range Areas {
+		looked := f.Offline == "" || slices.Contains(Alone, area)
+		if looked && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Area == area }) {
+			r.Well = append(r.Well, area)
+		}
+	}
+	return r
+}
