@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,22 +95,6 @@ func plain(texts ...string) bool {
 		return len(text) > 255 || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
 	})
 }
-
-// presence is what a process says of itself for those that share the store.
-type presence struct {
-	Node  string `json:"node"`
-	Nonce string `json:"nonce"`
-}
-
-const hereDir = "here/"
-
-// HereName is the name of the object in which a process says that it is there.
-func (r *Records) HereName(node string) string {
-	return fmt.Sprintf("%s%s%x.json", r.prefix(), hereDir, sha256.Sum256([]byte(node)))
-}
-
-// storeTick is more than the resolution of any store's times.
-const storeTick = 2 * time.Second
 
 // Meet puts this process's nonce into the store, once, and again where it is not there any more, or the clock is to be measured.
 func (r *Records) Meet(ctx context.Context, who, nonce string) error {

@@ -42,14 +42,11 @@ type Records struct {
 	clock  clockwork
 }
 
-// outcome is what became of a proposal: one of both.
-type outcome struct {
-	Record *plan.Record `json:"record,omitempty"`
-	Abort  *plan.Abort  `json:"abort,omitempty"`
+// beside is that an operator has had a cluster founded beside one of etcd-manager's.
+type beside struct {
+	Since time.Time `json:"since"`
+	What  string    `json:"what"` // showed that there is one
 }
-
-// MaxRecord bounds an object of the generations, in bytes.
-const MaxRecord = 64 << 10
 
 // ID also proves, once, that the store can arbitrate: else it is no evidence of anything.
 func (r *Records) ID(ctx context.Context) (string, error) {
@@ -80,6 +77,8 @@ func (r *Records) restoreName(generation uint64, attempt int) string {
 func (r *Records) outcomeName(generation uint64, attempt int) string {
 	return fmt.Sprintf("%soutcome-%06d-%02d.json", r.prefix(), generation, attempt)
 }
+
+func (r *Records) besideName() string { return r.prefix() + "beside.json" }
 
 // Newest returns the newest record, nil if there is none.
 func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -126,17 +125,6 @@ type dated struct {
 	times map[string]time.Time // by the last part of the name; others are of the epoch
 }
 
-func (d dated) List(ctx context.Context, prefix string) ([]snapshot.Object, error) {
-	objects, err := d.Store.List(ctx, prefix)
-	for i, o := range objects {
-		objects[i].Modified = epoch
-		if at, ok := d.times[path.Base(o.Name)]; ok {
-			objects[i].Modified = at
-		}
-	}
-	return objects, err
-}
-
 // epoch is a time of a store whose clock is decades off.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -201,7 +189,7 @@ func ended(t *testing.T, r *Records, p plan.Restore, proposed bool, o *outcome, 
 		errs = append(errs, r.Propose(t.Context(), p))
 	}
 	if o != nil {
-		errs = append(errs, r.put(t.Context(), r.outcomeName(p.Generation, p.Attempt), o))
+		errs = append(errs, put(t.Context(), r.Store, r.outcomeName(p.Generation, p.Attempt), o))
 	}
 	if record != nil {
 		errs = append(errs, r.Put(t.Context(), *record))
