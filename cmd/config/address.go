@@ -21,18 +21,18 @@ func (l *Loaded) resolveAddress() error {
 	if l.Config.Node.Address != addressAuto {
 		return nil
 	}
-	ip, err := ownAddress()
+	ip, err := OwnAddress()
 	if err != nil {
-		return l.locate(err)
+		return l.wrong("node.address", "%v", err)
 	}
 	l.Config.Node.Address = ip.String()
 	l.Origin["node.address"] += " (auto: " + ip.String() + ")"
 	return nil
 }
 
-// ownAddress is the preferred source of the default route, IPv4 before IPv6. A machine without such a route
-// has no choice if it has one address only.
-func ownAddress() (netip.Addr, error) {
+// OwnAddress is what node.address auto stands for: the preferred source of the default route, IPv4 before IPv6. A
+// machine without such a route has no choice if it has one address only.
+func OwnAddress() (netip.Addr, error) {
 	for _, to := range nowhere {
 		// The kernel picks route and source when a UDP socket is connected; nothing is sent.
 		conn, err := net.Dial(to.network, to.address)
@@ -48,7 +48,7 @@ func ownAddress() (netip.Addr, error) {
 	if all := globalAddresses(); len(all) == 1 {
 		return all[0], nil
 	}
-	return netip.Addr{}, errors.New("node.address: auto found no default route: set an IP address")
+	return netip.Addr{}, errors.New("auto found no default route: set an IP address")
 }
 
 // globalAddresses are the addresses of the interfaces that are up, without loopback and link-local ones.

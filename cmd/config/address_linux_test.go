@@ -81,7 +81,7 @@ func TestOwnAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got netip.Addr
 			var err error
-			onMachine(t, tt.addresses, tt.routes, func() { got, err = ownAddress() })
+			onMachine(t, tt.addresses, tt.routes, func() { got, err = OwnAddress() })
 			if tt.want != "" && (err != nil || got.String() != tt.want) {
 				t.Errorf("got %v, %v, want %s", got, err, tt.want)
 			}

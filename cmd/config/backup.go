@@ -34,10 +34,8 @@ func (c Snapshot) Validate() error { return errors.Join(c.Config.Validate(), c.S
 // InBucket reports whether the store is a bucket and not a directory.
 func (c Snapshot) InBucket() bool { return IsBucket(c.Store) }
 
-// bucketScheme begins the URL of a store in a bucket.
-const bucketScheme = "s3://"
-
-func IsBucket(store string) bool { return strings.HasPrefix(store, bucketScheme) }
+// IsBucket reports whether the address of a store is that of a bucket.
+func IsBucket(store string) bool { return strings.HasPrefix(store, "s3://") }
 
 // Restore is the `restore:` section.
 type Restore struct {

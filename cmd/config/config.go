@@ -121,13 +121,19 @@ const maxMemberName = 63 - 16 + len(SlotMark)
 // Cluster is the `cluster:` section: what all nodes must agree on.
 type Cluster struct {
 	Name       string   `mapstructure:"name"`        // 1–40 of a-z, 0-9, -
-	Slots      []string `mapstructure:"slots"`       // 1–9, unique, each 1–16 of a-z, 0-9, -
+	Slots      []string `mapstructure:"slots"`       // 1–9, unique, each 1–16 of a-z, 0-9, -; empty with TagSlots
 	Size       int      `mapstructure:"size"`        // 0–9; instead of Slots: a, b, c, …
-	MemberName string   `mapstructure:"member-name"` // pattern with {slot}; only a name, see embedded.Spec
+	MemberName string   `mapstructure:"member-name"` // pattern with {slot}; only a name, see embedded.Names
 	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
 	Founding   string   `mapstructure:"founding"`    // FoundingAuto or FoundingNever
 	Recovery   string   `mapstructure:"recovery"`    // RecoveryManual or RecoveryAutomatic
+
+	// TagSlots says that Slots is not set, and follows from the tags of the volumes: only the cloud knows them.
+	TagSlots bool `mapstructure:"-"`
 }
+
+// several reports whether the cluster has, or may have, more than one member.
+func (c Cluster) several() bool { return len(c.Slots) > 1 || c.TagSlots }
 
 // Sized returns the slots of a cluster of so many members, by the alphabet.
 func Sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), MaxSlots)], "") }

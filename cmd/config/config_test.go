@@ -1,10 +1,12 @@
 package config
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -241,7 +243,7 @@ func TestDerivedValues(t *testing.T) {
 	l := load(t, "node: {address: 10.1.2.3, data-dir: /var/lib/holdfast}", nil)
 	for key, want := range map[string]string{
 		"gossip.listen":              "10.1.2.3:7946",
-		"metrics.listen":             "10.1.2.3:2381",
+		"metrics.listen":             "10.1.2.3:2390",
 		"volume.local.root":          "/var/lib/holdfast/volumes",
 		"snapshot.store":             "/var/lib/holdfast/snapshots",
 		"snapshot.scratch":           "/var/lib/holdfast/scratch",
@@ -276,12 +278,43 @@ func TestDerivedValues(t *testing.T) {
 	if got, from := l.Config.Snapshot.Spool, l.Origin["snapshot.spool"]; got != "/d/spool" || from != "derived from node.data-dir" {
 		t.Errorf("snapshot.spool beside a bucket: got %q (%s)", got, from)
 	}
+	l = load(t, "snapshot: {store: 'file:///mnt/backups'}\nnode: {data-dir: /d}", nil)
+	if got, spool := l.Config.Snapshot.Store, l.Config.Snapshot.Spool; got != "/mnt/backups" || spool != "" {
+		t.Errorf("snapshot.store: got %q, with the spool %q", got, spool)
+	}
 	host, err := Load("", nil, nil)
 	if err != nil {
 		t.Skipf("this host has no usable name: %v", err)
 	}
 	if host.Config.Node.Name == "" || host.Origin["node.name"] != "derived from the host name" {
 		t.Errorf("node.name: got %q (%s)", host.Config.Node.Name, host.Origin["node.name"])
+	}
+}
+
+// On a control plane node that kops made, or any other, the default ports of metrics and gossip are nobody else's.
+func TestDefaultPortsAreFree(t *testing.T) {
+	type ports struct{ first, last int }
+	taken := map[string][]ports{
+		"etcd of kops":     {{2379, 2383}, {3991, 4006}},
+		"Kubernetes":       {{6443, 6443}, {8080, 8080}, {10248, 10260}, {30000, 32767}},
+		"kops and kubelet": {{3988, 3990}, {4194, 4194}},
+		"networks of pods": {{179, 179}, {4240, 4245}, {4789, 4789}, {5473, 5473}, {8472, 8472}, {9234, 9234}},
+		"Prometheus":       {{9090, 9999}},
+	}
+	l := load(t, "node: {address: 10.1.2.3, data-dir: /d}", nil)
+	for _, listen := range []string{l.Config.Metrics.Listen, l.Config.Gossip.Listen} {
+		_, text, err := net.SplitHostPort(listen)
+		port, _ := strconv.Atoi(text)
+		if err != nil || port == 0 {
+			t.Fatalf("%q has no port", listen)
+		}
+		for whose, all := range taken {
+			for _, p := range all {
+				if p.first <= port && port <= p.last {
+					t.Errorf("%s: that port is taken by %s", listen, whose)
+				}
+			}
+		}
 	}
 }
 
@@ -294,8 +327,8 @@ func TestWarnings(t *testing.T) {
 		"even": {text: "cluster: {slots: [a, b]}", want: []string{
 			"cluster.slots: 2 members survive the loss of 0, no more than 1 members do"}},
 		"open": {text: "node: {address: 10.0.0.1}\ntls: {insecure: true}", want: []string{
-			"gossip.key-file: not set, whoever reaches 10.0.0.1:7946 can join the gossip",
-			"tls.insecure: true, and so whoever reaches node.address 10.0.0.1 can read and write everything"}},
+			"gossip.key-file: not set, anyone who reaches 10.0.0.1:7946 can join the gossip",
+			"tls.insecure: true, and so anyone who reaches node.address 10.0.0.1 can read and write everything"}},
 		"backups": {text: "snapshot: {every: 0s, drill: 0s, s3: {region: r}, store: /b}", want: []string{
 			"snapshot.every: 0s, no backup is made",
 			"snapshot.drill: 0s, it is never tried whether a backup can be restored",

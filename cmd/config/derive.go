@@ -19,8 +19,9 @@ import (
 // derivedFrom begins the origin of a value that follows from another one.
 const derivedFrom = "derived from "
 
-// metricsPort follows etcd's client and peer ports, 2379 and 2380.
-const metricsPort = 2381
+// metricsPort is etcd's peer port plus 10. kops gives 2380 to 2383 to the peers of its clusters, all of which may run
+// on one machine, and 3991 to 3997 and 4001 to 4006 to the rest of etcd: each cluster's peer port plus 10 is free.
+const metricsPort = 2390
 
 // derive fills in what is empty and follows from other keys, and notes in
 // origin from which.
@@ -58,6 +59,23 @@ func derive(c *Config, origin map[string]string) {
 			origin[k.Name] = derivedFrom + "node.address"
 		}
 	}
+}
+
+// Zone is what the members' host names end in where holdfast makes them.
+func (c Config) Zone() string { return c.Cluster.Name + "." + c.Cluster.Domain }
+
+// OwnPeerHost is the pattern of the host names that holdfast makes.
+func (c Config) OwnPeerHost() string { return SlotMark + "." + c.Zone() }
+
+// ownPeerURL is the pattern of peer URLs that holdfast makes: names that never change, on the port etcd listens on. It
+// is "" where a part of it is wrong, of which its own key tells.
+func ownPeerURL(c Config) string {
+	u, err := url.Parse(c.Etcd.ListenPeerURLs[0])
+	named := clusterName.MatchString(c.Cluster.Name) && domainName.MatchString(c.Cluster.Domain)
+	if err != nil || u.Port() == "" || (u.Scheme == "https") != (c.Etcd.PeerCertFile != "") || !named {
+		return ""
+	}
+	return u.Scheme + "://" + c.OwnPeerHost() + ":" + u.Port()
 }
 
 // contradiction is what two or more keys say that cannot be true together.

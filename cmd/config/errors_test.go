@@ -90,7 +90,7 @@ func TestFileErrors(t *testing.T) {
 		},
 		"a recipient that is none": {
 			"snapshot:\n  recipients:\n  - x\n  drill: 0s\n",
-			[]string{`snapshot.recipients[0]: must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …: malformed recipient "x": separator '1' at invalid position: pos=-1, len=1 (config.yaml:2)`},
+			[]string{`snapshot.recipients: number 1: must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …: malformed recipient "x": separator '1' at invalid position: pos=-1, len=1 (config.yaml:2)`},
 		},
 		"spool in the store": {
 			"snapshot: {store: /b, spool: /b/spool, scratch: /b}\n",
@@ -102,7 +102,7 @@ func TestFileErrors(t *testing.T) {
 		},
 		"TLS off where others reach it": {
 			"node: {address: 10.0.0.1}\ntls:\n  mode: off\n",
-			[]string{`tls.mode: must not be off where other machines reach etcd (node.address 10.0.0.1), and whoever does could read and write every secret: ` + waysOut + ` (config.yaml:3)`},
+			[]string{`tls.mode: must not be off where other machines reach etcd (node.address 10.0.0.1), and anyone who does could read and write every secret: ` + waysOut + ` (config.yaml:3)`},
 		},
 		"TLS auto without a shared store": {
 			"cluster: {slots: [a, b, c]}\nnode: {address: 10.0.0.1}\n",

@@ -111,7 +111,7 @@ func (r *fileReader) syntaxError(err error) error {
 func (r *fileReader) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.name, n.Line) }
 
 func (r *fileReader) fail(n *yaml.Node, key, format string, args ...any) {
-	r.errs = append(r.errs, fmt.Errorf("%s: %s (%s)", key, fmt.Sprintf(format, args...), r.at(n)))
+	r.errs = append(r.errs, Wrong{Key: key, Problem: fmt.Sprintf(format, args...), Origin: r.at(n)})
 }
 
 // section reads the mapping n, whose keys begin with prefix.
@@ -156,7 +156,8 @@ func (r *fileReader) entry(prefix string, keyNode, value *yaml.Node) {
 	case r.isSection(name):
 		r.section(name+".", value)
 	default:
-		r.errs = append(r.errs, fmt.Errorf("%s: unknown key (%s)%s", name, r.at(keyNode), didYouMean(name, r.names())))
+		r.errs = append(r.errs, Wrong{Key: name, Problem: "unknown key", Origin: r.at(keyNode),
+			Hint: didYouMean(name, r.names())})
 	}
 }
 

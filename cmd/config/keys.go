@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -32,10 +33,10 @@ type Key struct {
 	index []int // of the field, for reflect's FieldByIndex
 }
 
-// Keys returns the keys in the order of the structs.
-func Keys() []Key {
-	return keysOf(reflect.TypeFor[Config](), "", nil)
-}
+// Keys returns the keys in the order of the structs. They are the same each time, and nobody's to change.
+func Keys() []Key { return allKeys() }
+
+var allKeys = sync.OnceValue(func() []Key { return keysOf(reflect.TypeFor[Config](), "", nil) })
 
 func keysOf(t reflect.Type, prefix string, index []int) []Key {
 	var keys []Key
@@ -119,8 +120,8 @@ func FormatDuration(d time.Duration) string {
 	return model.Duration(d).String()
 }
 
-// decode sets k's field of c to the text that v holds for k.
-func (k Key) decode(v *viper.Viper, c *Config) error {
+// decode sets k's field of c to the text that v holds for k, or returns what is wrong with that.
+func (k Key) decode(v *viper.Viper, c *Config) (problem string) {
 	text := v.GetString(k.Name)
 	word, expected := k.kind()
 	into := reflect.New(k.typ) // not the field itself: what a list or map held before must go
@@ -131,10 +132,10 @@ func (k Key) decode(v *viper.Viper, c *Config) error {
 	err := v.UnmarshalKey(k.Name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(hooks...)))
 	// mapstructure takes "" for 0 and false; an operator who wrote it meant neither.
 	if err != nil || text == "" && (word == "number" || word == "bool") {
-		return fmt.Errorf("%s: must be %s, got %q", k.Name, expected, text)
+		return fmt.Sprintf("must be %s, got %q", expected, text)
 	}
 	k.value(c).Set(into.Elem())
-	return nil
+	return ""
 }
 
 // ParseDuration reads what Go writes, and days, weeks and years (of 365 days) as Prometheus does.
@@ -203,7 +204,7 @@ func splitList(text string) []string {
 var DefaultYAML string
 
 // helpTexts returns the first paragraph of each key's comment in default.yaml.
-func helpTexts() map[string]string {
+var helpTexts = sync.OnceValue(func() map[string]string {
 	var doc yaml.Node
 	if err := yaml.Unmarshal([]byte(DefaultYAML), &doc); err != nil {
 		panic(fmt.Sprintf("read embedded default.yaml: %v", err)) // a test proves it readable
@@ -227,7 +228,7 @@ func helpTexts() map[string]string {
 	}
 	walk(doc.Content[0], "")
 	return texts
-}
+})
 
 // flagValue holds the text of a flag. It checks nothing: a wrong flag is
 // reported with all other wrong values, not alone before them.
@@ -238,8 +239,7 @@ type flagValue struct {
 }
 
 func (v *flagValue) String() string { return v.text }
-
-func (v *flagValue) Type() string { return v.word }
+func (v *flagValue) Type() string   { return v.word }
 
 // Set replaces the default; a list or map given again grows.
 func (v *flagValue) Set(text string) error {

@@ -42,17 +42,44 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	if file == "" {
 		file = namedFile(flags, environ)
 	}
-	variables, warnings, unknown := readEnviron(environ)
-	l := &Loaded{Config: Default(), File: file, Origin: map[string]string{}, Warnings: warnings, shown: map[string]string{}}
-	var settings []setting
-	var errs []error
-	if file != "" {
-		if data, err := readFile(file); err != nil {
-			errs = append(errs, err)
-		} else {
-			settings, errs = parse(file, data)
-		}
+	if file == "" {
+		return complete("", nil, nil, flags, environ)
 	}
+	data, err := readFile(file)
+	if err != nil {
+		return complete(file, nil, []error{err}, flags, environ)
+	}
+	settings, errs := parse(file, data)
+	return complete(file, settings, errs, flags, environ)
+}
+
+// Setting is the value of a key that something else than a file or a flag of ours means.
+type Setting struct {
+	Key    string // one of [Keys]
+	Text   string // as a flag would take it
+	Origin string // what means it, such as "flag --cluster-name"
+}
+
+// LoadSettings is [Load] with settings in the place of a file, of which later ones win. A file that the environment
+// names is an error: two things cannot both be the configuration.
+func LoadSettings(given []Setting, environ []string) (*Loaded, error) {
+	var errs []error
+	if file := namedFile(nil, environ); file != "" {
+		errs = append(errs, fmt.Errorf("%s: must not be set, got %q: the flags are the configuration; "+
+			"`holdfast run` takes a file", fileVariable, file))
+	}
+	settings := make([]setting, 0, len(given))
+	for _, s := range given {
+		settings = append(settings, setting{s.Key, s.Text, s.Origin})
+	}
+	return complete("", settings, errs, nil, environ)
+}
+
+// complete completes settings that were read, with the errors of reading them.
+func complete(file string, settings []setting, errs []error, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
+	variables, warnings, unknown := readEnviron(environ)
+	l := &Loaded{Config: Default(), File: file, Origin: map[string]string{}, Warnings: warnings,
+		shown: map[string]string{}}
 	errs = append(errs, unknown...)
 	settings, missing := l.refer(slices.Concat(settings, variables, readFlags(flags)), environ)
 	errs = append(errs, missing...)
@@ -99,8 +126,8 @@ func (l *Loaded) decode(settings []setting) []error {
 	for _, k := range Keys() {
 		if _, set := l.Origin[k.Name]; !set {
 			l.Origin[k.Name] = OriginDefault
-		} else if err := k.decode(v, &l.Config); err != nil {
-			errs = append(errs, l.locate(err))
+		} else if problem := k.decode(v, &l.Config); problem != "" {
+			errs = append(errs, l.wrong(k.Name, "%s", problem))
 		}
 	}
 	return errs
@@ -156,10 +183,36 @@ func keyOf(err error) string {
 	return key
 }
 
+// Wrong is what is wrong with the value of one key.
+type Wrong struct {
+	Key     string // or what stands in the place of one
+	Problem string // what it must be, and what it is
+	Origin  string // where it stands, such as config.yaml:12; "" where nothing was set
+	Hint    string // what may have been meant, or ""
+}
+
+func (w Wrong) Error() string {
+	text := w.Key + ": " + w.Problem
+	if w.Origin != "" {
+		text += " (" + w.Origin + ")"
+	}
+	return text + w.Hint
+}
+
+// wrong says of a key what is wrong with its value, and where that comes from.
+func (l *Loaded) wrong(key, format string, args ...any) Wrong {
+	w := Wrong{Key: key, Problem: fmt.Sprintf(format, args...)}
+	if origin := l.Origin[key]; origin != OriginDefault {
+		w.Origin = strings.TrimPrefix(origin, "file ")
+	}
+	return w
+}
+
 // Invalid is all that is wrong with a configuration, each with its key or file first.
 type Invalid []error
 
-func (i Invalid) Error() string   { return errors.Join(i...).Error() }
+func (i Invalid) Error() string { return errors.Join(i...).Error() }
+
 func (i Invalid) Unwrap() []error { return i }
 
 // Errors takes joined errors apart.

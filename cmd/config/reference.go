@@ -45,7 +45,7 @@ func (l *Loaded) refer(settings []setting, environ []string) ([]setting, []error
 		}
 		found, err := replace(items, environ)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w (%s)", s.key, err, strings.TrimPrefix(s.origin, "file ")))
+			errs = append(errs, Wrong{Key: s.key, Problem: err.Error(), Origin: strings.TrimPrefix(s.origin, "file ")})
 			continue
 		}
 		if len(found) > 0 {
@@ -156,10 +156,13 @@ func (l *Loaded) hide(text string) string {
 	return text
 }
 
-// hideAll hides what references stand for in errors. Nothing but their text is left of those it changes.
+// hideAll hides what references stand for in errors. Nothing but the text, and a key, is left of those it changes.
 func (l *Loaded) hideAll(errs []error) []error {
 	for i, err := range errs {
-		if text := l.hide(err.Error()); text != err.Error() {
+		if w, ok := errors.AsType[Wrong](err); ok {
+			w.Problem = l.hide(w.Problem)
+			errs[i] = w
+		} else if text := l.hide(err.Error()); text != err.Error() {
 			errs[i] = errors.New(text)
 		}
 	}

@@ -33,7 +33,7 @@ func TestDiff(t *testing.T) {
 		{"etcd.listen-client-urls", "http://127.0.0.1:2379", "http://127.0.0.2:2379"},
 		{"etcd.advertise-client-urls", "http://127.0.0.1:2379", "http://127.0.0.2:2379"},
 		{"etcd.listen-peer-urls", "http://127.0.0.1:2380", "http://127.0.0.2:2380"},
-		{"metrics.listen", "127.0.0.1:2381", "127.0.0.2:2381"},
+		{"metrics.listen", "127.0.0.1:2390", "127.0.0.2:2390"},
 	}
 	if !slices.Equal(restart, want) {
 		t.Errorf("restart: got %v, want %v", restart, want)

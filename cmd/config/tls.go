@@ -218,9 +218,9 @@ func tlsDoubts(c Config) []string {
 	at, exposed := exposedAddress(c)
 	switch {
 	case c.Insecure():
-		return []string{fmt.Sprintf("tls.insecure: true, and so whoever reaches %s can read and write everything", at)}
+		return []string{fmt.Sprintf("tls.insecure: true, and so anyone who reaches %s can read and write everything", at)}
 	case exposed && c.Etcd.TrustedCAFile == "":
-		return []string{fmt.Sprintf("etcd.trusted-ca-file: not set, whoever reaches %s can read and write, unless etcd's own authentication is on", at)}
+		return []string{fmt.Sprintf("etcd.trusted-ca-file: not set, anyone who reaches %s can read and write, unless etcd's own authentication is on", at)}
 	case exposed && c.TLS.Insecure:
 		return []string{fmt.Sprintf("tls.insecure: true means nothing here with tls.mode %s", c.TLS.Mode)}
 	}
