@@ -28,6 +28,9 @@ func (m *Member) Auth() (auth.State, error) {
 	return s, err
 }
 
+// Users are etcd's users and roles.
+type Users struct{ *present }
+
 func (l *life) auth() (auth.State, error) {
 	be := l.etcd.Server.Backend()
 	read, tx := be.ReadTx(), schema.NewAuthBackend(l.lg, be).ReadTx() // one transaction, as two know it

@@ -49,7 +49,7 @@ func (n *node) begin(t *testing.T) error {
 		n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
 		t.Cleanup(func() { n.Kill() })
 	}
-	return n.Start(t.Context(), n.spec)
+	return n.Start(soon(t), n.spec)
 }
 
 func (n *node) run(t *testing.T) *node {
@@ -86,7 +86,7 @@ func runAll(t *testing.T, nodes []*node, peers map[string]string) []*node {
 		n.spec.Peers = peers
 		n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
 		t.Cleanup(func() { n.Kill() })
-		go func() { errs <- n.Start(t.Context(), n.spec) }()
+		go func() { errs <- n.Start(soon(t), n.spec) }()
 	}
 	for range nodes {
 		if err := <-errs; err != nil {
@@ -98,6 +98,14 @@ func runAll(t *testing.T, nodes []*node, peers map[string]string) []*node {
 		await(t, "a cluster version, without which nobody can join", func() bool { return n.Status().ClusterVersion != "" })
 	}
 	return nodes
+}
+
+// soon ends what etcd would wait for without end: a change that its leader has lost, of which nobody tells. It is far
+// more than anything takes.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // await waits for a condition.

@@ -48,8 +48,8 @@ type Config struct {
 	Issued bool `mapstructure:"-"`
 }
 
-// Listen says where etcd listens and what it tells clients. Empty lists are filled by
-// Resolve. The peer URL a member advertises is no setting: it is the slot's name (Spec).
+// Listen says where etcd listens, and what it tells clients and members. Empty lists are
+// filled by Resolve.
 type Listen struct {
 	// ListenClientURLs are http or https URLs of an IP (or localhost) and a port.
 	ListenClientURLs []string `mapstructure:"listen-client-urls"`
@@ -60,6 +60,10 @@ type Listen struct {
 	AdvertiseClientURLs []string `mapstructure:"advertise-client-urls"`
 	// ListenPeerURLs are http or https URLs of an IP (or localhost) and a port.
 	ListenPeerURLs []string `mapstructure:"listen-peer-urls"`
+	// PeerURL is the pattern of the URLs at which members reach each other: {slot} once, in
+	// the host name. Whoever knows cluster.name fills in an empty one. A
+	// cluster keeps that with which it was founded (plan.Charter).
+	PeerURL string `mapstructure:"peer-url"`
 }
 
 // Limits bound what one member stores and accepts.

@@ -85,16 +85,17 @@ func idleTxn() *pb.TxnRequest {
 func (c *confirmation) run(ctx context.Context) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
-	answered := true
+	waits := false // an entry does
 	for {
 		changed := c.changed()
 		if known, here := c.lead(); known {
-			// One entry at a time: a disk that stalls for an hour is not to find hundreds of them.
-			ask := c.read
-			if here && answered && time.Since(c.progress()) >= writeAfter {
-				ask = c.write
+			// One entry at a time: a disk that stalls for an hour is not to find hundreds of them. But it is given one, also
+			// where a read waits already: if only the applying hangs, no entry means that nobody ever elects.
+			if here && !waits && time.Since(c.progress()) >= writeAfter {
+				_, waits = c.ask(ctx, c.write, here)
+			} else if answered, _ := c.ask(ctx, c.read, here); answered || !here {
+				waits = false
 			}
-			answered = c.ask(ctx, ask, here)
 		} else {
 			c.mu.Lock()
 			c.since = time.Time{} // an answer was not to be expected
@@ -110,8 +111,8 @@ func (c *confirmation) run(ctx context.Context) {
 }
 
 // ask puts a question and waits for the answer. It counts from the moment it was put: only then a leader was sure to be
-// needed.
-func (c *confirmation) ask(ctx context.Context, question func(context.Context) error, leads bool) bool {
+// needed. What was not answered in time waits on, what was refused does not.
+func (c *confirmation) ask(ctx context.Context, question func(context.Context) error, leads bool) (answered, waits bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmedFor)
 	defer cancel()
 	begun := time.Now()
@@ -121,12 +122,12 @@ func (c *confirmation) ask(ctx context.Context, question func(context.Context) e
 	}
 	c.mu.Unlock()
 	if question(ctx) != nil {
-		return false
+		return false, ctx.Err() != nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked, c.led, c.since = begun, leads, time.Time{}
-	return true
+	return true, false
 }
 
 // confirmed tells when the last question was put that was answered, and whether that is recent enough. A leader is not

@@ -19,8 +19,12 @@ import (
 // lockKey is where the disruption lock is; [Member.Key] reads it as any other of holdfast's keys.
 const lockKey = "lock"
 
-// ErrHeld: another one holds the disruption lock.
-var ErrHeld = errors.New("the disruption lock is held")
+// The disruption lock is one of holdfast's own keys, with a lease: anyone who may take a member down on purpose has put
+// a value of its own there. It ends by itself when nobody has refreshed it for its time, which the leader measures; a
+// change of leaders gives it its whole time again.
+
+// ErrHeld: another one holds the disruption lock. It is a [plan.ErrConflict].
+var ErrHeld error = conflict("the disruption lock is held")
 
 // TryLock takes the disruption lock through raft if nobody has it, or if its value is old, which is how a holder that has
 // forgotten its lock takes it again; nil is none. It holds until Unlock, or until nobody has refreshed it for ttl, which
@@ -51,6 +55,9 @@ func (m *Member) TryLock(ctx context.Context, value, old []byte, ttl time.Durati
 	}
 	return nil, nil
 }
+
+// errGivenBack: the lock was given back while it was asked for.
+var errGivenBack = errors.New("the key has changed")
 
 // putLock puts value with a lease where there is no lock or old is. If another one is there it is returned as present;
 // before is the lease of old.

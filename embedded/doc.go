@@ -2,9 +2,9 @@
 // how it is, changes the member list, opens snapshots, defragments, keeps a few keys of
 // holdfast's own in etcd (keys.go, disruption.go), and reads, moves and rebuilds data
 // directories: from a backup, from a survivor's own log (replay.go), from what etcd 3.5 left
-// (repairwal.go). It decides nothing. Whether to found, join, promote, remove or set aside is
-// decided in embedded/plan; this package does what it is told and says exactly what went
-// wrong.
+// (repairwal.go), and tells which members each of its lists has (memberships.go). It decides nothing. Whether to found, join, promote, remove or set aside is
+// decided in embedded/plan, whose words this package speaks: Member and Disk are what the
+// coordinator drives. It does what it is told and says exactly what went wrong.
 //
 // # What it never does
 //
@@ -26,8 +26,8 @@
 //
 // # Dangers, all of etcd 3.7.3
 //
-// Close waits for ever on a member that was never ready, and 7 s for an open watch; see
-// life.shut and cut. StartEtcd waits for ever, without a word, when somebody has the database
+// Close waits forever on a member that was never ready, and 7 s for an open watch; see
+// life.shut and cut. StartEtcd waits forever, without a word, when somebody has the database
 // open; see lockDir and probeBackend. It panics on a damaged database; see checkBackend. It
 // panics on the data of a newer etcd, and on entries that etcd 3.5 wrote; see checkNewer and
 // checkWAL. A defragmentation under an open snapshot blocks every read and write; clients' own
@@ -38,7 +38,7 @@
 // those who ask. See confirmation, glimpse and TestStalledDisk.
 //
 // etcd ends the process (zap Fatal, or a panic in a goroutine of its own) when the disk is
-// full, failing or corrupt. So every caller must be able to go on after a kill at any line,
+// full, failing or corrupt. So every caller must be able to continue after a kill at any line,
 // and a supervisor must start the process again.
 //
 // Two things reach into etcd where it offers no door: Connected reads a private field by

@@ -14,8 +14,13 @@ import (
 // all keys, and leave them alone.
 const keyPrefix = "holdfast.internal/"
 
-// ErrChanged: another one has changed the key meanwhile.
-var ErrChanged = errors.New("the key has changed")
+// conflict is an error that is a [plan.ErrConflict].
+type conflict string
+
+func (c conflict) Error() string { return string(c) }
+
+// ErrChanged: another one has changed the key meanwhile. It is a [plan.ErrConflict].
+var ErrChanged error = conflict("the key has changed")
 
 // ErrReadOnly: an alarm has etcd refuse every write.
 var ErrReadOnly = errors.New("etcd takes no writes because of an alarm")
@@ -34,6 +39,9 @@ func (m *Member) Key(name string) (value []byte, version int64, err error) {
 	}
 	return k.value, k.version, nil
 }
+
+// Keys are the keys in etcd that are holdfast's, the disruption lock among them, and a few looks at those of clients.
+type Keys struct{ *present }
 
 // storedKey is a key as it was read last.
 type storedKey struct {

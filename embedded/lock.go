@@ -59,8 +59,8 @@ func probeBackend(dir string) error {
 	return flock(f)
 }
 
-// checkBackend is probeBackend, and returns an ErrDamaged if the file is no database or its beginning is not whole. What
-// is wrong further inside does not show here.
+// checkBackend is probeBackend, and returns an ErrDamaged if the file is no database or its beginning is not whole.
+// What is wrong further inside does not show here.
 func checkBackend(dir string) error {
 	if err := probeBackend(dir); err != nil {
 		return err
@@ -80,7 +80,7 @@ func checkBackend(dir string) error {
 		return db.Close()
 	})
 	if err != nil {
-		return fmt.Errorf("%w: open %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume adopt`, and the slot gets the others' data",
+		return fmt.Errorf("%w: open %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume set-aside`, and the slot gets the others' data",
 			ErrDamaged, path, err)
 	}
 	return nil

@@ -44,6 +44,12 @@ type Member struct {
 	life *life // the present or the last one; nil before the first Start
 }
 
+// present is the run of etcd that is there, if any.
+type present struct {
+	mu   sync.Mutex
+	life *life // the present or the last one; nil before the first Start
+}
+
 // New returns a member that is not running. cfg is valid and resolved (Config.Validate,
 // Config.Resolve). note, if any, is told why etcd ends the process, right before it does.
 func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {

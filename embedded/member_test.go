@@ -94,7 +94,7 @@ func TestStopWhileStarting(t *testing.T) {
 	n.spec.Peers["b"] = "http://127.0.0.1:1"
 	n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
 	started := make(chan error)
-	go func() { started <- n.Start(t.Context(), n.spec) }()
+	go func() { started <- n.Start(soon(t), n.spec) }()
 	await(t, "start is under way", func() bool { return n.Done() != nil })
 	stop(t, n, time.Minute)
 	if err := <-started; !errors.Is(err, ErrStopped) {

@@ -92,6 +92,7 @@ func readLog(walDir string) (l log, err error) {
 	if len(snaps) > 0 {
 		last := snaps[len(snaps)-1]
 		start.Index, start.Term = field(value(last.Index)), field(value(last.Term))
+		l.raft = last.ConfState
 	}
 	l.start = start
 	w, err := wal.OpenForRead(zap.NewNop(), walDir, message(start))
@@ -99,11 +100,11 @@ func readLog(walDir string) (l log, err error) {
 		return l, err
 	}
 	defer w.Close()
-	_, state, entries, err := w.ReadAll()
+	identity, state, entries, err := w.ReadAll()
 	if err != nil {
 		return l, err
 	}
-	l.entries, l.commit = entries, value(state.Commit)
+	l.identity, l.entries, l.commit = identity, entries, value(state.Commit)
 	for _, e := range entries {
 		if value(e.Type) != raftpb.EntryNormal {
 			continue

@@ -1,26 +1,24 @@
 package embedded
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
-	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"holdfast/durable"
 )
 
 // repairReason is why the copy of a repaired data directory lies aside. It is never deleted by holdfast.
@@ -74,9 +72,12 @@ func repairWAL(dir string, dryRun bool, r *WALRepair) error {
 	if l.old == 0 {
 		return nil
 	}
-	if err := guard(func() error { return r.readDatabase(dir) }); err != nil {
+	m, err := ReadMemberships(dir)
+	if err != nil {
 		return err
 	}
+	r.Applied, r.Term, r.Voters, r.Learners = m.Applied.Index, m.Applied.Term, m.Voters, m.Learners
+	r.Obstacle = phantoms(m.Differences)
 	r.judge(l)
 	if r.Obstacle != "" || dryRun {
 		return nil
@@ -93,71 +94,20 @@ func repairWAL(dir string, dryRun bool, r *WALRepair) error {
 	return nil
 }
 
-// readDatabase reads what the database says of the log and of the members. Before etcd 3.5 it has no term and no raft
-// configuration.
-func (r *WALRepair) readDatabase(dir string) error {
-	db, err := bolt.Open(DatabasePath(dir), 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
-	if err != nil {
-		return fmt.Errorf("open database: %w", err)
-	}
-	return errors.Join(db.View(func(tx *bolt.Tx) error {
-		meta, members := tx.Bucket(schema.Meta.Name()), tx.Bucket(schema.Members.Name())
-		if meta == nil || members == nil {
-			return errors.New("the database has no bucket meta or members: not an etcd database")
-		}
-		r.Applied, r.Term = number(meta.Get(schema.MetaConsistentIndexKeyName)), number(meta.Get(schema.MetaTermKeyName))
-		if err := r.readMembers(members); err != nil {
-			return err
-		}
-		r.Obstacle = r.zombies(tx.Bucket(schema.MembersRemoved.Name()), meta.Get(schema.MetaConfStateName))
-		return nil
-	}), db.Close())
-}
-
-func (r *WALRepair) readMembers(bucket *bolt.Bucket) error {
-	return bucket.ForEach(func(k, text []byte) error {
-		var m membership.Member
-		id, err := strconv.ParseUint(string(k), 16, 64)
-		if err == nil {
-			err = json.Unmarshal(text, &m)
-		}
-		if err != nil {
-			return fmt.Errorf("read member %q: %w", k, err)
-		}
-		if m.IsLearner {
-			r.Learners = append(r.Learners, id)
-		} else {
-			r.Voters = append(r.Voters, id)
-		}
-		return nil
-	})
-}
-
-// zombies looks for members that the database lists and the cluster does not have: etcd up to 3.5.25 left some there
-// (etcd-io/etcd#20967, #13196, and as learners #19557), and 3.7 trusts that list alone.
-func (r *WALRepair) zombies(removed *bolt.Bucket, raft []byte) string {
-	const cure = "; start etcd 3.5.26 or newer on every member first, which puts the list in order, or restore the cluster from a snapshot"
-	for _, id := range slices.Concat(r.Voters, r.Learners) {
-		if removed != nil && removed.Get([]byte(strconv.FormatUint(id, 16))) != nil {
-			return fmt.Sprintf("the database lists member %x, which was removed%s", id, cure)
+// phantoms says which members keep the log from being cut: the record that is appended says who votes, and etcd 3.7
+// takes it from the database, so both must have the members that the cluster has.
+func phantoms(differences []Difference) string {
+	var members []string
+	for _, d := range differences {
+		if d.Kind.Blocks() {
+			members = append(members, d.String())
 		}
 	}
-	var state struct {
-		Voters, Learners []uint64
-	}
-	if raft == nil {
+	if members == nil {
 		return ""
 	}
-	if err := json.Unmarshal(raft, &state); err != nil {
-		return fmt.Sprintf("the raft configuration in the database cannot be read (%v)%s", err, cure)
-	}
-	for _, l := range [][]uint64{state.Voters, state.Learners, r.Voters, r.Learners} {
-		slices.Sort(l)
-	}
-	if !slices.Equal(state.Voters, r.Voters) || !slices.Equal(state.Learners, r.Learners) {
-		return fmt.Sprintf("the database lists the voters %x and learners %x, and raft has %x and %x%s", r.Voters, r.Learners, state.Voters, state.Learners, cure)
-	}
-	return ""
+	return fmt.Sprintf("%s; start etcd 3.5.26 or newer on every member first, which puts the list in order, "+
+		"or restore the cluster from a snapshot", strings.Join(members, "; "))
 }
 
 // judge says whether the log may be cut at the database's index.
@@ -180,9 +130,10 @@ func (r *WALRepair) judge(l log) {
 	case term == 0:
 		r.Obstacle = fmt.Sprintf("the database has the log up to index %d, which is not in the log%s", r.Applied, hop)
 	case term != r.Term:
-		r.Obstacle = fmt.Sprintf("the database has index %d from term %d, and the log from %d%s", r.Applied, r.Term, term, hop)
+		r.Obstacle = fmt.Sprintf("the database has index %d from term %d, and the log from %d%s", r.Applied, r.Term, term,
+			hop)
 	case len(r.Voters) == 0:
-		r.Obstacle = "the database lists no member that votes" + hop
+		r.Obstacle = "no member votes" + hop
 	}
 }
 
@@ -261,7 +212,7 @@ func copyTree(from, to string) error {
 	})
 	for _, dir := range dirs {
 		if err == nil {
-			err = syncDir(dir)
+			err = durable.SyncDir(dir)
 		}
 	}
 	return err

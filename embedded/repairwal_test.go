@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -32,7 +33,9 @@ func (o old35) write(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	w := makeWAL(t, dir)
 	state := &raftpb.HardState{Term: new(uint64(2)), Vote: new(uint64(7)), Commit: new(o.commit)}
-	check(t, w.Save(state, []*raftpb.Entry{entry(1, 1, request(t)), entry(2, 2, v2Request()), entry(2, 3, request(t)), entry(2, 4, request(t))}))
+	check(t, w.Save(&raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(1))}, []*raftpb.Entry{entry(1, 1, request(t))}))
+	check(t, w.SaveSnapshot(&walpb.Snapshot{Index: new(uint64(1)), Term: new(uint64(1)), ConfState: o.votes()}))
+	check(t, w.Save(state, []*raftpb.Entry{entry(2, 2, v2Request()), entry(2, 3, request(t)), entry(2, 4, request(t))}))
 	check(t, w.Close())
 	db, err := bolt.Open(DatabasePath(dir), 0o600, nil)
 	check(t, err)
@@ -58,6 +61,19 @@ func (o old35) write(t *testing.T) string {
 		return err
 	}))
 	return dir
+}
+
+// votes is who votes in the raft snapshot, with which the log begins: those whom the database lists.
+func (o old35) votes() *raftpb.ConfState {
+	state := &raftpb.ConfState{}
+	for id, learner := range o.members {
+		if learner {
+			state.Learners = append(state.Learners, id)
+		} else {
+			state.Voters = append(state.Voters, id)
+		}
+	}
+	return state
 }
 
 // smallLogs keeps etcd from reserving 64 MB for each log.
@@ -118,6 +134,19 @@ func TestRepairWAL(t *testing.T) {
 	}
 }
 
+// The database of etcd 3.4 does not have raft's configuration, so that only the raft snapshot and the log tell that a
+// restore by its etcdctl has left the members of another cluster.
+func TestRepairWALPhantomsOfEtcd34(t *testing.T) {
+	smallLogs(t)
+	dir := old35{applied: 3, members: map[uint64]bool{7: false}, commit: 4}.write(t)
+	set(t, dir, schema.Members.Name(), []byte("9"), `{"id":9,"name":"old"}`)
+	r, err := RepairWAL(dir, false)
+	check(t, err)
+	if !strings.HasPrefix(r.Obstacle, "member 9 (old): the database says voter, raft absent; start etcd 3.5.26") || r.Copy != "" {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // files is the content of a directory.
 func files(t *testing.T, dir string) string {
 	t.Helper()
@@ -134,6 +163,10 @@ func TestRepairWALRefuses(t *testing.T) {
 	smallLogs(t)
 	if _, err := RepairWAL(t.TempDir(), true); err == nil {
 		t.Error("a directory without a log was repaired")
+	}
+	rags := old35{applied: 3, term: 2, members: map[uint64]bool{7: false}, raft: "{", commit: 4}.write(t)
+	if _, err := RepairWAL(rags, false); err == nil || !strings.Contains(err.Error(), "read raft's configuration in the database") {
+		t.Errorf("a configuration in rags: got %v", err)
 	}
 	dir := old35{applied: 3, term: 2, members: map[uint64]bool{7: false}, commit: 4}.write(t)
 	lock, err := lockDir(dir)

@@ -51,9 +51,6 @@ type Spec struct {
 	TrustWAL bool
 }
 
-// slotMark stands for the slot in Spec.MemberName.
-const slotMark = "{slot}"
-
 // name is what etcd calls the member of a slot.
 func (s Spec) name(slot string) string {
 	return strings.Replace(cmp.Or(s.MemberName, slotMark), slotMark, slot, 1)

@@ -127,6 +127,9 @@ func (m *Member) Status() Status {
 	return s
 }
 
+// Revision is that of the running member as applied, 0 without one.
+func (m *Member) Revision() int64 { return m.Status().Revision }
+
 // stored is what only the backend knows.
 type stored struct {
 	revision  int64

@@ -4,17 +4,20 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 )
@@ -52,15 +55,15 @@ func newAuthority(t *testing.T) *authority {
 
 func (a *authority) ca() string { return filepath.Join(a.dir, "ca.pem") }
 
-// issue makes a certificate with the DNS name san and returns its files.
-func (a *authority) issue(t *testing.T, file, san string) (cert, key string) {
+// issue makes a certificate with these DNS names and returns its files.
+func (a *authority) issue(t *testing.T, file string, sans ...string) (cert, key string) {
 	t.Helper()
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: file}, DNSNames: []string{san}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: file}, DNSNames: sans, NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &priv.PublicKey, a.key)
@@ -175,4 +178,42 @@ func TestSpecCheck(t *testing.T) {
 	if err := New(n.cfg, n.lg, nil).Start(t.Context(), n.spec); err == nil || !strings.Contains(err.Error(), "was not resolved") {
 		t.Errorf("unresolved config: got %v", err)
 	}
+}
+
+// shake is what becomes of it when client dials server by a host name.
+func shake(t *testing.T, client, server transport.TLSInfo, host string) error {
+	t.Helper()
+	sc, err := server.ServerConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cc, err := client.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cc.ServerName == "" {
+		cc.ServerName = host // as the HTTP client does
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	done := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			done <- err
+			return
+		}
+		defer conn.Close()
+		_, err = tls.Server(conn, sc).Write([]byte("x"))
+		done <- err
+	}()
+	conn, err := tls.Dial("tcp", l.Addr().String(), cc)
+	if err == nil {
+		defer conn.Close()
+		_, err = conn.Read(make([]byte, 1)) // the server has accepted the client, too
+	}
+	return errors.Join(err, <-done)
 }

@@ -23,6 +23,9 @@ func (m *Member) Quiet() bool {
 	return true
 }
 
+// Maintenance is the care for the database: its size, its alarms, its version.
+type Maintenance struct{ *present }
+
 // roomForLog stays free on a volume for what etcd's log takes while the database is rewritten: two segments.
 const roomForLog = 128 << 20
 

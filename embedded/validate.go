@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +165,39 @@ func checkURL(s, scheme string, listen bool) error {
 	}
 	if _, err := netip.ParseAddr(u.Hostname()); listen && err != nil && u.Hostname() != "localhost" {
 		return errors.New("must name an IP or localhost to listen on")
+	}
+	return nil
+}
+
+// longestSlot stands for any slot where only the length of a name matters.
+const longestSlot = "abcdefghijklmnop"
+
+// peerHost is a host name of at most 253 bytes, whose labels have at most 63 (RFC 1035), and which is lower case: etcd
+// compares URLs as text.
+var peerHost = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$`)
+
+// maxPeerURL is how long a charter takes it (plan.Charter).
+const maxPeerURL = 253
+
+// checkPeerURL applies to the pattern what etcd asks of a URL, and what keeps the members' names apart.
+func (c Config) checkPeerURL(scheme string) error {
+	host := PeerHost(c.PeerURL)
+	if strings.Count(c.PeerURL, slotMark) != 1 || !strings.Contains(host, slotMark) {
+		return fmt.Errorf("must hold %s once, in its host name", slotMark)
+	}
+	u := strings.Replace(c.PeerURL, slotMark, longestSlot, 1)
+	if err := checkURL(u, scheme, false); err != nil {
+		return err
+	}
+	if full := strings.Replace(host, slotMark, longestSlot, 1); len(full) > 253 || !peerHost.MatchString(full) {
+		return fmt.Errorf("must name a lower-case host of two or more labels, each at most 63 bytes and 253 together, "+
+			"where %s takes 16", slotMark)
+	}
+	if strings.HasSuffix(u, "/") {
+		return errors.New("must end with its port")
+	}
+	if len(c.PeerURL) > maxPeerURL {
+		return fmt.Errorf("must be at most %d bytes", maxPeerURL)
 	}
 	return nil
 }

@@ -1,0 +1,222 @@
+package embedded
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// These tests show what meanings says of etcd 3.7: what becomes of a cluster whose databases list other members than
+// raft has. Each makes a cluster, stops it, writes into the databases what an older etcd has left there, looks at what
+// ReadMemberships finds, and starts the cluster again.
+
+// trio is a cluster of three that was stopped, and the IDs of its members.
+func trio(t *testing.T) (nodes []*node, ids []uint64) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts clusters")
+	}
+	nodes = found(t, "a", "b", "c")
+	put(t, nodes[0].client(t), "k", "v")
+	for _, n := range nodes {
+		ids = append(ids, n.Status().MemberID)
+	}
+	for _, n := range nodes {
+		n.Kill() // nothing is handed over, and nobody is waited for
+		await(t, "it has ended", func() bool { return !n.Status().Running })
+	}
+	return nodes, ids
+}
+
+// list writes members into the database's list.
+func list(t *testing.T, n *node, members ...*membership.Member) {
+	t.Helper()
+	edit(t, DatabasePath(n.spec.DataDir), func(tx *bolt.Tx) error {
+		for _, m := range members {
+			text, err := json.Marshal(m)
+			if err == nil {
+				err = tx.Bucket(schema.Members.Name()).Put(schema.BackendMemberKey(m.ID), text)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// unlist removes a member from the database's list, without a trace.
+func unlist(t *testing.T, n *node, id uint64) {
+	t.Helper()
+	edit(t, DatabasePath(n.spec.DataDir), func(tx *bolt.Tx) error {
+		return tx.Bucket(schema.Members.Name()).Delete(schema.BackendMemberKey(types.ID(id)))
+	})
+}
+
+// asLearner is a member as the database would list it if it had missed the promotion.
+func asLearner(n *node, id uint64) *membership.Member {
+	return &membership.Member{ID: types.ID(id), RaftAttributes: membership.RaftAttributes{PeerURLs: []string{n.spec.PeerURL}, IsLearner: true},
+		Attributes: membership.Attributes{Name: n.spec.Slot}}
+}
+
+// finds fails unless ReadMemberships finds these kinds of differences, of these members.
+func finds(t *testing.T, n *node, kind Discrepancy, ids ...uint64) {
+	t.Helper()
+	m, err := ReadMemberships(n.spec.DataDir)
+	check(t, err)
+	var got []uint64
+	for _, d := range m.Differences {
+		if d.Kind == kind {
+			got = append(got, d.ID)
+		}
+	}
+	slices.Sort(ids)
+	if !slices.Equal(got, ids) || len(m.Differences) != len(ids) {
+		t.Fatalf("%s: got %+v, want %s of %x", n.spec.Slot, m.Differences, kind, ids)
+	}
+}
+
+// watched makes a node's log one that can be looked at.
+func watched(n *node) *observer.ObservedLogs {
+	core, logs := observer.New(zap.InfoLevel)
+	n.lg, n.cfg.LogLevel, n.Member = zap.New(core), "info", nil
+	return logs
+}
+
+// awaitElections waits until a member has asked for votes a second time: the first time it got too few.
+func awaitElections(t *testing.T, n *node, logs *observer.ObservedLogs) {
+	t.Helper()
+	await(t, n.spec.Slot+" has stood for election in vain", func() bool {
+		asked := 0
+		for _, e := range logs.All() {
+			if strings.Contains(e.Message, "is starting a new election") {
+				asked++
+			}
+		}
+		return asked >= 2
+	})
+	if n.Ready() || n.Status().LeaderID != 0 {
+		t.Errorf("%s has a leader: %+v", n.spec.Slot, n.Status())
+	}
+}
+
+// loseFollower kills a follower, and waits until the leader leads no more. The leader of a whole cluster of three
+// would lead on.
+func loseFollower(t *testing.T, nodes []*node) {
+	t.Helper()
+	var leader *node
+	await(t, "one leads", func() bool { leader = leaderOf(nodes); return leader != nil })
+	for _, n := range nodes {
+		if n != leader {
+			n.Kill()
+			break
+		}
+	}
+	await(t, leader.spec.Slot+" leads no more", func() bool { return leader.Status().LeaderID == 0 })
+}
+
+// Nothing differs in what our own etcd leaves.
+func TestNoPhantoms(t *testing.T) {
+	nodes, _ := trio(t)
+	for _, n := range nodes {
+		finds(t, n, noDifference)
+	}
+}
+
+// Two members that left long ago vote again: of five, three are a majority, so that the loss of one of the three that
+// live ends the cluster.
+func TestPhantoms(t *testing.T) {
+	nodes, _ := trio(t)
+	gone := func(id uint64, url string) *membership.Member {
+		return &membership.Member{ID: types.ID(id), RaftAttributes: membership.RaftAttributes{PeerURLs: []string{url}}}
+	}
+	for _, n := range nodes {
+		list(t, n, gone(101, "http://127.0.0.1:1"), gone(103, "http://127.0.0.1:2"))
+		finds(t, n, OnlyV3, 101, 103)
+	}
+	for _, n := range nodes {
+		n.run(t)
+	}
+	for _, n := range nodes {
+		n.awaitReady(t)
+	}
+	if got := len(nodes[0].Members()); got != 5 {
+		t.Errorf("%d members, want the phantoms as well", got)
+	}
+	loseFollower(t, nodes)
+}
+
+// Where the log still has the name of the lost member, etcd ends at each start.
+func TestLostMemberPanics(t *testing.T) {
+	const child = "EMBEDDED_TEST_LOST_MEMBER"
+	if dir := os.Getenv(child); dir != "" {
+		n := newNode(t, "a")
+		n.spec.DataDir = dir
+		n.lg = zap.Must(zap.NewProduction())
+		n.run(t).awaitReady(t)
+		return
+	}
+	nodes, ids := trio(t)
+	unlist(t, nodes[0], ids[2])
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLostMemberPanics$")
+	cmd.Env = append(os.Environ(), child+"="+nodes[0].spec.DataDir)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "failed to update; member unknown") {
+		t.Errorf("etcd started: %v\n%s", err, out)
+	}
+}
+
+// One that was promoted is a learner again, so that the loss of one of the two that vote ends the cluster.
+func TestForgottenPromotion(t *testing.T) {
+	nodes, ids := trio(t)
+	for _, n := range nodes {
+		list(t, n, asLearner(nodes[2], ids[2]))
+		finds(t, n, LearnerInV3, ids[2])
+	}
+	for _, n := range nodes {
+		n.run(t)
+	}
+	for _, n := range nodes {
+		n.awaitReady(t)
+	}
+	if !nodes[2].Status().Learner {
+		t.Error("c still votes")
+	}
+	loseFollower(t, nodes[:2])
+}
+
+// The databases of a cluster may differ among each other as well (etcd-io/etcd#20793). Here one member alone takes
+// itself for a majority, acknowledges a write, and the other two, who are one, have never heard of it. So each member's
+// directory must be examined.
+func TestForgottenPromotionLosesWrites(t *testing.T) {
+	nodes, ids := trio(t)
+	a, others := nodes[0], nodes[1:]
+	list(t, a, asLearner(nodes[1], ids[1]), asLearner(nodes[2], ids[2]))
+	finds(t, a, LearnerInV3, ids[1:]...)
+	for _, n := range others {
+		finds(t, n, noDifference)
+	}
+	put(t, a.run(t).awaitReady(t).client(t), "acknowledged", "by a")
+	a.Kill()
+	for _, n := range others {
+		n.run(t)
+	}
+	for _, n := range others {
+		n.awaitReady(t)
+	}
+	got, err := others[0].client(t).Get(t.Context(), "acknowledged")
+	check(t, err)
+	if got.Count != 0 {
+		t.Errorf("the write is there: %v", got.Kvs)
+	}
+}
