@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -378,9 +377,6 @@ func (c *Coordinator) renounce(ctx context.Context, o plan.Observation, a plan.A
 	return nil
 }
 
-// Questions that nodes ask each other directly.
-const askForFacts = "facts"
-
 // Answer answers another node's direct question; ok is false when it is none of ours.
 func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byte, ok bool, err error) {
 	if value, ok := bytes.CutPrefix(question, []byte(askToRefresh)); ok {
@@ -415,15 +411,4 @@ func (c *Coordinator) askFacts(ctx context.Context, node string) (f plan.Facts, 
 		return f, fmt.Errorf("what node %s says is %w", node, err)
 	}
 	return *told, nil
-}
-
-// Addresses returns the last known address of each slot.
-func (c *Coordinator) Addresses() map[string]netip.Addr {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := make(map[string]netip.Addr, len(c.known))
-	for slot, a := range c.known {
-		known[slot] = a
-	}
-	return known
 }

@@ -206,17 +206,6 @@ func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 	return nil
 }
 
-// occasion identifies what an order was given for. When it has changed, the order is void.
-func occasion(o plan.Observation) string {
-	text := fmt.Sprint(len(o.Disk.Ledger.Promises), " ", o.Disk.Ledger.Role)
-	for _, r := range []*plan.Record{o.Disk.Ledger.Record, o.Store.Record} {
-		if r != nil {
-			text += " " + r.ID
-		}
-	}
-	return text
-}
-
 // Run lives the node's life until ctx ends, the volume is lost, or etcd ends for a reason that a restart
 // of the process has to cure. It stops etcd and gives up the volume before it returns. When the volume is
 // lost it returns at once: whatever still hangs on the dead disk ends only with the process.

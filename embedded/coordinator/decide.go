@@ -14,19 +14,6 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// A panic in what decides is a bug of ours, and must not end the process: all nodes see the same, so that all would end, at each
-// start again, and nobody could look at them. It is told, and the node waits (R20).
-
-// theDecision and theFacts name in reports what has failed.
-const (
-	theDecision = "the decision"
-	theFacts    = "what is told to the other nodes"
-	theNames    = "who answers for the members' names"
-)
-
-// EntryBug is the kind of an entry in the history on something that panicked.
-const EntryBug = "bug"
-
 // next decides, and waits where that panics.
 func (c *Coordinator) next(o plan.Observation) (a plan.Action) {
 	if bug := c.guard(theDecision, func() { a = c.plan(o) }); bug != "" {

@@ -69,6 +69,8 @@ func (w *world) Disarm(context.Context) error {
 
 func (w *world) HandOver(context.Context) error { return nil }
 
+func (w *world) TransferLeadership(context.Context) error { return nil }
+
 // caring lives a node for an hour, an only member, after it serves and its database was made what it should be.
 func caring(t *testing.T, change func(w *world)) (w *world, now Situation) {
 	synctest.Test(t, func(t *testing.T) {

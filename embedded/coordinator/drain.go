@@ -186,9 +186,6 @@ func (c *Coordinator) keepLock(ctx context.Context) {
 	}
 }
 
-// askToRefresh begins the question for a refresh of the disruption lock; its value follows.
-const askToRefresh = "refresh-lock "
-
 // refreshElsewhere asks the running members one after the other.
 func (c *Coordinator) refreshElsewhere(ctx context.Context, value []byte) error {
 	last := errors.New("no other node runs a member")

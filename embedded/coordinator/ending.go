@@ -166,16 +166,6 @@ func (c *Coordinator) guardGeneration(ctx context.Context) {
 	}
 }
 
-// every waits for a while, and reports false when ctx has ended.
-func every(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
 // object aborts a proposal that is wrong about this member. nil: the one that is known to be open.
 func (c *Coordinator) object(ctx context.Context, p *plan.Restore) {
 	o, _ := c.observe()
@@ -223,12 +213,6 @@ func (c *Coordinator) stand(o plan.Observation) plan.Stand {
 	return plan.Stand{Node: c.cfg.Node, Slot: o.Claim.Slot, Disk: o.Claim.Disk, Address: c.cfg.Address.String(),
 		Revision: o.Member.Revision, Leader: o.Member.Led()}
 }
-
-// askToConsent begins the question to a member with a leader to commit a consent; the consent follows.
-const askToConsent = "consent "
-
-// ErrUnled is wrapped by Confirm where no member can commit a consent.
-var ErrUnled = errors.New("no member that has a leader answers")
 
 // Confirm has the cluster consent to the open proposal with this ID (R16). The word is an operator's, given on a node of the
 // cluster. It is committed to the keyspace, or where that takes no writes as a mark among the alarms, which it does take.
@@ -410,13 +394,6 @@ func (c *Coordinator) keepBeacon(ctx context.Context) {
 	}
 }
 
-// Beacon is where the leader of a generation stood when it wrote into the store last.
-type Beacon struct {
-	Record     string `json:"record"`
-	Generation uint64 `json:"generation"`
-	plan.Stand
-}
-
 // Rejoin is an operator's choice for a disk whose data the cluster continued without: it is set aside for the newest generation.
 // With dry it only says whether that would be refused.
 func (c *Coordinator) Rejoin(dry bool) error {
@@ -426,13 +403,6 @@ func (c *Coordinator) Rejoin(dry bool) error {
 	}
 	return c.give(plan.Orders{Join: true}, dry)
 }
-
-// ErrNotApart: the cluster has not continued without the data of this node.
-var ErrNotApart = errors.New("the cluster has not continued without the data of this node")
-
-// Part is an operator's word that the data of this member, which differs from what a majority of all voters has, is given up.
-// It is for the caller to have compared them. With dry nothing is done.
-func (c *Coordinator) Part(dry bool) error { return c.give(plan.Orders{Differs: true}, dry) }
 
 // Continue makes the proposal to continue from this disk instead of the generation that began without it (R19), as the one after
 // that. The revision is raised beyond both. lost are the slots of the voters of that generation that are gone, last

@@ -66,12 +66,19 @@ type history struct {
 
 	mu      sync.Mutex
 	dir     string // of the volume; "" while there is none to write to
+	place   place
 	pending []Entry
 	writing []Entry
 	dropped int // since the last entry
 	last    Entry
 	waits   map[string]time.Time // what was waited for lately
 	problem string
+}
+
+// place is where a node is when it does what is told.
+type place struct {
+	node, slot string
+	generation uint64
 }
 
 func newHistory(lg *zap.Logger) *history {
@@ -122,6 +129,25 @@ func (h *history) stale(e Entry) bool {
 	}
 	h.waits[e.Why] = e.Time
 	return false
+}
+
+// remember adds an entry of this node, which is at its place.
+func (h *history) remember(e Entry) {
+	h.mu.Lock()
+	e.Node, e.Slot, e.Generation = h.place.node, h.place.slot, h.place.generation
+	h.mu.Unlock()
+	h.add(e)
+}
+
+// at notes the slot and the generation of what follows, as observed.
+func (h *history) at(o plan.Observation) {
+	var generation uint64
+	if r := o.Disk.Ledger.Record; r != nil {
+		generation = r.Generation
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.place.slot, h.place.generation = o.Claim.Slot, generation
 }
 
 // keep says where the history is written from now on; "" is nowhere, for the time being.
@@ -210,9 +236,8 @@ type History struct {
 // readTime bounds the reading of a disk that may hang.
 const readTime = 2 * time.Second
 
-// History returns the entries after a time. Those that are not on the disk yet are among them.
-func (c *Coordinator) History(ctx context.Context, after time.Time) History {
-	h := c.history
+// after returns the entries after a time. Those that are not on the disk yet are among them.
+func (h *history) after(ctx context.Context, after time.Time) History {
 	h.mu.Lock()
 	dir, problem, dropped := h.dir, h.problem, h.dropped
 	fresh := slices.Concat(h.writing, h.pending)
@@ -226,7 +251,8 @@ func (c *Coordinator) History(ctx context.Context, after time.Time) History {
 		select {
 		case out = <-read:
 		case <-ctx.Done():
-			out.Problem = fmt.Sprintf("the history on the volume could not be read within %s: only what is in memory is shown", readTime)
+			out.Problem = fmt.Sprintf("the history on the volume could not be read within %s: only what is in memory is shown",
+				readTime)
 		}
 	}
 	for _, e := range fresh { // written meanwhile, some may be in the file already
@@ -243,17 +269,13 @@ func (c *Coordinator) History(ctx context.Context, after time.Time) History {
 	return out
 }
 
-// Remember adds to the history what did not come of a decision.
-func (c *Coordinator) Remember(e Entry) {
-	c.mu.Lock()
-	o := c.now.Observation
-	c.mu.Unlock()
-	e.Node, e.Slot = c.cfg.Node, o.Claim.Slot
-	if r := o.Disk.Ledger.Record; r != nil {
-		e.Generation = r.Generation
-	}
-	c.history.add(e)
+// History returns the entries after a time. Those that are not on the disk yet are among them.
+func (c *Coordinator) History(ctx context.Context, after time.Time) History {
+	return c.history.after(ctx, after)
 }
+
+// Remember adds to the history what did not come of a decision.
+func (c *Coordinator) Remember(e Entry) { c.history.remember(e) }
 
 // housed returns the directory that the history may be written to: a volume that is ours, and no longer blank, for a
 // blank one may have to be given up without a trace. The caller holds the lock.

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -76,6 +78,23 @@ func ReadHistory(dir string) History {
 		out.Problem = err.Error()
 	}
 	return out
+}
+
+// ReadHistories reads the histories of all local volumes below root, as one in the order of time.
+func ReadHistories(root string) (all History, err error) {
+	slots, err := os.ReadDir(root)
+	if err != nil {
+		return all, err
+	}
+	for _, slot := range slots {
+		if slot.IsDir() {
+			h := ReadHistory(filepath.Join(root, slot.Name()))
+			all.Entries = append(all.Entries, h.Entries...)
+			all.Problem = cmp.Or(all.Problem, h.Problem)
+		}
+	}
+	slices.SortStableFunc(all.Entries, func(a, b Entry) int { return a.Time.Compare(b.Time) })
+	return all, nil
 }
 
 // ReadHistoryFile reads one file of a history. With an error, the entries are those that could be read.

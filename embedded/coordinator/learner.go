@@ -7,21 +7,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-const (
-	// stuckAfter is how long a learner that lags may make no progress before it is stuck; stuckReceiving is the same while it is
-	// being sent a whole database, of which raft tells nothing before it is there.
-	stuckAfter     = 5 * time.Minute
-	stuckReceiving = 30 * time.Minute
-)
-
 // learners remembers how far this leader's learners were when they last made progress, by their IDs. The coordinator's mu
 // guards it.
 type learners map[uint64]progressed
-
-type progressed struct {
-	matched uint64
-	since   time.Time
-}
 
 // known marks the learners that are stuck. One that etcd would promote is not: what it waits for is something else.
 func (l *learners) known(o *plan.Observation, now time.Time) {

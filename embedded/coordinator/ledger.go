@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"holdfast/durable"
 	"holdfast/embedded/plan"
 )
 
@@ -41,9 +42,9 @@ func readLedger(dir string) (l ledgerV1, found bool, err error) {
 	}
 	switch l, err = decodeLedger(data); {
 	case errors.Is(err, plan.ErrUnsupported):
-		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w: run that version here, or a newer one, or `holdfast volume adopt` if the volume's content may be set aside", path, err)
+		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w: run that version here, or a newer one, or `holdfast volume set-aside` if the volume's content may be set aside", path, err)
 	case err != nil:
-		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w; it is not repaired by guessing: restore it, or run `holdfast volume adopt` if the volume's content may be set aside", path, err)
+		return ledgerV1{Version: 1}, true, fmt.Errorf("%s: %w; it is not repaired by guessing: restore it, or run `holdfast volume set-aside` if the volume's content may be set aside", path, err)
 	}
 	return l, true, nil
 }
@@ -74,7 +75,7 @@ func (l ledgerV1) write(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encode founding ledger: %w", err)
 	}
-	return writeDurable(filepath.Join(dir, ledgerFile), append(data, '\n'))
+	return replace(filepath.Join(dir, ledgerFile), append(data, '\n'))
 }
 
 // readAddresses returns the last known address of each slot. They are a help, not a fact: an unreadable
@@ -94,33 +95,7 @@ func writeAddresses(dir string, known map[string]netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("encode addresses: %w", err)
 	}
-	return writeDurable(filepath.Join(dir, addressesFile), append(data, '\n'))
-}
-
-// writeDurable replaces a file so that after a crash either the old or the new content is there, and the
-// new one for certain once it has returned.
-func writeDurable(path string, data []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write %s: %w", path, err), ignoreMissing(os.Remove(f.Name())))
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return replace(filepath.Join(dir, addressesFile), append(data, '\n'))
 }
 
 func syncDir(dir string) error {
@@ -131,9 +106,10 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// replace makes a small file of the volume durable, of which this process is the only writer.
+func replace(path string, data []byte) error {
+	if err := (durable.File{Temp: path + ".tmp"}).Write(path, data); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return err
+	return nil
 }

@@ -60,7 +60,7 @@ func TestLedgerThatCannotBeRead(t *testing.T) {
 			if l.Record != nil || l.Started != "" {
 				t.Errorf("got %+v, want nothing of it", l)
 			}
-			if !found || err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "holdfast volume adopt") {
+			if !found || err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "holdfast volume set-aside") {
 				t.Errorf("got found %v, error %v; want one with %q and what to do", found, err, tc.want)
 			}
 		})

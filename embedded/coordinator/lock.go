@@ -12,9 +12,6 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// lockTimeout bounds one call about the disruption lock.
-const lockTimeout = 3 * time.Second
-
 // disrupt takes the disruption lock for what may keep this member from serving, and holds it until release or for ttl,
 // whichever comes first: a ttl must be longer than what it is taken for. The lock that an earlier life of this slot has
 // left is taken over, and so is one that a restored database has brought back. If another one holds it the error says who, and wraps ErrConflict; there is no waiting.

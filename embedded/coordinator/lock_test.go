@@ -3,14 +3,11 @@ package coordinator
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"holdfast/embedded/plan"
 )
 
 func (w *world) TryLock(ctx context.Context, value, old []byte, _ time.Duration) ([]byte, error) {
@@ -36,42 +33,6 @@ func (w *world) RefreshLock(_ context.Context, value []byte) error {
 		return ErrConflict
 	}
 	return nil
-}
-
-func (w *world) Unlock(_ context.Context, value []byte) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if bytes.Equal(w.locked, value) {
-		w.lock(nil)
-	}
-	return nil
-}
-
-// lock sets the lock; the caller holds the mutex.
-func (w *world) lock(value []byte) {
-	w.locked, w.member.Lock = value, nil
-	if value != nil {
-		w.member.Lock = new(plan.Lock)
-		if err := json.Unmarshal(value, w.member.Lock); err != nil {
-			w.t.Error(err)
-		}
-	}
-}
-
-func (w *world) lockBy(slot, node string) {
-	value, err := json.Marshal(plan.Lock{Slot: slot, Node: node, Purpose: "stop", Since: time.Now().UTC()})
-	if err != nil {
-		w.t.Error(err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lock(value)
-}
-
-func (w *world) holder() *plan.Lock {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.member.Lock
 }
 
 // One member at a time: the lock says who has it, is taken over from an earlier life, and is given back.

@@ -2,9 +2,7 @@ package coordinator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"path/filepath"
@@ -16,13 +14,6 @@ import (
 
 	"holdfast/embedded/plan"
 )
-
-// decoded is the facts of a node, kept so that they are parsed once.
-type decoded struct {
-	stamp  [2]uint64
-	facts  *plan.Facts
-	unread string // why there are none
-}
 
 // observe gathers all that is known. ended is not nil when etcd ended by itself for another reason than
 // a removal.
@@ -103,13 +94,6 @@ type inspected struct {
 	log *plan.LogEnd // nil: it is not known, or not to be told
 }
 
-// leaderless is how long a member must have been without a leader before it tells where its log ends: an election is no
-// loss. logAge is how long what it tells is good for; a log without a leader does not grow.
-const (
-	leaderless = 5 * time.Second
-	logAge     = 5 * time.Second
-)
-
 // inspect looks into the data directory, unless etcd runs and has a leader: then its log is known to be there, and where
 // it ends is no news.
 func (c *Coordinator) inspect(m plan.Member) inspected {
@@ -139,29 +123,6 @@ func (c *Coordinator) inspect(m plan.Member) inspected {
 	return inspected{data, err, &data.Log}
 }
 
-// ReadFacts reads the facts that a node published. The error wraps [plan.ErrUnsupported] if a newer version did, else it says
-// what is not whole.
-func ReadFacts(data []byte) (*plan.Facts, error) {
-	var v struct{ Version int } // of a later version the rest may be of other types
-	f := new(plan.Facts)
-	err := json.Unmarshal(data, &v)
-	if err == nil && v.Version > 1 {
-		f.Version = v.Version
-	} else if err == nil {
-		err = json.Unmarshal(data, f)
-	}
-	if err == nil {
-		err = f.Valid()
-	}
-	switch {
-	case errors.Is(err, plan.ErrUnsupported):
-		return nil, fmt.Errorf("unsupported: %w", err)
-	case err != nil:
-		return nil, fmt.Errorf("not whole: %w", err)
-	}
-	return f, nil
-}
-
 // decode reads the facts that a node published. What is not understood is nothing said, and why is told.
 func (c *Coordinator) decode(n Node) decoded {
 	if n.State == nil {
@@ -180,17 +141,6 @@ func (c *Coordinator) decode(n Node) decoded {
 	}
 	c.seen[n.Name] = d
 	return d
-}
-
-// Evidence reports whether what a node published bears witness of a cluster, or may. Such words are kept from being
-// forgotten by time where they may be needed.
-func Evidence(state []byte) bool {
-	if state == nil {
-		return false
-	}
-	var f plan.Facts
-	err := json.Unmarshal(state, &f)
-	return err != nil || f.Version != 1 || f.Evidence()
 }
 
 // disk describes what is on the held volume.
@@ -379,17 +329,6 @@ func (c *Coordinator) stored(s plan.Store, began time.Time) {
 	if changed {
 		c.Look()
 	}
-}
-
-// believed returns an error if what the store holds is not whole: nothing of it counts then, and nothing is taken to be absent.
-func believed(s plan.Store) error {
-	switch err := s.Valid(); {
-	case errors.Is(err, plan.ErrUnsupported):
-		return fmt.Errorf("%w: what it holds of the cluster is unsupported here: %w: run that version, or a newer one, on this node", ErrUnread, err)
-	case err != nil:
-		return fmt.Errorf("%w: what it holds of the cluster is not whole: %w; bring the objects back from another copy of the store", ErrUnread, err)
-	}
-	return nil
 }
 
 func (c *Coordinator) askStore(ctx context.Context) plan.Store {

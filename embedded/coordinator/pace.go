@@ -93,3 +93,13 @@ func (p *pace) did(err error) {
 		p.retry, p.pause = time.Now().Add(p.pause), min(2*p.pause, p.limit())
 	}
 }
+
+// every waits for a while, and reports false when ctx has ended.
+func every(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

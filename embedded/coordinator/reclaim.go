@@ -5,13 +5,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"holdfast/embedded/health"
-)
-
-const (
-	asideAge   = time.Minute // how often it is looked what was set aside
-	reclaimAge = time.Hour   // at most so often is something reclaimed
 )
 
 // house is what is known of the data that was set aside. The coordinator's mu guards it.
@@ -76,22 +69,4 @@ func (c *Coordinator) reclaim(path string, before time.Time) {
 	if err != nil {
 		c.lg.Error("data that was set aside could not be deleted", zap.Error(err))
 	}
-}
-
-// SetAside tells what was set aside on this node's volume. after is restore.reclaim-after.
-func (s Situation) SetAside(after time.Duration) []health.AsideStatus {
-	var all []health.AsideStatus
-	for _, a := range s.Aside {
-		st := health.AsideStatus{Path: a.Path, Reason: a.Reason, Since: a.Since, Bytes: a.Bytes}
-		if after > 0 && !a.Kept && !s.Served.IsZero() {
-			at := a.Since
-			if s.Served.After(at) {
-				at = s.Served
-			}
-			at = at.Add(after)
-			st.Reclaimed = &at
-		}
-		all = append(all, st)
-	}
-	return all
 }

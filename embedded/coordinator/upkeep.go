@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"holdfast/embedded/health"
@@ -19,8 +21,10 @@ const (
 	doneRest = time.Hour
 )
 
-// upkeep is what a member remembers of the care for its database. The coordinator's mu guards it.
+// upkeep is what a member remembers of the care for its database.
 type upkeep struct {
+	mu sync.Mutex
+
 	judged     plan.Judgement
 	short      bool      // the volume has less than its reserve
 	spaceless  bool      // NOSPACE is up
@@ -64,11 +68,104 @@ func (u *upkeep) known(o *plan.Observation, now time.Time) {
 	}
 }
 
+// tell adds to an observation what is remembered. It is called with each observation.
+func (u *upkeep) tell(o *plan.Observation, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	m := &o.Member
+	if !m.Running {
+		u.judged, u.short = plan.Judgement{}, false
+		return
+	}
+	u.short = o.Claim.Room.Short(u.short)
+	o.Claim.Short = u.short
+	if m.Compacted != u.history {
+		u.history, u.compacted = m.Compacted, now
+	}
+	if m.Spaceless() != u.spaceless { // what failed before says nothing of what is possible now
+		u.spaceless, u.tried, u.compacted, u.until, u.failed = m.Spaceless(), false, time.Time{}, time.Time{}, 0
+	}
+	u.judged = o.Config.Upkeep.Judge(u.judged, *m, u.tried)
+	u.growth.add(now, m.Space.InUse)
+	m.Judgement, m.Defragging = u.judged, u.defragging
+	o.Compacted = now.Sub(u.compacted) < compacted
+	if now.Before(u.until) {
+		o.Resting = "the last one is less than an hour ago"
+		if u.failed > 0 {
+			o.Resting = "the last attempt failed, and the next one is made later"
+		}
+	}
+}
+
 // status is the account as of now.
 func (u *upkeep) status() health.UpkeepStatus {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	s := u.done
 	s.Fragmented, s.Full, s.Growth = u.judged.Fragmented, u.judged.Full, u.growth.perDay()
 	return s
+}
+
+// defragment notes that this member defragments, or does no more.
+func (u *upkeep) defragment(on bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.defragging = on
+}
+
+// ask notes that this member asks for the word to defragment, or has it.
+func (u *upkeep) ask(on bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asking = on
+}
+
+// asks reports whether it does, or defragments.
+func (u *upkeep) asks() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.asking || u.defragging
+}
+
+// compact notes that the history was dropped.
+func (u *upkeep) compact() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.compacted = time.Now()
+}
+
+// cure notes that NOSPACE was taken back.
+func (u *upkeep) cure() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.done.Cures++
+}
+
+// defragmented takes down how a defragmentation went, of a database that had this size before. One that leaves as much
+// to be gained as there was has failed: it must not be tried again and again.
+func (u *upkeep) defragmented(m plan.Member, rules plan.Upkeep, before int64, took time.Duration, err error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	last := health.DefragStatus{Time: time.Now(), Seconds: took.Seconds(), Before: before, After: m.Space.Size}
+	if err == nil {
+		u.tried = true
+		u.judged = rules.Judge(plan.Judgement{}, m, true)
+		// While NOSPACE is up more may have been deleted meanwhile.
+		if u.judged.Fragmented && (!u.spaceless || last.After >= before) {
+			err = fmt.Errorf("the database was defragmented and is as fragmented as before: %d MiB of %d MiB are in use",
+				m.Space.InUse>>20, m.Space.Size>>20)
+		}
+	}
+	if err != nil {
+		u.done.Failures++
+		again := u.fail(last.Time)
+		last.Error, last.Again = err.Error(), &again
+	} else {
+		u.done.Defrags++
+		u.rest(last.Time)
+	}
+	u.done.Last = &last
+	return err
 }
 
 // rest makes the care rest after a defragmentation that went well, but for NOSPACE, which every client waits to end.

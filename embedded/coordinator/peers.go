@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"holdfast/embedded/plan"
+)
+
+// askForFacts is the question for what a node says of itself.
+const askForFacts = "facts"
+
+// peers asks other nodes directly: what gossip says of them may be old.
+type peers struct{ mesh Mesh }
+
+func (ps peers) facts(ctx context.Context, node string) (f plan.Facts, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	data, err := ps.mesh.Ask(ctx, node, []byte(askForFacts))
+	if err != nil {
+		return f, err
+	}
+	told, err := ReadFacts(data)
+	if err != nil {
+		return f, fmt.Errorf("what node %s says is %w", node, err)
+	}
+	return *told, nil
+}
+
+// leaderSees is what the leader sees of the members; nil if no leader answers.
+func (ps peers) leaderSees(ctx context.Context, o plan.Observation) []plan.MemberInfo {
+	if o.Member.Leader {
+		return o.Facts(nil).Seen()
+	}
+	for _, node := range ps.running(o) {
+		// The member that leads by now may not have said so yet.
+		if f, err := ps.facts(ctx, node); err == nil && f.Leader && f.CID == o.Disk.ClusterID {
+			return f.Seen()
+		}
+	}
+	return nil
+}
+
+// running are the live nodes that say they run a member, the leader first: one that hangs may take all the time there
+// is. Last come the processes that another of the same name hides: gossip does not say which of them serves, so each is
+// asked.
+func (ps peers) running(o plan.Observation) (nodes []string) {
+	live := slices.DeleteFunc(slices.Clone(o.Peers), func(p plan.Peer) bool {
+		return !p.Live || p.Facts == nil || !p.Facts.Running
+	})
+	slices.SortStableFunc(live, func(p, q plan.Peer) int {
+		switch {
+		case p.Facts.Leader == q.Facts.Leader:
+			return 0
+		case p.Facts.Leader:
+			return -1
+		}
+		return 1
+	})
+	for _, p := range live {
+		nodes = append(nodes, p.Node)
+	}
+	return append(nodes, ps.mesh.Twins()...)
+}
+
+// others asks every other member directly, and returns nil if all say what is wanted just now.
+func (ps peers) others(ctx context.Context, o plan.Observation, wanted func(plan.Facts) bool) error {
+	for _, m := range o.Member.Members {
+		if m.ID == o.Member.ID {
+			continue
+		}
+		if err := ps.confirms(ctx, o, m, wanted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (ps peers) confirms(ctx context.Context, o plan.Observation, m plan.MemberInfo,
+	wanted func(plan.Facts) bool) error {
+	for _, p := range o.Peers {
+		if p.Facts == nil || !p.Live || p.Facts.Member != m.ID {
+			continue
+		}
+		f, err := ps.facts(ctx, p.Node)
+		switch {
+		case err != nil:
+			return fmt.Errorf("ask slot %s how its member is: %w", m.Slot, err)
+		case !f.Running || f.Member != m.ID || !wanted(f):
+			return errNotYet
+		}
+		return nil
+	}
+	return errNotYet
+}
