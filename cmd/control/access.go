@@ -107,8 +107,8 @@ func remoteCaller(c config.Control, state *tls.ConnectionState, from string) cal
 	return who
 }
 
-// guarded lets in who may do what is asked, and bounds what is sent.
-func (s *Server) guarded(next http.Handler) http.Handler {
+// guarded lets in who may do what is asked, and bounds what is sent. looks tells what changes nothing.
+func (s *Server) guarded(next http.Handler, looks func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, local := r.Context().Value(peerKey{}).(caller)
 		if !local {
@@ -120,7 +120,8 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			who.role, who.why = mayNothing, fmt.Sprintf("%s may look, but not change anything: control.operators does not name it", who.name)
 		}
 		if who.role == mayNothing {
-			s.Log.Warn("a command was refused", zap.String("by", who.name), zap.String("command", r.URL.Path), zap.String("why", who.why))
+			s.Log.Warn("a command was refused", zap.String("by", who.name), zap.String("command", r.URL.Path),
+				zap.String("why", who.why))
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
 			writeError(w, errors.New("refused: "+who.why))

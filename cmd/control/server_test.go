@@ -345,7 +345,7 @@ func TestSocketInThePlaceOfAFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "is no socket") {
+	if l, err := listenUnix(path); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("got %v, %v", l, err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "precious" {
