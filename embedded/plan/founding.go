@@ -6,12 +6,6 @@ import (
 	"strings"
 )
 
-// holder is a node that holds a disk, ourselves or another.
-type holder struct {
-	node  string
-	facts Facts
-}
-
 // begin decides for a disk that has accepted nothing yet: it completes a promise, becomes a replacement
 // in a cluster that exists, or takes a step towards founding one.
 func (o Observation) begin() Action {

@@ -53,9 +53,6 @@ func (o Observation) outlived() bool {
 	return later != nil && later.ID != mine.ID
 }
 
-// of reports whether the node's disk is in that generation.
-func (f Facts) of(r *Record) bool { return r != nil && f.Record != nil && f.Record.ID == r.ID }
-
 // leader returns a live node that says it leads the generation.
 func (o Observation) leader(r *Record) *Peer {
 	for _, p := range o.live() {
@@ -123,14 +120,6 @@ func (o Observation) whoRuns(r *Record) string {
 		return ""
 	}
 	return " (" + strings.Join(parts, "; ") + ")"
-}
-
-// silence says why nothing is known of a node that has no facts.
-func (p Peer) silence() string {
-	if p.Unread != "" {
-		return fmt.Sprintf("what node %s holds is not known, for its word cannot be read here (%s)", p.Node, p.Unread)
-	}
-	return fmt.Sprintf("node %s has not said yet what it holds", p.Node)
 }
 
 func (o Observation) live() []Peer {

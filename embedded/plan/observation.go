@@ -193,7 +193,9 @@ type Pause struct {
 
 // Space is the size of a member's database in bytes.
 type Space struct {
-	Size, InUse, Quota int64
+	Size  int64 `json:"db_size"`
+	InUse int64 `json:"db_in_use"` // Size less what a defragmentation would free
+	Quota int64 `json:"quota"`
 }
 
 // MemberInfo is one entry of etcd's member list.
@@ -266,83 +268,6 @@ type Admission struct {
 	Slot string `json:"slot"`
 	Disk string `json:"disk"`
 	ID   uint64 `json:"id"`
-}
-
-// Phase sums up a held disk for others.
-type Phase string
-
-const (
-	PhaseNone    Phase = ""        // no disk
-	PhaseWaiting Phase = "waiting" // held, but not fit for use (unreadable, foreign); the holder says why
-	PhaseBlank   Phase = "blank"   // nothing but perhaps promises: never voted
-	PhaseFounder Phase = "founder" // accepted a record, may start as its founder
-	PhaseJoiner  Phase = "joiner"  // admitted, has not started
-	PhaseVacant  Phase = "vacant"  // a replacement: has no member data and waits for admission
-	PhaseData    Phase = "data"    // has a write-ahead log
-)
-
-// Facts is what a node says of itself in the gossip. Everything in it that a decision of another node
-// rests on stays true once it is true (a promise, a record, a removal), or is confirmed by a direct call.
-type Facts struct {
-	Version  int          `json:"version"` // 1
-	Slot     string       `json:"slot,omitempty"`
-	Epoch    uint64       `json:"epoch,omitempty"`
-	Disk     string       `json:"disk,omitempty"`
-	Phase    Phase        `json:"phase,omitempty"`
-	Slots    []string     `json:"slots,omitempty"`    // wanted
-	PeerURL  string       `json:"peer_url,omitempty"` // wanted pattern
-	Promise  *Charter     `json:"promise,omitempty"`
-	Record   *Record      `json:"record,omitempty"`
-	Join     uint64       `json:"join,omitempty"`
-	Member   uint64       `json:"member,omitempty"` // ID in the write-ahead log
-	CID      uint64       `json:"cid,omitempty"`    // cluster ID in the write-ahead log
-	Running  bool         `json:"running,omitempty"`
-	Leader   bool         `json:"leader,omitempty"`
-	Clients  []string     `json:"clients,omitempty"`  // of a running member: where clients reach it
-	Members  []MemberInfo `json:"members,omitempty"`  // applied list of a running member
-	Removed  []uint64     `json:"removed,omitempty"`  // members that a quorum has removed
-	Admitted []Admission  `json:"admitted,omitempty"` // of a leader
-	Term     uint64       `json:"term,omitempty"`     // in which a leader leads
-	// Holders of a running member: which node held each slot last. A node that is back without its disk has
-	// no slot to show any more, and yet its slot is not anybody's.
-	Holders map[string]string `json:"holders,omitempty"`
-	Store   string            `json:"store,omitempty"` // random ID of its backup store, "" while unknown
-	Nonce   string            `json:"nonce,omitempty"` // random; this process has put it into its store
-	// Restore is the ID of the open proposal this node knows of, Prepared of the one its disk has prepared, and
-	// Unable why it cannot prepare Restore at present.
-	//
-	// Prepared becomes false only after an abort, and then nobody can conclude on an old word of it: abort and
-	// conclusion are the same conditional put.
-	Restore  string `json:"restore,omitempty"`
-	Prepared string `json:"prepared,omitempty"`
-	Unable   string `json:"unable,omitempty"`
-	// Consent is the ID of the proposal that the leader of this node's generation has consented to, as applied here. Left is
-	// what the disk noted when it left its generation.
-	Consent string `json:"consent,omitempty"`
-	Left    *Left  `json:"left,omitempty"`
-	// Confirmed: a linearizable read through the leader was answered here a moment ago.
-	Confirmed bool `json:"confirmed,omitempty"`
-
-	Log  *LogEnd  `json:"log,omitempty"`  // of a member without a leader
-	Set  *SlotSet `json:"set,omitempty"`  // the newest that this node knows
-	Etcd string   `json:"etcd,omitempty"` // version of the etcd in this node's holdfast
-	// Agreed is the version that the cluster has agreed on, as its running member has applied it.
-	Agreed string `json:"agreed,omitempty"`
-	// Drained: an operator keeps the member down. Stopping: the process is about to end; its last word stays true until
-	// it is back.
-	Drained  bool `json:"drained,omitempty"`
-	Stopping bool `json:"stopping,omitempty"`
-	// Fragmented and Full judge a member's database: it is worth a defragmentation; it has no room below its watermark.
-	// Defragging is told before it begins. Short: the volume of the running member has less free than its reserve.
-	Fragmented bool `json:"fragmented,omitempty"`
-	Full       bool `json:"full,omitempty"`
-	Short      bool `json:"short,omitempty"`
-	Defragging bool `json:"defragging,omitempty"`
-	// Trusts are the authorities, by fingerprint, whose peers the running member accepts, Issuer is the one that signed the
-	// peer's certificate which this node presents. Stale: other authorities stand in the files than the member started with.
-	Trusts []string `json:"trusts,omitempty"`
-	Issuer string   `json:"issuer,omitempty"`
-	Stale  bool     `json:"stale,omitempty"`
 }
 
 // Peer is another node as the gossip shows it.

@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// mesh is what the other nodes say in the gossip, each for itself, and how that goes with our own disk and store.
+type mesh struct{ *Observation }
+
+// leaders are the live nodes that say they lead the generation of record and have a member list.
+func (o mesh) leaders(record *Record) []Peer {
+	var all []Peer
+	for _, p := range o.live() {
+		if f := p.Facts; f != nil && f.Running && f.Leader && f.of(record) && len(f.Members) > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// holder returns the live holder of a slot: of two, the one that is the listed member, else the one that
+// its rival waits for. Without any it says so.
+func (o mesh) holder(slot string, member uint64) (*Peer, string) {
+	var found *Peer
+	var note string
+	for _, p := range o.live() {
+		switch f := p.Facts; {
+		case f == nil || f.Slot != slot:
+		case o.apart(f):
+			note = fmt.Sprintf("slot %s has no live holder, and the disk on %s is of %s", slot, p.Node, f.Record.Token())
+		case f.Running && f.Member == member:
+			return &p, ""
+		case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):
+			found = &p
+		}
+	}
+	if found == nil {
+		return nil, cmp.Or(note, fmt.Sprintf("slot %s has no live holder", slot))
+	}
+	return found, ""
+}
+
+// apart reports whether a node's disk is of another generation than ours, which has data: their tokens differ and raft
+// cannot mix them, so it is no rival, and takes no part in what ours does. A stray's running slot must not keep ours
+// from starting.
+func (o mesh) apart(f *Facts) bool {
+	mine := o.Disk.Ledger.Record
+	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
+}
+
+// stranger returns a live node of our cluster whose backup store is not ours, so that what ours knows does not count
+// for all (R8): it has another ID, or what that node has put into it is not in ours, which is a copy then. Nodes that
+// hold no disk of the cluster count for nothing.
+func (o mesh) stranger() string {
+	mine := o.Disk.Ledger.Record
+	for _, p := range o.live() {
+		f := p.Facts
+		switch {
+		case f == nil || f.Store == "" || f.Record == nil && mine != nil:
+		case mine != nil && f.Record.ID != mine.ID:
+		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
+		case f.Store != o.Store.ID || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):
+			return p.Node
+		}
+	}
+	return ""
+}
+
+// removedBy returns a node that knows the member to be removed from our generation: "" if none does. An ID never comes
+// back. It is a word in the gossip: it gives no seat and admits nobody, and data is set aside only on a leader's (see
+// dismissedBy).
+func (o mesh) removedBy(id uint64) string {
+	for _, p := range o.Peers {
+		if id != 0 && p.Facts != nil && slices.Contains(p.Facts.Removed, id) {
+			return p.Node
+		}
+	}
+	return ""
+}
+
+// dismissedBy returns a live leader of our generation that says that the member was removed, "" if none does (R6). Two
+// may say for a moment that they lead. It is asked directly before anything is done.
+func (o mesh) dismissedBy(id uint64) string {
+	for _, p := range o.live() {
+		if f := p.Facts; f != nil && f.of(o.Disk.Ledger.Record) && f.Leader && id != 0 && slices.Contains(f.Removed, id) {
+			return p.Node
+		}
+	}
+	return ""
+}
+
+// of reports whether the node's disk is in that generation.
+func (f Facts) of(r *Record) bool { return r != nil && f.Record != nil && f.Record.ID == r.ID }
+
+// silence says why nothing is known of a node that has no facts.
+func (p Peer) silence() string {
+	if p.Unread != "" {
+		return fmt.Sprintf("what node %s holds is not known, for its word cannot be read here (%s)", p.Node, p.Unread)
+	}
+	return fmt.Sprintf("node %s has not said yet what it holds", p.Node)
+}
