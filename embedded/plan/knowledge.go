@@ -10,6 +10,10 @@ import (
 // generation is the newest and which is ours, its slots and members, who holds which disk, and what we say of ours.
 type knowledge struct{ mesh }
 
+// view is what the questions of every subject share. The subjects (founding, resuming, steady, …) are types of it, so
+// that each view converts to any other: founding(o).begin() asks a question of founding.
+type view struct{ knowledge }
+
 // latest returns the newest record that anybody knows, lost nodes and the store among them, or says what contradicts
 // it. A generation descends from those in its line; two records of which neither descends from the other are two
 // clusters, unless one of both was stillborn. The store counts only where a disk knows the cluster, too: what it says

@@ -19,8 +19,8 @@ type mutant struct {
 type test struct{ name, says string }
 
 var (
-	byResizes    = test{"TestResizeSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
-	bySimulation = test{"TestSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
+	byResizes    = test{"TestResizeSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
+	bySimulation = test{"TestSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	byFence      = test{"TestFence", `I9: [^\n]*`}
 	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
 	byDismissal  = test{"TestFalseDismissal", `I4: [^\n]*`}
@@ -53,10 +53,12 @@ var mutants = []mutant{
 	{"majority only", "founding.go", `if !to.newer(promises[len(promises)-1]) {`, `if false && !to.newer(promises[len(promises)-1]) {`, byStories},
 	{"found with a missing holder", "founding.go", `if len(missing) > 0 {`, `if len(missing) > len(o.Config.Slots)/2 {`, bySimulation},
 	{"ignore the store", "founding.go", "	shared = true\n", "	shared = false\n", bySimulation},
+	{"promise beside etcd-manager", "founding.go", `if o.Store.Managed != "" {`, `if o.Store.Managed == "-" {`, byStories},
+	{"commit beside etcd-manager", "founding.go", `case o.Store.Managed != "":`, `case o.Store.Managed == "-":`, byStories},
 	{"promise against a witness", "founding.go", `if why := o.witness(mine); why != "" {`, `if why := o.witness(mine); why == "-" {`, byStories},
 	{"commit against a witness", "founding.go", `case o.witness(&c) != "":`, `case o.witness(&c) == "-":`, byStories},
 	{"a witness of what is known", "founding.go", `known := own != nil && FoundingRecord(*own).Token() == w.Token`, `known := false`, byStories},
-	{"ignore lost peers", "lineage.go", `p.Facts.Record == nil || o.stillborn(p.Facts.Record) {`, `p.Facts.Record == nil || !p.Live {`, bySimulation},
+	{"ignore lost peers", "knowledge.go", `p.Facts.Record == nil || o.stillborn(p.Facts.Record) {`, `p.Facts.Record == nil || !p.Live {`, bySimulation},
 	{"found beside a cluster", "founding.go", "	case known != nil:\n", "	case known != nil && known.ID == \"-\":\n", bySimulation},
 	{"found with a disk that is not blank", "founding.go", `case f.Phase != PhaseBlank:`, `case f.Phase == PhaseNone:`, byStories},
 	{"commit without all promises", "founding.go", `if !promised {`, `if false {`, bySimulation},
@@ -77,15 +79,15 @@ var mutants = []mutant{
 	{"accept an admission twice", "resume.go", ` && listed && !spent && `, ` && listed && (!spent || true) && `, byStories},
 	{"wait for a learner that lost its log", "steady.go", ` && f.Join != ad.ID {`, ` {`, byStories},
 	{"keep another's admission", "resume.go", `l.Role == RoleJoiner && l.Join != d.Member`, `l.Role == "-"`, byStories},
-	{"ignore rivals", "next.go", `if a, stop := o.rivalry(); stop {`, `if a, stop := o.rivalry(); stop && a.Kind == "-" {`, bySimulation},
+	{"ignore rivals", "next.go", `if a, stop := claiming(o).rivalry(); stop {`, `if a, stop := claiming(o).rivalry(); stop && a.Kind == "-" {`, bySimulation},
 	{"yield what is not blank", "rivals.go", `case pristine:`, `case o.Config.Yields:`, bySimulation},
 	{"a running rival comes before yielding", "rivals.go", `case pristine:`, `case pristine && !f.Running:`, byStories},
 	{"take the slot of a lost member", "rivals.go", `case f.past():`, `case f.past() && p.Live:`, byStories},
 	{"forget who held a slot", "rivals.go", `if node != o.Node {`, `if node == "-" {`, byStories},
 	{"found in the place of a missing disk", "next.go", `case o.bereaved():`, `case false:`, byStories},
-	{"another disk's data is missing as well", "observation.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && !o.Disk.WAL`, byMissing},
-	{"a log without a ledger is missing as well", "observation.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && o.Disk.Ledger.Record == nil`, byStories},
-	{"offer a blank disk in the place of a missing one", "observation.go", ` || o.bereaved():`, `:`, byMissing},
+	{"another disk's data is missing as well", "facts.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && !o.Disk.WAL`, byMissing},
+	{"a log without a ledger is missing as well", "facts.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && o.Disk.Ledger.Record == nil`, byStories},
+	{"offer a blank disk in the place of a missing one", "facts.go", ` || o.bereaved():`, `:`, byMissing},
 	{"start beside a twin", "next.go", `case o.Twin != "" && !o.Member.Running:`, `case o.Twin == "-":`, byStories},
 	{"resume before listening", "next.go", `case o.Early && `, `case false && o.Early && `, byStories},
 	{"repair with any record", "resume.go", ` && f.CID == o.Disk.ClusterID {`, ` {`, bySimulation},
@@ -93,22 +95,22 @@ var mutants = []mutant{
 	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal`, `	case q.healthy < 0:`, bySimulation},
 	{"lead with a disk that stalls", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled && m.Defragging {`, byStories},
 	{"stalled while it is defragmented", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled {`, byStories},
-	{"tell others of a leader that is stalled", "observation.go", `o.Member.Leader && !o.Member.Stalled, removed`, `o.Member.Leader, removed`, byFacts},
+	{"tell others of a leader that is stalled", "facts.go", `o.Member.Leader && !o.Member.Stalled, removed`, `o.Member.Leader, removed`, byFacts},
 	{"replace a connected member", "steady.go", `	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data`, `	case q.healthy < 0:
 		return nil, fmt.Sprintf("slot %s has no data`, byStories},
 	{"replace a disk with data", "steady.go", `case f.Phase == PhaseVacant:`, `case f.Phase == PhaseVacant || f.Phase == PhaseData && !m.Connected:`, byStories},
-	{"never heed a stillborn founding", "founding.go", `moved > len(r.Charter.Seats)/2`, `moved > len(r.Charter.Seats)`, byStories},
-	{"stillborn after one move", "founding.go", `moved > len(r.Charter.Seats)/2`, `moved > 0`, byStories},
+	{"never heed a stillborn founding", "knowledge.go", `moved > len(r.Charter.Seats)/2`, `moved > len(r.Charter.Seats)`, byStories},
+	{"stillborn after one move", "knowledge.go", `moved > len(r.Charter.Seats)/2`, `moved > 0`, byStories},
 	{"resume in an older generation", "resume.go", `	case next != nil:`, `	case next != nil && next.ID == "-":`, byStories},
-	{"serve on in an older generation", "steady.go", `if next, _, _ := o.ended(); next != nil {`, `if next, _, _ := o.ended(); next != nil && o.Member.Leader {`, bySimulation},
-	{"the store is no evidence of a generation", "lineage.go", `	case r.descends(best):
+	{"serve on in an older generation", "steady.go", `if next, _, _ := succession(o).ended(); next != nil {`, `if next, _, _ := succession(o).ended(); next != nil && o.Member.Leader {`, bySimulation},
+	{"the store is no evidence of a generation", "knowledge.go", `	case r.descends(best):
 		best = r
 	default:
 		return nil, fmt.Sprintf("the cluster went`, `	case r.descends(best):
 	default:
 		return nil, fmt.Sprintf("the cluster went`, byStories},
-	{"two generations of one number", "lineage.go", `	case r.ID == best.ID || best.descends(r):
+	{"two generations of one number", "knowledge.go", `	case r.ID == best.ID || best.descends(r):
 		default:`, `	case r.ID == best.ID || best.descends(r) || r.Lineage() == best.Lineage():
 		default:`, byStories},
 	{"any majority concludes", "fence.go", `return f.voters-max(0, f.need-free) < f.voters/2+1`, `return true`, byFence},
@@ -119,11 +121,11 @@ var mutants = []mutant{
 	{"accept the record and let the old member run", "sim_restore_test.go", `n.todo = []func(){stop, write, tell}`, `n.todo = []func(){write, tell}`, bySimulation},
 	{"enter although the record knew too little", "generation.go", `case r.Restore != nil && seat.Disk == o.Claim.Disk && o.supplanted(r) == "":`, `case r.Restore != nil && seat.Disk == o.Claim.Disk:`, byStories},
 	{"enter without any memory", "founding.go", `case known != nil && o.prepared(known.ID):`, `case known != nil && known.Restore != nil:`, byStories},
-	{"found a restored generation without its data", "generation.go", `	return l.Record != nil && l.Record.Restore != nil && l.Role == RoleFounder && l.Started == ""`, `	return l.Record != nil && l.Record.Restore != nil && l.Role == RoleFounder && l.Started == "" && (o.Disk.WAL || o.Disk.Built != "")`, byStories},
+	{"found a restored generation without its data", "facts.go", `	return l.Record != nil && l.Record.Restore != nil && l.Role == RoleFounder && l.Started == ""`, `	return l.Record != nil && l.Record.Restore != nil && l.Role == RoleFounder && l.Started == "" && (o.Disk.WAL || o.Disk.Built != "")`, byStories},
 	{"swap before it is prepared", "generation.go", `	case swapped || o.prepared(r.ID):`, `	case swapped || o.Disk.Built == r.ID:`, bySimulation},
-	{"swap although replaced", "generation.go", `	case o.replacedAs(r) != "":`, `	case o.replacedAs(r) == "-":`, byStories},
+	{"swap although replaced", "generation.go", `	case resuming(o).replacedAs(r) != "":`, `	case resuming(o).replacedAs(r) == "-":`, byStories},
 	{"swap again", "generation.go", `	case swapped || o.prepared(r.ID):`, `	case swapped && o.prepared(r.ID) || o.prepared(r.ID):`, byStories},
-	{"a founder that cannot prepare waits for ever", "generation.go", `	case obstacle != "" && o.leader(r) != nil:`, `	case obstacle == "-":`, byStories},
+	{"a founder that cannot prepare waits forever", "generation.go", `	case obstacle != "" && o.leader(r) != nil:`, `	case obstacle == "-":`, byStories},
 	{"a founder that cannot prepare leaves before there is a leader", "generation.go", `	case obstacle != "" && o.leader(r) != nil:`, `	case obstacle != "":`, byStories},
 	{"a founder gives its seat up before the store was asked", "generation.go", `	case o.Starting:`, `	case o.Starting && slot == "":`, byStories},
 	{"the ledger after a swap", "ledger.go", `l.Started, l.Prepared = disk, nil`, `l.Prepared = nil`, bySimulation},
@@ -135,14 +137,14 @@ var mutants = []mutant{
 	}
 	return s.Restore`, byStories},
 	{"start what was declared lost", "resume.go", `p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `p != nil && p.Led == nil && o.Alone {`, byStories},
-	{"change members during a restore", "steady.go", `case next != nil && (frozen == "" ||`, `case next != nil && (frozen != "-" ||`, byStories},
-	{"promote during a restore", "steady.go", `o.frozen() == "" && next.Kind == Promote)`, `next.Kind == Promote)`, byStories},
+	{"change members during a restore", "steady.go", `case next != nil && (held == "" ||`, `case next != nil && (held != "-" ||`, byStories},
+	{"promote during a restore", "steady.go", `frozen == "" && next.Kind == Promote)`, `next.Kind == Promote)`, byStories},
 	{"change members during a pause", "pause.go", `if p == nil {`, `if p == nil || p.By != "" {`, bySimulation},
 	{"a pause of the backup's time", "outlived.go", `p.Record == r.ID || r.Cause == Recovered`, `p.Record != r.ID || r.Cause == Recovered`, byOutlived},
 	{"a pause that a restore began without", "outlived.go", `r.Cause == Recovered && slices`, `slices`, byOutlived},
 	{"a recovery takes an operator's pause back", "outlived.go", ` || r.Cause == Recovered && slices.Contains(r.Line, p.Record)`, ` || r.Cause == Recovered && slices.Contains(r.Line[:0], p.Record)`, byOutlived},
 	{"a lock of the backup's time", "outlived.go", `l.Record == "" || l.Record == r.ID }`, `l.Record != "-" }`, byOutlived},
-	{"leave a learner to itself during a pause", "steady.go", `o.frozen() == "" && next.Kind == Promote) &&`, `false) &&`, byStories},
+	{"leave a learner to itself during a pause", "steady.go", `frozen == "" && next.Kind == Promote) &&`, `false) &&`, byStories},
 	{"change members where others know of a restore", "restoring.go", `if o.Store.Unknown != "" && f != nil && f.Restore != ""`, `if o.Store.Unknown == "-" && f != nil && f.Restore != ""`, byStories},
 	{"discard what an unknown store may want", "restoring.go", `case s.Unknown != "" || s.Record == nil:`, `case s.Unknown != "":
 		return Action{Kind: Discard, Why: "unknown"}, true
@@ -156,7 +158,7 @@ var mutants = []mutant{
 	}`, `		return true
 	}`, byStories},
 	{"a bad command again and again", "restoring.go", `		case why.Text != "":`, `		case why.Text == "-":`, byStories},
-	{"a foreign command unasked", "restoring.go", `	if !o.Config.Foreign && q.Backup != "" {`, `	if !o.Config.Foreign && q.Backup == "-" {`, byStories},
+	{"a foreign command unasked", "restoring.go", `	if !obs.Config.Foreign && q.Backup != "" {`, `	if !obs.Config.Foreign && q.Backup == "-" {`, byStories},
 	{"propose while they elect", "restoring.go", `if !o.Leaderless && (`, `if false && (`, byStories},
 	{"delete a foreign command unasked", "restoring.go", `r.Over && o.Config.Foreign && o.proposes(known)`, `r.Over && o.proposes(known)`, byStories},
 	{"everyone deletes a command", "restoring.go", `r.Over && o.Config.Foreign && o.proposes(known)`, `r.Over && o.Config.Foreign`, byStories},
@@ -166,21 +168,21 @@ var mutants = []mutant{
 	{"restore by itself beside a founder", "founding.go", `	case o.half(r) != "":`, `	case o.half(r) == "-":`, byStories},
 	{"restore by itself unasked", "founding.go", `	if !o.Config.Automatic || !shared {`, `	if o.Config.Never {`, byStories},
 	{"mirror over a strange cluster", "steady.go", `case s.Record == nil || mine.descends(s.Record):`, `case s.Record == nil || mine.ID != s.Record.ID:`, byStories},
-	{"data of the parent as the child's", "observation.go", `if !o.changing() { // else`, `if true { // else`, bySimulation},
-	{"the longest log, whatever its term", "recover.go", `return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index`, `return l.Index > m.Index`, byStories},
-	{"the highest term, whatever its length", "recover.go", `return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index`, `return l.Term > m.Term`, byStories},
-	{"recover without all that are lost declared", "recover.go", `	if len(missing) > 0 {`, `	if len(missing) > len(s.Slots) {`, byStories},
-	{"recover from a log that another survivor's exceeds", "recover.go", `case v.Voter && v.Here && v.beyond(chosen) &&`, `case v.Voter && v.Here && v.beyond(v) &&`, byStories},
-	{"recover where the rest could have a majority", "recover.go", `if f := o.fence(old, p); !f.deserted() {`, `if f := o.fence(old, p); !f.deserted() && f.need < 0 {`, byStories},
-	{"recover beside a leader", "recover.go", `		case f.Leader:`, `		case f.Leader && f.Log != nil:`, byStories},
-	{"recover beside a follower", "recover.go", `		case f.Log == nil:`, `		case f.Log == nil && f.Leader:`, byStories},
-	{"recover although the lost are back", "recover.go", `case slices.Contains(lost, v.Slot) && v.Here && !v.Left:`, `case slices.Contains(lost, v.Slot) && v.Here && v.Left:`, byStories},
+	{"data of the parent as the child's", "facts.go", `if !o.changing() { // else`, `if true { // else`, bySimulation},
+	{"the longest log, whatever its term", "survey.go", `return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index`, `return l.Index > m.Index`, byStories},
+	{"the highest term, whatever its length", "survey.go", `return l.Term > m.Term || l.Term == m.Term && l.Index > m.Index`, `return l.Term > m.Term`, byStories},
+	{"recover without all that are lost declared", "survey.go", `	if len(missing) > 0 {`, `	if len(missing) > len(s.Slots) {`, byStories},
+	{"recover from a log that another survivor's exceeds", "survey.go", `case v.Voter && v.Here && v.beyond(chosen) &&`, `case v.Voter && v.Here && v.beyond(v) &&`, byStories},
+	{"recover where the rest could have a majority", "recover.go", `if f := fencing(o).fence(old, p); !f.deserted() {`, `if f := fencing(o).fence(old, p); !f.deserted() && f.need < 0 {`, byStories},
+	{"recover beside a leader", "survey.go", `		case f.Leader:`, `		case f.Leader && f.Log != nil:`, byStories},
+	{"recover beside a follower", "survey.go", `		case f.Log == nil:`, `		case f.Log == nil && f.Leader:`, byStories},
+	{"recover although the lost are back", "survey.go", `case slices.Contains(lost, v.Slot) && v.Here && !v.Left:`, `case slices.Contains(lost, v.Slot) && v.Here && v.Left:`, byStories},
 	{"a recovery has many founders", "charter.go", `	if r.Cause == Recovered {`, `	if r.Cause == "-" {`, bySimulation},
 	{"a recovery seats whoever is here", "recover.go", `		if v.Slot == p.Survivor {
 			made.Disk,`, `		if made.Disk = v.Disk; v.Slot == p.Survivor {
 			made.Disk,`, bySimulation},
-	{"swap what was copied before the log grew", "recover.go", `	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):`, `	case whole:`, byStories},
-	{"a learner survives", "recover.go", `if v.Voter && v.Here && v.Runs && !v.Dropped && (best < 0`, `if v.Here && v.Runs && !v.Dropped && (best < 0`, byStories},
+	{"swap what was copied before the log grew", "generation.go", `	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):`, `	case whole:`, byStories},
+	{"a learner survives", "survey.go", `if v.Voter && v.Here && v.Runs && !v.Dropped && (best < 0`, `if v.Here && v.Runs && !v.Dropped && (best < 0`, byStories},
 	{"recover by itself without proof", "recover.go", `	case len(unproven) > 0:`, `	case len(unproven) > len(survey.Slots):`, byStories},
 	{"recover by itself because the slot has a blank disk", "fence.go", `(founded || f.Join == member)`, `(founded || f.Phase != PhaseNone)`, byStories},
 	{"the disk of a founder long replaced", "fence.go", ` && o.Disk.Founders[f.Slot] == member`, ``, byStories},
@@ -192,9 +194,9 @@ var mutants = []mutant{
 	{"weigh without the unknown", "recover.go", `	case o.unweighed() != "":`, `	case o.unweighed() == "-":`, byStories},
 	{"a backup of a later generation by its revision", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Revision, revision) > 0`, byStories},
 	{"a backup of the same generation holds no more", "newest.go", `cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0`, `cmp.Compare(s.Generation, generation) > 0`, byStories},
-	{"recover beside data that nobody has looked at", "recover.go", `v.Idle && !v.Here:`, `v.Idle && v.Here:`, bySurvey},
-	{"recover although a drained member would do", "recover.go", `if !s.majority() || idle == nil {`, `if idle != nil || s.majority() {`, bySurvey},
-	{"recover into a store that is not all's", "recover.go", `	if n := o.stranger(); n != "" {`, `	if n := o.stranger(); n == "-" {`, bySurvey},
+	{"recover beside data that nobody has looked at", "survey.go", `v.Idle && !v.Here:`, `v.Idle && v.Here:`, bySurvey},
+	{"recover although a drained member would do", "survey.go", `if !s.majority() || idle == nil {`, `if idle != nil || s.majority() {`, bySurvey},
+	{"recover into a store that is not all's", "survey.go", `	if n := o.stranger(); n != "" {`, `	if n := o.stranger(); n == "-" {`, bySurvey},
 	{"nobody votes who is not seen", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if false {`, byStories},
 	{"a leader's list may be old", "fence.go", `if o.leader(old) == nil && !o.Member.Leader {`, `if o.Node != "" {`, byStories},
 	{"the dropped do not vote any more", "fence.go", `may = slices.Concat(may, set.From, f.slots)`, `may = slices.Concat(may, f.slots)`, byStories},
@@ -203,8 +205,9 @@ var mutants = []mutant{
 	{"an operator's word is proof", "fence.go", `f.proven += boolean(out)`, `f.proven += boolean(out || lost)`, byStories},
 	{"nobody's word counts, even of all", "fence.go", ` || f.out >= f.voters`, ``, byStories},
 	{"who was named lost has stopped, in the eyes of a leader", "fence.go", `max(0, f.need-free) < f.voters/2+1`, `max(0, f.need-free)-boolean(free > 0) < f.voters/2+1`, byFence},
-	{"go on from whom nobody may have told of the removal", "recover.go", ` && !v.Dropped && (best < 0`, ` && (best < 0`, byStories},
-	{"give up a disk that takes part in a restore", "resize.go", `if p := o.open(); p != nil && slices.Contains(p.founders`, `if p := o.open(); p != nil && p.ID == "" && slices.Contains(p.founders`, byStories},
+	{"nobody was added unheard", "survey.go", `v.Voter = v.Voter || o.unheardOf(known, slot, s.lists)`, `v.Voter = v.Voter || slot == "-"`, byStories},
+	{"continue from whom nobody may have told of the removal", "survey.go", ` && !v.Dropped && (best < 0`, ` && (best < 0`, byStories},
+	{"give up a disk that takes part in a restore", "resize.go", `if p := proposals(o).open(); p != nil && slices.Contains(p.founders`, `if p := proposals(o).open(); p != nil && p.ID == "" && slices.Contains(p.founders`, byStories},
 	{"never promote", "steady.go", `case listed && m.Learner && f.Running && f.Member == m.ID:`, `case listed && m.Learner && f.Running && f.Member == 0:`, bySimulation},
 	{"start on unfit data", "resume.go", `if d.Unfit != "" {`, `if d.Unfit == "-" {`, byStories},
 	{"set nothing aside that is unfit", "next.go", `o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy`, `o.Disk.Ledger.Record != nil && o.Disk.Unfit == "" && !o.changing() && o.dismissedBy`, byStories},
@@ -243,8 +246,8 @@ var mutants = []mutant{
 		return wait("%s", why)
 	}
 	peers := map`, byStories},
-	{"heed the version of a member that does not run", "versions.go", `f == nil || !f.Running || f.Record == nil || f.Record.ID != r.ID || !older`, `f == nil || f.Record == nil || f.Record.ID != r.ID || !older`, byStories},
-	{"heed the version of another generation", "versions.go", `f.Record.ID != r.ID || !older`, `!older`, byStories},
+	{"heed the version of a member that does not run", "versions.go", `f == nil || !f.Running || !f.of(r) || !older`, `f == nil || !f.of(r) || !older`, byStories},
+	{"heed the version of another generation", "versions.go", `!f.of(r) || !older`, `f.Record == nil || !older`, byStories},
 	{"compare minors as text", "versions.go", `return one && two && cmp.Or(cmp.Compare(x.major, y.major), cmp.Compare(x.minor, y.minor)) < 0`, `return one && two && x != y && cmp.Less(a, b)`, byStories},
 	{"change members while minors differ", "versions.go", `if older(f.Etcd, o.Config.Etcd) || older(o.Config.Etcd, f.Etcd) {`, `if older(o.Config.Etcd, f.Etcd) {`, byStories},
 	{"freeze for a learner's minor", "versions.go", ` || !o.voter(f.Member) {`, ` {`, byStories},
@@ -253,8 +256,8 @@ var mutants = []mutant{
 	{"go down although another has the lock", "sim_lock_test.go", `l != nil && (l.Slot != n.disk.slot || l.Node != n.name) || `, `l != nil && l.Node == "-" || `, byLocks},
 	{"start although drained", "next.go", `case o.Drained && !o.Member.Running:`, `case o.Drained && o.Member.Removed:`, byLocks},
 	{"never give the lock back", "disruption.go", `	if !o.locks() {`, `	if o.Claim.Held {`, byLocks},
-	{"judge without asking for the lock", "disruption.go", `case m.Lock != nil && !o.locks():`, `case m.Lock != nil && o.locks():`, byDisruption},
-	{"go down during a restore", "disruption.go", `case o.Disk.Ledger.Record != nil && o.frozen() != "":`, `case o.Disk.Ledger.Record == nil:`, byDisruption},
+	{"judge without asking for the lock", "disruption.go", `case o.lockedBy() != "":`, `case o.lockedBy() == "-":`, byDisruption},
+	{"go down during a restore", "disruption.go", `case o.Disk.Ledger.Record != nil && proposals(o).frozen() != "":`, `case o.Disk.Ledger.Record == nil:`, byDisruption},
 	{"go down unseen", "disruption.go", `case seen == nil:`, `case seen == nil && m.Leader:`, byDisruption},
 	{"go down beside a learner", "disruption.go", `	case learners != nil:`, `	case learners != nil && left < need:`, byDisruption},
 	{"a follower's word on the members", "disruption.go", `if !f.Running || !f.Leader {`, `if !f.Running {`, byDisruption},
@@ -265,11 +268,11 @@ var mutants = []mutant{
 	{"an unheard member is told to end", "disruption.go", `return connected && !known`, `return false`, byDisruption},
 	{"a minority changes the slots", "resize.go", `case len(w.nodes) > voters/2 && w.steady():`, `case len(w.nodes) > 0:`, byResizes},
 	{"those that leave bring themselves back", "resize.go", `case len(w.nodes) > voters/2 && w.steady():`, `case len(w.nodes) > voters/2:`, byStories},
-	{"anybody's wish counts", "resize.go", `f.Slot == m.Slot && f.Member == m.ID && f.Record`, `(f.Slot == m.Slot || f.Slot == "") && f.Record`, byResizes},
-	{"the set of another generation", "resize.go", `if s != nil && s.Record == r.ID && (newest == nil`, `if s != nil && (newest == nil`, byStories},
-	{"the lower serial wins", "resize.go", `s.Serial > newest.Serial) {`, `s.Serial < newest.Serial) {`, byResizes},
+	{"anybody's wish counts", "resize.go", `f.Slot == m.Slot && f.Member == m.ID && f.of(r)`, `(f.Slot == m.Slot || f.Slot == "") && f.of(r)`, byResizes},
+	{"the set of another generation", "knowledge.go", `if s != nil && s.Record == r.ID && (newest == nil`, `if s != nil && (newest == nil`, byStories},
+	{"the lower serial wins", "knowledge.go", `s.Serial > newest.Serial) {`, `s.Serial < newest.Serial) {`, byResizes},
 	{"agree before the last set is applied", "resize.go", `if now != nil && now.Serial > serial {`, `if now != nil && now.Serial > serial+1 {`, byStories},
-	{"note what is older", "resize.go", ` && l.Set.Serial >= s.Serial {`, ` && l.Set.Serial == s.Serial {`, byStories},
+	{"note what is older", "steady.go", ` && l.Set.Serial >= s.Serial {`, ` && l.Set.Serial == s.Serial {`, byStories},
 	{"two joins at once", "steady.go", `case q.learner != nil && q.learner.Slot != slot:`, `case q.learner != nil && q.learner.Slot == "-":`, byResizes},
 	{"grow while a voter is away", "steady.go", `case m.ID == 0 && len(q.away) > 0:`, `case m.ID == 0 && len(q.away) > 9:`, byResizes},
 	{"grow before a lost disk is replaced", "shrink.go", `	mend(true)
@@ -300,29 +303,29 @@ var mutants = []mutant{
 		return remove(`, `	case m.ID == 0:
 		return remove(`, byStories},
 	{"keep a learner that is not wanted", "shrink.go", `if !slices.Contains(o.slots(o.Disk.Ledger.Record), m.Slot) {`, `if m.Slot == "-" {`, byStories},
-	{"claim again what was given up", "rivals.go", `if unwanted := o.unwanted(); len(unwanted) > 0 {`, `if unwanted := o.unwanted(); len(unwanted) > 9 {`, byStories},
-	{"only the configuration's slots", "rivals.go", `Known: o.known()}`, `Known: nil}`, byResizes},
+	{"claim again what was given up", "rivals.go", `if unwanted := resizing(o).unwanted(); len(unwanted) > 0 {`, `if unwanted := resizing(o).unwanted(); len(unwanted) > 9 {`, byStories},
+	{"only the configuration's slots", "rivals.go", `Known: resizing(o).known()}`, `Known: nil}`, byResizes},
 	{"give up what is still a member's", "resize.go", `	case slices.Contains(needed, slot):
 		return false`, `	case slices.Contains(o.slots(r), slot):
 		return false`, byStories},
 	{"give up what tells of the cluster", "resize.go", `return len(listed) > 0 && o.gone(r, o.Claim.Slot)`, `return (len(listed) > 0 || true) && o.gone(r, o.Claim.Slot)`, byStories},
-	{"never give up", "resume.go", `if o.idle(r) {`, `if o.idle(r) && r.ID == "-" {`, byStories},
+	{"never give up", "resume.go", `if resizing(o).idle(r) {`, `if resizing(o).idle(r) && r.ID == "-" {`, byStories},
 	{"believe a leader that a learner remembers", "steady.go", `case !m.Led() && o.dismissedBy`, `case !m.HasLead && o.dismissedBy`, byStories},
 	{"wait for a quorum although removed", "steady.go", `case !m.Led() && o.dismissedBy(m.ID) != "":`, `case !m.Led() && o.dismissedBy(m.ID) == "-":`, byStories},
 	{"defragment although a member is away", "upkeep.go", `		case h == nil:
-			return note
+			return s.note
 `, `		case h == nil:
-			_ = note
+			_ = s.note
 `, byUpkeep},
-	{"defragment beside another", "upkeep.go", `h != nil && h.Facts.Defragging {`, `h != nil && h.Facts.Defragging && o.Member.Lock != nil {`, byStories},
-	{"the leader first", "upkeep.go", `(o.Member.Leader || !h.Facts.Leader && slot < o.Claim.Slot)`, `!o.Member.Leader && slot < o.Claim.Slot`, byUpkeep},
-	{"no order of followers", "upkeep.go", `!h.Facts.Leader && slot < o.Claim.Slot)`, `slot == "-")`, byStories},
+	{"defragment beside another", "upkeep.go", `s.holder != nil && s.holder.Facts.Defragging {`, `s.holder != nil && s.holder.Facts.Defragging && o.Member.Lock != nil {`, byStories},
+	{"the leader first", "upkeep.go", `(o.Member.Leader || !h.Facts.Leader && s.slot < o.Claim.Slot)`, `!o.Member.Leader && s.slot < o.Claim.Slot`, byUpkeep},
+	{"no order of followers", "upkeep.go", `!h.Facts.Leader && s.slot < o.Claim.Slot)`, `s.slot == "-")`, byStories},
 	{"defragment during a backup", "upkeep.go", `if o.Member.Snapshot && o.Member.Fragmented {`, `if o.Member.Snapshot && !o.Member.Fragmented {`, byUpkeep},
 	{"defragment without the lock", "upkeep.go", `if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
 		return nil, fmt.Sprintf(waits`, `if obstacle := cmp.Or(o.hinders(), o.rests()); obstacle != "" {
 		return nil, fmt.Sprintf(waits`, byStories},
-	{"defragment while the lock is held from before", "upkeep.go", `	return cmp.Or(o.frozen(), o.halted(), o.away(), o.lockedBy())
-}`, `	return cmp.Or(o.frozen(), o.halted(), o.away())
+	{"defragment while the lock is held from before", "upkeep.go", `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away(), o.lockedBy())
+}`, `	return cmp.Or(proposals(o).frozen(), o.halted(), o.away())
 }`, byWord},
 	{"defragment beside a learner", "upkeep.go", `		case i.Learner:
 			return`, `		case i.Learner && o.Member.Learner:
@@ -350,7 +353,7 @@ var mutants = []mutant{
 	{"compact again and again", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return o.Member.Revision > 0`, byUpkeep},
 	{"never compact", "upkeep.go", `return !o.Compacted && o.Member.Revision > o.Member.Compacted`, `return false`, byStories},
 	{"disarm while a volume has no room", "upkeep.go", `	if note := o.shortage(); note != "" {`, `	if note := o.shortage(); note == "-" {`, byUpkeep},
-	{"disarm while another's volume has no room", "room.go", `h != nil && h.Facts.Short:`, `h != nil && h.Facts.Short && h.Facts.Leader:`, byUpkeep},
+	{"disarm while another's volume has no room", "room.go", `s.holder.Facts.Short:`, `s.holder.Facts.Short && s.holder.Facts.Leader:`, byUpkeep},
 	{"write on without the reserve", "upkeep.go", `	case o.Claim.Short:`, `	case o.Claim.Short && m.Leader:`, byStories},
 	{"room as soon as the reserve is free", "room.go", `r.Free < r.Enough()`, `r.Free < r.Reserve()`, byStories},
 	{"what is not known is room", "room.go", `		return before
@@ -381,15 +384,15 @@ var mutants = []mutant{
 		`j.Full && (!tried || u.Roomy(s)) || free >= s.Quota/20`, byJudge},
 	{"give up what many deletions have freed", "upkeep.go", ` || u.Roomy(s) || free >= s.Quota/20)`, ` || u.Roomy(s))`, byJudge},
 	{"the only member as any other", "upkeep.go", `if m.Voters() == 1 {`, `if m.Voters() == 0 {`, byJudge},
-	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || o.heals(next)):`, ` && (!corrupt || true):`, byStories},
-	{"keep a corrupt member", "steady.go", ` && (!corrupt || o.heals(next)):`, ` && !corrupt:`, byStories},
-	{"reload without the lock", "reload.go", `o.absent(), o.lockedBy()); obstacle`, `o.absent()); obstacle`, byStories},
-	{"reload although a member is away", "reload.go", `o.paused(), o.absent(), o.lockedBy()`, `o.paused(), o.lockedBy()`, byStories},
-	{"reload while paused", "reload.go", `o.frozen(), o.paused(), o.absent()`, `o.frozen(), o.absent()`, byReloads},
-	{"reload during a restore", "reload.go", `cmp.Or(o.frozen(), o.paused()`, `cmp.Or(o.paused()`, byStories},
-	{"reload only among the same minors", "reload.go", `o.frozen(), o.paused(), o.absent()`, `o.frozen(), o.halted(), o.absent()`, byStories},
+	{"change the members beside a corrupt one", "steady.go", ` && (!corrupt || upkeep(o).heals(next)):`, ` && (!corrupt || true):`, byStories},
+	{"keep a corrupt member", "steady.go", ` && (!corrupt || upkeep(o).heals(next)):`, ` && !corrupt:`, byStories},
+	{"reload without the lock", "reload.go", `upkeep(o).absent(), o.lockedBy()); obstacle`, `upkeep(o).absent()); obstacle`, byStories},
+	{"reload although a member is away", "reload.go", `o.paused(), upkeep(o).absent(), o.lockedBy()`, `o.paused(), o.lockedBy()`, byStories},
+	{"reload while paused", "reload.go", `proposals(o).frozen(), o.paused(), upkeep(o).absent()`, `proposals(o).frozen(), upkeep(o).absent()`, byReloads},
+	{"reload during a restore", "reload.go", `cmp.Or(proposals(o).frozen(), o.paused()`, `cmp.Or(o.paused()`, byStories},
+	{"reload only among the same minors", "reload.go", `proposals(o).frozen(), o.paused(), upkeep(o).absent()`, `proposals(o).frozen(), upkeep(o).halted(), upkeep(o).absent()`, byStories},
 	{"reload during a backup", "reload.go", `	if o.Member.Snapshot {`, `	if o.Member.Snapshot && o.Member.Fragmented {`, byStories},
-	{"reload the leader first", "reload.go", `if before := o.before(func(f *Facts) bool { return f.Stale }); before != "" {`, `if before := o.before(fragmented); before != "" {`, byReloads},
+	{"reload the leader first", "reload.go", `if before := upkeep(o).before(func(f *Facts) bool { return f.Stale }); before != "" {`, `if before := upkeep(o).before(fragmented); before != "" {`, byReloads},
 	{"reload unseen", "reload.go", `cmp.Or(unconnected(seen), o.keeps())`, `cmp.Or(unconnected(nil), o.keeps())`, byReloads},
 	{"reload on the word of the gossip", "reload.go", `cmp.Or(unconnected(seen), o.keeps())`, `o.keeps()`, byReloads},
 	{"reload in an election", "reload.go", `	case o.Disk.Log == nil:`, `	case o.Disk.Log == nil && frozen != "":`, byReloads},
@@ -399,9 +402,9 @@ var mutants = []mutant{
 		return nil, fmt`, `	case frozen == "-":
 		return nil, fmt`, byStories},
 	{"defragment before a reload", "upkeep.go", `	case m.Stale:
-		return noted(o.stale())
+		return noted(reloading(o).stale())
 `, `	case m.Stale && !m.Fragmented:
-		return noted(o.stale())
+		return noted(reloading(o).stale())
 `, byStories},
 	{"a disk that forgot its cluster is blank", "next.go", `case o.Disk.Ledger.forgetful():`, `case o.Disk.Ledger.forgetful() && o.Node == "-":`, byStories},
 	{"believe a record of a later version", "valid.go", `		return fmt.Errorf("cause: got %q: %w", r.Cause, ErrUnsupported)`, `		return nil`, byValid},
@@ -428,36 +431,36 @@ var mutants = []mutant{
 `, byStories},
 	{"the older of two leaders", "rollback.go", `leader == nil || f.Term > leader.Facts.Term`, `leader == nil`, byStories},
 	{"set aside on the word of a leader that nobody confirms", "rollback.go", `if !l.Facts.Confirmed {`, `if l.Facts == nil {`, byStories},
-	{"start before the leader is heard", "next.go", `case o.unheard() != "" && o.Early:`, `case o.unheard() == "-" && o.Early:`, byStories},
-	{"wait for a leader that is not heard", "next.go", `case o.unheard() != "" && o.Early:`, `case o.unheard() != "":`, byStories},
+	{"start before the leader is heard", "next.go", `case resuming(o).unheard() != "" && o.Early:`, `case resuming(o).unheard() == "-" && o.Early:`, byStories},
+	{"wait for a leader that is not heard", "next.go", `case resuming(o).unheard() != "" && o.Early:`, `case resuming(o).unheard() != "":`, byStories},
 	{"wait for a leader that nobody has", "rollback.go", ` && f.Running && f.Confirmed {`, ` {`, byStories},
 	{"begin as a founder that began", "resume.go", `case o.begunBefore(o.Disk.Founder) != "":`, `case o.begunBefore(o.Disk.Founder) == "-":`, byStories},
 	{"begin as a learner that began", "resume.go", `if why := o.begunBefore(id); why != "" {`, `if why := o.begunBefore(id); why == "-" {`, byStories},
 	{"accept an admission that was used", "resume.go", `|| o.begunBefore(ad.ID) != "" `, `|| o.begunBefore(ad.ID) == "-" `, byStories},
 	{"wait for a learner that began and forgot it", "steady.go", ` && m.Acked == 0 && `, ` && `, byStories},
 	{"tell everybody of every write", "rollback.go", `		if f.Members[i].Connected {`, `		if f.Members[i].Connected && f.Members[i].Learner {`, byQuiet},
-	{"two holders stop the leader", "steady.go", `case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):`, `case found != nil:
+	{"two holders stop the leader", "mesh.go", `case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):`, `case found != nil:
 			return nil, "two"
 		default:
 			found = &p
 		case false:`, byStories},
-	{"no leader objects", "ending.go", ` || !m.Running || m.Learner {`, ` || !m.Running || m.Learner || o.hasLeader() {`, bySimulation},
-	{"a leader lets itself be called leaderless", "ending.go", `case o.hasLeader() && p.Led == nil:`, `case o.hasLeader() && p.Led == nil && mine.ID == "-":`, byObject},
-	{"a leader lets itself be called lost", "ending.go", `	case o.hasLeader() && lost:`, `	case o.hasLeader() && lost && mine.ID == "-":`, byObject},
+	{"no leader objects", "ending.go", ` || !m.Running || m.Learner {`, ` || !m.Running || m.Learner || o.Member.Led() {`, bySimulation},
+	{"a leader lets itself be called leaderless", "ending.go", `case m.Led() && p.Led == nil:`, `case o.Member.Led() && p.Led == nil && mine.ID == "-":`, byObject},
+	{"a leader lets itself be called lost", "ending.go", `	case m.Led() && lost:`, `	case o.Member.Led() && lost && mine.ID == "-":`, byObject},
 	{"a voter without a leader never objects", "ending.go", `case lost && p.Led == nil && !slices`, `case lost && p.Led == nil && mine.ID == "-" && !slices`, byObject},
 	{"object again although overruled", "ending.go", `case lost && p.Led == nil && !slices.Contains(p.Overruled, o.Claim.Disk):`, `case lost && p.Led == nil:`, byObject},
 	{"object to the end of another generation", "ending.go", ` || p.Parent() != mine.ID || !m.Running`, ` || !m.Running`, byObject},
 	{"what does not run objects", "ending.go", ` || !m.Running || m.Learner {`, ` || m.Learner {`, byObject},
 	{"a leader that raft remembers", "ending.go", `return m.Running && m.HasLead && m.Confirmed`, `return m.Running && m.HasLead`, byStories},
-	{"conclude without waiting", "restoring.go", `return o.Alone && !o.hasLeader()`, `return !o.hasLeader()`, byStories},
-	{"a follower concludes", "restoring.go", `return o.Member.Leader && o.hasLeader() && o.consented(p.ID)`, `return o.hasLeader() && o.consented(p.ID)`, byStories},
-	{"conclude without consent", "restoring.go", `return o.Member.Leader && o.hasLeader() && o.consented(p.ID)`, `return o.Member.Leader && o.hasLeader()`, byStories},
-	{"conclude as a leader that nobody confirms", "restoring.go", `return o.Member.Leader && o.hasLeader() && o.consented(p.ID)`, `return o.Member.Leader && o.consented(p.ID)`, byStories},
-	{"consent to the end of another generation", "ending.go", ` && c.Record == r.ID && c.Proposal == id`, ` && c.Proposal == id`, byStories},
-	{"consent to another proposal", "ending.go", ` && c.Record == r.ID && c.Proposal == id`, ` && c.Record == r.ID && id != ""`, byStories},
+	{"conclude without waiting", "restoring.go", `return o.Alone && !o.Member.Led()`, `return !o.Member.Led()`, byStories},
+	{"a follower concludes", "restoring.go", `return o.Member.Leader && o.Member.Led() && o.consented(p.ID)`, `return o.Member.Led() && o.consented(p.ID)`, byStories},
+	{"conclude without consent", "restoring.go", `return o.Member.Leader && o.Member.Led() && o.consented(p.ID)`, `return o.Member.Leader && o.Member.Led()`, byStories},
+	{"conclude as a leader that nobody confirms", "restoring.go", `return o.Member.Leader && o.Member.Led() && o.consented(p.ID)`, `return o.Member.Leader && o.consented(p.ID)`, byStories},
+	{"consent to the end of another generation", "knowledge.go", ` && c.Record == r.ID && c.Proposal == id`, ` && c.Proposal == id`, byStories},
+	{"consent to another proposal", "knowledge.go", ` && c.Record == r.ID && c.Proposal == id`, ` && c.Record == r.ID && id != ""`, byStories},
 	{"prepare before anybody has consented", "restoring.go", `if p.Led != nil && !o.heardConsent(p.ID) {`, `if p.Led != nil && p.ID == "" {`, byStories},
 	{"freeze the members before anybody has consented", "restoring.go", `p != nil && (p.Led == nil || o.heardConsent(p.ID)) {`, `p != nil {`, byStories},
-	{"follow a conclusion without consent", "ending.go", `case !o.hasLeader() || o.consented(child.ID):`, `case !o.hasLeader() || child.ID != "":`, byStories},
+	{"follow a conclusion without consent", "ending.go", `case !o.Member.Led() || o.consented(child.ID):`, `case !o.Member.Led() || child.ID != "":`, byStories},
 	{"follow a record that nothing proves", "ending.go", `	case child == nil:
 `, `	case child == nil:
 		return r, "", ""
@@ -468,7 +471,7 @@ var mutants = []mutant{
 	{"the blind never follow", "ending.go", `case child.Restore.Led == nil && o.Blind:`, `case child.Restore.Led == nil && o.Blind && mine == nil:`, byStories},
 	{"follow one disk's word", "ending.go", `in[id])))) > len(slots)/2 {`, `in[id])))) > 0 {`, byStories},
 	{"follow any disk's word", "ending.go", ` || !heir(mine, *f) {`, ` {`, byStories},
-	{"follow disks while there is a leader", "ending.go", `	if o.hasLeader() {
+	{"follow disks while there is a leader", "ending.go", `	if o.Member.Led() {
 		return nil
 	}
 `, ``, byStories},
@@ -478,9 +481,9 @@ var mutants = []mutant{
 	{"resume although a record says it is over", "resume.go", `	case pending != "":`, `	case pending == "-":`, byStories},
 	{"a record keeps what a leader would take back", "resume.go", `case o.leader(r) != nil: // it lives`, `case o.leader(r) != nil && r.ID == "-": // it lives`, byStories},
 	{"start although a proposal waits for us to leave", "resume.go", `(o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {`, `slices.Contains(p.Lost, o.Claim.Slot) {`, byStories},
-	{"leave for a proposal that is led", "ending.go", `return p.Led == nil && o.Alone &&`, `return o.Alone &&`, byStories},
-	{"leave at once", "ending.go", `return p.Led == nil && o.Alone &&`, `return p.Led == nil &&`, byStories},
-	{"leave a leader", "ending.go", `o.Disk.Ledger.Left == nil && !o.hasLeader()`, `o.Disk.Ledger.Left == nil`, byStories},
+	{"leave for a proposal that is led", "restoring.go", `return p.Led == nil && o.Alone &&`, `return o.Alone &&`, byStories},
+	{"leave at once", "restoring.go", `return p.Led == nil && o.Alone &&`, `return p.Led == nil &&`, byStories},
+	{"leave a leader", "restoring.go", `o.Disk.Ledger.Left == nil && !o.Member.Led()`, `o.Disk.Ledger.Left == nil`, byStories},
 	{"leave before it has prepared", "restoring.go", `case o.departs(p) && (excused || o.prepared(p.ID)):`, `case o.departs(p):`, byStories},
 	{"a leader that cannot prepare never concludes", "restoring.go", `(o.prepared(p.ID) || excused && p.Led != nil)`, `o.prepared(p.ID)`, byStories},
 	{"a leader concludes before it has tried to prepare", "restoring.go", `(o.prepared(p.ID) || excused && p.Led != nil)`, `(o.prepared(p.ID) || p.Led != nil)`, byStories},
@@ -501,7 +504,7 @@ var mutants = []mutant{
 	{"any disk's leaving counts for the slot", "fence.go", `f.Left.Proposal == p.ID && f.Member == m.ID`, `f.Left.Proposal == p.ID`, byStories},
 	{"learners are never promoted unheard", "fence.go", `return left < f.voters/2+1 && left+f.learners < all/2+1`, `return left < f.voters/2+1 && all > 0`, byStories},
 	{"restore before its voters have left", "fence.go", `	case p.Led == nil && !dead:`, `	case p.Led == nil && !dead && old == nil:`, byStories},
-	{"the list of one that left long ago", "fence.go", ` && (live || open != nil && open.ID == f.Left.Proposal):`, ` && (live || open != nil):`, byStories},
+	{"the list of one that left long ago", "knowledge.go", ` && (live || open != nil && open.ID == f.Left.Proposal):`, ` && (live || open != nil):`, byStories},
 	{"set the lost aside although they hold more", "ending.go", `!o.Disk.Log.after(*p.Log):`, `o.Disk.Log != nil:`, byStories},
 	{"set the lost aside beside a backup", "ending.go", `	if p == nil || p.Led != nil || !slices`, `	if p == nil || p.Led != nil || p.Log == nil || !slices`, byStories},
 	{"the lost are set aside as they run", "ending.go", `	switch {
@@ -516,17 +519,17 @@ var mutants = []mutant{
 	{"the end of the first survivor alone counts", "ending.go", `		p = again
 `, `		_ = again
 `, byStories},
-	{"heed only the first that leads", "lineage.go", `f.Leader && id != 0 && slices.Contains(f.Removed, id) {`, `f.Leader && id != 0 && slices.Contains(f.Removed, id) && o.leader(o.Disk.Ledger.Record).Node == p.Node {`, byStories},
+	{"heed only the first that leads", "mesh.go", `f.Leader && id != 0 && slices.Contains(f.Removed, id) {`, `f.Leader && id != 0 && slices.Contains(f.Removed, id) && o.leader(o.Disk.Ledger.Record).Node == p.Node {`, byStories},
 	{"set aside on anybody's word", "next.go", `o.dismissedBy(o.Disk.Member) != "":`, `o.removedBy(o.Disk.Member) != "":`, byStories},
 	{"set aside without asking the leader", "sim_act_test.go", `func() { n.dismissed(a) }, `, ``, byDismissal},
 	{"a stray blocks a start", "rivals.go", `f.Slot != o.Claim.Slot || o.apart(f) {`, `f.Slot != o.Claim.Slot {`, byStories},
-	{"a stray takes a seat", "restoring.go", `if p.Facts != nil && !o.apart(p.Facts) {`, `if p.Facts != nil {`, byStories},
-	{"a stray holds a member's slot", "steady.go", `case o.apart(f):`, `case o.apart(f) && slot == "":`, byStories},
-	{"a stray's store makes ours worthless", "restoring.go", `case mine != nil && f.Record.ID != mine.ID:`, `case mine != nil && f.Record.ID == "":`, byStories},
-	{"a copy of the store counts", "restoring.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},
-	{"a store that does not answer is a copy", "restoring.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
+	{"a stray takes a seat", "knowledge.go", `if p.Facts != nil && !o.apart(p.Facts) {`, `if p.Facts != nil {`, byStories},
+	{"a stray holds a member's slot", "mesh.go", `case o.apart(f):`, `case o.apart(f) && slot == "":`, byStories},
+	{"a stray's store makes ours worthless", "mesh.go", `case mine != nil && f.Record.ID != mine.ID:`, `case mine != nil && f.Record.ID == "":`, byStories},
+	{"a copy of the store counts", "mesh.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},
+	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
 `, ``, byConflicts},
-	{"never note an abort", "resize.go", `if a := o.unnoted(); a != nil {`, `if a := o.unnoted(); a != nil && l.Record == nil {`, byStories},
+	{"never note an abort", "steady.go", `if a := succession(o).unnoted(); a != nil {`, `if a := succession(o).unnoted(); a != nil && l.Record == nil {`, byStories},
 	{"note what a copy says", "ending.go", `s.Record.ID != l.Record.ID || o.stranger() != "" {`, `s.Record.ID != l.Record.ID {`, byStories},
 	{"nobody is told of a stray", "ending.go", `if f == nil || f.Record == nil || f.Record.ID == mine.ID ||`, `if f == nil || f.Record == nil || f.Record.ID != mine.ID ||`, byConflicts},
 	{"nobody is told of a strange store", "ending.go", `o.Store.Unknown == "" && r != nil && r.Lineage() != mine.Lineage() {`, `o.Store.Unknown == "" && r != nil && r.ID == "" {`, byConflicts},
@@ -537,21 +540,21 @@ var mutants = []mutant{
 `, byStories},
 	{"enter once stopped although the record knew too little", "generation.go", `	} else if l != nil && l.Proposal == r.ID {`, `	} else if l != nil && l.Proposal == "" {`, byStories},
 	{"continue alone without waiting", "recover.go", `	case !o.Alone:`, `	case !o.Alone && p.ID == "":`, byStories},
-	{"continue alone although a voter was not named", "recover.go", `if refusal == "" && v.Voter && v.Slot != chosen.Slot && !slices`, `if refusal == "" && v.Gone && !slices`, byStories},
+	{"continue alone although a voter was not named", "survey.go", `if refusal == "" && v.Voter && v.Slot != chosen.Slot && !slices`, `if refusal == "" && v.Gone && !slices`, byStories},
 	{"continue alone before it has prepared", "recover.go", `	if !o.prepared(p.ID) {
 		return o.prepare(p)
 	}
-	s := o.Survey()`, `	s := o.Survey()`, byStories},
-	{"continue alone beside a store that answers", "ending.go", `p.Survivor != "" && s.Unknown != "" && p.Parent() == mine.ID`, `p.Survivor != "" && p.Parent() == mine.ID`, byStories},
-	{"continue alone from another disk", "ending.go", `p.Parent() == mine.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == mine.ID {`, byStories},
+	s := surveying(o).survey()`, `	s := surveying(o).survey()`, byStories},
+	{"continue alone beside a store that answers", "restoring.go", `p.Survivor != "" && s.Unknown != "" && p.Parent() == mine.ID`, `p.Survivor != "" && p.Parent() == mine.ID`, byStories},
+	{"continue alone from another disk", "restoring.go", `p.Parent() == mine.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == mine.ID {`, byStories},
 	{"continue instead before anybody has consented", "recover.go", `	case p.Led != nil && !o.heardConsent(p.ID):`, `	case p.Led != nil && !o.heardConsent(p.ID) && p.Survivor == "":`, byStories},
 	{"a follower continues instead", "recover.go", `case p.Led == nil && !mine, !o.mayConclude(p):`, `case p.Led == nil && (!mine || !o.Alone), p.Led != nil && !o.consented(p.ID):`, byStories},
 	{"continue instead before the disk has prepared", "recover.go", `	case !ready:`, `	case !ready && h == nil:`, byStories},
 	{"continue instead of voters that could serve", "recover.go", `	case p.Led == nil && !f.deserted():`, `	case p.Led == nil && !f.deserted() && f.need < 0:`, byStories},
 	{"continue instead without waiting", "recover.go", `case p.Led == nil && !mine, !o.mayConclude(p):`, `case p.Led == nil && !mine, p.Led != nil && !o.mayConclude(p):`, byStories},
-	{"any disk continues instead", "ending.go", `p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == s.Record.ID {`, byStories},
-	{"a disk that is back takes part in nothing", "resume.go", `return o.beside(o.pass(next))`, `return o.pass(next)`, byStories},
-	{"a survivor without data takes part in nothing", "recover.go", `		return o.beside(wait("slot %s was to continue`, `		return Action.but(wait("slot %s was to continue`, byStories},
+	{"any disk continues instead", "restoring.go", `p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {`, `p.Parent() == s.Record.ID {`, byStories},
+	{"a disk that is back takes part in nothing", "resume.go", `return proposals(o).beside(succession(o).pass(next))`, `return succession(o).pass(next)`, byStories},
+	{"a survivor without data takes part in nothing", "generation.go", `		return proposals(o).beside(wait("slot %s was to continue`, `		return Action.but(wait("slot %s was to continue`, byStories},
 	{"join whom the store does not know", "founding.go", `o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage():`, `o.Store.Record != nil && o.Store.Record.Lineage() == "-":`, byStories},
 	{"a store that not all share is no veto to promise", "founding.go", `		return o.bereft(shared)`, `		if shared {
 			return o.bereft(shared)

@@ -52,7 +52,7 @@ func (w *world) drill() {
 	}
 	for i, n := range w.boxes {
 		for len(n.views) < len(w.boxes) {
-			n.views = append(n.views, view{})
+			n.views = append(n.views, heard{})
 		}
 		for len(w.gossipCut) <= i {
 			w.gossipCut, w.peerCut = append(w.gossipCut, nil), append(w.peerCut, nil)
@@ -234,11 +234,11 @@ func (n *node) heard(id string) bool {
 	return ok
 }
 
-// alone counts the steps without a leader since the open proposal was read. When they are enough, every leader that reaches the
-// store has had the time to read it and to abort it: that is what the length of the wait is for.
+// alone counts the steps without a leader since the open proposal was read. When they are enough, every leader that
+// reaches the store has had the time to read it and to abort it: that is what the length of the wait is for.
 func (n *node) alone(o Observation) bool {
 	p := o.Store.Restore
-	if p == nil || o.Store.Unknown != "" || o.hasLeader() {
+	if p == nil || o.Store.Unknown != "" || o.Member.Led() {
 		n.waits, n.waited = "", 0
 		return false
 	}
@@ -341,8 +341,8 @@ func (n *node) dismissed(a Action) {
 	}
 }
 
-// TestFalseDismissal: what is heard of the leader says that a member was removed which was not. Its data must not be set aside on
-// that word, for the leader itself denies it.
+// TestFalseDismissal: what is heard of the leader says that a member was removed which was not. Its data must not be
+// set aside on that word, for the leader itself denies it.
 func TestFalseDismissal(t *testing.T) {
 	w := newWorld(1, life{slots: 3, nodes: 3}, newTally())
 	if _, ok := w.recover(); !ok {
@@ -356,7 +356,7 @@ func TestFalseDismissal(t *testing.T) {
 	n.crash()
 	n.boot()
 	for range 20 {
-		n.views[leader.i] = view{known: true, live: true, seq: leader.seq, facts: &f}
+		n.views[leader.i] = heard{known: true, live: true, seq: leader.seq, facts: &f}
 		n.step()
 	}
 	if w.tally.kinds[SetAside] == 0 {

@@ -242,51 +242,28 @@ func (n *node) near() (ids []uint64) {
 // among crashes, partitions and locks that end. Never do two go down on purpose at the same time, as long as nobody
 // forces it or has no patience; and in the end nobody holds the lock any more.
 func TestLockSimulation(t *testing.T) {
-	lives := uint64(1500)
-	if testing.Short() {
-		lives = 40
-	}
-	if *simLives != 0 {
-		lives = *simLives
-	}
-	tally := newTally()
-	for seed := uint64(1); seed <= lives; seed++ {
-		if *simSeed != 0 && seed != *simSeed {
-			continue
-		}
-		var trace func(string, ...any)
-		if *simSeed != 0 {
-			trace = t.Logf
-		}
-		if broken := maintained(seed, tally, trace); broken != "" {
-			t.Fatalf("seed %d: %s", seed, broken)
-		}
-	}
-	report(t, "event", tally.events)
-	for _, e := range []string{"drained", "drain refused", "stopped in turn", "stopped at once", "stopped at risk", "lock expired", "lock given back"} {
-		if tally.events[e] == 0 && !testing.Short() && *simSeed == 0 {
-			t.Errorf("no life ever came to %q", e)
-		}
-	}
+	s := sweepLives(t, 1500, 40, nil, maintained)
+	came(t, s, s.events, "drained", "drain refused", "stopped in turn", "stopped at once", "stopped at risk",
+		"lock expired", "lock given back")
 }
 
-func maintained(seed uint64, tally *tally, trace func(string, ...any)) (broken string) {
+func maintained(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	l := life{slots: []int{3, 3, 3, 5}[r.IntN(4)], ticks: 300 + r.IntN(700), drains: true, calm: true}
 	l.nodes = l.slots
 	w := newWorld(seed, l, tally)
 	w.trace = trace
 	if _, ok := w.recover(); !ok {
-		return "not healthy before the faults: " + w.broken + w.describe()
+		return "", "not healthy before the faults: " + w.broken + w.describe()
 	}
 	for range l.ticks {
 		if w.tick(); w.broken != "" {
-			return w.broken
+			return "", w.broken
 		}
 	}
 	w.note("faults end")
 	if _, ok := w.recover(); !ok {
-		return fmt.Sprintf("liveness: %s%s", w.broken, w.describe())
+		return "", fmt.Sprintf("liveness: %s%s", w.broken, w.describe())
 	}
 	for range lockTicks / 2 {
 		for _, n := range w.boxes {
@@ -298,7 +275,7 @@ func maintained(seed uint64, tally *tally, trace func(string, ...any)) (broken s
 	}
 	i := slices.IndexFunc(w.clusters, func(c *cluster) bool { return c.locks.lock != nil })
 	if w.broken == "" && i >= 0 {
-		return fmt.Sprintf("L3: all serve, and yet: %s%s", w.clusters[i].locks.lock, w.describe())
+		return "", fmt.Sprintf("L3: all serve, and yet: %s%s", w.clusters[i].locks.lock, w.describe())
 	}
-	return w.broken
+	return "", w.broken
 }

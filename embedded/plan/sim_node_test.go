@@ -14,7 +14,7 @@ type node struct {
 	disk     *disk
 	none     string
 	todo     []func() // the steps of the action in progress; a crash forgets them
-	views    []view
+	views    []heard
 	seq      uint64 // of facts
 	facts    *Facts
 	proc     *proc
@@ -40,8 +40,8 @@ type node struct {
 	value             *Lock // that this process took last
 }
 
-// view is what a node has heard of another.
-type view struct {
+// heard is what a node has heard of another.
+type heard struct {
 	known bool
 	live  bool
 	seq   uint64
@@ -70,7 +70,7 @@ func (n *node) boot() {
 	if n.up && n.views != nil {
 		return
 	}
-	n.up, n.views, n.none = true, make([]view, len(n.w.boxes)), ""
+	n.up, n.views, n.none = true, make([]heard, len(n.w.boxes)), ""
 	n.w.note("%s boots", n.name)
 }
 
@@ -172,7 +172,7 @@ func (n *node) observe() Observation {
 			o.Blind = n.blind[c.ID]
 		}
 	}
-	o.Alone, o.Leaderless = n.alone(o), !o.hasLeader()
+	o.Alone, o.Leaderless = n.alone(o), !o.Member.Led()
 	for i, v := range n.views {
 		if v.known {
 			o.Peers = append(o.Peers, Peer{Node: w.boxes[i].name, Live: v.live, Facts: v.facts})

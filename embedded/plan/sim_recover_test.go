@@ -106,14 +106,14 @@ func (w *world) chosen(r Record) {
 	}
 	c := survivor.data.c
 	if m := c.find(survivor.data.id); m == nil || m.Learner {
-		w.fail("I11: %s goes on from disk %s, which is no voter's", r.Token(), p.Disk)
+		w.fail("I11: %s continues from disk %s, which is no voter's", r.Token(), p.Disk)
 	}
 	for _, d := range w.here() {
 		if d.data == nil || d.data.c != c || slices.Contains(p.Lost, d.slot) {
 			continue
 		}
 		if m := c.find(d.data.id); m != nil && !m.Learner && d.data.match > survivor.data.match {
-			w.fail("I11: %s goes on from disk %s with %d entries, and disk %s has %d", r.Token(), p.Disk, survivor.data.match, d.uuid, d.data.match)
+			w.fail("I11: %s continues from disk %s with %d entries, and disk %s has %d", r.Token(), p.Disk, survivor.data.match, d.uuid, d.data.match)
 		}
 	}
 	founders := 0

@@ -124,38 +124,15 @@ func (w *world) judgeReload(n *node, o Observation) {
 }
 
 // TestReloadSimulation lives lives in which the files of the trusted authorities change, among crashes, partitions,
-// drains and pauses. Members are started anew under the lock one at a time, never so that the quorum is lost, and in the
-// end every one trusts what its files say, also where all authorities that were trusted have ended.
+// drains and pauses. Members are restarted under the lock one at a time, never so that the quorum is lost, and in
+// the end every one trusts what its files say, also where all authorities that were trusted have ended.
 func TestReloadSimulation(t *testing.T) {
-	lives := uint64(1500)
-	if testing.Short() {
-		lives = 40
-	}
-	if *simLives != 0 {
-		lives = *simLives
-	}
-	tally := newTally()
-	for seed := uint64(1); seed <= lives; seed++ {
-		if *simSeed != 0 && seed != *simSeed {
-			continue
-		}
-		var trace func(string, ...any)
-		if *simSeed != 0 {
-			trace = t.Logf
-		}
-		if broken := renewed(seed, tally, trace); broken != "" {
-			t.Fatalf("seed %d: %s", seed, broken)
-		}
-	}
-	report(t, "event", tally.events)
-	for _, e := range []string{"authority ended", "reloaded without a leader", "reloaded under the lock", "reload refused", "lock given back", "lock expired"} {
-		if tally.events[e] == 0 && !testing.Short() && *simSeed == 0 {
-			t.Errorf("no life ever came to %q", e)
-		}
-	}
+	s := sweepLives(t, 1500, 40, nil, renewed)
+	came(t, s, s.events, "authority ended", "reloaded without a leader", "reloaded under the lock", "reload refused",
+		"lock given back", "lock expired")
 }
 
-func renewed(seed uint64, tally *tally, trace func(string, ...any)) (broken string) {
+func renewed(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	l := life{slots: []int{1, 2, 3, 3, 3, 5}[r.IntN(6)], ticks: 300 + r.IntN(700), drains: r.IntN(2) == 0, renews: true, calm: true}
 	l.nodes = l.slots
@@ -165,27 +142,27 @@ func renewed(seed uint64, tally *tally, trace func(string, ...any)) (broken stri
 	w := newWorld(seed, l, tally)
 	w.trace = trace
 	if _, ok := w.recover(); !ok {
-		return "not healthy before the faults: " + w.broken + w.describe()
+		return "", "not healthy before the faults: " + w.broken + w.describe()
 	}
 	for range l.ticks {
 		if w.tick(); w.broken != "" {
-			return w.broken
+			return "", w.broken
 		}
 	}
 	w.note("faults end")
 	if _, ok := w.recover(); !ok && w.excuse() == "" {
-		return fmt.Sprintf("liveness: %s%s", w.broken, w.describe())
+		return "", fmt.Sprintf("liveness: %s%s", w.broken, w.describe())
 	}
 	for range 4 {
 		if !slices.ContainsFunc(w.boxes, (*node).lags) {
-			return w.broken
+			return "", w.broken
 		}
 		w.calmly(lockTicks)
 	}
 	if w.broken == "" && w.excuse() == "" {
-		return "L9: no faults any more, and yet a member trusts what it did before: " + w.describe()
+		return "", "L9: no faults any more, and yet a member trusts what it did before: " + w.describe()
 	}
-	return w.broken
+	return "", w.broken
 }
 
 // lags reports whether a node's member does not trust what the files say.

@@ -11,7 +11,7 @@ import (
 const maxResized = 5
 
 // hardResizes are lives of changing slots that have broken an earlier version of the plan, or that break a mutant.
-var hardResizes = []uint64{}
+var hardResizes = []uint64{274, 901, 1007, 1293, 1744}
 
 func resized(seed uint64) life {
 	r := rand.New(rand.NewPCG(seed, 2))
@@ -240,43 +240,7 @@ func (w *world) unheard() bool {
 }
 
 func TestResizeSimulation(t *testing.T) {
-	lives := uint64(2000)
-	if testing.Short() {
-		lives = 150
-	}
-	if *simLives != 0 {
-		lives = *simLives
-	}
-	tally, ends := newTally(), map[string]int{}
-	if seed := *simSeed; seed != 0 {
-		end, broken := resized(seed).live(seed, tally, t.Logf)
-		t.Logf("%s\nend %q", resized(seed), end)
-		if broken != "" {
-			t.Fatal(broken)
-		}
-		return
-	}
-	seeds := slices.Clone(hardResizes)
-	for seed := uint64(1); seed <= lives; seed++ {
-		seeds = append(seeds, seed)
-	}
-	for _, seed := range seeds {
-		end, broken := resized(seed).live(seed, tally, nil)
-		if broken != "" {
-			t.Fatalf("seed %d (%s): %s", seed, resized(seed), broken)
-		}
-		ends[end]++
-	}
-	t.Logf("%d decisions in %d lives", tally.decisions, lives)
-	report(t, "end", ends)
-	report(t, "action", tally.kinds)
-	report(t, "event", tally.events)
-	for _, k := range []Kind{Note, Resize, Remove, HandOver, Retire} {
-		if tally.kinds[k] == 0 {
-			t.Errorf("no life ever came to %q", k)
-		}
-	}
-	if ends["healthy"] < len(seeds)*8/10 {
-		t.Errorf("only %d of %d lives ended well", ends["healthy"], len(seeds))
-	}
+	s := sweepLives(t, 2000, 150, hardResizes, of(resized))
+	came(t, s, s.kinds, Note, Resize, Remove, HandOver, Retire)
+	s.well(t, 8)
 }

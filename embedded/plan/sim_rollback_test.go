@@ -146,39 +146,10 @@ func (w *world) judgeRollback(n *node, o Observation, a Action) {
 // second time, no data is set aside that did not go back, no leader is without what was acknowledged unless a disk
 // that went back has voted for it, and in the end every slot has a healthy voter.
 func TestRollbackSimulation(t *testing.T) {
-	lives := uint64(3000)
-	if testing.Short() {
-		lives = 300
-	}
-	if *simLives != 0 {
-		lives = *simLives
-	}
-	tally, ends := newTally(), map[string]int{}
-	for seed := uint64(1); seed <= lives; seed++ {
-		if *simSeed != 0 && seed != *simSeed {
-			continue
-		}
-		var trace func(string, ...any)
-		if *simSeed != 0 {
-			trace = t.Logf
-		}
-		end, broken := travelled(seed, tally, trace)
-		if broken != "" {
-			t.Fatalf("seed %d: %s", seed, broken)
-		}
-		ends[end]++
-	}
-	report(t, "end", ends)
-	report(t, "event", tally.events)
-	for _, e := range []string{"went back in time", "data set aside", "an etcd panicked on a disk that went back in time",
-		"the leader was asked in time"} {
-		if tally.events[e] == 0 && !testing.Short() && *simSeed == 0 {
-			t.Errorf("no life ever came to %q", e)
-		}
-	}
-	if ends["healthy"] < int(lives)*6/10 && *simSeed == 0 {
-		t.Errorf("only %d of %d lives ended well", ends["healthy"], lives)
-	}
+	s := sweepLives(t, 3000, 300, nil, travelled)
+	came(t, s, s.events, "went back in time", "data set aside", "an etcd panicked on a disk that went back in time",
+		"the leader was asked in time")
+	s.well(t, 6)
 }
 
 func travelled(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string) {

@@ -15,7 +15,7 @@ var (
 )
 
 // hardSeeds are lives that have broken an earlier version of the plan, or that break a mutant.
-var hardSeeds = []uint64{7310, 2196, 18355, 23660, 24263, 24936, 44305, 58413}
+var hardSeeds = []uint64{7310, 2196, 18355, 23660, 24263, 24936, 44305, 58413, 901, 981, 1007, 1293, 1744, 1892, 2044}
 
 // tally counts what happened, so that a simulation in which nothing happens does not pass.
 type tally struct {
@@ -90,11 +90,6 @@ func (l life) String() string {
 	return fmt.Sprintf("%d slots, %d nodes, host=%v, store=%d, %d ticks, %d wipes, calm=%v, restores=%v, automatic=%v, bleak=%v, drills=%d/%d, resizes=%v, drains=%v, versions=%v", l.slots, l.nodes, l.host, l.store, l.ticks, l.wipes, l.calm, l.restores, l.automatic, l.bleak, l.drills, l.kind, l.resizes, l.drains, l.versions)
 }
 
-// live runs one life and returns how it ended, and what broke.
-func live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string) {
-	return random(seed).live(seed, t, trace)
-}
-
 // live lives it and returns how it ended, and what broke.
 func (l life) live(seed uint64, t *tally, trace func(string, ...any)) (end, broken string) {
 	w := newWorld(seed, l, t)
@@ -136,58 +131,13 @@ func (w *world) describe() string {
 }
 
 func TestSimulation(t *testing.T) {
-	lives := uint64(4000)
-	if testing.Short() {
-		lives = 300
-	}
-	if *simLives != 0 {
-		lives = *simLives
-	}
-	tally := newTally()
-	for _, seed := range hardSeeds {
-		if _, broken := live(seed, tally, nil); broken != "" {
-			t.Fatalf("seed %d (%s): %s", seed, random(seed), broken)
-		}
-	}
-	ends := map[string]int{}
-	if seed := *simSeed; seed != 0 {
-		end, broken := live(seed, tally, t.Logf)
-		t.Logf("%s\nend %q", random(seed), end)
-		if broken != "" {
-			t.Fatal(broken)
-		}
-		return
-	}
-	for seed := uint64(1); seed <= lives; seed++ {
-		end, broken := live(seed, tally, nil)
-		if broken != "" {
-			t.Fatalf("seed %d (%s): %s", seed, random(seed), broken)
-		}
-		ends[end]++
-	}
-	t.Logf("%d decisions in %d lives", tally.decisions, lives)
-	report(t, "end", ends)
-	report(t, "action", tally.kinds)
-	report(t, "wait", tally.waits)
-	report(t, "event", tally.events)
-	if ends["healthy"] < int(lives)*9/10 {
-		t.Errorf("only %d of %d lives ended well", ends["healthy"], lives)
-	}
-	if testing.Short() || *simLives != 0 {
-		return
-	}
-	for _, k := range []Kind{Wait, Acquire, Yield, Repair, SetAside, Promise, Commit, Vacate, Accept, Start, Replace, Promote, Mirror, Propose, Prepare, Discard, Conclude, Leave, Stay, Enter, Swap} {
-		if tally.kinds[k] == 0 {
-			t.Errorf("no life ever came to %q", k)
-		}
-	}
-	for _, w := range waits {
-		if tally.waits[w] == 0 {
-			t.Errorf("no life ever waited because %q", w)
-		}
-	}
-	if tally.decisions < 1_000_000 {
-		t.Errorf("%d decisions, want a million", tally.decisions)
+	s := sweepLives(t, 4000, 300, hardSeeds, of(random))
+	came(t, s, s.kinds, Wait, Acquire, Yield, Repair, SetAside, Promise, Commit, Vacate, Accept, Start, Replace, Promote,
+		Mirror, Propose, Prepare, Discard, Conclude, Leave, Stay, Enter, Swap)
+	came(t, s, s.waits, waits...)
+	s.well(t, 9)
+	if s.whole && s.decisions < 1_000_000 {
+		t.Errorf("%d decisions, want a million", s.decisions)
 	}
 }
 

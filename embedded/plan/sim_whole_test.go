@@ -2,12 +2,11 @@ package plan
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
 // hardWholes are lives of everything at once that have broken an earlier version of the plan, or that break a mutant.
-var hardWholes = []uint64{461, 363, 5098, 9069, 11170, 12493, 14158, 17667, 18374, 37069, 51781}
+var hardWholes = []uint64{461, 363, 5098, 9069, 11170, 12493, 14158, 17667, 18374, 37069, 51781, 66256}
 
 // wholeLife makes a life of all that can happen to a cluster: its slots change while it is restored or recovered, and
 // members are drained, stopped and upgraded meanwhile.
@@ -25,46 +24,8 @@ func wholeLife(seed uint64) life {
 }
 
 func TestWholeSimulation(t *testing.T) {
-	lives := uint64(1000)
-	if testing.Short() {
-		lives = 40
-	}
-	if *simLives != 0 {
-		lives = *simLives
-	}
-	tally, ends := newTally(), map[string]int{}
-	if seed := *simSeed; seed != 0 {
-		end, broken := wholeLife(seed).live(seed, tally, t.Logf)
-		t.Logf("%s\nend %q", wholeLife(seed), end)
-		if broken != "" {
-			t.Fatal(broken)
-		}
-		return
-	}
-	seeds := slices.Clone(hardWholes)
-	for seed := uint64(1); seed <= lives; seed++ {
-		seeds = append(seeds, seed)
-	}
-	for _, seed := range seeds {
-		end, broken := wholeLife(seed).live(seed, tally, nil)
-		if broken != "" {
-			t.Fatalf("seed %d (%s): %s", seed, wholeLife(seed), broken)
-		}
-		ends[end]++
-	}
-	t.Logf("%d decisions in %d lives", tally.decisions, lives)
-	report(t, "end", ends)
-	report(t, "action", tally.kinds)
-	report(t, "event", tally.events)
-	if testing.Short() || *simLives != 0 {
-		return
-	}
-	for _, e := range []string{"concluded a restore", "concluded a recovery", "resized to 2", "removed one that serves", "removed one that is lost", "drained", "paused", "exchanged", "agreed on another minor", "an older etcd panicked"} {
-		if tally.events[e] == 0 {
-			t.Errorf("no life ever came to %q", e)
-		}
-	}
-	if ends["healthy"] < len(seeds)*8/10 {
-		t.Errorf("only %d of %d lives ended well", ends["healthy"], len(seeds))
-	}
+	s := sweepLives(t, 1000, 40, hardWholes, of(wholeLife))
+	came(t, s, s.events, "concluded a restore", "concluded a recovery", "resized to 2", "removed one that serves",
+		"removed one that is lost", "drained", "paused", "exchanged", "agreed on another minor", "an older etcd panicked")
+	s.well(t, 8)
 }

@@ -293,7 +293,7 @@ func (w *world) recover() (int, bool) {
 			st.commands = nil
 		}
 		if (round == 32 || round >= 62 && round%6 == 2) && w.restores && w.store == storeShared && w.bereaved() {
-			w.operatorRecovers(w.boxes[0])
+			w.operatorRecovers(w.boxes[max(0, slices.IndexFunc(w.boxes, func(n *node) bool { return n.proc != nil }))])
 			if open, _ := st.open(); open == nil {
 				w.propose(st, w.boxes[0], Restore{By: "the operator at last", Lost: w.given(missing), Overruled: st.objections(w)})
 			}

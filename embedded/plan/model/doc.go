@@ -4,7 +4,7 @@
 //
 // # What is modelled
 //
-// Three voters, two attempts to end their generation, and whoever may try: operators who restore with consent (led),
+// Three voters, two attempts to end their generation, and anyone who may try: operators who restore with consent (led),
 // restore or recover without a leader and with any losses, abort, confirm, or recover without the store; and a machine
 // with blank disks that shares the store. A node can be cut from the store or from its peers at any time. Processes
 // crash and start again, disks and the store are lost for good (FINAL), a conclusion that was sent lands at once, later
@@ -32,7 +32,7 @@
 //     little (P2, STRICT19): a voter starts just before the conclusion, reads the store all the time, gets a leader,
 //     and calls the conclusion a conflict; then two generations serve until an operator comes.
 //   - Data is set aside only when the child serves (P5, ASIDEATONCE). Else the disks that entered are lost, the others
-//     have set theirs aside, and nobody can go on.
+//     have set theirs aside, and nobody can continue.
 //   - A voter leaves for one proposal (P2, LEFTANY): it may read the abort of an earlier one while the conclusion that
 //     counts on it is under way.
 //   - A recovery without the store comes into the store as a proposal that can be aborted, and its survivor waits L
