@@ -112,6 +112,52 @@ func (o Observation) ended() (next *Record, conflict, pending string) {
 		child.Restore.Title(), mine.Token()), ""
 }
 
+// succession asks whether our generation is over, which one follows it, and how this disk passes from one to the other.
+type succession view
+
+// ended returns the generation to follow from that of our disk, nil while ours is not over (R17). conflict says what
+// contradicts that; it never stops a member. pending is set where only a record says so, without the proposal and
+// outcome that would prove it: that is enough to keep a stopped member from starting, and for nothing else.
+func (o succession) ended() (next *Record, conflict, pending string) {
+	mine, s := o.Disk.Ledger.Record, o.Store
+	r := s.Record
+	switch {
+	case s.Unknown != "" || r == nil || o.stranger() != "":
+		return o.heirs(), "", ""
+	case r.ID == mine.ID || mine.descends(r) || r.Lineage() != mine.Lineage():
+		return nil, "", ""
+	case !r.descends(mine):
+		return nil, fmt.Sprintf("the backup store knows the cluster as %s, and this disk is of %s: find out which is right, and keep the disks of the other away",
+			r.Token(), mine.Token()), ""
+	}
+	child := s.child(mine)
+	switch {
+	case child == nil:
+		said := fmt.Sprintf("the backup store has a record of %s, and no proposal and outcome that ended %s", r.Token(),
+			mine.Token())
+		return nil, said, said
+	case slices.Contains(o.Disk.Ledger.Aborted, child.ID):
+		said := fmt.Sprintf("the backup store says that the %s ended %s, and said before that it was aborted: the store may have been replaced by a copy", child.Restore.Title(), mine.Token())
+		return nil, said, said
+	case !o.Member.Led() || o.consented(child.ID):
+		return r, "", ""
+	case child.Restore.Led == nil && o.Blind:
+		return r, "", ""
+	}
+	return nil, fmt.Sprintf("the backup store says that the %s ended %s, and its leader, which was in reach of the store, has not consented: the store may have been written by hand, or copied",
+		child.Restore.Title(), mine.Token()), ""
+}
+
+// contradicted reports whether what this node rests on is contradicted, so that it takes part in nothing.
+func (o succession) contradicted() bool {
+	if o.Disk.Ledger.Record == nil {
+		_, conflict := o.latest()
+		return conflict != ""
+	}
+	_, conflict, _ := o.ended()
+	return conflict != ""
+}
+
 // child returns the concluded generation right after another one, nil if the store does not prove one.
 func (s Store) child(of *Record) *Record {
 	i := slices.IndexFunc(s.Concluded, func(r Record) bool { return r.Parent() == of.ID && r.Restore != nil })
@@ -136,6 +182,29 @@ func (s Store) continuing(of, next *Record) (last *Restore) {
 // answers, nothing less counts: a single record may be a drill's. While we have a leader it cannot be true.
 func (o Observation) heirs() *Record {
 	if o.hasLeader() {
+		return nil
+	}
+	mine := o.Disk.Ledger.Record
+	slots := o.slots(mine)
+	in := map[string][]string{}
+	var newest *Record
+	for _, p := range o.live() {
+		f := p.Facts
+		if f == nil || f.Record == nil || !f.Record.descends(mine) || !slices.Contains(slots, f.Slot) || !heir(mine, *f) {
+			continue
+		}
+		id := f.Record.ID
+		if in[id] = append(in[id], f.Slot); len(slices.Compact(slices.Sorted(slices.Values(in[id])))) > len(slots)/2 {
+			newest = f.Record
+		}
+	}
+	return newest
+}
+
+// heirs returns a later generation that a majority of our generation's disks say they have entered. Where no shared
+// store answers, nothing less counts: a single record may be a drill's. While we have a leader it cannot be true.
+func (o succession) heirs() *Record {
+	if o.Member.Led() {
 		return nil
 	}
 	mine := o.Disk.Ledger.Record
@@ -187,6 +256,35 @@ func (o Observation) pass(next *Record) Action {
 	case o.Member.Running:
 		return Action{Kind: Leave, Left: o.leaving(child.ID), Why: fmt.Sprintf("slot %s was declared lost, and %s began without it: its member stops, and its data stays in place",
 			o.Claim.Slot, child.Token())}
+	case o.Disk.Log != nil && p.Log != nil && !o.Disk.Log.after(*p.Log):
+		return o.follow(next)
+	}
+	return wait("%s", o.returned(next, p))
+}
+
+// pass continues into the generation that followed ours, unless an operator has to choose first (R19): this disk was
+// declared lost, and holds more than that generation began with.
+func (o succession) pass(next *Record) Action {
+	seat, _ := next.Charter.Seat(o.Claim.Slot)
+	if !o.Disk.WAL || o.Orders.Join || seat.Disk == o.Claim.Disk {
+		return o.follow(next)
+	}
+	child := o.Store.child(o.Disk.Ledger.Record)
+	if child == nil {
+		child = next
+	}
+	p := child.Restore
+	if p == nil || p.Led != nil || !slices.Contains(p.Lost, o.Claim.Slot) {
+		return o.follow(next)
+	}
+	if again := o.Store.continuing(o.Disk.Ledger.Record, next); again != nil {
+		p = again
+	}
+	switch {
+	case o.Member.Running:
+		return Action{Kind: Leave, Left: o.leaving(child.ID),
+			Why: fmt.Sprintf("slot %s was declared lost, and %s began without it: its member stops, and its data stays in place",
+				o.Claim.Slot, child.Token())}
 	case o.Disk.Log != nil && p.Log != nil && !o.Disk.Log.after(*p.Log):
 		return o.follow(next)
 	}
@@ -272,6 +370,67 @@ func (o Observation) remain() Action {
 	return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been replaced by a copy; bring the right one back", o.Claim.Slot, mine.Token())
 }
 
+// returned shows both ends to the operator who has to choose.
+func (o succession) returned(next *Record, p *Restore) Said {
+	ours := "at an end that is not known"
+	if l := o.Disk.Log; l != nil {
+		ours = fmt.Sprintf("at term %d, index %d", l.Term, l.Index)
+	}
+	if l := o.Disk.Ledger.Left; l != nil && l.Revision > 0 {
+		ours += fmt.Sprintf(", revision %d", l.Revision)
+	}
+	theirs := fmt.Sprintf("with %s at revision %d", p.Source(), p.Revision)
+	if p.Log != nil {
+		theirs = fmt.Sprintf("from slot %s at term %d, index %d, revision %d", p.Survivor, p.Log.Term, p.Log.Index,
+			p.Revision)
+	}
+	return say("slot %s was declared lost and is back, and its data may hold more than %s began with: it ends %s, and that began %s; the data stays in place and does not start; "+
+		"to set it aside and join %s, run %s here; to continue with it instead, run %s here",
+		o.Claim.Slot, next.Token(), ours, theirs, next.Token(), Command("rejoin"), Command("rejoin --instead"))
+}
+
+// leaving is what the disk notes when it leaves.
+func (o succession) leaving(proposal string) *Left {
+	l := &Left{Proposal: proposal, Members: slices.Clone(o.Member.Members), Revision: o.Member.Revision}
+	if !o.Member.Running {
+		l.Members = slices.Clone(o.Disk.Members)
+	}
+	for i := range l.Members {
+		l.Members[i].Connected, l.Members[i].Acked = false, 0
+	}
+	return l
+}
+
+// leave ends the part of this member in its generation.
+func (o succession) leave(p *Restore) Action {
+	return Action{Kind: Leave, Left: o.leaving(p.ID),
+		Why: fmt.Sprintf("no leader has been seen since the %s was proposed by %s: slot %s leaves %s, and never votes there again unless that is aborted",
+			p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
+}
+
+// remain decides for a disk that has left its generation: it waits for the outcome of the proposal that it left for.
+func (o succession) remain() Action {
+	l, s, mine := o.Disk.Ledger.Left, o.Store, o.Disk.Ledger.Record
+	next, conflict, _ := o.ended()
+	switch aborted := s.aborted(l.Proposal); {
+	case next != nil:
+		return o.pass(next)
+	case s.Unknown == "" && o.stranger() != "":
+		return wait("slot %s has left %s and does not start, for node %s uses another backup store: set snapshot.store to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
+	case aborted != nil && s.Unknown == "":
+		return Action{Kind: Stay, Aborted: l.Proposal,
+			Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(),
+				aborted.Why)}
+	case s.Unknown != "":
+		return wait("slot %s has left %s, and does not start before the backup store tells what became of the proposal; it does not answer: %s", o.Claim.Slot, mine.Token(), s.Unknown)
+	case s.Restore != nil && s.Restore.ID == l.Proposal:
+		return wait("slot %s has left %s and waits for the outcome of the %s", o.Claim.Slot, mine.Token(), s.Restore.Title())
+	case conflict != "":
+		return wait("slot %s has left %s, and %s", o.Claim.Slot, mine.Token(), conflict)
+	}
+	return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been replaced by a copy; bring the right one back", o.Claim.Slot, mine.Token())
+}
+
 // aborted returns the end of a proposal that began no generation, nil if it is none of those.
 func (s Store) aborted(id string) *Abort {
 	i := slices.IndexFunc(s.Aborted, func(a Abort) bool { return a.ID == id })
@@ -296,8 +455,23 @@ func (o Observation) unnoted() *Abort {
 	return nil
 }
 
-// Object says whether this member has to abort the open proposal, and why (R16, R18). The coordinator does it at once, beside
-// whatever it is doing: the time that a proposal waits is only as long as a living leader needs for this.
+// unnoted returns a proposal to end our generation that was aborted, as the store says, and of which the disk does not
+// know, nil if there is none.
+func (o succession) unnoted() *Abort {
+	s, l := o.Store, o.Disk.Ledger
+	if s.Unknown != "" || s.Record == nil || s.Record.ID != l.Record.ID || o.stranger() != "" {
+		return nil
+	}
+	for _, a := range s.Aborted[max(0, len(s.Aborted)-maxAborted):] {
+		if a.ID != "" && !slices.Contains(l.Aborted, a.ID) {
+			return &a
+		}
+	}
+	return nil
+}
+
+// Object says whether this member has to abort the open proposal, and why (R16, R18). The coordinator does it at once,
+// beside whatever it is doing: the time that a proposal waits is only as long as a living leader needs for this.
 func Object(o Observation) (why string, ok bool) {
 	p, mine, m := o.Store.Restore, o.Disk.Ledger.Record, o.Member
 	if p == nil || mine == nil || o.Store.Unknown != "" || p.Parent() != mine.ID || !m.Running || m.Learner {
@@ -305,9 +479,9 @@ func Object(o Observation) (why string, ok bool) {
 	}
 	lost := slices.Contains(p.Lost, o.Claim.Slot)
 	switch {
-	case o.hasLeader() && p.Led == nil:
+	case m.Led() && p.Led == nil:
 		return "the cluster has a leader, which the proposal says it has not", true
-	case o.hasLeader() && lost:
+	case m.Led() && lost:
 		return fmt.Sprintf("slot %s, which the proposal calls lost, serves", o.Claim.Slot), true
 	case lost && p.Led == nil && !slices.Contains(p.Overruled, o.Claim.Disk):
 		return fmt.Sprintf("slot %s, which the proposal calls lost, runs here without a leader", o.Claim.Slot), true

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// fencing asks which disks may found the generation that a proposal would begin.
+type fencing view
+
 // fence is what is known of the generation that a restore would end. It answers for which disks a seat in the new one
 // is safe: whenever a majority of the seats has entered, the old generation must be without a majority, for good.
 //
@@ -125,6 +128,12 @@ func (o Observation) settled(old *Record, slot string) bool {
 	return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)
 }
 
+// settled reports whether a slot is a voter's at every step of the last change of the slots, as far as is known here.
+func (o fencing) settled(old *Record, slot string) bool {
+	s := o.accepted(old)
+	return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)
+}
+
 // unseen counts those who may vote by now and whom no list here names: without a leader the lists may be from before
 // the last change of the slots, or there are none, and then it may be half done. A slot that was named lost may never
 // have been a voter's: it counts neither with those that were, nor as if it could not vote.
@@ -205,6 +214,13 @@ func (o Observation) emptied(r *Record, f Facts, member uint64) bool {
 	return f.Phase == PhaseVacant && (founded || f.Join == member)
 }
 
+// emptied reports whether a disk is that of a voter and holds nothing of it any more.
+func (o fencing) emptied(r *Record, f Facts, member uint64) bool {
+	seat, _ := r.Charter.Seat(f.Slot)
+	founded := seat.Disk == f.Disk && o.Disk.Founders[f.Slot] == member
+	return f.Phase == PhaseVacant && (founded || f.Join == member)
+}
+
 // safe reports whether so many free seats leave the old generation without a majority.
 func (f fence) safe(free int) bool {
 	return f.voters-max(0, f.need-free) < f.voters/2+1
@@ -249,6 +265,57 @@ func (o Observation) conclusion(p *Restore) (*Record, string) {
 	case ready >= f.need && (dead || f.safe(free)):
 		return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Restored, Restore: p, Charter: c}, ""
 	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit, func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
+		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for them, whose disks may be blank",
+			they(unfit, "has", "have"), f.need, len(f.slots))
+	case len(unfit) > len(f.slots)-f.need || !dead && !f.safe(free):
+		unfit = slices.Compact(slices.Sorted(slices.Values(append(unfit, f.others...))))
+		return nil, fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or abort the restore and begin it again with --lost %s",
+			they(unfit, "is", "are"), old.Token(), strings.Join(unfit, ","))
+	}
+	return nil, ""
+}
+
+// conclusion makes the record that ends the old generation, or says what is missing. It rests on facts that stay true
+// until the restore is aborted, and that is what the store's condition excludes: a disk that has prepared; the old
+// member that it holds; and the member list, which is frozen meanwhile.
+func (o fencing) conclusion(p *Restore) (*Record, string) {
+	old := o.Store.Record
+	f := o.fence(old, p)
+	dead := p.Led == nil && f.deserted()
+	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
+	seated, ready, free := map[string]bool{}, 0, 0
+	give := func(wanted func(stand) bool) {
+		for _, slot := range f.slots {
+			s := f.stands[slot]
+			if s.holder == nil || seated[slot] || !wanted(s) || s.free && !dead && !f.safe(free+1) {
+				continue
+			}
+			seated[slot] = true
+			ready, free = ready+boolean(s.prepared), free+boolean(s.free)
+		}
+	}
+	give(func(s stand) bool { return s.anchored })
+	give(func(s stand) bool { return s.free && s.prepared })
+	give(func(s stand) bool { return s.free })
+	var unfit []string
+	for _, slot := range f.slots {
+		s := f.stands[slot]
+		made := Seat{Slot: slot, Member: s.member}
+		if seated[slot] {
+			made.Disk, made.Epoch = s.holder.facts.Disk, s.holder.facts.Epoch
+		} else {
+			unfit = append(unfit, slot)
+		}
+		c.Seats = append(c.Seats, made)
+	}
+	switch {
+	case p.Led == nil && !dead:
+		return nil, f.undeserted(old, p)
+	case ready >= f.need && (dead || f.safe(free)):
+		return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Restored, Restore: p,
+			Charter: c}, ""
+	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit,
+		func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
 		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for them, whose disks may be blank",
 			they(unfit, "has", "have"), f.need, len(f.slots))
 	case len(unfit) > len(f.slots)-f.need || !dead && !f.safe(free):

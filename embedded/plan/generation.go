@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // follow goes on into a later generation of the cluster, which is final: as a founder of it where its record names
@@ -131,6 +132,117 @@ func (o Observation) swap(r *Record) Action {
 
 // step makes the disk a replacement in a generation that it was to found.
 func (o Observation) step(r *Record, why string) Action {
+	a := Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins %s again", why, o.Claim.Slot, r.Token())}
+	if o.Disk.WAL {
+		a.Kind = SetAside
+	}
+	return a
+}
+
+// follow continues into a later generation of the cluster, which is final: as a founder of it where its record names
+// this disk, else by giving up what the disk held and waiting to be admitted.
+func (o succession) follow(r *Record) Action {
+	slot, was := o.Claim.Slot, "nothing"
+	if mine := o.Disk.Ledger.Record; mine != nil {
+		was = mine.Token()
+	}
+	seat, _ := r.Charter.Seat(slot)
+	member := o.Member.Running || o.Disk.WAL
+	switch {
+	case r.Restore != nil && seat.Disk == o.Claim.Disk && o.supplanted(r) == "":
+		return Action{Kind: Enter, Record: r,
+			Why: fmt.Sprintf("the cluster continues as %s, with %s: slot %s founds it, and leaves %s for good", r.Token(),
+				r.Restore.Source(), slot, was)}
+	case o.Member.Running && o.leader(r) == nil:
+		return Action{Kind: Leave, Left: o.leaving(r.ID),
+			Why: fmt.Sprintf("%s ended in %s, %s: the member of slot %s stops, and its data stays in place until a leader of %s is seen", was, r.Token(), o.unseated(r), slot, r.Token())}
+	case member && o.leader(r) == nil && !o.Orders.Join: // what this disk holds may be all that there is, if the others are lost before they serve
+		return wait("%s ended in %s, %s: the data of slot %s stays in place until a leader of that is seen; if there can be none any more, %s here sets it aside%s",
+			was, r.Token(), o.unseated(r), slot, Command("rejoin"), o.whoRuns(r))
+	case member:
+		return Action{Kind: SetAside, Record: r,
+			Why: fmt.Sprintf("%s ended in %s, %s: the data of slot %s is set aside and it joins again", was, r.Token(),
+				o.unseated(r), slot)}
+	}
+	return Action{Kind: Vacate, Record: r,
+		Why: fmt.Sprintf("the cluster has continued as %s: slot %s joins it", r.Token(), slot)}
+}
+
+// supplanted says which member of the generation before this node knows of and the record does not: it was added after
+// those who concluded had looked, so that the disks of the record may not be enough to end that generation. What the
+// member knew when it stopped for this record counts as well.
+func (o succession) supplanted(r *Record) string {
+	var members []MemberInfo
+	if l := o.Disk.Ledger.Left; o.Member.Running {
+		members = o.Member.Members
+	} else if l != nil && l.Proposal == r.ID {
+		members = l.Members
+	}
+	for _, m := range members {
+		s, seated := r.Charter.Seat(m.Slot)
+		added := !seated && !m.Learner && (r.Restore == nil || !slices.Contains(r.Restore.Lost, m.Slot))
+		if (s.Disk != "" && s.Member != m.ID || added) && o.removedBy(m.ID) == "" {
+			return fmt.Sprintf("slot %s is member %x", m.Slot, m.ID)
+		}
+	}
+	return ""
+}
+
+// unseated says why this disk founds nothing in a later generation.
+func (o succession) unseated(r *Record) string {
+	if why := o.supplanted(r); why != "" {
+		return "which did not know that " + why
+	}
+	return "in which this disk has no seat"
+}
+
+// vacated reports whether the generation before can have no majority any more. Of a recovery that a leader has
+// consented to (R19) the conclusion does not prove it: the survivor is no voter of that generation, and its voters stop
+// only when they have read it.
+func (o succession) vacated(r *Record) bool {
+	if r.Restore.Led == nil {
+		return true
+	}
+	voters, out := 0, 0
+	for _, s := range r.Charter.Seats {
+		if s.Member == 0 {
+			continue
+		}
+		voters++
+		out += boolean(slices.ContainsFunc(o.Peers, func(p Peer) bool {
+			f := p.Facts
+			return f != nil && f.Slot == s.Slot && (f.of(r) || f.Left != nil && f.Left.Proposal == r.ID && f.Member == s.Member)
+		}))
+	}
+	return voters-out < voters/2+1
+}
+
+// swap puts what the disk has prepared in the place of its data.
+func (o succession) swap(r *Record) Action {
+	return Action{Kind: Swap, Record: r,
+		Why: fmt.Sprintf("slot %s puts %s, which it has prepared, in the place of its data, and continues as %s",
+			o.Claim.Slot, r.Restore.Source(), r.Token())}
+}
+
+// carryOn decides for the survivor once it has entered the generation that it alone founds. What it has prepared is
+// worth something only if its log has not grown since: etcd went on running until then.
+func (o succession) carryOn() Action {
+	r, d := o.Disk.Ledger.Record, o.Disk
+	whole := o.prepared(r.ID) && d.Ledger.Prepared.Log != nil
+	switch {
+	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):
+		return o.swap(r)
+	case !d.WAL:
+		return proposals(o).beside(wait("slot %s was to continue as %s with its own data, which is gone from the disk: bring it back, or continue with a backup: %s",
+			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ","))))
+	case d.Log == nil:
+		return wait("slot %s continues as %s, and looks where its log ends", o.Claim.Slot, r.Token())
+	}
+	return proposals(o).prepare(r.Restore)
+}
+
+// step makes the disk a replacement in a generation that it was to found.
+func (o succession) step(r *Record, why string) Action {
 	a := Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins %s again", why, o.Claim.Slot, r.Token())}
 	if o.Disk.WAL {
 		a.Kind = SetAside

@@ -193,10 +193,125 @@ func (o Observation) discard() (Action, bool) {
 	return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared came to nothing", o.Claim.Slot)}, true
 }
 
-// Refusal says why a command that another program has left in the store is not carried out. Its Text is "" if nothing is in the
-// way.
-func (o Observation) Refusal(q Request) Said {
-	if !o.Config.Foreign && q.Backup != "" {
+// proposals asks what an open restore or recovery needs of this node, and whether one is to be proposed.
+type proposals view
+
+// departs reports whether this member has to leave its generation for an open, leaderless proposal (R16).
+func (o proposals) departs(p *Restore) bool {
+	return p.Led == nil && o.Alone && o.Disk.WAL && o.Disk.Ledger.Left == nil && !o.Member.Led()
+}
+
+// heardConsent reports whether the leader of the generation that would end has consented, as applied here or as any of
+// its members says. To prepare on a false word costs room on a disk and nothing else; who follows, and who concludes,
+// has applied it (R17).
+func (o proposals) heardConsent(id string) bool {
+	return o.consented(id) || slices.ContainsFunc(o.live(),
+		func(p Peer) bool { return p.Facts != nil && p.Facts.Consent == id })
+}
+
+// mayConclude reports whether it is for this node to conclude: the leader's alone once it has consented, and without a
+// leader anybody's who has waited as long as a living leader needs to object.
+func (o proposals) mayConclude(p *Restore) bool {
+	if p.Led != nil {
+		return o.Member.Leader && o.Member.Led() && o.consented(p.ID)
+	}
+	return o.Alone && !o.Member.Led()
+}
+
+// awaited says for what the conclusion waits.
+func (o proposals) awaited(p *Restore) string {
+	if p.Led != nil {
+		return "the leader, which has consented, concludes it"
+	}
+	return "it is concluded when no leader has objected for long enough"
+}
+
+// open returns the proposal that this node takes part in: the one to end its own generation, or for a blank disk the
+// newest, in a store that all members share. A node whose store does not answer does not hinder the others.
+func (o proposals) open() *Restore {
+	s := o.Store
+	if p := o.continued(); p != nil {
+		return p
+	}
+	if s.Unknown != "" || s.Record == nil || s.Restore == nil ||
+		!slices.Equal(s.Restore.Line, append(slices.Clone(s.Record.Line), s.Record.ID)) {
+		return nil
+	}
+	known := o.Disk.Ledger.Record
+	if known == nil {
+		known, _ = o.latest()
+	}
+	if known != nil && known.ID != s.Record.ID || succession(o).contradicted() || o.stranger() != "" {
+		return nil
+	}
+	return s.Restore
+}
+
+// continued returns the proposal to continue from the data of this disk where the store does not say that as an open
+// proposal of ours: an operator's order, with majority and store lost together; or one to begin the generation after
+// the newest from a disk that was declared lost for that, and is back (R19).
+func (o proposals) continued() *Restore {
+	mine, s := o.Disk.Ledger.Record, o.Store
+	if mine == nil {
+		return nil
+	}
+	if p := o.Orders.Alone; p != nil && p.Survivor != "" && s.Unknown != "" && p.Parent() == mine.ID && p.Disk == o.Claim.Disk {
+		return p
+	}
+	if p := s.Restore; s.Unknown == "" && p != nil && p.Survivor != "" && s.Record != nil && s.Record.descends(mine) && p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {
+		return p
+	}
+	return nil
+}
+
+// prepare builds, next to etcd's data, what a restore or a recovery needs; what was built for another makes way for it.
+func (o proposals) prepare(r *Restore) Action {
+	if p := o.Disk.Ledger.Prepared; p != nil && p.ID != r.ID || o.Disk.Built != "" && o.Disk.Built != r.ID {
+		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s holds of another restore makes way for %s", o.Claim.Slot,
+			r.Source())}
+	}
+	a := Action{Kind: Prepare, Restore: r,
+		Why: fmt.Sprintf("slot %s prepares the %s (attempt %d), asked for by %s", o.Claim.Slot, r.Title(), r.Attempt, r.By)}
+	if o.Unable != "" {
+		return a.but("it could not: " + o.Unable)
+	}
+	return a
+}
+
+// discard removes what was prepared for a proposal that was aborted or is over. A store that does not answer, or knows
+// less than the disk, is no evidence of an abort.
+func (o proposals) discard() (Action, bool) {
+	p, s := o.Disk.Ledger.Prepared, o.Store
+	if p == nil && o.Disk.Built == "" {
+		return Action{}, false
+	}
+	if r := o.Disk.Ledger.Record; p != nil && r != nil && r.Generation >= p.Generation {
+		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared of %s is not needed any more", o.Claim.Slot,
+			p.Source())}, true
+	}
+	if r := o.Disk.Ledger.Record; p == nil && r != nil && r.ID == o.Disk.Built && !o.changing() {
+		return Action{Kind: Discard,
+			Why: fmt.Sprintf("slot %s has joined %s another way: what it has begun to build of that is not needed any more",
+				o.Claim.Slot, r.Token())}, true
+	}
+	wanted := func(id string) bool {
+		return s.Restore != nil && s.Restore.ID == id || s.Record.ID == id
+	}
+	switch {
+	case s.Unknown != "" || s.Record == nil:
+		return Action{}, false
+	case p != nil && (s.Record.Generation+1 < p.Generation || wanted(p.ID)):
+		return Action{}, false
+	case p == nil && wanted(o.Disk.Built):
+		return Action{}, false
+	}
+	return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared came to nothing", o.Claim.Slot)}, true
+}
+
+// Refusal says why a command that another program has left in the store is not carried out. Its Text is "" if nothing
+// is in the way.
+func (obs Observation) Refusal(q Request) Said {
+	if !obs.Config.Foreign && q.Backup != "" {
 		return say("restore.foreign-commands is false: if it is wanted, set that to true, or run %s; if not, delete it with `etcd-manager-ctl delete-command %s`",
 			command("restore %s", q.Backup), q.Command)
 	}
@@ -310,4 +425,49 @@ func (o Observation) occupant(slot string) *holder {
 		}
 	}
 	return found
+}
+
+// ask proposes the restore that a foreign command asks for, if the configuration lets it, and deletes a command that
+// has had its chance: one that lay in wait would roll the cluster back whenever it could. The leader does, or where no
+// leader is seen the live holder with the lowest name; two proposals cannot both be put into the store.
+func (o proposals) ask(a Action) Action {
+	s := o.Store
+	known := o.current()
+	if s.Unknown != "" || s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID || o.stranger() != "" {
+		return a
+	}
+	for _, r := range s.Requests {
+		switch why := o.Refusal(r); {
+		case r.Over && o.Config.Foreign && o.proposes(known):
+			return Action{Kind: Dismiss, Request: &r,
+				Why: fmt.Sprintf("the command %s is not carried out any more: %s", r.Command, why)}
+		case why.Text != "":
+			a = a.but(say("the command %s is not carried out: %s", r.Command, why))
+		case o.proposes(known):
+			return Action{Kind: Propose, Request: &r,
+				Why: fmt.Sprintf("the command %s asks for a restore: proposing it", r.Command)}
+		}
+	}
+	return a
+}
+
+// anyRuns reports whether a live node says that its member runs.
+func (o proposals) anyRuns() bool {
+	return slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Running })
+}
+
+// proposes reports whether it is for this node to propose.
+func (o proposals) proposes(r *Record) bool {
+	if o.Member.Running && o.Member.HasLead || o.leader(r) != nil {
+		return o.Member.Leader
+	}
+	if !o.Leaderless && (o.Member.Running || o.Disk.WAL || o.anyRuns()) { // whom they elect would object, and the command never runs again
+		return false
+	}
+	for _, p := range o.live() {
+		if p.Facts != nil && p.Facts.Slot != "" && p.Node < o.Node {
+			return false
+		}
+	}
+	return true
 }
