@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// disruption asks what the cluster would miss if this member went down on purpose.
+type disruption view
+
 // Seen is the member list as a leader has it, where the leader itself counts as connected; nil of any other node.
 func (f Facts) Seen() []MemberInfo {
 	if !f.Running || !f.Leader {
@@ -22,19 +25,20 @@ func (f Facts) Seen() []MemberInfo {
 // majority of all voters must stay connected without it, and nothing else may be going on. seen is what the leader's
 // facts have just told ([Facts.Seen]), nil if nobody has told. Only an answer given while this member has the lock
 // lasts: until then another one may go down on purpose at any time.
-func (o Observation) Disruption(seen []MemberInfo) (risk string) {
+func (obs Observation) Disruption(seen []MemberInfo) (risk string) {
+	o := disruption(look(&obs))
 	m := o.Member
 	switch {
 	case !m.Running:
 		return "etcd does not run here, so nobody here can tell whether the others would do without it"
 	case !m.Ready || !m.HasLead:
 		return "this member sees no leader, so nobody here can tell whether the others would do without it"
-	case m.Lock != nil && !o.locks():
-		return m.Lock.String()
+	case o.lockedBy() != "":
+		return o.lockedBy()
 	case o.changing():
 		return "this node is about to begin a restored generation"
-	case o.Disk.Ledger.Record != nil && o.frozen() != "":
-		return o.frozen()
+	case o.Disk.Ledger.Record != nil && proposals(o).frozen() != "":
+		return proposals(o).frozen()
 	case m.Learner:
 		return ""
 	case seen == nil:
@@ -44,7 +48,7 @@ func (o Observation) Disruption(seen []MemberInfo) (risk string) {
 }
 
 // without says whom the cluster would miss without this member.
-func (o Observation) without(seen []MemberInfo) string {
+func (o disruption) without(seen []MemberInfo) string {
 	voters, left := 0, 0
 	var away, learners []string
 	for _, m := range seen {
@@ -66,7 +70,8 @@ func (o Observation) without(seen []MemberInfo) string {
 	case !enough && away == nil:
 		return fmt.Sprintf("without slot %s, %d of %d voters would be left, and %d are needed: the cluster is down until it is back", o.Claim.Slot, left, voters, need)
 	case !enough:
-		return fmt.Sprintf("%s: without slot %s, %d of %d voters would be left, and %d are needed", strings.Join(away, ", "), o.Claim.Slot, left, voters, need)
+		return fmt.Sprintf("%s: without slot %s, %d of %d voters would be left, and %d are needed", strings.Join(away, ", "),
+			o.Claim.Slot, left, voters, need)
 	case learners != nil:
 		return strings.Join(learners, ", ")
 	}
@@ -74,7 +79,7 @@ func (o Observation) without(seen []MemberInfo) string {
 }
 
 // whereabouts names a slot and who holds it.
-func (o Observation) whereabouts(slot string) string {
+func (o disruption) whereabouts(slot string) string {
 	h, _ := o.holder(slot, 0)
 	switch {
 	case h == nil:
@@ -88,7 +93,8 @@ func (o Observation) whereabouts(slot string) string {
 // Haste says why a process that was told to end has no reason to wait for a moment at which its member may go down, ""
 // if it has one. Waiting cures nothing without a quorum, with one voter or two, and where the whole cluster is being
 // stopped, which is when every other voter has been told to end as well, or is gone.
-func (o Observation) Haste() string {
+func (obs Observation) Haste() string {
+	o := disruption(look(&obs))
 	m := o.Member
 	if !m.Running {
 		return "etcd does not run"
@@ -108,16 +114,17 @@ func (o Observation) Haste() string {
 	return ""
 }
 
-// Deserted reports whether a member that goes down has nobody to hand the leadership over to: there is no quorum, or every
-// other voter has been told to end as well, or is gone. Whoever took over would only be leaving, too.
-func (o Observation) Deserted() bool {
+// Deserted reports whether a member that goes down has nobody to hand the leadership over to: there is no quorum, or
+// every other voter has been told to end as well, or is gone. The member that took over would only be leaving, too.
+func (obs Observation) Deserted() bool {
+	o := disruption(look(&obs))
 	voters, near, staying := o.company()
 	return near <= voters/2 || staying == 0
 }
 
-// company counts the voters, this member among them; those that are connected, itself included; and the others that nobody
-// has told to end.
-func (o Observation) company() (voters, near, staying int) {
+// company counts the voters, this member among them; those that are connected, itself included; and the others that
+// nobody has told to end.
+func (o disruption) company() (voters, near, staying int) {
 	voters, near = 1, 1
 	for _, v := range o.Member.Members {
 		if v.Learner || v.ID == o.Member.ID {
@@ -136,7 +143,7 @@ func (o Observation) company() (voters, near, staying int) {
 }
 
 // stays reports whether a slot's member is one that nobody has told to end, as far as is known.
-func (o Observation) stays(slot string, connected bool) bool {
+func (o disruption) stays(slot string, connected bool) bool {
 	known := false
 	for _, p := range o.Peers {
 		f := p.Facts
@@ -152,15 +159,24 @@ func (o Observation) stays(slot string, connected bool) bool {
 }
 
 // locks reports whether the disruption lock is this slot's.
-func (o Observation) locks() bool {
+func (o knowledge) locks() bool {
 	return o.Member.Lock != nil && o.Member.Lock.Slot == o.Claim.Slot
 }
 
-// unlock gives the disruption lock back when what it was taken for is over: the slot serves again, and has nothing to do
-// that would need the lock, or it would not decide anew. Whoever held the slot then has lost it.
-func (o Observation) unlock() (Action, bool) {
+// lockedBy names another holder of the disruption lock.
+func (o knowledge) lockedBy() string {
+	if o.Member.Lock == nil || o.locks() {
+		return ""
+	}
+	return o.Member.Lock.String()
+}
+
+// unlock gives the disruption lock back when what it was taken for is over: the slot serves again, and has nothing to
+// do that would need the lock, or it would not decide again. The holder of the slot then has lost it.
+func (o disruption) unlock() (Action, bool) {
 	if !o.locks() {
 		return Action{}, false
 	}
-	return Action{Kind: Unlock, Why: fmt.Sprintf("slot %s serves again: giving back the disruption lock that %s took (%s)", o.Claim.Slot, o.Member.Lock.Node, o.Member.Lock.Purpose)}, true
+	return Action{Kind: Unlock, Why: fmt.Sprintf("slot %s serves again: giving back the disruption lock that %s took (%s)",
+		o.Claim.Slot, o.Member.Lock.Node, o.Member.Lock.Purpose)}, true
 }

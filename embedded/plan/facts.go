@@ -79,6 +79,50 @@ type Facts struct {
 	Stale  bool     `json:"stale,omitempty"`
 }
 
+// Facts makes what we say of ourselves.
+func (obs Observation) Facts(removed []uint64) Facts { return look(&obs).facts(removed) }
+
+// facts is Facts, for the questions here.
+func (o knowledge) facts(removed []uint64) Facts {
+	f := Facts{Version: 1, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID, Etcd: o.Config.Etcd,
+		Drained: o.Drained, Stopping: o.Stopping}
+	if r := o.Store.Restore; r != nil && o.Store.Unknown == "" {
+		f.Restore = r.ID
+	}
+	if r := o.current(); r != nil {
+		f.Set = o.accepted(r)
+	}
+	f.Nonce = o.Store.Nonce
+	if !o.Claim.Held {
+		return f
+	}
+	l := o.Disk.Ledger
+	if l.Prepared != nil && o.prepared(l.Prepared.ID) {
+		f.Prepared = l.Prepared.ID
+	}
+	f.Unable, f.Left = o.Unable[:min(len(o.Unable), maxText)], l.Left
+	f.Slot, f.Epoch, f.Disk, f.Phase = o.Claim.Slot, o.Claim.Epoch, o.Claim.Disk, o.phase()
+	f.Promise, f.Record, f.Join = l.Promise(), l.Record, l.Join
+	if !o.changing() { // else the data is still that of the generation before
+		f.Member, f.CID, f.Log = o.Disk.Member, o.Disk.ClusterID, o.Disk.Log
+	}
+	f.Running, f.Leader, f.Removed = o.Member.Running, o.Member.Leader && !o.Member.Stalled, removed
+	if c := o.Member.Consent; c != nil && l.Record != nil && c.Record == l.Record.ID {
+		f.Consent = c.Proposal
+	}
+	f.Confirmed = o.Member.Led()
+	if o.Member.Running {
+		f.Members, f.Holders, f.Clients, f.Agreed = o.Member.Members, o.Holders, o.Config.Clients, o.Member.Cluster
+		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
+		f.Short = o.Claim.Short
+		f.Trusts, f.Issuer, f.Stale = o.Member.Trusts, o.Member.Issuer, o.Member.Stale
+	}
+	if o.Member.Leader {
+		f.Admitted, f.Term = o.Member.Admitted, o.Member.Term
+	}
+	return f
+}
+
 // phase sums up the held disk.
 func (o knowledge) phase() Phase {
 	d := o.Disk

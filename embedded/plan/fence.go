@@ -54,7 +54,7 @@ type stand struct {
 }
 
 // fence looks at the old generation through the eyes of its members that run here and now.
-func (o Observation) fence(old *Record, p *Restore) fence {
+func (o fencing) fence(old *Record, p *Restore) fence {
 	f := fence{slots: p.founders(old), stands: map[string]stand{}}
 	f.need = len(f.slots)/2 + 1
 	lists := o.lists(old)
@@ -123,12 +123,6 @@ func (h *holder) awaited(old *Record, p *Restore) bool {
 }
 
 // settled reports whether a slot is a voter's at every step of the last change of the slots, as far as is known here.
-func (o Observation) settled(old *Record, slot string) bool {
-	s := o.accepted(old)
-	return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)
-}
-
-// settled reports whether a slot is a voter's at every step of the last change of the slots, as far as is known here.
 func (o fencing) settled(old *Record, slot string) bool {
 	s := o.accepted(old)
 	return s == nil || slices.Contains(s.From, slot) && slices.Contains(s.Slots, slot)
@@ -162,29 +156,6 @@ func (f *fence) unseen(set *SlotSet, lost []string, lists [][]MemberInfo) {
 	}
 }
 
-// lists returns the member lists of the generation's members that run, as far as they live, and of those that have left it. What one
-// that is gone left for an earlier proposal is old.
-func (o Observation) lists(r *Record) [][]MemberInfo {
-	open := o.Store.Restore
-	var lists [][]MemberInfo
-	consider := func(f Facts, live bool) {
-		switch {
-		case !f.of(r):
-		case f.Left != nil && len(f.Left.Members) > 0 && (live || open != nil && open.ID == f.Left.Proposal):
-			lists = append(lists, f.Left.Members)
-		case live && f.Running && len(f.Members) > 0:
-			lists = append(lists, f.Members)
-		}
-	}
-	consider(o.Facts(nil), true)
-	for _, p := range o.Peers {
-		if p.Facts != nil {
-			consider(*p.Facts, p.Live)
-		}
-	}
-	return lists
-}
-
 // deserted reports whether the old generation is without a majority for good, because its voters have left it for the
 // proposal, are proven to be gone, or were named lost (R16). The facts that it rests on stay true until the proposal is
 // aborted, also those of nodes that are away by now. A learner may have been promoted, unheard by those that are here.
@@ -197,21 +168,14 @@ func (f fence) deserted() bool {
 }
 
 // out reports whether a member of the old generation can never vote there again, if this proposal is not aborted.
-func (o Observation) out(old *Record, m MemberInfo, p *Restore) bool {
+func (o fencing) out(old *Record, m MemberInfo, p *Restore) bool {
 	is := func(f Facts) bool {
 		if f.Slot != m.Slot || !f.of(old) || m.ID == 0 {
 			return false
 		}
 		return f.Left != nil && f.Left.Proposal == p.ID && f.Member == m.ID || o.emptied(old, f, m.ID)
 	}
-	return is(o.Facts(nil)) || slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
-}
-
-// emptied reports whether a disk is that of a voter and holds nothing of it any more.
-func (o Observation) emptied(r *Record, f Facts, member uint64) bool {
-	seat, _ := r.Charter.Seat(f.Slot)
-	founded := seat.Disk == f.Disk && o.Disk.Founders[f.Slot] == member
-	return f.Phase == PhaseVacant && (founded || f.Join == member)
+	return is(o.facts(nil)) || slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Facts != nil && is(*p.Facts) })
 }
 
 // emptied reports whether a disk is that of a voter and holds nothing of it any more.
@@ -224,55 +188,6 @@ func (o fencing) emptied(r *Record, f Facts, member uint64) bool {
 // safe reports whether so many free seats leave the old generation without a majority.
 func (f fence) safe(free int) bool {
 	return f.voters-max(0, f.need-free) < f.voters/2+1
-}
-
-// conclusion makes the record that ends the old generation, or says what is missing. It rests on facts that stay true
-// until the restore is aborted, and that is what the store's condition excludes: a disk that has prepared; the old
-// member that it holds; and the member list, which is frozen meanwhile.
-func (o Observation) conclusion(p *Restore) (*Record, string) {
-	old := o.Store.Record
-	f := o.fence(old, p)
-	dead := p.Led == nil && f.deserted()
-	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
-	seated, ready, free := map[string]bool{}, 0, 0
-	give := func(wanted func(stand) bool) {
-		for _, slot := range f.slots {
-			s := f.stands[slot]
-			if s.holder == nil || seated[slot] || !wanted(s) || s.free && !dead && !f.safe(free+1) {
-				continue
-			}
-			seated[slot] = true
-			ready, free = ready+boolean(s.prepared), free+boolean(s.free)
-		}
-	}
-	give(func(s stand) bool { return s.anchored })
-	give(func(s stand) bool { return s.free && s.prepared })
-	give(func(s stand) bool { return s.free })
-	var unfit []string
-	for _, slot := range f.slots {
-		s := f.stands[slot]
-		made := Seat{Slot: slot, Member: s.member}
-		if seated[slot] {
-			made.Disk, made.Epoch = s.holder.facts.Disk, s.holder.facts.Epoch
-		} else {
-			unfit = append(unfit, slot)
-		}
-		c.Seats = append(c.Seats, made)
-	}
-	switch {
-	case p.Led == nil && !dead:
-		return nil, f.undeserted(old, p)
-	case ready >= f.need && (dead || f.safe(free)):
-		return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Restored, Restore: p, Charter: c}, ""
-	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit, func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
-		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for them, whose disks may be blank",
-			they(unfit, "has", "have"), f.need, len(f.slots))
-	case len(unfit) > len(f.slots)-f.need || !dead && !f.safe(free):
-		unfit = slices.Compact(slices.Sorted(slices.Values(append(unfit, f.others...))))
-		return nil, fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or abort the restore and begin it again with --lost %s",
-			they(unfit, "is", "are"), old.Token(), strings.Join(unfit, ","))
-	}
-	return nil, ""
 }
 
 // conclusion makes the record that ends the old generation, or says what is missing. It rests on facts that stay true
@@ -342,9 +257,10 @@ func (f fence) elsewhere(old *Record, how string, p *Restore) string {
 		they(missing, "is", "are"), old.Token(), how, strings.Join(all, ","))
 }
 
-// Hopeless says why a proposal to end the generation that the store knows, without a leader, would wait for ever, even when all who
-// are here have left. "" for nothing: it is told before the proposal is made.
-func (o Observation) Hopeless(p *Restore) string {
+// Hopeless says why a proposal to end the generation that the store knows, without a leader, would wait forever, even
+// when all who are here have left. "" for nothing: it is told before the proposal is made.
+func (obs Observation) Hopeless(p *Restore) string {
+	o := fencing(look(&obs))
 	f := o.fence(o.Store.Record, p)
 	f.proven, f.out = f.proven+len(f.waiting), f.out+len(f.waiting)
 	if f.deserted() || len(f.missing) == 0 {

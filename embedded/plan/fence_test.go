@@ -73,7 +73,7 @@ func conclude(slots []oldSlot, e ending) *Record {
 			f.Members = list
 		}
 	}
-	r, _ := Observation{Peers: peers, Store: Store{ID: "S", Record: old, Restore: p}}.conclusion(p)
+	r, _ := fencing(look(&Observation{Peers: peers, Store: Store{ID: "S", Record: old, Restore: p}})).conclusion(p)
 	return r
 }
 

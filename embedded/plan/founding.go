@@ -6,44 +6,6 @@ import (
 	"strings"
 )
 
-// begin decides for a disk that has accepted nothing yet: it completes a promise, becomes a replacement
-// in a cluster that exists, or takes a step towards founding one.
-func (o Observation) begin() Action {
-	me := o.Facts(nil)
-	if (o.Orders.Abandon && me.Promise != nil) || (o.anew() && (me.Promise != nil || o.Store.Record != nil)) {
-		return o.renounce("the operator ordered this blank disk to forget what it promised")
-	}
-	known, conflict := o.latest()
-	if s := o.Store; known == nil && s.Unknown == "" && s.Record != nil && o.prepared(s.Record.ID) {
-		known = s.Record
-	}
-	switch {
-	case conflict != "":
-		return wait("%s", conflict)
-	case known != nil && o.prepared(known.ID): // else it may have been a founder of it, and have lost its ledger with its votes
-		return o.follow(known)
-	case known != nil && me.Promise != nil && known.ID == FoundingRecord(*me.Promise).ID:
-		return o.commit(*me.Promise, "another founder has seen every promise")
-	case known != nil && o.Store.Unknown == "" && o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage(): // a stray may be who is heard
-		return wait("the gossip knows the cluster as %s, and the backup store as %s: this blank disk joins neither; keep the nodes of the other cluster away from this gossip, or set snapshot.store to this cluster's",
-			known.Token(), o.Store.Record.Token())
-	case known != nil:
-		if !slices.Contains(o.slots(known), o.Claim.Slot) {
-			if o.idle(known) {
-				return o.retire(known)
-			}
-			return wait("the cluster %s exists and has no slot %s (it has %s): %s", known.Token(), o.Claim.Slot, strings.Join(o.slots(known), ", "), o.demand(known, o.Config.Slots))
-		}
-		if o.leader(known) == nil { // it may prove stillborn yet, and then this disk is still wanted
-			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s", known.Token(), o.whoRuns(known))
-		}
-		return Action{Kind: Vacate, Record: known, Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
-	case me.Promise != nil && o.complete(*me.Promise):
-		return o.commit(*me.Promise, "every disk has promised the same charter")
-	}
-	return o.found()
-}
-
 // stillborn reports whether a founding can never have had a leader and never will: a majority of its
 // disks has promised a newer charter, so they do not start as its founders. This happens when a founder
 // accepts it on promises that were moved, in good right, before they heard of that.
@@ -308,6 +270,51 @@ func (o Observation) target(holders []holder) Charter {
 		}
 	}
 	return c
+}
+
+// founding asks what a disk that has accepted nothing does: promise, commit, or be admitted to a cluster that exists.
+type founding view
+
+// begin decides for a disk that has accepted nothing yet: it completes a promise, becomes a replacement
+// in a cluster that exists, or takes a step towards founding one.
+func (o founding) begin() Action {
+	me := o.facts(nil)
+	if (o.Orders.Abandon && me.Promise != nil) ||
+		(o.anew() && (me.Promise != nil || o.Store.Record != nil || o.Store.Managed != "")) {
+		return o.renounce("the operator ordered this blank disk to forget what it promised")
+	}
+	known, conflict := o.latest()
+	if s := o.Store; known == nil && s.Unknown == "" && s.Record != nil && o.prepared(s.Record.ID) {
+		known = s.Record
+	}
+	switch {
+	case conflict != "":
+		return wait("%s", conflict)
+	case known != nil && o.prepared(known.ID): // else it may have been a founder of it, and have lost its ledger with its votes
+		return succession(o).follow(known)
+	case known != nil && me.Promise != nil && known.ID == FoundingRecord(*me.Promise).ID:
+		return o.commit(*me.Promise, "another founder has seen every promise")
+	case known != nil && o.Store.Unknown == "" && o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage(): // a stray may be who is heard
+		return wait("the gossip knows the cluster as %s, and the backup store as %s: this blank disk joins neither; keep the nodes of the other cluster away from this gossip, or set snapshot.store to this cluster's",
+			known.Token(), o.Store.Record.Token())
+	case known != nil:
+		if !slices.Contains(o.slots(known), o.Claim.Slot) {
+			if resizing(o).idle(known) {
+				return resizing(o).retire(known)
+			}
+			return wait("the cluster %s exists and has no slot %s (it has %s): %s", known.Token(), o.Claim.Slot,
+				strings.Join(o.slots(known), ", "), resizing(o).demand(known, o.Config.Slots))
+		}
+		if o.leader(known) == nil { // it may prove stillborn yet, and then this disk is still wanted
+			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s", known.Token(),
+				o.whoRuns(known))
+		}
+		return Action{Kind: Vacate, Record: known,
+			Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
+	case me.Promise != nil && o.complete(*me.Promise):
+		return o.commit(*me.Promise, "every disk has promised the same charter")
+	}
+	return o.found()
 }
 
 // follow raises the epochs so that c is newer than a charter of other disks.

@@ -69,42 +69,6 @@ func (o Observation) prepared(id string) bool {
 	return p != nil && p.ID == id && o.Disk.Built == id
 }
 
-// change puts what was prepared in the place of what was. A founder of such a generation never begins with an
-// empty log, so it builds anew what it has lost; where it cannot, it joins as a replacement as soon as the others
-// have a leader to admit it.
-func (o Observation) change() Action {
-	r, slot := o.Disk.Ledger.Record, o.Claim.Slot
-	swapped := o.Disk.WAL && o.Disk.ClusterID == o.Disk.RecordCID
-	next, _, _ := o.ended()
-	switch {
-	case next != nil:
-		return o.follow(next)
-	case !o.Disk.WAL && o.anew():
-		return o.renounce("the operator gave up " + r.Token())
-	case o.replacedAs(r) != "":
-		return o.step(r, o.replacedAs(r))
-	case r.Cause == Recovered && !swapped && !o.vacated(r):
-		return wait("slot %s continues as %s, and waits until a majority of the voters of the generation before have stopped for it%s", slot, r.Token(), o.whoRuns(r))
-	case r.Cause == Recovered && !swapped:
-		return o.carryOn()
-	case swapped || o.prepared(r.ID):
-		return o.swap(r)
-	}
-	obstacle := o.Unable
-	if o.Store.Unknown != "" {
-		obstacle = "the backup store does not answer: " + o.Store.Unknown
-	}
-	switch {
-	case o.Starting:
-		return wait("slot %s is a founder of %s and has yet to prepare backup %s: it waits a moment for the backup store: %s", slot, r.Token(), r.Restore.Backup, o.Store.Unknown)
-	case obstacle != "" && o.leader(r) != nil:
-		return o.step(r, obstacle)
-	case o.Store.Unknown != "":
-		return wait("slot %s is a founder of %s and has yet to prepare backup %s, but %s%s", slot, r.Token(), r.Restore.Backup, obstacle, o.whoRuns(r))
-	}
-	return o.prepare(r.Restore)
-}
-
 // vacated reports whether the generation before can have no majority any more. Of a recovery that a leader has consented to (R19)
 // the conclusion does not prove it: the survivor is no voter of that generation, and its voters stop only when they have read it.
 func (o Observation) vacated(r *Record) bool {
@@ -194,6 +158,44 @@ func (o succession) unseated(r *Record) string {
 		return "which did not know that " + why
 	}
 	return "in which this disk has no seat"
+}
+
+// change puts what was prepared in the place of what was. A founder of such a generation never begins with an
+// empty log, so it builds again what it has lost; where it cannot, it joins as a replacement as soon as the others
+// have a leader to admit it.
+func (o succession) change() Action {
+	r, slot := o.Disk.Ledger.Record, o.Claim.Slot
+	swapped := o.Disk.WAL && o.Disk.ClusterID == o.Disk.RecordCID
+	next, _, _ := o.ended()
+	switch {
+	case next != nil:
+		return o.follow(next)
+	case !o.Disk.WAL && o.anew():
+		return o.renounce("the operator gave up " + r.Token())
+	case resuming(o).replacedAs(r) != "":
+		return o.step(r, resuming(o).replacedAs(r))
+	case r.Cause == Recovered && !swapped && !o.vacated(r):
+		return wait("slot %s continues as %s, and waits until a majority of the voters of the generation before have stopped for it%s", slot, r.Token(), o.whoRuns(r))
+	case r.Cause == Recovered && !swapped:
+		return o.carryOn()
+	case swapped || o.prepared(r.ID):
+		return o.swap(r)
+	}
+	obstacle := o.Unable
+	if o.Store.Unknown != "" {
+		obstacle = "the backup store does not answer: " + o.Store.Unknown
+	}
+	switch {
+	case o.Starting:
+		return wait("slot %s is a founder of %s and has yet to prepare backup %s: it waits a moment for the backup store: %s",
+			slot, r.Token(), r.Restore.Backup, o.Store.Unknown)
+	case obstacle != "" && o.leader(r) != nil:
+		return o.step(r, obstacle)
+	case o.Store.Unknown != "":
+		return wait("slot %s is a founder of %s and has yet to prepare backup %s, but %s%s", slot, r.Token(),
+			r.Restore.Backup, obstacle, o.whoRuns(r))
+	}
+	return proposals(o).prepare(r.Restore)
 }
 
 // vacated reports whether the generation before can have no majority any more. Of a recovery that a leader has

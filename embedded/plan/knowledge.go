@@ -14,6 +14,9 @@ type knowledge struct{ mesh }
 // that each view converts to any other: founding(o).begin() asks a question of founding.
 type view struct{ knowledge }
 
+// look returns the view of an observation.
+func look(obs *Observation) view { return view{knowledge{mesh{obs}}} }
+
 // latest returns the newest record that anybody knows, lost nodes and the store among them, or says what contradicts
 // it. A generation descends from those in its line; two records of which neither descends from the other are two
 // clusters, unless one of both was stillborn. The store counts only where a disk knows the cluster, too: what it says
@@ -171,6 +174,29 @@ func (o knowledge) wantedSlots() []wantedSlot {
 		all = append(all, s)
 	}
 	return all
+}
+
+// lists returns the member lists of the generation's members that run, as far as they live, and of those that have left
+// it. What one that is gone left for an earlier proposal is old.
+func (o knowledge) lists(r *Record) [][]MemberInfo {
+	open := o.Store.Restore
+	var lists [][]MemberInfo
+	consider := func(f Facts, live bool) {
+		switch {
+		case !f.of(r):
+		case f.Left != nil && len(f.Left.Members) > 0 && (live || open != nil && open.ID == f.Left.Proposal):
+			lists = append(lists, f.Left.Members)
+		case live && f.Running && len(f.Members) > 0:
+			lists = append(lists, f.Members)
+		}
+	}
+	consider(o.facts(nil), true)
+	for _, p := range o.Peers {
+		if p.Facts != nil {
+			consider(*p.Facts, p.Live)
+		}
+	}
+	return lists
 }
 
 // heardAll reports whether every other slot of our cluster has a live holder. Anyone who brought us word of

@@ -4,62 +4,66 @@ import "fmt"
 
 // Next decides. The order of the checks is the order of R6 and R1 of docs/protocol.md: who we are, whether somebody
 // else is us, what we have, and only then what might be founded.
-func Next(o Observation) Action {
+func Next(obs Observation) Action {
+	o := look(&obs)
 	switch {
 	case o.Twin != "" && !o.Member.Running:
 		return wait("another live process calls itself %s, at %s: each node needs its own node.name, and a copy of a disk must not start; waiting until it is gone", o.Node, o.Twin)
 	case !o.Claim.Held && o.Parked:
 		return wait("an operator has released the volume of this node: it claims none until it is restarted")
 	case !o.Claim.Held:
-		return o.acquire()
+		return claiming(o).acquire()
 	case o.Drained && !o.Member.Running:
-		return wait("slot %s is drained by an operator: %s, or a restart of this process, starts etcd again", o.Claim.Slot, Command("undrain"))
+		return wait("slot %s is drained by an operator: %s, or a restart of this process, starts etcd again", o.Claim.Slot,
+			Command("undrain"))
 	case o.bereaved():
 		return wait("%s: its file system is probably not mounted; mount it, and slot %s resumes with its data; only if that disk is lost for good, run %s: the slot then begins with a blank one",
-			o.Claim.Missing, o.Claim.Slot, Adopt)
+			o.Claim.Missing, o.Claim.Slot, SetVolumeAside)
 	case o.Claim.Mismatch != "":
 		return wait("the volume of slot %s is not what it says it is: %s; nothing is touched; if its content may be set aside, run %s",
-			o.Claim.Slot, o.Claim.Mismatch, Adopt)
+			o.Claim.Slot, o.Claim.Mismatch, SetVolumeAside)
 	case o.Disk.Unknown != "":
 		return wait("the volume of slot %s cannot be read: %s", o.Claim.Slot, o.Disk.Unknown)
 	case o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk:
 		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? if its content may be set aside, run %s",
-			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, Adopt)
+			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, SetVolumeAside)
 	case o.Disk.Ledger.Record == nil && (o.Member.Running || o.Member.Removed):
 		return wait("etcd has run on slot %s, yet its disk knows no record of a cluster: nothing is touched; stop this node and look at the disk", o.Claim.Slot)
 	case o.Disk.Ledger.forgetful():
 		return wait("the founding ledger on slot %s tells that the disk took part in a cluster, and not in which: nothing is touched; bring the file back, or, if the content may be set aside, run %s",
-			o.Claim.Slot, Adopt)
+			o.Claim.Slot, SetVolumeAside)
 	case o.Member.Running && o.changing():
-		return o.change()
+		return succession(o).change()
 	case o.Member.Removed && !o.changing():
-		return o.setAside("")
+		return resuming(o).setAside("")
 	case o.Member.Running && o.outlived():
 		later, _ := o.latest()
 		return Action{Kind: SetAside, Record: later,
 			Why: fmt.Sprintf("%s can never have a leader, for its founders went on to %s: the data, which nobody ever wrote to, is set aside and slot %s joins that", o.Disk.Ledger.Record.Token(), later.Token(), o.Claim.Slot)}
 	case o.Member.Running:
-		return o.beside(o.steady())
+		return proposals(o).beside(steady(o).serve())
 	case o.Disk.WAL && o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy(o.Disk.Member) != "":
-		return o.setAside(o.dismissedBy(o.Disk.Member))
+		return resuming(o).setAside(o.dismissedBy(o.Disk.Member))
 	case o.Disk.Ledger.Left != nil && o.Disk.Ledger.Record != nil && !o.changing():
-		return o.beside(o.remain())
+		return proposals(o).beside(succession(o).remain())
 	}
-	if a, stop := o.rivalry(); stop {
+	if a, stop := claiming(o).rivalry(); stop {
 		return a
 	}
 	switch {
 	case o.Early && o.Disk.Ledger.Record != nil && !o.heardAll():
-		return wait("slot %s listens for a moment whether another node runs it%s", o.Claim.Slot, o.whoRuns(o.Disk.Ledger.Record))
-	case o.unheard() != "" && o.Early:
-		return wait("slot %s listens for a moment for the leader that node %s has, which may know how far this disk had come", o.Claim.Slot, o.unheard())
+		return wait("slot %s listens for a moment whether another node runs it%s", o.Claim.Slot,
+			o.whoRuns(o.Disk.Ledger.Record))
+	case resuming(o).unheard() != "" && o.Early:
+		return wait("slot %s listens for a moment for the leader that node %s has, which may know how far this disk had come",
+			o.Claim.Slot, resuming(o).unheard())
 	case o.changing():
-		return o.change()
+		return succession(o).change()
 	case o.Disk.WAL:
-		return o.resume()
+		return resuming(o).resume()
 	case o.Disk.Ledger.Record != nil:
-		return o.beside(o.enter())
+		return proposals(o).beside(resuming(o).enter())
 	default:
-		return o.beside(o.begin())
+		return proposals(o).beside(founding(o).begin())
 	}
 }

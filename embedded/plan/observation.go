@@ -289,22 +289,25 @@ type Store struct {
 	ID      string  // its random identity
 	Record  *Record // the newest record it holds; nil: it knows none
 	CID     uint64  // with a record: the cluster ID that etcd derives from it
+	// Managed is by what the store shows that etcd-manager keeps a cluster in it, "" if nothing does, or an operator has
+	// said that it may be founded all the same. Only a store without a record says it.
+	Managed string
 	// Restore is the open proposal for the generation after Record, nil if there is none.
 	Restore *Restore
 	// Attempts is how many proposals there were for the generation after Record, the open one included.
 	Attempts int
-	// Concluded are the generations that a proposal and its outcome in the store prove, in their order. Aborted are the proposals
-	// for the generation after Record that were aborted, in their order.
+	// Concluded are the generations that a proposal and its outcome in the store prove, in their order. Aborted are the
+	// proposals for the generation after Record that were aborted, in their order.
 	Concluded []Record
 	Aborted   []Abort
-	// Nonce is what this process has put into the store for others to read there, "" while it has not. Met are the live nodes
-	// whose own was read in this store: they share it.
+	// Nonce is what this process has put into the store for others to read there, "" while it has not. Met are the live
+	// nodes whose own was read in this store: they share it.
 	Nonce string
 	Met   []string
 	// Requests are the foreign commands that lie in the store, oldest first.
 	Requests []Request
-	// Newest is how far the newest verified backup reaches, nil while that was not asked: it is only for a member without a
-	// leader.
+	// Newest is how far the newest verified backup reaches, nil while that was not asked: it is only for a member
+	// without a leader.
 	Newest *BackupStand
 }
 
@@ -325,46 +328,6 @@ type Orders struct {
 	// Alone is the recovery that holdfast recover --without-store asks for: this disk continues, and every other voter
 	// is lost.
 	Alone *Restore
-}
-
-// Facts makes what we say of ourselves.
-func (o Observation) Facts(removed []uint64) Facts {
-	f := Facts{Version: 1, Slots: o.Config.Slots, PeerURL: o.Config.PeerURL, Store: o.Store.ID, Etcd: o.Config.Etcd, Drained: o.Drained, Stopping: o.Stopping}
-	if r := o.Store.Restore; r != nil && o.Store.Unknown == "" {
-		f.Restore = r.ID
-	}
-	if r := o.current(); r != nil {
-		f.Set = o.accepted(r)
-	}
-	f.Nonce = o.Store.Nonce
-	if !o.Claim.Held {
-		return f
-	}
-	l := o.Disk.Ledger
-	if l.Prepared != nil && o.prepared(l.Prepared.ID) {
-		f.Prepared = l.Prepared.ID
-	}
-	f.Unable, f.Left = o.Unable[:min(len(o.Unable), maxText)], l.Left
-	f.Slot, f.Epoch, f.Disk, f.Phase = o.Claim.Slot, o.Claim.Epoch, o.Claim.Disk, o.phase()
-	f.Promise, f.Record, f.Join = l.Promise(), l.Record, l.Join
-	if !o.changing() { // else the data is still that of the generation before
-		f.Member, f.CID, f.Log = o.Disk.Member, o.Disk.ClusterID, o.Disk.Log
-	}
-	f.Running, f.Leader, f.Removed = o.Member.Running, o.Member.Leader && !o.Member.Stalled, removed
-	if c := o.Member.Consent; c != nil && l.Record != nil && c.Record == l.Record.ID {
-		f.Consent = c.Proposal
-	}
-	f.Confirmed = o.hasLeader()
-	if o.Member.Running {
-		f.Members, f.Holders, f.Clients, f.Agreed = o.Member.Members, o.Holders, o.Config.Clients, o.Member.Cluster
-		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
-		f.Short = o.Claim.Short
-		f.Trusts, f.Issuer, f.Stale = o.Member.Trusts, o.Member.Issuer, o.Member.Stale
-	}
-	if o.Member.Leader {
-		f.Admitted, f.Term = o.Member.Admitted, o.Member.Term
-	}
-	return f
 }
 
 // bereaved reports whether this node misses a disk with data, and the one it holds instead has none. An unmounted

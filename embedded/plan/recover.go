@@ -1,39 +1,10 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
-
-// recovering does what an open recovery needs of a node that has nothing else to do (R4, R5). Every voter leaves. Only the
-// survivor prepares, and only it concludes: it alone founds the new generation, and all other slots join it.
-func (o Observation) recovering(p *Restore, a Action) Action {
-	survivor := o.Claim.Disk == p.Disk
-	if p == o.Orders.Alone {
-		return o.withoutStore(p, a)
-	}
-	if p.Led != nil || o.continued() == p {
-		return o.instead(p, a)
-	}
-	switch {
-	case o.departs(p) && (!survivor || o.prepared(p.ID) || o.Unable != ""):
-		return o.leave(p)
-	case !survivor:
-		return a.but(o.progress(p))
-	case !o.prepared(p.ID):
-		return o.prepare(p)
-	}
-	r, missing := o.recovered(p)
-	switch {
-	case r == nil:
-		return a.but(o.progress(p), missing)
-	case !o.mayConclude(p):
-		return a.but(o.progress(p), o.awaited(p))
-	}
-	return o.conclude(p, r)
-}
 
 // withoutStore does what an operator has ordered where majority and store are lost together (R16): every other voter is named lost,
 // and this disk enters the next generation by itself. Its record is put into the store later.
@@ -51,37 +22,6 @@ func (o Observation) withoutStore(p *Restore, a Action) Action {
 	r := o.born(p, o.Disk.Ledger.Record, s.Slots)
 	return Action{Kind: Enter, Record: r, Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, which cannot be taken back",
 		o.progress(p), o.Claim.Slot, r.Token())}
-}
-
-// instead does what is needed to continue from a disk that was declared lost for the present generation, and is back. That disk
-// prepares. The leader of the present generation concludes, once it has consented; without one the disk does, when all voters of
-// that are out.
-func (o Observation) instead(p *Restore, a Action) Action {
-	s := o.Store
-	mine := o.Claim.Disk == p.Disk
-	switch {
-	case p.Led != nil && !o.heardConsent(p.ID):
-		return a.but(say("a %s is proposed by %s, and nothing ends before an operator confirms it on a node of %s: %s",
-			p.Title(), p.By, s.Record.Token(), command("restore --confirm %s", p.ID)))
-	case mine && !o.prepared(p.ID):
-		return o.prepare(p)
-	case p.Led == nil && !mine, !o.mayConclude(p):
-		return a.but(o.progress(p), o.awaited(p))
-	}
-	h := o.bearer(p.Disk)
-	ready := h != nil && h.facts.Prepared == p.ID
-	f := o.fence(s.Record, p)
-	switch {
-	case !ready:
-		return a.but(o.progress(p))
-	case p.Led == nil && !f.deserted():
-		return a.but(o.progress(p), f.undeserted(s.Record, p))
-	}
-	var slots []Survivor
-	for _, slot := range f.slots {
-		slots = append(slots, Survivor{Slot: slot, Member: f.stands[slot].member})
-	}
-	return o.conclude(p, o.born(p, s.Record, slots))
 }
 
 // born makes the record of a recovery: the survivor's is the only seat with a disk.
@@ -103,123 +43,6 @@ func (o Observation) born(p *Restore, old *Record, slots []Survivor) *Record {
 		sortSeats(c.Seats)
 	}
 	return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Recovered, Restore: p, Charter: c}
-}
-
-// recovered makes the record that ends a generation without a majority, or says what is missing.
-func (o Observation) recovered(p *Restore) (*Record, Said) {
-	s := o.Survey()
-	chosen, refusal := s.Choose(p.Lost, p.Survivor)
-	switch {
-	case refusal != "":
-		return nil, say("%s; if that does not end, abort it with %s", refusal, Command("recover --abort"))
-	case chosen.Disk != p.Disk:
-		return nil, say("the disk of slot %s is not the one that the recovery was proposed for", p.Survivor)
-	}
-	old := o.Store.Record
-	if f := o.fence(old, p); !f.deserted() {
-		return nil, Said{Text: f.undeserted(old, p)}
-	}
-	return o.born(p, old, s.Slots), Said{}
-}
-
-// carryOn decides for the survivor once it has entered the generation that it alone founds. What it has prepared is worth
-// something only if its log has not grown since: etcd went on running until then.
-func (o Observation) carryOn() Action {
-	r, d := o.Disk.Ledger.Record, o.Disk
-	whole := o.prepared(r.ID) && d.Ledger.Prepared.Log != nil
-	switch {
-	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):
-		return o.swap(r)
-	case !d.WAL:
-		return o.beside(wait("slot %s was to continue as %s with its own data, which is gone from the disk: bring it back, or continue with a backup: %s",
-			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ","))))
-	case d.Log == nil:
-		return wait("slot %s continues as %s, and looks where its log ends", o.Claim.Slot, r.Token())
-	}
-	return o.prepare(r.Restore)
-}
-
-// recovery is what a member without a leader does where no recovery is proposed yet: it sees to it that the store knows
-// the generation, and proposes by itself where that is wanted and the loss is proven.
-func (o Observation) recovery(a Action) Action {
-	m, s := o.Member, o.Store
-	if !m.Running || o.hasLeader() || m.Learner || o.Disk.Log == nil {
-		return a
-	}
-	if step := o.mirror(); step != nil {
-		return *step
-	}
-	known := o.current()
-	if s.Unknown != "" {
-		return a.but("a recovery needs the backup store, which does not answer: " + s.Unknown)
-	}
-	if s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID {
-		return a
-	}
-	survey := o.Survey()
-	lost := survey.Missing(nil)
-	chosen, refusal := survey.Choose(lost, "")
-	if slices.ContainsFunc(survey.Slots, func(v Survivor) bool { return v.Dropped && v.Disk == o.Claim.Disk }) && refusal != "" {
-		return a.but(refusal)
-	}
-	if refusal != "" || len(lost) == 0 {
-		return a
-	}
-	way := say("if the disks of %s are gone for good, run %s, which goes on from slot %s", strings.Join(lost, ", "), command("recover --lost %s", strings.Join(lost, ",")), chosen.Slot)
-	unproven := survey.Missing(survey.gone())
-	if richer := o.poorer(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk { // R16: never by itself
-		return a.but(richer, say("%s says how to go on from slot %s all the same", Command("recover"), chosen.Slot))
-	}
-	switch {
-	case !o.Config.Recovery:
-		return a.but(way)
-	case survey.majority():
-		return a.but("recovery is automatic, and waits: a majority of the voters is here, and has no leader", way)
-	case len(unproven) > 0:
-		return a.but(fmt.Sprintf("recovery is automatic, and waits: it is not proven that what %s held is gone", strings.Join(unproven, ", ")), way)
-	case o.paused() != "":
-		return a.but("recovery is automatic, and waits: "+o.paused(), way)
-	case chosen.Disk != o.Claim.Disk:
-		return a.but(fmt.Sprintf("recovery is automatic: node %s, whose log is the most advanced, proposes it", chosen.Node))
-	case o.unweighed() != "":
-		return a.but("recovery is automatic, and waits: "+o.unweighed(), way)
-	}
-	return Action{Kind: Propose, Request: &Request{By: "cluster.recovery: automatic", Lost: lost, Survivor: chosen.Slot, Disk: chosen.Disk, Log: chosen.Log},
-		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so that the majority is gone for good: proposing to go on from slot %s", strings.Join(lost, ", "), chosen.Slot)}
-}
-
-// Survey looks for what is left of the newest generation. Of two logs the more advanced is the one whose last entry has
-// the higher term, then the higher index: it has every entry that was committed and that the other has (R4).
-func (o Observation) Survey() Survey {
-	known, conflict := o.Disk.Ledger.Record, ""
-	if known == nil {
-		known, conflict = o.latest()
-	}
-	if conflict != "" || known == nil {
-		return Survey{Obstacle: cmp.Or(conflict, "no disk here knows the cluster")}
-	}
-	s := Survey{lists: o.lists(known), Obstacle: o.led(known)}
-	if len(s.lists) == 0 && s.Obstacle == "" {
-		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so that nobody knows its members: " + Command("status").String() + " says what each node waits for"
-	}
-	if n := o.stranger(); n != "" {
-		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so that not all would see the recovery: stop the others and name their slots in --lost, or configure one store for all", n)
-	}
-	for _, slot := range s.slots(o.slots(known)) {
-		v := o.survivor(known, slot, s.lists)
-		v.Dropped = !slices.Contains(o.slots(known), slot)
-		s.Slots = append(s.Slots, v)
-	}
-	best := -1
-	for i, v := range s.Slots {
-		if v.Voter && v.Here && v.Runs && !v.Dropped && (best < 0 || v.beyond(s.Slots[best])) {
-			best = i
-		}
-	}
-	if best >= 0 {
-		s.Slots[best].Best = true
-	}
-	return s
 }
 
 // led says which node shows that the generation has a leader, or had one until a moment ago: a member tells where its
@@ -252,28 +75,131 @@ func (o Observation) led(r *Record) string {
 	return why
 }
 
-// survivor looks at one slot. A learner that was promoted is a voter, whoever has not heard of it.
-func (o Observation) survivor(r *Record, slot string, lists [][]MemberInfo) Survivor {
-	v, disputed := Survivor{Slot: slot}, false
-	for _, list := range lists {
-		for _, m := range list {
-			if m.Slot == slot {
-				disputed = disputed || v.Member != 0 && v.Member != m.ID
-				v.Member, v.Voter = m.ID, v.Voter || !m.Learner
-			}
-		}
+// recovering does what an open recovery needs of a node that has nothing else to do (R4, R5). Every voter leaves. Only
+// the survivor prepares, and only it concludes: it alone founds the new generation, and all other slots join it.
+func (o proposals) recovering(p *Restore, a Action) Action {
+	survivor := o.Claim.Disk == p.Disk
+	if p == o.Orders.Alone {
+		return o.withoutStore(p, a)
 	}
-	h := o.occupant(slot)
-	if h == nil {
-		return v
+	if p.Led != nil || o.continued() == p {
+		return o.instead(p, a)
 	}
-	f := h.facts
-	v.Node, v.Disk, v.Log = h.node, f.Disk, f.Log
-	v.Idle = f.Phase == PhaseData && f.of(r) && !f.Running && f.Left == nil
-	if disputed || v.Member == 0 || !f.of(r) || o.removedBy(v.Member) != "" {
-		return v
+	switch {
+	case o.departs(p) && (!survivor || o.prepared(p.ID) || o.Unable != ""):
+		return succession(o).leave(p)
+	case !survivor:
+		return a.but(o.progress(p))
+	case !o.prepared(p.ID):
+		return o.prepare(p)
 	}
-	v.Here, v.Runs = f.Member == v.Member && f.Log != nil, f.Running || f.Left != nil
-	v.Left, v.Gone = f.Left != nil, o.emptied(r, f, v.Member)
-	return v
+	r, missing := o.recovered(p)
+	switch {
+	case r == nil:
+		return a.but(o.progress(p), missing)
+	case !o.mayConclude(p):
+		return a.but(o.progress(p), o.awaited(p))
+	}
+	return o.conclude(p, r)
+}
+
+// instead does what is needed to continue from a disk that was declared lost for the present generation, and is back.
+// That disk prepares. The leader of the present generation concludes, once it has consented; without one the disk does,
+// when all voters of that are out.
+func (o proposals) instead(p *Restore, a Action) Action {
+	s := o.Store
+	mine := o.Claim.Disk == p.Disk
+	switch {
+	case p.Led != nil && !o.heardConsent(p.ID):
+		return a.but(say("a %s is proposed by %s, and nothing ends before an operator confirms it on a node of %s: %s",
+			p.Title(), p.By, s.Record.Token(), command("restore --confirm %s", p.ID)))
+	case mine && !o.prepared(p.ID):
+		return o.prepare(p)
+	case p.Led == nil && !mine, !o.mayConclude(p):
+		return a.but(o.progress(p), o.awaited(p))
+	}
+	h := o.bearer(p.Disk)
+	ready := h != nil && h.facts.Prepared == p.ID
+	f := fencing(o).fence(s.Record, p)
+	switch {
+	case !ready:
+		return a.but(o.progress(p))
+	case p.Led == nil && !f.deserted():
+		return a.but(o.progress(p), f.undeserted(s.Record, p))
+	}
+	var slots []Survivor
+	for _, slot := range f.slots {
+		slots = append(slots, Survivor{Slot: slot, Member: f.stands[slot].member})
+	}
+	return o.conclude(p, o.born(p, s.Record, slots))
+}
+
+// recovered makes the record that ends a generation without a majority, or says what is missing.
+func (o proposals) recovered(p *Restore) (*Record, Said) {
+	s := surveying(o).survey()
+	chosen, refusal := s.Choose(p.Lost, p.Survivor)
+	switch {
+	case refusal != "":
+		return nil, say("%s; if that does not end, abort it with %s", refusal, Command("recover --abort"))
+	case chosen.Disk != p.Disk:
+		return nil, say("the disk of slot %s is not the one that the recovery was proposed for", p.Survivor)
+	}
+	old := o.Store.Record
+	if f := fencing(o).fence(old, p); !f.deserted() {
+		return nil, Said{Text: f.undeserted(old, p)}
+	}
+	return o.born(p, old, s.Slots), Said{}
+}
+
+// recovery is what a member without a leader does where no recovery is proposed yet: it sees to it that the store knows
+// the generation, and proposes by itself where that is wanted and the loss is proven.
+func (o proposals) recovery(a Action) Action {
+	m, s := o.Member, o.Store
+	if !m.Running || o.Member.Led() || m.Learner || o.Disk.Log == nil {
+		return a
+	}
+	if step := steady(o).mirror(); step != nil {
+		return *step
+	}
+	known := o.current()
+	if s.Unknown != "" {
+		return a.but("a recovery needs the backup store, which does not answer: " + s.Unknown)
+	}
+	if s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID {
+		return a
+	}
+	survey := surveying(o).survey()
+	lost := survey.Missing(nil)
+	chosen, refusal := survey.Choose(lost, "")
+	if slices.ContainsFunc(survey.Slots, func(v Survivor) bool { return v.Dropped && v.Disk == o.Claim.Disk }) &&
+		refusal != "" {
+		return a.but(refusal)
+	}
+	if refusal != "" || len(lost) == 0 {
+		return a
+	}
+	way := say("if the disks of %s are gone for good, run %s, which continues from slot %s", strings.Join(lost, ", "),
+		command("recover --lost %s", strings.Join(lost, ",")), chosen.Slot)
+	unproven := survey.Missing(survey.gone())
+	if richer := o.poorer(lost); richer.Text != "" && chosen.Disk == o.Claim.Disk { // R16: never by itself
+		return a.but(richer, say("%s says how to continue from slot %s all the same", Command("recover"), chosen.Slot))
+	}
+	switch {
+	case !o.Config.Recovery:
+		return a.but(way)
+	case survey.majority():
+		return a.but("recovery is automatic, and waits: a majority of the voters is here, and has no leader", way)
+	case len(unproven) > 0:
+		return a.but(fmt.Sprintf("recovery is automatic, and waits: it is not proven that what %s held is gone",
+			strings.Join(unproven, ", ")), way)
+	case o.paused() != "":
+		return a.but("recovery is automatic, and waits: "+o.paused(), way)
+	case chosen.Disk != o.Claim.Disk:
+		return a.but(fmt.Sprintf("recovery is automatic: node %s, whose log is the most advanced, proposes it", chosen.Node))
+	case o.unweighed() != "":
+		return a.but("recovery is automatic, and waits: "+o.unweighed(), way)
+	}
+	return Action{Kind: Propose, Request: &Request{By: "cluster.recovery: automatic", Lost: lost, Survivor: chosen.Slot,
+		Disk: chosen.Disk, Log: chosen.Log},
+		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so that the majority is gone for good: proposing to continue from slot %s", strings.Join(lost, ", "), chosen.Slot)}
 }

@@ -39,6 +39,9 @@ func (o Observation) slots(r *Record) []string {
 	return r.Charter.Slots()
 }
 
+// resizing asks which slots the cluster wants, who wants others, and which disks have nothing to do in it.
+type resizing view
+
 // Slots returns the slots of the newest generation that anybody here knows, nil where none is known or two contradict
 // each other.
 func (o Observation) Slots() []string {
@@ -46,19 +49,6 @@ func (o Observation) Slots() []string {
 		return o.slots(r)
 	}
 	return nil
-}
-
-// note writes down what the cluster has agreed on, for the time when this disk is read without a quorum, and what the store says
-// of proposals, for the time when it says otherwise.
-func (o Observation) note() (Action, bool) {
-	s, l := o.Member.Set, o.Disk.Ledger
-	if a := o.unnoted(); a != nil {
-		return Action{Kind: Note, Aborted: a.ID, Why: fmt.Sprintf("the proposal %s to end %s was aborted (%s): noting it on the disk of slot %s", a.ID, l.Record.Token(), a.Why, o.Claim.Slot)}, true
-	}
-	if s == nil || s.Record != l.Record.ID || l.Set != nil && l.Set.Record == s.Record && l.Set.Serial >= s.Serial {
-		return Action{}, false
-	}
-	return Action{Kind: Note, Set: s, Why: fmt.Sprintf("the cluster has agreed on the slots %s: noting it on the disk of slot %s", strings.Join(s.Slots, ","), o.Claim.Slot)}, true
 }
 
 // wish is a set of slots and the nodes that want it.
@@ -190,9 +180,18 @@ func (o Observation) agree() step {
 	return step{note: strings.Join(notes, "; ")}
 }
 
+// retire gives up a disk that has nothing to do in the cluster. What was set aside on it stays. A host's blank one goes
+// without a trace, so that the host is free for another slot.
+func (o Observation) retire(r *Record) Action {
+	if o.Config.Yields && o.phase() == PhaseBlank && !o.Disk.HasLedger {
+		return Action{Kind: Yield, Slot: o.Claim.Slot, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): the blank disk here leaves it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
+	}
+	return Action{Kind: Retire, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): releasing its volume, which keeps what was set aside on it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
+}
+
 // seats are the slots that are members' as the leader lists them, else as any live member does; and those that may be
 // besides: from which the newest set set out.
-func (o Observation) seats(r *Record) (listed, perhaps []string) {
+func (o resizing) seats(r *Record) (listed, perhaps []string) {
 	lists, perhaps := o.lists(r), r.Charter.Slots()
 	if s := o.accepted(r); s != nil {
 		perhaps = s.From
@@ -209,9 +208,9 @@ func (o Observation) seats(r *Record) (listed, perhaps []string) {
 	return slices.Compact(listed), perhaps
 }
 
-// gone reports whether a slot is none of the cluster's any more, or not yet: neither agreed on nor a member's. Where that
-// is not known its disk may be needed for a quorum; but those that are known to be needed come first.
-func (o Observation) gone(r *Record, slot string) bool {
+// gone reports whether a slot is no longer in the cluster, or not yet: neither agreed on nor a member's. Where
+// that is not known its disk may be needed for a quorum; but those that are known to be needed come first.
+func (o resizing) gone(r *Record, slot string) bool {
 	listed, perhaps := o.seats(r)
 	needed := append(slices.Clone(listed), o.slots(r)...)
 	switch {
@@ -224,7 +223,7 @@ func (o Observation) gone(r *Record, slot string) bool {
 }
 
 // unwanted names the slots of this node's configuration that the cluster does not have.
-func (o Observation) unwanted() map[string]string {
+func (o resizing) unwanted() map[string]string {
 	r := o.current()
 	if r == nil {
 		return nil
@@ -232,15 +231,16 @@ func (o Observation) unwanted() map[string]string {
 	avoid := map[string]string{}
 	for _, slot := range o.Config.Slots {
 		if o.gone(r, slot) {
-			avoid[slot] = fmt.Sprintf("none of the cluster's slots (%s): %s", strings.Join(o.slots(r), ","), o.demand(r, o.Config.Slots))
+			avoid[slot] = fmt.Sprintf("none of the cluster's slots (%s): %s", strings.Join(o.slots(r), ","),
+				o.demand(r, o.Config.Slots))
 		}
 	}
 	return avoid
 }
 
-// known names the slots that the cluster has, or may still have, and this node's configuration does not: their disks may
-// be needed for a quorum, whatever is wanted by now.
-func (o Observation) known() []string {
+// known names the slots that the cluster has, or may still have, and this node's configuration does not: their disks
+// may be needed for a quorum, whatever is wanted by now.
+func (o resizing) known() []string {
 	r := o.current()
 	if r == nil {
 		return nil
@@ -256,21 +256,13 @@ func (o Observation) known() []string {
 	return known
 }
 
-// idle reports whether the disk that is held has nothing to do in the cluster, so that this node does better without it.
-// Where no member runs it stays: if all let go, nobody would know of the cluster any more, and all would claim again.
-func (o Observation) idle(r *Record) bool {
+// idle reports whether the disk that is held has nothing to do in the cluster, so that this node does better without
+// it. Where no member runs it stays: if all let go, nobody would know of the cluster any more, and all would claim
+// again.
+func (o resizing) idle(r *Record) bool {
 	listed, _ := o.seats(r)
-	if p := o.open(); p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
+	if p := proposals(o).open(); p != nil && slices.Contains(p.founders(o.Store.Record), o.Claim.Slot) {
 		return false // it may have said already that it has prepared
 	}
 	return len(listed) > 0 && o.gone(r, o.Claim.Slot)
-}
-
-// retire gives up a disk that has nothing to do in the cluster. What was set aside on it stays. A host's blank one goes
-// without a trace, so that the host is free for another slot.
-func (o Observation) retire(r *Record) Action {
-	if o.Config.Yields && o.phase() == PhaseBlank && !o.Disk.HasLedger {
-		return Action{Kind: Yield, Slot: o.Claim.Slot, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): the blank disk here leaves it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
-	}
-	return Action{Kind: Retire, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): releasing its volume, which keeps what was set aside on it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
 }

@@ -76,10 +76,11 @@ func (r Restore) founders(old *Record) []string {
 	return old.Charter.Slots()
 }
 
-// Founders are the slots with which a restore goes on from a generation: those of its voters, as far as they are known, so
-// that any majority of the new members leaves the old ones without one; else those that it wants. What was under way of a
-// change of the slots begins anew in the new generation.
-func (o Observation) Founders(old *Record) []string {
+// Founders are the slots with which a restore continues from a generation: those of its voters, as far as they are
+// known, so that any majority of the new members leaves the old ones without one; else those that it wants. What was
+// under way of a change of the slots starts over in the new generation.
+func (obs Observation) Founders(old *Record) []string {
+	o := look(&obs)
 	var slots []string
 	lists := o.lists(old) // without a leader some may be old, and then too many slots are better than too few
 	if o.Member.Running || o.leader(old) != nil {

@@ -7,31 +7,6 @@ import (
 	"strings"
 )
 
-// beside does what a restore or a recovery needs of a node that has nothing else to do: whatever is urgent (a removal, a rival, a
-// strange disk, a start) has come before, and what waits can wait a little longer.
-func (o Observation) beside(a Action) Action {
-	if a.Kind != Wait || o.contradicted() {
-		return a
-	}
-	p := o.open()
-	if d, ok := o.discard(); ok {
-		return d
-	}
-	if n := o.stranger(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
-		return a.but(say("a %s is proposed, and waits because node %s uses another backup store", o.Store.Restore.Title(), n))
-	}
-	switch {
-	case p == nil:
-		if a = o.ask(a); a.Kind != Wait {
-			return a
-		}
-		return o.recovery(a)
-	case p.Survivor != "":
-		return o.recovering(p, a)
-	}
-	return o.restoring(p, a)
-}
-
 // contradicted reports whether what this node rests on is contradicted, so that it takes part in nothing.
 func (o Observation) contradicted() bool {
 	if o.Disk.Ledger.Record == nil {
@@ -40,31 +15,6 @@ func (o Observation) contradicted() bool {
 	}
 	_, conflict, _ := o.ended()
 	return conflict != ""
-}
-
-// restoring does what an open restore needs of this node: every disk prepares; where there is no leader every voter leaves; and
-// then somebody concludes: the leader that consented, else any node that has prepared and has waited long enough.
-func (o Observation) restoring(p *Restore, a Action) Action {
-	if p.Led != nil && !o.heardConsent(p.ID) {
-		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node of this cluster: %s, or %s",
-			p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
-	}
-	founder := slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
-	excused := !founder || o.Unable != ""
-	r, missing := o.conclusion(p)
-	switch {
-	case o.departs(p) && (excused || o.prepared(p.ID)):
-		return o.leave(p)
-	case r != nil && o.mayConclude(p) && (o.prepared(p.ID) || excused && p.Led != nil): // a leader may have no seat, and nobody else may conclude
-		return o.conclude(p, r)
-	case !founder:
-		return a.but(o.progress(p))
-	case !o.prepared(p.ID):
-		return o.prepare(p)
-	case r == nil:
-		return a.but(o.progress(p), missing)
-	}
-	return a.but(o.progress(p), o.awaited(p))
 }
 
 // conclude makes a record the outcome of a proposal.
@@ -139,21 +89,6 @@ func (o Observation) stranger() string {
 	return ""
 }
 
-// frozen says that a restore or a recovery is under way, so that the member list must stay as it is: what concludes it counts on the
-// members that it saw. Where the store does not answer us, the word of the others counts.
-func (o Observation) frozen() string {
-	if p := o.open(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
-		return o.progress(p)
-	}
-	for _, p := range o.live() {
-		f := p.Facts
-		if o.Store.Unknown != "" && f != nil && f.Restore != "" && f.of(o.Disk.Ledger.Record) {
-			return fmt.Sprintf("node %s knows of a restore, and the backup store does not answer here: the member list stays as it is", p.Node)
-		}
-	}
-	return ""
-}
-
 // prepare builds, next to etcd's data, what a restore or a recovery needs; what was built for another makes way for it.
 func (o Observation) prepare(r *Restore) Action {
 	if p := o.Disk.Ledger.Prepared; p != nil && p.ID != r.ID || o.Disk.Built != "" && o.Disk.Built != r.ID {
@@ -195,6 +130,57 @@ func (o Observation) discard() (Action, bool) {
 
 // proposals asks what an open restore or recovery needs of this node, and whether one is to be proposed.
 type proposals view
+
+// beside does what a restore or a recovery needs of a node that has nothing else to do: whatever is urgent (a removal,
+// a rival, a strange disk, a start) has come before, and what waits can wait a little longer.
+func (o proposals) beside(a Action) Action {
+	if a.Kind != Wait || succession(o).contradicted() {
+		return a
+	}
+	p := o.open()
+	if d, ok := o.discard(); ok {
+		return d
+	}
+	if n := o.stranger(); p == nil && n != "" && o.Store.Unknown == "" && o.Store.Restore != nil {
+		return a.but(say("a %s is proposed, and waits because node %s uses another backup store", o.Store.Restore.Title(), n))
+	}
+	switch {
+	case p == nil:
+		if a = o.ask(a); a.Kind != Wait {
+			return a
+		}
+		return o.recovery(a)
+	case p.Survivor != "":
+		return o.recovering(p, a)
+	}
+	return o.restoring(p, a)
+}
+
+// restoring does what an open restore needs of this node: every disk prepares; where there is no leader every voter
+// leaves; and then somebody concludes: the leader that consented, else any node that has prepared and has waited long
+// enough.
+func (o proposals) restoring(p *Restore, a Action) Action {
+	if p.Led != nil && !o.heardConsent(p.ID) {
+		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node of this cluster: %s, or %s",
+			p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
+	}
+	founder := slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
+	excused := !founder || o.Unable != ""
+	r, missing := fencing(o).conclusion(p)
+	switch {
+	case o.departs(p) && (excused || o.prepared(p.ID)):
+		return succession(o).leave(p)
+	case r != nil && o.mayConclude(p) && (o.prepared(p.ID) || excused && p.Led != nil): // a leader may have no seat, and nobody else may conclude
+		return o.conclude(p, r)
+	case !founder:
+		return a.but(o.progress(p))
+	case !o.prepared(p.ID):
+		return o.prepare(p)
+	case r == nil:
+		return a.but(o.progress(p), missing)
+	}
+	return a.but(o.progress(p), o.awaited(p))
+}
 
 // departs reports whether this member has to leave its generation for an open, leaderless proposal (R16).
 func (o proposals) departs(p *Restore) bool {
@@ -262,6 +248,21 @@ func (o proposals) continued() *Restore {
 		return p
 	}
 	return nil
+}
+
+// frozen says that a restore or a recovery is under way, so that the member list must stay as it is: what concludes it
+// counts on the members that it saw. Where the store does not answer us, the word of the others counts.
+func (o proposals) frozen() string {
+	if p := o.open(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
+		return o.progress(p)
+	}
+	for _, p := range o.live() {
+		f := p.Facts
+		if o.Store.Unknown != "" && f != nil && f.Restore != "" && f.of(o.Disk.Ledger.Record) {
+			return fmt.Sprintf("node %s knows of a restore, and the backup store does not answer here: the member list stays as it is", p.Node)
+		}
+	}
+	return ""
 }
 
 // prepare builds, next to etcd's data, what a restore or a recovery needs; what was built for another makes way for it.

@@ -6,53 +6,6 @@ import (
 	"strings"
 )
 
-// resume starts etcd on the data it has, unless somebody knows better (R6).
-func (o Observation) resume() Action {
-	d := o.Disk
-	r := d.Ledger.Record
-	if r == nil {
-		return o.repair()
-	}
-	if d.ClusterID != d.RecordCID {
-		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run %s",
-			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, Adopt)
-	}
-	next, _, pending := o.ended()
-	switch {
-	case next != nil:
-		return o.beside(o.pass(next))
-	case o.leader(r) != nil: // it lives: one more of its members changes nothing for anybody
-	case pending != "" && o.Orders.Join:
-		return o.follow(o.Store.Record)
-	case pending != "":
-		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending, r.Token(), o.Store.Record.Token(), Command("rejoin"))
-	case o.Starting:
-		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot, r.Token(), o.Store.Unknown)
-	}
-	if l := d.Ledger; l.Role == RoleJoiner && l.Join != d.Member {
-		return Action{Kind: SetAside, Record: r,
-			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
-	}
-	if p := o.open(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
-		return o.beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
-	}
-	if a, ok := o.rollback(); ok {
-		return a
-	}
-	if d.Unfit != "" {
-		return wait("slot %s does not start: %s", o.Claim.Slot, d.Unfit)
-	}
-	if why := o.unlike(r); why != "" {
-		return wait("%s", why)
-	}
-	if why := o.outdated(r); why.Text != "" {
-		return wait("%s", why)
-	}
-	peers := r.Charter.Peers()
-	peers[o.Claim.Slot] = PeerURL(r.Charter.PeerURL, o.Claim.Slot) // which may have been added later
-	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers, Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
-}
-
 // setAside answers the news that a quorum has removed the member whose data this is: etcd's own, with leader "", or that of the
 // leader, which is asked directly before. That is final, so it needs no look at rivals, and makes way for them.
 func (o Observation) setAside(leader string) Action {
@@ -85,42 +38,6 @@ func (o Observation) repair() Action {
 		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, Adopt)
 }
 
-// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the
-// founder it promised to be, as the learner it was admitted as, or by waiting for an admission.
-func (o Observation) enter() Action {
-	l := o.Disk.Ledger
-	r := l.Record
-	if o.anew() {
-		return o.renounce("the operator gave up " + r.Token())
-	}
-	if l.Started == "" && l.Role == RoleFounder && r.Cause == Founding { // it never voted: what anybody ever heard vetoes its founding
-		later, conflict := o.latest()
-		switch {
-		case conflict != "":
-			return wait("%s", conflict)
-		case later.ID != r.ID:
-			return o.follow(later)
-		}
-	}
-	if next, _, _ := o.ended(); next != nil {
-		return o.follow(next)
-	}
-	switch {
-	case l.Started != "" || l.Role != RoleJoiner && (l.Role != RoleFounder || r.Cause != Founding):
-		return o.await(r)
-	case l.Role == RoleJoiner:
-		return o.join(r, l.Join)
-	case o.replacedAs(r) != "":
-		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins again", o.replacedAs(r), o.Claim.Slot)}
-	case o.begunBefore(o.Disk.Founder) != "":
-		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s; slot %s joins again", o.begunBefore(o.Disk.Founder), o.Claim.Slot)}
-	case o.unlike(r) != "":
-		return wait("%s", o.unlike(r))
-	default:
-		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(), Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
-	}
-}
-
 // replacedAs says whether the founder that this disk was to be is no longer a member.
 func (o Observation) replacedAs(r *Record) string {
 	if by := o.removedBy(o.Disk.Founder); by != "" {
@@ -137,29 +54,6 @@ func (o Observation) replacedAs(r *Record) string {
 		}
 	}
 	return ""
-}
-
-// await waits for a leader to admit this disk.
-func (o Observation) await(r *Record) Action {
-	leader := o.leader(r)
-	if o.idle(r) {
-		return o.retire(r)
-	}
-	if leader == nil {
-		return wait("slot %s has no member data and must be admitted by the leader of %s, and no leader is seen: a majority of its members (%s) must run first%s",
-			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r))
-	}
-	for _, ad := range leader.Facts.Admitted {
-		listed := slices.ContainsFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == ad.ID }) // else of a generation before
-		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != ""                                    // and lost: a member begins once
-		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && listed && !spent && o.removedBy(ad.ID) == "" {
-			return Action{Kind: Accept, Record: r, Member: ad.ID, Why: fmt.Sprintf("leader %s has admitted slot %s as learner %x", leader.Node, ad.Slot, ad.ID)}
-		}
-	}
-	if !slices.Contains(o.slots(r), o.Claim.Slot) {
-		return wait("slot %s has no member data and is none of the cluster's any more (%s): waiting for leader %s to remove its member", o.Claim.Slot, strings.Join(o.slots(r), ","), leader.Node)
-	}
-	return wait("slot %s has no member data: waiting for leader %s to admit it as a learner", o.Claim.Slot, leader.Node)
 }
 
 // join starts the learner that was admitted, or waits for an admission again if it is no longer wanted.
@@ -207,6 +101,56 @@ func (o Observation) renounce(why string) Action {
 // learner, or not yet.
 type resuming view
 
+// resume starts etcd on the data it has, unless somebody knows better (R6).
+func (o resuming) resume() Action {
+	d := o.Disk
+	r := d.Ledger.Record
+	if r == nil {
+		return o.repair()
+	}
+	if d.ClusterID != d.RecordCID {
+		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run %s",
+			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, SetVolumeAside)
+	}
+	next, _, pending := succession(o).ended()
+	switch {
+	case next != nil:
+		return proposals(o).beside(succession(o).pass(next))
+	case o.leader(r) != nil: // it lives: one more of its members changes nothing for anybody
+	case pending != "" && o.Orders.Join:
+		return succession(o).follow(o.Store.Record)
+	case pending != "":
+		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending,
+			r.Token(), o.Store.Record.Token(), Command("rejoin"))
+	case o.Starting:
+		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
+			r.Token(), o.Store.Unknown)
+	}
+	if l := d.Ledger; l.Role == RoleJoiner && l.Join != d.Member {
+		return Action{Kind: SetAside, Record: r,
+			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
+	}
+	if p := proposals(o).open(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
+		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
+	}
+	if a, ok := o.rollback(); ok {
+		return a
+	}
+	if d.Unfit != "" {
+		return wait("slot %s does not start: %s", o.Claim.Slot, d.Unfit)
+	}
+	if why := o.unlike(r); why != "" {
+		return wait("%s", why)
+	}
+	if why := o.outdated(r); why.Text != "" {
+		return wait("%s", why)
+	}
+	peers := r.Charter.Peers()
+	peers[o.Claim.Slot] = PeerURL(r.Charter.PeerURL, o.Claim.Slot) // which may have been added later
+	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers,
+		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
+}
+
 // setAside answers the news that a quorum has removed the member whose data this is: etcd's own, with leader "", or
 // that of the leader, which is asked directly before. That is final, so it needs no look at rivals, and makes way for
 // them.
@@ -225,6 +169,44 @@ func (o resuming) setAside(leader string) Action {
 			then)}
 }
 
+// enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the
+// founder it promised to be, as the learner it was admitted as, or by waiting for an admission.
+func (o resuming) enter() Action {
+	l := o.Disk.Ledger
+	r := l.Record
+	if o.anew() {
+		return o.renounce("the operator gave up " + r.Token())
+	}
+	if l.Started == "" && l.Role == RoleFounder && r.Cause == Founding { // it never voted: what anybody ever heard vetoes its founding
+		later, conflict := o.latest()
+		switch {
+		case conflict != "":
+			return wait("%s", conflict)
+		case later.ID != r.ID:
+			return succession(o).follow(later)
+		}
+	}
+	if next, _, _ := succession(o).ended(); next != nil {
+		return succession(o).follow(next)
+	}
+	switch {
+	case l.Started != "" || l.Role != RoleJoiner && (l.Role != RoleFounder || r.Cause != Founding):
+		return o.await(r)
+	case l.Role == RoleJoiner:
+		return o.join(r, l.Join)
+	case o.replacedAs(r) != "":
+		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s: slot %s joins again", o.replacedAs(r), o.Claim.Slot)}
+	case o.begunBefore(o.Disk.Founder) != "":
+		return Action{Kind: Vacate, Record: r,
+			Why: fmt.Sprintf("%s; slot %s joins again", o.begunBefore(o.Disk.Founder), o.Claim.Slot)}
+	case o.unlike(r) != "":
+		return wait("%s", o.unlike(r))
+	default:
+		return Action{Kind: Start, Record: r, Member: o.Disk.Founder, Peers: r.Charter.Peers(),
+			Why: fmt.Sprintf("every disk has promised: slot %s starts as a founder of %s", o.Claim.Slot, r.Token())}
+	}
+}
+
 // replacedAs says whether the founder that this disk was to be is no longer a member.
 func (o resuming) replacedAs(r *Record) string {
 	if by := o.removedBy(o.Disk.Founder); by != "" {
@@ -241,6 +223,31 @@ func (o resuming) replacedAs(r *Record) string {
 		}
 	}
 	return ""
+}
+
+// await waits for a leader to admit this disk.
+func (o resuming) await(r *Record) Action {
+	leader := o.leader(r)
+	if resizing(o).idle(r) {
+		return resizing(o).retire(r)
+	}
+	if leader == nil {
+		return wait("slot %s has no member data and must be admitted by the leader of %s, and no leader is seen: a majority of its members (%s) must run first%s",
+			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r))
+	}
+	for _, ad := range leader.Facts.Admitted {
+		// else of a generation before
+		listed := slices.ContainsFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == ad.ID })
+		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != "" // and lost: a member begins once
+		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && listed && !spent && o.removedBy(ad.ID) == "" {
+			return Action{Kind: Accept, Record: r, Member: ad.ID,
+				Why: fmt.Sprintf("leader %s has admitted slot %s as learner %x", leader.Node, ad.Slot, ad.ID)}
+		}
+	}
+	if !slices.Contains(o.slots(r), o.Claim.Slot) {
+		return wait("slot %s has no member data and is no longer in the cluster (%s): waiting for leader %s to remove its member", o.Claim.Slot, strings.Join(o.slots(r), ","), leader.Node)
+	}
+	return wait("slot %s has no member data: waiting for leader %s to admit it as a learner", o.Claim.Slot, leader.Node)
 }
 
 // join starts the learner that was admitted, or waits for an admission again if it is no longer wanted.

@@ -5,57 +5,6 @@ import (
 	"maps"
 )
 
-// acquire asks for a volume. Which one is the provider's business; we only know which slots would clash.
-func (o Observation) acquire() Action {
-	a := Action{Kind: Acquire, Why: "no volume is held: claiming one", Known: o.known()}
-	if o.Claim.None != "" {
-		a.Why = "standing by: " + o.Claim.None
-	}
-	if o.Config.Yields {
-		a.Avoid = o.taken()
-	}
-	if unwanted := o.unwanted(); len(unwanted) > 0 {
-		if a.Avoid == nil {
-			a.Avoid = map[string]string{}
-		}
-		maps.Copy(a.Avoid, unwanted)
-	}
-	return a
-}
-
-// taken names the slots that others hold. Those of lost nodes count, too: a host that stands by must not
-// take the slot of one that only restarts, for its own blank disk would cost the cluster a good one. Only
-// of a lost blank disk nothing is lost, so its slot is free once no other is.
-func (o Observation) taken() map[string]string {
-	taken, blank := map[string]string{}, map[string]string{}
-	for _, p := range o.Peers {
-		f := p.Facts
-		switch {
-		case f == nil || f.Slot == "":
-		case p.Live:
-			taken[f.Slot] = "held by " + p.Node
-		case taken[f.Slot] != "":
-		case f.past():
-			taken[f.Slot] = fmt.Sprintf("held by %s when it was last seen; if that is gone for good, set volume.local.slot here", p.Node)
-		default:
-			blank[f.Slot] = fmt.Sprintf("held by %s when it was last seen", p.Node)
-		}
-	}
-	for slot, node := range o.heldBefore() {
-		if taken[slot] == "" {
-			taken[slot] = fmt.Sprintf("held by %s before; if that is gone for good, set volume.local.slot here", node)
-		}
-	}
-	unwanted := o.unwanted()
-	for _, slot := range o.Config.Slots {
-		if unwanted[slot] == "" && taken[slot] == "" && blank[slot] == "" {
-			maps.Copy(blank, taken)
-			return blank
-		}
-	}
-	return taken
-}
-
 // heldBefore returns, by slot, the other nodes that held a member's disk last, as running members remember.
 func (o Observation) heldBefore() map[string]string {
 	before := map[string]string{}
@@ -70,6 +19,61 @@ func (o Observation) heldBefore() map[string]string {
 		}
 	}
 	return before
+}
+
+// claiming asks which volume may be claimed, and who else holds the slot.
+type claiming view
+
+// acquire asks for a volume. Which one is the provider's business; we only know which slots would clash.
+func (o claiming) acquire() Action {
+	a := Action{Kind: Acquire, Why: "no volume is held: claiming one", Known: resizing(o).known()}
+	if o.Claim.None != "" {
+		a.Why = "standing by: " + o.Claim.None
+	}
+	if o.Config.Yields {
+		a.Avoid = o.taken()
+	}
+	if unwanted := resizing(o).unwanted(); len(unwanted) > 0 {
+		if a.Avoid == nil {
+			a.Avoid = map[string]string{}
+		}
+		maps.Copy(a.Avoid, unwanted)
+	}
+	return a
+}
+
+// taken names the slots that others hold. Those of lost nodes count, too: a host that stands by must not
+// take the slot of one that only restarts, for its own blank disk would cost the cluster a good one. Only
+// of a lost blank disk nothing is lost, so its slot is free once no other is.
+func (o claiming) taken() map[string]string {
+	taken, blank := map[string]string{}, map[string]string{}
+	for _, p := range o.Peers {
+		f := p.Facts
+		switch {
+		case f == nil || f.Slot == "":
+		case p.Live:
+			taken[f.Slot] = "held by " + p.Node
+		case taken[f.Slot] != "":
+		case f.past():
+			taken[f.Slot] = fmt.Sprintf("held by %s when it was last seen; if that is gone for good, set volume.local.slot here",
+				p.Node)
+		default:
+			blank[f.Slot] = fmt.Sprintf("held by %s when it was last seen", p.Node)
+		}
+	}
+	for slot, node := range o.heldBefore() {
+		if taken[slot] == "" {
+			taken[slot] = fmt.Sprintf("held by %s before; if that is gone for good, set volume.local.slot here", node)
+		}
+	}
+	unwanted := resizing(o).unwanted()
+	for _, slot := range o.Config.Slots {
+		if unwanted[slot] == "" && taken[slot] == "" && blank[slot] == "" {
+			maps.Copy(blank, taken)
+			return blank
+		}
+	}
+	return taken
 }
 
 // past reports whether the disk has taken part in a cluster.

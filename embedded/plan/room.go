@@ -52,27 +52,27 @@ func (o Observation) raise() *Action {
 		o.Claim.Slot, r.needs(r.Reserve()))}
 }
 
-// short names the volumes without the reserve, as their holders say. Of a member that is away nothing is known: see away.
-func (o Observation) short() []string {
+// short names the volumes without the reserve, as their holders say. Of a member that is away nothing is known: see
+// away.
+func (o upkeep) short() []string {
 	var short []string
-	for _, slot := range o.slots(o.Disk.Ledger.Record) {
-		i, _ := o.listed(slot)
-		h, _ := o.holder(slot, i.ID)
+	for _, s := range o.wantedSlots() {
 		switch r := o.Claim.Room; {
-		case slot == o.Claim.Slot && o.Claim.Short && r.Size > 0:
-			short = append(short, fmt.Sprintf("slot %s on %s (%s)", slot, o.Node, r.needs(r.Enough())))
-		case slot == o.Claim.Slot && o.Claim.Short:
-			short = append(short, fmt.Sprintf("slot %s on %s (its disk does not say how much is free)", slot, o.Node))
-		case slot != o.Claim.Slot && h != nil && h.Facts.Short:
-			short = append(short, fmt.Sprintf("slot %s on %s", slot, h.Node))
+		case s.ours && o.Claim.Short && r.Size > 0:
+			short = append(short, fmt.Sprintf("slot %s on %s (%s)", s.slot, o.Node, r.needs(r.Enough())))
+		case s.ours && o.Claim.Short:
+			short = append(short, fmt.Sprintf("slot %s on %s (its disk does not say how much is free)", s.slot, o.Node))
+		case !s.ours && s.holder != nil && s.holder.Facts.Short:
+			short = append(short, fmt.Sprintf("slot %s on %s", s.slot, s.holder.Node))
 		}
 	}
 	return short
 }
 
-// shortage says which volumes have no room, and so why NOSPACE is not disarmed. "" if all have. Nothing done to a database
-// makes room on its disk soon, and a defragmentation first takes room: the cure would only use up what is left.
-func (o Observation) shortage() string {
+// shortage says which volumes have no room, and so why NOSPACE is not disarmed. "" if all have. Nothing done to a
+// database makes room on its disk soon, and a defragmentation first takes room: the cure would only use up what is
+// left.
+func (o upkeep) shortage() string {
 	short := o.short()
 	if len(short) == 0 {
 		return ""

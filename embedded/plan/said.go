@@ -12,6 +12,9 @@ type Command string
 // Adopt sets aside what is on a volume.
 const Adopt Command = "volume adopt"
 
+// SetVolumeAside sets aside what is on a volume.
+const SetVolumeAside Command = "volume set-aside"
+
 // Forget has all nodes forget a lost one.
 func Forget(node string) Command { return command("gossip forget %s", node) }
 

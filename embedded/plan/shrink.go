@@ -36,75 +36,6 @@ func (o Observation) quorum() quorum {
 	return q
 }
 
-// steps returns what the leader can do for the member list, the most urgent first: one thing at a time, and each makes
-// the cluster stronger or leaves it as strong as it was. A lost member is replaced, and one that is lost and not wanted
-// removed, before the cluster grows; and it grows before it gives up members that serve.
-func (o Observation) steps() []step {
-	q, wanted := o.quorum(), o.slots(o.Disk.Ledger.Record)
-	all := []step{o.agree(), o.undo(q)}
-	mend := func(listed bool) {
-		for _, slot := range o.untried(wanted) {
-			if _, is := o.listed(slot); is == listed && slot != o.Claim.Slot {
-				a, note := o.mend(slot, q)
-				all = append(all, step{a, note})
-			}
-		}
-	}
-	mend(true)
-	all = append(all, o.bury(q, wanted))
-	mend(false)
-	return append(all, o.dismiss(q, wanted))
-}
-
-// untried puts those slots last whose learner was undone: else the one that came to nothing would be the next again.
-func (o Observation) untried(slots []string) []string {
-	undone := func(slot string) int {
-		m, _ := o.listed(slot)
-		return boolean(slices.ContainsFunc(o.Member.Admitted, func(ad Admission) bool { return ad.Slot == slot && ad.ID != m.ID }))
-	}
-	sorted := slices.Clone(slots)
-	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(undone(a), undone(b)) })
-	return sorted
-}
-
-// undo takes back a join that cannot be finished. A learner has no vote, so that nothing is lost with it but the copy
-// that it had, and only one at a time can be under way: one that lives and never catches up would keep all others out.
-func (o Observation) undo(q quorum) step {
-	m := q.learner
-	if m == nil || q.healthy <= q.voters/2 {
-		return step{}
-	}
-	remove := func(why string) step {
-		return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID, Why: fmt.Sprintf("learner %x of slot %s %s: removing it", m.ID, m.Slot, why)}}
-	}
-	if !slices.Contains(o.slots(o.Disk.Ledger.Record), m.Slot) {
-		return remove("is not wanted any more")
-	}
-	h, _ := o.holder(m.Slot, m.ID)
-	switch {
-	case m.Stuck && !o.Early && o.waiting(m.Slot) != "":
-		return remove("has made no progress for minutes, and slot " + o.waiting(m.Slot) + " waits to join")
-	case m.Connected || h != nil || o.Early:
-		return step{}
-	case !m.Started:
-		return remove("never started and has no live holder")
-	case o.waiting(m.Slot) != "":
-		return remove("has no live holder, and slot " + o.waiting(m.Slot) + " waits to join")
-	}
-	return step{}
-}
-
-// waiting returns a wanted slot other than this one whose holder waits to be admitted.
-func (o Observation) waiting(but string) string {
-	for _, slot := range o.slots(o.Disk.Ledger.Record) {
-		m, _ := o.listed(slot)
-		if h, _ := o.holder(slot, m.ID); slot != but && h != nil && h.Facts.Phase == PhaseVacant {
-			return slot
-		}
-	}
-	return ""
-}
-
 // unwantedVoters are the voters beside this one whose slots the cluster does not want, by slot.
 func (o Observation) unwantedVoters(wanted []string) []MemberInfo {
 	var out []MemberInfo
@@ -134,9 +65,77 @@ func (o Observation) bury(q quorum, wanted []string) step {
 	return step{}
 }
 
+// steps returns what the leader can do for the member list, the most urgent first: one thing at a time, and each makes
+// the cluster stronger or leaves it as strong as it was. A lost member is replaced, and one that is lost and not wanted
+// removed, before the cluster grows; and it grows before it gives up members that serve.
+func (o steady) steps() []step {
+	q, wanted := o.quorum(), o.slots(o.Disk.Ledger.Record)
+	all := []step{resizing(o).agree(), o.undo(q)}
+	mend := func(listed bool) {
+		for _, slot := range o.untried(wanted) {
+			if _, is := o.listed(slot); is == listed && slot != o.Claim.Slot {
+				a, note := o.mend(slot, q)
+				all = append(all, step{a, note})
+			}
+		}
+	}
+	mend(true)
+	all = append(all, o.bury(q, wanted))
+	mend(false)
+	return append(all, o.dismiss(q, wanted))
+}
+
+// untried puts those slots last whose learner was undone: else the one that came to nothing would be the next again.
+func (o steady) untried(slots []string) []string {
+	undone := func(slot string) int {
+		m, _ := o.listed(slot)
+		return boolean(slices.ContainsFunc(o.Member.Admitted, func(ad Admission) bool { return ad.Slot == slot && ad.ID != m.ID }))
+	}
+	sorted := slices.Clone(slots)
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(undone(a), undone(b)) })
+	return sorted
+}
+
+// undo takes back a join that cannot be finished. A learner has no vote, so that nothing is lost with it but the copy
+// that it had, and only one at a time can be under way: one that lives and never catches up would keep all others out.
+func (o steady) undo(q quorum) step {
+	m := q.learner
+	if m == nil || q.healthy <= q.voters/2 {
+		return step{}
+	}
+	remove := func(why string) step {
+		return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID, Why: fmt.Sprintf("learner %x of slot %s %s: removing it", m.ID, m.Slot, why)}}
+	}
+	if !slices.Contains(o.slots(o.Disk.Ledger.Record), m.Slot) {
+		return remove("is not wanted any more")
+	}
+	h, _ := o.holder(m.Slot, m.ID)
+	switch {
+	case m.Stuck && !o.Early && o.waiting(m.Slot) != "":
+		return remove("has made no progress for minutes, and slot " + o.waiting(m.Slot) + " waits to join")
+	case m.Connected || h != nil || o.Early:
+		return step{}
+	case !m.Started:
+		return remove("never started and has no live holder")
+	case o.waiting(m.Slot) != "":
+		return remove("has no live holder, and slot " + o.waiting(m.Slot) + " waits to join")
+	}
+	return step{}
+}
+
+// waiting returns a wanted slot other than this one whose holder waits to be admitted.
+func (o steady) waiting(but string) string {
+	for _, s := range o.wantedSlots() {
+		if s.slot != but && s.holder != nil && s.holder.Facts.Phase == PhaseVacant {
+			return s.slot
+		}
+	}
+	return ""
+}
+
 // dismiss removes a member that serves and whose slot is not wanted, and the leader last: that hands over to one that
-// stays, which goes on. All that stay must be there, so that the smaller cluster is at its full strength at once.
-func (o Observation) dismiss(q quorum, wanted []string) step {
+// stays, which continues. All that stay must be there, so that the smaller cluster is at its full strength at once.
+func (o steady) dismiss(q quorum, wanted []string) step {
 	out := o.unwantedVoters(wanted)
 	if len(out) == 0 && (slices.Contains(wanted, o.Claim.Slot) || q.voters < 2) {
 		return step{}
@@ -162,8 +161,8 @@ func (o Observation) dismiss(q quorum, wanted []string) step {
 		return refuse("slot %s is not connected", strings.Join(q.away, ", "))
 	case len(out) > 0:
 		return step{action: &Action{Kind: Remove, Slot: slot, Member: out[0].ID,
-			Why: fmt.Sprintf("slot %s is none of the cluster's any more (%s): removing its member", slot, strings.Join(wanted, ","))}}
+			Why: fmt.Sprintf("slot %s is no longer in the cluster (%s): removing its member", slot, strings.Join(wanted, ","))}}
 	}
 	return step{action: &Action{Kind: HandOver, Slot: slot,
-		Why: fmt.Sprintf("slot %s, which leads, is none of the cluster's any more (%s): handing over, so that the next leader removes it", slot, strings.Join(wanted, ","))}}
+		Why: fmt.Sprintf("slot %s, which leads, is no longer in the cluster (%s): handing over, so that the next leader removes it", slot, strings.Join(wanted, ","))}}
 }

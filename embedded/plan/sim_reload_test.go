@@ -105,14 +105,14 @@ func (n *node) cede() {
 
 // judgeReload checks a decision against what the node knows.
 func (w *world) judgeReload(n *node, o Observation) {
-	m := o.Member
+	m, frozen := o.Member, proposals(look(&o)).frozen()
 	switch {
 	case !m.Stale:
 		w.fail("L7: %s reloads, and its files are as they were", n.name)
 	case !m.HasLead && o.Disk.Log == nil:
 		w.fail("L7: %s reloads in an election", n.name)
-	case o.frozen() != "":
-		w.fail("L7: %s reloads, although %s", n.name, o.frozen())
+	case frozen != "":
+		w.fail("L7: %s reloads, although %s", n.name, frozen)
 	case m.HasLead && m.Paused != nil:
 		w.fail("L7: %s reloads while the cluster is paused", n.name)
 	}

@@ -160,7 +160,7 @@ func (w *world) missing() (all []string) {
 	for _, n := range w.boxes {
 		o := n.observe()
 		if p := o.Store.Restore; p != nil && o.Store.Unknown == "" {
-			all = append(all, o.fence(o.Store.Record, p).missing...)
+			all = append(all, fencing(look(&o)).fence(o.Store.Record, p).missing...)
 		}
 	}
 	return all

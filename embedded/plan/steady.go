@@ -6,19 +6,22 @@ import (
 	"strings"
 )
 
-// steady decides while etcd runs. Only the raft leader acts on the cluster; what it does goes through
+// steady asks what a member that runs does, and what the leader does for the member list.
+type steady view
+
+// serve decides while etcd runs. Only the raft leader acts on the cluster; what it does goes through
 // raft, one step at a time, and only while a majority of voters is with it.
-func (o Observation) steady() Action {
+func (o steady) serve() Action {
 	m := o.Member
-	if next, _, _ := o.ended(); next != nil {
-		return o.pass(next)
+	if next, _, _ := succession(o).ended(); next != nil {
+		return succession(o).pass(next)
 	}
-	reload, changed := o.alone()
+	reload, changed := reloading(o).alone()
 	switch {
 	case reload != nil:
 		return *reload
 	case !m.Led() && o.dismissedBy(m.ID) != "": // the last that it was sent may not have said so, and a learner forgets no leader
-		return o.setAside(o.dismissedBy(m.ID))
+		return resuming(o).setAside(o.dismissedBy(m.ID))
 	case !m.Ready && m.Learner:
 		return wait("etcd runs as a learner of slot %s and waits to hear from the leader", o.Claim.Slot).but(changed)
 	case !m.HasLead:
@@ -26,18 +29,20 @@ func (o Observation) steady() Action {
 	case !m.Ready:
 		return wait("etcd runs, has a leader, and makes itself known to the cluster")
 	case m.Learner:
-		return wait("catching up as a learner").but(fmt.Sprintf("the leader promotes slot %s when it is in sync", o.Claim.Slot))
+		return wait("catching up as a learner").
+			but(fmt.Sprintf("the leader promotes slot %s when it is in sync", o.Claim.Slot))
 	}
 	if m.Stalled && !m.Defragging { // nothing that goes through raft, or to the disk, would come to an end
-		return wait("etcd runs, and raft shows it a leader, but no read through it is answered: the disk of slot %s may hang", o.Claim.Slot)
+		return wait("etcd runs, and raft shows it a leader, but no read through it is answered: the disk of slot %s may hang",
+			o.Claim.Slot)
 	}
 	if a, ok := o.note(); ok {
 		return a
 	}
-	if a, ok := o.unlock(); ok && !m.alarmed(Corrupt) { // which refuses that as well
+	if a, ok := disruption(o).unlock(); ok && !m.alarmed(Corrupt) { // which refuses that as well
 		return a
 	}
-	keep, note := o.upkeep()
+	keep, note := upkeep(o).due()
 	if keep != nil {
 		return *keep
 	}
@@ -48,28 +53,29 @@ func (o Observation) steady() Action {
 }
 
 // lead takes the first step for the member list that is possible, and says what is in the way of the others.
-func (o Observation) lead(upkeep Said) Action {
+func (o steady) lead(note Said) Action {
 	voters := o.quorum().voters
 	a := wait("serving as the leader")
-	frozen, corrupt := cmp.Or(o.frozen(), o.halted()), o.Member.alarmed(Corrupt)
+	frozen, corrupt := proposals(o).frozen(), o.Member.alarmed(Corrupt)
+	held := cmp.Or(frozen, upkeep(o).halted())
 	for _, s := range o.steps() {
 		next := s.action
 		switch {
-		case next != nil && (frozen == "" || o.frozen() == "" && next.Kind == Promote) && (!corrupt || o.heals(next)): // a promotion ends what was begun
+		case next != nil && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).heals(next)): // a promotion ends what was begun
 			return *next
 		case next != nil && (next.Kind == Resize || next.Kind == HandOver):
 			s.note = "the change of the slots waits"
-		case next != nil && o.frozen() != "":
+		case next != nil && frozen != "":
 			s.note = fmt.Sprintf("slot %s waits until the restore is over", next.Slot)
 		case next != nil:
 			s.note = fmt.Sprintf("slot %s waits to be %sd", next.Slot, next.Kind) // replaced, promoted, removed
 		}
 		a = a.but(s.note)
 	}
-	if o.open() == nil {
-		a = a.but(frozen)
+	if proposals(o).open() == nil {
+		a = a.but(held)
 	}
-	a = a.but(upkeep)
+	a = a.but(note)
 	if mirror := o.mirror(); mirror != nil {
 		return *mirror
 	}
@@ -82,22 +88,40 @@ func (o Observation) lead(upkeep Said) Action {
 	return wait("serving as the leader: all %d members are voters and connected", voters)
 }
 
+// note writes down what the cluster has agreed on, for the time when this disk is read without a quorum, and what the
+// store says of proposals, for the time when it says otherwise.
+func (o steady) note() (Action, bool) {
+	s, l := o.Member.Set, o.Disk.Ledger
+	if a := succession(o).unnoted(); a != nil {
+		return Action{Kind: Note, Aborted: a.ID,
+			Why: fmt.Sprintf("the proposal %s to end %s was aborted (%s): noting it on the disk of slot %s", a.ID,
+				l.Record.Token(), a.Why, o.Claim.Slot)}, true
+	}
+	if s == nil || s.Record != l.Record.ID || l.Set != nil && l.Set.Record == s.Record && l.Set.Serial >= s.Serial {
+		return Action{}, false
+	}
+	return Action{Kind: Note, Set: s,
+		Why: fmt.Sprintf("the cluster has agreed on the slots %s: noting it on the disk of slot %s",
+			strings.Join(s.Slots, ","), o.Claim.Slot)}, true
+}
+
 // mirror tells the store of our generation where it knows none or an older one, as one that was configured later does.
-// A strange cluster in it is no reason to stop: it is said, and whoever reads it wins no disk of ours.
-func (o Observation) mirror() *Action {
+// A strange cluster in it is no reason to stop: it is said, and anyone who reads it wins no disk of ours.
+func (o steady) mirror() *Action {
 	mine, s := o.Disk.Ledger.Record, o.Store
-	shared, unknown := o.shared(nil)
+	shared, unknown := founding(o).shared(nil)
 	switch {
 	case unknown != "" || !shared || s.Record != nil && (s.Record.ID == mine.ID || s.Record.descends(mine)):
 		return nil
 	case s.Record == nil || mine.descends(s.Record):
-		return &Action{Kind: Mirror, Record: mine, Why: fmt.Sprintf("the backup store does not know %s yet: telling it", mine.Token())}
+		return &Action{Kind: Mirror, Record: mine,
+			Why: fmt.Sprintf("the backup store does not know %s yet: telling it", mine.Token())}
 	}
 	return nil
 }
 
 // mend returns the step that brings a slot closer to being a voter, or a note on what it lacks.
-func (o Observation) mend(slot string, q quorum) (*Action, string) {
+func (o steady) mend(slot string, q quorum) (*Action, string) {
 	m, listed := o.listed(slot)
 	h, note := o.holder(slot, m.ID)
 	if h == nil {
@@ -109,7 +133,8 @@ func (o Observation) mend(slot string, q quorum) (*Action, string) {
 	f := h.Facts
 	switch {
 	case listed && m.Learner && f.Running && f.Member == m.ID:
-		return &Action{Kind: Promote, Slot: slot, Member: m.ID, Why: fmt.Sprintf("learner %x of slot %s runs on %s: promoting it when it is in sync", m.ID, slot, h.Node)}, ""
+		return &Action{Kind: Promote, Slot: slot, Member: m.ID,
+			Why: fmt.Sprintf("learner %x of slot %s runs on %s: promoting it when it is in sync", m.ID, slot, h.Node)}, ""
 	case f.Phase == PhaseVacant:
 		return o.admit(slot, h, m, q)
 	case listed && m.Learner:
@@ -125,9 +150,9 @@ func (o Observation) mend(slot string, q quorum) (*Action, string) {
 }
 
 // admit replaces the member of a slot whose holder has no data, for that holder's disk only.
-func (o Observation) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, string) {
+func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, string) {
 	f := h.Facts
-	if f.Record == nil || f.Record.ID != o.Disk.Ledger.Record.ID {
+	if !f.of(o.Disk.Ledger.Record) {
 		return nil, fmt.Sprintf("slot %s on %s belongs to another cluster", slot, h.Node)
 	}
 	for _, ad := range o.Member.Admitted {
@@ -152,36 +177,4 @@ func (o Observation) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Actio
 	}
 	return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk, Member: m.ID,
 		Why: fmt.Sprintf("the disk of slot %s on %s has no member data: replacing the member by a learner", slot, h.Node)}, ""
-}
-
-// listed returns the member that has the slot's peer URL.
-func (o Observation) listed(slot string) (MemberInfo, bool) {
-	for _, m := range o.Member.Members {
-		if m.Slot == slot {
-			return m, true
-		}
-	}
-	return MemberInfo{}, false
-}
-
-// holder returns the live holder of a slot: of two, the one that is the listed member, else the one that
-// its rival waits for. Without any it says so.
-func (o Observation) holder(slot string, member uint64) (*Peer, string) {
-	var found *Peer
-	note := fmt.Sprintf("slot %s has no live holder", slot)
-	for _, p := range o.live() {
-		switch f := p.Facts; {
-		case f == nil || f.Slot != slot:
-		case o.apart(f):
-			note = fmt.Sprintf("slot %s has no live holder, and the disk on %s is of %s", slot, p.Node, f.Record.Token())
-		case f.Running && f.Member == member:
-			return &p, ""
-		case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):
-			found = &p
-		}
-	}
-	if found == nil {
-		return nil, note
-	}
-	return found, ""
 }

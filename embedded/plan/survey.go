@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// surveying asks what is left of a cluster that may have lost its majority.
+type surveying view
 
 // Survivor is what is known of one slot of a cluster that may have lost its majority.
 type Survivor struct {
@@ -31,6 +35,83 @@ type Survey struct {
 	Obstacle string     `json:"obstacle,omitempty"` // why nothing can be recovered, whatever is declared lost
 
 	lists [][]MemberInfo
+}
+
+// Survey looks for what is left of the newest generation. Of two logs the more advanced is the one whose last entry has
+// the higher term, then the higher index: it has every entry that was committed and that the other has (R4).
+func (obs Observation) Survey() Survey { return surveying(look(&obs)).survey() }
+
+// survey is Survey, for the questions here.
+func (o surveying) survey() Survey {
+	known, conflict := o.Disk.Ledger.Record, ""
+	if known == nil {
+		known, conflict = o.latest()
+	}
+	if conflict != "" || known == nil {
+		return Survey{Obstacle: cmp.Or(conflict, "no disk here knows the cluster")}
+	}
+	s := Survey{lists: o.lists(known), Obstacle: o.led(known)}
+	if len(s.lists) == 0 && s.Obstacle == "" {
+		s.Obstacle = "no member of " + known.Token() + " runs here (yet), so that nobody knows its members: " +
+			Command("status").String() + " says what each node waits for"
+	}
+	if n := o.stranger(); n != "" {
+		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so that not all would see the recovery: stop the others and name their slots in --lost, or configure one store for all", n)
+	}
+	for _, slot := range s.slots(o.slots(known)) {
+		v := o.survivor(known, slot, s.lists)
+		v.Dropped = !slices.Contains(o.slots(known), slot)
+		v.Voter = v.Voter || o.unheardOf(known, slot, s.lists)
+		s.Slots = append(s.Slots, v)
+	}
+	best := -1
+	for i, v := range s.Slots {
+		if v.Voter && v.Here && v.Runs && !v.Dropped && (best < 0 || v.beyond(s.Slots[best])) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		s.Slots[best].Best = true
+	}
+	return s
+}
+
+// unheardOf reports whether a slot that the cluster has agreed on since may have a voter that no list here has: those
+// who are here may not have heard that it was added.
+func (o surveying) unheardOf(r *Record, slot string, lists [][]MemberInfo) bool {
+	set := o.accepted(r)
+	if set == nil || !slices.Contains(set.Slots, slot) || slices.Contains(set.From, slot) {
+		return false
+	}
+	return !slices.ContainsFunc(lists, func(list []MemberInfo) bool {
+		return slices.ContainsFunc(list, func(m MemberInfo) bool { return m.Slot == slot })
+	})
+}
+
+// survivor looks at one slot. A learner that was promoted is a voter, even for those that have not heard of it.
+func (o surveying) survivor(r *Record, slot string, lists [][]MemberInfo) Survivor {
+	v, disputed := Survivor{Slot: slot}, false
+	for _, list := range lists {
+		for _, m := range list {
+			if m.Slot == slot {
+				disputed = disputed || v.Member != 0 && v.Member != m.ID
+				v.Member, v.Voter = m.ID, v.Voter || !m.Learner
+			}
+		}
+	}
+	h := o.occupant(slot)
+	if h == nil {
+		return v
+	}
+	f := h.facts
+	v.Node, v.Disk, v.Log = h.node, f.Disk, f.Log
+	v.Idle = f.Phase == PhaseData && f.of(r) && !f.Running && f.Left == nil
+	if disputed || v.Member == 0 || !f.of(r) || o.removedBy(v.Member) != "" {
+		return v
+	}
+	v.Here, v.Runs = f.Member == v.Member && f.Log != nil, f.Running || f.Left != nil
+	v.Left, v.Gone = f.Left != nil, fencing(o).emptied(r, f, v.Member)
+	return v
 }
 
 // slots adds to the wanted slots those that any list has a member of.

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// upkeep asks what is due for a member's database, and what is in the way of it.
+type upkeep view
+
 // NoSpace is the alarm that refuses every write because some member's database has reached its quota, or its volume has
 // no room left, Corrupt the one that refuses everything because the members' data differ.
 const (
@@ -76,9 +79,9 @@ func (m Member) Voters() (n int) {
 	return n
 }
 
-// upkeep is what a serving member does for its own database and with the disruption lock, and what the leader does
+// due is what a serving member does for its own database and with the disruption lock, and what the leader does
 // about the alarm NOSPACE. note tells what it waits for.
-func (o Observation) upkeep() (a *Action, note Said) {
+func (o upkeep) due() (a *Action, note Said) {
 	switch m := o.Member; {
 	case o.Orders.Differs && !o.Claim.Short:
 		return noted(o.part())
@@ -89,7 +92,7 @@ func (o Observation) upkeep() (a *Action, note Said) {
 	case o.Claim.Short:
 		return o.raise(), Said{}
 	case m.Stale:
-		return noted(o.stale())
+		return noted(reloading(o).stale())
 	case m.Fragmented:
 		return noted(o.defragment())
 	}
@@ -100,10 +103,10 @@ func noted(a *Action, note string) (*Action, Said) { return a, Said{Text: note} 
 
 // halted says why nothing that changes the members may be done by itself now: an operator has paused it, or the members
 // run different versions of etcd. "" if nothing is in the way.
-func (o Observation) halted() string { return cmp.Or(o.paused(), o.mixed()) }
+func (o upkeep) halted() string { return cmp.Or(o.paused(), o.mixed()) }
 
 // corrupt explains the alarm CORRUPT, which nothing of ours ever takes back.
-func (o Observation) corrupt() Said {
+func (o upkeep) corrupt() Said {
 	var who []string
 	for _, m := range o.Member.Members {
 		if slices.Contains(o.Member.Corrupt, m.ID) {
@@ -124,7 +127,8 @@ func (o Observation) corrupt() Said {
 	status := Command("status")
 	switch {
 	case len(who) == 0 && slices.Contains(o.Member.Corrupt, 0):
-		return say("alarm CORRUPT: the members' data differ, and etcd could not tell whose is right: "+cure, rejoin, status, disarm, by)
+		return say("alarm CORRUPT: the members' data differ, and etcd could not tell whose is right: "+cure, rejoin, status,
+			disarm, by)
 	case len(who) == 0:
 		return say("alarm CORRUPT: the member it names is none any more: run %s when all others serve; %s", disarm, by)
 	}
@@ -134,10 +138,24 @@ func (o Observation) corrupt() Said {
 // Differed is the reason of a [SetAside] of data that differs from what the others have.
 const Differed = "differs"
 
-// part gives up this member's data, which an operator has found to differ from what a majority of all voters has, so that
-// the leader replaces the member. All others must be there, for it is away until it has their data. Where the alarm CORRUPT names
-// somebody else, or nobody, it is made to name this one: beside an alarm the leader replaces nobody else.
-func (o Observation) part() (*Action, string) {
+// heals reports whether an action brings back a member in the place of one that is corrupt.
+func (o Observation) heals(a *Action) bool {
+	// What is no member, or a learner, was begun to be replaced: nothing else could be since the alarm came up.
+	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || slices.Contains(o.Member.Corrupt, a.Member))
+}
+
+// uncompacted reports whether there is history to be compacted before anything is defragmented. It is compacted wholly:
+// in a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is written
+// that a watcher could be behind. Deletions that keep coming are compacted together, and the members defragment between.
+func (o Observation) uncompacted() bool {
+	return !o.Compacted && o.Member.Revision > o.Member.Compacted
+}
+
+// part gives up this member's data, which an operator has found to differ from what a majority of all voters has, so
+// that the leader replaces the member. All others must be there, for it is away until it has their data. Where the
+// alarm CORRUPT names somebody else, or nobody, it is made to name this one: beside an alarm the leader replaces nobody
+// else.
+func (o upkeep) part() (*Action, string) {
 	m, slot := o.Member, o.Claim.Slot
 	obstacle := o.hinders()
 	switch {
@@ -151,21 +169,16 @@ func (o Observation) part() (*Action, string) {
 	case obstacle != "":
 		return nil, fmt.Sprintf("the data of slot %s differs from the others' and is to be set aside; that waits: %s", slot, obstacle)
 	case m.alarmed(Corrupt) && !slices.Contains(m.Corrupt, m.ID):
-		return &Action{Kind: Raise, Alarm: Corrupt, Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: having the alarm CORRUPT say it as well", slot)}, ""
+		return &Action{Kind: Raise, Alarm: Corrupt,
+			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: having the alarm CORRUPT say it as well", slot)}, ""
 	}
 	return &Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Member: m.ID, Reason: Differed,
 		Why: fmt.Sprintf("the operator gives up the data of slot %s, which differs from what a majority of the members has: it is set aside, and the slot joins again", slot)}, ""
 }
 
-// heals reports whether an action brings back a member in the place of one that is corrupt.
-func (o Observation) heals(a *Action) bool {
-	// What is no member, or a learner, was begun to be replaced: nothing else could be since the alarm came up.
-	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || slices.Contains(o.Member.Corrupt, a.Member))
-}
-
 // defragment lets the members defragment one after the other: those that follow in the order of their slots, the one
 // that leads at last. That one is at it at a time is up to the disruption lock.
-func (o Observation) defragment() (*Action, string) {
+func (o upkeep) defragment() (*Action, string) {
 	const waits = "the database is fragmented; the defragmentation waits: %s"
 	if obstacle := cmp.Or(o.hinders(), o.lockedBy(), o.rests()); obstacle != "" {
 		return nil, fmt.Sprintf(waits, obstacle)
@@ -173,7 +186,8 @@ func (o Observation) defragment() (*Action, string) {
 	if before := o.before(fragmented); before != "" {
 		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
 	}
-	return &Action{Kind: Defrag, Why: fmt.Sprintf("the database of slot %s is fragmented: defragmenting it", o.Claim.Slot)}, ""
+	return &Action{Kind: Defrag, Why: fmt.Sprintf("the database of slot %s is fragmented: defragmenting it",
+		o.Claim.Slot)}, ""
 }
 
 // cure deals with NOSPACE: the leader compacts the history, then the members defragment, one at a time and at the
@@ -181,7 +195,7 @@ func (o Observation) defragment() (*Action, string) {
 // database is below the watermark. While a volume has no room there is nothing to be done but to say so. Every client
 // waits for it, so no step rests after one that went well: a compaction needs a new revision, and a defragmentation
 // something to gain.
-func (o Observation) cure() (*Action, string) {
+func (o upkeep) cure() (*Action, string) {
 	if note := o.shortage(); note != "" {
 		return nil, note
 	}
@@ -206,13 +220,14 @@ func (o Observation) cure() (*Action, string) {
 }
 
 // cureStep is the next step of the cure, or what it lacks.
-func (o Observation) cureStep() (*Action, string) {
+func (o upkeep) cureStep() (*Action, string) {
 	m, before, full := o.Member, o.before(fragmented), o.full()
 	// A hand-over costs the clients requests. As long as a follower is full with the same data, it would be in vain.
 	ours := m.Fragmented && (!m.Leader || len(full) == 1)
 	switch {
 	case m.Leader && len(full) == 0:
-		return &Action{Kind: Disarm, Why: "every database is below the watermark and every volume has room: disarming the alarm NOSPACE"}, ""
+		return &Action{Kind: Disarm,
+			Why: "every database is below the watermark and every volume has room: disarming the alarm NOSPACE"}, ""
 	case m.Leader && o.uncompacted():
 		return &Action{Kind: Compact, Revision: m.Revision, Why: "compacting the history"}, ""
 	case len(full) > 0 && o.uncompacted(): // before that a defragmentation gains little, and takes as long
@@ -235,17 +250,11 @@ func (o Observation) cureStep() (*Action, string) {
 	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise etcd.quota-backend-bytes", strings.Join(full, ", "))
 }
 
-// uncompacted reports whether there is history to be compacted before anything is defragmented. It is compacted wholly:
-// in a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is written
-// that a watcher could be behind. Deletions that keep coming are compacted together, and the members defragment between.
-func (o Observation) uncompacted() bool {
-	return !o.Compacted && o.Member.Revision > o.Member.Compacted
-}
-
 // Word is the leader's answer to a member that asks whether it may defragment now although there is no lock to be had:
 // "" is yes, if every other member says just now that it neither defragments nor asks. Each says so from before it asks
-// until it is done; so of two members one is seen by the other's leader, whoever leads.
-func (o Observation) Word(slot string) (refusal string) {
+// until it is done; so of two members one is seen by the other's leader, no matter who leads.
+func (obs Observation) Word(slot string) (refusal string) {
+	o := upkeep(look(&obs))
 	m := o.Member
 	switch {
 	case !m.Running || !m.HasLead || !m.Leader:
@@ -253,12 +262,13 @@ func (o Observation) Word(slot string) (refusal string) {
 	case !m.alarmed(NoSpace) || m.alarmed(Corrupt) || !o.Config.Upkeep.Cure:
 		return "NOSPACE is not being cured"
 	}
-	return cmp.Or(o.frozen(), o.halted(), o.away(), o.lockedBy())
+	return cmp.Or(proposals(o).frozen(), o.halted(), o.away(), o.lockedBy())
 }
 
 // Hindrance says why a member that has the disruption lock for it must not defragment now, "" if nothing is in the way.
 // seen is what the leader has just told ([Facts.Seen]), nil if nobody has.
-func (o Observation) Hindrance(seen []MemberInfo) string {
+func (obs Observation) Hindrance(seen []MemberInfo) string {
+	o := upkeep(look(&obs))
 	return cmp.Or(unconnected(seen), o.hinders(), o.lockedBy(), o.rests())
 }
 
@@ -275,25 +285,33 @@ func unconnected(seen []MemberInfo) string {
 	return ""
 }
 
+// rests says why this member itself waits: a defragmentation never comes in the way of a backup.
+func (o Observation) rests() string {
+	if o.Member.Snapshot && o.Member.Fragmented {
+		return "a backup is being read"
+	}
+	return o.Resting
+}
+
 // hinders says what must be over before a member is kept from its work for the sake of its database.
-func (o Observation) hinders() string { return cmp.Or(o.frozen(), o.halted(), o.absent()) }
+func (o upkeep) hinders() string { return cmp.Or(proposals(o).frozen(), o.halted(), o.absent()) }
 
 // defragging says which other member is being defragmented, as the gossip tells.
-func (o Observation) defragging() string {
-	for _, slot := range o.slots(o.Disk.Ledger.Record) {
-		i, _ := o.listed(slot)
-		if h, _ := o.holder(slot, i.ID); slot != o.Claim.Slot && h != nil && h.Facts.Defragging {
-			return fmt.Sprintf("slot %s is being defragmented", slot)
+func (o upkeep) defragging() string {
+	for _, s := range o.wantedSlots() {
+		if !s.ours && s.holder != nil && s.holder.Facts.Defragging {
+			return fmt.Sprintf("slot %s is being defragmented", s.slot)
 		}
 	}
 	return ""
 }
 
-// absent says which member does not do its work. One that defragments or starts anew answers no clients: all others must.
-func (o Observation) absent() string { return cmp.Or(o.away(), o.defragging()) }
+// absent says which member does not do its work. One that defragments or restarts answers no clients: all others
+// must.
+func (o upkeep) absent() string { return cmp.Or(o.away(), o.defragging()) }
 
 // away is absent, but for a member that defragments.
-func (o Observation) away() string {
+func (o upkeep) away() string {
 	m := o.Member
 	for _, i := range m.Members {
 		switch {
@@ -303,53 +321,29 @@ func (o Observation) away() string {
 			return fmt.Sprintf("slot %s is not connected", i.Slot)
 		}
 	}
-	for _, slot := range o.slots(o.Disk.Ledger.Record) {
-		if slot == o.Claim.Slot {
-			continue
-		}
-		i, listed := o.listed(slot)
-		h, note := o.holder(slot, i.ID)
-		switch {
-		case !listed:
-			return fmt.Sprintf("slot %s is not a member", slot)
+	for _, s := range o.wantedSlots() {
+		switch h := s.holder; {
+		case s.ours:
+		case !s.listed:
+			return fmt.Sprintf("slot %s is not a member", s.slot)
 		case h == nil:
-			return note
-		case !h.Facts.Running || h.Facts.Member != i.ID:
-			return fmt.Sprintf("slot %s does not serve on %s", slot, h.Node)
+			return s.note
+		case !h.Facts.Running || h.Facts.Member != s.member.ID:
+			return fmt.Sprintf("slot %s does not serve on %s", s.slot, h.Node)
 		}
 	}
 	return ""
-}
-
-// rests says why this member itself waits: a defragmentation never comes in the way of a backup.
-func (o Observation) rests() string {
-	if o.Member.Snapshot && o.Member.Fragmented {
-		return "a backup is being read"
-	}
-	return o.Resting
-}
-
-// lockedBy names another holder of the disruption lock.
-func (o Observation) lockedBy() string {
-	if o.Member.Lock == nil || o.locks() {
-		return ""
-	}
-	return o.Member.Lock.String()
 }
 
 func fragmented(f *Facts) bool { return f.Fragmented }
 
 // before names a slot that has the same to do and comes before ours: of two followers that of the lower slot, and any
 // follower before the leader. "" for none.
-func (o Observation) before(same func(*Facts) bool) string {
-	for _, slot := range o.slots(o.Disk.Ledger.Record) {
-		i, _ := o.listed(slot)
-		if slot == o.Claim.Slot {
-			continue
-		}
-		h, _ := o.holder(slot, i.ID)
-		if h != nil && same(h.Facts) && (o.Member.Leader || !h.Facts.Leader && slot < o.Claim.Slot) {
-			return slot
+func (o upkeep) before(same func(*Facts) bool) string {
+	for _, s := range o.wantedSlots() {
+		h := s.holder
+		if !s.ours && h != nil && same(h.Facts) && (o.Member.Leader || !h.Facts.Leader && s.slot < o.Claim.Slot) {
+			return s.slot
 		}
 	}
 	return ""
@@ -357,26 +351,23 @@ func (o Observation) before(same func(*Facts) bool) string {
 
 // gaining lists the other slots whose database is to be defragmented, as their holders say: the leader's only when no
 // other one is full.
-func (o Observation) gaining(full []string) (slots []string) {
-	for _, slot := range o.slots(o.Disk.Ledger.Record) {
-		i, _ := o.listed(slot)
-		h, _ := o.holder(slot, i.ID)
-		if slot != o.Claim.Slot && h != nil && h.Facts.Fragmented && (!h.Facts.Leader || len(full) == 1) {
-			slots = append(slots, slot)
+func (o upkeep) gaining(full []string) (slots []string) {
+	for _, s := range o.wantedSlots() {
+		h := s.holder
+		if !s.ours && h != nil && h.Facts.Fragmented && (!h.Facts.Leader || len(full) == 1) {
+			slots = append(slots, s.slot)
 		}
 	}
 	return slots
 }
 
 // full lists the slots whose database is at or above the watermark, as their holders say.
-func (o Observation) full() []string {
+func (o upkeep) full() []string {
 	var full []string
-	for _, slot := range o.slots(o.Disk.Ledger.Record) {
-		i, _ := o.listed(slot)
-		if slot == o.Claim.Slot && o.Member.Full {
-			full = append(full, slot)
-		} else if h, _ := o.holder(slot, i.ID); slot != o.Claim.Slot && (h == nil || h.Facts.Full) {
-			full = append(full, slot)
+	for _, s := range o.wantedSlots() {
+		h := s.holder
+		if s.ours && o.Member.Full || !s.ours && (h == nil || h.Facts.Full) {
+			full = append(full, s.slot)
 		}
 	}
 	return full
