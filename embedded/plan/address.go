@@ -1,10 +1,11 @@
 package plan
 
-// Holders says which node answers for each slot's name (R10): first the node that runs the member in
-// the member list; then one whose disk is that member's; then a joiner that the leader admitted; then the highest epoch of our generation. A
-// node of another generation never does. Lost nodes count like live ones: their address is the last
+// Holders says which node answers for each slot's name (R10): first the node that runs the member in the member list;
+// then one whose disk is that member's; then a joiner that the leader admitted; then the highest epoch of our
+// generation. A node of another generation never does. Lost nodes count like live ones: their address is the last
 // known, and a failing gossip must not cut a raft connection that works.
-func Holders(o Observation) map[string]string {
+func Holders(obs Observation) map[string]string {
+	o := look(&obs)
 	record := o.Disk.Ledger.Record
 	if record == nil {
 		if record = o.current(); record == nil {
@@ -19,7 +20,7 @@ func Holders(o Observation) map[string]string {
 	}
 	best := map[string]rank{}
 	consider := func(node string, f Facts, live bool) {
-		if f.Slot == "" || f.Record == nil || f.Record.ID != record.ID {
+		if f.Slot == "" || !f.of(record) {
 			return
 		}
 		r := rank{node: node, epoch: f.Epoch}
@@ -38,7 +39,7 @@ func Holders(o Observation) map[string]string {
 			best[f.Slot] = r
 		}
 	}
-	consider(o.Node, o.Facts(nil), true)
+	consider(o.Node, o.facts(nil), true)
 	for _, p := range o.Peers {
 		if p.Facts != nil {
 			consider(p.Node, *p.Facts, p.Live)

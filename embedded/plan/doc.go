@@ -7,6 +7,29 @@
 // random lives with crashes, lost disks, partitions, stale gossip and failing stores, and checks after
 // each step what must never happen. Comments that name a rule by number (R4) mean those of docs/protocol.md.
 //
+// # Views
+//
+// The questions that [Next] asks of an observation are grouped by subject, each a view of it: a type with the questions
+// of that subject as its methods, in the files named here. A view converts to any other, so a call across subjects
+// names the subject: proposals(o).frozen().
+//
+//   - mesh (mesh.go): what the other nodes say.
+//   - knowledge (knowledge.go, facts.go): what all sources together tell of the cluster, and what we say of ourselves.
+//     These two answer the questions that all subjects share; they ask none of theirs.
+//   - claiming (rivals.go): which volume to claim, and who else holds the slot.
+//   - founding (founding.go): a disk that has accepted nothing.
+//   - resuming (resume.go, rollback.go, scheme.go, versions.go): a disk that has accepted a record, before etcd runs.
+//   - steady (steady.go, shrink.go): a member that runs, and what its leader does for the member list.
+//   - resizing (resize.go): which slots the cluster wants.
+//   - upkeep (upkeep.go, room.go, versions.go): what is due for the databases, and what is in the way of it.
+//   - reloading (reload.go): a member whose trusted authorities have changed.
+//   - disruption (disruption.go): a member that goes down on purpose.
+//   - succession (ending.go, generation.go): whether our generation is over, and how this disk passes to the next.
+//   - proposals (restoring.go, recover.go, newest.go; the proposal itself is in restore.go): what a restore or a recovery
+//     needs of this node.
+//   - fencing (fence.go): which disks may found the generation that a proposal would begin.
+//   - surveying (survey.go): what is left of a cluster that may have lost its majority.
+//
 // # Unknown is not none
 //
 // An observation says of everything whether it is known. What could not be read leads to [Wait], never
@@ -49,7 +72,8 @@
 // A restore ends one generation of the cluster and begins the next. It is proposed to the backup store (a [Restore]);
 // while it is open the old generation serves, every disk prepares beside its data, and the member list is frozen. Any
 // node that sees enough disks prepared concludes: the new generation's [Record] becomes the outcome in the store, by a
-// condition that excludes an abort and a second conclusion. That is final, and only that ever stops a member that serves.
+// condition that excludes an abort and a second conclusion. That is final, and only that ever stops a member that
+// serves.
 //
 // A disk then enters: its old member is stopped for good, and only after that the record is accepted. So a disk in a
 // record votes in no older generation, which is what the fence counts on: fence.go says which disks may get a seat, and
@@ -62,12 +86,13 @@
 //
 // # Recovery
 //
-// Where a majority of the disks is lost for good, one member that is left, the survivor, goes on from what its log holds.
-// That is a proposal like a restore's ([Restore.Survivor]), but only the survivor prepares, concludes and is a founder of
-// the new generation; all others join it. [Observation.Survey] says what is left, [Survey.Choose] from which slot to go
-// on, and why not: every voter that is not declared lost must be here and have shown where its log ends, for one that is
-// not might hold what was acknowledged and the survivor not. A cluster that has a leader again aborts it. Without an
-// operator nobody goes on from less than the newest verified backup holds ([Store.Newest]), nor while that is unknown.
+// Where a majority of the disks is lost for good, one member that is left, the survivor, continues from what its log
+// holds. That is a proposal like a restore's ([Restore.Survivor]), but only the survivor prepares, concludes and is a
+// founder of the new generation; all others join it. [Observation.Survey] says what is left, [Survey.Choose] from which
+// slot to continue, and why not: every voter that is not declared lost must be here and have shown where its log ends,
+// for one that is not might hold what was acknowledged and the survivor not. A cluster that has a leader again aborts
+// it. Without an operator nobody continues from less than the newest verified backup holds ([Store.Newest]), nor while
+// that is unknown.
 //
 // # Slots
 //
@@ -77,17 +102,18 @@
 //
 // # Upkeep
 //
-// upkeep.go judges databases, lets the members defragment them one at a time, and cures the alarm NOSPACE. room.go raises it
-// before a volume is full, and keeps it up until every volume has room. CORRUPT is
-// explained and never taken back. While the voters run different minors of etcd the member list stays as it is
-// (versions.go), and what is too old for the data of its cluster is not started.
+// upkeep.go judges databases, lets the members defragment them one at a time, and cures the alarm NOSPACE. room.go
+// raises it before a volume is full, and keeps it up until every volume has room. CORRUPT is explained and never taken
+// back. While the voters run different minors of etcd the member list stays as it is (versions.go), and what is too old
+// for the data of its cluster is not started.
 //
 // # Going down on purpose
 //
-// At most one member at a time is taken down on purpose: the one that has the disruption lock, a lease in etcd ([Lock]), and has been told by
-// the leader, after it had the lock, that a majority is connected without it ([Observation.Disruption]). The slot's next life gives the lock
-// back when it serves ([Unlock]); where none comes, the lease ends. A process that was told to end waits for its turn only as long as
-// [Observation.Haste] finds a reason to, and not for ever. Nothing here is needed for safety, which is raft's; it keeps a quorum running.
+// At most one member at a time is taken down on purpose: the one that has the disruption lock, a lease in etcd
+// ([Lock]), and has been told by the leader, after it had the lock, that a majority is connected without it
+// ([Observation.Disruption]). The slot's next life gives the lock back when it serves ([Unlock]); where none comes, the
+// lease ends. A process that was told to end waits for its turn only as long as [Observation.Haste] finds a reason to,
+// and not forever. Nothing here is needed for safety, which is raft's; it keeps a quorum running.
 //
 // # Pause
 //

@@ -63,55 +63,6 @@ func (m Member) Led() bool {
 	return m.Running && m.HasLead && m.Confirmed
 }
 
-func (o Observation) hasLeader() bool { return o.Member.Led() }
-
-// consented reports whether the leader of our generation has consented to a proposal.
-func (o Observation) consented(id string) bool {
-	c, r := o.Member.Consent, o.Disk.Ledger.Record
-	return c != nil && r != nil && c.Record == r.ID && c.Proposal == id
-}
-
-// current returns the generation that this node is in: of the disk, or the newest that is known to a node without one.
-func (o Observation) current() *Record {
-	if mine := o.Disk.Ledger.Record; mine != nil && !o.stillborn(mine) {
-		return mine
-	}
-	r, _ := o.latest()
-	return r
-}
-
-// ended returns the generation to follow from that of our disk, nil while ours is not over (R17). conflict says what
-// contradicts that; it never stops a member. pending is set where only a record says so, without the proposal and outcome that
-// would prove it: that is enough to keep a stopped member from starting, and for nothing else.
-func (o Observation) ended() (next *Record, conflict, pending string) {
-	mine, s := o.Disk.Ledger.Record, o.Store
-	r := s.Record
-	switch {
-	case s.Unknown != "" || r == nil || o.stranger() != "":
-		return o.heirs(), "", ""
-	case r.ID == mine.ID || mine.descends(r) || r.Lineage() != mine.Lineage():
-		return nil, "", ""
-	case !r.descends(mine):
-		return nil, fmt.Sprintf("the backup store knows the cluster as %s, and this disk is of %s: find out which is right, and keep the disks of the other away",
-			r.Token(), mine.Token()), ""
-	}
-	child := s.child(mine)
-	switch {
-	case child == nil:
-		said := fmt.Sprintf("the backup store has a record of %s, and no proposal and outcome that ended %s", r.Token(), mine.Token())
-		return nil, said, said
-	case slices.Contains(o.Disk.Ledger.Aborted, child.ID):
-		said := fmt.Sprintf("the backup store says that the %s ended %s, and said before that it was aborted: the store may have been replaced by a copy", child.Restore.Title(), mine.Token())
-		return nil, said, said
-	case !o.hasLeader() || o.consented(child.ID):
-		return r, "", ""
-	case child.Restore.Led == nil && o.Blind:
-		return r, "", ""
-	}
-	return nil, fmt.Sprintf("the backup store says that the %s ended %s, and its leader, which was in reach of the store, has not consented: the store may have been written by hand, or copied",
-		child.Restore.Title(), mine.Token()), ""
-}
-
 // succession asks whether our generation is over, which one follows it, and how this disk passes from one to the other.
 type succession view
 
@@ -178,29 +129,6 @@ func (s Store) continuing(of, next *Record) (last *Restore) {
 	return last
 }
 
-// heirs returns a later generation that a majority of our generation's disks say they have entered. Where no shared store
-// answers, nothing less counts: a single record may be a drill's. While we have a leader it cannot be true.
-func (o Observation) heirs() *Record {
-	if o.hasLeader() {
-		return nil
-	}
-	mine := o.Disk.Ledger.Record
-	slots := o.slots(mine)
-	in := map[string][]string{}
-	var newest *Record
-	for _, p := range o.live() {
-		f := p.Facts
-		if f == nil || f.Record == nil || !f.Record.descends(mine) || !slices.Contains(slots, f.Slot) || !heir(mine, *f) {
-			continue
-		}
-		id := f.Record.ID
-		if in[id] = append(in[id], f.Slot); len(slices.Compact(slices.Sorted(slices.Values(in[id])))) > len(slots)/2 {
-			newest = f.Record
-		}
-	}
-	return newest
-}
-
 // heirs returns a later generation that a majority of our generation's disks say they have entered. Where no shared
 // store answers, nothing less counts: a single record may be a drill's. While we have a leader it cannot be true.
 func (o succession) heirs() *Record {
@@ -234,34 +162,6 @@ func heir(ours *Record, f Facts) bool {
 	return f.Disk != "" && (was.Disk == f.Disk || is.Disk == f.Disk && own)
 }
 
-// pass goes on into the generation that followed ours, unless an operator has to choose first (R19): this disk was declared
-// lost, and holds more than that generation began with.
-func (o Observation) pass(next *Record) Action {
-	seat, _ := next.Charter.Seat(o.Claim.Slot)
-	if !o.Disk.WAL || o.Orders.Join || seat.Disk == o.Claim.Disk {
-		return o.follow(next)
-	}
-	child := o.Store.child(o.Disk.Ledger.Record)
-	if child == nil {
-		child = next
-	}
-	p := child.Restore
-	if p == nil || p.Led != nil || !slices.Contains(p.Lost, o.Claim.Slot) {
-		return o.follow(next)
-	}
-	if again := o.Store.continuing(o.Disk.Ledger.Record, next); again != nil {
-		p = again
-	}
-	switch {
-	case o.Member.Running:
-		return Action{Kind: Leave, Left: o.leaving(child.ID), Why: fmt.Sprintf("slot %s was declared lost, and %s began without it: its member stops, and its data stays in place",
-			o.Claim.Slot, child.Token())}
-	case o.Disk.Log != nil && p.Log != nil && !o.Disk.Log.after(*p.Log):
-		return o.follow(next)
-	}
-	return wait("%s", o.returned(next, p))
-}
-
 // pass continues into the generation that followed ours, unless an operator has to choose first (R19): this disk was
 // declared lost, and holds more than that generation began with.
 func (o succession) pass(next *Record) Action {
@@ -291,83 +191,16 @@ func (o succession) pass(next *Record) Action {
 	return wait("%s", o.returned(next, p))
 }
 
-// Apart reports whether the cluster continued in a later generation without what this disk holds, so that an operator has to choose
-// (R19).
-func (o Observation) Apart() bool {
+// Apart reports whether the cluster continued in a later generation without what this disk holds, so that an operator
+// has to choose (R19).
+func (obs Observation) Apart() bool {
+	o := succession(look(&obs))
 	r := o.Disk.Ledger.Record
 	if !o.Disk.WAL || r == nil || o.changing() || o.Member.Running {
 		return false
 	}
 	next, _, pending := o.ended()
 	return pending != "" || next != nil && o.pass(next).Kind == Wait
-}
-
-// returned shows both ends to the operator who has to choose.
-func (o Observation) returned(next *Record, p *Restore) Said {
-	ours := "at an end that is not known"
-	if l := o.Disk.Log; l != nil {
-		ours = fmt.Sprintf("at term %d, index %d", l.Term, l.Index)
-	}
-	if l := o.Disk.Ledger.Left; l != nil && l.Revision > 0 {
-		ours += fmt.Sprintf(", revision %d", l.Revision)
-	}
-	theirs := fmt.Sprintf("with %s at revision %d", p.Source(), p.Revision)
-	if p.Log != nil {
-		theirs = fmt.Sprintf("from slot %s at term %d, index %d, revision %d", p.Survivor, p.Log.Term, p.Log.Index, p.Revision)
-	}
-	return say("slot %s was declared lost and is back, and its data may hold more than %s began with: it ends %s, and that began %s; the data stays in place and does not start; "+
-		"to set it aside and join %s, run %s here; to continue with it instead, run %s here",
-		o.Claim.Slot, next.Token(), ours, theirs, next.Token(), Command("rejoin"), Command("rejoin --instead"))
-}
-
-// continued returns the proposal to continue from the data of this disk where the store does not say that as an open proposal of
-// ours: an operator's order, with majority and store lost together; or one to begin the generation after the newest from a disk
-// that was declared lost for that, and is back (R19).
-func (o Observation) continued() *Restore {
-	mine, s := o.Disk.Ledger.Record, o.Store
-	if mine == nil {
-		return nil
-	}
-	if p := o.Orders.Alone; p != nil && p.Survivor != "" && s.Unknown != "" && p.Parent() == mine.ID && p.Disk == o.Claim.Disk {
-		return p
-	}
-	if p := s.Restore; s.Unknown == "" && p != nil && p.Survivor != "" && s.Record != nil && s.Record.descends(mine) && p.Parent() == s.Record.ID && p.Disk == o.Claim.Disk {
-		return p
-	}
-	return nil
-}
-
-// leaving is what the disk notes when it leaves.
-func (o Observation) leaving(proposal string) *Left {
-	l := &Left{Proposal: proposal, Members: slices.Clone(o.Member.Members), Revision: o.Member.Revision}
-	if !o.Member.Running {
-		l.Members = slices.Clone(o.Disk.Members)
-	}
-	for i := range l.Members {
-		l.Members[i].Connected, l.Members[i].Acked = false, 0
-	}
-	return l
-}
-
-// remain decides for a disk that has left its generation: it waits for the outcome of the proposal that it left for.
-func (o Observation) remain() Action {
-	l, s, mine := o.Disk.Ledger.Left, o.Store, o.Disk.Ledger.Record
-	next, conflict, _ := o.ended()
-	switch aborted := s.aborted(l.Proposal); {
-	case next != nil:
-		return o.pass(next)
-	case s.Unknown == "" && o.stranger() != "":
-		return wait("slot %s has left %s and does not start, for node %s uses another backup store: set snapshot.store to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
-	case aborted != nil && s.Unknown == "":
-		return Action{Kind: Stay, Aborted: l.Proposal, Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(), aborted.Why)}
-	case s.Unknown != "":
-		return wait("slot %s has left %s, and does not start before the backup store tells what became of the proposal; it does not answer: %s", o.Claim.Slot, mine.Token(), s.Unknown)
-	case s.Restore != nil && s.Restore.ID == l.Proposal:
-		return wait("slot %s has left %s and waits for the outcome of the %s", o.Claim.Slot, mine.Token(), s.Restore.Title())
-	case conflict != "":
-		return wait("slot %s has left %s, and %s", o.Claim.Slot, mine.Token(), conflict)
-	}
-	return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been replaced by a copy; bring the right one back", o.Claim.Slot, mine.Token())
 }
 
 // returned shows both ends to the operator who has to choose.
@@ -440,21 +273,6 @@ func (s Store) aborted(id string) *Abort {
 	return &s.Aborted[i]
 }
 
-// unnoted returns a proposal to end our generation that was aborted, as the store says, and of which the disk does not know, nil if
-// there is none.
-func (o Observation) unnoted() *Abort {
-	s, l := o.Store, o.Disk.Ledger
-	if s.Unknown != "" || s.Record == nil || s.Record.ID != l.Record.ID || o.stranger() != "" {
-		return nil
-	}
-	for _, a := range s.Aborted[max(0, len(s.Aborted)-maxAborted):] {
-		if a.ID != "" && !slices.Contains(l.Aborted, a.ID) {
-			return &a
-		}
-	}
-	return nil
-}
-
 // unnoted returns a proposal to end our generation that was aborted, as the store says, and of which the disk does not
 // know, nil if there is none.
 func (o succession) unnoted() *Abort {
@@ -489,13 +307,9 @@ func Object(o Observation) (why string, ok bool) {
 	return "", false
 }
 
-// departs reports whether this member has to leave its generation for an open, leaderless proposal (R16).
-func (o Observation) departs(p *Restore) bool {
-	return p.Led == nil && o.Alone && o.Disk.WAL && o.Disk.Ledger.Left == nil && !o.hasLeader()
-}
-
 // Conflicts are what contradicts what this node rests on: it is shown, and touches nothing (R17).
-func (o Observation) Conflicts() []string {
+func (obs Observation) Conflicts() []string {
+	o := succession(look(&obs))
 	var all []string
 	mine := o.Disk.Ledger.Record
 	if mine == nil || o.stillborn(mine) {
@@ -505,7 +319,9 @@ func (o Observation) Conflicts() []string {
 		all = append(all, conflict)
 	}
 	if r := o.Store.Record; o.Store.Unknown == "" && r != nil && r.Lineage() != mine.Lineage() {
-		all = append(all, fmt.Sprintf("the backup store belongs to another cluster of this name, %s: give each its own store or prefix", r.Token()))
+		all = append(all,
+			fmt.Sprintf("the backup store belongs to another cluster of this name, %s: give each its own store or prefix",
+				r.Token()))
 	}
 	known := o.Store.Record
 	for _, p := range o.Peers {
@@ -528,7 +344,8 @@ func (o Observation) Conflicts() []string {
 		all = append(all, fmt.Sprintf("node %s %s: %s", p.Node, what, hint))
 	}
 	if n := o.stranger(); n != "" {
-		all = append(all, fmt.Sprintf("node %s uses another backup store, or a copy: nothing counts that the store says of generations; set snapshot.store to the same place everywhere", n))
+		all = append(all,
+			fmt.Sprintf("node %s uses another backup store, or a copy: nothing counts that the store says of generations; set snapshot.store to the same place everywhere", n))
 	}
 	return all
 }

@@ -6,272 +6,6 @@ import (
 	"strings"
 )
 
-// stillborn reports whether a founding can never have had a leader and never will: a majority of its
-// disks has promised a newer charter, so they do not start as its founders. This happens when a founder
-// accepts it on promises that were moved, in good right, before they heard of that.
-func (o Observation) stillborn(r *Record) bool {
-	moved := 0
-	for _, s := range r.Charter.Seats {
-		mine := o.Disk.Ledger.Promise()
-		has := s.Disk == o.Claim.Disk && mine != nil && mine.newer(r.Charter)
-		for _, p := range o.Peers {
-			f := p.Facts
-			has = has || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.newer(r.Charter)
-		}
-		if has {
-			moved++
-		}
-	}
-	return r.Cause == Founding && moved > len(r.Charter.Seats)/2
-}
-
-// complete reports whether every disk of the charter is known to have promised it.
-func (o Observation) complete(c Charter) bool {
-	for _, s := range c.Seats {
-		promised := s.Disk == o.Claim.Disk
-		for _, p := range o.Peers {
-			f := p.Facts
-			promised = promised || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.equal(c)
-		}
-		if !promised {
-			return false
-		}
-	}
-	return true
-}
-
-// commit accepts the record of a complete charter, in the store first: if that knows another founding,
-// the disk must not have accepted this one.
-func (o Observation) commit(c Charter, why string) Action {
-	r := FoundingRecord(c)
-	shared, unknown := o.shared(&c)
-	switch {
-	case unknown != "":
-		return wait("ready to found %s, but %s", r.Token(), unknown)
-	case o.Store.Record != nil && o.Store.Record.ID != r.ID:
-		return wait("%s", o.storeKnows())
-	case o.witness(&c) != "":
-		return wait("ready to found %s, but %s", r.Token(), o.witness(&c))
-	}
-	return Action{Kind: Commit, Record: &r, Mirror: shared, Why: fmt.Sprintf("%s: founding %s", why, r.Token())}
-}
-
-// shared reports whether all live nodes that count use the same backup store, so that what it knows counts for all (R8); unknown
-// says which store has not answered yet. Who holds a disk of the cluster counts, or of the charter that would found it, or, before
-// there is one, of a slot that is wanted. A stray node makes no store unshared.
-func (o Observation) shared(c *Charter) (shared bool, unknown string) {
-	if o.Store.Unknown == Unasked {
-		return false, "the backup store, which may know the cluster, has not been asked yet"
-	}
-	if o.Store.Unknown != "" {
-		return false, "the backup store does not answer, so it cannot be ruled out that the cluster exists: " + o.Store.Unknown
-	}
-	shared = true
-	counts := func(f Facts) bool { return slices.Contains(o.Config.Slots, f.Slot) }
-	if mine := o.Disk.Ledger.Record; mine != nil {
-		counts = func(f Facts) bool { return f.of(mine) }
-	} else if c != nil {
-		counts = func(f Facts) bool { return slices.ContainsFunc(c.Seats, func(s Seat) bool { return s.Disk == f.Disk }) }
-	}
-	for _, p := range o.live() {
-		switch {
-		case p.Facts == nil:
-			return false, p.silence()
-		case !counts(*p.Facts):
-		case p.Facts.Store == "":
-			return false, fmt.Sprintf("the backup store of node %s does not answer", p.Node)
-		case p.Facts.Store != o.Store.ID:
-			shared = false
-		}
-	}
-	return shared, ""
-}
-
-// storeKnows says that only the store knows the cluster, and every way out of that.
-func (o Observation) storeKnows() Said {
-	r := o.Store.Record
-	return say("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; if they are lost for good, run %s; to give the cluster up and found a new one, run %s",
-		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
-}
-
-// bereft decides for a blank disk where only the store knows the cluster. Nothing is founded. Where the configuration
-// says so, and every slot has a blank disk, and nobody bears witness of another, the newest backup is restored: the
-// disks of all slots count as lost then.
-func (o Observation) bereft(shared bool) Action {
-	r := o.Store.Record
-	if !o.Config.Automatic || !shared {
-		return wait("%s", o.storeKnows())
-	}
-	if o.Store.Restore != nil {
-		return wait("%s was lost, and is being restored", r.Token())
-	}
-	holders, obstacle := o.holders()
-	switch {
-	case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):
-		obstacle = fmt.Sprintf("it has the slots %s, and this node wants %s", strings.Join(r.Charter.Slots(), ","), strings.Join(o.Config.Slots, ","))
-	case o.half(r) != "":
-		obstacle = o.half(r)
-	case obstacle == "":
-		obstacle = o.witness(nil)
-	}
-	switch {
-	case obstacle != "":
-		return wait("restore.automatic waits: %s", obstacle).but(o.storeKnows())
-	case holders[0].node != o.Node:
-		return wait("every slot has a blank disk, and the backup store knows the cluster as %s: waiting for node %s to propose the restore of the newest backup", r.Token(), holders[0].node)
-	}
-	return Action{Kind: Propose, Request: &Request{By: "restore.automatic", Lost: r.Charter.Slots()},
-		Why: fmt.Sprintf("every slot has a blank disk, and the backup store knows the cluster as %s: proposing to restore the newest backup, as restore.automatic says", r.Token())}
-}
-
-// half says which disk has promised a founding that is in the store: it may begin with it yet, and is not lost.
-func (o Observation) half(r *Record) string {
-	for _, p := range o.Peers {
-		if p.Facts != nil && p.Facts.Promise != nil && p.Facts.Promise.ID() == r.ID {
-			return fmt.Sprintf("the disk of slot %s on node %s has promised to found it", p.Facts.Slot, p.Node)
-		}
-	}
-	return ""
-}
-
-// witness returns what the tag of a volume says of a cluster that nobody in the gossip knows, and that is not the
-// one of our own promise. Of one that somebody knows the gossip knows more.
-func (o Observation) witness(own *Charter) string {
-	for _, w := range o.Witnesses {
-		known := own != nil && FoundingRecord(*own).Token() == w.Token
-		for _, p := range o.Peers {
-			known = known || p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Token() == w.Token
-		}
-		if !known {
-			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: bring its disks back; if they are gone for good, remove that tag from the volume",
-				w.Volume, w.Token)
-		}
-	}
-	return ""
-}
-
-// found takes the next step of the prepare phase. That a store knows another cluster is a veto, whoever shares it.
-func (o Observation) found() Action {
-	shared, unknown := o.shared(nil)
-	mine := o.Disk.Ledger.Promise()
-	if o.Store.Record != nil && (mine == nil || o.Store.Record.ID != FoundingRecord(*mine).ID) {
-		return o.bereft(shared)
-	}
-	if o.Config.Never {
-		return wait("slot %s is blank, no cluster is seen, and cluster.founding is never", o.Claim.Slot)
-	}
-	if unknown != "" {
-		return wait("not founding: %s", unknown)
-	}
-	holders, obstacle := o.holders()
-	if obstacle != "" {
-		return wait("not founding yet: %s", obstacle)
-	}
-	if why := o.witness(mine); why != "" {
-		return wait("not founding: %s", why)
-	}
-	if o.Store.Record != nil {
-		return o.commit(*mine, "the store has the record of what this disk promised")
-	}
-	target := o.target(holders)
-	if mine == nil {
-		return Action{Kind: Promise, Charter: &target, Why: fmt.Sprintf("every slot (%s) has a live, blank disk: promising charter %s", strings.Join(target.Slots(), ", "), target.ID())}
-	}
-	if mine.equal(target) {
-		return wait("charter %s is promised; waiting for the promise of %s", mine.ID(), strings.Join(o.unpromised(*mine, holders), ", "))
-	}
-	if obstacle := o.movable(target); obstacle.Text != "" {
-		return wait("%s", obstacle)
-	}
-	return Action{Kind: Promise, Charter: &target, Why: fmt.Sprintf("charter %s can no longer be completed: promising %s, made of the disks that are here now", mine.ID(), target.ID())}
-}
-
-// holders returns the one live holder of each wanted slot, us among them, or what is in the way.
-func (o Observation) holders() ([]holder, string) {
-	all := []holder{{o.Node, o.Facts(nil)}}
-	for _, p := range o.live() {
-		all = append(all, holder{p.Node, *p.Facts})
-	}
-	if !slices.Contains(o.Config.Slots, o.Claim.Slot) {
-		return nil, fmt.Sprintf("slot %s, held here, is not among the wanted slots %s", o.Claim.Slot, strings.Join(o.Config.Slots, ", "))
-	}
-	var found []holder
-	var missing []string
-	for _, slot := range o.Config.Slots {
-		var in []holder
-		for _, h := range all {
-			if h.facts.Slot == slot {
-				in = append(in, h)
-			}
-		}
-		switch {
-		case len(in) == 0:
-			missing = append(missing, slot)
-			continue
-		case len(in) > 1:
-			return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
-		}
-		if why := o.unfit(in[0]); why != "" {
-			return nil, why
-		}
-		found = append(found, in[0])
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"), strings.Join(o.Config.Slots, ", "))
-	}
-	return found, ""
-}
-
-// unfit says why a holder cannot be a founder together with us.
-func (o Observation) unfit(h holder) string {
-	f := h.facts
-	switch {
-	case f.Phase != PhaseBlank:
-		return fmt.Sprintf("the disk of slot %s on node %s is not blank (%s)", f.Slot, h.node, f.Phase)
-	case !slices.Equal(f.Slots, o.Config.Slots):
-		return fmt.Sprintf("node %s wants the slots %s, this node %s: cluster.slots must be the same", h.node, strings.Join(f.Slots, ","), strings.Join(o.Config.Slots, ","))
-	case f.PeerURL != o.Config.PeerURL:
-		return fmt.Sprintf("node %s has the peer URL %s, this node %s: scheme, port, cluster.name and cluster.domain must be the same", h.node, f.PeerURL, o.Config.PeerURL)
-	}
-	return ""
-}
-
-// target is the charter to promise: the one that these very disks have promised already, else a new one.
-// Holders that saw different epochs meet at the highest of each slot; a charter that replaces a disk
-// comes after every charter that had the old one.
-func (o Observation) target(holders []holder) Charter {
-	c := Charter{Cluster: o.Config.Cluster, Generation: 1, PeerURL: o.Config.PeerURL}
-	for _, h := range holders {
-		c.Seats = append(c.Seats, Seat{Slot: h.facts.Slot, Disk: h.facts.Disk, Epoch: h.facts.Epoch})
-	}
-	sortSeats(c.Seats)
-	promises := slices.Clone(o.Disk.Ledger.Promises)
-	for _, h := range holders {
-		if h.facts.Promise != nil {
-			promises = append(promises, *h.facts.Promise)
-		}
-	}
-	var agreed *Charter
-	for _, p := range promises {
-		if p.sameDisks(c) {
-			m := p
-			if agreed != nil {
-				m = agreed.merge(p)
-			}
-			agreed = &m
-		}
-	}
-	if agreed != nil {
-		c = agreed.merge(*agreed)
-	}
-	for _, p := range promises {
-		if !p.sameDisks(c) {
-			c.follow(p)
-		}
-	}
-	return c
-}
-
 // founding asks what a disk that has accepted nothing does: promise, commit, or be admitted to a cluster that exists.
 type founding view
 
@@ -317,6 +51,273 @@ func (o founding) begin() Action {
 	return o.found()
 }
 
+// complete reports whether every disk of the charter is known to have promised it.
+func (o founding) complete(c Charter) bool {
+	for _, s := range c.Seats {
+		promised := s.Disk == o.Claim.Disk
+		for _, p := range o.Peers {
+			f := p.Facts
+			promised = promised || f != nil && f.Disk == s.Disk && f.Promise != nil && f.Promise.equal(c)
+		}
+		if !promised {
+			return false
+		}
+	}
+	return true
+}
+
+// commit accepts the record of a complete charter, in the store first: if that knows another founding,
+// the disk must not have accepted this one.
+func (o founding) commit(c Charter, why string) Action {
+	r := FoundingRecord(c)
+	shared, unknown := o.shared(&c)
+	switch {
+	case unknown != "":
+		return wait("ready to found %s, but %s", r.Token(), unknown)
+	case o.Store.Record != nil && o.Store.Record.ID != r.ID:
+		return wait("%s", o.storeKnows())
+	case o.Store.Managed != "":
+		return wait("%s", o.managed())
+	case o.witness(&c) != "":
+		return wait("ready to found %s, but %s", r.Token(), o.witness(&c))
+	}
+	return Action{Kind: Commit, Record: &r, Mirror: shared, Why: fmt.Sprintf("%s: founding %s", why, r.Token())}
+}
+
+// shared reports whether all live nodes that count use the same backup store, so that what it knows counts for all
+// (R8); unknown says which store has not answered yet. Who holds a disk of the cluster counts, or of the charter that
+// would found it, or, before there is one, of a slot that is wanted. A stray node makes no store unshared.
+func (o founding) shared(c *Charter) (shared bool, unknown string) {
+	if o.Store.Unknown == Unasked {
+		return false, "the backup store, which may know the cluster, has not been asked yet"
+	}
+	if o.Store.Unknown != "" {
+		return false, "the backup store does not answer, so it cannot be ruled out that the cluster exists: " +
+			o.Store.Unknown
+	}
+	shared = true
+	counts := func(f Facts) bool { return slices.Contains(o.Config.Slots, f.Slot) }
+	if mine := o.Disk.Ledger.Record; mine != nil {
+		counts = func(f Facts) bool { return f.of(mine) }
+	} else if c != nil {
+		counts = func(f Facts) bool { return slices.ContainsFunc(c.Seats, func(s Seat) bool { return s.Disk == f.Disk }) }
+	}
+	for _, p := range o.live() {
+		switch {
+		case p.Facts == nil:
+			return false, p.silence()
+		case !counts(*p.Facts):
+		case p.Facts.Store == "":
+			return false, fmt.Sprintf("the backup store of node %s does not answer", p.Node)
+		case p.Facts.Store != o.Store.ID:
+			shared = false
+		}
+	}
+	return shared, ""
+}
+
+// storeKnows says that only the store knows the cluster, and every way out of that.
+func (o founding) storeKnows() Said {
+	r := o.Store.Record
+	return say("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; if they are lost for good, run %s; to give the cluster up and found a new one, run %s",
+		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
+}
+
+// bereft decides for a blank disk where only the store knows the cluster. Nothing is founded. Where the configuration
+// says so, and every slot has a blank disk, and nobody bears witness of another, the newest backup is restored: the
+// disks of all slots count as lost then.
+func (o founding) bereft(shared bool) Action {
+	r := o.Store.Record
+	if !o.Config.Automatic || !shared {
+		return wait("%s", o.storeKnows())
+	}
+	if o.Store.Restore != nil {
+		return wait("%s was lost, and is being restored", r.Token())
+	}
+	holders, obstacle := o.holders()
+	switch {
+	case obstacle == "" && !slices.Equal(r.Charter.Slots(), o.Config.Slots):
+		obstacle = fmt.Sprintf("it has the slots %s, and this node wants %s", strings.Join(r.Charter.Slots(), ","),
+			strings.Join(o.Config.Slots, ","))
+	case o.half(r) != "":
+		obstacle = o.half(r)
+	case obstacle == "":
+		obstacle = o.witness(nil)
+	}
+	switch {
+	case obstacle != "":
+		return wait("restore.automatic waits: %s", obstacle).but(o.storeKnows())
+	case holders[0].node != o.Node:
+		return wait("every slot has a blank disk, and the backup store knows the cluster as %s: waiting for node %s to propose the restore of the newest backup", r.Token(), holders[0].node)
+	}
+	return Action{Kind: Propose, Request: &Request{By: "restore.automatic", Lost: r.Charter.Slots()},
+		Why: fmt.Sprintf("every slot has a blank disk, and the backup store knows the cluster as %s: proposing to restore the newest backup, as restore.automatic says", r.Token())}
+}
+
+// managed says that etcd-manager keeps a cluster in the store, which vetoes a founding (R22), and every way out of that.
+func (o founding) managed() Said {
+	return say("not founding: etcd-manager keeps a cluster in the backup store (%s), which an empty one must not take the place of: if it lives, give this node another snapshot.store; "+
+		"if it is given up, or is to be restored from its backups, run %s, which founds an empty cluster, and then restore one of them", o.Store.Managed, Command("found --new"))
+}
+
+// half says which disk has promised a founding that is in the store: it may begin with it yet, and is not lost.
+func (o founding) half(r *Record) string {
+	for _, p := range o.Peers {
+		if p.Facts != nil && p.Facts.Promise != nil && p.Facts.Promise.ID() == r.ID {
+			return fmt.Sprintf("the disk of slot %s on node %s has promised to found it", p.Facts.Slot, p.Node)
+		}
+	}
+	return ""
+}
+
+// witness returns what the tag of a volume says of a cluster that nobody in the gossip knows, and that is not the
+// one of our own promise. Of one that somebody knows the gossip knows more.
+func (o founding) witness(own *Charter) string {
+	for _, w := range o.Witnesses {
+		known := own != nil && FoundingRecord(*own).Token() == w.Token
+		for _, p := range o.Peers {
+			known = known || p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Token() == w.Token
+		}
+		if !known {
+			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: bring its disks back; if they are gone for good, remove that tag from the volume",
+				w.Volume, w.Token)
+		}
+	}
+	return ""
+}
+
+// found takes the next step of the prepare phase. That a store knows another cluster is a veto, no matter who shares
+// it.
+func (o founding) found() Action {
+	shared, unknown := o.shared(nil)
+	mine := o.Disk.Ledger.Promise()
+	if o.Store.Record != nil && (mine == nil || o.Store.Record.ID != FoundingRecord(*mine).ID) {
+		return o.bereft(shared)
+	}
+	if o.Store.Managed != "" {
+		return wait("%s", o.managed())
+	}
+	if o.Config.Never {
+		return wait("slot %s is blank, no cluster is seen, and cluster.founding is never", o.Claim.Slot)
+	}
+	if unknown != "" {
+		return wait("not founding: %s", unknown)
+	}
+	holders, obstacle := o.holders()
+	if obstacle != "" {
+		return wait("not founding yet: %s", obstacle)
+	}
+	if why := o.witness(mine); why != "" {
+		return wait("not founding: %s", why)
+	}
+	if o.Store.Record != nil {
+		return o.commit(*mine, "the store has the record of what this disk promised")
+	}
+	target := o.target(holders)
+	if mine == nil {
+		return Action{Kind: Promise, Charter: &target,
+			Why: fmt.Sprintf("every slot (%s) has a live, blank disk: promising charter %s", strings.Join(target.Slots(), ", "),
+				target.ID())}
+	}
+	if mine.equal(target) {
+		return wait("charter %s is promised; waiting for the promise of %s", mine.ID(),
+			strings.Join(o.unpromised(*mine, holders), ", "))
+	}
+	if obstacle := o.movable(target); obstacle.Text != "" {
+		return wait("%s", obstacle)
+	}
+	return Action{Kind: Promise, Charter: &target,
+		Why: fmt.Sprintf("charter %s can no longer be completed: promising %s, made of the disks that are here now",
+			mine.ID(), target.ID())}
+}
+
+// holders returns the one live holder of each wanted slot, us among them, or what is in the way.
+func (o founding) holders() ([]holder, string) {
+	all := []holder{{o.Node, o.facts(nil)}}
+	for _, p := range o.live() {
+		all = append(all, holder{p.Node, *p.Facts})
+	}
+	if !slices.Contains(o.Config.Slots, o.Claim.Slot) {
+		return nil, fmt.Sprintf("slot %s, held here, is not among the wanted slots %s", o.Claim.Slot, strings.Join(o.Config.Slots, ", "))
+	}
+	var found []holder
+	var missing []string
+	for _, slot := range o.Config.Slots {
+		var in []holder
+		for _, h := range all {
+			if h.facts.Slot == slot {
+				in = append(in, h)
+			}
+		}
+		switch {
+		case len(in) == 0:
+			missing = append(missing, slot)
+			continue
+		case len(in) > 1:
+			return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
+		}
+		if why := o.unfit(in[0]); why != "" {
+			return nil, why
+		}
+		found = append(found, in[0])
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"), strings.Join(o.Config.Slots, ", "))
+	}
+	return found, ""
+}
+
+// unfit says why a holder cannot be a founder together with us.
+func (o founding) unfit(h holder) string {
+	f := h.facts
+	switch {
+	case f.Phase != PhaseBlank:
+		return fmt.Sprintf("the disk of slot %s on node %s is not blank (%s)", f.Slot, h.node, f.Phase)
+	case !slices.Equal(f.Slots, o.Config.Slots):
+		return fmt.Sprintf("node %s wants the slots %s, this node %s: cluster.slots must be the same", h.node,
+			strings.Join(f.Slots, ","), strings.Join(o.Config.Slots, ","))
+	case f.PeerURL != o.Config.PeerURL:
+		return fmt.Sprintf("node %s has the peer URL %s, this node %s: etcd.peer-url, or scheme, port, cluster.name and cluster.domain, must be the same", h.node, f.PeerURL, o.Config.PeerURL)
+	}
+	return ""
+}
+
+// target is the charter to promise: the one that these very disks have promised already, else a new one.
+// Holders that saw different epochs meet at the highest of each slot; a charter that replaces a disk
+// comes after every charter that had the old one.
+func (o founding) target(holders []holder) Charter {
+	c := Charter{Cluster: o.Config.Cluster, Generation: 1, PeerURL: o.Config.PeerURL}
+	for _, h := range holders {
+		c.Seats = append(c.Seats, Seat{Slot: h.facts.Slot, Disk: h.facts.Disk, Epoch: h.facts.Epoch})
+	}
+	sortSeats(c.Seats)
+	promises := slices.Clone(o.Disk.Ledger.Promises)
+	for _, h := range holders {
+		if h.facts.Promise != nil {
+			promises = append(promises, *h.facts.Promise)
+		}
+	}
+	var agreed *Charter
+	for _, p := range promises {
+		if p.sameDisks(c) {
+			m := p
+			if agreed != nil {
+				m = agreed.merge(p)
+			}
+			agreed = &m
+		}
+	}
+	if agreed != nil {
+		c = agreed.merge(*agreed)
+	}
+	for _, p := range promises {
+		if !p.sameDisks(c) {
+			c.follow(p)
+		}
+	}
+	return c
+}
+
 // follow raises the epochs so that c is newer than a charter of other disks.
 func (c *Charter) follow(old Charter) {
 	for i := range c.Seats {
@@ -333,7 +334,7 @@ func (c *Charter) follow(old Charter) {
 }
 
 // movable says what forbids this disk to promise the charter after those it has promised.
-func (o Observation) movable(to Charter) Said {
+func (o founding) movable(to Charter) Said {
 	promises := o.Disk.Ledger.Promises
 	if !to.newer(promises[len(promises)-1]) {
 		return say("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the others are gone for good, run %s",
@@ -349,7 +350,7 @@ func (o Observation) movable(to Charter) Said {
 }
 
 // unpromised names the holders whose promise of the charter has not been seen.
-func (o Observation) unpromised(c Charter, holders []holder) []string {
+func (o founding) unpromised(c Charter, holders []holder) []string {
 	var names []string
 	for _, h := range holders {
 		if h.node != o.Node && (h.facts.Promise == nil || !h.facts.Promise.equal(c)) {

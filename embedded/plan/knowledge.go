@@ -243,9 +243,44 @@ type holder struct {
 	facts Facts
 }
 
+// bearer returns the live holder of a disk, nil if there is none.
+func (o knowledge) bearer(disk string) *holder {
+	if o.Claim.Held && o.Claim.Disk == disk {
+		return &holder{o.Node, o.facts(nil)}
+	}
+	for _, p := range o.live() {
+		if p.Facts != nil && p.Facts.Disk == disk {
+			return &holder{p.Node, *p.Facts}
+		}
+	}
+	return nil
+}
+
+// occupant returns the live holder of a slot, us among them: of two, the one that its rival waits for.
+func (o knowledge) occupant(slot string) *holder {
+	var found *holder
+	consider := func(node string, f Facts) {
+		if f.Slot == slot && (found == nil || stronger(f, node, found.facts, found.node)) {
+			found = &holder{node, f}
+		}
+	}
+	consider(o.Node, o.facts(nil))
+	for _, p := range o.live() {
+		if p.Facts != nil && !o.apart(p.Facts) {
+			consider(p.Node, *p.Facts)
+		}
+	}
+	return found
+}
+
 // anew reports whether the operator gave the cluster up, and nobody shows that it lives after all.
 func (o knowledge) anew() bool {
 	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
 		return p.Live && p.Facts != nil && p.Facts.Leader
 	})
+}
+
+// renounce has the disk forget what it promised, or what it was to found.
+func (o knowledge) renounce(why string) Action {
+	return Action{Kind: Renounce, Mirror: o.Orders.New && (o.Store.Record != nil || o.Store.Managed != ""), Why: why}
 }

@@ -9,6 +9,27 @@ import (
 // mesh is what the other nodes say in the gossip, each for itself, and how that goes with our own disk and store.
 type mesh struct{ *Observation }
 
+// live returns the nodes that the gossip sees now.
+func (o mesh) live() []Peer {
+	live := make([]Peer, 0, len(o.Peers))
+	for _, p := range o.Peers {
+		if p.Live {
+			live = append(live, p)
+		}
+	}
+	return live
+}
+
+// leader returns a live node that says it leads the generation.
+func (o mesh) leader(r *Record) *Peer {
+	for _, p := range o.live() {
+		if p.Facts != nil && p.Facts.Leader && p.Facts.of(r) {
+			return &p
+		}
+	}
+	return nil
+}
+
 // leaders are the live nodes that say they lead the generation of record and have a member list.
 func (o mesh) leaders(record *Record) []Peer {
 	var all []Peer

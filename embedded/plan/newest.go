@@ -21,20 +21,21 @@ func (s BackupStand) Beyond(generation uint64, revision int64) bool {
 	return s.Name != "" && cmp.Or(cmp.Compare(s.Generation, generation), cmp.Compare(s.Revision, revision)) > 0
 }
 
-// poorer says that the newest backup holds more than the member here, that could be gone on from, and how to go on from
-// that: nothing if it does not, or if that is not known.
-func (o Observation) poorer(lost []string) Said {
+// poorer says that the newest backup holds more than the member here, that could be gone on from, and how to continue
+// from that: nothing if it does not, or if that is not known.
+func (o proposals) poorer(lost []string) Said {
 	s, r := o.Store.Newest, o.Disk.Ledger.Record
 	if s == nil || s.Unknown != "" || r == nil || !s.Beyond(r.Generation, o.Member.Revision) {
 		return Said{}
 	}
 	return say("backup %s (generation %d, revision %d) holds more than slot %s, which has applied revision %d of generation %d: "+
-		"to go on with the backup, bring blank disks and run %s",
-		s.Name, s.Generation, s.Revision, o.Claim.Slot, o.Member.Revision, r.Generation, command("restore %s --lost %s", s.Name, strings.Join(lost, ",")))
+		"to continue with the backup, bring blank disks and run %s",
+		s.Name, s.Generation, s.Revision, o.Claim.Slot, o.Member.Revision, r.Generation,
+		command("restore %s --lost %s", s.Name, strings.Join(lost, ",")))
 }
 
 // unweighed says why it is not known whether the newest backup holds more than the member here: "" if it is known.
-func (o Observation) unweighed() string {
+func (o proposals) unweighed() string {
 	switch s := o.Store.Newest; {
 	case s == nil:
 		return "the store was not asked for the newest backup yet"

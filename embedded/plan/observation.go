@@ -329,31 +329,3 @@ type Orders struct {
 	// is lost.
 	Alone *Restore
 }
-
-// bereaved reports whether this node misses a disk with data, and the one it holds instead has none. An unmounted
-// directory looks like that.
-func (o Observation) bereaved() bool {
-	return o.Claim.Missing != "" && o.Disk.Ledger.Record == nil && !o.Disk.WAL
-}
-
-func (o Observation) phase() Phase {
-	d := o.Disk
-	switch {
-	case o.Claim.Mismatch != "" || d.Unknown != "" || o.bereaved():
-		return PhaseWaiting
-	case d.WAL && d.Ledger.Record == nil || d.Ledger.forgetful():
-		return PhaseWaiting
-	case o.changing():
-		return PhaseFounder
-	case d.WAL:
-		return PhaseData
-	case d.Ledger.Record == nil:
-		return PhaseBlank
-	case d.Ledger.Started == "" && d.Ledger.Role == RoleFounder:
-		return PhaseFounder
-	case d.Ledger.Started == "" && d.Ledger.Role == RoleJoiner:
-		return PhaseJoiner
-	default:
-		return PhaseVacant
-	}
-}

@@ -6,75 +6,6 @@ import (
 	"strings"
 )
 
-// withoutStore does what an operator has ordered where majority and store are lost together (R16): every other voter is named lost,
-// and this disk enters the next generation by itself. Its record is put into the store later.
-func (o Observation) withoutStore(p *Restore, a Action) Action {
-	if !o.prepared(p.ID) {
-		return o.prepare(p)
-	}
-	s := o.Survey()
-	switch _, refusal := s.ChooseAlone(p.Lost, p.Survivor); {
-	case refusal != "":
-		return a.but(o.progress(p), refusal)
-	case !o.Alone:
-		return a.but(o.progress(p), o.awaited(p))
-	}
-	r := o.born(p, o.Disk.Ledger.Record, s.Slots)
-	return Action{Kind: Enter, Record: r, Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, which cannot be taken back",
-		o.progress(p), o.Claim.Slot, r.Token())}
-}
-
-// born makes the record of a recovery: the survivor's is the only seat with a disk.
-func (o Observation) born(p *Restore, old *Record, slots []Survivor) *Record {
-	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
-	seat := Seat{Slot: p.Survivor, Disk: p.Disk}
-	if h := o.bearer(p.Disk); h != nil {
-		seat.Epoch = h.facts.Epoch
-	}
-	for _, v := range slots {
-		made := Seat{Slot: v.Slot, Member: v.Member}
-		if v.Slot == p.Survivor {
-			made.Disk, made.Epoch = seat.Disk, seat.Epoch
-		}
-		c.Seats = append(c.Seats, made)
-	}
-	if _, seated := c.Seat(p.Survivor); !seated {
-		c.Seats = append(c.Seats, seat)
-		sortSeats(c.Seats)
-	}
-	return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Recovered, Restore: p, Charter: c}
-}
-
-// led says which node shows that the generation has a leader, or had one until a moment ago: a member tells where its
-// log ends only when it has been without a leader for a while.
-func (o Observation) led(r *Record) string {
-	shows := func(node string, f Facts) string {
-		switch {
-		case !f.of(r) || !f.Running:
-			return ""
-		case f.Leader:
-			return fmt.Sprintf("the cluster has a quorum, and node %s leads it: a recovery is not needed", node)
-		case f.Log == nil:
-			return fmt.Sprintf("node %s follows a leader, or has until a moment ago: a recovery is not needed, or it is too early: ask again in some seconds", node)
-		}
-		return ""
-	}
-	if o.hasLeader() {
-		return "the cluster has a quorum: a recovery is not needed"
-	}
-	why := shows(o.Node, o.Facts(nil))
-	for _, p := range o.live() {
-		switch {
-		case why != "":
-		case p.Facts == nil:
-			why = p.silence()
-		default:
-			why = shows(p.Node, *p.Facts)
-		}
-	}
-	return why
-}
-
 // recovering does what an open recovery needs of a node that has nothing else to do (R4, R5). Every voter leaves. Only
 // the survivor prepares, and only it concludes: it alone founds the new generation, and all other slots join it.
 func (o proposals) recovering(p *Restore, a Action) Action {
@@ -101,6 +32,25 @@ func (o proposals) recovering(p *Restore, a Action) Action {
 		return a.but(o.progress(p), o.awaited(p))
 	}
 	return o.conclude(p, r)
+}
+
+// withoutStore does what an operator has ordered where majority and store are lost together (R16): every other voter is
+// named lost, and this disk enters the next generation by itself. Its record is put into the store later.
+func (o proposals) withoutStore(p *Restore, a Action) Action {
+	if !o.prepared(p.ID) {
+		return o.prepare(p)
+	}
+	s := surveying(o).survey()
+	switch _, refusal := s.ChooseAlone(p.Lost, p.Survivor); {
+	case refusal != "":
+		return a.but(o.progress(p), refusal)
+	case !o.Alone:
+		return a.but(o.progress(p), o.awaited(p))
+	}
+	r := o.born(p, o.Disk.Ledger.Record, s.Slots)
+	return Action{Kind: Enter, Record: r,
+		Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, which cannot be taken back",
+			o.progress(p), o.Claim.Slot, r.Token())}
 }
 
 // instead does what is needed to continue from a disk that was declared lost for the present generation, and is back.
@@ -132,6 +82,28 @@ func (o proposals) instead(p *Restore, a Action) Action {
 		slots = append(slots, Survivor{Slot: slot, Member: f.stands[slot].member})
 	}
 	return o.conclude(p, o.born(p, s.Record, slots))
+}
+
+// born makes the record of a recovery: the survivor's is the only seat with a disk.
+func (o proposals) born(p *Restore, old *Record, slots []Survivor) *Record {
+	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
+	seat := Seat{Slot: p.Survivor, Disk: p.Disk}
+	if h := o.bearer(p.Disk); h != nil {
+		seat.Epoch = h.facts.Epoch
+	}
+	for _, v := range slots {
+		made := Seat{Slot: v.Slot, Member: v.Member}
+		if v.Slot == p.Survivor {
+			made.Disk, made.Epoch = seat.Disk, seat.Epoch
+		}
+		c.Seats = append(c.Seats, made)
+	}
+	if _, seated := c.Seat(p.Survivor); !seated {
+		c.Seats = append(c.Seats, seat)
+		sortSeats(c.Seats)
+	}
+	return &Record{Cluster: old.Cluster, Generation: p.Generation, ID: p.ID, Line: p.Line, Cause: Recovered, Restore: p,
+		Charter: c}
 }
 
 // recovered makes the record that ends a generation without a majority, or says what is missing.

@@ -6,45 +6,13 @@ import (
 	"strings"
 )
 
-// accepted returns the newest set of slots that a generation has agreed on, as far as anybody here knows; nil: it never
-// did. A set of another generation says nothing of this one: a restored database has that of the cluster it is of.
-func (o Observation) accepted(r *Record) *SlotSet {
-	var newest *SlotSet
-	if r == nil {
-		return nil
-	}
-	consider := func(s *SlotSet) {
-		if s != nil && s.Record == r.ID && (newest == nil || s.Serial > newest.Serial) {
-			newest = s
-		}
-	}
-	consider(o.Member.Set)
-	consider(o.Disk.Ledger.Set)
-	for _, p := range o.Peers {
-		if p.Facts != nil {
-			consider(p.Facts.Set)
-		}
-	}
-	return newest
-}
-
-// slots returns the slots that the cluster wants: what it has agreed on last, else those of its record.
-func (o Observation) slots(r *Record) []string {
-	if s := o.accepted(r); s != nil {
-		return s.Slots
-	}
-	if r == nil {
-		return nil
-	}
-	return r.Charter.Slots()
-}
-
 // resizing asks which slots the cluster wants, who wants others, and which disks have nothing to do in it.
 type resizing view
 
 // Slots returns the slots of the newest generation that anybody here knows, nil where none is known or two contradict
 // each other.
-func (o Observation) Slots() []string {
+func (obs Observation) Slots() []string {
+	o := look(&obs)
 	if r := o.current(); r != nil {
 		return o.slots(r)
 	}
@@ -66,7 +34,7 @@ func (w wish) steady() bool { return w.staying == 0 || w.agreed > w.staying/2 }
 
 // wishes returns what the live holders of the voters want, and how many voters there are. Others have no say: a node
 // that merely stands by may have any configuration.
-func (o Observation) wishes(r *Record) (all []wish, voters int) {
+func (o resizing) wishes(r *Record) (all []wish, voters int) {
 	for _, m := range o.members(r) {
 		if m.Learner {
 			continue
@@ -91,24 +59,13 @@ func (o Observation) wishes(r *Record) (all []wish, voters int) {
 	return all, voters
 }
 
-// members is the newest member list here: our own, or the leader's.
-func (o Observation) members(r *Record) []MemberInfo {
-	if mine := o.Disk.Ledger.Record; o.Member.Running && mine != nil && r != nil && mine.ID == r.ID {
-		return o.Member.Members
-	}
-	if l := o.leader(r); l != nil {
-		return l.Facts.Members
-	}
-	return nil
-}
-
 // wanting returns which node holds a member's disk, and the slots that it wants.
-func (o Observation) wanting(r *Record, m MemberInfo) (node string, wants []string) {
+func (o resizing) wanting(r *Record, m MemberInfo) (node string, wants []string) {
 	if o.Member.Running && o.Member.ID == m.ID {
 		return o.Node, o.Config.Slots
 	}
 	for _, p := range o.live() {
-		if f := p.Facts; f != nil && f.Slot == m.Slot && f.Member == m.ID && f.Record != nil && f.Record.ID == r.ID {
+		if f := p.Facts; f != nil && f.Slot == m.Slot && f.Member == m.ID && f.of(r) {
 			return p.Node, f.Slots
 		}
 	}
@@ -116,7 +73,7 @@ func (o Observation) wanting(r *Record, m MemberInfo) (node string, wants []stri
 }
 
 // demand says how far a set of slots is from being agreed on.
-func (o Observation) demand(r *Record, set []string) string {
+func (o resizing) demand(r *Record, set []string) string {
 	all, voters := o.wishes(r)
 	var wanted wish
 	for _, w := range all {
@@ -134,22 +91,26 @@ func (o Observation) demand(r *Record, set []string) string {
 	if voters == 0 {
 		return fmt.Sprintf("cluster.slots %s must be wanted by more than half of the members' nodes, and no leader is seen who knows them", strings.Join(set, ","))
 	}
-	return fmt.Sprintf("cluster.slots %s is wanted by %d of %d members' nodes%s; %d must want it%s", strings.Join(set, ","), len(nodes), voters, by, voters/2+1, more)
+	return fmt.Sprintf("cluster.slots %s is wanted by %d of %d members' nodes%s; %d must want it%s",
+		strings.Join(set, ","), len(nodes), voters, by, voters/2+1, more)
 }
 
 // Disagreement says that this node's configuration wants other slots than the cluster has, and what is missing for that
 // to count; "" if it does not.
-func (o Observation) Disagreement() string {
+func (obs Observation) Disagreement() string {
+	o := resizing(look(&obs))
 	r := o.current()
 	if r == nil || slices.Equal(o.slots(r), o.Config.Slots) {
 		return ""
 	}
-	return fmt.Sprintf("cluster.slots is %s here, and the cluster has %s: %s", strings.Join(o.Config.Slots, ","), strings.Join(o.slots(r), ","), o.demand(r, o.Config.Slots))
+	return fmt.Sprintf("cluster.slots is %s here, and the cluster has %s: %s", strings.Join(o.Config.Slots, ","),
+		strings.Join(o.slots(r), ","), o.demand(r, o.Config.Slots))
 }
 
-// agree makes what more than half of all voters' holders want, and of those that stay, what the cluster wants (R15). A minority changes nothing,
-// be it one that comes back with an old configuration, or the first node of a change that goes from node to node.
-func (o Observation) agree() step {
+// agree makes what more than half of all voters' holders want, and of those that stay, what the cluster wants (R15). A
+// minority changes nothing, be it one that comes back with an old configuration, or the first node of a change that
+// goes from node to node.
+func (o resizing) agree() step {
 	r := o.Disk.Ledger.Record
 	now, serial := o.accepted(r), uint64(0)
 	if s := o.Member.Set; s != nil && s.Record == r.ID {
@@ -169,7 +130,8 @@ func (o Observation) agree() step {
 		case slices.Equal(w.slots, o.slots(r)):
 		case len(w.nodes) > voters/2 && w.steady():
 			return step{action: &Action{Kind: Resize, Set: &SlotSet{Record: r.ID, Serial: serial + 1, Slots: w.slots, From: from},
-				Why: fmt.Sprintf("%d of %d members' nodes (%s) want the slots %s: the cluster, which has %s, agrees on that", len(w.nodes), voters, strings.Join(w.nodes, ", "), strings.Join(w.slots, ","), strings.Join(o.slots(r), ","))}}
+				Why: fmt.Sprintf("%d of %d members' nodes (%s) want the slots %s: the cluster, which has %s, agrees on that",
+					len(w.nodes), voters, strings.Join(w.nodes, ", "), strings.Join(w.slots, ","), strings.Join(o.slots(r), ","))}}
 		default:
 			notes = append(notes, o.demand(r, w.slots))
 		}
@@ -178,15 +140,6 @@ func (o Observation) agree() step {
 		notes = append(notes, fmt.Sprintf("%d slots survive no more losses than %d: an odd number is better", n, n-1))
 	}
 	return step{note: strings.Join(notes, "; ")}
-}
-
-// retire gives up a disk that has nothing to do in the cluster. What was set aside on it stays. A host's blank one goes
-// without a trace, so that the host is free for another slot.
-func (o Observation) retire(r *Record) Action {
-	if o.Config.Yields && o.phase() == PhaseBlank && !o.Disk.HasLedger {
-		return Action{Kind: Yield, Slot: o.Claim.Slot, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): the blank disk here leaves it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
-	}
-	return Action{Kind: Retire, Why: fmt.Sprintf("slot %s is none of the cluster's (%s): releasing its volume, which keeps what was set aside on it", o.Claim.Slot, strings.Join(o.slots(r), ","))}
 }
 
 // seats are the slots that are members' as the leader lists them, else as any live member does; and those that may be
@@ -265,4 +218,17 @@ func (o resizing) idle(r *Record) bool {
 		return false // it may have said already that it has prepared
 	}
 	return len(listed) > 0 && o.gone(r, o.Claim.Slot)
+}
+
+// retire gives up a disk that has nothing to do in the cluster. What was set aside on it stays. A host's blank one goes
+// without a trace, so that the host is free for another slot.
+func (o resizing) retire(r *Record) Action {
+	if o.Config.Yields && o.phase() == PhaseBlank && !o.Disk.HasLedger {
+		return Action{Kind: Yield, Slot: o.Claim.Slot,
+			Why: fmt.Sprintf("slot %s is none of the cluster's (%s): the blank disk here leaves it", o.Claim.Slot,
+				strings.Join(o.slots(r), ","))}
+	}
+	return Action{Kind: Retire,
+		Why: fmt.Sprintf("slot %s is none of the cluster's (%s): releasing its volume, which keeps what was set aside on it",
+			o.Claim.Slot, strings.Join(o.slots(r), ","))}
 }

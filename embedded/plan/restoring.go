@@ -7,127 +7,6 @@ import (
 	"strings"
 )
 
-// contradicted reports whether what this node rests on is contradicted, so that it takes part in nothing.
-func (o Observation) contradicted() bool {
-	if o.Disk.Ledger.Record == nil {
-		_, conflict := o.latest()
-		return conflict != ""
-	}
-	_, conflict, _ := o.ended()
-	return conflict != ""
-}
-
-// conclude makes a record the outcome of a proposal.
-func (o Observation) conclude(p *Restore, r *Record) Action {
-	return Action{Kind: Conclude, Record: r, Why: fmt.Sprintf("%s: the cluster continues as %s, which cannot be taken back", o.progress(p), r.Token())}
-}
-
-// heardConsent reports whether the leader of the generation that would end has consented, as applied here or as any of its members
-// says. To prepare on a false word costs room on a disk and nothing else; who follows, and who concludes, has applied it (R17).
-func (o Observation) heardConsent(id string) bool {
-	return o.consented(id) || slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Consent == id })
-}
-
-// mayConclude reports whether it is for this node to conclude: the leader's alone once it has consented, and without a leader
-// anybody's who has waited as long as a living leader needs to object.
-func (o Observation) mayConclude(p *Restore) bool {
-	if p.Led != nil {
-		return o.Member.Leader && o.hasLeader() && o.consented(p.ID)
-	}
-	return o.Alone && !o.hasLeader()
-}
-
-// awaited says for what the conclusion waits.
-func (o Observation) awaited(p *Restore) string {
-	if p.Led != nil {
-		return "the leader, which has consented, concludes it"
-	}
-	return "it is concluded when no leader has objected for long enough"
-}
-
-// leave ends the part of this member in its generation.
-func (o Observation) leave(p *Restore) Action {
-	return Action{Kind: Leave, Left: o.leaving(p.ID), Why: fmt.Sprintf("no leader has been seen since the %s was proposed by %s: slot %s leaves %s, and never votes there again unless that is aborted",
-		p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
-}
-
-// open returns the proposal that this node takes part in: the one to end its own generation, or for a blank disk the newest, in a
-// store that all members share. A node whose store does not answer does not hinder the others.
-func (o Observation) open() *Restore {
-	s := o.Store
-	if p := o.continued(); p != nil {
-		return p
-	}
-	if s.Unknown != "" || s.Record == nil || s.Restore == nil || !slices.Equal(s.Restore.Line, append(slices.Clone(s.Record.Line), s.Record.ID)) {
-		return nil
-	}
-	known := o.Disk.Ledger.Record
-	if known == nil {
-		known, _ = o.latest()
-	}
-	if known != nil && known.ID != s.Record.ID || o.contradicted() || o.stranger() != "" {
-		return nil
-	}
-	return s.Restore
-}
-
-// stranger returns a live node of our cluster whose backup store is not ours, so that what ours knows does not count for all (R8):
-// it has another ID, or what that node has put into it is not in ours, which is a copy then. Nodes that hold no disk of the
-// cluster count for nothing.
-func (o Observation) stranger() string {
-	mine := o.Disk.Ledger.Record
-	for _, p := range o.live() {
-		f := p.Facts
-		switch {
-		case f == nil || f.Store == "" || f.Record == nil && mine != nil:
-		case mine != nil && f.Record.ID != mine.ID:
-		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
-		case f.Store != o.Store.ID || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):
-			return p.Node
-		}
-	}
-	return ""
-}
-
-// prepare builds, next to etcd's data, what a restore or a recovery needs; what was built for another makes way for it.
-func (o Observation) prepare(r *Restore) Action {
-	if p := o.Disk.Ledger.Prepared; p != nil && p.ID != r.ID || o.Disk.Built != "" && o.Disk.Built != r.ID {
-		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s holds of another restore makes way for %s", o.Claim.Slot, r.Source())}
-	}
-	a := Action{Kind: Prepare, Restore: r, Why: fmt.Sprintf("slot %s prepares the %s (attempt %d), asked for by %s", o.Claim.Slot, r.Title(), r.Attempt, r.By)}
-	if o.Unable != "" {
-		return a.but("it could not: " + o.Unable)
-	}
-	return a
-}
-
-// discard removes what was prepared for a proposal that was aborted or is over. A store that does not answer, or knows
-// less than the disk, is no evidence of an abort.
-func (o Observation) discard() (Action, bool) {
-	p, s := o.Disk.Ledger.Prepared, o.Store
-	if p == nil && o.Disk.Built == "" {
-		return Action{}, false
-	}
-	if r := o.Disk.Ledger.Record; p != nil && r != nil && r.Generation >= p.Generation {
-		return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared of %s is not needed any more", o.Claim.Slot, p.Source())}, true
-	}
-	if r := o.Disk.Ledger.Record; p == nil && r != nil && r.ID == o.Disk.Built && !o.changing() {
-		return Action{Kind: Discard, Why: fmt.Sprintf("slot %s has joined %s another way: what it has begun to build of that is not needed any more", o.Claim.Slot, r.Token())}, true
-	}
-	wanted := func(id string) bool {
-		return s.Restore != nil && s.Restore.ID == id || s.Record.ID == id
-	}
-	switch {
-	case s.Unknown != "" || s.Record == nil:
-		return Action{}, false
-	case p != nil && (s.Record.Generation+1 < p.Generation || wanted(p.ID)):
-		return Action{}, false
-	case p == nil && wanted(o.Disk.Built):
-		return Action{}, false
-	}
-	return Action{Kind: Discard, Why: fmt.Sprintf("what slot %s has prepared came to nothing", o.Claim.Slot)}, true
-}
-
 // proposals asks what an open restore or recovery needs of this node, and whether one is to be proposed.
 type proposals view
 
@@ -185,6 +64,12 @@ func (o proposals) restoring(p *Restore, a Action) Action {
 // departs reports whether this member has to leave its generation for an open, leaderless proposal (R16).
 func (o proposals) departs(p *Restore) bool {
 	return p.Led == nil && o.Alone && o.Disk.WAL && o.Disk.Ledger.Left == nil && !o.Member.Led()
+}
+
+// conclude makes a record the outcome of a proposal.
+func (o proposals) conclude(p *Restore, r *Record) Action {
+	return Action{Kind: Conclude, Record: r,
+		Why: fmt.Sprintf("%s: the cluster continues as %s, which cannot be taken back", o.progress(p), r.Token())}
 }
 
 // heardConsent reports whether the leader of the generation that would end has consented, as applied here or as any of
@@ -319,115 +204,6 @@ func (obs Observation) Refusal(q Request) Said {
 	return Said{Text: q.Problem}
 }
 
-// ask proposes the restore that a foreign command asks for, if the configuration lets it, and deletes a command that has had
-// its chance: one that lay in wait would roll the cluster back whenever it could. The leader does, or where no leader is
-// seen the live holder with the lowest name; two proposals cannot both be put into the store.
-func (o Observation) ask(a Action) Action {
-	s := o.Store
-	known := o.current()
-	if s.Unknown != "" || s.Record == nil || s.Restore != nil || known == nil || known.ID != s.Record.ID || o.stranger() != "" {
-		return a
-	}
-	for _, r := range s.Requests {
-		switch why := o.Refusal(r); {
-		case r.Over && o.Config.Foreign && o.proposes(known):
-			return Action{Kind: Dismiss, Request: &r, Why: fmt.Sprintf("the command %s is not carried out any more: %s", r.Command, why)}
-		case why.Text != "":
-			a = a.but(say("the command %s is not carried out: %s", r.Command, why))
-		case o.proposes(known):
-			return Action{Kind: Propose, Request: &r, Why: fmt.Sprintf("the command %s asks for a restore: proposing it", r.Command)}
-		}
-	}
-	return a
-}
-
-// anyRuns reports whether a live node says that its member runs.
-func (o Observation) anyRuns() bool {
-	return slices.ContainsFunc(o.live(), func(p Peer) bool { return p.Facts != nil && p.Facts.Running })
-}
-
-// proposes reports whether it is for this node to propose.
-func (o Observation) proposes(r *Record) bool {
-	if o.Member.Running && o.Member.HasLead || o.leader(r) != nil {
-		return o.Member.Leader
-	}
-	if !o.Leaderless && (o.Member.Running || o.Disk.WAL || o.anyRuns()) { // whom they elect would object, and the command never runs again
-		return false
-	}
-	for _, p := range o.live() {
-		if p.Facts != nil && p.Facts.Slot != "" && p.Node < o.Node {
-			return false
-		}
-	}
-	return true
-}
-
-// progress says how far a restore or a recovery is, slot by slot.
-func (o Observation) progress(p *Restore) string {
-	var done, rest []string
-	need := 1
-	slots := []string{p.Survivor}
-	if p.Survivor == "" {
-		slots = p.founders(o.Store.Record)
-		need = len(slots)/2 + 1
-	}
-	for _, slot := range slots {
-		h := o.occupant(slot)
-		if p.Survivor != "" {
-			h = cmp.Or(o.bearer(p.Disk), h)
-		}
-		switch {
-		case h == nil:
-			rest = append(rest, slot+" has no live holder")
-		case h.facts.Left != nil && h.facts.Left.Proposal == p.ID && h.facts.Prepared == p.ID:
-			done = append(done, slot+" (has left)")
-		case h.facts.Prepared == p.ID:
-			done = append(done, slot)
-		case h.facts.Drained:
-			rest = append(rest, fmt.Sprintf("%s on %s is drained by an operator", slot, h.node))
-		case h.facts.Unable != "":
-			rest = append(rest, fmt.Sprintf("%s on %s: %s", slot, h.node, h.facts.Unable))
-		default:
-			rest = append(rest, fmt.Sprintf("%s on %s is at it", slot, h.node))
-		}
-	}
-	all := "none prepared"
-	if len(done) > 0 {
-		all = strings.Join(done, ", ") + " prepared"
-	}
-	return fmt.Sprintf("%s (attempt %d): %s", p.Title(), p.Attempt, strings.Join(append(append([]string{all}, rest...), fmt.Sprintf("%d of %d are needed", need, len(slots))), "; "))
-}
-
-// bearer returns the live holder of a disk, nil if there is none.
-func (o Observation) bearer(disk string) *holder {
-	if o.Claim.Held && o.Claim.Disk == disk {
-		return &holder{o.Node, o.Facts(nil)}
-	}
-	for _, p := range o.live() {
-		if p.Facts != nil && p.Facts.Disk == disk {
-			return &holder{p.Node, *p.Facts}
-		}
-	}
-	return nil
-}
-
-// occupant returns the live holder of a slot, us among them: of two, the one that its rival waits for.
-func (o Observation) occupant(slot string) *holder {
-	var found *holder
-	consider := func(node string, f Facts) {
-		if f.Slot == slot && (found == nil || stronger(f, node, found.facts, found.node)) {
-			found = &holder{node, f}
-		}
-	}
-	consider(o.Node, o.Facts(nil))
-	for _, p := range o.live() {
-		if p.Facts != nil && !o.apart(p.Facts) {
-			consider(p.Node, *p.Facts)
-		}
-	}
-	return found
-}
-
 // ask proposes the restore that a foreign command asks for, if the configuration lets it, and deletes a command that
 // has had its chance: one that lay in wait would roll the cluster back whenever it could. The leader does, or where no
 // leader is seen the live holder with the lowest name; two proposals cannot both be put into the store.
@@ -471,4 +247,41 @@ func (o proposals) proposes(r *Record) bool {
 		}
 	}
 	return true
+}
+
+// progress says how far a restore or a recovery is, slot by slot.
+func (o proposals) progress(p *Restore) string {
+	var done, rest []string
+	need := 1
+	slots := []string{p.Survivor}
+	if p.Survivor == "" {
+		slots = p.founders(o.Store.Record)
+		need = len(slots)/2 + 1
+	}
+	for _, slot := range slots {
+		h := o.occupant(slot)
+		if p.Survivor != "" {
+			h = cmp.Or(o.bearer(p.Disk), h)
+		}
+		switch {
+		case h == nil:
+			rest = append(rest, slot+" has no live holder")
+		case h.facts.Left != nil && h.facts.Left.Proposal == p.ID && h.facts.Prepared == p.ID:
+			done = append(done, slot+" (has left)")
+		case h.facts.Prepared == p.ID:
+			done = append(done, slot)
+		case h.facts.Drained:
+			rest = append(rest, fmt.Sprintf("%s on %s is drained by an operator", slot, h.node))
+		case h.facts.Unable != "":
+			rest = append(rest, fmt.Sprintf("%s on %s: %s", slot, h.node, h.facts.Unable))
+		default:
+			rest = append(rest, fmt.Sprintf("%s on %s is preparing", slot, h.node))
+		}
+	}
+	all := "none prepared"
+	if len(done) > 0 {
+		all = strings.Join(done, ", ") + " prepared"
+	}
+	return fmt.Sprintf("%s (attempt %d): %s", p.Title(), p.Attempt,
+		strings.Join(append(append([]string{all}, rest...), fmt.Sprintf("%d of %d are needed", need, len(slots))), "; "))
 }

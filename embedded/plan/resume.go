@@ -6,97 +6,6 @@ import (
 	"strings"
 )
 
-// setAside answers the news that a quorum has removed the member whose data this is: etcd's own, with leader "", or that of the
-// leader, which is asked directly before. That is final, so it needs no look at rivals, and makes way for them.
-func (o Observation) setAside(leader string) Action {
-	then := fmt.Sprintf("slot %s joins again", o.Claim.Slot)
-	if r := o.Disk.Ledger.Record; !slices.Contains(o.slots(r), o.Claim.Slot) {
-		then = fmt.Sprintf("slot %s, which the cluster does not have any more (%s), is given up", o.Claim.Slot, strings.Join(o.slots(r), ","))
-	}
-	who := "the cluster"
-	if leader != "" {
-		who = "leader " + leader + " says that the cluster"
-	}
-	return Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Node: leader, Member: o.Disk.Member,
-		Why: fmt.Sprintf("%s has removed member %x, which this disk was: its data is set aside and %s", who, o.Disk.Member, then)}
-}
-
-// repair answers etcd data without a ledger: it is taken up only if its cluster ID is that of a record
-// which somebody else knows.
-func (o Observation) repair() Action {
-	if !o.Disk.HasLedger {
-		for _, p := range o.Peers {
-			if f := p.Facts; f != nil && f.Record != nil && f.CID != 0 && f.CID == o.Disk.ClusterID {
-				return Action{Kind: Repair, Record: f.Record, Member: o.Disk.Member, Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which node %s knows: writing it again", f.Record.Token(), p.Node)}
-			}
-		}
-		if r := o.Store.Record; r != nil && o.Store.CID == o.Disk.ClusterID {
-			return Action{Kind: Repair, Record: r, Member: o.Disk.Member, Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which the store knows: writing it again", r.Token())}
-		}
-	}
-	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run %s",
-		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, Adopt)
-}
-
-// replacedAs says whether the founder that this disk was to be is no longer a member.
-func (o Observation) replacedAs(r *Record) string {
-	if by := o.removedBy(o.Disk.Founder); by != "" {
-		return fmt.Sprintf("node %s knows that the cluster removed the founder of slot %s", by, o.Claim.Slot)
-	}
-	for _, p := range o.Peers {
-		if p.Facts == nil || p.Facts.Record == nil || p.Facts.Record.ID != r.ID {
-			continue
-		}
-		for _, m := range p.Facts.Members {
-			if m.Slot == o.Claim.Slot && m.ID != o.Disk.Founder {
-				return fmt.Sprintf("node %s knows slot %s as another member", p.Node, o.Claim.Slot)
-			}
-		}
-	}
-	return ""
-}
-
-// join starts the learner that was admitted, or waits for an admission again if it is no longer wanted.
-func (o Observation) join(r *Record, id uint64) Action {
-	if by := o.removedBy(id); by != "" {
-		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("node %s knows that learner %x was removed before it started: slot %s waits to be admitted again", by, id, o.Claim.Slot)}
-	}
-	if why := o.begunBefore(id); why != "" {
-		return Action{Kind: Vacate, Record: r, Why: fmt.Sprintf("%s; slot %s waits to be admitted again", why, o.Claim.Slot)}
-	}
-	leader := o.leader(r)
-	if leader == nil {
-		return wait("slot %s is admitted as learner %x and waits to see a leader of %s%s", o.Claim.Slot, id, r.Token(), o.whoRuns(r))
-	}
-	if why := o.unlike(r); why != "" {
-		return wait("%s", why)
-	}
-	if why := o.outdated(r); why.Text != "" {
-		return wait("%s", why)
-	}
-	peers := map[string]string{}
-	listed := false
-	for _, m := range leader.Facts.Members {
-		peers[m.Slot] = PeerURL(r.Charter.PeerURL, m.Slot)
-		listed = listed || m.ID == id
-	}
-	if !listed {
-		return wait("slot %s is admitted as learner %x, which leader %s does not list yet", o.Claim.Slot, id, leader.Node)
-	}
-	return Action{Kind: Start, Record: r, Member: id, Join: true, Peers: peers, Why: fmt.Sprintf("slot %s joins %s as learner %x", o.Claim.Slot, r.Token(), id)}
-}
-
-// anew reports whether the operator gave the cluster up, and nobody shows that it lives after all.
-func (o Observation) anew() bool {
-	return o.Orders.New && !slices.ContainsFunc(o.Peers, func(p Peer) bool {
-		return p.Live && p.Facts != nil && p.Facts.Leader
-	})
-}
-
-func (o Observation) renounce(why string) Action {
-	return Action{Kind: Renounce, Mirror: o.Orders.New && o.Store.Record != nil, Why: why}
-}
-
 // resuming asks whether and as what etcd starts on a disk that has accepted a record: with its data, as a founder, as a
 // learner, or not yet.
 type resuming view
@@ -167,6 +76,27 @@ func (o resuming) setAside(leader string) Action {
 	return Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Node: leader, Member: o.Disk.Member,
 		Why: fmt.Sprintf("%s has removed member %x, which this disk was: its data is set aside and %s", who, o.Disk.Member,
 			then)}
+}
+
+// repair answers etcd data without a ledger: it is taken up only if its cluster ID is that of a record
+// which somebody else knows.
+func (o resuming) repair() Action {
+	if !o.Disk.HasLedger {
+		for _, p := range o.Peers {
+			if f := p.Facts; f != nil && f.Record != nil && f.CID != 0 && f.CID == o.Disk.ClusterID {
+				return Action{Kind: Repair, Record: f.Record, Member: o.Disk.Member,
+					Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which node %s knows: writing it again",
+						f.Record.Token(), p.Node)}
+			}
+		}
+		if r := o.Store.Record; r != nil && o.Store.CID == o.Disk.ClusterID {
+			return Action{Kind: Repair, Record: r, Member: o.Disk.Member,
+				Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which the store knows: writing it again",
+					r.Token())}
+		}
+	}
+	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run %s",
+		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, SetVolumeAside)
 }
 
 // enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the

@@ -5,22 +5,6 @@ import (
 	"maps"
 )
 
-// heldBefore returns, by slot, the other nodes that held a member's disk last, as running members remember.
-func (o Observation) heldBefore() map[string]string {
-	before := map[string]string{}
-	for _, p := range o.live() {
-		if p.Facts == nil {
-			continue
-		}
-		for slot, node := range p.Facts.Holders {
-			if node != o.Node {
-				before[slot] = node
-			}
-		}
-	}
-	return before
-}
-
 // claiming asks which volume may be claimed, and who else holds the slot.
 type claiming view
 
@@ -76,6 +60,22 @@ func (o claiming) taken() map[string]string {
 	return taken
 }
 
+// heldBefore returns, by slot, the other nodes that held a member's disk last, as running members remember.
+func (o claiming) heldBefore() map[string]string {
+	before := map[string]string{}
+	for _, p := range o.live() {
+		if p.Facts == nil {
+			continue
+		}
+		for slot, node := range p.Facts.Holders {
+			if node != o.Node {
+				before[slot] = node
+			}
+		}
+	}
+	return before
+}
+
 // past reports whether the disk has taken part in a cluster.
 func (f Facts) past() bool {
 	return f.Phase != PhaseNone && f.Phase != PhaseBlank
@@ -88,11 +88,13 @@ func (f Facts) Evidence() bool {
 
 // rivalry looks for another live holder of our slot. The disk lock keeps two processes from one volume;
 // this keeps two volumes from one name.
-func (o Observation) rivalry() (Action, bool) {
-	me := o.Facts(nil)
+func (o claiming) rivalry() (Action, bool) {
+	me := o.facts(nil)
 	pristine := o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger
 	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
-		return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node, me.Slot)}, true
+		return Action{Kind: Yield, Slot: me.Slot,
+			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node,
+				me.Slot)}, true
 	}
 	for _, p := range o.Peers {
 		f := p.Facts
@@ -101,7 +103,8 @@ func (o Observation) rivalry() (Action, bool) {
 		}
 		if !p.Live {
 			if pristine && f.past() {
-				return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank disk here leaves it to that", p.Node, f.Slot)}, true
+				return Action{Kind: Yield, Slot: me.Slot,
+					Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank disk here leaves it to that", p.Node, f.Slot)}, true
 			}
 			continue
 		}
@@ -109,7 +112,9 @@ func (o Observation) rivalry() (Action, bool) {
 		case stronger(me, o.Node, *f, p.Node):
 			continue
 		case pristine:
-			return Action{Kind: Yield, Slot: me.Slot, Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node, f.Slot)}, true
+			return Action{Kind: Yield, Slot: me.Slot,
+				Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node,
+					f.Slot)}, true
 		case f.Running:
 			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of the two",
 				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
@@ -119,13 +124,6 @@ func (o Observation) rivalry() (Action, bool) {
 		}
 	}
 	return Action{}, false
-}
-
-// apart reports whether a node's disk is of another generation than ours, which has data: their tokens differ and raft cannot mix
-// them, so it is no rival, and takes no part in what ours does. A stray's running slot must not keep ours from starting.
-func (o Observation) apart(f *Facts) bool {
-	mine := o.Disk.Ledger.Record
-	return mine != nil && f.Record != nil && f.Record.ID != mine.ID && (o.Disk.WAL || f.Record.Lineage() != mine.Lineage())
 }
 
 // stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose;

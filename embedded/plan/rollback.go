@@ -20,25 +20,6 @@ const RolledBack = "rolled-back"
 
 // rollback answers a disk whose log ends below what a leader of its generation has seen it acknowledge. It never
 // starts beside that leader. Once the leader is asked directly and confirmed, it makes way for a replacement.
-func (o Observation) rollback() (a Action, ok bool) {
-	d, r := o.Disk, o.Disk.Ledger.Record
-	l, acked := o.acknowledged(d.Member)
-	if l == nil || d.Log == nil || !d.behind(l.Facts.Term, acked) {
-		return Action{}, false
-	}
-	what := fmt.Sprintf("the disk of slot %s went back in time: its log ends at index %d, in term %d, and leader %s has seen "+
-		"its member %x acknowledge index %d, in term %d (was the machine or the volume rolled back, or is this an old copy?)",
-		o.Claim.Slot, d.Log.Index, d.Term, l.Node, d.Member, acked, l.Facts.Term)
-	if !l.Facts.Confirmed {
-		return wait("%s; it does not start, and waits until a majority confirms that leader", what), true
-	}
-	return Action{Kind: SetAside, Record: r, Node: l.Node, Member: d.Member, Reason: RolledBack,
-		Why: fmt.Sprintf("%s: its data is set aside, and never deleted by holdfast, and slot %s joins again",
-			what, o.Claim.Slot)}, true
-}
-
-// rollback answers a disk whose log ends below what a leader of its generation has seen it acknowledge. It never
-// starts beside that leader. Once the leader is asked directly and confirmed, it makes way for a replacement.
 func (o resuming) rollback() (a Action, ok bool) {
 	d, r := o.Disk, o.Disk.Ledger.Record
 	l, acked := o.acknowledged(d.Member)
@@ -59,52 +40,6 @@ func (o resuming) rollback() (a Action, ok bool) {
 // behind reports whether the disk shows less than a member that has acknowledged an entry in a term.
 func (d Disk) behind(term, index uint64) bool {
 	return d.Term < term || d.Term == term && d.Log.Index < index
-}
-
-// acknowledged returns the leader of our generation in the newest term that is heard, if it has seen the member
-// acknowledge anything in that term, and how far.
-func (o Observation) acknowledged(member uint64) (leader *Peer, index uint64) {
-	for _, p := range o.live() {
-		f := p.Facts
-		if f != nil && f.Leader && f.of(o.Disk.Ledger.Record) &&
-			(leader == nil || f.Term > leader.Facts.Term) {
-			leader = &p
-		}
-	}
-	if leader == nil {
-		return nil, 0
-	}
-	i := slices.IndexFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == member })
-	if i < 0 || leader.Facts.Members[i].Acked == 0 {
-		return nil, 0
-	}
-	return leader, leader.Facts.Members[i].Acked
-}
-
-// begunBefore says which leader has heard of a member that this disk, which has no log, is about to begin as: "" for
-// none. A member begins once; one that began and is now without a log has lost it, or its ledger went back in time.
-func (o Observation) begunBefore(member uint64) string {
-	l, _ := o.acknowledged(member)
-	if l == nil {
-		return ""
-	}
-	return fmt.Sprintf("leader %s has seen member %x run, and the disk of slot %s has nothing of it: "+
-		"the disk was wiped, or went back in time", l.Node, member, o.Claim.Slot)
-}
-
-// unheard returns a live node that has a leader of our generation, while that leader itself is not heard yet, "" for
-// none: it may know how far the disk here had come.
-func (o Observation) unheard() string {
-	r := o.Disk.Ledger.Record
-	if r == nil || !o.Disk.WAL || o.leader(r) != nil {
-		return ""
-	}
-	for _, p := range o.live() {
-		if f := p.Facts; f != nil && f.of(r) && f.Running && f.Confirmed {
-			return p.Node
-		}
-	}
-	return ""
 }
 
 // acknowledged returns the leader of our generation in the newest term that is heard, if it has seen the member

@@ -46,10 +46,11 @@ func (r Room) needs(bytes int64) string {
 
 // raise has etcd refuse writes while its volume still has room for what a refusal takes: where there is none, the next
 // write to the log ends the process. A pause does not hold it back, for it keeps this member alive.
-func (o Observation) raise() *Action {
+func (o upkeep) raise() *Action {
 	r := o.Claim.Room
-	return &Action{Kind: Raise, Alarm: NoSpace, Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so that the cluster takes no writes",
-		o.Claim.Slot, r.needs(r.Reserve()))}
+	return &Action{Kind: Raise, Alarm: NoSpace,
+		Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so that the cluster takes no writes",
+			o.Claim.Slot, r.needs(r.Reserve()))}
 }
 
 // short names the volumes without the reserve, as their holders say. Of a member that is away nothing is known: see

@@ -9,9 +9,6 @@ import (
 // sentence it stands with its program in backquotes.
 type Command string
 
-// Adopt sets aside what is on a volume.
-const Adopt Command = "volume adopt"
-
 // SetVolumeAside sets aside what is on a volume.
 const SetVolumeAside Command = "volume set-aside"
 

@@ -6,9 +6,9 @@ import (
 )
 
 // unlike says why etcd here must not be started in a generation: the peer URLs in its record are with TLS and the
-// configuration is without, or the reverse. Its members would not understand a word from this one, and the record is for
-// ever. "" if nothing speaks against it.
-func (o Observation) unlike(r *Record) string {
+// configuration is without, or the reverse. Its members would not understand a word from this one, and the record is
+// forever. "" if nothing speaks against it.
+func (o resuming) unlike(r *Record) string {
 	was, _, known := strings.Cut(r.Charter.PeerURL, "://")
 	is, _, said := strings.Cut(o.Config.PeerURL, "://")
 	if !known || !said || was == is {

@@ -22,10 +22,11 @@ type Servers struct {
 	Running []Server     // of the voters: those whose node says that it runs this very member, by slot
 }
 
-// Serving tells from the gossip who serves. before is the last answer: while there is no leader of a generation, or more
-// than one node that says so, its word stands. Two clusters that claim one name tell nothing new either.
+// Serving tells from the gossip who serves. before is the last answer: while there is no leader of a generation, or
+// more than one node that says so, its word stands. Two clusters that claim one name tell nothing new either.
 func Serving(peers []Peer, before Servers) Servers {
-	o := Observation{Peers: peers}
+	obs := Observation{Peers: peers}
+	o := look(&obs)
 	s := Servers{Record: before.Record, Members: before.Members}
 	if record, _ := o.latest(); record != nil {
 		if leaders := o.leaders(record); len(leaders) == 1 {
@@ -37,7 +38,7 @@ func Serving(peers []Peer, before Servers) Servers {
 	}
 	o.Disk.Ledger.Record = s.Record
 	o.Member = Member{Running: true, Members: s.Members} // as one who has applied this list would see it
-	holders := Holders(o)
+	holders := Holders(obs)
 	for _, m := range s.Members {
 		if m.Learner || m.Slot == "" {
 			continue
@@ -53,15 +54,4 @@ func Serving(peers []Peer, before Servers) Servers {
 	slices.Sort(s.Voters)
 	slices.SortFunc(s.Running, func(a, b Server) int { return slices.Compare([]byte(a.Slot), []byte(b.Slot)) })
 	return s
-}
-
-// leaders are the live nodes that say they lead the generation of record and have a member list.
-func (o Observation) leaders(record *Record) []Peer {
-	var all []Peer
-	for _, p := range o.live() {
-		if f := p.Facts; f != nil && f.Running && f.Leader && f.Record != nil && f.Record.ID == record.ID && len(f.Members) > 0 {
-			all = append(all, p)
-		}
-	}
-	return all
 }

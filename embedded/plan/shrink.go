@@ -20,7 +20,7 @@ type quorum struct {
 	learner         *MemberInfo
 }
 
-func (o Observation) quorum() quorum {
+func (o steady) quorum() quorum {
 	var q quorum
 	for i, m := range o.Member.Members {
 		switch {
@@ -34,35 +34,6 @@ func (o Observation) quorum() quorum {
 	}
 	slices.Sort(q.away)
 	return q
-}
-
-// unwantedVoters are the voters beside this one whose slots the cluster does not want, by slot.
-func (o Observation) unwantedVoters(wanted []string) []MemberInfo {
-	var out []MemberInfo
-	for _, m := range o.Member.Members {
-		if !m.Learner && m.ID != o.Member.ID && !slices.Contains(wanted, m.Slot) {
-			out = append(out, m)
-		}
-	}
-	slices.SortFunc(out, func(a, b MemberInfo) int { return cmp.Compare(a.Slot, b.Slot) })
-	return out
-}
-
-// bury removes a lost member whose slot is not wanted: the quorum gets smaller, and what serves stays.
-func (o Observation) bury(q quorum, wanted []string) step {
-	for _, m := range o.unwantedVoters(wanted) {
-		switch {
-		case m.Connected:
-		case q.learner != nil:
-			return step{note: fmt.Sprintf("not removing slot %s: learner %x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)}
-		case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
-			return step{note: fmt.Sprintf("not removing slot %s: only %d of %d voters are connected", m.Slot, q.healthy, q.voters)}
-		default:
-			return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
-				Why: fmt.Sprintf("slot %s is none of the cluster's any more (%s), and its member is not connected: removing it", m.Slot, strings.Join(wanted, ","))}}
-		}
-	}
-	return step{}
 }
 
 // steps returns what the leader can do for the member list, the most urgent first: one thing at a time, and each makes
@@ -131,6 +102,36 @@ func (o steady) waiting(but string) string {
 		}
 	}
 	return ""
+}
+
+// unwantedVoters are the voters beside this one whose slots the cluster does not want, by slot.
+func (o steady) unwantedVoters(wanted []string) []MemberInfo {
+	var out []MemberInfo
+	for _, m := range o.Member.Members {
+		if !m.Learner && m.ID != o.Member.ID && !slices.Contains(wanted, m.Slot) {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b MemberInfo) int { return cmp.Compare(a.Slot, b.Slot) })
+	return out
+}
+
+// bury removes a lost member whose slot is not wanted: the quorum gets smaller, and what serves stays.
+func (o steady) bury(q quorum, wanted []string) step {
+	for _, m := range o.unwantedVoters(wanted) {
+		switch {
+		case m.Connected:
+		case q.learner != nil:
+			return step{note: fmt.Sprintf("not removing slot %s: learner %x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)}
+		case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
+			return step{note: fmt.Sprintf("not removing slot %s: only %d of %d voters are connected", m.Slot, q.healthy, q.voters)}
+		default:
+			return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
+				Why: fmt.Sprintf("slot %s is no longer in the cluster (%s), and its member is not connected: removing it", m.Slot,
+					strings.Join(wanted, ","))}}
+		}
+	}
+	return step{}
 }
 
 // dismiss removes a member that serves and whose slot is not wanted, and the leader last: that hands over to one that

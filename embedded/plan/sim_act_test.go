@@ -189,7 +189,7 @@ func (n *node) confirm(a Action) {
 		n.abort()
 		return
 	}
-	if o := h.observe(); o.phase() != PhaseVacant {
+	if o := h.observe(); look(&o).phase() != PhaseVacant {
 		n.abort()
 	}
 }

@@ -72,7 +72,7 @@ func (w *world) judgeStart(n *node, o Observation) {
 		if mine := o.Disk.Ledger.Record; slices.Contains(f.Removed, id) && p.Live && f.Leader && f.Record.ID == mine.ID {
 			w.fail("R6: %s starts member %x, which leader %s shows as removed", n.name, id, p.Node)
 		}
-		if p.Live && f.Running && f.Slot == o.Claim.Slot && !o.apart(f) {
+		if p.Live && f.Running && f.Slot == o.Claim.Slot && !look(&o).apart(f) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {

@@ -287,7 +287,7 @@ func (w *world) judgeEnd(n *node, o Observation, a Action) {
 		w.fail("I15: %s, which has a leader, leaves for %s", n.name, a.Left.Proposal)
 	}
 	next := a.Record
-	if a.Kind != Enter && (a.Kind != SetAside || next.ID == o.Disk.Ledger.Record.ID || o.stillborn(o.Disk.Ledger.Record)) {
+	if a.Kind != Enter && (a.Kind != SetAside || next.ID == o.Disk.Ledger.Record.ID || look(&o).stillborn(o.Disk.Ledger.Record)) {
 		return
 	}
 	c := n.proc.data.c

@@ -15,11 +15,16 @@ func (w *world) operatorRecovers(n *node) {
 	lost := slices.DeleteFunc(w.dead(), func(slot string) bool {
 		return !slices.ContainsFunc(s.Slots, func(v Survivor) bool { return v.Slot == slot })
 	})
+	for _, v := range s.Slots { // what is named along with the dead, because the advice does
+		if v.Voter && v.Member == 0 && !v.Here && !slices.Contains(lost, v.Slot) {
+			lost = append(lost, v.Slot)
+		}
+	}
 	if w.chance(15) {
 		lost = s.Missing(nil)
 	}
 	chosen, refusal := s.Choose(lost, "")
-	for _, v := range s.Slots { // whoever looks knows whether one was removed before
+	for _, v := range s.Slots { // the next look knows whether one was removed before
 		d := w.named(v.Disk)
 		if chosen.Slot == "" && v.Dropped && v.Runs && d != nil && d.data != nil && d.data.c.find(d.data.id) != nil {
 			chosen, refusal = s.Choose(lost, v.Slot)
@@ -28,7 +33,8 @@ func (w *world) operatorRecovers(n *node) {
 	if d := w.named(chosen.Disk); refusal == "" && d != nil && d.data != nil && d.data.c.find(d.data.id) == nil {
 		refusal = "whoever looks knows that this member was removed before, where no node here does"
 	}
-	if known := n.observe().current(); refusal != "" || known == nil || known.ID != st.record.ID {
+	o := n.observe()
+	if known := look(&o).current(); refusal != "" || known == nil || known.ID != st.record.ID {
 		w.note("the operator cannot recover: %s", refusal)
 		return
 	}

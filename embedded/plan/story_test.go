@@ -218,6 +218,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 	case "store":
 		o.Store = Store{ID: p["id"], Unknown: p["unknown"], Record: r.record(p["record"]), CID: r.cid(p["record"]), Restore: r.restore(p["restore"])}
 		o.Store.Newest = r.stand(p)
+		o.Store.Managed = p["managed"]
 		if has("request") {
 			o.Store.Requests = []Request{{Command: p["request"], Backup: "b", Problem: p["problem"], Over: has("over")}}
 		}

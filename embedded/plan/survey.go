@@ -114,6 +114,36 @@ func (o surveying) survivor(r *Record, slot string, lists [][]MemberInfo) Surviv
 	return v
 }
 
+// led says which node shows that the generation has a leader, or had one until a moment ago: a member tells where its
+// log ends only when it has been without a leader for a while.
+func (o surveying) led(r *Record) string {
+	shows := func(node string, f Facts) string {
+		switch {
+		case !f.of(r) || !f.Running:
+			return ""
+		case f.Leader:
+			return fmt.Sprintf("the cluster has a quorum, and node %s leads it: a recovery is not needed", node)
+		case f.Log == nil:
+			return fmt.Sprintf("node %s follows a leader, or has until a moment ago: a recovery is not needed, or it is too early: ask again in some seconds", node)
+		}
+		return ""
+	}
+	if o.Member.Led() {
+		return "the cluster has a quorum: a recovery is not needed"
+	}
+	why := shows(o.Node, o.facts(nil))
+	for _, p := range o.live() {
+		switch {
+		case why != "":
+		case p.Facts == nil:
+			why = p.silence()
+		default:
+			why = shows(p.Node, *p.Facts)
+		}
+	}
+	return why
+}
+
 // slots adds to the wanted slots those that any list has a member of.
 func (s Survey) slots(wanted []string) []string {
 	all := slices.Clone(wanted)

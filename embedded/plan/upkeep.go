@@ -138,19 +138,6 @@ func (o upkeep) corrupt() Said {
 // Differed is the reason of a [SetAside] of data that differs from what the others have.
 const Differed = "differs"
 
-// heals reports whether an action brings back a member in the place of one that is corrupt.
-func (o Observation) heals(a *Action) bool {
-	// What is no member, or a learner, was begun to be replaced: nothing else could be since the alarm came up.
-	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || slices.Contains(o.Member.Corrupt, a.Member))
-}
-
-// uncompacted reports whether there is history to be compacted before anything is defragmented. It is compacted wholly:
-// in a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is written
-// that a watcher could be behind. Deletions that keep coming are compacted together, and the members defragment between.
-func (o Observation) uncompacted() bool {
-	return !o.Compacted && o.Member.Revision > o.Member.Compacted
-}
-
 // part gives up this member's data, which an operator has found to differ from what a majority of all voters has, so
 // that the leader replaces the member. All others must be there, for it is away until it has their data. Where the
 // alarm CORRUPT names somebody else, or nobody, it is made to name this one: beside an alarm the leader replaces nobody
@@ -174,6 +161,12 @@ func (o upkeep) part() (*Action, string) {
 	}
 	return &Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Member: m.ID, Reason: Differed,
 		Why: fmt.Sprintf("the operator gives up the data of slot %s, which differs from what a majority of the members has: it is set aside, and the slot joins again", slot)}, ""
+}
+
+// heals reports whether an action brings back a member in the place of one that is corrupt.
+func (o upkeep) heals(a *Action) bool {
+	// What is no member, or a learner, was begun to be replaced: nothing else could be since the alarm came up.
+	return a.Kind == Promote || a.Kind == Replace && (a.Member == 0 || slices.Contains(o.Member.Corrupt, a.Member))
 }
 
 // defragment lets the members defragment one after the other: those that follow in the order of their slots, the one
@@ -250,6 +243,14 @@ func (o upkeep) cureStep() (*Action, string) {
 	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise etcd.quota-backend-bytes", strings.Join(full, ", "))
 }
 
+// uncompacted reports whether there is history to be compacted before anything is defragmented. It is compacted wholly:
+// in a thousand revisions of large values may be all that there is to gain, and while the alarm is up nothing is
+// written that a watcher could be behind. Deletions that keep coming are compacted together, and the members defragment
+// between.
+func (o upkeep) uncompacted() bool {
+	return !o.Compacted && o.Member.Revision > o.Member.Compacted
+}
+
 // Word is the leader's answer to a member that asks whether it may defragment now although there is no lock to be had:
 // "" is yes, if every other member says just now that it neither defragments nor asks. Each says so from before it asks
 // until it is done; so of two members one is seen by the other's leader, no matter who leads.
@@ -283,14 +284,6 @@ func unconnected(seen []MemberInfo) string {
 		}
 	}
 	return ""
-}
-
-// rests says why this member itself waits: a defragmentation never comes in the way of a backup.
-func (o Observation) rests() string {
-	if o.Member.Snapshot && o.Member.Fragmented {
-		return "a backup is being read"
-	}
-	return o.Resting
 }
 
 // hinders says what must be over before a member is kept from its work for the sake of its database.
@@ -333,6 +326,14 @@ func (o upkeep) away() string {
 		}
 	}
 	return ""
+}
+
+// rests says why this member itself waits: a defragmentation never comes in the way of a backup.
+func (o upkeep) rests() string {
+	if o.Member.Snapshot && o.Member.Fragmented {
+		return "a backup is being read"
+	}
+	return o.Resting
 }
 
 func fragmented(f *Facts) bool { return f.Fragmented }

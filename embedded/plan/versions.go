@@ -22,10 +22,10 @@ func older(a, b string) bool {
 
 // outdated says why etcd here must not be started in a generation: its cluster is at a version above it, and it would
 // panic as soon as it learns that. The data on the disk may not tell yet what members that run do.
-func (o Observation) outdated(r *Record) Said {
+func (o resuming) outdated(r *Record) Said {
 	for _, p := range o.live() {
 		f := p.Facts
-		if f == nil || !f.Running || f.Record == nil || f.Record.ID != r.ID || !older(o.Config.Etcd, f.Agreed) {
+		if f == nil || !f.Running || !f.of(r) || !older(o.Config.Etcd, f.Agreed) {
 			continue
 		}
 		m, _ := minorOf(f.Agreed)
@@ -42,21 +42,22 @@ func (o Observation) outdated(r *Record) Said {
 // mixed says that the voters run different minors of etcd, as they do during an upgrade or a downgrade, "" if they do
 // not. Then no member is added, removed or replaced: each step of that and of the upgrade is safe alone, both together
 // have been tried by nobody. A learner that was admitted before is promoted all the same.
-func (o Observation) mixed() string {
+func (o upkeep) mixed() string {
 	for _, p := range o.live() {
 		f := p.Facts
 		if f == nil || !f.Running || !f.of(o.Disk.Ledger.Record) || !o.voter(f.Member) {
 			continue
 		}
 		if older(f.Etcd, o.Config.Etcd) || older(o.Config.Etcd, f.Etcd) {
-			return fmt.Sprintf("%s runs etcd %s and %s %s: the member list stays as it is until the minors are the same", p.Node, f.Etcd, o.Node, o.Config.Etcd)
+			return fmt.Sprintf("%s runs etcd %s and %s %s: the member list stays as it is until the minors are the same", p.Node,
+				f.Etcd, o.Node, o.Config.Etcd)
 		}
 	}
 	return ""
 }
 
 // voter reports whether a member is one, as far as applied here.
-func (o Observation) voter(id uint64) bool {
+func (o upkeep) voter(id uint64) bool {
 	for _, m := range o.Member.Members {
 		if m.ID == id {
 			return !m.Learner
