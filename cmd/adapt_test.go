@@ -6,6 +6,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded"
+	"holdfast/invalid"
 )
 
 // The slot is in the peer URL; the name, whatever its pattern, is asked only when the URL is another's.
@@ -44,7 +45,7 @@ func TestMemberNameConfig(t *testing.T) {
 	} {
 		c := config.Default().Cluster
 		c.MemberName = pattern
-		err := c.Validate()
+		err := invalid.Join(c.Validate)
 		if got := err == nil; got != ok {
 			t.Errorf("%q: got %v, want valid %v", pattern, err, ok)
 		}

@@ -16,13 +16,15 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"holdfast/invalid"
 )
 
 func TestDefaultIsValid(t *testing.T) {
-	if err := Default().Validate(); err != nil {
+	if err := invalid.Join(Default().Validate); err != nil {
 		t.Error(err)
 	}
-	if err := Default().Resolve("10.0.0.1").Validate(); err != nil {
+	if err := invalid.Join(Default().Resolve("10.0.0.1").Validate); err != nil {
 		t.Error(err)
 	}
 	want, got := embed.NewConfig(), Default()
@@ -77,7 +79,7 @@ func checkProblems(t *testing.T, cases []problemCase) {
 	for _, tc := range cases {
 		c := Default()
 		tc.change(&c)
-		err := c.Validate()
+		err := invalid.Join(c.Validate)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
 			t.Errorf("got %v, want %q", err, tc.want)
 		}
@@ -142,7 +144,7 @@ func TestValidate(t *testing.T) {
 		}},
 	})
 	all := Config{}
-	err := all.Validate()
+	err := invalid.Join(all.Validate)
 	if got := strings.Count(err.Error(), "\n") + 1; got < 6 {
 		t.Errorf("an empty config has %d problems, want all at once: %v", got, err)
 	}

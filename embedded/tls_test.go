@@ -20,6 +20,8 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"holdfast/invalid"
 )
 
 const peerName = "peer.test.holdfast.internal"
@@ -107,7 +109,7 @@ func TestPeerTLS(t *testing.T) {
 	for _, slot := range []string{"a", "b", "c"} {
 		n := newNode(t, slot)
 		n.secure(t, ca, peerName)
-		if err := n.cfg.Validate(); err != nil {
+		if err := invalid.Join(n.cfg.Validate); err != nil {
 			t.Fatal(err)
 		}
 		peers[slot] = n.spec.PeerURL

@@ -14,6 +14,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/invalid"
 )
 
 // alarms are what a member knows of, as "NOSPACE of 1f".
@@ -164,7 +166,7 @@ func TestAutoCompaction(t *testing.T) {
 	}
 	n := newNode(t, "a")
 	n.cfg.AutoCompactionMode, n.cfg.AutoCompactionRetention = "periodic", "1s"
-	if err := n.cfg.Validate(); err != nil {
+	if err := invalid.Join(n.cfg.Validate); err != nil {
 		t.Fatal(err)
 	}
 	n.run(t).awaitReady(t)

@@ -24,88 +24,84 @@ import (
 // maxElectionTimeout is etcd's own bound in milliseconds (embed.Config.Validate).
 const maxElectionTimeout = 50000
 
-// problems collects what is wrong, each with its key.
-type problems []error
-
-func (p *problems) add(key, format string, args ...any) {
-	*p = append(*p, fmt.Errorf("etcd.%s: %s", key, fmt.Sprintf(format, args...)))
-}
+// problems is told what is wrong with a key below etcd.
+type problems func(key, format string, args ...any)
 
 // Validate reports everything that is wrong with c at once. It applies etcd's own rules,
 // and one more: no URL may be weaker than the certificates that are set ask for. It reads
 // the certificate files, unless they are Issued. Empty URL lists are right (see Resolve).
-func (c Config) Validate() error {
-	var p problems
-	c.validateTiming(&p)
-	c.validateLimits(&p)
-	c.validateCompaction(&p)
-	c.validateFeatures(&p)
-	c.validateURLs(&p)
-	c.validateClientTLS(&p)
-	c.validatePeerTLS(&p)
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
+	p := problems(func(key, format string, args ...any) { wrong("etcd."+key, format, args...) })
+	c.validateTiming(p)
+	c.validateLimits(p)
+	c.validateCompaction(p)
+	c.validateFeatures(p)
+	c.validateURLs(p)
+	c.validateClientTLS(p)
+	c.validatePeerTLS(p)
 	if c.Metrics != "basic" && c.Metrics != "extensive" {
-		p.add("metrics", "must be basic or extensive, got %q", c.Metrics)
+		p("metrics", "must be basic or extensive, got %q", c.Metrics)
 	}
 	if _, err := zapcore.ParseLevel(c.LogLevel); err != nil || c.LogLevel == "" {
-		p.add("log-level", "must be debug, info, warn, error, panic or fatal, got %q", c.LogLevel)
+		p("log-level", "must be debug, info, warn, error, panic or fatal, got %q", c.LogLevel)
 	}
-	return errors.Join(p...)
 }
 
-func (c Config) validateTiming(p *problems) {
+func (c Config) validateTiming(p problems) {
 	if c.HeartbeatInterval == 0 || c.HeartbeatInterval > maxElectionTimeout/5 {
-		p.add("heartbeat-interval", "must be 1–%d (ms), got %d", maxElectionTimeout/5, c.HeartbeatInterval)
+		p("heartbeat-interval", "must be 1–%d (ms), got %d", maxElectionTimeout/5, c.HeartbeatInterval)
 		return
 	}
 	if c.ElectionTimeout < 5*c.HeartbeatInterval || c.ElectionTimeout > maxElectionTimeout {
-		p.add("election-timeout", "must be %d–%d (ms; at least 5 times the heartbeat-interval), got %d",
+		p("election-timeout", "must be %d–%d (ms; at least 5 times the heartbeat-interval), got %d",
 			5*c.HeartbeatInterval, maxElectionTimeout, c.ElectionTimeout)
 	}
 }
 
-func (c Config) validateLimits(p *problems) {
+func (c Config) validateLimits(p problems) {
 	if c.QuotaBackendBytes < 0 {
-		p.add("quota-backend-bytes", "must be 0 (2 GiB) or more, got %d", c.QuotaBackendBytes)
+		p("quota-backend-bytes", "must be 0 (2 GiB) or more, got %d", c.QuotaBackendBytes)
 	}
 	if c.MaxRequestBytes == 0 {
-		p.add("max-request-bytes", "must be more than 0, got 0")
+		p("max-request-bytes", "must be more than 0, got 0")
 	}
 	if c.MaxTxnOps == 0 {
-		p.add("max-txn-ops", "must be more than 0, got 0")
+		p("max-txn-ops", "must be more than 0, got 0")
 	}
 	if c.SnapshotCount == 0 {
-		p.add("snapshot-count", "must be more than 0, got 0")
+		p("snapshot-count", "must be more than 0, got 0")
 	}
 }
 
-func (c Config) validateCompaction(p *problems) {
+func (c Config) validateCompaction(p problems) {
 	n, err := strconv.Atoi(c.AutoCompactionRetention)
 	number := err == nil && n >= 0
 	switch c.AutoCompactionMode {
 	case embed.CompactorModePeriodic:
 		if d, err := time.ParseDuration(c.AutoCompactionRetention); !number && (err != nil || d < 0) {
-			p.add("auto-compaction-retention", `must be hours or a duration such as "5m" ("0" is off), got %q`, c.AutoCompactionRetention)
+			p("auto-compaction-retention", `must be hours or a duration such as "5m" ("0" is off), got %q`,
+				c.AutoCompactionRetention)
 		}
 	case embed.CompactorModeRevision:
 		if !number {
-			p.add("auto-compaction-retention", `must be a number of revisions ("0" is off), got %q`, c.AutoCompactionRetention)
+			p("auto-compaction-retention", `must be a number of revisions ("0" is off), got %q`, c.AutoCompactionRetention)
 		}
 	default:
-		p.add("auto-compaction-mode", "must be periodic or revision, got %q", c.AutoCompactionMode)
+		p("auto-compaction-mode", "must be periodic or revision, got %q", c.AutoCompactionMode)
 	}
 }
 
-func (c Config) validateFeatures(p *problems) {
+func (c Config) validateFeatures(p problems) {
 	gate := features.NewDefaultServerFeatureGate("check", nil).(featuregate.MutableFeatureGate)
 	known := gate.GetAll()
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		if _, ok := known[featuregate.Feature(name)]; !ok {
-			p.add("feature-gates", "must be one of %s, got %q", featureNames(), name)
+			p("feature-gates", "must be one of %s, got %q", featureNames(), name)
 		}
 	}
 	persist, checkpoint := string(features.LeaseCheckpointPersist), string(features.LeaseCheckpoint)
 	if c.FeatureGates[persist] && !c.FeatureGates[checkpoint] {
-		p.add("feature-gates", "%s must come with %s, got %s alone", persist, checkpoint, persist)
+		p("feature-gates", "%s must come with %s, got %s alone", persist, checkpoint, persist)
 	}
 }
 
@@ -119,7 +115,7 @@ func featureNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (c Config) validateURLs(p *problems) {
+func (c Config) validateURLs(p problems) {
 	for _, u := range []struct {
 		key    string
 		urls   []string
@@ -134,13 +130,16 @@ func (c Config) validateURLs(p *problems) {
 		want := strings.TrimSuffix(scheme(u.cert), "://")
 		for _, s := range u.urls {
 			if err := checkURL(s, want, u.listen); err != nil {
-				p.add(u.key, "%v, got %q", err, s)
+				p(u.key, "%v, got %q", err, s)
 			}
 		}
 	}
+	if err := c.checkPeerURL(strings.TrimSuffix(scheme(c.PeerCertFile), "://")); err != nil && c.PeerURL != "" {
+		p("peer-url", "%v, got %q", err, c.PeerURL)
+	}
 	for _, s := range c.ListenClientHTTPURLs {
 		if slices.Contains(c.ListenClientURLs, s) {
-			p.add("listen-client-http-urls", "must differ from listen-client-urls, got %q in both", s)
+			p("listen-client-http-urls", "must differ from listen-client-urls, got %q in both", s)
 		}
 	}
 }
@@ -202,20 +201,20 @@ func (c Config) checkPeerURL(scheme string) error {
 	return nil
 }
 
-func (c Config) validateClientTLS(p *problems) {
+func (c Config) validateClientTLS(p problems) {
 	if !c.Issued {
 		checkPair(p, "", c.CertFile, c.KeyFile)
 		checkCA(p, "trusted-ca-file", c.TrustedCAFile)
 	}
 	if c.TrustedCAFile != "" && c.CertFile == "" {
-		p.add("cert-file", "must be set together with trusted-ca-file, got none")
+		p("cert-file", "must be set together with trusted-ca-file, got none")
 	}
 	if c.ClientCertAuth && c.TrustedCAFile == "" {
-		p.add("client-cert-auth", "must come with trusted-ca-file, got none")
+		p("client-cert-auth", "must come with trusted-ca-file, got none")
 	}
 }
 
-func (c Config) validatePeerTLS(p *problems) {
+func (c Config) validatePeerTLS(p problems) {
 	if !c.Issued {
 		checkPair(p, "peer-", c.PeerCertFile, c.PeerKeyFile)
 		checkCA(p, "peer-trusted-ca-file", c.PeerTrustedCAFile)
@@ -223,29 +222,31 @@ func (c Config) validatePeerTLS(p *problems) {
 	// Without a CA etcd asks peers for no certificate at all, and the allowed names are
 	// never looked at: anyone could join.
 	if (c.PeerCertFile == "") != (c.PeerTrustedCAFile == "") {
-		p.add("peer-trusted-ca-file", "must be set together with peer-cert-file, got %q and %q", c.PeerTrustedCAFile, c.PeerCertFile)
+		p("peer-trusted-ca-file", "must be set together with peer-cert-file, got %q and %q", c.PeerTrustedCAFile,
+			c.PeerCertFile)
 	}
 	if len(c.PeerCertAllowedCN) > 0 && len(c.PeerCertAllowedHostname) > 0 {
-		p.add("peer-cert-allowed-cn", "must not be set together with peer-cert-allowed-hostname, got %q and %q", c.PeerCertAllowedCN, c.PeerCertAllowedHostname)
+		p("peer-cert-allowed-cn", "must not be set together with peer-cert-allowed-hostname, got %q and %q",
+			c.PeerCertAllowedCN, c.PeerCertAllowedHostname)
 	}
 	if len(c.PeerCertAllowedCN)+len(c.PeerCertAllowedHostname) > 0 && c.PeerCertFile == "" {
-		p.add("peer-cert-file", "must be set when allowed names are, got none")
+		p("peer-cert-file", "must be set when allowed names are, got none")
 	}
 }
 
-func checkPair(p *problems, prefix, cert, key string) {
+func checkPair(p problems, prefix, cert, key string) {
 	switch {
 	case cert == "" && key == "":
 	case cert == "" || key == "":
-		p.add(prefix+"cert-file", "must be set together with %skey-file, got %q and %q", prefix, cert, key)
+		p(prefix+"cert-file", "must be set together with %skey-file, got %q and %q", prefix, cert, key)
 	default:
 		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-			p.add(prefix+"cert-file", "must be a readable PEM certificate with its %skey-file, got %q: %v", prefix, cert, err)
+			p(prefix+"cert-file", "must be a readable PEM certificate with its %skey-file, got %q: %v", prefix, cert, err)
 		}
 	}
 }
 
-func checkCA(p *problems, key, file string) {
+func checkCA(p problems, key, file string) {
 	if file == "" {
 		return
 	}
@@ -254,6 +255,6 @@ func checkCA(p *problems, key, file string) {
 		err = errors.New("no certificate in it")
 	}
 	if err != nil {
-		p.add(key, "must be a readable PEM file of CA certificates, got %q: %v", file, err)
+		p(key, "must be a readable PEM file of CA certificates, got %q: %v", file, err)
 	}
 }

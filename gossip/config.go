@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -40,23 +39,21 @@ type Config struct {
 func Default() Config { return Config{ForgetAfter: 24 * time.Hour} }
 
 // Validate reports every wrong key at once. It touches neither files nor network.
-func (c Config) Validate() error {
-	var errs []error
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Listen != "" {
 		// memberlist takes an address with a zone for no address at all, and listens everywhere.
 		if at, err := netip.ParseAddrPort(c.Listen); err != nil || at.Addr().Zone() != "" {
-			errs = append(errs, fmt.Errorf("gossip.listen: must be host:port with an IP address without zone, got %q", c.Listen))
+			wrong("gossip.listen", "must be host:port with an IP address without zone, got %q", c.Listen)
 		}
 	}
 	for _, s := range c.Seeds {
 		if _, _, err := splitSeed(s, DefaultPort); err != nil {
-			errs = append(errs, fmt.Errorf("gossip.seeds: must be hosts or host:port, got %q", s))
+			wrong("gossip.seeds", "must be hosts or host:port, got %q", s)
 		}
 	}
 	if d := c.ForgetAfter; d != 0 && (d < minForgetAfter || d > maxForgetAfter) {
-		errs = append(errs, fmt.Errorf("gossip.forget-after: must be 10m–365d, or 0s for never, got %s", d))
+		wrong("gossip.forget-after", "must be 10m–365d, or 0s for never, got %s", d)
 	}
-	return errors.Join(errs...)
 }
 
 // splitSeed takes "host", "host:port", "::1" and "[::1]:port" apart.

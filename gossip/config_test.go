@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"holdfast/invalid"
 )
 
 func newMesh(t *testing.T) *Mesh {
@@ -22,23 +24,23 @@ func newMesh(t *testing.T) *Mesh {
 func TestValidate(t *testing.T) {
 	good := Config{Listen: "[::1]:7946", Seeds: []string{"a.example", "10.0.0.1", "10.0.0.1:1", "::1", "[::1]", "[::1]:7946", "a:65535"}}
 	for _, c := range []Config{Default(), good, {ForgetAfter: 10 * time.Minute}, {ForgetAfter: 365 * 24 * time.Hour}} {
-		if err := c.Validate(); err != nil {
+		if err := invalid.Join(c.Validate); err != nil {
 			t.Errorf("%+v: got %v", c, err)
 		}
 	}
 	bad := Config{Listen: "x", Seeds: []string{"", "a:0", "a:b", "a:65536", "a b", "[::1"}}
-	err := bad.Validate()
+	err := invalid.Join(bad.Validate)
 	if err == nil {
 		t.Fatal("got no error")
 	}
 	if got, want := strings.Count(err.Error(), "gossip."), 1+len(bad.Seeds); got != want {
 		t.Errorf("got %d complaints, want %d:\n%v", got, want, err)
 	}
-	if err := (Config{Listen: "[fe80::1%eth0]:7946"}).Validate(); err == nil {
+	if err := invalid.Join(Config{Listen: "[fe80::1%eth0]:7946"}.Validate); err == nil {
 		t.Error("an address with a zone: got no error")
 	}
 	for _, d := range []time.Duration{-time.Hour, 1, 10*time.Minute - 1, 365*24*time.Hour + 1} {
-		if err := (Config{ForgetAfter: d}).Validate(); err == nil || !strings.HasPrefix(err.Error(), "gossip.forget-after: must be 10m–365d") {
+		if err := invalid.Join(Config{ForgetAfter: d}.Validate); err == nil || !strings.HasPrefix(err.Error(), "gossip.forget-after: must be 10m–365d") {
 			t.Errorf("forget-after %s: got %v", d, err)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/hashicorp/memberlist"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"holdfast/invalid"
 )
 
 // Timings; doc.go says what they add up to.
@@ -56,8 +58,9 @@ type Mesh struct {
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
 // within 10 s; several may run at once. The error names what is wrong in cfg, cluster or self, or that
 // reg already has these series.
-func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context, question []byte) ([]byte, error), lg *zap.Logger, reg prometheus.Registerer) (*Mesh, error) {
-	if err := cfg.Validate(); err != nil {
+func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context, question []byte) ([]byte, error),
+	lg *zap.Logger, reg prometheus.Registerer) (*Mesh, error) {
+	if err := invalid.Join(cfg.Validate); err != nil {
 		return nil, err
 	}
 	if cfg.Listen == "" {

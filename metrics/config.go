@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"strconv"
 )
@@ -24,25 +22,13 @@ type Config struct {
 func Default() Config { return Config{} }
 
 // Validate reports a Listen that cannot be bound, and a Pprof that others could reach.
-func (c Config) Validate() error {
-	return errors.Join(c.validateListen(), validatePprof(c.Pprof))
-}
-
-func (c Config) validateListen() error {
-	if c.Listen == "" || c.Listen == Off {
-		return nil
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
+	if !bindable(c.Listen) {
+		wrong("metrics.listen", "must be host:port with an IP address and port 0–65535, or %q, got %q", Off, c.Listen)
 	}
-	host, port, err := net.SplitHostPort(c.Listen)
-	if err == nil && host != "" && host != "localhost" && net.ParseIP(host) == nil {
-		err = fmt.Errorf("host %q is no IP address", host)
+	if !private(c.Pprof) {
+		wrong("metrics.pprof", mustBePrivate, c.Pprof)
 	}
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		return fmt.Errorf("metrics.listen: must be host:port with an IP address and port 0–65535, or %q, got %q", Off, c.Listen)
-	}
-	return nil
 }
 
 func bindable(listen string) bool {

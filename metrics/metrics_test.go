@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
+
+	"holdfast/invalid"
 )
 
 var testNames = Names{
@@ -164,7 +166,7 @@ func TestValidate(t *testing.T) {
 		"on": false, "127.0.0.1": false, "127.0.0.1:": false, "127.0.0.1:65536": false, "127.0.0.1:http": false,
 		"example.com:2381": false, "::1:2381": false, "127.0.0.1:-1": false,
 	} {
-		err := Config{Listen: listen}.Validate()
+		err := invalid.Join(Config{Listen: listen}.Validate)
 		if (err == nil) != ok {
 			t.Errorf("Validate of listen %q: got %v, want ok %v", listen, err, ok)
 		}
@@ -172,7 +174,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("Validate of listen %q: %q does not name the key", listen, err)
 		}
 	}
-	if err := Default().Validate(); err != nil {
+	if err := invalid.Join(Default().Validate); err != nil {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap/zaptest"
+
+	"holdfast/invalid"
 )
 
 func TestProfilesOnlyForThisMachine(t *testing.T) {
@@ -16,7 +18,7 @@ func TestProfilesOnlyForThisMachine(t *testing.T) {
 		"0.0.0.0:6060": false, ":6060": false, "[::]:6060": false, "10.0.0.5:6060": false, "example.org:6060": false,
 		"127.0.0.1": false, "127.0.0.1:http": false, "127.0.0.1:70000": false, "off": false,
 	} {
-		err := Config{Pprof: address}.Validate()
+		err := invalid.Join(Config{Pprof: address}.Validate)
 		if (err == nil) != good || err != nil && !strings.HasPrefix(err.Error(), "metrics.pprof: must be ") {
 			t.Errorf("%q: %v", address, err)
 		}

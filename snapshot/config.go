@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -59,12 +58,11 @@ func Default() Config {
 }
 
 // Validate returns all that is wrong with c, key by key. That some keys exclude each other is for the caller to say.
-func (c Config) Validate() error {
-	errs := []error{c.validateStore()}
-	bad := func(key, must string, got any) {
-		errs = append(errs, fmt.Errorf("snapshot.%s: must be %s, got %v", key, must, got))
-	}
-	for _, dir := range []struct{ key, path string }{{"spool", c.Spool}, {"scratch", c.Scratch}, {"identity-file", c.IdentityFile}} {
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
+	c.validateStore(wrong)
+	bad := func(key, must string, got any) { wrong("snapshot."+key, "must be %s, got %v", must, got) }
+	for _, dir := range []struct{ key, path string }{{"spool", c.Spool}, {"scratch", c.Scratch},
+		{"identity-file", c.IdentityFile}} {
 		if dir.path != "" && !filepath.IsAbs(dir.path) {
 			bad(dir.key, "an absolute path", strconv.Quote(dir.path))
 		}
@@ -74,7 +72,8 @@ func (c Config) Validate() error {
 	}
 	if c.Cron != "" {
 		if _, err := parseCron(c.Cron); err != nil {
-			bad("cron", "five fields, or one of @hourly, @daily, @weekly, @monthly and @yearly", fmt.Sprintf("%q: %v", c.Cron, err))
+			bad("cron", "five fields, or one of @hourly, @daily, @weekly, @monthly and @yearly",
+				fmt.Sprintf("%q: %v", c.Cron, err))
 		}
 	}
 	if c.Retry < time.Second {
@@ -93,9 +92,9 @@ func (c Config) Validate() error {
 		bad("compression", "one of "+strings.Join(Levels, ", "), strconv.Quote(c.Compression))
 	}
 	if _, err := ParseRecipients(c.Recipients); err != nil {
-		errs = append(errs, err)
+		wrong("snapshot.recipients", "%v", err)
 	}
-	return errors.Join(append(errs, c.Keep.validate())...)
+	c.Keep.validate(bad)
 }
 
 // NoDrill says why no drills are made, "" if they are. A node that encrypts and has no key is the usual way to keep
@@ -113,18 +112,20 @@ func (c Config) NoDrill() string {
 // maxRate is beyond any disk and any network, and far from what overflows.
 const maxRate = 1 << 20
 
-// validateStore returns what is wrong with the key store. An empty one is for the caller to fill in or to refuse.
-func (c Config) validateStore() error {
-	if url, ok := strings.CutPrefix(c.Store, "s3://"); ok {
-		if bucket, _, _ := strings.Cut(url, "/"); bucket == "" {
-			return fmt.Errorf("snapshot.store: must name a bucket, as in s3://bucket/prefix, got %q", c.Store)
-		}
-		return nil
+// validateStore tells what is wrong with the key store. An empty one is for the caller to fill in or to refuse.
+func (c Config) validateStore(wrong func(key, format string, args ...any)) {
+	at, err := ParseAddress(c.Store)
+	if err != nil {
+		wrong("snapshot.store", "%v", err)
+		return
 	}
-	if c.Store != "" && !filepath.IsAbs(c.Store) {
-		return fmt.Errorf("snapshot.store: must be an absolute path or s3://bucket/prefix, got %q", c.Store)
+	url, inBucket := strings.CutPrefix(at, bucketScheme)
+	switch bucket, _, _ := strings.Cut(url, "/"); {
+	case inBucket && bucket == "":
+		wrong("snapshot.store", "must name a bucket, as in s3://bucket/prefix, got %q", c.Store)
+	case !inBucket && at != "" && !filepath.IsAbs(at):
+		wrong("snapshot.store", "must be an absolute path, file:///path or s3://bucket/prefix, got %q", c.Store)
 	}
-	return nil
 }
 
 const (
@@ -153,23 +154,18 @@ func ParseAddress(text string) (string, error) {
 	}
 }
 
-// validate returns all that is wrong with k.
-func (k Keep) validate() error {
-	var errs []error
-	bad := func(key, must string, got any) {
-		errs = append(errs, fmt.Errorf("snapshot.keep.%s: must be %s, got %v", key, must, got))
-	}
+// validate tells bad all that is wrong with k.
+func (k Keep) validate(bad func(key, must string, got any)) {
 	if k.All < 0 {
-		bad("all", "0 or more", k.All)
+		bad("keep.all", "0 or more", k.All)
 	}
 	if k.Hourly < 0 || k.Hourly != 0 && k.Hourly < k.All {
-		bad("hourly", "0 (none) or at least snapshot.keep.all, "+k.All.String(), k.Hourly)
+		bad("keep.hourly", "0 (none) or at least snapshot.keep.all, "+k.All.String(), k.Hourly)
 	}
 	if least := max(k.All, k.Hourly); k.Daily < 0 || k.Daily != 0 && k.Daily < least {
-		bad("daily", "0 (none) or at least "+least.String()+", the longer of snapshot.keep.all and hourly", k.Daily)
+		bad("keep.daily", "0 (none) or at least "+least.String()+", the longer of snapshot.keep.all and hourly", k.Daily)
 	}
 	if k.Newest < 1 {
-		bad("newest", "at least 1", k.Newest)
+		bad("keep.newest", "at least 1", k.Newest)
 	}
-	return errors.Join(errs...)
 }

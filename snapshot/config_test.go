@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/invalid"
 	"holdfast/snapshot"
 )
 
@@ -13,6 +14,7 @@ func TestConfig(t *testing.T) {
 		"default":   func(*snapshot.Config) {},
 		"directory": func(c *snapshot.Config) { c.Store, c.Spool, c.Scratch = "/backup", "/var/spool/holdfast", "/var/tmp" },
 		"bucket":    func(c *snapshot.Config) { c.Store = "s3://bucket/prefix" },
+		"file URL":  func(c *snapshot.Config) { c.Store = "file:///backups/etcd/main" },
 		"off":       func(c *snapshot.Config) { c.Every, c.Drill, c.Rate = 0, 0, 0 },
 		"cron":      func(c *snapshot.Config) { c.Cron = "*/20 8-18 * * mon-fri" },
 		"daily":     func(c *snapshot.Config) { c.Cron = "@daily" },
@@ -23,27 +25,29 @@ func TestConfig(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := snapshot.Default()
 			change(&c)
-			must(t, c.Validate())
+			must(t, invalid.Join(c.Validate))
 		})
 	}
 }
 
 func TestConfigErrors(t *testing.T) {
 	for want, change := range map[string]func(c *snapshot.Config){
-		`snapshot.store: must be an absolute path or s3://bucket/prefix, got "backup"`: func(c *snapshot.Config) { c.Store = "backup" },
-		`snapshot.store: must name a bucket, as in s3://bucket/prefix, got "s3:///x"`:  func(c *snapshot.Config) { c.Store = "s3:///x" },
-		`snapshot.spool: must be an absolute path, got "spool"`:                        func(c *snapshot.Config) { c.Spool = "spool" },
-		`snapshot.scratch: must be an absolute path, got "tmp"`:                        func(c *snapshot.Config) { c.Scratch = "tmp" },
-		`snapshot.identity-file: must be an absolute path, got "key"`:                  func(c *snapshot.Config) { c.IdentityFile = "key" },
-		"snapshot.every: must be 0 (off) or at least 1s, got 1ms":                      func(c *snapshot.Config) { c.Every = time.Millisecond },
-		"snapshot.every: must be 0 (off) or at least 1s, got -1h0m0s":                  func(c *snapshot.Config) { c.Every = -time.Hour },
-		"snapshot.retry: must be at least 1s, got 0s":                                  func(c *snapshot.Config) { c.Retry = 0 },
-		"snapshot.drill: must be 0 (off) or at least 1m, got 1s":                       func(c *snapshot.Config) { c.Drill = time.Second },
-		"snapshot.rate: must be 0 (no bound) to 1048576 MiB a second, got -1":          func(c *snapshot.Config) { c.Rate = -1 },
-		`snapshot.format: must be native or etcd-manager, got "tar"`:                   func(c *snapshot.Config) { c.Format = "tar" },
-		`snapshot.compression: must be one of fastest, default, better, best, got "9"`: func(c *snapshot.Config) { c.Compression = "9" },
-		"snapshot.recipients[0]: ":                                                     func(c *snapshot.Config) { c.Recipients, c.Drill = []string{"bob"}, 0 },
-		`got "* * * *": expected exactly 5 fields`:                                     func(c *snapshot.Config) { c.Cron = "* * * *" },
+		`snapshot.store: must be an absolute path, file:///path or s3://bucket/prefix, got "backup"`:                        func(c *snapshot.Config) { c.Store = "backup" },
+		`snapshot.store: must name a bucket, as in s3://bucket/prefix, got "s3:///x"`:                                       func(c *snapshot.Config) { c.Store = "s3:///x" },
+		`snapshot.store: must be file:///path with an absolute path of this machine and without a host, got "file://nas/b"`: func(c *snapshot.Config) { c.Store = "file://nas/b" },
+		`snapshot.store: must be a directory, file:///path or s3://bucket/prefix, got "gs://b/c"`:                           func(c *snapshot.Config) { c.Store = "gs://b/c" },
+		`snapshot.spool: must be an absolute path, got "spool"`:                                                             func(c *snapshot.Config) { c.Spool = "spool" },
+		`snapshot.scratch: must be an absolute path, got "tmp"`:                                                             func(c *snapshot.Config) { c.Scratch = "tmp" },
+		`snapshot.identity-file: must be an absolute path, got "key"`:                                                       func(c *snapshot.Config) { c.IdentityFile = "key" },
+		"snapshot.every: must be 0 (off) or at least 1s, got 1ms":                                                           func(c *snapshot.Config) { c.Every = time.Millisecond },
+		"snapshot.every: must be 0 (off) or at least 1s, got -1h0m0s":                                                       func(c *snapshot.Config) { c.Every = -time.Hour },
+		"snapshot.retry: must be at least 1s, got 0s":                                                                       func(c *snapshot.Config) { c.Retry = 0 },
+		"snapshot.drill: must be 0 (off) or at least 1m, got 1s":                                                            func(c *snapshot.Config) { c.Drill = time.Second },
+		"snapshot.rate: must be 0 (no bound) to 1048576 MiB a second, got -1":                                               func(c *snapshot.Config) { c.Rate = -1 },
+		`snapshot.format: must be native or etcd-manager, got "tar"`:                                                        func(c *snapshot.Config) { c.Format = "tar" },
+		`snapshot.compression: must be one of fastest, default, better, best, got "9"`:                                      func(c *snapshot.Config) { c.Compression = "9" },
+		"snapshot.recipients: number 1: ":                                                                                   func(c *snapshot.Config) { c.Recipients, c.Drill = []string{"bob"}, 0 },
+		`got "* * * *": expected exactly 5 fields`:                                                                          func(c *snapshot.Config) { c.Cron = "* * * *" },
 		`got "61 * * * *": `: func(c *snapshot.Config) { c.Cron = "61 * * * *" },
 		`got "0 0 31 2 *": no such time within five years`:                             func(c *snapshot.Config) { c.Cron = "0 0 31 2 *" },
 		`got "@every 1h": set snapshot.every instead`:                                  func(c *snapshot.Config) { c.Cron = "@every 1h" },
@@ -56,13 +60,13 @@ func TestConfigErrors(t *testing.T) {
 	} {
 		c := snapshot.Default()
 		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err := invalid.Join(c.Validate); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Validate: want just %q, got %v", want, err)
 		}
 	}
 	c := snapshot.Default()
 	c.Recipients = []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}
-	must(t, c.Validate())
+	must(t, invalid.Join(c.Validate))
 	if got := c.NoDrill(); !strings.Contains(got, "no identity") {
 		t.Errorf("NoDrill with recipients only: want that there is no identity, got %q", got)
 	}

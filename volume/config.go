@@ -1,8 +1,6 @@
 package volume
 
 import (
-	"errors"
-	"fmt"
 	"time"
 )
 
@@ -68,32 +66,29 @@ func Default() Config {
 	}
 }
 
-// Validate returns every value out of range, joined; nil when there is none.
-func (c Config) Validate() error {
-	var errs []error
+// Validate tells wrong of every value out of range.
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Provider != ProviderLocal && c.Provider != ProviderEBS {
-		errs = append(errs, fmt.Errorf("volume.provider: must be %s or %s, got %q", ProviderLocal, ProviderEBS, c.Provider))
+		wrong("volume.provider", "must be %s or %s, got %q", ProviderLocal, ProviderEBS, c.Provider)
 	}
-	return errors.Join(append(errs, c.Local.validate()...)...)
+	c.Local.validate(wrong)
 }
 
-func (c LocalConfig) validate() []error {
-	var errs []error
+func (c LocalConfig) validate(wrong func(key, format string, args ...any)) {
 	switch c.Scope {
 	case ScopeMachine, ScopeHost:
 	default:
-		errs = append(errs, fmt.Errorf("volume.local.scope: must be %s or %s, got %q", ScopeMachine, ScopeHost, c.Scope))
+		wrong("volume.local.scope", "must be %s or %s, got %q", ScopeMachine, ScopeHost, c.Scope)
 	}
 	if c.Slot != "" && !label.MatchString(c.Slot) {
-		errs = append(errs, fmt.Errorf("volume.local.slot: must be a DNS label of lower-case letters and digits, got %q", c.Slot))
+		wrong("volume.local.slot", "must be a DNS label of lower-case letters and digits, got %q", c.Slot)
 	}
 	if c.TakeoverAfter < 0 || c.TakeoverAfter > time.Hour {
-		errs = append(errs, fmt.Errorf("volume.local.takeover-after: must be 0s to 1h, got %s", c.TakeoverAfter))
+		wrong("volume.local.takeover-after", "must be 0s to 1h, got %s", c.TakeoverAfter)
 	}
 	switch c.Mount {
 	case MountAuto, MountRequire, MountIgnore:
 	default:
-		errs = append(errs, fmt.Errorf("volume.local.mount: must be %s, %s or %s, got %q", MountAuto, MountRequire, MountIgnore, c.Mount))
+		wrong("volume.local.mount", "must be %s, %s or %s, got %q", MountAuto, MountRequire, MountIgnore, c.Mount)
 	}
-	return errs
 }

@@ -4,18 +4,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/invalid"
 )
 
 func TestDefaultIsValid(t *testing.T) {
-	if err := Default().Validate(); err != nil {
+	if err := invalid.Join(Default().Validate); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestValidateNamesEveryKey(t *testing.T) {
-	err := Config{Provider: "floppy", Local: LocalConfig{
+	err := invalid.Join(Config{Provider: "floppy", Local: LocalConfig{
 		Scope: "galaxy", Slot: "A/b", TakeoverAfter: -time.Second, Mount: "maybe",
-	}}.Validate()
+	}}.Validate)
 	if err == nil {
 		t.Fatal("got nil, want errors")
 	}

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	"holdfast/embedded/pki"
 )
 
@@ -13,5 +11,5 @@ func autoContradictions(c Config) []contradiction {
 		return nil
 	}
 	return []contradiction{{[]string{"snapshot.identity-file", "snapshot.recipients", "tls.mode"},
-		fmt.Errorf("snapshot.identity-file: must be set with tls.mode auto and snapshot.recipients, for the authorities that the nodes share are encrypted like the backups; or use tls.mode ca (`holdfast tls init DIR`)")}}
+		"must be set with tls.mode auto and snapshot.recipients, for the authorities that the nodes share are encrypted like the backups; or use tls.mode ca (`holdfast tls init DIR`)"}}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +19,10 @@ type Volume struct {
 }
 
 // Validate reports every value out of range.
-func (c Volume) Validate() error { return errors.Join(c.Config.Validate(), c.EBS.Validate()) }
+func (c Volume) Validate(wrong func(key, format string, args ...any)) {
+	c.Config.Validate(wrong)
+	c.EBS.Validate(wrong)
+}
 
 // Snapshot is the `snapshot:` section.
 type Snapshot struct {
@@ -29,7 +31,10 @@ type Snapshot struct {
 }
 
 // Validate reports every value out of range.
-func (c Snapshot) Validate() error { return errors.Join(c.Config.Validate(), c.S3.Validate()) }
+func (c Snapshot) Validate(wrong func(key, format string, args ...any)) {
+	c.Config.Validate(wrong)
+	c.S3.Validate(wrong)
+}
 
 // InBucket reports whether the store is a bucket and not a directory.
 func (c Snapshot) InBucket() bool { return IsBucket(c.Store) }
@@ -55,15 +60,13 @@ type Restore struct {
 const MaxRevisionBump = 1_000_000_000_000
 
 // Validate reports every value out of range.
-func (c Restore) Validate() error {
-	var errs []error
+func (c Restore) Validate(wrong func(key, format string, args ...any)) {
 	if c.RevisionBump < 0 || c.RevisionBump > MaxRevisionBump {
-		errs = append(errs, fmt.Errorf("restore.revision-bump: must be 0–%d, got %d", MaxRevisionBump, c.RevisionBump))
+		wrong("restore.revision-bump", "must be 0–%d, got %d", MaxRevisionBump, c.RevisionBump)
 	}
 	if c.ReclaimAfter < 0 {
-		errs = append(errs, fmt.Errorf("restore.reclaim-after: must be 0s (never) or more, got %s", c.ReclaimAfter))
+		wrong("restore.reclaim-after", "must be 0s (never) or more, got %s", c.ReclaimAfter)
 	}
-	return errors.Join(errs...)
 }
 
 // OwnBackupDirectories are the directories of backups that lie below node.data-dir, which is this node's alone.
@@ -74,8 +77,8 @@ func (c Config) OwnBackupDirectories() []string {
 	})
 }
 
-// nestedDirectories finds backups and volumes inside of each other: whoever loses, moves or empties the one would take
-// the other along.
+// nestedDirectories finds backups and volumes inside of each other: anyone who loses, moves or empties the one would
+// take the other along.
 func nestedDirectories(c Config) []contradiction {
 	type directory struct{ key, path string }
 	volumes := directory{"volume.local.root", c.Volume.Local.Root}
@@ -97,7 +100,7 @@ func nestedDirectories(c Config) []contradiction {
 				a, b := Abs(from.path), Abs(d.path)
 				if within(a, b) || within(b, a) {
 					found = append(found, contradiction{[]string{d.key, from.key},
-						fmt.Errorf("%s: must not lie in %s (%s) nor hold it, got %q", d.key, from.key, a, d.path)})
+						fmt.Sprintf("must not lie in %s (%s) nor hold it, got %q", from.key, a, d.path)})
 				}
 			}
 		}
@@ -118,11 +121,12 @@ func backupContradictions(c Config) []contradiction {
 	s := c.Snapshot
 	if s.Format == snapshot.FormatManager && len(s.Recipients) > 0 {
 		found = append(found, contradiction{[]string{"snapshot.recipients", "snapshot.format"},
-			fmt.Errorf("snapshot.recipients: must be empty with snapshot.format %s, which knows no encryption, got %d", s.Format, len(s.Recipients))})
+			fmt.Sprintf("must be empty with snapshot.format %s, which knows no encryption, got %d", s.Format,
+				len(s.Recipients))})
 	}
 	if s.Cron != "" && s.Every != snapshot.Default().Every && s.Every != 0 {
 		found = append(found, contradiction{[]string{"snapshot.cron", "snapshot.every"},
-			fmt.Errorf("snapshot.cron: must be empty where snapshot.every is set (to %s), got %q", FormatDuration(s.Every), s.Cron)})
+			fmt.Sprintf("must be empty where snapshot.every is set (to %s), got %q", FormatDuration(s.Every), s.Cron)})
 	}
 	return found
 }

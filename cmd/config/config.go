@@ -70,13 +70,18 @@ func Default() Config {
 	}
 }
 
-// Validate reports every value out of its range, section by section. What two
-// keys say together is judged by contradictions.
-func (c Config) Validate() error {
-	return errors.Join(
-		c.Cluster.Validate(), c.Node.Validate(), c.Gossip.Validate(), c.Volume.Validate(), c.Etcd.Validate(), c.TLS.Validate(),
-		c.Snapshot.Validate(), c.Restore.Validate(), c.Upkeep.Validate(), c.Metrics.Validate(), c.Control.Validate(), c.Log.Validate(), c.Stop.Validate(),
-	)
+// Validate tells wrong of every value out of its range, section by section:
+// the key, what it must be, and what it is. What two keys say together is
+// judged by contradictions.
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
+	for _, section := range []interface {
+		Validate(wrong func(key, format string, args ...any))
+	}{
+		c.Cluster, c.Node, c.Gossip, c.Volume, c.Etcd, c.TLS, c.Snapshot, c.Restore, c.Upkeep, c.Metrics, c.Control, c.Log,
+		c.Stop,
+	} {
+		section.Validate(wrong)
+	}
 }
 
 // The values of Cluster.Founding.
@@ -135,43 +140,53 @@ type Cluster struct {
 // several reports whether the cluster has, or may have, more than one member.
 func (c Cluster) several() bool { return len(c.Slots) > 1 || c.TagSlots }
 
+// WithSlots returns the configuration with the slots that the tags of the volumes name, or what is wrong with them.
+func (c Config) WithSlots(slots []string) (Config, error) {
+	c.Cluster.Slots, c.Cluster.TagSlots = slots, false
+	var errs []error
+	c.Cluster.Validate(func(key, format string, args ...any) {
+		errs = append(errs, Wrong{Key: key, Problem: fmt.Sprintf(format, args...), Origin: "the tags of the volumes"})
+	})
+	return c, errors.Join(errs...)
+}
+
 // Sized returns the slots of a cluster of so many members, by the alphabet.
 func Sized(n int) []string { return strings.Split("abcdefghi"[:min(max(n, 0), MaxSlots)], "") }
 
 // Validate reports every value out of range.
-func (c Cluster) Validate() error {
-	var errs []error
+func (c Cluster) Validate(wrong func(key, format string, args ...any)) {
 	if !clusterName.MatchString(c.Name) {
-		errs = append(errs, fmt.Errorf("cluster.name: must be 1–40 of a-z, 0-9 and inner -, got %q", c.Name))
+		wrong("cluster.name", "must be 1–40 of a-z, 0-9 and inner -, got %q", c.Name)
 	}
-	if n := len(c.Slots); n < 1 || n > MaxSlots {
-		errs = append(errs, fmt.Errorf("cluster.slots: must be 1–%d slots, got %d", MaxSlots, n))
+	if n := len(c.Slots); n < 1 && !c.TagSlots || n > MaxSlots {
+		wrong("cluster.slots", "must be 1–%d slots, got %d", MaxSlots, n)
 	}
 	if c.Size < 0 || c.Size > MaxSlots {
-		errs = append(errs, fmt.Errorf("cluster.size: must be 0–%d, got %d", MaxSlots, c.Size))
+		wrong("cluster.size", "must be 0–%d, got %d", MaxSlots, c.Size)
 	}
 	for i, slot := range c.Slots {
 		if !slotName.MatchString(slot) {
-			errs = append(errs, fmt.Errorf("cluster.slots: each must be 1–16 of a-z, 0-9 and inner -, got %q", slot))
+			wrong("cluster.slots", "each must be 1–16 of a-z, 0-9 and inner -, got %q", slot)
 		}
 		if slices.Index(c.Slots, slot) < i {
-			errs = append(errs, fmt.Errorf("cluster.slots: must be unique, got %q twice", slot))
+			wrong("cluster.slots", "must be unique, got %q twice", slot)
 		}
 	}
 	if len(c.MemberName) > maxMemberName || !memberName.MatchString(c.MemberName) {
-		errs = append(errs, fmt.Errorf("cluster.member-name: must hold %s once, and around it at most %d of letters, digits and inner - or ., got %q",
-			SlotMark, maxMemberName-len(SlotMark), c.MemberName))
+		wrong("cluster.member-name",
+			"must hold %s once, and around it at most %d of letters, digits and inner - or ., got %q",
+			SlotMark, maxMemberName-len(SlotMark), c.MemberName)
 	}
 	if len(c.Domain) > maxDomain || !domainName.MatchString(c.Domain) {
-		errs = append(errs, fmt.Errorf("cluster.domain: must be a lower-case domain of two or more labels and at most %d bytes, got %q", maxDomain, c.Domain))
+		wrong("cluster.domain", "must be a lower-case domain of two or more labels and at most %d bytes, got %q", maxDomain,
+			c.Domain)
 	}
 	if c.Founding != FoundingAuto && c.Founding != FoundingNever {
-		errs = append(errs, fmt.Errorf("cluster.founding: must be %s or %s, got %q", FoundingAuto, FoundingNever, c.Founding))
+		wrong("cluster.founding", "must be %s or %s, got %q", FoundingAuto, FoundingNever, c.Founding)
 	}
 	if c.Recovery != RecoveryManual && c.Recovery != RecoveryAutomatic {
-		errs = append(errs, fmt.Errorf("cluster.recovery: must be %s or %s, got %q", RecoveryManual, RecoveryAutomatic, c.Recovery))
+		wrong("cluster.recovery", "must be %s or %s, got %q", RecoveryManual, RecoveryAutomatic, c.Recovery)
 	}
-	return errors.Join(errs...)
 }
 
 // Node is the `node:` section: what differs from node to node.
@@ -182,19 +197,17 @@ type Node struct {
 }
 
 // Validate reports every value out of range.
-func (c Node) Validate() error {
-	var errs []error
+func (c Node) Validate(wrong func(key, format string, args ...any)) {
 	if !nodeName.MatchString(c.Name) {
-		errs = append(errs, fmt.Errorf("node.name: must be 1–63 of a-z, 0-9 and inner - or ., got %q", c.Name))
+		wrong("node.name", "must be 1–63 of a-z, 0-9 and inner - or ., got %q", c.Name)
 	}
 	ip, err := netip.ParseAddr(c.Address)
 	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
-		errs = append(errs, fmt.Errorf("node.address: must be an IP address other nodes can reach, or auto, got %q", c.Address))
+		wrong("node.address", "must be an IP address other nodes can reach, or auto, got %q", c.Address)
 	}
 	if c.DataDir == "" {
-		errs = append(errs, errors.New(`node.data-dir: must be a directory, got ""`))
+		wrong("node.data-dir", `must be a directory, got ""`)
 	}
-	return errors.Join(errs...)
 }
 
 // The values of Log.Format.
@@ -210,15 +223,13 @@ type Log struct {
 }
 
 // Validate reports every value out of range.
-func (c Log) Validate() error {
-	var errs []error
+func (c Log) Validate(wrong func(key, format string, args ...any)) {
 	if !slices.Contains(logLevels(), c.Level) {
-		errs = append(errs, fmt.Errorf("log.level: must be one of %s, got %q", strings.Join(logLevels(), ", "), c.Level))
+		wrong("log.level", "must be one of %s, got %q", strings.Join(logLevels(), ", "), c.Level)
 	}
 	if c.Format != LogConsole && c.Format != LogJSON {
-		errs = append(errs, fmt.Errorf("log.format: must be %s or %s, got %q", LogConsole, LogJSON, c.Format))
+		wrong("log.format", "must be %s or %s, got %q", LogConsole, LogJSON, c.Format)
 	}
-	return errors.Join(errs...)
 }
 
 // logLevels are zap's levels without those that end the process.
@@ -247,13 +258,11 @@ type Stop struct {
 }
 
 // Validate reports every value out of range.
-func (c Stop) Validate() error {
-	var errs []error
+func (c Stop) Validate(wrong func(key, format string, args ...any)) {
 	if c.Wait < 0 || c.Wait > maxStopWait {
-		errs = append(errs, fmt.Errorf("stop.wait: must be 0s–10m, got %s", c.Wait))
+		wrong("stop.wait", "must be 0s–10m, got %s", c.Wait)
 	}
 	if c.Hold < minStopHold || c.Hold > maxStopHold {
-		errs = append(errs, fmt.Errorf("stop.hold: must be 5s–1h, got %s", c.Hold))
+		wrong("stop.hold", "must be 5s–1h, got %s", c.Hold)
 	}
-	return errors.Join(errs...)
 }

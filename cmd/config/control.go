@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -30,34 +29,34 @@ type Remote struct {
 const maxSocketPath = 107
 
 // Validate reports every value out of range. It reads no file.
-func (c Control) Validate() error {
-	var errs []error
+func (c Control) Validate(wrong func(key, format string, args ...any)) {
 	if n := len(c.Socket); n > maxSocketPath {
-		errs = append(errs, fmt.Errorf("control.socket: must be a path of at most %d bytes, got %d: %q", maxSocketPath, n, c.Socket))
+		wrong("control.socket", "must be a path of at most %d bytes, got %d: %q", maxSocketPath, n, c.Socket)
 	}
-	if at, err := netip.ParseAddrPort(c.Listen); c.Listen != "" && (err != nil || at.Port() == 0 || at.Addr().Zone() != "") {
-		errs = append(errs, fmt.Errorf("control.listen: must be host:port with an IP address and port 1–65535, got %q", c.Listen))
+	if at, err := netip.ParseAddrPort(c.Listen); c.Listen != "" &&
+		(err != nil || at.Port() == 0 || at.Addr().Zone() != "") {
+		wrong("control.listen", "must be host:port with an IP address and port 1–65535, got %q", c.Listen)
 	}
 	for _, names := range []struct {
 		Key  string
 		list []string
 	}{{"control.readers", c.Readers}, {"control.operators", c.Operators}} {
 		if slices.Contains(names.list, "") {
-			errs = append(errs, fmt.Errorf(`%s: must be common names of certificates, got ""`, names.Key))
+			wrong(names.Key, `must be common names of certificates, got ""`)
 		}
 	}
 	r := c.Remote
 	if _, _, err := net.SplitHostPort(r.Address); r.Address != "" && err != nil {
-		errs = append(errs, fmt.Errorf("control.remote.address: must be host:port, got %q", r.Address))
+		wrong("control.remote.address", "must be host:port, got %q", r.Address)
 	}
 	for _, file := range []struct{ Key, path string }{
-		{"control.remote.cert-file", r.CertFile}, {"control.remote.key-file", r.KeyFile}, {"control.remote.ca-file", r.CAFile},
+		{"control.remote.cert-file", r.CertFile}, {"control.remote.key-file", r.KeyFile},
+		{"control.remote.ca-file", r.CAFile},
 	} {
 		if (r.Address == "") != (file.path == "") {
-			errs = append(errs, fmt.Errorf("%s: must be set together with control.remote.address, got %q and %q", file.Key, file.path, r.Address))
+			wrong(file.Key, "must be set together with control.remote.address, got %q and %q", file.path, r.Address)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // controlContradictions finds a remote control that would let nobody in, or everybody.
@@ -66,15 +65,15 @@ func controlContradictions(c Config) []contradiction {
 	k := c.Control
 	if k.Listen != "" && (c.Etcd.CertFile == "" || c.Etcd.TrustedCAFile == "") {
 		found = append(found, contradiction{[]string{"control.listen", "etcd.cert-file", "etcd.trusted-ca-file"},
-			fmt.Errorf("control.listen: must be empty without TLS and an authority that signs clients' certificates (tls.mode, or etcd.cert-file and etcd.trusted-ca-file), got %q", k.Listen)})
+			fmt.Sprintf("must be empty without TLS and an authority that signs clients' certificates (tls.mode, or etcd.cert-file and etcd.trusted-ca-file), got %q", k.Listen)})
 	}
 	if k.Listen != "" && len(k.Readers)+len(k.Operators) == 0 {
 		found = append(found, contradiction{[]string{"control.listen", "control.readers", "control.operators"},
-			fmt.Errorf("control.listen: nobody may use it: name certificates in control.readers or control.operators, got %q", k.Listen)})
+			fmt.Sprintf("nobody may use it: name certificates in control.readers or control.operators, got %q", k.Listen)})
 	}
 	if k.Listen == "" && len(k.Readers)+len(k.Operators) > 0 {
-		found = append(found, contradiction{[]string{"control.readers", "control.operators", "control.listen"},
-			fmt.Errorf("control.listen: must be set for control.readers and control.operators to mean anything, got %q", k.Listen)})
+		found = append(found, contradiction{[]string{"control.listen", "control.readers", "control.operators"},
+			fmt.Sprintf("must be set for control.readers and control.operators to mean anything, got %q", k.Listen)})
 	}
 	return found
 }

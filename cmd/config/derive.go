@@ -13,6 +13,7 @@ import (
 
 	"holdfast/gossip"
 	"holdfast/metrics"
+	"holdfast/snapshot"
 	"holdfast/volume"
 )
 
@@ -37,6 +38,11 @@ func derive(c *Config, origin map[string]string) {
 	if c.Cluster.Size > 0 && origin["cluster.slots"] == OriginDefault {
 		c.Cluster.Slots, origin["cluster.slots"] = Sized(c.Cluster.Size), derivedFrom+"cluster.size"
 	}
+	if set := origin["cluster.slots"] != OriginDefault && len(c.Cluster.Slots) > 0; !set && c.Cluster.Size == 0 &&
+		c.Volume.Provider == volume.ProviderEBS && c.Volume.EBS.NamesSlots(c.Cluster.Name) {
+		c.Cluster.Slots, c.Cluster.TagSlots = nil, true
+		origin["cluster.slots"] = derivedFrom + "the tags of the volumes"
+	}
 	host, _ := os.Hostname() // a host without a name is told so by Validate
 	fill("node.name", &c.Node.Name, "the host name", strings.ToLower(host))
 	fill("gossip.listen", &c.Gossip.Listen, "node.address", listen(gossip.DefaultPort))
@@ -44,6 +50,9 @@ func derive(c *Config, origin map[string]string) {
 	fill("volume.local.root", &c.Volume.Local.Root, "node.data-dir", path("volumes"))
 	fill("volume.ebs.mount-root", &c.Volume.EBS.MountRoot, "node.data-dir", path("mounts"))
 	fill("snapshot.store", &c.Snapshot.Store, "node.data-dir", path("snapshots"))
+	if at, err := snapshot.ParseAddress(c.Snapshot.Store); err == nil { // else Validate says what is wrong
+		c.Snapshot.Store = at
+	}
 	if c.Snapshot.InBucket() { // a directory takes a backup as fast as a spool would
 		fill("snapshot.spool", &c.Snapshot.Spool, "node.data-dir", path("spool"))
 	}
@@ -59,6 +68,7 @@ func derive(c *Config, origin map[string]string) {
 			origin[k.Name] = derivedFrom + "node.address"
 		}
 	}
+	fill("etcd.peer-url", &c.Etcd.PeerURL, "cluster.name", ownPeerURL(*c))
 }
 
 // Zone is what the members' host names end in where holdfast makes them.
@@ -78,26 +88,42 @@ func ownPeerURL(c Config) string {
 	return u.Scheme + "://" + c.OwnPeerHost() + ":" + u.Port()
 }
 
+// peerURLDoubts are what is valid in etcd.peer-url, and seldom meant.
+func peerURLDoubts(c Config) []string {
+	u, err := url.Parse(strings.Replace(c.Etcd.PeerURL, SlotMark, "x", 1))
+	if err != nil || slices.ContainsFunc(c.Etcd.ListenPeerURLs, func(text string) bool {
+		l, err := url.Parse(text)
+		return err == nil && l.Port() == u.Port()
+	}) {
+		return nil
+	}
+	return []string{fmt.Sprintf("etcd.peer-url: %s, but etcd listens for members at %s: something must forward the one "+
+		"port to the other", c.Etcd.PeerURL, strings.Join(c.Etcd.ListenPeerURLs, ", "))}
+}
+
 // contradiction is what two or more keys say that cannot be true together.
 type contradiction struct {
-	keys []string
-	err  error // begins with one of keys
+	keys    []string // the first is the one to change
+	problem string
 }
 
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
-	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c), controlContradictions(c), tlsContradictions(c), autoContradictions(c))
+	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c),
+		controlContradictions(c), tlsContradictions(c), autoContradictions(c))
 	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, Sized(n)) {
 		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
-			fmt.Errorf("cluster.size: %d means the slots %s, but cluster.slots is %s: set only one of the two", n, strings.Join(Sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
+			fmt.Sprintf("%d means the slots %s, but cluster.slots is %s: set only one of the two", n,
+				strings.Join(Sized(n), ","), strings.Join(c.Cluster.Slots, ","))})
 	}
 	if slot := c.Volume.Local.Slot; slot != "" && !slices.Contains(c.Cluster.Slots, slot) {
 		found = append(found, contradiction{[]string{"volume.local.slot", "cluster.slots"},
-			fmt.Errorf("volume.local.slot: must be one of cluster.slots (%s), got %q", strings.Join(c.Cluster.Slots, ", "), slot)})
+			fmt.Sprintf("must be one of cluster.slots (%s), got %q", strings.Join(c.Cluster.Slots, ", "), slot)})
 	}
-	if ip, err := netip.ParseAddr(c.Node.Address); c.Volume.Provider == volume.ProviderEBS && len(c.Cluster.Slots) > 1 && err == nil && ip.IsLoopback() {
+	if ip, err := netip.ParseAddr(c.Node.Address); c.Volume.Provider == volume.ProviderEBS && c.Cluster.several() &&
+		err == nil && ip.IsLoopback() {
 		found = append(found, contradiction{[]string{"node.address", "volume.provider", "cluster.slots"},
-			fmt.Errorf("node.address: must be an address that the nodes on other instances reach, or auto, got %q", c.Node.Address)})
+			fmt.Sprintf("must be an address that the nodes on other instances reach, or auto, got %q", c.Node.Address)})
 	}
 	return found
 }
@@ -166,8 +192,8 @@ func sharedListeners(c Config) []contradiction {
 	for i, b := range all {
 		for _, a := range all[:i] {
 			if a.Port == b.Port && (a.Host == b.Host || a.Host == "" || b.Host == "") {
-				found = append(found, contradiction{[]string{a.Key, b.Key},
-					fmt.Errorf("%s: must not share an address and port with %s, got %s", b.Key, a.Key, net.JoinHostPort(b.Host, b.Port))})
+				found = append(found, contradiction{[]string{b.Key, a.Key},
+					fmt.Sprintf("must not share an address and port with %s, got %s", a.Key, net.JoinHostPort(b.Host, b.Port))})
 			}
 		}
 	}
@@ -192,13 +218,17 @@ func within(dir, path string) bool {
 func doubts(c Config) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if n := len(c.Cluster.Slots); n%2 == 0 {
+	if c.Cluster.TagSlots {
+		add("cluster.slots: not set, so a node takes the slots from the tags %s of the volumes when it starts, and only "+
+			"then sees whether they agree", c.Volume.EBS.For(c.Cluster.Name).SlotTag)
+	} else if n := len(c.Cluster.Slots); n%2 == 0 {
 		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
 	}
-	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !c.TLS.Issues() && !isLoopback(host) {
-		add("gossip.key-file: not set, whoever reaches %s can join the gossip", c.Gossip.Listen)
+	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !c.TLS.Issues() &&
+		!isLoopback(host) {
+		add("gossip.key-file: not set, anyone who reaches %s can join the gossip", c.Gossip.Listen)
 	}
-	return slices.Concat(all, tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
+	return slices.Concat(all, peerURLDoubts(c), tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
 }
 
 func isLoopback(host string) bool {

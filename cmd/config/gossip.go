@@ -14,5 +14,5 @@ func gossipContradictions(c Config) []contradiction {
 		return nil
 	}
 	return []contradiction{{[]string{"gossip.key-file", "tls.mode", "gossip.listen"},
-		fmt.Errorf("gossip.key-file: must be set with tls.mode files, or whoever reaches %s can join the gossip: `holdfast gossip keygen` prints a key for a file on each node; or say tls.insecure true", c.Gossip.Listen)}}
+		fmt.Sprintf("must be set with tls.mode files, or anyone who reaches %s can join the gossip: `holdfast gossip keygen` prints a key for a file on each node; or say tls.insecure true", c.Gossip.Listen)}}
 }

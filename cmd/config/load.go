@@ -146,41 +146,31 @@ func (l *Loaded) check(known []error) []error {
 		return key
 	}
 	for _, err := range known {
-		bad[keyOf(err)] = true
+		if w, ok := errors.AsType[Wrong](err); ok {
+			bad[w.Key] = true
+		}
+	}
+	var wrong []Wrong
+	l.Config.Validate(func(key, format string, args ...any) {
+		if !bad[key] {
+			wrong = append(wrong, l.wrong(key, format, args...))
+		}
+	})
+	for _, w := range wrong {
+		bad[w.Key] = true
 	}
 	var errs []error
-	wrong := slices.DeleteFunc(Errors(l.Config.Validate()), func(err error) bool { return bad[keyOf(err)] })
-	for _, err := range wrong {
-		bad[keyOf(err)] = true
-	}
-	for _, err := range wrong {
-		if key := keyOf(err); source(key) == key || !bad[source(key)] {
-			errs = append(errs, l.locate(err))
+	for _, w := range wrong {
+		if source(w.Key) == w.Key || !bad[source(w.Key)] {
+			errs = append(errs, w)
 		}
 	}
 	for _, c := range contradictions(l.Config) {
 		if !slices.ContainsFunc(c.keys, func(key string) bool { return bad[key] || bad[source(key)] }) {
-			errs = append(errs, l.locate(c.err))
+			errs = append(errs, l.wrong(c.keys[0], "%s", c.problem))
 		}
 	}
 	return errs
-}
-
-// locate adds to an error that begins with a key where its value comes from.
-func (l *Loaded) locate(err error) error {
-	origin := strings.TrimPrefix(l.Origin[keyOf(err)], "file ")
-	if origin == "" || origin == OriginDefault {
-		return err
-	}
-	return fmt.Errorf("%w (%s)", err, origin)
-}
-
-// keyOf returns what stands before the first colon: by convention of all
-// Validate methods, the key, or key[2] for an item of a list.
-func keyOf(err error) string {
-	key, _, _ := strings.Cut(err.Error(), ":")
-	key, _, _ = strings.Cut(key, "[")
-	return key
 }
 
 // Wrong is what is wrong with the value of one key.
@@ -211,8 +201,7 @@ func (l *Loaded) wrong(key, format string, args ...any) Wrong {
 // Invalid is all that is wrong with a configuration, each with its key or file first.
 type Invalid []error
 
-func (i Invalid) Error() string { return errors.Join(i...).Error() }
-
+func (i Invalid) Error() string   { return errors.Join(i...).Error() }
 func (i Invalid) Unwrap() []error { return i }
 
 // Errors takes joined errors apart.

@@ -119,44 +119,58 @@ const waysOut = "give the nodes one backup store (snapshot.store: a bucket or a 
 func tlsContradictions(c Config) []contradiction {
 	var found []contradiction
 	add := func(keys []string, format string, args ...any) {
-		found = append(found, contradiction{keys, fmt.Errorf(keys[0]+": "+format, args...)})
+		found = append(found, contradiction{keys, fmt.Sprintf(format, args...)})
 	}
 	mode, at := c.TLS.Mode, ""
 	etcd, issued := etcdFiles(&c)
 	exposed := false
 	if at, exposed = exposedAddress(c); exposed && mode == pki.ModeOff && !c.TLS.Insecure {
-		add([]string{"tls.mode", "node.address"}, "must not be off where other machines reach etcd (%s), and whoever does could read and write every secret: %s", at, waysOut)
+		add([]string{"tls.mode", "node.address"},
+			"must not be off where other machines reach etcd (%s), and anyone who does could read and write every secret: %s",
+			at, waysOut)
 	}
 	switch mode {
 	case pki.ModeFiles:
-		for _, k := range []struct{ Key, value, traffic string }{{"etcd.cert-file", c.Etcd.CertFile, "clients"}, {"etcd.peer-cert-file", c.Etcd.PeerCertFile, "members"}} {
+		for _, k := range []struct{ Key, value, traffic string }{{"etcd.cert-file", c.Etcd.CertFile, "clients"},
+			{"etcd.peer-cert-file", c.Etcd.PeerCertFile, "members"}} {
 			if k.value == "" && exposed && !c.TLS.Insecure {
-				add([]string{k.Key, "tls.mode", "node.address"}, "must be set with tls.mode files where other machines reach etcd (%s), and its %s are to be sure of whom they talk to; or say tls.insecure true", at, k.traffic)
+				add([]string{k.Key, "tls.mode", "node.address"},
+					"must be set with tls.mode files where other machines reach etcd (%s), and its %s are to be sure of whom they talk to; or say tls.insecure true", at, k.traffic)
 			}
 		}
 	case pki.ModeOff:
 		for _, k := range etcd {
 			if *k.field != "" {
-				add([]string{k.key, "tls.mode"}, "must be empty with tls.mode off, got %q; certificates of your own are tls.mode files", *k.field)
+				add([]string{k.key, "tls.mode"},
+					"must be empty with tls.mode off, got %q; certificates of your own are tls.mode files", *k.field)
 			}
 		}
 	case pki.ModeCA, pki.ModeAuto:
 		for i, k := range etcd {
 			if *k.field != issued[i] {
-				add([]string{k.key, "tls.mode"}, "must be empty with tls.mode %s, in which holdfast issues it, got %q; certificates of your own are tls.mode files", mode, *k.field)
+				add([]string{k.key, "tls.mode"},
+					"must be empty with tls.mode %s, in which holdfast issues it, got %q; certificates of your own are tls.mode files",
+					mode, *k.field)
 			}
 		}
 		for _, k := range []struct {
 			Key  string
 			list []string
-		}{{"etcd.peer-cert-allowed-cn", c.Etcd.PeerCertAllowedCN}, {"etcd.peer-cert-allowed-hostname", c.Etcd.PeerCertAllowedHostname}} {
+		}{{"etcd.peer-cert-allowed-cn", c.Etcd.PeerCertAllowedCN},
+			{"etcd.peer-cert-allowed-hostname", c.Etcd.PeerCertAllowedHostname}} {
 			if len(k.list) > 0 {
-				add([]string{k.Key, "tls.mode"}, "must be empty with tls.mode %s, in which holdfast issues the members' certificates, got %q", mode, k.list)
+				add([]string{k.Key, "tls.mode"},
+					"must be empty with tls.mode %s, in which holdfast issues the members' certificates, got %q", mode, k.list)
 			}
 		}
 	}
-	if mode == pki.ModeAuto && len(c.Cluster.Slots) > 1 && !sharedStore(c) {
-		add([]string{"snapshot.store", "tls.mode", "cluster.slots"}, "must be set to what all nodes share with tls.mode auto and %d slots, got a directory of this node alone, so that each would trust only itself: %s", len(c.Cluster.Slots), waysOut)
+	if mode == pki.ModeAuto && c.Cluster.several() && !sharedStore(c) {
+		count := fmt.Sprintf("%d slots", len(c.Cluster.Slots))
+		if c.Cluster.TagSlots {
+			count = "the slots of the volumes' tags"
+		}
+		add([]string{"snapshot.store", "tls.mode", "cluster.slots"},
+			"must be set to what all nodes share with tls.mode auto and %s, got a directory of this node alone, so that each would trust only itself: %s", count, waysOut)
 	}
 	return slices.Concat(found, authorityContradictions(c), tlsDirectory(c))
 }
@@ -170,7 +184,7 @@ func sharedStore(c Config) bool {
 func authorityContradictions(c Config) []contradiction {
 	var found []contradiction
 	add := func(key, format string, args ...any) {
-		found = append(found, contradiction{[]string{key, "tls.mode"}, fmt.Errorf(key+": "+format, args...)})
+		found = append(found, contradiction{[]string{key, "tls.mode"}, fmt.Sprintf(format, args...)})
 	}
 	keys, _ := authorityFiles(&c)
 	if c.TLS.Mode != pki.ModeCA {
@@ -207,7 +221,8 @@ func tlsDirectory(c Config) []contradiction {
 	var found []contradiction
 	for _, p := range places {
 		if dir := Abs(p[1]); within(dir, Abs(c.TLS.Dir)) {
-			found = append(found, contradiction{[]string{"tls.dir", p[0]}, fmt.Errorf("tls.dir: must not lie in %s (%s), for it is this machine's own, got %q", p[0], dir, c.TLS.Dir)})
+			found = append(found, contradiction{[]string{"tls.dir", p[0]},
+				fmt.Sprintf("must not lie in %s (%s), for it is this machine's own, got %q", p[0], dir, c.TLS.Dir)})
 		}
 	}
 	return found

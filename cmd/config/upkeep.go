@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 )
 
@@ -23,15 +22,13 @@ func DefaultUpkeep() Upkeep {
 }
 
 // Validate reports every value out of range.
-func (c Upkeep) Validate() error {
-	var errs []error
+func (c Upkeep) Validate(wrong func(key, format string, args ...any)) {
 	if c.DefragFreePercent != 0 && (c.DefragFreePercent < 10 || c.DefragFreePercent > 95) {
-		errs = append(errs, fmt.Errorf("upkeep.defrag-free-percent: must be 0 (never) or 10–95, got %d", c.DefragFreePercent))
+		wrong("upkeep.defrag-free-percent", "must be 0 (never) or 10–95, got %d", c.DefragFreePercent)
 	}
 	if c.FullPercent < 50 || c.FullPercent > 99 {
-		errs = append(errs, fmt.Errorf("upkeep.full-percent: must be 50–99, got %d", c.FullPercent))
+		wrong("upkeep.full-percent", "must be 50–99, got %d", c.FullPercent)
 	}
-	return errors.Join(errs...)
 }
 
 // upkeepDoubts are what is valid in the section, and seldom meant.

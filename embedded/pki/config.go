@@ -1,8 +1,6 @@
 package pki
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -59,23 +57,21 @@ func Default() Config {
 }
 
 // Validate reports every value out of range. It reads no file.
-func (c Config) Validate() error {
-	var errs []error
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Mode != "" && !slices.Contains(Modes, c.Mode) {
-		errs = append(errs, fmt.Errorf("tls.mode: must be one of %s, got %q", strings.Join(Modes, ", "), c.Mode))
+		wrong("tls.mode", "must be one of %s, got %q", strings.Join(Modes, ", "), c.Mode)
 	}
 	for _, name := range c.Names {
 		if net.ParseIP(name) == nil && !hostName.MatchString(name) {
-			errs = append(errs, fmt.Errorf("tls.names: must be host names or IP addresses, without a port, got %q", name))
+			wrong("tls.names", "must be host names or IP addresses, without a port, got %q", name)
 		}
 	}
 	if c.LeafLife < minLife {
-		errs = append(errs, fmt.Errorf("tls.leaf-life: must be at least %s, got %s", minLife, c.LeafLife))
+		wrong("tls.leaf-life", "must be at least %s, got %s", minLife, c.LeafLife)
 	}
 	if c.CALife < 2*c.LeafLife {
-		errs = append(errs, fmt.Errorf("tls.ca-life: must be at least twice tls.leaf-life (%s), got %s", c.LeafLife, c.CALife))
+		wrong("tls.ca-life", "must be at least twice tls.leaf-life (%s), got %s", c.LeafLife, c.CALife)
 	}
-	return errors.Join(errs...)
 }
 
 // Issues reports whether this node issues its leaves.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"holdfast/invalid"
 )
 
 const (
@@ -69,7 +71,7 @@ func newKeeper(t testing.TB, source Source, change func(*Config)) *Keeper {
 	if change != nil {
 		change(&cfg)
 	}
-	if err := cfg.Validate(); err != nil {
+	if err := invalid.Join(cfg.Validate); err != nil {
 		t.Fatal(err)
 	}
 	return openKeeper(t, cfg, source)

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -43,11 +42,8 @@ var (
 )
 
 // Validate returns all that is wrong with c.
-func (c Config) Validate() error {
-	var errs []error
-	bad := func(key, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("snapshot.s3.%s: %s", key, fmt.Sprintf(format, args...)))
-	}
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
+	bad := func(key, format string, args ...any) { wrong("snapshot.s3."+key, format, args...) }
 	if c.Region != "" && !regionName.MatchString(c.Region) {
 		bad("region", `must be the name of a region, like eu-central-1, got %q`, c.Region)
 	}
@@ -74,7 +70,6 @@ func (c Config) Validate() error {
 	case !className.MatchString(c.StorageClass):
 		bad("storage-class", "must be the name of a storage class, got %q", c.StorageClass)
 	}
-	return errors.Join(errs...)
 }
 
 // maxPrefix keeps the longest name within S3's 1024 bytes for a key: snapshot.CheckName allows 900, and a slash.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/invalid"
 	"holdfast/snapshot/s3"
 )
 
@@ -41,7 +42,7 @@ func TestValidate(t *testing.T) {
 		{Endpoint: "http://127.0.0.1:7070", PathStyle: true, SSE: "AES256", StorageClass: "cold"},
 		{Endpoint: "https://[fd00::1]:9000/s3"},
 	} {
-		if err := good.Validate(); err != nil {
+		if err := invalid.Join(good.Validate); err != nil {
 			t.Errorf("%+v: want no error, got %v", good, err)
 		}
 	}
@@ -54,14 +55,14 @@ func TestValidate(t *testing.T) {
 		"snapshot.s3.storage-class": {{StorageClass: "GLACIER"}, {StorageClass: "DEEP_ARCHIVE", Endpoint: "https://x"}, {StorageClass: "cold"}, {StorageClass: "a b", Endpoint: "https://x"}},
 	} {
 		for _, c := range bad {
-			if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), key+": ") || strings.Contains(err.Error(), "\n") {
+			if err := invalid.Join(c.Validate); err == nil || !strings.HasPrefix(err.Error(), key+": ") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%+v: want one error that names %s, got %v", c, key, err)
 			}
 		}
 	}
 	all := s3.Config{Region: "-", Endpoint: "-", SSE: "-", KMSKeyID: "-", StorageClass: "*"}
-	if got := strings.Count(all.Validate().Error(), "\n") + 1; got != 5 {
-		t.Errorf("%+v: want 5 errors, got %d: %v", all, got, all.Validate())
+	if got := strings.Count(invalid.Join(all.Validate).Error(), "\n") + 1; got != 5 {
+		t.Errorf("%+v: want 5 errors, got %d: %v", all, got, invalid.Join(all.Validate))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"holdfast/invalid"
 	"holdfast/snapshot"
 )
 
@@ -42,7 +43,7 @@ func New(ctx context.Context, url string, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.Validate(); err != nil {
+	if err := invalid.Join(cfg.Validate); err != nil {
 		return nil, err
 	}
 	if prefix != "" {

@@ -1,7 +1,6 @@
 package ebs
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -89,12 +88,9 @@ func Default() Config {
 	}
 }
 
-// Validate returns every value out of range, joined; nil when there is none.
-func (c Config) Validate() error {
-	var errs []error
-	bad := func(key, want string, got any) {
-		errs = append(errs, fmt.Errorf("volume.ebs.%s: must be %s, got %q", key, want, fmt.Sprint(got)))
-	}
+// Validate tells wrong of every value out of range.
+func (c Config) Validate(wrong func(key, format string, args ...any)) {
+	bad := func(key, want string, got any) { wrong("volume.ebs."+key, "must be %s, got %q", want, fmt.Sprint(got)) }
 	for _, t := range c.Tags {
 		if key, value, _ := strings.Cut(t, "="); !tagKey(key) || !tagValue(value) {
 			bad("tags", "KEY=VALUE or KEY, with a key of 1–127 and a value of at most 256 characters", t)
@@ -110,7 +106,8 @@ func (c Config) Validate() error {
 		bad("instance", "the ID of an instance, such as i-0123456789abcdef0", c.Instance)
 	}
 	for key, text := range map[string]string{"endpoint": c.Endpoint, "metadata-endpoint": c.MetadataEndpoint} {
-		if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		if u, err := url.Parse(text); text != "" &&
+			(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 			bad(key, "a URL such as https://ec2.example.com", text)
 		}
 	}
@@ -142,7 +139,6 @@ func (c Config) Validate() error {
 			bad(d.key, d.want, d.got)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // For returns the configuration with what follows from the cluster's name filled in.
@@ -219,6 +215,9 @@ func (c Config) slot(v Volume) (slot string, all []string) {
 	}
 	return slot, all
 }
+
+// claim is the claim on a volume; an error when there is none, or none that can be read.
+func (c Config) claim(v Volume) (Tag, error) { return ParseTag(v.Tags[c.ClaimTag]) }
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
 

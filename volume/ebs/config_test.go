@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdfast/invalid"
 )
 
 func TestDefaultIsValid(t *testing.T) {
-	if err := Default().Validate(); err != nil {
+	if err := invalid.Join(Default().Validate); err != nil {
 		t.Error(err)
 	}
 }
@@ -21,7 +23,7 @@ func TestEveryWrongKeyIsNamed(t *testing.T) {
 	c.Instance, c.Endpoint, c.MetadataEndpoint = "web-1", "ec2.example.com", "ftp://x"
 	c.DeviceRoot, c.Filesystem, c.Takeover = "dev", "btrfs", "always"
 	c.TakeoverAfter, c.Settle, c.ScanEvery = 2*time.Hour, -time.Second, 0
-	err := c.Validate()
+	err := invalid.Join(c.Validate)
 	if err == nil {
 		t.Fatal("got no error")
 	}
