@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/cmd/config"
+	"holdfast/durable"
 	"holdfast/embedded/pki"
 )
 
@@ -36,7 +37,7 @@ func etcdctlCertificate(ctx context.Context, cfg config.Config, now time.Time) (
 	if err != nil {
 		return "", err
 	}
-	return path, pki.WriteFile(path, bytes.Join([][]byte{i.certificate, i.key}, nil))
+	return path, durable.WriteFile(path, bytes.Join([][]byte{i.certificate, i.key}, nil))
 }
 
 // usable reports whether the certificate is good for some hours with the authorities in a file.

@@ -20,21 +20,6 @@ const (
 	maxProfilers   = 8               // connections
 )
 
-// validatePprof reports an address of the profiler that others than this machine could reach.
-func validatePprof(address string) error {
-	if address == "" {
-		return nil
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("metrics.pprof: must be host:port with a loopback address such as 127.0.0.1:6060, or \"\" for none, got %q", address)
-	}
-	return nil
-}
-
 const mustBePrivate = `must be host:port with a loopback address such as 127.0.0.1:6060, or "" for none, got %q`
 
 // private reports whether only this machine reaches an address of the profiler.

@@ -63,7 +63,7 @@ func (e ending) problem(now time.Time) string {
 }
 
 // endings are those of all certificates that matter here, the earliest first.
-func (h having) endings(files Files) []ending {
+func (h state) endings(files Files) []ending {
 	var all []ending
 	add := func(e ending) {
 		if !slices.ContainsFunc(all, func(a ending) bool { return a.Name == e.Name }) {
@@ -90,8 +90,10 @@ func (h having) endings(files Files) []ending {
 		}
 		name := filepath.Base(strings.TrimSuffix(side.trustedFile, ".crt"))
 		for _, c := range side.trusted {
-			gone := side.Primary != nil && !side.Primary.Equal(c) && side.leaf != nil && side.leaf.issuer == Fingerprint(side.Primary)
-			add(ending{Expiry: Expiry{name + " " + Fingerprint(c)[:8], c.NotAfter, side.trustedFile}, from: c.NotBefore, gone: gone})
+			gone := side.Primary != nil && !side.Primary.Equal(c) && side.leaf != nil &&
+				side.leaf.issuer == Fingerprint(side.Primary)
+			add(ending{Expiry: Expiry{name + " " + Fingerprint(c)[:8], c.NotAfter, side.trustedFile}, from: c.NotBefore,
+				gone: gone})
 		}
 	}
 	for _, w := range h.watched {

@@ -28,37 +28,6 @@ func readFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// WriteFile replaces a file, which only its owner may use, durably and in one step: whoever reads has the old text or the
-// new one. What a crash leaves of it begins with ".new-", and a keeper removes it from its directory.
-func WriteFile(path string, text []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".new-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // makeDir makes sure that a directory is there and that nobody else may enter it, and removes what a crash left behind.
 func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -48,16 +48,16 @@ type Keeper struct {
 
 	poke chan struct{} // look again
 
-	looking sync.Mutex               // held by whoever looks: one at a time
-	keys    map[string]crypto.Signer // of the leaves; of whoever looks
-	late    chan answer              // of the source, to a question that nobody waits for any more; of whoever looks
+	looking sync.Mutex               // held by the one who looks: one at a time
+	keys    map[string]crypto.Signer // of the leaves; of the one who looks
+	late    chan answer              // of the source, to a question that nobody waits for any more; of the one who looks
 
 	mu   sync.Mutex // of what follows; never held during I/O
-	have having
+	have state
 }
 
-// having is what a keeper knows and has; the values behind its pointers and slices are never changed.
-type having struct {
+// state is what a keeper knows and has; the values behind its pointers and slices are never changed.
+type state struct {
 	slot         string // "": nothing was prepared yet
 	known        *Authorities
 	server, peer *leaf
@@ -170,7 +170,7 @@ func (k *Keeper) again() {
 }
 
 // now is a copy of what we have.
-func (k *Keeper) now() having {
+func (k *Keeper) now() state {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.have

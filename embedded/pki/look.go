@@ -56,7 +56,7 @@ func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 }
 
 // settle remembers what a look found and made, and returns its error.
-func (k *Keeper) settle(have having, err error) error {
+func (k *Keeper) settle(have state, err error) error {
 	if err != nil {
 		k.series.failures.Inc()
 	}
@@ -67,7 +67,7 @@ func (k *Keeper) settle(have having, err error) error {
 		k.lg.Warn("certificates could not be kept", zap.Error(err))
 	}
 	if err == nil && before != nil {
-		k.lg.Info("certificates are kept again")
+		k.lg.Info("certificate renewal recovered")
 	}
 	k.have.known, k.have.server, k.have.peer = have.known, have.server, have.peer
 	k.have.clients, k.have.trusted = have.clients, have.trusted
@@ -76,12 +76,12 @@ func (k *Keeper) settle(have having, err error) error {
 }
 
 // good says whether a member can start with what there is.
-func (h having) good(now time.Time, server, peer profile) bool {
+func (h state) good(now time.Time, server, peer profile) bool {
 	return h.server.held(server).usable(now) && h.peer.held(peer).usable(now) && len(h.clients) > 0 && len(h.trusted) > 0
 }
 
 // comfortable says that nothing is urgent: no leaf is missing or in its last tenth.
-func (h having) comfortable(now time.Time) bool {
+func (h state) comfortable(now time.Time) bool {
 	for _, l := range []*leaf{h.server, h.peer} {
 		if l == nil || (&held{From: l.cert.NotBefore, Until: l.cert.NotAfter}).passed(now, 0.9) {
 			return false
@@ -143,8 +143,8 @@ func (k *Keeper) question(ctx context.Context) (answer, error) {
 }
 
 // read takes over what is on the disk, as etcd reads that. A leaf that is not there or no good is not an error: it is
-// issued anew. What cannot be read of the trust is what we wrote last.
-func (k *Keeper) read(have *having) {
+// reissued. What cannot be read of the trust is what we wrote last.
+func (k *Keeper) read(have *state) {
 	files := k.cfg.Files()
 	for _, f := range []struct {
 		path  string
@@ -173,13 +173,13 @@ func (k *Keeper) read(have *having) {
 		case err == nil:
 			k.keys[f.name] = l.PrivateKey.(crypto.Signer)
 		case have.failures == 0 && (*f.leaf != nil || !errors.Is(err, fs.ErrNotExist)):
-			k.lg.Warn("certificate was damaged or removed: it is issued anew", zap.Error(err))
+			k.lg.Warn("certificate was damaged or removed: it is issued again", zap.Error(err))
 		}
 		*f.leaf = l
 	}
 }
 
-func (k *Keeper) situation(have having, server, peer profile) situation {
+func (k *Keeper) situation(have state, server, peer profile) situation {
 	s := situation{
 		Life: k.cfg.LeafLife, Server: have.server.held(server), Peer: have.peer.held(peer),
 		Stances: have.stances, Complete: have.complete && have.stances != nil,
@@ -208,7 +208,7 @@ func signings(a Authority) []signing {
 
 // trust writes the files of the authorities that the member is to trust, if they are other ones. They are sorted, so
 // that the same authorities are the same file.
-func (k *Keeper) trust(have *having, peers []string) error {
+func (k *Keeper) trust(have *state, peers []string) error {
 	files := k.cfg.Files()
 	byName := map[string]*x509.Certificate{}
 	for _, c := range slices.Concat(have.trusted, have.known.Peers.Bundle) {
