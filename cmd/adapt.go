@@ -75,8 +75,8 @@ func (h held) Identity() coordinator.Identity {
 }
 
 func (h held) Adopt(ctx context.Context) error {
-	if a, ok := h.Claim.(volume.Adopter); ok {
-		return a.Adopt(ctx)
+	if a, ok := h.Claim.(volume.SetAsider); ok {
+		return a.SetAside(ctx)
 	}
 	return errors.New("this kind of volume cannot be adopted")
 }

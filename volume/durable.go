@@ -25,15 +25,6 @@ func ReplaceFile(path, content string, step func(string)) error {
 	return cure(durable.File{Temp: path + TempSuffix, Step: step}.Write(path, []byte(content)))
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // MakeDirs creates a directory and its parents, durably.
 func MakeDirs(path string) error {
 	switch info, err := os.Stat(path); {

@@ -7,108 +7,74 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
-	"time"
 )
 
-// A lost volume is noticed within watchEvery by its names and files, and within
-// (1 + watchMissed) * watchEvery = 2 s when looking at them does not return.
-const (
-	watchEvery  = 500 * time.Millisecond
-	watchMissed = 3
-)
+// watchMissed is how many ticks in a row a look may not return: a lost volume is noticed within WatchEvery by its names
+// and files, and within (1 + watchMissed) * WatchEvery = 2 s when looking at them does not return.
+const watchMissed = 3
 
 // localClaim is a directory held by this process.
 type localClaim struct {
+	*Hold
 	local *Local
 	root  string
-	want  Identity // what the volume should be, without disk and epoch
-	file  *lock    // <slot>.lock
-	dir   *lock    // the volume
+	file  *lock // <slot>.lock
+	dir   *lock // the volume
 
-	end  func() // closes done, once
-	done chan struct{}
-	op   sync.Mutex // held by what changes the volume or gives it up
+	op sync.Mutex // held by what changes the volume or gives it up
 
-	mu       sync.Mutex // guards what follows, never held over I/O
-	tag      Tag
-	identity Identity
-	mismatch string
-	lost     error
-	gone     *gone  // what this node held last and does not find
-	borne    marker // as written by this claim
+	mu    sync.Mutex // guards what follows, never held over I/O
+	tag   Tag
+	gone  *gone  // what this node held last and does not find
+	borne marker // as written by this claim
 }
 
 func newLocalClaim(l *Local, root string, want Identity) *localClaim {
-	c := &localClaim{local: l, root: root, want: want, done: make(chan struct{})}
-	c.end = sync.OnceFunc(func() { close(c.done) })
-	return c
-}
-
-// Volume implements Claim.
-func (c *localClaim) Volume() Identity {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.identity
+	return &localClaim{Hold: NewHold(want), local: l, root: root}
 }
 
 // Path implements Claim.
-func (c *localClaim) Path() string { return filepath.Join(c.root, c.want.Slot) }
-
-// Mismatch implements Claim.
-func (c *localClaim) Mismatch() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mismatch
-}
+func (c *localClaim) Path() string { return filepath.Join(c.root, c.Want.Slot) }
 
 // Watch implements Claim. A look that hangs in the kernel cannot be stopped and cannot be waited
 // for: its goroutine outlives Watch until the disk answers.
 func (c *localClaim) Watch(ctx context.Context) error {
-	answer := make(chan error, 1)
-	look := func() { answer <- c.evidence() }
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	go look()
-	looking, missed := true, 0
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.done:
-			return nil
-		case err := <-answer:
-			if err != nil {
-				return c.lose(err)
-			}
-			looking, missed = false, 0
-		case <-ticker.C:
-			switch {
-			case !looking:
-				looking = true
-				go look()
-			case len(answer) > 0:
-				// The answer came together with the tick.
-			case missed+1 == watchMissed:
-				return c.lose(fmt.Errorf("%s has not answered for %s", c.Path(), watchMissed*watchEvery))
-			default:
-				// Counting ticks, not time: a process that was stopped for an hour sees one.
-				missed++
-			}
+	found := make(chan error, 1)
+	var looking atomic.Bool
+	look := func() {
+		if err := c.evidence(); err != nil {
+			found <- err
+			return
 		}
+		looking.Store(false)
 	}
-}
-
-// lose remembers that nothing may be written any more.
-func (c *localClaim) lose(evidence error) error {
-	if c.released() {
-		return nil // what we saw is what came after us
+	missed := 0
+	begin := func() {
+		missed = 0
+		looking.Store(true)
+		go look()
 	}
-	err := fmt.Errorf("%w: slot %s: %w", ErrLost, c.want.Slot, evidence)
-	c.mu.Lock()
-	c.lost = err
-	c.mu.Unlock()
-	return err
+	begin()
+	evidence := c.Evidence(ctx, func() error {
+		switch {
+		case !looking.Load():
+			begin()
+		case len(found) > 0:
+			// The evidence came together with the tick.
+		case missed+1 == watchMissed:
+			return fmt.Errorf("%s has not answered for %s", c.Path(), watchMissed*WatchEvery)
+		default:
+			// Counting ticks, not time: a process that was stopped for an hour sees one.
+			missed++
+		}
+		return nil
+	}, found)
+	if evidence == nil {
+		return nil
+	}
+	return c.Lose(evidence)
 }
 
 // evidence looks whether the volume still is ours; the error says what shows that it is not. What
@@ -125,12 +91,13 @@ func (c *localClaim) evidence() error {
 
 func (c *localClaim) look() error {
 	c.mu.Lock()
-	nonce, id, mismatch := c.tag.Nonce, c.identity, c.mismatch
+	nonce := c.tag.Nonce
 	c.mu.Unlock()
+	id, mismatch := c.Volume(), c.Mismatch()
 	if err := errors.Join(c.dir.moved(), c.file.moved()); err != nil {
 		return err
 	}
-	path := tagPath(c.root, c.want.Slot)
+	path := tagPath(c.root, c.Want.Slot)
 	tag, torn, err := readTag(path)
 	switch {
 	case err != nil:
@@ -145,7 +112,8 @@ func (c *localClaim) look() error {
 	if mismatch != "" {
 		return nil // there is no identity of ours to look at
 	}
-	if err := c.identified(id); err != nil && c.Mismatch() == "" && c.Volume() == id { // else it was adopted while we looked
+	// Unless its content was set aside while we looked.
+	if err := c.identified(id); err != nil && c.Mismatch() == "" && c.Volume() == id {
 		return err
 	}
 	return nil
@@ -173,16 +141,16 @@ func (c *localClaim) identified(id Identity) error {
 func (c *localClaim) Release(ctx context.Context, drop bool) error {
 	c.op.Lock()
 	defer c.op.Unlock()
-	if c.released() {
+	if c.Released() {
 		return nil
 	}
 	var err error
 	if drop {
 		if err = c.writable(ctx); err == nil {
-			err = errors.Join(c.local.forget(c.root, c.want.Slot), c.writeTag(PhaseReleased))
+			err = errors.Join(c.local.forget(c.root, c.Want.Slot), c.writeTag(PhaseReleased))
 		}
 		if err != nil {
-			err = fmt.Errorf("drop the claim of slot %s: %w", c.want.Slot, err)
+			err = fmt.Errorf("drop the claim of slot %s: %w", c.Want.Slot, err)
 		}
 	}
 	c.unlock()
@@ -191,33 +159,21 @@ func (c *localClaim) Release(ctx context.Context, drop bool) error {
 
 // writable is nil while the volume and its tag may be written. The caller holds op.
 func (c *localClaim) writable(ctx context.Context) error {
-	if c.released() {
+	if c.Released() {
 		return errors.New("it was released")
 	}
-	c.mu.Lock()
-	lost := c.lost
-	c.mu.Unlock()
-	if err := errors.Join(ctx.Err(), lost); err != nil {
+	if err := errors.Join(ctx.Err(), c.Lost()); err != nil {
 		return err
 	}
 	if err := c.evidence(); err != nil {
-		return c.lose(err)
+		return c.Lose(err)
 	}
 	return nil
 }
 
-func (c *localClaim) released() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // unlock lets others have the volume, after those who watch it were told to look away.
 func (c *localClaim) unlock() {
-	c.end()
+	c.End()
 	c.dir.release()
 	c.file.release()
 	c.local.mu.Lock()

@@ -95,8 +95,8 @@ func TestLostVolumeIsNotWritten(t *testing.T) {
 			if err := c.Yield(t.Context()); !errors.Is(err, ErrLost) {
 				t.Errorf("yield: got %v, want a loss", err)
 			}
-			if err := c.Adopt(t.Context()); !errors.Is(err, ErrLost) {
-				t.Errorf("adopt: got %v, want a loss", err)
+			if err := c.SetAside(t.Context()); !errors.Is(err, ErrLost) {
+				t.Errorf("set aside: got %v, want a loss", err)
 			}
 			if err := c.Release(t.Context(), true); !errors.Is(err, ErrLost) {
 				t.Errorf("drop: got %v, want a loss", err)
@@ -186,13 +186,59 @@ func TestNoEvidenceOfLoss(t *testing.T) {
 	}
 }
 
+// While the content of a volume is set aside it has no identity for a moment, and that is no evidence that it was lost.
+func TestSetAsideIsNoLoss(t *testing.T) {
+	root := t.TempDir()
+	l := newLocal(t, root, "n1")
+	c := mustClaim(t, l)
+	looks := 0
+	l.step = func(step string) {
+		looks++
+		if err := c.evidence(); err != nil {
+			t.Errorf("at %q: %v", step, err)
+		}
+	}
+	id := c.Volume()
+	if err := c.SetAside(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if looks == 0 {
+		t.Error("nobody looked")
+	}
+	l.step = func(string) {}
+	if err := c.evidence(); err != nil || c.Mismatch() != "" || c.Volume().Disk == id.Disk {
+		t.Errorf("afterwards: %v, mismatch %q, disk %s", err, c.Mismatch(), c.Volume().Disk)
+	}
+	// A look that began before it and ends after it.
+	if err := c.identified(id); err == nil {
+		t.Error("the old identity is still there")
+	}
+}
+
+func TestSetAsideKeepsWhatWasSetAsideBefore(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "a")
+	writeFile(t, dir+"/aside/1-by-operator/old", "1")
+	writeFile(t, dir+"/aside/7-replaced/old", "7")
+	writeFile(t, dir+"/etcd/wal", "w")
+	c := mustClaim(t, newLocal(t, root, "n1"))
+	if err := c.SetAside(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"1-by-operator/old": "1", "7-replaced/old": "7", "8-by-operator/etcd/wal": "w"} {
+		if got := readFile(t, filepath.Join(dir, "aside", path)); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestReleasedClaimChangesNothing(t *testing.T) {
 	root := t.TempDir()
 	c := mustClaim(t, newLocal(t, root, "n1"))
 	mustRelease(t, c, true)
 	next := mustClaim(t, newLocal(t, root, "n2"))
-	if c.Adopt(t.Context()) == nil || c.Yield(t.Context()) == nil {
-		t.Error("adopted or yielded after release, want errors")
+	if c.SetAside(t.Context()) == nil || c.Yield(t.Context()) == nil {
+		t.Error("set aside or yielded after release, want errors")
 	}
 	if err := c.Watch(t.Context()); err != nil {
 		t.Errorf("watch after release: got %v, want nil", err)
@@ -208,7 +254,7 @@ func TestYieldIsNoLoss(t *testing.T) {
 	c := mustClaim(t, l)
 	l.step = func(step string) {
 		if step == "removed "+IdentityName {
-			if err := c.lose(c.evidence()); err != nil {
+			if err := c.Lose(c.evidence()); err != nil {
 				t.Errorf("seen during yield: got %v, want nil", err)
 			}
 		}

@@ -39,6 +39,13 @@ func (h *Hold) Volume() Identity {
 	return h.identity
 }
 
+// Mismatch implements Claim.
+func (h *Hold) Mismatch() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.mismatch
+}
+
 // Known sets what was found on the volume: its identity, or with a mismatch the one that it should have.
 func (h *Hold) Known(id Identity, mismatch string) {
 	h.mu.Lock()

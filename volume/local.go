@@ -57,7 +57,7 @@ func (l *Local) Claim(ctx context.Context, want Want) (Claim, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held != nil {
-		return nil, fmt.Errorf("claim a volume: this process holds slot %s already", l.held.want.Slot)
+		return nil, fmt.Errorf("claim a volume: this process holds slot %s already", l.held.Want.Slot)
 	}
 	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("claim a volume: %w", err)
@@ -155,14 +155,14 @@ func (l *Local) info(j judged) Info {
 		i.Holder, i.Epoch, i.Disk = j.tag.Owner, j.tag.Epoch, j.tag.Disk
 	}
 	switch {
-	case l.held != nil && l.held.want.Slot == j.slot:
+	case l.held != nil && l.held.Want.Slot == j.slot:
 		i.State, i.Decision, i.Why = StateHeld, DecisionKeep, "held by this process"
 	case j.err != nil:
 		i.State = StateUnknown
 	case j.locked:
 		i.State = StateHeld
 	case l.held != nil:
-		i.Why = fmt.Sprintf("this process holds slot %s", l.held.want.Slot)
+		i.Why = fmt.Sprintf("this process holds slot %s", l.held.Want.Slot)
 	case j.take:
 		i.Decision = DecisionTake
 	}
@@ -188,8 +188,7 @@ func (l *Local) openRoot() (string, error) {
 func localVolume(slot string) string { return "local:" + slot }
 
 func lockFile(root, slot string) string { return filepath.Join(root, slot+".lock") }
-
-func tagPath(root, slot string) string { return filepath.Join(root, slot+".claim") }
+func tagPath(root, slot string) string  { return filepath.Join(root, slot+".claim") }
 
 // idle is how long a volume has been seen without the node its tag names. While the holder is there
 // nothing is counted: a node that is restarted after a year gets its time like any other.

@@ -208,11 +208,11 @@ func TestMismatches(t *testing.T) {
 			if c.Mismatch() == "" {
 				t.Fatal("the second claim took the mismatch for settled")
 			}
-			if err := c.Adopt(t.Context()); err != nil {
+			if err := c.SetAside(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if got := c.Volume(); got.Disk == before.Disk || got.Epoch <= before.Epoch {
-				t.Errorf("adopted: got %+v, want a new disk and an epoch above %d", got, before.Epoch)
+				t.Errorf("set aside: got %+v, want a new disk and an epoch above %d", got, before.Epoch)
 			}
 			mustRelease(t, c, false)
 			if got := mustClaim(t, newLocal(t, root, "n1")).Mismatch(); got != "" {

@@ -10,9 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errBusy means that another process, or another provider of this one, holds the lock.
-var errBusy = errors.New("held by another process")
-
 // ErrBusy means that another process, or another provider of this one, holds the lock.
 var ErrBusy = errors.New("held by another process")
 

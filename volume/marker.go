@@ -114,18 +114,18 @@ func (l *Local) forget(root, slot string) error {
 	return cure(durable.SyncDir(filepath.Dir(l.marker)))
 }
 
-// Bear remembers, outside of the root, that this node holds a disk of the record. It returns when that is durable. What
-// fails is tried again with the next call.
-func (c *localClaim) Bear(token string) {
-	if c.local.marker == "" || !c.op.TryLock() { // it is being adopted or released
+// SetRecord remembers, outside of the root, that this node holds a disk of the record. It returns when that is
+// durable. What fails is tried again with the next call.
+func (c *localClaim) SetRecord(token string) {
+	if c.local.marker == "" || !c.op.TryLock() { // its content is being set aside, or it is released
 		return
 	}
 	defer c.op.Unlock()
+	m := marker{Root: c.root, Slot: c.Want.Slot, Disk: c.Volume().Disk, Record: token}
 	c.mu.Lock()
-	m := marker{Root: c.root, Slot: c.want.Slot, Disk: c.identity.Disk, Record: token}
-	skip := c.released() || c.lost != nil || c.mismatch != "" || c.borne == m
+	written := c.borne == m
 	c.mu.Unlock()
-	if skip {
+	if written || c.Released() || c.Lost() != nil || c.Mismatch() != "" {
 		return
 	}
 	err := MakeDirs(filepath.Dir(c.local.marker))

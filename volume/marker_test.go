@@ -35,7 +35,7 @@ func (m machine) had(name, slot string) Identity {
 	l.cfg.Slot = slot
 	c := mustClaim(m.t, l)
 	writeFile(m.t, filepath.Join(c.Path(), "founding.json"), "{}")
-	c.Bear("c@1-0123")
+	c.SetRecord("c@1-0123")
 	mustRelease(m.t, c, false)
 	return c.Volume()
 }
@@ -69,7 +69,7 @@ func misses(t *testing.T, c *localClaim, disk string) {
 	if !strings.Contains(why, disk) || !strings.Contains(why, "c@1-0123") || !strings.Contains(why, c.root) || c.Mismatch() != why {
 		t.Errorf("got missing %q, mismatch %q, want disk %s of its record at its path", why, c.Mismatch(), disk)
 	}
-	if n, err := content(c.Path()); err != nil || n > 1 {
+	if n, err := dataIn(c.Path()); err != nil || n > 0 {
 		t.Errorf("%d entries in %s, %v, want it untouched", n, c.Path(), err)
 	}
 }
@@ -81,11 +81,11 @@ func TestRootThatIsNotMountedIsNotBlank(t *testing.T) {
 		mount := m.unmount()
 		for range 2 { // the second one finds what the first has left
 			c := mustClaim(t, m.node("n1"))
-			if c.want.Slot != "b" {
-				t.Errorf("%s: claimed slot %s, want b, where its disk should be", scope, c.want.Slot)
+			if c.Want.Slot != "b" {
+				t.Errorf("%s: claimed slot %s, want b, where its disk should be", scope, c.Want.Slot)
 			}
 			misses(t, c, id.Disk)
-			c.Bear("c@1-other")
+			c.SetRecord("c@1-other")
 			if err := c.Yield(t.Context()); err == nil {
 				t.Error("yielded a volume of which a disk is missing")
 			}
@@ -100,6 +100,57 @@ func TestRootThatIsNotMountedIsNotBlank(t *testing.T) {
 	}
 }
 
+func TestSetAsideGivesTheMissingDiskUp(t *testing.T) {
+	m := newMachine(t, ScopeHost)
+	m.had("n1", "b")
+	m.unmount()
+	c := mustClaim(t, m.node("n1"))
+	if err := c.SetAside(t.Context()); err != nil || c.Missing() != "" || c.Mismatch() != "" {
+		t.Fatalf("set aside: %v, missing %q, mismatch %q", err, c.Missing(), c.Mismatch())
+	}
+	m.remembers("n1", "")
+	mustRelease(t, c, false)
+	c = mustClaim(t, m.node("n1"))
+	if c.Missing() != "" || c.Mismatch() != "" || c.Volume().Slot != "b" {
+		t.Errorf("claimed again: %+v, missing %q, mismatch %q", c.Volume(), c.Missing(), c.Mismatch())
+	}
+	c.SetRecord("c@1-0123")
+	m.remembers("n1", c.Volume().Disk)
+}
+
+// A node that is killed while a missing disk is given up either still misses it, or can use the blank one.
+func TestKilledWhileSettingAside(t *testing.T) {
+	for at := 1; ; at++ {
+		m := newMachine(t, ScopeMachine)
+		id := m.had("n1", "a")
+		m.unmount()
+		out, err := script{Root: m.root, Node: "n1", Marker: m.marker("n1"), Then: "set-aside", KillAt: at}.command(t).Output()
+		done := strings.Contains(string(out), "done")
+		if err != nil == done || strings.Contains(string(out), "error") {
+			t.Fatalf("killed at %d: got %q, %v", at, out, err)
+		}
+		c := mustClaim(t, m.node("n1"))
+		if c.Missing() != "" {
+			misses(t, c, id.Disk)
+		}
+		if c.Mismatch() != "" {
+			if err := c.SetAside(t.Context()); err != nil {
+				t.Errorf("killed at %d: set aside again: %v", at, err)
+			}
+		}
+		if err := c.evidence(); err != nil || c.Mismatch() != "" || c.Volume().Disk == id.Disk {
+			t.Errorf("killed at %d: got %+v, %v, want another, healthy disk", at, c.Volume(), err)
+		}
+		m.remembers("n1", "")
+		if done {
+			if at < 8 {
+				t.Errorf("got %d steps only: the steps are not called", at-1)
+			}
+			return
+		}
+	}
+}
+
 func TestWhatEndsTheMemory(t *testing.T) {
 	for name, end := range map[string]func(m machine, l *Local){
 		"released": func(m machine, l *Local) { mustRelease(m.t, mustClaim(m.t, l), true) },
@@ -109,8 +160,8 @@ func TestWhatEndsTheMemory(t *testing.T) {
 				m.t.Error(err)
 			}
 		},
-		"adopted": func(m machine, l *Local) {
-			if err := mustClaim(m.t, l).Adopt(m.t.Context()); err != nil {
+		"set aside": func(m machine, l *Local) {
+			if err := mustClaim(m.t, l).SetAside(m.t.Context()); err != nil {
 				m.t.Error(err)
 			}
 		},
@@ -166,7 +217,7 @@ func TestMissingWhereAnotherWasFaster(t *testing.T) {
 	mustClaim(t, m.node("n4")) // which never held any
 	c := mustClaim(t, m.node("n1"))
 	misses(t, c, id.Disk)
-	if err := c.Adopt(t.Context()); err != nil {
+	if err := c.SetAside(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m.remembers("n1", "")
@@ -181,13 +232,13 @@ func TestAnotherDiskInPlaceOfTheMissing(t *testing.T) {
 	c := mustClaim(t, m.node("n1"))
 	misses(t, c, disk)
 	mustRelease(t, c, false)
-	// What it holds decides: whoever knows how to read it is told.
+	// What it holds decides: anyone who knows how to read it is told.
 	writeFile(t, filepath.Join(m.root, "b", "founding.json"), "{}")
 	c = mustClaim(t, m.node("n1"))
 	if got := c.Volume().Disk; !strings.Contains(c.Missing(), disk) || c.Mismatch() != "" || got != other.Disk {
 		t.Errorf("got disk %s, missing %q, mismatch %q", got, c.Missing(), c.Mismatch())
 	}
-	c.Bear("c@2-4567")
+	c.SetRecord("c@2-4567")
 	m.remembers("n1", other.Disk)
 	if got := c.Missing(); got != "" {
 		t.Errorf("with a record: missing %q", got)
@@ -240,12 +291,12 @@ func TestMarkerThatCannotBeWritten(t *testing.T) {
 	l.marker = filepath.Join(m.data, "n2", MarkerName)
 	c := mustClaim(t, l)
 	c.local.marker = m.marker("n1")
-	c.Bear("c@1-0123")
+	c.SetRecord("c@1-0123")
 	if got := fmt.Sprint(l.Problems()); !strings.Contains(got, "is not remembered") || !strings.Contains(got, m.data) {
 		t.Errorf("got problems %s, want the failure and its path", got)
 	}
 	remove(t, filepath.Join(m.data, "n1"))
-	c.Bear("c@1-0123")
+	c.SetRecord("c@1-0123")
 	if got := l.Problems(); got != nil {
 		t.Errorf("got problems %v, want none", got)
 	}

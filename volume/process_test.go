@@ -175,7 +175,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		{"resume", "drop", func(t *testing.T, root string) {
 			writeFile(t, filepath.Join(held(t, root).Path(), "etcd", "wal"), "precious")
 		}},
-		{"adopt", "adopt", func(t *testing.T, root string) {
+		{"set aside", "set-aside", func(t *testing.T, root string) {
 			c := held(t, root)
 			writeFile(t, filepath.Join(c.Path(), "etcd", "wal"), "precious")
 			writeFile(t, filepath.Join(c.Path(), IdentityName), c.Volume().Fresh().String())
@@ -253,10 +253,10 @@ func afterKill(t *testing.T, name, root, then string, before survivor) {
 		t.Errorf("%s: got epoch %d, want one above %d and %d", name, id.Epoch, before.epoch, now.epoch)
 	}
 	if why := c.Mismatch(); why != "" {
-		if then != "adopt" {
+		if then != "set-aside" {
 			t.Fatalf("%s: got mismatch %q, want none", name, why)
 		}
-		if err := c.Adopt(t.Context()); err != nil {
+		if err := c.SetAside(t.Context()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
@@ -264,7 +264,7 @@ func afterKill(t *testing.T, name, root, then string, before survivor) {
 		t.Errorf("%s: got disk %s, want %s", name, id.Disk, before.disk)
 	}
 	pattern := filepath.Join(c.Path(), "etcd", "wal")
-	if then == "adopt" {
+	if then == "set-aside" {
 		pattern = filepath.Join(c.Path(), "aside", "*", "etcd", "wal")
 	}
 	if before.wal {

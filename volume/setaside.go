@@ -1,18 +1,75 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+
+	"go.uber.org/zap"
 
 	"holdfast/durable"
 )
 
 // asideName is the directory of the volume that holds what was set aside.
 const asideName = "aside"
+
+// SetAside implements SetAsider. Killed half-way it leaves a volume that still has a Mismatch, and can be
+// repeated; what was on the volume then lies in more than one directory below aside/.
+func (c *localClaim) SetAside(ctx context.Context) error {
+	c.op.Lock()
+	defer c.op.Unlock()
+	why := c.Mismatch()
+	err := c.writable(ctx)
+	if err == nil {
+		err = c.renew()
+	}
+	if err != nil {
+		return fmt.Errorf("set the content of slot %s aside: %w", c.Want.Slot, err)
+	}
+	c.local.log.Warn("set the content of the volume aside", zap.String("slot", c.Want.Slot),
+		zap.String("disk", c.Volume().Disk), zap.String("mismatch", why))
+	return nil
+}
+
+// renew moves everything aside and makes the volume another, blank disk.
+func (c *localClaim) renew() error {
+	return c.SetAsideWith(c.tag.Epoch, c.moveAside, func(id Identity) error {
+		// The operator has said that what was here before is given up, this disk or one that is missing.
+		if err := c.forget(); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.tag.Disk = id.Disk
+		c.mu.Unlock()
+		// The tag first: killed in between, it names a disk that is not there, which is a Mismatch.
+		if err := c.writeTag(PhaseHeld); err != nil {
+			return err
+		}
+		if err := id.Write(c.Path(), c.local.step); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.gone = nil
+		c.mu.Unlock()
+		return nil
+	})
+}
+
+// forget removes the marker of this volume, and of the one that is missing.
+func (c *localClaim) forget() error {
+	slot := c.Want.Slot
+	c.mu.Lock()
+	if c.gone != nil {
+		slot = c.gone.Slot
+	}
+	c.mu.Unlock()
+	return c.local.forget(c.root, slot)
+}
 
 // moveAside moves everything on the volume into a new directory below aside/.
 func (c *localClaim) moveAside() error { return SetAside(c.Path(), c.local.step) }
@@ -74,4 +131,66 @@ func nextAside(aside string) (int, error) {
 		}
 	}
 	return next, nil
+}
+
+// Yield implements Yielder. Killed half-way it leaves a released volume that is blank or holds
+// nothing but its identity; anyone who claims that one can yield again.
+func (c *localClaim) Yield(ctx context.Context) error {
+	c.op.Lock()
+	defer c.op.Unlock()
+	err := c.writable(ctx)
+	if err == nil {
+		err = c.blank()
+	}
+	if err == nil {
+		err = c.wipe()
+		c.unlock()
+	}
+	if err != nil {
+		return fmt.Errorf("yield slot %s: %w", c.Want.Slot, err)
+	}
+	return nil
+}
+
+// blank is nil when the volume holds nothing but its identity.
+func (c *localClaim) blank() error {
+	if why := c.Mismatch(); why != "" {
+		return errors.New(why)
+	}
+	n, err := dataIn(c.Path())
+	if err == nil && n > 0 {
+		err = fmt.Errorf("%s holds data", c.Path())
+	}
+	return cure(err)
+}
+
+// wipe removes a blank volume, file by file: what is not known stays, and keeps the directory.
+func (c *localClaim) wipe() error {
+	if err := c.local.forget(c.root, c.Want.Slot); err != nil {
+		return err
+	}
+	c.End() // from here on the volume does not look like ours
+	c.mu.Lock()
+	c.tag.Disk = ""
+	c.mu.Unlock()
+	if err := c.writeTag(PhaseReleased); err != nil {
+		return err
+	}
+	path := filepath.Join(c.Path(), IdentityName)
+	for _, name := range []string{path + TempSuffix, path} {
+		if err := missing(os.Remove(name)); err != nil {
+			return cure(err)
+		}
+		c.local.step("removed " + filepath.Base(name))
+	}
+	// A mount point, or a file system's lost+found, cannot be removed and need not be.
+	err := os.Remove(c.Path())
+	if err != nil && !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
+		return cure(err)
+	}
+	c.local.step("removed the directory")
+	if err != nil {
+		return cure(durable.SyncDir(c.Path()))
+	}
+	return cure(durable.SyncDir(c.root))
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,7 +26,7 @@ type found struct {
 }
 
 // take locks the volume that was seen as s, checks that it still is as it was seen, and makes it this
-// node's. errBusy when another process was faster.
+// node's. ErrBusy when another process was faster.
 func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_ *localClaim, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -40,7 +39,7 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 		}
 	}()
 	if c.file, err = lockPath(lockFile(root, s.slot), os.O_RDWR|os.O_CREATE); err != nil {
-		return nil, err
+		return nil, cure(err)
 	}
 	l.step("locked " + s.slot)
 	tag, torn, err := readTag(tagPath(root, s.slot))
@@ -48,7 +47,7 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 		return nil, err
 	}
 	if !sameTag(tag, s.tag) {
-		return nil, fmt.Errorf("%w: its claim changed while it was looked at", errBusy)
+		return nil, fmt.Errorf("%w: its claim changed while it was looked at", ErrBusy)
 	}
 	if torn != nil {
 		l.log.Warn("replaced a torn claim", zap.String("slot", s.slot), zap.Error(torn))
@@ -58,7 +57,7 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 	}
 	l.log.Info("claimed a volume",
 		zap.String("slot", s.slot), zap.String("path", c.Path()), zap.Uint64("epoch", c.tag.Epoch),
-		zap.String("disk", c.identity.Disk), zap.String("mismatch", c.mismatch))
+		zap.String("disk", c.Volume().Disk), zap.String("mismatch", c.Mismatch()))
 	return c, nil
 }
 
@@ -77,7 +76,7 @@ func (c *localClaim) begin(before *Tag) (err error) {
 	if err != nil {
 		return err
 	}
-	if lost != nil && (lost.blank || lost.Slot == c.want.Slot) {
+	if lost != nil && (lost.blank || lost.Slot == c.Want.Slot) {
 		only, err := bare(c.Path())
 		if err != nil {
 			return err
@@ -96,11 +95,11 @@ func (c *localClaim) begin(before *Tag) (err error) {
 		Disk:  before.Disk,
 	}
 	if c.tag.Epoch > maxEpoch {
-		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.want.Slot, tagPath(c.root, c.want.Slot))
+		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.Want.Slot, tagPath(c.root, c.Want.Slot))
 	}
 	if f.blank {
 		// The tag, or the root itself, shows that the disk remembered of this slot is no longer in use.
-		if err := c.local.forget(c.root, c.want.Slot); err != nil {
+		if err := c.local.forget(c.root, c.Want.Slot); err != nil {
 			return err
 		}
 		// Should we be killed before the identity is written, an empty directory must not look
@@ -120,20 +119,20 @@ func (c *localClaim) begin(before *Tag) (err error) {
 			return err
 		}
 	}
-	c.mismatch = f.mismatch
-	c.identity = c.want
+	id := c.Want
 	switch {
 	case f.blank:
-		c.identity = c.want.Fresh()
+		id = c.Want.Fresh()
 	case f.mismatch == "":
-		c.identity = f.identity
+		id = f.identity
 	}
-	c.identity.Epoch = c.tag.Epoch
-	if c.mismatch == "" {
-		if err := c.writeIdentity(c.identity); err != nil {
+	id.Epoch = c.tag.Epoch
+	c.Known(id, f.mismatch)
+	if f.mismatch == "" {
+		if err := id.Write(c.Path(), c.local.step); err != nil {
 			return err
 		}
-		c.tag.Disk = c.identity.Disk
+		c.tag.Disk = id.Disk
 	}
 	return c.writeTag(PhaseHeld)
 }
@@ -147,37 +146,28 @@ func (c *localClaim) inspect(disk string) (f found, err error) {
 		return f, nil
 	}
 	if err != nil {
-		return f, err
-	}
-	c.local.step("locked the directory")
-	n, err := content(c.Path())
-	if err != nil {
-		return f, err
-	}
-	path := filepath.Join(c.Path(), IdentityName)
-	data, err := ReadSmall(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && n > 0:
-		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), IdentityName)
-		return f, nil
-	case errors.Is(err, fs.ErrNotExist) && disk != "":
-		f.mismatch = fmt.Sprintf("%s is empty, but disk %s was formatted there: is it not mounted?", c.Path(), disk)
-		return f, nil
-	case errors.Is(err, fs.ErrNotExist):
-		f.blank = true
-		return f, nil
-	case err != nil:
 		return f, cure(err)
 	}
-	f.identity, err = ParseIdentity(data)
-	if errors.Is(err, ErrNewer) {
-		return f, fmt.Errorf("read %s: %w", path, err)
-	}
-	if err != nil {
-		f.mismatch = fmt.Sprintf("%s is damaged: %v", path, err)
+	c.local.step("locked the directory")
+	in, err := Inspect(c.Path())
+	switch {
+	case err != nil:
+		return f, cure(err)
+	case in.Damaged != "":
+		f.mismatch = in.Damaged
+		return f, nil
+	case in.Identity == nil && in.Entries > 0:
+		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), IdentityName)
+		return f, nil
+	case in.Identity == nil && disk != "":
+		f.mismatch = fmt.Sprintf("%s is empty, but disk %s was formatted there: is it not mounted?", c.Path(), disk)
+		return f, nil
+	case in.Identity == nil:
+		f.blank = true
 		return f, nil
 	}
-	should := c.want
+	f.identity = *in.Identity
+	should := c.Want
 	should.Disk = disk
 	if why := should.Mismatch(f.identity); why != "" {
 		f.mismatch = fmt.Sprintf("%s is another volume: %s", c.Path(), why)
@@ -200,7 +190,7 @@ func (c *localClaim) makeDir() (err error) {
 
 // putBack undoes the tag after a failed claim, as well as it can: the lock still is ours.
 func (c *localClaim) putBack(before *Tag) {
-	path := tagPath(c.root, c.want.Slot)
+	path := tagPath(c.root, c.Want.Slot)
 	var err error
 	if before.Nonce == "" {
 		err = os.Remove(path)
@@ -208,7 +198,7 @@ func (c *localClaim) putBack(before *Tag) {
 		err = ReplaceFile(path, before.String(), c.local.step)
 	}
 	if err != nil {
-		c.local.log.Warn("left a claim that came to nothing", zap.String("slot", c.want.Slot), zap.Error(err))
+		c.local.log.Warn("left a claim that came to nothing", zap.String("slot", c.Want.Slot), zap.Error(err))
 	}
 }
 
@@ -218,33 +208,7 @@ func (c *localClaim) writeTag(phase Phase) error {
 	c.tag.Phase, c.tag.Since = phase, time.Now().Unix()
 	tag := c.tag
 	c.mu.Unlock()
-	return ReplaceFile(tagPath(c.root, c.want.Slot), tag.String(), c.local.step)
-}
-
-func (c *localClaim) writeIdentity(id Identity) error {
-	return ReplaceFile(filepath.Join(c.Path(), IdentityName), id.String(), c.local.step)
-}
-
-// content counts the entries of a volume, without those that say nothing: what a crash left of
-// writing the identity, and an empty lost+found, which comes with a new file system.
-func content(dir string) (int, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, cure(err)
-	}
-	n := 0
-	for _, e := range entries {
-		switch e.Name() {
-		case IdentityName + TempSuffix:
-			continue
-		case "lost+found":
-			if inside, err := os.ReadDir(filepath.Join(dir, e.Name())); err == nil && len(inside) == 0 {
-				continue
-			}
-		}
-		n++
-	}
-	return n, nil
+	return ReplaceFile(tagPath(c.root, c.Want.Slot), tag.String(), c.local.step)
 }
 
 func sameTag(a, b *Tag) bool {

@@ -17,7 +17,6 @@ type None struct {
 }
 
 func (n None) Error() string { return ErrNoneFree.Error() + ": " + n.Why }
-
 func (n None) Unwrap() error { return ErrNoneFree }
 
 // ErrLost is wrapped by the error of Claim.Watch when the volume is not this process's any more; the
@@ -66,14 +65,6 @@ type Claim interface {
 	// it; with drop anyone may take it. Nothing on the volume may be open any more. When the error
 	// is not nil the lock is given up nevertheless.
 	Release(ctx context.Context, drop bool) error
-}
-
-// Adopter is a Claim whose foreign content can be set aside. Only an operator may ask for it.
-type Adopter interface {
-	// Adopt moves everything on the volume into aside/<n>-adopted/ and gives it a fresh identity with
-	// a new disk UUID, which ends a Mismatch. Without one the content is set aside all the same: it may be
-	// foreign in a way that only the caller knows. Nothing on the volume may be open.
-	Adopt(ctx context.Context) error
 }
 
 // SetAsider is a Claim whose foreign content can be set aside. Only an operator may ask for it.

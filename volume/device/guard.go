@@ -19,7 +19,7 @@ const readWait = 1500 * time.Millisecond
 
 // Guard looks for evidence that a mounted volume is lost.
 type Guard struct {
-	root string
+	find Lookup
 	// read looks at the device and the filesystem, and may hang.
 	read func(device, file string) error
 
@@ -29,9 +29,9 @@ type Guard struct {
 	since  time.Time         // when that was begun
 }
 
-// NewGuard returns a Guard of the devices below root, which is the root of [List].
-func NewGuard(root string) *Guard {
-	return &Guard{root: root, read: read, errors: make(map[string]uint64)}
+// NewGuard returns a Guard of the devices that find knows.
+func NewGuard(find Lookup) *Guard {
+	return &Guard{find: find, read: read, errors: make(map[string]uint64)}
 }
 
 // Target is a mounted volume.
@@ -92,7 +92,7 @@ func (g *Guard) look(t Target) (dev number, device string, err error) {
 		}
 	}
 	mounted := err == nil
-	list, err := scan(g.root)
+	list, err := g.find()
 	if err != nil {
 		return dev, "", nil // it could not be looked
 	}

@@ -25,7 +25,7 @@ func guarded(t *testing.T, d *devicetest.Disk, fstype string) (*Guard, Target) {
 	if err := syncfs(dir); err != nil {
 		t.Fatal(err)
 	}
-	g := NewGuard(d.Root)
+	g := NewGuard(EBS(d.Root))
 	g.Mounted(d.Path)
 	target := Target{Volume: d.Volume, Device: d.Path, Dir: dir, File: filepath.Join(dir, "identity")}
 	if err := g.Check(target); err != nil {
@@ -258,7 +258,7 @@ const fithaw = 0xC0045878
 // TestAStallIsNoEvidence needs no device: the look at it hangs as long as the test wants.
 func TestAStallIsNoEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGuard("")
+		g := NewGuard(EBS(""))
 		var looks atomic.Int32
 		answer := make(chan error)
 		hang := func() error { looks.Add(1); return <-answer }

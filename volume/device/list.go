@@ -25,11 +25,19 @@ type Device struct {
 // a hidden path of a multipath device, and nvme1n1p1 a partition.
 var namespace = regexp.MustCompile(`^nvme[0-9]+n1$`)
 
-// List returns the EBS volumes whose block device is on this machine. What counts is the serial in sysfs:
-// links below /dev/disk/by-id can be stale and lead to another volume (aws-ebs-csi-driver#1224, #1082). root
-// stands for / where it leads to sysfs and devices. One without a node is left out: it is being made.
-func List(root string) ([]Device, error) {
-	all, err := scan(root)
+// Lookup returns the devices on this machine that are volumes, by what the kernel says of them now; also those that
+// have no node yet. An error means that something is there that could not be read.
+type Lookup func() ([]Device, error)
+
+// EBS looks up EBS volumes. What counts is the serial in sysfs: links below /dev/disk/by-id can be stale and lead to
+// another volume (aws-ebs-csi-driver#1224, #1082). root stands for / where it leads to sysfs and devices.
+func EBS(root string) Lookup {
+	return func() ([]Device, error) { return scan(root) }
+}
+
+// List returns the volumes that find knows. One without a node is left out: it is being made.
+func List(find Lookup) ([]Device, error) {
+	all, err := find()
 	if err != nil {
 		return nil, err
 	}

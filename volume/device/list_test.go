@@ -47,7 +47,7 @@ func TestListFindsVolumesBySerial(t *testing.T) {
 	if err := os.Symlink("disk/real", filepath.Join(root, "dev/nvme1n1")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := List(root)
+	got, err := List(EBS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,17 +67,17 @@ func TestListOfTwoDevicesOfOneVolumeIsAnError(t *testing.T) {
 		files["sys/block/"+name+"/device/serial"] = "vol00000000000000aaa"
 		files["dev/"+name] = ""
 	}
-	got, err := List(fake(t, files))
+	got, err := List(EBS(fake(t, files)))
 	if err == nil || !strings.Contains(err.Error(), "nvme1n1 and nvme2n1") {
 		t.Errorf("got %v, %v, want an error that names both", got, err)
 	}
 }
 
 func TestListOfThisMachine(t *testing.T) {
-	if _, err := List("/"); err != nil {
+	if _, err := List(EBS("/")); err != nil {
 		t.Error(err)
 	}
-	if _, err := List(t.TempDir()); err == nil {
+	if _, err := List(EBS(t.TempDir())); err == nil {
 		t.Error("without sysfs: got no error, want one: unknown is not none")
 	}
 }

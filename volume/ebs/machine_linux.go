@@ -42,7 +42,7 @@ func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
 	if cfg.DeviceRoot == "" {
 		cfg.DeviceRoot = "/"
 	}
-	return &Machine{cfg: cfg, log: lg, guard: device.NewGuard(cfg.DeviceRoot), readonly: make(map[string]bool)}
+	return &Machine{cfg: cfg, log: lg, guard: device.NewGuard(device.EBS(cfg.DeviceRoot)), readonly: make(map[string]bool)}
 }
 
 // Lock implements [Memory] with flock(2), which the kernel gives back however the process ends.
@@ -60,7 +60,7 @@ func (m *Machine) Lock() (unlock func(), err error) {
 
 // Devices implements [Host].
 func (m *Machine) Devices() (map[string]string, error) {
-	list, err := device.List(m.cfg.DeviceRoot)
+	list, err := device.List(device.EBS(m.cfg.DeviceRoot))
 	if err != nil {
 		return nil, err
 	}
