@@ -1,5 +1,19 @@
 package ebs
 
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holdfast/volume"
+)
+
 // Judgement is what a [Doctor] thinks of something.
 type Judgement int
 
@@ -9,6 +23,201 @@ const (
 	Missing                   // a node cannot do without it
 )
 
+// Doctor finds out what keeps a machine from a cluster's volumes. It changes nothing.
+type Doctor struct {
+	Config  Config
+	Cluster string
+	Slots   []string
+	Cloud   *EC2
+	Machine *Machine
+	Volumes func(ctx context.Context) ([]volume.Info, error) // what the tags select
+	// Tell is told of each thing that was looked at.
+	Tell func(j Judgement, text string)
+}
+
+// Examine looks at the identity, the volumes, the permissions and the programs.
+func (d Doctor) Examine(ctx context.Context) {
+	me, err := d.Cloud.Identity(ctx)
+	switch {
+	case err != nil:
+		d.bad("identity: %v", err)
+	case !me.inRegion():
+		d.bad("identity: instance %s is in zone %s, which region %s does not have: EC2 is asked in another region than that "+
+			"of this machine. Remove volume.ebs.region, volume.ebs.zone or AWS_REGION, whichever is wrong", me.Instance, me.Zone,
+			me.Region)
+	default:
+		d.well("identity: instance %s in %s, region %s, account %s", me.Instance, me.Zone, me.Region, cmp.Or(me.Account, "-"))
+	}
+	d.permissions(ctx, me, d.volumes(ctx))
+	d.machine()
+}
+
+func (d Doctor) well(format string, args ...any) { d.Tell(Well, fmt.Sprintf(format, args...)) }
+func (d Doctor) warn(format string, args ...any) { d.Tell(Doubtful, fmt.Sprintf(format, args...)) }
+func (d Doctor) bad(format string, args ...any)  { d.Tell(Missing, fmt.Sprintf(format, args...)) }
+
+// volumes looks at what the tags select.
+func (d Doctor) volumes(ctx context.Context) []volume.Info {
+	infos, err := d.Volumes(ctx)
+	if err != nil {
+		d.bad("volumes: %v", err)
+		return nil
+	}
+	by := map[string][]string{}
+	why := map[string]string{}
+	for _, i := range infos {
+		by[i.Slot] = append(by[i.Slot], i.Volume)
+		why[i.Volume] = i.Why
+		if !slices.Contains(d.Slots, i.Slot) {
+			d.warn("volumes: %s is of no use: %s", i.Volume, i.Why)
+		}
+	}
+	tags := strings.Join(d.Config.For(d.Cluster).Tags, ", ")
+	for _, slot := range d.Slots {
+		switch ids := by[slot]; len(ids) {
+		case 0:
+			d.bad("volumes: slot %s has none with the tags %s (`holdfast volume create` makes it)", slot, tags)
+		case 1:
+			d.well("volumes: slot %s has %s (for this node: %s)", slot, ids[0], why[ids[0]])
+		default:
+			d.warn("volumes: slot %s has %s: only one of them is ever used", slot, strings.Join(ids, " and "))
+		}
+	}
+	for _, i := range infos {
+		if !i.Encrypted {
+			d.warn("volumes: %s (slot %s) is not encrypted", i.Volume, cmp.Or(i.Slot, "-"))
+		}
+	}
+	return infos
+}
+
+// permissions asks about a volume of this zone, for a policy may be about the tags of the volume.
+func (d Doctor) permissions(ctx context.Context, me Self, infos []volume.Info) {
+	id := ""
+	for _, i := range infos {
+		if id == "" || i.Zone == me.Zone {
+			id = i.Volume
+		}
+	}
+	all := d.Cloud.Permissions(ctx, id, me.Instance, d.Config.ClaimTag, TagFormat, TagRecord)
+	for _, p := range all {
+		needed := p.Needed || p.Action == "ec2:DescribeInstances" && d.Config.Takeover == TakeoverStopped
+		switch {
+		case p.Allowed:
+			d.well("permission %s (%s)", p.Action, p.Why)
+		case needed && p.Known:
+			d.bad("permission %s is missing (%s): %s", p.Action, p.Why, p.Detail)
+		case p.Known:
+			d.warn("permission %s is missing (%s)", p.Action, p.Why)
+		case needed:
+			d.warn("permission %s is %s (%s)", p.Action, p.Detail, p.Why)
+		}
+	}
+	// As Permissions: only an endpoint that obeys DryRun is asked about a change.
+	if me.Instance != "" && slices.ContainsFunc(all, func(p Permission) bool { return p.Allowed }) {
+		d.reach(ctx, me, infos)
+	}
+}
+
+// reach asks whether this role could take away what is not this node's: the volumes of the other nodes, and those of
+// other clusters. Nobody needs that, and a stolen role could stop a cluster with it.
+func (d Doctor) reach(ctx context.Context, me Self, infos []volume.Info) {
+	if d.Config.Takeover != TakeoverStopped { // which needs that
+		for _, i := range infos {
+			if i.Instance != "" && i.Instance != me.Instance && instanceID.MatchString(i.Instance) {
+				d.mayDetach(ctx, i.Volume, i.Instance, "another node's")
+				break
+			}
+		}
+	}
+	some, err := d.Cloud.Attached(ctx)
+	if err != nil {
+		d.warn("reach: whether the role can detach another cluster's volume was not asked: %v", err)
+		return
+	}
+	cluster := d.Config.For(d.Cluster)
+	for _, v := range some {
+		if who := holder(v); !cluster.selects(v) && who != me.Instance && instanceID.MatchString(who) {
+			d.mayDetach(ctx, v.ID, who, "not this cluster's")
+			return
+		}
+	}
+	d.warn("reach: no other instance has a volume that is not this cluster's, so whether the role could detach one was " +
+		"not asked")
+}
+
+func (d Doctor) mayDetach(ctx context.Context, id, instance, whose string) {
+	switch p := d.Cloud.MayDetach(ctx, id, instance); {
+	case p.Allowed:
+		d.warn("reach: the role may detach %s, %s, from %s: a stolen role could stop a cluster; `holdfast volume policy` "+
+			"prints a policy that cannot", id, whose, instance)
+	case p.Known:
+		d.well("reach: the role cannot detach %s, %s, from %s", id, whose, instance)
+	default:
+		d.warn("reach: whether the role can detach %s, %s, from %s is %s", id, whose, instance, p.Detail)
+	}
+}
+
+// machine looks at what a claim needs of this machine.
+func (d Doctor) machine() {
+	v := d.Config
+	programs := []string{"blkid", "mount", "umount", "fsck", "mkfs.ext4", "e2fsck", "resize2fs"}
+	if v.Filesystem == XFS {
+		programs = []string{"blkid", "mount", "umount", "mkfs.xfs", "xfs_repair", "xfs_growfs"}
+	}
+	var absent []string
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			absent = append(absent, name)
+		}
+	}
+	if len(absent) > 0 {
+		d.bad("programs: %s not found (Debian: e2fsprogs, xfsprogs, util-linux, mount)", strings.Join(absent, ", "))
+	} else {
+		d.well("programs: %s", strings.Join(programs, ", "))
+	}
+	d.ioTimeout(filepath.Join(v.DeviceRoot, "sys/module/nvme_core/parameters/io_timeout"))
+	if os.Geteuid() != 0 {
+		d.bad("user: holdfast must run as root to format and mount")
+	}
+	switch devices, err := d.Machine.Devices(); {
+	case err != nil:
+		d.bad("devices: %v", err)
+	case len(devices) == 0:
+		d.bad("devices: no EBS volume shows as an NVMe device below %s: holdfast needs a "+
+			"Nitro instance, whose root volume does", filepath.Join(v.DeviceRoot, "sys/block"))
+	default:
+		d.well("devices: %d EBS volumes show as NVMe devices", len(devices))
+	}
+}
+
 // shortIO bounds the values of nvme_core.io_timeout that are doubtful, in seconds: earlier kernels allow no more
 // than 255.
 const shortIO = 255
+
+// ioTimeout looks at how long the kernel waits for an NVMe device before it fails a request. AWS recommends the highest
+// possible value, 4294967295; the kernel's default is 30 s ("NVMe I/O operation timeout for Amazon EBS volumes" in the
+// EBS user guide). With 30 a stall of EBS that lasts longer is an I/O error, the filesystem shuts down or becomes
+// read-only, and the member fences itself although its volume is still there and might have come back.
+//
+// For a volume that was detached under its member it is the other way round: a request that the device had accepted and
+// never answers fails after 30 s, and with the highest value waits as long as the kernel keeps the device. The member
+// does not: holdfast looks twice a second whether the device is there, and ends without waiting for requests.
+func (d Doctor) ioTimeout(file string) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		d.warn("I/O timeout: not known: %v", err)
+		return
+	}
+	text := strings.TrimSpace(string(data))
+	switch seconds, err := strconv.ParseUint(text, 10, 64); {
+	case err != nil:
+		d.warn("I/O timeout: %s has %q, which is no number of seconds", file, text)
+	case seconds < shortIO:
+		d.warn("I/O timeout: nvme_core.io_timeout is %d s: a stall of EBS that lasts longer fails the I/O, and the member "+
+			"then gives its volume up as lost. AWS recommends the maximum: put nvme_core.io_timeout=4294967295 on the "+
+			"kernel's command line. A detached volume is noticed by its device either way", seconds)
+	default:
+		d.well("I/O timeout: nvme_core.io_timeout is %d s, so a stall of EBS is waited for", seconds)
+	}
+}
