@@ -54,7 +54,9 @@ func openEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logge
 		return nil, fmt.Errorf("gossip.listen: %w", err)
 	}
 	node := ebs.Node{Name: cfg.Node.Name, Cluster: cfg.Cluster.Name, Address: netip.AddrPortFrom(address, listen.Port())}
-	return ebs.New(cfg.Volume.EBS, node, cloud, openMachine(cfg, lg), cloud.Identity, step, lg), nil
+	p := ebs.New(cfg.Volume.EBS, node, cloud, openMachine(cfg, lg).Host(), cloud.Identity, step, lg)
+	p.Follow(cloud.Lifecycle)
+	return p, nil
 }
 
 func openEC2(ctx context.Context, cfg config.Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {

@@ -101,7 +101,7 @@ func (e *EC2) connect(ctx context.Context) (*ec2.Client, error) {
 	if region == "" {
 		me, err := e.Identity(ctx)
 		if err != nil {
-			return nil, err
+			return nil, noRegion(err)
 		}
 		region = me.Region
 	}

@@ -19,7 +19,7 @@ type Self struct {
 }
 
 // Identity returns which instance this is. What the configuration does not say is in the identity document
-// of the instance metadata service, which is read once, and by its version 2 only: version 1 answers whoever
+// of the instance metadata service, which is read once, and by its version 2 only: version 1 answers anyone who
 // can make this machine send a plain GET. After an error the next call asks again.
 func (e *EC2) Identity(ctx context.Context) (Self, error) {
 	if me := e.self.Load(); me != nil {
@@ -36,11 +36,11 @@ func (e *EC2) Identity(ctx context.Context) (Self, error) {
 	if missing := me.missing(); len(missing) > 0 {
 		out, err := e.metadata.GetInstanceIdentityDocument(ctx, &imds.GetInstanceIdentityDocumentInput{})
 		if err != nil {
-			return Self{}, noIdentity(missing, err)
+			return Self{}, &identityError{missing, err}
 		}
 		me = e.complete(me, out.InstanceIdentityDocument)
 		if missing := me.missing(); len(missing) > 0 {
-			return Self{}, noIdentity(missing, errors.New("the identity document does not say"))
+			return Self{}, &identityError{missing, errors.New("the identity document does not say")}
 		}
 	}
 	e.self.Store(&me)
@@ -79,9 +79,26 @@ func (e *EC2) complete(me Self, doc imds.InstanceIdentityDocument) Self {
 	return me
 }
 
-func noIdentity(missing []string, err error) error {
-	return fmt.Errorf("read the identity document of the instance metadata service (IMDSv2): %w: set %s, or let the service answer: it must be enabled and, for a process in a container, its hop limit be 2 or more (HttpPutResponseHopLimit)",
-		err, strings.Join(missing, ", "))
+// identityError is that the metadata service does not tell what some keys of the configuration do not say.
+type identityError struct {
+	missing []string
+	err     error
+}
+
+func (e *identityError) Error() string {
+	return fmt.Sprintf("read the identity document of the instance metadata service (IMDSv2): %v: set %s, or let the "+
+		"service answer: it must be enabled and, for a process in a container, its hop limit be 2 or more "+
+		"(HttpPutResponseHopLimit)", e.err, strings.Join(e.missing, ", "))
+}
+
+func (e *identityError) Unwrap() error { return e.err }
+
+// noRegion is the same error for who only needs the region, as on an operator's machine.
+func noRegion(err error) error {
+	if e, ok := errors.AsType[*identityError](err); ok {
+		return &identityError{[]string{"volume.ebs.region or AWS_REGION"}, e.err}
+	}
+	return err
 }
 
 // inRegion reports whether a zone is one of a region: the names of all zones begin with the region's ("Regions and

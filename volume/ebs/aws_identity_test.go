@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/volume"
 )
 
 // metadata is a metadata service of version 2.
@@ -192,5 +194,38 @@ func TestIdentityIsNotAskedOfAProxy(t *testing.T) {
 	}
 	if n := asked.Load(); n != 0 {
 		t.Errorf("the proxy was asked %d times", n)
+	}
+}
+
+// AWS_REGION may name another region than the one this machine is in. The doctor says so.
+func TestDoctorSeesTheWrongRegion(t *testing.T) {
+	for _, test := range []struct {
+		me   Self
+		want bool
+	}{
+		{Self{Region: "eu-west-1", Zone: "eu-west-1a"}, true},
+		{Self{Region: "us-east-1", Zone: "us-east-1-bos-1a"}, true},
+		{Self{Region: "eu-west-1", Zone: "us-east-1a"}, false},
+		{Self{Region: "eu-west-1", Zone: "eu-west-2a"}, false},
+	} {
+		if got := test.me.inRegion(); got != test.want {
+			t.Errorf("%+v: got %t, want %t", test.me, got, test.want)
+		}
+	}
+	m := newMetadata(t) // it says eu-test-1
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request) { refuse(w, 412, "DryRunOperation", "ok") })
+	said := ""
+	d := Doctor{Config: Default(), Cluster: "main", Slots: []string{"a"},
+		Cloud:   newTestEC2(t, AWSConfig{Region: "us-east-1", Endpoint: f.URL, IMDSEndpoint: m.URL}, nil),
+		Volumes: func(context.Context) ([]volume.Info, error) { return nil, nil },
+		Machine: NewMachine(MachineConfig{DeviceRoot: t.TempDir(), FSType: Ext4}, zap.NewNop()),
+		Tell: func(j Judgement, text string) {
+			if j == Missing {
+				said += text + "\n"
+			}
+		}}
+	d.Examine(t.Context())
+	if !strings.Contains(said, "identity: instance i-0abc is in zone eu-test-1b, which region us-east-1 does not have") {
+		t.Errorf("got %q", said)
 	}
 }

@@ -1,16 +1,19 @@
 package ebs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"holdfast/volume"
 	"holdfast/volume/ebs"
 	"holdfast/volume/volumetest/ec2test"
 )
@@ -241,5 +244,65 @@ func TestStandinPermissions(t *testing.T) {
 	}
 	if v := s.one(t, id); len(v.Attachments) != 0 || len(v.Tags) != 0 || len(s.State().Volumes) != 1 {
 		t.Errorf("got %+v, want nothing changed by looking", v)
+	}
+}
+
+// A role that could take volumes away is found out, without anything being taken.
+func TestDoctorTriesWhatARoleMustNotDo(t *testing.T) {
+	for name, test := range map[string]struct {
+		own  bool              // OwnOnly
+		tags map[string]string // OwnTags
+		want []string
+	}{
+		"the policy of ours": {true, map[string]string{"holdfast:cluster": "main"}, []string{
+			"+reach: the role cannot detach VOL-B, another node's, from i-0b", "+reach: the role cannot detach VOL-X, not this cluster's, from i-0b"}},
+		"any volume at its own instance": {true, nil, []string{
+			"+reach: the role cannot detach VOL-B, another node's, from i-0b", "+reach: the role cannot detach VOL-X, not this cluster's, from i-0b"}},
+		"its volumes at any instance": {false, map[string]string{"holdfast:cluster": "main"}, []string{
+			"!reach: the role may detach VOL-B, another node's, from i-0b", "+reach: the role cannot detach VOL-X, not this cluster's, from i-0b"}},
+		"everything": {false, nil, []string{
+			"!reach: the role may detach VOL-B, another node's, from i-0b", "!reach: the role may detach VOL-X, not this cluster's, from i-0b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStandin(t, ec2test.Options{OwnOnly: test.own, OwnTags: test.tags})
+			attached := func(device, cluster string) string {
+				id := s.volume(t, ec2test.Volume{Tags: map[string]string{"holdfast:cluster": "main", "holdfast:member": "b"}})
+				if err := s.b.Attach(t.Context(), id, "i-0b", device); err != nil {
+					t.Fatal(err)
+				}
+				for deadline := time.Now().Add(10 * time.Second); s.one(t, id).Attachments[0].State != ebs.Attached; time.Sleep(time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("got %+v, want it attached", s.one(t, id))
+					}
+				}
+				if err := s.SetTag(id, "holdfast:cluster", cluster); err != nil {
+					t.Fatal(err)
+				}
+				return id
+			}
+			main, other := attached("/dev/sdf", "main"), attached("/dev/sdg", "events")
+			before := fmt.Sprint(s.State().Volumes[main], s.State().Volumes[other])
+			var said []string
+			doctor := ebs.Doctor{
+				Config: ebs.Default(), Cluster: "main", Slots: []string{"b"}, Cloud: s.a,
+				Volumes: func(context.Context) ([]volume.Info, error) {
+					return []volume.Info{{Slot: "b", Volume: main, Instance: "i-0b", Encrypted: true}}, nil
+				},
+				Machine: ebs.NewMachine(ebs.MachineConfig{DeviceRoot: t.TempDir(), FSType: ebs.Ext4}, zap.NewNop()),
+				Tell: func(j ebs.Judgement, text string) {
+					said = append(said, map[ebs.Judgement]string{ebs.Well: "+", ebs.Doubtful: "!", ebs.Missing: "-"}[j]+text)
+				},
+			}
+			doctor.Examine(t.Context())
+			for _, want := range test.want {
+				want = strings.NewReplacer("VOL-B", main, "VOL-X", other).Replace(want)
+				if !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, want) }) {
+					t.Errorf("it does not say %q:\n%s", want, strings.Join(said, "\n"))
+				}
+			}
+			if after := fmt.Sprint(s.State().Volumes[main], s.State().Volumes[other]); after != before {
+				t.Errorf("something was changed: %s, before: %s", after, before)
+			}
+		})
 	}
 }

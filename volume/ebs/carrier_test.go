@@ -3,6 +3,11 @@ package ebs
 import (
 	"context"
 	"maps"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"holdfast/volume/volumetest"
 )
 
 // tagged is a cloud with one volume, of which only the tags can be read and written.
@@ -25,4 +30,9 @@ func (c tagged) Untag(_ context.Context, _, key, value string) error {
 		delete(c.tags, key)
 	}
 	return nil
+}
+
+func TestTagsCarryClaims(t *testing.T) {
+	p := New(Default(), Node{Cluster: "main"}, tagged{tags: map[string]string{}}, Host{}, nil, nil, zap.NewNop())
+	volumetest.RunCarrier(t, p.claims, "vol-1")
 }

@@ -22,13 +22,13 @@ type verdict struct {
 	rank  uint64 // lower comes first
 }
 
-// choose returns the volume to take now. The error wraps ErrNoneFree and says why for each volume.
-func (p *Provider) choose(ctx context.Context, want volume.Want, volumes []Volume) (Volume, error) {
-	journal, err := p.journal()
+// choose is step 2: the volume to take now. The error wraps ErrNoneFree and says why for each volume.
+func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
+	journal, err := a.requests.journal()
 	if err != nil {
 		return Volume{}, err
 	}
-	judged := p.judgeAll(want, volumes)
+	judged := a.judge(a.want, a.volumes).all()
 	var why []string
 	for i, v := range judged {
 		if _, leaving := journal.Detaching[v.ID]; leaving {
@@ -41,24 +41,47 @@ func (p *Provider) choose(ctx context.Context, want volume.Want, volumes []Volum
 		}
 		why = append(why, fmt.Sprintf("%s (slot %s): %s", v.ID, v.slot, v.why))
 	}
-	if p.cfg.Takeover == TakeoverStopped {
-		if v, ok, err := p.seize(ctx, want, judged); ok || err != nil {
+	if a.cfg.Takeover == TakeoverStopped {
+		if v, ok, err := a.seize(ctx, judged); ok || err != nil {
 			return v, err
 		}
 	}
 	text := strings.Join(why, "; ")
-	if len(volumes) == 0 {
-		text = fmt.Sprintf("no volume in region %s has the tags %s; `holdfast volume create` makes them", p.me.Region, strings.Join(p.cfg.Tags, ", "))
+	if len(a.volumes) == 0 {
+		text = fmt.Sprintf("no volume in region %s has the tags %s; `holdfast volume create` makes them", a.me.Region,
+			strings.Join(a.cfg.Tags, ", "))
 	}
-	p.at(StateStandby, "", text)
+	a.status.at(StateStandby, "", text)
 	return Volume{}, none("%s", text)
 }
 
-// judgeAll judges every volume, the best first.
-func (p *Provider) judgeAll(want volume.Want, volumes []Volume) []verdict {
-	all := make([]verdict, 0, len(volumes))
-	for _, v := range volumes {
-		all = append(all, p.judge(want, v, volumes))
+// rules say which volumes can be this node's as things are configured.
+type rules struct {
+	cfg  Config
+	me   Self
+	want volume.Want
+}
+
+// judge says which of the cluster's volumes are free for this node. What it reads may be stale; it costs a wasted
+// attempt then, nothing else.
+type judge struct {
+	rules
+	volumes  []Volume
+	seen     *scanner
+	setbacks *setbacks
+}
+
+func (p *Provider) rules(want volume.Want) rules { return rules{cfg: p.cfg, me: p.self(), want: want} }
+
+func (p *Provider) judge(want volume.Want, volumes []Volume) judge {
+	return judge{rules: p.rules(want), volumes: volumes, seen: p.seen, setbacks: p.setbacks}
+}
+
+// all judges every volume, the best first.
+func (j judge) all() []verdict {
+	all := make([]verdict, 0, len(j.volumes))
+	for _, v := range j.volumes {
+		all = append(all, j.of(v))
 	}
 	slices.SortStableFunc(all, func(a, b verdict) int {
 		if a.rank != b.rank {
@@ -72,57 +95,55 @@ func (p *Provider) judgeAll(want volume.Want, volumes []Volume) []verdict {
 	return all
 }
 
-// judge says whether a volume is free for this node. What it reads may be stale; it costs a wasted attempt
-// then, nothing else.
-func (p *Provider) judge(want volume.Want, v Volume, all []Volume) verdict {
-	slot, _ := parseSlot(v.Tags[p.cfg.SlotTag])
-	j := verdict{Volume: v, slot: slot, rank: p.rank(v)}
-	if t, err := ParseTag(v.Tags[p.cfg.ClaimTag]); err == nil {
-		j.claim = &t
+// of judges a single volume.
+func (j judge) of(v Volume) verdict {
+	slot, _ := j.cfg.slot(v)
+	d := verdict{Volume: v, slot: slot, rank: j.rank(v)}
+	if t, err := j.cfg.claim(v); err == nil {
+		d.claim = &t
 	}
-	j.why = p.unfit(want, v)
-	if j.fit = j.why == ""; j.fit {
-		j.why = p.taken(v, j.claim)
+	d.why = j.unfit(v)
+	if d.fit = d.why == ""; d.fit {
+		d.why = j.taken(v, d.claim)
 	}
-	if j.why == "" {
-		j.why = p.rival(v, slot, all)
+	if d.why == "" {
+		d.why = j.rival(v, slot)
 	}
-	if why, avoided := want.Avoid[slot]; avoided && j.why == "" {
-		j.why = why
+	if why, avoided := j.want.Avoid[slot]; avoided && d.why == "" {
+		d.why = why
 	}
-	if j.why == "" {
-		j.take, j.why = true, "it is free"
+	if d.why == "" {
+		d.take, d.why = true, "it is free"
 	}
-	return j
+	return d
 }
 
 // unfit says why a volume can never be this node's as things are configured.
-func (p *Provider) unfit(want volume.Want, v Volume) string {
-	slot, members := parseSlot(v.Tags[p.cfg.SlotTag])
+func (r rules) unfit(v Volume) string {
+	slot, members := r.cfg.slot(v)
 	affinity := v.Tags[TagInstance]
 	switch {
 	case slot == "":
-		return fmt.Sprintf("it has no tag %s that names its slot", p.cfg.SlotTag)
-	case members != nil && !slices.Equal(members, slices.Sorted(slices.Values(want.Slots))):
+		return fmt.Sprintf("it has no tag %s that names its slot", r.cfg.SlotTag)
+	case members != nil && !slices.Equal(members, slices.Sorted(slices.Values(r.want.Slots))):
 		return fmt.Sprintf("its tag %s names the slots %s, but cluster.slots is %s: make them the same",
-			p.cfg.SlotTag, strings.Join(members, ","), strings.Join(want.Slots, ","))
-	case !slices.Contains(want.Slots, slot) && !slices.Contains(want.Known, slot):
-		return fmt.Sprintf("slot %s is not in cluster.slots (%s)", slot, strings.Join(want.Slots, ","))
-	case v.Zone != p.me.Zone:
-		return fmt.Sprintf("it is in zone %s, and this node in %s", v.Zone, p.me.Zone)
+			r.cfg.SlotTag, strings.Join(members, ","), strings.Join(r.want.Slots, ","))
+	case !slices.Contains(r.want.Slots, slot) && !slices.Contains(r.want.Known, slot):
+		return fmt.Sprintf("slot %s is not in cluster.slots (%s)", slot, strings.Join(r.want.Slots, ","))
+	case v.Zone != r.me.Zone:
+		return fmt.Sprintf("it is in zone %s, and this node in %s", v.Zone, r.me.Zone)
 	case v.MultiAttach:
 		return "it is a Multi-Attach volume, which two instances could write to: never used"
-	case affinity != "" && affinity != p.me.Instance:
+	case affinity != "" && affinity != r.me.Instance:
 		return fmt.Sprintf("its tag %s reserves it for %s", TagInstance, affinity)
 	}
 	return ""
 }
 
 // taken says who has, or wants, a volume.
-func (p *Provider) taken(v Volume, t *Tag) string {
-	p.mu.Lock()
-	seen, avoid, failed := p.sights[v.ID], p.avoid[v.ID], p.failed[v.ID]
-	p.mu.Unlock()
+func (j judge) taken(v Volume, t *Tag) string {
+	seen := j.seen.unchanged(v.ID)
+	avoid, failed := j.setbacks.of(v.ID)
 	for _, a := range v.Attachments {
 		where := a.State + " to " + a.Instance
 		if a.State == Detaching {
@@ -132,7 +153,7 @@ func (p *Provider) taken(v Volume, t *Tag) string {
 		case a.State == Detached:
 		case a.Instance == "":
 			return "something that AWS manages holds it"
-		case a.Instance == p.me.Instance && a.State != Detaching:
+		case a.Instance == j.me.Instance && a.State != Detaching:
 			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached when that has been so for %s", a.State, stuck)
 		case t != nil && t.Instance == a.Instance:
 			return fmt.Sprintf("%s of node %s", where, t.Node)
@@ -141,7 +162,7 @@ func (p *Provider) taken(v Volume, t *Tag) string {
 		}
 	}
 	// When, not in how long: a reason that changed every second would be logged every second.
-	free := seen.since.Add(p.cfg.TakeoverAfter)
+	free := seen.Add(j.cfg.TakeoverAfter)
 	switch {
 	case v.State != VolumeAvailable:
 		return "its state is " + v.State
@@ -149,12 +170,12 @@ func (p *Provider) taken(v Volume, t *Tag) string {
 		return fmt.Sprintf("%s; next attempt at %s", failed, clock(avoid))
 	case time.Now().Before(avoid):
 		return fmt.Sprintf("an attempt came to nothing; next one at %s", clock(avoid))
-	case t != nil && t.Instance == p.me.Instance, v.Tags[p.cfg.ClaimTag] == "":
+	case t != nil && t.Instance == j.me.Instance, v.Tags[j.cfg.ClaimTag] == "":
 		return ""
 	case !time.Now().Before(free):
 		return ""
 	case t == nil:
-		return fmt.Sprintf("its tag %s is not one of ours; free at %s if it stays as it is", p.cfg.ClaimTag, clock(free))
+		return fmt.Sprintf("its tag %s is not one of ours; free at %s if it stays as it is", j.cfg.ClaimTag, clock(free))
 	}
 	return fmt.Sprintf("claimed by node %s (%s); free at %s if that does not change", t.Node, t.Instance, clock(free))
 }
@@ -163,9 +184,9 @@ func (p *Provider) taken(v Volume, t *Tag) string {
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
 // rival says which other volume of the same slot comes first: one in use, and else one that was formatted.
-func (p *Provider) rival(v Volume, slot string, all []Volume) string {
-	for _, o := range all {
-		other, _ := parseSlot(o.Tags[p.cfg.SlotTag])
+func (j judge) rival(v Volume, slot string) string {
+	for _, o := range j.volumes {
+		other, _ := j.cfg.slot(o)
 		if o.ID == v.ID || other != slot {
 			continue
 		}
@@ -175,7 +196,7 @@ func (p *Provider) rival(v Volume, slot string, all []Volume) string {
 		case used:
 			return fmt.Sprintf("slot %s has another volume, %s, which is in use", slot, o.ID)
 		case formatted && mine:
-			return fmt.Sprintf("slot %s has two volumes with data, %s and %s: remove the tag %s from the one that is not to be used", slot, v.ID, o.ID, p.cfg.SlotTag)
+			return fmt.Sprintf("slot %s has two volumes with data, %s and %s: remove the tag %s from the one that is not to be used", slot, v.ID, o.ID, j.cfg.SlotTag)
 		case formatted || !mine && o.ID < v.ID:
 			return fmt.Sprintf("slot %s has another volume, %s, which comes first", slot, o.ID)
 		}
@@ -185,14 +206,40 @@ func (p *Provider) rival(v Volume, slot string, all []Volume) string {
 
 // rank orders the volumes that could be taken: what is reserved for this instance, what it claimed before,
 // and else by a hash that differs from node to node, so that nodes that start together spread.
-func (p *Provider) rank(v Volume) uint64 {
-	if v.Tags[TagInstance] == p.me.Instance {
+func (r rules) rank(v Volume) uint64 {
+	if v.Tags[TagInstance] == r.me.Instance {
 		return 0
 	}
-	if t, err := ParseTag(v.Tags[p.cfg.ClaimTag]); err == nil && t.Instance == p.me.Instance {
+	if t, err := r.cfg.claim(v); err == nil && t.Instance == r.me.Instance {
 		return 1
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(v.ID + "/" + p.me.Instance))
+	_, _ = h.Write([]byte(v.ID + "/" + r.me.Instance))
 	return 2 + h.Sum64()>>1
+}
+
+// closer reports whether a is to be adopted rather than b: what was held last, what bears our claim, what was
+// formatted, and else the lower ID, which comes first in the list.
+func (r rules) closer(a, b Volume, held *Holding) bool {
+	rank := func(v Volume) int {
+		t, err := r.cfg.claim(v)
+		switch {
+		case held != nil && held.Volume == v.ID:
+			return 0
+		case err == nil && t.Instance == r.me.Instance && t.Phase == volume.PhaseHeld:
+			return 1
+		case err == nil && t.Instance == r.me.Instance:
+			return 2
+		case v.Tags[TagFormat] != "":
+			return 3
+		}
+		return 4
+	}
+	return rank(a) < rank(b)
+}
+
+// here is a volume whose device is on this machine: what EC2 says of it may be old, and that is not.
+func (r rules) here(v Volume) Volume {
+	v.Zone = r.me.Zone
+	return v
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	watchEvery  = 500 * time.Millisecond // between looks at the device
-	remoteEvery = time.Minute            // mean time between looks at what EC2 says
-	suspect     = 20 * time.Second       // the same while EC2 says that another instance has the volume
-	convinced   = time.Minute            // that it must have said so, in three looks at least
-	releaseWait = time.Minute            // for a detach to be done
+	remoteEvery = time.Minute      // mean time between looks at what EC2 says
+	suspect     = 20 * time.Second // the same while EC2 says that another instance has the volume
+	convinced   = time.Minute      // that it must have said so, in three looks at least
+	releaseWait = time.Minute      // for a detach to be done
 	releaseLook = time.Second
 )
 
-// claim is a volume held by this process.
+// claim is a volume held by this process, or about to be.
 type claim struct {
+	*volume.Hold
 	p      *Provider
+	rules  rules // of the attempt that made it
 	vol    string
-	want   volume.Identity // what the volume should be, without disk and epoch
 	device string
 	dir    string // where it is, or would be, mounted
 
@@ -33,32 +33,31 @@ type claim struct {
 	mounted   bool
 	blind     bool // adopted while EC2 could not be asked
 
-	remount sync.RWMutex // held while the filesystem is mounted anew: a look meanwhile would not find it
+	remount sync.RWMutex  // held while the filesystem is remounted: a look meanwhile would not find it
+	news    chan struct{} // there is something new to be said in the tags
 
-	end  func() // closes done, once
-	done chan struct{}
-	news chan struct{} // there is something new to be said in the tags
-
-	mu       sync.Mutex // guards what follows, never held over I/O
-	tag      Tag
-	unsaid   bool   // the tag could not be written
-	record   string // that the volume is to bear
-	identity volume.Identity
-	mismatch string
-	lost     error
+	mu     sync.Mutex // guards what follows, never held over I/O
+	tag    Tag
+	unsaid bool   // the tag could not be written
+	record string // that the volume is to bear
 }
 
 func newClaim(p *Provider, vol string, want volume.Identity) *claim {
-	c := &claim{p: p, vol: vol, want: want, identity: want, done: make(chan struct{}), news: make(chan struct{}, 1)}
-	c.end = sync.OnceFunc(func() { close(c.done) })
-	return c
+	return &claim{Hold: volume.NewHold(want), p: p, vol: vol, news: make(chan struct{}, 1)}
 }
 
-// Volume implements [volume.Claim].
-func (c *claim) Volume() volume.Identity {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.identity
+// newClaim is a claim on a volume as EC2 shows it, whose epoch is above that of the claim in its tag.
+func (a *claimAttempt) newClaim(v Volume) *claim {
+	slot, _ := a.cfg.slot(v)
+	c := newClaim(a.Provider, v.ID, volume.Identity{Cluster: a.want.Cluster, Slot: slot, Volume: v.ID})
+	c.rules = a.rules(a.want)
+	c.formatted = v.Tags[TagFormat]
+	epoch := uint64(1)
+	if t, err := a.cfg.claim(v); err == nil && t.Epoch < maxEpoch {
+		epoch = t.Epoch + 1
+	}
+	c.tag = a.newTag(epoch)
+	return c
 }
 
 func (p *Provider) newTag(epoch uint64) Tag {
@@ -66,15 +65,18 @@ func (p *Provider) newTag(epoch uint64) Tag {
 		Address: p.node.Address}
 }
 
+// write writes the claim to the tag as it is now. Whether an uncertain write was executed does not matter, it will be
+// repeated.
+func (c *claim) write(ctx context.Context) error {
+	c.mu.Lock()
+	c.tag.Since = time.Now().UTC().Truncate(time.Second)
+	text := c.tag.String()
+	c.mu.Unlock()
+	return c.p.claims.Write(ctx, c.vol, text)
+}
+
 // Path implements [volume.Claim].
 func (c *claim) Path() string { return c.dir }
-
-// Mismatch implements [volume.Claim].
-func (c *claim) Mismatch() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mismatch
-}
 
 // Watch implements [volume.Claim]. Nothing that EC2 does or fails to do delays the look at the device.
 func (c *claim) Watch(ctx context.Context) error {
@@ -84,32 +86,18 @@ func (c *claim) Watch(ctx context.Context) error {
 	defer cancel()
 	taken := make(chan error, 1)
 	remote.Go(func() { taken <- c.watchCloud(ctx) })
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.done:
-			return nil
-		case err := <-taken:
-			if err != nil {
-				return c.lose(err)
-			}
-			taken = nil
-		case <-ticker.C:
-			if err := c.look(); err != nil {
-				return c.lose(err)
-			}
-		}
+	evidence := c.Evidence(ctx, c.look, taken)
+	if evidence == nil {
+		return nil
 	}
+	return c.lose(evidence)
 }
 
 // look looks for evidence on this machine.
 func (c *claim) look() error {
 	if c.mounted && c.remount.TryRLock() {
 		defer c.remount.RUnlock()
-		return c.p.host.Check(c.vol, c.device, c.dir)
+		return c.p.host.Disks.Check(c.vol, c.device, c.dir)
 	}
 	devices, err := c.p.host.Devices()
 	if err == nil && devices[c.vol] == "" {
@@ -120,16 +108,13 @@ func (c *claim) look() error {
 
 // lose makes sure that nothing is written to the volume any more, and remembers it.
 func (c *claim) lose(evidence error) error {
-	if c.released() {
-		return nil // what we saw is what came after us
+	err := c.Lose(evidence)
+	if err == nil {
+		return nil // it was released, and what we saw is what came after us
 	}
-	err := fmt.Errorf("%w: slot %s: %w", volume.ErrLost, c.want.Slot, evidence)
-	c.mu.Lock()
-	c.lost = err
-	c.mu.Unlock()
-	c.p.at(StateLost, c.vol, evidence.Error())
+	c.p.status.at(StateLost, c.vol, evidence.Error())
 	if c.mounted {
-		if e := c.p.host.Fence(c.dir); e != nil {
+		if e := c.p.host.Disks.Fence(c.dir); e != nil {
 			c.p.log.Error("the filesystem of the lost volume could not be shut down", zap.String("path", c.dir), zap.Error(e))
 		}
 	}
@@ -180,10 +165,10 @@ func (c *claim) review(ctx context.Context) (other string) {
 		return ""
 	}
 	defer c.p.op.give()
-	if c.released() || ctx.Err() != nil {
+	if c.Released() || ctx.Err() != nil {
 		return ""
 	}
-	volumes, err := c.p.look(ctx)
+	volumes, err := c.p.seen.look(ctx)
 	if err != nil {
 		return "" // that EC2 cannot be asked is no evidence of anything
 	}
@@ -195,11 +180,11 @@ func (c *claim) review(ctx context.Context) (other string) {
 		switch {
 		case v.ID == c.vol:
 			other = c.reviewOwn(ctx, v)
-		case devices[v.ID] != "" && c.p.unfit(c.p.want, c.p.here(v)) == "":
-			c.p.shed(ctx, v.ID, devices[v.ID], c.vol)
+		case devices[v.ID] != "" && c.rules.unfit(c.rules.here(v)) == "":
+			c.p.requests.shed(ctx, v.ID, devices[v.ID], c.vol)
 		}
 	}
-	if err := c.p.strays(ctx, volumes, devices); err != nil {
+	if err := c.p.requests.strays(ctx, c.rules, volumes, devices); err != nil {
 		c.p.log.Warn("the journal could not be read", zap.Error(err))
 	}
 	return other
@@ -223,113 +208,28 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	c.mu.Unlock()
 	err := error(nil)
 	if !said {
-		err = c.p.write(ctx, c)
+		err = c.write(ctx)
 	}
 	tags := map[string]string{}
-	c.mu.Lock()
-	if c.formatted != "" && c.mismatch == "" && v.Tags[TagFormat] == "" {
+	if c.formatted != "" && c.Mismatch() == "" && v.Tags[TagFormat] == "" {
 		tags[TagFormat] = c.formatted
 	}
+	c.mu.Lock()
 	if c.record != "" && v.Tags[TagRecord] != c.record {
 		tags[TagRecord] = c.record
 	}
 	c.mu.Unlock()
-	if len(tags) > 0 && !c.p.isTagless() {
+	if len(tags) > 0 && !c.p.claims.isDenied() {
 		err = errors.Join(err, c.p.cloud.Tag(ctx, c.vol, tags))
 	}
 	c.mu.Lock()
 	c.unsaid = err != nil
 	c.mu.Unlock()
 	if err != nil {
-		c.p.log.Debug("the tags of the held volume could not be brought up to date", zap.String("volume", c.vol), zap.Error(err))
+		c.p.log.Debug("the tags of the held volume could not be brought up to date", zap.String("volume", c.vol),
+			zap.Error(err))
 	}
 	return ""
-}
-
-func (c *claim) released() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// Release implements [volume.Claim]. Without drop the volume stays attached to this machine, which adopts it at
-// its next start; with drop it is detached, and its claim removed.
-func (c *claim) Release(ctx context.Context, drop bool) error {
-	c.end()
-	p := c.p
-	_ = p.op.take(context.WithoutCancel(ctx)) // whoever has it ends with Watch, which the end has ended
-	defer p.op.give()
-	p.mu.Lock()
-	mine := p.held == c
-	p.mu.Unlock()
-	if !mine {
-		return nil
-	}
-	defer func() {
-		p.leave()
-		p.mu.Lock()
-		p.held = nil
-		p.view.next = time.Time{}
-		p.mu.Unlock()
-	}()
-	c.mu.Lock()
-	lost := c.lost
-	c.mu.Unlock()
-	if lost != nil {
-		return lost
-	}
-	p.at(StateReleasing, c.vol, "unmounts it")
-	p.step("before-unmount")
-	err := p.host.Unmount(ctx, c.dir)
-	if err == nil && drop {
-		err = c.drop(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("release %s (slot %s): %w", c.vol, c.want.Slot, err)
-	}
-	p.at(StateIdle, "", "")
-	return nil
-}
-
-// drop detaches the volume and removes the claim, if it still is this one.
-func (c *claim) drop(ctx context.Context) error {
-	p := c.p
-	p.at(StateReleasing, c.vol, "detaches it")
-	if err := p.detach(ctx, c.vol); err != nil {
-		return err
-	}
-	var devices map[string]string
-	for last := time.Now().Add(releaseWait); ; {
-		var err error
-		if devices, err = p.host.Devices(); err != nil {
-			return err
-		}
-		if devices[c.vol] == "" {
-			v, ok, err := p.one(ctx, c.vol)
-			if err == nil && ok && holder(v) != p.me.Instance {
-				break
-			}
-		}
-		if time.Now().After(last) {
-			return fmt.Errorf("it was asked to be detached, and is not yet after %s", releaseWait)
-		}
-		if err := pause(ctx, releaseLook); err != nil {
-			return err
-		}
-	}
-	if _, err := p.settle(ctx, devices); err != nil {
-		return err
-	}
-	p.step("before-untag")
-	if err := p.cloud.Untag(ctx, c.vol, p.cfg.ClaimTag, c.tag.String()); err != nil && MeaningOf(err) != Denied {
-		return fmt.Errorf("it is detached, but its claim could not be removed: %w; others take it after %s", err, p.cfg.TakeoverAfter)
-	}
-	p.postpone(c.vol, p.cfg.TakeoverAfter) // who gave it up is not the first to take it again
-	p.log.Info("released a volume", zap.String("volume", c.vol), zap.String("slot", c.want.Slot))
-	return nil
 }
 
 // SetRecord has the volume's tag say which cluster its disk belongs to. It is written by Watch, and again whenever it is
@@ -345,4 +245,38 @@ func (c *claim) SetRecord(token string) {
 		default:
 		}
 	}
+}
+
+// SetAside implements [volume.SetAsider].
+func (c *claim) SetAside(ctx context.Context) error {
+	p := c.p
+	if err := p.op.take(ctx); err != nil {
+		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
+	}
+	defer p.op.give()
+	why := c.Mismatch()
+	switch {
+	case c.Released():
+		return errors.New("set the content of the volume aside: it was released")
+	case c.Lost() != nil:
+		return c.Lost()
+	case !c.mounted:
+		return fmt.Errorf("set the content of %s aside: %s", c.vol, why)
+	}
+	c.remount.Lock() // it was mounted read-only: it is unmounted for a moment, and not lost
+	err := p.host.Disks.Mount(ctx, c.device, c.dir, false)
+	c.remount.Unlock()
+	if err != nil {
+		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
+	}
+	err = c.SetAsideWith(c.tag.Epoch,
+		func() error { return p.host.Files.SetAside(c.dir) },
+		func(id volume.Identity) error { return p.host.Files.Identify(c.dir, id) })
+	if err != nil {
+		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
+	}
+	p.status.at(StateHeld, c.vol, "")
+	p.log.Warn("set the content of the volume aside", zap.String("volume", c.vol), zap.String("slot", c.Want.Slot),
+		zap.String("disk", c.Volume().Disk), zap.String("mismatch", why))
+	return nil
 }

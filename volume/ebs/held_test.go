@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
 
 	"holdfast/volume"
 )
 
 // remounting is a host on which a mount takes a while, and the volume is not mounted meanwhile.
 type remounting struct {
-	Host
-	gone atomic.Bool // for as long as it is mounted anew
+	Disks
+	Files
+	gone atomic.Bool // for as long as it is remounted
 	lost atomic.Bool // it is not mounted any more, and nobody does that
 }
 
@@ -33,9 +38,40 @@ func (h *remounting) Check(string, string, string) error {
 func (h *remounting) Devices() (map[string]string, error) {
 	return map[string]string{"vol-1": "/dev/nvme1n1"}, nil
 }
-
-func (h *remounting) SetAside(string) error { return nil }
-
+func (h *remounting) SetAside(string) error                  { return nil }
 func (h *remounting) Identify(string, volume.Identity) error { return nil }
+func (h *remounting) Fence(string) error                     { return nil }
 
-func (h *remounting) Fence(string) error { return nil }
+// A foreign filesystem is mounted read-only until its content is set aside. It is remounted then, no loss of the
+// volume.
+func TestSetAsideIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &remounting{}
+		p := New(Config{}, Node{}, nil, Host{Devices: h.Devices, Disks: h, Files: h}, nil, nil, zap.NewNop())
+		c := newClaim(p, "vol-1", volume.Identity{Slot: "a", Volume: "vol-1"})
+		c.mounted = true
+		c.Known(c.Want, "it holds data of somebody")
+		ended := make(chan error, 1)
+		go func() {
+			for {
+				time.Sleep(volume.WatchEvery)
+				if err := c.look(); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+		if err := c.SetAside(t.Context()); err != nil || c.Mismatch() != "" {
+			t.Errorf("set aside: got %v, and %q", err, c.Mismatch())
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("while its content was set aside: %v", err)
+		default:
+		}
+		h.lost.Store(true)
+		if err := <-ended; err == nil {
+			t.Error("a loss was not seen afterwards")
+		}
+	})
+}

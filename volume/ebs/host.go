@@ -8,12 +8,17 @@ import (
 )
 
 // Host is this machine as the protocol sees it: what it says is true at the moment it is said.
-type Host interface {
-	// Lock keeps other processes of this cluster on this machine from claiming, until unlock is called or
-	// the process ends. When another one has it, the error wraps volume.ErrNoneFree.
-	Lock() (unlock func(), err error)
-	// Devices returns the EBS volumes whose block device is here, by volume ID, with the path of the device.
-	Devices() (map[string]string, error)
+type Host struct {
+	// Devices returns the volumes whose block device is here, by volume ID, with the path of the device. It must ask the
+	// kernel, and believe no link or cache.
+	Devices func() (map[string]string, error)
+	Disks   Disks
+	Files   Files
+	Memory  Memory
+}
+
+// Disks are what is done to block devices and filesystems.
+type Disks interface {
 	// Probe says what is on a device. Nothing is written.
 	Probe(ctx context.Context, device string) (Content, error)
 	// Format makes a filesystem with this UUID on a device that nobody has open. It does not look at what
@@ -33,18 +38,24 @@ type Host interface {
 	// Fence makes every write to the filesystem at dir fail from now on, also through open files, and
 	// detaches the mount. It returns within a second, whatever the device does.
 	Fence(dir string) error
-	Files
 }
 
-// Files are the few files of the protocol.
+// Files are what lies in a mounted filesystem.
 type Files interface {
-	// Inspect reads what lies in a mounted filesystem.
-	Inspect(dir string) (Found, error)
-	// Identify writes the identity into a mounted filesystem, durably.
+	// Inspect reads what lies in it.
+	Inspect(dir string) (volume.Found, error)
+	// Identify writes the identity into it, durably.
 	Identify(dir string, id volume.Identity) error
-	// SetAside moves everything in a mounted filesystem into a new directory below aside/.
+	// SetAside moves everything in it into a new directory below aside/.
 	SetAside(dir string) error
-	// Journal reads what this machine remembers of its claims; the zero value when there is nothing.
+}
+
+// Memory is what this machine remembers of its claims, and the lock of who writes it.
+type Memory interface {
+	// Lock keeps other processes of this cluster on this machine from claiming, until unlock is called or
+	// the process ends. When another one has it, the error wraps volume.ErrNoneFree.
+	Lock() (unlock func(), err error)
+	// Journal reads what is remembered; the zero value when there is nothing.
 	Journal() (Journal, error)
 	// Remember writes it, durably.
 	Remember(j Journal) error
@@ -59,13 +70,6 @@ type Content struct {
 	Type, UUID, Label string
 	// Other names what is there when it is neither blank nor a filesystem that we can mount.
 	Other string
-}
-
-// Found is what lies in a mounted filesystem.
-type Found struct {
-	Identity *volume.Identity // nil: there is none, or it is damaged
-	Damaged  string           // why the identity cannot be read
-	Entries  int              // beside the identity and an empty lost+found
 }
 
 // Journal is what this machine remembers of its dealings with the volumes of one cluster. It survives the

@@ -170,3 +170,12 @@ func (o *outlook) now() Lifecycle {
 	defer o.mu.Unlock()
 	return o.last
 }
+
+// Follow has the provider heed what is planned for its instance, as ask tells it, given what it told last. It must be
+// called before anything else.
+func (p *Provider) Follow(ask func(context.Context, Lifecycle) (Lifecycle, error)) {
+	p.outlook.ask = ask
+}
+
+// Planned returns what is planned for this instance; it asks at most every five seconds, and waits at most two.
+func (p *Provider) Planned(ctx context.Context) Lifecycle { return p.outlook.look(ctx) }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/volume"
 )
 
 // planner is a metadata service of version 2 that answers certain paths.
@@ -135,6 +137,38 @@ func TestOutlook(t *testing.T) {
 	})
 }
 
+// An instance of a warm pool claims nothing and says why. As soon as its group wants it, it looks for a volume.
+func TestWarmInstanceClaimsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		target := "Warmed:Stopped"
+		looked := false
+		cloud := lookedAt{looked: &looked}
+		host := Host{Memory: forgetful{}, Devices: func() (map[string]string, error) { return nil, nil }}
+		p := New(Default(), Node{Name: "x", Cluster: "main"}, cloud, host,
+			func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
+		p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{Target: target}, nil })
+		claim := func() error {
+			_, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}})
+			return err
+		}
+		err := claim()
+		if !errors.Is(err, volume.ErrNoneFree) || !strings.Contains(err.Error(), "warm pool (Warmed:Stopped)") || looked {
+			t.Errorf("got %v, looked: %t, want a standby that says why and does not look", err, looked)
+		}
+		if now := p.Progress(); now.State != StateStandby || !strings.Contains(now.Why, "warm pool") {
+			t.Errorf("got %+v", now)
+		}
+		if got := p.Problems(); len(got) != 0 {
+			t.Errorf("got %q, want no problem: it is where it should be", got)
+		}
+		target = "InService"
+		time.Sleep(outlookEvery)
+		if err := claim(); !looked {
+			t.Errorf("in service: got %v, want it to look for a volume", err)
+		}
+	})
+}
+
 // lookedAt is a cloud that notes that somebody looked for volumes.
 type lookedAt struct {
 	Cloud
@@ -145,3 +179,10 @@ func (c lookedAt) Volumes(context.Context, Query) ([]Volume, error) {
 	*c.looked = true
 	return nil, nil
 }
+
+// forgetful remembers nothing, and needs no lock.
+type forgetful struct{ Memory }
+
+func (forgetful) Lock() (func(), error)     { return func() {}, nil }
+func (forgetful) Journal() (Journal, error) { return Journal{}, nil }
+func (forgetful) Remember(Journal) error    { return nil }

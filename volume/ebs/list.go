@@ -17,18 +17,9 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
-	p.mu.Lock()
-	held, me := p.held, p.me
-	p.mu.Unlock()
-	var outside error
-	if me.Instance == "" {
-		if me, outside = p.self(ctx); outside == nil {
-			p.mu.Lock()
-			p.me = me
-			p.mu.Unlock()
-		}
-	}
-	volumes, err := p.look(ctx)
+	held := p.holding()
+	outside := p.identify(ctx)
+	volumes, err := p.seen.look(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
@@ -37,8 +28,9 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 		p.log.Debug("the devices of this machine could not be read", zap.Error(err))
 	}
 	infos := make([]volume.Info, 0, len(volumes))
+	judge := p.judge(want, volumes)
 	for _, v := range volumes {
-		i := p.info(want, v, volumes)
+		i := judge.info(v)
 		switch {
 		case held != nil && held.vol == v.ID:
 			i.Decision, i.Why = volume.DecisionKeep, "held by this process"
@@ -47,7 +39,7 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 		case outside != nil:
 			i.Decision, i.Why = volume.DecisionWait, "this machine is no instance that could claim it"
 		case held != nil && i.Decision == volume.DecisionTake:
-			i.Decision, i.Why = volume.DecisionWait, fmt.Sprintf("this process holds %s (slot %s)", held.vol, held.want.Slot)
+			i.Decision, i.Why = volume.DecisionWait, fmt.Sprintf("this process holds %s (slot %s)", held.vol, held.Want.Slot)
 		}
 		infos = append(infos, i)
 	}
@@ -55,13 +47,14 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 	return infos, nil
 }
 
-func (p *Provider) info(want volume.Want, v Volume, all []Volume) volume.Info {
-	j := p.judge(want, v, all)
+func (j judge) info(v Volume) volume.Info {
+	d := j.of(v)
 	i := volume.Info{
-		Slot: j.slot, Volume: v.ID, State: volume.StateUnknown, Decision: volume.DecisionWait, Why: j.why,
-		Zone: v.Zone, Size: v.Size << 30, Type: v.Type, Encrypted: v.Encrypted, Cloud: v.State, Format: filesystem(v.Tags[TagFormat]),
+		Slot: d.slot, Volume: v.ID, State: volume.StateUnknown, Decision: volume.DecisionWait, Why: d.why,
+		Zone: v.Zone, Size: v.Size << 30, Type: v.Type, Encrypted: v.Encrypted, Cloud: v.State,
+		Format: filesystem(v.Tags[TagFormat]),
 	}
-	if j.take {
+	if d.take {
 		i.Decision = volume.DecisionTake
 	}
 	switch who := holder(v); {
@@ -70,9 +63,9 @@ func (p *Provider) info(want volume.Want, v Volume, all []Volume) volume.Info {
 	case v.State == VolumeAvailable:
 		i.State = volume.StateFree
 	}
-	if j.claim != nil {
-		i.Claim = v.Tags[p.cfg.ClaimTag]
-		i.Holder, i.Epoch = j.claim.Node, j.claim.Epoch
+	if d.claim != nil {
+		i.Claim = v.Tags[j.cfg.ClaimTag]
+		i.Holder, i.Epoch = d.claim.Node, d.claim.Epoch
 	}
 	return i
 }
@@ -93,7 +86,7 @@ func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := p.look(ctx)
+	volumes, err := p.seen.look(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +99,11 @@ func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
 			dropped = append(dropped, v.ID)
 			continue
 		}
-		if err := p.unmountAll(ctx, devices[v.ID]); err != nil {
+		if err := p.requests.unmountAll(ctx, devices[v.ID]); err != nil {
 			return dropped, err
 		}
-		c := &claim{p: p, vol: v.ID}
-		if t, err := ParseTag(v.Tags[p.cfg.ClaimTag]); err == nil && t.Instance == p.me.Instance {
+		c := newClaim(p, v.ID, volume.Identity{})
+		if t, err := p.cfg.claim(v); err == nil && t.Instance == p.me.Instance {
 			c.tag = t
 		}
 		if err := c.drop(ctx); err != nil {

@@ -34,54 +34,12 @@ type entry struct {
 }
 
 // Inspect implements [Files]. An identity that a newer holdfast wrote is an error, not damaged.
-func (m *Machine) Inspect(dir string) (Found, error) {
-	var f Found
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return f, fmt.Errorf("inspect %s: %w", dir, err)
+func (m *Machine) Inspect(dir string) (volume.Found, error) {
+	f, err := volume.Inspect(dir, logName, logName+volume.TempSuffix)
+	if err != nil && !errors.Is(err, volume.ErrNewer) {
+		err = fmt.Errorf("inspect %s: %w", dir, err)
 	}
-	for _, e := range entries {
-		if !isOurs(dir, e) {
-			f.Entries++
-		}
-	}
-	path := filepath.Join(dir, volume.IdentityName)
-	switch info, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return f, nil
-	case err != nil:
-		return f, fmt.Errorf("inspect %s: %w", dir, err)
-	case !info.Mode().IsRegular(): // opening it could block, or lead off the volume
-		f.Damaged = fmt.Sprintf("%s is damaged: it is no regular file", path)
-		return f, nil
-	}
-	data, err := volume.ReadSmall(path)
-	if err != nil {
-		return f, fmt.Errorf("inspect %s: %w", dir, err)
-	}
-	id, err := volume.ParseIdentity(data)
-	switch {
-	case errors.Is(err, volume.ErrNewer):
-		return f, fmt.Errorf("read %s: %w", path, err)
-	case err != nil:
-		f.Damaged = fmt.Sprintf("%s is damaged: %v", path, err)
-	default:
-		f.Identity = &id
-	}
-	return f, nil
-}
-
-// isOurs tells what a volume without data may contain: our own files, what a crash left of writing them, and an
-// empty lost+found, which comes with a filesystem.
-func isOurs(dir string, e fs.DirEntry) bool {
-	switch e.Name() {
-	case volume.IdentityName, volume.IdentityName + volume.TempSuffix, logName, logName + volume.TempSuffix:
-		return true
-	case "lost+found":
-		inside, err := os.ReadDir(filepath.Join(dir, e.Name()))
-		return err == nil && len(inside) == 0
-	}
-	return false
+	return f, err
 }
 
 // Identify implements [Files], and adds a line to the log.

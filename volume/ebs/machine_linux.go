@@ -25,10 +25,11 @@ type MachineConfig struct {
 	JournalPath string
 }
 
-// Machine is the [Host] that is this very machine. Its methods may be called from several goroutines.
+// Machine is this very machine. Its methods may be called from several goroutines.
 type Machine struct {
 	cfg   MachineConfig
 	log   *zap.Logger
+	find  device.Lookup
 	guard *device.Guard
 
 	mu       sync.Mutex
@@ -42,8 +43,12 @@ func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
 	if cfg.DeviceRoot == "" {
 		cfg.DeviceRoot = "/"
 	}
-	return &Machine{cfg: cfg, log: lg, guard: device.NewGuard(device.EBS(cfg.DeviceRoot)), readonly: make(map[string]bool)}
+	find := device.EBS(cfg.DeviceRoot)
+	return &Machine{cfg: cfg, log: lg, find: find, guard: device.NewGuard(find), readonly: make(map[string]bool)}
 }
+
+// Host is this machine as the protocol sees it.
+func (m *Machine) Host() Host { return Host{Devices: m.Devices, Disks: m, Files: m, Memory: m} }
 
 // Lock implements [Memory] with flock(2), which the kernel gives back however the process ends.
 func (m *Machine) Lock() (unlock func(), err error) {
@@ -58,9 +63,9 @@ func (m *Machine) Lock() (unlock func(), err error) {
 	return unlock, err
 }
 
-// Devices implements [Host].
+// Devices is [Host.Devices].
 func (m *Machine) Devices() (map[string]string, error) {
-	list, err := device.List(device.EBS(m.cfg.DeviceRoot))
+	list, err := device.List(m.find)
 	if err != nil {
 		return nil, err
 	}

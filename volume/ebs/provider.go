@@ -2,12 +2,9 @@ package ebs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -23,77 +20,59 @@ type Node struct {
 	Address netip.AddrPort // of the gossip; the others find us by it
 }
 
-// Provider claims the EBS volumes of one cluster for one process.
+// Provider claims the EBS volumes of one cluster for one process. What it has seen, asked for and been refused outlives
+// a claim; one walk through the protocol is a claimAttempt.
 type Provider struct {
-	cfg   Config
-	node  Node
-	cloud Cloud
-	host  Host
-	self  func(context.Context) (Self, error)
-	log   *zap.Logger
-	step  func(string) // called between the steps of a claim; stories end the process there
+	*site
+	status   *status
+	seen     *scanner
+	setbacks *setbacks
+	requests *requests
+	claims   *tags
+	outlook  *outlook
 
-	op     turn                // held by what changes a volume or the journal
-	random func(n int64) int64 // from 0 to n-1; the simulation has its own
-	want   volume.Want         // of the last claim
+	op turn // held by what changes a volume or the journal
 
-	mu        sync.Mutex // guards what follows; never held over a call of Cloud or Host
-	me        Self       // once it is known
-	unlock    func()     // of the host's lock, while it is held
-	held      *claim
-	view      view
-	observing bool                 // seeds are wanted, and no volume
-	sights    map[string]sight     // by volume
-	avoid     map[string]time.Time // by volume: not before
-	failed    map[string]string    // by volume: what the last attempt, which an operator may have to mend, came to
-	names     map[string]bool      // device names that did not work
-	devices   map[string]bool      // volumes whose device was seen here
-	tagless   bool                 // CreateTags is denied
-	progress  Progress
-	problems  map[string]string
+	mu     sync.Mutex // guards what follows; never held over a call of Cloud or Host
+	unlock func()     // of the host's lock, while it is held
+	held   *claim
 }
 
 // New returns the provider of a node. It does no I/O. self tells the instance this process runs on; step, if
 // not nil, is called with the name of each step before it is taken.
-func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Context) (Self, error), step func(string), lg *zap.Logger) *Provider {
+func New(cfg Config, node Node, cloud Cloud, host Host, self func(context.Context) (Self, error), step func(string),
+	lg *zap.Logger) *Provider {
 	if step == nil {
 		step = func(string) {}
 	}
+	s := &site{cfg: cfg.For(node.Cluster), node: node, cloud: cloud, host: host, ask: self, log: lg, step: step,
+		random: rand.Int64N}
+	st := newStatus(lg)
+	seen, setbacks := newScanner(s, st), newSetbacks(s)
 	return &Provider{
-		cfg: cfg.For(node.Cluster), node: node, cloud: cloud, host: host, self: self, log: lg, step: step,
-		op: make(turn, 1), random: rand.Int64N,
-		sights: map[string]sight{}, avoid: map[string]time.Time{}, failed: map[string]string{}, names: map[string]bool{}, devices: map[string]bool{}, problems: map[string]string{},
-		progress: Progress{State: StateIdle, Since: time.Now()},
+		site: s, status: st, seen: seen, setbacks: setbacks,
+		requests: &requests{site: s, status: st, seen: seen, setbacks: setbacks},
+		claims:   &tags{site: s, status: st},
+		outlook:  newOutlook(lg),
+		op:       make(turn, 1),
 	}
 }
 
 // Progress returns how far the claim is.
-func (p *Provider) Progress() Progress {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.progress
-}
-
-func (p *Provider) at(state, volume, why string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.progress.State != state || p.progress.Volume != volume {
-		p.progress.Since = time.Now()
-	}
-	p.progress.State, p.progress.Volume, p.progress.Why = state, volume, why
-}
+func (p *Provider) Progress() Progress { return p.status.now() }
 
 // Problems returns what an operator should know beside the progress.
 func (p *Provider) Problems() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all []string
-	for _, key := range sortedKeys(p.problems) {
-		all = append(all, p.problems[key])
+	all := p.status.wrong()
+	if text := p.outlook.now().problem(); text != "" {
+		all = append(all, text)
 	}
-	if h, ok := p.host.(staller); ok && p.held != nil {
-		if since, stalled := h.Stalled(); stalled {
-			all = append(all, fmt.Sprintf("the device of %s has not answered for %s; it is not lost, the member waits with it", p.held.vol, time.Since(since).Round(time.Second)))
+	if h, ok := p.host.Disks.(staller); ok {
+		if held := p.holding(); held != nil {
+			if since, stalled := h.Stalled(); stalled {
+				all = append(all, fmt.Sprintf("the device of %s has not answered for %s; it is not lost, the member waits with it",
+					held.vol, time.Since(since).Round(time.Second)))
+			}
 		}
 	}
 	return all
@@ -104,20 +83,17 @@ type staller interface {
 	Stalled() (since time.Time, ok bool)
 }
 
-// problem shows what is wrong under a key; "" settles it. It is logged when it is news.
-func (p *Provider) problem(key, text string) {
-	p.mu.Lock()
-	before := p.problems[key]
-	if text == "" {
-		delete(p.problems, key)
-	} else {
-		p.problems[key] = text
-	}
-	p.mu.Unlock()
-	if text != "" && text != before {
-		p.log.Warn(text)
-	}
-}
+// Observe has Seeds work for a process that never claims a volume, on whatever machine that may ask EC2.
+func (p *Provider) Observe() { p.seen.observe() }
+
+// Seeds returns the gossip addresses of the nodes whose claims stand in the tags of the cluster's volumes in
+// the whole region, as host:port. They are those of the last scan; who is alone has it repeated, ever more
+// seldom.
+func (p *Provider) Seeds(ctx context.Context, alone bool) []string { return p.seen.seeds(ctx, alone) }
+
+// Records returns, by volume, what the tags of the cluster's volumes in the whole region said at the last look of
+// the clusters that they belong to.
+func (p *Provider) Records() map[string]string { return p.seen.records() }
 
 // Claim implements [volume.Provider]. It takes seconds, and up to some minutes when EC2 is slow; it ends with
 // ctx. Where no volume can be taken it answers at once, from what was seen last, until it is time to look
@@ -127,73 +103,16 @@ func (p *Provider) Claim(ctx context.Context, want volume.Want) (volume.Claim, e
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
 	defer p.op.give()
-	p.mu.Lock()
-	held := p.held
-	p.mu.Unlock()
-	if held != nil {
+	if held := p.holding(); held != nil {
 		return nil, fmt.Errorf("claim a volume: this process holds %s already", held.vol)
 	}
-	c, err := p.claim(ctx, want)
+	c, err := (&claimAttempt{Provider: p, want: want}).run(ctx)
 	if err != nil {
 		p.leave()
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
-	p.mu.Lock()
-	p.held = c
-	p.mu.Unlock()
+	p.hold(c)
 	return c, nil
-}
-
-// claim is the protocol: what is here, else what is free.
-func (p *Provider) claim(ctx context.Context, want volume.Want) (*claim, error) {
-	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
-		return nil, err
-	}
-	if err := p.enter(ctx); err != nil {
-		return nil, err
-	}
-	p.want = want
-	devices, err := p.host.Devices()
-	if err != nil {
-		return nil, fmt.Errorf("look for devices: %w", err)
-	}
-	left, asking := p.left(want, devices), ctx
-	if left != nil {
-		var cancel context.CancelFunc
-		asking, cancel = context.WithTimeout(ctx, blindAfter)
-		defer cancel()
-	}
-	volumes, err := p.scan(asking, devices)
-	switch {
-	case err != nil && left != nil && ctx.Err() == nil:
-		return p.adoptBlind(ctx, want, *left, devices[left.Volume], err)
-	case err != nil:
-		return nil, err
-	}
-	open, err := p.settle(ctx, devices)
-	if err != nil {
-		return nil, err
-	}
-	if volumes, err = p.recall(ctx, volumes, devices); err != nil {
-		return nil, err
-	}
-	if err := p.strays(ctx, volumes, devices); err != nil {
-		return nil, err
-	}
-	v, here, err := p.present(ctx, want, volumes, devices)
-	switch {
-	case err != nil:
-		return nil, err
-	case here:
-		return p.adopt(ctx, want, v, devices[v.ID])
-	case open != "":
-		return p.finish(ctx, want, open, volumes)
-	}
-	v, err = p.choose(ctx, want, volumes)
-	if err != nil {
-		return nil, err
-	}
-	return p.take(ctx, want, v)
 }
 
 // holding is the claim of this process, nil for none.
@@ -211,22 +130,16 @@ func (p *Provider) hold(c *claim) {
 
 // enter finds out who we are and takes this machine's lock for the cluster.
 func (p *Provider) enter(ctx context.Context) error {
-	p.mu.Lock()
-	known, locked := p.me.Instance != "", p.unlock != nil
-	p.mu.Unlock()
-	if !known {
-		me, err := p.self(ctx)
-		if err != nil {
-			return fmt.Errorf("find out which instance this is: %w", err)
-		}
-		p.mu.Lock()
-		p.me = me
-		p.mu.Unlock()
+	if err := p.identify(ctx); err != nil {
+		return fmt.Errorf("find out which instance this is: %w", err)
 	}
+	p.mu.Lock()
+	locked := p.unlock != nil
+	p.mu.Unlock()
 	if locked {
 		return nil
 	}
-	unlock, err := p.host.Lock()
+	unlock, err := p.host.Memory.Lock()
 	if err != nil {
 		return fmt.Errorf("lock the volumes of cluster %s on this machine: %w", p.node.Cluster, err)
 	}
@@ -261,39 +174,13 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// dir is where the volume of a slot is mounted.
-func (p *Provider) dir(slot string) string { return filepath.Join(p.cfg.MountRoot, slot) }
-
-// journal is what this machine remembers. What another instance wrote, of which this one is a copy, is not
-// about this machine.
-func (p *Provider) journal() (Journal, error) {
-	j, err := p.host.Journal()
-	if err != nil {
-		return Journal{}, err
+// checkAttachment warns of an attachment that would take the disk along when the instance ends.
+func (p *Provider) checkAttachment(v Volume) {
+	text := ""
+	for _, a := range v.Attachments {
+		if a.Instance == p.me.Instance && a.DeleteOnTermination {
+			text = fmt.Sprintf("%s would be deleted with this instance: set DeleteOnTermination of %s to false (ec2 modify-instance-attribute)", v.ID, a.Device)
+		}
 	}
-	if j.Instance != p.me.Instance {
-		j = Journal{}
-	}
-	j.Version, j.Instance = 1, p.me.Instance
-	j.Attaching, j.Detaching = maps.Clone(j.Attaching), maps.Clone(j.Detaching)
-	if j.Attaching == nil {
-		j.Attaching = map[string]time.Time{}
-	}
-	if j.Detaching == nil {
-		j.Detaching = map[string]time.Time{}
-	}
-	return j, nil
-}
-
-// remember changes the journal, durably.
-func (p *Provider) remember(change func(*Journal)) error {
-	j, err := p.journal()
-	if err != nil {
-		return err
-	}
-	change(&j)
-	if err := p.host.Remember(j); err != nil {
-		return fmt.Errorf("write the journal: %w", err)
-	}
-	return nil
+	p.status.problem("delete "+v.ID, text)
 }

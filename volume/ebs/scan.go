@@ -5,8 +5,25 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
+
+// scanner knows what EC2 said last of the cluster's volumes, and since when.
+type scanner struct {
+	*site
+	status *status
+
+	mu        sync.Mutex // guards what follows; never held over a call of Cloud or Host
+	view      view
+	observing bool             // seeds are wanted, and no volume
+	sights    map[string]sight // by volume, instance, or what since is asked of
+	devices   map[string]bool  // volumes whose device was seen here
+}
+
+func newScanner(s *site, st *status) *scanner {
+	return &scanner{site: s, status: st, sights: map[string]sight{}, devices: map[string]bool{}}
+}
 
 // view is what the last scan saw.
 type view struct {
@@ -33,98 +50,136 @@ const (
 
 // scan returns the cluster's volumes in the whole region. Between two looks it returns what was seen at the
 // first one: a standby asks often, and EC2 counts. A device that was not here then has it look at once.
-func (p *Provider) scan(ctx context.Context, devices map[string]string) ([]Volume, error) {
-	p.mu.Lock()
-	v := p.view
+func (s *scanner) scan(ctx context.Context, devices map[string]string) ([]Volume, error) {
+	s.mu.Lock()
+	v := s.view
 	news := false
 	for id := range devices {
-		news = news || !p.devices[id]
-		p.devices[id] = true
+		news = news || !s.devices[id]
+		s.devices[id] = true
 	}
-	p.mu.Unlock()
+	s.mu.Unlock()
 	if time.Now().Before(v.next) && (!news || v.err != nil) {
 		return v.volumes, v.err
 	}
-	if p.Progress().State != StateStandby {
-		p.at(StateScanning, "", "")
+	if s.status.now().State != StateStandby {
+		s.status.at(StateScanning, "", "")
 	}
-	return p.look(ctx)
+	return s.look(ctx)
 }
 
 // look scans now.
-func (p *Provider) look(ctx context.Context) ([]Volume, error) {
-	volumes, err := p.cloud.Volumes(ctx, Query{Tags: p.cfg.filters()})
+func (s *scanner) look(ctx context.Context) ([]Volume, error) {
+	volumes, err := s.cloud.Volumes(ctx, Query{Tags: s.cfg.filters()})
 	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err != nil {
 		err = fmt.Errorf("look for the cluster's volumes: %w", err)
 		if ctx.Err() != nil {
 			return nil, err // that somebody could not wait longer says nothing of EC2
 		}
-		p.view.pause = min(max(2*p.view.pause, scanRetry), scanSlowest)
-		p.view.err, p.view.next = err, now.Add(p.jitter(p.view.pause))
+		s.view.pause = min(max(2*s.view.pause, scanRetry), scanSlowest)
+		s.view.err, s.view.next = err, now.Add(s.jitter(s.view.pause))
 		return nil, err
 	}
 	slices.SortFunc(volumes, func(a, b Volume) int { return compare(a.ID, b.ID) })
-	p.view = view{volumes: volumes, at: now, next: now.Add(p.jitter(p.cfg.ScanEvery)), looks: p.view.looks}
+	s.view = view{volumes: volumes, at: now, next: now.Add(s.jitter(s.cfg.ScanEvery)), looks: s.view.looks}
 	for _, v := range volumes {
-		if text := v.Tags[p.cfg.ClaimTag] + " " + v.State; p.sights[v.ID].text != text || p.sights[v.ID].since.IsZero() {
-			p.sights[v.ID] = sight{text, now}
-		}
+		s.sighted(v.ID, v.Tags[s.cfg.ClaimTag]+" "+v.State)
 	}
 	return volumes, nil
 }
 
-// again makes the next claim look anew.
-func (p *Provider) again() {
-	p.mu.Lock()
-	p.view.next = time.Time{}
-	p.mu.Unlock()
+// again makes the next claim look again.
+func (s *scanner) again() {
+	s.mu.Lock()
+	s.view.next = time.Time{}
+	s.mu.Unlock()
 }
 
-// Observe has Seeds work for a process that never claims a volume, on whatever machine that may ask EC2.
-func (p *Provider) Observe() {
-	p.mu.Lock()
-	p.observing = true
-	p.mu.Unlock()
+// sighted returns since when something has looked as it does now. The caller holds mu.
+func (s *scanner) sighted(what, text string) time.Time {
+	if seen := s.sights[what]; seen.text != text || seen.since.IsZero() {
+		s.sights[what] = sight{text, time.Now()}
+	}
+	return s.sights[what].since
 }
 
-// Seeds returns the gossip addresses of the nodes whose claims stand in the tags of the cluster's volumes in
-// the whole region, as host:port. They are those of the last scan; who is alone has it repeated, ever more
-// seldom.
-func (p *Provider) Seeds(ctx context.Context, alone bool) []string {
-	p.mu.Lock()
-	v, known := p.view, p.me.Instance != "" || p.observing
+// instance returns since when an instance has been seen in its state, and in no other.
+func (s *scanner) instance(i Instance) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sighted(i.ID, i.State)
+}
+
+// unchanged returns since when a volume's claim has looked as it does.
+func (s *scanner) unchanged(vol string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sights[vol].since
+}
+
+// since reports whether something has been so at every look for d at least.
+func (s *scanner) since(what string, so bool, d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen, known := s.sights[what]
+	switch {
+	case !so:
+		delete(s.sights, what)
+	case !known:
+		s.sights[what] = sight{since: time.Now()}
+	}
+	return so && known && time.Since(seen.since) >= d
+}
+
+// observe has seeds work for a process that never claims a volume.
+func (s *scanner) observe() {
+	s.mu.Lock()
+	s.observing = true
+	s.mu.Unlock()
+}
+
+// seeds is [Provider.Seeds].
+func (s *scanner) seeds(ctx context.Context, alone bool) []string {
+	identified := s.self().Instance != ""
+	s.mu.Lock()
+	v, known := s.view, identified || s.observing
 	age := time.Since(v.at)
-	due := known && alone && age >= max(v.looks, aloneFirst) && !time.Now().Before(v.next.Add(-p.cfg.ScanEvery))
+	due := known && alone && age >= max(v.looks, aloneFirst) && !time.Now().Before(v.next.Add(-s.cfg.ScanEvery))
 	if due {
-		p.view.looks = min(max(2*v.looks, aloneFirst), aloneLast)
+		s.view.looks = min(max(2*v.looks, aloneFirst), aloneLast)
 	}
 	if !alone {
-		p.view.looks = 0
+		s.view.looks = 0
 	}
-	p.mu.Unlock()
+	s.mu.Unlock()
 	if due {
-		if fresh, err := p.look(ctx); err == nil {
+		if fresh, err := s.look(ctx); err == nil {
 			v.volumes = fresh
 		}
 	}
-	seeds := map[string]bool{}
+	found := map[string]bool{}
 	for _, vol := range v.volumes {
-		if t, err := ParseTag(vol.Tags[p.cfg.ClaimTag]); err == nil && t.Address.IsValid() {
-			seeds[t.Address.String()] = true
+		if t, err := s.cfg.claim(vol); err == nil && t.Address.IsValid() {
+			found[t.Address.String()] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(seeds))
+	return slices.Sorted(maps.Keys(found))
 }
 
-// jitter spreads a duration by a quarter to both sides.
-func (p *Provider) jitter(d time.Duration) time.Duration {
-	if d < 4 {
-		return d
+// records is [Provider.Records].
+func (s *scanner) records() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	borne := map[string]string{}
+	for _, v := range s.view.volumes {
+		if token := v.Tags[TagRecord]; token != "" {
+			borne[v.ID] = token
+		}
 	}
-	return d - d/4 + time.Duration(p.random(int64(d/2)))
+	return borne
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"holdfast/volume"
 )
 
 // seizeWithin is how long after EC2 has said that an instance is stopped the detach may still be sent. What
@@ -21,63 +19,60 @@ const settleStopped = 5 * time.Second
 // seize detaches a volume from a stopped instance, which only the configuration takeover: stopped allows, and
 // returns it once it is free. An instance that can hibernate is never taken for stopped: it may come back with
 // etcd in its memory. The detach is not forced.
-func (p *Provider) seize(ctx context.Context, want volume.Want, judged []verdict) (Volume, bool, error) {
+func (a *claimAttempt) seize(ctx context.Context, judged []verdict) (Volume, bool, error) {
 	var ids []string
 	holders := map[string]verdict{}
 	for _, j := range judged {
-		if who := holder(j.Volume); who != "" && who != "AWS" && who != p.me.Instance && j.fit {
+		if who := holder(j.Volume); who != "" && who != "AWS" && who != a.me.Instance && j.fit {
 			ids = append(ids, who)
 			holders[who] = j
 		}
 	}
-	if len(ids) == 0 || p.isTagless() {
+	if len(ids) == 0 || a.claims.isDenied() {
 		return Volume{}, false, nil
 	}
-	instances, err := p.cloud.Instances(ctx, ids)
+	instances, err := a.cloud.Instances(ctx, ids)
 	if err != nil {
 		return Volume{}, false, fmt.Errorf("ask whether the holders of the volumes are stopped: %w", err)
 	}
 	for _, i := range instances {
 		j, ok := holders[i.ID]
-		if !ok || !p.stoppedLong(i) {
+		if !ok || !a.stoppedLong(i) {
 			continue
 		}
-		return p.seizeFrom(ctx, want, j, i)
+		return a.seizeFrom(ctx, j, i)
 	}
 	return Volume{}, false, nil
 }
 
 // stoppedLong reports whether an instance has been seen stopped, and nothing else, for TakeoverAfter.
-func (p *Provider) stoppedLong(i Instance) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.sights[i.ID]; s.text != i.State {
-		p.sights[i.ID] = sight{i.State, time.Now()}
-	}
-	return i.State == InstanceStopped && !i.Hibernate && time.Since(p.sights[i.ID].since) >= p.cfg.TakeoverAfter
+func (a *claimAttempt) stoppedLong(i Instance) bool {
+	since := a.seen.instance(i)
+	return i.State == InstanceStopped && !i.Hibernate && time.Since(since) >= a.cfg.TakeoverAfter
 }
 
-func (p *Provider) seizeFrom(ctx context.Context, want volume.Want, j verdict, i Instance) (Volume, bool, error) {
-	p.log.Warn("taking over the volume of a stopped instance", zap.String("volume", j.ID), zap.String("slot", j.slot), zap.String("instance", i.ID))
-	c := p.newClaim(want, j.Volume)
-	if err := p.declare(ctx, c); err != nil {
+func (a *claimAttempt) seizeFrom(ctx context.Context, j verdict, i Instance) (Volume, bool, error) {
+	a.log.Warn("taking over the volume of a stopped instance", zap.String("volume", j.ID), zap.String("slot", j.slot),
+		zap.String("instance", i.ID))
+	a.c = a.newClaim(j.Volume)
+	if err := a.declare(ctx); err != nil {
 		return Volume{}, false, err
 	}
 	asked := time.Now()
-	now, err := p.cloud.Instances(ctx, []string{i.ID})
+	now, err := a.cloud.Instances(ctx, []string{i.ID})
 	if err != nil || len(now) != 1 || now[0].State != InstanceStopped {
 		return Volume{}, false, none("instance %s, which holds %s, is not known to be stopped any more", i.ID, j.ID)
 	}
 	if time.Since(asked) > seizeWithin {
 		return Volume{}, false, none("EC2 took too long to say whether %s is stopped", i.ID)
 	}
-	p.step("before-seize")
-	if err := p.cloud.Detach(ctx, j.ID, i.ID); err != nil {
-		p.postpone(j.ID, setback)
+	a.step("before-seize")
+	if err := a.cloud.Detach(ctx, j.ID, i.ID); err != nil {
+		a.setbacks.postpone(j.ID, setback)
 		return Volume{}, false, fmt.Errorf("detach %s from stopped instance %s: %w%s", j.ID, i.ID, err, cure(MeaningOf(err)))
 	}
 	for last := time.Now().Add(releaseWait); time.Now().Before(last); {
-		v, ok, err := p.one(ctx, j.ID)
+		v, ok, err := a.one(ctx, j.ID)
 		if err == nil && ok && holder(v) == "" && v.State == VolumeAvailable {
 			return v, true, nil
 		}

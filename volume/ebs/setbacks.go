@@ -1,5 +1,79 @@
 package ebs
 
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// setbacks are what did not work here lately, and is left alone for a while.
+type setbacks struct {
+	*site
+
+	mu     sync.Mutex           // guards what follows
+	until  map[string]time.Time // by volume: not before
+	failed map[string]string    // by volume: what the last attempt, which an operator may have to mend, came to
+	names  map[string]bool      // device names that did not work
+}
+
+func newSetbacks(s *site) *setbacks {
+	return &setbacks{site: s, until: map[string]time.Time{}, failed: map[string]string{}, names: map[string]bool{}}
+}
+
+// fail leaves a volume alone for a while, and keeps the reason for those who ask meanwhile.
+func (s *setbacks) fail(vol string, err error) error {
+	s.postpone(vol, setback)
+	s.mu.Lock()
+	s.failed[vol] = err.Error()
+	s.mu.Unlock()
+	return err
+}
+
+// postpone leaves a volume alone for about d.
+func (s *setbacks) postpone(vol string, d time.Duration) {
+	s.mu.Lock()
+	s.until[vol] = time.Now().Add(s.jitter(d))
+	delete(s.failed, vol)
+	s.mu.Unlock()
+}
+
+// of is until when a volume is left alone, and what the last attempt came to where an operator may have to mend it.
+func (s *setbacks) of(vol string) (until time.Time, failed string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until[vol], s.failed[vol]
+}
+
+// spoil remembers a device name that did not work.
+func (s *setbacks) spoil(name string) {
+	s.mu.Lock()
+	s.names[name] = true
+	s.mu.Unlock()
+}
+
+// freeNames returns the device names to try, in random order, so that two clusters on one machine seldom
+// choose the same one, and a name whose last attachment was stuck is not the next one (kubernetes#31891).
+// Names that did not work come last.
+func (s *setbacks) freeNames() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := deviceNames()
+	for i := len(names) - 1; i > 0; i-- {
+		j := s.random(int64(i + 1))
+		names[i], names[j] = names[j], names[i]
+	}
+	slices.SortStableFunc(names, func(a, b string) int {
+		switch bad, worse := s.names[a], s.names[b]; {
+		case bad == worse:
+			return 0
+		case bad:
+			return 1
+		}
+		return -1
+	})
+	return names
+}
+
 // deviceNames are the names that AWS recommends for EBS volumes of Linux instances, /dev/sd[f-p] and
 // /dev/xvd[b-c][a-z] ("Device names for volumes on Amazon EC2 instances"). On Nitro instances a name is a
 // label only, and the device is found by its serial.

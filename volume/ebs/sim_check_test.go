@@ -30,7 +30,7 @@ func (w *simWorld) join(x *simProc, c *claim) {
 	v := w.volume(c.vol)
 	x.claim = c
 	mismatch := c.Mismatch()
-	w.note("%s holds %s (slot %s), epoch %d, mismatch %q", x.name(), c.vol, c.want.Slot, c.Volume().Epoch, mismatch)
+	w.note("%s holds %s (slot %s), epoch %d, mismatch %q", x.name(), c.vol, c.Want.Slot, c.Volume().Epoch, mismatch)
 	w.tally.event("claim")
 	if o := v.server; o != nil && o != x && !o.dead && v.absent.IsZero() {
 		w.fail("I3: %s and %s both serve as %s", o.name(), x.name(), v.slot)
@@ -283,12 +283,9 @@ func (w *simWorld) describe() string {
 // simCore writes what the protocol logs into the trace.
 type simCore struct{ x *simProc }
 
-func (c simCore) Enabled(zapcore.Level) bool { return true }
-
+func (c simCore) Enabled(zapcore.Level) bool        { return true }
 func (c simCore) With([]zapcore.Field) zapcore.Core { return c }
-
-func (c simCore) Sync() error { return nil }
-
+func (c simCore) Sync() error                       { return nil }
 func (c simCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	return ce.AddCore(e, c)
 }

@@ -14,6 +14,8 @@ import (
 // simHost is one instance as one of its processes has it.
 type simHost struct{ x *simProc }
 
+func (h simHost) host() Host { return Host{Devices: h.Devices, Disks: h, Files: h, Memory: h} }
+
 // enter is the gate of every call; it returns with the world locked.
 func (h simHost) enter(danger bool) (*simWorld, *simBox) {
 	h.x.gate(danger)
@@ -238,18 +240,18 @@ func (m *simMount) io() error {
 	return nil
 }
 
-func (h simHost) Inspect(dir string) (Found, error) {
+func (h simHost) Inspect(dir string) (volume.Found, error) {
 	w, b := h.enter(false)
 	defer w.mu.Unlock()
 	m, err := w.mount(b, dir)
 	switch {
 	case err != nil:
-		return Found{}, err
+		return volume.Found{}, err
 	case w.faulty && w.chance(w.life.ioerr):
-		return Found{}, syscall.EIO
+		return volume.Found{}, syscall.EIO
 	}
 	d := m.v.disk
-	f := Found{Entries: d.records}
+	f := volume.Found{Entries: d.records}
 	if d.foreign {
 		f.Entries++
 	}

@@ -120,7 +120,7 @@ func meaningAt(t *testing.T, step string, m Meaning) string {
 		said = append(said, "journal: held")
 	}
 	for limit, name := range map[time.Duration]string{l.settle: "settle", setback: "setback"} {
-		if d := time.Until(p.avoid[v.id]); d > limit/2 && d < limit*3/2 {
+		if d := time.Until(p.setbacks.until[v.id]); d > limit/2 && d < limit*3/2 {
 			said = append(said, "postponed: "+name)
 		}
 	}

@@ -154,7 +154,7 @@ func (x *simProc) provider() *Provider {
 	cfg.MountRoot, cfg.Takeover, cfg.TakeoverAfter = simRoot, l.takeover, l.after
 	cfg.Settle, cfg.ScanEvery = l.settle, l.scanEvery
 	node := Node{Name: x.n.name, Cluster: simCluster, Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, 1}), uint16(1000+x.number))}
-	p := New(cfg, node, simCloud{x}, simHost{x}, x.self, func(string) { x.gate(true) }, x.logger())
+	p := New(cfg, node, simCloud{x}, simHost{x}.host(), x.self, func(string) { x.gate(true) }, x.logger())
 	p.random = x.random
 	return p
 }

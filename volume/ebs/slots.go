@@ -1,10 +1,20 @@
 package ebs
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// Slots implements [volume.SlotLister] for volumes whose slot tag lists all members, as kops writes it ("a/a,b,c").
+func (p *Provider) Slots(ctx context.Context) ([]string, error) {
+	volumes, err := p.seen.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.cfg.slots(volumes)
+}
 
 // slots are the slots that the tags of all these volumes name.
 func (c Config) slots(volumes []Volume) ([]string, error) {

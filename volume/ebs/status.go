@@ -75,3 +75,14 @@ func (s *status) problem(key, text string) {
 		s.log.Warn(text)
 	}
 }
+
+// wrong is what is wrong, by key.
+func (s *status) wrong() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, key := range sortedKeys(s.problems) {
+		all = append(all, s.problems[key])
+	}
+	return all
+}

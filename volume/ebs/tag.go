@@ -72,13 +72,3 @@ func newNonce() string {
 	_, _ = rand.Read(b[:]) // never fails (documented)
 	return hex.EncodeToString(b[:])
 }
-
-// parseSlot takes the value of a slot tag apart: "a", or "a/a,b,c" with all slots of the cluster.
-func parseSlot(value string) (slot string, all []string) {
-	slot, list, ok := strings.Cut(value, "/")
-	if ok {
-		all = strings.Split(list, ",")
-		slices.Sort(all)
-	}
-	return slot, all
-}

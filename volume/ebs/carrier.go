@@ -1,0 +1,56 @@
+package ebs
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"holdfast/volume"
+)
+
+// tags is the [volume.Carrier] of EC2: the text of a claim is the value of a tag of its volume.
+type tags struct {
+	*site
+	status *status
+
+	mu     sync.Mutex
+	denied bool // CreateTags is
+}
+
+var _ volume.Carrier = (*tags)(nil)
+
+// Read implements [volume.Carrier].
+func (t *tags) Read(ctx context.Context, vol string) (string, error) {
+	v, _, err := t.one(ctx, vol)
+	return v.Tags[t.cfg.ClaimTag], err
+}
+
+// Write implements [volume.Carrier]. Without the permission the node continues without tags: they decide nothing.
+func (t *tags) Write(ctx context.Context, vol, text string) error {
+	err := t.cloud.Tag(ctx, vol, map[string]string{t.cfg.ClaimTag: text})
+	denied := err != nil && MeaningOf(err) == Denied
+	if err != nil && !denied {
+		return fmt.Errorf("write the claim of %s: %w", vol, err)
+	}
+	t.mu.Lock()
+	t.denied = denied
+	t.mu.Unlock()
+	problem := ""
+	if denied {
+		problem = fmt.Sprintf("the claim of %s could not be written: %v; going on without: give this instance ec2:CreateTags, or set gossip.seeds, for the others cannot find it by the tag", vol, err)
+	}
+	t.status.problem("tags", problem)
+	return nil
+}
+
+// Remove implements [volume.Carrier].
+func (t *tags) Remove(ctx context.Context, vol, text string) error {
+	return t.cloud.Untag(ctx, vol, t.cfg.ClaimTag, text)
+}
+
+// isDenied reports whether the last claim could not be written for want of a permission.
+func (t *tags) isDenied() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.denied
+}
