@@ -126,7 +126,7 @@ func (r *restoration) say(format string, args ...any) {
 
 // propose puts a proposal into the store, and has the cluster consent to it where it lives and a node can be told.
 func (r *restoration) propose(ctx context.Context, p plan.Restore) error {
-	if err := r.records.Propose(ctx, p); errors.Is(err, coordinator.ErrConflict) {
+	if err := r.records.Propose(ctx, p); errors.Is(err, plan.ErrConflict) {
 		return fmt.Errorf("another one came first; this %s was not proposed: %w", p.Title(), err)
 	} else if err != nil {
 		return fmt.Errorf("propose the %s: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast restore --abort`", p.Title(), err)

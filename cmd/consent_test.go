@@ -323,7 +323,7 @@ func TestPropose(t *testing.T) {
 			if !tc.open {
 				return
 			}
-			if err := r.propose(t.Context(), proposed(founding, 0)); err == nil || !errors.Is(err, coordinator.ErrConflict) {
+			if err := r.propose(t.Context(), proposed(founding, 0)); err == nil || !errors.Is(err, plan.ErrConflict) {
 				t.Errorf("a second one: got %v", err)
 			}
 			if s := knownTo(t, r.records); s.Restore == nil || s.Restore.ID != p.ID {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 )
 
 func TestDemoPlan(t *testing.T) {
@@ -204,7 +205,7 @@ func TestDemoQuote(t *testing.T) {
 func TestDemoPrintsAStatusWhenItChanges(t *testing.T) {
 	then := time.Now().Add(-time.Minute)
 	status := health.ClusterStatus{Cluster: "demo", Asked: "n1", Health: health.Healthy, Nodes: []health.NodeStatus{
-		{Node: "n1", State: "leader", Since: then, Why: "serving", Etcd: &health.EtcdStatus{Revision: 7, Size: 20480}}}}
+		{Node: "n1", State: "leader", Since: then, Why: "serving", Etcd: &health.EtcdStatus{Revision: 7, Space: plan.Space{Size: 20480}}}}}
 	var b strings.Builder
 	s := demoScreen{out: &b}
 	s.show(health.ClusterStatus{}, "hints\n")

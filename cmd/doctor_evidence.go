@@ -16,11 +16,8 @@ import (
 // checkup examines this node.
 func (n *node) checkup() *health.Checkup {
 	m := n.coord.Now().Observation.Member
-	c := &health.Checkup{Leader: m.Leader && m.HasLead && !m.Stalled, Member: m.ID, Members: m.Members, Names: map[uint64]string{},
+	c := &health.Checkup{Leader: m.Leader && m.HasLead && !m.Stalled, Member: m.ID, Members: m.Members, Names: n.etcd.MemberNames(),
 		Files: lookAtFiles(n.cfg), Cures: n.cfg.Upkeep.CureNoSpace}
-	for _, i := range n.etcd.Members() {
-		c.Names[i.ID] = i.Name
-	}
 	n.rooms.tell(c, n.coord.Now())
 	c.Time = time.Now() // at the end, so that only the way back is between it and who asks
 	return c

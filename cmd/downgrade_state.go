@@ -12,6 +12,7 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 )
 
 // downgradeBackup is how old the newest backup may be when a downgrade begins.
@@ -44,7 +45,7 @@ func (n *node) downgrade(ctx context.Context, to string) (downgrade, error) {
 	if !e.Running {
 		return downgrade{}, fmt.Errorf("this node runs no member; ask one that does: %s", n.coord.Now().Action.Text())
 	}
-	return assessDowngrade(n.statusOfAll(ctx), n.etcd.Members(), e, to)
+	return assessDowngrade(n.statusOfAll(ctx), n.etcd.Members(), n.etcd.MemberNames(), e, to)
 }
 
 // beginDowngrade makes sure of a backup and tells etcd. What has begun already is not begun again.
@@ -65,7 +66,7 @@ func (n *node) beginDowngrade(ctx context.Context, to string) error {
 }
 
 // assessDowngrade judges a downgrade by what the nodes say, and by the asked node's own member list and status.
-func assessDowngrade(s health.ClusterStatus, members []embedded.MemberInfo, self embedded.Status, to string) (downgrade, error) {
+func assessDowngrade(s health.ClusterStatus, members []plan.MemberInfo, names map[uint64]string, self embedded.Status, to string) (downgrade, error) {
 	d := downgrade{Cluster: self.ClusterVersion, Target: self.Downgrade}
 	target, err := parseMinor(to)
 	if err != nil {
@@ -76,7 +77,7 @@ func assessDowngrade(s health.ClusterStatus, members []embedded.MemberInfo, self
 	if err != nil {
 		return d, errors.New("the cluster has not agreed on a version yet; ask again in a few seconds")
 	}
-	nodes, missing := runners(s, members)
+	nodes, missing := runners(s, members, names)
 	behind, higher := []string{}, 0
 	for _, n := range nodes {
 		v, err := parseMinor(n.Etcd.Version)
@@ -128,15 +129,15 @@ func (d *downgrade) refuse(format string, args ...any) {
 
 // runners returns the nodes that run the members, the leader last, and what is wrong with members that none runs as a
 // voter.
-func runners(s health.ClusterStatus, members []embedded.MemberInfo) (nodes []health.NodeStatus, missing []string) {
+func runners(s health.ClusterStatus, members []plan.MemberInfo, names map[uint64]string) (nodes []health.NodeStatus, missing []string) {
 	for _, m := range members {
 		id := fmt.Sprintf("%x", m.ID)
 		i := slices.IndexFunc(s.Nodes, func(n health.NodeStatus) bool { return n.Reached && n.Etcd != nil && n.Etcd.Member == id })
 		switch {
 		case i < 0:
-			missing = append(missing, fmt.Sprintf("no node that answers runs member %s (%s)", m.Name, id))
+			missing = append(missing, fmt.Sprintf("no node that answers runs member %s (%s)", names[m.ID], id))
 		case m.Learner:
-			missing = append(missing, fmt.Sprintf("member %s on %s is a learner still", m.Name, s.Nodes[i].Node))
+			missing = append(missing, fmt.Sprintf("member %s on %s is a learner still", names[m.ID], s.Nodes[i].Node))
 		default:
 			nodes = append(nodes, s.Nodes[i])
 		}

@@ -8,14 +8,15 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 )
 
 // running makes three members, n1 the leader, that run the given etcd, are at the given cluster and storage versions, and
 // know of a downgrade.
-func running(etcds [3]string, cluster, storage, downgrade string) (s health.ClusterStatus, members []embedded.MemberInfo, self embedded.Status) {
+func running(etcds [3]string, cluster, storage, downgrade string) (s health.ClusterStatus, members []plan.MemberInfo, self embedded.Status) {
 	for i, version := range etcds {
 		id := uint64(i + 1)
-		members = append(members, embedded.MemberInfo{ID: id, Name: string(rune('a' + i))})
+		members = append(members, plan.MemberInfo{ID: id})
 		s.Nodes = append(s.Nodes, health.NodeStatus{Node: fmt.Sprintf("n%d", id), Live: true, Reached: version != "", Etcd: &health.EtcdStatus{
 			Member: fmt.Sprintf("%x", id), Leader: i == 0, Version: version, ClusterVersion: cluster, StorageVersion: storage, Downgrade: downgrade}})
 	}
@@ -47,7 +48,7 @@ func TestAssessDowngrade(t *testing.T) {
 		"about to rise":        {[3]string{seven, seven, seven}, "3.6.0", "3.6.0", "", "3.6", downgradeRefused, "to which it rises any moment", []string{"n2", "n3", "n1"}},
 	} {
 		s, members, self := running(tc.etcds, tc.cluster, tc.storage, tc.downgrade)
-		d, err := assessDowngrade(s, members, self, tc.to)
+		d, err := assessDowngrade(s, members, map[uint64]string{1: "a", 2: "b", 3: "c"}, self, tc.to)
 		if err != nil || d.Phase != tc.phase || !strings.Contains(strings.Join(d.Why, "; "), tc.why) || !slices.Equal(d.Replace, tc.replace) {
 			t.Errorf("%s: got %+v, %v; want %s because %q, to replace %v", name, d, err, tc.phase, tc.why, tc.replace)
 		}

@@ -20,6 +20,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded"
+	"holdfast/embedded/plan"
 )
 
 // A child is this program in a process of its own, for what etcd may end the process over. It reads an order from its
@@ -44,7 +45,7 @@ type replayOrder struct {
 }
 
 // drillSpec is the member that a drill starts. It listens nowhere and has no peer, so its names are nobody's.
-var drillSpec = embedded.Spec{Slot: "drill", Token: "drill", Peers: map[string]string{"drill": "http://127.0.0.1:2380"}}
+var drillSpec = plan.Spec{Slot: "drill", Token: "drill", Peers: map[string]string{"drill": "http://127.0.0.1:2380"}}
 
 // errNoRoom says that the disk was too small for a drill, which says nothing of the backup.
 var errNoRoom = errors.New("no room: set snapshot.scratch to a disk with room for the database and some MiB more")

@@ -212,8 +212,8 @@ func (n *node) facts() health.NodeStatus {
 func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
 	s := &health.EtcdStatus{
 		Member: fmt.Sprintf("%x", e.MemberID), Cluster: fmt.Sprintf("%x", e.ClusterID), Leader: e.Leader, HasLeader: e.LeaderID != 0, Confirmed: e.Confirmed,
-		Learner: e.Learner, Term: e.Term, Revision: e.Revision, Applied: e.Applied, Size: e.Database.Size, InUse: e.Database.InUse,
-		Quota: e.Database.Quota, Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
+		Learner: e.Learner, Term: e.Term, Revision: e.Revision, Applied: e.Applied, Space: e.Space,
+		Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
 		Downgrade: e.Downgrade, Clients: clients,
 	}
 	for _, a := range e.Alarms {

@@ -21,6 +21,7 @@ import (
 	"holdfast/embedded"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -74,7 +75,7 @@ func restoreTo(ctx context.Context, out io.Writer, cfg config.Config, store snap
 		if meta, err = snapshot.Fetch(ctx, store, name, path, opt); err != nil {
 			return err
 		}
-		return embedded.Rebuild(ctx, partial, spec, bump)
+		return embedded.Disk{}.Rebuild(ctx, partial, spec, bump)
 	})
 	if err != nil {
 		return fmt.Errorf("restore %s to %s, which was not made: %w", name, dir, err)
@@ -94,10 +95,10 @@ func (a restoreAs) raise(cfg config.Config) (int64, error) {
 }
 
 // spec returns the member that the directory is made for, its name as slot.
-func (a restoreAs) spec(cfg config.Config, backup string) (embedded.Spec, error) {
+func (a restoreAs) spec(cfg config.Config, backup string) (plan.Spec, error) {
 	slot := cmp.Or(a.slot, cfg.Cluster.Slots[0])
 	member := cmp.Or(a.memberName, strings.Replace(cfg.Cluster.MemberName, config.SlotMark, slot, 1))
-	spec := embedded.Spec{Slot: member, Token: cmp.Or(a.token, cfg.Cluster.Name+"@"+backup), Peers: map[string]string{}}
+	spec := plan.Spec{Slot: member, Token: cmp.Or(a.token, cfg.Cluster.Name+"@"+backup), Peers: map[string]string{}}
 	for _, pair := range strings.Split(cmp.Or(a.initialCluster, member+"="+defaultPeerURL), ",") {
 		peer, at, ok := strings.Cut(pair, "=")
 		if !ok || peer == "" || spec.Peers[peer] != "" {
@@ -173,7 +174,7 @@ func makeWhole(dir string, build func(partial string) error) error {
 }
 
 // explainRestored tells what was made, and what to do with it.
-func explainRestored(out io.Writer, dir string, meta snapshot.Meta, spec embedded.Spec, bump int64) error {
+func explainRestored(out io.Writer, dir string, meta snapshot.Meta, spec plan.Spec, bump int64) error {
 	members, cluster, err := embedded.FounderIDs(spec.Token, spec.Peers)
 	if err != nil {
 		return err

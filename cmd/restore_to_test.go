@@ -17,6 +17,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/embedded"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
 )
@@ -64,7 +65,7 @@ func managersBackup(t *testing.T, store snapshot.Store) string {
 }
 
 // wantRestored starts what was restored, as the lone member x.
-func wantRestored(t *testing.T, dir string, spec embedded.Spec, revision int64) {
+func wantRestored(t *testing.T, dir string, spec plan.Spec, revision int64) {
 	t.Helper()
 	got, err := embedded.Try(t.Context(), dir, spec, revision, zap.NewNop())
 	if err != nil {

@@ -78,11 +78,11 @@ func (n *node) control() http.Handler {
 	})
 	mux.HandleFunc("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
 		if control.Dry(r) {
-			path, err := n.coord.Adoptable()
+			_, path, err := n.coord.MaySetVolumeAside()
 			control.Reply(w, adoptAnswer{path}, err)
 			return
 		}
-		control.Reply(w, adoptAnswer{}, n.coord.Adopt(r.Context()))
+		control.Reply(w, adoptAnswer{}, n.coord.SetVolumeAside(r.Context()))
 	})
 	mux.HandleFunc("GET /downgrade", func(w http.ResponseWriter, r *http.Request) {
 		d, err := n.downgrade(r.Context(), r.FormValue("to"))

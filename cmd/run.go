@@ -184,6 +184,7 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 	if len(options.Recipients) < len(cfg.Snapshot.Recipients) {
 		return nil, err
 	}
+	cfg.Etcd.Names = embedded.Names{Member: cfg.Cluster.MemberName, PeerURL: peerURL(cfg), Peer: peerName(cfg)}
 	n := &node{cfg: cfg, lg: lg, address: address, store: store,
 		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
 		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
@@ -194,7 +195,7 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
 	}
-	n.names = gossip.NewResolver(zone(cfg), lg.Named("names"))
+	n.names = gossip.NewResolver(zone(cfg), "", lg.Named("names"))
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: Version()}
 	if n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, lg.Named("gossip"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
@@ -254,7 +255,7 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 			Volumes: volumes{provider, cfg.Cluster.Name},
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
-			Etcd:    member{Member: n.etcd, certificates: n.certificates, peerURL: wanted.PeerURL, memberName: cfg.Cluster.MemberName, peerName: peerName(cfg), handOver: cfg.Stop.Wait},
+			Etcd:    etcd{n.etcd, embedded.Disk{Names: cfg.Etcd.Names}, n.certificates},
 			Store:   n.records,
 			Backups: archive{store: n.store, cluster: cfg.Cluster.Name, keeper: n.keeper, options: options,
 				skipped: func(lines []string) { lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},

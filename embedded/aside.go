@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"holdfast/durable"
+	"holdfast/embedded/plan"
 )
 
 // asideDir stands beside the data directory on its volume.
@@ -20,16 +23,17 @@ const reasonWords = `[a-z][a-z0-9]*(?:-[a-z][a-z0-9]*)*`
 
 var validReason = regexp.MustCompile(`^` + reasonWords + `$`)
 
-// SetAside moves the data directory away, to aside/<unix time>-<reason>[-n] beside it, and
-// returns the new path once that is durable. Nothing is deleted. Where there is nothing to
-// move it returns "" and no error, so it can be repeated after a crash. reason is words of
-// lower-case letters and digits, each beginning with a letter, joined by "-". ErrLocked while somebody uses the directory.
-func SetAside(dir, reason string) (newPath string, err error) {
+// SetAside moves the data directory away, to aside/<unix time>-<reason>[-n] beside it, and returns the new path once
+// that is durable. Nothing is deleted. Where there is nothing to move it returns "" and no error, so it can be repeated
+// after a crash. reason is words of lower-case letters and digits, each beginning with a letter, joined by "-".
+// ErrLocked while somebody uses the directory.
+func (Disk) SetAside(dir, reason string) (newPath string, err error) {
 	if !validReason.MatchString(reason) {
-		return "", fmt.Errorf("set aside %s: reason must be lower-case words that begin with a letter, joined by -, got %q", dir, reason)
+		return "", fmt.Errorf("set aside %s: reason must be lower-case words that begin with a letter, joined by -, got %q",
+			dir, reason)
 	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "", syncDir(filepath.Dir(dir)) // never there, or moved just before a crash
+		return "", durable.SyncDir(filepath.Dir(dir)) // never there, or moved just before a crash
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
@@ -51,7 +55,7 @@ func SetAside(dir, reason string) (newPath string, err error) {
 	if err := os.Rename(dir, newPath); err != nil {
 		return "", fmt.Errorf("set aside %s: %w", dir, err)
 	}
-	if err := errors.Join(syncDir(aside), syncDir(volume)); err != nil {
+	if err := errors.Join(durable.SyncDir(aside), durable.SyncDir(volume)); err != nil {
 		return "", fmt.Errorf("set aside %s: %w", dir, err)
 	}
 	return newPath, nil
@@ -60,34 +64,32 @@ func SetAside(dir, reason string) (newPath string, err error) {
 // asideName is what SetAside names: the time, the reason, and a number where that was taken.
 var asideName = regexp.MustCompile(`^([0-9]{1,12})-(` + reasonWords + `)(?:-[0-9]+)?$`)
 
-// Reclaim deletes for good what was set aside beside the data directory dir before olderThan, for one of the reasons,
-// and returns the paths. Other names, other reasons and what is no directory stay, and no symbolic link is followed. A
-// deletion that was cut short goes on at the next call: the name stays until all below it is gone. One that cannot be
-// deleted does not keep the others; the error names it.
-func Reclaim(dir string, olderThan time.Time, reasons []string) (removed []string, err error) {
-	aside := filepath.Join(filepath.Dir(dir), asideDir)
+// Reclaim deletes for good what was set aside on a volume before a time, for one of the reasons, and returns it. Other
+// names, other reasons and what is no directory stay, and no symbolic link is followed. A deletion that was cut short
+// continues at the next call: the name stays until all below it is gone. One that cannot be deleted does not keep the
+// others; the error names it.
+func (d Disk) Reclaim(volume string, before time.Time, reasons []string) (removed []plan.Aside, err error) {
+	aside := filepath.Join(volume, asideDir)
 	if info, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return nil, nil // nothing was set aside, and a link to elsewhere is not ours
 	}
-	entries, err := os.ReadDir(aside)
+	all, err := d.Aside(volume)
 	if err != nil {
-		return nil, fmt.Errorf("reclaim what was set aside: %w", err)
+		return nil, err
 	}
 	var errs []error
-	for _, e := range entries {
-		since, reason, ok := parseAside(e.Name())
-		if !ok || !e.IsDir() || !since.Before(olderThan) || !slices.Contains(reasons, reason) {
+	for _, a := range all {
+		if !a.Since.Before(before) || !slices.Contains(reasons, a.Reason) {
 			continue
 		}
-		path := filepath.Join(aside, e.Name())
-		if err := os.RemoveAll(path); err != nil {
-			errs = append(errs, fmt.Errorf("reclaim %s: %w", path, err))
+		if err := os.RemoveAll(a.Path); err != nil {
+			errs = append(errs, fmt.Errorf("reclaim %s: %w", a.Path, err))
 			continue
 		}
-		removed = append(removed, path)
+		removed = append(removed, a)
 	}
 	if len(removed) > 0 {
-		errs = append(errs, syncDir(aside))
+		errs = append(errs, durable.SyncDir(aside))
 	}
 	return removed, errors.Join(errs...)
 }
@@ -116,13 +118,4 @@ func freeName(path string) (string, error) {
 		}
 		name = path + "-" + strconv.Itoa(n)
 	}
-}
-
-// syncDir makes renames in a directory durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

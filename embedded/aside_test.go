@@ -9,11 +9,19 @@ import (
 	"time"
 )
 
+// reclaimed returns the paths of what is reclaimed.
+func reclaimed(volume string, before time.Time, reasons []string) (paths []string, err error) {
+	removed, err := Disk{}.Reclaim(volume, before, reasons)
+	for _, a := range removed {
+		paths = append(paths, a.Path)
+	}
+	return paths, err
+}
+
 // Only what SetAside has made, long ago and for a listed reason, is deleted; nothing behind a link ever is.
 func TestReclaim(t *testing.T) {
 	volume, elsewhere := t.TempDir(), t.TempDir()
-	dir := filepath.Join(volume, "etcd")
-	if removed, err := Reclaim(dir, time.Now(), []string{"restore"}); len(removed) != 0 || err != nil {
+	if removed, err := reclaimed(volume, time.Now(), []string{"restore"}); len(removed) != 0 || err != nil {
 		t.Errorf("nothing was set aside: got %q, %v", removed, err)
 	}
 	check(t, os.WriteFile(filepath.Join(elsewhere, "precious"), nil, 0o600))
@@ -35,7 +43,7 @@ func TestReclaim(t *testing.T) {
 	check(t, os.Symlink(elsewhere, filepath.Join(aside, link)))
 	stay = append(stay, file, link)
 
-	removed, err := Reclaim(dir, now, []string{"restore", "removed-by-quorum"})
+	removed, err := reclaimed(volume, now, []string{"restore", "removed-by-quorum"})
 	check(t, err)
 	var want []string
 	for _, n := range gone {
@@ -54,7 +62,7 @@ func TestReclaim(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(elsewhere, "precious")); err != nil {
 		t.Error(err)
 	}
-	if removed, err := Reclaim(dir, now, []string{"restore", "removed-by-quorum"}); len(removed) != 0 || err != nil {
+	if removed, err := reclaimed(volume, now, []string{"restore", "removed-by-quorum"}); len(removed) != 0 || err != nil {
 		t.Errorf("again: got %q, %v", removed, err)
 	}
 }
@@ -65,11 +73,11 @@ func TestReclaimSetAside(t *testing.T) {
 	var want []string
 	for range 2 {
 		check(t, os.MkdirAll(dir, 0o700))
-		path, err := SetAside(dir, "restore-gen2")
+		path, err := (Disk{}).SetAside(dir, "restore-gen2")
 		check(t, err)
 		want = append(want, path)
 	}
-	removed, err := Reclaim(dir, time.Now().Add(2*time.Second), []string{"restore-gen2"})
+	removed, err := reclaimed(filepath.Dir(dir), time.Now().Add(2*time.Second), []string{"restore-gen2"})
 	check(t, err)
 	slices.Sort(removed)
 	slices.Sort(want)
@@ -82,7 +90,7 @@ func TestReclaimSetAside(t *testing.T) {
 	check(t, os.Mkdir(inside, 0o700))
 	linked := filepath.Join(t.TempDir(), "etcd")
 	check(t, os.Symlink(elsewhere, filepath.Join(filepath.Dir(linked), asideDir)))
-	if removed, err := Reclaim(linked, time.Now(), []string{"restore"}); len(removed) != 0 || err != nil {
+	if removed, err := reclaimed(filepath.Dir(linked), time.Now(), []string{"restore"}); len(removed) != 0 || err != nil {
 		t.Errorf("behind a link: got %q, %v", removed, err)
 	}
 	if _, err := os.Stat(inside); err != nil {

@@ -8,22 +8,15 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/embedded/plan"
 )
 
-// Aside is data that was set aside on a volume.
-type Aside struct {
-	Path   string
-	Reason string    // as SetAside was given it, or the volume's own word
-	Since  time.Time // to the second
-	Bytes  int64     // on the disk
-}
-
-// Asides lists what was set aside on a volume, the oldest first. What has another name than SetAside gives is not ours,
+// Aside lists what was set aside on a volume, the oldest first. What has another name than SetAside gives is not ours,
 // and left out.
-func Asides(volume string) ([]Aside, error) {
+func (Disk) Aside(volume string) ([]plan.Aside, error) {
 	entries, err := os.ReadDir(filepath.Join(volume, asideDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -31,19 +24,19 @@ func Asides(volume string) ([]Aside, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look what was set aside: %w", err)
 	}
-	var all []Aside
+	var all []plan.Aside
 	for _, e := range entries {
 		since, reason, ok := parseAside(e.Name())
 		if !ok || !e.IsDir() {
 			continue
 		}
-		a := Aside{Path: filepath.Join(volume, asideDir, e.Name()), Reason: reason, Since: since}
+		a := plan.Aside{Path: filepath.Join(volume, asideDir, e.Name()), Reason: reason, Since: since}
 		if a.Bytes, err = bytesIn(a.Path); err != nil {
 			return nil, fmt.Errorf("look what was set aside: %w", err)
 		}
 		all = append(all, a)
 	}
-	slices.SortFunc(all, func(a, b Aside) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(all, func(a, b plan.Aside) int { return a.Since.Compare(b.Since) })
 	return all, nil
 }
 
@@ -77,7 +70,7 @@ const roomBeside = 512 << 20
 
 // Room returns an error unless a data directory with a database of this many bytes can be built on the volume, beside
 // the one in use.
-func Room(volume string, bytes int64) error {
+func (Disk) Room(volume string, bytes int64) error {
 	free, err := freeSpace(volume)
 	if err == nil && free < bytes+roomBeside {
 		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume larger, or delete from %s what is not needed",

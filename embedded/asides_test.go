@@ -11,15 +11,15 @@ import (
 
 func TestAsides(t *testing.T) {
 	volume := t.TempDir()
-	if all, err := Asides(volume); len(all) != 0 || err != nil {
+	if all, err := (Disk{}).Aside(volume); len(all) != 0 || err != nil {
 		t.Errorf("where nothing was set aside: got %v, %v", all, err)
 	}
-	for _, name := range []string{"3000-removed", "1000-restored", "2000-restored-2", "1-adopted", "restored", "x-restored"} {
+	for _, name := range []string{"3000-removed", "1000-restored", "2000-restored-2", "1-by-operator", "restored", "x-restored"} {
 		dir := filepath.Join(volume, "aside", name, "member")
 		check(t, os.MkdirAll(dir, 0o700))
 		check(t, os.WriteFile(filepath.Join(dir, "db"), []byte(strings.Repeat("x", 10_000)), 0o600))
 	}
-	all, err := Asides(volume)
+	all, err := (Disk{}).Aside(volume)
 	check(t, err)
 	var got []string
 	for _, a := range all {
@@ -28,16 +28,16 @@ func TestAsides(t *testing.T) {
 			t.Errorf("%s takes %d bytes", a.Path, a.Bytes)
 		}
 	}
-	if want := []string{"1 adopted", "1000 restored", "2000 restored", "3000 removed"}; !slices.Equal(got, want) {
+	if want := []string{"1 by-operator", "1000 restored", "2000 restored", "3000 removed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestRoom(t *testing.T) {
-	if err := Room(t.TempDir(), 1<<60); err == nil || !strings.Contains(err.Error(), "MiB free") {
+	if err := (Disk{}).Room(t.TempDir(), 1<<60); err == nil || !strings.Contains(err.Error(), "MiB free") {
 		t.Errorf("for an exbibyte: got %v", err)
 	}
-	if err := Room("/nowhere", 0); err == nil {
+	if err := (Disk{}).Room("/nowhere", 0); err == nil {
 		t.Error("on no volume: got nil")
 	}
 }

@@ -14,10 +14,13 @@ import (
 	"holdfast/embedded/auth"
 )
 
+// Users are etcd's users and roles.
+type Users struct{ *present }
+
 // Auth returns etcd's users and roles as far as this member has applied them. It asks nobody, and is an error while the
 // member does not run or its database cannot be read at present.
-func (m *Member) Auth() (auth.State, error) {
-	l, err := m.running()
+func (u Users) Auth() (auth.State, error) {
+	l, err := u.running()
 	if err != nil {
 		return auth.State{}, fmt.Errorf("read users and roles: %w", err)
 	}
@@ -27,9 +30,6 @@ func (m *Member) Auth() (auth.State, error) {
 	}
 	return s, err
 }
-
-// Users are etcd's users and roles.
-type Users struct{ *present }
 
 func (l *life) auth() (auth.State, error) {
 	be := l.etcd.Server.Backend()
@@ -80,8 +80,8 @@ var accesses = map[authpb.Permission_Type]auth.Access{
 
 // ChangeAuth makes one step, as root, through raft, and returns when this member has applied it. No password leaves the
 // process, only its hash does.
-func (m *Member) ChangeAuth(ctx context.Context, s auth.Step) error {
-	l, err := m.running()
+func (u Users) ChangeAuth(ctx context.Context, s auth.Step) error {
+	l, err := u.running()
 	if err != nil {
 		return err
 	}

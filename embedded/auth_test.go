@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded/auth"
+	"holdfast/embedded/plan"
 )
 
 // settle makes every step from what the member has to what is wanted, and checks that none is left then. The passwords
@@ -51,8 +52,8 @@ func (n *node) as(t *testing.T, user, password string) (*clientv3.Client, error)
 }
 
 // Etcd itself takes every step that is decided, on the leader and on a follower, and means by it what the file says:
-// with two permissions that begin at one key, of which the second changes, too. What holdfast does of its own accord goes
-// on while auth is enabled, with no password.
+// with two permissions that begin at one key, of which the second changes, too. What holdfast does of its own accord
+// continues while auth is enabled, with no password.
 func TestChangeAuth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a cluster of three, and bcrypt")
@@ -109,13 +110,13 @@ func TestChangeAuth(t *testing.T) {
 	}
 	var id uint64
 	await(t, "the members have known each other for long enough", func() bool {
-		id, err = follower.AddLearner(t.Context(), "http://d.test:2380")
-		return !errors.Is(err, ErrUnhealthy)
+		id, err = follower.AddLearner(soon(t), "http://d.test:2380")
+		return !errors.Is(err, plan.ErrUnhealthy)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := follower.Remove(t.Context(), id); err != nil {
+	if err := follower.Remove(soon(t), id); err != nil {
 		t.Error(err)
 	}
 	if err := follower.Defragment(t.Context()); err != nil {

@@ -10,6 +10,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // node is a member of a test's cluster, on a loopback address of its own, with etcd's
@@ -17,7 +19,7 @@ import (
 type node struct {
 	*Member
 	cfg  Config
-	spec Spec
+	spec plan.Spec
 	addr string
 	lg   *zap.Logger
 }
@@ -26,7 +28,7 @@ func newNode(t *testing.T, slot string) *node {
 	t.Helper()
 	addr := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	n := &node{addr: addr, cfg: testConfig(), lg: zap.NewNop()}
-	n.spec = Spec{
+	n.spec = plan.Spec{
 		Slot:    slot,
 		DataDir: filepath.Join(t.TempDir(), "etcd"),
 		Token:   "test@1",

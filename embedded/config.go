@@ -44,6 +44,8 @@ type Config struct {
 	// switched off: the leader compares what the members have once a minute, at no cost, and raises CORRUPT.
 	FeatureGates map[string]bool `mapstructure:"feature-gates"`
 
+	// Names are what the cluster's members are called, which is no setting of etcd's.
+	Names Names `mapstructure:"-"`
 	// Issued: the files of ClientTLS and PeerTLS are written before each start, and need not be there yet.
 	Issued bool `mapstructure:"-"`
 }

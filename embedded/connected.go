@@ -14,8 +14,8 @@ import (
 
 // Connected reports whether raft messages flow to the member with that ID, and since when:
 // the very fact by which etcd judges the cluster healthy (5 s) before it changes members.
-func (m *Member) Connected(id uint64) (since time.Time, ok bool) {
-	l, err := m.running()
+func (c Cluster) Connected(id uint64) (since time.Time, ok bool) {
+	l, err := c.running()
 	if err != nil {
 		return time.Time{}, false
 	}
@@ -41,8 +41,8 @@ type Progress struct {
 }
 
 // Progress tells of all members, by ID, and in which term this member leads; nil and 0 unless it does.
-func (m *Member) Progress() (all map[uint64]Progress, leads uint64) {
-	l, err := m.running()
+func (c Cluster) Progress() (all map[uint64]Progress, leads uint64) {
+	l, err := c.running()
 	if err != nil {
 		return nil, 0
 	}

@@ -15,49 +15,32 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"holdfast/embedded/plan"
 )
 
-// DataDir is what can be read from a data directory without opening it.
-type DataDir struct {
-	Empty    bool // nothing in it, or it does not exist
-	WAL      bool // a WAL exists: this disk has been a member and may have voted
-	Database bool // a database exists; without a WAL it is the rest of something
-
-	// From the WAL; 0 without one.
-	MemberID  uint64
-	ClusterID uint64
-	// LastTerm and LastIndex are those of the last log entry. The greater pair, term
-	// first, is the more advanced log (R4).
-	LastTerm  uint64
-	LastIndex uint64
-	// Term is the newest term that this disk has noted: it has neither voted nor acknowledged anything in a later one.
-	Term uint64
-}
-
 // Inspect reads dir, also under a running etcd, and changes nothing. It reads the newest
-// WAL file (64 MB) and no more unless that one has no entry yet.
-func Inspect(dir string) (DataDir, error) {
-	var d DataDir
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return d, fmt.Errorf("inspect data directory: %w", err)
-	}
-	d.Empty = len(entries) == 0
-	switch _, err := os.Stat(datadir.ToBackendFileName(dir)); {
-	case err == nil:
-		d.Database = true
-	case !errors.Is(err, fs.ErrNotExist):
+// WAL file (64 MB) and no more unless that one has no entry yet. What cannot be read is an error, and never taken for
+// what is not there: a member without a log is replaced.
+func (Disk) Inspect(dir string) (d plan.DataDir, err error) {
+	if _, err := os.Stat(datadir.ToBackendFileName(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d, fmt.Errorf("inspect data directory: %w", err)
 	}
 	// Names sort by sequence number. etcd makes the WAL under another name and renames
 	// it, so one that exists is whole.
-	files, err := filepath.Glob(filepath.Join(datadir.ToWALDir(dir), "*.wal"))
-	if err != nil {
+	entries, err := os.ReadDir(datadir.ToWALDir(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d, fmt.Errorf("inspect data directory: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".wal" {
+			files = append(files, filepath.Join(datadir.ToWALDir(dir), e.Name()))
+		}
 	}
 	d.WAL = len(files) > 0
 	for _, file := range slices.Backward(files) {
-		found, err := d.readWAL(file)
+		found, err := readWAL(file, &d)
 		if err != nil {
 			return d, fmt.Errorf("inspect WAL file %s: %w", file, err)
 		}
@@ -65,11 +48,12 @@ func Inspect(dir string) (DataDir, error) {
 			break
 		}
 	}
+	d.Unborn = d.WAL && d.Log.Index == 0
 	return d, nil
 }
 
-// readWAL reads one WAL file and reports whether it tells the end of the log.
-func (d *DataDir) readWAL(file string) (found bool, err error) {
+// readWAL reads one WAL file into d and reports whether it tells the end of the log.
+func readWAL(file string, d *plan.DataDir) (found bool, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return false, err
@@ -95,7 +79,7 @@ func (d *DataDir) readWAL(file string) (found bool, err error) {
 		case wal.SnapshotType:
 			err = unmarshal(rec.Data, &snap)
 		case wal.CrcType:
-			// A file goes on with the checksum of the one before.
+			// A file continues with the checksum of the one before.
 			if crc := decoder.LastCRC(); crc != 0 && rec.Validate(crc) != nil {
 				err = wal.ErrCRCMismatch
 			}
@@ -112,13 +96,13 @@ func (d *DataDir) readWAL(file string) (found bool, err error) {
 	if !ids {
 		return false, errors.New("it has no member ID")
 	}
-	d.MemberID, d.ClusterID = value(meta.NodeID), value(meta.ClusterID)
-	d.LastTerm, d.LastIndex = value(entry.Term), value(entry.Index)
+	d.Member, d.ClusterID = value(meta.NodeID), value(meta.ClusterID)
+	d.Log = plan.LogEnd{Term: value(entry.Term), Index: value(entry.Index)}
 	d.Term = max(d.Term, value(state.Term))
 	// A follower that got a snapshot has nothing of the log before it. A snapshot that
 	// was not committed is not used by etcd either.
-	if at := value(snap.Index); at > d.LastIndex && at <= value(state.Commit) {
-		d.LastTerm, d.LastIndex, found = value(snap.Term), at, true
+	if at := value(snap.Index); at > d.Log.Index && at <= value(state.Commit) {
+		d.Log, found = plan.LogEnd{Term: value(snap.Term), Index: at}, true
 	}
 	return found, nil
 }

@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"holdfast/embedded/plan"
 )
 
 // makeWAL writes a WAL with the given entries, commits all of them, and returns it open.
@@ -122,31 +124,31 @@ func TestCheckWALSkipsBeforeSnapshot(t *testing.T) {
 
 func TestInspect(t *testing.T) {
 	dir := t.TempDir()
-	check := func(name string, want DataDir) {
+	check := func(name string, want plan.DataDir) {
 		t.Helper()
-		if got, err := Inspect(dir); err != nil || got != want {
+		if got, err := (Disk{}).Inspect(dir); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
 		}
 	}
-	check("empty", DataDir{Empty: true})
+	check("empty", plan.DataDir{})
 	dir = filepath.Join(dir, "none")
-	check("absent", DataDir{Empty: true})
+	check("absent", plan.DataDir{})
 	if err := os.MkdirAll(datadir.ToSnapDir(dir), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	check("no database yet", DataDir{})
+	check("no database yet", plan.DataDir{})
 	if err := os.WriteFile(datadir.ToBackendFileName(dir), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check("database without WAL", DataDir{Database: true})
-	want := DataDir{WAL: true, Database: true, MemberID: 7, ClusterID: 8}
+	check("database without WAL", plan.DataDir{})
+	want := plan.DataDir{WAL: true, Unborn: true, Member: 7, ClusterID: 8}
 	w := makeWAL(t, dir)
 	check("new WAL", want)
 	save(t, w, entry(1, 1, nil), entry(1, 2, request(t)), entry(1, 3, request(t)))
-	want.LastTerm, want.LastIndex, want.Term = 1, 3, 1
+	want.Unborn, want.Log, want.Term = false, plan.LogEnd{Term: 1, Index: 3}, 1
 	check("entries", want)
 	save(t, w, entry(2, 2, request(t)))
-	want.LastTerm, want.LastIndex, want.Term = 2, 2, 2
+	want.Log, want.Term = plan.LogEnd{Term: 2, Index: 2}, 2
 	check("overwritten by a later leader", want)
 
 	snap := &walpb.Snapshot{Index: new(uint64(90)), Term: new(uint64(3)), ConfState: &raftpb.ConfState{}}
@@ -157,11 +159,36 @@ func TestInspect(t *testing.T) {
 	if err := w.Save(&raftpb.HardState{Term: new(uint64(3)), Vote: new(uint64(7)), Commit: new(uint64(90))}, nil); err != nil {
 		t.Fatal(err)
 	}
-	want.LastTerm, want.LastIndex, want.Term = 3, 90, 3
+	want.Log, want.Term = plan.LogEnd{Term: 3, Index: 90}, 3
 	check("snapshot from the leader", want)
 	save(t, w, entry(3, 91, request(t)))
-	want.LastIndex = 91
+	want.Log.Index = 91
 	check("entry after the snapshot", want)
+}
+
+// A data directory that cannot be read is an error, at whatever level, and not one without a log.
+func TestInspectUnreadable(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"it is a file":           func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+		"it is a link to itself": func(dir string) error { return os.Symlink(dir, dir) },
+		"a file in place of member": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "member"), nil, 0o600))
+		},
+		"a file in place of the WAL": func(dir string) error {
+			return errors.Join(os.MkdirAll(datadir.ToSnapDir(dir), 0o700), os.WriteFile(datadir.ToWALDir(dir), nil, 0o600))
+		},
+		"a file in place of snap": func(dir string) error {
+			return errors.Join(os.MkdirAll(datadir.ToWALDir(dir), 0o700), os.WriteFile(datadir.ToSnapDir(dir), nil, 0o600))
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "etcd")
+		if err := spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (Disk{}).Inspect(dir); err == nil {
+			t.Errorf("%s: got %+v, want an error", name, got)
+		}
+	}
 }
 
 func TestInspectSeveralFiles(t *testing.T) {
@@ -171,7 +198,7 @@ func TestInspectSeveralFiles(t *testing.T) {
 	w := makeWAL(t, dir)
 	for i := range uint64(50) {
 		save(t, w, entry(4, i+1, make([]byte, 1000)))
-		if got, err := Inspect(dir); err != nil || got.LastIndex != i+1 || got.LastTerm != 4 || got.Term != 4 || got.MemberID != 7 {
+		if got, err := (Disk{}).Inspect(dir); err != nil || got.Log.Index != i+1 || got.Log.Term != 4 || got.Term != 4 || got.Member != 7 {
 			t.Fatalf("entry %d: got %+v, %v", i+1, got, err)
 		}
 	}
@@ -192,7 +219,7 @@ func TestInspectDamagedWAL(t *testing.T) {
 	if err := os.WriteFile(files[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Inspect(dir); err == nil {
+	if got, err := (Disk{}).Inspect(dir); err == nil {
 		t.Errorf("got %+v, want an error", got)
 	}
 }
@@ -208,7 +235,7 @@ func FuzzInspect(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(datadir.ToWALDir(dir), "0000000000000000-0000000000000000.wal"), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Inspect(dir); err == nil && !got.WAL {
+		if got, err := (Disk{}).Inspect(dir); err == nil && !got.WAL {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -227,11 +254,11 @@ func FuzzReplayable(f *testing.F) {
 func TestSetAside(t *testing.T) {
 	volume := t.TempDir()
 	dir := filepath.Join(volume, "etcd")
-	if got, err := SetAside(dir, "removed"); got != "" || err != nil {
+	if got, err := (Disk{}).SetAside(dir, "removed"); got != "" || err != nil {
 		t.Errorf("nothing there: got %q, %v", got, err)
 	}
 	for _, reason := range []string{"", "a/b", "..", "A", "-", "a--b", "a b"} {
-		if _, err := SetAside(dir, reason); err == nil {
+		if _, err := (Disk{}).SetAside(dir, reason); err == nil {
 			t.Errorf("reason %q was taken", reason)
 		}
 	}
@@ -240,7 +267,7 @@ func TestSetAside(t *testing.T) {
 		if err := os.MkdirAll(datadir.ToSnapDir(dir), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		got, err := SetAside(dir, "newer-generation")
+		got, err := (Disk{}).SetAside(dir, "newer-generation")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,14 +10,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/lease"
+
+	"holdfast/embedded/plan"
 )
-
-// The disruption lock is one of holdfast's own keys, with a lease: whoever may take a member down on purpose has put a
-// value of its own there. It ends by itself when nobody has refreshed it for its time, which the leader measures; a
-// change of leaders gives it its whole time again.
-
-// lockKey is where the disruption lock is; [Member.Key] reads it as any other of holdfast's keys.
-const lockKey = "lock"
 
 // The disruption lock is one of holdfast's own keys, with a lease: anyone who may take a member down on purpose has put
 // a value of its own there. It ends by itself when nobody has refreshed it for its time, which the leader measures; a
@@ -26,12 +21,15 @@ const lockKey = "lock"
 // ErrHeld: another one holds the disruption lock. It is a [plan.ErrConflict].
 var ErrHeld error = conflict("the disruption lock is held")
 
-// TryLock takes the disruption lock through raft if nobody has it, or if its value is old, which is how a holder that has
-// forgotten its lock takes it again; nil is none. It holds until Unlock, or until nobody has refreshed it for ttl, which
-// is rounded up to whole seconds and to at least etcd's shortest lease, a little more than one election. Else the error
-// wraps ErrHeld, and present is the value of who has it. It never waits for the lock, and ends soon after ctx.
-func (m *Member) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error) {
-	l, err := m.running()
+// errGivenBack: the lock was given back while it was asked for.
+var errGivenBack = errors.New("the key has changed")
+
+// TryLock takes the disruption lock through raft if nobody has it, or if its value is old, which is how a holder that
+// has forgotten its lock takes it again; nil is none. It holds until Unlock, or until nobody has refreshed it for ttl,
+// which is rounded up to whole seconds and to at least etcd's shortest lease, a little more than one election. Else the
+// error wraps ErrHeld, and present is the value of who has it. It never waits for the lock, and ends soon after ctx.
+func (k Keys) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error) {
+	l, err := k.running()
 	if err != nil {
 		return nil, fmt.Errorf("take the disruption lock: %w", err)
 	}
@@ -56,14 +54,13 @@ func (m *Member) TryLock(ctx context.Context, value, old []byte, ttl time.Durati
 	return nil, nil
 }
 
-// errGivenBack: the lock was given back while it was asked for.
-var errGivenBack = errors.New("the key has changed")
-
 // putLock puts value with a lease where there is no lock or old is. If another one is there it is returned as present;
 // before is the lease of old.
-func putLock(ctx context.Context, srv *etcdserver.EtcdServer, value, old []byte, id int64) (present []byte, before int64, err error) {
-	key := []byte(keyPrefix + lockKey)
-	put := []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value, Lease: id, PrevKv: true}}}}
+func putLock(ctx context.Context, srv *etcdserver.EtcdServer, value, old []byte,
+	id int64) (present []byte, before int64, err error) {
+	key := []byte(keyPrefix + plan.KeyLock)
+	put := []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value, Lease: id,
+		PrevKv: true}}}}
 	look := []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}}
 	none := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{}}
 	resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{none}, Success: put, Failure: look})
@@ -81,23 +78,24 @@ func putLock(ctx context.Context, srv *etcdserver.EtcdServer, value, old []byte,
 	}
 	kvs := resp.Responses[0].GetResponseRange().GetKvs()
 	if len(kvs) == 0 {
-		return nil, 0, ErrChanged // given back between the two
+		return nil, 0, errGivenBack
 	}
 	return kvs[0].Value, 0, nil
 }
 
 func lockIs(value []byte) *pb.Compare {
-	return &pb.Compare{Key: []byte(keyPrefix + lockKey), Target: pb.Compare_VALUE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Value{Value: value}}
+	return &pb.Compare{Key: []byte(keyPrefix + plan.KeyLock), Target: pb.Compare_VALUE, Result: pb.Compare_EQUAL,
+		TargetUnion: &pb.Compare_Value{Value: value}}
 }
 
 // RefreshLock gives the disruption lock its whole time again if its value, as applied here, still is value; else the
 // error wraps ErrChanged. Any member can do it for the holder, by way of the leader.
-func (m *Member) RefreshLock(ctx context.Context, value []byte) error {
-	l, err := m.running()
+func (k Keys) RefreshLock(ctx context.Context, value []byte) error {
+	l, err := k.running()
 	if err != nil {
 		return fmt.Errorf("refresh the disruption lock: %w", err)
 	}
-	held, err := l.key(lockKey)
+	held, err := l.key(plan.KeyLock)
 	if err != nil {
 		return fmt.Errorf("refresh the disruption lock: %w", err)
 	}
@@ -115,10 +113,10 @@ func (m *Member) RefreshLock(ctx context.Context, value []byte) error {
 	return nil
 }
 
-// Unlock gives the disruption lock back through raft if its value is value; if it is not, there is nothing to do. Before
-// that it waits until this member has applied all that was committed: one that lags would be missed as a voter.
-func (m *Member) Unlock(ctx context.Context, value []byte) error {
-	l, err := m.running()
+// Unlock gives the disruption lock back through raft if its value is value; if it is not, there is nothing to do.
+// Before that it waits until this member has applied all that was committed: one that lags would be missed as a voter.
+func (k Keys) Unlock(ctx context.Context, value []byte) error {
+	l, err := k.running()
 	if err != nil {
 		return fmt.Errorf("give back the disruption lock: %w", err)
 	}
@@ -128,7 +126,8 @@ func (m *Member) Unlock(ctx context.Context, value []byte) error {
 	}
 	ctx = srv.AuthStore().WithRoot(ctx)
 	resp, err := srv.Txn(ctx, &pb.TxnRequest{Compare: []*pb.Compare{lockIs(value)}, Success: []*pb.RequestOp{
-		{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(keyPrefix + lockKey), PrevKv: true}}},
+		{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(keyPrefix +
+			plan.KeyLock), PrevKv: true}}},
 	}})
 	if err != nil {
 		return fmt.Errorf("give back the disruption lock: %w", err)

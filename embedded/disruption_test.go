@@ -8,6 +8,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/embedded/plan"
 )
 
 const longLock = time.Minute
@@ -15,7 +17,7 @@ const longLock = time.Minute
 // lockOf is the disruption lock as the member has applied it, "" for none.
 func lockOf(t *testing.T, n *node) string {
 	t.Helper()
-	value, _, err := n.Key(lockKey)
+	value, _, err := n.Key(plan.KeyLock)
 	if err != nil {
 		t.Fatal(err)
 	}

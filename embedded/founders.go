@@ -6,6 +6,8 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // FounderIDs returns the member IDs, by slot, and the cluster ID of a cluster founded with this token and these peer
@@ -25,4 +27,9 @@ func FounderIDs(token string, peers map[string]string) (members map[string]uint6
 		members[m.Name] = uint64(m.ID)
 	}
 	return members, uint64(c.ID()), nil
+}
+
+// FounderIDs returns the IDs of the founders of a record, by slot, and that of their cluster.
+func (Disk) FounderIDs(r plan.Record) (members map[string]uint64, cluster uint64, err error) {
+	return FounderIDs(r.Token(), r.Peers())
 }

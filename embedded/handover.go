@@ -8,6 +8,8 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+
+	"holdfast/embedded/plan"
 )
 
 const (
@@ -18,16 +20,18 @@ const (
 	passOnWait = 500 * time.Millisecond
 )
 
-// transferLeadership hands the leadership over until one heir has it. etcd's own call waits for its whole
-// time even when the heir is gone, or everybody is, which is what stopping a whole cluster looks like.
+// transferLeadership hands the leadership over until one heir has it, or somebody else. etcd's own call waits for its
+// whole time even when the heir is gone, or everybody is, which is what stopping a whole cluster looks like, and when
+// another than the heir was elected or raft has given the hand-over up, which a busy machine brings about.
 func transferLeadership(ctx context.Context, srv *etcdserver.EtcdServer) error {
+	failed := map[types.ID]int{} // how often each was tried
 	for srv.Leader() == srv.MemberID() {
-		heir, quorum := heirOf(srv)
+		heir, quorum := heirOf(srv, failed)
 		switch {
 		case heir == 0 && quorum:
 			return nil // the only voter
 		case heir == 0 || !quorum:
-			return fmt.Errorf("transfer leadership: %w: no quorum of voters is connected", ErrUnhealthy)
+			return fmt.Errorf("transfer leadership: %w: no quorum of voters is connected", plan.ErrUnhealthy)
 		}
 		err := moveLeader(ctx, srv, heir)
 		if err == nil {
@@ -36,22 +40,25 @@ func transferLeadership(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("transfer leadership to %s: %w", heir, err)
 		}
+		failed[heir]++
 	}
 	return nil
 }
 
-// moveLeader tries one heir, as long as it and a quorum are connected.
+// moveLeader tries one heir, as long as it and a quorum are connected, nobody else leads, and raft tries: it gives a
+// hand-over up after an election timeout, and says so to nobody.
 func moveLeader(ctx context.Context, srv *etcdserver.EtcdServer, heir types.ID) error {
-	ctx, cancel := context.WithCancel(ctx)
+	election := time.Duration(srv.Cfg.ElectionTicks) * time.Duration(srv.Cfg.TickMs) * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, 2*election)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
 	watch.Go(func() {
 		for ctx.Err() == nil {
-			if _, ok := connectedSince(srv, heir); !ok {
-				cancel()
-			}
-			if _, quorum := heirOf(srv); !quorum {
+			_, connected := connectedSince(srv, heir)
+			_, quorum := heirOf(srv, nil)
+			leader := srv.Leader()
+			if !connected || !quorum || leader != 0 && leader != heir && leader != srv.MemberID() {
 				cancel()
 			}
 			select {
@@ -63,9 +70,9 @@ func moveLeader(ctx context.Context, srv *etcdserver.EtcdServer, heir types.ID) 
 	return srv.MoveLeader(ctx, uint64(srv.MemberID()), uint64(heir))
 }
 
-// heirOf returns the voter that has been connected longest, 0 if none is, and whether a quorum of voters,
-// this member among them, is connected.
-func heirOf(srv *etcdserver.EtcdServer) (heir types.ID, quorum bool) {
+// heirOf returns the voter that has failed least often, of those the one that has been connected longest, 0 if none is,
+// and whether a quorum of voters, this member among them, is connected.
+func heirOf(srv *etcdserver.EtcdServer, failed map[types.ID]int) (heir types.ID, quorum bool) {
 	var longest time.Time
 	voters, connected := 1, 1
 	for _, mm := range srv.Cluster().Members() {
@@ -78,7 +85,8 @@ func heirOf(srv *etcdserver.EtcdServer) (heir types.ID, quorum bool) {
 			continue
 		}
 		connected++
-		if longest.IsZero() || since.Before(longest) {
+		tries, least := failed[mm.ID], failed[heir]
+		if heir == 0 || tries < least || tries == least && since.Before(longest) {
 			heir, longest = mm.ID, since
 		}
 	}

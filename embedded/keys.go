@@ -8,6 +8,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
+
+	"holdfast/embedded/plan"
 )
 
 // keyPrefix begins the keys that holdfast keeps in etcd: few, small, and written seldom. Clients see them, as they see
@@ -19,29 +21,29 @@ type conflict string
 
 func (c conflict) Error() string { return string(c) }
 
+// Is reports whether target is [plan.ErrConflict].
+func (conflict) Is(target error) bool { return target == plan.ErrConflict }
+
 // ErrChanged: another one has changed the key meanwhile. It is a [plan.ErrConflict].
 var ErrChanged error = conflict("the key has changed")
 
-// ErrReadOnly: an alarm has etcd refuse every write.
-var ErrReadOnly = errors.New("etcd takes no writes because of an alarm")
-
-// Key returns one of holdfast's own keys as far as this member has applied it, and how often it was written since it
-// was made, 0 if there is none. It asks nobody, and repeats what it said before while the database is defragmented or its
-// disk stalls.
-func (m *Member) Key(name string) (value []byte, version int64, err error) {
-	l, err := m.running()
-	if err != nil {
-		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
-	}
-	k, err := l.key(name)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
-	}
-	return k.value, k.version, nil
-}
-
 // Keys are the keys in etcd that are holdfast's, the disruption lock among them, and a few looks at those of clients.
 type Keys struct{ *present }
+
+// Key returns one of holdfast's own keys as far as this member has applied it, and how often it was written since it
+// was made, 0 if there is none. It asks nobody, and repeats what it said before while the database is defragmented or
+// its disk stalls.
+func (k Keys) Key(name string) (value []byte, version int64, err error) {
+	l, err := k.running()
+	if err != nil {
+		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
+	}
+	s, err := l.key(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read key %s: %w", name, err)
+	}
+	return s.value, s.version, nil
+}
 
 // storedKey is a key as it was read last.
 type storedKey struct {
@@ -75,34 +77,36 @@ func (l *life) key(name string) (storedKey, error) {
 
 // PutKey sets one of holdfast's own keys through raft if its version is still the one that Key has told, and deletes it
 // with a nil value. Else the error is ErrChanged.
-func (m *Member) PutKey(ctx context.Context, name string, value []byte, version int64) error {
+func (k Keys) PutKey(ctx context.Context, name string, value []byte, version int64) error {
 	key := []byte(keyPrefix + name)
 	op := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value}}}
 	if value == nil {
 		op = &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: key}}}
 	}
-	if err := m.putIf(ctx, key, version, op); err != nil {
+	if err := k.putIf(ctx, key, version, op); err != nil {
 		return fmt.Errorf("write key %s: %w", name, err)
 	}
 	return nil
 }
 
 // putIf carries out op, as root, if the version of key is as given.
-func (m *Member) putIf(ctx context.Context, key []byte, version int64, op *pb.RequestOp) error {
-	same := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{Version: version}}
-	return m.onlyIf(ctx, same, op)
+func (k Keys) putIf(ctx context.Context, key []byte, version int64, op *pb.RequestOp) error {
+	same := &pb.Compare{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL,
+		TargetUnion: &pb.Compare_Version{Version: version}}
+	return k.onlyIf(ctx, same, op)
 }
 
 // onlyIf carries out op, as root, if a comparison holds. Else the error is ErrChanged.
-func (m *Member) onlyIf(ctx context.Context, compare *pb.Compare, op *pb.RequestOp) error {
-	l, err := m.running()
+func (k Keys) onlyIf(ctx context.Context, compare *pb.Compare, op *pb.RequestOp) error {
+	l, err := k.running()
 	if err != nil {
 		return err
 	}
 	srv := l.etcd.Server
-	resp, err := srv.Txn(srv.AuthStore().WithRoot(ctx), &pb.TxnRequest{Compare: []*pb.Compare{compare}, Success: []*pb.RequestOp{op}})
+	resp, err := srv.Txn(srv.AuthStore().WithRoot(ctx),
+		&pb.TxnRequest{Compare: []*pb.Compare{compare}, Success: []*pb.RequestOp{op}})
 	if errors.Is(err, etcderrors.ErrNoSpace) || errors.Is(err, etcderrors.ErrCorrupt) {
-		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+		return fmt.Errorf("%w: %w", plan.ErrReadOnly, err)
 	}
 	if err == nil && !resp.Succeeded {
 		err = ErrChanged

@@ -11,12 +11,14 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // life is one run of etcd, from Start to its end. Its goroutine (live) owns etcd; everybody
 // else only drops latches and waits.
 type life struct {
-	spec Spec
+	spec plan.Spec
 	lg   *zap.Logger
 
 	abort *latch // no new snapshot, the open ones fail
@@ -44,7 +46,7 @@ type life struct {
 	keys    sync.Map               // what key says meanwhile: name -> storedKey
 }
 
-func newLife(spec Spec, lg *zap.Logger) *life {
+func newLife(spec plan.Spec, lg *zap.Logger) *life {
 	return &life{
 		spec:   spec,
 		lg:     lg,

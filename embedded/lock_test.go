@@ -17,11 +17,11 @@ func TestLockWithoutDatabase(t *testing.T) {
 	if err := n.begin(t); !errors.Is(err, ErrLocked) {
 		t.Errorf("start: got %v, want ErrLocked", err)
 	}
-	if _, err := SetAside(n.spec.DataDir, "test"); !errors.Is(err, ErrLocked) {
+	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); !errors.Is(err, ErrLocked) {
 		t.Errorf("set aside: got %v, want ErrLocked", err)
 	}
 	lock.Close()
-	if _, err := SetAside(n.spec.DataDir, "test"); err != nil {
+	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); err != nil {
 		t.Error(err)
 	}
 }

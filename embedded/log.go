@@ -10,12 +10,15 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"holdfast/embedded/plan"
 )
 
 // etcdLogger is the logger etcd writes to.
-func etcdLogger(lg *zap.Logger, level string, spec Spec, last lastWord) *zap.Logger {
+func etcdLogger(lg *zap.Logger, level string, spec plan.Spec, last lastWord) *zap.Logger {
 	last.lg, last.spec = lg, spec
-	opts := []zap.Option{zap.WithFatalHook(last), zap.WithPanicHook(last), zap.WrapCore(func(core zapcore.Core) zapcore.Core { return discreet{core} })}
+	opts := []zap.Option{zap.WithFatalHook(last), zap.WithPanicHook(last),
+		zap.WrapCore(func(core zapcore.Core) zapcore.Core { return discreet{core} })}
 	// IncreaseLevel complains when asked to lower the level.
 	if lvl, err := zapcore.ParseLevel(level); err == nil && lvl > zapcore.LevelOf(lg.Core()) {
 		opts = append(opts, zap.IncreaseLevel(lvl))
@@ -23,11 +26,11 @@ func etcdLogger(lg *zap.Logger, level string, spec Spec, last lastWord) *zap.Log
 	return lg.Named("etcd").WithOptions(opts...)
 }
 
-// lastWord ends the process when etcd says Fatal or Panic: on a disk that is full, failing or corrupt. Carrying on is no
-// choice, a recovered etcd leaks its listeners and locks; and the stack of a panic tells an operator nothing.
+// lastWord ends the process when etcd says Fatal or Panic: on a disk that is full, failing or corrupt. Carrying on is
+// no choice, a recovered etcd leaks its listeners and locks; and the stack of a panic tells an operator nothing.
 type lastWord struct {
 	lg     *zap.Logger
-	spec   Spec
+	spec   plan.Spec
 	killed *latch              // nil, or dropped when the member was killed, and why has been said
 	note   func(reason string) // nil, or keeps the reason where the volume cannot take it along
 }

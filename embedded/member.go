@@ -9,6 +9,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"holdfast/embedded/plan"
 )
 
 const (
@@ -32,16 +34,19 @@ var (
 	ErrRemoved = errors.New("member was removed from its cluster")
 )
 
-// Member is one etcd member that can be started and stopped, again and again, in this
-// process. All methods may be called at any time and by many goroutines at once.
+// Member is one etcd member that can be started and stopped, again and again, in this process. All methods may be
+// called at any time and by many goroutines at once.
 type Member struct {
+	Cluster
+	Keys
+	Users
+	Maintenance
+	*present // of all of them
+
 	cfg  Config
 	lg   *zap.Logger
 	note func(reason string)
 	seen Seen
-
-	mu   sync.Mutex
-	life *life // the present or the last one; nil before the first Start
 }
 
 // present is the run of etcd that is there, if any.
@@ -53,17 +58,20 @@ type present struct {
 // New returns a member that is not running. cfg is valid and resolved (Config.Validate,
 // Config.Resolve). note, if any, is told why etcd ends the process, right before it does.
 func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
-	return &Member{cfg: cfg, lg: lg, note: note}
+	p := new(present)
+	return &Member{
+		Cluster: Cluster{p, cfg.Names}, Keys: Keys{p}, Users: Users{p}, Maintenance: Maintenance{p}, present: p,
+		cfg: cfg, lg: lg, note: note,
+	}
 }
 
-// Start checks the data directory, starts etcd and returns when it runs, not when it is
-// ready: without a quorum it never is (see Ready). Founding waits about one second per
-// absent peer. When ctx ends first, Start returns at once and what was begun is undone in
-// the background, until Done. Errors: ErrLocked (another process has the directory),
-// ErrOldWAL (written by an etcd too old to be replayed), ErrNewer (by one newer than this), ErrStopped (Stop came between).
-// A joiner is refused while the others have no cluster version yet (seconds after founding)
-// or cannot be reached; that leaves a database without a WAL, and Start may be repeated.
-func (m *Member) Start(ctx context.Context, spec Spec) error {
+// Start checks the data directory, starts etcd and returns when it runs, not when it is ready: without a quorum it
+// never is (see Ready). Founding waits about one second per absent peer. When ctx ends first, Start returns at once and
+// what was begun is undone in the background, until Done. Errors: ErrLocked (another process has the directory),
+// a [plan.Unfit] (ErrOldWAL, written by an etcd too old to be replayed, or ErrNewer, by one newer than this),
+// ErrStopped (Stop came between). A joiner is refused while the others have no cluster version yet (seconds after
+// founding) or cannot be reached; that leaves a database without a WAL, and Start may be repeated.
+func (m *Member) Start(ctx context.Context, spec plan.Spec) error {
 	l, err := m.begin(spec)
 	if err != nil {
 		return fmt.Errorf("start member %s: %w", spec.Slot, err)
@@ -79,14 +87,14 @@ func (m *Member) Start(ctx context.Context, spec Spec) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("start member %s: %w", spec.Slot, err)
+		return unfit(fmt.Errorf("start member %s: %w", spec.Slot, err))
 	}
 	return nil
 }
 
 // begin makes a life and sets it going. Its goroutine ends when etcd has ended, which is
 // what Stop and Kill wait for.
-func (m *Member) begin(spec Spec) (*life, error) {
+func (m *Member) begin(spec plan.Spec) (*life, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.life != nil && !m.life.over() {
@@ -180,15 +188,15 @@ func (m *Member) Err() error {
 	return l.err
 }
 
-func (m *Member) current() *life {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.life
+func (p *present) current() *life {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.life
 }
 
 // running returns the life of a started etcd that nobody has asked to stop.
-func (m *Member) running() (*life, error) {
-	l := m.current()
+func (p *present) running() (*life, error) {
+	l := p.current()
 	if l == nil || l.server() == nil || l.abort.dropped() {
 		return nil, ErrStopped
 	}

@@ -32,7 +32,7 @@ func TestFoundStopRestart(t *testing.T) {
 		t.Errorf("IDs: got %x in %x, want %x in %x", got.MemberID, got.ClusterID, members["a"], cluster)
 	}
 	if !got.Running || !got.Ready || !got.Leader || got.Learner || got.LeaderID != got.MemberID || got.Revision != rev ||
-		got.Term == 0 || got.Applied == 0 || got.Committed == 0 || got.Database.Size == 0 || got.Database.Quota != 2<<30 ||
+		got.Term == 0 || got.Applied == 0 || got.Committed == 0 || got.Space.Size == 0 || got.Space.Quota != 2<<30 ||
 		!strings.HasPrefix(got.ServerVersion, "3.7.") {
 		t.Errorf("status: got %+v", got)
 	}
@@ -250,7 +250,7 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := n.begin(t); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
 				t.Errorf("got %v, want ErrDamaged with the path", err)
 			}
-			if _, err := SetAside(n.spec.DataDir, "test"); err != nil {
+			if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); err != nil {
 				t.Errorf("set aside: %v", err)
 			}
 		})
@@ -271,7 +271,7 @@ func TestLocked(t *testing.T) {
 	if err := probeBackend(n.spec.DataDir); !errors.Is(err, ErrLocked) {
 		t.Errorf("open database: got %v, want ErrLocked", err)
 	}
-	if _, err := SetAside(n.spec.DataDir, "test"); !errors.Is(err, ErrLocked) {
+	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); !errors.Is(err, ErrLocked) {
 		t.Errorf("set aside: got %v, want ErrLocked", err)
 	}
 	stop(t, n, 0)

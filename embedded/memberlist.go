@@ -12,11 +12,13 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+
+	"holdfast/embedded/plan"
 )
 
-// MemberList returns the member list of a data directory in which etcd does not run, as it was applied there last, sorted by
-// ID. Entries of the log that were not applied yet may have changed it. It changes nothing.
-func MemberList(dir string) (list []MemberInfo, err error) {
+// MemberList returns the member list of a data directory in which etcd does not run, as it was applied there last,
+// sorted by ID. Entries of the log that were not applied yet may have changed it. It changes nothing.
+func (d Disk) MemberList(dir string) (list []plan.MemberInfo, err error) {
 	err = guard(func() error {
 		db, err := bolt.Open(datadir.ToBackendFileName(dir), 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Second})
 		if err != nil {
@@ -33,7 +35,7 @@ func MemberList(dir string) (list []MemberInfo, err error) {
 				if err := json.Unmarshal(text, &m); err != nil {
 					return err
 				}
-				list = append(list, MemberInfo{ID: uint64(m.ID), Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+				list = append(list, d.Names.listed(&m))
 				return nil
 			})
 		})
@@ -41,6 +43,6 @@ func MemberList(dir string) (list []MemberInfo, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the member list in %s: %w", dir, err)
 	}
-	slices.SortFunc(list, func(a, b MemberInfo) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b plan.MemberInfo) int { return cmp.Compare(a.ID, b.ID) })
 	return list, nil
 }

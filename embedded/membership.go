@@ -10,58 +10,55 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
+
+	"holdfast/embedded/plan"
 )
 
-var (
-	// ErrNotReady: the learner has not caught up with the leader; ask again later.
-	ErrNotReady = errors.New("learner is not in sync with the leader")
-	// ErrUnhealthy: the change would endanger the quorum. For 5 s after a member has
-	// joined etcd says so of a healthy cluster as well; ask again later.
-	ErrUnhealthy = errors.New("cluster is not healthy enough for a membership change")
-	// ErrNotFound: no such member, or it was removed.
-	ErrNotFound = errors.New("no such member")
-)
+// ErrNotFound: no such member, or it was removed.
+var ErrNotFound = errors.New("no such member")
 
-// MemberInfo is one entry of the applied member list.
-type MemberInfo struct {
-	ID         uint64
-	Name       string // empty until the member has started for the first time
-	PeerURLs   []string
-	ClientURLs []string
-	Learner    bool
+// Cluster is the member list of the cluster, and its leadership, as this member has them and changes them through raft.
+type Cluster struct {
+	*present
+	names Names
 }
 
-// Members returns the member list as far as this member has applied it, sorted by ID; nil
-// when it is not running.
-func (m *Member) Members() []MemberInfo {
-	l, err := m.running()
+// Members returns the member list as far as this member has applied it, sorted by ID; nil when it is not running.
+// Whether they are connected, and how far their logs are, State tells.
+func (c Cluster) Members() []plan.MemberInfo {
+	l, err := c.running()
 	if err != nil {
 		return nil
 	}
-	var infos []MemberInfo
+	var all []plan.MemberInfo
 	for _, mm := range l.etcd.Server.Cluster().Members() {
-		infos = append(infos, MemberInfo{
-			ID:         uint64(mm.ID),
-			Name:       mm.Name,
-			PeerURLs:   mm.PeerURLs,
-			ClientURLs: mm.ClientURLs,
-			Learner:    mm.IsLearner,
-		})
+		all = append(all, c.names.listed(mm))
 	}
-	return infos
+	return all
+}
+
+// MemberNames returns what etcd calls the members, by ID: "" until one has started for the first time.
+func (c Cluster) MemberNames() map[uint64]string {
+	names := map[uint64]string{}
+	if l, err := c.running(); err == nil {
+		for _, mm := range l.etcd.Server.Cluster().Members() {
+			names[uint64(mm.ID)] = mm.Name
+		}
+	}
+	return names
 }
 
 // AddLearner adds a member without a vote and returns its ID, which depends on the time.
-// Errors: ErrUnhealthy. After any other error, and above all when ctx has ended, the
+// Errors: [plan.ErrUnhealthy]. After any other error, and above all when ctx has ended, the
 // member may have been added all the same: look at Members before trying again.
-func (m *Member) AddLearner(ctx context.Context, peerURL string) (uint64, error) {
+func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error) {
 	urls, err := types.NewURLs([]string{peerURL})
 	if err != nil {
 		return 0, fmt.Errorf("add learner: %w", err)
 	}
 	now := time.Now()
 	learner := membership.NewMemberAsLearner("", urls, "", &now)
-	err = m.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+	err = c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		_, err := srv.AddMember(ctx, *learner)
 		return err
 	})
@@ -72,9 +69,10 @@ func (m *Member) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 }
 
 // Promote gives a learner its vote; it does nothing to a voter. Any member may be asked,
-// the leader decides. Errors: ErrNotReady, ErrUnhealthy, ErrNotFound.
-func (m *Member) Promote(ctx context.Context, id uint64) error {
-	err := m.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+// the leader decides. Errors: [plan.ErrNotReady],
+// [plan.ErrUnhealthy], ErrNotFound.
+func (c Cluster) Promote(ctx context.Context, id uint64) error {
+	err := c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		// etcd would first ask whether the voter has caught up.
 		if mm := srv.Cluster().Member(types.ID(id)); mm != nil && !mm.IsLearner {
 			return nil
@@ -91,13 +89,13 @@ func (m *Member) Promote(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// Remove removes a member for good. Errors: ErrUnhealthy, ErrNotFound.
-func (m *Member) Remove(ctx context.Context, id uint64) error {
-	err := m.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+// Remove removes a member for good; again is fine. Errors: [plan.ErrUnhealthy].
+func (c Cluster) Remove(ctx context.Context, id uint64) error {
+	err := c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		_, err := srv.RemoveMember(ctx, id)
 		return err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNotFound) { // it is gone, which is what was wanted
 		return fmt.Errorf("remove member %x: %w", id, err)
 	}
 	return nil
@@ -105,24 +103,24 @@ func (m *Member) Remove(ctx context.Context, id uint64) error {
 
 // IsRemoved reports whether a quorum has removed the member with that ID, as far as this
 // member has applied it. An ID that was removed never comes back.
-func (m *Member) IsRemoved(id uint64) bool {
-	l, err := m.running()
+func (c Cluster) IsRemoved(id uint64) bool {
+	l, err := c.running()
 	return err == nil && l.etcd.Server.IsIDRemoved(id)
 }
 
 // change asks etcd for a membership change, as root: this is the member's own process, and
 // with etcd's authentication switched on nobody else has a token to give.
-func (m *Member) change(ctx context.Context, ask func(context.Context, *etcdserver.EtcdServer) error) error {
-	l, err := m.running()
+func (c Cluster) change(ctx context.Context, ask func(context.Context, *etcdserver.EtcdServer) error) error {
+	l, err := c.running()
 	if err != nil {
 		return err
 	}
 	srv := l.etcd.Server
 	switch err := ask(srv.AuthStore().WithRoot(ctx), srv); {
 	case errors.Is(err, etcderrors.ErrLearnerNotReady):
-		return fmt.Errorf("%w: %w", ErrNotReady, err)
+		return fmt.Errorf("%w: %w", plan.ErrNotReady, err)
 	case errors.Is(err, etcderrors.ErrUnhealthy), errors.Is(err, etcderrors.ErrNotEnoughStartedMembers):
-		return fmt.Errorf("%w: %w", ErrUnhealthy, err)
+		return fmt.Errorf("%w: %w", plan.ErrUnhealthy, err)
 	case errors.Is(err, membership.ErrIDNotFound), errors.Is(err, membership.ErrIDRemoved):
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case errors.Is(err, etcderrors.ErrStopped):
@@ -133,11 +131,11 @@ func (m *Member) change(ctx context.Context, ask func(context.Context, *etcdserv
 }
 
 // TransferLeadership hands the leadership to the voter that has been connected longest. It
-// does nothing when this member does not lead or is the only voter. Errors: ErrUnhealthy
+// does nothing when this member does not lead or is the only voter. Errors: [plan.ErrUnhealthy]
 // when no other voter is connected; without success in time the leadership stays here or
 // is voted on, nothing is lost.
-func (m *Member) TransferLeadership(ctx context.Context) error {
-	l, err := m.running()
+func (c Cluster) TransferLeadership(ctx context.Context) error {
+	l, err := c.running()
 	if err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)
 	}

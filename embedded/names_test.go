@@ -5,13 +5,17 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+
+	"holdfast/embedded/plan"
 )
 
 // names returns the member list as this member knows it, by name.
 func (n *node) names() map[string]uint64 {
 	ids := map[string]uint64{}
-	for _, m := range n.Members() {
-		ids[m.Name] = m.ID
+	for id, name := range n.MemberNames() {
+		ids[name] = id
 	}
 	return ids
 }
@@ -21,7 +25,7 @@ func patiently(t *testing.T, what string, change func() error) {
 	t.Helper()
 	await(t, what, func() bool {
 		err := change()
-		if err != nil && !errors.Is(err, ErrUnhealthy) && !errors.Is(err, ErrNotReady) {
+		if err != nil && !errors.Is(err, plan.ErrUnhealthy) && !errors.Is(err, plan.ErrNotReady) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		return err == nil
@@ -37,7 +41,7 @@ func TestMemberNames(t *testing.T) {
 	var nodes []*node
 	for _, slot := range []string{"a", "b", "c"} {
 		n := newNode(t, slot)
-		n.spec.MemberName = "etcd-{slot}"
+		n.cfg.Names.Member = "etcd-{slot}"
 		peers[slot] = n.spec.PeerURL
 		nodes = append(nodes, n)
 	}
@@ -57,8 +61,8 @@ func TestMemberNames(t *testing.T) {
 	// Another pattern is another name of the same member, and so is the old one again.
 	for _, pattern := range []string{"", "etcd-{slot}"} {
 		stop(t, b, 0)
-		b.spec.MemberName = pattern
-		name := b.spec.name("b")
+		b.Member, b.cfg.Names.Member = nil, pattern
+		name := b.cfg.Names.of("b")
 		b.run(t).awaitReady(t)
 		await(t, "a hears the name "+name, func() bool { return a.names()[name] == ids["b"] })
 		if got := b.Status().MemberID; got != ids["b"] || len(a.Members()) != 3 {
@@ -69,14 +73,15 @@ func TestMemberNames(t *testing.T) {
 	// The disk of c is gone: another one takes the slot, and the name with it.
 	c.Kill()
 	awaitClosed(t, "c ends", c.Done())
-	patiently(t, "removal of c", func() error { return a.Remove(t.Context(), ids["c"]) })
+	leads(t, a, b) // what a follower asks of a leader that is gone is lost
+	patiently(t, "removal of c", func() error { return a.Remove(soon(t), ids["c"]) })
 	d := newNode(t, "c")
 	var id uint64
-	patiently(t, "addition of a learner", func() (err error) { id, err = a.AddLearner(t.Context(), d.spec.PeerURL); return err })
-	d.spec.Join, d.spec.MemberName = true, "etcd-{slot}"
+	patiently(t, "addition of a learner", func() (err error) { id, err = a.AddLearner(soon(t), d.spec.PeerURL); return err })
+	d.spec.Join, d.cfg.Names.Member = true, "etcd-{slot}"
 	d.spec.Peers = map[string]string{"a": a.spec.PeerURL, "b": b.spec.PeerURL, "c": d.spec.PeerURL}
 	d.run(t).awaitReady(t)
-	patiently(t, "promotion", func() error { return a.Promote(t.Context(), id) })
+	patiently(t, "promotion", func() error { return a.Promote(soon(t), id) })
 	want["etcd-c"] = id
 	for _, n := range []*node{a, b, d} {
 		await(t, n.spec.Slot+" knows the new member by its name", func() bool { return maps.Equal(n.names(), want) })
@@ -91,17 +96,42 @@ func TestMemberNames(t *testing.T) {
 func TestMemberNameHoldsTheSlotOnce(t *testing.T) {
 	n := newNode(t, "a")
 	for pattern, want := range map[string]string{"etcd": "0 times", "{slot}-{slot}": "2 times"} {
-		n.spec.MemberName = pattern
+		n.cfg.Names.Member = pattern
 		if _, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", pattern, err, want)
 		}
 	}
-	n.spec.MemberName = "etcd-{slot}.x"
+	n.cfg.Names.Member = "etcd-{slot}.x"
 	ec, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := "etcd-a.x=" + n.spec.PeerURL; ec.Name != "etcd-a.x" || ec.InitialCluster != want {
 		t.Errorf("got %q of %q, want etcd-a.x of %q", ec.Name, ec.InitialCluster, want)
+	}
+}
+
+// The slot is in the peer URL; the name, whatever its pattern, is asked only when the URL is another's.
+func TestSlotOf(t *testing.T) {
+	const ours, other = "http://b.main.holdfast.internal:2380", "http://10.0.0.1:2380"
+	for _, tt := range []struct{ pattern, name, url, want string }{
+		{"{slot}", "b", ours, "b"},
+		{"etcd-{slot}", "etcd-b", ours, "b"},
+		{"etcd-{slot}", "", ours, "b"},  // was added, and has never started
+		{"etcd-{slot}", "b", ours, "b"}, // has not been restarted since the pattern changed
+		{"{slot}", "etcd-c", ours, "b"}, // a name is only a name
+		{"etcd-{slot}", "etcd-b", other, "b"},
+		{"{slot}", "b", other, "b"},
+		{"etcd-{slot}", "b", other, "b"},
+		{"{slot}.etcd", "b.etcd", other, "b"},
+		{"etcd-{slot}", "etcd-", other, "etcd-"},
+		{"etcd-{slot}", "", other, ""},
+		{"{slot}", "", "http://.main.holdfast.internal:2380", ""},
+	} {
+		m := &membership.Member{Attributes: membership.Attributes{Name: tt.name}, RaftAttributes: membership.RaftAttributes{PeerURLs: []string{tt.url}}}
+		n := Names{PeerURL: "http://{slot}.main.holdfast.internal:2380", Member: tt.pattern}
+		if got := n.slotOf(m); got != tt.want {
+			t.Errorf("%s called %q at %s: got %q, want %q", tt.pattern, tt.name, tt.url, got, tt.want)
+		}
 	}
 }

@@ -12,14 +12,16 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // ErrOldWAL: the WAL has entries of etcd 3.4 or 3.5 that etcd 3.7 would panic on.
 var ErrOldWAL = errors.New("WAL has entries this etcd cannot replay")
 
-// Fit returns an error if etcd must not be started on a data directory because it would panic there: ErrNewer, ErrOldWAL.
-// It is for one that Start has refused, to see whether that was cured, and reads all of the log.
-func Fit(dir string) error {
+// Fit returns a [plan.Unfit] if etcd must not be started on a data directory because it would panic there: ErrNewer,
+// ErrOldWAL. It is for one that Start has refused, to see whether that was cured, and reads all of the log.
+func (Disk) Fit(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -28,7 +30,15 @@ func Fit(dir string) error {
 		return err
 	}
 	defer lock.Close()
-	return fit(dir, false)
+	return unfit(fit(dir, false))
+}
+
+// unfit marks an error that says that etcd would panic on the data.
+func unfit(err error) error {
+	if errors.Is(err, ErrOldWAL) || errors.Is(err, ErrNewer) {
+		return plan.Unfit{Err: err}
+	}
+	return err
 }
 
 func fit(dir string, trustWAL bool) error {

@@ -46,7 +46,7 @@ func TestOldWALPanicsUnchecked(t *testing.T) {
 // appendV2 appends a committed v2 entry to the WAL of a stopped member.
 func appendV2(t *testing.T, dir string) {
 	t.Helper()
-	d, err := Inspect(dir)
+	d, err := (Disk{}).Inspect(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,5 +58,5 @@ func appendV2(t *testing.T, dir string) {
 	if _, _, _, err := w.ReadAll(); err != nil {
 		t.Fatal(err)
 	}
-	save(t, w, entry(d.LastTerm, d.LastIndex+1, v2Request()))
+	save(t, w, entry(d.Log.Term, d.Log.Index+1, v2Request()))
 }

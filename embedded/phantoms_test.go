@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -11,9 +12,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/proto"
 )
 
 // These tests show what meanings says of etcd 3.7: what becomes of a cluster whose databases list other members than
@@ -86,6 +92,57 @@ func finds(t *testing.T, n *node, kind Discrepancy, ids ...uint64) {
 	}
 }
 
+// cutLog appends a record to the log, as RepairWAL does, by which nothing is replayed of what the database has.
+func cutLog(t *testing.T, dir string, votes []uint64) {
+	t.Helper()
+	before, err := (Disk{}).Inspect(dir)
+	check(t, err)
+	applied, term, err := appliedEntry(DatabasePath(dir))
+	check(t, err)
+	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(dir), &walpb.Snapshot{})
+	check(t, err)
+	_, state, _, err := w.ReadAll()
+	check(t, err)
+	state.Commit = new(max(state.GetCommit(), applied))
+	check(t, w.Save(state, nil))
+	check(t, w.SaveSnapshot(&walpb.Snapshot{Index: new(applied), Term: new(term), ConfState: &raftpb.ConfState{Voters: votes}}))
+	check(t, w.Close())
+	if applied > before.Log.Index {
+		t.Fatalf("the log ends at %d, and the database is at %d", before.Log.Index, applied)
+	}
+}
+
+// removeInLog is what etcd 3.5 does with --force-new-cluster where the database is ahead of HardState.Commit: the
+// removals are in the log, and in raft's configuration, and never reach the database's list.
+func removeInLog(t *testing.T, n *node, self uint64, others ...uint64) {
+	t.Helper()
+	dir := n.spec.DataDir
+	before, err := (Disk{}).Inspect(dir)
+	check(t, err)
+	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(dir), &walpb.Snapshot{})
+	check(t, err)
+	_, state, _, err := w.ReadAll()
+	check(t, err)
+	var entries []*raftpb.Entry
+	for i, id := range others {
+		data, err := proto.Marshal(remove(id))
+		check(t, err)
+		entries = append(entries, &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: new(before.Log.Term),
+			Index: new(before.Log.Index + 1 + uint64(i)), Data: data})
+	}
+	last := entries[len(entries)-1].GetIndex()
+	state.Commit = new(last)
+	check(t, w.Save(state, entries))
+	check(t, w.Close())
+	edit(t, DatabasePath(dir), func(tx *bolt.Tx) error {
+		text, err := json.Marshal(&raftpb.ConfState{Voters: []uint64{self}})
+		check(t, err)
+		meta := tx.Bucket(schema.Meta.Name())
+		check(t, meta.Put(schema.MetaConfStateName, text))
+		return meta.Put(schema.MetaConsistentIndexKeyName, binary.BigEndian.AppendUint64(nil, last))
+	})
+}
+
 // watched makes a node's log one that can be looked at.
 func watched(n *node) *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
@@ -154,6 +211,39 @@ func TestPhantoms(t *testing.T) {
 		t.Errorf("%d members, want the phantoms as well", got)
 	}
 	loseFollower(t, nodes)
+}
+
+// What --force-new-cluster has left outvotes the member that it was to set free.
+func TestPhantomsOfForceNewCluster(t *testing.T) {
+	nodes, ids := trio(t)
+	n := nodes[0]
+	removeInLog(t, n, ids[0], ids[1], ids[2])
+	finds(t, n, OnlyV3, ids[1], ids[2])
+	logs := watched(n)
+	awaitElections(t, n.run(t), logs)
+}
+
+// A member that the database lost no longer counts: two are a cluster of two, and the third has no leader.
+func TestLostMember(t *testing.T) {
+	nodes, ids := trio(t)
+	for _, n := range nodes {
+		unlist(t, n, ids[2])
+		finds(t, n, OnlyV2, ids[2])
+		cutLog(t, n.spec.DataDir, ids) // see TestLostMemberPanics
+	}
+	for _, n := range nodes {
+		n.run(t)
+	}
+	for _, n := range nodes[:2] {
+		n.awaitReady(t)
+	}
+	if s := nodes[2].Status(); s.LeaderID != 0 || nodes[2].Ready() {
+		t.Errorf("the lost member has a leader: %+v", s)
+	}
+	if got := len(nodes[0].Members()); got != 2 {
+		t.Errorf("%d members, want 2", got)
+	}
+	loseFollower(t, nodes[:2]) // two of the three that raft had still run
 }
 
 // Where the log still has the name of the lost member, etcd ends at each start.

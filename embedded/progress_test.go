@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProgressOfDisk: the leader knows how far each member's disk had come when it went away, and an older copy of that disk
-// shows less.
+// TestProgressOfDisk: the leader knows how far each member's disk had come when it went away, and an older copy of that
+// disk shows less.
 func TestProgressOfDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs three members")
@@ -39,12 +39,12 @@ func TestProgressOfDisk(t *testing.T) {
 	if term != leader.Status().Term || all[id].Matched < before {
 		t.Errorf("the leader in term %d says %+v in term %d; it had %d of %x", leader.Status().Term, all, term, before, id)
 	}
-	now, err := Inspect(away.spec.DataDir)
-	if err != nil || now.LastIndex < all[id].Matched || now.Term != term {
+	now, err := (Disk{}).Inspect(away.spec.DataDir)
+	if err != nil || now.Log.Index < all[id].Matched || now.Term != term {
 		t.Errorf("the disk: got %+v, %v; the leader has seen %+v", now, err, all)
 	}
-	then, err := Inspect(older)
-	if err != nil || then.LastIndex >= all[id].Matched {
+	then, err := (Disk{}).Inspect(older)
+	if err != nil || then.Log.Index >= all[id].Matched {
 		t.Errorf("the older copy: got %+v, %v; the leader has seen %+v", then, err, all)
 	}
 }

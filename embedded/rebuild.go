@@ -13,42 +13,48 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/storage/datadir"
+
+	"holdfast/durable"
+	"holdfast/embedded/plan"
 )
 
 // DatabasePath is where the database lies in a data directory. Rebuild expects it there.
 func DatabasePath(dir string) string { return datadir.ToBackendFileName(dir) }
 
+// Database is [DatabasePath].
+func (Disk) Database(dir string) string { return DatabasePath(dir) }
+
 // partialWAL is the WAL's name, beside its place, while a data directory is rebuilt.
 const partialWAL = "wal.partial"
 
 // Rebuild makes the data directory dir, which holds nothing but a database, that of one founder of a new cluster, as
-// spec says who: Slot, MemberName, Token and Peers. The founders that begin with equal databases are one cluster, and
+// spec says who: Slot, Token and Peers. The founders that begin with equal databases are one cluster, and
 // each may be started with Start. Leases, users and versions stay; the members of the cluster the database comes from
 // are forgotten, and so is its alarm NOSPACE. The alarm CORRUPT stays: members of that cluster did not agree on what
 // the database holds, no program can tell which was right, and etcd serves nothing until somebody has said `etcdctl
 // alarm disarm`. bump, if positive, raises the revision by as much and marks everything up to it compacted, so that
-// whoever watches or lists at an old revision is told to begin anew. When it returns nil everything is durable.
+// anyone who watches or lists at an old revision is told to start over. When it returns nil everything is durable.
 //
 // It does what `etcdutl snapshot restore` does (etcdutl/snapshot/v3_snapshot.go), in place and with one opening of the
 // database instead of four, each of which reads all its pages to find the free ones. It does not check the database's
-// digest nor its pages: who made the file has. A damaged one is an error nonetheless wherever bbolt or etcd panic in the
-// caller's goroutine; but bbolt looks for free pages in one of its own (db.go, freepages), and a damaged tree of pages
-// ends the process there. A process that must not end checks the pages first, or calls Rebuild in another one.
+// digest nor its pages: who made the file has. A damaged one is an error nonetheless wherever bbolt or etcd panic in
+// the caller's goroutine; but bbolt looks for free pages in one of its own (db.go, freepages), and a damaged tree of
+// pages ends the process there. A process that must not end checks the pages first, or calls Rebuild in another one.
 //
 // The database is changed in place: an attempt that failed has to begin with another copy of it, and one that was cut
 // short is recognised and refused. dir has a WAL once all is done, not before.
-func Rebuild(ctx context.Context, dir string, spec Spec, bump int64) error {
-	if err := rebuild(ctx, dir, spec, bump); err != nil {
+func (d Disk) Rebuild(ctx context.Context, dir string, spec plan.Spec, bump int64) error {
+	if err := d.rebuild(ctx, dir, spec, bump); err != nil {
 		return fmt.Errorf("rebuild data directory %s: %w", dir, err)
 	}
 	return nil
 }
 
-func rebuild(ctx context.Context, dir string, spec Spec, bump int64) error {
+func (d Disk) rebuild(ctx context.Context, dir string, spec plan.Spec, bump int64) error {
 	if bump < 0 {
 		return fmt.Errorf("the revision cannot be raised by %d", bump)
 	}
-	f, err := newFounder(spec)
+	f, err := newFounder(spec, d.Names)
 	if err != nil {
 		return err
 	}
@@ -66,11 +72,12 @@ func rebuild(ctx context.Context, dir string, spec Spec, bump int64) error {
 	// database is touched.
 	for _, step := range []func() error{
 		func() error { return guard(func() error { return f.writeLog(partial, datadir.ToSnapDir(dir)) }) },
-		func() error { return errors.Join(syncDir(partial), syncDir(member)) },
+		func() error { return errors.Join(durable.SyncDir(partial), durable.SyncDir(member)) },
 		func() error { return f.adoptDatabase(DatabasePath(dir), bump) },
 		func() error { return os.Rename(partial, datadir.ToWALDir(dir)) },
 		func() error {
-			return errors.Join(syncDir(datadir.ToSnapDir(dir)), syncDir(member), syncDir(dir), syncDir(filepath.Dir(dir)))
+			return errors.Join(durable.SyncDir(datadir.ToSnapDir(dir)), durable.SyncDir(member), durable.SyncDir(dir),
+				durable.SyncDir(filepath.Dir(dir)))
 		},
 	} {
 		if err := context.Cause(ctx); err != nil {

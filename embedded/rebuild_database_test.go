@@ -22,12 +22,14 @@ import (
 	"go.etcd.io/etcd/server/v3/verify"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+
+	"holdfast/embedded/plan"
 )
 
 // Without a bump the restored member answers exactly what the saved one did.
 func testRebuildSame(t *testing.T, s source) {
 	dir := place(t, s.file)
-	check(t, Rebuild(t.Context(), dir, lone(), 0))
+	check(t, Disk{}.Rebuild(t.Context(), dir, lone(), 0))
 	got, err := Try(t.Context(), dir, lone(), s.revision, zap.NewNop())
 	check(t, err)
 	if got.Revision != s.revision || got.CompactRevision != s.compacted || got.HashKV != s.hash || got.Members != 1 || got.Leases != 1 || len(got.Alarms) != 0 || got.Keys == 0 {
@@ -41,14 +43,14 @@ func testRebuildSame(t *testing.T, s source) {
 	if _, err := Try(ctx, dir, lone(), s.revision, zap.NewNop()); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: got %v", err)
 	}
-	if err := Rebuild(t.Context(), dir, lone(), 0); err == nil || !strings.Contains(err.Error(), "rebuilt once") {
+	if err := (Disk{}).Rebuild(t.Context(), dir, lone(), 0); err == nil || !strings.Contains(err.Error(), "rebuilt once") {
 		t.Errorf("twice: got %v", err)
 	}
 
 	// An attempt that was cut short has changed the database, or not: nobody knows.
 	cut := place(t, s.file)
 	check(t, os.Mkdir(filepath.Join(filepath.Dir(filepath.Dir(DatabasePath(cut))), partialWAL), 0o700))
-	if err := Rebuild(t.Context(), cut, lone(), 0); err == nil || !strings.Contains(err.Error(), "another copy") {
+	if err := (Disk{}).Rebuild(t.Context(), cut, lone(), 0); err == nil || !strings.Contains(err.Error(), "another copy") {
 		t.Errorf("after an attempt: got %v", err)
 	}
 }
@@ -57,7 +59,7 @@ func testRebuildSame(t *testing.T, s source) {
 func testRebuildRefused(t *testing.T, s source) {
 	for name, c := range map[string]struct {
 		change func(path string)
-		spec   Spec
+		spec   plan.Spec
 		bump   int64
 		want   string
 	}{
@@ -76,8 +78,8 @@ func testRebuildRefused(t *testing.T, s source) {
 		}, lone(), 0, "not an etcd database"},
 		"too far":        {func(string) {}, lone(), 1<<63 - 10, "cannot be raised"},
 		"backwards":      {func(string) {}, lone(), -1, "cannot be raised by -1"},
-		"a stranger":     {func(string) {}, Spec{Slot: "y", Token: "t", Peers: lone().Peers}, 0, `slot "y" is not among the founders ["x"]`},
-		"no token":       {func(string) {}, Spec{Slot: "x", Peers: lone().Peers}, 0, "token is missing"},
+		"a stranger":     {func(string) {}, plan.Spec{Slot: "y", Token: "t", Peers: lone().Peers}, 0, `slot "y" is not among the founders ["x"]`},
+		"no token":       {func(string) {}, plan.Spec{Slot: "x", Peers: lone().Peers}, 0, "token is missing"},
 		"no database":    {func(p string) { check(t, os.Remove(p)) }, lone(), 0, "there is no"},
 		"something else": {func(p string) { check(t, os.WriteFile(p+".tmp", nil, 0o600)) }, lone(), 0, "db.tmp is there besides"},
 		"no pages":       {func(p string) { check(t, os.WriteFile(p, bytes.Repeat([]byte("holdfast"), 4096), 0o600)) }, lone(), 0, "open database"},
@@ -87,16 +89,16 @@ func testRebuildRefused(t *testing.T, s source) {
 	} {
 		dir := place(t, s.file)
 		c.change(DatabasePath(dir))
-		if err := Rebuild(t.Context(), dir, c.spec, c.bump); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := (Disk{}).Rebuild(t.Context(), dir, c.spec, c.bump); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
 		}
-		if d, err := Inspect(dir); err != nil || d.WAL {
+		if d, err := (Disk{}).Inspect(dir); err != nil || d.WAL {
 			t.Errorf("%s: got %+v, %v, want no WAL", name, d, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Rebuild(ctx, place(t, s.file), lone(), 0); !errors.Is(err, context.Canceled) {
+	if err := (Disk{}).Rebuild(ctx, place(t, s.file), lone(), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: got %v", err)
 	}
 }
@@ -115,7 +117,7 @@ func testRebuildAlarms(t *testing.T, s source) {
 		errs = append(errs, tx.Bucket(schema.Cluster.Name()).Put(schema.ClusterDowngradeKeyName, []byte(`{"target-version":"3.6.0","enabled":true}`)))
 		return errors.Join(errs...)
 	})
-	check(t, Rebuild(t.Context(), dir, lone(), 0))
+	check(t, Disk{}.Rebuild(t.Context(), dir, lone(), 0))
 	got, err := Try(t.Context(), dir, lone(), s.revision, zap.NewNop())
 	check(t, err)
 	if want := []string{"CORRUPT", "CORRUPT", "CORRUPT"}; !slices.Equal(got.Alarms, want) {
@@ -151,7 +153,7 @@ func testRebuildOdd(t *testing.T, s source) {
 	} {
 		dir := place(t, c.file)
 		edit(t, DatabasePath(dir), c.change)
-		check(t, Rebuild(t.Context(), dir, lone(), c.bump))
+		check(t, Disk{}.Rebuild(t.Context(), dir, lone(), c.bump))
 		got, err := Try(t.Context(), dir, lone(), c.want.Revision, zap.NewNop())
 		check(t, err)
 		if c.want.HashKV == 0 {
@@ -182,9 +184,8 @@ func as34(tx *bolt.Tx) error {
 func testRebuildMembers(t *testing.T, s source) {
 	dir := place(t, s.file)
 	spec := lone()
-	spec.MemberName = "etcd-{slot}"
 	spec.Peers["y"] = "http://y.test.holdfast.internal:2380"
-	check(t, Rebuild(t.Context(), dir, spec, 0))
+	check(t, Disk{Names{Member: "etcd-{slot}"}}.Rebuild(t.Context(), dir, spec, 0))
 	edit(t, DatabasePath(dir), func(tx *bolt.Tx) error {
 		if k, _ := tx.Bucket(schema.MembersRemoved.Name()).Cursor().First(); k != nil {
 			t.Errorf("removed members: got %s", k)
@@ -219,7 +220,7 @@ func testRebuildAsEtcdutl(t *testing.T, s source) {
 		InitialCluster: initialCluster(spec.Peers), InitialClusterToken: spec.Token, RevisionBump: 5, MarkCompacted: true,
 	}))
 	ours := place(t, s.file)
-	check(t, Rebuild(t.Context(), ours, spec, 5))
+	check(t, Disk{}.Rebuild(t.Context(), ours, spec, 5))
 	want, got := dump(t, theirs), dump(t, ours)
 	for key, value := range want {
 		if got[key] != value {
@@ -233,9 +234,9 @@ func testRebuildAsEtcdutl(t *testing.T, s source) {
 	for _, dir := range []string{theirs, ours} {
 		check(t, verify.Verify(verify.Config{DataDir: dir, ExactIndex: true, Logger: zap.NewNop()}))
 	}
-	wantDir, err := Inspect(theirs)
+	wantDir, err := (Disk{}).Inspect(theirs)
 	check(t, err)
-	if gotDir, err := Inspect(ours); err != nil || gotDir != wantDir {
+	if gotDir, err := (Disk{}).Inspect(ours); err != nil || gotDir != wantDir {
 		t.Errorf("got %+v, %v, want %+v", gotDir, err, wantDir)
 	}
 	wantSnap, err := os.ReadFile(filepath.Join(datadir.ToSnapDir(theirs), "0000000000000001-0000000000000001.snap"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 func TestRebuild(t *testing.T) {
@@ -119,8 +122,8 @@ func placeAt(t *testing.T, file, dir string) {
 	check(t, os.WriteFile(DatabasePath(dir), data, 0o600))
 }
 
-func lone() Spec {
-	return Spec{Slot: "x", Token: "test@2", Peers: map[string]string{"x": "http://x.test.holdfast.internal:2380"}}
+func lone() plan.Spec {
+	return plan.Spec{Slot: "x", Token: "test@2", Peers: map[string]string{"x": "http://x.test.holdfast.internal:2380"}}
 }
 
 // edit changes a database by hand.
@@ -132,7 +135,7 @@ func edit(t *testing.T, path string, change func(tx *bolt.Tx) error) {
 }
 
 // Three founders that were made from one database are one cluster, with all that was in it, and nobody who looked at
-// it before can go on as if nothing had happened.
+// it before can continue as if nothing had happened.
 func testRebuildCluster(t *testing.T, s source) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -142,31 +145,27 @@ func testRebuildCluster(t *testing.T, s source) {
 	var nodes []*node
 	for _, slot := range []string{"a", "b", "c"} {
 		n := newNode(t, slot)
-		n.spec.MemberName, n.spec.Token = "etcd-{slot}", "test@2-4711"
+		n.cfg.Names.Member, n.spec.Token = "etcd-{slot}", "test@2-4711"
 		peers[slot] = n.spec.PeerURL
 		nodes = append(nodes, n)
 	}
 	for _, n := range nodes {
 		n.spec.Peers = peers
 		placeAt(t, s.file, n.spec.DataDir)
-		check(t, Rebuild(t.Context(), n.spec.DataDir, n.spec, bump))
+		check(t, Disk{n.cfg.Names}.Rebuild(t.Context(), n.spec.DataDir, n.spec, bump))
 	}
 	members, cluster, err := FounderIDs("test@2-4711", peers)
 	check(t, err)
 	for _, n := range nodes {
-		d, err := Inspect(n.spec.DataDir)
+		d, err := (Disk{}).Inspect(n.spec.DataDir)
 		check(t, err)
-		if d.MemberID != members[n.spec.Slot] || d.ClusterID != cluster || !d.WAL || !d.Database || d.LastIndex != 3 || d.LastTerm != 1 {
+		if d.Member != members[n.spec.Slot] || d.ClusterID != cluster || !d.WAL || d.Log.Index != 3 || d.Log.Term != 1 {
 			t.Errorf("%s: got %+v, want member %x of %x", n.spec.Slot, d, members[n.spec.Slot], cluster)
 		}
 	}
 	runAll(t, nodes, peers)
 	for _, n := range nodes {
-		var names []string
-		for _, m := range n.Members() {
-			names = append(names, m.Name)
-		}
-		slices.Sort(names)
+		names := slices.Sorted(maps.Values(n.MemberNames()))
 		if want := []string{"etcd-a", "etcd-b", "etcd-c"}; !slices.Equal(names, want) {
 			t.Errorf("%s: members are %q, want %q", n.spec.Slot, names, want)
 		}

@@ -17,6 +17,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"holdfast/embedded/plan"
 )
 
 // foundingTerm is the term of the entries with which a cluster begins, in which nothing was elected.
@@ -28,14 +30,14 @@ type founder struct {
 	self    types.ID
 }
 
-func newFounder(spec Spec) (founder, error) {
+func newFounder(spec plan.Spec, names Names) (founder, error) {
 	if spec.Token == "" {
 		return founder{}, errors.New("the token is missing")
 	}
 	if spec.Peers[spec.Slot] == "" {
 		return founder{}, fmt.Errorf("slot %q is not among the founders %q", spec.Slot, slices.Sorted(maps.Keys(spec.Peers)))
 	}
-	urls, err := types.NewURLsMap(initialCluster(spec.named()))
+	urls, err := types.NewURLsMap(initialCluster(names.named(spec.Peers)))
 	if err != nil {
 		return founder{}, fmt.Errorf("parse peer URLs: %w", err)
 	}
@@ -43,12 +45,13 @@ func newFounder(spec Spec) (founder, error) {
 	if err != nil {
 		return founder{}, fmt.Errorf("compute founder IDs: %w", err)
 	}
+	name := names.of(spec.Slot)
 	for _, m := range cluster.Members() {
-		if m.Name == spec.name(spec.Slot) {
+		if m.Name == name {
 			return founder{cluster, m.ID}, nil
 		}
 	}
-	return founder{}, fmt.Errorf("there is no member %s", spec.name(spec.Slot))
+	return founder{}, fmt.Errorf("there is no member %s", name)
 }
 
 // writeLog writes the WAL and the raft snapshot of a founder: each founder is an entry, all are committed, and the

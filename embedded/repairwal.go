@@ -163,7 +163,7 @@ func copyAside(dir, reason string) (string, error) {
 	volume := filepath.Dir(dir)
 	size, err := bytesIn(dir)
 	if err == nil {
-		err = Room(volume, size)
+		err = Disk{}.Room(volume, size)
 	}
 	if err != nil {
 		return "", err
@@ -186,7 +186,7 @@ func copyAside(dir, reason string) (string, error) {
 	if err := os.Rename(partial, to); err != nil {
 		return "", err
 	}
-	return to, errors.Join(syncDir(aside), syncDir(volume))
+	return to, errors.Join(durable.SyncDir(aside), durable.SyncDir(volume))
 }
 
 // copyTree copies directories and files, for their owner alone, and makes them durable.

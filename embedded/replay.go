@@ -19,13 +19,10 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-)
 
-// LogEnd is the last entry of a log.
-type LogEnd struct {
-	Term  uint64 `json:"term"`
-	Index uint64 `json:"index"`
-}
+	"holdfast/durable"
+	"holdfast/embedded/plan"
+)
 
 // Copy writes the database of the data directory from to a new file, as it is now and durable: of the member that runs
 // on it if there is one, else of the file. It never changes the original, and takes no more memory than a page or two.
@@ -87,14 +84,14 @@ func (c *counted) Write(p []byte) (int, error) {
 
 // Replay brings the database in dir, a copy of the one in the data directory from, up to the end of that directory's
 // log: every entry is applied, whether or not the member there has heard that it was committed, because a majority may
-// have acknowledged it. It returns where the log ends. from is only read, also under a running etcd. In the end dir holds
-// nothing but the database, as Rebuild wants it.
+// have acknowledged it. It returns where the log ends. from is only read, also under a running etcd. In the end dir
+// holds nothing but the database, as Rebuild wants it.
 //
 // etcd's own way, ForceNewCluster, drops what is above HardState.Commit, which on a follower lags behind what was
 // acknowledged (etcdserver/bootstrap.go, CommitedEntries), and works on the original. Here etcd applies a log that was
-// written anew behind the copy, as a member of a cluster of two of which the other does not exist: so it never leads,
+// rewritten behind the copy, as a member of a cluster of two of which the other does not exist: so it never leads,
 // and no lease runs out. It must run in a process of its own, as Try must.
-func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (LogEnd, error) {
+func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (plan.LogEnd, error) {
 	end, err := replay(ctx, from, dir, lg)
 	if err != nil {
 		return end, fmt.Errorf("replay the log of %s: %w", from, err)
@@ -103,9 +100,10 @@ func Replay(ctx context.Context, from, dir string, lg *zap.Logger) (LogEnd, erro
 }
 
 // replaySpec is the member that applies the log. It listens nowhere, and at the port of the other nobody ever can.
-var replaySpec = Spec{Slot: "replay", Token: "replay", Peers: map[string]string{"replay": "http://127.0.0.1:2380", "nobody": "http://127.0.0.1:0"}}
+var replaySpec = plan.Spec{Slot: "replay", Token: "replay",
+	Peers: map[string]string{"replay": "http://127.0.0.1:2380", "nobody": "http://127.0.0.1:0"}}
 
-func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end LogEnd, err error) {
+func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end plan.LogEnd, err error) {
 	if err := databaseOnly(dir); err != nil {
 		return end, err
 	}
@@ -117,29 +115,31 @@ func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end LogEnd, 
 	if err != nil {
 		return end, err
 	}
-	if end == (LogEnd{}) { // the log holds nothing but the snapshot that the database is
-		end = LogEnd{Term: term, Index: applied}
+	if end == (plan.LogEnd{}) { // the log holds nothing but the snapshot that the database is
+		end = plan.LogEnd{Term: term, Index: applied}
 	}
 	if len(tail) == 0 {
 		return end, nil
 	}
-	f, err := newFounder(replaySpec)
+	f, err := newFounder(replaySpec, Names{})
 	if err != nil {
 		return end, err
 	}
 	if err := f.join(DatabasePath(dir)); err != nil {
 		return end, err
 	}
-	if err := f.writeTail(datadir.ToWALDir(dir), LogEnd{Term: term, Index: applied}, tail); err != nil {
+	if err := f.writeTail(datadir.ToWALDir(dir), plan.LogEnd{Term: term, Index: applied}, tail); err != nil {
 		return end, err
 	}
 	if err := applyAll(ctx, dir, end.Index, lg); err != nil {
 		return end, err
 	}
 	if now, _, err := appliedEntry(DatabasePath(dir)); err != nil || now != end.Index {
-		return end, errors.Join(err, fmt.Errorf("etcd has applied the entries up to %d, and the log ends at %d", now, end.Index))
+		return end, errors.Join(err, fmt.Errorf("etcd has applied the entries up to %d, and the log ends at %d", now,
+			end.Index))
 	}
-	return end, errors.Join(os.RemoveAll(datadir.ToWALDir(dir)), databaseAlone(dir), syncDir(filepath.Dir(DatabasePath(dir))))
+	return end, errors.Join(os.RemoveAll(datadir.ToWALDir(dir)), databaseAlone(dir),
+		durable.SyncDir(filepath.Dir(DatabasePath(dir))))
 }
 
 // databaseAlone removes what etcd has put beside the database.
@@ -180,7 +180,7 @@ func appliedEntry(path string) (index, term uint64, err error) {
 }
 
 // readTail returns the entries of a log after an index, and where it ends.
-func readTail(walDir string, after uint64) (tail []logEntry, end LogEnd, err error) {
+func readTail(walDir string, after uint64) (tail []logEntry, end plan.LogEnd, err error) {
 	snaps, err := wal.ValidSnapshotEntries(zap.NewNop(), walDir)
 	if err != nil {
 		return nil, end, fmt.Errorf("read WAL: %w", err)
@@ -201,12 +201,13 @@ func readTail(walDir string, after uint64) (tail []logEntry, end LogEnd, err err
 		return nil, end, fmt.Errorf("read WAL: %w", err)
 	}
 	if n := len(entries); n > 0 {
-		end = LogEnd{Term: value(entries[n-1].Term), Index: value(entries[n-1].Index)}
+		end = plan.LogEnd{Term: value(entries[n-1].Term), Index: value(entries[n-1].Index)}
 	} else {
-		end = LogEnd{Term: value(start.Term), Index: value(start.Index)}
+		end = plan.LogEnd{Term: value(start.Term), Index: value(start.Index)}
 	}
 	if end.Index < after {
-		return nil, end, fmt.Errorf("it ends at entry %d, and the database holds entry %d: the log has lost its end", end.Index, after)
+		return nil, end, fmt.Errorf("it ends at entry %d, and the database holds entry %d: the log has lost its end",
+			end.Index, after)
 	}
 	for _, e := range entries {
 		if value(e.Index) <= after {
@@ -242,8 +243,8 @@ func (f founder) join(path string) error {
 	})
 }
 
-// writeTail writes a log that goes on after an entry which the database holds, all of it committed.
-func (f founder) writeTail(walDir string, after LogEnd, tail []logEntry) error {
+// writeTail writes a log that continues after an entry which the database holds, all of it committed.
+func (f founder) writeTail(walDir string, after plan.LogEnd, tail []logEntry) error {
 	return guard(func() error {
 		lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
 		identity, err := marshal(&pb.Metadata{NodeID: field(uint64(f.self)), ClusterID: field(uint64(f.cluster.ID()))})
@@ -255,7 +256,8 @@ func (f founder) writeTail(walDir string, after LogEnd, tail []logEntry) error {
 			return fmt.Errorf("make WAL: %w", err)
 		}
 		last := tail[len(tail)-1]
-		err = w.SaveSnapshot(message(&walpb.Snapshot{Term: field(after.Term), Index: field(after.Index), ConfState: f.confState()}))
+		err = w.SaveSnapshot(message(&walpb.Snapshot{Term: field(after.Term), Index: field(after.Index),
+			ConfState: f.confState()}))
 		if err == nil {
 			err = w.Save(message(&raftpb.HardState{Term: last.Term, Commit: last.Index}), tail)
 		}

@@ -21,14 +21,16 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+
+	"holdfast/embedded/plan"
 )
 
-// survivor is the data of a member whose database lags behind its log, as it does after a crash: 60 entries are known to
-// be committed and are not in the database, 40 more are not known to be.
+// survivor is the data of a member whose database lags behind its log, as it does after a crash: 60 entries are known
+// to be committed and are not in the database, 40 more are not known to be.
 type survivor struct {
 	dir  string // as the member left it
 	copy string // of the database
-	end  LogEnd
+	end  plan.LogEnd
 }
 
 const written, tailed = 60, 40
@@ -52,16 +54,16 @@ func newSurvivor(t *testing.T) survivor {
 	check(t, os.CopyFS(datadir.ToWALDir(s.dir), os.DirFS(datadir.ToWALDir(n.spec.DataDir))))
 	check(t, os.MkdirAll(filepath.Join(s.dir, "member"), 0o700))
 	s.append(t, n.Status().MemberID)
-	d, err := Inspect(s.dir)
+	d, err := (Disk{}).Inspect(s.dir)
 	check(t, err)
-	s.end = LogEnd{d.LastTerm, d.LastIndex}
+	s.end = d.Log
 	return s
 }
 
 // append adds to the log what no HardState calls committed: writes, and news of members that would end etcd.
 func (s survivor) append(t *testing.T, self uint64) {
 	t.Helper()
-	before, err := Inspect(s.dir)
+	before, err := (Disk{}).Inspect(s.dir)
 	check(t, err)
 	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(s.dir), &walpb.Snapshot{})
 	check(t, err)
@@ -71,7 +73,7 @@ func (s survivor) append(t *testing.T, self uint64) {
 	add := func(kind raftpb.EntryType, m proto.Message) {
 		data, err := proto.Marshal(m)
 		check(t, err)
-		entries = append(entries, &raftpb.Entry{Type: kind.Enum(), Term: new(before.LastTerm + 1), Index: new(before.LastIndex + 1 + uint64(len(entries))), Data: data})
+		entries = append(entries, &raftpb.Entry{Type: kind.Enum(), Term: new(before.Log.Term + 1), Index: new(before.Log.Index + 1 + uint64(len(entries))), Data: data})
 	}
 	for i := range tailed {
 		add(raftpb.EntryNormal, &pb.InternalRaftRequest{Header: &pb.RequestHeader{ID: uint64(i + 1)}, Put: &pb.PutRequest{Key: fmt.Appendf(nil, "tailed/%d", i), Value: []byte("1")}})
@@ -103,7 +105,7 @@ func TestReplay(t *testing.T) {
 	if after := fingerprint(t, s.dir); after != before {
 		t.Error("the original was changed")
 	}
-	check(t, Rebuild(t.Context(), s.copy, lone(), 0))
+	check(t, Disk{}.Rebuild(t.Context(), s.copy, lone(), 0))
 	keys := map[string]bool{}
 	view(t, DatabasePath(s.copy), func(tx *bolt.Tx) {
 		check(t, tx.Bucket(schema.Key.Name()).ForEach(func(_, v []byte) error {

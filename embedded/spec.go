@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,59 +15,16 @@ import (
 	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"holdfast/embedded/plan"
 )
 
-// Spec is how this member is to be started. On a data directory with a WAL etcd ignores
-// Token, Peers and Join: identity and membership come from the disk.
-type Spec struct {
-	// Slot is the slot that this member runs.
-	Slot string
-	// MemberName is the pattern of the members' names in etcd, with {slot} once in it; empty
-	// means {slot}. A name is what `etcdctl member list` shows and the key by which etcd finds
-	// itself in a static initial cluster, nothing else: a member's ID is the hash of its peer
-	// URLs, the token and, where it was added later, the time (etcdserver/api/membership,
-	// computeMemberID), and a joiner finds its ID by its peer URL (ValidateClusterAndAssignIDs).
-	// So another pattern never changes who a member is; a member tells the others its new name
-	// when it starts. Founders should have the same one: until each has started, the others
-	// call it by their own.
-	MemberName string
-	// DataDir is etcd's data directory, created (0700) when absent.
-	DataDir string
-	// Token makes the IDs of a founded cluster unique: "cluster@generation".
-	Token string
-	// Peers is the initial cluster, slot -> peer URL, this slot's own included. A joiner
-	// gives the member list as it is, with itself as the learner that was added.
-	Peers map[string]string
-	// Join starts a member that was added to a running cluster; false founds one.
-	Join bool
-	// PeerURL is what this member advertises to its peers: a name that never changes.
-	PeerURL string
-	// PeerName is the DNS name in every peer certificate of this cluster
-	// (R12), used with peer TLS unless names or CNs are configured.
-	PeerName string
-	// TrustWAL skips the search for entries etcd 3.7 cannot replay. True only if this
-	// very version ran on the directory last.
-	TrustWAL bool
-}
-
-// name is what etcd calls the member of a slot.
-func (s Spec) name(slot string) string {
-	return strings.Replace(cmp.Or(s.MemberName, slotMark), slotMark, slot, 1)
-}
-
-// named returns Peers by the members' names.
-func (s Spec) named() map[string]string {
-	peers := make(map[string]string, len(s.Peers))
-	for slot, peerURL := range s.Peers {
-		peers[s.name(slot)] = peerURL
-	}
-	return peers
-}
-
-func (s Spec) check(cfg Config) error {
+// checkSpec returns an error if no member can be started as s says.
+func checkSpec(cfg Config, s plan.Spec) error {
 	var errs []error
-	if n := strings.Count(s.MemberName, slotMark); s.MemberName != "" && n != 1 {
-		errs = append(errs, fmt.Errorf("member name %q has %s %d times, not once", s.MemberName, slotMark, n))
+	m := cfg.Names.Member
+	if n := strings.Count(m, slotMark); m != "" && n != 1 {
+		errs = append(errs, fmt.Errorf("member name %q has %s %d times, not once", m, slotMark, n))
 	}
 	for _, f := range [][2]string{{"slot", s.Slot}, {"data directory", s.DataDir}, {"token", s.Token}, {"peer URL", s.PeerURL}} {
 		if f[1] == "" {
@@ -79,9 +35,10 @@ func (s Spec) check(cfg Config) error {
 		errs = append(errs, fmt.Errorf("peers name %q for slot %q, want its own peer URL %q", got, s.Slot, s.PeerURL))
 	}
 	if want := scheme(cfg.PeerCertFile); !strings.HasPrefix(s.PeerURL, want) {
-		errs = append(errs, fmt.Errorf("peer URL %q does not start with %s, as etcd.peer-cert-file asks for", s.PeerURL, want))
+		errs = append(errs, fmt.Errorf("peer URL %q does not start with %s, as etcd.peer-cert-file asks for", s.PeerURL,
+			want))
 	}
-	if cfg.PeerCertFile != "" && s.PeerName == "" && len(cfg.PeerCertAllowedCN)+len(cfg.PeerCertAllowedHostname) == 0 {
+	if cfg.PeerCertFile != "" && cfg.Names.Peer == "" && len(cfg.PeerCertAllowedCN)+len(cfg.PeerCertAllowedHostname) == 0 {
 		errs = append(errs, errors.New("the name in peer certificates is missing"))
 	}
 	if len(cfg.ListenClientURLs) == 0 || len(cfg.AdvertiseClientURLs) == 0 || len(cfg.ListenPeerURLs) == 0 {
@@ -91,14 +48,14 @@ func (s Spec) check(cfg Config) error {
 }
 
 // etcdConfig translates Config and Spec. lg is etcd's logger, opts its gRPC options.
-func etcdConfig(cfg Config, spec Spec, lg *zap.Logger, opts []grpc.ServerOption) (*embed.Config, error) {
-	if err := spec.check(cfg); err != nil {
+func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOption) (*embed.Config, error) {
+	if err := checkSpec(cfg, spec); err != nil {
 		return nil, err
 	}
 	ec := embed.NewConfig()
-	ec.Name, ec.Dir = spec.name(spec.Slot), spec.DataDir
+	ec.Name, ec.Dir = cfg.Names.of(spec.Slot), spec.DataDir
 	ec.InitialClusterToken = spec.Token
-	ec.InitialCluster = initialCluster(spec.named())
+	ec.InitialCluster = initialCluster(cfg.Names.named(spec.Peers))
 	ec.ClusterState = embed.ClusterStateFlagNew
 	if spec.Join {
 		ec.ClusterState = embed.ClusterStateFlagExisting
@@ -118,7 +75,7 @@ func etcdConfig(cfg Config, spec Spec, lg *zap.Logger, opts []grpc.ServerOption)
 	ec.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
 	ec.GRPCAdditionalServerOptions = opts
 	ec.ClientTLSInfo = clientTLS(cfg.ClientTLS)
-	ec.PeerTLSInfo = peerTLS(cfg.PeerTLS, spec.PeerName)
+	ec.PeerTLSInfo = peerTLS(cfg.PeerTLS, cfg.Names)
 
 	gate := ec.ServerFeatureGate.(featuregate.MutableFeatureGate)
 	if err := gate.SetFromMap(cfg.features()); err != nil {
@@ -174,8 +131,9 @@ func clientTLS(c ClientTLS) transport.TLSInfo {
 // certificate with the source address by way of DNS, and a late gossip would become a raft
 // outage (R12). With name, AllowedHostnames is what the listener asks of the
 // dialler and (etcd installs the check in both directions) the dialler of the listener;
-// ServerName keeps Go from looking for the host name of the URL in the certificate.
-func peerTLS(c PeerTLS, name string) transport.TLSInfo {
+// ServerName keeps Go from looking for the host name of the URL in the certificate; where
+// members have host names that others know as well, Go looks for just that.
+func peerTLS(c PeerTLS, names Names) transport.TLSInfo {
 	if c.PeerCertFile == "" {
 		return transport.TLSInfo{}
 	}
@@ -189,8 +147,10 @@ func peerTLS(c PeerTLS, name string) transport.TLSInfo {
 		AllowedHostnames:    c.PeerCertAllowedHostname,
 	}
 	if len(info.AllowedCNs)+len(info.AllowedHostnames) == 0 {
-		info.AllowedHostnames = []string{name}
-		info.ServerName = name
+		info.AllowedHostnames = append([]string{names.Peer}, names.Hosts...)
+		if len(names.Hosts) == 0 {
+			info.ServerName = names.Peer
+		}
 	}
 	return info
 }

@@ -112,6 +112,28 @@ func TestStalledDisk(t *testing.T) {
 		leads(t, nodes...)
 	})
 
+	leader = leads(t, nodes...)
+
+	// Raft gives a hand-over to such a heir up, and says so to nobody: another gets it.
+	t.Run("heir", func(t *testing.T) {
+		id, _ := heirOf(leader.current().server(), nil)
+		heir := others(leader)[0]
+		if heir.Status().MemberID != uint64(id) {
+			heir = others(leader)[1]
+		}
+		thaw := devicetest.Freeze(t, disks[heir])
+		defer thaw()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := leader.TransferLeadership(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := leads(t, others(heir)...); got == leader {
+			t.Error("it leads still")
+		}
+	})
+	leader = leads(t, nodes...)
+
 	t.Run("killed", func(t *testing.T) {
 		defer devicetest.Freeze(t, disks[leader])()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/backend"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.etcd.io/etcd/server/v3/storage/schema"
+
+	"holdfast/embedded/plan"
 )
 
 // Status is what this member knows of itself, as of its own applied state. The zero value
@@ -32,22 +34,24 @@ type Status struct {
 	Applied   uint64 // raft index
 	Committed uint64 // raft index
 
-	// Confirmed: the member has a leader (R16), for a linearizable read through it was answered that was asked within the
-	// last 5 s, and if it leads, since it leads. Asked is when the last one was asked, zero if none was answered since the start; Progress is when the
-	// applied index was last seen to grow, which on a leader proves that its disk took a write. Both are monotonic. While
-	// there is a leader the index grows every few seconds, also where no client writes. See confirmation.
+	// Confirmed: the member has a leader (R16), for a linearizable read through it was answered that was asked within
+	// the last 5 s, and if it leads, since it leads. Asked is when the last one was asked, zero if none was answered
+	// since the start; Progress is when the applied index was last seen to grow, which on a leader proves that its disk
+	// took a write. Both are monotonic. While there is a leader the index grows every few seconds, also where no client
+	// writes. See confirmation.
 	//
-	// Stalled: raft shows a leader, and yet nothing that was asked in the last 5 s (two election timeouts, if that is longer)
-	// was answered. A member that is merely cut off is shown none by then: this one's disk may hang, or it cannot apply what
-	// is committed.
+	// Stalled: raft shows a leader, and yet nothing that was asked in the last 5 s (two election timeouts, if that is
+	// longer) was answered. A member that is merely cut off is shown none by then: this one's disk may hang, or it
+	// cannot apply what is committed.
 	Confirmed bool
 	Stalled   bool
 	Asked     time.Time
 	Progress  time.Time
 
-	Database Database
-	Alarms   []Alarm
-	// Hashes are of the revisions at which it compacted since it was started, the ten newest at most; and while CORRUPT is up, of the present one.
+	Space  plan.Space
+	Alarms []Alarm
+	// Hashes are of the revisions at which it compacted since it was started, the ten newest at most; and while CORRUPT
+	// is up, of the present one.
 	Hashes []Hash
 
 	ClusterVersion string // empty until the cluster has agreed on one
@@ -55,18 +59,12 @@ type Status struct {
 	ServerVersion  string
 	Downgrade      string // version that the cluster is being downgraded to, empty if it is not
 
-	// Trusts are the authorities whose peers this member accepts, as loaded at its start: the first 16 hex digits of each
-	// certificate's SHA-256, sorted. Stale: other authorities of peers or of clients stand in the files by now, and a new
-	// start would load them. It is at most a second old; files that cannot be read, or hold no certificate, are not Stale.
+	// Trusts are the authorities whose peers this member accepts, as loaded at its start: the first 16 hex digits of
+	// each certificate's SHA-256, sorted. Stale: other authorities of peers or of clients stand in the files by now,
+	// and a new start would load them. It is at most a second old; files that cannot be read, or hold no certificate,
+	// are not Stale.
 	Trusts []string
 	Stale  bool
-}
-
-// Database tells the size of the database file; all in bytes.
-type Database struct {
-	Size  int64
-	InUse int64 // Size less what a defragmentation would free
-	Quota int64
 }
 
 // Alarm is one raised alarm, NOSPACE or CORRUPT.
@@ -123,7 +121,7 @@ func (m *Member) Status() Status {
 		s.Downgrade = d.TargetVersion
 	}
 	st := l.stored()
-	s.Revision, s.Compacted, s.Database, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.database, st.version, st.hashes
+	s.Revision, s.Compacted, s.Space, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.space, st.version, st.hashes
 	return s
 }
 
@@ -134,7 +132,7 @@ func (m *Member) Revision() int64 { return m.Status().Revision }
 type stored struct {
 	revision  int64
 	compacted int64
-	database  Database
+	space     plan.Space
 	version   string
 	hashes    []Hash
 }
@@ -158,7 +156,7 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 		quota = storage.DefaultQuotaBytes
 	}
 	be := srv.Backend()
-	st := stored{revision: srv.KV().Rev(), database: Database{Size: be.Size(), InUse: be.SizeInUse(), Quota: quota}}
+	st := stored{revision: srv.KV().Rev(), space: plan.Space{Size: be.Size(), InUse: be.SizeInUse(), Quota: quota}}
 	tx := be.ReadTx()
 	if v := schema.ReadStorageVersion(tx); v != nil {
 		st.version = v.String()
@@ -168,7 +166,7 @@ func readStored(srv *etcdserver.EtcdServer) stored {
 	tx.RUnlock()
 	for _, a := range srv.Alarms() {
 		if a.Alarm == pb.AlarmType_NOSPACE {
-			st.database.InUse -= pending(be)
+			st.space.InUse -= pending(be)
 			break
 		}
 	}

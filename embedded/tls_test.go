@@ -94,7 +94,7 @@ func (n *node) secure(t *testing.T, a *authority, san string) {
 	t.Helper()
 	n.cfg.PeerCertFile, n.cfg.PeerKeyFile = a.issue(t, n.spec.Slot, san)
 	n.cfg.PeerTrustedCAFile = a.ca()
-	n.spec.PeerName = peerName
+	n.cfg.Names.Peer = peerName
 	n.spec.PeerURL = strings.Replace(n.spec.PeerURL, "http://", "https://", 1)
 }
 
@@ -165,7 +165,7 @@ func TestSpecCheck(t *testing.T) {
 		"token is missing":                     func(n *node) { n.spec.Token = "" },
 		"want its own peer URL":                func(n *node) { n.spec.Peers = map[string]string{"a": "http://127.0.0.1:1"} },
 		"does not start with https://":         func(n *node) { n.secure(t, ca, peerName); n.spec.PeerURL = "http://127.0.0.1:1" },
-		"name in peer certificates is missing": func(n *node) { n.secure(t, ca, peerName); n.spec.PeerName = "" },
+		"name in peer certificates is missing": func(n *node) { n.secure(t, ca, peerName); n.cfg.Names.Peer = "" },
 	} {
 		n := newNode(t, "a")
 		change(n)
@@ -177,8 +177,43 @@ func TestSpecCheck(t *testing.T) {
 		}
 	}
 	n := newNode(t, "a")
-	if err := New(n.cfg, n.lg, nil).Start(t.Context(), n.spec); err == nil || !strings.Contains(err.Error(), "was not resolved") {
+	if err := New(n.cfg, n.lg, nil).Start(soon(t), n.spec); err == nil || !strings.Contains(err.Error(), "was not resolved") {
 		t.Errorf("unresolved config: got %v", err)
+	}
+}
+
+// Members that holdfast did not start bear only the host names of their peer URLs. With etcd.peer-url they and ours
+// accept each other, and nobody else.
+func TestPeerTLSOfHosts(t *testing.T) {
+	ca := newAuthority(t)
+	pair := func(file string, sans ...string) PeerTLS {
+		cert, key := ca.issue(t, file, sans...)
+		return PeerTLS{PeerCertFile: cert, PeerKeyFile: key, PeerTrustedCAFile: ca.ca()}
+	}
+	ours := pair("a", peerName, "etcd-a.internal.example.com")
+	theirs := pair("b", "etcd-b.internal.example.com")
+	stranger := pair("x", "etcd-x.internal.example.com")
+	hosts := []string{"etcd-a.internal.example.com", "etcd-b.internal.example.com"}
+	for name, c := range map[string]struct {
+		client, server PeerTLS
+		url            string
+		hosts          []string
+		want           bool
+	}{
+		"ours dials theirs":                {ours, theirs, hosts[1], hosts, true},
+		"theirs dials ours":                {theirs, ours, hosts[0], hosts, true},
+		"ours dials ours":                  {ours, ours, hosts[0], hosts, true},
+		"a stranger dials":                 {stranger, ours, hosts[0], hosts, false},
+		"dials a stranger":                 {ours, stranger, "etcd-x.internal.example.com", hosts, false},
+		"another member answers":           {ours, theirs, hosts[0], hosts, false},
+		"without the pattern, theirs":      {theirs, ours, hosts[0], nil, false},
+		"without the pattern, dials ours":  {ours, ours, "a.main.holdfast.internal", nil, true},
+		"without the pattern, dials their": {ours, theirs, hosts[1], nil, false},
+	} {
+		names := Names{Peer: peerName, Hosts: c.hosts}
+		if got := shake(t, peerTLS(c.client, names), peerTLS(c.server, names), c.url); (got == nil) != c.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }
 

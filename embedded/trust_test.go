@@ -108,7 +108,8 @@ func TestNotStale(t *testing.T) {
 	cfg.PeerCertFile, cfg.PeerKeyFile = before.issue(t, "peer", peerName)
 	cfg.PeerTrustedCAFile = file
 	n := newNode(t, "a")
-	n.spec.PeerName, n.spec.PeerURL, n.cfg = peerName, "https://"+n.addr+":2380", cfg.Resolve(n.addr)
+	cfg.Names.Peer = peerName
+	n.spec.PeerURL, n.cfg = "https://"+n.addr+":2380", cfg.Resolve(n.addr)
 	n.spec.Peers = map[string]string{"a": n.spec.PeerURL}
 	ec, err := etcdConfig(n.cfg, n.spec, zap.NewNop(), nil)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // Trial is what a restored member answered.
@@ -29,21 +31,21 @@ type Trial struct {
 // (server/storage/wal/wal.go), and a rehearsal writes next to nothing.
 const rehearsalSegment = 1 << 20
 
-// Rehearse makes dir, which holds nothing but a database, a member's as Rebuild does, at the database's own revision, and
-// tries it as Try does. It changes how this process makes logs, and so must run in one of its own, as Try must.
-func Rehearse(ctx context.Context, dir string, spec Spec, revision int64, lg *zap.Logger) (Trial, error) {
+// Rehearse makes dir, which holds nothing but a database, a member's as Rebuild does, at the database's own revision,
+// and tries it as Try does. It changes how this process makes logs, and so must run in one of its own, as Try must.
+func Rehearse(ctx context.Context, dir string, spec plan.Spec, revision int64, lg *zap.Logger) (Trial, error) {
 	wal.SegmentSizeBytes = rehearsalSegment
-	if err := Rebuild(ctx, dir, spec, 0); err != nil {
+	if err := (Disk{}).Rebuild(ctx, dir, spec, 0); err != nil {
 		return Trial{}, err
 	}
 	return Try(ctx, dir, spec, revision, lg)
 }
 
-// Try starts a lone member on the data directory that Rebuild made for spec.Slot alone, waits until it is ready, asks it
-// for its HashKV at revision, and stops it. It listens nowhere: nobody can reach it. It must run in a process of its
+// Try starts a lone member on the data directory that Rebuild made for spec.Slot alone, waits until it is ready, asks
+// it for its HashKV at revision, and stops it. It listens nowhere: nobody can reach it. It must run in a process of its
 // own: etcd's metrics, and its ways to end the process, are the process's. What etcd has to say, the last word before
 // it ends the process included, goes to lg.
-func Try(ctx context.Context, dir string, spec Spec, revision int64, lg *zap.Logger) (Trial, error) {
+func Try(ctx context.Context, dir string, spec plan.Spec, revision int64, lg *zap.Logger) (Trial, error) {
 	spec.DataDir = dir
 	t, err := try(ctx, spec, revision, lg)
 	if err != nil {
@@ -52,8 +54,8 @@ func Try(ctx context.Context, dir string, spec Spec, revision int64, lg *zap.Log
 	return t, nil
 }
 
-func try(ctx context.Context, spec Spec, revision int64, lg *zap.Logger) (t Trial, err error) {
-	found, err := Inspect(spec.DataDir)
+func try(ctx context.Context, spec plan.Spec, revision int64, lg *zap.Logger) (t Trial, err error) {
+	found, err := Disk{}.Inspect(spec.DataDir)
 	if err != nil {
 		return t, err
 	}
@@ -71,7 +73,7 @@ func try(ctx context.Context, spec Spec, revision int64, lg *zap.Logger) (t Tria
 		return t, fmt.Errorf("start etcd: %w", err)
 	}
 	defer func() {
-		e.Server.HardStop() // Close would wait for ever for one that is not ready
+		e.Server.HardStop() // Close would wait forever for one that is not ready
 		e.Close()
 	}()
 	// At once: a lease that runs out changes all of it.
@@ -96,10 +98,10 @@ func try(ctx context.Context, spec Spec, revision int64, lg *zap.Logger) (t Tria
 }
 
 // trialConfig is that of a member without a listener. It elects itself at once.
-func trialConfig(spec Spec, lg *zap.Logger) *embed.Config {
+func trialConfig(spec plan.Spec, lg *zap.Logger) *embed.Config {
 	c := embed.NewConfig()
-	c.Name, c.Dir = spec.name(spec.Slot), spec.DataDir
-	c.InitialCluster, c.InitialClusterToken = initialCluster(spec.named()), spec.Token
+	c.Name, c.Dir = spec.Slot, spec.DataDir
+	c.InitialCluster, c.InitialClusterToken = initialCluster(spec.Peers), spec.Token
 	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
 	c.TickMs, c.ElectionMs = 10, 100
 	c.QuotaBackendBytes = trialQuota

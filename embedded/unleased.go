@@ -22,10 +22,10 @@ type UnleasedKey struct {
 	Lease    int64 // that it names; 0: none
 }
 
-// Unleased looks at the first limit keys below prefix, as far as this member has applied them, for those that will never
-// expire: bound to no lease, or to one that is gone. A restore that forgets leases leaves such keys behind.
-func (m *Member) Unleased(ctx context.Context, prefix string, limit int64) (Unleased, error) {
-	l, err := m.running()
+// Unleased looks at the first limit keys below prefix, as far as this member has applied them, for those that will
+// never expire: bound to no lease, or to one that is gone. A restore that forgets leases leaves such keys behind.
+func (k Keys) Unleased(ctx context.Context, prefix string, limit int64) (Unleased, error) {
+	l, err := k.running()
 	if err != nil {
 		return Unleased{}, fmt.Errorf("read the keys below %s: %w", prefix, err)
 	}
@@ -74,12 +74,13 @@ func prefixEnd(prefix string) []byte {
 	return end
 }
 
-// DeleteUnchanged deletes a key of a client, through raft and as root, if revision is still that of its last write. Else
-// the error is ErrChanged.
-func (m *Member) DeleteUnchanged(ctx context.Context, key string, revision int64) error {
-	same := &pb.Compare{Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_ModRevision{ModRevision: revision}}
+// DeleteUnchanged deletes a key of a client, through raft and as root, if revision is still that of its last write.
+// Else the error is ErrChanged.
+func (k Keys) DeleteUnchanged(ctx context.Context, key string, revision int64) error {
+	same := &pb.Compare{Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL,
+		TargetUnion: &pb.Compare_ModRevision{ModRevision: revision}}
 	op := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key)}}}
-	if err := m.onlyIf(ctx, same, op); err != nil {
+	if err := k.onlyIf(ctx, same, op); err != nil {
 		return fmt.Errorf("delete key %s: %w", key, err)
 	}
 	return nil

@@ -10,8 +10,11 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 )
 
+// Maintenance is the care for the database: its size, its alarms, its version.
+type Maintenance struct{ *present }
+
 // Quiet reports whether no snapshot of the database is open, ours or a client's: a defragmentation could begin at once.
-func (m *Member) Quiet() bool {
+func (m Maintenance) Quiet() bool {
 	l, err := m.running()
 	if err != nil {
 		return true
@@ -23,16 +26,13 @@ func (m *Member) Quiet() bool {
 	return true
 }
 
-// Maintenance is the care for the database: its size, its alarms, its version.
-type Maintenance struct{ *present }
-
 // roomForLog stays free on a volume for what etcd's log takes while the database is rewritten: two segments.
 const roomForLog = 128 << 20
 
 // Defragment rewrites the database file. It blocks every read and write of this member for seconds per GiB and cannot
 // be interrupted; ctx bounds only the wait for open snapshots. The volume needs as much room as the data takes, else
 // nothing is begun. Hand the leadership over first.
-func (m *Member) Defragment(ctx context.Context) error {
+func (m Maintenance) Defragment(ctx context.Context) error {
 	l, err := m.running()
 	if err != nil {
 		return fmt.Errorf("defragment: %w", err)
@@ -44,7 +44,7 @@ func (m *Member) Defragment(ctx context.Context) error {
 	if l.abort.dropped() {
 		return fmt.Errorf("defragment: %w", ErrStopped)
 	}
-	need := l.stored().database.InUse + roomForLog
+	need := l.stored().space.InUse + roomForLog
 	if free, err := freeSpace(l.spec.DataDir); err != nil {
 		return fmt.Errorf("defragment: %w", err)
 	} else if free < need {
@@ -60,7 +60,7 @@ func (m *Member) Defragment(ctx context.Context) error {
 
 // Compact drops the history up to a revision, through raft, and returns when that has been carried out on this member;
 // the others do it at the same time. A revision that is compacted already is no error.
-func (m *Member) Compact(ctx context.Context, revision int64) error {
+func (m Maintenance) Compact(ctx context.Context, revision int64) error {
 	l, err := m.running()
 	if err != nil {
 		return fmt.Errorf("compact to revision %d: %w", revision, err)
@@ -73,15 +73,16 @@ func (m *Member) Compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
-// Raise raises an alarm, NOSPACE or CORRUPT, for this member, through raft, as etcd does when a database reaches its quota or
-// differs from the others.
-func (m *Member) Raise(ctx context.Context, alarm string) error {
+// Raise raises an alarm, NOSPACE or CORRUPT, for this member, through raft, as etcd does when a database reaches its
+// quota or differs from the others.
+func (m Maintenance) Raise(ctx context.Context, alarm string) error {
 	l, err := m.running()
 	if err != nil {
 		return fmt.Errorf("raise %s: %w", alarm, err)
 	}
 	srv := l.etcd.Server
-	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: uint64(srv.MemberID()), Alarm: pb.AlarmType(pb.AlarmType_value[alarm])}
+	req := &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: uint64(srv.MemberID()),
+		Alarm: pb.AlarmType(pb.AlarmType_value[alarm])}
 	if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
 		return fmt.Errorf("raise %s: %w", alarm, err)
 	}
@@ -122,7 +123,7 @@ func puts(r *pb.TxnRequest) bool {
 }
 
 // Disarm takes back the alarm NOSPACE of every member, and no other alarm.
-func (m *Member) Disarm(ctx context.Context) error {
+func (m Maintenance) Disarm(ctx context.Context) error {
 	l, err := m.running()
 	if err != nil {
 		return fmt.Errorf("disarm: %w", err)
@@ -140,11 +141,11 @@ func (m *Member) Disarm(ctx context.Context) error {
 	return nil
 }
 
-// Mark commits a mark where an alarm has etcd refuse every write: it raises the same alarm once more, in the name of a member that
-// does not exist. Raising an alarm is what etcd commits all the same (uber_applier.go: the appliers of NOSPACE and CORRUPT
-// overrule puts, transactions and leases, and leave alarms alone). Status shows it with the other alarms, and whatever disarms
-// the alarm takes it back.
-func (m *Member) Mark(ctx context.Context, mark uint64) error {
+// Mark commits a mark where an alarm has etcd refuse every write: it raises the same alarm once more, in the name of a
+// member that does not exist. Raising an alarm is what etcd commits all the same (uber_applier.go: the appliers of
+// NOSPACE and CORRUPT overrule puts, transactions and leases, and leave alarms alone). Status shows it with the other
+// alarms, and whatever disarms the alarm takes it back.
+func (m Maintenance) Mark(ctx context.Context, mark uint64) error {
 	l, err := m.running()
 	if err != nil {
 		return fmt.Errorf("raise a mark: %w", err)

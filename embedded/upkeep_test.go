@@ -61,14 +61,14 @@ func TestCure(t *testing.T) {
 		t.Errorf("compacted at %d, want %d", got, before.Revision)
 	}
 	await(t, "what was compacted shows as free, although nothing is written any more", func() bool {
-		return n.Status().Database.InUse < before.Database.InUse/4
+		return n.Status().Space.InUse < before.Space.InUse/4
 	})
 	if err := n.Defragment(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	after := n.Status()
-	if after.Database.Size > before.Database.Size/4 {
-		t.Errorf("size went from %d to %d only", before.Database.Size, after.Database.Size)
+	if after.Space.Size > before.Space.Size/4 {
+		t.Errorf("size went from %d to %d only", before.Space.Size, after.Space.Size)
 	}
 	if err := n.Disarm(t.Context()); err != nil {
 		t.Fatal(err)

@@ -24,22 +24,16 @@ type names struct {
 	slots     map[netip.Addr][]string // full names, for PTR
 }
 
-func newNames(zone string, table map[string][]netip.Addr) *names {
+func newNames(zone, hosts string, table map[string][]netip.Addr) *names {
 	n := &names{
 		zone:      zone,
+		hosts:     hosts,
 		addresses: map[string][]netip.Addr{},
 		slots:     map[netip.Addr][]string{},
 	}
 	for _, slot := range slices.Sorted(maps.Keys(table)) {
-		name := strings.ToLower(slot) + "." + zone
-		n.addresses[name] = []netip.Addr{} // known, though perhaps nowhere
-		for _, ip := range table[slot] {
-			ip = ip.Unmap().WithZone("")
-			if !ip.IsValid() || slices.Contains(n.addresses[name], ip) {
-				continue
-			}
-			n.addresses[name] = append(n.addresses[name], ip)
-			n.slots[ip] = append(n.slots[ip], name)
+		for _, name := range n.of(strings.ToLower(slot)) {
+			n.add(name, table[slot])
 		}
 	}
 	n.addresses[canary+"."+zone] = []netip.Addr{canaryAddress}

@@ -26,16 +26,17 @@ type Resolver struct {
 	hostsFile, nsswitch string // paths; tests have their own
 }
 
-// NewResolver returns a resolver for the names <slot>.<zone>; none is known before Set. The zone is a
-// domain name such as "main.holdfast.internal"; letter case and a final dot do not matter.
-func NewResolver(zone string, lg *zap.Logger) *Resolver {
+// NewResolver returns a resolver for the names <slot>.<zone>, and for those of a pattern with {slot} in
+// it, such as "etcd-{slot}.internal.example.com"; "" is no other names. None is known before Set. The zone is a domain name such as "main.holdfast.internal"; letter case and a final dot do not matter.
+func NewResolver(zone, hosts string, lg *zap.Logger) *Resolver {
 	r := &Resolver{
-		zone:     strings.Trim(strings.ToLower(zone), "."),
-		lg:       lg,
-		hosts:    "/etc/hosts",
-		nsswitch: "/etc/nsswitch.conf",
+		zone:      strings.Trim(strings.ToLower(zone), "."),
+		hosts:     strings.ToLower(hosts),
+		lg:        lg,
+		hostsFile: "/etc/hosts",
+		nsswitch:  "/etc/nsswitch.conf",
 	}
-	r.names.Store(newNames(r.zone, nil))
+	r.names.Store(newNames(r.zone, r.hosts, nil))
 	r.net = &net.Resolver{PreferGo: true, Dial: r.dial}
 	return r
 }
@@ -43,7 +44,7 @@ func NewResolver(zone string, lg *zap.Logger) *Resolver {
 // Set replaces the table, slot to addresses, at once and as a whole. A slot without addresses is a
 // name that exists but has none; a slot not in the table does not exist.
 func (r *Resolver) Set(table map[string][]netip.Addr) {
-	next := newNames(r.zone, table)
+	next := newNames(r.zone, r.hosts, table)
 	last := r.names.Swap(next)
 	if !maps.EqualFunc(last.addresses, next.addresses, slices.Equal) {
 		r.lg.Info("slot addresses changed", zap.Any("slots", table))

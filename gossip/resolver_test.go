@@ -28,7 +28,7 @@ func addrs(list ...string) []netip.Addr {
 }
 
 func testResolver() *Resolver {
-	r := NewResolver("Main.Holdfast.Internal.", zap.NewNop())
+	r := NewResolver("Main.Holdfast.Internal.", "", zap.NewNop())
 	r.Set(map[string][]netip.Addr{
 		"a": addrs("10.0.0.1"),
 		"B": addrs("2001:db8::2", "10.0.0.2", "::ffff:10.0.0.2"),
@@ -247,19 +247,19 @@ func TestCheck(t *testing.T) {
 		"127.0.0.1 localhost\n10.0.0.1 host A.main.Holdfast.internal. # old\n":                         "line 2 fixes the address of a.main.holdfast.internal",
 		"10.0.0.1 main.holdfast.internal":                                                              "line 1",
 	} {
-		r.hosts = write(text)
+		r.hostsFile = write(text)
 		err := r.Check(t.Context())
-		if (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), r.hosts)) {
+		if (want == "") != (err == nil) || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), r.hostsFile)) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
-	r.hosts = filepath.Join(t.TempDir(), "none")
+	r.hostsFile = filepath.Join(t.TempDir(), "none")
 	if err := r.Check(t.Context()); err != nil {
 		t.Errorf("no hosts file: %v", err)
 	}
 
 	// Something else answers: here, a resolver of another zone under the same net.Resolver.
-	r.net = NewResolver("other.zone", zap.NewNop()).Resolver()
+	r.net = NewResolver("other.zone", "", zap.NewNop()).Resolver()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	r.nsswitch = write("passwd: files\nhosts:\tfiles myhostname # no more\n")

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"holdfast/embedded"
+	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
 )
@@ -63,7 +64,7 @@ type restorer struct {
 	name    string // of the backup
 	file    string
 	config  embedded.Config
-	spec    embedded.Spec
+	spec    plan.Spec
 }
 
 func newRestorer(b *testing.B, size int64) *restorer {
@@ -80,7 +81,7 @@ func newRestorer(b *testing.B, size int64) *restorer {
 	const address = "127.99.1.1"
 	r := &restorer{etcdutl: etcdutl, store: snapshot.NewDir(store), file: filepath.Join(dir, "db.snapshot"), config: embedded.Default().Resolve(address)}
 	peer := "http://" + address + ":2380"
-	r.spec = embedded.Spec{Slot: "a", Token: "bench", PeerURL: peer, Peers: map[string]string{"a": peer}}
+	r.spec = plan.Spec{Slot: "a", Token: "bench", PeerURL: peer, Peers: map[string]string{"a": peer}}
 	db := snapshottest.NewDB(b)
 	db.FillKubernetes(size)
 	if err := writeSnapshot(r.file, db); err != nil {
@@ -148,7 +149,7 @@ func (r *restorer) ours(b *testing.B, dir string) (cpu float64) {
 	if _, err := snapshot.Fetch(b.Context(), r.store, r.name, path, snapshot.Options{}); err != nil {
 		b.Fatal(err)
 	}
-	if err := embedded.Rebuild(b.Context(), dir, r.spec, restoreBump); err != nil {
+	if err := (embedded.Disk{}).Rebuild(b.Context(), dir, r.spec, restoreBump); err != nil {
 		b.Fatal(err)
 	}
 	return processorTime(b) - before

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded"
+	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/integration"
 )
@@ -65,7 +66,7 @@ func TestRepairWALOfEtcd35(t *testing.T) {
 type inProcess struct {
 	slots   []string
 	members map[string]*embedded.Member
-	specs   map[string]embedded.Spec
+	specs   map[string]plan.Spec
 	urls    []string
 	client  *clientv3.Client
 }
@@ -73,7 +74,7 @@ type inProcess struct {
 // cluster37 makes members for the directories a, b and c, on addresses that their names are answered with.
 func cluster37(t *testing.T, volume string) *inProcess {
 	t.Helper()
-	c := &inProcess{slots: []string{"a", "b", "c"}, members: map[string]*embedded.Member{}, specs: map[string]embedded.Spec{}}
+	c := &inProcess{slots: []string{"a", "b", "c"}, members: map[string]*embedded.Member{}, specs: map[string]plan.Spec{}}
 	peers, table := map[string]string{}, map[string][]netip.Addr{}
 	prefix := integration.Reserve(t)
 	for i, slot := range c.slots {
@@ -82,10 +83,10 @@ func cluster37(t *testing.T, volume string) *inProcess {
 		table[slot] = []netip.Addr{netip.MustParseAddr(address)}
 		c.urls = append(c.urls, "http://"+address+":2379")
 		c.members[slot] = embedded.New(embedded.Default().Resolve(address), zap.NewNop(), nil)
-		c.specs[slot] = embedded.Spec{Slot: slot, DataDir: filepath.Join(volume, slot), Token: "test@1", Peers: peers, PeerURL: peers[slot]}
+		c.specs[slot] = plan.Spec{Slot: slot, DataDir: filepath.Join(volume, slot), Token: "test@1", Peers: peers, PeerURL: peers[slot]}
 		t.Cleanup(c.members[slot].Kill)
 	}
-	names := gossip.NewResolver("test.internal", zap.NewNop())
+	names := gossip.NewResolver("test.internal", "", zap.NewNop())
 	names.Set(table)
 	before := net.DefaultResolver
 	net.DefaultResolver = names.Resolver()

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,231 +19,156 @@ const (
 	bornEvery   = 10 * time.Millisecond
 )
 
+// actor carries out one action of the plan at a time.
+type actor struct {
+	env
+	holding     *holding
+	observer    *observer
+	generations *generations
+	decider     *decider
+	peers       peers
+	members     *members
+	restorer    *restorer
+	turn        *turn
+
+	begun string // the start for which room was made
+}
+
 // act carries out one action. Each step that a crash could fall between has a name.
-func (c *Coordinator) act(ctx context.Context, o plan.Observation, a plan.Action) error {
-	switch a.Kind {
-	case plan.Enter, plan.SetAside, plan.Vacate:
-		if err := c.confirmed(ctx, o, a); err != nil {
-			return err
-		}
-	case plan.Start:
-		if o.Disk.WAL && !c.timely(ctx, o) {
-			return errNotYet
-		}
+func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if err := ac.due(ctx, o, a); err != nil {
+		return err
 	}
 	switch a.Kind {
 	case plan.Acquire:
-		return c.acquire(ctx, a)
+		return ac.acquire(ctx, a)
 	case plan.Yield:
-		return c.yield(ctx)
-	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Note, plan.Stay:
-		return c.record(a)
-	case plan.Commit:
-		return c.commit(ctx, a)
-	case plan.Start:
-		return c.start(ctx, o, a)
-	case plan.SetAside:
-		return c.setAside(ctx, a)
-	case plan.Replace:
-		return c.replace(ctx, a)
-	case plan.Promote:
-		return c.promote(ctx, a)
-	case plan.Resize:
-		return c.resize(ctx, a)
-	case plan.Remove:
-		return c.remove(ctx, a)
+		return ac.yield(ctx)
 	case plan.Retire:
-		return c.retire(ctx)
-	case plan.Renounce:
-		return c.renounce(ctx, o, a)
+		return ac.retire(ctx)
+	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Note, plan.Stay:
+		return ac.holding.record(a)
+	case plan.Commit:
+		return ac.commit(ctx, a)
 	case plan.Mirror:
-		return c.mirror(ctx, a)
-	case plan.Propose:
-		return c.propose(ctx, o, a)
-	case plan.Dismiss:
-		return c.dismiss(ctx, a)
-	case plan.Prepare:
-		return c.prepare(ctx, o, a)
-	case plan.Discard:
-		return c.discard(a)
-	case plan.Conclude:
-		return c.conclude(ctx, a)
+		return ac.mirror(ctx, a)
+	case plan.Renounce:
+		return ac.renounce(ctx, o, a)
+	case plan.Start:
+		return ac.start(ctx, o, a)
+	case plan.SetAside:
+		return ac.setAside(ctx, a)
 	case plan.Leave:
-		return c.depart(ctx, a)
-	case plan.Enter:
-		return c.enter(ctx, a)
-	case plan.Swap:
-		return c.swap(a)
-	case plan.Unlock:
-		return c.giveBack(ctx, o)
-	case plan.HandOver:
-		return c.handOver(ctx)
-	case plan.Defrag:
-		return c.defragment(ctx, o)
-	case plan.Reload:
-		return c.reload(ctx, o)
-	case plan.Compact:
-		return c.compact(ctx, a.Revision)
-	case plan.Raise:
-		return c.raise(ctx, o, a.Alarm)
-	case plan.Disarm:
-		return c.disarm(ctx)
+		return ac.depart(ctx, a)
+	case plan.Replace, plan.Promote, plan.Resize, plan.Remove:
+		return ac.members.act(ctx, a)
+	case plan.Propose, plan.Dismiss, plan.Prepare, plan.Discard, plan.Conclude, plan.Enter, plan.Swap:
+		return ac.restorer.act(ctx, o, a)
 	}
-	return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind)
+	return ac.turn.act(ctx, o, a)
 }
 
-// record writes what an action leaves in the ledger, to the disk first.
-func (c *Coordinator) record(a plan.Action) error {
-	c.mu.Lock()
-	l, path, dead := c.ledger, c.path, c.dead
-	l.Ledger = l.After(a, c.now.Volume.Disk)
-	c.mu.Unlock()
-	if dead {
-		return ErrVolumeLost
-	}
-	if a.Kind == plan.Start {
-		l.Etcd = c.cfg.Plan.Etcd
-	}
-	c.world.Step("before-" + string(a.Kind))
-	if err := l.write(path); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.ledger, c.found = l, true
-	c.mu.Unlock()
-	c.world.Step("after-" + string(a.Kind))
-	return nil
-}
+func unknown(a plan.Action) error { return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind) }
 
-func (c *Coordinator) acquire(ctx context.Context, a plan.Action) error {
-	c.mu.Lock()
-	slots := c.cfg.Plan.Slots
-	c.mu.Unlock()
-	v, err := c.world.Volumes.Claim(ctx, slots, a.Known, a.Avoid)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
+	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, a.Avoid)
 	if err != nil {
-		c.none = err.Error()
+		ac.holding.without(err.Error())
 		if errors.Is(err, ErrNoVolume) {
 			return errNotYet
 		}
 		return err
 	}
-	c.hold(v)
+	ac.holding.hold(v)
 	return nil
 }
 
-// hold takes up a claimed volume and reads what is on it. The caller holds the lock.
-func (c *Coordinator) hold(v Volume) {
-	c.volume, c.path, c.none, c.broken = v, v.Path(), "", ""
-	c.now.Volume, c.now.Path = v.Identity(), c.path
-	c.ledger, c.found = ledgerV1{Version: 1}, false
-	if v.Mismatch() != "" {
-		return
-	}
-	var err error
-	if c.ledger, c.found, err = readLedger(c.path); err != nil {
-		c.broken = err.Error()
-	}
-	if c.restoring.built, err = findBuilt(c.path, c.ledger.Prepared); err != nil {
-		c.broken = err.Error()
-	}
-	for slot, a := range readAddresses(c.path) {
-		if _, ok := c.known[slot]; !ok {
-			c.known[slot] = a
-		}
-	}
-}
-
-func (c *Coordinator) yield(ctx context.Context) error {
-	v := c.held()
+func (ac *actor) yield(ctx context.Context) error {
+	v := ac.holding.now().volume
 	if err := v.Release(ctx, Yield); err != nil {
 		return fmt.Errorf("give up the blank volume: %w", err)
 	}
-	c.mu.Lock()
-	c.volume, c.path, c.now.Volume, c.now.Path = nil, "", Identity{}, ""
-	c.mu.Unlock()
+	ac.holding.forget()
 	return nil
 }
 
 // commit accepts the founding record: in the store, then on the disk. From then on it never changes.
-func (c *Coordinator) commit(ctx context.Context, a plan.Action) error {
+func (ac *actor) commit(ctx context.Context, a plan.Action) error {
 	if a.Mirror {
-		c.world.Step("before-mirror")
+		ac.world.Step("before-mirror")
 		ctx, cancel := context.WithTimeout(ctx, storeAge)
 		defer cancel()
-		if err := c.world.Store.Put(ctx, *a.Record); err != nil {
+		if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
 			return fmt.Errorf("mirror the founding record to the store: %w", err)
 		}
 	}
-	return c.record(a)
+	return ac.holding.record(a)
 }
 
 // start starts etcd and notes on the disk that its log has begun, which ends the disk's right to start as a
-// founder or joiner without one. What lies where the log should be, and is none, makes way for it.
-func (c *Coordinator) start(ctx context.Context, o plan.Observation, a plan.Action) error {
-	if err := c.world.Names.Check(ctx); err != nil {
+// founder or joiner without one. What lies where the log should be, and is not a log, makes way for it.
+func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if err := ac.world.Names.Check(ctx); err != nil {
 		return fmt.Errorf("check the names of the members: %w", err)
 	}
-	c.mu.Lock()
-	path, trusted := c.path, c.ledger.Etcd == c.cfg.Plan.Etcd
-	c.mu.Unlock()
-	r, dir := a.Record, filepath.Join(path, EtcdDir)
+	held := ac.holding.now()
+	trusted := held.ledger.Etcd == ac.cfg.Plan.Etcd
+	r, dir := a.Record, filepath.Join(held.path, EtcdDir)
 	if !o.Disk.WAL {
-		if err := c.makeRoom(dir, a); err != nil {
+		if err := ac.makeRoom(dir, a); err != nil {
 			return err
 		}
 	}
-	c.world.Step("before-etcd")
-	err := c.world.Etcd.Start(ctx, Spec{
+	ac.world.Step("before-etcd")
+	err := ac.world.Etcd.Start(ctx, plan.Spec{
 		Slot: o.Claim.Slot, DataDir: dir, Token: r.Token(),
 		PeerURL: plan.PeerURL(r.Charter.PeerURL, o.Claim.Slot), Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
 	})
 	if err != nil {
-		c.misfit(dir, err)
+		ac.holding.misfit(dir, err)
 		return fmt.Errorf("start etcd: %w", err)
 	}
-	c.world.Step("after-etcd")
+	ac.world.Step("after-etcd")
 	// etcd finds a joiner's ID by its peer URL in the member list of this moment, which may be an ID that
 	// was admitted for another disk. The next decision sets that data aside.
-	if m, _ := c.world.Etcd.State(); a.Join && m.Running && m.ID != a.Member {
+	if m, _ := ac.world.Etcd.State(); a.Join && m.Running && m.ID != a.Member {
 		err := fmt.Errorf("slot %s was admitted as learner %x, and etcd took the place of %x", o.Claim.Slot, a.Member, m.ID)
-		return errors.Join(err, c.world.Etcd.Stop(ctx))
+		return errors.Join(err, ac.world.Etcd.Stop(ctx, ac.cfg.StopWait))
 	}
 	if o.Disk.Ledger.Started == "" || !trusted {
 		if o.Disk.Ledger.Role != plan.RoleJoiner {
-			if err := c.born(ctx, dir); err != nil {
+			if err := ac.born(ctx, dir); err != nil {
 				return err
 			}
 		}
-		return c.record(a)
+		return ac.holding.record(a)
 	}
 	return nil
 }
 
 // makeRoom sets aside whatever lies where a member begins that has no log yet: an old database would be
 // taken for its own. What a failed attempt at the same start has left is taken up by the next attempt.
-func (c *Coordinator) makeRoom(dir string, a plan.Action) error {
+func (ac *actor) makeRoom(dir string, a plan.Action) error {
 	begun := fmt.Sprintf("%s %t %x", a.Record.ID, a.Join, a.Member)
-	data, err := c.world.Etcd.Inspect(dir)
+	data, err := ac.world.Etcd.Inspect(dir)
 	if err != nil {
 		return fmt.Errorf("look for old data: %w", err)
 	}
-	if c.begun == begun && !data.WAL {
+	if ac.begun == begun && !data.WAL {
 		return nil
 	}
-	if err := c.asideEtcd("unborn"); err != nil {
+	if err := ac.holding.asideEtcd("unborn"); err != nil {
 		return err
 	}
-	c.begun = begun
+	ac.begun = begun
 	return nil
 }
 
-// born waits until the log of a founder has its first entry, which etcd writes soon after its start. A joiner's begins with what the
-// leader sends: it can be taken up without any, and one that was removed meanwhile never gets any.
-func (c *Coordinator) born(ctx context.Context, dir string) error {
+// born waits until the log of a founder has its first entry, which etcd writes soon after its start. A joiner's begins
+// with what the leader sends: it can be taken up without any, and one that was removed meanwhile never gets any.
+func (ac *actor) born(ctx context.Context, dir string) error {
 	for {
-		data, err := c.world.Etcd.Inspect(dir)
+		data, err := ac.world.Etcd.Inspect(dir)
 		if err != nil {
 			return fmt.Errorf("wait for the first entry of etcd's log: %w", err)
 		}
@@ -259,22 +183,20 @@ func (c *Coordinator) born(ctx context.Context, dir string) error {
 	}
 }
 
-// setAside renames the data of a member that is none any more. A crash after the rename leaves a disk
+// setAside renames the data of a former member. A crash after the rename leaves a disk
 // that has started and has no log, which is a replacement as well.
-func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
-	if err := c.world.Etcd.Stop(ctx); err != nil {
+func (ac *actor) setAside(ctx context.Context, a plan.Action) error {
+	if err := ac.world.Etcd.Stop(ctx, ac.cfg.StopWait); err != nil {
 		return fmt.Errorf("stop etcd: %w", err)
 	}
 	reason := cmp.Or(a.Reason, "removed")
-	c.mu.Lock()
-	if r := c.ledger.Record; r != nil && a.Record.ID != r.ID {
+	if r := ac.holding.now().ledger.Record; r != nil && a.Record.ID != r.ID {
 		reason = "outlived" // the cluster went on without it
 	}
-	c.mu.Unlock()
-	if err := c.asideEtcd(reason); err != nil {
+	if err := ac.holding.asideEtcd(reason); err != nil {
 		return err
 	}
-	return c.record(a)
+	return ac.holding.record(a)
 }
 
 // Reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is
@@ -282,133 +204,66 @@ func (c *Coordinator) setAside(ctx context.Context, a plan.Action) error {
 // time ([plan.RolledBack]): if the others were the ones that lost something, it may be the only copy of it.
 var Reclaimable = []string{"unborn", "removed", "outlived", "restored", "recovered"}
 
-func (c *Coordinator) asideEtcd(reason string) error {
-	c.mu.Lock()
-	path := c.path
-	c.mu.Unlock()
-	c.world.Step("before-rename")
-	to, err := c.world.Etcd.SetAside(filepath.Join(path, EtcdDir), reason)
-	if err != nil {
-		return fmt.Errorf("set etcd's data aside: %w", err)
-	}
-	if to != "" {
-		c.lg.Warn("etcd's data was set aside; it is not deleted", zap.String("to", to))
-	}
-	return nil
-}
-
-// replace gives a slot's holder a new membership. That the holder has no data is asked of it directly:
-// what gossip says may be old.
-func (c *Coordinator) replace(ctx context.Context, a plan.Action) error {
-	f, err := c.askFacts(ctx, a.Node)
-	if err != nil {
-		return fmt.Errorf("confirm that slot %s is vacant: %w", a.Slot, err)
-	}
-	if f.Slot != a.Slot || f.Disk != a.Disk || f.Phase != plan.PhaseVacant || f.Running {
-		return fmt.Errorf("node %s now says of slot %s: disk %s, %s; not replacing its member", a.Node, a.Slot, f.Disk, f.Phase)
-	}
-	c.fresh(ctx, "change of the members", freshMember, saveMember)
-	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
-	defer cancel()
-	if a.Member != 0 {
-		c.world.Step("before-remove")
-		if !c.stands(a) {
-			return errNotYet
-		}
-		if err := c.world.Etcd.Remove(ctx, a.Member); err != nil {
-			return notYet(fmt.Errorf("remove member %x of slot %s: %w", a.Member, a.Slot, err))
-		}
-		c.lg.Info("removed a member whose disk is lost", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
-		a.Member = 0
-	}
-	c.world.Step("before-add")
-	if !c.stands(a) {
-		return errNotYet // the slot may be without a member now: the next decision goes on from there
-	}
-	id, err := c.world.Etcd.AddLearner(ctx, plan.PeerURL(c.cfg.Plan.PeerURL, a.Slot))
-	if err != nil {
-		return notYet(fmt.Errorf("add a learner for slot %s: %w", a.Slot, err))
-	}
-	c.mu.Lock()
-	c.admitted[a.Slot] = plan.Admission{Slot: a.Slot, Disk: a.Disk, ID: id}
-	c.mu.Unlock()
-	c.lg.Info("added a learner", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", id)), zap.String("node", a.Node))
-	return nil
-}
-
-// notYet turns what etcd refuses only for now into no failure.
-func notYet(err error) error {
-	if errors.Is(err, ErrUnhealthy) {
-		return errNotYet
-	}
-	return err
-}
-
-func (c *Coordinator) promote(ctx context.Context, a plan.Action) error {
-	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
-	defer cancel()
-	err := c.world.Etcd.Promote(ctx, a.Member)
-	if errors.Is(err, ErrNotReady) || errors.Is(err, ErrUnhealthy) {
-		return errNotYet
-	}
-	if err != nil {
-		return fmt.Errorf("promote learner %x of slot %s: %w", a.Member, a.Slot, err)
-	}
-	c.lg.Info("promoted a learner", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)))
-	return nil
-}
-
 // renounce makes the disk forget what it promised and accepted, which only an operator can order.
-func (c *Coordinator) renounce(ctx context.Context, o plan.Observation, a plan.Action) error {
+func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action) error {
 	if a.Mirror {
 		ctx, cancel := context.WithTimeout(ctx, storeAge)
 		defer cancel()
-		if err := c.world.Store.MoveAside(ctx, *o.Store.Record); err != nil {
-			return fmt.Errorf("move the store's record aside: %w", err)
+		if err := ac.world.Store.MoveAside(ctx, o.Store.Record); err != nil {
+			return fmt.Errorf("give up what the store knows: %w", err)
 		}
 	}
-	if err := c.record(a); err != nil {
+	if err := ac.holding.record(a); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.orders, c.store = plan.Orders{}, plan.Store{Unknown: "it is being asked again"}
-	c.mu.Unlock()
-	c.AskStore()
+	ac.generations.renounced()
 	return nil
 }
 
-// Answer answers another node's direct question; ok is false when it is none of ours.
-func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byte, ok bool, err error) {
-	if value, ok := bytes.CutPrefix(question, []byte(askToRefresh)); ok {
-		ctx, cancel := context.WithTimeout(ctx, lockTimeout)
-		defer cancel()
-		return nil, true, c.world.Etcd.RefreshLock(ctx, value)
+// mirror puts our own record into a store that does not have it.
+func (ac *actor) mirror(ctx context.Context, a plan.Action) error {
+	defer ac.generations.ask()
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
+		return fmt.Errorf("put the record into the store: %w", err)
 	}
-	if ok, err := c.answerConsent(ctx, question); ok {
-		return nil, true, err
-	}
-	if answer, ok := c.answerLeave(ctx, question); ok {
-		return answer, true, nil
-	}
-	if string(question) != askForFacts {
-		return nil, false, nil
-	}
-	o, _ := c.observe()
-	o.Member.Defragging = o.Member.Defragging || c.asks()
-	answer, err = c.told(o, false)
-	return answer, true, err
+	return nil
 }
 
-func (c *Coordinator) askFacts(ctx context.Context, node string) (f plan.Facts, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	data, err := c.world.Mesh.Ask(ctx, node, []byte(askForFacts))
+// retire gives up a volume that the cluster does not need.
+func (ac *actor) retire(ctx context.Context) error {
+	v := ac.holding.now().volume
+	id := v.Identity()
+	ac.world.Step("before-retire")
+	err := ac.holding.drop(ctx, v)
+	ac.world.Step("after-retire")
 	if err != nil {
-		return f, err
+		return fmt.Errorf("release the volume of slot %s: %w", id.Slot, err)
 	}
-	told, err := ReadFacts(data)
-	if err != nil {
-		return f, fmt.Errorf("what node %s says is %w", node, err)
+	ac.lg.Warn("released a volume that the cluster does not need", zap.String("slot", id.Slot),
+		zap.String("volume", id.Volume))
+	return nil
+}
+
+// depart stops the member for good and notes that it has left its generation. Right before, it looks whether that is
+// still to do.
+func (ac *actor) depart(ctx context.Context, a plan.Action) error {
+	if o, _ := ac.observer.observe(); ac.decider.next(o).Kind != plan.Leave {
+		return errNotYet
 	}
-	return *told, nil
+	ac.world.Step("before-leave-stop")
+	if err := ac.world.Etcd.Stop(ctx, 0); err != nil {
+		return fmt.Errorf("stop etcd: %w", err)
+	}
+	ac.world.Step("after-leave-stop")
+	if left := *a.Left; len(left.Members) == 0 {
+		var err error
+		// then it counts only as far as its slot is named lost
+		if left.Members, err = ac.world.Etcd.MemberList(filepath.Join(ac.holding.now().path, EtcdDir)); err != nil {
+			ac.lg.Error("left without knowing the members of the generation", zap.Error(err))
+		}
+		a.Left = &left
+	}
+	return ac.holding.record(a)
 }

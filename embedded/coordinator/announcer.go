@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"holdfast/embedded/plan"
 )
@@ -40,4 +42,60 @@ func Evidence(state []byte) bool {
 	var f plan.Facts
 	err := json.Unmarshal(state, &f)
 	return err != nil || f.Version != 1 || f.Evidence()
+}
+
+// announcer tells the other nodes what this one says of itself.
+type announcer struct {
+	env
+	bugs *bugs
+
+	mu    sync.Mutex
+	facts string // as published
+}
+
+// publish tells the mesh what changed in what we say of ourselves.
+func (a *announcer) publish(o plan.Observation) {
+	data, err := a.told(o, true)
+	if err != nil { // what was told before stands
+		return
+	}
+	a.mu.Lock()
+	changed := a.facts != string(data)
+	a.facts = string(data)
+	a.mu.Unlock()
+	if changed {
+		a.world.Mesh.Publish(data)
+	}
+}
+
+// removed returns those of the members that others hold data of, or admissions for, which a quorum has
+// removed: they cannot know it, for nobody talks to a removed member.
+func (a *announcer) removed(o plan.Observation) []uint64 {
+	var ids []uint64
+	for _, p := range o.Peers {
+		if p.Facts == nil || !o.Member.Running {
+			continue
+		}
+		for _, id := range []uint64{p.Facts.Member, p.Facts.Join} {
+			if id != 0 && a.world.Etcd.IsRemoved(id) && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// told encodes what this node says of itself.
+func (a *announcer) told(o plan.Observation, quiet bool) (data []byte, err error) {
+	if bug := a.bugs.guard(theFacts, func() {
+		f := o.Facts(a.removed(o))
+		if quiet {
+			f = f.Quiet()
+		}
+		data, err = json.Marshal(f)
+	}); bug != "" {
+		return nil, errors.New(bug)
+	}
+	return data, err
 }

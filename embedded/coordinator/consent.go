@@ -1,7 +1,16 @@
 package coordinator
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // askToConsent begins the question to a member with a leader to commit a consent; the consent follows.
@@ -9,3 +18,89 @@ const askToConsent = "consent "
 
 // ErrUnled is wrapped by Confirm where no member can commit a consent.
 var ErrUnled = errors.New("no member that has a leader answers")
+
+// Confirm has the cluster consent to the open proposal with this ID (R16). The word is an operator's, given on a node
+// of the cluster. It is committed to the keyspace, or where that takes no writes as a mark among the alarms, which it
+// does take.
+func (c *Coordinator) Confirm(ctx context.Context, id, by string) (plan.Restore, error) {
+	began := time.Now()
+	c.generations.stored(c.generations.read(ctx), began)
+	o, _ := c.observer.observe()
+	p, mine := o.Store.Restore, o.Disk.Ledger.Record
+	switch {
+	case o.Store.Unknown != "":
+		return plan.Restore{}, fmt.Errorf("the backup store does not answer here: %s", o.Store.Unknown)
+	case p == nil:
+		return plan.Restore{}, errors.New("no restore is proposed: see `holdfast status`")
+	case id != "" && p.ID != id:
+		return *p, fmt.Errorf("the open proposal is %s, the %s by %s, and not %s", p.ID, p.Title(), p.By, id)
+	case p.Led == nil:
+		return *p, errors.New("the proposal says that the cluster has no leader: no one can consent to it; a leader aborts it, and without one it is carried out")
+	}
+	word := plan.Consent{Record: p.Parent(), Proposal: p.ID, By: by}
+	if mine != nil && mine.ID == p.Parent() && o.Member.Led() {
+		return *p, c.sentinel.consent(ctx, word)
+	}
+	data, err := json.Marshal(word)
+	if err != nil {
+		return *p, err
+	}
+	for _, peer := range o.Peers {
+		if f := peer.Facts; peer.Live && f != nil && f.Confirmed && f.Record != nil && f.Record.ID == p.Parent() {
+			ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+			defer cancel()
+			_, err := c.world.Mesh.Ask(ctx, peer.Node, append([]byte(askToConsent), data...))
+			return *p, err
+		}
+	}
+	return *p, fmt.Errorf("%w; see `holdfast status`", ErrUnled)
+}
+
+// consent commits the word that a proposal may end this member's generation.
+func (s *sentinel) consent(ctx context.Context, word plan.Consent) error {
+	o, _ := s.observer.observe()
+	if r := o.Disk.Ledger.Record; r == nil || r.ID != word.Record || !o.Member.Running {
+		return fmt.Errorf("node %s runs no member of the generation that would end", s.cfg.Node)
+	}
+	data, err := json.Marshal(word)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	_, version, err := s.world.Etcd.Key(plan.KeyConsent)
+	if err == nil {
+		err = s.world.Etcd.PutKey(ctx, plan.KeyConsent, data, version)
+	}
+	if errors.Is(err, plan.ErrReadOnly) {
+		err = s.world.Etcd.Mark(ctx, plan.Mark(word.Record, word.Proposal))
+	}
+	if err != nil {
+		return fmt.Errorf("commit the consent: %w", err)
+	}
+	s.lg.Warn("consented to the end of this generation", zap.String("proposal", word.Proposal),
+		zap.String("confirmed by", word.By))
+	s.history.remember(Entry{Kind: "consent", Why: fmt.Sprintf("%s confirmed proposal %s", word.By, word.Proposal),
+		Outcome: Done})
+	s.look()
+	return nil
+}
+
+// answer commits a consent for another node, on which an operator has confirmed it.
+func (s *sentinel) answer(ctx context.Context, question []byte) (ok bool, err error) {
+	data, ok := strings.CutPrefix(string(question), askToConsent)
+	if !ok {
+		return false, nil
+	}
+	var word plan.Consent
+	if err := json.Unmarshal([]byte(data), &word); err != nil {
+		return true, fmt.Errorf("decode a consent: %w", err)
+	}
+	began := time.Now()
+	s.generations.stored(s.generations.read(ctx), began)
+	o, _ := s.observer.observe()
+	if p := o.Store.Restore; p == nil || p.ID != word.Proposal || p.Led == nil || p.Parent() != word.Record {
+		return true, fmt.Errorf("node %s finds no such open proposal in its backup store: %s", s.cfg.Node, word.Proposal)
+	}
+	return true, s.consent(ctx, word)
+}

@@ -4,200 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap/zaptest"
-
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
-
-// world is a world of one node that does what a test tells it. Real processes are in integration; here are
-// the failures that cannot be made there at will.
-type world struct {
-	t    *testing.T
-	dir  string
-	lost chan error
-
-	mu       sync.Mutex
-	member   plan.Member
-	data     Data
-	starts   []Spec
-	startErr error
-	stopErr  error
-	hang     chan struct{} // Start waits for it, if set
-	killed   bool
-	released []Release
-	removed  []uint64
-	added    []string
-	store    func(ctx context.Context) (string, error)
-	nodes    []Node
-	forgets  func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
-	answer   []byte
-	asking   func()   // called when another node is asked, if set
-	asked    []string // questions
-	failed   []string
-	ending   []string
-	twin     netip.Addr
-	twins    []string
-	borne    string // the record that the volume bears
-
-	witnesses []plan.Witness
-	deaf      bool // changes of the member list have no effect
-	knows     plan.Store
-	backups   backups
-	full      error
-	unfit     error
-	locked    []byte            // the disruption lock
-	kept      map[string][]byte // holdfast's other keys; nil: all are as locked
-	left      []string          // the disruption lock at each Leave
-	handed    []time.Duration   // to hand over, at each Leave
-	mute      bool              // etcd answers no try of the lock
-	db        database
-	aside     []Aside
-	reclaimed []time.Time
-	aborted   []string
-	dismissed []string
-	shone     []string
-	proposed  *plan.Restore // that lies in the store, and the last look at all of it has not seen
-	marked    []uint64
-	readOnly  bool
-	room      plan.Room
-}
-
-func (w *world) coordinator(slots ...string) *Coordinator {
-	return New(Config{Node: "n1", Address: netip.MustParseAddr("127.0.0.1"), StopWait: 10 * time.Second, Hold: time.Minute,
-		Plan: plan.Config{Cluster: "test", Slots: slots, PeerURL: "http://{slot}.test:2380", Etcd: "3.7.3"}},
-		World{Volumes: w, Mesh: w, Names: w, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
-			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {},
-			Rooms:  func(string) Rooms { w.mu.Lock(); defer w.mu.Unlock(); return Rooms{Volume: w.room} },
-			Ending: func(why string) { w.note(&w.ending, fmt.Sprintf("%s, etcd killed: %v", why, w.killed)) }},
-		zaptest.NewLogger(w.t))
-}
-
-func (w *world) Claim(context.Context, []string, []string, map[string]string) (Volume, error) {
-	return w, nil
-}
-
-func (w *world) Bear(token string) { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
-
-func (w *world) Mismatch() string { return "" }
-
-func (w *world) Missing() string { return "" }
-
-func (w *world) Adopt(context.Context) error { return nil }
-
-func (w *world) Release(_ context.Context, how Release) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.released = append(w.released, how)
-	return nil
-}
-
-func (w *world) Key(name string) ([]byte, int64, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if name != KeyLock && w.kept != nil {
-		if v := w.kept[name]; v != nil {
-			return v, 1, nil
-		}
-		return nil, 0, nil
-	}
-	return w.locked, 1, nil
-}
-
-func (w *world) PutKey(_ context.Context, name string, value []byte, _ int64) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.readOnly {
-		return ErrReadOnly
-	}
-	if name == KeyConsent {
-		w.member.Consent = new(plan.Consent)
-		if value != nil {
-			return json.Unmarshal(value, w.member.Consent)
-		}
-	}
-	if w.kept != nil {
-		w.kept[name] = value
-	}
-	return nil
-}
-
-func (w *world) Fit(string) error { w.mu.Lock(); defer w.mu.Unlock(); return w.unfit }
-
-func (w *world) Inspect(string) (Data, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.data, nil }
-
-func (w *world) Database(dir string) string { return filepath.Join(dir, "member", "db") }
-
-func (w *world) Aside(string) ([]Aside, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.aside, nil }
-
-func (w *world) Reclaim(_ string, before time.Time) ([]Aside, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.reclaimed = append(w.reclaimed, before)
-	return nil, nil
-}
-
-func (w *world) Rebuild(_ context.Context, dir string, s Spec, bump int64) error {
-	if _, err := os.Stat(w.Database(dir)); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "wal"), fmt.Appendf(nil, "%s %s %d", s.Token, s.Peers[s.Slot], bump), 0o600)
-}
-
-func (w *world) FounderIDs(r plan.Record) (map[string]uint64, uint64, error) {
-	return map[string]uint64{"a": 1, "b": 2, "c": 3}, 77, nil
-}
-
-func (w *world) Start(ctx context.Context, s Spec) error {
-	w.mu.Lock()
-	hang, err := w.hang, w.startErr
-	w.starts = append(w.starts, s)
-	w.mu.Unlock()
-	if hang != nil {
-		<-hang
-	}
-	if err == nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
-		w.data = Data{WAL: true, Unborn: w.data.Unborn, Member: 1, ClusterID: 77}
-		w.lock(w.locked)
-	}
-	return err
-}
-
-func (w *world) Stop(context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopErr == nil {
-		w.member = plan.Member{}
-	}
-	return w.stopErr
-}
-
-func (w *world) IsRemoved(uint64) bool { return false }
-
-func (w *world) Promote(context.Context, uint64) error { return ErrNotReady }
-
-func (w *world) Leave(ctx context.Context, handOver time.Duration) error {
-	w.mu.Lock()
-	w.left, w.handed = append(w.left, string(w.locked)), append(w.handed, handOver)
-	w.mu.Unlock()
-	return w.Stop(ctx)
-}
-
-func (s stores) MoveAside(context.Context, plan.Record) error { return nil }
 
 // live runs the coordinator until the test ends it, in virtual time.
 func live(t *testing.T, c *Coordinator) (stop func() error) {
@@ -304,8 +120,8 @@ func TestFailedActionIsShownAndRetried(t *testing.T) {
 	})
 }
 
-// A joiner that was killed before the leader sent it anything, and removed before it could again, gets no entry ever: it must not wait
-// for one, or it never hears that it was removed.
+// A joiner that was killed before the leader sent it anything, and removed before it could again, gets no entry ever:
+// it must not wait for one, or it never hears that it was removed.
 func TestJoinerIsBornWithoutAnEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -314,7 +130,7 @@ func TestJoinerIsBornWithoutAnEntry(t *testing.T) {
 		if err := l.write(w.dir); err != nil {
 			t.Fatal(err)
 		}
-		w.data = Data{WAL: true, Unborn: true, Member: 1, ClusterID: 77}
+		w.data = plan.DataDir{WAL: true, Unborn: true, Member: 1, ClusterID: 77}
 		stop := live(t, w.coordinator("a", "b", "c"))
 		time.Sleep(5 * time.Second)
 		if l, _, err := readLedger(w.dir); err != nil || l.Started != "disk-a" || len(w.starts) != 1 {
@@ -334,7 +150,7 @@ func replacing(t *testing.T, answer *plan.Facts) *world {
 	if err := l.write(w.dir); err != nil {
 		t.Fatal(err)
 	}
-	w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+	w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
 	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1,
 		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c", Connected: true}}}
 	gossiped, err := json.Marshal(plan.Facts{Version: 1, Slot: "b", Disk: "disk-b2", Phase: plan.PhaseVacant, Record: &r, Store: "store"})
@@ -411,8 +227,8 @@ func TestOperatorsOrdersAreRefusedWhereDataIs(t *testing.T) {
 		if err := c.Order(plan.Orders{New: true}, false); err == nil || !strings.Contains(err.Error(), "has etcd data") {
 			t.Errorf("with data: got %v", err)
 		}
-		if err := c.Adopt(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd runs") {
-			t.Errorf("adopt while running: got %v", err)
+		if err := c.SetVolumeAside(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd runs") {
+			t.Errorf("set aside while running: got %v", err)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -430,6 +246,30 @@ func TestOrderWithNothingToGiveUp(t *testing.T) {
 			if err := c.Order(order, false); err == nil || !strings.Contains(err.Error(), "nothing to give up") {
 				t.Errorf("%+v: got %v", order, err)
 			}
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A cluster that etcd-manager keeps in the store is something to give up: nothing is founded before, and all is after.
+func TestOrderToFoundBesideAManagedCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.knows.Managed = "control/etcd-cluster-created"
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(time.Minute)
+		if len(w.starts) > 0 {
+			t.Error("founded beside it")
+		}
+		if err := c.Order(plan.Orders{New: true}, false); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if len(w.starts) != 1 {
+			t.Errorf("started %d times, want once: %s", len(w.starts), c.Now().Action.Text())
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -476,14 +316,14 @@ func TestBlankDiskNeedsWitnesses(t *testing.T) {
 	for _, blank := range []bool{false, true} {
 		w := newWorld(t)
 		c := w.coordinator("a")
-		c.volume, c.ledger.Record = w, &r
+		c.holding.held.volume, c.holding.held.id, c.holding.held.ledger.Record = w, w.Identity(), &r
 		w.nodes = []Node{{Name: "b", State: []byte(`{"version":1,"slot":"b"}`)}}
 		w.forgets = func() {
 			if blank {
-				c.ledger.Record = nil
+				c.holding.held.ledger.Record = nil
 			}
 		}
-		o, err := c.observe()
+		o, err := c.observer.observe()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -534,7 +374,7 @@ func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
 		"no record":       {`{"version":1,"slot":"b","disk":"d","phase":"data"}`, "not whole: record: must be there in phase data"},
 	} {
 		w.nodes = []Node{{Name: "n2", Live: true, State: []byte(tc.state), Stamp: [2]uint64{uint64(len(tc.state)), 1}}}
-		s := c.looked(look(t, c))
+		s := c.status.looked(look(t, c))
 		if p := s.Observation.Peers[0]; p.Facts != nil || !strings.HasPrefix(p.Unread, tc.says) || s.Unheard["n2"] != p.Unread {
 			t.Errorf("%s: got %+v, %q, unheard %q; want nothing, and %q", name, p.Facts, p.Unread, s.Unheard, tc.says)
 		}
@@ -548,11 +388,11 @@ func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
 func TestStoreThatIsNotWholeIsUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: plan.Recovered}
-	if got := w.coordinator("a").askStore(t.Context()); !strings.Contains(got.Unknown, "not whole: record.cluster: must not be empty") || got.Record != nil {
+	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "not whole: record.cluster: must not be empty") || got.Record != nil {
 		t.Errorf("got %+v", got)
 	}
 	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: "adopted"}
-	if got := w.coordinator("a").askStore(t.Context()); !strings.Contains(got.Unknown, "unsupported here: record.cause") {
+	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "unsupported here: record.cause") {
 		t.Errorf("of a later version: got %+v", got)
 	}
 }

@@ -16,20 +16,20 @@ import (
 func TestPanicIsToldAndWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	c := w.coordinator("a")
-	bug := c.guard(theDecision, func() { panic(errors.New("a nil map")) })
+	bug := c.status.bugs.guard(theDecision, func() { panic(errors.New("a nil map")) })
 	if want := "the decision failed: a nil map; this is a bug"; !strings.HasPrefix(bug, want) {
 		t.Errorf("got %q, want %q …", bug, want)
 	}
-	if got := c.looked(plan.Observation{}); !slices.Equal(got.Bugs, []string{bug}) || !slices.Contains(health.Texts(got.Findings()), bug) {
+	if got := c.status.looked(plan.Observation{}); !slices.Equal(got.Bugs, []string{bug}) || !slices.Contains(health.Texts(got.Findings()), bug) {
 		t.Errorf("bugs: got %q, problems %q", got.Bugs, got.Findings())
 	}
 	if got := c.History(t.Context(), time.Time{}).Entries; len(got) != 1 || got[0].Kind != EntryBug || got[0].Error != bug {
 		t.Errorf("history: got %+v", got)
 	}
-	if c.guard(theDecision, func() { panic(errors.New("a nil map")) }); len(c.History(t.Context(), time.Time{}).Entries) != 1 {
+	if c.status.bugs.guard(theDecision, func() { panic(errors.New("a nil map")) }); len(c.History(t.Context(), time.Time{}).Entries) != 1 {
 		t.Error("the same bug was told twice")
 	}
-	if bug := c.guard(theDecision, func() {}); bug != "" || c.looked(plan.Observation{}).Bugs != nil {
+	if bug := c.status.bugs.guard(theDecision, func() {}); bug != "" || c.status.looked(plan.Observation{}).Bugs != nil {
 		t.Errorf("afterwards: %q, %q", bug, c.Now().Bugs)
 	}
 }
@@ -41,7 +41,7 @@ func TestNodeOutlivesPanics(t *testing.T) {
 		c := w.coordinator("a")
 		var broken atomic.Bool
 		broken.Store(true)
-		c.plan = func(o plan.Observation) plan.Action {
+		c.loop.decider.plan = func(o plan.Observation) plan.Action {
 			if broken.Load() {
 				panic("index out of range")
 			}
@@ -78,7 +78,7 @@ func TestMembersStayWhileARestoreIsOpen(t *testing.T) {
 						w.mu.Lock()
 						w.knows.Restore = &p
 						w.mu.Unlock()
-						c.stored(c.askStore(t.Context()), time.Now())
+						c.generations.stored(c.generations.read(t.Context()), time.Now())
 					}
 				}
 				stop := live(t, c)

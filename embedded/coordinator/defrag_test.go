@@ -67,8 +67,6 @@ func (w *world) Disarm(context.Context) error {
 	return nil
 }
 
-func (w *world) HandOver(context.Context) error { return nil }
-
 func (w *world) TransferLeadership(context.Context) error { return nil }
 
 // caring lives a node for an hour, an only member, after it serves and its database was made what it should be.
@@ -269,8 +267,8 @@ func TestWordAsksTheOthers(t *testing.T) {
 				c.cfg.Plan.Upkeep.Cure = true
 				stop := live(t, c)
 				time.Sleep(3 * time.Second)
-				c.asking(tc.itself)
-				got := c.word(t.Context(), "b")
+				c.upkeep.ask(tc.itself)
+				got := c.turn.word(t.Context(), "b")
 				if (got == "") != (tc.refusal == "") || !strings.Contains(got, tc.refusal) {
 					t.Errorf("the answer is %q, want %q", got, tc.refusal)
 				}
@@ -310,8 +308,8 @@ func TestDefragmentationIsSaidBeforeItIsAsked(t *testing.T) {
 				if refused {
 					w.answer = []byte(`"no"`)
 				}
-				o, _ := c.observe()
-				leave, err := c.mayDefragment(t.Context(), o)
+				o, _ := c.observer.observe()
+				leave, err := c.turn.mayDefragment(t.Context(), o)
 				if (err != nil) != refused || says() == refused {
 					t.Errorf("got %v, and it says %t", err, says())
 				}
@@ -345,11 +343,11 @@ func TestDisarmAsksTheOthers(t *testing.T) {
 	} {
 		tc.says.Version, tc.says.Slot, tc.says.Disk, tc.says.Phase, tc.says.Running = 1, "b", "disk-b", plan.PhaseData, true
 		w := replacing(t, &tc.says)
-		if err := w.coordinator("a").confirms(t.Context(), o, plan.MemberInfo{ID: 2, Slot: "b"}, roomy); !errors.Is(err, tc.want) {
+		if err := w.coordinator("a").turn.peers.confirms(t.Context(), o, plan.MemberInfo{ID: 2, Slot: "b"}, roomy); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
 	}
-	if err := replacing(t, nil).coordinator("a").confirms(t.Context(), o, plan.MemberInfo{ID: 3, Slot: "c"}, roomy); !errors.Is(err, errNotYet) {
+	if err := replacing(t, nil).coordinator("a").turn.peers.confirms(t.Context(), o, plan.MemberInfo{ID: 3, Slot: "c"}, roomy); !errors.Is(err, errNotYet) {
 		t.Errorf("a member that nobody holds: got %v, want %v", err, errNotYet)
 	}
 }

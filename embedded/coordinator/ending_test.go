@@ -20,7 +20,7 @@ func serving(t *testing.T) (*world, plan.Record) {
 	if err := l.write(w.dir); err != nil {
 		t.Fatal(err)
 	}
-	w.data = Data{WAL: true, Member: 1, ClusterID: 77, Log: plan.LogEnd{Term: 2, Index: 9}}
+	w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77, Log: plan.LogEnd{Term: 2, Index: 9}}
 	w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1, Revision: 40,
 		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b", Connected: true}, {ID: 3, Slot: "c", Connected: true}}}
 	w.knows = plan.Store{Record: &r}
@@ -97,7 +97,7 @@ func TestFullLookObjects(t *testing.T) {
 		w.mu.Lock()
 		w.knows.Restore, w.knows.Attempts = p, 1
 		w.mu.Unlock()
-		c.AskStore()
+		c.generations.ask()
 		time.Sleep(time.Second)
 		if !slices.Contains(w.abortedOnes(), p.ID) {
 			t.Errorf("a voter that runs was called lost: aborted %q, want %q (%s)", w.abortedOnes(), p.ID, c.Now().Action.Text())
@@ -274,17 +274,17 @@ func TestConfirmForwards(t *testing.T) {
 	there, _ := serving(t)
 	there.knows.Restore, there.knows.Attempts = p, 1
 	c := there.holding()
-	if ok, err := c.answerConsent(t.Context(), []byte(question)); !ok || err != nil {
+	if ok, err := c.sentinel.answer(t.Context(), []byte(question)); !ok || err != nil {
 		t.Errorf("the member asked: %v, %v", ok, err)
 	}
 	if got := look(t, c).Member.Consent; got == nil || got.Proposal != p.ID || got.By != "root" {
 		t.Errorf("the member asked has consented to %+v", got)
 	}
 	there.member.Consent = nil
-	if ok, err := c.answerConsent(t.Context(), []byte(askToConsent+`{"record":"other","proposal":"p"}`)); !ok || err == nil || there.member.Consent != nil {
+	if ok, err := c.sentinel.answer(t.Context(), []byte(askToConsent+`{"record":"other","proposal":"p"}`)); !ok || err == nil || there.member.Consent != nil {
 		t.Errorf("of another generation: %v, %v, consent %v", ok, err, there.member.Consent)
 	}
-	if ok, _ := c.answerConsent(t.Context(), []byte("facts")); ok {
+	if ok, _ := c.sentinel.answer(t.Context(), []byte("facts")); ok {
 		t.Error("another question: taken for a consent")
 	}
 }
@@ -325,8 +325,8 @@ func TestDepartNotWithALeader(t *testing.T) {
 	w, r := serving(t)
 	p := proposed(r, false, "c")
 	c := w.holding()
-	c.stored(plan.Store{ID: "store", Record: &r, Restore: p, Attempts: 1}, time.Now())
-	if err := c.depart(t.Context(), plan.Action{Kind: plan.Leave, Left: &plan.Left{Proposal: p.ID}}); !errors.Is(err, errNotYet) {
+	c.generations.stored(plan.Store{ID: "store", Record: &r, Restore: p, Attempts: 1}, time.Now())
+	if err := c.loop.actor.depart(t.Context(), plan.Action{Kind: plan.Leave, Left: &plan.Left{Proposal: p.ID}}); !errors.Is(err, errNotYet) {
 		t.Errorf("got %v, want not yet", err)
 	}
 	if l, _, err := readLedger(w.dir); err != nil || l.Left != nil || len(w.left) != 0 {
@@ -351,13 +351,13 @@ func TestConfirmedAsksTheLeader(t *testing.T) {
 		}
 		c := w.holding()
 		a := plan.Action{Kind: plan.SetAside, Record: &r, Node: "n2"}
-		c.plan = func(o plan.Observation) plan.Action {
+		c.loop.decider.plan = func(o plan.Observation) plan.Action {
 			if p := o.Peers[0]; p.Live && slices.Contains(p.Facts.Removed, 1) {
 				return a
 			}
 			return plan.Action{Kind: plan.Wait}
 		}
-		err := c.confirmed(t.Context(), plan.Observation{Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}, Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &facts}}}, a)
+		err := c.loop.actor.confirmed(t.Context(), plan.Observation{Disk: plan.Disk{Ledger: plan.Ledger{Record: &r}}, Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &facts}}}, a)
 		if (err == nil) != tc.want || !slices.Equal(w.asked, []string{"n2 " + askForFacts}) {
 			t.Errorf("%s: got %v, asked %q", name, err, w.asked)
 		}
@@ -393,7 +393,7 @@ func TestBeacon(t *testing.T) {
 func TestRejoinAndContinue(t *testing.T) {
 	w, r := serving(t)
 	c := w.holding()
-	c.stored(w.knows, time.Now())
+	c.generations.stored(w.knows, time.Now())
 	if err := c.Rejoin(true); !errors.Is(err, ErrNotApart) {
 		t.Errorf("rejoin a cluster that serves: got %v", err)
 	}
@@ -404,7 +404,7 @@ func TestRejoinAndContinue(t *testing.T) {
 	child := plan.Record{Cluster: r.Cluster, Generation: 2, ID: p.ID, Line: p.Line, Cause: plan.Recovered, Restore: p, Charter: r.Charter}
 	child.Charter.Generation, child.Charter.Seats = 2, []plan.Seat{{Slot: "a", Member: 1}, {Slot: "b", Disk: "disk-b", Epoch: 1, Member: 2}, {Slot: "c", Member: 3}}
 	w.member = plan.Member{}
-	c.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
+	c.generations.stored(plan.Store{ID: "store", Record: &child, Concluded: []plan.Record{child}}, time.Now())
 	if _, err := c.Continue([]string{"b"}, 90, false); err == nil || !strings.Contains(err.Error(), "say --lost a,b,c") {
 		t.Errorf("continue although voters may be elsewhere: got %v", err)
 	}
@@ -416,13 +416,13 @@ func TestRejoinAndContinue(t *testing.T) {
 		t.Errorf("continue: got %+v, %v", next, err)
 	}
 	if err := c.Rejoin(true); err != nil || look(t, c).Orders.Join {
-		t.Errorf("dry: got %v, orders %+v", err, c.orders)
+		t.Errorf("dry: got %v, orders %+v", err, c.generations.orders)
 	}
-	c.now.Observation = look(t, c)
+	c.status.looked(look(t, c))
 	if err := c.Rejoin(false); err != nil || !look(t, c).Orders.Join {
-		t.Errorf("got %v, orders %+v", err, c.orders)
+		t.Errorf("got %v, orders %+v", err, c.generations.orders)
 	}
-	c.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
+	c.generations.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
 	if _, err := c.Continue(nil, 0, true); err == nil {
 		t.Error("continue although the store does not answer: no error")
 	}
@@ -437,29 +437,29 @@ func TestRecoverAlone(t *testing.T) {
 		time.Sleep(leaderless)
 		refused := func(says string, lost ...string) {
 			t.Helper()
-			if _, err := c.RecoverAlone(lost, "root", false); err == nil || !strings.Contains(err.Error(), says) || c.orders.Alone != nil {
+			if _, err := c.RecoverAlone(lost, "root", false); err == nil || !strings.Contains(err.Error(), says) || c.generations.orders.Alone != nil {
 				t.Errorf("got %v, want %q", err, says)
 			}
 		}
-		c.stored(plan.Store{ID: "store", Record: &r}, time.Now())
+		c.generations.stored(plan.Store{ID: "store", Record: &r}, time.Now())
 		refused("the backup store answers", "b", "c")
-		c.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
+		c.generations.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
 		refused("slot c is not here", "b")
 		w.lead(true)
 		refused("has a quorum", "b", "c")
 		w.lead(false)
 		time.Sleep(leaderless)
-		if p, err := c.RecoverAlone([]string{"b", "c"}, "root", true); err != nil || p.Disk != "disk-a" || c.orders.Alone != nil {
-			t.Errorf("dry: %+v, %v, orders %+v", p, err, c.orders)
+		if p, err := c.RecoverAlone([]string{"b", "c"}, "root", true); err != nil || p.Disk != "disk-a" || c.generations.orders.Alone != nil {
+			t.Errorf("dry: %+v, %v, orders %+v", p, err, c.generations.orders)
 		}
-		c.now.Observation = look(t, c)
+		c.status.looked(look(t, c))
 		p, err := c.RecoverAlone([]string{"b", "c"}, "root", false)
 		if got := look(t, c).Orders.Alone; err != nil || got == nil || got.ID != p.ID {
 			t.Errorf("got %+v, %v, orders %+v", p, err, got)
 		}
-		c.stored(plan.Store{ID: "store", Record: &r}, time.Now())
+		c.generations.stored(plan.Store{ID: "store", Record: &r}, time.Now())
 		look(t, c)
-		c.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
+		c.generations.stored(plan.Store{ID: "store", Unknown: "timeout"}, time.Now())
 		if got := look(t, c).Orders.Alone; got != nil {
 			t.Errorf("the order holds again when the store is away again: %+v", got)
 		}

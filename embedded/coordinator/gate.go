@@ -7,3 +7,49 @@ type gate struct {
 	closed bool   // the volume's content is being set aside, the volume released, or the member drained: nothing begins
 	orders uint64 // how often it was closed
 }
+
+// undisturbed reports whether no operator's order about the volume is under way, and how many there have been. What was
+// observed beside one may be half of it, and is not acted on, even if the order is over by then.
+func (h *holding) undisturbed() (alone bool, since uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.held.gate.closed, h.held.gate.orders
+}
+
+// begin notes whether an action is to be carried out, and reports whether it may: if nothing has disturbed it since
+// what it rests on was observed.
+func (h *holding) begin(act bool, since uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := &h.held.gate
+	g.busy = act && !g.dead && !g.closed && g.orders == since
+	return g.busy
+}
+
+// ended notes that the action is over.
+func (h *holding) ended() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.gate.busy = false
+}
+
+// close makes sure that no action begins until open, unless something speaks against that. The caller holds the lock,
+// and has held it since it read the status: what begins says so in the gate before it changes the status, and what has
+// ended says so in the status first.
+func (h *holding) close(err error) (Volume, error) {
+	if err != nil {
+		return nil, err
+	}
+	h.held.gate.closed, h.held.gate.orders = true, h.held.gate.orders+1
+	return h.held.volume, nil
+}
+
+// open ends an operator's order.
+func (h *holding) open() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.gate.closed = false
+}
+
+// engaged reports whether something else is being done with the volume.
+func (h held) engaged() bool { return h.gate.busy || h.gate.closed || h.gate.dead }

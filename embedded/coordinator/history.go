@@ -81,8 +81,9 @@ type place struct {
 	generation uint64
 }
 
-func newHistory(lg *zap.Logger) *history {
-	return &history{lg: lg, write: appendHistory, wake: make(chan struct{}, 1), busy: make(chan struct{}, 1), waits: map[string]time.Time{}}
+func newHistory(lg *zap.Logger, node string) *history {
+	return &history{lg: lg, place: place{node: node}, write: appendHistory, wake: make(chan struct{}, 1),
+		busy: make(chan struct{}, 1), waits: map[string]time.Time{}}
 }
 
 // add takes an entry and never blocks. What says nothing new is left out.
@@ -276,12 +277,3 @@ func (c *Coordinator) History(ctx context.Context, after time.Time) History {
 
 // Remember adds to the history what did not come of a decision.
 func (c *Coordinator) Remember(e Entry) { c.history.remember(e) }
-
-// housed returns the directory that the history may be written to: a volume that is ours, and no longer blank, for a
-// blank one may have to be given up without a trace. The caller holds the lock.
-func (c *Coordinator) housed() string {
-	if c.volume == nil || c.volume.Mismatch() != "" || c.broken != "" || !c.found || c.dead || c.adopting {
-		return ""
-	}
-	return c.path
-}

@@ -22,7 +22,7 @@ func command(i int) Entry {
 // However much is decided, two files of a bounded size hold the newest of it, in order.
 func TestHistoryIsBounded(t *testing.T) {
 	dir := t.TempDir()
-	h := newHistory(zaptest.NewLogger(t))
+	h := newHistory(zaptest.NewLogger(t), "n1")
 	h.keep(dir)
 	const all = 20_000
 	for i := range all {
@@ -85,10 +85,11 @@ func TestHistoryTornLine(t *testing.T) {
 	}
 }
 
-// Where it cannot be written it is kept in memory, the newest of it, and written when it can be; what was dropped is told.
+// Where it cannot be written it is kept in memory, the newest of it, and written when it can be; what was dropped is
+// told.
 func TestHistoryUnwritable(t *testing.T) {
 	dir := t.TempDir()
-	h := newHistory(zaptest.NewLogger(t))
+	h := newHistory(zaptest.NewLogger(t), "n1")
 	h.keep(filepath.Join(dir, "is-not-there"))
 	for i := range historyQueue {
 		h.add(command(i))
@@ -112,7 +113,7 @@ func TestHistoryUnwritable(t *testing.T) {
 // A disk that hangs holds up nobody who adds, and not the release of the volume for longer than a moment.
 func TestHistoryHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHistory(zaptest.NewLogger(t))
+		h := newHistory(zaptest.NewLogger(t), "n1")
 		hang := make(chan struct{})
 		written := 0
 		h.write = func(_ string, batch []Entry) error {
@@ -143,7 +144,7 @@ func TestHistoryHangingDisk(t *testing.T) {
 // Decisions that repeat, or come and go by turns, are told once a minute.
 func TestHistoryRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHistory(zaptest.NewLogger(t))
+		h := newHistory(zaptest.NewLogger(t), "n1")
 		for range 90 {
 			for _, e := range []Entry{{Kind: string(plan.Wait), Why: "b is away"}, {Kind: string(plan.Wait), Why: "c is away"},
 				{Kind: string(plan.Start), Why: "x", Outcome: Failed, Error: "no"}, {Kind: string(plan.Start), Why: "x", Outcome: Failed, Error: "no"}} {

@@ -1,5 +1,39 @@
 package coordinator
 
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// holding is the volume that this node holds, what is written on it, and who may touch it. It alone writes the ledger.
+type holding struct {
+	env
+	history *history
+	names   *names
+
+	mu   sync.Mutex
+	held held
+}
+
+// held is what is held, at one moment.
+type held struct {
+	volume  Volume // nil: none
+	id      Identity
+	path    string
+	none    string // why no volume could be claimed
+	content        // of the volume
+	unfit   unfit
+	gate    gate
+	leaving bool // the volume is being given up: what is seen of it may be half of that
+	parked  bool // the volume was released for good
+	drained drained
+}
+
 // content is what this package has written on a volume.
 type content struct {
 	ledger ledgerV1
@@ -19,4 +53,186 @@ func readContent(path string) content {
 		is.broken = err.Error()
 	}
 	return is
+}
+
+// hold takes up a claimed volume and reads what is on it.
+func (h *holding) hold(v Volume) {
+	is, path := content{ledger: ledgerV1{Version: 1}}, v.Path()
+	if sound(v) {
+		is = readContent(path)
+		h.names.learn(readAddresses(path))
+	}
+	h.mu.Lock()
+	h.held.volume, h.held.id, h.held.path, h.held.none, h.held.content = v, v.Identity(), path, "", is
+	h.mu.Unlock()
+	h.names.write() // those that were heard of before there was a volume
+}
+
+// without notes why no volume could be claimed.
+func (h *holding) without(why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.none = why
+}
+
+// forget notes that the volume is not held any more.
+func (h *holding) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.volume, h.held.id, h.held.path, h.held.leaving = nil, Identity{}, "", false
+}
+
+// leave ends the use of the volume, for the end of the process. It returns nil if there is none to release.
+func (h *holding) leave() Volume {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.held.volume
+	h.held.volume = nil
+	if h.held.gate.dead {
+		return nil
+	}
+	return v
+}
+
+// lose notes that the volume was lost: nothing begins and nothing is written any more.
+func (h *holding) lose() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.gate.dead = true
+	h.history.keep("")
+}
+
+// now returns what is held.
+func (h *holding) now() held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held
+}
+
+// ours reports whether there is a volume that is what it says it is.
+func (h held) ours() bool { return h.volume != nil && sound(h.volume) }
+
+// sound reports whether a volume is what it says it is.
+func sound(v Volume) bool {
+	mismatch, _ := v.Trouble()
+	return mismatch == ""
+}
+
+// readable reports whether the volume is ours and its ledger can be read.
+func (h held) readable() bool { return h.ours() && h.broken == "" }
+
+// usable reports whether the volume is ours and may be written to.
+func (h held) usable() bool { return h.ours() && !h.gate.dead }
+
+// begun reports whether a member has run on the volume, and addresses may be kept there.
+func (h held) begun() bool { return h.volume != nil && !h.gate.dead && h.ledger.Started != "" }
+
+// accepted reports whether the disk here has accepted a record: it founds nothing any more.
+func (h held) accepted() bool { return h.ours() && h.ledger.Record != nil }
+
+// built notes which proposal's directory lies on the volume.
+func (h *holding) built(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.built = id
+}
+
+// record writes what an action leaves in the ledger, to the disk first.
+func (h *holding) record(a plan.Action) error {
+	now := h.now()
+	if now.gate.dead {
+		return ErrVolumeLost
+	}
+	l := now.ledger
+	l.Ledger = l.After(a, now.id.Disk)
+	if a.Kind == plan.Start {
+		l.Etcd = h.cfg.Plan.Etcd
+	}
+	h.world.Step("before-" + string(a.Kind))
+	if err := l.write(now.path); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.held.ledger, h.held.found = l, true
+	h.mu.Unlock()
+	h.world.Step("after-" + string(a.Kind))
+	return nil
+}
+
+// asideEtcd sets etcd's data aside.
+func (h *holding) asideEtcd(reason string) error {
+	path := h.now().path
+	h.world.Step("before-rename")
+	to, err := h.world.Etcd.SetAside(filepath.Join(path, EtcdDir), reason)
+	if err != nil {
+		return fmt.Errorf("set etcd's data aside: %w", err)
+	}
+	if to != "" {
+		h.lg.Warn("etcd's data was set aside; it is not deleted", zap.String("to", to))
+	}
+	return nil
+}
+
+// house has the history written to a volume that is ours, and no longer blank: a blank one may have to be given up
+// without a trace. o is what was observed last.
+func (h *holding) house(o plan.Observation) {
+	h.history.at(o)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := h.held; now.readable() && now.found && !now.gate.dead && !now.gate.closed {
+		h.history.keep(now.path)
+	} else {
+		h.history.keep("")
+	}
+}
+
+// tell completes an observation with the volume, and with what is on it: data is what was found of etcd's there. It
+// returns the path of the volume.
+func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
+	now := h.now()
+	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
+	if now.volume == nil || now.leaving {
+		return ""
+	}
+	id := now.volume.Identity()
+	o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk}
+	o.Claim.Mismatch, o.Claim.Missing = now.volume.Trouble()
+	if id.Disk != now.id.Disk && o.Claim.Mismatch == "" { // what is held was read on the disk that it was
+		o.Claim.Mismatch = "its content is being set aside"
+	}
+	if o.Claim.Mismatch == "" {
+		o.Disk = now.disk(id.Slot, data, h.world.Etcd)
+	}
+	return now.path
+}
+
+// disk describes what is on the volume.
+func (h held) disk(slot string, data inspected, etcd Disk) plan.Disk {
+	d := plan.Disk{Unknown: h.broken, Unfit: h.unfit.why, Ledger: h.ledger.Ledger, HasLedger: h.found, Built: h.built}
+	if data.err != nil {
+		d.Unknown = data.err.Error()
+	}
+	if d.Unknown != "" {
+		return d
+	}
+	// etcd creates a founder's log before it writes the member list into it. Killed in between, the disk
+	// never voted, and etcd would take the log up with a list of nobody and never elect: it is no log.
+	if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
+		d.WAL, d.Member, d.ClusterID = data.WAL, data.Member, data.ClusterID
+		if d.WAL {
+			d.Log, d.Term = data.log, data.Term
+		}
+	}
+	if r := d.Ledger.Record; r != nil {
+		members, cluster, err := etcd.FounderIDs(*r)
+		if err != nil {
+			d.Unknown = err.Error()
+			return d
+		}
+		d.RecordCID, d.Founders = cluster, members
+		if seat, ok := r.Charter.Seat(slot); ok {
+			d.Founder = members[seat.Slot]
+		}
+	}
+	return d
 }

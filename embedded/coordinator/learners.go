@@ -1,7 +1,13 @@
 package coordinator
 
 import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"holdfast/embedded/plan"
 )
 
 const (
@@ -11,7 +17,67 @@ const (
 	stuckReceiving = 30 * time.Minute
 )
 
+// learners remembers what this leader knows of its learners, as long as it leads.
+type learners struct {
+	mu       sync.Mutex
+	admitted map[string]plan.Admission // by slot
+	progress map[uint64]progressed     // how far each was when it last made progress, by ID
+}
+
 type progressed struct {
 	matched uint64
 	since   time.Time
+}
+
+// admit remembers a learner that was added.
+func (l *learners) admit(a plan.Admission) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.admitted == nil {
+		l.admitted = map[string]plan.Admission{}
+	}
+	l.admitted[a.Slot] = a
+}
+
+// tell says which learners were admitted, and marks those that are stuck. One that etcd would promote is not: what it
+// waits for is something else.
+func (l *learners) tell(o *plan.Observation, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !o.Member.Leader {
+		l.admitted, l.progress = nil, nil // a leader's word is worth nothing when it is no longer the leader
+		return
+	}
+	o.Member.Admitted = slices.SortedFunc(maps.Values(l.admitted), func(a, b plan.Admission) int {
+		return strings.Compare(a.Slot, b.Slot)
+	})
+	var last uint64
+	for _, m := range o.Member.Members {
+		if m.ID == o.Member.ID {
+			last = m.Matched
+		}
+	}
+	before := l.progress
+	l.progress = map[uint64]progressed{} // of those that are gone nothing is remembered
+	o.Member.Members = slices.Clone(o.Member.Members)
+	for i := range o.Member.Members {
+		m := &o.Member.Members[i]
+		if !m.Learner {
+			continue
+		}
+		p, ok := before[m.ID]
+		inSync := float64(m.Matched) >= 0.9*float64(last) // as etcd judges it
+		if last == 0 {
+			inSync = m.Connected // raft tells nothing
+		}
+		if !ok || m.Matched > p.matched || inSync {
+			p = progressed{m.Matched, now}
+		}
+		patience := stuckAfter
+		if m.Receiving {
+			patience = stuckReceiving
+		}
+		m.Stuck = now.Sub(p.since) >= patience
+		l.progress[m.ID] = p
+	}
 }

@@ -98,14 +98,6 @@ func writeAddresses(dir string, known map[string]netip.Addr) error {
 	return replace(filepath.Join(dir, addressesFile), append(data, '\n'))
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // replace makes a small file of the volume durable, of which this process is the only writer.
 func replace(path string, data []byte) error {
 	if err := (durable.File{Temp: path + ".tmp"}).Write(path, data); err != nil {

@@ -2,10 +2,159 @@ package coordinator
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"go.uber.org/zap"
 
 	"holdfast/embedded/plan"
 )
+
+// loop observes, decides, and has actions carried out, one at a time.
+type loop struct {
+	env
+	history     *history
+	holding     *holding
+	status      *status
+	names       *names
+	generations *generations
+	observer    *observer
+	announcer   *announcer
+	decider     *decider
+	actor       *actor
+	turn        *turn
+
+	lost chan error // why the volume was lost
+}
+
+// leave undoes what the node has taken, in reverse order. The others are told that nothing runs here any
+// more, for a leader's word counts as long as it seems to be one.
+func (l *loop) leave() error {
+	ctx := context.Background() // the caller's has ended; every step below is bounded
+	if err := l.world.Etcd.Stop(ctx, l.part(ctx)); err != nil {
+		return err
+	}
+	o, _ := l.observer.observe()
+	l.announcer.publish(o)
+	v := l.holding.leave()
+	if v == nil {
+		return nil
+	}
+	l.history.leave()
+	return v.Release(ctx, Keep)
+}
+
+// live is the loop: observe, decide, act. The volume is watched until watching ends.
+func (l *loop) live(ctx, watching context.Context) error {
+	var (
+		doing   *inFlight // the action that is being carried out
+		watched Volume
+		pace    pace
+	)
+	defer func() {
+		if doing != nil {
+			<-doing.done
+		}
+	}()
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		if doing == nil {
+			l.holding.refit()
+		}
+		alone, since := l.holding.undisturbed()
+		o, ended := l.observer.observe()
+		if ended != nil {
+			return fmt.Errorf("etcd ended by itself: %w", ended)
+		}
+		l.report(o)
+		l.generations.recheck(o)
+		watched = l.attend(watching, o, watched)
+		switch {
+		case doing != nil && l.decider.overtaken(o, doing.action):
+			doing.cancel()
+		case doing == nil:
+			a := l.decider.next(o)
+			pace.next(a, l.status.get().Action)
+			if l.decide(a, alone && a.Kind != plan.Wait && pace.due(), since) {
+				doing = l.begin(ctx, o, a)
+			}
+		}
+		var done chan error
+		if doing != nil {
+			done = doing.done
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-done:
+			doing.cancel()
+			l.acted(doing, err)
+			doing = nil
+			pace.did(err)
+		case <-l.world.Mesh.Changed():
+		case <-l.again:
+		case <-ticker.C:
+		}
+	}
+}
+
+// report tells the others, the resolver and the status what was observed.
+func (l *loop) report(o plan.Observation) {
+	l.announcer.publish(o)
+	l.names.update(o, l.holding.now().accepted())
+	l.world.Looked(l.status.looked(o))
+}
+
+// attend has the volume show the record that was observed on it, and watches it unless it is watched already. It
+// returns the volume that is watched.
+func (l *loop) attend(ctx context.Context, o plan.Observation, watched Volume) Volume {
+	v := l.holding.now().volume
+	if v == nil {
+		return watched
+	}
+	if r := o.Disk.Ledger.Record; r != nil {
+		v.SetRecord(r.Token())
+	}
+	if v != watched {
+		go l.watch(ctx, v)
+	}
+	return v
+}
+
+// watch waits for the loss of a volume, and then ends everything at once: first nothing new begins, then the evidence
+// is told, then etcd is killed, and then Run returns, whatever the others are doing. It ends with the volume's release.
+func (l *loop) watch(ctx context.Context, v Volume) {
+	err := v.Watch(ctx)
+	if err == nil {
+		return
+	}
+	l.holding.lose()
+	// First of all: what follows may end the process at any moment, and the history lies on the lost volume.
+	l.lg.Error("the volume was lost: etcd is killed, and the process ends without touching the volume", zap.Error(err))
+	l.world.Ending(fmt.Sprintf("the volume was lost: %v", err))
+	l.world.Etcd.Kill()
+	l.lost <- fmt.Errorf("%w: %w", ErrVolumeLost, err)
+}
+
+// decide records the decision, says so when it is a new one, and reports whether it is to be carried out: if nothing
+// has disturbed it since it was observed.
+func (l *loop) decide(a plan.Action, act bool, since uint64) bool {
+	act = l.holding.begin(act, since)
+	changed := l.status.decided(a, act)
+	if changed {
+		l.lg.Info("decided", zap.String("action", string(a.Kind)), zap.String("why", a.Text()))
+		l.world.Decided(a)
+	}
+	switch {
+	case a.Kind == plan.Wait && changed:
+		l.history.remember(Entry{Kind: string(a.Kind), Why: a.Text()})
+	case act && changed:
+		l.history.remember(Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Begun})
+	}
+	return act
+}
 
 // inFlight is an action that is being carried out.
 type inFlight struct {
@@ -13,4 +162,36 @@ type inFlight struct {
 	began  time.Time
 	done   chan error
 	cancel context.CancelFunc
+}
+
+func (l *loop) begin(ctx context.Context, o plan.Observation, a plan.Action) *inFlight {
+	ctx, cancel := context.WithCancel(ctx)
+	d := &inFlight{a, time.Now(), make(chan error, 1), cancel}
+	go func() { d.done <- l.actor.act(ctx, o, a) }()
+	return d
+}
+
+// acted records how an action went, and says so when it failed in a new way.
+func (l *loop) acted(d *inFlight, err error) {
+	notYet := errors.Is(err, errNotYet)
+	if notYet {
+		err = nil
+	}
+	a := d.action
+	changed := l.status.acted(err)
+	l.holding.ended()
+	e := Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(),
+		Error: text(err)}
+	if err != nil {
+		e.Outcome = Failed
+	}
+	if !notYet {
+		l.history.remember(e)
+	}
+	if err != nil && changed {
+		l.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
+	}
+	if err != nil {
+		l.world.Failed(a, err)
+	}
 }

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"holdfast/embedded/plan"
@@ -14,10 +15,27 @@ const (
 	newestTime = 30 * time.Second
 )
 
-// watchNewest asks the store for the newest backup while a member here has been without a leader for a while, until ctx
-// ends. A recovery must not end before that; nothing else asks, so that a cluster with a leader costs no requests. A store
-// that hangs is not asked again before it has answered, and nobody waits for it.
-func (c *Coordinator) watchNewest(ctx context.Context) {
+// newest is what is known of the newest backup.
+type newest struct {
+	env
+	holding *holding
+	data    *dataDir
+
+	mu    sync.Mutex
+	known *plan.BackupStand // while there is no leader; nil: it is not known
+}
+
+// tell completes an observation.
+func (n *newest) tell(o *plan.Observation) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o.Store.Newest = n.known
+}
+
+// watch asks the store for the newest backup while a member here has been without a leader for a while, until ctx
+// ends. A recovery must not end before that; nothing else asks, so that a cluster with a leader costs no requests. A
+// store that hangs is not asked again before it has answered, and nobody waits for it.
+func (n *newest) watch(ctx context.Context) {
 	type answer struct {
 		newest plan.BackupStand
 		led    time.Time // when there was a leader last, as it was asked
@@ -28,61 +46,60 @@ func (c *Coordinator) watchNewest(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
-		lineage, led, wanted := c.wantsNewest()
+		lineage, led, wanted := n.wants()
 		switch {
 		case !wanted:
 			next = time.Time{}
-			c.learnNewest(nil)
+			n.learn(nil)
 		case !asking && !time.Now().Before(next):
 			asking = true
-			go func() { answers <- answer{c.askNewest(ctx, lineage), led} }()
+			go func() { answers <- answer{n.ask(ctx, lineage), led} }()
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case a := <-answers:
 			asking = false
-			if _, led, wanted := c.wantsNewest(); !wanted || !led.Equal(a.led) {
+			if _, led, wanted := n.wants(); !wanted || !led.Equal(a.led) {
 				continue // a leader has come and gone meanwhile, and may have made another
 			}
 			next = time.Now().Add(newestAge)
 			if a.newest.Unknown != "" {
 				next = time.Now().Add(storeAge)
 			}
-			c.learnNewest(&a.newest)
+			n.learn(&a.newest)
 		case <-ticker.C:
 		}
 	}
 }
 
-// wantsNewest says whose newest backup is to be known, since when there has been no leader, and whether it is at all.
-func (c *Coordinator) wantsNewest() (lineage string, led time.Time, wanted bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.ledger.Record
-	if c.log == nil || r == nil {
-		return "", c.led, false
+// wants says whose newest backup is to be known, since when there has been no leader, and whether it is at all.
+func (n *newest) wants() (lineage string, led time.Time, wanted bool) {
+	r := n.holding.now().ledger.Record
+	led, long := n.data.leaderless()
+	if !long || r == nil {
+		return "", led, false
 	}
-	return r.Lineage(), c.led, true
+	return r.Lineage(), led, true
 }
 
-func (c *Coordinator) askNewest(ctx context.Context, lineage string) plan.BackupStand {
+func (n *newest) ask(ctx context.Context, lineage string) plan.BackupStand {
 	ctx, cancel := context.WithTimeout(ctx, newestTime)
 	defer cancel()
-	newest, err := c.world.Backups.Newest(ctx, lineage)
+	newest, err := n.world.Backups.Newest(ctx, lineage)
 	if err != nil {
 		return plan.BackupStand{Unknown: err.Error()}
 	}
 	return newest
 }
 
-// learnNewest notes what is known of the newest backup, nil for nothing.
-func (c *Coordinator) learnNewest(s *plan.BackupStand) {
-	c.mu.Lock()
-	before := c.restoring.newest
-	c.restoring.newest = s
-	c.mu.Unlock()
+// learn notes what is known of the newest backup, nil for nothing.
+func (n *newest) learn(s *plan.BackupStand) {
+	n.mu.Lock()
+	before := n.known
+	n.known = s
+	n.mu.Unlock()
 	if s != nil && (before == nil || *before != *s) {
-		c.Look()
+		n.look()
 	}
 }

@@ -1,6 +1,11 @@
 package coordinator
 
 import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
 	"holdfast/embedded/plan"
 )
 
@@ -9,4 +14,117 @@ type decoded struct {
 	stamp  [2]uint64
 	facts  *plan.Facts
 	unread string // why there are none
+}
+
+// observer gathers what is known. Each of its parts completes an observation with what it knows, and has a lock of its
+// own; the observer's is taken before any of theirs.
+type observer struct {
+	env
+	holding     *holding
+	status      *status
+	names       *names
+	generations *generations
+	data        *dataDir
+	newest      *newest
+	restoring   *restoring
+	upkeep      *upkeep
+	learners    *learners
+
+	mu       sync.Mutex // also guards the wanted slots of the configuration
+	began    time.Time  // the process; set by begin
+	stopping bool       // the process was told to end
+	seen     map[string]decoded
+}
+
+// begin notes that the process begins.
+func (ob *observer) begin() {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	ob.began = time.Now()
+}
+
+// stop notes that the process was told to end.
+func (ob *observer) stop() {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	ob.stopping = true
+}
+
+// want sets the wanted slots, sorted.
+func (ob *observer) want(slots []string) {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	ob.cfg.Plan.Slots = slots
+}
+
+// wanted returns them.
+func (ob *observer) wanted() []string {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	return ob.cfg.Plan.Slots
+}
+
+// observe gathers all that is known. ended is not nil when etcd ended by itself for another reason than
+// a removal.
+func (ob *observer) observe() (o plan.Observation, ended error) {
+	accepted := ob.holding.now().accepted()
+	o, ended = ob.among(ob.world.Mesh.Nodes(accepted))
+	if accepted && ended == nil && o.Disk.Ledger.Record == nil { // given up meanwhile: witnesses are needed again
+		o, ended = ob.among(ob.world.Mesh.Nodes(false))
+	}
+	return o, ended
+}
+
+func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
+	live := map[string]string{}
+	member, ended := ob.world.Etcd.State()
+	data := ob.data.inspect(member) // not under the lock: a disk may hang
+	witnesses := ob.world.Volumes.Witnesses()
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	o = plan.Observation{Node: ob.cfg.Node, Config: ob.cfg.Plan, Member: member, Witnesses: witnesses,
+		Early: time.Since(ob.began) < early, Stopping: ob.stopping}
+	if at, ok := ob.world.Mesh.Twin(); ok {
+		o.Twin = at.String()
+	}
+	ob.names.tell(&o)
+	for _, n := range nodes {
+		if n.Name != ob.cfg.Node {
+			d := ob.decode(n)
+			p := plan.Peer{Node: n.Name, Live: n.Live, Facts: d.facts, Unread: d.unread}
+			if o.Peers = append(o.Peers, p); p.Live && p.Facts != nil {
+				live[p.Node] = p.Facts.Nonce
+			}
+		}
+	}
+	rooms := ob.world.Rooms(ob.holding.tell(&o, data))
+	ob.status.set(func(now *Situation) { now.Rooms = rooms })
+	o.Claim.Room = rooms.Volume
+	o.Member = o.Member.Within(o.Disk.Ledger.Record)
+	ob.generations.tell(&o, ob.began, live)
+	ob.newest.tell(&o)
+	ob.restoring.tell(&o)
+	ob.upkeep.tell(&o, time.Now())
+	ob.learners.tell(&o, time.Now())
+	return o, ended
+}
+
+// decode reads the facts that a node published. What is not understood is nothing said, and why is told.
+func (ob *observer) decode(n Node) decoded {
+	if n.State == nil {
+		return decoded{}
+	}
+	if d, ok := ob.seen[n.Name]; ok && d.stamp == n.Stamp {
+		return d
+	}
+	facts, err := ReadFacts(n.State)
+	d := decoded{n.Stamp, facts, text(err)}
+	if err != nil && d.unread != ob.seen[n.Name].unread {
+		ob.lg.Warn("what a node said does not count", zap.String("node", n.Name), zap.Error(err))
+	}
+	if old := ob.seen[n.Name].facts; old != nil && d.facts != nil && old.Restore != "" && d.facts.Restore == "" {
+		ob.generations.ask() // that node knows what became of the restore
+	}
+	ob.seen[n.Name] = d
+	return d
 }

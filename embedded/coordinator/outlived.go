@@ -10,42 +10,43 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// forgetKeys has the leader delete those of holdfast's own keys that a new generation has outlived. They count for nothing
-// already; but a client sees them, and so would a version that does not know of which generation they are. It is done
-// through raft and not while the data is built, so that the members' databases are equal whatever version builds them.
-func (c *Coordinator) forgetKeys(ctx context.Context) {
+// forgetKeys has the leader delete those of holdfast's own keys that a new generation has outlived. They count for
+// nothing already; but a client sees them, and so would a version that does not know of which generation they are. It
+// is done through raft and not while the data is built, so that the members' databases are equal whatever version
+// builds them.
+func (s *sentinel) forgetKeys(ctx context.Context) {
 	for every(ctx, forgetEvery) {
-		o := c.Now().Observation
+		o := s.status.get().Observation
 		r := o.Disk.Ledger.Record
 		if r == nil || !o.Member.Running || !o.Member.Leader || !o.Member.Confirmed {
 			continue
 		}
-		for _, name := range []string{KeySlots, KeyLock, KeyPaused, KeyConsent} {
-			if err := c.forgetKey(ctx, name, *r); err != nil && ctx.Err() == nil {
-				c.lg.Debug("a key of an earlier generation could not be deleted", zap.String("key", name), zap.Error(err))
+		for _, name := range []string{plan.KeySlots, plan.KeyLock, plan.KeyPaused, plan.KeyConsent} {
+			if err := s.forgetKey(ctx, name, *r); err != nil && ctx.Err() == nil {
+				s.lg.Debug("a key of an earlier generation could not be deleted", zap.String("key", name), zap.Error(err))
 			}
 		}
 	}
 }
 
-func (c *Coordinator) forgetKey(ctx context.Context, name string, r plan.Record) error {
-	value, version, err := c.world.Etcd.Key(name)
+func (s *sentinel) forgetKey(ctx context.Context, name string, r plan.Record) error {
+	value, version, err := s.world.Etcd.Key(name)
 	if err != nil || version == 0 || !outlived(name, value, r) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
-	if name == KeyLock { // by its value: versions count from 1 again with each lock
-		err = c.world.Etcd.Unlock(ctx, value)
+	if name == plan.KeyLock { // by its value: versions count from 1 again with each lock
+		err = s.world.Etcd.Unlock(ctx, value)
 	} else {
-		err = c.world.Etcd.PutKey(ctx, name, nil, version)
+		err = s.world.Etcd.PutKey(ctx, name, nil, version)
 	}
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, plan.ErrConflict) {
 		return nil // it is another one by now
 	} else if err != nil {
 		return err
 	}
-	c.lg.Info("deleted a key of an earlier generation", zap.String("key", name), zap.ByteString("value", value))
+	s.lg.Info("deleted a key of an earlier generation", zap.String("key", name), zap.ByteString("value", value))
 	return nil
 }
 
@@ -58,15 +59,8 @@ func outlived(name string, value []byte, r plan.Record) bool {
 	if json.Unmarshal(value, &of) != nil || of.Record == "" {
 		return false
 	}
-	if name == KeyPaused {
+	if name == plan.KeyPaused {
 		return !plan.Pause{Record: of.Record}.Holds(&r)
 	}
 	return of.Record != r.ID
-}
-
-// generation is the record that the disk here has accepted, nil without one.
-func (c *Coordinator) generation() *plan.Record {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ledger.Record
 }

@@ -27,8 +27,8 @@ func TestForgetKeysOfEarlierGenerations(t *testing.T) {
 		w.data.ClusterID = 77
 		mine := record("a").ID
 		old := map[string][]byte{
-			KeySlots: encoded(t, plan.SlotSet{Record: "old", Serial: 3}), KeyPaused: encoded(t, plan.Pause{By: "me", Record: "old"}),
-			KeyConsent: encoded(t, plan.Consent{Record: "old", Proposal: "p"}),
+			plan.KeySlots: encoded(t, plan.SlotSet{Record: "old", Serial: 3}), plan.KeyPaused: encoded(t, plan.Pause{By: "me", Record: "old"}),
+			plan.KeyConsent: encoded(t, plan.Consent{Record: "old", Proposal: "p"}),
 		}
 		w.kept = map[string][]byte{}
 		for name, value := range old {
@@ -48,8 +48,8 @@ func TestForgetKeysOfEarlierGenerations(t *testing.T) {
 			if w.locked != nil {
 				t.Errorf("the lock is still %s", w.locked)
 			}
-			w.kept[KeySlots], w.kept[KeyPaused] = encoded(t, plan.SlotSet{Record: mine, Serial: 1}), encoded(t, plan.Pause{By: "you"})
-			w.kept[KeyConsent] = encoded(t, plan.Consent{Record: mine, Proposal: "q"})
+			w.kept[plan.KeySlots], w.kept[plan.KeyPaused] = encoded(t, plan.SlotSet{Record: mine, Serial: 1}), encoded(t, plan.Pause{By: "you"})
+			w.kept[plan.KeyConsent] = encoded(t, plan.Consent{Record: mine, Proposal: "q"})
 			w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2", Record: mine}))
 		})
 		time.Sleep(time.Minute)
@@ -74,19 +74,18 @@ func TestForgetKeysOfEarlierGenerations(t *testing.T) {
 func TestDisruptPastALockOfAnEarlierGeneration(t *testing.T) {
 	w, _ := restorable(t)
 	c := w.holding()
-	c.now.Volume = w.Identity()
 	w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2", Record: "old"})) })
 	if o := look(t, c); o.Member.Lock != nil {
 		t.Errorf("the lock counts: %v", o.Member.Lock)
 	}
-	if _, err := c.disrupt(t.Context(), "defrag", time.Minute); err != nil {
+	if _, err := c.turn.disrupt(t.Context(), "defrag", time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if l := w.holder(); l.Node != "n1" || l.Record != record("a").ID {
 		t.Errorf("the lock is %+v", l)
 	}
 	w.set(func() { w.lock(encoded(t, plan.Lock{Slot: "b", Node: "n2"})) }) // of a version that did not tell
-	if _, err := c.disrupt(t.Context(), "defrag", time.Minute); !errors.Is(err, ErrConflict) {
+	if _, err := c.turn.disrupt(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -97,7 +96,7 @@ func TestPauseOfAnEarlierGeneration(t *testing.T) {
 	c := w.holding()
 	w.set(func() {
 		w.member = plan.Member{Running: true, HasLead: true, Confirmed: true, Paused: &plan.Pause{Record: "old"}}
-		w.kept = map[string][]byte{KeyPaused: encoded(t, plan.Pause{By: "me", Record: "old"})}
+		w.kept = map[string][]byte{plan.KeyPaused: encoded(t, plan.Pause{By: "me", Record: "old"})}
 	})
 	if o := look(t, c); o.Member.Paused != nil {
 		t.Errorf("it is paused by %+v", o.Member.Paused)
@@ -109,7 +108,7 @@ func TestPauseOfAnEarlierGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p plan.Pause
-	if err := json.Unmarshal(w.kept[KeyPaused], &p); err != nil || p.By != "you" || p.Record != record("a").ID {
+	if err := json.Unmarshal(w.kept[plan.KeyPaused], &p); err != nil || p.By != "you" || p.Record != record("a").ID {
 		t.Errorf("it is paused by %+v, %v", p, err)
 	}
 }

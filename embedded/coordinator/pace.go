@@ -5,51 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"go.uber.org/zap"
-
 	"holdfast/embedded/plan"
 )
-
-// deed is an action that is being carried out.
-type deed struct {
-	action plan.Action
-	began  time.Time
-	done   chan error
-	cancel context.CancelFunc
-}
-
-func (c *Coordinator) begin(ctx context.Context, o plan.Observation, a plan.Action) *deed {
-	ctx, cancel := context.WithCancel(ctx)
-	d := &deed{a, time.Now(), make(chan error, 1), cancel}
-	go func() { d.done <- c.act(ctx, o, a) }()
-	return d
-}
-
-// acted records how an action went, and says so when it failed in a new way.
-func (c *Coordinator) acted(d *deed, err error) {
-	notYet := errors.Is(err, errNotYet)
-	if notYet {
-		err = nil
-	}
-	c.mu.Lock()
-	a := d.action
-	changed := c.now.Err != text(err)
-	c.now.Busy, c.now.Err = false, text(err)
-	c.mu.Unlock()
-	e := Entry{Kind: string(a.Kind), Why: a.Text(), Outcome: Done, Seconds: time.Since(d.began).Seconds(), Error: text(err)}
-	if err != nil {
-		e.Outcome = Failed
-	}
-	if !notYet {
-		c.Remember(e)
-	}
-	if err != nil && changed {
-		c.lg.Error("action went wrong", zap.String("action", string(a.Kind)), zap.String("why", a.Text()), zap.Error(err))
-	}
-	if err != nil {
-		c.world.Failed(a, err)
-	}
-}
 
 // pace says when the next action may begin.
 type pace struct {

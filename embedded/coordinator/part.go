@@ -20,17 +20,15 @@ const (
 	stoppingWhy = "the node is stopping"
 )
 
-// part waits until this member may go down, and returns how long it may hand over, which is not at all where nobody stays
-// to take over. The lock is given back by this slot's next life.
-func (c *Coordinator) part(ctx context.Context) (handOver time.Duration) {
-	c.mu.Lock()
-	c.stopping = true
-	c.mu.Unlock()
-	o := c.lookAround()
-	if c.cfg.StopWait > 0 {
-		o, handOver = c.waitToPart(ctx, c.cfg.StopWait)
+// part waits until this member may go down, and returns how long it may hand over, which is not at all where nobody
+// stays to take over. The lock is given back by this slot's next life.
+func (l *loop) part(ctx context.Context) (handOver time.Duration) {
+	l.observer.stop()
+	o := l.lookAround()
+	if l.cfg.StopWait > 0 {
+		o, handOver = l.waitToPart(ctx, l.cfg.StopWait)
 	}
-	c.decide(plan.Action{Kind: plan.Wait, Why: stoppingWhy}, false, 0)
+	l.decide(plan.Action{Kind: plan.Wait, Why: stoppingWhy}, false, 0)
 	if o.Deserted() {
 		return 0
 	}
@@ -38,27 +36,25 @@ func (c *Coordinator) part(ctx context.Context) (handOver time.Duration) {
 }
 
 // lookAround observes, and tells the others and the status what it has seen.
-func (c *Coordinator) lookAround() plan.Observation {
-	o, _ := c.observe()
-	c.publish(o)
-	c.name(o)
-	c.world.Looked(c.looked(o))
+func (l *loop) lookAround() plan.Observation {
+	o, _ := l.observer.observe()
+	l.report(o)
 	return o
 }
 
-// waitToPart waits until this member has the disruption lock and a majority is there without it, for at most the greater
-// part of wait. It returns what is left for handing over, and what it saw last. What it could not wait for it says, for the
-// process ends all the same (R14).
-func (c *Coordinator) waitToPart(ctx context.Context, wait time.Duration) (o plan.Observation, left time.Duration) {
+// waitToPart waits until this member has the disruption lock and a majority is there without it, for at most the
+// greater part of wait. It returns what is left for handing over, and what it saw last. What it could not wait for it
+// says, for the process ends all the same (R14).
+func (l *loop) waitToPart(ctx context.Context, wait time.Duration) (o plan.Observation, left time.Duration) {
 	least := wait / 5
 	begin, p := time.Now(), new(parting)
 	for {
-		o = c.lookAround()
+		o = l.lookAround()
 		if why := o.Haste(); why != "" {
-			c.lg.Info("stopping at once", zap.String("why", why))
+			l.lg.Info("stopping at once", zap.String("why", why))
 			break
 		}
-		risk, hurry := c.ask(ctx, o, p)
+		risk, hurry := l.ask(ctx, o, p)
 		if hurry {
 			continue
 		}
@@ -66,16 +62,17 @@ func (c *Coordinator) waitToPart(ctx context.Context, wait time.Duration) (o pla
 			break
 		}
 		if time.Since(begin) >= wait-least {
-			c.lg.Warn("stopped although that is a risk: the cluster may be without a quorum", zap.String("risk", risk), zap.Duration("waited", time.Since(begin)))
+			l.lg.Warn("stopped although that is a risk: the cluster may be without a quorum", zap.String("risk", risk),
+				zap.Duration("waited", time.Since(begin)))
 			break
 		}
-		c.decide(plan.Action{Kind: plan.Wait, Why: "told to end, and waits for a moment to go down: " + risk}, false, 0)
+		l.decide(plan.Action{Kind: plan.Wait, Why: "shutdown requested; waiting for a moment to go down: " + risk}, false, 0)
 		select {
-		case <-c.world.Mesh.Changed():
+		case <-l.world.Mesh.Changed():
 		case <-time.After(lookToPart):
 		}
 	}
-	o, _ = c.observe() // the lock and the leader's word have taken a while
+	o, _ = l.observer.observe() // the lock and the leader's word have taken a while
 	return o, max(wait-time.Since(begin), least)
 }
 
@@ -87,32 +84,32 @@ type parting struct {
 
 // ask takes the disruption lock, unless it is held already, and says what is at risk all the same. It gives up, and
 // reports so, when there is a reason to hurry: a quorum that stops as well answers nothing.
-func (c *Coordinator) ask(ctx context.Context, o plan.Observation, p *parting) (risk string, hurry bool) {
-	if l := o.Member.Lock; l != nil && l.Slot != o.Claim.Slot {
-		return l.String(), false
+func (l *loop) ask(ctx context.Context, o plan.Observation, p *parting) (risk string, hurry bool) {
+	if lock := o.Member.Lock; lock != nil && lock.Slot != o.Claim.Slot {
+		return lock.String(), false
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var look sync.WaitGroup
 	look.Go(func() {
 		for every(ctx, lookToPart) {
-			if now, _ := c.observe(); now.Haste() != "" {
+			if now, _ := l.observer.observe(); now.Haste() != "" {
 				hurry = true
 				cancel()
 			}
 		}
 	})
-	risk = c.mayPart(ctx, p)
+	risk = l.mayPart(ctx, p)
 	cancel()
 	look.Wait()
 	return risk, hurry && risk != ""
 }
 
 // mayPart tries for the lock, and asks the leader.
-func (c *Coordinator) mayPart(ctx context.Context, p *parting) (risk string) {
-	if p.value == nil || time.Since(p.since) > c.cfg.Hold/4 {
+func (l *loop) mayPart(ctx context.Context, p *parting) (risk string) {
+	if p.value == nil || time.Since(p.since) > l.cfg.Hold/4 {
 		ctx, cancel := context.WithTimeout(ctx, tryToPart)
 		defer cancel()
-		value, err := c.lock(ctx, "stop", c.cfg.Hold)
+		value, err := l.turn.lock(ctx, "stop", l.cfg.Hold)
 		if err != nil {
 			return lockRisk(err)
 		}
@@ -120,5 +117,5 @@ func (c *Coordinator) mayPart(ctx context.Context, p *parting) (risk string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, tryToPart)
 	defer cancel()
-	return c.risk(ctx)
+	return l.turn.risk(ctx)
 }

@@ -271,7 +271,7 @@ func TestAnswerToRefresh(t *testing.T) {
 	if _, ok, err := c.Answer(t.Context(), append([]byte(askToRefresh), w.locked...)); !ok || err != nil {
 		t.Errorf("got %t, %v", ok, err)
 	}
-	if _, ok, err := c.Answer(t.Context(), []byte(askToRefresh+"another")); !ok || !errors.Is(err, ErrConflict) {
+	if _, ok, err := c.Answer(t.Context(), []byte(askToRefresh+"another")); !ok || !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("a lock that is gone: got %t, %v", ok, err)
 	}
 	if _, ok, _ := c.Answer(t.Context(), []byte("what?")); ok {

@@ -11,9 +11,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Pause stops, on all nodes, what is done to the cluster by itself; what operators ask for goes on, and so do fencing,
-// stopping and backups. It is kept in etcd, so it needs a quorum. With dry it only says whether it could. An error
-// wraps ErrConflict when another one came first.
+// Pause stops, on all nodes, what is done to the cluster by itself; what operators ask for continues, and so do
+// fencing, stopping and backups. It is kept in etcd, so it needs a quorum. With dry it only says whether it could. An
+// error wraps plan.ErrConflict when another one came first.
 func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 	now, version, err := c.pausable()
 	if err != nil {
@@ -23,9 +23,10 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see `holdfast status --why`)")
 	}
 	if now != nil {
-		return fmt.Errorf("the cluster is paused already, by %s since %s%s", now.By, now.Since.UTC().Format(time.RFC3339), reason(*now))
+		return fmt.Errorf("the cluster is paused already, by %s since %s%s", now.By, now.Since.UTC().Format(time.RFC3339),
+			reason(*now))
 	}
-	if r := c.generation(); r != nil {
+	if r := c.holding.now().ledger.Record; r != nil {
 		p.Record = r.ID
 	}
 	data, err := json.Marshal(p)
@@ -59,7 +60,7 @@ func (c *Coordinator) pausable() (*plan.Pause, int64, error) {
 	case !m.HasLead:
 		return nil, 0, errors.New("a pause is kept in etcd, which needs a quorum, and this member has no leader; without a quorum nothing is done to the members by itself anyway (see `holdfast status --why`)")
 	}
-	data, version, err := c.world.Etcd.Key(KeyPaused)
+	data, version, err := c.world.Etcd.Key(plan.KeyPaused)
 	if err != nil || version == 0 {
 		return nil, version, err
 	}
@@ -67,7 +68,7 @@ func (c *Coordinator) pausable() (*plan.Pause, int64, error) {
 	if err := json.Unmarshal(data, p); err != nil {
 		p.By = "somebody whose word this version cannot read"
 	}
-	if !p.Holds(c.generation()) {
+	if !p.Holds(c.holding.now().ledger.Record) {
 		return nil, version, nil
 	}
 	return p, version, nil
@@ -76,13 +77,13 @@ func (c *Coordinator) pausable() (*plan.Pause, int64, error) {
 func (c *Coordinator) putPause(ctx context.Context, value []byte, version int64) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
-	if err := c.world.Etcd.PutKey(ctx, KeyPaused, value, version); err != nil {
-		if errors.Is(err, ErrConflict) {
+	if err := c.world.Etcd.PutKey(ctx, plan.KeyPaused, value, version); err != nil {
+		if errors.Is(err, plan.ErrConflict) {
 			return fmt.Errorf("another command came first, nothing was changed: %w", err)
 		}
 		return fmt.Errorf("%w; whether it took effect is not known: see `holdfast status`", err)
 	}
-	c.Look()
+	c.look()
 	return nil
 }
 

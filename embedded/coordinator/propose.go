@@ -1,9 +1,14 @@
 package coordinator
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"time"
+
+	"go.uber.org/zap"
 
 	"holdfast/embedded/plan"
 )
@@ -33,4 +38,76 @@ func proposal(parent plan.Record, attempts int) plan.Restore {
 		Cluster: parent.Cluster, Generation: parent.Generation + 1, Attempt: attempts + 1,
 		ID: hex.EncodeToString(id), Line: append(append([]string(nil), parent.Line...), parent.ID),
 	}
+}
+
+// propose verifies the backup of a request and proposes its restore. A request that cannot be carried out is
+// remembered with the reason for a while: until it is worth another try, the cluster does not bring it up again.
+func (rs *restorer) propose(ctx context.Context, o plan.Observation, a plan.Action) error {
+	q, parent := *a.Request, o.Store.Record
+	if parent == nil {
+		return errors.New("the store knows no record to continue from")
+	}
+	if q.Survivor != "" {
+		r := NewRecovery(*parent, o.Store.Attempts, q, o.Member.Revision, rs.cfg.RevisionBump)
+		return rs.put(ctx, r)
+	}
+	b, err := rs.world.Backups.Check(ctx, q.Backup, parent.Lineage(), rs.status.progress)
+	rs.status.progress(Progress{})
+	if ctx.Err() != nil {
+		return errNotYet
+	}
+	if err != nil {
+		rs.restoring.refuse(q, err)
+		return fmt.Errorf("restore for %s: %w", q.By, err)
+	}
+	last := rs.world.Etcd.Revision()
+	if last == 0 {
+		if last, err = rs.world.Backups.Revision(ctx, parent.Lineage()); err != nil {
+			return fmt.Errorf("find the last known revision: %w", err)
+		}
+	}
+	r := NewRestore(*parent, o.Store.Attempts, b, last, rs.cfg.RevisionBump)
+	r.By, r.Command, r.Lost = q.By, q.Command, q.Lost
+	r.Slots = o.Founders(parent)
+	// the configuration asks for it: that is an operator's word
+	if o, _ = rs.observer.observe(); o.Member.Leader && o.Member.Confirmed {
+		r.Led = new(rs.stand(o))
+		// Before it is proposed: else a leader that dies in between leaves a proposal that waits for an operator.
+		if err := rs.sentinel.consent(ctx, plan.Consent{Record: parent.ID, Proposal: r.ID, By: q.By}); err != nil {
+			return err
+		}
+	}
+	return rs.put(ctx, r)
+}
+
+// put puts a proposal into the store.
+func (rs *restorer) put(ctx context.Context, r plan.Restore) error {
+	defer rs.generations.ask()
+	rs.world.Step("before-propose")
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	if err := rs.world.Store.Propose(ctx, r); errors.Is(err, plan.ErrConflict) {
+		rs.lg.Info("another one was proposed first", zap.Error(err))
+		return errNotYet
+	} else if err != nil {
+		return fmt.Errorf("propose the %s: %w", r.Title(), err)
+	}
+	rs.world.Step("after-propose")
+	rs.lg.Warn("proposed a "+r.Title(), zap.Int64("revision", r.Revision), zap.String("for", r.By))
+	return nil
+}
+
+// dismiss deletes a command that will never be carried out.
+func (rs *restorer) dismiss(ctx context.Context, a plan.Action) error {
+	defer rs.generations.ask()
+	q := *a.Request
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	if err := rs.world.Store.Dismiss(ctx, q.Command); err != nil {
+		return fmt.Errorf("delete a command that is not carried out any more: %w", err)
+	}
+	rs.lg.Warn("deleted a command that is not carried out any more", zap.String("command", q.Command),
+		zap.String("backup", q.Backup), zap.String("why", q.Problem))
+	rs.restoring.dismiss(q)
+	return nil
 }

@@ -29,25 +29,26 @@ func newContinuation(parent plan.Record, attempts int, q plan.Request, origin st
 	return r
 }
 
-// buildFromDisk builds the member that the survivor goes on with, of a copy of its database and its whole log. It notes
-// in r where that log ended. The original is only read, and etcd may run on it.
-func (c *Coordinator) buildFromDisk(ctx context.Context, o plan.Observation, r *plan.Restore, path, dir string, charter *plan.Charter) error {
-	c.world.Step("before-copy")
-	end, err := c.recoverTo(ctx, path, dir)
+// buildFromDisk builds the member that the survivor continues with, of a copy of its database and its whole log. It
+// notes in r where that log ended. The original is only read, and etcd may run on it.
+func (rs *restorer) buildFromDisk(ctx context.Context, o plan.Observation, r *plan.Restore, path, dir string,
+	charter *plan.Charter) error {
+	rs.world.Step("before-copy")
+	end, err := rs.recoverTo(ctx, path, dir)
 	if err != nil {
 		return fmt.Errorf("bring a copy of the data to the end of its log: %w", err)
 	}
 	r.Log = &end
-	c.world.Step("after-copy")
-	c.progress(Progress{Phase: "building"})
+	rs.world.Step("after-copy")
+	rs.status.progress(Progress{Phase: "building"})
 	peers := map[string]string{o.Claim.Slot: plan.PeerURL(charter.PeerURL, o.Claim.Slot)}
-	return c.rebuild(ctx, o, r, dir, peers)
+	return rs.rebuild(ctx, o, r, dir, peers)
 }
 
 // recoverTo makes the copy, unless there is no room for it on the volume.
-func (c *Coordinator) recoverTo(ctx context.Context, path, dir string) (end plan.LogEnd, err error) {
-	err = c.whereRoom(ctx, path, func(ctx context.Context, progress func(Progress)) error {
-		end, err = c.world.Etcd.Recover(ctx, filepath.Join(path, EtcdDir), dir, progress)
+func (rs *restorer) recoverTo(ctx context.Context, path, dir string) (end plan.LogEnd, err error) {
+	err = rs.whereRoom(ctx, path, func(ctx context.Context, progress func(Progress)) error {
+		end, err = rs.world.Etcd.Recover(ctx, filepath.Join(path, EtcdDir), dir, progress)
 		return err
 	})
 	return end, err

@@ -60,7 +60,7 @@ func TestPrepareRecovery(t *testing.T) {
 	if r.Attempt != 2 || r.Parent() != of.Parent() || r.Revision+r.Bump != 140 || len(r.Lost) != 2 {
 		t.Errorf("proposed: %+v", r)
 	}
-	if err := c.prepare(t.Context(), o, plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
+	if err := c.loop.actor.restorer.prepare(t.Context(), o, plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
 		t.Fatal(err)
 	}
 	o = look(t, c)
@@ -72,7 +72,7 @@ func TestPrepareRecovery(t *testing.T) {
 		t.Errorf("built: %q, %v", wal, err)
 	}
 	w.full = errors.New("the disk is full")
-	if err := c.prepare(t.Context(), o, plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil || !strings.Contains(err.Error(), "full") {
+	if err := c.loop.actor.restorer.prepare(t.Context(), o, plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil || !strings.Contains(err.Error(), "full") {
 		t.Errorf("without room: %v", err)
 	}
 	if o := look(t, c); o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {

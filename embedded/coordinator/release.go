@@ -12,66 +12,114 @@ import (
 // is handed over, etcd is stopped, and the volume given up. From then on this process claims none. An error
 // after that says what is left to do; the volume is not used any more all the same.
 func (c *Coordinator) GiveUp(ctx context.Context) (Identity, error) {
-	v, err := c.beginRelease()
+	v, err := c.holding.beginRelease(c.status)
 	if err != nil {
 		return Identity{}, err
 	}
-	id := v.Identity()
-	c.lg.Warn("releasing the volume, as an operator has ordered", zap.String("slot", id.Slot), zap.String("volume", id.Volume))
-	if err := c.world.Etcd.Stop(ctx); err != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.adopting, c.parked = false, false
-		return id, fmt.Errorf("stop etcd: %w; the volume stays held", err)
+	id, dropped, err := c.letGo(ctx, v, "as an operator has ordered")
+	if dropped {
+		c.holding.open()
+		c.look()
 	}
-	err = c.drop(ctx, v)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.adopting = false
-	c.Look()
 	return id, err
+}
+
+// HandBack gives the held volume up as GiveUp does, because this machine is about to go, as why says. It claims one
+// again as soon as its provider lets it. Unless it must, the disruption lock is needed, and where the cluster would be at
+// risk without this member, or an operator has paused what nodes do by themselves, nothing is done, and the error says
+// why. dropped says that the volume is not held any more, whatever the error says is left to do about it.
+func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id Identity, dropped bool, err error) {
+	v, err := c.holding.beginRelease(c.status)
+	if err != nil {
+		return Identity{}, false, err
+	}
+	if o, _ := c.turn.observer.observe(); o.Member.Paused != nil && !must {
+		c.holding.unpark()
+		return v.Identity(), false, fmt.Errorf("%s has paused what nodes do by themselves", o.Member.Paused.By)
+	}
+	value, err := c.turn.lock(ctx, "hand back", c.cfg.Hold) // the slot's next holder gives it back, or it ends by itself
+	risk := ""
+	if err != nil {
+		risk = lockRisk(err)
+	} else {
+		risk = c.turn.risk(ctx)
+	}
+	switch {
+	case risk != "" && !must:
+		if value != nil {
+			c.turn.unlock(ctx, value)
+		}
+		c.holding.unpark()
+		return v.Identity(), false, errors.New(risk)
+	case risk != "":
+		c.lg.Warn("giving the volume back although that is a risk: the cluster may be without a quorum", zap.String("risk", risk))
+	}
+	id, dropped, err = c.letGo(ctx, v, why)
+	if dropped {
+		c.holding.unpark()
+		c.look()
+	}
+	return id, dropped, err
+}
+
+// letGo stops etcd and gives the volume up. A volume whose member cannot be stopped stays held, and is not dropped.
+func (c *Coordinator) letGo(ctx context.Context, v Volume, why string) (id Identity, dropped bool, err error) {
+	id = v.Identity()
+	c.lg.Warn("releasing the volume", zap.String("why", why), zap.String("slot", id.Slot), zap.String("volume", id.Volume))
+	if err := c.world.Etcd.Stop(ctx, c.cfg.StopWait); err != nil {
+		c.holding.unpark()
+		return id, false, fmt.Errorf("stop etcd: %w; the volume stays held", err)
+	}
+	return id, true, c.holding.drop(ctx, v)
 }
 
 // drop gives up a volume for anybody to take, after the last entries of its history. It is not used any more, whatever
 // the error says is left to do about it.
-func (c *Coordinator) drop(ctx context.Context, v Volume) error {
-	c.history.leave()
+//
+// From its beginning the node says that it holds none. An unmounted volume would look like a blank disk to the others,
+// and its leader would replace the member, whose data would then be of no use to the next holder.
+func (h *holding) drop(ctx context.Context, v Volume) error {
+	h.mu.Lock()
+	h.held.leaving = true
+	h.mu.Unlock()
+	h.history.leave()
 	err := v.Release(ctx, Drop)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.volume, c.path, c.now.Volume, c.now.Path = nil, "", Identity{}, ""
+	h.forget()
 	return err
 }
 
 // Releasable returns an error if GiveUp would be refused, and else what would be released.
 func (c *Coordinator) Releasable() (Identity, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.releasable(); err != nil {
+	held := c.holding.now()
+	if err := held.releasable(c.Now()); err != nil {
 		return Identity{}, err
 	}
-	return c.volume.Identity(), nil
+	return held.volume.Identity(), nil
 }
 
 // beginRelease makes sure that no action begins until the volume is given up.
-func (c *Coordinator) beginRelease() (Volume, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.releasable(); err != nil {
-		return nil, err
-	}
-	c.disturb()
-	c.parked = true
-	return c.volume, nil
+func (h *holding) beginRelease(s *status) (Volume, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v, err := h.close(h.held.releasable(s.said()))
+	h.held.parked = h.held.parked || err == nil
+	return v, err
 }
 
-// releasable says what speaks against a release. The caller holds the lock.
-func (c *Coordinator) releasable() error {
+// unpark takes back a release that failed.
+func (h *holding) unpark() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.gate.closed, h.held.parked = false, false
+}
+
+// releasable says what speaks against a release.
+func (h held) releasable(now Situation) error {
 	switch {
-	case c.volume == nil:
+	case h.volume == nil:
 		return errors.New("this node holds no volume; run the command on the node that holds the slot")
-	case c.now.Busy || c.adopting || c.dead:
-		return fmt.Errorf("this node is busy (%s): try again in a moment", c.now.Action.Text())
+	case h.engaged():
+		return fmt.Errorf("this node is busy (%s): try again in a moment", now.Action.Text())
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func TestReleasedVolumeIsNotClaimedAgain(t *testing.T) {
 	})
 }
 
-// What was observed in the middle of a release shows a stopped member on a held volume. It is not started when the release is over.
+// What was observed in the middle of a release shows a stopped member on a held volume. It is not started when the
+// release is over.
 func TestNothingIsBegunOnWhatAReleaseShows(t *testing.T) {
 	w := newWorld(t)
 	c := w.holding()
@@ -45,25 +46,25 @@ func TestNothingIsBegunOnWhatAReleaseShows(t *testing.T) {
 	start := plan.Action{Kind: plan.Start}
 	release := func() { // of a volume that is held again
 		t.Helper()
-		if _, err := c.beginRelease(); err != nil {
+		if _, err := c.holding.beginRelease(c.status); err != nil {
 			t.Fatal(err)
 		}
 	}
-	over := func() { c.mu.Lock(); c.adopting, c.now.Busy = false, false; c.mu.Unlock() }
+	over := func() { c.holding.open(); c.holding.ended() }
 
-	alone, since := c.undisturbed()
+	alone, since := c.holding.undisturbed()
 	release()
 	over()
-	if c.decide(start, alone, since) {
+	if c.loop.decide(start, alone, since) {
 		t.Error("a release began after the observation, and it is acted on")
 	}
 	release()
-	alone, since = c.undisturbed()
+	alone, since = c.holding.undisturbed()
 	over()
-	if c.decide(start, alone, since) {
+	if c.loop.decide(start, alone, since) {
 		t.Error("a release was under way at the observation, and it is acted on")
 	}
-	if alone, since = c.undisturbed(); !c.decide(start, alone, since) {
+	if alone, since = c.holding.undisturbed(); !c.loop.decide(start, alone, since) {
 		t.Error("nothing is in the way, and it is not acted on")
 	}
 }
@@ -97,4 +98,84 @@ func (w *world) failStop(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopErr = err
+}
+
+// A machine that goes gives its volume back at once, and claims again when its provider lets it. One that only may go
+// does that in turn, or not at all.
+func TestHandBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		mute, must, paused bool
+		refused            string
+	}{
+		"must, in turn":        {false, true, false, ""},
+		"must, no turn":        {true, true, false, ""},
+		"must, paused":         {false, true, true, ""},
+		"need not, only voter": {false, false, false, "the only voter"},
+		"need not, no turn":    {true, false, false, "lock"},
+		"need not, and paused": {false, false, true, "me has paused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				c := w.coordinator("a")
+				if _, _, err := c.HandBack(t.Context(), "it goes", test.must); err == nil {
+					t.Error("gave back a volume before one was held")
+				}
+				stop := live(t, c)
+				time.Sleep(5 * time.Second) // virtual
+				w.mu.Lock()
+				w.mute = test.mute
+				if test.paused {
+					w.member.Paused = &plan.Pause{By: "me", Record: c.Now().Observation.Disk.Ledger.Record.ID}
+				}
+				w.mu.Unlock()
+				id, dropped, err := c.HandBack(t.Context(), "it goes", test.must)
+				released := test.refused == ""
+				if (err == nil) != released || dropped != released || id.Slot != "a" ||
+					err != nil && !strings.Contains(err.Error(), test.refused) {
+					t.Errorf("got %+v, %v", id, err)
+				}
+				time.Sleep(time.Minute)
+				starts, drops := 1, 0
+				if released {
+					starts, drops = 2, 1
+				}
+				w.mu.Lock()
+				if len(w.starts) != starts || len(w.released) != drops {
+					t.Errorf("started %d times, released %v: want %d and %d times", len(w.starts), w.released, starts, drops)
+				}
+				w.mu.Unlock()
+				if now := c.Now(); now.Path == "" {
+					t.Errorf("a minute later: got %s: %s, want a volume held", now.Action.Kind, now.Action.Text())
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A volume that is half given up, unmounted and not detached yet, looks blank: nobody is told of it.
+func TestVolumeThatLeavesIsNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		held := true
+		w.giving = func() {
+			time.Sleep(10 * time.Second) // virtual
+			held = c.Now().Observation.Claim.Held
+		}
+		stop := live(t, c)
+		time.Sleep(5 * time.Second)
+		if !c.Now().Observation.Claim.Held {
+			t.Error("got no volume before it is released")
+		}
+		if _, err := c.GiveUp(t.Context()); err != nil || held {
+			t.Errorf("got %v; while it is released the volume counts as held: %t, want false", err, held)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }

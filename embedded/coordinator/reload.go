@@ -11,30 +11,32 @@ import (
 )
 
 // reload stops the member, for it to be started with the authorities that stand in its files now: the next decision is
-// to resume. Where there is a leader it does so under the disruption lock, and after handing over. What keeps the member
-// from being stopped gives the lock back; once it is being stopped, the lock is kept until it serves again and gives it
-// back ([plan.Unlock]), or until stop.hold is over.
-func (c *Coordinator) reload(ctx context.Context, o plan.Observation) error {
+// to resume. Where there is a leader it does so under the disruption lock, and after handing over. What keeps the
+// member from being stopped gives the lock back; once it is being stopped, the lock is kept until it serves again and
+// gives it back ([plan.Unlock]), or until stop.hold is over.
+func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	handOver := time.Duration(0)
 	if o.Member.HasLead {
-		leave, err := c.inTurn(ctx, "reload", c.cfg.Hold, plan.Observation.Unready, func(f plan.Facts) bool { return !f.Stale })
+		leave, err := t.inTurn(ctx, "reload", t.cfg.Hold, plan.Observation.Unready,
+			func(f plan.Facts) bool { return !f.Stale })
 		if err != nil {
 			return err
 		}
-		if err := c.step(ctx, o); err != nil {
+		if err := t.step(ctx, o); err != nil {
 			leave()
 			return err
 		}
 		handOver = handOverTime // it may lead again by now
-	} else if now, _ := c.observe(); now.Member.HasLead || !now.Member.Stale {
+	} else if now, _ := t.observer.observe(); now.Member.HasLead || !now.Member.Stale {
 		return errNotYet
 	}
-	c.world.Step("before-reload")
+	t.world.Step("before-reload")
 	begin := time.Now()
-	if err := c.world.Etcd.Leave(ctx, handOver); err != nil {
+	if err := t.world.Etcd.Stop(ctx, handOver); err != nil {
 		return fmt.Errorf("stop etcd to start it with the authorities that it is to trust now: %w", err)
 	}
-	c.lg.Info("stopped etcd to start it with the authorities that it is to trust now", zap.Duration("took", time.Since(begin)))
-	c.world.Step("after-reload")
+	t.lg.Info("stopped etcd to start it with the authorities that it is to trust now",
+		zap.Duration("took", time.Since(begin)))
+	t.world.Step("after-reload")
 	return nil
 }

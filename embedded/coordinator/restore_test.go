@@ -77,22 +77,20 @@ func restorable(t *testing.T) (*world, plan.Restore) {
 	if err := l.write(w.dir); err != nil {
 		t.Fatal(err)
 	}
-	w.data = Data{WAL: true, Member: 1, ClusterID: 7}
+	w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 7}
 	w.backups.backup = Backup{Name: "b1", Digest: strings.Repeat("0f", 32), Revision: 50, Bytes: 8}
 	return w, NewRestore(r, 0, w.backups.backup, 70, 100)
 }
 
 func (w *world) holding() *Coordinator {
 	c := w.coordinator("a")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hold(w)
+	c.holding.hold(w)
 	return c
 }
 
 func look(t *testing.T, c *Coordinator) plan.Observation {
 	t.Helper()
-	o, err := c.observe()
+	o, err := c.observer.observe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +134,7 @@ func TestPrepareThenEnterThenSwap(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(w.dir, "etcd"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
+	if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
 		t.Fatal(err)
 	}
 	o := look(t, c)
@@ -152,17 +150,17 @@ func TestPrepareThenEnterThenSwap(t *testing.T) {
 	if entries, _ := filepath.Glob(filepath.Join(w.dir, "restore-*")); len(entries) != 1 {
 		t.Errorf("built: %v", entries)
 	}
-	if err := c.act(t.Context(), o, plan.Action{Kind: plan.Enter, Record: &born}); err != nil {
+	if err := c.loop.actor.act(t.Context(), o, plan.Action{Kind: plan.Enter, Record: &born}); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.handed) != 1 || w.handed[0] != 0 {
 		t.Errorf("time to hand over a generation that is over: got %v, want none", w.handed)
 	}
 	for range 2 { // the second time as after a crash before the ledger was written
-		if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Swap, Record: &born}); err != nil {
+		if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Swap, Record: &born}); err != nil {
 			t.Fatal(err)
 		}
-		w.data = Data{WAL: true, Member: 1, ClusterID: 77}
+		w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
 	}
 	l, _, err := readLedger(w.dir)
 	if err != nil || l.Record.ID != r.ID || l.Prepared != nil || l.Started != "disk-a" || l.Role != plan.RoleFounder {
@@ -175,7 +173,7 @@ func TestPrepareThenEnterThenSwap(t *testing.T) {
 	}
 }
 
-// When the store falls silent during a restore, that is said: the restore goes on when the store is back.
+// When the store falls silent during a restore, that is said: the restore continues when the store is back.
 func TestSilentStoreDuringARestoreIsSaid(t *testing.T) {
 	w, r := restorable(t)
 	c := w.holding()
@@ -189,8 +187,8 @@ func TestSilentStoreDuringARestoreIsSaid(t *testing.T) {
 		{plan.Store{ID: "s", Record: &known}, ""},
 		{plan.Store{Unknown: "no such bucket"}, ""},
 	} {
-		c.stored(s.store, time.Now())
-		got := strings.Join(health.Texts(c.looked(look(t, c)).Findings()), "; ")
+		c.generations.stored(s.store, time.Now())
+		got := strings.Join(health.Texts(c.status.looked(look(t, c)).Findings()), "; ")
 		if (got == "") != (s.want == "") || !strings.Contains(got, s.want) {
 			t.Errorf("store %+v: got %q, want %q", s.store, got, s.want)
 		}
@@ -207,12 +205,12 @@ func TestFounderThatCannotPrepareSaysSo(t *testing.T) {
 	next.Generation, next.ID, next.Line, next.Restore = r.Generation, r.ID, r.Line, &r
 	must := func(a plan.Action) {
 		t.Helper()
-		if err := c.act(t.Context(), look(t, c), a); err != nil {
+		if err := c.loop.actor.act(t.Context(), look(t, c), a); err != nil {
 			t.Fatal(err)
 		}
 	}
 	must(plan.Action{Kind: plan.Enter, Record: &next})
-	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil {
+	if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil {
 		t.Fatal("prepared")
 	}
 	o := look(t, c)
@@ -241,10 +239,10 @@ func TestPrepareThatFails(t *testing.T) {
 			w, r := restorable(t)
 			tc.change(w, &r)
 			c := w.holding()
-			if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
-			c.store.Restore = &r
+			c.generations.store.Restore = &r
 			o := look(t, c)
 			if !strings.Contains(o.Unable, tc.want) || o.Disk.Ledger.Prepared != nil {
 				t.Errorf("unable %q, prepared %v", o.Unable, o.Disk.Ledger.Prepared)
@@ -256,15 +254,15 @@ func TestPrepareThatFails(t *testing.T) {
 				t.Errorf("problems: %v", s.Findings())
 			}
 			// The others conclude it, and this disk enters: it still cannot.
-			before := c.ledger.Ledger
-			c.store.Restore = nil
-			c.ledger.Ledger = before.After(plan.Action{Kind: plan.Enter, Record: &plan.Record{Cluster: r.Cluster, Generation: r.Generation, ID: r.ID, Line: r.Line, Restore: &r}}, "disk-a")
+			before := c.holding.held.ledger.Ledger
+			c.generations.store.Restore = nil
+			c.holding.held.ledger.Ledger = before.After(plan.Action{Kind: plan.Enter, Record: &plan.Record{Cluster: r.Cluster, Generation: r.Generation, ID: r.ID, Line: r.Line, Restore: &r}}, "disk-a")
 			if got := look(t, c).Unable; !strings.Contains(got, tc.want) {
 				t.Errorf("unable to prepare what is concluded: got %q", got)
 			}
-			c.store.Restore, c.ledger.Ledger = &r, before
+			c.generations.store.Restore, c.holding.held.ledger.Ledger = &r, before
 			w.full, w.backups.err, w.backups.backup.Digest, r.Line = nil, nil, strings.Repeat("0f", 32), []string{record("a").ID}
-			if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil || look(t, c).Unable != "" {
+			if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil || look(t, c).Unable != "" {
 				t.Errorf("when the cause is gone: %v, unable %q", err, look(t, c).Unable)
 			}
 		})
@@ -275,7 +273,7 @@ func TestDiscardForgetsFirst(t *testing.T) {
 	w, r := restorable(t)
 	var steps []string
 	c := w.holding()
-	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
+	if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Prepare, Restore: &r}); err != nil {
 		t.Fatal(err)
 	}
 	c.world.Step = func(name string) {
@@ -284,7 +282,7 @@ func TestDiscardForgetsFirst(t *testing.T) {
 			t.Errorf("at %s what was built is gone", name)
 		}
 	}
-	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Discard}); err != nil {
+	if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Discard}); err != nil {
 		t.Fatal(err)
 	}
 	if o := look(t, c); o.Disk.Built != "" || o.Disk.Ledger.Prepared != nil || !slices.Equal(steps, []string{"before-discard", "after-discard"}) {
@@ -313,10 +311,10 @@ func TestSwapWithoutWhatWasBuiltTouchesNothing(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(w.dir, "etcd"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Enter, Record: &born}); err != nil {
+	if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Enter, Record: &born}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Swap, Record: &born}); err == nil || !strings.Contains(err.Error(), "is gone from the volume") {
+	if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Swap, Record: &born}); err == nil || !strings.Contains(err.Error(), "is gone from the volume") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "etcd")); err != nil {
@@ -331,18 +329,18 @@ func TestRequestThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 		c := w.holding()
 		c.cfg.Plan.Foreign = true
 		r := record("a")
-		c.store = plan.Store{Record: &r, Requests: []plan.Request{{Command: "c1", Backup: "b1", By: "the command c1"}}}
-		q := c.store.Requests[0]
+		c.generations.store = plan.Store{Record: &r, Requests: []plan.Request{{Command: "c1", Backup: "b1", By: "the command c1"}}}
+		q := c.generations.store.Requests[0]
 		for wait := firstRefusal; wait <= 4*firstRefusal; wait *= 2 {
-			if err := c.act(t.Context(), look(t, c), plan.Action{Kind: plan.Propose, Request: &q}); err == nil {
+			if err := c.loop.actor.act(t.Context(), look(t, c), plan.Action{Kind: plan.Propose, Request: &q}); err == nil {
 				t.Fatal("proposed a backup that is not there")
 			}
 			time.Sleep(wait - time.Second)
 			o := look(t, c)
-			if got := o.Store.Requests[0].Problem; !strings.Contains(got, "no such backup") || c.store.Requests[0].Problem != "" {
+			if got := o.Store.Requests[0].Problem; !strings.Contains(got, "no such backup") || c.generations.store.Requests[0].Problem != "" {
 				t.Errorf("problem: got %q", got)
 			}
-			if got := c.looked(o).Findings(); len(got) != 1 || !strings.Contains(got[0].Text, "no such backup") {
+			if got := c.status.looked(o).Findings(); len(got) != 1 || !strings.Contains(got[0].Text, "no such backup") {
 				t.Errorf("shown: %v", got)
 			}
 			time.Sleep(2 * time.Second)
@@ -353,8 +351,8 @@ func TestRequestThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 	})
 }
 
-// A command that nobody can ever carry out is tried once and deleted, as is one that has had its chance; the status tells why
-// for a while, and the history for longer.
+// A command that nobody can ever carry out is tried once and deleted, as is one that has had its chance; the status
+// tells why for a while, and the history for longer.
 func TestCommandThatIsOverIsDeleted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err     error  // of the first try; nil: the store says that the command is over
@@ -380,9 +378,9 @@ func TestCommandThatIsOverIsDeleted(t *testing.T) {
 				if got := strings.Join(health.Texts(c.Now().Findings()), "; "); !strings.Contains(got, "restore.foreign-commands is false") {
 					t.Errorf("shown: %s", got)
 				}
-				c.mu.Lock()
+				c.observer.mu.Lock()
 				c.cfg.Plan.Foreign = true
-				c.mu.Unlock()
+				c.observer.mu.Unlock()
 				time.Sleep(15 * time.Second)
 				w.set(func() {
 					if len(w.dismissed) != 1 || w.dismissed[0] != "c1" {
@@ -477,7 +475,7 @@ func TestReclaimOnlyAfterServingWithoutABreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		since := time.Now().Add(-time.Hour)
-		w.aside = []Aside{{Path: "aside/1-restored", Reason: "restored", Since: since, Bytes: 9}, {Path: "aside/2-adopted", Reason: "adopted", Since: since, Kept: true}}
+		w.aside = []plan.Aside{{Path: "aside/1-restored", Reason: "restored", Since: since, Bytes: 9}, {Path: "aside/2-by-operator", Reason: "by-operator", Since: since}}
 		c := w.coordinator("a")
 		c.cfg.ReclaimAfter = 2 * time.Hour
 		stop := live(t, c)

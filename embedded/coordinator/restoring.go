@@ -1,30 +1,22 @@
 package coordinator
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
+	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
-// restoring is what this node knows of restores and recoveries beside the ledger and the store. The coordinator's mu guards it.
+// restoring is what this node knows of restores and recoveries beside the ledger and the store.
 type restoring struct {
-	built     string // ID of the proposal whose directory lies on the volume
+	mu        sync.Mutex
 	unable    unable
 	refused   map[string]refusal // requests that could not be carried out
 	dismissed []dismissal
-	heard     map[string]bool   // what others spoke of, and the store was asked for
-	unsaved   string            // why no backup was made before the last change
-	retry     time.Time         // when a backup is tried again before a change
-	open      *plan.Restore     // the proposal that was open when the store answered last
-	newest    *plan.BackupStand // the newest backup, while there is no leader; nil: it is not known
 }
 
 // unable is why a proposal could not be prepared here.
@@ -52,37 +44,41 @@ const (
 )
 
 // refuse remembers that a request could not be carried out.
-func (c *Coordinator) refuse(q plan.Request, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (r *restoring) refuse(q plan.Request, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	key := q.Command + " " + q.Backup
 	wait := firstRefusal
-	if old, ok := c.restoring.refused[key]; ok {
+	if old, ok := r.refused[key]; ok {
 		wait = min(2*old.wait, maxRefusal)
 	}
-	c.restoring.refused[key] = refusal{err.Error(), time.Now().Add(wait), wait, errors.Is(err, ErrUseless)}
+	r.refused[key] = refusal{err.Error(), time.Now().Add(wait), wait, errors.Is(err, ErrUseless)}
 }
 
-// dismiss deletes a command that will never be carried out.
-func (c *Coordinator) dismiss(ctx context.Context, a plan.Action) error {
-	defer c.AskStore()
-	q := *a.Request
-	ctx, cancel := context.WithTimeout(ctx, storeAge)
-	defer cancel()
-	if err := c.world.Store.Dismiss(ctx, q.Command); err != nil {
-		return fmt.Errorf("delete a command that is not carried out any more: %w", err)
+// dismiss notes that the command of a request was deleted.
+func (r *restoring) dismiss(q plan.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.refused, q.Command+" "+q.Backup)
+	r.dismissed = append(r.dismissed, dismissal{q.Command,
+		fmt.Sprintf("the restore of %s that %s asked for was not carried out, and the command was deleted: %s", q.Backup,
+			q.By, q.Problem), time.Now()})
+}
+
+// prepared notes how it went to prepare a proposal.
+func (r *restoring) prepared(id string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unable = unable{}
+	if err != nil {
+		r.unable = unable{id, err.Error()}
 	}
-	c.lg.Warn("deleted a command that is not carried out any more", zap.String("command", q.Command), zap.String("backup", q.Backup), zap.String("why", q.Problem))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.restoring.refused, q.Command+" "+q.Backup)
-	c.restoring.dismissed = append(c.restoring.dismissed, dismissal{q.Command,
-		fmt.Sprintf("the restore of %s that %s asked for was not carried out, and the command was deleted: %s", q.Backup, q.By, q.Problem), time.Now()})
-	return nil
 }
 
-// told are the dismissals that are still shown. The caller holds the lock.
+// told are the dismissals that are still shown.
 func (r *restoring) told() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.dismissed = slices.DeleteFunc(r.dismissed, func(d dismissal) bool { return time.Since(d.at) > showDismissed })
 	for _, d := range r.dismissed {
 		all = append(all, d.text)
@@ -90,16 +86,17 @@ func (r *restoring) told() (all []string) {
 	return all
 }
 
-// known completes what the store says with what is known here. The caller holds the lock.
-func (r *restoring) known(o *plan.Observation) {
+// tell completes what the store says with what is known here.
+func (r *restoring) tell(o *plan.Observation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	p, l := o.Store.Restore, o.Disk.Ledger
 	entered := l.Record != nil && l.Role == plan.RoleFounder && l.Started == "" // and has to prepare, or to join instead
 	if r.unable.id != "" && (p != nil && r.unable.id == p.ID || entered && r.unable.id == l.Record.ID) {
 		o.Unable = r.unable.why
 	}
-	o.Disk.Built = r.built
-	o.Store.Newest = r.newest
-	o.Store.Requests = slices.DeleteFunc(slices.Clone(o.Store.Requests), func(q plan.Request) bool { // the last look may be older
+	// the last look may be older
+	o.Store.Requests = slices.DeleteFunc(slices.Clone(o.Store.Requests), func(q plan.Request) bool {
 		return slices.ContainsFunc(r.dismissed, func(d dismissal) bool { return d.command == q.Command })
 	})
 	for i, q := range o.Store.Requests {
@@ -112,83 +109,6 @@ func (r *restoring) known(o *plan.Observation) {
 			at.Problem, at.Over = f.why, f.over
 		}
 	}
-}
-
-func (c *Coordinator) built(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.restoring.built = id
-}
-
-// progress notes how far the action under way has come, for the status.
-func (c *Coordinator) progress(p Progress) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now.Progress = p
-}
-
-// AskStore has the store asked at once instead of within ten seconds.
-func (c *Coordinator) AskStore() {
-	select {
-	case c.asked <- struct{}{}:
-	default:
-	}
-}
-
-// wonder has the store asked at once when another node knows of a proposal or a record that it has not told us of.
-func (c *Coordinator) wonder(o plan.Observation) {
-	var ours []string
-	if r := o.Store.Restore; r != nil {
-		ours = append(ours, r.ID)
-	}
-	for _, r := range []*plan.Record{o.Store.Record, o.Disk.Ledger.Record} {
-		if r != nil {
-			ours = append(append(ours, r.ID), r.Line...)
-		}
-	}
-	for _, p := range o.Peers {
-		if p.Facts == nil {
-			continue
-		}
-		theirs := []string{p.Facts.Restore, p.Facts.Prepared}
-		if p.Live && !slices.Contains(o.Store.Met, p.Node) {
-			theirs = append(theirs, p.Facts.Nonce)
-		}
-		if p.Facts.Record != nil {
-			theirs = append(theirs, p.Facts.Record.ID)
-		}
-		for _, id := range theirs {
-			if id != "" && !slices.Contains(ours, id) && c.unheard(id) {
-				c.AskStore()
-			}
-		}
-	}
-}
-
-func (c *Coordinator) unheard(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := !c.restoring.heard[id]
-	c.restoring.heard[id] = true
-	return first
-}
-
-// overtaken reports whether an action that takes long, with a backup, is no longer the one to do. A store that does
-// not answer for the moment has not changed its mind.
-func (c *Coordinator) overtaken(o plan.Observation, doing plan.Action) bool {
-	var a plan.Action
-	bug := c.guard(theDecision, func() { a = c.plan(o) })
-	switch {
-	case bug != "": // nothing was decided
-		return false
-	case a.Kind == plan.Wait && o.Store.Unknown != "":
-		return false
-	case doing.Kind == plan.Prepare:
-		return a.Kind != plan.Prepare || a.Restore.ID != doing.Restore.ID
-	case doing.Kind == plan.Propose:
-		return a.Kind != plan.Propose || !reflect.DeepEqual(a.Request, doing.Request)
-	}
-	return false
 }
 
 // Restoring tells how far this node is with a restore, nil when none is under way.

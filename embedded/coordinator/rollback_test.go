@@ -49,7 +49,7 @@ func TestRolledBack(t *testing.T) {
 				if err := os.Mkdir(filepath.Join(w.dir, EtcdDir), 0o700); err != nil {
 					t.Fatal(err)
 				}
-				w.data = Data{WAL: true, Member: 1, ClusterID: 77, Log: plan.LogEnd{Term: 4, Index: 30}, Term: 4}
+				w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77, Log: plan.LogEnd{Term: 4, Index: 30}, Term: 4}
 				state, err := json.Marshal(tc.gossip)
 				if err != nil {
 					t.Fatal(err)

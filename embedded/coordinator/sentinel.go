@@ -1,12 +1,161 @@
 package coordinator
 
 import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
 	"holdfast/embedded/plan"
 )
+
+// sentinel watches over the generation that this node is in: it asks the store, objects to proposals that would end a
+// generation that serves, and commits the consent to those that may.
+type sentinel struct {
+	env
+	history     *history
+	bugs        *bugs
+	status      *status
+	observer    *observer
+	generations *generations
+}
+
+// watch asks the store what it knows until ctx ends. A store that hangs is one that does not answer;
+// it is not asked again before it has, and nobody waits for it.
+func (s *sentinel) watch(ctx context.Context) {
+	answers := make(chan plan.Store, 1)
+	var began time.Time
+	asked := false
+	for {
+		if !asked {
+			asked, began = true, time.Now()
+			go func() { answers <- s.generations.read(ctx) }()
+		}
+		wait := storeAge
+		select {
+		case <-ctx.Done():
+			return
+		case store := <-answers:
+			asked = false
+			s.generations.stored(store, began)
+			s.object(ctx, nil)
+			if m, _ := s.world.Etcd.State(); store.Unknown != "" {
+				wait = tick
+			} else if !m.Running || !m.HasLead {
+				wait = pollAlone
+			}
+		case <-time.After(storeAge + tick):
+			s.generations.stored(plan.Store{Unknown: "no answer within " + storeAge.String()}, began)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.generations.asked:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// guard looks, while this member leads, for a proposal to end its generation, and objects. It is apart from
+// the loop, which an action may hold up, and from the look at the whole store, which takes longer.
+func (s *sentinel) guard(ctx context.Context) {
+	for every(ctx, watchProposals) {
+		o := s.status.get().Observation
+		mine, store := o.Disk.Ledger.Record, o.Store
+		if m, _ := s.world.Etcd.State(); mine == nil || !m.Leader || store.Record == nil || store.Record.ID != mine.ID {
+			continue
+		}
+		if store.Restore != nil && store.Unknown == "" { // an abort may have failed
+			s.object(ctx, nil)
+			continue
+		}
+		began := time.Now()
+		bound, cancel := context.WithTimeout(ctx, sentinelTime)
+		p, err := s.world.Store.Proposal(bound, mine.Generation+1, store.Attempts+1)
+		cancel()
+		if err == nil && p == nil {
+			s.generations.unproposed(began)
+		}
+		if err == nil && p != nil {
+			s.generations.ask()
+			s.object(ctx, p)
+		}
+	}
+}
+
+// object aborts a proposal that is wrong about this member. nil: the one that is known to be open.
+func (s *sentinel) object(ctx context.Context, p *plan.Restore) {
+	o, _ := s.observer.observe()
+	if p != nil {
+		o.Store.Unknown, o.Store.Restore = "", p
+	}
+	var why string
+	var ok bool
+	if s.bugs.guard("object", func() { why, ok = plan.Object(o) }) != "" || !ok {
+		return
+	}
+	r := *o.Store.Restore
+	if s.generations.objected(r.ID) {
+		return // the next look at the store shows it
+	}
+	s.world.Step("before-abort")
+	ctx, cancel := context.WithTimeout(ctx, abortTime)
+	defer cancel()
+	record, err := s.world.Store.Abort(ctx, r, plan.Abort{ID: r.ID, Why: why, By: new(s.stand(o))})
+	if err == nil {
+		s.generations.ask() // else at the next look: a store that refuses at once would be asked without a pause
+	}
+	switch {
+	case err != nil:
+		s.generations.object(r.ID, false)
+		s.lg.Error("could not abort the "+r.Title(), zap.String("proposed by", r.By), zap.String("why", why), zap.Error(err))
+	case record != nil:
+		s.lg.Error("it was too late to abort the "+r.Title(), zap.String("why", why), zap.String("record", record.Token()))
+	default:
+		s.generations.object(r.ID, true)
+		s.lg.Warn("aborted the "+r.Title(), zap.String("proposed by", r.By), zap.String("why", why))
+		s.history.remember(Entry{Kind: "object",
+			Why: fmt.Sprintf("aborted the %s that %s proposed: %s", r.Title(), r.By, why), Outcome: Done})
+	}
+}
+
+// beacon has the leader say in the store that it lives, from when it is elected, for people and commands on other
+// machines. Nothing rests on it.
+func (s *sentinel) beacon(ctx context.Context) {
+	var lit time.Time
+	for every(ctx, time.Second) {
+		o := s.status.get().Observation
+		r, known := o.Disk.Ledger.Record, o.Store.Record
+		leads := r != nil && o.Member.Leader && o.Member.Confirmed && o.Store.Unknown == "" && known != nil &&
+			known.ID == r.ID
+		switch {
+		case !leads:
+			lit = time.Time{}
+			continue
+		case time.Since(lit) < BeaconEvery:
+			continue
+		}
+		lit = time.Now()
+		bound, cancel := context.WithTimeout(ctx, storeAge)
+		err := s.world.Store.Shine(bound, Beacon{Record: r.ID, Generation: r.Generation, Stand: s.stand(o)})
+		cancel()
+		if err != nil {
+			s.lg.Debug("the beacon could not be written", zap.Error(err))
+		}
+	}
+}
 
 // Beacon is where the leader of a generation stood when it wrote into the store last.
 type Beacon struct {
 	Record     string `json:"record"`
 	Generation uint64 `json:"generation"`
 	plan.Stand
+}
+
+// stand is where the member here stands.
+func (e env) stand(o plan.Observation) plan.Stand {
+	return plan.Stand{Node: e.cfg.Node, Slot: o.Claim.Slot, Disk: o.Claim.Disk, Address: e.cfg.Address.String(),
+		Revision: o.Member.Revision, Leader: o.Member.Led()}
 }

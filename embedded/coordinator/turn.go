@@ -1,11 +1,202 @@
 package coordinator
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
 )
 
 // lockTimeout bounds one call about the disruption lock.
 const lockTimeout = 3 * time.Second
 
+// turn is this member's turn to be down or busy on purpose: the disruption lock, and what is done under it or by the
+// leader's word. No two members have it at once.
+type turn struct {
+	env
+	holding   *holding
+	observer  *observer
+	announcer *announcer
+	upkeep    *upkeep
+	peers     peers
+}
+
+func (t *turn) act(ctx context.Context, o plan.Observation, a plan.Action) error {
+	switch a.Kind {
+	case plan.Unlock:
+		return t.giveBack(ctx, o)
+	case plan.HandOver:
+		return t.handOver(ctx)
+	case plan.Defrag:
+		return t.defragment(ctx, o)
+	case plan.Reload:
+		return t.reload(ctx, o)
+	case plan.Compact:
+		return t.compact(ctx, a.Revision)
+	case plan.Raise:
+		return t.raise(ctx, o, a.Alarm)
+	case plan.Disarm:
+		return t.disarm(ctx)
+	}
+	return unknown(a)
+}
+
+// disrupt takes the disruption lock for what may keep this member from serving, and holds it until release or for ttl,
+// whichever comes first: a ttl must be longer than what it is taken for. The lock that an earlier life of this slot has
+// left is taken over, and so is one that a restored database has brought back. If another one holds it the error says
+// who, and wraps plan.ErrConflict; there is no waiting.
+func (t *turn) disrupt(ctx context.Context, purpose string, ttl time.Duration) (release func(), err error) {
+	value, err := t.lock(ctx, purpose, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return func() { t.unlock(ctx, value) }, nil
+}
+
+// unlock gives the lock back as well as it can, whether or not ctx has ended.
+func (t *turn) unlock(ctx context.Context, value []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockTimeout)
+	defer cancel()
+	if err := t.world.Etcd.Unlock(ctx, value); err != nil {
+		t.lg.Warn("the disruption lock was not given back; it is when this member serves, or ends by itself",
+			zap.ByteString("lock", value), zap.Error(err))
+	}
+}
+
+// giveBack carries out [plan.Unlock]: the lock that an earlier life of this slot has left.
+func (t *turn) giveBack(ctx context.Context, o plan.Observation) error {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	value, _, err := t.world.Etcd.Key(plan.KeyLock)
+	var l plan.Lock
+	if err != nil || json.Unmarshal(value, &l) != nil || l.Slot != o.Claim.Slot {
+		return err // it is gone, or another's by now
+	}
+	return t.world.Etcd.Unlock(ctx, value)
+}
+
+// lock takes the disruption lock and returns its value.
+func (t *turn) lock(ctx context.Context, purpose string, ttl time.Duration) (value []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	held := t.holding.now()
+	slot, r := held.id.Slot, held.ledger.Record
+	mine := plan.Lock{Slot: slot, Node: t.cfg.Node, Purpose: purpose, Since: time.Now().UTC().Truncate(time.Millisecond)}
+	if r != nil {
+		mine.Record = r.ID
+	}
+	value, err = json.Marshal(mine)
+	if err != nil {
+		return nil, err
+	}
+	present, err := t.world.Etcd.TryLock(ctx, value, nil, ttl)
+	var holder plan.Lock
+	if errors.Is(err, plan.ErrConflict) && json.Unmarshal(present, &holder) == nil &&
+		(holder.Slot == slot && holder.Node == t.cfg.Node || !holder.Holds(r)) {
+		_, err = t.world.Etcd.TryLock(ctx, value, present, ttl)
+	}
+	if errors.Is(err, plan.ErrConflict) && holder.Node != "" {
+		return nil, fmt.Errorf("%s: %w", holder, plan.ErrConflict)
+	}
+	return value, err
+}
+
+// inTurn takes the disruption lock and looks again: nothing may be in the way by what the leader sees, and where this
+// member leads, all others must say that they are done, for what makes all have something to do the gossip tells late.
+func (t *turn) inTurn(ctx context.Context, purpose string, ttl time.Duration,
+	obstacle func(plan.Observation, []plan.MemberInfo) string, done func(plan.Facts) bool) (leave func(), err error) {
+	leave, err = t.disrupt(ctx, purpose, ttl)
+	if errors.Is(err, plan.ErrConflict) {
+		return nil, fmt.Errorf("%w: %w", errNotYet, err)
+	} else if err != nil {
+		return nil, err
+	}
+	now, _ := t.observer.observe()
+	why := obstacle(now, t.peers.leaderSees(ctx, now))
+	if now.Member.Leader {
+		err = t.peers.others(ctx, now, done)
+	}
+	if err == nil && why != "" {
+		err = fmt.Errorf("%w: %s", errNotYet, why)
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// step makes sure that this member does not lead, unless it is the only one.
+func (t *turn) step(ctx context.Context, o plan.Observation) error {
+	if !o.Member.Leader || o.Member.Voters() == 1 {
+		return nil
+	}
+	return t.handOver(ctx)
+}
+
+// handOver gives the leadership to another voter.
+func (t *turn) handOver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+	defer cancel()
+	t.world.Step("before-hand-over")
+	if err := t.world.Etcd.TransferLeadership(ctx); err != nil {
+		return notYet(fmt.Errorf("hand the leadership over: %w", err))
+	}
+	t.world.Step("after-hand-over")
+	if m, _ := t.world.Etcd.State(); m.Leader && m.Voters() > 1 {
+		return errors.New("hand the leadership over: this member leads still")
+	}
+	return nil
+}
+
+// risk asks what is at risk without this member, by what the leader sees just now.
+func (t *turn) risk(ctx context.Context) string {
+	o, _ := t.observer.observe()
+	return o.Disruption(t.peers.leaderSees(ctx, o))
+}
+
+// keepLock refreshes the lock of a drained node until ctx ends. Etcd does not run here, so a running member does it.
+func (t *turn) keepLock(ctx context.Context) {
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(t.cfg.Hold/4, tick)):
+		}
+		value := t.holding.now().drained.value
+		if value == nil {
+			failed = false
+			continue
+		}
+		err := t.refreshElsewhere(ctx, value)
+		if err != nil && !failed && ctx.Err() == nil {
+			t.lg.Warn("the disruption lock could not be refreshed: when it ends, another member may be taken down although this one is", zap.Error(err))
+		}
+		failed = err != nil
+	}
+}
+
 // askToRefresh begins the question for a refresh of the disruption lock; its value follows.
 const askToRefresh = "refresh-lock "
+
+// refreshElsewhere asks the running members one after the other.
+func (t *turn) refreshElsewhere(ctx context.Context, value []byte) error {
+	last := errors.New("no other node runs a member")
+	o, _ := t.observer.observe()
+	for _, node := range t.peers.running(o) {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		_, err := t.world.Mesh.Ask(ctx, node, append([]byte(askToRefresh), value...))
+		cancel()
+		if err == nil {
+			return nil
+		}
+		last = fmt.Errorf("node %s: %w", node, err)
+	}
+	return last
+}

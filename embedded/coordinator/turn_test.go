@@ -4,10 +4,39 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"holdfast/embedded/plan"
 )
+
+func (w *world) TryLock(ctx context.Context, value, old []byte, _ time.Duration) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mute {
+		w.mu.Unlock()
+		<-ctx.Done()
+		w.mu.Lock()
+		return nil, ctx.Err()
+	}
+	if w.locked != nil && !bytes.Equal(w.locked, old) {
+		return w.locked, plan.ErrConflict
+	}
+	w.lock(value)
+	return nil, nil
+}
+
+func (w *world) RefreshLock(_ context.Context, value []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !bytes.Equal(w.locked, value) {
+		return plan.ErrConflict
+	}
+	return nil
+}
 
 func (w *world) Unlock(_ context.Context, value []byte) error {
 	w.mu.Lock()
@@ -43,4 +72,33 @@ func (w *world) holder() *plan.Lock {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.member.Lock
+}
+
+// One member at a time: the lock says who has it, is taken over from an earlier life, and is given back.
+func TestDisrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		w.lockBy("b", "n2")
+		if _, err := c.turn.disrupt(t.Context(), "defrag", time.Minute); !errors.Is(err, plan.ErrConflict) || !strings.Contains(err.Error(), "n2 (slot b) holds the disruption lock (stop) since") {
+			t.Errorf("got %v", err)
+		}
+		w.lockBy("a", "n1")
+		release, err := c.turn.disrupt(t.Context(), "defrag", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := w.holder(); l == nil || l.Node != "n1" || l.Slot != "a" || l.Purpose != "defrag" {
+			t.Errorf("the lock is %v", l)
+		}
+		release()
+		if l := w.holder(); l != nil {
+			t.Errorf("it was not given back: %v", l)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
 }

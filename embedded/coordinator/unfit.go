@@ -2,8 +2,9 @@ package coordinator
 
 import (
 	"errors"
-	"strings"
 	"time"
+
+	"holdfast/embedded/plan"
 )
 
 // refitEvery is how often data on which etcd was not started is looked at again: an operator may have repaired it.
@@ -16,30 +17,29 @@ type unfit struct {
 	looked time.Time
 }
 
-// misfit remembers why etcd was not started, if the data is the reason: from then on the node waits.
-func (c *Coordinator) misfit(dir string, err error) {
-	if !errors.Is(err, ErrUnfit) {
-		return
+// misfit remembers why etcd was not started, and reports whether the data is the reason: from then on the node waits.
+func (h *holding) misfit(dir string, err error) bool {
+	data, ok := errors.AsType[plan.Unfit](err)
+	if !ok {
+		return false
 	}
-	_, why, _ := strings.Cut(err.Error(), ErrUnfit.Error()+": ")
-	c.mu.Lock()
-	c.unfit = unfit{why, dir, time.Now()}
-	c.mu.Unlock()
+	h.mu.Lock()
+	h.held.unfit = unfit{data.Err.Error(), dir, time.Now()}
+	h.mu.Unlock()
+	return true
 }
 
 // refit looks at such data again. It must not be called while something is being done, for it locks the directory.
-func (c *Coordinator) refit() {
-	c.mu.Lock()
-	u, usable := c.unfit, !c.dead && !c.adopting
-	c.mu.Unlock()
-	if u.why == "" || !usable || time.Since(u.looked) < refitEvery {
+func (h *holding) refit() {
+	now := h.now()
+	u := now.unfit
+	if u.why == "" || now.gate.dead || now.gate.closed || time.Since(u.looked) < refitEvery {
 		return
 	}
-	if err := c.world.Etcd.Fit(u.dir); errors.Is(err, ErrUnfit) {
-		c.misfit(u.dir, err)
+	if h.misfit(u.dir, h.world.Etcd.Fit(u.dir)) {
 		return
 	}
-	c.mu.Lock()
-	c.unfit = unfit{}
-	c.mu.Unlock()
+	h.mu.Lock()
+	h.held.unfit = unfit{}
+	h.mu.Unlock()
 }

@@ -11,7 +11,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// Data on which etcd would panic is not tried again and again: the node waits and says why, and goes on when it is cured.
+// Data on which etcd would panic is not tried again and again: the node waits and says why, and continues when it is
+// cured.
 func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -19,8 +20,8 @@ func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 		if err := (ledgerV1{Version: 1, Etcd: "3.6.16", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}).write(w.dir); err != nil {
 			t.Fatal(err)
 		}
-		w.data = Data{WAL: true, Member: 1, ClusterID: 77}
-		w.unfit = fmt.Errorf("%w: made by etcd 3.8", ErrUnfit)
+		w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
+		w.unfit = plan.Unfit{Err: errors.New("made by etcd 3.8")}
 		w.startErr = fmt.Errorf("start member a: %w", w.unfit)
 		c := w.coordinator("a")
 		stop := live(t, c)
@@ -46,8 +47,8 @@ func TestUnfitDataWaitsUntilItIsCured(t *testing.T) {
 
 func TestOtherFailuresAreNotUnfit(t *testing.T) {
 	c := newWorld(t).coordinator("a")
-	c.misfit("dir", errors.New("address in use"))
-	if c.unfit.why != "" {
-		t.Errorf("got %q", c.unfit.why)
+	c.holding.misfit("dir", errors.New("address in use"))
+	if c.holding.held.unfit.why != "" {
+		t.Errorf("got %q", c.holding.held.unfit.why)
 	}
 }

@@ -41,33 +41,6 @@ type upkeep struct {
 	done   health.UpkeepStatus
 }
 
-// known adds to an observation what is remembered. It is called with each observation.
-func (u *upkeep) known(o *plan.Observation, now time.Time) {
-	m := &o.Member
-	if !m.Running {
-		u.judged, u.short = plan.Judgement{}, false
-		return
-	}
-	u.short = o.Claim.Room.Short(u.short)
-	o.Claim.Short = u.short
-	if m.Compacted != u.history {
-		u.history, u.compacted = m.Compacted, now
-	}
-	if m.Spaceless() != u.spaceless { // what failed before says nothing of what is possible now
-		u.spaceless, u.tried, u.compacted, u.until, u.failed = m.Spaceless(), false, time.Time{}, time.Time{}, 0
-	}
-	u.judged = o.Config.Upkeep.Judge(u.judged, *m, u.tried)
-	u.growth.add(now, m.Space.InUse)
-	m.Judgement, m.Defragging = u.judged, u.defragging
-	o.Compacted = now.Sub(u.compacted) < compacted
-	if now.Before(u.until) {
-		o.Resting = "the last one is less than an hour ago"
-		if u.failed > 0 {
-			o.Resting = "the last attempt failed, and the next one is made later"
-		}
-	}
-}
-
 // tell adds to an observation what is remembered. It is called with each observation.
 func (u *upkeep) tell(o *plan.Observation, now time.Time) {
 	u.mu.Lock()

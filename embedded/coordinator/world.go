@@ -12,29 +12,12 @@ import (
 // ErrNoVolume is wrapped by Volumes.Claim when there is nothing to claim at present: the node stands by.
 var ErrNoVolume = errors.New("no volume is free")
 
-// ErrNotReady is wrapped by Etcd.Promote when the learner has not caught up yet.
-var ErrNotReady = errors.New("learner is not in sync with the leader")
-
-// ErrUnhealthy is wrapped by changes of the member list that etcd refuses for now, as it does for 5 s after
-// a member has joined.
-var ErrUnhealthy = errors.New("not every member has been connected long enough")
-
-// ErrConflict is wrapped by what puts something into the store that holds another of its kind: a record of the same
-// generation, a proposal of the same number, an outcome of the same proposal.
-var ErrConflict = errors.New("the store holds another one")
-
 // ErrUseless is wrapped by Backups.Check when the backup can never be restored here: nobody knows it, it is damaged, or
 // it is another cluster's.
 var ErrUseless = errors.New("the backup is of no use")
 
 // ErrUnread is wrapped when the store has answered, and what it holds of the cluster is damaged, or of a newer version.
 var ErrUnread = errors.New("the store cannot be believed")
-
-// ErrReadOnly is wrapped by Etcd.PutKey while an alarm has etcd refuse every write.
-var ErrReadOnly = errors.New("etcd takes no writes")
-
-// ErrUnfit is wrapped by Etcd.Start and Etcd.Fit when etcd would panic on the data: it was written by another version.
-var ErrUnfit = errors.New("etcd cannot be started on the data")
 
 // Identity is who a held volume is.
 type Identity struct {
@@ -57,12 +40,13 @@ type Volumes interface {
 type Volume interface {
 	Identity() Identity
 	Path() string
-	Mismatch() string
-	Missing() string                 // which disk this node held last and does not find where it was; "" for none
-	Watch(ctx context.Context) error // blocks; an error means that the volume is lost
-	Adopt(ctx context.Context) error // sets everything on the volume aside; it is another, blank disk then
+	// Trouble says why the volume is not what it says it is, and which disk this node held last and does not find
+	// where it was; "" for neither.
+	Trouble() (mismatch, missing string)
+	Watch(ctx context.Context) error       // blocks; an error means that the volume is lost
+	SetAllAside(ctx context.Context) error // sets everything on the volume aside; it is another, blank disk then
 	Release(ctx context.Context, how Release) error
-	Bear(token string) // has the volume bear this record for others to see, soon and as well as it can
+	SetRecord(token string) // shows others whose record the disk bears, soon and as well as it can
 }
 
 // Release says what becomes of a volume that is given up.
@@ -111,35 +95,22 @@ type Names interface {
 	Check(ctx context.Context) error   // whether our names are answered by us
 }
 
-// Data is what a data directory holds.
-type Data struct {
-	WAL               bool
-	Unborn            bool // the WAL exists, but no entry was ever written to it
-	Member, ClusterID uint64
-	Log               plan.LogEnd
-	Term              uint64 // the newest that it has noted
-}
-
-// Spec says how to start etcd.
-type Spec struct {
-	Slot, DataDir, Token, PeerURL string
-	Peers                         map[string]string // slot -> peer URL
-	Join                          bool
-	TrustWAL                      bool // this version of etcd wrote the log last
-}
-
 // Etcd is the member in this process and its data directory.
 type Etcd interface {
+	Process
 	Disk
 	Members
 	Keys
 	Locks
 	Builder
 	Databases
-	Start(ctx context.Context, s Spec) error // returns when etcd runs, ready or not; ErrUnfit
-	Stop(ctx context.Context) error          // hands over leadership, then stops; idempotent
-	// Leave does what Stop does, but hands over for at most this long.
-	Leave(ctx context.Context, handOver time.Duration) error
+}
+
+// Process is etcd as it runs.
+type Process interface {
+	Start(ctx context.Context, s plan.Spec) error // returns when etcd runs, ready or not; plan.Unfit
+	// Stop hands over leadership for at most this long, then stops; again is fine.
+	Stop(ctx context.Context, handOver time.Duration) error
 	Kill()                               // stops without waiting for anything
 	State() (m plan.Member, ended error) // ended: why etcd ended by itself
 	Revision() int64                     // of the running member, 0 without one
@@ -147,32 +118,23 @@ type Etcd interface {
 
 // Disk reads and renames etcd's data directory while etcd does not run.
 type Disk interface {
-	Inspect(dir string) (Data, error) // also while etcd runs
-	Fit(dir string) error             // whether etcd can be started on it: ErrUnfit
+	Inspect(dir string) (plan.DataDir, error) // also while etcd runs
+	Fit(dir string) error                     // whether etcd can be started on it: plan.Unfit
 	SetAside(dir, reason string) (string, error)
 	MemberList(dir string) ([]plan.MemberInfo, error) // as applied in the database, while etcd does not run
 	FounderIDs(r plan.Record) (members map[string]uint64, cluster uint64, err error)
 	// Aside lists what was set aside on a volume, the oldest first, and Reclaim deletes what of it was set aside
-	// before a time, but for data of another cluster.
-	Aside(volume string) ([]Aside, error)
-	Reclaim(volume string, before time.Time) ([]Aside, error)
-}
-
-// Aside is data that was set aside.
-type Aside struct {
-	Path   string
-	Reason string
-	Since  time.Time
-	Bytes  int64
-	Kept   bool // it is never deleted by us
+	// before a time, for one of the reasons.
+	Aside(volume string) ([]plan.Aside, error)
+	Reclaim(volume string, before time.Time, reasons []string) ([]plan.Aside, error)
 }
 
 // Builder makes a data directory of a database, beside the one in use.
 type Builder interface {
 	Database(dir string) string // where the database is expected
-	Rebuild(ctx context.Context, dir string, s Spec, bump int64) error
-	// Recover copies the database of the data directory from, in which etcd may run, to where dir is expected to have one,
-	// and applies every entry of its log. It returns where that ended. The first progress tells the size.
+	Rebuild(ctx context.Context, dir string, s plan.Spec, bump int64) error
+	// Recover copies the database of the data directory from, in which etcd may run, to where dir is expected to have
+	// one, and applies every entry of its log. It returns where that ended. The first progress tells the size.
 	Recover(ctx context.Context, from, dir string, progress func(Progress)) (plan.LogEnd, error)
 	// Room returns an error unless a database of this many bytes can be built on the volume.
 	Room(volume string, bytes int64) error
@@ -222,18 +184,9 @@ type Databases interface {
 	Raise(ctx context.Context, alarm string) error
 	// Disarm takes the alarm NOSPACE back.
 	Disarm(ctx context.Context) error
-	// HandOver gives the leadership to another voter, if this member has it and there is one.
-	HandOver(ctx context.Context) error
+	// TransferLeadership gives the leadership to another voter, if this member has it and there is one.
+	TransferLeadership(ctx context.Context) error
 }
-
-// The names of the keys.
-const (
-	KeySlots  = "slots"  // plan.SlotSet
-	KeyLock   = "lock"   // plan.Lock
-	KeyPaused = "paused" // plan.Pause
-	// KeyConsent is plan.Consent.
-	KeyConsent = "consent"
-)
 
 // Store is what the backup store knows of clusters.
 type Store interface {
@@ -244,13 +197,17 @@ type Store interface {
 // Generations are the records in the store.
 type Generations interface {
 	ID(ctx context.Context) (string, error)
-	// Meet puts this process's nonce into the store, once, for other nodes to find: who finds it shares the store. who names node
-	// and address: a drill may use production's store and names. Nonces are those of all nodes, as the last look has shown them.
+	// Meet puts this process's nonce into the store, once, for other nodes to find: who finds it shares the store. who
+	// names node and address: a drill may use production's store and names. Nonces are those of all nodes, as the last
+	// look has shown them.
 	Meet(ctx context.Context, who, nonce string) error
 	Nonces() map[string]string
-	Known(ctx context.Context) (plan.Store, error)      // all but its ID, CID and Nonce; the zero value: it knows no cluster
-	Put(ctx context.Context, r plan.Record) error       // ErrConflict when there is another; again is fine
-	MoveAside(ctx context.Context, r plan.Record) error // after this, neither it nor one before it is known
+	// all but its ID, CID and Nonce; the zero value: it knows no cluster
+	Known(ctx context.Context) (plan.Store, error)
+	Put(ctx context.Context, r plan.Record) error // plan.ErrConflict when there is another; again is fine
+	// MoveAside gives up what the store knows: after it neither the record nor one before it is known, nor, with nil, a
+	// cluster that another program keeps there.
+	MoveAside(ctx context.Context, r *plan.Record) error
 }
 
 // Proposals are the restores and recoveries in the store.

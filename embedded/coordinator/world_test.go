@@ -2,18 +2,89 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
 
 	"holdfast/embedded/plan"
 )
 
+// world is a world of one node that does what a test tells it. Real processes are in integration; here are
+// the failures that cannot be made there at will.
+type world struct {
+	t    *testing.T
+	dir  string
+	lost chan error
+
+	mu       sync.Mutex
+	member   plan.Member
+	data     plan.DataDir
+	starts   []plan.Spec
+	startErr error
+	stopErr  error
+	hang     chan struct{} // Start waits for it, if set
+	killed   bool
+	released []Release
+	giving   func() // while the volume is released, if set
+	removed  []uint64
+	added    []string
+	store    func(ctx context.Context) (string, error)
+	nodes    []Node
+	forgets  func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
+	answer   []byte
+	asking   func()   // called when another node is asked, if set
+	asked    []string // questions
+	failed   []string
+	ending   []string
+	twin     netip.Addr
+	twins    []string
+	borne    string // the record that the volume bears
+
+	witnesses []plan.Witness
+	deaf      bool // changes of the member list have no effect
+	knows     plan.Store
+	backups   backups
+	full      error
+	unfit     error
+	locked    []byte            // the disruption lock
+	kept      map[string][]byte // holdfast's other keys; nil: all are as locked
+	left      []string          // the disruption lock at each Stop
+	handed    []time.Duration   // to hand over, at each Stop
+	mute      bool              // etcd answers no try of the lock
+	db        database
+	aside     []plan.Aside
+	reclaimed []time.Time
+	aborted   []string
+	dismissed []string
+	shone     []string
+	proposed  *plan.Restore // that lies in the store, and the last look at all of it has not seen
+	marked    []uint64
+	readOnly  bool
+	room      plan.Room
+}
+
 func newWorld(t *testing.T) *world {
 	return &world{t: t, dir: t.TempDir(), lost: make(chan error, 1), store: func(context.Context) (string, error) { return "store", nil }}
+}
+
+func (w *world) coordinator(slots ...string) *Coordinator {
+	return New(Config{Node: "n1", Address: netip.MustParseAddr("127.0.0.1"), StopWait: 10 * time.Second, Hold: time.Minute,
+		Plan: plan.Config{Cluster: "test", Slots: slots, PeerURL: "http://{slot}.test:2380", Etcd: "3.7.3"}},
+		World{Volumes: w, Mesh: w, Names: w, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
+			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {},
+			Rooms:  func(string) Rooms { w.mu.Lock(); defer w.mu.Unlock(); return Rooms{Volume: w.room} },
+			Ending: func(why string) { w.note(&w.ending, fmt.Sprintf("%s, etcd killed: %v", why, w.killed)) }},
+		zaptest.NewLogger(w.t))
 }
 
 func (w *world) note(list *[]string, text string) {
@@ -22,18 +93,17 @@ func (w *world) note(list *[]string, text string) {
 	*list = append(*list, text)
 }
 
+func (w *world) Claim(context.Context, []string, []string, map[string]string) (Volume, error) {
+	return w, nil
+}
 func (w *world) Witnesses() []plan.Witness { return w.witnesses }
-
-func (w *world) SetRecord(token string) { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
-
+func (w *world) SetRecord(token string)    { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
 func (w *world) Identity() Identity {
 	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1}
 }
-
-func (w *world) Path() string { return w.dir }
-
+func (w *world) Path() string                        { return w.dir }
 func (w *world) Trouble() (mismatch, missing string) { return "", "" }
-
+func (w *world) SetAllAside(context.Context) error   { return nil }
 func (w *world) Watch(ctx context.Context) error {
 	select {
 	case err := <-w.lost:
@@ -42,9 +112,17 @@ func (w *world) Watch(ctx context.Context) error {
 		return nil
 	}
 }
+func (w *world) Release(_ context.Context, how Release) error {
+	if w.giving != nil {
+		w.giving()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.released = append(w.released, how)
+	return nil
+}
 
 func (w *world) Publish([]byte) {}
-
 func (w *world) Nodes(accepted bool) []Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,9 +132,7 @@ func (w *world) Nodes(accepted bool) []Node {
 	}
 	return w.nodes
 }
-
 func (w *world) Changed() <-chan struct{} { return nil }
-
 func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, error) {
 	w.note(&w.asked, node+" "+string(question))
 	if w.asking != nil {
@@ -67,15 +143,39 @@ func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, er
 	}
 	return w.answer, nil
 }
-
-func (w *world) Twin() (netip.Addr, bool) { return w.twin, w.twin.IsValid() }
-
-func (w *world) Twins() []string { return w.twins }
-
+func (w *world) Twin() (netip.Addr, bool)    { return w.twin, w.twin.IsValid() }
+func (w *world) Twins() []string             { return w.twins }
 func (w *world) Set(map[string][]netip.Addr) {}
-
 func (w *world) Check(context.Context) error { return nil }
 
+func (w *world) Key(name string) ([]byte, int64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if name != plan.KeyLock && w.kept != nil {
+		if v := w.kept[name]; v != nil {
+			return v, 1, nil
+		}
+		return nil, 0, nil
+	}
+	return w.locked, 1, nil
+}
+func (w *world) PutKey(_ context.Context, name string, value []byte, _ int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.readOnly {
+		return plan.ErrReadOnly
+	}
+	if name == plan.KeyConsent {
+		w.member.Consent = new(plan.Consent)
+		if value != nil {
+			return json.Unmarshal(value, w.member.Consent)
+		}
+	}
+	if w.kept != nil {
+		w.kept[name] = value
+	}
+	return nil
+}
 func (w *world) Mark(_ context.Context, mark uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,11 +183,15 @@ func (w *world) Mark(_ context.Context, mark uint64) error {
 	w.member.Marks = w.marked
 	return nil
 }
-
 func (w *world) MemberList(string) ([]plan.MemberInfo, error) {
 	return []plan.MemberInfo{{ID: 1, Slot: "a"}}, nil
 }
-
+func (w *world) Fit(string) error { w.mu.Lock(); defer w.mu.Unlock(); return w.unfit }
+func (w *world) Inspect(string) (plan.DataDir, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.data, nil
+}
 func (w *world) SetAside(dir, reason string) (string, error) {
 	to := dir + "-" + reason
 	if err := os.Rename(dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -95,22 +199,65 @@ func (w *world) SetAside(dir, reason string) (string, error) {
 	}
 	return to, nil
 }
-
-func (w *world) Revision() int64 { return 0 }
-
-func (w *world) Room(string, int64) error { w.mu.Lock(); defer w.mu.Unlock(); return w.full }
-
+func (w *world) Revision() int64            { return 0 }
+func (w *world) Room(string, int64) error   { w.mu.Lock(); defer w.mu.Unlock(); return w.full }
+func (w *world) Database(dir string) string { return filepath.Join(dir, "member", "db") }
+func (w *world) Aside(string) ([]plan.Aside, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.aside, nil
+}
+func (w *world) Reclaim(_ string, before time.Time, _ []string) ([]plan.Aside, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reclaimed = append(w.reclaimed, before)
+	return nil, nil
+}
+func (w *world) Rebuild(_ context.Context, dir string, s plan.Spec, bump int64) error {
+	if _, err := os.Stat(w.Database(dir)); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "wal"), fmt.Appendf(nil, "%s %s %d", s.Token, s.Peers[s.Slot], bump), 0o600)
+}
 func (w *world) Recover(_ context.Context, from, dir string, progress func(Progress)) (plan.LogEnd, error) {
 	progress(Progress{Phase: "copying", Total: 1})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.data.Log, os.WriteFile(w.Database(dir), []byte(from), 0o600)
 }
-
-func (w *world) Kill() { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
-
-func (w *world) State() (plan.Member, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
-
+func (w *world) FounderIDs(r plan.Record) (map[string]uint64, uint64, error) {
+	return map[string]uint64{"a": 1, "b": 2, "c": 3}, 77, nil
+}
+func (w *world) Start(ctx context.Context, s plan.Spec) error {
+	w.mu.Lock()
+	hang, err := w.hang, w.startErr
+	w.starts = append(w.starts, s)
+	w.mu.Unlock()
+	if hang != nil {
+		<-hang
+	}
+	if err == nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.member = plan.Member{Running: true, Ready: true, HasLead: true, Confirmed: true, Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1, Slot: s.Slot}}}
+		w.data = plan.DataDir{WAL: true, Unborn: w.data.Unborn, Member: 1, ClusterID: 77}
+		w.lock(w.locked)
+	}
+	return err
+}
+func (w *world) Stop(_ context.Context, handOver time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left, w.handed = append(w.left, string(w.locked)), append(w.handed, handOver)
+	if w.stopErr == nil {
+		w.member = plan.Member{}
+	}
+	return w.stopErr
+}
+func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu.Unlock(); w.killed = true }
+func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
+func (w *world) IsRemoved(uint64) bool                 { return false }
+func (w *world) Promote(context.Context, uint64) error { return plan.ErrNotReady }
 func (w *world) AddLearner(_ context.Context, url string) (uint64, error) {
 	w.note(&w.added, url)
 	w.mu.Lock()
@@ -121,7 +268,6 @@ func (w *world) AddLearner(_ context.Context, url string) (uint64, error) {
 	w.member.Members = append(w.member.Members, plan.MemberInfo{ID: 9, Slot: "b", Learner: true})
 	return 9, nil
 }
-
 func (w *world) Remove(_ context.Context, id uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,29 +282,29 @@ func (w *world) Remove(_ context.Context, id uint64) error {
 type stores struct{ *world }
 
 func (s stores) ID(ctx context.Context) (string, error) { return s.store(ctx) }
-
 func (s stores) Known(context.Context) (plan.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.knows, nil
 }
-
 func (s stores) Put(_ context.Context, r plan.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.knows.Record = &r
 	return nil
 }
-
+func (s stores) MoveAside(context.Context, *plan.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.knows.Managed = ""
+	return nil
+}
 func (s stores) Dismiss(_ context.Context, command string) error {
 	s.note(&s.dismissed, command)
 	return nil
 }
-
 func (s stores) Propose(context.Context, plan.Restore) error { return nil }
-
 func (s stores) Conclude(context.Context, plan.Record) error { return nil }
-
 func (s stores) Abort(_ context.Context, r plan.Restore, _ plan.Abort) (*plan.Record, error) {
 	s.note(&s.aborted, r.ID)
 	s.mu.Lock()
@@ -168,13 +314,9 @@ func (s stores) Abort(_ context.Context, r plan.Restore, _ plan.Abort) (*plan.Re
 	}
 	return nil, nil
 }
-
 func (s stores) Meet(context.Context, string, string) error { return nil }
-
-func (s stores) Nonces() map[string]string { return nil }
-
-func (s stores) Shine(context.Context, Beacon) error { s.note(&s.shone, "shone"); return nil }
-
+func (s stores) Nonces() map[string]string                  { return nil }
+func (s stores) Shine(context.Context, Beacon) error        { s.note(&s.shone, "shone"); return nil }
 func (s stores) Proposal(_ context.Context, generation uint64, attempt int) (*plan.Restore, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,9 +30,7 @@ func (r *Records) Shine(ctx context.Context, b coordinator.Beacon) error {
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.clock.beacon = s
+	r.shone(s)
 	return nil
 }
 
@@ -94,58 +92,4 @@ func plain(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool {
 		return len(text) > 255 || strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) })
 	})
-}
-
-// Meet puts this process's nonce into the store, once, and again where it is not there any more, or the clock is to be measured.
-func (r *Records) Meet(ctx context.Context, who, nonce string) error {
-	r.mu.Lock()
-	met := r.met == nonce && !r.clock.due()
-	r.mu.Unlock()
-	if met {
-		return nil
-	}
-	data, err := json.Marshal(presence{who, nonce})
-	if err != nil {
-		return err
-	}
-	name := r.HereName(who)
-	s, err := timed(name, func() error { return r.Store.Put(ctx, name, bytes.NewReader(data)) })
-	if err != nil {
-		return fmt.Errorf("put %s into the store: %w", name, err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.met, r.clock.here, r.clock.again = nonce, s, false
-	return nil
-}
-
-// Nonces are those of all nodes that were in the store at the last look.
-func (r *Records) Nonces() map[string]string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.nonces
-}
-
-// meetAll reads the nonces of all nodes. One that cannot be read is of nobody. One that is younger than the resolution of the
-// store's times is read again: a process that began again may have replaced it.
-func (r *Records) meetAll(ctx context.Context, l listing) {
-	nonces := map[string]string{}
-	put := map[string]string{} // by name
-	for _, o := range l.here {
-		var p presence
-		if l.newest.Sub(o.Modified) < storeTick {
-			o.Modified = time.Time{} // not kept
-		}
-		if r.read(ctx, o, &p, func() error { return nil }) == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
-			nonces[p.Nonce] = p.Node
-			put[o.Name] = p.Nonce
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.nonces = nonces
-	r.clock.listed(l, func(name string) bool { return put[name] == r.met })
-	if nonces[r.met] == "" { // of another process of this name and address, which may be a clone
-		r.met = ""
-	}
 }

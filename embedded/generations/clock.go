@@ -90,17 +90,6 @@ func timed(name string, put func() error) (*sent, error) {
 	return &sent{name, began, time.Since(began)}, nil
 }
 
-// Clock tells how far this node's clock differs from the store's, nil while that is not known.
-func (r *Records) Clock() *health.ClockStatus {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.clock.now
-	if now == nil {
-		return nil
-	}
-	return &health.ClockStatus{Difference: now.difference.Seconds(), Uncertainty: now.uncertainty.Seconds(), Off: now.off()}
-}
-
 // ClockFinding says that this node's clock differs from the store's, nil if it does not.
 func ClockFinding(c *health.ClockStatus) []health.Finding {
 	if c == nil || !c.Off {

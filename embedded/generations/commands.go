@@ -19,9 +19,10 @@ const commandSuffix = "/_command.json"
 // written since.
 const commandTime = time.Hour
 
-// requests returns the restores that other programs have asked for with a command. Over are those that are never carried out: a
-// command that a proposal has named runs once, one that is older than the present generation was for a cluster that is no more,
-// and one that has waited too long would come as a surprise. One that names an open proposal is under way.
+// requests returns the restores that other programs have asked for with a command. Over are those that are never
+// carried out: a command that a proposal has named runs once, one that is older than the present generation was for a
+// cluster that is no more, and one that has waited too long would come as a surprise. One that names an open proposal
+// is under way.
 func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since time.Time) ([]plan.Request, error) {
 	objects, err := r.Store.List(ctx, "control/")
 	if err != nil {
@@ -46,12 +47,13 @@ func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since t
 	}
 	var all []plan.Request
 	for _, c := range commands {
-		q := plan.Request{Command: c.Name, Backup: c.Backup, By: "the command " + c.Name + " in the store", Problem: c.Problem}
+		q := plan.Request{Command: c.Name, Backup: c.Backup, By: "the command " + c.Name + " in the store",
+			Problem: c.Problem}
 		switch p, ok := proposed[c.Name]; {
 		case c.Problem == "" && c.Backup == "":
 			continue // it asks for something else
 		case ok && s.Record.Restore != nil && s.Record.Restore.Command == c.Name:
-			if err := snapshot.DeleteCommand(ctx, r.Store, c.Name); err != nil { // whoever concluded it could not
+			if err := snapshot.DeleteCommand(ctx, r.Store, c.Name); err != nil { // the one who concluded it could not
 				return nil, err
 			}
 			continue
@@ -61,7 +63,7 @@ func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since t
 			q.Problem, q.Over = "it was proposed before and never runs again"+aborted(s, p), true
 		case c.Problem == "" && !given[c.Name].After(since):
 			q.Problem, q.Over = "it is older than the present generation of the cluster, and so is what it was meant for", true
-		case r.older(fmt.Sprintf("%s %d", c.Name, given[c.Name].UnixNano()), given[c.Name], commandTime, l):
+		case r.older(fmt.Sprintf("%s %d", c.Name, given[c.Name].UnixNano()), given[c.Name], commandTime, l.newest):
 			late := fmt.Sprintf("it has been in the store for longer than %s", commandTime)
 			q.Problem, q.Over = cmp.Or(c.Problem, late), true
 		case c.Problem != "":
@@ -91,7 +93,7 @@ func (r *Records) Dismiss(ctx context.Context, command string) error {
 func (r *Records) proposed(ctx context.Context, l listing) (map[string]string, error) {
 	all := map[string]string{}
 	for _, o := range l.restores {
-		p, err := r.readRestore(ctx, o.Object)
+		p, err := r.readRestore(ctx, r.Store, o.Object)
 		if err != nil {
 			return nil, err
 		}

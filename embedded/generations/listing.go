@@ -25,6 +25,7 @@ type listing struct {
 	records, restores, outcomes []numbered
 	here                        []snapshot.Object
 	beacon                      snapshot.Object
+	beside                      bool      // an operator has had a cluster founded beside one of etcd-manager's
 	began                       time.Time // by our clock
 	newest                      time.Time // the store's time of what it got last
 }
@@ -49,6 +50,7 @@ func (r *Records) list(ctx context.Context) (l listing, err error) {
 			l.beacon = o
 			continue
 		}
+		l.beside = l.beside || o.Name == r.besideName()
 		m := objectName.FindStringSubmatch(strings.TrimPrefix(o.Name, r.prefix()))
 		if m == nil || (m[1] == "record") != (m[3] == "") {
 			continue

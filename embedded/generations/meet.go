@@ -1,7 +1,10 @@
 package generations
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -25,12 +28,56 @@ func (r *Records) HereName(node string) string {
 // storeTick is more than the resolution of any store's times.
 const storeTick = 2 * time.Second
 
+// Meet puts this process's nonce into the store, once, and again where it is not there any more, or the clock is to be
+// measured.
+func (r *Records) Meet(ctx context.Context, who, nonce string) error {
+	if r.said(nonce) {
+		return nil
+	}
+	data, err := json.Marshal(presence{who, nonce})
+	if err != nil {
+		return err
+	}
+	name := r.HereName(who)
+	s, err := timed(name, func() error { return r.Store.Put(ctx, name, bytes.NewReader(data)) })
+	if err != nil {
+		return fmt.Errorf("put %s into the store: %w", name, err)
+	}
+	r.say(nonce, s)
+	return nil
+}
+
+// meetAll reads the nonces of all nodes. One that cannot be read is of nobody. One that is younger than the resolution
+// of the store's times is read again: a process that began again may have replaced it.
+func (r *Records) meetAll(ctx context.Context, l listing) {
+	nonces := map[string]string{}
+	put := map[string]string{} // by name
+	for _, o := range l.here {
+		var p presence
+		if l.newest.Sub(o.Modified) < storeTick {
+			o.Modified = time.Time{} // not kept
+		}
+		if r.read(ctx, r.Store, o, &p, func() error { return nil }) == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
+			nonces[p.Nonce] = p.Node
+			put[o.Name] = p.Nonce
+		}
+	}
+	r.listed(l, nonces, put)
+}
+
 // encounters are who was found in the store, and how their clocks and ours differ from the store's.
 type encounters struct {
 	mu     sync.Mutex
 	met    string            // the nonce that was put
 	nonces map[string]string // who put them, by nonce
 	clock  clockwork
+}
+
+// Nonces are those of all nodes that were in the store at the last look.
+func (e *encounters) Nonces() map[string]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.nonces
 }
 
 // Clock tells how far this node's clock differs from the store's, nil while that is not known.

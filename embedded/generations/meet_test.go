@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
 )
 
 // A node's own store directory that was copied has old nonces only; nodes that share one see each other's.
@@ -51,7 +52,7 @@ func TestNodesMeetInTheStore(t *testing.T) {
 // A nonce is put once, and one that replaces another within the resolution of the store's times is seen.
 func TestNonceReplacedAtOnce(t *testing.T) {
 	_, r, _ := shelf(t)
-	r.Store = dated{r.Store, nil} // all at one time
+	r.Store = snapshottest.Dated{Store: r.Store} // all at one time
 	for _, nonce := range []string{"first", "other"} {
 		if err := r.Meet(t.Context(), "n1", nonce); err != nil {
 			t.Fatal(err)

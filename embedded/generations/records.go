@@ -1,16 +1,13 @@
 package generations
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -21,25 +18,25 @@ import (
 //	restore-000002-01.json  the first proposal to begin it
 //	outcome-000002-01.json  what became of that: the record, or why it was aborted
 //	aside-000001-<id>.json  the record of a cluster that was given up
+//	beside.json             that a cluster may be founded although etcd-manager keeps one in the store
 //
 // Beside them lie what is overwritten, and arbitrates nothing:
 //
 //	beacon.json             where the leader of the newest generation stood, every ten seconds
 //	here/<hash>.json        a random number of each node's process, put every hour: who finds it shares the store, and has no copy of it
 //
-// Each of the others is put with the condition that it is not there, and never written again, so that of two who disagree one is
-// refused. What is known of an object is asked for once.
+// Each of the others is put with the condition that it is not there, and never written again, so that of two who
+// disagree one is refused. What is known of an object is asked for once.
 type Records struct {
 	Store   snapshot.Store // set once
 	Cluster string         // cluster.name
 
+	cache
+	ages
+	encounters
+
 	mu     sync.Mutex
 	probed bool // the store's conditional put was proven to be one
-	known  map[snapshot.Version][]byte
-	met    string               // the nonce that was put
-	nonces map[string]string    // who put them, by nonce
-	first  map[string]time.Time // when a proposal or a command was read first here
-	clock  clockwork
 }
 
 // beside is that an operator has had a cluster founded beside one of etcd-manager's.
@@ -99,8 +96,12 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	}
 	r.meetAll(ctx, l)
 	s, since, err := r.state(ctx, l)
-	if err == nil && s.Record != nil {
+	switch {
+	case err != nil:
+	case s.Record != nil:
 		s.Requests, err = r.requests(ctx, l, s, since)
+	case !l.beside:
+		s.Managed, err = snapshot.Managed(ctx, r.Store)
 	}
 	if err != nil {
 		return plan.Store{}, err
@@ -115,7 +116,7 @@ func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since tim
 		return s, since, nil
 	}
 	newest := l.records[len(l.records)-1]
-	if s.Record, err = r.readRecord(ctx, newest.Object); err != nil {
+	if s.Record, err = r.readRecord(ctx, r.Store, newest.Object); err != nil {
 		return plan.Store{}, since, err
 	}
 	since = newest.Modified
@@ -159,11 +160,12 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, newest plan.Re
 		if o.generation > newest.Generation {
 			break
 		}
-		i := slices.IndexFunc(l.restores, func(p numbered) bool { return p.generation == o.generation && p.attempt == o.attempt })
+		i := slices.IndexFunc(l.restores,
+			func(p numbered) bool { return p.generation == o.generation && p.attempt == o.attempt })
 		if i < 0 {
 			continue
 		}
-		done, err := r.readOutcome(ctx, o.Object)
+		done, err := r.readOutcome(ctx, r.Store, o.Object)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +173,7 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, newest plan.Re
 		if c == nil || c.ID != newest.ID && !slices.Contains(newest.Line, c.ID) {
 			continue
 		}
-		p, err := r.readRestore(ctx, l.restores[i].Object)
+		p, err := r.readRestore(ctx, r.Store, l.restores[i].Object)
 		if err != nil {
 			return nil, err
 		}
@@ -191,25 +193,10 @@ func matches(at numbered, c *plan.Record, p *plan.Restore) error {
 	return fmt.Errorf("%s in the store is of another proposal than the one beside it: find out who put it there", at.Name)
 }
 
-// expired reports whether a proposal has been open for longer than it lasts, by the store's own time: another object is that much
-// younger. A process that has seen it for as long knows it as well. No clock is compared with another one.
+// expired reports whether a proposal has been open for longer than it lasts, by the store's own time: another object is
+// that much younger. A process that has seen it for as long knows it as well. No clock is compared with another one.
 func (r *Records) expired(p *placed, l listing) bool {
-	return p.Lasts > 0 && r.older(p.ID, p.when, p.Lasts, l)
-}
-
-// older reports whether an object that the store got at a time is older than d, as expired says. key names it for good.
-func (r *Records) older(key string, when time.Time, d time.Duration, l listing) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.first == nil {
-		r.first = map[string]time.Time{}
-	}
-	first, seen := r.first[key]
-	if !seen {
-		first = time.Now()
-		r.first[key] = first
-	}
-	return l.newest.Sub(when) > d || time.Since(first) > d
+	return p.Lasts > 0 && r.older(p.ID, p.when, p.Lasts, l.newest)
 }
 
 // placed is a proposal and when the store got it.
@@ -224,16 +211,16 @@ type concluded struct {
 	when time.Time
 }
 
-// proposal returns the last proposal for the generation after that of s, and its outcome, zero if it is open. One that continues
-// from another record is of a cluster that was given up: it only counts as an attempt, which is its name. Those that were aborted
-// are noted in s.
+// proposal returns the last proposal for the generation after that of s, and its outcome, zero if it is open. One that
+// continues from another record is of a cluster that was given up: it only counts as an attempt, which is its name.
+// Those that were aborted are noted in s.
 func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *placed, done concluded, err error) {
 	for _, o := range l.restores {
 		if o.generation != s.Record.Generation+1 {
 			continue
 		}
 		s.Attempts = o.attempt
-		read, err := r.readRestore(ctx, o.Object)
+		read, err := r.readRestore(ctx, r.Store, o.Object)
 		if err != nil {
 			return nil, concluded{}, err
 		}
@@ -242,11 +229,12 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 			continue
 		}
 		p = &placed{read, o.Modified}
-		i := slices.IndexFunc(l.outcomes, func(d numbered) bool { return d.generation == o.generation && d.attempt == o.attempt })
+		i := slices.IndexFunc(l.outcomes,
+			func(d numbered) bool { return d.generation == o.generation && d.attempt == o.attempt })
 		if i < 0 {
 			continue
 		}
-		was, err := r.readOutcome(ctx, l.outcomes[i].Object)
+		was, err := r.readOutcome(ctx, r.Store, l.outcomes[i].Object)
 		if err != nil {
 			return nil, concluded{}, err
 		}
@@ -264,42 +252,42 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 	return p, done, nil
 }
 
-// Put stores a record. The error wraps [coordinator.ErrConflict] when there is another one of its generation.
+// Put stores a record. The error wraps [plan.ErrConflict] when there is another one of its generation.
 func (r *Records) Put(ctx context.Context, record plan.Record) error {
 	name := r.recordName(record.Generation)
-	err := r.put(ctx, name, record)
+	err := put(ctx, r.Store, name, record)
 	if !errors.Is(err, snapshot.ErrExists) {
 		return err
 	}
-	other, err := r.readRecord(ctx, snapshot.Object{Name: name})
+	other, err := r.readRecord(ctx, r.Store, snapshot.Object{Name: name})
 	if err != nil {
 		return err
 	}
 	if other.ID != record.ID {
-		return fmt.Errorf("%w: %s", coordinator.ErrConflict, other.Token())
+		return fmt.Errorf("%w: %s", plan.ErrConflict, other.Token())
 	}
 	return nil
 }
 
-// Propose stores a proposal. The error wraps [coordinator.ErrConflict] when there is another one of this number.
+// Propose stores a proposal. The error wraps [plan.ErrConflict] when there is another one of this number.
 func (r *Records) Propose(ctx context.Context, p plan.Restore) error {
 	name := r.restoreName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, p)
+	err := put(ctx, r.Store, name, p)
 	if !errors.Is(err, snapshot.ErrExists) {
 		return err
 	}
-	other, err := r.readRestore(ctx, snapshot.Object{Name: name})
+	other, err := r.readRestore(ctx, r.Store, snapshot.Object{Name: name})
 	if err != nil {
 		return err
 	}
 	if other.ID != p.ID {
-		return fmt.Errorf("%w: the %s, proposed by %s", coordinator.ErrConflict, other.Title(), other.By)
+		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.Title(), other.By)
 	}
 	return nil
 }
 
 // Conclude makes a record the outcome of its proposal, which is the point of no return. The error wraps
-// [coordinator.ErrConflict] when the proposal was aborted before.
+// [plan.ErrConflict] when the proposal was aborted before.
 func (r *Records) Conclude(ctx context.Context, record plan.Record) error {
 	p := *record.Restore
 	done, err := r.end(ctx, p, outcome{Record: &record})
@@ -307,7 +295,7 @@ func (r *Records) Conclude(ctx context.Context, record plan.Record) error {
 		return err
 	}
 	if done.Record == nil {
-		return fmt.Errorf("%w: the %s was aborted: %s", coordinator.ErrConflict, p.Title(), done.Abort.Why)
+		return fmt.Errorf("%w: the %s was aborted: %s", plan.ErrConflict, p.Title(), done.Abort.Why)
 	}
 	if err := r.Put(ctx, *done.Record); err != nil {
 		return err
@@ -326,7 +314,7 @@ func (r *Records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*pla
 
 // Proposal returns the proposal of this number, nil if there is none.
 func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) (*plan.Restore, error) {
-	p, err := r.readRestore(ctx, snapshot.Object{Name: r.restoreName(generation, attempt)})
+	p, err := r.readRestore(ctx, r.Store, snapshot.Object{Name: r.restoreName(generation, attempt)})
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return nil, nil
 	}
@@ -336,30 +324,44 @@ func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) 
 // end stores the outcome of a proposal and returns the one that holds.
 func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, error) {
 	name := r.outcomeName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, o)
+	err := put(ctx, r.Store, name, o)
 	if errors.Is(err, snapshot.ErrExists) {
-		return r.readOutcome(ctx, snapshot.Object{Name: name})
+		return r.readOutcome(ctx, r.Store, snapshot.Object{Name: name})
 	}
 	return o, err
 }
 
 // MoveAside gives the cluster up: its records are kept under other names, the newest last, so that a crash in between
-// leaves the store knowing the cluster.
-func (r *Records) MoveAside(ctx context.Context, record plan.Record) error {
+// leaves the store knowing the cluster. Beside a cluster of etcd-manager's, of which nothing is touched, one may be
+// founded from then on.
+func (r *Records) MoveAside(ctx context.Context, record *plan.Record) error {
 	l, err := r.list(ctx)
 	if err != nil {
 		return err
 	}
+	managed, err := snapshot.Managed(ctx, r.Store)
+	if err != nil {
+		return err
+	}
+	if managed != "" && !l.beside {
+		err := put(ctx, r.Store, r.besideName(), beside{time.Now().UTC(), managed})
+		if err != nil && !errors.Is(err, snapshot.ErrExists) {
+			return err
+		}
+	}
+	if record == nil {
+		return nil
+	}
 	for _, o := range l.records {
 		if o.generation > record.Generation {
-			return fmt.Errorf("%w: the store knows generation %d by now", coordinator.ErrConflict, o.generation)
+			return fmt.Errorf("%w: the store knows generation %d by now", plan.ErrConflict, o.generation)
 		}
-		old, err := r.readRecord(ctx, o.Object)
+		old, err := r.readRecord(ctx, r.Store, o.Object)
 		if err != nil {
 			return err
 		}
 		aside := fmt.Sprintf("%saside-%06d-%s.json", r.prefix(), old.Generation, old.ID)
-		if err := r.put(ctx, aside, old); err != nil && !errors.Is(err, snapshot.ErrExists) {
+		if err := put(ctx, r.Store, aside, old); err != nil && !errors.Is(err, snapshot.ErrExists) {
 			return err
 		}
 		if err := r.Store.Delete(ctx, o.Name); err != nil {
@@ -367,67 +369,6 @@ func (r *Records) MoveAside(ctx context.Context, record plan.Record) error {
 		}
 	}
 	return nil
-}
-
-func (r *Records) readRecord(ctx context.Context, o snapshot.Object) (*plan.Record, error) {
-	var record plan.Record
-	return &record, r.read(ctx, o, &record, func() error { return record.Valid() })
-}
-
-func (r *Records) readRestore(ctx context.Context, o snapshot.Object) (*plan.Restore, error) {
-	var p plan.Restore
-	return &p, r.read(ctx, o, &p, func() error { return p.Valid() })
-}
-
-func (r *Records) readOutcome(ctx context.Context, o snapshot.Object) (done outcome, err error) {
-	err = r.read(ctx, o, &done, func() error {
-		switch {
-		case (done.Record == nil) == (done.Abort == nil):
-			return errors.New("it must hold a record or an abort, and not both")
-		case done.Record != nil:
-			return done.Record.Valid()
-		}
-		return done.Abort.Valid()
-	})
-	return done, err
-}
-
-// read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about it. The
-// error wraps [coordinator.ErrUnread] when the store has answered.
-func (r *Records) read(ctx context.Context, o snapshot.Object, v any, valid func() error) error {
-	at := o.Version()
-	r.mu.Lock()
-	data, cached := r.known[at]
-	r.mu.Unlock()
-	if !cached {
-		var err error
-		if data, err = snapshot.ReadObject(ctx, r.Store, o.Name, MaxRecord); err != nil {
-			return fmt.Errorf("read %s in the store: %w", o.Name, err)
-		}
-	}
-	switch err := cmp.Or(json.Unmarshal(data, v), valid()); {
-	case errors.Is(err, plan.ErrUnsupported):
-		return fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this node", coordinator.ErrUnread, o.Name, err)
-	case err != nil:
-		return fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store", coordinator.ErrUnread, o.Name, err)
-	}
-	if !cached && !o.Modified.IsZero() {
-		r.mu.Lock()
-		if r.known == nil {
-			r.known = map[snapshot.Version][]byte{}
-		}
-		r.known[at] = data
-		r.mu.Unlock()
-	}
-	return nil
-}
-
-func (r *Records) put(ctx context.Context, name string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return r.Store.PutIfAbsent(ctx, name, append(data, '\n'))
 }
 
 // Identity says whose backups are ours where no node can be asked: those of the lineage that the store's newest

@@ -18,6 +18,7 @@ import (
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
 )
 
 // counted counts what is read of a store.
@@ -71,7 +72,7 @@ func TestRecordsOfARestore(t *testing.T) {
 	if err := errors.Join(r.Propose(t.Context(), first), r.Propose(t.Context(), first)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Propose(t.Context(), proposal(founding, 0)); !errors.Is(err, coordinator.ErrConflict) {
+	if err := r.Propose(t.Context(), proposal(founding, 0)); !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("a second proposal: got %v", err)
 	}
 	if got := known(t, r); got.Restore == nil || got.Restore.ID != first.ID || got.Attempts != 1 || got.Record.ID != founding.ID {
@@ -83,7 +84,7 @@ func TestRecordsOfARestore(t *testing.T) {
 	if got := known(t, r); got.Restore != nil || got.Attempts != 1 {
 		t.Errorf("after the abort: %+v", got)
 	}
-	if err := r.Conclude(t.Context(), outcomeOf(first, founding)); !errors.Is(err, coordinator.ErrConflict) {
+	if err := r.Conclude(t.Context(), outcomeOf(first, founding)); !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("conclude what was aborted: got %v", err)
 	}
 	second := proposal(founding, known(t, r).Attempts)
@@ -119,17 +120,8 @@ func TestRecordsAreRepaired(t *testing.T) {
 	}
 }
 
-// dated is a store whose clock is another than ours: it tells its own times of what it got.
-type dated struct {
-	snapshot.Store
-	times map[string]time.Time // by the last part of the name; others are of the epoch
-}
-
-// epoch is a time of a store whose clock is decades off.
-var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// A proposal that everybody has left is aborted by any node that looks, unless it was concluded. Only the store's own times of its
-// objects tell, or that a process has seen it for as long: no clock is compared with another one.
+// A proposal that everybody has left is aborted by any node that looks, unless it was concluded. Only the store's own
+// times of its objects tell, or that a process has seen it for as long: no clock is compared with another one.
 func TestProposalThatIsOver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lasts, age, watched time.Duration // age by the store's time, watched by this process's
@@ -146,13 +138,13 @@ func TestProposalThatIsOver(t *testing.T) {
 		"seen, but concluded":   {lasts: time.Hour, watched: 2 * time.Hour, conclude: true, generation: 2},
 		"concluded without end": {conclude: true, generation: 2},
 	} {
-		for clock, now := range map[string]time.Time{"slow": epoch, "fast": epoch.AddDate(200, 0, 0)} {
+		for clock, now := range map[string]time.Time{"slow": snapshottest.Epoch, "fast": snapshottest.Epoch.AddDate(200, 0, 0)} {
 			t.Run(name+"/"+clock, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					_, r, founding := shelf(t)
 					p := proposal(founding, 0)
 					p.Lasts = tc.lasts
-					r.Store = dated{r.Store, map[string]time.Time{"restore-000002-01.json": now, "beacon.json": now.Add(tc.age), "outcome-000002-01.json": now}}
+					r.Store = snapshottest.Dated{Store: r.Store, Times: map[string]time.Time{"restore-000002-01.json": now, "beacon.json": now.Add(tc.age), "outcome-000002-01.json": now}}
 					if err := errors.Join(r.Propose(t.Context(), p), r.Shine(t.Context(), coordinator.Beacon{})); err != nil {
 						t.Fatal(err)
 					}
@@ -172,7 +164,7 @@ func TestProposalThatIsOver(t *testing.T) {
 						t.Errorf("open %v in generation %d, aborted %v", s.Restore != nil, s.Record.Generation, s.Aborted)
 					}
 					err := r.Conclude(t.Context(), outcomeOf(p, founding))
-					if got := errors.Is(err, coordinator.ErrConflict); got != tc.aborted {
+					if got := errors.Is(err, plan.ErrConflict); got != tc.aborted {
 						t.Errorf("concluding it then: %v", err)
 					}
 				})
@@ -377,10 +369,10 @@ func TestMovedAside(t *testing.T) {
 	if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), born), r.Propose(t.Context(), open)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.MoveAside(t.Context(), founding); !errors.Is(err, coordinator.ErrConflict) {
+	if err := r.MoveAside(t.Context(), &founding); !errors.Is(err, plan.ErrConflict) {
 		t.Errorf("move an outlived generation aside: got %v", err)
 	}
-	if err := r.MoveAside(t.Context(), born); err != nil {
+	if err := r.MoveAside(t.Context(), &born); err != nil {
 		t.Fatal(err)
 	}
 	if got := known(t, r); got.Record != nil || got.Restore != nil {
@@ -418,7 +410,7 @@ func TestRecordsRace(t *testing.T) {
 			if i%2 == 0 {
 				if err := mine.Conclude(t.Context(), born); err == nil {
 					concluded.Add(1)
-				} else if !errors.Is(err, coordinator.ErrConflict) {
+				} else if !errors.Is(err, plan.ErrConflict) {
 					t.Error(err)
 				}
 				return
@@ -495,5 +487,55 @@ func TestCommandsRunOnceAndNeverLate(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "control", p.Command, "_command.json")); !os.IsNotExist(err) {
 		t.Errorf("the command is still there: %v", err)
+	}
+}
+
+// A cluster that etcd-manager keeps in the store vetoes a founding, until an operator has one founded beside it; what
+// kops writes before there is a cluster, and what is ours, does not.
+func TestManaged(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := snapshot.NewDir(dir)
+	r := &Records{Store: store, Cluster: "main"}
+	managed := func(want string) {
+		t.Helper()
+		if got := known(t, r); got.Managed != want {
+			t.Errorf("got %q, want %q", got.Managed, want)
+		}
+	}
+	write("control/etcd-cluster-spec", `{"memberCount": 3}`)
+	for _, file := range []string{"_etcd_backup.meta", "holdfast.begin.json", "holdfast.meta.json", "etcd.backup.gz"} {
+		write("2026-07-01T00:00:00Z-000001/"+file, "{}")
+	}
+	managed("")
+	write("2026-07-01T00:15:03Z-000042/_etcd_backup.meta", "{}")
+	managed("backup 2026-07-01T00:15:03Z-000042")
+	write("before-upgrade/_etcd_backup.meta", "{}")
+	write("control/etcd-cluster-created", "{}")
+	managed("control/etcd-cluster-created and 2 backups, such as before-upgrade")
+	for range 2 {
+		if err := r.MoveAside(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	managed("")
+	other := &Records{Store: store, Cluster: "other"}
+	if got := known(t, other); got.Managed == "" {
+		t.Error("the word for one cluster counts for another")
+	}
+	// A cluster of ours that was founded before, and is given up: once is enough.
+	founding := plan.FoundingRecord(plan.Charter{Cluster: "other", Generation: 1, PeerURL: "http://{slot}.x:2380",
+		Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
+	if err := errors.Join(other.Put(t.Context(), founding), other.MoveAside(t.Context(), &founding)); err != nil {
+		t.Fatal(err)
+	}
+	if got := known(t, other); got.Record != nil || got.Managed != "" {
+		t.Errorf("after it was given up: %+v", got)
 	}
 }

@@ -130,9 +130,7 @@ type EtcdStatus struct {
 	Term           uint64   `json:"term"`
 	Revision       int64    `json:"revision"`
 	Applied        uint64   `json:"applied_index"`
-	Size           int64    `json:"db_size"`
-	InUse          int64    `json:"db_in_use"`
-	Quota          int64    `json:"quota"`
+	plan.Space              // of the database
 	Alarms         []Alarm  `json:"alarms,omitempty"`
 	Hashes         []Hash   `json:"hashes,omitempty"` // of the last compactions
 	Version        string   `json:"version"`

@@ -46,7 +46,7 @@ func TestAuthoritiesBesideTheRest(t *testing.T) {
 	for _, name := range []string{"holdfast", "holdfast/main", "pki-000001.json", "holdfast/main/pki-000001.json"} {
 		_ = snapshot.Delete(t.Context(), s.store, name) // refuses it, or finds nothing
 	}
-	s.must(r.MoveAside(t.Context(), founding)) // the cluster is given up, and another one of its name founded
+	s.must(r.MoveAside(t.Context(), &founding)) // the cluster is given up, and another one of its name founded
 	for serial := 1; serial <= 4; serial++ {
 		if _, err := os.Stat(s.object(serial)); err != nil {
 			t.Errorf("edition %d: %v", serial, err)

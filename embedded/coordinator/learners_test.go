@@ -34,7 +34,7 @@ func TestLearnerIsStuck(t *testing.T) {
 	} {
 		told := []plan.MemberInfo{{ID: 1, Slot: "a", Matched: 100}, {ID: 2, Slot: "b", Matched: 3}, {ID: 9, Slot: "c", Learner: true, Matched: at.matched, Receiving: at.receiving}}
 		o := plan.Observation{Member: plan.Member{Running: true, Leader: !at.follows, ID: 1, Members: told}}
-		l.known(&o, start.Add(time.Duration(at.minute)*time.Minute))
+		l.tell(&o, start.Add(time.Duration(at.minute)*time.Minute))
 		if m := o.Member.Members; m[2].Stuck != at.want || m[0].Stuck || m[1].Stuck {
 			t.Errorf("%s: got %+v, want stuck %v", at.name, m, at.want)
 		}
@@ -44,14 +44,15 @@ func TestLearnerIsStuck(t *testing.T) {
 	}
 }
 
-// TestLearnerWithoutProgressKnown: where raft tells nothing of the leader itself, a learner that is connected is not stuck.
+// TestLearnerWithoutProgressKnown: where raft tells nothing of the leader itself, a learner that is connected is not
+// stuck.
 func TestLearnerWithoutProgressKnown(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		var l learners
 		o := plan.Observation{Member: plan.Member{Leader: true, ID: 1, Members: []plan.MemberInfo{{ID: 1}, {ID: 9, Learner: true, Connected: connected}}}}
 		start := time.Now()
-		l.known(&o, start)
-		if l.known(&o, start.Add(stuckAfter)); o.Member.Members[1].Stuck == connected {
+		l.tell(&o, start)
+		if l.tell(&o, start.Add(stuckAfter)); o.Member.Members[1].Stuck == connected {
 			t.Errorf("connected %v: got %+v", connected, o.Member.Members[1])
 		}
 	}

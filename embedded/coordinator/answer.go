@@ -1,0 +1,28 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+)
+
+// Answer answers another node's direct question; ok is false when it is not for us.
+func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byte, ok bool, err error) {
+	if value, ok := bytes.CutPrefix(question, []byte(askToRefresh)); ok {
+		ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+		defer cancel()
+		return nil, true, c.world.Etcd.RefreshLock(ctx, value)
+	}
+	if ok, err := c.sentinel.answer(ctx, question); ok {
+		return nil, true, err
+	}
+	if answer, ok := c.turn.answer(ctx, question); ok {
+		return answer, true, nil
+	}
+	if string(question) != askForFacts {
+		return nil, false, nil
+	}
+	o, _ := c.observer.observe()
+	o.Member.Defragging = o.Member.Defragging || c.upkeep.asks()
+	answer, err = c.announcer.told(o, false)
+	return answer, true, err
+}

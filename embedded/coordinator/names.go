@@ -1,0 +1,127 @@
+package coordinator
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// names answers for the slots' host names: who holds each slot, and the last address of it that is known.
+type names struct {
+	env
+	bugs  *bugs
+	moved chan struct{} // write the addresses
+
+	mu      sync.Mutex
+	known   map[string]netip.Addr // slot -> last known address
+	told    map[string]netip.Addr // what the resolver was told
+	holders map[string]string     // slot -> node that held it last
+}
+
+func newNames(e env, b *bugs) *names {
+	return &names{env: e, bugs: b, moved: make(chan struct{}, 1), known: map[string]netip.Addr{},
+		holders: map[string]string{}}
+}
+
+// learn takes up the addresses that a volume remembers, of slots of which none is known.
+func (n *names) learn(known map[string]netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for slot, a := range known {
+		if _, ok := n.known[slot]; !ok {
+			n.known[slot] = a
+		}
+	}
+}
+
+// tell completes an observation with the node that held each slot last.
+func (n *names) tell(o *plan.Observation) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	o.Holders = maps.Clone(n.holders)
+}
+
+// update brings the names up to date: what [plan.Holders] says, and where it says nothing, the
+// last address that was known.
+func (n *names) update(o plan.Observation, accepted bool) {
+	addresses := map[string]netip.Addr{n.cfg.Node: n.cfg.Address}
+	for _, node := range n.world.Mesh.Nodes(accepted) {
+		if node.Name != n.cfg.Node {
+			addresses[node.Name] = node.Address
+		}
+	}
+	var slots []string
+	var holders map[string]string
+	if n.bugs.guard(theNames, func() { slots, holders = o.Slots(), plan.Holders(o) }) != "" {
+		return
+	}
+	n.mu.Lock()
+	// given up: the node that takes it next is not the old holder's rival
+	maps.DeleteFunc(n.holders, func(slot, _ string) bool {
+		return slots != nil && !slices.Contains(slots, slot)
+	})
+	for _, p := range o.Peers { // what others remember of times when we were not there
+		if p.Facts != nil {
+			for slot, node := range p.Facts.Holders {
+				if n.holders[slot] == "" && (slots == nil || slices.Contains(slots, slot)) {
+					n.holders[slot] = node
+				}
+			}
+		}
+	}
+	for slot, node := range holders {
+		n.holders[slot] = node
+		if a, ok := addresses[node]; ok && a.IsValid() {
+			n.known[slot] = a
+		}
+	}
+	changed := !maps.Equal(n.told, n.known)
+	known := maps.Clone(n.known)
+	n.told = known
+	n.mu.Unlock()
+	if !changed {
+		return
+	}
+	table := make(map[string][]netip.Addr, len(known))
+	for slot, a := range known {
+		table[slot] = []netip.Addr{a}
+	}
+	n.world.Names.Set(table)
+	n.write()
+}
+
+// write has the addresses written soon.
+func (n *names) write() {
+	select {
+	case n.moved <- struct{}{}:
+	default:
+	}
+}
+
+// keep writes the known addresses to the volume when they have changed and a member runs there.
+// The loop does not wait for it, for the disk may hang.
+func (n *names) keep(ctx context.Context, h *holding) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.moved:
+		}
+		n.mu.Lock()
+		known := maps.Clone(n.known)
+		n.mu.Unlock()
+		held := h.now()
+		if !held.begun() {
+			continue
+		}
+		if err := writeAddresses(held.path, known); err != nil {
+			n.lg.Warn("the last known addresses could not be stored", zap.Error(err))
+		}
+	}
+}

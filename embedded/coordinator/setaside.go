@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"holdfast/embedded/plan"
+)
+
+// SetVolumeAside is the operator's order to set everything on the held volume aside, so that it becomes another,
+// blank disk, and its slot starts over in whatever cluster exists. It is refused while etcd runs, and where
+// nothing is wrong. That etcd cannot be started on the data is wrong enough.
+func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
+	v, err := c.holding.beginSetAside(c.status)
+	if err != nil {
+		return err
+	}
+	if err = v.SetAllAside(ctx); err == nil {
+		c.holding.hold(v)
+	}
+	c.holding.open()
+	c.look()
+	return err
+}
+
+// MaySetVolumeAside returns an error if SetVolumeAside would be refused, and else the volume: its slot, and where it
+// is mounted.
+func (c *Coordinator) MaySetVolumeAside() (slot, path string, err error) {
+	held, now := c.holding.now(), c.Now()
+	if err := held.keepsContent(now); err != nil {
+		return "", "", err
+	}
+	return now.Observation.Claim.Slot, held.path, nil
+}
+
+// beginSetAside makes sure that no action begins until everything is set aside.
+func (h *holding) beginSetAside(s *status) (Volume, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.close(h.held.keepsContent(s.said()))
+}
+
+// keepsContent says what speaks against setting the content of the volume aside.
+func (h held) keepsContent(now Situation) error {
+	o := now.Observation
+	copied := o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk
+	unfit := now.Action.Kind == plan.Start && now.Err != ""
+	switch {
+	case h.volume == nil:
+		return errors.New("this node holds no volume; run the command on the node that holds the slot")
+	case o.Member.Running:
+		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
+	case now.Action.Kind != plan.Wait && !unfit || h.gate.busy || h.gate.closed:
+		return fmt.Errorf("the content of slot %s need not be set aside: %s", o.Claim.Slot, now.Action.Text())
+	case o.Claim.Mismatch == "" && o.Claim.Missing == "" && !o.Disk.WAL && o.Disk.Unknown == "" && !copied:
+		return fmt.Errorf("the volume of slot %s holds nothing to set aside: %s", o.Claim.Slot, now.Action.Text())
+	}
+	return nil
+}

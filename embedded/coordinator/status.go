@@ -1,0 +1,90 @@
+package coordinator
+
+import (
+	"sync"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// status is what the node is doing, as the loop has said last, for anyone who asks. It asks the other parts for what it
+// shows before it takes its own lock.
+type status struct {
+	holding     *holding
+	generations *generations
+	restoring   *restoring
+	asides      *asides
+	upkeep      *upkeep
+	saver       *saver
+	bugs        *bugs
+
+	mu  sync.Mutex
+	now Situation
+}
+
+// said returns the latest situation but for the volume, which is the holding's to say.
+func (s *status) said() Situation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// get returns the latest situation.
+func (s *status) get() Situation {
+	now, held := s.said(), s.holding.now()
+	now.Volume, now.Path = held.id, held.path
+	return now
+}
+
+// looked takes up an observation of the loop, with what else is known by then, and returns the situation.
+func (s *status) looked(o plan.Observation) Situation {
+	var conflicts []string
+	s.bugs.guard("the look for conflicts", func() { conflicts = o.Conflicts() })
+	aside, served := s.asides.serves(Situation{Observation: o}.State())
+	open, objecting := s.generations.proposed()
+	dismissed, unsaved, care, faults := s.restoring.told(), s.saver.problem(), s.upkeep.status(), s.bugs.all()
+	s.set(func(now *Situation) {
+		now.Observation, now.Looked = o, time.Now()
+		now.Unsaved, now.Aside, now.Served = unsaved, aside, served
+		now.Dismissed = dismissed
+		now.Open, now.Objecting, now.Upkeep = open, objecting, care
+		now.Conflicts = conflicts
+		now.Bugs, now.Unheard = faults, unheard(o)
+	})
+	s.holding.house(o)
+	return s.get()
+}
+
+// set changes the situation.
+func (s *status) set(change func(now *Situation)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.now)
+}
+
+// decided notes a decision, and reports whether it is a new one.
+func (s *status) decided(a plan.Action, busy bool) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed = s.now.Action.Kind != a.Kind || s.now.Action.Text() != a.Text()
+	s.now.Action, s.now.Busy = a, busy
+	if changed {
+		s.now.Since = time.Now()
+	}
+	if a.Kind == plan.Wait {
+		s.now.Err = ""
+	}
+	return changed
+}
+
+// acted notes how an action went, and reports whether that is news.
+func (s *status) acted(err error) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed = s.now.Err != text(err)
+	s.now.Busy, s.now.Err = false, text(err)
+	return changed
+}
+
+// progress notes how far the action under way has come.
+func (s *status) progress(p Progress) { s.set(func(now *Situation) { now.Progress = p }) }

@@ -1,0 +1,67 @@
+package embedded
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"holdfast/embedded/plan"
+)
+
+// State is this member in the words of the plan, but for the certificate that it presents; ended says why etcd ended by
+// itself. As Status it waits for nothing.
+func (m *Member) State() (p plan.Member, ended error) {
+	s := m.Status()
+	p = plan.Member{
+		Running: s.Running, Ready: s.Ready, Leader: s.Leader, HasLead: s.LeaderID != 0,
+		Confirmed: s.Confirmed, Stalled: s.Stalled, Learner: s.Learner, ID: s.MemberID,
+	}
+	if err := m.Err(); !s.Running && err != nil {
+		if p.Removed = errors.Is(err, ErrRemoved); p.Removed {
+			return p, nil
+		}
+		return p, err
+	}
+	if s.Running {
+		p.Consent, p.Set = kept[plan.Consent](m, plan.KeyConsent), kept[plan.SlotSet](m, plan.KeySlots)
+		p.Lock, p.Paused = kept[plan.Lock](m, plan.KeyLock), kept[plan.Pause](m, plan.KeyPaused)
+		p.Cluster, p.Revision, p.Compacted, p.Snapshot = s.ClusterVersion, s.Revision, s.Compacted, !m.Quiet()
+		p.Trusts, p.Stale, p.Space = s.Trusts, s.Stale, s.Space
+	}
+	p.Members = m.Members()
+	for _, a := range s.Alarms {
+		listed := slices.ContainsFunc(p.Members, func(i plan.MemberInfo) bool { return i.ID == a.MemberID })
+		if a.MemberID != 0 && !listed {
+			p.Marks = append(p.Marks, a.MemberID) // or one that was removed
+		}
+		p.Alarms = append(p.Alarms, a.Name)
+		if a.Name == plan.Corrupt {
+			p.Corrupt = append(p.Corrupt, a.MemberID)
+		}
+	}
+	progress, leads := m.Progress()
+	p.Term = leads
+	for i := range p.Members {
+		info := &p.Members[i]
+		_, connected := m.Connected(info.ID)
+		if connected {
+			p.Near = append(p.Near, info.ID)
+		}
+		info.Connected = connected && s.Leader
+		info.Matched, info.Receiving = progress[info.ID].Matched, progress[info.ID].Receiving
+		if info.ID != p.ID { // of its own disk the others do not take its word
+			info.Acked = info.Matched
+		}
+	}
+	return p, nil
+}
+
+// kept decodes one of holdfast's own keys. What cannot be read or understood counts as absent.
+func kept[T any](m *Member, name string) *T {
+	data, version, err := m.Key(name)
+	v := new(T)
+	if err != nil || version == 0 || json.Unmarshal(data, v) != nil {
+		return nil
+	}
+	return v
+}
