@@ -1,0 +1,152 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast/embedded"
+	"holdfast/snapshot"
+)
+
+// drillPrefix begins the names of the directories that drills are made in.
+const drillPrefix = "holdfast-drill-"
+
+// Drill proves that a backup can be restored: it fetches it into opt.Scratch, makes a data directory of it, starts
+// etcd on that in a process of its own, and compares what it answers with what was saved; where that is not recorded,
+// with what the database holds. The error means that this could not be tried; what speaks against the backup is in the
+// result. Of what it writes nothing is left, and if it is killed the next drill removes the rest.
+func Drill(ctx context.Context, store snapshot.Store, name string, opt snapshot.Options) (d snapshot.Drill, err error) {
+	d = snapshot.Drill{Name: name, Time: time.Now().UTC()}
+	defer func() { d.Took = time.Since(d.Time) }()
+	dir, err := newDrillDir(opt.Scratch)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, dir.remove()) }()
+	path := embedded.DatabasePath(dir.data())
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return d, fmt.Errorf("make scratch directory: %w", err)
+	}
+	meta, err := snapshot.Fetch(ctx, store, name, path, opt)
+	switch {
+	case snapshot.Damaged(err):
+		d.Error = err.Error()
+		return d, nil
+	case err != nil:
+		return d, err
+	}
+	d.Unrecorded = !meta.Recorded()
+	if err := rehearse(ctx, dir.data(), meta.Content, &d); err != nil {
+		if ctx.Err() != nil { // nothing is known of the backup
+			return d, context.Cause(ctx)
+		}
+		if errors.Is(err, errNoRoom) { // here neither
+			return d, err
+		}
+		d.Error = err.Error()
+	}
+	return d, nil
+}
+
+// rehearse restores the database in a data directory, in a child, and compares what it answers with want.
+func rehearse(ctx context.Context, data string, want snapshot.Content, d *snapshot.Drill) error {
+	var got embedded.Trial
+	err := runChild(ctx, drillCommand, data, drillOrder{Dir: data, Revision: want.Revision}, &got)
+	if err != nil {
+		return fmt.Errorf("restore and start it: %w", err)
+	}
+	d.Revision, d.CompactRevision, d.HashKV = got.Revision, got.CompactRevision, got.HashKV
+	d.Compared = want.HashKV != 0 && !d.Unrecorded
+	d.Checked, err = compareTrial(want, got)
+	return err
+}
+
+// compareTrial says what of a restored member was compared with what was saved, and returns an error that names
+// everything in which they differ. A backup of an etcd that tells no hash is compared by less.
+func compareTrial(want snapshot.Content, got embedded.Trial) (checked []string, err error) {
+	var errs []error
+	compare := func(what string, want, got int64) {
+		checked = append(checked, fmt.Sprintf("%s %d", what, want))
+		if want != got {
+			errs = append(errs, fmt.Errorf("%s: want %d, got %d", what, want, got))
+		}
+	}
+	compare("revision", want.Revision, got.Revision)
+	compare("records", want.Keys, got.Keys)
+	if want.HashKV != 0 {
+		compare("compacted revision", max(0, want.CompactRevision), max(0, got.CompactRevision)) // -1 and 0 are both none
+		compare("HashKV", int64(want.HashKV), int64(got.HashKV))
+	}
+	if len(got.Alarms) > 0 {
+		errs = append(errs,
+			fmt.Errorf("the restored member has the alarm %s and serves nothing: its cluster did not agree on the data, choose an older backup", strings.Join(got.Alarms, ", ")))
+	}
+	return checked, errors.Join(errs...)
+}
+
+// drillDir is the directory of one drill, locked while the drill lasts.
+type drillDir struct {
+	path string
+	lock *os.File
+}
+
+// drillLeft is the age from which a directory that nobody has locked is taken for one of a killed drill. A new one is
+// locked at once.
+const drillLeft = time.Minute
+
+// newDrillDir makes a directory below scratch, "" for the system's temporary one, and removes those of killed drills.
+func newDrillDir(scratch string) (drillDir, error) {
+	if scratch == "" {
+		scratch = os.TempDir()
+	}
+	removeDrills(scratch, time.Now().Add(-drillLeft))
+	path, err := os.MkdirTemp(scratch, drillPrefix)
+	if err != nil {
+		return drillDir{}, fmt.Errorf("make scratch directory: %w", err)
+	}
+	lock, err := lockDrill(path)
+	if err != nil {
+		return drillDir{}, errors.Join(err, os.Remove(path))
+	}
+	return drillDir{path, lock}, nil
+}
+
+func (d drillDir) data() string { return filepath.Join(d.path, "etcd") }
+
+func (d drillDir) remove() error {
+	if err := errors.Join(os.RemoveAll(d.path), d.lock.Close()); err != nil {
+		return fmt.Errorf("remove scratch directory: %w", err)
+	}
+	return nil
+}
+
+// removeDrills removes what killed drills have left. What cannot be removed is another's, or the next drill's to try.
+func removeDrills(scratch string, before time.Time) {
+	found, _ := filepath.Glob(filepath.Join(scratch, drillPrefix+"*"))
+	for _, path := range found {
+		if info, err := os.Lstat(path); err != nil || !info.IsDir() || !info.ModTime().Before(before) {
+			continue
+		}
+		if lock, err := lockDrill(path); err == nil {
+			_ = drillDir{path, lock}.remove()
+		}
+	}
+}
+
+func lockDrill(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("lock scratch directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock scratch directory %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}

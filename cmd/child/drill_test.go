@@ -1,0 +1,234 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"holdfast/embedded"
+	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
+)
+
+// TestMain lets the test be the child of the drills it makes.
+func TestMain(m *testing.M) {
+	if i := slices.IndexFunc(Works, func(w Work) bool { return len(os.Args) > 1 && w.Name == os.Args[1] }); i >= 0 {
+		endAsTold()
+		if err := Works[i].Run(context.Background(), os.Stdin, os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// drillData makes a data directory with a database in it, as Fetch does, and returns what the database holds.
+func drillData(t *testing.T) (dir string, content snapshot.Content) {
+	t.Helper()
+	db := snapshottest.NewDB(t)
+	for _, key := range []string{"/registry/pods/a", "/registry/pods/b", "/registry/pods/a"} {
+		db.Put(key, "x")
+	}
+	db.Delete("/registry/pods/b")
+	tx := db.Begin()
+	defer tx.Close()
+	content, err := snapshot.ContentOf(t.Context(), tx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content.HashKV = content.CRC // which it is where nothing was compacted
+	dir = filepath.Join(t.TempDir(), "etcd")
+	path := embedded.DatabasePath(dir)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.WriteTo(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir, content
+}
+
+// A drill finds out whatever is not as it was saved, and says what it wanted and what it got.
+func TestRehearse(t *testing.T) {
+	t.Setenv("HOLDFAST_CLUSTER_NAME", "Not A Name") // is nothing to the child
+	for name, c := range map[string]struct {
+		change func(*snapshot.Content)
+		want   string // "": nothing is wrong
+	}{
+		"good":         {func(*snapshot.Content) {}, ""},
+		"unknown hash": {func(c *snapshot.Content) { c.HashKV, c.CompactRevision = 0, 3 }, ""},
+		"another hash": {func(c *snapshot.Content) { c.HashKV++ }, "HashKV: want "},
+		"records":      {func(c *snapshot.Content) { c.HashKV, c.Keys = 0, 7 }, "records: want 7, got 4"},
+		"compacted":    {func(c *snapshot.Content) { c.CompactRevision = 3 }, "compacted revision: want 3, got 0"},
+		"older":        {func(c *snapshot.Content) { c.Revision-- }, "revision: want 4, got 5"},
+		"newer":        {func(c *snapshot.Content) { c.Revision++ }, "required revision is a future revision"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, content := drillData(t)
+			c.change(&content)
+			var d snapshot.Drill
+			err := rehearse(t.Context(), dir, content, &d)
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Revision != 5 || d.Compared != (content.HashKV != 0) {
+					t.Errorf("got %+v", d)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A database that makes etcd, or bbolt, panic ends the child and nobody else.
+func TestRehearsePanics(t *testing.T) {
+	dir, content := drillData(t)
+	path := embedded.DatabasePath(dir)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	for i := 2 * page; i < len(data); i++ {
+		data[i] = 0xff
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var d snapshot.Drill
+	err = rehearse(t.Context(), dir, content, &d)
+	if err == nil || !strings.Contains(err.Error(), "exit status 2: panic: ") || strings.Contains(err.Error(), "goroutine") {
+		t.Errorf("got %v, want the child's panic on one line", err)
+	}
+}
+
+// The child ends when the drill is given up, whatever it is at: here it waits for a lock.
+func TestDrillChildKilled(t *testing.T) {
+	dir, content := drillData(t)
+	db, err := bbolt.Open(embedded.DatabasePath(dir), 0o600, &bbolt.Options{NoFreelistSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	order := drillOrder{Dir: dir, Revision: content.Revision}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := runChild(ctx, drillCommand, dir, order, &embedded.Trial{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+}
+
+// What killed drills have left is removed; a drill under way, and what is not a drill's, is not.
+func TestDrillDir(t *testing.T) {
+	scratch := t.TempDir()
+	running, err := newDrillDir(scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := newDrillDir(scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.lock.Close()
+	fresh := filepath.Join(scratch, drillPrefix+"fresh") // not locked yet
+	other := filepath.Join(scratch, "other")
+	elsewhere := t.TempDir()
+	link := filepath.Join(scratch, drillPrefix+"link")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(killed.data(), "member"), 0o700), os.Mkdir(other, 0o700), os.Symlink(elsewhere, link),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-2 * drillLeft)
+	for _, path := range []string{running.path, killed.path, other, elsewhere} {
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	next, err := newDrillDir(scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{running.path: true, killed.path: false, fresh: true, other: true, elsewhere: true, link: true, next.path: true} {
+		if _, err := os.Lstat(path); (err == nil) != want {
+			t.Errorf("%s: got %v, want it to be there: %t", path, err, want)
+		}
+	}
+	for _, d := range []drillDir{running, next} {
+		if err := d.remove(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(d.path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("after its removal: %v", err)
+		}
+	}
+}
+
+// A disk without room for a drill says nothing against the backup: it was not tried.
+func TestDrillWithoutRoom(t *testing.T) {
+	scratch := t.TempDir()
+	if err := unix.Mount("none", scratch, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("needs root: %v", err)
+	}
+	defer unix.Unmount(scratch, unix.MNT_DETACH)
+	store := snapshot.NewDir(t.TempDir())
+	db := snapshottest.NewDB(t)
+	db.Put("a", "1")
+	meta, err := snapshot.Save(t.Context(), store, db.Begin(), snapshot.Meta{Cluster: "main"}, snapshot.Options{Scratch: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Drill(t.Context(), store, meta.Name, snapshot.Options{Scratch: scratch})
+	if err == nil || !strings.Contains(err.Error(), "set snapshot.scratch to a disk with room") || d.Error != "" {
+		t.Errorf("want that it could not be tried, got %+v, %v", d, err)
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := unix.Mount("none", scratch, "tmpfs", unix.MS_REMOUNT, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := Drill(t.Context(), store, meta.Name, snapshot.Options{Scratch: scratch}); err != nil || d.Error != "" {
+		t.Errorf("with 8 MiB: got %+v, %v", d, err)
+	}
+}
+
+// What was compared is told, up to what differs.
+func TestCompareTrial(t *testing.T) {
+	want := snapshot.Content{Revision: 7, Keys: 3, CompactRevision: -1, HashKV: 42}
+	checked, err := compareTrial(want, embedded.Trial{Revision: 7, Keys: 3, HashKV: 42})
+	if err != nil || !slices.Equal(checked, []string{"revision 7", "records 3", "compacted revision 0", "HashKV 42"}) {
+		t.Errorf("got %q, %v", checked, err)
+	}
+	want.HashKV = 0
+	checked, err = compareTrial(want, embedded.Trial{Revision: 7, Keys: 4, HashKV: 42})
+	if len(checked) != 2 || err == nil || err.Error() != "records: want 3, got 4" {
+		t.Errorf("got %q, %v", checked, err)
+	}
+}

@@ -1,0 +1,103 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holdfast/embedded"
+	"holdfast/snapshot"
+)
+
+// examineEnd is the variable that tells a child of the tests below how to end, as a crafted database might end it.
+const examineEnd = "TEST_EXAMINE_ENDS_BY"
+
+var examineEnds = map[string]func(){
+	"panic":  func() { go panic("page 7: crafted"); select {} },
+	"memory": hoard,
+	"fault":  func() { _ = unix.Kill(os.Getpid(), syscall.SIGSEGV); select {} },
+	"killed": func() { _ = unix.Kill(os.Getpid(), syscall.SIGKILL); select {} },
+	"hangs":  func() { time.Sleep(time.Hour) }, // it is killed
+}
+
+// hoard allocates what a child must not have.
+func hoard() {
+	if err := confine(); err != nil {
+		os.Exit(1)
+	}
+	for b := [][]byte{}; len(b) < 4*examineMemory>>20; { // an end, should the bound not hold
+		b = append(b, make([]byte, 1<<20))
+	}
+}
+
+// endAsTold is for TestMain.
+func endAsTold() {
+	if end := examineEnds[os.Getenv(examineEnd)]; end != nil && slices.Contains(os.Args, examineCommand) {
+		end()
+	}
+}
+
+// Whatever a database does to its reader, it is an error here: one that speaks against the database, or one that does
+// not.
+func TestExamineApart(t *testing.T) {
+	dir, want := drillData(t)
+	path := embedded.DatabasePath(dir)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(t *testing.T, path string) *os.File {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	got, err := Examine(t.Context(), open(t, path), info.Size())
+	if want.HashKV = got.HashKV; err != nil || got != want {
+		t.Errorf("a sound one: want %+v, got %+v, %v", want, got, err)
+	}
+	wrong := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(wrong, make([]byte, 1<<16), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Examine(t.Context(), open(t, wrong), 1<<16); err == nil || errors.Is(err, snapshot.ErrNotExamined) || !strings.Contains(err.Error(), "invalid database") {
+		t.Errorf("none: want that it is invalid, got %v", err)
+	}
+	for how, test := range map[string]struct {
+		want  string
+		known bool // it speaks against the database
+	}{
+		"panic":  {"page 7: crafted", true},
+		"memory": {"out of memory", true},
+		"fault":  {"", true},
+		"killed": {"signal: killed", false},
+		"hangs":  {"deadline exceeded", false},
+	} {
+		t.Run(how, func(t *testing.T) {
+			if how == "memory" && testing.Short() {
+				t.Skip("the short tests run under the race detector, too, which has its own way to end without memory")
+			}
+			t.Setenv(examineEnd, how)
+			ctx := t.Context()
+			if how == "hangs" {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+				defer cancel()
+			}
+			_, err := Examine(ctx, open(t, path), info.Size())
+			if err == nil || errors.Is(err, snapshot.ErrNotExamined) == test.known || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("want an error with %q that speaks against the database: %t, got %v", test.want, test.known, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package child
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
+
+	"holdfast/embedded"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// Work is what a child can be told to do. It reads an order from its standard input and answers on its standard output,
+// in JSON.
+type Work struct {
+	Name  string // the program's first argument
+	Short string // what it is for
+	do    func(ctx context.Context, order *json.Decoder, lg *zap.Logger) (any, error)
+}
+
+// Works are all of them.
+var Works = []Work{
+	{drillCommand, "Restore and start the database of a drill; run by `snapshot drill`", drill},
+	{replayCommand, "Apply a log to a copy of its database; run by a recovery", replay},
+	{examineCommand, "Check the database of a backup; run by whatever verifies one", examine},
+}
+
+// Run does the work in this process.
+func (w Work) Run(ctx context.Context, in io.Reader, out, problems io.Writer) error {
+	lg := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "m"}),
+		zapcore.AddSync(problems), zapcore.ErrorLevel))
+	answer, err := w.do(ctx, json.NewDecoder(in), lg)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(answer)
+}
+
+func orderIn[Order any](d *json.Decoder) (order Order, err error) {
+	if err := d.Decode(&order); err != nil {
+		return order, fmt.Errorf("read order: %w", err)
+	}
+	return order, nil
+}
+
+// drillSpec is the member that a drill starts. It listens nowhere and has no peer, so its names are nobody's.
+var drillSpec = plan.Spec{Slot: "drill", Token: "drill", Peers: map[string]string{"drill": "http://127.0.0.1:2380"}}
+
+func drill(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
+	order, err := orderIn[drillOrder](d)
+	if err != nil {
+		return nil, err
+	}
+	// The member that serves goes first, on the disk as well: as long as nobody sets it, the priority there
+	// follows from this one (ioprio_set(2)). It is a wish.
+	_ = unix.Setpriority(unix.PRIO_PGRP, 0, 19)
+	return embedded.Rehearse(ctx, order.Dir, drillSpec, order.Revision, lg)
+}
+
+func replay(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
+	order, err := orderIn[replayOrder](d)
+	if err != nil {
+		return nil, err
+	}
+	return embedded.Replay(ctx, order.From, order.Dir, lg)
+}
+
+func examine(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
+	order, err := orderIn[examineOrder](d)
+	if err == nil {
+		err = confine()
+	}
+	if err != nil {
+		return nil, err
+	}
+	content, err := snapshot.Examine(ctx, os.NewFile(3, "database"), order.Size)
+	if err != nil {
+		return examineAnswer{Problem: err.Error()}, nil
+	}
+	return examineAnswer{Content: content}, nil
+}
+
+// examineMemory is what the child may allocate, in bytes; the database is mapped, and not counted. About 100 MiB are
+// used for a terabyte.
+const examineMemory = 1 << 30
+
+// confine bounds the memory of this process, and keeps what is in it out of a core file.
+func confine() error {
+	debug.SetMemoryLimit(examineMemory / 2)
+	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: examineMemory, unix.RLIMIT_CORE: 0} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(resource, &limit); err != nil {
+			return fmt.Errorf("read resource limit %d: %w", resource, err)
+		}
+		limit.Cur = min(most, limit.Max)
+		if err := unix.Setrlimit(resource, &limit); err != nil {
+			return fmt.Errorf("set resource limit %d: %w", resource, err)
+		}
+	}
+	return nil
+}
