@@ -1,0 +1,28 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// JSON prints the answer of a command for programs.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// NothingChanged ends a dry run, which says what would be done.
+func NothingChanged(w io.Writer, would string) error {
+	_, err := fmt.Fprintf(w, "%s\nnothing was changed (--dry-run)\n", would)
+	return err
+}
+
+// OrDash is text, or a dash for none.
+func OrDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

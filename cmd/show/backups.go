@@ -1,0 +1,177 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/snapshot"
+)
+
+// databaseText tells of the databases of those nodes where there is something to tell.
+func databaseText(nodes []health.NodeStatus) string {
+	var b strings.Builder
+	for _, n := range nodes {
+		e, u := n.Etcd, n.Upkeep
+		if e == nil || u == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "  %s: %s, %s in use, quota %s%s", n.Node, health.Bytes(e.Size), health.Bytes(e.InUse),
+			health.Bytes(e.Quota), health.GrowthText(u.Growth))
+		if u.Fragmented {
+			b.WriteString("; to be defragmented")
+		}
+		if d := u.Last; d != nil && d.Error == "" {
+			fmt.Fprintf(&b, "; defragmented at %s in %.1f s: %s to %s", d.Time.UTC().Format("2006-01-02 15:04:05Z"),
+				d.Seconds, health.Bytes(d.Before), health.Bytes(d.After))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// drillText says in one line what is known of drills.
+func drillText(d *health.DrillStatus, now time.Time) string {
+	if d == nil {
+		return "none is known here"
+	}
+	var parts []string
+	switch {
+	case d.Error != "":
+		parts = append(parts, fmt.Sprintf("backup %s could NOT be restored: %s", d.Name, d.Error))
+	case d.Time != nil:
+		text := fmt.Sprintf("backup %s was restored and compared %s ago, in %s", d.Name, health.Age(now, *d.Time),
+			time.Duration(d.Seconds*float64(time.Second)).Round(time.Millisecond))
+		if len(d.Checked) > 0 {
+			text += ": " + ComparedText(d.Checked, d.Unrecorded)
+		}
+		parts = append(parts, text)
+	case d.Off == "":
+		parts = append(parts, "none yet")
+	}
+	if d.Untried != "" {
+		parts = append(parts, "the last one could not be tried: "+d.Untried)
+	}
+	if d.Running != "" {
+		parts = append(parts, "backup "+d.Running+" is being drilled")
+	} else if d.Due != nil {
+		parts = append(parts, "next "+dueText(*d.Due, now))
+	}
+	if d.Off != "" {
+		parts = append(parts, "drills are off: "+d.Off)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func dueText(due, now time.Time) string {
+	if !due.After(now) {
+		return "now"
+	}
+	return "in " + health.Age(due, now)
+}
+
+// backupText is the part of `holdfast status` on backups: what the store holds by the account of the node that it told
+// last, and the schedule by that of the node that leads, or else of who knows the newest.
+func backupText(nodes []health.NodeStatus, now time.Time) string {
+	var best, store *health.BackupStatus
+	for _, n := range nodes {
+		b := n.Backup
+		if b != nil && (best == nil || b.Leading && !best.Leading || b.Leading == best.Leading && newer(b, best)) {
+			best = b
+		}
+		if b != nil && (store == nil || later(b, store)) {
+			store = b
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	var out strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&out, "  "+format+"\n", args...) }
+	for _, text := range badTexts(store, now) {
+		line("%s", text)
+	}
+	newest := NewestText(store, now)
+	if best.Due != nil {
+		newest += "; next " + dueText(*best.Due, now)
+	}
+	line("newest: %s", newest)
+	if text := storeText(store, now); text != "" {
+		line("store: %s", text)
+	}
+	if best.Drill != nil {
+		line("drill: %s", drillText(best.Drill, now))
+	}
+	for _, n := range nodes {
+		if n.Backup != nil && len(n.Backup.Spooled) > 0 {
+			line("spool of %s: not in the store yet: %s", n.Node, strings.Join(n.Backup.Spooled, ", "))
+		}
+	}
+	if p := best.Prune; p != nil && (p.Error != "" || len(p.Kept) > 0) {
+		line("prune: %s", p.Text())
+	}
+	return out.String()
+}
+
+// storeText says how much the store holds, and since when it has not told.
+func storeText(b *health.BackupStatus, now time.Time) string {
+	var parts []string
+	if b.Asked != nil && b.Count > 0 {
+		parts = append(parts, health.Count(int64(b.Count), "good backup"))
+	}
+	if b.StoreError != "" {
+		text := "it does not answer: " + b.StoreError
+		if b.Asked != nil {
+			text = fmt.Sprintf("it last told %s ago: %s", health.Age(now, *b.Asked), b.StoreError)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// badTexts say which backups are bad: loudly, if it is the newest.
+func badTexts(b *health.BackupStatus, now time.Time) (lines []string) {
+	if b.Skipped != "" {
+		lines = append(lines, "BAD: "+b.SkippedText())
+	}
+	for _, f := range b.Failed {
+		p := snapshot.Proof{Kind: f.Proof, At: f.Time, By: f.By, Error: f.Error}
+		lines = append(lines, fmt.Sprintf("bad: %s %s", f.Name, FailedText(p, now)))
+	}
+	if more := b.BadCount - len(b.Failed); more > 0 {
+		lines = append(lines, fmt.Sprintf("bad: %d more, see `holdfast snapshot list`", more))
+	}
+	return lines
+}
+
+// later reports whether the store told a what it holds after it told b. Between two whom it told at one time, or of
+// whom it is not known, the one that knows the newest counts, or else the leader.
+func later(a, b *health.BackupStatus) bool {
+	var zero time.Time
+	at := func(b *health.BackupStatus) time.Time { return *cmp.Or(b.Asked, &zero) }
+	if c := at(a).Compare(at(b)); c != 0 {
+		return c > 0
+	}
+	return newer(a, b) || a.Leading && !newer(b, a)
+}
+
+// newer reports whether a knows a newer backup than b, by generation and revision.
+func newer(a, b *health.BackupStatus) bool {
+	return cmp.Or(cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Revision, b.Revision)) > 0
+}
+
+// NewestText says which backup is the newest good one, or why none is known.
+func NewestText(b *health.BackupStatus, now time.Time) string {
+	switch {
+	case b.Time != nil:
+		return fmt.Sprintf("%s, %s ago, verified: revision %d, %s stored as %s", b.Name, health.Age(now, *b.Time),
+			b.Revision, health.Bytes(b.Database), health.Bytes(b.Size))
+	case b.Asked == nil && b.StoreError != "":
+		return "not known: the store does not tell"
+	case b.Asked == nil:
+		return "none is known"
+	}
+	return "the store holds no good backup"
+}

@@ -1,0 +1,103 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
+)
+
+// Certificate is one certificate in a file of the configuration, or why the file has none.
+type Certificate struct {
+	Key         string    `json:"key"` // of the configuration
+	File        string    `json:"file"`
+	Subject     string    `json:"subject,omitempty"`
+	Names       []string  `json:"names,omitempty"` // host names and IP addresses
+	Issuer      string    `json:"issuer,omitempty"`
+	Fingerprint string    `json:"fingerprint,omitempty"` // as holdfast names authorities
+	NotBefore   time.Time `json:"not_before,omitzero"`
+	NotAfter    time.Time `json:"not_after,omitzero"`
+	Expired     bool      `json:"expired,omitempty"`
+	Missing     bool      `json:"missing,omitempty"` // it is not issued yet
+	Error       string    `json:"error,omitempty"`
+}
+
+// TLS is the answer of `holdfast tls show`.
+type TLS struct {
+	Mode         string                 `json:"mode"`
+	Certificates []Certificate          `json:"certificates"`
+	Rotation     *health.RotationStatus `json:"rotation,omitempty"` // while one is open
+	Issued       []authorities.Client   `json:"issued,omitempty"`   // to clients, the last of each name
+	Notes        []string               `json:"notes,omitempty"`    // what could not be found out, and why
+	Asked        bool                   `json:"-"`                  // a node has told of the rotation
+}
+
+// Write prints all of it for people.
+func (s TLS) Write(w io.Writer, now time.Time) error {
+	if err := writeCertificates(w, s.Mode, s.Certificates, now); err != nil {
+		return err
+	}
+	var b strings.Builder
+	switch {
+	case s.Rotation != nil:
+		fmt.Fprintf(&b, "\n%s", s.Rotation.Text(now))
+	case s.Mode == pki.ModeAuto && s.Asked:
+		fmt.Fprintln(&b, "\nno rotation of the authorities is open")
+	}
+	b.WriteString(issuedText(s.Issued, now))
+	for _, n := range s.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeCertificates(w io.Writer, mode string, all []Certificate, now time.Time) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(w, "tls.mode %s: the configuration names no certificates\n", mode)
+		return err
+	}
+	t := Table("KEY", "SUBJECT", "ISSUER", "NOT AFTER", "LEFT", "FILE")
+	for _, s := range all {
+		row := table.Row{s.Key, strings.TrimSpace(strings.Join(append([]string{s.Subject}, s.Names...), "\n")), s.Issuer,
+			s.NotAfter.UTC().Format(time.RFC3339), health.Age(s.NotAfter, now), s.File}
+		switch {
+		case s.Error != "":
+			row = table.Row{s.Key, "cannot be read: " + s.Error, "-", "-", "-", s.File}
+		case s.Missing:
+			row = table.Row{s.Key, "not issued yet: the node has not run", "-", "-", "-", s.File}
+		case s.Expired:
+			row[4] = "EXPIRED"
+		}
+		t.AppendRow(row)
+	}
+	_, err := fmt.Fprintf(w, "tls.mode %s\n\n%s\n", mode, t.Render())
+	return err
+}
+
+// issuedText is a table of the certificates for people, "" without any.
+func issuedText(all []authorities.Client, now time.Time) string {
+	if len(all) == 0 {
+		return ""
+	}
+	t := Table("CLIENT", "FINGERPRINT", "AUTHORITY", "NOT AFTER", "LEFT")
+	for _, r := range all {
+		left := health.Age(r.NotAfter, now)
+		if !now.Before(r.NotAfter) {
+			left = "EXPIRED"
+		}
+		t.AppendRow([]any{r.Name, r.Fingerprint, r.Authority, r.NotAfter.UTC().Format(time.RFC3339), left})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\ncertificates issued to clients, the last of each name\n\n%s\n", t.Render())
+	for _, f := range health.JudgeIssued(authorities.IssuedTo(all), now) {
+		fmt.Fprintf(&b, "%s: %s. %s\n", f.Severity, f, f.Do)
+	}
+	return b.String()
+}

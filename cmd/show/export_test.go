@@ -1,0 +1,8 @@
+package show
+
+// What is part of the status is tested by itself.
+var (
+	BackupText  = backupText
+	RestoreText = writeRestore
+	ProvenText  = provenText
+)

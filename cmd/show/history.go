@@ -1,0 +1,56 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"holdfast/embedded/coordinator"
+)
+
+// History prints what a node has decided and done, oldest first.
+func History(w io.Writer, entries []coordinator.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	t := Table("TIME", "NODE", "SLOT", "GEN", "WHAT", "OUTCOME", "TOOK", "WHY")
+	for _, e := range entries {
+		if e.Dropped > 0 {
+			t.AppendRow(table.Row{"", e.Node, "", "", "-", "-", "",
+				fmt.Sprintf("%d entries are missing: the disk could not be written", e.Dropped)})
+		}
+		t.AppendRow(table.Row{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, OrDash(e.Slot),
+			generationText(e.Generation), e.Kind, OrDash(e.Outcome), tookText(e), entryText(e)})
+	}
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
+}
+
+func generationText(g uint64) string {
+	if g == 0 {
+		return "-"
+	}
+	return fmt.Sprint(g)
+}
+
+func tookText(e coordinator.Entry) string {
+	if e.Seconds == 0 {
+		return "-"
+	}
+	return time.Duration(e.Seconds * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+// entryText is why, who, and what went wrong.
+func entryText(e coordinator.Entry) string {
+	text := e.Why
+	if e.By != "" {
+		text += ", by " + e.By
+	}
+	if e.Error != "" {
+		text += ": " + e.Error
+	}
+	return strings.ReplaceAll(text, "\n", " ")
+}

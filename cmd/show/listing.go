@@ -1,0 +1,101 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"holdfast/embedded/health"
+	"holdfast/snapshot"
+)
+
+// Listed is one line of a listing: a backup, and where it is.
+type Listed struct {
+	snapshot.Backup
+	Where []string `json:"where"` // InBucket or InDirectory, and InSpool
+}
+
+// Where a backup is.
+const (
+	InBucket    = "s3"
+	InDirectory = "dir"
+	InSpool     = "spool" // of this machine
+)
+
+// Listing prints the backups of a cluster in a store.
+func Listing(w io.Writer, cluster, store string, all []Listed, now time.Time) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(w, "no backups of cluster %s in %s\n", cluster, store)
+		return err
+	}
+	t := Table("NAME", "AGE", "SIZE", "STORED", "REVISION", "KEYS", "CODEC", "VERIFIED", "PROVEN", "PINNED", "CLUSTER",
+		"WHERE", "PROBLEM")
+	t.SuppressEmptyColumns() // proofs, pins, other clusters and problems are rare
+	for _, b := range all {
+		if b.Problem == "" && b.Unmarked {
+			b.Problem = "etcd-manager does not see it: its mark is missing"
+		}
+		b.Problem = strings.Join(slices.DeleteFunc(append([]string{b.Problem}, proofProblems(b.Backup, now)...),
+			func(s string) bool { return s == "" }), "; ")
+		row := table.Row{b.Name, health.Age(now, b.Created), "-", health.Bytes(b.Stored.Size), "-", "-",
+			codecText(b.Backup), "no", provenText(b.Backup, now), PinText(b.Backup), OwnerText(b.Backup),
+			strings.Join(b.Where, ", "), b.Problem}
+		if b.Content.Size > 0 {
+			row[2], row[4], row[5] = health.Bytes(b.Content.Size), b.Content.Revision, b.Content.Keys
+		}
+		if b.Failed != nil {
+			row[7] = "FAILED"
+		} else if !b.Verified.IsZero() {
+			row[7] = "yes"
+		}
+		t.AppendRow(row)
+	}
+	fmt.Fprintln(w, t.Render())
+	return writeSkipped(w, all, now)
+}
+
+// writeSkipped says it aloud when the newest backup is bad.
+func writeSkipped(w io.Writer, all []Listed, now time.Time) error {
+	backups := make([]snapshot.Backup, 0, len(all))
+	for _, a := range all {
+		backups = append(backups, a.Backup)
+	}
+	newest, _ := snapshot.Newest(backups, now)
+	var err error
+	for _, text := range SkippedTexts(snapshot.Skipped(backups, now), newest, now) {
+		_, err = fmt.Fprintln(w, text)
+	}
+	return err
+}
+
+func codecText(b snapshot.Backup) string {
+	text := cmp.Or(b.Stored.Codec, "-")
+	if b.Stored.Encrypted {
+		text += ", age"
+	}
+	return text
+}
+
+// PinText says why a backup is pinned, "" if it is not.
+func PinText(b snapshot.Backup) string {
+	if !b.Pinned {
+		return ""
+	}
+	return cmp.Or(b.PinReason, "yes")
+}
+
+// OwnerText says whose a backup is, if it is not certainly ours.
+func OwnerText(b snapshot.Backup) string {
+	switch {
+	case b.Legacy:
+		return "etcd-manager's"
+	case b.Foreign:
+		return "foreign: " + cmp.Or(b.Cluster, "unknown")
+	}
+	return ""
+}

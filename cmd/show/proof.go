@@ -1,0 +1,103 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/snapshot"
+)
+
+// SkippedTexts say which backups latest passes over, why, and what it is instead: nothing if it passes over none.
+func SkippedTexts(skipped []snapshot.Backup, newest snapshot.Backup, now time.Time) (lines []string) {
+	for _, b := range skipped {
+		lines = append(lines, fmt.Sprintf("latest is not %s: it %s", b.Name, FailedText(*b.Failed, now)))
+	}
+	switch {
+	case len(skipped) > 0 && newest.Name == "":
+		lines = append(lines, "NO good backup is left: save another, `holdfast snapshot save`")
+	case len(skipped) > 0:
+		lines = append(lines, fmt.Sprintf("the newest good backup is %s, %s old", newest.Name,
+			health.Age(now, newest.Created)))
+	}
+	return lines
+}
+
+// FailedText says what a proof found against a backup.
+func FailedText(p snapshot.Proof, now time.Time) string {
+	return fmt.Sprintf("FAILED its %s %s ago%s: %s", ProofWord(p), health.Age(now, p.At), byText(p), p.Error)
+}
+
+// ProofWord is what a kind of proof is called: a check of the digest is a verify without a key.
+func ProofWord(p snapshot.Proof) string {
+	if p.Kind == snapshot.ProofDigest {
+		return snapshot.ProofVerify
+	}
+	return p.Kind
+}
+
+func byText(p snapshot.Proof) string {
+	if p.By == "" {
+		return ""
+	}
+	return " by " + p.By
+}
+
+// InsteadText names the newest good backup beside bad ones, or says that there is none.
+func InsteadText(all []snapshot.Backup, bad ...string) string {
+	all = slices.DeleteFunc(all, func(a snapshot.Backup) bool { return slices.Contains(bad, a.Name) })
+	newest, ok := snapshot.Newest(all, time.Now())
+	if !ok {
+		return " (there is no other good one in this store)"
+	}
+	return " (the newest good one is " + newest.Name + ")"
+}
+
+// ComparedText says what a drill compared with what was saved. Unrecorded says that only the database itself told that.
+func ComparedText(checked []string, unrecorded bool) string {
+	if len(checked) == 0 {
+		return "nothing was compared"
+	}
+	with := "what was saved"
+	if unrecorded {
+		with = "what its database holds; etcd-manager recorded nothing to compare it with"
+	}
+	last := len(checked) - 1
+	if last == 0 {
+		return checked[0] + " is " + with
+	}
+	return strings.Join(checked[:last], ", ") + " and " + checked[last] + " are " + with
+}
+
+// proofProblems are what is wrong with a backup according to its proofs, and those that cannot be read.
+func proofProblems(b snapshot.Backup, now time.Time) (problems []string) {
+	if b.Failed != nil {
+		problems = append(problems, FailedText(*b.Failed, now))
+	}
+	for _, p := range b.Proofs {
+		if p.Unknown != "" {
+			problems = append(problems, fmt.Sprintf("the result of its last %s is not known: %s", ProofWord(p), p.Unknown))
+		}
+	}
+	return problems
+}
+
+// provenText is the last good proof of a backup, "" if there is none.
+func provenText(b snapshot.Backup, now time.Time) string {
+	var last snapshot.Proof
+	for _, p := range b.Proofs {
+		if p.Unknown == "" && p.Error == "" && !p.At.Before(last.At) { // of one time, the stronger
+			last = p
+		}
+	}
+	if last.Kind == "" || b.Failed != nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s %s ago", ProofWord(last), health.Age(now, last.At))
+	if last.Kind == snapshot.ProofDigest {
+		text += ", digest only"
+	}
+	return text
+}

@@ -1,0 +1,54 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"holdfast/embedded/health"
+)
+
+// writeRestore shows a restore that is under way, for `holdfast status`, and what was set aside.
+func writeRestore(w io.Writer, s health.ClusterStatus, now time.Time) {
+	var lines []string
+	for _, n := range s.Nodes {
+		if r := n.Restore; r != nil {
+			lines = append(lines, fmt.Sprintf("  %s: %s, by %s: %s", n.Node, r.Title, r.By, restoreText(*r)))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\nunder way\n%s\n", strings.Join(lines, "\n"))
+	}
+	lines = nil
+	for _, n := range s.Nodes {
+		for _, a := range n.Aside {
+			until := "is kept"
+			if a.Reclaimed != nil {
+				until = "is deleted in " + health.Age(*a.Reclaimed, now)
+			}
+			lines = append(lines, fmt.Sprintf("  %s: %s, %s, set aside %s ago, %s", n.Node, a.Path, health.Bytes(a.Bytes),
+				health.Age(now, a.Since), until))
+		}
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\nset aside\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// restoreText says how far a node is.
+func restoreText(r health.RestoreStatus) string {
+	text := r.State
+	switch {
+	case r.Error != "":
+		text += ": " + r.Error
+	case r.Phase != "" && r.Total > 0:
+		text += fmt.Sprintf(", %s %d %% of %s", r.Phase, 100*r.Done/r.Total, health.Bytes(r.Total))
+	case r.Phase != "":
+		text += ", " + r.Phase
+	}
+	if w := r.Waits(); w != "" {
+		text += "; " + w
+	}
+	return text
+}

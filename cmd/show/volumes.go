@@ -1,0 +1,57 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"holdfast/embedded/health"
+	"holdfast/volume"
+)
+
+// Volumes prints the volumes of a provider.
+func Volumes(w io.Writer, provider string, infos []volume.Info) error {
+	if provider != volume.ProviderEBS {
+		t := Table("SLOT", "VOLUME", "STATE", "HOLDER", "EPOCH", "DISK", "DECISION", "WHY")
+		for _, i := range infos {
+			t.AppendRow(table.Row{i.Slot, i.Volume, i.State, i.Holder, i.Epoch, i.Disk, i.Decision, i.Why})
+		}
+		_, err := fmt.Fprintln(w, t.Render())
+		return err
+	}
+	t := Table("SLOT", "VOLUME", "ZONE", "SIZE", "TYPE", "ENCRYPTED", "STATE", "INSTANCE", "HOLDER", "EPOCH", "FORMAT",
+		"DECISION", "WHY")
+	for _, i := range infos {
+		encrypted := "no"
+		if i.Encrypted {
+			encrypted = "yes"
+		}
+		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, health.Bytes(i.Size), i.Type, encrypted, i.Cloud,
+			OrDash(i.Instance), OrDash(i.Holder), i.Epoch, OrDash(i.Format), i.Decision, i.Why})
+	}
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
+}
+
+// maxNames bounds how many files of a volume are named.
+const maxNames = 10
+
+// Contents says what lies on the volume of a slot, and warns of data that its manager still knows how to use.
+func Contents(slot, path string, c volume.Contents) string {
+	holds := "nothing"
+	if n := len(c.Names); n > 0 {
+		holds = strings.Join(c.Names[:min(n, maxNames)], ", ")
+		if n > maxNames {
+			holds += fmt.Sprintf(" and %d more", n-maxNames)
+		}
+	}
+	text := fmt.Sprintf("the volume of slot %s, %s, holds %s\n", slot, path, holds)
+	if len(c.EtcdManager) > 0 {
+		text += fmt.Sprintf("WARNING: that is the data of a cluster of etcd-manager (%s); set aside, it serves nobody, "+
+			"and the slot begins blank.\nTo keep that cluster, restore its newest backup (docs/restore.md) instead of this.\n",
+			strings.Join(c.EtcdManager, ", "))
+	}
+	return text
+}
