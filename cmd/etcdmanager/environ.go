@@ -1,0 +1,103 @@
+package etcdmanager
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"holdfast/cmd/config"
+)
+
+// metricsVariable is etcd's variable for what --listen-metrics-urls says as well.
+const metricsVariable = "ETCD_LISTEN_METRICS_URLS"
+
+// What Kubernetes says of a service that is named etcd.
+var service = regexp.MustCompile(`^ETCD_(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_.*)?)?)$`)
+
+// Variables of etcd's that say what holdfast decides, and those whose loss would leave a door open.
+var (
+	ours = regexp.MustCompile(`^ETCD_(NAME|DATA_DIR|WAL_DIR|CONFIG_FILE|FORCE_NEW_CLUSTER|` +
+		`INITIAL_(CLUSTER|ADVERTISE).*|DISCOVERY.*|(PEER_)?AUTO_TLS)$`)
+	secure = regexp.MustCompile(`^ETCD_(CIPHER_SUITES|TLS_M(IN|AX)_VERSION|(CLIENT|PEER)_CRL_FILE|` +
+		`CLIENT_CERT_ALLOWED_HOSTNAME|(PEER_)?CLIENT_(CERT|KEY)_FILE|AUTH_TOKEN|HOST_WHITELIST)$`)
+)
+
+// variables are what the environment says: etcd's own settings, which go before the flags as they do in etcd-manager,
+// its manager's, and S3's.
+func (t *translation) variables() {
+	keys := map[string]bool{}
+	for _, k := range config.Keys() {
+		keys[k.Name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.environ)) {
+		value := t.environ[name]
+		key := "etcd." + strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "ETCD_")), "_", "-")
+		switch {
+		case value == "" || service.MatchString(name) || name == metricsVariable:
+		case strings.HasPrefix(name, "ETCD_MANAGER_"):
+			t.manager(name, value)
+		case name == "KOPS_STATE_S3_ACL":
+			t.warn("%s: means nothing here: objects have the bucket's own rights", name)
+		case !strings.HasPrefix(name, "ETCD_"):
+		case ours.MatchString(name):
+			t.wrong(name, "must not be set, got %q: holdfast decides it", value)
+		case secure.MatchString(name):
+			t.wrong(name, "must not be set, got %q: holdfast has no such setting, and would serve without what it asks for",
+				value)
+		case keys[key] && key != "etcd.peer-url":
+			t.set(key, value, "env "+name)
+		default:
+			t.warn("%s: means nothing here: holdfast has no such setting of etcd's", name)
+		}
+	}
+	t.retention("snapshot.keep.hourly", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", "7d")
+	t.retention("snapshot.keep.daily", "ETCD_MANAGER_DAILY_BACKUPS_RETENTION", "2y")
+	t.s3()
+}
+
+// retention gives a key the time of a variable, or etcd-manager's own.
+func (t *translation) retention(key, name, usual string) {
+	if value := t.environ[name]; value != "" {
+		t.set(key, value, "env "+name)
+		return
+	}
+	t.set(key, usual, name+" is not set")
+}
+
+func (t *translation) manager(name, value string) {
+	switch name {
+	case "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", "ETCD_MANAGER_DAILY_BACKUPS_RETENTION": // retention
+	case "ETCD_MANAGER_CERT_DURATION":
+		t.set("tls.leaf-life", value, "env "+name)
+	case "ETCD_MANAGER_CERT_MIN_TIME_LEFT":
+		t.warn("%s: means nothing here: certificates are renewed at two thirds of their life, while the node runs", name)
+	default:
+		t.warn("%s: means nothing here: no such variable of etcd-manager is known", name)
+	}
+}
+
+// s3 is a service that is not AWS's.
+func (t *translation) s3() {
+	endpoint := t.environ["S3_ENDPOINT"]
+	if endpoint == "" {
+		return
+	}
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "https://" + endpoint
+	}
+	t.set("snapshot.s3.endpoint", endpoint, "env S3_ENDPOINT")
+	t.set("snapshot.s3.path-style", "true", "env S3_ENDPOINT")
+	if region := t.environ["S3_REGION"]; region != "" {
+		t.set("snapshot.s3.region", region, "env S3_REGION")
+	}
+	id, secret := t.environ["S3_ACCESS_KEY_ID"], t.environ["S3_SECRET_ACCESS_KEY"]
+	switch {
+	case id == "" && secret == "":
+	case t.VolumeProvider == "aws":
+		t.wrong("S3_ACCESS_KEY_ID", "must not be set with --volume-provider=aws: EC2 would be asked with it, too; "+
+			"use a bucket that the instance's role may write")
+	default:
+		t.Environment = map[string]string{"AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": secret}
+	}
+}

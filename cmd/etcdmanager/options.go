@@ -1,0 +1,141 @@
+package etcdmanager
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Options are etcd-manager's flags, and one of our own.
+type Options struct {
+	ClusterName, BackupStore, BackupInterval, DiscoveryPoll string
+	DataDir, PKIDir, StaticConfig, EnvFile                  string
+	Address, EtcdAddress                                    string
+	ClientURLs, PeerURLs, QuarantineURLs, MetricsURLs       string
+	DNSSuffix, NetworkCIDR                                  string
+	GRPCPort, MetricsPort, Verbosity                        int
+	Insecure, EtcdInsecure, Containerized                   bool
+	VolumeProvider, VolumeNameTag                           string
+	VolumeTags                                              list
+
+	// PrintConfig asks for the configuration in the place of the node.
+	PrintConfig bool
+
+	given map[string]string // the flags that were given, as they were
+}
+
+// list is a flag that may be given again.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Set implements [flag.Value].
+func (l *list) Set(text string) error {
+	*l = append(*l, text)
+	return nil
+}
+
+// flags are the flags of o, with etcd-manager's defaults.
+func (o *Options) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&o.ClusterName, "cluster-name", "", "`name` of the etcd cluster, as etcd-events (cluster.name)")
+	fs.StringVar(&o.BackupStore, "backup-store", "", "`URL` of backups: s3://bucket/prefix, file:///path (snapshot.store)")
+	fs.StringVar(&o.BackupInterval, "backup-interval", "15m", "`time` from one backup to the next (snapshot.every)")
+	fs.StringVar(&o.DiscoveryPoll, "discovery-poll-interval", "60s", "means nothing: members are found by gossip")
+	fs.StringVar(&o.DataDir, "data-dir", "", "`directory` of the data without a volume provider (volume.local.root)")
+	fs.StringVar(&o.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` of the authorities (tls.ca-dir)")
+	fs.StringVar(&o.StaticConfig, "static-config", "", "`JSON` of the cluster's nodes, with the provider external")
+	fs.StringVar(&o.EnvFile, "env-file", "", "`file` of KEY=VALUE lines that become environment")
+	fs.StringVar(&o.Address, "address", "", "`address` of this machine without a volume provider (node.address)")
+	fs.StringVar(&o.EtcdAddress, "etcd-address", "0.0.0.0", "`address` to listen on")
+	fs.StringVar(&o.ClientURLs, "client-urls", "https://__address__:4001", "`URLs` for clients")
+	fs.StringVar(&o.PeerURLs, "peer-urls", defaultPeerURLs, "`URL` for members (etcd.peer-url)")
+	fs.StringVar(&o.QuarantineURLs, "quarantine-client-urls", "", "means nothing: a restore serves no clients at any URL")
+	fs.StringVar(&o.MetricsURLs, "listen-metrics-urls", "", "`URL` of metrics (metrics.listen)")
+	fs.StringVar(&o.DNSSuffix, "dns-suffix", "", "what follows a member's name in its host name (etcd.peer-url)")
+	fs.StringVar(&o.NetworkCIDR, "network-cidr", "", "refused: for OpenStack only")
+	fs.IntVar(&o.GRPCPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen, TCP and UDP)")
+	fs.IntVar(&o.MetricsPort, "etcd-manager-metrics-port", 0, "`port` of metrics, 0: none (metrics.listen)")
+	fs.BoolVar(&o.Insecure, "insecure", false, "nodes may talk without TLS; the gossip is encrypted where etcd has TLS")
+	fs.BoolVar(&o.EtcdInsecure, "etcd-insecure", false, "etcd has no TLS (tls.mode, tls.insecure)")
+	fs.BoolVar(&o.Containerized, "containerized", false, "the machine's own directories are below "+hostRoot)
+	fs.StringVar(&o.VolumeProvider, "volume-provider", "", "aws or external; \"\" for --data-dir (volume.provider)")
+	fs.Var(&o.VolumeTags, "volume-tag", "`tag` of volumes, KEY=VALUE or KEY, or prefix of directories; again for more")
+	fs.StringVar(&o.VolumeNameTag, "volume-name-tag", "", "`key` of the tag that names the slot (volume.ebs.slot-tag)")
+	fs.BoolVar(&o.PrintConfig, "print-config", false, "holdfast's own: print the configuration that this means, and end")
+	fs.IntVar(&o.Verbosity, "v", 0, "klog's `level`: 7 and more is debug (log.level)")
+	for _, name := range klogSwitches {
+		fs.Bool(name, false, "klog's; means nothing")
+	}
+	for _, name := range klogValues {
+		fs.String(name, "", "klog's; means nothing")
+	}
+	return fs
+}
+
+// defaultPeerURLs is what --peer-urls is where it is not given.
+const defaultPeerURLs = "https://__address__:2380"
+
+// The flags of klog v2 but for -v. They say where and how it logs.
+var (
+	klogSwitches = []string{"logtostderr", "alsologtostderr", "add_dir_header", "one_output", "skip_headers",
+		"skip_log_headers", "legacy_stderr_threshold_behavior"}
+	klogValues = []string{"log_dir", "log_file", "log_file_max_size", "log_backtrace_at", "stderrthreshold", "vmodule"}
+)
+
+// ErrHelp is returned by [Parse] where only the flags were asked for.
+var ErrHelp = flag.ErrHelp
+
+// Parse reads a command line. Flags are written as Go's package flag takes them, with one dash or two.
+func Parse(args []string) (Options, error) {
+	o := Options{given: map[string]string{}}
+	fs := o.flags()
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("%q is no flag: etcd-manager takes only flags, written as --name=value", fs.Arg(0))
+	}
+	fs.Visit(func(f *flag.Flag) { o.given[f.Name] = f.Value.String() })
+	return o, nil
+}
+
+// Usage are the flags, a paragraph each.
+func Usage() string {
+	var b strings.Builder
+	var o Options
+	fs := o.flags()
+	fs.SetOutput(&b)
+	fs.PrintDefaults()
+	return b.String()
+}
+
+// ReadEnvFile returns the variables in a file of KEY=VALUE lines, as in os.Environ. Blank lines and those that begin
+// with # are none.
+func ReadEnvFile(path string) ([]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--env-file: %w", err)
+	}
+	var all []string
+	var errs []error
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); !ok || !variableName.MatchString(name) {
+			errs = append(errs, fmt.Errorf("--env-file: must hold lines KEY=VALUE, with a key of letters, digits and _ (%s:%d)",
+				path, number))
+			continue
+		}
+		all = append(all, name+"="+value)
+	}
+	return all, errors.Join(errs...)
+}

@@ -1,0 +1,136 @@
+package etcdmanager
+
+import (
+	"encoding/json"
+	"net"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// staticConfig is the part of --static-config that matters here.
+type staticConfig struct {
+	Nodes []struct {
+		ID string   `json:"id"`
+		IP []string `json:"ip"`
+	} `json:"nodes"`
+}
+
+func (t *translation) volumes() {
+	if t.StaticConfig != "" && t.VolumeProvider != "external" {
+		t.wrong("--static-config", "must be given with --volume-provider=external only")
+	}
+	switch t.VolumeProvider {
+	case "":
+		if t.DataDir == "" {
+			t.wrong("--data-dir", "must be set where --volume-provider is not")
+		}
+		t.flag("volume.local.root", t.DataDir, "data-dir")
+	case "aws":
+		t.ebs()
+	case "external":
+		t.external()
+	case "gce", "openstack", "do", "hetzner", "linode", "azure", "scaleway":
+		t.wrong("--volume-provider", "must be aws or external, got %q: holdfast attaches no volumes of that cloud; "+
+			"stay with etcd-manager there, or mount the disks yourself and use `holdfast run` with volume.provider local",
+			t.VolumeProvider)
+	default:
+		t.wrong("--volume-provider", "must be aws or external, got %q", t.VolumeProvider)
+	}
+	if t.VolumeProvider != "" && t.DataDir != "" {
+		t.warn("--data-dir: means nothing with --volume-provider=%s: the data is on the volume", t.VolumeProvider)
+	}
+	if t.NetworkCIDR != "" {
+		t.wrong("--network-cidr", "must not be set: it is for OpenStack, whose volumes holdfast does not attach")
+	}
+}
+
+// kopsEtcd begins the key of kops' tag, as k8s.io/etcd/main: a node takes the slots from it where cluster.slots is not
+// set.
+const kopsEtcd = "k8s.io/etcd/"
+
+func (t *translation) ebs() {
+	t.flag("volume.provider", "ebs", "volume-provider")
+	if len(t.VolumeTags) == 0 {
+		t.wrong("--volume-tag", "must be given at least once with --volume-provider=aws, or any volume would do")
+	}
+	if t.VolumeNameTag == "" {
+		t.wrong("--volume-name-tag", "must be set with --volume-provider=aws, as to k8s.io/etcd/main: "+
+			"it says which slot a volume is")
+	}
+	for _, tag := range t.VolumeTags {
+		if strings.Contains(tag, ",") {
+			t.wrong("--volume-tag", "must have no comma, got %q: tag the volumes otherwise", tag)
+		}
+	}
+	t.flag("volume.ebs.tags", t.VolumeTags.String(), "volume-tag")
+	t.flag("volume.ebs.slot-tag", t.VolumeNameTag, "volume-name-tag")
+	if !strings.HasPrefix(t.VolumeNameTag, kopsEtcd) && t.VolumeNameTag != "" && !t.decided("cluster.slots") &&
+		!t.decided("cluster.size") {
+		t.wrong("--volume-name-tag", "must begin with %s, whose values name all slots, or set HOLDFAST_CLUSTER_SLOTS, "+
+			"got %q", kopsEtcd, t.VolumeNameTag)
+	}
+	t.flag("volume.ebs.state", t.host("/var/lib/holdfast/ebs"), "containerized")
+	t.flag("volume.ebs.device-root", t.host("/"), "containerized")
+}
+
+// DisksDir is where the provider external looks for directories.
+func (o Options) DisksDir() string {
+	if o.Containerized {
+		return hostRoot + "/mnt/disks"
+	}
+	return "/mnt/disks"
+}
+
+// Prefix is what the names of such directories begin with; "" where no single one is given.
+func (o Options) Prefix() string {
+	if o.VolumeProvider != "external" || len(o.VolumeTags) != 1 {
+		return ""
+	}
+	return o.VolumeTags[0]
+}
+
+// external is a directory <prefix><slot>/mnt for each slot. Ours are of the form <root>/<slot>, so the root is a
+// directory below mnt.
+func (t *translation) external() {
+	t.flag("volume.provider", "local", "volume-provider")
+	prefix := t.Prefix()
+	if prefix == "" {
+		t.wrong("--volume-tag", "must be given once with --volume-provider=external, as the prefix of the directories in "+
+			"%s, got %q", t.DisksDir(), []string(t.VolumeTags))
+		return
+	}
+	if len(t.Disks) != 1 {
+		t.wrong("--volume-tag", "must be the prefix of one directory in %s that has a directory mnt, got %q, which fits %q: "+
+			"a node holds one volume", t.DisksDir(), prefix, t.Disks)
+		return
+	}
+	slot := strings.TrimPrefix(t.Disks[0], prefix)
+	t.flag("volume.local.root", path.Join(t.DisksDir(), t.Disks[0], "mnt", "holdfast"), "volume-tag")
+	t.flag("volume.local.slot", slot, "volume-tag")
+	if t.StaticConfig == "" {
+		if !t.decided("cluster.slots") && !t.decided("cluster.size") {
+			t.wrong("--static-config", "must be given with --volume-provider=external, for it names the members; "+
+				"or set HOLDFAST_CLUSTER_SLOTS, as to %q, and HOLDFAST_GOSSIP_SEEDS", slot)
+		}
+		return
+	}
+	var static staticConfig
+	if err := json.Unmarshal([]byte(t.StaticConfig), &static); err != nil {
+		t.wrong("--static-config", "must be JSON: %v", err)
+		return
+	}
+	var slots, seeds []string
+	for _, node := range static.Nodes {
+		name, ok := strings.CutPrefix(node.ID, prefix)
+		if !ok {
+			t.wrong("--static-config", "must name nodes whose id begins with --volume-tag (%s), got %q", prefix, node.ID)
+		}
+		slots = append(slots, name)
+		for _, at := range node.IP {
+			seeds = append(seeds, net.JoinHostPort(at, strconv.Itoa(t.GRPCPort)))
+		}
+	}
+	t.flag("cluster.slots", strings.Join(slots, ","), "static-config")
+	t.flag("gossip.seeds", strings.Join(seeds, ","), "static-config")
+}
