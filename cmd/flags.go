@@ -1,0 +1,31 @@
+package cmd
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holdfast/cmd/show"
+)
+
+// output is the format in which a command answers: as a table, or as another text, for people, or as JSON.
+type output string
+
+// add adds the flag. A table is the default.
+func (o *output) add(fs *pflag.FlagSet) {
+	fs.StringVarP((*string)(o), "output", "o", "table", "`format`: table or json")
+}
+
+func (o output) check() error { return oneOf(string(o), "table", "json") }
+
+// json reports whether the answer is for programs.
+func (o output) json() bool { return o == "json" }
+
+// write prints an answer: as it is for programs, and with text for people.
+func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error) error {
+	if o.json() {
+		return show.JSON(c.OutOrStdout(), answer)
+	}
+	return text(c.OutOrStdout())
+}
