@@ -40,79 +40,79 @@ func (n *node) serveControl(ctx context.Context) error {
 	return s.Serve(ctx, n.control())
 }
 
-func (n *node) control() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+func (n *node) control() *control.Routes {
+	mux := new(control.Routes)
+	mux.Stream("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.clusterStatus(r.Context())
 		control.Reply(w, s, err)
 	})
-	mux.HandleFunc("GET /doctor", n.controlDoctor)
-	mux.HandleFunc("POST /doctor", n.controlRepair)
-	mux.HandleFunc("POST /snapshot", n.controlSave)
-	mux.HandleFunc("POST /look", func(w http.ResponseWriter, r *http.Request) {
+	mux.Stream("GET /doctor", n.controlDoctor)
+	mux.Stream("POST /doctor", n.controlRepair)
+	mux.Stream("POST /snapshot", n.controlSave, control.DryRun)
+	mux.Stream("POST /look", func(w http.ResponseWriter, r *http.Request) {
 		n.coord.AskStore()
 		control.Reply(w, struct{}{}, nil)
-	})
-	mux.HandleFunc("POST /consent", func(w http.ResponseWriter, r *http.Request) {
+	}, control.Unremembered)
+	mux.Stream("POST /consent", func(w http.ResponseWriter, r *http.Request) {
 		p, err := n.coord.Confirm(r.Context(), r.FormValue("proposal"), r.FormValue("by"))
 		control.Reply(w, p, err)
 	})
-	mux.HandleFunc("POST /rejoin", func(w http.ResponseWriter, r *http.Request) {
+	mux.Stream("POST /rejoin", func(w http.ResponseWriter, r *http.Request) {
 		control.Reply(w, struct{}{}, n.rejoin(r.Context(), control.Dry(r)))
-	})
-	mux.HandleFunc("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
+	}, control.DryRun)
+	mux.Stream("GET /rejoin", func(w http.ResponseWriter, r *http.Request) {
 		last, _ := strconv.ParseInt(r.FormValue("revision"), 10, 64)
 		p, err := n.coord.Continue(slots(r), last, r.FormValue("led") == "true")
 		control.Reply(w, p, err)
 	})
-	mux.HandleFunc("POST /recover/alone", func(w http.ResponseWriter, r *http.Request) {
+	mux.Stream("POST /recover/alone", func(w http.ResponseWriter, r *http.Request) {
 		p, err := n.coord.RecoverAlone(slots(r), r.FormValue("by"), control.Dry(r))
 		control.Reply(w, p, err)
-	})
-	mux.HandleFunc("GET /recover", func(w http.ResponseWriter, r *http.Request) {
+	}, control.DryRun)
+	mux.Stream("GET /recover", func(w http.ResponseWriter, r *http.Request) {
 		control.Reply(w, survey(n.coord.Now().Observation, r.FormValue("lost"), r.FormValue("survivor")), nil)
 	})
-	mux.HandleFunc("POST /found", func(w http.ResponseWriter, r *http.Request) {
+	mux.Stream("POST /found", func(w http.ResponseWriter, r *http.Request) {
 		orders := plan.Orders{Abandon: r.FormValue("abandon") == "true", New: r.FormValue("new") == "true"}
 		control.Reply(w, struct{}{}, n.coord.Order(orders, control.Dry(r)))
-	})
-	mux.HandleFunc("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
+	}, control.DryRun)
+	mux.Stream("POST /adopt", func(w http.ResponseWriter, r *http.Request) {
 		if control.Dry(r) {
 			_, path, err := n.coord.MaySetVolumeAside()
 			control.Reply(w, adoptAnswer{path}, err)
 			return
 		}
 		control.Reply(w, adoptAnswer{}, n.coord.SetVolumeAside(r.Context()))
-	})
-	mux.HandleFunc("GET /downgrade", func(w http.ResponseWriter, r *http.Request) {
+	}, control.DryRun)
+	mux.Stream("GET /downgrade", func(w http.ResponseWriter, r *http.Request) {
 		d, err := n.downgrade(r.Context(), r.FormValue("to"))
 		control.Reply(w, d, err)
 	})
-	mux.HandleFunc("POST /downgrade", func(w http.ResponseWriter, r *http.Request) {
+	mux.Stream("POST /downgrade", func(w http.ResponseWriter, r *http.Request) {
 		control.Reply(w, struct{}{}, n.beginDowngrade(r.Context(), r.FormValue("to")))
 	})
-	mux.HandleFunc("DELETE /downgrade", func(w http.ResponseWriter, r *http.Request) {
+	mux.Stream("DELETE /downgrade", func(w http.ResponseWriter, r *http.Request) {
 		control.Reply(w, struct{}{}, n.etcd.CancelDowngrade(r.Context()))
 	})
-	mux.HandleFunc("POST /drain", func(w http.ResponseWriter, r *http.Request) {
+	mux.Stream("POST /drain", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), releaseTime)
 		defer cancel()
 		report, err := n.coord.Drain(ctx, coordinator.DrainOptions{Force: r.FormValue("force") == "true", Dry: control.Dry(r)})
 		control.Reply(w, report, err)
-	})
-	mux.HandleFunc("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
+	}, control.DryRun)
+	mux.Stream("POST /undrain", func(w http.ResponseWriter, r *http.Request) {
 		control.Reply(w, struct{}{}, n.coord.Undrain(control.Dry(r)))
-	})
-	mux.HandleFunc("POST /tls/rotate", n.controlRotateCA)
-	mux.HandleFunc("POST /pause", n.controlPause)
-	mux.HandleFunc("GET /auth", n.controlAuth)
-	mux.HandleFunc("POST /auth", n.controlAuth)
-	mux.HandleFunc("POST /resume", n.controlResume)
-	mux.HandleFunc("GET /history", n.controlHistory)
-	mux.HandleFunc("GET /gossip/keys", n.controlGossipKeys)
-	mux.HandleFunc("POST /gossip/rotate", n.controlGossipRotate)
-	mux.HandleFunc("POST /gossip/forget", n.controlGossipForget)
-	mux.HandleFunc("POST /release", func(w http.ResponseWriter, r *http.Request) {
+	}, control.DryRun)
+	mux.Stream("POST /tls/rotate", n.controlRotateCA, control.DryRun)
+	mux.Stream("POST /pause", n.controlPause, control.DryRun)
+	mux.Stream("GET /auth", n.controlAuth)
+	mux.Stream("POST /auth", n.controlAuth, control.DryRun)
+	mux.Stream("POST /resume", n.controlResume, control.DryRun)
+	mux.Stream("GET /history", n.controlHistory)
+	mux.Stream("GET /gossip/keys", n.controlGossipKeys)
+	mux.Stream("POST /gossip/rotate", n.controlGossipRotate, control.DryRun)
+	mux.Stream("POST /gossip/forget", n.controlGossipForget, control.DryRun)
+	mux.Stream("POST /release", func(w http.ResponseWriter, r *http.Request) {
 		if control.Dry(r) {
 			id, err := n.coord.Releasable()
 			control.Reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
@@ -123,7 +123,7 @@ func (n *node) control() http.Handler {
 		defer cancel()
 		id, err := n.coord.GiveUp(ctx)
 		control.Reply(w, releaseAnswer{Slot: id.Slot, Volume: id.Volume}, err)
-	})
+	}, control.DryRun)
 	return mux
 }
 

@@ -131,15 +131,6 @@ func (s *Server) guarded(next http.Handler, looks func(*http.Request) bool) http
 	})
 }
 
-// dryPaths are the commands that a dry run is known to, and so changes nothing.
-var dryPaths = []string{"/snapshot", "/found", "/adopt", "/drain", "/undrain", "/pause", "/resume", "/release", "/auth", "/gossip/rotate", "/gossip/forget",
-	"/tls/rotate", "/rejoin", "/recover/alone"}
-
-// looks reports whether a request changes nothing.
-func looks(r *http.Request) bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodPost && slices.Contains(dryPaths, r.URL.Path) && Dry(r)
-}
-
 // listenRemote listens for other machines. Certificate and authorities are read at each handshake, so that both can be
 // replaced while we run.
 func (s *Server) listenRemote() (net.Listener, error) {

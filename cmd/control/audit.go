@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// audited remembers every request that changes something, when it is answered. With dry=true those of dryPaths do not; the
-// others know no dry run, and do what they always do.
-func (s *Server) audited(next http.Handler) http.Handler {
+// audited remembers every request that changes something, when it is answered. A route that knows no dry run does what
+// it always does, also with dry=true.
+func (s *Server) audited(routes *Routes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		changes := r.Method == http.MethodPost || r.Method == http.MethodDelete
-		if !changes || r.URL.Path == "/look" || looks(r) {
-			next.ServeHTTP(w, r)
+		if !changes || routes.is(r, Unremembered) || routes.looks(r) {
+			routes.ServeHTTP(w, r)
 			return
 		}
 		begin, heard := time.Now(), &listener{ResponseWriter: w}
-		next.ServeHTTP(heard, r)
+		routes.ServeHTTP(heard, r)
 		s.Remember(Answered{Command: commandText(r), By: WhoAsks(r), Took: time.Since(begin), Error: heard.failed})
 	})
 }

@@ -35,7 +35,7 @@ type Answered struct {
 }
 
 // Serve answers until ctx ends.
-func (s *Server) Serve(ctx context.Context, h http.Handler) error {
+func (s *Server) Serve(ctx context.Context, routes *Routes) error {
 	socket, err := listenUnix(s.Config.Socket)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Server) Serve(ctx context.Context, h http.Handler) error {
 			zap.Strings("readers", s.Config.Readers), zap.Strings("operators", s.Config.Operators))
 		listeners = append(listeners, remote)
 	}
-	return s.answerOn(ctx, s.audited(h), listeners)
+	return s.answerOn(ctx, s.guarded(s.audited(routes), routes.looks), listeners)
 }
 
 // answerOn serves until ctx ends.

@@ -103,7 +103,9 @@ func serveTest(t *testing.T, s *Server, l net.Listener) {
 		}
 		Reply(w, r.Context().Value(peerKey{}).(caller).name, nil)
 	})
-	go func() { done <- s.answerOn(ctx, h, []net.Listener{l}) }()
+	routes := new(Routes)
+	routes.Do("POST /drain", func(*http.Request) error { return nil }, DryRun)
+	go func() { done <- s.answerOn(ctx, s.guarded(h, routes.looks), []net.Listener{l}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
