@@ -198,7 +198,7 @@ func (w *watcher) answer() {
 	}
 	w.mu.Lock()
 	w.serial++
-	z := discover.NewZone(w.zone, w.directory.Entries(), w.serial)
+	z := discover.NewZone(discover.Names{Zone: w.zone}, w.directory.Entries(), w.serial)
 	w.mu.Unlock()
 	w.server.Set(z)
 }
@@ -210,7 +210,7 @@ func (w *watcher) write() error {
 	w.mu.Unlock()
 	var errs []error
 	if w.options.hosts != "" {
-		errs = append(errs, w.sync("hosts", discover.Hosts(w.options.hosts, w.cluster, w.zone, entries)))
+		errs = append(errs, w.sync("hosts", discover.Hosts(w.options.hosts, w.cluster, discover.Names{Zone: w.zone}, entries)))
 	}
 	if w.options.endpoints != "" {
 		errs = append(errs, w.sync("endpoints", discover.Endpoints(w.options.endpoints, w.options.format, w.cluster, entries)))

@@ -49,7 +49,7 @@ func each(code health.Code, texts []string) (all []health.Finding) {
 
 // gossipFindings are the problems of the gossip.
 func gossipFindings(problems []gossip.Problem) (all []health.Finding) {
-	codes := map[string]health.Code{gossip.ProblemSeed: health.GossipSeed, gossip.ProblemSeedsFile: health.GossipSeed, gossip.ProblemKey: health.GossipKey, gossip.ProblemOutkeyed: health.GossipKey,
+	codes := map[string]health.Code{gossip.ProblemSeed: health.GossipSeed, gossip.ProblemSeedsFile: health.GossipSeed, gossip.ProblemKey: health.GossipKey,
 		gossip.ProblemRing: health.GossipOwn, gossip.ProblemPublish: health.GossipOwn, gossip.ProblemUDP: health.GossipUDP, gossip.ProblemTwin: health.NodeTwin}
 	for _, p := range problems {
 		code, known := codes[p.Kind]

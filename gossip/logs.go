@@ -26,14 +26,14 @@ type Problem struct {
 
 // The kinds of problems. What is refused has the label of holdfast_gossip_rejected_total as its kind.
 const (
-	ProblemSeed      = "seed"       // a seed does not answer, or is none
-	ProblemSeedsFile = "seeds-file" // it cannot be read
-	ProblemKey       = reasonKey    // gossip with another key, or one side has none
-	ProblemOutkeyed  = "outkeyed"   // nodes have another key than this one
-	ProblemRing      = "ring"       // this node's keys cannot be kept
-	ProblemUDP       = "udp"        // a node answers over TCP only
-	ProblemTwin      = "twin"       // two processes have one name
-	ProblemPublish   = "publish"    // this node's state is too large to be told
+	ProblemSeed        = "seed"         // a seed does not answer, or is invalid
+	ProblemSeedsFile   = "seeds-file"   // it cannot be read
+	ProblemKey         = reasonKey      // gossip with another key, or one side has none
+	ProblemKeyMismatch = "key-mismatch" // nodes have another key than this one
+	ProblemRing        = "ring"         // this node's keys cannot be kept
+	ProblemUDP         = "udp"          // a node answers over TCP only
+	ProblemTwin        = "twin"         // two processes have one name
+	ProblemPublish     = "publish"      // this node's state is too large to be told
 )
 
 // notices are the current problems. It takes no lock but its own and so may be called from anywhere.

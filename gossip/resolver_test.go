@@ -288,3 +288,35 @@ func FuzzLocal(f *testing.F) {
 		}
 	})
 }
+
+// The names of a pattern are answered like those of the zone, and its other names are forwarded.
+func TestResolverOfPattern(t *testing.T) {
+	for _, hosts := range []string{"etcd-{slot}.internal.example.com", "x--{slot}.internal.example.com", "x.y--{slot}-z.example.com"} {
+		r := NewResolver("main.internal.example.com", hosts, zap.NewNop())
+		r.hostsFile = filepath.Join(t.TempDir(), "none")
+		r.Set(map[string][]netip.Addr{"a": addrs("10.0.0.1")})
+		at := func(slot string) string { return strings.Replace(hosts, "{slot}", slot, 1) }
+		for _, name := range []string{at("a"), strings.ToUpper(at("a")), "a.main.internal.example.com"} {
+			got, err := r.Resolver().LookupNetIP(t.Context(), "ip4", name+".")
+			if err != nil || !slices.Equal(got, addrs("10.0.0.1")) {
+				t.Errorf("%s: %s is %v, %v", hosts, name, got, err)
+			}
+		}
+		for name, want := range map[string]bool{at("a"): true, at("b"): true, at("b") + ".corp.example.com": true,
+			at(""): false, at("a.b"): false, "x" + at("a"): false, at("a") + "m": false, "api.internal.example.com": false} {
+			if _, ours := r.local(pack(t, name+".", dnsmessage.TypeA)); ours != want {
+				t.Errorf("%s: %s is ours: %t, want %t", hosts, name, ours, want)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "hosts")
+		r.hostsFile = path
+		for line, want := range map[string]bool{"10.0.0.9 " + at("a"): false, "10.0.0.9 " + at("unknown"): true} {
+			if err := os.WriteFile(path, []byte(line+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Check(t.Context()); (err == nil) != want {
+				t.Errorf("%s: line %q: got %v", hosts, line, err)
+			}
+		}
+	}
+}

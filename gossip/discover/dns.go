@@ -1,161 +1,118 @@
 package discover
 
 import (
-	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"golang.org/x/net/dns/dnsmessage"
+	"github.com/miekg/dns"
 )
 
 const (
 	ttl = 5 // seconds: a member that moved is found again within that
 
-	smallest = 512  // bytes in a UDP answer to one who does not say what it takes (RFC 1035)
-	largest  = 1232 // bytes that pass every network unfragmented (dnsflagday.net/2020)
-	// badVersion is the extended RCODE BADVERS, 16, without the four bits that stand in the header (RFC 6891).
-	badVersion = 1 << 24
+	largest = 1232 // bytes by UDP that pass every network unfragmented (dnsflagday.net/2020)
 )
 
 // Zone is an immutable answer to every question about a cluster's names. Answering asks nobody and never fails.
 type Zone struct {
 	origin  string // lower case, with a dot at the end
-	known   bool   // else nobody knows, and the answer is SERVFAIL: a name that is not known yet does exist
+	names   Names
+	known   bool // else nobody knows, and the answer is SERVFAIL: a name that is not known yet does exist
 	entries []Entry
 	serial  uint32
 }
 
-// NewZone makes the zone <cluster>.<domain> of entries. With no entries all its names are unknown. The serial is for
-// whoever compares the SOA records of two answers.
-func NewZone(origin string, entries []Entry, serial uint32) *Zone {
-	return &Zone{origin: strings.ToLower(strings.TrimSuffix(origin, ".")) + ".", known: len(entries) > 0, entries: entries, serial: serial}
+// NewZone makes the zone <cluster>.<domain> of entries. With no entries all its names are unknown. The members' names
+// outside of the zone, if they have any, are answered like zones of one name. The serial is for anyone who compares the
+// SOA records of two answers.
+func NewZone(names Names, entries []Entry, serial uint32) *Zone {
+	return &Zone{origin: dns.CanonicalName(names.Zone), names: names, known: len(entries) > 0, entries: entries,
+		serial: serial}
 }
 
-// Answer answers a packet; false means that it deserves none. limit is what the transport carries, 0 for UDP, where the
-// asker says it.
-func (z *Zone) Answer(packet []byte, limit int) ([]byte, bool) {
-	var p dnsmessage.Parser
-	h, err := p.Start(packet)
-	if err != nil || h.Response {
-		return nil, false
-	}
-	reply := dnsmessage.Message{Header: dnsmessage.Header{ID: h.ID, Response: true, OpCode: h.OpCode, RecursionDesired: h.RecursionDesired}}
-	questions, err := p.AllQuestions()
-	switch {
-	case h.OpCode != 0:
-		reply.RCode = dnsmessage.RCodeNotImplemented
-		return pack(reply, max(limit, smallest))
-	case err != nil || len(questions) != 1:
-		reply.RCode = dnsmessage.RCodeFormatError
-		return pack(reply, max(limit, smallest))
-	}
-	reply.Questions = questions
-	opt, err := option(&p)
-	if err != nil {
-		reply.RCode = dnsmessage.RCodeFormatError
-		return pack(reply, max(limit, smallest))
-	}
-	size := smallest
+// Answer answers a query, and leaves out what does not fit the transport: the asker of a truncated answer comes again
+// by TCP.
+func (z *Zone) Answer(query *dns.Msg, tcp bool) *dns.Msg {
+	m := new(dns.Msg).SetReply(query)
+	size := dns.MinMsgSize
+	opt := query.IsEdns0()
 	if opt != nil {
-		size = min(max(int(opt.Class), smallest), largest)
+		m.SetEdns0(largest, false)
+		size = min(max(int(opt.UDPSize()), dns.MinMsgSize), largest)
 	}
-	if limit > 0 {
-		size = limit
+	if tcp {
+		size = dns.MaxMsgSize
 	}
 	switch {
-	case opt != nil && opt.TTL>>16&0xff != 0:
-		reply.Additionals = []dnsmessage.Resource{pseudo(badVersion)}
-		return pack(reply, size)
+	case query.Opcode != dns.OpcodeQuery:
+		m.Rcode = dns.RcodeNotImplemented
+	case len(query.Question) != 1: // the library lets a header pass that promises one
+		m.Rcode = dns.RcodeFormatError
+	case opt != nil && opt.Version() != 0:
+		m.Rcode = dns.RcodeBadVers
 	default:
-		z.resolve(&reply, questions[0])
+		z.resolve(m, query.Question[0])
 	}
-	if opt != nil {
-		reply.Additionals = append(reply.Additionals, pseudo(0))
-	}
-	return pack(reply, size)
-}
-
-// option returns the header of the EDNS record of a query, nil when it has none.
-func option(p *dnsmessage.Parser) (*dnsmessage.ResourceHeader, error) {
-	if err := errors.Join(p.SkipAllAnswers(), p.SkipAllAuthorities()); err != nil {
-		return nil, err
-	}
-	var found *dnsmessage.ResourceHeader
-	for {
-		h, err := p.AdditionalHeader()
-		if errors.Is(err, dnsmessage.ErrSectionDone) {
-			return found, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if h.Type == dnsmessage.TypeOPT {
-			if found != nil {
-				return nil, errors.New("two OPT records")
-			}
-			found = &h
-		}
-		if err := p.SkipAdditional(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// pseudo is our EDNS record.
-func pseudo(flags uint32) dnsmessage.Resource {
-	return dnsmessage.Resource{
-		Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName("."), Type: dnsmessage.TypeOPT, Class: largest, TTL: flags},
-		Body:   &dnsmessage.OPTResource{},
-	}
-}
-
-// pack encodes m; what does not fit size is left out, and the asker told to come again by TCP.
-func pack(m dnsmessage.Message, size int) ([]byte, bool) {
-	b, err := m.Pack()
-	if err == nil && len(b) > size {
-		m.Truncated, m.Answers, m.Authorities = true, nil, nil
-		m.Additionals = slices.DeleteFunc(m.Additionals, func(r dnsmessage.Resource) bool { return r.Header.Type != dnsmessage.TypeOPT })
-		b, err = m.Pack()
-	}
-	return b, err == nil && len(b) <= size
+	m.Truncate(size)
+	return m
 }
 
 // resolve fills in the answer to q.
-func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question) {
-	name, ours := strings.CutSuffix("."+strings.ToLower(q.Name.String()), "."+z.origin)
-	name = strings.TrimPrefix(name, ".")
-	if !ours || q.Class != dnsmessage.ClassINET || q.Type == dnsmessage.TypeAXFR || q.Type == 251 { // 251 is IXFR
-		m.RCode = dnsmessage.RCodeRefused
+func (z *Zone) resolve(m *dns.Msg, q dns.Question) {
+	e, outside := z.outside(q.Name)
+	if !outside && !dns.IsSubDomain(z.origin, q.Name) || q.Qclass != dns.ClassINET || q.Qtype == dns.TypeAXFR ||
+		q.Qtype == dns.TypeIXFR {
+		m.Rcode = dns.RcodeRefused
+		return
+	}
+	if outside {
+		m.Authoritative = true
+		if m.Answer = address(q.Name, e.Address, q.Qtype); len(m.Answer) == 0 {
+			m.Ns = append(m.Ns, z.soa(q.Name))
+		}
 		return
 	}
 	if !z.known {
-		m.RCode = dnsmessage.RCodeServerFailure
+		m.Rcode = dns.RcodeServerFailure
 		return
 	}
 	m.Authoritative = true
-	exists := z.answer(m, name, q)
-	if !exists {
-		m.RCode = dnsmessage.RCodeNameError
+	name := strings.TrimSuffix(strings.TrimSuffix(dns.CanonicalName(q.Name), z.origin), ".")
+	if !z.answer(m, name, q) {
+		m.Rcode = dns.RcodeNameError
 	}
-	if len(m.Answers) == 0 {
-		m.Authorities = append(m.Authorities, z.soa())
+	if len(m.Answer) == 0 {
+		m.Ns = append(m.Ns, z.soa(z.origin))
 	}
 }
 
+// outside returns the member of a name that is not in the zone.
+func (z *Zone) outside(name string) (Entry, bool) {
+	for _, e := range z.entries {
+		for _, other := range z.names.of(e.Slot)[1:] {
+			if dns.CanonicalName(name) == dns.CanonicalName(other) {
+				return e, true
+			}
+		}
+	}
+	return Entry{}, false
+}
+
 // answer reports whether there is such a name; whether it has a record of the type is another question.
-func (z *Zone) answer(m *dnsmessage.Message, name string, q dnsmessage.Question) bool {
+func (z *Zone) answer(m *dns.Msg, name string, q dns.Question) bool {
 	if i := slices.IndexFunc(z.entries, func(e Entry) bool { return e.Slot == name }); i >= 0 {
-		m.Answers = append(m.Answers, address(q.Name, z.entries[i].Address, q.Type)...)
+		m.Answer = append(m.Answer, address(q.Name, z.entries[i].Address, q.Qtype)...)
 		return true
 	}
 	switch name {
 	case "":
 		for _, e := range z.reachable() {
-			m.Answers = append(m.Answers, address(q.Name, e.Address, q.Type)...)
+			m.Answer = append(m.Answer, address(q.Name, e.Address, q.Qtype)...)
 		}
-		if q.Type == dnsmessage.TypeSOA {
-			m.Answers = append(m.Answers, z.soa())
+		if q.Qtype == dns.TypeSOA {
+			m.Answer = append(m.Answer, z.soa(z.origin))
 		}
 		return true
 	case "_tcp":
@@ -176,7 +133,7 @@ func (z *Zone) reachable() []Entry {
 }
 
 // services answers for the names that etcd's own clients and members look for (--discovery-srv).
-func (z *Zone) services(m *dnsmessage.Message, name string, q dnsmessage.Question) (exists bool) {
+func (z *Zone) services(m *dns.Msg, name string, q dns.Question) (exists bool) {
 	wanted := "http"
 	if strings.Contains(name, "-ssl.") {
 		wanted = "https"
@@ -187,47 +144,37 @@ func (z *Zone) services(m *dnsmessage.Message, name string, q dnsmessage.Questio
 			urls = []string{e.PeerURL}
 		}
 		scheme, port := service(urls...)
-		target, err := dnsmessage.NewName(e.Slot + "." + z.origin)
-		if scheme != wanted || err != nil {
+		if scheme != wanted {
 			continue
 		}
 		exists = true
-		if q.Type == dnsmessage.TypeSRV || q.Type == dnsmessage.TypeALL {
-			m.Answers = append(m.Answers, record(q.Name, dnsmessage.TypeSRV, &dnsmessage.SRVResource{Weight: 100, Port: port, Target: target}))
-			m.Additionals = append(m.Additionals, address(target, e.Address, dnsmessage.TypeALL)...)
+		if q.Qtype == dns.TypeSRV || q.Qtype == dns.TypeANY {
+			target := e.Slot + "." + z.origin
+			m.Answer = append(m.Answer, &dns.SRV{Hdr: header(q.Name, dns.TypeSRV), Weight: 100, Port: port, Target: target})
+			m.Extra = append(m.Extra, address(target, e.Address, dns.TypeANY)...)
 		}
 	}
 	return exists
 }
 
 // address is the A or AAAA record of an address, if it is of the wanted type.
-func address(name dnsmessage.Name, ip netip.Addr, wanted dnsmessage.Type) []dnsmessage.Resource {
-	kind, body := dnsmessage.TypeAAAA, dnsmessage.ResourceBody(nil)
-	if ip = ip.Unmap(); ip.Is4() {
-		kind, body = dnsmessage.TypeA, &dnsmessage.AResource{A: ip.As4()}
-	} else {
-		body = &dnsmessage.AAAAResource{AAAA: ip.As16()}
+func address(name string, ip netip.Addr, wanted uint16) []dns.RR {
+	ip = ip.Unmap()
+	switch {
+	case ip.Is4() && (wanted == dns.TypeA || wanted == dns.TypeANY):
+		return []dns.RR{&dns.A{Hdr: header(name, dns.TypeA), A: net.IP(ip.AsSlice())}}
+	case ip.Is6() && (wanted == dns.TypeAAAA || wanted == dns.TypeANY):
+		return []dns.RR{&dns.AAAA{Hdr: header(name, dns.TypeAAAA), AAAA: net.IP(ip.AsSlice())}}
 	}
-	if wanted != kind && wanted != dnsmessage.TypeALL {
-		return nil
-	}
-	return []dnsmessage.Resource{record(name, kind, body)}
+	return nil
 }
 
-func record(name dnsmessage.Name, kind dnsmessage.Type, body dnsmessage.ResourceBody) dnsmessage.Resource {
-	return dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: name, Type: kind, Class: dnsmessage.ClassINET, TTL: ttl}, Body: body}
+func header(name string, kind uint16) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// soa is the record that tells for how long a "there is none" holds (RFC 2308).
-func (z *Zone) soa() dnsmessage.Resource {
-	origin, mailbox := dnsmessage.MustNewName("."), dnsmessage.MustNewName(".")
-	if n, err := dnsmessage.NewName(z.origin); err == nil {
-		origin = n
-	}
-	if n, err := dnsmessage.NewName("hostmaster." + z.origin); err == nil {
-		mailbox = n
-	}
-	return record(origin, dnsmessage.TypeSOA, &dnsmessage.SOAResource{
-		NS: origin, MBox: mailbox, Serial: z.serial, Refresh: ttl, Retry: ttl, Expire: ttl, MinTTL: ttl,
-	})
+// soa is the record of a zone that tells for how long a "there is none" holds (RFC 2308).
+func (z *Zone) soa(of string) dns.RR {
+	return &dns.SOA{Hdr: header(of, dns.TypeSOA), Ns: z.origin, Mbox: "hostmaster." + z.origin, Serial: z.serial,
+		Refresh: ttl, Retry: ttl, Expire: ttl, Minttl: ttl}
 }

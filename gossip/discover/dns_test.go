@@ -2,9 +2,7 @@ package discover
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -12,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
 	"go.uber.org/zap"
-	"golang.org/x/net/dns/dnsmessage"
 )
 
 func members(n int) []Entry {
@@ -25,125 +23,153 @@ func members(n int) []Entry {
 	return append(all, Entry{Slot: "v6", Address: netip.MustParseAddr("fd00::1")})
 }
 
-func query(name string, kind dnsmessage.Type, edns uint16) []byte {
-	m := dnsmessage.Message{Header: dnsmessage.Header{ID: 9, RecursionDesired: true},
-		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET}}}
+func query(name string, kind uint16, edns uint16) *dns.Msg {
+	m := new(dns.Msg).SetQuestion(name, kind)
 	if edns > 0 {
-		r := pseudo(0)
-		r.Header.Class = dnsmessage.Class(edns)
-		m.Additionals = []dnsmessage.Resource{r}
+		m.SetEdns0(edns, false)
 	}
-	b, err := m.Pack()
-	if err != nil {
-		panic(err)
-	}
-	return b
+	return m
 }
 
 // show writes an answer in one line.
-func show(m dnsmessage.Message) string {
+func show(m *dns.Msg) string {
 	var parts []string
-	for _, r := range m.Answers {
-		switch b := r.Body.(type) {
-		case *dnsmessage.AResource:
-			parts = append(parts, netip.AddrFrom4(b.A).String())
-		case *dnsmessage.AAAAResource:
-			parts = append(parts, netip.AddrFrom16(b.AAAA).String())
-		case *dnsmessage.SRVResource:
+	for _, r := range m.Answer {
+		switch b := r.(type) {
+		case *dns.A:
+			parts = append(parts, b.A.String())
+		case *dns.AAAA:
+			parts = append(parts, b.AAAA.String())
+		case *dns.SRV:
 			parts = append(parts, fmt.Sprintf("%s:%d", b.Target, b.Port))
-		case *dnsmessage.SOAResource:
+		case *dns.SOA:
 			parts = append(parts, "SOA")
 		}
 	}
-	if len(m.Authorities) > 0 {
+	if len(m.Ns) > 0 {
 		parts = append(parts, "authority")
 	}
 	if m.Authoritative {
 		parts = append(parts, "aa")
 	}
-	return strings.TrimPrefix(m.RCode.String(), "RCode") + " " + strings.Join(parts, " ")
-}
-
-func unpack(t *testing.T, b []byte) dnsmessage.Message {
-	t.Helper()
-	var m dnsmessage.Message
-	if err := m.Unpack(b); err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return dns.RcodeToString[m.Rcode] + " " + strings.Join(parts, " ")
 }
 
 func TestZone(t *testing.T) {
-	z := NewZone(zone, members(2), 1)
+	z := NewZone(Names{Zone: zone}, members(2), 1)
 	for _, c := range []struct {
 		name string
-		kind dnsmessage.Type
+		kind uint16
 		want string
 	}{
-		{"a." + zone + ".", dnsmessage.TypeA, "Success 10.0.0.1 aa"},
-		{"A.K8s." + zone[4:] + ".", dnsmessage.TypeA, "Success 10.0.0.1 aa"},
-		{"a." + zone + ".", dnsmessage.TypeAAAA, "Success authority aa"},
-		{"v6." + zone + ".", dnsmessage.TypeAAAA, "Success fd00::1 aa"},
-		{"a." + zone + ".", dnsmessage.TypeTXT, "Success authority aa"},
-		{"c." + zone + ".", dnsmessage.TypeA, "NameError authority aa"},
-		{"x.a." + zone + ".", dnsmessage.TypeA, "NameError authority aa"},
-		{zone + ".", dnsmessage.TypeA, "Success 10.0.0.2 aa"}, // of those that are live
-		{zone + ".", dnsmessage.TypeSOA, "Success SOA aa"},
-		{"_tcp." + zone + ".", dnsmessage.TypeSRV, "Success authority aa"},
-		{"_etcd-client-ssl._tcp." + zone + ".", dnsmessage.TypeSRV, "Success a." + zone + ".:2379 b." + zone + ".:2379 aa"},
-		{"_etcd-client._tcp." + zone + ".", dnsmessage.TypeSRV, "NameError authority aa"},
-		{"_etcd-server._tcp." + zone + ".", dnsmessage.TypeSRV, "Success a." + zone + ".:2380 b." + zone + ".:2380 aa"},
-		{"_etcd-server._tcp." + zone + ".", dnsmessage.TypeA, "Success authority aa"},
-		{"example.com.", dnsmessage.TypeA, "Refused "},
-		{"not" + zone + ".", dnsmessage.TypeA, "Refused "},
-		{".", dnsmessage.TypeNS, "Refused "},
-		{zone + ".", dnsmessage.TypeAXFR, "Refused "},
+		{"a." + zone + ".", dns.TypeA, "NOERROR 10.0.0.1 aa"},
+		{"A.K8s." + zone[4:] + ".", dns.TypeA, "NOERROR 10.0.0.1 aa"},
+		{"a." + zone + ".", dns.TypeAAAA, "NOERROR authority aa"},
+		{"v6." + zone + ".", dns.TypeAAAA, "NOERROR fd00::1 aa"},
+		{"a." + zone + ".", dns.TypeTXT, "NOERROR authority aa"},
+		{"c." + zone + ".", dns.TypeA, "NXDOMAIN authority aa"},
+		{"x.a." + zone + ".", dns.TypeA, "NXDOMAIN authority aa"},
+		{zone + ".", dns.TypeA, "NOERROR 10.0.0.2 aa"}, // of those that are live
+		{zone + ".", dns.TypeSOA, "NOERROR SOA aa"},
+		{"_tcp." + zone + ".", dns.TypeSRV, "NOERROR authority aa"},
+		{"_etcd-client-ssl._tcp." + zone + ".", dns.TypeSRV, "NOERROR a." + zone + ".:2379 b." + zone + ".:2379 aa"},
+		{"_etcd-client._tcp." + zone + ".", dns.TypeSRV, "NXDOMAIN authority aa"},
+		{"_etcd-server._tcp." + zone + ".", dns.TypeSRV, "NOERROR a." + zone + ".:2380 b." + zone + ".:2380 aa"},
+		{"_etcd-server._tcp." + zone + ".", dns.TypeA, "NOERROR authority aa"},
+		{"example.com.", dns.TypeA, "REFUSED "},
+		{"not" + zone + ".", dns.TypeA, "REFUSED "},
+		{".", dns.TypeNS, "REFUSED "},
+		{zone + ".", dns.TypeAXFR, "REFUSED "},
 	} {
-		b, ok := z.Answer(query(c.name, c.kind, 0), 0)
-		if !ok {
-			t.Errorf("%s %s: no answer", c.name, c.kind)
-			continue
-		}
-		m := unpack(t, b)
-		if got := show(m); got != c.want || m.ID != 9 || !m.Response || !m.RecursionDesired || m.RecursionAvailable {
-			t.Errorf("%s %s: got %s, %+v, want %s", c.name, c.kind, got, m.Header, c.want)
+		q := query(c.name, c.kind, 0)
+		m := z.Answer(q, false)
+		if got := show(m); got != c.want || m.Id != q.Id || !m.Response || !m.RecursionDesired || m.RecursionAvailable {
+			t.Errorf("%s %s: got %s, %+v, want %s", c.name, dns.TypeToString[c.kind], got, m.MsgHdr, c.want)
 		}
 	}
-	b, _ := NewZone(zone, nil, 1).Answer(query("a."+zone+".", dnsmessage.TypeA, 0), 0)
-	if got := show(unpack(t, b)); got != "ServerFailure " {
+	if got := show(NewZone(Names{Zone: zone}, nil, 1).Answer(query("a."+zone+".", dns.TypeA, 0), false)); got != "SERVFAIL " {
 		t.Errorf("nothing known: got %s", got)
 	}
 }
 
 func TestAnswerSizes(t *testing.T) {
-	z := NewZone(zone, members(26), 1)
-	ask := query("_etcd-server._tcp."+zone+".", dnsmessage.TypeSRV, 0)
+	z := NewZone(Names{Zone: zone}, members(26), 1)
+	name := "_etcd-server._tcp." + zone + "."
 	for _, c := range []struct {
-		question  []byte
-		limit     int
+		question  *dns.Msg
+		tcp       bool
 		truncated bool
 		most      int
 	}{
-		{ask, 0, true, smallest},
-		{query("_etcd-server._tcp."+zone+".", dnsmessage.TypeSRV, 4096), 0, true, largest},
-		{query("_etcd-server._tcp."+zone+".", dnsmessage.TypeSRV, 1), 0, true, smallest},
-		{ask, maxMessage, false, maxMessage},
-		{query("a."+zone+".", dnsmessage.TypeA, 1232), 0, false, smallest},
+		{query(name, dns.TypeSRV, 0), false, true, dns.MinMsgSize},
+		{query(name, dns.TypeSRV, 4096), false, true, largest},
+		{query(name, dns.TypeSRV, 1), false, true, dns.MinMsgSize},
+		{query(name, dns.TypeSRV, 0), true, false, dns.MaxMsgSize},
+		{query("a."+zone+".", dns.TypeA, 1232), false, false, dns.MinMsgSize},
 	} {
-		b, ok := z.Answer(c.question, c.limit)
-		m := unpack(t, b)
-		if !ok || len(b) > c.most || m.Truncated != c.truncated || m.Truncated == (len(m.Answers) > 0) {
-			t.Errorf("got %d bytes, truncated %t, %d answers, want at most %d, %t", len(b), m.Truncated, len(m.Answers), c.most, c.truncated)
+		m := z.Answer(c.question, c.tcp)
+		b, err := m.Pack()
+		if err != nil || len(b) > c.most || m.Truncated != c.truncated || len(m.Answer) == 0 {
+			t.Errorf("got %d bytes, %v, truncated %t, %d answers, want at most %d, %t", len(b), err, m.Truncated, len(m.Answer), c.most, c.truncated)
+		}
+	}
+}
+
+// ask sends a packet to a server that serves z, by UDP, and returns its answer, nil for none before that to a good
+// question.
+func ask(t *testing.T, s *Server, packet []byte) *dns.Msg {
+	t.Helper()
+	conn, err := net.Dial("udp", s.Address().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	last := query("b."+zone+".", dns.TypeA, 0)
+	last.Id = 4711
+	good, err := last.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, dns.MaxMsgSize)
+	for _, packet := range [][]byte{packet, good} {
+		if _, err := conn.Write(packet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		n, err := conn.Read(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := new(dns.Msg)
+		if err := m.Unpack(buffer[:n]); err != nil {
+			t.Fatal(err)
+		}
+		if m.Id != last.Id {
+			return m
+		}
+		if len(packet) < 12 || packet[2]&0x80 != 0 { // to be dropped
+			return nil
 		}
 	}
 }
 
 func TestOddQuestions(t *testing.T) {
-	z := NewZone(zone, members(2), 1)
-	good := query("a."+zone+".", dnsmessage.TypeA, 0)
+	s, end := serving(t, NewZone(Names{Zone: zone}, members(2), 1))
+	defer end()
+	bytes := func(m *dns.Msg) []byte {
+		m.Id = 9
+		b, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	good := bytes(query("a."+zone+".", dns.TypeA, 0))
 	change := func(f func(b []byte)) []byte { b := slices.Clone(good); f(b); return b }
-	newer := query("a."+zone+".", dnsmessage.TypeA, 1232)
-	newer[len(newer)-5] = 1 // the version in the TTL of the OPT record
+	newer := query("a."+zone+".", dns.TypeA, 1232)
+	newer.IsEdns0().SetVersion(1)
 	for name, c := range map[string]struct {
 		packet []byte
 		want   string // "" for no answer
@@ -151,44 +177,42 @@ func TestOddQuestions(t *testing.T) {
 		"an answer":      {change(func(b []byte) { b[2] |= 0x80 }), ""},
 		"a short header": {good[:11], ""},
 		"nothing":        {nil, ""},
-		"a notification": {change(func(b []byte) { b[2] |= 4 << 3 }), "NotImplemented "},
-		"no question":    {change(func(b []byte) { b[5] = 0 })[:12], "FormatError "},
-		"cut short":      {good[:20], "FormatError "},
-		"two questions":  {append(change(func(b []byte) { b[5] = 2 }), good[12:]...), "FormatError "},
-		"another class":  {change(func(b []byte) { b[len(b)-1] = 3 }), "Refused "},
-		"EDNS 1":         {newer, "Success "},
+		"a notification": {change(func(b []byte) { b[2] |= 4 << 3 }), "NOTIMP "},
+		"an update":      {change(func(b []byte) { b[2] |= 5 << 3 }), "NOTIMP "},
+		"no question":    {change(func(b []byte) { b[5] = 0 })[:12], "FORMERR "},
+		"only promised":  {good[:12], "FORMERR "},
+		"cut short":      {good[:20], "FORMERR "},
+		"two questions":  {append(change(func(b []byte) { b[5] = 2 }), good[12:]...), "FORMERR "},
+		"another class":  {change(func(b []byte) { b[len(b)-1] = 3 }), "REFUSED "},
+		"EDNS 1":         {bytes(newer), "BADSIG "}, // as 16 is called, which is BADVERS here
 	} {
-		b, ok := z.Answer(c.packet, 0)
-		if ok != (c.want != "") {
-			t.Errorf("%s: answered is %t", name, ok)
-		} else if ok {
-			m := unpack(t, b)
-			if got := show(m); got != c.want {
-				t.Errorf("%s: got %s, want %s", name, got, c.want)
-			}
-			if name == "EDNS 1" && m.Additionals[0].Header.TTL>>24 != 1 {
-				t.Errorf("EDNS 1: got %+v, want BADVERS", m.Additionals)
-			}
+		m := ask(t, s, c.packet)
+		if (m != nil) != (c.want != "") {
+			t.Errorf("%s: answered with %v", name, m)
+		} else if m != nil && show(m) != c.want {
+			t.Errorf("%s: got %s, want %s", name, show(m), c.want)
 		}
 	}
 }
 
 func FuzzAnswer(f *testing.F) {
 	for _, name := range []string{"a." + zone + ".", zone + ".", "_etcd-client-ssl._tcp." + zone + "."} {
-		f.Add(query(name, dnsmessage.TypeALL, 1232))
+		b, err := query(name, dns.TypeANY, 1232).Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
 	}
-	z := NewZone(zone, members(9), 1)
+	z := NewZone(Names{Zone: zone}, members(9), 1)
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		b, ok := z.Answer(packet, 0)
-		if !ok {
+		q := new(dns.Msg)
+		if q.Unpack(packet) != nil {
 			return
 		}
-		var m dnsmessage.Message
-		if err := m.Unpack(b); err != nil || !m.Response || len(b) > largest {
-			t.Errorf("%x: answered with %x (%v)", packet, b, err)
-		}
-		if binary.BigEndian.Uint16(packet) != m.ID {
-			t.Errorf("%x: another ID: %x", packet, b)
+		m := z.Answer(q, false)
+		b, err := m.Pack()
+		if err != nil || !m.Response || len(b) > largest || m.Id != q.Id {
+			t.Errorf("%x: answered with %d bytes %s (%v)", packet, len(b), m, err)
 		}
 	})
 }
@@ -213,55 +237,21 @@ func serving(t *testing.T, z *Zone) (*Server, func()) {
 }
 
 func TestServer(t *testing.T) {
-	s, err := Listen(t.Context(), "127.0.0.1:0", zap.NewNop())
+	s, end := serving(t, NewZone(Names{Zone: zone}, members(26), 1))
+	question := query("_etcd-server._tcp."+zone+".", dns.TypeSRV, 0)
+	if m, _, err := new(dns.Client).Exchange(question, s.Address().String()); err != nil || !m.Truncated {
+		t.Errorf("by UDP: got %v, %v, want a truncated answer", m, err)
+	}
+	conn, err := dns.Dial("tcp", s.Address().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Set(NewZone(zone, members(26), 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-
-	udp, err := net.Dial("udp", s.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer udp.Close()
-	_ = udp.SetDeadline(time.Now().Add(5 * time.Second))
-	question := query("_etcd-server._tcp."+zone+".", dnsmessage.TypeSRV, 0)
-	buffer := make([]byte, maxMessage)
-	for _, packet := range [][]byte{{1, 2, 3}, question} { // the first is dropped
-		if _, err := udp.Write(packet); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n, err := udp.Read(buffer)
-	if err != nil || !unpack(t, buffer[:n]).Truncated {
-		t.Errorf("by UDP: got %d bytes, %v, want a truncated answer", n, err)
-	}
-	tcp, err := net.Dial("tcp", s.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tcp.Close()
-	_ = tcp.SetDeadline(time.Now().Add(5 * time.Second))
+	defer conn.Close()
 	for range 2 { // one connection, several questions
-		if _, err := tcp.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(question))), question...)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(tcp, buffer[:2]); err != nil {
-			t.Fatal(err)
-		}
-		answer := buffer[2 : 2+binary.BigEndian.Uint16(buffer)]
-		if _, err := io.ReadFull(tcp, answer); err != nil {
-			t.Fatal(err)
-		}
-		if m := unpack(t, answer); m.Truncated || len(m.Answers) != 26 {
-			t.Errorf("by TCP: got %s", show(m))
+		m, _, err := new(dns.Client).ExchangeWithConn(question, conn)
+		if err != nil || m.Truncated || len(m.Answer) != 26 {
+			t.Errorf("by TCP: got %v, %v", m, err)
 		}
 	}
-	cancel() // with a connection open
-	if err := <-ended; err != nil {
-		t.Errorf("Run: %v", err)
-	}
+	end() // with a connection open
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Hosts keeps a block in a file like /etc/hosts (hosts(5)): a line for each member with its name,
-// <slot>.<cluster>.<domain>, and with the cluster's. Lines bear a mark of their own beside those that enclose the block,
-// so that a block that was torn apart can be told from what others wrote.
-func Hosts(path, cluster, zone string, entries []Entry) File {
-	h := hostsBlock{cluster: cluster, zone: zone}
+// Hosts keeps a block in a file like /etc/hosts (hosts(5)): a line for each member with its names, of which
+// <slot>.<cluster>.<domain> is the first, and with the cluster's. Lines bear a mark of their own beside those that enclose the
+// block, so that a block that was torn apart can be told from what others wrote.
+func Hosts(path, cluster string, names Names, entries []Entry) File {
+	h := hostsBlock{cluster, names}
 	return File{Path: path, edit: func(old []byte) ([]byte, string) { return h.edit(old, entries) }}
 }
 
@@ -33,14 +33,15 @@ func RecallHosts(data []byte, cluster, zone string) []Entry {
 	return entries
 }
 
-type hostsBlock struct{ cluster, zone string }
+type hostsBlock struct {
+	cluster string
+	names   Names
+}
 
 func (h hostsBlock) begin() string {
 	return fmt.Sprintf("# BEGIN holdfast cluster %s, kept by `holdfast discover`", h.cluster)
 }
-
 func (h hostsBlock) end() string { return fmt.Sprintf("# END holdfast cluster %s", h.cluster) }
-
 func (h hostsBlock) tag() string { return "# holdfast " + h.cluster }
 
 // text is the block, with the mark at its begin and at its end.
@@ -48,7 +49,7 @@ func (h hostsBlock) text(entries []Entry) []byte {
 	var b bytes.Buffer
 	fmt.Fprintln(&b, h.begin())
 	for _, e := range entries {
-		fmt.Fprintf(&b, "%s %s.%s %s %s\n", e.Address, e.Slot, h.zone, h.zone, h.tag())
+		fmt.Fprintf(&b, "%s %s %s %s\n", e.Address, strings.Join(h.names.of(e.Slot), " "), h.names.Zone, h.tag())
 	}
 	fmt.Fprintln(&b, h.end())
 	return b.Bytes()

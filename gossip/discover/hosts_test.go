@@ -43,7 +43,7 @@ func TestHostsBlock(t *testing.T) {
 		"a line cut in half":  {"x\n" + begin + one[:20], "x\n" + block + one[:20], true},
 		"ends before it does": {end + "x\n" + begin, block + "x\n", true},
 	} {
-		h := hostsBlock{"k8s", zone}
+		h := hostsBlock{"k8s", Names{Zone: zone}}
 		got, note := h.edit([]byte(c.old), two)
 		if string(got) != c.want || (note != "") != c.repaired {
 			t.Errorf("%s: got %q, %q, want %q, repaired %t", name, got, note, c.want, c.repaired)
@@ -52,7 +52,7 @@ func TestHostsBlock(t *testing.T) {
 			t.Errorf("%s again: got %q, %q", name, again, note)
 		}
 	}
-	if got, note := (hostsBlock{"k8s", zone}).edit([]byte(block), nil); string(got) != block || note != "" {
+	if got, note := (hostsBlock{"k8s", Names{Zone: zone}}).edit([]byte(block), nil); string(got) != block || note != "" {
 		t.Errorf("nothing known: got %q, %q", got, note)
 	}
 }
@@ -61,7 +61,7 @@ func FuzzHosts(f *testing.F) {
 	f.Add([]byte("127.0.0.1 localhost\n" + block))
 	f.Add([]byte(block + block[30:]))
 	f.Fuzz(func(t *testing.T, old []byte) {
-		h := hostsBlock{"k8s", zone}
+		h := hostsBlock{"k8s", Names{Zone: zone}}
 		got, _ := h.edit(old, two)
 		if again, _ := h.edit(got, two); string(again) != string(got) {
 			t.Errorf("not the same again: %q, then %q", got, again)
@@ -92,7 +92,7 @@ func TestRecallHosts(t *testing.T) {
 
 func brought(t *testing.T, path string, entries []Entry) (wrote bool) {
 	t.Helper()
-	wrote, _, err := Hosts(path, "k8s", zone, entries).Sync()
+	wrote, _, err := Hosts(path, "k8s", Names{Zone: zone}, entries).Sync()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +158,28 @@ func TestOverwrite(t *testing.T) {
 		}
 		if got := read(t, path); got != c[1] {
 			t.Errorf("%q: got %q, want %q", c[0], got, c[1])
+		}
+	}
+}
+
+// The names in the members' URLs stand beside those of the zone, in the file and in DNS.
+func TestPatternOfHosts(t *testing.T) {
+	names := Names{Zone: zone, Hosts: "etcd-{slot}.internal.example.com"}
+	got, _ := hostsBlock{"k8s", names}.edit(nil, two)
+	want := strings.NewReplacer(" k8s.holdfast", " etcd-a.internal.example.com k8s.holdfast").Replace(block[:strings.Index(block, "fd00")]) +
+		strings.NewReplacer(" k8s.holdfast", " etcd-b.internal.example.com k8s.holdfast").Replace(block[strings.Index(block, "fd00"):])
+	if string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if recalled := RecallHosts(got, "k8s", zone); !reflect.DeepEqual(recalled, two) {
+		t.Errorf("recalled %v", recalled)
+	}
+	z := NewZone(names, two, 1)
+	for name, want := range map[string]string{"Etcd-a.Internal.example.com.": "NOERROR 10.0.0.1 aa",
+		"etcd-b.internal.example.com.": "NOERROR authority aa", "etcd-c.internal.example.com.": "REFUSED ",
+		"a." + zone + ".": "NOERROR 10.0.0.1 aa"} {
+		if got := show(z.Answer(query(name, 1, 0), false)); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }

@@ -1,8 +1,17 @@
 package discover
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.uber.org/zap"
 )
 
 const (
@@ -20,6 +29,135 @@ type Feed interface {
 	Problems() []string       // why little may be heard, one sentence each
 }
 
+// Outputs are what a [Watcher] keeps up to date, and for how long.
+type Outputs struct {
+	Hosts     string  // a file with a block as in /etc/hosts, "" for none
+	Endpoints string  // a file of endpoints, "" for none
+	Format    string  // of the endpoints: Lines or JSON
+	Server    *Server // nil for none
+	// Once ends when all members were heard of and the files are written, or with an error after Wait.
+	Once bool
+	Wait time.Duration
+}
+
+// Watcher keeps outputs up to date with what a feed says.
+type Watcher struct {
+	cluster string
+	names   Names
+	out     Outputs
+	feed    Feed
+	lg      *zap.Logger
+	again   chan struct{} // capacity 1: look at once
+	writes  *prometheus.CounterVec
+	updated prometheus.Gauge
+
+	mu        sync.Mutex // guards what follows
+	directory Directory
+	heard     time.Time         // when a leader was first heard of
+	serial    uint32            // of the zone
+	failed    map[string]string // file -> why it could not be written
+}
+
+// NewWatcher makes a watcher of the cluster, whose members have these names. It begins with what an earlier
+// process left in the files, which the server tells from now on.
+func NewWatcher(cluster string, names Names, out Outputs, feed Feed, reg prometheus.Registerer,
+	lg *zap.Logger) *Watcher {
+	w := &Watcher{
+		cluster: cluster, names: names, out: out, feed: feed, lg: lg,
+		again: make(chan struct{}, 1), failed: map[string]string{}, serial: uint32(time.Now().Unix()),
+		writes: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_discover_writes_total", Help: "Files brought up to date, by result.",
+		}, []string{"output", "result"}),
+		updated: promauto.With(reg).NewGauge(prometheus.GaugeOpts{
+			Name: "holdfast_discover_updated_timestamp_seconds", Help: "When a member was last seen to change.",
+		}),
+	}
+	if data, err := os.ReadFile(out.Endpoints); err == nil && out.Format == JSON {
+		w.directory.Recall(RecallEndpoints(data, cluster))
+	}
+	if data, err := os.ReadFile(out.Hosts); err == nil {
+		w.directory.Recall(RecallHosts(data, cluster, names.Zone))
+	}
+	w.answer()
+	return w
+}
+
+// Look has Run look at feed and files at once.
+func (w *Watcher) Look() {
+	select {
+	case w.again <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the outputs up to date until ctx ends, or with Once until they were written. It does not run the server.
+func (w *Watcher) Run(ctx context.Context) error {
+	var late <-chan time.Time
+	if w.out.Once {
+		late = time.After(w.out.Wait)
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		ready, complete := w.observe(time.Now())
+		if ready && (complete || !w.out.Once) {
+			if err := w.write(); w.out.Once {
+				return err
+			}
+		}
+		var gathered <-chan time.Time
+		if !ready {
+			gathered = time.After(gather / 10)
+		}
+		select {
+		case <-ctx.Done():
+			if w.out.Once {
+				return errors.New("ended before every member was heard of: nothing was written")
+			}
+			return nil
+		case <-late:
+			return w.unheard()
+		case <-w.feed.Changed():
+		case <-w.again:
+		case <-gathered:
+		case <-tick.C:
+		}
+	}
+}
+
+// unheard says what Once has waited for in vain.
+func (w *Watcher) unheard() error {
+	text := "no leader was heard of"
+	if w.directory.Known() {
+		text = "not heard of the members in " + strings.Join(w.directory.Missing(), ", ")
+	}
+	text = strings.Join(append([]string{text}, w.feed.Problems()...), "; ")
+	return fmt.Errorf("nothing was written within %s: %s", w.out.Wait, text)
+}
+
+// observe takes in what the feed says: ready means that it is worth writing, complete that no member is missing.
+func (w *Watcher) observe(now time.Time) (ready, complete bool) {
+	v := w.feed.View()
+	w.mu.Lock()
+	changed := w.directory.Update(v, now)
+	if w.heard.IsZero() && w.directory.Known() {
+		w.heard = now
+	}
+	missing := w.directory.Missing()
+	complete = w.directory.Known() && len(missing) == 0
+	ready = w.directory.Known() && (complete || now.Sub(w.heard) >= gather)
+	entries := w.directory.Entries()
+	w.mu.Unlock()
+	if changed {
+		w.updated.Set(float64(now.Unix()))
+		w.lg.Info("members", zap.Strings("known", Places(entries)), zap.Strings("missing", missing))
+	}
+	if changed && ready {
+		w.answer()
+	}
+	return ready, complete
+}
+
 // Places says in a few words where each member is.
 func Places(entries []Entry) []string {
 	texts := make([]string, 0, len(entries))
@@ -29,10 +167,76 @@ func Places(entries []Entry) []string {
 	return texts
 }
 
+// answer has the server tell what is known.
+func (w *Watcher) answer() {
+	if w.out.Server == nil {
+		return
+	}
+	w.mu.Lock()
+	w.serial++
+	z := NewZone(w.names, w.directory.Entries(), w.serial)
+	w.mu.Unlock()
+	w.out.Server.Set(z)
+}
+
+// write brings the files up to date.
+func (w *Watcher) write() error {
+	w.mu.Lock()
+	entries := w.directory.Entries()
+	w.mu.Unlock()
+	var errs []error
+	if w.out.Hosts != "" {
+		errs = append(errs, w.sync("hosts", Hosts(w.out.Hosts, w.cluster, w.names, entries)))
+	}
+	if w.out.Endpoints != "" {
+		errs = append(errs, w.sync("endpoints", Endpoints(w.out.Endpoints, w.out.Format, w.cluster, entries)))
+	}
+	return errors.Join(errs...)
+}
+
+func (w *Watcher) sync(output string, f File) error {
+	wrote, note, err := f.Sync()
+	w.mu.Lock()
+	before, text := w.failed[f.Path], ""
+	if err != nil {
+		text = err.Error()
+	}
+	w.failed[f.Path] = text
+	w.mu.Unlock()
+	if note != "" {
+		w.lg.Warn("the file was repaired", zap.String("file", f.Path), zap.String("what", note))
+	}
+	switch {
+	case err != nil:
+		w.writes.WithLabelValues(output, "failed").Inc()
+		if text != before {
+			w.lg.Error("a file could not be brought up to date; trying again", zap.String("file", f.Path), zap.Error(err))
+		}
+		return fmt.Errorf("keep %s up to date: %w", f.Path, err)
+	case wrote:
+		w.writes.WithLabelValues(output, "written").Inc()
+		w.lg.Info("wrote", zap.String("file", f.Path))
+	}
+	return nil
+}
+
 // State is what a watcher knows, and what it could not write.
 type State struct {
 	Known   bool     // a leader was heard of
 	Entries []Entry  // what is told
 	Missing []string // slots whose members were never heard of
 	Failed  []string // why files are not up to date
+}
+
+// State returns what the watcher knows now.
+func (w *Watcher) State() State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := State{Known: w.directory.Known(), Entries: w.directory.Entries(), Missing: w.directory.Missing()}
+	for _, text := range w.failed {
+		if text != "" {
+			s.Failed = append(s.Failed, text)
+		}
+	}
+	return s
 }
