@@ -1,0 +1,60 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+
+	"holdfast/embedded"
+	"holdfast/embedded/coordinator"
+	"holdfast/snapshot"
+)
+
+// source is the member as the keeper of backups knows it.
+type source struct {
+	cluster, node, version string // of holdfast
+	etcd                   *embedded.Member
+	now                    func() coordinator.Situation
+}
+
+// Leader implements [snapshot.Source]: the schedule runs on the raft leader, and not on one that only remembers to be
+// it.
+func (s source) Leader() bool {
+	now := s.etcd.Status()
+	return now.Running && now.Ready && now.Leader && now.Confirmed
+}
+
+// Begin implements [snapshot.Source].
+func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
+	now := s.now()
+	record := now.Observation.Disk.Ledger.Record
+	if record == nil || !now.Observation.Member.Running {
+		return nil, snapshot.Meta{}, fmt.Errorf("this node runs no member: %s", now.Action.Text())
+	}
+	tx, err := s.etcd.Snapshot(ctx)
+	if err != nil {
+		return nil, snapshot.Meta{}, err
+	}
+	voters := 0
+	for _, m := range now.Observation.Member.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	return tx, snapshot.Meta{
+		Cluster: s.cluster, Generation: record.Generation, Record: record.ID, Lineage: record.Lineage(),
+		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot, Node: s.node,
+		Members:         voters,
+		HoldfastVersion: s.version, EtcdVersion: etcdversion.Version,
+	}, nil
+}
+
+// Identity implements [snapshot.Source].
+func (s source) Identity() snapshot.Identity {
+	id := snapshot.Identity{Cluster: s.cluster}
+	if r := s.now().Observation.Disk.Ledger.Record; r != nil {
+		id.Lineage = r.Lineage()
+	}
+	return id
+}

@@ -1,0 +1,64 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"holdfast/cmd/child"
+	"holdfast/cmd/config"
+	"holdfast/snapshot"
+	"holdfast/snapshot/s3"
+)
+
+// makeBackupDirectories makes the directories of backups that are ours: anywhere else a missing directory may be a
+// missing mount.
+func makeBackupDirectories(cfg config.Config) error {
+	for _, dir := range cfg.OwnBackupDirectories() {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make %s for backups: %w", filepath.Base(dir), err)
+		}
+	}
+	return nil
+}
+
+// OpenStore returns the backup store of the configuration. Nothing is asked yet.
+func OpenStore(ctx context.Context, cfg config.Config) (snapshot.Store, error) {
+	return OpenStoreAt(ctx, cfg, cfg.Snapshot.Store)
+}
+
+// OpenStoreAt returns the store at a path or a URL. A bucket is reached as snapshot.s3 says.
+func OpenStoreAt(ctx context.Context, cfg config.Config, at string) (snapshot.Store, error) {
+	if !config.IsBucket(at) {
+		return snapshot.NewDir(config.Abs(at)), nil
+	}
+	store, err := s3.New(ctx, at, cfg.Snapshot.S3)
+	if err != nil { // not the nil of a type, which is none
+		return nil, err
+	}
+	return store, nil
+}
+
+// OpenSpool returns the spool, nil where there is none.
+func OpenSpool(cfg config.Config) snapshot.Store {
+	if cfg.Snapshot.Spool == "" {
+		return nil
+	}
+	return snapshot.NewDir(cfg.Snapshot.Spool)
+}
+
+// BackupOptions says how backups are written and read here.
+func BackupOptions(cfg config.Config) (snapshot.Options, error) {
+	s := cfg.Snapshot
+	opt := snapshot.Options{Scratch: s.Scratch, Rate: int64(s.Rate) << 20, Format: s.Format, Level: s.Compression,
+		Examine: child.Examine}
+	var err error
+	if opt.Recipients, err = snapshot.ParseRecipients(s.Recipients); err != nil {
+		return opt, fmt.Errorf("snapshot.recipients: %w", err)
+	}
+	if s.IdentityFile != "" {
+		opt.Identities, err = snapshot.ReadIdentities(s.IdentityFile)
+	}
+	return opt, err
+}
