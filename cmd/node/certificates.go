@@ -5,11 +5,26 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
 	"holdfast/embedded"
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
 )
+
+// newCertificates makes the keeper of the node's certificates, whatever tls.mode is. Nothing is read yet.
+func (n *node) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
+	source := AuthoritySource(n.cfg, n.store)
+	if n.editions != nil { // which a command only reads
+		source = n.editions
+	}
+	return pki.New(n.cfg.TLS, TLSIdentity(n.cfg), source, lg, reg)
+}
 
 // peerName is borne by every member's certificate.
 func peerName(cfg config.Config) string { return "peer." + cfg.Zone() }
@@ -54,4 +69,23 @@ func watchedFiles(cfg config.Config) []pki.File {
 		}
 	}
 	return all
+}
+
+// tlsStatus is how clients and members reach this node.
+func (n *node) tlsStatus() *health.TLSStatus {
+	s := &health.TLSStatus{Mode: n.cfg.TLS.Mode, Insecure: n.cfg.Insecure()}
+	for i, e := range n.certificates.Expiries() {
+		if i == 0 {
+			s.Expires = &e.NotAfter
+		}
+		s.Certificates = append(s.Certificates, health.CertificateStatus{Name: e.Name, NotAfter: e.NotAfter, File: e.File})
+	}
+	if n.editions != nil {
+		if e := n.editions.Current(); e != nil {
+			s.Edition = e.Serial
+		}
+		s.Rotation = n.editions.Rotation(authorities.ViewOf(n.coord.Now().Observation), time.Now())
+	}
+	s.Issued = n.issued.Last()
+	return s
 }

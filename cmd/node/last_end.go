@@ -2,11 +2,17 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
+	"go.uber.org/zap"
+
 	"holdfast/cmd/config"
+	"holdfast/embedded/coordinator"
 )
 
 // lastEnd remembers in node.data-dir why the process ended by itself. The history lies on the volume, and is lost with
@@ -36,5 +42,26 @@ func noteEnd(cfg config.Config) func(reason string) {
 		case <-written:
 		case <-time.After(noteWait):
 		}
+	}
+}
+
+// tellEnd says why the process before this one ended, and forgets it.
+func (n *node) tellEnd() {
+	data, err := os.ReadFile(lastEndFile(n.cfg))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var last lastEnd
+	if err == nil {
+		err = json.Unmarshal(data, &last)
+	}
+	if err == nil {
+		n.lg.Warn("the process before this one ended by itself", zap.String("reason", last.Reason), zap.Time("at", last.At))
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryEnd,
+			Why: fmt.Sprintf("at %s: %s", last.At.Format(time.RFC3339), last.Reason), Outcome: coordinator.Failed})
+		err = os.Remove(lastEndFile(n.cfg))
+	}
+	if err != nil {
+		n.lg.Warn("why the process before this one ended cannot be read, or not be forgotten", zap.Error(err))
 	}
 }

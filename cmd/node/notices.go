@@ -33,3 +33,78 @@ type notices struct {
 	heeded time.Time // the rebalance recommendation for which the volume was given back
 	said   string    // why it was not
 }
+
+// heed runs until ctx ends.
+func (n *notices) heed(ctx context.Context) error {
+	ticker := time.NewTicker(noticeEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			n.look(ctx)
+		}
+	}
+}
+
+// look acts on what is planned now. What fails is tried again at the next look.
+func (n *notices) look(ctx context.Context) {
+	plans := n.planned(ctx)
+	why, must := plans.Leaves(), false
+	switch {
+	case why == "":
+		n.since = time.Time{}
+	case n.since.IsZero():
+		n.since = time.Now()
+	}
+	leaves := why != ""
+	if leaves {
+		must = time.Since(n.since) >= noticeGrace || !plans.At.IsZero() && time.Until(plans.At) < noticeLast
+	}
+	if !leaves && !plans.Rebalance.IsZero() && !plans.Rebalance.Equal(n.heeded) && n.standby() {
+		// It may come to nothing. So it is done once, for a node that waits for the slot, and only if that risks nothing.
+		why = "EC2 says that this Spot instance is at an elevated risk of interruption"
+	}
+	if why == "" || !n.holds() {
+		return
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime) // half done is worse than done late
+	defer cancel()
+	id, dropped, err := n.handBack(limited, why, must)
+	if dropped && !leaves {
+		n.heeded = plans.Rebalance
+	}
+	switch {
+	case err == nil:
+		n.said = ""
+		n.lg.Warn("gave the volume back", zap.String("slot", id.Slot), zap.String("volume", id.Volume), zap.String("why", why))
+	case err.Error() != n.said && ctx.Err() == nil:
+		n.said = err.Error()
+		n.lg.Warn("the volume could not be given back; trying again", zap.String("why", why), zap.Error(err))
+	}
+}
+
+// notices returns what heeds the notices of this node's instance.
+func (n *node) notices() *notices {
+	return &notices{
+		planned:  n.ebs.Planned,
+		holds:    func() bool { return n.coord.Now().Observation.Claim.Held },
+		standby:  n.hasStandby,
+		handBack: n.coord.HandBack,
+		lg:       n.lg.Named("volume"),
+	}
+}
+
+// hasStandby reports whether another live node holds no volume.
+func (n *node) hasStandby() bool {
+	for _, peer := range n.mesh.Nodes() {
+		if !peer.Live || peer.Node == n.cfg.Node.Name {
+			continue
+		}
+		if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot == "" {
+			return true
+		}
+	}
+	return false
+}

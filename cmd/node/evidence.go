@@ -1,0 +1,126 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/cmd/config"
+	"holdfast/cmd/show"
+	"holdfast/embedded/generations"
+	"holdfast/embedded/health"
+	"holdfast/snapshot"
+)
+
+// checkup examines this node.
+func (n *node) checkup() *health.Checkup {
+	m := n.coord.Now().Observation.Member
+	c := &health.Checkup{Leader: m.Leader && m.HasLead && !m.Stalled, Member: m.ID, Members: m.Members,
+		Names: n.etcd.MemberNames(),
+		Files: lookAtFiles(n.cfg), Cures: n.cfg.Upkeep.CureNoSpace}
+	n.rooms.tell(c, n.coord.Now())
+	c.Time = time.Now() // at the end, so that only the way back is between it and who asks
+	return c
+}
+
+const (
+	doctorTime = 15 * time.Second // for all questions to nodes and to the store
+	// endpointsPrefix holds the addresses of living API servers, each bound to a lease of 15 s, and eventsPrefix the
+	// events, with a lease of an hour. Both are kube-apiserver's, with its default --etcd-prefix.
+	endpointsPrefix = "/registry/masterleases/"
+	eventsPrefix    = "/registry/events/"
+	mostEndpoints   = 1000
+	mostEvents      = 1000 // that are looked at, for there may be many
+)
+
+// collect asks every node, etcd and the store.
+func (n *node) collect(ctx context.Context) health.Facts {
+	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	f := health.Facts{}
+	var wg sync.WaitGroup
+	wg.Go(func() { f.Status = n.ask(ctx) })
+	wg.Go(func() { f.Endpoints = n.unleasedIn(ctx, endpointsPrefix, mostEndpoints) })
+	wg.Go(func() { f.Events = n.unleasedIn(ctx, eventsPrefix, mostEvents) })
+	wg.Go(func() {
+		all, unread := backupsIn(ctx, n.store, n.source.Identity())
+		f.Store = show.Holdings(all, unread, time.Now())
+	})
+	wg.Wait()
+	f.Now = f.Status.Time
+	return f
+}
+
+// unleasedIn is unleased until ctx ends: a read of etcd on a disk that hangs waits for a write to it, whatever its
+// context.
+func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *health.Leases {
+	done := make(chan *health.Leases, 1)
+	go func() { done <- n.unleased(ctx, prefix, limit) }()
+	select {
+	case l := <-done:
+		return l
+	case <-ctx.Done():
+		return &health.Leases{Prefix: prefix, Err: "etcd does not answer: " + context.Cause(ctx).Error()}
+	}
+}
+
+func (n *node) unleased(ctx context.Context, prefix string, limit int64) *health.Leases {
+	l := &health.Leases{Prefix: prefix}
+	u, err := n.etcd.Unleased(ctx, prefix, limit)
+	if err != nil {
+		l.Err = err.Error()
+		return l
+	}
+	l.Read, l.Total = int64(u.Read), int64(u.Total)
+	for _, k := range u.Keys {
+		l.Keys = append(l.Keys, health.Unleased{Key: k.Key, Revision: k.Revision, Lease: int64(k.Lease)})
+	}
+	return l
+}
+
+// backupsIn lists a store. One that hangs does not hold up the rest.
+func backupsIn(ctx context.Context, store snapshot.Store, id snapshot.Identity) ([]snapshot.Backup, string) {
+	type listing struct {
+		all []snapshot.Backup
+		err error
+	}
+	done := make(chan listing, 1)
+	go func() {
+		all, err := snapshot.List(ctx, store, id)
+		done <- listing{all, err}
+	}()
+	select {
+	case l := <-done:
+		if l.err != nil {
+			return nil, l.err.Error()
+		}
+		return l.all, ""
+	case <-ctx.Done():
+		return nil, "the store does not answer: " + context.Cause(ctx).Error()
+	}
+}
+
+// FactsAlone looks at what can be looked at without a node: the files and the store.
+func FactsAlone(ctx context.Context, cfg config.Config, why error) health.Facts {
+	ctx, cancel := context.WithTimeout(ctx, doctorTime)
+	defer cancel()
+	now := time.Now()
+	self := health.NodeStatus{Node: cfg.Node.Name, Checkup: &health.Checkup{Time: now, Files: lookAtFiles(cfg)}}
+	f := health.Facts{Now: now, Offline: why.Error(),
+		Status: health.ClusterStatus{Cluster: cfg.Cluster.Name, Nodes: []health.NodeStatus{self}}}
+	f.Store = storeAlone(ctx, cfg, now)
+	return f
+}
+
+func storeAlone(ctx context.Context, cfg config.Config, now time.Time) *health.Holdings {
+	store, err := OpenStore(ctx, cfg)
+	if err != nil {
+		return &health.Holdings{Err: err.Error()}
+	}
+	id, err := generations.Identity(ctx, store, cfg.Cluster.Name)
+	if err != nil {
+		return &health.Holdings{Err: err.Error()}
+	}
+	all, unread := backupsIn(ctx, store, id)
+	return show.Holdings(all, unread, now)
+}

@@ -1,0 +1,75 @@
+package node
+
+import (
+	"os"
+
+	"holdfast/cmd/config"
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+)
+
+// CertificateFiles are all certificates and secrets that the configuration names, and that were or will be issued.
+func CertificateFiles(cfg config.Config) []health.File {
+	var all []health.File
+	own := health.OwnCertificate
+	if cfg.TLS.Issues() {
+		own = health.IssuedCertificate
+	}
+	for _, f := range []health.File{
+		{Key: "etcd.cert-file", Path: cfg.Etcd.CertFile, Kind: own},
+		{Key: "etcd.trusted-ca-file", Path: cfg.Etcd.TrustedCAFile, Kind: health.Authorities},
+		{Key: "etcd.peer-cert-file", Path: cfg.Etcd.PeerCertFile, Kind: own},
+		{Key: "etcd.peer-trusted-ca-file", Path: cfg.Etcd.PeerTrustedCAFile, Kind: health.Authorities},
+		{Key: "tls.client-ca-file", Path: cfg.TLS.ClientCAFile, Kind: health.Authorities},
+		{Key: "tls.peer-ca-file", Path: cfg.TLS.PeerCAFile, Kind: health.Authorities},
+		{Key: "tls.client-ca-key-file", Path: cfg.TLS.ClientCAKeyFile, Kind: health.Secret},
+		{Key: "tls.peer-ca-key-file", Path: cfg.TLS.PeerCAKeyFile, Kind: health.Secret},
+		{Key: "etcd.key-file", Path: cfg.Etcd.KeyFile, Kind: health.Secret},
+		{Key: "etcd.peer-key-file", Path: cfg.Etcd.PeerKeyFile, Kind: health.Secret},
+		{Key: "gossip.key-file", Path: cfg.Gossip.KeyFile, Kind: health.Secret},
+		{Key: "snapshot.identity-file", Path: cfg.Snapshot.IdentityFile, Kind: health.Secret},
+	} {
+		if f.Path != "" {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// lookAtFiles looks at all of them.
+func lookAtFiles(cfg config.Config) []health.File {
+	all := CertificateFiles(cfg)
+	for i := range all {
+		if err := look(&all[i]); err != nil {
+			all[i].Err = err.Error()
+		}
+	}
+	return all
+}
+
+// look reads one.
+func look(f *health.File) error {
+	info, err := os.Stat(f.Path)
+	if err != nil {
+		return err
+	}
+	f.Mode = info.Mode().Perm()
+	if f.Kind == health.Secret {
+		return nil
+	}
+	data, err := os.ReadFile(f.Path)
+	if err != nil {
+		return err
+	}
+	f.Certs, err = certificates(data)
+	return err
+}
+
+// certificates returns what a PEM file holds.
+func certificates(data []byte) (all []health.Certificate, err error) {
+	found, err := pki.CertificatesIn(data)
+	for _, c := range found {
+		all = append(all, health.Certificate{Subject: c.Subject.String(), From: c.NotBefore, Until: c.NotAfter})
+	}
+	return all, err
+}

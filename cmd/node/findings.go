@@ -1,0 +1,98 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"holdfast/embedded/generations"
+	"holdfast/embedded/health"
+	"holdfast/gossip"
+	"holdfast/metrics"
+)
+
+// found is what the parts of this node complain of, in the words of health: gossip, volumes, certificates,
+// configuration, and the members' names, which a line added to /etc/hosts can take away from us at any time.
+func (n *node) found() []health.Finding {
+	now := n.coord.Now()
+	all := slices.Concat(GossipFindings(n.mesh.Problems()), now.Findings(),
+		each(health.CertificateFails, n.certificates.Problems()),
+		each(health.VolumeTrouble, n.volumes.Problems()), generations.ClockFinding(n.records.Clock()),
+		each(health.AuthFails, n.auth.Problems()))
+	if n.editions != nil {
+		all = append(all, n.editions.Findings()...)
+	}
+	if at, ok := n.mesh.Twin(); ok {
+		all = append(all, health.New(health.NodeTwin, n.cfg.Node.Name,
+			"another live process calls itself %s, at %s: each node needs its own node.name", n.cfg.Node.Name, at))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := n.names.Check(ctx); err != nil {
+		all = append(all, health.New(health.NamesUnknown, "", "%v", err))
+	}
+	o := now.Observation
+	if d := o.Disagreement(); d != "" {
+		all = append(all, health.New(health.SlotsDiffer, "", "%s", d))
+	}
+	if r := o.Disk.Ledger.Record; r != nil && r.Charter.PeerURL != o.Config.PeerURL {
+		all = append(all, health.New(health.PeerURLDiffer, "",
+			"the configuration makes the peer URL %s, but the cluster was founded with %s: set etcd.peer-url to that, "+
+				"or what it follows from",
+			o.Config.PeerURL, r.Charter.PeerURL))
+	}
+	return all
+}
+
+// each is a finding of one kind for each sentence.
+func each(code health.Code, texts []string) (all []health.Finding) {
+	for _, text := range texts {
+		all = append(all, health.New(code, "", "%s", text))
+	}
+	return all
+}
+
+// GossipFindings are the problems of the gossip.
+func GossipFindings(problems []gossip.Problem) (all []health.Finding) {
+	codes := map[string]health.Code{gossip.ProblemSeed: health.GossipSeed, gossip.ProblemSeedsFile: health.GossipSeed,
+		gossip.ProblemKey: health.GossipKey, gossip.ProblemKeyMismatch: health.GossipKey,
+		gossip.ProblemRing: health.GossipOwn, gossip.ProblemPublish: health.GossipOwn, gossip.ProblemUDP: health.GossipUDP,
+		gossip.ProblemTwin: health.NodeTwin}
+	for _, p := range problems {
+		code, known := codes[p.Kind]
+		if !known {
+			code = health.GossipStranger
+		}
+		all = append(all, health.New(code, "", "%s", p.Text))
+	}
+	return all
+}
+
+// exported counts what this node finds by itself, for its series.
+func (n *node) exported() []metrics.Finding {
+	s := n.facts()
+	var all []metrics.Finding
+	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
+		if !health.KindOf(f.Code).Local() {
+			continue
+		}
+		i := slices.IndexFunc(all,
+			func(e metrics.Finding) bool { return e.Code == string(f.Code) && e.Severity == string(f.Severity) })
+		if i < 0 {
+			i, all = len(all), append(all, metrics.Finding{Code: string(f.Code), Severity: string(f.Severity)})
+		}
+		all[i].Count++
+	}
+	return all
+}
+
+// exportedKinds are the kinds of which there is a series from the first scrape on.
+func exportedKinds() []metrics.Finding {
+	var all []metrics.Finding
+	for _, k := range health.Kinds {
+		if k.Local() {
+			all = append(all, metrics.Finding{Code: string(k.Code), Severity: string(k.Severity)})
+		}
+	}
+	return all
+}

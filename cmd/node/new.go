@@ -1,0 +1,217 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+	"go.uber.org/zap"
+
+	"holdfast/cmd/child"
+	"holdfast/cmd/config"
+	"holdfast/embedded"
+	"holdfast/embedded/auth"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
+	"holdfast/embedded/plan"
+	"holdfast/gossip"
+	"holdfast/metrics"
+	"holdfast/snapshot"
+	"holdfast/volume"
+	"holdfast/volume/ebs"
+)
+
+// newNode makes all parts of a node. Nothing runs yet.
+func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Logger) (*node, error) {
+	address, err := netip.ParseAddr(cfg.Node.Address)
+	if err != nil {
+		return nil, fmt.Errorf("node.address: %w", err)
+	}
+	if err := os.MkdirAll(cfg.Node.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make node.data-dir: %w", err)
+	}
+	if err := makeBackupDirectories(cfg); err != nil {
+		return nil, err
+	}
+	store, err := OpenStore(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot.store: %w", err)
+	}
+	// A key that cannot be read, of which the warnings have told, keeps no member from serving. Recipients would.
+	options, err := BackupOptions(cfg)
+	options.By = cfg.Node.Name
+	if len(options.Recipients) < len(cfg.Snapshot.Recipients) {
+		return nil, err
+	}
+	cfg.Etcd.Names = embedded.Names{Member: cfg.Cluster.MemberName, PeerURL: cfg.Etcd.PeerURL, Peer: peerName(cfg),
+		Hosts: foreignHosts(cfg)}
+	n := &node{cfg: cfg, lg: lg, version: version, address: address, store: store,
+		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
+		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
+		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
+	if cfg.TLS.Mode == pki.ModeAuto {
+		n.editions = authorities.New(EditionOptions(cfg), store, lg.Named("tls"))
+	}
+	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
+		return nil, err
+	}
+	if err := n.makeMesh(); err != nil {
+		return nil, err
+	}
+	step := killAt(os.Getenv(killVariable))
+	n.volumes, n.ebs, err = OpenProvider(ctx, cfg, prometheus.DefaultRegisterer, step, lg.Named("volume"))
+	if err != nil {
+		return nil, err
+	}
+	if n.ebs != nil {
+		n.mesh.AddSeeds(n.ebs.Seeds)
+	}
+	n.makeMember(options)
+	n.makeCoordinator(options, step)
+	metrics.Findings(prometheus.DefaultRegisterer, exportedKinds(), n.exported)
+	return n, nil
+}
+
+// makeMesh makes the gossip and the resolver that reads it.
+func (n *node) makeMesh() (err error) {
+	n.names = gossip.NewResolver(n.cfg.Zone(), embedded.PeerHost(n.cfg.Etcd.PeerURL), n.lg.Named("names"))
+	cfg, boot := n.cfg, uint64(time.Now().UnixNano())
+	self := gossip.Meta{Node: cfg.Node.Name, Boot: boot, Address: n.address, Version: n.version}
+	n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, n.lg.Named("gossip"),
+		prometheus.DefaultRegisterer)
+	if err != nil {
+		return err
+	}
+	n.mesh.UseEvidence(coordinator.Evidence)
+	n.orders = gossip.NewOrders(n.mesh, witness, n.lg)
+	ring, err := derivedRing(cfg, func() [][]byte { return n.certificates.Secrets("gossip") })
+	if ring != nil {
+		n.mesh.UseRing(ring)
+	}
+	return err
+}
+
+// makeMember makes etcd and what keeps it: its users, its backups, its series.
+func (n *node) makeMember(options snapshot.Options) {
+	cfg, reg := n.cfg, prometheus.DefaultRegisterer
+	n.etcd = embedded.New(cfg.Etcd, n.lg, noteEnd(cfg))
+	if n.editions != nil {
+		n.etcd.Tell(n.editions.Clients.See)
+	}
+	n.auth = auth.NewKeeper(cfg.Auth.File, users{n.etcd, n.now, n.remember}.world(), n.lg.Named("auth"))
+	n.metrics = metrics.New(reg, metrics.Names{
+		Version: n.version, EtcdVersion: etcdversion.Version,
+		States: health.States, Actions: actions(), Claims: claims(n.ebs),
+	})
+	n.source = source{cluster: cfg.Cluster.Name, node: cfg.Node.Name, version: n.version, etcd: n.etcd, now: n.now}
+	stores := snapshot.Stores{Main: n.store, Spool: OpenSpool(cfg)}
+	drill := func(ctx context.Context, name string) (snapshot.Drill, error) {
+		opt, err := BackupOptions(cfg) // the key may be readable by now
+		if err != nil {
+			return snapshot.Drill{}, err
+		}
+		return child.Drill(ctx, n.store, name, opt)
+	}
+	n.keeper = snapshot.NewKeeper(cfg.Snapshot.Config, cfg.Cluster.Name, stores, n.source, options, drill,
+		n.lg.Named("backup"), reg)
+}
+
+// makeCoordinator makes what drives all of them.
+func (n *node) makeCoordinator(options snapshot.Options, step func(string)) {
+	cfg := n.cfg
+	n.coord = coordinator.New(
+		coordinator.Config{Node: cfg.Node.Name, Address: n.address, Plan: wanted(cfg),
+			RevisionBump: cfg.Restore.RevisionBump, ReclaimAfter: cfg.Restore.ReclaimAfter,
+			StopWait: cfg.Stop.Wait, Hold: cfg.Stop.Hold},
+		coordinator.World{
+			Volumes: volumes{n.volumes, cfg.Cluster.Name},
+			Mesh:    mesh{n.mesh},
+			Names:   n.names,
+			Etcd:    etcd{n.etcd, embedded.Disk{Names: cfg.Etcd.Names}, n.certificates},
+			Store:   n.records,
+			Backups: Archive{Store: n.store, Cluster: cfg.Cluster.Name, keeper: n.keeper, Options: options,
+				Skipped: func(lines []string) { n.lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},
+			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
+			Failed:  func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
+			Looked:  n.observed,
+			Ending:  noteEnd(cfg),
+			Step:    step,
+			Rooms:   n.rooms.all,
+		}, n.lg)
+}
+
+// wanted is the configuration as decisions know it.
+func wanted(cfg config.Config) plan.Config {
+	local := cfg.Volume.Provider == volume.ProviderLocal
+	return plan.Config{
+		Cluster:   cfg.Cluster.Name,
+		Slots:     slices.Sorted(slices.Values(cfg.Cluster.Slots)),
+		PeerURL:   cfg.Etcd.PeerURL,
+		Clients:   cfg.Etcd.AdvertiseClientURLs,
+		Seeded:    len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
+		Never:     cfg.Cluster.Founding == config.FoundingNever,
+		Automatic: cfg.Restore.Automatic,
+		Foreign:   cfg.Restore.ForeignCommands,
+		Recovery:  cfg.Cluster.Recovery == config.RecoveryAutomatic,
+		Etcd:      etcdversion.Version,
+		Yields:    local && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
+		Upkeep:    upkeepOf(cfg.Upkeep),
+	}
+}
+
+// foreignHosts are the members' host names where the operator has named them, and not holdfast.
+func foreignHosts(cfg config.Config) (all []string) {
+	host := embedded.PeerHost(cfg.Etcd.PeerURL)
+	if host == cfg.OwnPeerHost() {
+		return nil
+	}
+	for _, slot := range cfg.Cluster.Slots {
+		all = append(all, plan.PeerURL(host, slot))
+	}
+	return all
+}
+
+// claims are the states of a claim that are exported.
+func claims(p *ebs.Provider) []string {
+	if p == nil {
+		return nil
+	}
+	return ebs.States
+}
+
+func actions() []string {
+	kinds := []plan.Kind{plan.Wait, plan.Acquire, plan.Yield, plan.Repair, plan.SetAside, plan.Promise, plan.Commit,
+		plan.Vacate,
+		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Dismiss,
+		plan.Prepare, plan.Discard,
+		plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note, plan.Resize, plan.Remove, plan.HandOver,
+		plan.Retire, plan.Unlock,
+		plan.Defrag, plan.Reload, plan.Compact, plan.Raise, plan.Disarm}
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return names
+}
+
+// killVariable names the step of an action before which the process kills itself. The stories use it to
+// crash a node at every line of the protocol; it is of no use to anybody else.
+const killVariable = "HOLDFAST_TEST_KILL_AT"
+
+func killAt(step string) func(string) {
+	return func(name string) {
+		if name == step {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // the signal is on its way; nothing more may happen
+		}
+	}
+}

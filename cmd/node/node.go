@@ -1,0 +1,314 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"holdfast/cmd/config"
+	"holdfast/cmd/show"
+	"holdfast/embedded"
+	"holdfast/embedded/auth"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
+	"holdfast/gossip"
+	"holdfast/metrics"
+	"holdfast/snapshot"
+	"holdfast/volume/ebs"
+)
+
+// node is what `holdfast run` runs: the parts, each of which is a field, and what only all of them together can answer.
+type node struct {
+	cfg     config.Config
+	lg      *zap.Logger
+	version string // of holdfast
+	address netip.Addr
+	store   snapshot.Store
+	records *generations.Records
+	names   *gossip.Resolver
+	mesh    *gossip.Mesh
+	orders  *gossip.Orders
+	etcd    *embedded.Member
+	coord   *coordinator.Coordinator
+	keeper  *snapshot.Keeper
+	source  source
+	metrics *metrics.Metrics
+	auth    *auth.Keeper
+	volumes provider
+	rooms   *rooms
+	disk    metrics.DiskTimes
+	ebs     *ebs.Provider // the volumes, nil with another kind of them
+
+	certificates *pki.Keeper
+	editions     *authorities.Keeper // nil unless tls.mode is auto
+	issued       *authorities.Issued
+}
+
+// now is the present situation, and remember puts an entry into the history, for what is made before the coordinator.
+func (n *node) now() coordinator.Situation   { return n.coord.Now() }
+func (n *node) remember(e coordinator.Entry) { n.coord.Remember(e) }
+
+// askForStatus is the question for a node's status; the coordinator knows the others.
+const askForStatus = "status"
+
+// answer answers other nodes' direct questions.
+func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
+	switch string(question) {
+	case askForStatus:
+		return json.Marshal(n.status())
+	}
+	if a, ok, err := n.orders.Answer(question); ok {
+		return a, err
+	}
+	if a, ok, err := n.coord.Answer(ctx, question); ok {
+		return a, err
+	}
+	return nil, fmt.Errorf("no answer to the question %.40q", question)
+}
+
+// observed exports each situation as metrics.
+func (n *node) observed(s coordinator.Situation) {
+	m, claim := s.Observation.Member, ""
+	if c := claimStatus(n.ebs); c != nil {
+		claim = c.State
+	}
+	sample := metrics.Sample{
+		State: s.State(), Claim: claim, Slot: s.Observation.Claim.Slot, Epoch: s.Observation.Claim.Epoch,
+		Running: m.Running, Ready: m.Ready && m.HasLead && m.Confirmed, Leader: m.Leader && m.Confirmed, Learner: m.Learner,
+	}
+	if r := s.Observation.Disk.Ledger.Record; r != nil {
+		sample.Generation = r.Generation
+	}
+	sample.Conflicts = len(s.Conflicts)
+	sample.Paused = m.Paused != nil
+	if c := n.records.Clock(); c != nil {
+		sample.Clock, sample.Measured = c.Difference, true
+	}
+	for _, i := range m.Members {
+		if i.Learner {
+			sample.Learners++
+		} else {
+			sample.Voters++
+		}
+	}
+	upkeepSample(&sample, s)
+	roomSample(&sample, s)
+	sample.Clients = map[string]time.Time{}
+	for _, r := range n.issued.Last() {
+		sample.Clients[r.Name] = r.NotAfter
+	}
+	if n.editions != nil {
+		sample.Rotation = rotationSample(n.editions.Known(),
+			n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
+	}
+	n.metrics.Observe(sample)
+	n.certificates.See(authorities.Around(s.Observation))
+}
+
+// status is this node's own status.
+func (n *node) status() health.NodeStatus {
+	s := n.facts()
+	if s.Etcd != nil {
+		fsync, commit := n.disk.Times(prometheus.DefaultGatherer)
+		s.Checkup.Fsync, s.Checkup.Commit = (*health.Quantile)(fsync), (*health.Quantile)(commit)
+	}
+	return s
+}
+
+// facts is the status but for what the metrics tell, which themselves are made from it.
+func (n *node) facts() health.NodeStatus {
+	now, e := n.coord.Now(), n.etcd.Status()
+	if m := &now.Observation.Member; m.Running && e.Running { // what was observed is up to a second old
+		m.Leader, m.HasLead, m.Confirmed, m.Stalled = e.Leader, e.LeaderID != 0, e.Confirmed, e.Stalled
+	}
+	s := health.NodeStatus{
+		Node: n.cfg.Node.Name, Address: n.address.String(), Live: true, Reached: true, Version: n.version,
+		Since: now.Since, State: now.State(), Action: now.Action.Kind, Why: now.Action.Text(),
+		Decision: health.Decided(now.Action), Error: now.Err,
+		Found: n.found(), Checkup: n.checkup(), Record: now.Observation.Disk.Ledger.Record,
+	}
+	if !now.Looked.IsZero() {
+		ago := time.Since(now.Looked).Seconds()
+		s.Looked = &ago
+	}
+	if now.Observation.Claim.Held {
+		s.Volume = &health.VolumeStatus{Slot: now.Volume.Slot, ID: now.Volume.Volume, Disk: now.Volume.Disk,
+			Epoch: now.Volume.Epoch, Path: now.Path}
+	}
+	if e.Running {
+		s.Etcd = etcdStatus(e, n.cfg.Etcd.AdvertiseClientURLs)
+		if e.LeaderID == 0 || !e.Confirmed && !e.Stalled { // one that was just elected is not confirmed yet
+			since := e.Asked
+			if since.IsZero() {
+				since = now.Since
+			}
+			leaderless := time.Since(since).Seconds()
+			s.Etcd.Leaderless = &leaderless
+		}
+		for _, m := range now.Observation.Member.Members {
+			if m.Learner {
+				s.Etcd.Learners = append(s.Etcd.Learners, m.Slot)
+			}
+		}
+		if e.Stalled && !e.Learner && !now.Observation.Member.Defragging {
+			s.Stall = &health.StallStatus{Unwritten: time.Since(e.Progress).Seconds()}
+		}
+	}
+	o := now.Observation
+	s.Wanted, s.Set, s.Paused, s.Lock, s.Next = o.Config.Slots, o.Member.Set, o.Member.Paused, o.Member.Lock, now.Next()
+	if s.Etcd != nil {
+		upkeep := now.Upkeep
+		if upkeep.Full {
+			upkeep.Advice = health.FullAdvice(o.Config.Upkeep, o.Member)
+		}
+		s.Upkeep = &upkeep
+	}
+	s.Claim, s.Clock = claimStatus(n.ebs), n.records.Clock()
+	s.Store, s.Restore, s.Aside = now.Observation.Store.ID, now.Restoring(), now.SetAside(n.cfg.Restore.ReclaimAfter)
+	s.Backup, s.TLS = show.BackupStatus(n.keeper.Status()), n.tlsStatus()
+	return s
+}
+
+func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
+	s := &health.EtcdStatus{
+		Member: fmt.Sprintf("%x", e.MemberID), Cluster: fmt.Sprintf("%x", e.ClusterID), Leader: e.Leader,
+		HasLeader: e.LeaderID != 0, Confirmed: e.Confirmed,
+		Learner: e.Learner, Term: e.Term, Revision: e.Revision, Applied: e.Applied, Space: e.Space,
+		Version: e.ServerVersion, ClusterVersion: e.ClusterVersion, StorageVersion: e.StorageVersion,
+		Downgrade: e.Downgrade, Clients: clients,
+	}
+	for _, a := range e.Alarms {
+		s.Alarms = append(s.Alarms, health.Alarm{Name: a.Name, Member: fmt.Sprintf("%x", a.MemberID)})
+	}
+	for _, h := range e.Hashes {
+		s.Hashes = append(s.Hashes, health.Hash{Revision: h.Revision, Compacted: h.Compacted,
+			Sum: fmt.Sprintf("%08x", h.Sum)})
+	}
+	return s
+}
+
+// clusterStatus is statusOfAll for a server.
+func (n *node) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
+
+// statusOfAll asks every live node for its status and judges the whole.
+func (n *node) statusOfAll(ctx context.Context) health.ClusterStatus {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	s := n.ask(ctx)
+	s.Judge(n.cfg.Cluster.Slots)
+	if s.Record != nil {
+		s.Founders = n.coord.Now().Observation.Founders(s.Record)
+	}
+	return s
+}
+
+// ask asks every live node for its status.
+func (n *node) ask(ctx context.Context) health.ClusterStatus {
+	nodes := n.mesh.Nodes()
+	s := health.ClusterStatus{Cluster: n.cfg.Cluster.Name, Asked: n.cfg.Node.Name, Time: time.Now(),
+		Nodes: make([]health.NodeStatus, len(nodes))}
+	var wg sync.WaitGroup
+	for i, peer := range nodes {
+		wg.Go(func() { s.Nodes[i] = n.askNode(ctx, peer) })
+	}
+	wg.Wait()
+	for _, o := range n.mesh.Observers() {
+		s.Observers = append(s.Observers, fmt.Sprintf("%s at %s", o.Node, o.Address))
+	}
+	return s
+}
+
+// askNode gets the status of one node; of one that does not answer, what gossip knows of it.
+func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStatus) {
+	asked := time.Now()
+	if peer.Node == n.cfg.Node.Name {
+		s = n.status()
+		s.Asked, s.Answered = asked, time.Now()
+		return s
+	}
+	if peer.Live {
+		data, err := n.mesh.Ask(ctx, peer.Node, []byte(askForStatus))
+		if err == nil && json.Unmarshal(data, &s) == nil && s.Node == peer.Node {
+			s.Asked, s.Answered = asked, time.Now()
+			return s
+		}
+	}
+	s = health.NodeStatus{Node: peer.Node, Address: peer.Address.String(), Live: peer.Live, Since: peer.Since,
+		State: "lost", Version: peer.Version,
+		Why: "not heard of since " + peer.Since.Format(time.RFC3339)}
+	if peer.Live {
+		s.State, s.Why = "silent", "in the gossip, but it does not answer"
+	}
+	if f, err := coordinator.ReadFacts(peer.State); err == nil && f.Slot != "" {
+		s.Volume = &health.VolumeStatus{Slot: f.Slot, Disk: f.Disk, Epoch: f.Epoch}
+		s.Record = f.Record
+	}
+	return s
+}
+
+// livez says whether the process works. A supervisor may restart one that does not.
+func (n *node) livez(context.Context) []metrics.Check {
+	s := health.NodeStatus{Node: n.cfg.Node.Name, Reached: true}
+	if last := n.coord.Now().Looked; !last.IsZero() {
+		ago := time.Since(last).Seconds()
+		s.Looked = &ago
+	}
+	c := metrics.Check{Name: "coordinator", Detail: "looks at the world every second"}
+	for _, f := range s.Judge(time.Now()) {
+		c.Err = errors.New(f.Text)
+	}
+	return []metrics.Check{c}
+}
+
+// readyz says whether clients can be sent here, and what else an operator should know of this node.
+func (n *node) readyz(context.Context) []metrics.Check {
+	s := n.status()
+	checks := []metrics.Check{{Name: "volume", Err: errors.New(s.Why)}, memberCheck(s, n.coord.Now().Observation.Stopping)}
+	if v := s.Volume; v != nil {
+		checks[0] = metrics.Check{Name: "volume", Detail: fmt.Sprintf("slot %s, epoch %d", v.Slot, v.Epoch)}
+	}
+	if b := s.Backup; b != nil && b.Time != nil {
+		checks = append(checks, metrics.Check{Name: "backup", Detail: show.NewestText(b, time.Now())})
+	}
+	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
+		c := metrics.Check{Name: string(f.Code), Warning: f.String()}
+		switch {
+		case f.Code == health.NamesUnknown, f.Code == health.AlarmCorrupt: // with NOSPACE reads are answered, and there is no better node
+			c = metrics.Check{Name: string(f.Code), Err: errors.New(f.String())}
+		case f.Severity == health.Info:
+			c = metrics.Check{Name: string(f.Code), Detail: f.String()}
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}
+
+// memberCheck says whether the member serves. What a process that is stopping was before is of no use to anybody.
+func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
+	c := metrics.Check{Name: "member"}
+	e := s.Etcd
+	led := e != nil && e.HasLeader && !e.Learner
+	switch {
+	case s.Stall != nil:
+		c.Err = errors.New(s.Stalls())
+	case led && e.Confirmed:
+		c.Detail = fmt.Sprintf("%s, term %d, revision %d", s.State, e.Term, e.Revision)
+	case led:
+		c.Err = fmt.Errorf("%s, but no read through it was answered in the last seconds: %s", s.State, s.Why)
+	case stopping:
+		c.Err = errors.New(s.Why)
+	default:
+		c.Err = fmt.Errorf("%s: %s", s.State, s.Why)
+	}
+	return c
+}

@@ -1,0 +1,97 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/volume/ebs"
+)
+
+func TestNotices(t *testing.T) {
+	at := time.Unix(1700000000, 0)
+	for name, test := range map[string]struct {
+		plans          ebs.Lifecycle
+		holds, standby bool
+		want           int  // times the volume is given back in three looks, of which the first fails
+		must           bool // it cannot wait for its turn
+	}{
+		"nothing is planned":        {ebs.Lifecycle{}, true, true, 0, false},
+		"in service":                {ebs.Lifecycle{Target: "InService"}, true, true, 0, false},
+		"standby of its group":      {ebs.Lifecycle{Target: "Standby"}, true, true, 0, false},
+		"an interruption, now":      {ebs.Lifecycle{Action: "terminate", At: at}, true, false, 3, true},
+		"an interruption":           {ebs.Lifecycle{Action: "terminate", At: time.Now().Add(time.Hour)}, true, false, 3, false},
+		"an action of later":        {ebs.Lifecycle{Action: "dance", At: at}, true, false, 0, false},
+		"back to the warm pool":     {ebs.Lifecycle{Target: "Warmed:Stopped"}, true, false, 3, false},
+		"scale-in":                  {ebs.Lifecycle{Target: "Terminated"}, true, false, 3, false},
+		"without a volume":          {ebs.Lifecycle{Action: "terminate", At: at}, false, true, 0, true},
+		"rebalance, with a standby": {ebs.Lifecycle{Rebalance: at}, true, true, 2, false}, // once it succeeded, no more
+		"rebalance, nobody waits":   {ebs.Lifecycle{Rebalance: at}, true, false, 0, false},
+		"interruption after it":     {ebs.Lifecycle{Rebalance: at, Action: "stop", At: at}, true, false, 3, true},
+	} {
+		calls := 0
+		n := &notices{
+			planned: func(context.Context) ebs.Lifecycle { return test.plans },
+			holds:   func() bool { return test.holds },
+			standby: func() bool { return test.standby },
+			handBack: func(_ context.Context, why string, must bool) (coordinator.Identity, bool, error) {
+				if calls++; must != test.must || why == "" {
+					t.Errorf("%s: got %q, must: %t", name, why, must)
+				}
+				if calls == 1 {
+					return coordinator.Identity{}, false, errors.New("this node is busy")
+				}
+				return coordinator.Identity{Slot: "a"}, true, nil
+			},
+			lg: zap.NewNop(),
+		}
+		for range 3 {
+			n.look(t.Context())
+		}
+		if calls != test.want {
+			t.Errorf("%s: given back %d times, want %d", name, calls, test.want)
+		}
+	}
+}
+
+// Who must go waits for its turn no longer than noticeGrace, and does not flap where the volume is given back but not
+// detached.
+func TestNoticesOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plans := ebs.Lifecycle{Target: "Terminated"}
+		var must []bool
+		dropped := false
+		n := &notices{
+			planned: func(context.Context) ebs.Lifecycle { return plans },
+			holds:   func() bool { return true },
+			standby: func() bool { return true },
+			handBack: func(_ context.Context, _ string, m bool) (coordinator.Identity, bool, error) {
+				must = append(must, m)
+				return coordinator.Identity{}, dropped, errors.New("it would be a risk")
+			},
+			lg: zap.NewNop(),
+		}
+		n.look(t.Context())
+		time.Sleep(noticeGrace)
+		n.look(t.Context())
+		plans.Target = "InService" // it was taken back, and comes again
+		n.look(t.Context())
+		plans.Target = "Terminated"
+		n.look(t.Context())
+		if want := []bool{false, true, false}; !slices.Equal(must, want) {
+			t.Errorf("got %v, want %v", must, want)
+		}
+		plans, dropped, must = ebs.Lifecycle{Rebalance: time.Now()}, true, nil
+		n.look(t.Context())
+		n.look(t.Context())
+		if len(must) != 1 {
+			t.Errorf("heeded a recommendation %d times, want once", len(must))
+		}
+	})
+}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"holdfast/cmd/control"
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+	"holdfast/embedded/pki/authorities"
+	"holdfast/metrics"
+)
+
+// rotationSample is the state of the authorities as metrics: known says that this node has any, r is the rotation that
+// is open.
+func rotationSample(known bool, r *health.RotationStatus) metrics.Rotation {
+	switch {
+	case r != nil:
+		return metrics.Rotation{Phase: r.Phase, Began: r.Began, OldClients: len(r.OldClients) + r.Others}
+	case known:
+		return metrics.Rotation{Phase: "settled"}
+	}
+	return metrics.Rotation{}
+}
+
+// Rotated is the answer to POST /tls/rotate.
+type Rotated struct {
+	Meaning string   `json:"meaning"`
+	Refuses []string `json:"refuses,omitempty"` // who is refused by whom then, and when; of a dry run
+}
+
+// rotateAuthorities takes a step that an operator asks for. Any node can: the store decides between two.
+func (n routes) rotateAuthorities(r *http.Request) (any, error) {
+	if n.editions == nil {
+		return nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto)
+	}
+	order := authorities.Order{By: control.WhoAsks(r), Now: r.FormValue("now") == "true",
+		DropOld: r.FormValue("drop-old") == "true"}
+	order.Begin = !order.Now && !order.DropOld
+	if order.Now && order.DropOld {
+		return nil, errors.New("now and drop-old are two steps: ask for one")
+	}
+	var a Rotated
+	var err error
+	v := authorities.ViewOf(n.coord.Now().Observation)
+	if a.Meaning, err = n.editions.Advance(r.Context(), v, order, control.Dry(r)); err == nil && control.Dry(r) {
+		looking, cancel := context.WithTimeout(r.Context(), authorities.StorePatience)
+		defer cancel()
+		issued, _ := n.issued.Look(looking) // what is known counts
+		a.Refuses = n.editions.Refuses(v, order, n.statusOfAll(r.Context()), issued, time.Now())
+	}
+	return a, err
+}

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/cmd/config"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/pki/authorities"
+	"holdfast/metrics"
+)
+
+// Run starts all parts of the node, and returns when all have ended.
+func Run(ctx context.Context, version string, loaded *config.Loaded, reload func() (*config.Loaded, error),
+	lg *zap.Logger, level zap.AtomicLevel) error {
+	cfg := loaded.Config
+	lg.Info("starting", zap.String("version", version), zap.String("etcd", etcdversion.Version),
+		zap.String("node", cfg.Node.Name),
+		zap.String("cluster", cfg.Cluster.Name), zap.Strings("slots", cfg.Cluster.Slots), zap.String("config", loaded.File))
+	for _, w := range loaded.Warnings {
+		lg.Warn("configuration", zap.String("warning", w))
+	}
+	if err := config.Refused(loaded); err != nil {
+		return fmt.Errorf("the node does not start: %d wrong\n%w", len(config.Errors(err)), err)
+	}
+	if err := config.CloseDataDir(cfg); err != nil {
+		return err
+	}
+	cfg, err := knownSlots(ctx, cfg, lg)
+	if err != nil {
+		return err
+	}
+	loaded.Config = cfg
+	reload = keepSlots(loaded, reload)
+	n, err := newNode(ctx, version, cfg, lg)
+	if err != nil {
+		return err
+	}
+	previous := net.DefaultResolver
+	net.DefaultResolver = n.names.Resolver() // etcd's dialers know no other way to be given a resolver
+	defer func() { net.DefaultResolver = previous }()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	outer, end := context.WithCancel(context.WithoutCancel(ctx)) // of what must outlive the member
+	defer end()
+	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus,
+		lg.Named("http"))
+	group.Go(func() error { return server.Run(outer) })
+	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
+	group.Go(func() error { return routes{n}.serve(outer) })
+	group.Go(func() error { return n.mesh.Run(outer) })
+	group.Go(func() error { return n.orders.FollowAuthority(ctx, n.source.Leader) })
+	group.Go(func() error { return n.keeper.Run(ctx) })
+	group.Go(func() error { return n.rooms.watch(ctx, n.coord.Look) })
+	group.Go(func() error { return n.auth.Run(ctx) })
+	group.Go(func() error { return n.certificates.Run(ctx) })
+	if n.ebs != nil {
+		group.Go(func() error { return n.notices().heed(ctx) })
+	}
+	if n.editions != nil {
+		group.Go(func() error {
+			return n.editions.Follow(ctx, func() authorities.View { return authorities.ViewOf(n.coord.Now().Observation) })
+		})
+	}
+	if cfg.TLS.Issues() {
+		group.Go(func() error { return n.issued.Run(ctx) })
+	}
+	group.Go(func() error {
+		return config.Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
+	})
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil { // not when it serves: a node may have to wait for others
+		lg.Warn("systemd was not told that the node runs", zap.Error(err))
+	}
+	n.tellEnd()
+	n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryStart,
+		Why: fmt.Sprintf("holdfast %s with etcd %s, as %s, slots %s",
+			version, etcdversion.Version, cfg.Cluster.Name, strings.Join(cfg.Cluster.Slots, ","))})
+	err = n.coord.Run(ctx)
+	if errors.Is(err, coordinator.ErrVolumeLost) {
+		return err // not waiting for anybody: what holds the dead volume may hang
+	}
+	cancel()
+	end()
+	if e := waitFor(group, lg); err == nil {
+		err = e
+	}
+	return err
+}
+
+// endWait is how long the parts beside the member may take to end. A backup store that hangs, on a dead
+// NFS server say, must not keep the process.
+const endWait = 5 * time.Second
+
+func waitFor(group *errgroup.Group, lg *zap.Logger) error {
+	done := make(chan error, 1)
+	go func() { done <- group.Wait() }()
+	select {
+	case err := <-done:
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	case <-time.After(endWait):
+		lg.Error("the member has stopped, but something beside it hangs, most likely the backup store; not waiting for it",
+			zap.Duration("waited", endWait))
+		return nil
+	}
+}
+
+// NewLogger logs to standard error. The level can be changed while the process runs.
+func NewLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
+	c := zap.NewProductionConfig()
+	c.Sampling, c.DisableStacktrace, c.DisableCaller = nil, true, true
+	c.EncoderConfig.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	if cfg.Format == config.LogConsole {
+		c.Encoding = "console"
+		c.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z0700")
+		c.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
+	}
+	level, err := zapcore.ParseLevel(cfg.Level)
+	if err != nil {
+		return nil, c.Level, fmt.Errorf("log.level: %w", err)
+	}
+	c.Level.SetLevel(level)
+	lg, err := c.Build()
+	return lg, c.Level, err
+}
+
+// reload takes over what can be taken over while the node runs, and says what needs a restart.
+func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
+	taken, restart, err := now.Reload(load, level, n.lg)
+	if err != nil {
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed,
+			Error: err.Error()})
+		return
+	}
+	for _, c := range taken {
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload,
+			Why: fmt.Sprintf("%s: from %s to %s", c.Key, c.Old, c.New), Outcome: coordinator.Done})
+	}
+	for _, c := range restart {
+		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: c.Key + " has changed and needs a restart"})
+	}
+	n.coord.Reconfigure(slices.Sorted(slices.Values(now.Config.Cluster.Slots)))
+	n.keeper.Reconfigure(now.Config.Snapshot.Config)
+	n.auth.Look()
+}
