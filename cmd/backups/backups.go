@@ -1,0 +1,121 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"holdfast/cmd/config"
+	"holdfast/cmd/node"
+	"holdfast/cmd/show"
+	"holdfast/embedded/generations"
+	"holdfast/snapshot"
+)
+
+// Backups are the backups that a configuration names: those in the store, and in the spool of this machine.
+type Backups struct {
+	Config config.Config
+	Store  snapshot.Store // snapshot.store
+
+	spool  snapshot.Store // nil: there is none on this machine
+	opt    snapshot.Options
+	optErr error     // why opt is not usable; most commands need none
+	said   io.Writer // standard error
+}
+
+// Open opens the stores of the configuration. Of this machine's directories those that are not there are left out: a
+// machine that runs no node has none. by is who asks, for those who read a result later; said is standard error.
+func Open(ctx context.Context, cfg config.Config, by string, said io.Writer) (*Backups, error) {
+	there := func(dir string) bool {
+		_, err := os.Stat(dir)
+		return dir != "" && !errors.Is(err, os.ErrNotExist)
+	}
+	b := &Backups{Config: cfg, said: said}
+	var err error
+	if b.Store, err = node.OpenStore(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
+	}
+	if there(cfg.Snapshot.Spool) {
+		b.spool = node.OpenSpool(cfg)
+	}
+	b.opt, b.optErr = node.BackupOptions(cfg)
+	b.opt.By = by
+	if !there(cfg.Snapshot.Scratch) {
+		b.opt.Scratch = "" // the system's temporary directory
+	}
+	return b, nil
+}
+
+// identity is whose backups in the store are ours.
+func (b *Backups) identity(ctx context.Context) (snapshot.Identity, error) {
+	id, err := generations.Identity(ctx, b.Store, b.Config.Cluster.Name)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", b.Config.Snapshot.Store, err)
+	}
+	return id, err
+}
+
+// list returns the backups in the store, oldest first.
+func (b *Backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identity, error) {
+	id, err := b.identity(ctx)
+	if err != nil {
+		return nil, id, err
+	}
+	all, err := snapshot.List(ctx, b.Store, id)
+	if err != nil {
+		return nil, id, fmt.Errorf("list backups in %s: %w", b.Config.Snapshot.Store, err)
+	}
+	return all, id, nil
+}
+
+// Latest is the name of the newest good backup of our own cluster.
+const Latest = "latest"
+
+// Resolve returns the backup that name, or latest, names in the store. What latest passes over is said.
+func (b *Backups) Resolve(ctx context.Context, name string) (string, error) {
+	if name != Latest {
+		return name, nil
+	}
+	id, err := b.identity(ctx)
+	if err != nil {
+		return "", err
+	}
+	found, skipped, err := snapshot.Latest(ctx, b.Store, id)
+	if err != nil {
+		return "", fmt.Errorf("find the latest backup in %s: %w", b.Config.Snapshot.Store, err)
+	}
+	for _, text := range show.SkippedTexts(skipped, found, time.Now()) {
+		fmt.Fprintln(b.said, text)
+	}
+	return found.Name, nil
+}
+
+// Progressing runs f, which reads or writes backups, and shows its progress.
+func (b *Backups) Progressing(f func(opt snapshot.Options) error) error {
+	if b.optErr != nil {
+		return b.optErr
+	}
+	bar := show.NewProgress(b.said)
+	defer bar.End()
+	opt := b.opt
+	opt.Progress = bar.Show
+	return f(opt)
+}
+
+// Instead names the newest good backup other than the bad ones, whether that these are bad could be recorded or not. It
+// is "" if there is none, or the store does not tell.
+func (b *Backups) Instead(ctx context.Context, bad ...string) string {
+	all, _, err := b.list(ctx)
+	if err != nil {
+		return ""
+	}
+	return show.InsteadText(all, bad...)
+}
+
+// noSuchBackup is the error about a name that the store does not have.
+func noSuchBackup(name string) error {
+	return fmt.Errorf("there is no backup %s (`holdfast snapshot list` shows what is there)", name)
+}

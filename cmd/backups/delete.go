@@ -1,0 +1,80 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/cmd/show"
+	"holdfast/snapshot"
+)
+
+// Deletable says what speaks against deleting the named backups.
+func (b *Backups) Deletable(ctx context.Context, names []string, force bool) error {
+	all, err := b.Everywhere(ctx)
+	if err != nil {
+		return err
+	}
+	if err := deletable(all, names, force); err != nil {
+		return fmt.Errorf("nothing was deleted: %w", err)
+	}
+	return nil
+}
+
+// deletable says what speaks against deleting the named ones of all backups.
+func deletable(all []show.Listed, names []string, force bool) error {
+	var verified, rest []snapshot.Backup
+	for _, b := range all {
+		if b.Good() {
+			verified = append(verified, b.Backup)
+		} else if !b.Foreign && !b.Unfinished {
+			b.Failed = nil // whatever was proven: among these the newest is the most that there is
+			rest = append(rest, b.Backup)
+		}
+	}
+	newest, ok := snapshot.Newest(verified, time.Now())
+	what := "newest verified backup"
+	if !ok { // part of a bad one may be all that can be had
+		newest, _ = snapshot.Newest(rest, time.Now())
+		what = "newest backup, and none is good"
+	}
+	var errs []error
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(b show.Listed) bool { return b.Name == name })
+		switch {
+		case i < 0:
+			errs = append(errs, noSuchBackup(name))
+		case force:
+		case all[i].Pinned:
+			errs = append(errs, fmt.Errorf("%s is pinned (%s): unpin it first, or use --force", name,
+				show.PinText(all[i].Backup)))
+		case all[i].Foreign:
+			errs = append(errs, fmt.Errorf("%s is another cluster's (%s): use --force if it is to go", name,
+				show.OwnerText(all[i].Backup)))
+		case all[i].Unfinished:
+			errs = append(errs, fmt.Errorf("%s is unfinished and may be being saved: `prune` removes it a day after the last "+
+				"write, or use --force", name))
+		case name == newest.Name:
+			errs = append(errs, fmt.Errorf("%s is the %s: save another first, or use --force", name, what))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Delete removes a backup from each place where it is.
+func (b *Backups) Delete(ctx context.Context, name string) error {
+	for _, from := range []struct {
+		store snapshot.Store
+		at    string
+	}{{b.spool, b.Config.Snapshot.Spool}, {b.Store, b.Config.Snapshot.Store}} {
+		if from.store == nil {
+			continue
+		}
+		if err := snapshot.Delete(ctx, from.store, name); err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+			return fmt.Errorf("in %s: %w", from.at, err)
+		}
+	}
+	return nil
+}

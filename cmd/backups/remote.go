@@ -1,0 +1,56 @@
+package backups
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"holdfast/snapshot"
+	"holdfast/snapshot/etcdclient"
+)
+
+// Remote is an etcd that is not ours, of which a member was chosen to be saved.
+type Remote struct {
+	backups *Backups
+	client  clientv3.Config
+	source  etcdclient.Source
+	version string
+}
+
+// Remote chooses a member of the etcd that client reaches. version is that of this program, which the backup records.
+func (b *Backups) Remote(ctx context.Context, client clientv3.Config, version string) (*Remote, error) {
+	if b.optErr != nil {
+		return nil, b.optErr
+	}
+	source, err := etcdclient.Choose(ctx, client)
+	return &Remote{b, client, source, version}, err
+}
+
+// Would returns whose backup Save would save, and an error if the store does not answer.
+func (r *Remote) Would(ctx context.Context) (snapshot.Meta, error) {
+	_, _, err := r.backups.list(ctx)
+	return r.meta(), err
+}
+
+// Save saves a backup of the chosen member to the store.
+func (r *Remote) Save(ctx context.Context, progress func(snapshot.Progress)) (snapshot.Meta, error) {
+	opt := r.backups.opt
+	tx, err := r.source.Fetch(ctx, r.client, opt.Scratch, progress)
+	if err != nil {
+		return snapshot.Meta{}, fmt.Errorf("fetch a snapshot of %s: %w", r.source.Endpoint, err)
+	}
+	opt.Progress = progress
+	return snapshot.Save(ctx, r.backups.Store, tx, r.meta(), opt)
+}
+
+// meta says whose backup it is. The lineage is made of the cluster's ID, so that it can never be taken for the backup
+// of a cluster of ours that has the same name.
+func (r *Remote) meta() snapshot.Meta {
+	s, cfg := r.source, r.backups.Config
+	id := fmt.Sprintf("%x", s.Status.Header.ClusterId)
+	return snapshot.Meta{
+		Cluster: cfg.Cluster.Name, Lineage: "etcd-" + id, EtcdClusterID: id, Slot: s.Member, Node: cfg.Node.Name,
+		Members: s.Voters, HoldfastVersion: r.version, EtcdVersion: s.Status.Version,
+	}
+}
