@@ -1,0 +1,154 @@
+package observer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/cmd/config"
+	"holdfast/cmd/node"
+	"holdfast/embedded"
+	"holdfast/gossip"
+	"holdfast/gossip/discover"
+	"holdfast/metrics"
+	"holdfast/volume"
+)
+
+// observerPort is where an observer gossips: a node of the same machine has the port before it.
+const observerPort = gossip.DefaultPort + 1
+
+// Options are what an observer keeps up to date.
+type Options struct {
+	discover.Outputs
+	DNS string // IP address and port to answer DNS on; "": none
+}
+
+// Run wires an observer of this version and lives its life, until ctx ends or, with Once, all was written. load reads
+// the configuration again.
+func Run(ctx context.Context, version string, loaded *config.Loaded, load func() (*config.Loaded, error),
+	o Options) error {
+	lg, level, err := node.NewLogger(loaded.Config.Log)
+	if err != nil {
+		return err
+	}
+	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
+	cfg := loaded.Config
+	registry := prometheus.NewRegistry()
+	mesh, err := join(ctx, version, loaded, registry, lg)
+	if err != nil {
+		return err
+	}
+	names := discover.Names{Zone: cfg.Zone(), Hosts: embedded.PeerHost(cfg.Etcd.PeerURL)}
+	if o.DNS != "" {
+		if o.Server, err = discover.Listen(ctx, o.DNS, lg.Named("dns")); err != nil {
+			return err
+		}
+		lg.Info("answering DNS", zap.Stringer("address", o.Server.Address()), zap.String("zone", names.Zone))
+	}
+	w := discover.NewWatcher(cfg.Cluster.Name, names, o.Outputs, &members{Mesh: mesh}, registry, lg)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return mesh.Run(ctx) })
+	if o.Server != nil {
+		group.Go(func() error { return o.Server.Run(ctx) })
+	}
+	if setHere(loaded, "metrics.listen") {
+		told := answers{cfg.Cluster.Name, mesh, w}
+		server := metrics.NewServer(cfg.Metrics, registry, told.livez, told.readyz, told.status, lg.Named("http"))
+		group.Go(func() error { return server.Run(ctx) })
+	}
+	group.Go(func() error {
+		return config.Watch(ctx, loaded.File, lg, func() {
+			_, _, _ = loaded.Reload(load, level, lg) // what is wrong is logged
+			w.Look()
+		})
+	})
+	group.Go(func() error {
+		defer cancel()
+		return w.Run(ctx)
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// setHere reports whether a key was set for this command. What stands in the file is meant for the node of the machine.
+func setHere(l *config.Loaded, key string) bool {
+	return strings.HasPrefix(l.Origin[key], "flag ") || strings.HasPrefix(l.Origin[key], "env ")
+}
+
+// join makes this process's part in the gossip. Nothing runs yet.
+func join(ctx context.Context, version string, loaded *config.Loaded, reg prometheus.Registerer,
+	lg *zap.Logger) (*gossip.Mesh, error) {
+	cfg := loaded.Config
+	address, err := netip.ParseAddr(cfg.Node.Address)
+	if err != nil {
+		return nil, fmt.Errorf("node.address: %w", err)
+	}
+	nodes, err := netip.ParseAddrPort(cfg.Gossip.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("gossip.listen: %w", err)
+	}
+	seedPort := nodes.Port()
+	if setHere(loaded, "gossip.listen") {
+		seedPort = gossip.DefaultPort
+	} else {
+		at := netip.AddrPortFrom(nodes.Addr(), observerPort)
+		if err := free(ctx, at); errors.Is(err, syscall.EADDRINUSE) {
+			lg.Warn("gossiping on a free port, for the usual one is taken: nodes must reach it", zap.Stringer("taken", at))
+			at = netip.AddrPortFrom(at.Addr(), 0)
+		}
+		cfg.Gossip.Listen = at.String()
+	}
+	self := gossip.Meta{Node: cfg.Node.Name, Boot: uint64(time.Now().UnixNano()), Address: address, Version: version,
+		Observer: true}
+	mute := func(context.Context, []byte) ([]byte, error) {
+		return nil, errors.New("an observer answers no questions")
+	}
+	mesh, err := gossip.New(cfg.Gossip, cfg.Cluster.Name, self, mute, lg.Named("gossip"), reg)
+	if err != nil {
+		return nil, err
+	}
+	ring, err := node.ObserverRing(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if ring != nil {
+		mesh.UseRing(ring)
+	}
+	mesh.SeedPort(seedPort)
+	if cfg.Volume.Provider == volume.ProviderEBS {
+		_, cloud, err := node.OpenProvider(ctx, loaded.Config, reg, func(string) {}, lg.Named("volume"))
+		if err != nil {
+			return nil, err
+		}
+		cloud.Observe()
+		mesh.AddSeeds(cloud.Seeds)
+	}
+	return mesh, nil
+}
+
+// free returns why the gossip could not listen there.
+func free(ctx context.Context, at netip.AddrPort) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", at.String())
+	if err != nil {
+		return err
+	}
+	p, err := lc.ListenPacket(ctx, "udp", at.String())
+	if err == nil {
+		err = p.Close()
+	}
+	return errors.Join(err, l.Close())
+}
