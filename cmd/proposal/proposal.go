@@ -1,0 +1,84 @@
+package proposal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"holdfast/cmd/config"
+	"holdfast/cmd/control"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+)
+
+// proposal is what an operator has proposed, or confirms, and sees through.
+type proposal struct {
+	plan.Restore
+	Terminal
+	cluster *cluster
+	timeout time.Duration
+}
+
+// propose puts a proposal into the store, and has the cluster consent to it where it lives and a node can be told.
+func (p proposal) propose(ctx context.Context) error {
+	if err := p.cluster.records.Propose(ctx, p.Restore); errors.Is(err, plan.ErrConflict) {
+		return fmt.Errorf("another one came first; this %s was not proposed: %w", p.Title(), err)
+	} else if err != nil {
+		return fmt.Errorf("propose the %s: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast "+
+			"restore --abort`", p.Title(), err)
+	}
+	p.say("proposal %s: attempt %d to begin generation %d", p.ID, p.Attempt, p.Generation)
+	if p.Led == nil {
+		p.say("%s. No leader was seen: each voter waits %s for one that objects, and leaves; only then can the next "+
+			"generation serve. --abort ends it until then",
+			p.preparing(), coordinator.LeaderWait)
+		return nil
+	}
+	switch err := p.cluster.consent(ctx, p.ID); {
+	case err == nil:
+		p.consented()
+	case errors.Is(err, control.ErrUnreachable):
+		p.say("%s leads the cluster, which continues until an operator confirms that it ends. Run on one of its nodes:\n\n"+
+			"  holdfast restore --confirm %s\n\n"+
+			"(Or run that here, with an operator's certificate and --control.remote.address: see `holdfast tls client`.)\n"+
+			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal",
+			p.Led, p.ID, config.FormatDuration(p.timeout))
+	default:
+		return p.withdraw(ctx, fmt.Errorf("%s leads the cluster, which did not consent: %w", p.Led, err))
+	}
+	return nil
+}
+
+func (p proposal) consented() {
+	p.say("the cluster consents: %s; --abort ends it until the point of no return", p.preparing())
+}
+
+// withdraw aborts what was proposed and the cluster would not consent to.
+func (p proposal) withdraw(ctx context.Context, why error) error {
+	abort := plan.Abort{ID: p.ID, Why: "the cluster did not consent"}
+	if _, err := p.cluster.records.Abort(ctx, p.Restore, abort); err != nil {
+		return fmt.Errorf("%w; and the proposal could not be withdrawn: %w", why, err)
+	}
+	return fmt.Errorf("%w; the proposal was withdrawn, nothing was changed", why)
+}
+
+// preparing says what a proposal begins with.
+func (p proposal) preparing() string {
+	if p.Survivor != "" {
+		return "slot " + p.Survivor + " prepares a copy of its data"
+	}
+	if p.Led == nil {
+		return "the members prepare"
+	}
+	return "the members prepare, and the cluster serves on"
+}
+
+// underWay refuses a proposal beside another one.
+func underWay(p plan.Restore) error {
+	way := "see `holdfast status`, or abort it with `holdfast restore --abort`"
+	if p.Led != nil {
+		way += "; if it waits to be confirmed, run `holdfast restore --confirm " + p.ID + "` on a node of the cluster"
+	}
+	return fmt.Errorf("a %s is under way, proposed by %s: %s", p.Title(), p.By, way)
+}

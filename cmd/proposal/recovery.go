@@ -1,0 +1,158 @@
+package proposal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/cmd/node"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
+	"holdfast/snapshot"
+)
+
+// weighTime is how long the store may take to list the backups, which reads a small object for each.
+const weighTime = 30 * time.Second
+
+// Which holds more, the survivor or the newest backup.
+const (
+	moreSurvivor = "survivor" // or both the same
+	moreBackup   = "backup"
+	moreUnknown  = "unknown" // the backups could not be listed
+)
+
+// recovery is what the nodes know of a recovery, and how its survivor compares with the newest backup.
+type recovery struct {
+	coordinator.Surveyed
+	Revisions map[string]int64 `json:"revisions,omitempty"` // last known, by slot
+	Backup    *snapshot.Backup `json:"newestBackup,omitempty"`
+	NoBackup  string           `json:"noBackup,omitempty"` // why none is known
+	More      string           `json:"holdsMore,omitempty"`
+
+	despite string // the backup that the operator gives up
+}
+
+// complete adds what the status tells.
+func (s *recovery) complete(v view) {
+	s.Revisions = map[string]int64{}
+	for _, n := range v.Nodes {
+		if n.Volume != nil && n.Etcd != nil {
+			s.Revisions[n.Volume.Slot] = n.Etcd.Revision
+		}
+	}
+}
+
+// weigh finds the newest backup of the cluster and compares the chosen survivor with it, by generation and then by
+// revision. A member that runs tells the revision that it has applied, and its log may hold more: so a survivor is
+// never taken for richer than it is.
+func (s *recovery) weigh(ctx context.Context, store snapshot.Store) {
+	if s.Record == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, weighTime)
+	defer cancel()
+	all, err := snapshot.List(ctx, store, snapshot.Identity{Cluster: s.Record.Cluster, Lineage: s.Record.Lineage()})
+	if err != nil {
+		s.NoBackup = err.Error()
+	} else if newest, ok := snapshot.Newest(all, time.Now()); ok {
+		s.Backup = &newest
+	}
+	s.compare()
+}
+
+// compare says which holds more. Without a backup, or one that tells its generation, there is nothing to compare.
+func (s *recovery) compare() {
+	switch {
+	case s.Chosen.Slot == "":
+	case s.NoBackup != "":
+		s.More = moreUnknown
+	case s.Backup == nil || !s.Backup.Ordered():
+	case node.StandOf(*s.Backup).Beyond(s.Record.Generation, s.Revisions[s.Chosen.Slot]):
+		s.More = moreBackup
+	default:
+		s.More = moreSurvivor
+	}
+}
+
+// despites is what --despite-backup has to say, "" if nothing.
+func (s recovery) despites() string {
+	switch s.More {
+	case moreBackup:
+		return s.Backup.Name
+	case moreUnknown:
+		return moreUnknown
+	}
+	return ""
+}
+
+// poorer refuses a recovery that ends before the newest backup, or may, unless the operator has named both: the
+// survivor and what is given up for it (R16). It says how to keep more, and how to do it all the same.
+func (s recovery) poorer(survivor string) error {
+	needed := s.despites()
+	if needed == "" || survivor != "" && s.despite == needed {
+		return nil
+	}
+	sure := s
+	sure.despite = needed
+	anyway := sure.command(s.Chosen.Slot)
+	wrong := ""
+	if s.despite != "" && s.despite != needed {
+		wrong = fmt.Sprintf("--despite-backup: got %s, want %s: ", s.despite, needed)
+	}
+	if s.More == moreUnknown {
+		return fmt.Errorf("%swhether a backup holds more than slot %s is not known: %s; nothing was changed\n"+
+			"  make the store answer, and ask again (`holdfast snapshot list`)\n"+
+			"  to continue from slot %s whatever the backups hold: %s",
+			wrong, s.Chosen.Slot, s.NoBackup, s.Chosen.Slot, anyway)
+	}
+	lost := ""
+	if len(s.Declare) > 0 {
+		lost = " --lost " + strings.Join(s.Declare, ",")
+	}
+	return fmt.Errorf("%sbackup %s holds more than slot %s: %s; nothing was changed\n"+
+		"  to keep more, continue with the backup: give the lost slots blank disks, and run: holdfast restore %s%s\n"+
+		"  to continue from slot %s all the same, and lose what only the backup holds: %s",
+		wrong, s.Backup.Name, s.Chosen.Slot, s.ends(), s.Backup.Name, lost, s.Chosen.Slot, anyway)
+}
+
+// ends says where the backup and the survivor end.
+func (s recovery) ends() string {
+	member := "has not told which revision it has applied"
+	if rev := s.Revisions[s.Chosen.Slot]; rev > 0 {
+		member = fmt.Sprintf("has applied revision %d of generation %d (the rest of its log may hold more)",
+			rev, s.Record.Generation)
+	}
+	return fmt.Sprintf("the backup ends at revision %d of generation %d, and the member %s",
+		s.Backup.Content.Revision, s.Backup.Generation, member)
+}
+
+// raised is by how much the revision is raised: beyond that of a backup that is given up, which clients may have seen.
+func (s recovery) raised(bump int64) int64 {
+	if s.More != moreBackup {
+		return bump
+	}
+	return bump + max(0, s.Backup.Content.Revision-s.Revisions[s.Chosen.Slot])
+}
+
+// backup says what there would be instead.
+func (s recovery) backup(now time.Time) string {
+	if s.NoBackup != "" {
+		return "not known: " + s.NoBackup
+	}
+	if s.Backup == nil {
+		return "none"
+	}
+	text := fmt.Sprintf("%s, %s old", s.Backup.Name, health.Age(now, s.Backup.Created))
+	switch {
+	case s.More == moreBackup:
+		return text + ": it holds MORE than slot " + s.Chosen.Slot
+	case s.More == moreSurvivor:
+		return fmt.Sprintf("%s, revision %d of generation %d: slot %s holds as much or more "+
+			"(`holdfast restore` would continue with the backup, and lose what came after)",
+			text, s.Backup.Content.Revision, s.Backup.Generation, s.Chosen.Slot)
+	case !s.Backup.Ordered():
+		return text + ": it tells no generation and cannot be compared with a member"
+	}
+	return text
+}

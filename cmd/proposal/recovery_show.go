@@ -1,0 +1,77 @@
+package proposal
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"holdfast/cmd/show"
+	"holdfast/embedded/plan"
+)
+
+// write shows people what is left, and what will happen or would.
+func (s recovery) write(w io.Writer, survivor string, act bool) error {
+	t := show.Table("SLOT", "NODE", "STATE", "TERM", "INDEX", "REVISION", "DISK", "")
+	for _, v := range s.Slots {
+		row := []any{v.Slot, show.OrDash(v.Node), survivorState(v), "-", "-", "-", show.OrDash(v.Disk), ""}
+		if v.Here {
+			row[3], row[4] = v.Log.Term, v.Log.Index
+		}
+		if rev := s.Revisions[v.Slot]; rev > 0 {
+			row[5] = rev
+		}
+		if v.Best {
+			row[7] = "most advanced"
+		}
+		t.AppendRow(row)
+	}
+	fmt.Fprintf(w, "recovery of cluster %s, from generation %d to %d\n\n%s\n\n", s.Record.Cluster, s.Record.Generation,
+		s.Record.Generation+1, t.Render())
+	fmt.Fprintf(w, "newest backup: %s\n", s.backup(time.Now()))
+	if !s.Able || s.poorer(survivor) != nil {
+		return nil
+	}
+	fmt.Fprintf(w, "slot %s continues with all that its log holds; the others join it, and what their disks hold is "+
+		"set aside\n", s.Chosen.Slot)
+	if len(s.Declare) > 0 {
+		fmt.Fprintf(w, "%s must be declared lost: if one of them is alive after all, what it acknowledges alone is not in "+
+			"the cluster\n", strings.Join(s.Declare, ", "))
+	}
+	if !act {
+		fmt.Fprintf(w, "\nnothing was changed; to do it: %s\n", s.command(survivor))
+	}
+	return nil
+}
+
+// command is what does it.
+func (s recovery) command(survivor string) string {
+	words := []string{"holdfast recover"}
+	if len(s.Declare) > 0 {
+		words = append(words, "--lost "+strings.Join(s.Declare, ","))
+	}
+	if survivor != "" {
+		words = append(words, "--survivor "+survivor)
+	}
+	if needed := s.despites(); needed != "" && s.despite == needed {
+		words = append(words, "--despite-backup "+needed)
+	}
+	return strings.Join(append(words, "--yes"), " ")
+}
+
+// survivorState says what is left of a slot.
+func survivorState(v plan.Survivor) string {
+	switch {
+	case v.Here && !v.Voter:
+		return "learner"
+	case v.Here && v.Runs:
+		return "survivor"
+	case v.Here, v.Idle:
+		return "has its data, does not run"
+	case v.Gone:
+		return "its disk has lost the data"
+	case v.Node != "":
+		return "without the voter's data"
+	}
+	return "no live holder"
+}

@@ -1,0 +1,141 @@
+package proposal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
+)
+
+// survivorOf is a recovery from slot c, which has applied revision 2 of generation 2, with a backup that a test makes.
+func survivorOf(b *snapshot.Backup) recovery {
+	record := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1})
+	record.Generation = 2
+	s := recovery{Surveyed: coordinator.Surveyed{Record: &record, Chosen: plan.Survivor{Slot: "c"}, Declare: []string{"a", "b"}, Able: true}, Revisions: map[string]int64{"c": 2}, Backup: b}
+	s.compare()
+	return s
+}
+
+func TestRecoverWeighsTheBackup(t *testing.T) {
+	backup := func(generation uint64, revision int64) *snapshot.Backup {
+		b := with(made("b1", time.Minute), func(b *snapshot.Backup) { b.Generation, b.Content.Revision = generation, revision })
+		return &b
+	}
+	legacy := with(made("old", time.Minute), func(b *snapshot.Backup) { b.Legacy, b.Verified = true, time.Time{} })
+	for name, tc := range map[string]struct {
+		backup *snapshot.Backup
+		more   string
+		text   string
+		raised int64
+	}{
+		"a higher revision":                        {backup(2, 22), moreBackup, "it holds MORE than slot c", 1020},
+		"the same revision":                        {backup(2, 2), moreSurvivor, "slot c holds as much or more", 1000},
+		"a lower revision":                         {backup(2, 1), moreSurvivor, "slot c holds as much or more", 1000},
+		"an earlier generation, a higher revision": {backup(1, 22), moreSurvivor, "slot c holds as much or more", 1000},
+		"a later generation, a lower revision":     {backup(3, 1), moreBackup, "it holds MORE than slot c", 1000},
+		"etcd-manager's":                           {&legacy, "", "cannot be compared", 1000},
+		"none":                                     {nil, "", "none", 1000},
+	} {
+		s := survivorOf(tc.backup)
+		if got := s.raised(1000); s.More != tc.more || !strings.Contains(s.backup(time.Now()), tc.text) || got != tc.raised {
+			t.Errorf("%s: got %q, raised by %d: %s", name, s.More, got, s.backup(time.Now()))
+		}
+		if err := s.poorer("c"); (err != nil) != (tc.more == moreBackup) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// What ends before the newest backup is refused, with both ways said in full, until both are named.
+func TestRecoverRefusesThePoorer(t *testing.T) {
+	b := with(made("b1", time.Minute), func(b *snapshot.Backup) { b.Generation, b.Content.Revision = 2, 22 })
+	for _, tc := range []struct{ survivor, despite, want string }{
+		{"", "", "holdfast restore b1 --lost a,b"},
+		{"c", "", "holdfast recover --lost a,b --survivor c --despite-backup b1 --yes"},
+		{"c", "b0", "--despite-backup: got b0, want b1"},
+		{"c", "unknown", "--despite-backup: got unknown, want b1"},
+		{"c", "b1", ""},
+	} {
+		s := survivorOf(&b)
+		s.despite = tc.despite
+		err := s.poorer(tc.survivor)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "nothing was changed")) {
+			t.Errorf("--survivor %q --despite-backup %q: got %v, want %q", tc.survivor, tc.despite, err, tc.want)
+		}
+	}
+	s := survivorOf(&b)
+	if s.despite = "b1"; s.command("c") != "holdfast recover --lost a,b --survivor c --despite-backup b1 --yes" {
+		t.Errorf("the command is %s", s.command("c"))
+	}
+}
+
+// unlisted is a store that does not list.
+type unlisted struct{ snapshot.Store }
+
+func (unlisted) List(context.Context, string) ([]snapshot.Object, error) {
+	return nil, errors.New("connection refused")
+}
+
+// Backups that cannot be listed are not none; and an operator can continue all the same.
+func TestRecoverWithoutTheListing(t *testing.T) {
+	s := survivorOf(nil)
+	if s.weigh(t.Context(), unlisted{snapshot.NewDir(t.TempDir())}); s.More != moreUnknown || !strings.Contains(s.backup(time.Now()), "not known: ") {
+		t.Fatalf("got %q: %s", s.More, s.backup(time.Now()))
+	}
+	if err := s.poorer("c"); err == nil || !strings.Contains(err.Error(), "connection refused") || !strings.Contains(err.Error(), "--survivor c --despite-backup unknown --yes") {
+		t.Errorf("got %v", err)
+	}
+	if s.despite = moreUnknown; s.poorer("c") != nil || s.poorer("") == nil {
+		t.Errorf("named: got %v; without a survivor: %v", s.poorer("c"), s.poorer(""))
+	}
+	s = survivorOf(nil)
+	if s.weigh(t.Context(), snapshot.NewDir(t.TempDir())); s.More != "" || s.poorer("") != nil || s.backup(time.Now()) != "none" {
+		t.Errorf("an empty store: got %q, %v", s.More, s.poorer(""))
+	}
+}
+
+var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// made returns a good backup of our cluster that is so old at noon.
+func made(name string, old time.Duration) snapshot.Backup {
+	return snapshottest.Backup(name, noon.Add(-old))
+}
+
+// with returns b after change.
+func with(b snapshot.Backup, change func(*snapshot.Backup)) snapshot.Backup {
+	change(&b)
+	return b
+}
+
+// What cannot be done is not advised: `recover --survivor b --lost c` with b not here once printed a command that left
+// --survivor out and declared b lost instead.
+func TestRecoverAdvisesOnlyWhatWorks(t *testing.T) {
+	record := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, Seats: []plan.Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}})
+	facts := plan.Facts{Slot: "a", Disk: "d1", Phase: plan.PhaseData, Record: &record, Member: 1, Running: true, Store: "S", Log: &plan.LogEnd{Term: 2, Index: 9},
+		Members: []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}}
+	o := plan.Observation{Node: "n9", Config: plan.Config{Slots: []string{"a", "b", "c"}}, Store: plan.Store{ID: "S", Record: &record},
+		Peers: []plan.Peer{{Node: "n1", Live: true, Facts: &facts}}}
+	for _, tc := range []struct{ lost, survivor, advice, refusal string }{
+		{"", "", "holdfast recover --lost b,c --yes", "--lost b,c"},
+		{"b", "a", "holdfast recover --lost b,c --survivor a --yes", "--lost b,c"},
+		{"b,c", "", "holdfast recover --lost b,c --yes", ""},
+		{"c", "b", "", "no recovery can continue from slot b"},
+		{"a,b,c", "", "", "stop that node first"},
+	} {
+		var out bytes.Buffer
+		s := recovery{Surveyed: coordinator.Survey(o, tc.lost, tc.survivor)}
+		if err := s.write(&out, tc.survivor, false); err != nil {
+			t.Fatal(err)
+		}
+		if (tc.advice == "") == strings.Contains(out.String(), "to do it:") || !strings.Contains(out.String(), tc.advice) || !strings.Contains(s.Refusal, tc.refusal) {
+			t.Errorf("--lost %q --survivor %q: got\n%s%s", tc.lost, tc.survivor, out.String(), s.Refusal)
+		}
+	}
+}
