@@ -41,6 +41,22 @@ func (c *cluster) known(ctx context.Context) (id string, known plan.Store, err e
 	return id, known, nil
 }
 
+// mirrored is known, once the members have told the store.
+func (c *cluster) mirrored(ctx context.Context) (id string, known plan.Store, err error) {
+	bound, cancel := context.WithTimeout(ctx, mirrored)
+	defer cancel()
+	for {
+		if id, known, err = c.known(bound); err == nil {
+			return id, known, nil
+		}
+		select {
+		case <-bound.Done():
+			return id, known, err
+		case <-time.After(followStore):
+		}
+	}
+}
+
 // ask returns what the node on this machine shows, nothing if none answers.
 func (c *cluster) ask(ctx context.Context) view {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

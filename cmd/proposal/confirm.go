@@ -4,9 +4,52 @@ import (
 	"context"
 	"fmt"
 
+	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 	"holdfast/embedded/plan"
 )
+
+// Confirm confirms, on a node of the cluster, what was proposed elsewhere, and follows it. Empty is the id of
+// whichever proposal is open.
+func (o Operator) Confirm(ctx context.Context, id string) error {
+	c := o.cluster()
+	_, known, err := c.known(ctx)
+	if err != nil {
+		return err
+	}
+	p := known.Restore
+	switch {
+	case p == nil:
+		return fmt.Errorf("no restore of cluster %s is proposed; the store knows it as %s", c.name, known.Record.Token())
+	case id != "" && p.ID != id:
+		return fmt.Errorf("the open proposal is %s, the %s by %s, and not %s; nothing was changed", p.ID, p.Title(), p.By, id)
+	case p.Led == nil:
+		return fmt.Errorf("the %s by %s says that the cluster has no leader: it is not confirmed by anyone, and a leader "+
+			"aborts it", p.Title(), p.By)
+	}
+	v := c.ask(ctx)
+	if v.silent() {
+		return fmt.Errorf("%w on %s; confirm it on a node of the cluster", control.ErrUnreachable, c.node.At)
+	}
+	o.say("proposal %s: %s, as generation %d, by %s, who was shown that %s leads", p.ID, p.Title(), p.Generation, p.By,
+		p.Led)
+	if o.DryRun {
+		return show.NothingChanged(o.Out, "would confirm that the cluster ends with that")
+	}
+	question := fmt.Sprintf("End generation %d and continue with %s?", known.Record.Generation, p.Source())
+	if err := o.confirm(ctx, question); err != nil {
+		return err
+	}
+	if err := c.consent(ctx, p.ID); err != nil {
+		return fmt.Errorf("confirm the %s: %w; the proposal is still open: try again, or `holdfast restore --abort`",
+			p.Title(), err)
+	}
+	open := o.proposal(c, *p)
+	open.consented()
+	f := newFollower(open, v)
+	f.theirs = true
+	return f.follow(ctx)
+}
 
 // Abort ends the restore that is under way, unless it is too late.
 func (o Operator) Abort(ctx context.Context) error {

@@ -58,6 +58,9 @@ func (o Operator) cluster() *cluster {
 		records: &generations.Records{Store: o.Backups.Store, Cluster: name}}
 }
 
+// lookout watches the cluster for the operator.
+func (o Operator) lookout(c *cluster) lookout { return lookout{c, o.Terminal, o.Overrule} }
+
 // proposal is the operator's to see through.
 func (o Operator) proposal(c *cluster, p plan.Restore) proposal {
 	return proposal{Restore: p, cluster: c, Terminal: o.Terminal, timeout: o.Timeout}
@@ -69,6 +72,15 @@ func (o Operator) confirm(ctx context.Context, question string) error {
 		return nil
 	}
 	return o.Ask(ctx, question)
+}
+
+// carryOut proposes, in the operator's name, and follows that to its end. v is what the nodes have shown.
+func (o Operator) carryOut(ctx context.Context, c *cluster, p plan.Restore, v view) error {
+	made := o.proposal(c, p)
+	if err := made.propose(ctx); err != nil {
+		return err
+	}
+	return made.follow(ctx, v)
 }
 
 // sign says who proposes, for how long, and which objections are overruled.

@@ -2,11 +2,14 @@ package proposal
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -21,6 +24,61 @@ type summary struct {
 
 	changed  []string // slots that may be members' beside those
 	confirms bool     // a node is asked, so the operator's yes here is what the leader needs
+}
+
+// write shows it to people.
+func (s summary) write(w io.Writer, cfg config.Config, now time.Time) error {
+	p, old := s.Restore, health.Age(now, s.Found.Created)
+	var b strings.Builder
+	fmt.Fprintf(&b, "restore of cluster %s, from generation %d to %d\n\n", p.Cluster, p.Generation-1, p.Generation)
+	row := func(key, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", key, fmt.Sprintf(format, args...))
+	}
+	row("backup", "%s, %s old, verified now", p.Backup, old)
+	switch {
+	case s.Found.Legacy:
+		row("", "written by etcd-manager: it has no sidecar, and whose it is is not recorded; revision %d", p.Revision)
+	default:
+		row("", "revision %d, %s, of slot %s in generation %d", p.Revision, health.Bytes(s.Found.Content.Size),
+			s.Found.Slot, s.Found.Generation)
+	}
+	if s.Found.Foreign {
+		row("", "FOREIGN: it is of cluster %s, lineage %s", s.Found.Cluster, s.Found.Lineage)
+	}
+	switch {
+	case s.Source == fromBackups && s.Last <= p.Revision:
+		row("lost", "whatever was written in the last %s (%s)", old, s.Source)
+	case s.Last > p.Revision && s.Found.Generation > 0 && s.Found.Generation < p.Generation-1:
+		row("lost", "the writes of the last %s, those in generation %d among them, up to revision %d (according to %s)",
+			old, p.Generation-1, s.Last, s.Source)
+	case s.Last > p.Revision:
+		row("lost", "%s, up to %d: the writes of the last %s (according to %s)",
+			health.Count(s.Last-p.Revision, "revision"), s.Last, old, s.Source)
+	case s.Last == p.Revision:
+		row("lost", "nothing: the last known revision is the backup's (according to %s)", s.Source)
+	default:
+		row("lost", "not known: the backup is ahead of the last known revision %d (according to %s)", s.Last, s.Source)
+	}
+	row("revision", "%d: everything up to it counts as compacted", p.Revision+p.Bump)
+	switch {
+	case p.Led == nil:
+		row("leader", "none is seen: the members leave their generation, which takes %s at least; a leader that lives "+
+			"after all objects", coordinator.LeaderWait)
+	case s.confirms:
+		row("leader", "%s: it consents when you confirm", p.Led)
+	default:
+		row("leader", "%s: it consents when an operator confirms on a node of the cluster; this command then waits", p.Led)
+	}
+	for i, slot := range s.Slots {
+		key := "slots"
+		if i > 0 {
+			key = ""
+		}
+		row(key, "%s: %s", slot.Slot, slot.text())
+	}
+	row("aside", "the data in use is set aside on each volume; it is deleted %s", reclaimText(cfg.Restore.ReclaimAfter))
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func reclaimText(after time.Duration) string {

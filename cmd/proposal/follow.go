@@ -1,0 +1,310 @@
+package proposal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/cmd/show"
+	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
+)
+
+const (
+	followNode  = 250 * time.Millisecond // how often the node on this machine is asked
+	followStore = 2 * time.Second        // how often the store is
+	followEnd   = 10 * time.Second       // for the last words to the store
+	// settled is how long a restored cluster may be less than healthy, without anything changing, before that is said.
+	settled = time.Minute
+)
+
+// errNotFollowed is why the end of a restore was not seen.
+var errNotFollowed = errors.New("no node answers here")
+
+// follower follows one proposal.
+type follower struct {
+	proposal
+	view   view              // what the nodes have shown last
+	theirs bool              // somebody else has proposed it: to abort it is not for this command
+	record *plan.Record      // once it is concluded
+	told   map[string]string // what was said last of each node
+	failed map[string]string // why a node could not prepare, until it has: it tries again all the time
+	leader *plan.Stand       // of the new generation, as the store tells
+	last   string            // why it is not healthy
+	since  time.Time         // of that
+}
+
+func newFollower(p proposal, v view) *follower {
+	return &follower{proposal: p, view: v, told: map[string]string{}, failed: map[string]string{}, since: time.Now()}
+}
+
+func (f *follower) follow(ctx context.Context) error {
+	f.cluster.poke(ctx)
+	bound, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	node, store := time.NewTicker(followNode), time.NewTicker(followStore)
+	defer node.Stop()
+	defer store.Stop()
+	for {
+		var done bool
+		var err error
+		select {
+		case <-bound.Done():
+			return f.end(ctx)
+		case <-store.C:
+			switch {
+			case f.record == nil:
+				done, err = f.look(bound)
+			case f.view.silent():
+				done, err = f.shines(bound)
+			}
+		case <-node.C:
+			done, err = f.watch(bound)
+		}
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// look asks the store what became of the proposal. A store that does not answer is asked again.
+func (f *follower) look(ctx context.Context) (done bool, err error) {
+	known, err := f.cluster.records.Known(ctx)
+	switch {
+	case err != nil || known.Restore != nil && known.Restore.ID == f.ID:
+		return false, nil
+	case known.Record != nil && (known.Record.ID == f.ID || known.Record.Generation > f.Generation):
+		f.concluded(known.Record)
+		return false, nil
+	}
+	if i := slices.IndexFunc(known.Aborted, func(a plan.Abort) bool { return a.ID == f.ID }); i >= 0 {
+		return true, f.objected(known.Aborted[i])
+	}
+	return true, fmt.Errorf("the %s was aborted; the cluster continues as it was", f.Title())
+}
+
+// shines is done, where no node answers here, when the leader of the new generation says in the store that it lives.
+// Where it does not for a while, the end is not seen.
+func (f *follower) shines(ctx context.Context) (done bool, err error) {
+	if b, err := f.cluster.records.LastBeacon(ctx); err != nil {
+		return false, nil // it is asked again
+	} else if b != nil && b.Record == f.record.ID {
+		f.leader = &b.Stand
+		return true, f.finish("", nil)
+	}
+	if time.Since(f.since) > settled {
+		return true, f.finish("", errNotFollowed)
+	}
+	return false, nil
+}
+
+func (f *follower) concluded(record *plan.Record) {
+	f.record, f.since = record, time.Now()
+	f.say("the point of no return is passed: generation %d is the cluster", record.Generation)
+}
+
+// watch asks the node on this machine, and is done when that says that the new generation is healthy.
+func (f *follower) watch(ctx context.Context) (done bool, err error) {
+	s := f.cluster.ask(ctx)
+	if s.silent() {
+		return false, nil
+	}
+	f.view = s
+	for _, n := range s.Nodes {
+		text := n.State
+		if n.Restore != nil {
+			text = followText(*n.Restore)
+			f.note(n.Node, *n.Restore)
+		}
+		if f.told[n.Node] != text {
+			f.told[n.Node] = text
+			f.say("  %s: %s", n.Node, text)
+		}
+	}
+	if s.Record != nil && s.Record.ID == f.ID && f.record == nil {
+		f.concluded(s.Record)
+	}
+	if f.record != nil && s.Record != nil && s.Record.Generation > f.record.Generation {
+		return true, fmt.Errorf("the %s was concluded as %s, and another one after it: the cluster continues as %s",
+			f.Title(), f.record.Token(), s.Record.Token())
+	}
+	if f.record == nil || s.Record == nil || s.Record.ID != f.record.ID {
+		return false, nil
+	}
+	if s.Health == health.Healthy || f.Survivor != "" && f.serves() {
+		return true, f.finish(s.Health, nil)
+	}
+	if reasons := strings.Join(s.Reasons(), "; "); reasons != f.last {
+		f.last, f.since = reasons, time.Now()
+		f.say("  not healthy yet: %s", reasons)
+	}
+	if s.Health == health.Degraded && time.Since(f.since) > settled {
+		return true, fmt.Errorf("the cluster is restored and serves as %s, but it is not healthy: %s", f.record.Token(),
+			f.last)
+	}
+	return false, nil
+}
+
+// followText is how far a node is, without what changes all the time.
+func followText(r health.RestoreStatus) string {
+	text := r.State
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	const step = 5 // seconds
+	switch {
+	case r.Left:
+		text += ", has left"
+	case r.Leaves:
+		text += fmt.Sprintf(", leaves in %d s or less", step*int(math.Ceil(r.Objecting/step)))
+	case r.Objecting > 0:
+		text += fmt.Sprintf(", waits %d s or less for a leader that objects", step*int(math.Ceil(r.Objecting/step)))
+	}
+	return text
+}
+
+// restored is what `holdfast restore -o json` says in the end.
+type restored struct {
+	Restore plan.Restore   `json:"restore"`
+	Record  *plan.Record   `json:"record"`
+	Health  health.Verdict `json:"health,omitempty"` // empty: it was not seen
+}
+
+// finish says how it ended.
+func (f *follower) finish(verdict health.Verdict, unseen error) error {
+	if f.JSON {
+		return show.JSON(f.Out, restored{f.Restore, f.record, verdict})
+	}
+	if unseen != nil {
+		_, err := fmt.Fprintf(f.Out, "the %s is concluded, and the members continue as %s; %v, so the end was not seen: "+
+			"run `holdfast status` on one of them\n",
+			f.Title(), f.record.Token(), unseen)
+		return err
+	}
+	if f.leader != nil {
+		_, err := fmt.Fprintf(f.Out, "the %s is done: the cluster serves as %s, and %s leads it; no node answers here, so "+
+			"run `holdfast status` on one of them to see whether it is whole\n",
+			f.Title(), f.record.Token(), f.leader)
+		return err
+	}
+	if f.Survivor != "" {
+		return f.recovered(verdict)
+	}
+	_, err := fmt.Fprintf(f.Out, "restored %s: the cluster is healthy as %s, at revision %d or later\n", f.Backup,
+		f.record.Token(), f.Revision+f.Bump)
+	return err
+}
+
+// end is for an operator who wants no more, and for the timeout: what can be aborted is.
+func (f *follower) end(ctx context.Context) error {
+	why := fmt.Sprintf("not done within %s", f.timeout)
+	if ctx.Err() != nil {
+		why = "interrupted"
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), followEnd)
+	defer cancel()
+	if f.record == nil && f.theirs {
+		return fmt.Errorf("%s: the %s by %s continues without this command; until the point of no return `holdfast restore "+
+			"--abort` ends it", why, f.Title(), f.By)
+	}
+	if f.record == nil {
+		record, err := f.cluster.records.Abort(last, f.Restore, plan.Abort{ID: f.ID, Why: why + " by " + f.By})
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s, and the "+f.Title()+" could not be aborted: %w; it may continue: see `holdfast status`, "+
+				"and `holdfast restore --abort`", why, err)
+		case record == nil:
+			f.cluster.poke(last)
+			return errors.New(why + ": the " + f.Title() + " was aborted before the point of no return; the cluster continues " +
+				"as it was" + f.unable())
+		}
+		f.concluded(record)
+	}
+	if f.last != "" {
+		why += " (" + f.last + ")"
+	}
+	return fmt.Errorf("%s: the %s is past the point of no return and continues without this command, as %s; see "+
+		"`holdfast status`", why, f.Title(), f.record.Token())
+}
+
+// note keeps why a node cannot prepare.
+func (f *follower) note(node string, r health.RestoreStatus) {
+	switch {
+	case r.Error != "":
+		f.failed[node] = r.Error
+	case r.State == health.RestorePrepared:
+		delete(f.failed, node)
+	}
+}
+
+// unable says which nodes could not prepare, or else what one that has prepared was waiting for.
+func (f *follower) unable() string {
+	if f.view.silent() {
+		return "; no node answers here, so what hindered it was not seen"
+	}
+	var unable, waits []string
+	for _, n := range f.view.Nodes {
+		switch why := f.failed[n.Node]; {
+		case n.Restore == nil:
+		case why != "":
+			unable = append(unable, n.Node+" could not prepare: "+why)
+		case n.Why != "":
+			waits = []string{n.Node + " said: " + n.Why}
+		}
+	}
+	if len(unable) == 0 {
+		unable = waits
+	}
+	return strings.Join(append([]string{""}, unable...), "; ")
+}
+
+// serves reports whether a member of the new generation leads it: a recovery is done then, even if some have still to
+// join.
+func (f *follower) serves() bool {
+	return slices.ContainsFunc(f.view.Nodes, func(n health.NodeStatus) bool {
+		return n.Reached && n.State == "leader" && n.Record != nil && n.Record.ID == f.record.ID
+	})
+}
+
+// recovered says how a recovery ended.
+func (f *follower) recovered(verdict health.Verdict) error {
+	w := f.Out
+	fmt.Fprintf(w, "recovered from slot %s: the cluster serves as %s, at revision %d or later\n", f.Survivor,
+		f.record.Token(), f.Revision+f.Bump)
+	if verdict != health.Healthy {
+		fmt.Fprintf(w, "it is not whole yet: %s; bring nodes for these slots, whose disks may be blank\n",
+			strings.Join(f.view.Reasons(), "; "))
+	}
+	return nil
+}
+
+// under reports whether the node on this machine said last that it is at the restore or recovery, or did not answer.
+func (f *follower) under() bool {
+	if f.view.silent() {
+		return true
+	}
+	return slices.ContainsFunc(f.view.Nodes, func(n health.NodeStatus) bool {
+		return n.Node == f.view.Asked && n.Restore != nil && n.Restore.ID == f.ID
+	})
+}
+
+// objected says who objected to a proposal, and the way on.
+func (f *follower) objected(a plan.Abort) error {
+	if a.By == nil {
+		return fmt.Errorf("the %s was aborted: %s; the cluster continues as it was", f.Title(), a.Why)
+	}
+	way := "if it is to be restored all the same, run the command again without --lost, and confirm it on that node"
+	if f.Survivor != "" {
+		way = "a recovery is not needed: see `holdfast status` there"
+	}
+	if !a.By.Leader {
+		all := append(slices.Clone(f.Overruled), a.By.Disk)
+		way = fmt.Sprintf("bring the other members back, or leave slot %s out of --lost; to continue without it all the "+
+			"same, stop that node, or say --overrule %s", a.By.Slot, strings.Join(all, ","))
+	}
+	return fmt.Errorf("%s objected: %s; the %s was aborted, and nothing was changed; %s", a.By, a.Why, f.Title(), way)
+}

@@ -1,0 +1,84 @@
+package proposal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"holdfast/cmd/show"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+)
+
+// Recover continues from a survivor, named or the best, if it is told to and the cluster has no quorum.
+func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
+	c := o.cluster()
+	var s recovery
+	path := "/recover?" + url.Values{"lost": {strings.Join(o.Lost, ",")}, "survivor": {survivor}}.Encode()
+	if err := c.node.Get(ctx, http.MethodGet, path, &s); err != nil {
+		return err
+	}
+	v := c.ask(ctx)
+	if v.silent() {
+		return errors.New("the node on this machine does not answer")
+	}
+	s.despite = despite
+	s.complete(v)
+	s.weigh(ctx, o.Backups.Store)
+	if s.Obstacle != "" {
+		return fmt.Errorf("%s; nothing was changed", s.Obstacle)
+	}
+	act := o.Yes && !o.DryRun
+	if err := o.showRecovery(s, survivor, act); err != nil {
+		return err
+	}
+	undeclared := s.Able && len(o.Lost) == 0
+	switch {
+	case s.Refusal != "" && (act || !undeclared):
+		return fmt.Errorf("%s; nothing was changed", s.Refusal)
+	case s.poorer(survivor) != nil:
+		return s.poorer(survivor)
+	case !act:
+		return nil
+	}
+	id, known, err := c.mirrored(ctx)
+	if err != nil {
+		return err
+	}
+	if p := known.Restore; p != nil {
+		return underWay(*p)
+	}
+	if err := errors.Join(v.shared(id), v.settled(*known.Record)); err != nil {
+		return err
+	}
+	if s.Record == nil || known.Record.ID != s.Record.ID {
+		return fmt.Errorf("the store knows the cluster as %s, and the node here as another generation: see `holdfast "+
+			"status`; nothing was changed", known.Record.Token())
+	}
+	q := plan.Request{By: o.Name, Lost: o.Lost, Survivor: s.Chosen.Slot, Disk: s.Chosen.Disk, Log: s.Chosen.Log}
+	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], s.raised(o.Bump))
+	o.sign(&p)
+	alive, err := o.lookout(c).lives(ctx, &v)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look whether the cluster lives elsewhere: %w; nothing was changed", err)
+	case alive != nil:
+		return fmt.Errorf("the cluster lives: %s leads it (according to %s); a recovery is not needed, and nothing was "+
+			"changed; if that is not this cluster, say --overrule %s", alive.Stand, alive.from, alive.Disk)
+	}
+	return o.carryOut(ctx, c, p, v)
+}
+
+// showRecovery shows what is left, and what will happen or would.
+func (o Operator) showRecovery(s recovery, survivor string, act bool) error {
+	switch {
+	case !o.JSON:
+		return s.write(o.Out, survivor, act)
+	case act:
+		return nil
+	}
+	return show.JSON(o.Out, s)
+}

@@ -1,0 +1,124 @@
+package proposal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/cmd/backups"
+	"holdfast/cmd/node"
+	"holdfast/cmd/show"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// Restore restores a backup, from the verification to the end.
+func (o Operator) Restore(ctx context.Context, name string) error {
+	c := o.cluster()
+	id, known, err := c.known(ctx)
+	if err != nil {
+		return err
+	}
+	if p := known.Restore; p != nil {
+		return underWay(*p)
+	}
+	v := c.ask(ctx)
+	if err := v.shared(id); err != nil {
+		return err
+	}
+	if err := v.settled(*known.Record); err != nil {
+		return err
+	}
+	found, checked, err := o.verify(ctx, name, *known.Record)
+	if err != nil {
+		return fmt.Errorf("%w; nothing was changed", err)
+	}
+	last, source, err := o.last(ctx, v, *known.Record)
+	if err != nil {
+		return err
+	}
+	p := coordinator.NewRestore(*known.Record, known.Attempts, checked, last, o.Bump)
+	p.Lost, p.Slots = o.Lost, v.founders(*known.Record)
+	o.sign(&p)
+	if p.Led, err = o.led(ctx, c, &v, *known.Record); err != nil {
+		return err
+	}
+	s := summary{Restore: p, Found: found, Last: last, Source: source, Slots: v.slots(*known.Record),
+		changed: v.changed(*known.Record), confirms: !v.silent()}
+	if !o.JSON {
+		if err := s.write(o.Out, o.Config, time.Now()); err != nil {
+			return err
+		}
+	}
+	if err := s.enough(o.Lost, !v.silent()); err != nil {
+		return err
+	}
+	if o.DryRun {
+		if o.JSON {
+			return show.JSON(o.Out, s)
+		}
+		fmt.Fprintln(o.Out, "\nnothing was changed (--dry-run)")
+		return nil
+	}
+	if err := o.confirm(ctx, "Restore?"); err != nil {
+		return err
+	}
+	return o.carryOut(ctx, c, p, v)
+}
+
+// led returns the leader whose cluster would end, nil if none is seen. It refuses where nobody here could confirm that.
+func (o Operator) led(ctx context.Context, c *cluster, v *view, record plan.Record) (*plan.Stand, error) {
+	alive, err := o.lookout(c).lives(ctx, v)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look whether the cluster lives: %w; nothing was changed", err)
+	case alive == nil:
+		return nil, nil
+	case alive.beacon && (!v.silent() || len(o.Lost) > 0): // and a leader is not lost
+		return nil, fmt.Errorf("the cluster lives: %s leads %s (according to %s); nothing of it is lost, and nothing was "+
+			"changed; to restore it all the same, run the command on that node, without --lost; "+
+			"or without --lost where no node runs, and confirm it on that node with `holdfast restore --confirm`; if that is "+
+			"not this cluster, say --overrule %s",
+			alive.Stand, record.Token(), alive.from, alive.Disk)
+	}
+	return &alive.Stand, nil
+}
+
+// verify proves the backup, which touches nothing.
+func (o Operator) verify(ctx context.Context, name string, record plan.Record) (found snapshot.Backup,
+	checked coordinator.Backup, err error) {
+	if name == backups.Latest {
+		name = ""
+	}
+	skipped := func(lines []string) { o.say("%s", strings.Join(lines, "\n")) }
+	a := node.Archive{Store: o.Backups.Store, Cluster: o.Config.Cluster.Name, Force: o.Foreign, Skipped: skipped}
+	if found, err = a.Find(ctx, name, record.Lineage()); err != nil {
+		return found, checked, err
+	}
+	err = o.Backups.Progressing(func(opt snapshot.Options) (err error) {
+		a.Options = opt
+		checked, err = a.Check(ctx, found.Name, record.Lineage(), nil)
+		return err
+	})
+	return found, checked, err
+}
+
+// How the last known revision is known.
+const (
+	fromMembers = "the members here"
+	fromBackups = "the newest backup; no member could be asked, so more may be lost"
+)
+
+// last returns the last known revision of the cluster, and how it is known.
+func (o Operator) last(ctx context.Context, v view, record plan.Record) (revision int64, source string, err error) {
+	if revision = v.revision(); revision > 0 {
+		return revision, fromMembers, nil
+	}
+	revision, err = node.Archive{Store: o.Backups.Store, Cluster: o.Config.Cluster.Name}.Revision(ctx, record.Lineage())
+	if err != nil {
+		return 0, "", fmt.Errorf("find the last known revision: %w", err)
+	}
+	return max(revision, record.Floor()), fromBackups, nil
+}

@@ -1,0 +1,123 @@
+package proposal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/cmd/backups"
+	"holdfast/cmd/config"
+	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+func TestEnoughToRestore(t *testing.T) {
+	here := func(slots ...string) []slotState {
+		all := []slotState{{Slot: "a"}, {Slot: "b"}, {Slot: "c"}}
+		for i := range all {
+			all[i].Here = strings.Contains(strings.Join(slots, ","), all[i].Slot)
+		}
+		return all
+	}
+	crashing := here("a", "b")
+	crashing[0].Why, crashing[1].Why = "starting", "starting"
+	for name, tc := range map[string]struct {
+		slots []slotState
+		lost  []string
+		asked bool
+		want  string
+	}{
+		"all are here":                         {here("a", "b", "c"), nil, true, ""},
+		"a majority is":                        {here("a", "c"), nil, true, ""},
+		"one is":                               {here("a"), nil, true, "--lost b,c"},
+		"one is, another is lost":              {here("a"), []string{"b"}, true, ""},
+		"none is":                              {here(), nil, true, "--lost a,b,c"},
+		"none is, one is lost":                 {here(), []string{"a"}, true, "--lost b,c"},
+		"none is, all are lost":                {here(), []string{"a", "b", "c"}, true, ""},
+		"lost, and here":                       {here("a", "b", "c"), []string{"b"}, true, "slot b is here"},
+		"lost, and its process comes and goes": {crashing, []string{"a", "b"}, true, ""},
+		"one comes and goes, one is lost":      {crashing, []string{"a"}, true, ""},
+		"lost, and no slot":                    {here("a", "b", "c"), []string{"x"}, true, "no slot x"},
+		"lost, and dropped before":             {here("a", "b"), []string{"c", "d"}, true, ""},
+		"one is dropped, and too few are here": {here("a"), []string{"d"}, true, "--lost b,c"},
+		"nobody knows what is here":            {here(), nil, false, ""},
+		"nobody knows, and no slot x":          {here(), []string{"x"}, false, "no slot x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := summary{Slots: tc.slots, changed: []string{"a", "b", "c", "d"}}.enough(tc.lost, tc.asked)
+			if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "nothing was changed")) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestSummaryOfARestore(t *testing.T) {
+	p := plan.Restore{Cluster: "main", Generation: 2, Backup: "b1", Revision: 4711, Bump: 1000}
+	s := summary{Restore: p, Found: made("b1", 3*time.Hour), Last: 5000, Source: fromMembers, Slots: []slotState{{Slot: "a", Node: "n1", Here: true, Why: "leader"}, {Slot: "b", Why: "no live node holds it"}}}
+	s.Found.Slot = "a"
+	for name, tc := range map[string]struct {
+		change func(*summary)
+		want   []string
+	}{
+		"as usual": {func(*summary) {}, []string{"from generation 1 to 2", "b1, 3h old, verified now", "289 revisions, up to 5000", "the writes of the last 3h",
+			"5711: everything up to it", "a: on n1, leader", "b: no live node holds it", "deleted when the member has served for 1w"}},
+		"nothing is lost":  {func(s *summary) { s.Last = 4711 }, []string{"lost      nothing"}},
+		"nobody was asked": {func(s *summary) { s.Last, s.Source = 4711, fromBackups }, []string{"lost      whatever was written in the last 3h", "no member could be asked"}},
+		"from before the last restore": {func(s *summary) { s.Restore.Generation, s.Found.Generation, s.Last = 4, 2, 1_000_004_711 },
+			[]string{"lost      the writes of the last 3h, those in generation 3 among them, up to revision 1000004711"}},
+		"one is lost":             {func(s *summary) { s.Last = 4712 }, []string{"lost      1 revision, up to 4712"}},
+		"without a leader":        {func(*summary) {}, []string{"leader    none is seen: the members leave their generation, which takes 15s at least"}},
+		"led, and a node answers": {func(s *summary) { s.Restore.Led, s.confirms = &shining.Stand, true }, []string{"leader    node n2 (slot b) at 10.0.0.2, revision 42: it consents when you confirm"}},
+		"led, and none answers":   {func(s *summary) { s.Restore.Led = &shining.Stand }, []string{"it consents when an operator confirms on a node of the cluster; this command then waits"}},
+		"it is ahead":             {func(s *summary) { s.Last = 1 }, []string{"not known"}},
+		"etcd-manager's":          {func(s *summary) { s.Found.Legacy = true }, []string{"it has no sidecar"}},
+		"a stranger's":            {func(s *summary) { s.Found.Foreign = true }, []string{"FOREIGN"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := s
+			tc.change(&s)
+			var b bytes.Buffer
+			if err := s.write(&b, config.Default(), noon); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(b.String(), want) {
+					t.Errorf("got\n%s\nwithout %q", b.String(), want)
+				}
+			}
+		})
+	}
+}
+
+func TestStoreMustBeShared(t *testing.T) {
+	node := func(name, store string, live bool) health.NodeStatus {
+		return health.NodeStatus{Node: name, Store: store, Live: live, Reached: live}
+	}
+	v := view{}
+	if err := v.shared("x"); err != nil {
+		t.Errorf("nobody was asked: got %v", err)
+	}
+	v = view{&health.ClusterStatus{Nodes: []health.NodeStatus{node("n1", "x", true), node("n2", "", true), node("n3", "y", false)}}}
+	if err := v.shared("x"); err != nil {
+		t.Errorf("all that is known is one store: got %v", err)
+	}
+	v.Nodes = append(v.Nodes, node("n4", "y", true))
+	if err := v.shared("x"); err == nil || !strings.Contains(err.Error(), "n4") || strings.Contains(err.Error(), "n3") {
+		t.Errorf("got %v, want n4 named", err)
+	}
+}
+
+func TestNothingIsRestoredIntoNothing(t *testing.T) {
+	o := Operator{Config: config.Default(), Backups: &backups.Backups{Store: snapshot.NewDir(t.TempDir())}}
+	if err := o.Restore(t.Context(), backups.Latest); err == nil || !strings.Contains(err.Error(), "knows no cluster") {
+		t.Errorf("got %v", err)
+	}
+	if err := o.Abort(t.Context()); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("abort: got %v", err)
+	}
+}
