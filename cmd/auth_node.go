@@ -12,12 +12,12 @@ import (
 )
 
 // authWorld is what the keeper of etcd's users and roles sees of this node.
-func (n *node) authWorld() auth.World {
+func (n *process) authWorld() auth.World {
 	return auth.World{Etcd: n.etcd, Leads: n.leadership, Obstacle: n.authObstacle, Did: n.authChanged}
 }
 
 // leadership names this member's leadership: by the cluster, which a restore makes another one, and the term.
-func (n *node) leadership() string {
+func (n *process) leadership() string {
 	s := n.etcd.Status()
 	if !s.Running || !s.Ready || !s.Leader || !s.Confirmed {
 		return ""
@@ -27,7 +27,7 @@ func (n *node) leadership() string {
 
 // authObstacle says why users and roles may not be changed now. A member that is down is no obstacle, for a password that
 // leaked must be changed then too; a restore is, because it ends with other users.
-func (n *node) authObstacle(asked bool) string {
+func (n *process) authObstacle(asked bool) string {
 	s, now := n.coord.Now(), n.etcd.Status() // the coordinator's view is up to a second old
 	m := s.Observation.Member
 	switch {
@@ -46,7 +46,7 @@ func (n *node) authObstacle(asked bool) string {
 }
 
 // authChanged puts a step into the history.
-func (n *node) authChanged(s auth.Step, err error) {
+func (n *process) authChanged(s auth.Step, err error) {
 	e := coordinator.Entry{Kind: coordinator.EntryAuth, Why: s.String(), Outcome: coordinator.Done}
 	if err != nil {
 		e.Outcome, e.Error = coordinator.Failed, err.Error()
@@ -55,7 +55,7 @@ func (n *node) authChanged(s auth.Step, err error) {
 }
 
 // controlAuth answers GET /auth with what would be changed, and POST /auth with what was.
-func (n *node) controlAuth(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlAuth(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || control.Dry(r) {
 		report, err := n.auth.Plan()
 		control.Reply(w, report, err)

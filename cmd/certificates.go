@@ -18,7 +18,7 @@ import (
 )
 
 // newCertificates makes the keeper of the node's certificates, whatever tls.mode is. Nothing is read yet.
-func (n *node) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
+func (n *process) newCertificates(lg *zap.Logger, reg prometheus.Registerer) (*pki.Keeper, error) {
 	source := authoritySource(n.cfg, n.store)
 	if n.editions != nil { // which a command only reads
 		source = n.editions
@@ -98,7 +98,7 @@ func stances(o plan.Observation) (own pki.Stance, others []pki.Stance, complete 
 }
 
 // tlsStatus is how clients and members reach this node.
-func (n *node) tlsStatus() *health.TLSStatus {
+func (n *process) tlsStatus() *health.TLSStatus {
 	s := &health.TLSStatus{Mode: n.cfg.TLS.Mode, Insecure: n.cfg.Insecure()}
 	for i, e := range n.certificates.Expiries() {
 		if i == 0 {

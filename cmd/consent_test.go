@@ -41,7 +41,7 @@ func restoring(t *testing.T, node http.Handler) (r *restoration, founding plan.R
 	}
 	cfg := config.Default()
 	cfg.Cluster.Name = "main"
-	return &restoration{c: c, flags: restoreFlags{timeout: time.Minute}, b: &backups{cfg: cfg, main: shelved.Store}, node: at, records: shelved}, founding, said
+	return &restoration{c: c, flags: restoreFlags{timeout: time.Minute}, b: &backupStore{cfg: cfg, main: shelved.Store}, node: at, records: shelved}, founding, said
 }
 
 // leading is the status of a node that leads.

@@ -85,7 +85,7 @@ func newDemoCommand() *cobra.Command {
 }
 
 // demo is one that runs.
-type demo struct {
+type demonstration struct {
 	exe     string
 	dir     *demoDir
 	nodes   []*demoNode
@@ -95,7 +95,7 @@ type demo struct {
 
 // runDemo lives until ctx ends or a signal comes, which is a success, or until a node dies too often.
 func runDemo(ctx context.Context, o demoOptions, out io.Writer) (err error) {
-	d := &demo{screen: demoScreen{out: out}}
+	d := &demonstration{screen: demoScreen{out: out}}
 	if d.exe, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
@@ -135,7 +135,7 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) (err error) {
 }
 
 // watch shows the status until ctx ends. The node that answered last is asked first.
-func (d *demo) watch(ctx context.Context) {
+func (d *demonstration) watch(ctx context.Context) {
 	var clients []*control.Client
 	for _, n := range d.nodes {
 		clients = append(clients, control.Local(n.Config.Control.Socket))
@@ -168,7 +168,7 @@ func (d *demo) watch(ctx context.Context) {
 }
 
 // keep runs the node, and again when it ends, until ctx ends; kill ends what does not stop then.
-func (n *demoNode) keep(ctx, kill context.Context, d *demo) error {
+func (n *demoNode) keep(ctx, kill context.Context, d *demonstration) error {
 	// Linux sends the parent-death signal when the thread ends that started the child (prctl(2)), and Go ends
 	// threads as it likes. So this one lives as long as the child.
 	runtime.LockOSThread()
@@ -195,7 +195,7 @@ func (n *demoNode) keep(ctx, kill context.Context, d *demo) error {
 }
 
 // run runs the node's process once, and says how it ended.
-func (n *demoNode) run(ctx, kill context.Context, d *demo, again bool) string {
+func (n *demoNode) run(ctx, kill context.Context, d *demonstration, again bool) string {
 	log, err := os.OpenFile(n.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err.Error()
@@ -230,7 +230,7 @@ func tail(path string, most int) []string {
 }
 
 // hints are commands to try in another terminal, ready to be copied. The first is for all others.
-func (d *demo) hints(status health.ClusterStatus) string {
+func (d *demonstration) hints(status health.ClusterStatus) string {
 	var urls []string
 	kill := "kill -9 PID"
 	for _, n := range d.nodes {

@@ -175,19 +175,19 @@ func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question st
 	}
 }
 
-func (n *node) controlDoctor(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlDoctor(w http.ResponseWriter, r *http.Request) {
 	control.Reply(w, diagnose(n.collect(r.Context()), n.cfg.Cluster.Slots), nil)
 }
 
 // controlRepair carries out one repair, if a fresh look still offers it.
-func (n *node) controlRepair(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlRepair(w http.ResponseWriter, r *http.Request) {
 	control.Reply(w, struct{}{}, n.repair(r.Context(), r.FormValue("fix")))
 }
 
 // repairTime bounds one write through raft.
 const repairTime = 10 * time.Second
 
-func (n *node) repair(ctx context.Context, id string) error {
+func (n *process) repair(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, repairTime)
 	defer cancel()
 	offered := health.Facts{Offline: "asked only for what is repaired", Endpoints: n.unleased(ctx, endpointsPrefix, mostEndpoints)}

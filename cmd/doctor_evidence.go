@@ -14,7 +14,7 @@ import (
 )
 
 // checkup examines this node.
-func (n *node) checkup() *health.Checkup {
+func (n *process) checkup() *health.Checkup {
 	m := n.coord.Now().Observation.Member
 	c := &health.Checkup{Leader: m.Leader && m.HasLead && !m.Stalled, Member: m.ID, Members: m.Members, Names: n.etcd.MemberNames(),
 		Files: lookAtFiles(n.cfg), Cures: n.cfg.Upkeep.CureNoSpace}
@@ -67,7 +67,7 @@ const (
 )
 
 // collect asks every node, etcd and the store.
-func (n *node) collect(ctx context.Context) health.Facts {
+func (n *process) collect(ctx context.Context) health.Facts {
 	ctx, cancel := context.WithTimeout(ctx, doctorTime)
 	defer cancel()
 	f := health.Facts{}
@@ -85,7 +85,7 @@ func (n *node) collect(ctx context.Context) health.Facts {
 }
 
 // unleasedIn is unleased until ctx ends: a read of etcd on a disk that hangs waits for a write to it, whatever its context.
-func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *health.Leases {
+func (n *process) unleasedIn(ctx context.Context, prefix string, limit int64) *health.Leases {
 	done := make(chan *health.Leases, 1)
 	go func() { done <- n.unleased(ctx, prefix, limit) }()
 	select {
@@ -96,7 +96,7 @@ func (n *node) unleasedIn(ctx context.Context, prefix string, limit int64) *heal
 	}
 }
 
-func (n *node) unleased(ctx context.Context, prefix string, limit int64) *health.Leases {
+func (n *process) unleased(ctx context.Context, prefix string, limit int64) *health.Leases {
 	l := &health.Leases{Prefix: prefix}
 	u, err := n.etcd.Unleased(ctx, prefix, limit)
 	if err != nil {

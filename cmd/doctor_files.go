@@ -61,12 +61,12 @@ func look(f *health.File) error {
 	if err != nil {
 		return err
 	}
-	f.Certs, err = certificates(data)
+	f.Certs, err = certificatesIn(data)
 	return err
 }
 
 // certificates returns what a PEM file holds.
-func certificates(data []byte) (all []health.Certificate, err error) {
+func certificatesIn(data []byte) (all []health.Certificate, err error) {
 	found, err := pki.CertificatesIn(data)
 	for _, c := range found {
 		all = append(all, health.Certificate{Subject: c.Subject.String(), From: c.NotBefore, Until: c.NotAfter})

@@ -40,7 +40,7 @@ type downgrade struct {
 }
 
 // downgrade says how far the downgrade to a minor is, as all members tell of themselves.
-func (n *node) downgrade(ctx context.Context, to string) (downgrade, error) {
+func (n *process) downgrade(ctx context.Context, to string) (downgrade, error) {
 	e := n.etcd.Status()
 	if !e.Running {
 		return downgrade{}, fmt.Errorf("this node runs no member; ask one that does: %s", n.coord.Now().Action.Text())
@@ -49,7 +49,7 @@ func (n *node) downgrade(ctx context.Context, to string) (downgrade, error) {
 }
 
 // beginDowngrade makes sure of a backup and tells etcd. What has begun already is not begun again.
-func (n *node) beginDowngrade(ctx context.Context, to string) error {
+func (n *process) beginDowngrade(ctx context.Context, to string) error {
 	d, err := n.downgrade(ctx, to)
 	switch {
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 
 // found is what the parts of this node complain of, in the words of health: gossip, volumes, certificates, configuration, and the members'
 // names, which a line added to /etc/hosts can take away from us at any time.
-func (n *node) found() []health.Finding {
+func (n *process) found() []health.Finding {
 	now := n.coord.Now()
 	all := slices.Concat(gossipFindings(n.mesh.Problems()), now.Findings(), each(health.CertificateFails, n.certificates.Problems()),
 		each(health.VolumeTrouble, n.volumes.Problems()), generations.ClockFinding(n.records.Clock()), each(health.AuthFails, n.auth.Problems()))
@@ -62,7 +62,7 @@ func gossipFindings(problems []gossip.Problem) (all []health.Finding) {
 }
 
 // exported counts what this node finds by itself, for its series.
-func (n *node) exported() []metrics.Finding {
+func (n *process) exported() []metrics.Finding {
 	s := n.facts()
 	var all []metrics.Finding
 	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {

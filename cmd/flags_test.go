@@ -66,7 +66,7 @@ func TestRecoverAdvisesOnlyWhatWorks(t *testing.T) {
 		c := &cobra.Command{}
 		c.SetOut(&out)
 		s := survey(o, tc.lost, tc.survivor)
-		r := &restoration{c: c, b: &backups{output: "table"}}
+		r := &restoration{c: c, b: &backupStore{output: "table"}}
 		if err := r.showRecovery(s, tc.survivor, false); err != nil {
 			t.Fatal(err)
 		}

@@ -195,7 +195,7 @@ func (f forgetting) find(name string) (gossip.Node, error) {
 const askToForget = "gossip-forget "
 
 // answerForget forgets a node here.
-func (n *node) answerForget(question []byte) (answer []byte, ok bool, err error) {
+func (n *process) answerForget(question []byte) (answer []byte, ok bool, err error) {
 	body, ok := bytes.CutPrefix(question, []byte(askToForget))
 	if !ok {
 		return nil, false, nil
@@ -214,7 +214,7 @@ func (n *node) answerForget(question []byte) (answer []byte, ok bool, err error)
 }
 
 // orderForget has a node forget another.
-func (n *node) orderForget(ctx context.Context, node string, o forgetOrder) (a gossip.ForgetAnswer, err error) {
+func (n *process) orderForget(ctx context.Context, node string, o forgetOrder) (a gossip.ForgetAnswer, err error) {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return a, err
@@ -229,7 +229,7 @@ func (n *node) orderForget(ctx context.Context, node string, o forgetOrder) (a g
 	return a, nil
 }
 
-func (n *node) controlGossipForget(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlGossipForget(w http.ResponseWriter, r *http.Request) {
 	// Whoever has asked may go away: what was begun is brought to its end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), rotationTime)
 	defer cancel()

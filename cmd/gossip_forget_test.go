@@ -111,14 +111,14 @@ func TestForgetting(t *testing.T) {
 }
 
 // gossiper is a node that only gossips.
-func gossiper(t *testing.T, name string, seeds ...*node) (n *node, stop func()) {
+func gossiper(t *testing.T, name string, seeds ...*process) (n *process, stop func()) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Node.Name, cfg.Gossip.Listen = name, "127.0.0.1:0"
 	for _, s := range seeds {
 		cfg.Gossip.Seeds = append(cfg.Gossip.Seeds, s.mesh.Address().String())
 	}
-	n = &node{cfg: cfg, lg: zap.NewNop()}
+	n = &process{cfg: cfg, lg: zap.NewNop()}
 	self := gossip.Meta{Node: name, Boot: uint64(time.Now().UnixNano()), Address: netip.MustParseAddr("127.0.0.1")}
 	var err error
 	if n.mesh, err = gossip.New(cfg.Gossip, "main", self, n.answer, n.lg, prometheus.NewRegistry()); err != nil {
@@ -144,7 +144,7 @@ func TestForgetCommand(t *testing.T) {
 	x, stop := gossiper(t, "x", a)
 	x.mesh.Publish(lostNode("x", plan.Facts{Slot: "c", Disk: "d3"}).State)
 	until(t, "all hear x", func() bool { return knows(a, "x", true) && knows(b, "x", true) && knows(x, "b", true) })
-	forget := func(n *node, name, dry string) (forgetReport, string) {
+	forget := func(n *process, name, dry string) (forgetReport, string) {
 		w := httptest.NewRecorder()
 		q := url.Values{"node": {name}, "dry": {dry}}
 		n.control().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/gossip/forget?"+q.Encode(), nil))
@@ -182,7 +182,7 @@ func TestForgetCommand(t *testing.T) {
 }
 
 // knows reports whether x is known to a node as live, or as lost.
-func knows(n *node, name string, live bool) bool {
+func knows(n *process, name string, live bool) bool {
 	return slices.ContainsFunc(n.mesh.Nodes(), func(m gossip.Node) bool { return m.Node == name && m.Live == live })
 }
 

@@ -50,7 +50,7 @@ func observerRing(cfg config.Config) (*gossip.Ring, error) {
 const askForKeys = "gossip-key "
 
 // answerKeys does a step of a rotation here.
-func (n *node) answerKeys(question []byte) (answer []byte, ok bool, err error) {
+func (n *process) answerKeys(question []byte) (answer []byte, ok bool, err error) {
 	body, ok := bytes.CutPrefix(question, []byte(askForKeys))
 	if !ok {
 		return nil, false, nil
@@ -75,7 +75,7 @@ func (n *node) answerKeys(question []byte) (answer []byte, ok bool, err error) {
 }
 
 // orderKeys has a node do a step of a rotation.
-func (n *node) orderKeys(ctx context.Context, node string, o gossip.KeyOrder) (k gossip.Keys, err error) {
+func (n *process) orderKeys(ctx context.Context, node string, o gossip.KeyOrder) (k gossip.Keys, err error) {
 	body, err := json.Marshal(o)
 	if err != nil {
 		return k, err
@@ -96,7 +96,7 @@ type rotation struct {
 	Observers []string `json:"observers,omitempty"`
 }
 
-func (n *node) rotation(force bool) gossip.Rotation {
+func (n *process) rotation(force bool) gossip.Rotation {
 	return gossip.Rotation{Self: n.cfg.Node.Name, Ring: n.mesh.Ring(), Ask: n.orderKeys, Force: force,
 		Nodes: func() (live, lost []string) {
 			for _, m := range n.mesh.Nodes() {
@@ -113,7 +113,7 @@ func (n *node) rotation(force bool) gossip.Rotation {
 // rotationTime bounds a rotation: an answer of a node takes at most 10 s.
 const rotationTime = 2 * time.Minute
 
-func (n *node) controlGossipRotate(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlGossipRotate(w http.ResponseWriter, r *http.Request) {
 	// Whoever has asked may go away: what was begun is brought to its end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), rotationTime)
 	defer cancel()
@@ -140,7 +140,7 @@ type nodeKeys struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-func (n *node) controlGossipKeys(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlGossipKeys(w http.ResponseWriter, r *http.Request) {
 	var all []nodeKeys
 	for _, m := range n.mesh.Nodes() {
 		k := nodeKeys{Node: m.Node, Live: m.Live}
@@ -164,7 +164,7 @@ const followInterval = 15 * time.Second
 
 // followAuthority has the cluster use the gossip key of a new peers' authority. Each node installs it when it knows the
 // authority; when all live ones have, the raft leader brings them to use it. A node that is away finds it by itself.
-func (n *node) followAuthority(ctx context.Context) error {
+func (n *process) followAuthority(ctx context.Context) error {
 	if n.mesh.Ring().Keys().Origin != gossip.KeysDerived {
 		return nil
 	}

@@ -218,7 +218,7 @@ func entryText(e coordinator.Entry) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-func (n *node) controlHistory(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlHistory(w http.ResponseWriter, r *http.Request) {
 	after, err := time.Parse(time.RFC3339Nano, r.FormValue("after"))
 	if err != nil {
 		control.Reply(w, nil, fmt.Errorf("after: must be a time, got %q", r.FormValue("after")))

@@ -44,7 +44,7 @@ func noteEnd(cfg config.Config) func(reason string) {
 }
 
 // tellEnd says why the process before this one ended, and forgets it.
-func (n *node) tellEnd() {
+func (n *process) tellEnd() {
 	data, err := os.ReadFile(lastEndFile(n.cfg))
 	if errors.Is(err, fs.ErrNotExist) {
 		return

@@ -28,7 +28,7 @@ import (
 )
 
 // node is what `holdfast run` runs: the parts, and what only all of them together can answer.
-type node struct {
+type process struct {
 	cfg     config.Config
 	lg      *zap.Logger
 	address netip.Addr
@@ -54,7 +54,7 @@ type node struct {
 const askForStatus = "status"
 
 // answer answers other nodes' direct questions.
-func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
+func (n *process) answer(ctx context.Context, question []byte) ([]byte, error) {
 	switch string(question) {
 	case askForStatus:
 		return json.Marshal(n.status())
@@ -72,13 +72,13 @@ func (n *node) answer(ctx context.Context, question []byte) ([]byte, error) {
 }
 
 // Leader implements [snapshot.Source]: the schedule runs on the raft leader, and not on one that only remembers to be it.
-func (n *node) Leader() bool {
+func (n *process) Leader() bool {
 	s := n.etcd.Status()
 	return s.Running && s.Ready && s.Leader && s.Confirmed
 }
 
 // Begin implements [snapshot.Source].
-func (n *node) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
+func (n *process) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	now := n.coord.Now()
 	record := now.Observation.Disk.Ledger.Record
 	if record == nil || !now.Observation.Member.Running {
@@ -102,7 +102,7 @@ func (n *node) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 }
 
 // Identity implements [snapshot.Source].
-func (n *node) Identity() snapshot.Identity {
+func (n *process) Identity() snapshot.Identity {
 	id := snapshot.Identity{Cluster: n.cfg.Cluster.Name}
 	if r := n.coord.Now().Observation.Disk.Ledger.Record; r != nil {
 		id.Lineage = r.Lineage()
@@ -111,7 +111,7 @@ func (n *node) Identity() snapshot.Identity {
 }
 
 // observed exports each situation as metrics.
-func (n *node) observed(s coordinator.Situation) {
+func (n *process) observed(s coordinator.Situation) {
 	m, claim := s.Observation.Member, ""
 	if c := claimStatus(n.ebs); c != nil {
 		claim = c.State
@@ -149,7 +149,7 @@ func (n *node) observed(s coordinator.Situation) {
 }
 
 // status is this node's own status.
-func (n *node) status() health.NodeStatus {
+func (n *process) status() health.NodeStatus {
 	s := n.facts()
 	if s.Etcd != nil {
 		s.Checkup.Fsync, s.Checkup.Commit = diskTimes(prometheus.DefaultGatherer)
@@ -158,7 +158,7 @@ func (n *node) status() health.NodeStatus {
 }
 
 // facts is the status but for what the metrics tell, which themselves are made from it.
-func (n *node) facts() health.NodeStatus {
+func (n *process) facts() health.NodeStatus {
 	now, e := n.coord.Now(), n.etcd.Status()
 	if m := &now.Observation.Member; m.Running && e.Running { // what was observed is up to a second old
 		m.Leader, m.HasLead, m.Confirmed, m.Stalled = e.Leader, e.LeaderID != 0, e.Confirmed, e.Stalled
@@ -226,10 +226,10 @@ func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
 }
 
 // clusterStatus is statusOfAll for a server.
-func (n *node) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
+func (n *process) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
 
 // statusOfAll asks every live node for its status and judges the whole.
-func (n *node) statusOfAll(ctx context.Context) health.ClusterStatus {
+func (n *process) statusOfAll(ctx context.Context) health.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	s := n.ask(ctx)
@@ -241,7 +241,7 @@ func (n *node) statusOfAll(ctx context.Context) health.ClusterStatus {
 }
 
 // ask asks every live node for its status.
-func (n *node) ask(ctx context.Context) health.ClusterStatus {
+func (n *process) ask(ctx context.Context) health.ClusterStatus {
 	nodes := n.mesh.Nodes()
 	s := health.ClusterStatus{Cluster: n.cfg.Cluster.Name, Asked: n.cfg.Node.Name, Time: time.Now(), Nodes: make([]health.NodeStatus, len(nodes))}
 	var wg sync.WaitGroup
@@ -256,7 +256,7 @@ func (n *node) ask(ctx context.Context) health.ClusterStatus {
 }
 
 // askNode gets the status of one node; of one that does not answer, what gossip knows of it.
-func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStatus) {
+func (n *process) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStatus) {
 	asked := time.Now()
 	if peer.Node == n.cfg.Node.Name {
 		s = n.status()
@@ -283,7 +283,7 @@ func (n *node) askNode(ctx context.Context, peer gossip.Node) (s health.NodeStat
 }
 
 // livez says whether the process works. A supervisor may restart one that does not.
-func (n *node) livez(context.Context) []metrics.Check {
+func (n *process) livez(context.Context) []metrics.Check {
 	s := health.NodeStatus{Node: n.cfg.Node.Name, Reached: true}
 	if last := n.coord.Now().Looked; !last.IsZero() {
 		ago := time.Since(last).Seconds()
@@ -297,7 +297,7 @@ func (n *node) livez(context.Context) []metrics.Check {
 }
 
 // readyz says whether clients can be sent here, and what else an operator should know of this node.
-func (n *node) readyz(context.Context) []metrics.Check {
+func (n *process) readyz(context.Context) []metrics.Check {
 	s := n.status()
 	checks := []metrics.Check{{Name: "volume", Err: errors.New(s.Why)}, memberCheck(s, n.coord.Now().Observation.Stopping)}
 	if v := s.Volume; v != nil {

@@ -79,12 +79,12 @@ func newResumeCommand() *cobra.Command {
 	return c
 }
 
-func (n *node) controlPause(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlPause(w http.ResponseWriter, r *http.Request) {
 	p := plan.Pause{By: r.FormValue("by"), Why: r.FormValue("why"), Since: time.Now().UTC().Truncate(time.Second)}
 	control.Reply(w, struct{}{}, n.coord.Pause(r.Context(), p, control.Dry(r)))
 }
 
-func (n *node) controlResume(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlResume(w http.ResponseWriter, r *http.Request) {
 	p, err := n.coord.Resume(r.Context(), control.Dry(r))
 	control.Reply(w, p, err)
 }

@@ -83,7 +83,7 @@ func (unlisted) List(context.Context, string) ([]snapshot.Object, error) {
 // Backups that cannot be listed are not none; and an operator can go on all the same.
 func TestRecoverWithoutTheListing(t *testing.T) {
 	s := survivorOf(nil)
-	r := &restoration{b: &backups{main: unlisted{snapshot.NewDir(t.TempDir())}}}
+	r := &restoration{b: &backupStore{main: unlisted{snapshot.NewDir(t.TempDir())}}}
 	if r.weigh(t.Context(), &s); s.More != moreUnknown || !strings.Contains(s.backup(time.Now()), "not known: ") {
 		t.Fatalf("got %q: %s", s.More, s.backup(time.Now()))
 	}

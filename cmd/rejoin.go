@@ -73,7 +73,7 @@ func newRejoinCommand() *cobra.Command {
 }
 
 // rejoin gives up the data of this node: the cluster has continued without it, or it differs from what the others have.
-func (n *node) rejoin(ctx context.Context, dry bool) error {
+func (n *process) rejoin(ctx context.Context, dry bool) error {
 	apart := n.coord.Rejoin(dry)
 	if !errors.Is(apart, coordinator.ErrNotApart) {
 		return apart

@@ -135,7 +135,7 @@ type restoration struct {
 	c       *cobra.Command
 	flags   restoreFlags
 	bump    int64
-	b       *backups
+	b       *backupStore
 	node    *control.Client
 	records *generations.Records
 

@@ -164,7 +164,7 @@ func TestFollowTheStoreAlone(t *testing.T) {
 				c := &cobra.Command{}
 				c.SetOut(&out)
 				c.SetErr(&errs)
-				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backups{cfg: config.Default(), main: r.Store}, node: control.Local(t.TempDir() + "/none"), records: r}
+				at := &restoration{c: c, flags: restoreFlags{timeout: tc.timeout}, b: &backupStore{cfg: config.Default(), main: r.Store}, node: control.Local(t.TempDir() + "/none"), records: r}
 				tc.then(t, r, p, founding, interrupt)
 				err := at.follow(ctx, p)
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
@@ -193,7 +193,7 @@ func TestInterruptedConfirmation(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	at := &restoration{c: &cobra.Command{}, flags: restoreFlags{timeout: time.Minute}, b: &backups{main: r.Store}, node: control.Local(t.TempDir() + "/none"), records: r}
+	at := &restoration{c: &cobra.Command{}, flags: restoreFlags{timeout: time.Minute}, b: &backupStore{main: r.Store}, node: control.Local(t.TempDir() + "/none"), records: r}
 	err := (&follower{restoration: at, p: p, theirs: true}).follow(ctx)
 	if err == nil || !strings.Contains(err.Error(), "interrupted: the restore of") || !strings.Contains(err.Error(), "goes on without this command") {
 		t.Errorf("got %v", err)
@@ -231,7 +231,7 @@ func TestRestoreNeedsAName(t *testing.T) {
 }
 
 func TestNothingIsRestoredIntoNothing(t *testing.T) {
-	r := &restoration{b: &backups{cfg: config.Default()}, records: &generations.Records{Store: snapshot.NewDir(t.TempDir()), Cluster: "main"}}
+	r := &restoration{b: &backupStore{cfg: config.Default()}, records: &generations.Records{Store: snapshot.NewDir(t.TempDir()), Cluster: "main"}}
 	if err := r.run(t.Context(), latest); err == nil || !strings.Contains(err.Error(), "knows no cluster") {
 		t.Errorf("got %v", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // rotateAuthorities takes the steps of a rotation that are this node's to take, until ctx ends. Nothing of this node
 // depends on it, so that it never ends with an error.
-func (n *node) rotateAuthorities(ctx context.Context) error {
+func (n *process) rotateAuthorities(ctx context.Context) error {
 	if n.editions == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ type rotateAnswer struct {
 }
 
 // controlRotateCA takes a step that an operator asks for. Any node can: the store decides between two.
-func (n *node) controlRotateCA(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlRotateCA(w http.ResponseWriter, r *http.Request) {
 	if n.editions == nil {
 		control.Reply(w, nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto))
 		return

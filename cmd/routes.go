@@ -28,7 +28,7 @@ import (
 
 // serveControl serves the control socket, and other machines if the configuration says so, until ctx ends. What operators
 // ask for is in the node's history, with who asked and what came of it.
-func (n *node) serveControl(ctx context.Context) error {
+func (n *process) serveControl(ctx context.Context) error {
 	s := control.Server{Config: n.cfg.Control, CertFile: n.cfg.Etcd.CertFile, KeyFile: n.cfg.Etcd.KeyFile, CAFile: n.cfg.Etcd.TrustedCAFile, Log: n.lg,
 		Remember: func(d control.Answered) {
 			e := coordinator.Entry{Kind: coordinator.EntryCommand, Why: d.Command, By: d.By, Outcome: coordinator.Done, Seconds: d.Took.Seconds(), Error: d.Error}
@@ -40,7 +40,7 @@ func (n *node) serveControl(ctx context.Context) error {
 	return s.Serve(ctx, n.control())
 }
 
-func (n *node) control() *control.Routes {
+func (n *process) control() *control.Routes {
 	mux := new(control.Routes)
 	mux.Stream("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.clusterStatus(r.Context())
@@ -143,7 +143,7 @@ type saveEvent struct {
 }
 
 // wouldSave returns whose backup would be saved now, and an error if none could be.
-func (n *node) wouldSave(ctx context.Context) (snapshot.Meta, error) {
+func (n *process) wouldSave(ctx context.Context) (snapshot.Meta, error) {
 	tx, meta, err := n.Begin(ctx)
 	if err != nil {
 		return meta, err
@@ -157,7 +157,7 @@ func (n *node) wouldSave(ctx context.Context) (snapshot.Meta, error) {
 	return meta, nil
 }
 
-func (n *node) controlSave(w http.ResponseWriter, r *http.Request) {
+func (n *process) controlSave(w http.ResponseWriter, r *http.Request) {
 	if control.Dry(r) {
 		meta, err := n.wouldSave(r.Context())
 		control.Reply(w, meta, err)

@@ -163,7 +163,7 @@ func waitFor(group *errgroup.Group, lg *zap.Logger) error {
 }
 
 // newNode makes all parts of a node. Nothing runs yet.
-func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, error) {
+func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*process, error) {
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {
 		return nil, fmt.Errorf("node.address: %w", err)
@@ -185,7 +185,7 @@ func newNode(ctx context.Context, cfg config.Config, lg *zap.Logger) (*node, err
 		return nil, err
 	}
 	cfg.Etcd.Names = embedded.Names{Member: cfg.Cluster.MemberName, PeerURL: peerURL(cfg), Peer: peerName(cfg)}
-	n := &node{cfg: cfg, lg: lg, address: address, store: store,
+	n := &process{cfg: cfg, lg: lg, address: address, store: store,
 		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
 		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
 		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
@@ -330,7 +330,7 @@ func newLogger(cfg config.Log) (*zap.Logger, zap.AtomicLevel, error) {
 }
 
 // reload takes over what can be taken over while the node runs, and says what needs a restart.
-func (n *node) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
+func (n *process) reload(now *config.Loaded, load func() (*config.Loaded, error), level zap.AtomicLevel) {
 	taken, restart, err := now.Reload(load, level, n.lg)
 	if err != nil {
 		n.coord.Remember(coordinator.Entry{Kind: coordinator.EntryReload, Why: "not taken over", Outcome: coordinator.Failed, Error: err.Error()})

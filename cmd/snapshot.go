@@ -30,7 +30,7 @@ func newSnapshotCommand() *cobra.Command {
 }
 
 // backups is what a command on backups works with.
-type backups struct {
+type backupStore struct {
 	cfg    config.Config
 	main   snapshot.Store
 	spool  snapshot.Store // nil: there is none on this machine
@@ -40,7 +40,7 @@ type backups struct {
 }
 
 // json reports whether the answer is for programs.
-func (b *backups) json() bool { return b.output == "json" }
+func (b *backupStore) json() bool { return b.output == "json" }
 
 // shownForStores are the keys that matter to a command on backups.
 var shownForStores = []string{
@@ -48,7 +48,7 @@ var shownForStores = []string{
 }
 
 // backupCommand is a command that works on the stores alone, on any machine.
-func backupCommand(use, short, long string, args cobra.PositionalArgs, do func(c *cobra.Command, b *backups, args []string) error) *cobra.Command {
+func backupCommand(use, short, long string, args cobra.PositionalArgs, do func(c *cobra.Command, b *backupStore, args []string) error) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use: use, Short: short, Args: args,
@@ -78,12 +78,12 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs, do func(c
 
 // openBackups opens the stores of the configuration. Of this machine's directories those that are not there are left
 // out: a machine that runs no node has none.
-func openBackups(ctx context.Context, cfg config.Config, output string) (*backups, error) {
+func openBackups(ctx context.Context, cfg config.Config, output string) (*backupStore, error) {
 	there := func(dir string) bool {
 		_, err := os.Stat(dir)
 		return dir != "" && !errors.Is(err, os.ErrNotExist)
 	}
-	b := &backups{cfg: cfg, output: output}
+	b := &backupStore{cfg: cfg, output: output}
 	var err error
 	if b.main, err = openStore(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Snapshot.Store, err)
@@ -100,7 +100,7 @@ func openBackups(ctx context.Context, cfg config.Config, output string) (*backup
 }
 
 // list returns the backups in the main store, oldest first.
-func (b *backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identity, error) {
+func (b *backupStore) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identity, error) {
 	id, err := generations.Identity(ctx, b.main, b.cfg.Cluster.Name)
 	if err != nil {
 		return nil, id, fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
@@ -116,7 +116,7 @@ func (b *backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identit
 const latest = "latest"
 
 // resolve returns the backup that name, or latest, names in the main store. What latest passes over it tells.
-func (b *backups) resolve(c *cobra.Command, name string) (string, error) {
+func (b *backupStore) resolve(c *cobra.Command, name string) (string, error) {
 	if name != latest {
 		return name, nil
 	}
@@ -135,7 +135,7 @@ func (b *backups) resolve(c *cobra.Command, name string) (string, error) {
 }
 
 // progressing runs f with progress shown on standard error.
-func (b *backups) progressing(c *cobra.Command, f func(opt snapshot.Options) error) error {
+func (b *backupStore) progressing(c *cobra.Command, f func(opt snapshot.Options) error) error {
 	if b.optErr != nil {
 		return b.optErr
 	}

@@ -24,7 +24,7 @@ func newPruneCommand() *cobra.Command {
 			"The leader does the same after each backup; this is for stores that no node looks after.\n"+
 			"Exit code 1 if one that is to go could not be deleted.",
 		cobra.NoArgs,
-		func(c *cobra.Command, b *backups, _ []string) error {
+		func(c *cobra.Command, b *backupStore, _ []string) error {
 			id, err := generations.Identity(c.Context(), b.main, b.cfg.Cluster.Name)
 			if err != nil {
 				return fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
@@ -86,7 +86,7 @@ func newDeleteCommand() *cobra.Command {
 		"Nothing is deleted if one of the names is unknown, or is that of a pinned, unfinished or another cluster's backup\n"+
 			"or of the newest verified one, unless with --force.",
 		cobra.MinimumNArgs(1),
-		func(c *cobra.Command, b *backups, names []string) error {
+		func(c *cobra.Command, b *backupStore, names []string) error {
 			all, err := b.everywhere(c.Context())
 			if err != nil {
 				return err
@@ -154,7 +154,7 @@ func deletable(all []listed, names []string, force bool) error {
 }
 
 // delete removes a backup from each place where it is.
-func (b *backups) delete(ctx context.Context, name string) error {
+func (b *backupStore) delete(ctx context.Context, name string) error {
 	for _, from := range []struct {
 		store snapshot.Store
 		at    string
@@ -177,7 +177,7 @@ func newCopyCommand() *cobra.Command {
 			"has the same name; what was read back there has the digest that the sidecar tells. What is there already and\n"+
 			"equal is left as it is.",
 		cobra.MinimumNArgs(1),
-		func(c *cobra.Command, b *backups, names []string) error {
+		func(c *cobra.Command, b *backupStore, names []string) error {
 			if (from == "") == (to == "") {
 				return errors.New("say either --to STORE or --from STORE")
 			}
@@ -216,7 +216,7 @@ func newCopyCommand() *cobra.Command {
 }
 
 // wouldCopy says what copying would do.
-func (b *backups) wouldCopy(c *cobra.Command, to snapshot.Store, at string, names []string) error {
+func (b *backupStore) wouldCopy(c *cobra.Command, to snapshot.Store, at string, names []string) error {
 	all, id, err := b.list(c.Context())
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func (b *backups) wouldCopy(c *cobra.Command, to snapshot.Store, at string, name
 }
 
 // would ends a dry run on backups.
-func (b *backups) would(c *cobra.Command, what string, names []string) error {
+func (b *backupStore) would(c *cobra.Command, what string, names []string) error {
 	if b.json() {
 		return writeIndented(c.OutOrStdout(), map[string]any{what: names, "dry_run": true})
 	}
@@ -259,14 +259,14 @@ func (b *backups) would(c *cobra.Command, what string, names []string) error {
 }
 
 // at is b with another store in the place of its main one.
-func (b *backups) at(store snapshot.Store, name string) *backups {
+func (b *backupStore) at(store snapshot.Store, name string) *backupStore {
 	other := *b
 	other.main, other.spool, other.cfg.Snapshot.Store = store, nil, name
 	return &other
 }
 
 // copy copies one backup of b to a store.
-func (b *backups) copy(c *cobra.Command, to snapshot.Store, at, name string) (meta snapshot.Meta, err error) {
+func (b *backupStore) copy(c *cobra.Command, to snapshot.Store, at, name string) (meta snapshot.Meta, err error) {
 	if name, err = b.resolve(c, name); err != nil {
 		return meta, err
 	}
@@ -287,7 +287,7 @@ func newPinCommand() *cobra.Command {
 	var why string
 	var dryRun bool
 	c := backupCommand("pin {NAME|latest}", "Keep a backup from being pruned, for good", "", cobra.ExactArgs(1),
-		func(c *cobra.Command, b *backups, args []string) error {
+		func(c *cobra.Command, b *backupStore, args []string) error {
 			// What is pinned in the spool would stay there. Its pin goes with it to the store, where it counts.
 			if err := snapshot.CheckReason(why); err != nil {
 				return fmt.Errorf("--why: %w", err)
@@ -305,7 +305,7 @@ func newPinCommand() *cobra.Command {
 func newUnpinCommand() *cobra.Command {
 	var dryRun bool
 	c := backupCommand("unpin {NAME|latest}", "Let a backup be pruned again", "", cobra.ExactArgs(1),
-		func(c *cobra.Command, b *backups, args []string) error {
+		func(c *cobra.Command, b *backupStore, args []string) error {
 			return b.inPlaces(c, args[0], "unpinned", 2, dryRun, snapshot.Unpin)
 		})
 	addDryRun(c.Flags(), &dryRun)
@@ -314,7 +314,7 @@ func newUnpinCommand() *cobra.Command {
 }
 
 // inPlaces does something to a backup in the first few of the places where it is, and says so. The store is the first.
-func (b *backups) inPlaces(c *cobra.Command, name, done string, few int, dryRun bool, do func(ctx context.Context, s snapshot.Store, name string) error) error {
+func (b *backupStore) inPlaces(c *cobra.Command, name, done string, few int, dryRun bool, do func(ctx context.Context, s snapshot.Store, name string) error) error {
 	name, err := b.resolve(c, name)
 	if err != nil {
 		return err

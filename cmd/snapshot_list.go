@@ -39,7 +39,7 @@ func newListCommand() *cobra.Command {
 			"A backup is listed once, WHERE says in which places it is. Problems are shown and are no failure of the listing;\n"+
 			"a place that cannot be read is: then the others are shown, and the exit code is 1.",
 		cobra.NoArgs,
-		func(c *cobra.Command, b *backups, _ []string) error {
+		func(c *cobra.Command, b *backupStore, _ []string) error {
 			all, err := b.everywhere(c.Context())
 			if len(all) == 0 && err != nil { // that there is none is not known
 				return err
@@ -53,7 +53,7 @@ func newListCommand() *cobra.Command {
 
 // everywhere lists the main store and the spool as one. Where one of them cannot be read the error says which, and the
 // list is that of the other; it is nil if there is none.
-func (b *backups) everywhere(ctx context.Context) ([]listed, error) {
+func (b *backupStore) everywhere(ctx context.Context) ([]listed, error) {
 	place := inDirectory
 	if b.cfg.Snapshot.InBucket() {
 		place = inBucket

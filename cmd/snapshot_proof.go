@@ -19,7 +19,7 @@ import (
 const recordTime = 30 * time.Second
 
 // record stores a proof beside the backup. That this fails changes nothing about what was found: it is only told.
-func (b *backups) record(c *cobra.Command, name string, p snapshot.Proof) {
+func (b *backupStore) record(c *cobra.Command, name string, p snapshot.Proof) {
 	ctx, cancel := context.WithTimeout(c.Context(), recordTime)
 	defer cancel()
 	err := snapshot.Record(ctx, b.main, name, p)
@@ -95,7 +95,7 @@ func provenText(b snapshot.Backup, now time.Time) string {
 
 // recordDrill stores the result of a drill: beside the backup and, if that is the newest, as the last drill that the
 // schedule counts from and that nodes show.
-func (b *backups) recordDrill(c *cobra.Command, d snapshot.Drill) {
+func (b *backupStore) recordDrill(c *cobra.Command, d snapshot.Drill) {
 	ctx, cancel := context.WithTimeout(c.Context(), recordTime)
 	defer cancel()
 	id, err := generations.Identity(ctx, b.main, b.cfg.Cluster.Name)
@@ -109,7 +109,7 @@ func (b *backups) recordDrill(c *cobra.Command, d snapshot.Drill) {
 
 // instead names the newest good backup other than the bad ones, whether that these are bad could be recorded or not. It
 // is "" if there is none, or the store does not tell.
-func (b *backups) instead(ctx context.Context, bad ...string) string {
+func (b *backupStore) instead(ctx context.Context, bad ...string) string {
 	all, _, err := b.list(ctx)
 	if err != nil {
 		return ""

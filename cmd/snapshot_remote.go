@@ -91,7 +91,7 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 const remoteTime = 10 * time.Second
 
 // choose opens the store of the configuration, and chooses a member of the etcd at the endpoints.
-func (r *remoteFlags) choose(ctx context.Context, l *config.Loaded) (b *backups, cfg clientv3.Config, s source, err error) {
+func (r *remoteFlags) choose(ctx context.Context, l *config.Loaded) (b *backupStore, cfg clientv3.Config, s source, err error) {
 	if l.Origin["cluster.name"] == config.OriginDefault {
 		return b, cfg, s, errors.New("say by what name the store is to know this cluster: --cluster.name NAME")
 	}

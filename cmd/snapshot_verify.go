@@ -19,7 +19,7 @@ func newVerifyCommand() *cobra.Command {
 			"checked, which is said. The result is recorded beside the backup: all nodes show it, and a bad one is no longer\n"+
 			"`latest`. Exit code 1 if one is bad, or could not be checked.",
 		cobra.ArbitraryArgs,
-		func(c *cobra.Command, b *backups, names []string) error {
+		func(c *cobra.Command, b *backupStore, names []string) error {
 			if len(names) > 0 {
 				return b.verifyAll(c, names, false)
 			}
@@ -67,7 +67,7 @@ func (v verdict) String() string {
 
 // verifyAll judges backups one after the other. listed says that the names were just seen in the store: one that is gone
 // was removed meanwhile, which is nothing to tell.
-func (b *backups) verifyAll(c *cobra.Command, names []string, listed bool) error {
+func (b *backupStore) verifyAll(c *cobra.Command, names []string, listed bool) error {
 	if b.optErr != nil {
 		return b.optErr
 	}
@@ -121,7 +121,7 @@ func noSuchBackup(name string) error {
 }
 
 // verify judges one backup. The error is that of a caller that gave up, or ErrNotFound.
-func (b *backups) verify(c *cobra.Command, name string) (verdict, error) {
+func (b *backupStore) verify(c *cobra.Command, name string) (verdict, error) {
 	var found snapshot.Verification
 	err := b.progressing(c, func(opt snapshot.Options) (err error) {
 		found, err = snapshot.Verify(c.Context(), b.main, name, opt)
@@ -146,7 +146,7 @@ func newDrillCommand() *cobra.Command {
 			"touched. The result is recorded beside the backup: all nodes show it, and a bad one is no longer `latest`. Of an\n"+
 			"encrypted backup it needs snapshot.identity-file.",
 		cobra.MaximumNArgs(1),
-		func(c *cobra.Command, b *backups, args []string) error {
+		func(c *cobra.Command, b *backupStore, args []string) error {
 			name, err := b.resolve(c, append(args, latest)[0])
 			if err != nil {
 				return err
@@ -176,7 +176,7 @@ func newDrillCommand() *cobra.Command {
 	return c
 }
 
-func (b *backups) drill(c *cobra.Command, name string) (d snapshot.Drill, err error) {
+func (b *backupStore) drill(c *cobra.Command, name string) (d snapshot.Drill, err error) {
 	err = b.progressing(c, func(opt snapshot.Options) error {
 		d, err = runDrill(c.Context(), b.main, name, opt)
 		return err
