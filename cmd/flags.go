@@ -2,10 +2,12 @@ package cmd
 
 import (
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"holdfast/cmd/config"
 	"holdfast/cmd/show"
 )
 
@@ -28,4 +30,25 @@ func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error
 		return show.JSON(c.OutOrStdout(), answer)
 	}
 	return text(c.OutOrStdout())
+}
+
+// durationFlag is a flag that also takes days, weeks and years, as the configuration does.
+type durationFlag struct{ d *time.Duration }
+
+func (f *durationFlag) String() string {
+	if f.d == nil {
+		return ""
+	}
+	return config.FormatDuration(*f.d)
+}
+
+func (f *durationFlag) Type() string { return "duration" }
+
+// Set reads what the configuration would.
+func (f *durationFlag) Set(text string) error {
+	d, err := config.ParseDuration(text)
+	if err == nil {
+		*f.d = d
+	}
+	return err
 }

@@ -14,7 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
+	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
@@ -48,7 +51,8 @@ func newTLSInitCommand() *cobra.Command {
 				return err
 			}
 			if dryRun {
-				return nothingChanged(c, fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s", config.GivenClientsCA, config.GivenPeersCA, args[0]))
+				return show.NothingChanged(c.OutOrStdout(), fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s",
+					config.GivenClientsCA, config.GivenPeersCA, args[0]))
 			}
 			if err := writeFresh(args[0], files); err != nil {
 				return err
@@ -66,19 +70,15 @@ func newTLSInitCommand() *cobra.Command {
 
 // makeAuthorities makes both authorities, as files that are to be written into dir.
 func makeAuthorities(dir string, life time.Duration) ([]freshFile, error) {
-	var files []freshFile
-	for _, name := range []string{config.GivenClientsCA, config.GivenPeersCA} {
-		a, err := pki.NewAuthority(name, life)
-		if err != nil {
-			return nil, fmt.Errorf("make a certificate authority: %w", err)
-		}
-		bundle, key, err := a.Encode()
-		if err != nil {
-			return nil, fmt.Errorf("encode a certificate authority: %w", err)
-		}
-		files = append(files, freshFile{filepath.Join(dir, name+".crt"), bundle, 0o644}, freshFile{filepath.Join(dir, name+".key"), key, 0o600})
+	clients, err := pki.NewAuthority(config.GivenClientsCA, life)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate authority: %w", err)
 	}
-	return files, absent(files)
+	peers, err := pki.NewAuthority(config.GivenPeersCA, life)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate authority: %w", err)
+	}
+	return authorityFiles(dir, pki.Authorities{Clients: clients, Peers: peers})
 }
 
 // clientName bounds what `tls client` makes a file name of. It is the user where etcd's authentication is on.
@@ -112,29 +112,31 @@ func newTLSClientCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			issued, err := issueClient(c.Context(), l.Config, name, life)
+			issued, err := certificates.Issue(c.Context(), l.Config, name, life)
 			if err != nil {
 				return err
 			}
-			files := []freshFile{{filepath.Join(to, name+".crt"), issued.certificate, 0o644}, {filepath.Join(to, name+".key"), issued.key, 0o600}}
+			files := []freshFile{{filepath.Join(to, name+".crt"), issued.Certificate, 0o644},
+				{filepath.Join(to, name+".key"), issued.Key, 0o600}}
 			if err := absent(files); err != nil {
 				return err
 			}
 			if dryRun {
-				return nothingChanged(c, fmt.Sprintf("would write %s, %s and ca.crt", files[0].path, files[1].path))
+				return show.NothingChanged(c.OutOrStdout(),
+					fmt.Sprintf("would write %s, %s and ca.crt", files[0].path, files[1].path))
 			}
 			if err := writeFresh(to, files); err != nil {
 				return err
 			}
 			caFile := filepath.Join(to, "ca.crt")
-			if err := os.WriteFile(caFile, issued.ca, 0o644); err != nil { //nolint:gosec // no secret, and the newest is the right one
+			if err := os.WriteFile(caFile, issued.CA, 0o644); err != nil { //nolint:gosec // no secret, and the newest is the right one
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s, %s and %s\n", files[0].path, files[1].path, caFile)
 			if err != nil {
 				return err
 			}
-			if err := issued.track(c.Context(), l.Config, name); err != nil {
+			if err := issued.Track(c.Context(), l.Config, name); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(),
 					"warning: the certificate is not tracked, so that nothing tells before it ends: %v\n", err)
 			}
@@ -162,7 +164,7 @@ func newTLSForgetCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			store, err := openStore(c.Context(), l.Config)
+			store, err := node.OpenStore(c.Context(), l.Config)
 			if err != nil {
 				return fmt.Errorf("snapshot.store: %w", err)
 			}
@@ -175,7 +177,7 @@ func newTLSForgetCommand() *cobra.Command {
 				return fmt.Errorf("no certificate of %s is known: `holdfast tls show` lists them", args[0])
 			}
 			if dryRun {
-				return nothingChanged(c, "would forget the certificates of "+args[0])
+				return show.NothingChanged(c.OutOrStdout(), "would forget the certificates of "+args[0])
 			}
 			if err := known.Forget(c.Context(), func(r authorities.Client) bool { return r.Name == args[0] }); err != nil {
 				return err

@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
+	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
@@ -22,7 +24,7 @@ func newTLSRotateCommand() *cobra.Command {
 		Use:   "rotate-ca [--now | --drop-old]",
 		Short: "Replace the certificate authorities that holdfast has made (tls.mode auto)",
 		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when two thirds of\n" +
-			"their life are over. All members go on serving.\n\n" +
+			"their life are over. All members keep serving.\n\n" +
 			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining life is\n" +
 			"over, so that clients can be given the new bundle (`holdfast tls bundle`), or with --now at once, also later:\n" +
 			"clients that do not trust it by then refuse the servers. When every member presents a new certificate, members do not\n" +
@@ -31,13 +33,13 @@ func newTLSRotateCommand() *cobra.Command {
 			"and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			rotate := func(dry bool) (a rotateAnswer, err error) {
+			rotate := func(dry bool) (a node.Rotated, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
-				err = node.Get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
+				err = client.Get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
 				return a, err
 			}
 			would, err := rotate(true)
@@ -48,7 +50,7 @@ func newTLSRotateCommand() *cobra.Command {
 				fmt.Fprintf(c.ErrOrStderr(), "what this refuses:\n- %s\n", strings.Join(would.Refuses, "\n- "))
 			}
 			if dryRun {
-				return nothingChanged(c, "would store "+would.Meaning)
+				return show.NothingChanged(c.OutOrStdout(), "would store "+would.Meaning)
 			}
 			if !yes {
 				fmt.Fprintf(c.ErrOrStderr(), "%s.\n", would.Meaning)
@@ -65,7 +67,8 @@ func newTLSRotateCommand() *cobra.Command {
 		},
 	}
 	addClientFlags(c.Flags())
-	c.Flags().BoolVar(&now, "now", false, "let the new authorities sign as soon as all members trust them, whatever clients do")
+	c.Flags().BoolVar(&now, "now", false,
+		"let the new authorities sign as soon as all members trust them, whatever clients do")
 	c.Flags().BoolVar(&dropOld, "drop-old", false, "after a rotation: refuse clients' certificates of the old authorities")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.MarkFlagsMutuallyExclusive("now", "drop-old")
@@ -81,7 +84,7 @@ func newTLSExportCommand() *cobra.Command {
 		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode ca takes them in\n" +
 			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need `holdfast tls bundle`.\n\n" +
 			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is overwritten. The keys\n" +
-			"are for operators alone: whoever has one can make a certificate that lets him in.",
+			"are for operators alone: anyone who has one can make a certificate that opens everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			loaded, err := config.Load("", c.Flags(), os.Environ())
@@ -90,13 +93,14 @@ func newTLSExportCommand() *cobra.Command {
 			}
 			cfg := loaded.Config
 			if cfg.TLS.Mode != pki.ModeAuto {
-				return fmt.Errorf("tls.mode is %s: only with %s are there authorities that holdfast has made", cfg.TLS.Mode, pki.ModeAuto)
+				return fmt.Errorf("tls.mode is %s: only with %s are there authorities that holdfast has made", cfg.TLS.Mode,
+					pki.ModeAuto)
 			}
-			store, err := openStore(c.Context(), cfg)
+			store, err := node.OpenStore(c.Context(), cfg)
 			if err != nil {
 				return fmt.Errorf("snapshot.store: %w", err)
 			}
-			a := authorities.New(editionOptions(cfg), store, zap.NewNop())
+			a := authorities.New(node.EditionOptions(cfg), store, zap.NewNop())
 			e, problem, err := a.Show(c.Context())
 			if err != nil {
 				return fmt.Errorf("read the certificate authorities: %w", err)
@@ -104,13 +108,13 @@ func newTLSExportCommand() *cobra.Command {
 			if problem != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", problem)
 			}
-			files, err := editionFiles(e, args[0])
+			files, err := authorityFiles(args[0], e.Authorities())
 			if err != nil {
 				return err
 			}
 			what := fmt.Sprintf("edition %d of the certificate authorities (%s) to %s", e.Serial, e.Phase, args[0])
 			if dryRun {
-				return nothingChanged(c, "would write "+what)
+				return show.NothingChanged(c.OutOrStdout(), "would write "+what)
 			}
 			if err := writeFresh(args[0], files); err != nil {
 				return err

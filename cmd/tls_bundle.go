@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
+	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
@@ -33,7 +35,7 @@ func newTLSBundleCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, problem, err := trustedAuthorities(c.Context(), loaded.Config)
+			a, problem, err := certificates.Trusted(c.Context(), loaded.Config)
 			if err != nil {
 				return fmt.Errorf("read the certificate authorities: %w", err)
 			}
@@ -47,7 +49,7 @@ func newTLSBundleCommand() *cobra.Command {
 					text = members
 				}
 				if dryRun {
-					return nothingChanged(c, "would write the certificates to standard output")
+					return show.NothingChanged(c.OutOrStdout(), "would write the certificates to standard output")
 				}
 				_, err = c.OutOrStdout().Write(text)
 				return err
@@ -61,7 +63,7 @@ func newTLSBundleCommand() *cobra.Command {
 			}
 			what := fmt.Sprintf("%s and %s", files[0].path, files[1].path)
 			if dryRun {
-				return nothingChanged(c, "would write "+what)
+				return show.NothingChanged(c.OutOrStdout(), "would write "+what)
 			}
 			if err := writeFresh(out, files); err != nil {
 				return err

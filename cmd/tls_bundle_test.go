@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/snapshot"
@@ -32,7 +33,7 @@ func TestBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := authorities.New(editionOptions(l.Config), snapshot.NewDir(store), zap.NewNop())
+	a := authorities.New(node.EditionOptions(l.Config), snapshot.NewDir(store), zap.NewNop())
 	if _, err := a.Authorities(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"time"
+	"path/filepath"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/pki"
 )
 
 // freshFile is a file that is not there yet.
@@ -51,23 +52,19 @@ func writeFresh(dir string, files []freshFile) (err error) {
 	return nil
 }
 
-// durationFlag is a flag that also takes days, weeks and years, as the configuration does.
-type durationFlag struct{ d *time.Duration }
-
-func (f *durationFlag) String() string {
-	if f.d == nil {
-		return ""
+// authorityFiles are authorities as tls.ca-dir has them. The error says which of the files is there already.
+func authorityFiles(dir string, given pki.Authorities) ([]freshFile, error) {
+	var files []freshFile
+	for _, a := range []struct {
+		name      string
+		authority pki.Authority
+	}{{config.GivenClientsCA, given.Clients}, {config.GivenPeersCA, given.Peers}} {
+		bundle, key, err := a.authority.Encode()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, freshFile{filepath.Join(dir, a.name+".crt"), bundle, 0o644},
+			freshFile{filepath.Join(dir, a.name+".key"), key, 0o600})
 	}
-	return config.FormatDuration(*f.d)
-}
-
-func (f *durationFlag) Type() string { return "duration" }
-
-// Set reads what the configuration would.
-func (f *durationFlag) Set(text string) error {
-	d, err := config.ParseDuration(text)
-	if err == nil {
-		*f.d = d
-	}
-	return err
+	return files, absent(files)
 }

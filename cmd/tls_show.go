@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/embedded/health"
@@ -50,7 +51,7 @@ type shownTLS struct {
 }
 
 func newTLSShowCommand() *cobra.Command {
-	output := "table"
+	var format output
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Show every certificate that the configuration names, when it ends, and the rotation of the authorities",
@@ -61,7 +62,7 @@ func newTLSShowCommand() *cobra.Command {
 			"Exit code: 0, or 1 if a certificate of the configuration has expired or cannot be read.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := format.check(); err != nil {
 				return err
 			}
 			l, err := config.Load("", c.Flags(), os.Environ())
@@ -69,18 +70,8 @@ func newTLSShowCommand() *cobra.Command {
 				return err
 			}
 			now := time.Now()
-			shown := shownTLS{Mode: l.Config.TLS.Mode, Certificates: showCertificates(l.Config, now)}
-			if shown.Mode == pki.ModeAuto {
-				shown.lookAtRotation(c.Context(), l.Config, now)
-			}
-			if l.Config.TLS.Issues() {
-				shown.lookAtIssued(c.Context(), l.Config)
-			}
-			if output == "json" {
-				err = writeIndented(c.OutOrStdout(), shown)
-			} else {
-				err = shown.write(c.OutOrStdout(), now)
-			}
+			shown := certificates.Look(c.Context(), l.Config, now)
+			err = format.write(c, shown, func(w io.Writer) error { return shown.Write(w, now) })
 			if err != nil {
 				return err
 			}
@@ -93,7 +84,7 @@ func newTLSShowCommand() *cobra.Command {
 		},
 	}
 	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().StringVarP(&output, "output", "o", output, "`format`: table or json")
+	format.add(c.Flags())
 	return c
 }
 
