@@ -52,3 +52,9 @@ func (f *durationFlag) Set(text string) error {
 	}
 	return err
 }
+
+// shownForStores are the keys that matter to a command on backups.
+var shownForStores = []string{
+	"cluster.name", "snapshot.store", "snapshot.scratch", "snapshot.identity-file", "snapshot.s3.region",
+	"snapshot.s3.endpoint", "snapshot.s3.path-style",
+}

@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
@@ -22,10 +27,12 @@ func newSnapshotCommand() *cobra.Command {
 		Use:   "snapshot",
 		Short: "Save, list, verify, drill, prune, copy and pin backups",
 		Long: "Save, list, verify, drill, prune, copy and pin backups. save asks the node on this machine, or with --endpoints\n" +
-			"any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX, and no running node.\n\n" +
+			"any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX, and no\n" +
+			"running node.\n\n" +
 			"Exit code: 0 only if what was asked for is done and true.",
 	}
-	return group(c, newSaveCommand(), newListCommand(), newVerifyCommand(), newDrillCommand(), newPruneCommand(), newDeleteCommand(),
+	return group(c, newSaveCommand(), newListCommand(), newVerifyCommand(), newDrillCommand(), newPruneCommand(),
+		newDeleteCommand(),
 		newCopyCommand(), newPinCommand(), newUnpinCommand())
 }
 
@@ -42,29 +49,25 @@ type backupStore struct {
 // json reports whether the answer is for programs.
 func (b *backupStore) json() bool { return b.output == "json" }
 
-// shownForStores are the keys that matter to a command on backups.
-var shownForStores = []string{
-	"cluster.name", "snapshot.store", "snapshot.scratch", "snapshot.identity-file", "snapshot.s3.region", "snapshot.s3.endpoint", "snapshot.s3.path-style",
-}
-
 // backupCommand is a command that works on the stores alone, on any machine.
-func backupCommand(use, short, long string, args cobra.PositionalArgs, do func(c *cobra.Command, b *backupStore, args []string) error) *cobra.Command {
-	var output string
+func backupCommand(use, short, long string, args cobra.PositionalArgs,
+	do func(c *cobra.Command, b *backups.Backups, format output, args []string) error) *cobra.Command {
+	var format output
 	c := &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := format.check(); err != nil {
 				return err
 			}
 			cfg, _, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			b, err := openBackups(c.Context(), cfg, output)
+			b, err := backups.Open(c.Context(), cfg, operator(), c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			return do(c, b, args)
+			return do(c, b, format, args)
 		},
 	}
 	if long != "" {
@@ -72,7 +75,7 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs, do func(c
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().Lookup("control.socket").Hidden = true // no node is asked
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	format.add(c.Flags())
 	return c
 }
 
@@ -222,4 +225,40 @@ func wouldSave(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags, out
 		return writeIndented(c.OutOrStdout(), meta)
 	}
 	return nothingChanged(c, fmt.Sprintf("would save the member of slot %s, as %s, to %s", meta.Slot, meta.Cluster, loaded.Config.Snapshot.Store))
+}
+
+// wouldBackups ends a dry run on backups.
+func wouldBackups(c *cobra.Command, format output, what string, names []string) error {
+	return format.write(c, map[string]any{what: names, "dry_run": true}, func(w io.Writer) error {
+		lines := make([]string, 0, len(names))
+		for _, name := range names {
+			lines = append(lines, name+" "+what)
+		}
+		if len(lines) == 0 {
+			lines = []string{"nothing " + what}
+		}
+		return show.NothingChanged(w, strings.Join(lines, "\n"))
+	})
+}
+
+// completeBackups completes the names of backups, the newest first, if the store answers soon.
+func completeBackups(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	cfg, _, err := loadClient(c)
+	if err != nil {
+		return nil, none
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), 3*time.Second)
+	defer cancel()
+	b, err := backups.Open(ctx, cfg, "", io.Discard)
+	if err != nil {
+		return nil, none
+	}
+	all, _ := b.Everywhere(ctx)
+	names := []string{}
+	for _, a := range slices.Backward(all) {
+		names = append(names, fmt.Sprintf("%s\t%s ago, revision %d %s", a.Name, health.Age(time.Now(), a.Created),
+			a.Content.Revision, a.Problem))
+	}
+	return names, none
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"holdfast/embedded/generations"
+	"holdfast/cmd/backups"
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -24,27 +25,15 @@ func newPruneCommand() *cobra.Command {
 			"The leader does the same after each backup; this is for stores that no node looks after.\n"+
 			"Exit code 1 if one that is to go could not be deleted.",
 		cobra.NoArgs,
-		func(c *cobra.Command, b *backupStore, _ []string) error {
-			id, err := generations.Identity(c.Context(), b.main, b.cfg.Cluster.Name)
-			if err != nil {
-				return fmt.Errorf("read %s: %w", b.cfg.Snapshot.Store, err)
-			}
+		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
 			now := time.Now()
-			pruned, err := snapshot.Prune(c.Context(), b.main, id, b.cfg.Snapshot.Keep, now, dryRun)
-			switch {
-			case err != nil:
-				err = fmt.Errorf("prune %s: %w", b.cfg.Snapshot.Store, err)
-			case len(pruned.Refused) > 0:
-				err = fmt.Errorf("prune %s: %d could not be deleted, such as %s: %s",
-					b.cfg.Snapshot.Store, len(pruned.Refused), pruned.Refused[0], pruned.Kept[pruned.Refused[0]])
-			}
+			pruned, err := b.Prune(c.Context(), now, dryRun)
 			if err != nil && len(pruned.Kept) == 0 { // nothing was tried
 				return err
 			}
-			if b.json() {
-				return errors.Join(err, writeIndented(c.OutOrStdout(), pruned))
-			}
-			return errors.Join(err, writePruned(c.OutOrStdout(), pruned, now, dryRun))
+			return errors.Join(err, format.write(c, pruned, func(w io.Writer) error {
+				return show.Pruned(w, pruned, now, dryRun)
+			}))
 		})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be removed")
 	for _, key := range []string{"all", "hourly", "daily", "newest"} {
@@ -86,27 +75,23 @@ func newDeleteCommand() *cobra.Command {
 		"Nothing is deleted if one of the names is unknown, or is that of a pinned, unfinished or another cluster's backup\n"+
 			"or of the newest verified one, unless with --force.",
 		cobra.MinimumNArgs(1),
-		func(c *cobra.Command, b *backupStore, names []string) error {
-			all, err := b.everywhere(c.Context())
-			if err != nil {
+		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
+			if err := b.Deletable(c.Context(), names, force); err != nil {
 				return err
 			}
-			if err := deletable(all, names, force); err != nil {
-				return fmt.Errorf("nothing was deleted: %w", err)
-			}
 			if dryRun {
-				return b.would(c, "would be deleted", names)
+				return wouldBackups(c, format, "would be deleted", names)
 			}
 			for _, name := range names {
-				if err := b.delete(c.Context(), name); err != nil {
+				if err := b.Delete(c.Context(), name); err != nil {
 					return err
 				}
-				if !b.json() {
+				if !format.json() {
 					fmt.Fprintf(c.OutOrStdout(), "deleted %s\n", name)
 				}
 			}
-			if b.json() {
-				return writeIndented(c.OutOrStdout(), map[string][]string{"deleted": names})
+			if format.json() {
+				return show.JSON(c.OutOrStdout(), map[string][]string{"deleted": names})
 			}
 			return nil
 		})
@@ -172,39 +157,46 @@ func (b *backupStore) delete(ctx context.Context, name string) error {
 func newCopyCommand() *cobra.Command {
 	var from, to string
 	var dryRun bool
-	c := backupCommand("copy {NAME|latest}... {--to|--from} STORE", "Copy backups to or from another store, and check them there",
-		"STORE is a directory or s3://BUCKET/PREFIX, reached as snapshot.s3 says; the other side is snapshot.store. The copy\n"+
-			"has the same name; what was read back there has the digest that the sidecar tells. What is there already and\n"+
-			"equal is left as it is.",
+	c := backupCommand("copy {NAME|latest}... {--to|--from} STORE",
+		"Copy backups to or from another store, and check them there",
+		"STORE is a directory, file:///PATH or s3://BUCKET/PREFIX, reached as snapshot.s3 says; the other side is\n"+
+			"snapshot.store. The copy has the same name; what was read back there has the digest that the sidecar tells. What is\n"+
+			"there already and equal is left as it is.",
 		cobra.MinimumNArgs(1),
-		func(c *cobra.Command, b *backupStore, names []string) error {
+		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {
 			if (from == "") == (to == "") {
 				return errors.New("say either --to STORE or --from STORE")
 			}
-			other, err := openStoreAt(c.Context(), b.cfg, from+to)
+			target, err := b.At(c.Context(), from+to)
 			if err != nil {
-				return fmt.Errorf("open %s: %w", from+to, err)
+				return err
 			}
-			source, target, at := b, other, to
+			source := b
 			if from != "" {
-				source, target, at = b.at(other, from), b.main, b.cfg.Snapshot.Store
+				source, target = target, b
 			}
+			at := target.Config.Snapshot.Store
 			if dryRun {
-				return source.wouldCopy(c, target, at, names)
+				missing, err := source.Missing(c.Context(), names, target)
+				if err != nil {
+					return err
+				}
+				return wouldBackups(c, format, "would be copied to "+at, missing)
 			}
 			copied := []snapshot.Meta{}
 			for _, name := range names {
-				meta, err := source.copy(c, target, at, name)
+				meta, err := source.Copy(c.Context(), name, target)
 				if err != nil {
 					return err
 				}
 				copied = append(copied, meta)
-				if !b.json() {
-					fmt.Fprintf(c.OutOrStdout(), "copied %s to %s: %s, read back and found equal\n", meta.Name, at, health.Bytes(meta.Stored.Size))
+				if !format.json() {
+					fmt.Fprintf(c.OutOrStdout(), "copied %s to %s: %s, read back and found equal\n", meta.Name, at,
+						health.Bytes(meta.Stored.Size))
 				}
 			}
-			if b.json() {
-				return writeIndented(c.OutOrStdout(), copied)
+			if format.json() {
+				return show.JSON(c.OutOrStdout(), copied)
 			}
 			return nil
 		})
@@ -287,14 +279,12 @@ func newPinCommand() *cobra.Command {
 	var why string
 	var dryRun bool
 	c := backupCommand("pin {NAME|latest}", "Keep a backup from being pruned, for good", "", cobra.ExactArgs(1),
-		func(c *cobra.Command, b *backupStore, args []string) error {
-			// What is pinned in the spool would stay there. Its pin goes with it to the store, where it counts.
+		func(c *cobra.Command, b *backups.Backups, format output, args []string) error {
 			if err := snapshot.CheckReason(why); err != nil {
 				return fmt.Errorf("--why: %w", err)
 			}
-			return b.inPlaces(c, args[0], "pinned", 1, dryRun, func(ctx context.Context, s snapshot.Store, name string) error {
-				return snapshot.Pin(ctx, s, name, why)
-			})
+			at, err := b.Pin(c.Context(), args[0], why, dryRun)
+			return showPlace(c, format, "pinned", at, err, dryRun)
 		})
 	c.Flags().StringVar(&why, "why", "", "`reason`, shown in the list")
 	addDryRun(c.Flags(), &dryRun)
@@ -305,8 +295,9 @@ func newPinCommand() *cobra.Command {
 func newUnpinCommand() *cobra.Command {
 	var dryRun bool
 	c := backupCommand("unpin {NAME|latest}", "Let a backup be pruned again", "", cobra.ExactArgs(1),
-		func(c *cobra.Command, b *backupStore, args []string) error {
-			return b.inPlaces(c, args[0], "unpinned", 2, dryRun, snapshot.Unpin)
+		func(c *cobra.Command, b *backups.Backups, format output, args []string) error {
+			at, err := b.Unpin(c.Context(), args[0], dryRun)
+			return showPlace(c, format, "unpinned", at, err, dryRun)
 		})
 	addDryRun(c.Flags(), &dryRun)
 	c.ValidArgsFunction = completeBackups
@@ -342,4 +333,18 @@ func (b *backupStore) inPlaces(c *cobra.Command, name, done string, few int, dry
 	}
 	fmt.Fprintf(c.OutOrStdout(), "%s %s (%s)\n", done, name, strings.Join(chosen, ", "))
 	return nil
+}
+
+// showPlace says what was done to a backup, and where.
+func showPlace(c *cobra.Command, format output, done string, at backups.Place, err error, dryRun bool) error {
+	switch {
+	case err != nil:
+		return err
+	case dryRun:
+		return wouldBackups(c, format, "would be "+done, []string{at.Name})
+	}
+	return format.write(c, map[string]any{done: at.Name, "where": at.Where}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s %s (%s)\n", done, at.Name, strings.Join(at.Where, ", "))
+		return err
+	})
 }

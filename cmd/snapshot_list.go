@@ -13,7 +13,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -39,15 +41,14 @@ func newListCommand() *cobra.Command {
 			"A backup is listed once, WHERE says in which places it is. Problems are shown and are no failure of the listing;\n"+
 			"a place that cannot be read is: then the others are shown, and the exit code is 1.",
 		cobra.NoArgs,
-		func(c *cobra.Command, b *backupStore, _ []string) error {
-			all, err := b.everywhere(c.Context())
+		func(c *cobra.Command, b *backups.Backups, format output, _ []string) error {
+			all, err := b.Everywhere(c.Context())
 			if len(all) == 0 && err != nil { // that there is none is not known
 				return err
 			}
-			if b.json() {
-				return errors.Join(err, writeIndented(c.OutOrStdout(), all))
-			}
-			return errors.Join(err, writeBackups(c.OutOrStdout(), b.cfg, all, time.Now()))
+			return errors.Join(err, format.write(c, all, func(w io.Writer) error {
+				return show.Listing(w, b.Config.Cluster.Name, b.Config.Snapshot.Store, all, time.Now())
+			}))
 		})
 }
 
@@ -174,25 +175,4 @@ func ownerText(b snapshot.Backup) string {
 		return "foreign: " + cmp.Or(b.Cluster, "unknown")
 	}
 	return ""
-}
-
-// completeBackups completes the names of backups, the newest first, if the store answers soon.
-func completeBackups(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	cfg, _, err := loadClient(c)
-	if err != nil {
-		return nil, none
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), 3*time.Second)
-	defer cancel()
-	b, err := openBackups(ctx, cfg, "")
-	if err != nil {
-		return nil, none
-	}
-	all, _ := b.everywhere(ctx)
-	names := []string{}
-	for _, a := range slices.Backward(all) {
-		names = append(names, fmt.Sprintf("%s\t%s ago, revision %d %s", a.Name, health.Age(time.Now(), a.Created), a.Content.Revision, a.Problem))
-	}
-	return names, none
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/cmd/node"
 	"holdfast/embedded"
 	"holdfast/snapshot"
 )
@@ -91,13 +92,13 @@ func TestRestoreNamesAnother(t *testing.T) {
 	a := newAtStore(t)
 	first, second := a.save("ours"), a.save("ours")
 	a.rot(second)
-	b := archive{store: snapshot.NewDir(a.dir), cluster: "main", options: snapshot.Options{By: "n1"}}
+	b := node.Archive{Store: snapshot.NewDir(a.dir), Cluster: "main", Options: snapshot.Options{By: "n1"}}
 	_, err := b.Check(t.Context(), "", "ours", nil)
 	if err == nil || !strings.Contains(err.Error(), "the newest good one is "+first) {
 		t.Errorf("got %v, want that it names %s", err, first)
 	}
 	var told []string
-	b.skipped = func(lines []string) { told = append(told, lines...) }
+	b.Skipped = func(lines []string) { told = append(told, lines...) }
 	got, err := b.Check(t.Context(), "", "ours", nil)
 	if err != nil || got.Name != first || len(told) != 2 || !strings.Contains(told[0], second) {
 		t.Errorf("again: got %+v, %v, %q, want %s", got, err, told, first)
