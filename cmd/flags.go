@@ -58,3 +58,7 @@ var shownForStores = []string{
 	"cluster.name", "snapshot.store", "snapshot.scratch", "snapshot.identity-file", "snapshot.s3.region",
 	"snapshot.s3.endpoint", "snapshot.s3.path-style",
 }
+
+// providerFlags are the keys that say where the volumes are.
+var providerFlags = []string{"volume.provider", "volume.local.root", "volume.ebs.tags", "volume.ebs.kubernetes-cluster",
+	"volume.ebs.region", "volume.ebs.endpoint"}

@@ -14,20 +14,21 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/node"
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/volume"
 )
 
 func newVolumeCommand() *cobra.Command {
-	c := &cobra.Command{Use: "volume", Short: "Show, make, release and adopt volumes, and find out what keeps a node from them"}
-	return group(c, newVolumeListCommand(), newVolumeCreateCommand(), newVolumeReleaseCommand(), newVolumeAdoptCommand(), newVolumeRepairWALCommand(), newVolumeDoctorCommand())
+	c := &cobra.Command{Use: "volume",
+		Short: "Show, make and release volumes, set their content aside, and find out what keeps a node from them"}
+	return group(c, newVolumeListCommand(), newVolumeCreateCommand(), newVolumeReleaseCommand(),
+		newVolumeSetAsideCommand(), newVolumeRepairWALCommand(), newVolumeDoctorCommand(), newVolumePolicyCommand())
 }
 
-// providerFlags are the keys that say where the volumes are.
-var providerFlags = []string{"volume.provider", "volume.local.root", "volume.ebs.tags", "volume.ebs.kubernetes-cluster", "volume.ebs.region", "volume.ebs.endpoint"}
-
 func newVolumeListCommand() *cobra.Command {
-	var output string
+	var format output
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "Show every volume: slot, state, holder, what this node would do with it and why",
@@ -36,14 +37,17 @@ func newVolumeListCommand() *cobra.Command {
 			"call ec2:DescribeVolumes; only an instance can say what it would do.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := format.check(); err != nil {
 				return err
 			}
-			cfg, node, err := loadClient(c)
+			cfg, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			provider, _, err := openProvider(c.Context(), cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+			if cfg, err = node.WithSlots(c.Context(), cfg); err != nil {
+				return err
+			}
+			provider, _, err := node.OpenProvider(c.Context(), cfg, prometheus.NewRegistry(), nil, zap.NewNop())
 			if err != nil {
 				return err
 			}
@@ -51,32 +55,29 @@ func newVolumeListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			keeps(c.Context(), node, infos)
-			if output == "json" {
-				return writeIndented(c.OutOrStdout(), infos)
-			}
-			return writeVolumes(c.OutOrStdout(), cfg.Volume.Provider, infos)
+			keeps(c.Context(), client, infos)
+			return format.write(c, infos, func(w io.Writer) error { return show.Volumes(w, cfg.Volume.Provider, infos) })
 		},
 	}
 	addClientFlags(c.Flags(), providerFlags...)
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	format.add(c.Flags())
 	return c
 }
 
-// keeps tells of the volume that the node of this machine holds: to this process, which looks as the node would, another one has it.
-func keeps(ctx context.Context, node *control.Client, infos []volume.Info) {
+// keeps tells of the volume that the node of this machine holds: to this process, which looks as the node would,
+// another one has it.
+func keeps(ctx context.Context, client *control.Client, infos []volume.Info) {
 	var s health.ClusterStatus
-	if node.Get(ctx, http.MethodGet, "/status", &s) != nil {
+	if client.Get(ctx, http.MethodGet, "/status", &s) != nil {
 		return
 	}
-	for _, n := range s.Nodes {
-		if n.Node != s.Asked || n.Volume == nil {
-			continue
-		}
-		for i := range infos {
-			if infos[i].Disk == n.Volume.Disk {
-				infos[i].Decision, infos[i].Why = volume.DecisionKeep, "held by the node that runs here"
-			}
+	self := s.Self()
+	if self == nil || self.Volume == nil {
+		return
+	}
+	for i := range infos {
+		if infos[i].Disk == self.Volume.Disk {
+			infos[i].Decision, infos[i].Why = volume.DecisionKeep, "held by the node that runs here"
 		}
 	}
 }
@@ -122,17 +123,19 @@ func newVolumeReleaseCommand() *cobra.Command {
 			"was disabled stays usable only while it is attached.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, node, err := loadClient(c)
+			cfg, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			var released releaseAnswer
-			err = node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
+			var released node.Released
+			err = client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/release?dry=%t", dryRun), &released)
 			switch {
 			case err == nil && dryRun:
-				return nothingChanged(c, fmt.Sprintf("would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume, released.Slot))
+				return show.NothingChanged(c.OutOrStdout(),
+					fmt.Sprintf("would hand the leadership over, stop etcd and release %s (slot %s)", released.Volume, released.Slot))
 			case err == nil:
-				fmt.Fprintf(c.OutOrStdout(), "released %s (slot %s); this node claims no volume until it is restarted\n", released.Volume, released.Slot)
+				fmt.Fprintf(c.OutOrStdout(), "released %s (slot %s); this node claims no volume until it is restarted\n",
+					released.Volume, released.Slot)
 				return nil
 			case !errors.Is(err, control.ErrUnreachable):
 				return err
@@ -153,12 +156,13 @@ type releaseAnswer struct {
 
 // dropVolumes releases what lies here while no node runs.
 func dropVolumes(ctx context.Context, cfg config.Config, dryRun bool, out io.Writer) error {
-	_, provider, err := openProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
+	_, provider, err := node.OpenProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
 	if err != nil {
 		return err
 	}
 	if provider == nil {
-		fmt.Fprintln(out, "no node runs here, and a directory of this machine is held by nobody then: there is nothing to release")
+		fmt.Fprintln(out,
+			"no node runs here, and a directory of this machine is held by nobody then: there is nothing to release")
 		return nil
 	}
 	dropped, err := provider.Drop(ctx, dryRun)
@@ -208,5 +212,51 @@ func newVolumeAdoptCommand() *cobra.Command {
 	}
 	addClientFlags(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
+	return c
+}
+
+func newVolumeSetAsideCommand() *cobra.Command {
+	var dryRun, yes bool
+	c := &cobra.Command{
+		Use:   "set-aside",
+		Short: "Set everything on the held volume aside, so that its slot begins with a blank disk",
+		Long: "Set everything on the volume that the node on this machine holds aside, so that its slot begins with a\n" +
+			"blank disk: as a replacement in the cluster that exists, or in one that is founded. Nothing is deleted: what\n" +
+			"was on the volume lies in its directory aside/ then, where no cluster uses it. To keep a cluster of\n" +
+			"etcd-manager, restore its newest backup instead.\n\n" +
+			"The command says what lies on the volume, and asks. It is refused while etcd runs on the volume, and when\n" +
+			"nothing is wrong with it.\n\n" +
+			"It is also the word that a disk which the node misses is lost for good: a blank one takes its place.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, client, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			var found node.Aside
+			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside?dry=true", &found); err != nil {
+				return err
+			}
+			fmt.Fprint(c.OutOrStdout(), show.Contents(found.Slot, found.Path, found.Contents))
+			if dryRun {
+				return show.NothingChanged(c.OutOrStdout(),
+					fmt.Sprintf("would set everything on the volume aside, in %s/aside", found.Path))
+			}
+			if !yes {
+				if err := confirm(c.Context(), c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
+					return err
+				}
+			}
+			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside", &struct{}{}); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(),
+				"set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does now\n", found.Path)
+			return nil
+		},
+	}
+	addClientFlags(c.Flags())
+	addDryRun(c.Flags(), &dryRun)
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }

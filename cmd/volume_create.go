@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
 	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
@@ -72,11 +73,15 @@ func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out 
 	if err := o.check(); err != nil {
 		return err
 	}
-	cloud, err := openEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
+	cfg, err := node.WithSlots(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	provider, err := openEBS(cfg, cloud, nil, zap.NewNop())
+	cloud, err := node.OpenEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
+	if err != nil {
+		return err
+	}
+	provider, err := node.OpenEBS(cfg, cloud, nil, zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -92,7 +97,8 @@ func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out 
 		}
 		v := o.volume(cfg, slot, zone)
 		if o.dryRun {
-			fmt.Fprintf(out, "slot %s: would make %d GiB of %s in %s, %s, tags %s\n", slot, v.SizeGiB, v.Type, zone, encryption(v), tagsText(v.Tags))
+			fmt.Fprintf(out, "slot %s: would make %d GiB of %s in %s, %s, tags %s\n", slot, v.SizeGiB, v.Type, zone,
+				encryption(v), tagsText(v.Tags))
 			continue
 		}
 		id, err := cloud.Create(ctx, v)
@@ -125,19 +131,9 @@ func (o createOptions) check() error {
 
 // volume is the volume to make for a slot.
 func (o createOptions) volume(cfg config.Config, slot, zone string) ebs.NewVolume {
-	e := cfg.Volume.EBS.For(cfg.Cluster.Name)
-	tags := map[string]string{"Name": slot + "." + cfg.Cluster.Name}
-	for _, t := range slices.Concat(e.Tags, o.tags) {
-		key, value, _ := strings.Cut(t, "=")
-		tags[key] = value
-	}
-	tags[e.SlotTag] = slot
-	if cfg.Volume.EBS.KubernetesCluster != "" {
-		tags[e.SlotTag] = slot + "/" + strings.Join(slices.Sorted(slices.Values(cfg.Cluster.Slots)), ",") // as kops writes it
-	}
 	return ebs.NewVolume{
 		Zone: zone, SizeGiB: o.size, Type: o.kind, IOPS: o.iops, Throughput: o.rate, Encrypted: o.encrypted, KMSKey: o.key,
-		Tags: tags, Token: uuid.NewString(),
+		Tags: cfg.Volume.EBS.TagsOf(cfg.Cluster.Name, slot, cfg.Cluster.Slots, o.tags), Token: uuid.NewString(),
 	}
 }
 

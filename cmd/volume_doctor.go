@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
 	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
@@ -51,31 +52,49 @@ type doctor struct {
 func (d *doctor) well(format string, args ...any) {
 	fmt.Fprintf(d.out, "[+] "+format+"\n", args...)
 }
+
 func (d *doctor) warn(format string, args ...any) {
 	fmt.Fprintf(d.out, "[!] "+format+"\n", args...)
 }
+
 func (d *doctor) bad(format string, args ...any) {
 	d.missing++
 	fmt.Fprintf(d.out, "[-] "+format+"\n", args...)
 }
 
+// examine writes a line for each thing that the doctor looked at.
 func examine(ctx context.Context, cfg config.Config, out io.Writer) error {
-	d := &doctor{out: out}
-	cloud, err := openEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
+	cloud, err := node.OpenEC2(ctx, cfg, prometheus.NewRegistry(), zap.NewNop())
 	if err != nil {
 		return err
 	}
-	me, err := cloud.Identity(ctx)
-	if err != nil {
-		d.bad("identity: %v", err)
-	} else {
-		d.well("identity: instance %s in %s, region %s, account %s", me.Instance, me.Zone, me.Region, dash(me.Account))
+	missing, marks := 0, map[ebs.Judgement]string{ebs.Well: "[+]", ebs.Doubtful: "[!]", ebs.Missing: "[-]"}
+	tell := func(j ebs.Judgement, text string) {
+		if j == ebs.Missing {
+			missing++
+		}
+		fmt.Fprintf(out, "%s %s\n", marks[j], text)
 	}
-	infos := d.volumes(ctx, cfg, cloud)
-	d.permissions(ctx, cfg, cloud, me, infos)
-	d.machine(cfg)
-	if d.missing > 0 {
-		fmt.Fprintf(out, "missing: %d of these\n", d.missing)
+	tagged := cfg.Cluster.TagSlots
+	if cfg, err = node.WithSlots(ctx, cfg); err != nil {
+		tell(ebs.Missing, err.Error())
+	} else if tagged {
+		tell(ebs.Well, "slots: "+strings.Join(cfg.Cluster.Slots, ", ")+", by the volumes' tags")
+	}
+	ebs.Doctor{
+		Config: cfg.Volume.EBS, Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots, Cloud: cloud,
+		Machine: node.OpenMachine(cfg, zap.NewNop()),
+		Volumes: func(ctx context.Context) ([]volume.Info, error) {
+			provider, err := node.OpenEBS(cfg, cloud, nil, zap.NewNop())
+			if err != nil {
+				return nil, err
+			}
+			return provider.List(ctx, volume.Want{Cluster: cfg.Cluster.Name, Slots: cfg.Cluster.Slots})
+		},
+		Tell: tell,
+	}.Examine(ctx)
+	if missing > 0 {
+		fmt.Fprintf(out, "missing: %d of these\n", missing)
 		return exitCode(1)
 	}
 	fmt.Fprintln(out, "nothing is missing")

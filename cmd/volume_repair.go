@@ -11,7 +11,7 @@ import (
 
 func newVolumeRepairWALCommand() *cobra.Command {
 	var yes, dryRun bool
-	var output string
+	var format output
 	c := &cobra.Command{
 		Use:   "repair-wal DIR",
 		Short: "Make a data directory of etcd 3.4 or 3.5 one that this etcd can be started on",
@@ -26,7 +26,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 		Example: "  holdfast volume repair-wal /var/lib/holdfast/volumes/a/etcd --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := format.check(); err != nil {
 				return err
 			}
 			r, err := embedded.RepairWAL(args[0], true)
@@ -41,11 +41,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				err = writeIndented(c.OutOrStdout(), r)
-			} else {
-				err = writeRepair(c.OutOrStdout(), args[0], r)
-			}
+			err = format.write(c, r, func(w io.Writer) error { return writeRepair(w, args[0], r) })
 			if err == nil && r.Obstacle != "" {
 				return exitCode(1)
 			}
@@ -54,7 +50,7 @@ func newVolumeRepairWALCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, or why it cannot be, and change nothing")
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	format.add(c.Flags())
 	return c
 }
 

@@ -1,0 +1,43 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/volume"
+	"holdfast/volume/ebs"
+)
+
+func newVolumePolicyCommand() *cobra.Command {
+	partition := ebs.DefaultPartition
+	c := &cobra.Command{
+		Use:   "policy",
+		Short: "Print the IAM policy that the nodes' role needs for its volumes",
+		Long: "Print the IAM policy that the nodes' role needs for its volumes, for this configuration: its tags and takeover.\n" +
+			"It is the least that works. A role with it attaches and detaches only volumes of the cluster, and only at the\n" +
+			"instance that asks. Nothing is asked of AWS. `holdfast volume doctor` then tells, on a node, whether the role\n" +
+			"may do what it must, and nothing that it must not.",
+		Example: "  holdfast volume policy --config /etc/holdfast.yaml > policy.json\n" +
+			"  holdfast volume policy --config /etc/holdfast.yaml --partition aws-us-gov",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, _, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			if cfg.Volume.Provider != volume.ProviderEBS {
+				return fmt.Errorf("volume.provider is %s: this command is about EBS volumes", cfg.Volume.Provider)
+			}
+			text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
+			if err != nil {
+				return usage(fmt.Errorf("--%w", err))
+			}
+			_, err = c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	addClientFlags(c.Flags(), providerFlags...)
+	c.Flags().StringVar(&partition, "partition", partition, "AWS `partition` of the account: aws, aws-cn, aws-us-gov, …")
+	return c
+}
