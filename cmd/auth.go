@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/show"
 	"holdfast/embedded/auth"
 )
 
@@ -145,11 +146,11 @@ func askAuth(c *cobra.Command, method, output string) (r auth.Report, err error)
 	if !slices.Contains([]string{"table", "json"}, output) {
 		return r, fmt.Errorf("--output: must be table or json, got %q", output)
 	}
-	_, node, err := loadClient(c)
+	_, client, err := loadClient(c)
 	if err != nil {
 		return r, err
 	}
-	if err := node.Get(c.Context(), method, "/auth", &r); err != nil {
+	if err := client.Get(c.Context(), method, "/auth", &r); err != nil {
 		return r, fmt.Errorf("users and roles: %w", err)
 	}
 	return r, nil
@@ -158,10 +159,10 @@ func askAuth(c *cobra.Command, method, output string) (r auth.Report, err error)
 // showAuth prints a report; of tells what the steps are.
 func showAuth(w io.Writer, output string, r auth.Report, of string) error {
 	if output == "json" {
-		return writeIndented(w, r)
+		return show.JSON(w, r)
 	}
 	if len(r.Steps) > 0 {
-		t := newTable("step", of)
+		t := show.Table("step", of)
 		for i, s := range r.Steps {
 			t.AppendRow(table.Row{i + 1, s})
 		}

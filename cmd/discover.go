@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/observer"
 	"holdfast/gossip"
 	"holdfast/gossip/discover"
 	"holdfast/metrics"
@@ -53,8 +54,29 @@ func (o discoverOptions) validate() error {
 	return errors.Join(errs...)
 }
 
+// checkDiscover says what is wrong with the flags of `holdfast discover`.
+func checkDiscover(o observer.Options) error {
+	var errs []error
+	if o.Hosts == "" && o.Endpoints == "" && o.DNS == "" {
+		errs = append(errs, errors.New("nothing to keep up to date: give --hosts, --endpoints or --dns"))
+	}
+	if o.Format != discover.Lines && o.Format != discover.JSON {
+		errs = append(errs, fmt.Errorf("--format: must be %s or %s, got %q", discover.Lines, discover.JSON, o.Format))
+	}
+	if _, err := netip.ParseAddrPort(o.DNS); o.DNS != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--dns: must be an IP address and port, got %q", o.DNS))
+	}
+	if o.Once && o.DNS != "" {
+		errs = append(errs, errors.New("--once ends when the files are written: it cannot serve --dns"))
+	}
+	if o.Wait <= 0 {
+		errs = append(errs, fmt.Errorf("--wait: must be above 0s, got %s", o.Wait))
+	}
+	return errors.Join(errs...)
+}
+
 func newDiscoverCommand() *cobra.Command {
-	var o discoverOptions
+	var o observer.Options
 	c := &cobra.Command{
 		Use:   "discover",
 		Short: "Keep this machine told where the members are: /etc/hosts, a file of endpoints, DNS",
@@ -68,7 +90,7 @@ func newDiscoverCommand() *cobra.Command {
 			"heard within --wait.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
+			if err := checkDiscover(o); err != nil {
 				return err
 			}
 			load := func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) }
@@ -76,16 +98,16 @@ func newDiscoverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runDiscover(c.Context(), loaded, load, o)
+			return observer.Run(c.Context(), Version(), loaded, load, o)
 		},
 	}
 	config.AddFlags(c.Flags())
-	c.Flags().StringVar(&o.hosts, "hosts", "", "keep a block in this `file`, as /etc/hosts")
-	c.Flags().StringVar(&o.endpoints, "endpoints", "", "keep the endpoints in this `file`")
-	c.Flags().StringVar(&o.format, "format", discover.Lines, "of the endpoints: `lines` of client URLs, or json")
-	c.Flags().StringVar(&o.dns, "dns", "", "answer DNS, UDP and TCP, on this `address:port`")
-	c.Flags().BoolVar(&o.once, "once", false, "write when every member was heard of, and end")
-	c.Flags().DurationVar(&o.wait, "wait", 30*time.Second, "with --once, how long to wait for that")
+	c.Flags().StringVar(&o.Hosts, "hosts", "", "keep a block in this `file`, as /etc/hosts")
+	c.Flags().StringVar(&o.Endpoints, "endpoints", "", "keep the endpoints in this `file`")
+	c.Flags().StringVar(&o.Format, "format", discover.Lines, "of the endpoints: `lines` of client URLs, or json")
+	c.Flags().StringVar(&o.DNS, "dns", "", "answer DNS, UDP and TCP, on this `address:port`")
+	c.Flags().BoolVar(&o.Once, "once", false, "write when every member was heard of, and end")
+	c.Flags().DurationVar(&o.Wait, "wait", 30*time.Second, "with --once, how long to wait for that")
 	return c
 }
 

@@ -1,23 +1,20 @@
 package cmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/node"
+	"holdfast/cmd/show"
 	"holdfast/embedded"
 	"holdfast/embedded/health"
 )
@@ -25,7 +22,7 @@ import (
 // doctorFlags are the flags of `holdfast doctor`.
 type doctorFlags struct {
 	fix, yes, dryRun bool
-	output           string
+	format           output
 }
 
 func newDoctorCommand() *cobra.Command {
@@ -44,17 +41,17 @@ func newDoctorCommand() *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			cfg, node, err := loadClient(c)
+			cfg, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			return f.run(c, cfg, node)
+			return f.run(c, cfg, client)
 		},
 	}
 	addClientFlags(c.Flags(), "snapshot.store")
 	c.Flags().BoolVar(&f.fix, "fix", false, "repair what can be, after asking for each")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --fix: do not ask")
-	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
+	f.format.add(c.Flags())
 	addDryRun(c.Flags(), &f.dryRun)
 	return c
 }
@@ -63,54 +60,54 @@ func (f doctorFlags) check() error {
 	if f.yes && !f.fix {
 		return errors.New("--yes: says yes to the questions of --fix, which is missing")
 	}
-	return oneOf(f.output, "table", "json")
+	return f.format.check()
 }
 
-func (f doctorFlags) run(c *cobra.Command, cfg config.Config, node *control.Client) error {
-	r, err := askDoctor(c.Context(), cfg, node)
+func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Client) error {
+	r, err := askDoctor(c.Context(), cfg, client)
 	if err != nil {
 		return err
 	}
-	if f.output == "table" {
-		if err := r.write(c.OutOrStdout()); err != nil {
+	if !f.format.json() {
+		if err := show.Doctor(c.OutOrStdout(), r); err != nil {
 			return err
 		}
 	}
 	if f.fix || f.dryRun {
-		fixed, err := f.repair(c, node, r)
+		fixed, err := f.repair(c, client, r)
 		if err != nil {
 			return err
 		}
 		if len(fixed) > 0 {
-			if r, err = askDoctor(c.Context(), cfg, node); err != nil {
+			if r, err = askDoctor(c.Context(), cfg, client); err != nil {
 				return err
 			}
 			r.Fixed = fixed
 		}
 	}
-	if f.output == "json" {
-		if err := writeIndented(c.OutOrStdout(), r); err != nil {
+	if f.format.json() {
+		if err := show.JSON(c.OutOrStdout(), r); err != nil {
 			return err
 		}
 	}
-	if code := r.worst(); code > 0 {
+	if code := worst(r.Findings); code > 0 {
 		return exitCode(code)
 	}
 	return nil
 }
 
 // askDoctor has the node judge the cluster; without one it judges what it can itself.
-func askDoctor(ctx context.Context, cfg config.Config, node *control.Client) (r report, err error) {
-	err = node.Get(ctx, http.MethodGet, "/doctor", &r)
+func askDoctor(ctx context.Context, cfg config.Config, client *control.Client) (r health.Report, err error) {
+	err = client.Get(ctx, http.MethodGet, "/doctor", &r)
 	if errors.Is(err, control.ErrUnreachable) {
-		return diagnose(collectAlone(ctx, cfg, err), cfg.Cluster.Slots), nil
+		return node.FactsAlone(ctx, cfg, err).Report(cfg.Cluster.Slots), nil
 	}
 	return r, err
 }
 
-// repair offers what can be repaired, and returns what was. What is said goes to the error output, for the output may be
-// JSON.
-func (f doctorFlags) repair(c *cobra.Command, node *control.Client, r report) (fixed []string, err error) {
+// repair offers what can be repaired, and returns what was. What is said goes to the error output, for the output may
+// be JSON.
+func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.Report) (fixed []string, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), format+"\n", args...) }
 	fixes := slices.DeleteFunc(slices.Clone(r.Findings), func(found health.Finding) bool { return found.Fix == nil })
 	if len(fixes) == 0 {
@@ -137,7 +134,8 @@ func (f doctorFlags) repair(c *cobra.Command, node *control.Client, r report) (f
 			say("left as it is")
 			continue
 		}
-		if err := node.Get(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID), &struct{}{}); err != nil {
+		if err := client.Get(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID),
+			&struct{}{}); err != nil {
 			return fixed, fmt.Errorf("%s: %w", found.Fix.ID, err)
 		}
 		say("done: %s", found.Fix.ID)
@@ -151,28 +149,11 @@ func (f doctorFlags) asker(c *cobra.Command) (func(question string) (bool, error
 	if f.yes {
 		return func(string) (bool, error) { return true, nil }, nil
 	}
-	in, ok := c.InOrStdin().(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	lines := terminalOf(c)
+	if lines == nil {
 		return nil, errors.New("there is no terminal to ask on: say --yes if all that --dry-run lists is to be done; nothing was changed")
 	}
-	lines := bufio.NewReader(in)
 	return func(question string) (bool, error) { return askYes(c.Context(), c.ErrOrStderr(), lines, question) }, nil
-}
-
-// askYes asks, and returns whether the next line is a yes.
-func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question string) (bool, error) {
-	fmt.Fprintf(out, "%s [y/N] ", question)
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := lines.ReadString('\n') // what cannot be read is no yes
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-		return false, errors.New("interrupted; what was not confirmed was not changed")
-	case text := <-answer:
-		return text == "y" || text == "yes", nil
-	}
 }
 
 func (n *process) controlDoctor(w http.ResponseWriter, r *http.Request) {
@@ -202,4 +183,15 @@ func (n *process) repair(ctx context.Context, id string) error {
 		return err
 	}
 	return fmt.Errorf("%q is no repair that is offered by now: run `holdfast doctor` again; nothing was changed", id)
+}
+
+// worst is the exit code: 2 with anything degraded or critical, 1 with a warning.
+func worst(all []health.Finding) int {
+	switch health.Worst(all) {
+	case health.Critical, health.Degrading:
+		return 2
+	case health.Warning:
+		return 1
+	}
+	return 0
 }

@@ -10,18 +10,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
 
 func TestDoctorReport(t *testing.T) {
-	r := report{Cluster: "main", Well: []string{"nodes", "disks"}, Findings: []health.Finding{
+	r := health.Report{Cluster: "main", Well: []string{"nodes", "disks"}, Findings: []health.Finding{
 		{Code: "alarm-x", Severity: health.Critical, Text: "Full.", Do: "Delete.", Fix: &health.Repair{ID: "delete x at revision 7"}},
 		{Code: "clock-x", Subject: "n2", Severity: health.Warning, Text: "Too slow.", Do: "Again."},
 		{Code: "disk-x", Severity: health.Info, Text: "Young."},
 	}}
 	var b bytes.Buffer
-	if err := r.write(&b); err != nil {
+	if err := show.Doctor(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	want := "[-] alarm-x: Full.\n      Delete.\n[!] clock-x: n2: Too slow.\n      Again.\n[i] disk-x: Young.\n[+] nothing was found about: nodes, disks\n\n" +
@@ -30,7 +31,7 @@ func TestDoctorReport(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 	for code, findings := range [][]health.Finding{r.Findings[2:], r.Findings[1:], r.Findings} {
-		if got := (report{Findings: findings}).worst(); got != code {
+		if got := worst(findings); got != code {
 			t.Errorf("exit code %d, want %d", got, code)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/node"
+	"holdfast/embedded/health"
 )
 
 // downgradePoll is how often the command looks how far the downgrade is.
@@ -37,9 +39,9 @@ func newDowngradeCommand() *cobra.Command {
 			"and once every member runs a newer minor the cluster rises to it. This brings it one minor down again, while\n" +
 			"it serves: every member must be healthy and of one minor, and there must be a fresh backup, which is made.\n" +
 			"Then etcd is told, and when every member says that its data is that of the older minor, the command says which\n" +
-			"binaries to replace, in which order. It may be given again at any time and goes on where it is.\n\n" +
+			"binaries to replace, in which order. It may be given again at any time and continues where it is.\n\n" +
 			"--cancel gives that up: the cluster rises again when every member runs the newer minor. A node whose binary was\n" +
-			"replaced already goes on; the cluster stays at the older version until that one is replaced as well.\n\n" +
+			"replaced already continues; the cluster stays at the older version until that one is replaced as well.\n\n" +
 			"Exit code: 0 if the binaries may be replaced, or were.",
 		Example: "  holdfast downgrade --to 3.6 --dry-run\n  holdfast downgrade --to 3.6\n  holdfast downgrade --cancel",
 		Args:    cobra.NoArgs,
@@ -50,14 +52,14 @@ func newDowngradeCommand() *cobra.Command {
 			if err := atLeast("timeout", time.Second, f.timeout); err != nil {
 				return err
 			}
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
 			if f.cancel {
-				return f.giveUp(c, node)
+				return f.giveUp(c, client)
 			}
-			return f.run(c, node)
+			return f.run(c, client)
 		},
 	}
 	addClientFlags(c.Flags())
@@ -70,59 +72,61 @@ func newDowngradeCommand() *cobra.Command {
 	return c
 }
 
-func (f downgradeFlags) run(c *cobra.Command, node *control.Client) error {
+func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 	ctx, out := c.Context(), c.OutOrStdout()
 	path := "/downgrade?to=" + url.QueryEscape(f.to)
-	var d downgrade
-	if err := node.Get(ctx, http.MethodGet, path, &d); err != nil {
+	var d health.Downgrade
+	if err := client.Get(ctx, http.MethodGet, path, &d); err != nil {
 		return err
 	}
-	if d.Phase == downgradeRefused {
+	if d.Phase == health.DowngradeRefused {
 		return fmt.Errorf("no downgrade to etcd %s:\n  - %s", d.To, strings.Join(d.Why, "\n  - "))
 	}
-	if d.Phase == downgradePossible {
+	if d.Phase == health.DowngradePossible {
 		fmt.Fprintf(out, "the cluster is at etcd %s; to go down to %s\n"+
 			"  1. a backup is made, unless one is younger than %s\n"+
 			"  2. etcd is told to write its data as %s does, on every member\n"+
-			"  3. then the binaries may be replaced, one at a time: %s\n", d.Cluster, d.To, downgradeBackup, d.To, strings.Join(d.Replace, ", "))
+			"  3. then the binaries may be replaced, one at a time: %s\n", d.Cluster, d.To, node.DowngradeBackup, d.To,
+			strings.Join(d.Replace, ", "))
 	}
 	if f.dryRun {
-		if d.Phase != downgradePossible {
-			d.write(out)
+		if d.Phase != health.DowngradePossible {
+			writeDowngrade(out, d)
 		}
 		_, err := fmt.Fprintln(out, "nothing was changed")
 		return err
 	}
-	if d.Phase == downgradePossible {
+	if d.Phase == health.DowngradePossible {
 		if !f.yes {
 			if err := confirm(ctx, c, "Downgrade?"); err != nil {
 				return err
 			}
 		}
-		if err := node.Get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
+		if err := client.Get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "there is a backup, and etcd was told")
 	}
-	d, err := f.await(ctx, node, path, out)
+	d, err := f.await(ctx, client, path, out)
 	if err != nil {
 		return err
 	}
-	d.write(out)
+	writeDowngrade(out, d)
 	return nil
 }
 
 // await waits until every member has the older version.
-func (f downgradeFlags) await(ctx context.Context, node *control.Client, path string, out io.Writer) (d downgrade, err error) {
+func (f downgradeFlags) await(ctx context.Context, client *control.Client, path string,
+	out io.Writer) (d health.Downgrade, err error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	var said []string
 	for {
-		err := node.Get(ctx, http.MethodGet, path, &d)
+		err := client.Get(ctx, http.MethodGet, path, &d)
 		switch {
-		case err == nil && d.Phase == downgradeRefused:
+		case err == nil && d.Phase == health.DowngradeRefused:
 			return d, fmt.Errorf("the downgrade to etcd %s was given up meanwhile: %s", d.To, strings.Join(d.Why, "; "))
-		case err == nil && (d.Phase == downgradeReady || d.Phase == downgradeDone):
+		case err == nil && (d.Phase == health.DowngradeReady || d.Phase == health.DowngradeDone):
 			return d, nil
 		case err == nil && !slices.Equal(said, d.Why):
 			said = d.Why
@@ -130,11 +134,11 @@ func (f downgradeFlags) await(ctx context.Context, node *control.Client, path st
 		}
 		select {
 		case <-ctx.Done():
-			return d, fmt.Errorf("not every member has the version of etcd %s yet (%s); the downgrade goes on by itself: give the command again to follow it, or --cancel",
+			return d, fmt.Errorf("not every member has the version of etcd %s yet (%s); the downgrade continues by itself: give the command again to follow it, or --cancel",
 				f.to, strings.Join(said, ", "))
 		case <-time.After(downgradePoll):
 		}
-		d = downgrade{}
+		d = health.Downgrade{}
 	}
 }
 
@@ -162,9 +166,37 @@ func (d downgrade) write(out io.Writer) {
 	}
 }
 
-func (f downgradeFlags) giveUp(c *cobra.Command, node *control.Client) error {
+// writeDowngrade says what to do next.
+func writeDowngrade(out io.Writer, d health.Downgrade) {
+	switch d.Phase {
+	case health.DowngradeDone:
+		fmt.Fprintf(out, "every member runs etcd %s: nothing is left to do\n", d.To)
+	case health.DowngradeWaiting:
+		fmt.Fprintf(out, "the downgrade to etcd %s is under way and waits: %s\n", d.To, strings.Join(d.Why, ", "))
+	case health.DowngradeReady:
+		fmt.Fprintf(out,
+			"the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this order:\n", d.Cluster)
+		for _, n := range d.Replace {
+			fmt.Fprintf(out, "  %s\n", n)
+		}
+		for _, why := range d.Why {
+			fmt.Fprintf(out, "  not yet, for %s\n", why)
+		}
+		fmt.Fprintf(out,
+			"with a holdfast that embeds etcd %s, restart it, and wait until `holdfast status` says HEALTHY before the next.\n",
+			d.To)
+		if d.Target != "" {
+			fmt.Fprintf(out,
+				"When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no newer\n"+
+					"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises as soon as\n"+
+					"no member runs etcd %s.\n", d.To)
+		}
+	}
+}
+
+func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 	ctx, out := c.Context(), c.OutOrStdout()
-	self, err := selfOf(ctx, node)
+	self, err := selfOf(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -184,10 +216,11 @@ func (f downgradeFlags) giveUp(c *cobra.Command, node *control.Client) error {
 			return err
 		}
 	}
-	if err := node.Get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
+	if err := client.Get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, and else when\n"+
-		"the last one does; a binary that embeds %s cannot be started after that.\n", e.Downgrade, e.Downgrade)
+	_, err = fmt.Fprintf(out,
+		"the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, and else when\n"+
+			"the last one does; a binary that embeds %s cannot be started after that.\n", e.Downgrade, e.Downgrade)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
 )
 
@@ -35,11 +36,11 @@ func newDrainCommand() *cobra.Command {
 			if err := atLeast("wait", 0, wait); err != nil {
 				return err
 			}
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			return drain(c.Context(), node, how, wait, c.OutOrStdout(), c.ErrOrStderr())
+			return drain(c.Context(), client, how, wait, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	addClientFlags(c.Flags())
@@ -50,11 +51,13 @@ func newDrainCommand() *cobra.Command {
 }
 
 // drain asks the node, again and again for as long as wait while it refuses.
-func drain(ctx context.Context, node *control.Client, how coordinator.DrainOptions, wait time.Duration, out, progress io.Writer) error {
+func drain(ctx context.Context, client *control.Client, how coordinator.DrainOptions, wait time.Duration, out,
+	progress io.Writer) error {
 	deadline, said := time.Now().Add(wait), ""
 	for {
 		var r coordinator.DrainReport
-		if err := node.Get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry), &r); err != nil {
+		if err := client.Get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry),
+			&r); err != nil {
 			return err
 		}
 		if r.Drained || r.Risk == "" || !time.Now().Before(deadline) {
@@ -97,15 +100,15 @@ func newUndrainCommand() *cobra.Command {
 		Short: "Start the member of this machine again after a drain",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun), &struct{}{}); err != nil {
+			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun), &struct{}{}); err != nil {
 				return err
 			}
 			if dryRun {
-				return nothingChanged(c, "the node is drained, and etcd would start again")
+				return show.NothingChanged(c.OutOrStdout(), "the node is drained, and etcd would start again")
 			}
 			fmt.Fprintln(c.OutOrStdout(), "etcd starts again; the disruption lock is given back when the member has caught up")
 			return nil

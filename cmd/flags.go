@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,6 +32,25 @@ func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error
 		return show.JSON(c.OutOrStdout(), answer)
 	}
 	return text(c.OutOrStdout())
+}
+
+func oneOf(output string, allowed ...string) error {
+	for _, a := range allowed {
+		if output == a {
+			return nil
+		}
+	}
+	last := len(allowed) - 1
+	return usage(fmt.Errorf("--output: must be %s or %s, got %q", strings.Join(allowed[:last], ", "), allowed[last],
+		output))
+}
+
+// atLeast says that a number or a time, given with a flag, is too small to mean anything.
+func atLeast[T int | time.Duration](flag string, least, got T) error {
+	if got < least {
+		return usage(fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got))
+	}
+	return nil
 }
 
 // durationFlag is a flag that also takes days, weeks and years, as the configuration does.

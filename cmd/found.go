@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/show"
 )
 
 func newFoundCommand() *cobra.Command {
@@ -17,26 +19,28 @@ func newFoundCommand() *cobra.Command {
 			"disk without etcd data; data is never touched.\n\n" +
 			"--abandon  this blank disk forgets which disks it promised to found with. Right when the others are gone\n" +
 			"           for good. If one of them lives on elsewhere, it may found a second cluster with the same name.\n" +
-			"--new      as --abandon, and the backup store's record of the former cluster is moved aside (it is kept).\n" +
-			"           Right when that cluster is given up. Its backups stay.",
+			"--new      as --abandon, and the backup store's record of the former cluster is moved aside (it is kept);\n" +
+			"           beside a cluster that etcd-manager keeps in the store, one may be founded from then on.\n" +
+			"           Right when the former cluster is given up. Its backups stay.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if abandon == anew {
 				return errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)")
 			}
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
+			if err := client.Get(c.Context(), http.MethodPost,
+				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
 				return err
 			}
 			if dryRun {
 				would := "this blank disk would forget which disks it promised to found with"
 				if anew {
-					would += ", and the backup store's record of the former cluster would be moved aside"
+					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded beside etcd-manager's"
 				}
-				return nothingChanged(c, would)
+				return show.NothingChanged(c.OutOrStdout(), would)
 			}
 			fmt.Fprintln(c.OutOrStdout(), "ordered; `holdfast status` shows what the node does now")
 			return nil

@@ -13,16 +13,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
+	"holdfast/cmd/show"
 	"holdfast/gossip"
 )
 
 func newGossipCommand() *cobra.Command {
 	c := &cobra.Command{Use: "gossip", Short: "Show and rotate the keys of the gossip; forget lost nodes"}
-	return group(c, newGossipKeysCommand(), newGossipRotateCommand(), newGossipKeygenCommand(), newGossipExportCommand(), newGossipForgetCommand())
+	return group(c, newGossipKeysCommand(), newGossipRotateCommand(), newGossipKeygenCommand(), newGossipExportCommand(),
+		newGossipForgetCommand())
 }
 
 func newGossipKeysCommand() *cobra.Command {
-	var output string
+	var format output
 	c := &cobra.Command{
 		Use:   "keys",
 		Short: "Show which node has which gossip key, by fingerprint",
@@ -30,30 +33,27 @@ func newGossipKeysCommand() *cobra.Command {
 			"key encrypts, each decrypts. A key that is derived from the peers' authority has a serial.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := format.check(); err != nil {
 				return err
 			}
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			var all []nodeKeys
-			if err := node.Get(c.Context(), http.MethodGet, "/gossip/keys", &all); err != nil {
+			var all []gossip.NodeKeys
+			if err := client.Get(c.Context(), http.MethodGet, "/gossip/keys", &all); err != nil {
 				return err
 			}
-			if output == "json" {
-				return writeIndented(c.OutOrStdout(), all)
-			}
-			return writeKeys(c.OutOrStdout(), all)
+			return format.write(c, all, func(w io.Writer) error { return writeKeys(w, all) })
 		},
 	}
 	addClientFlags(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	format.add(c.Flags())
 	return c
 }
 
-func writeKeys(w io.Writer, all []nodeKeys) error {
-	t := newTable("NODE", "LIVE", "ORIGIN", "PRIMARY", "DECRYPTS TOO", "PROBLEM")
+func writeKeys(w io.Writer, all []gossip.NodeKeys) error {
+	t := show.Table("NODE", "LIVE", "ORIGIN", "PRIMARY", "DECRYPTS TOO", "PROBLEM")
 	for _, n := range all {
 		var too []string
 		for i, k := range n.Keys.Keys {
@@ -65,7 +65,8 @@ func writeKeys(w io.Writer, all []nodeKeys) error {
 		if !n.Live {
 			live = "no"
 		}
-		t.AppendRow(table.Row{n.Node, live, dash(n.Origin), keyText(n.Primary()), dash(strings.Join(too, ", ")), n.Problem})
+		t.AppendRow(table.Row{n.Node, live, show.OrDash(n.Origin), keyText(n.Primary()), show.OrDash(strings.Join(too, ", ")),
+			n.Problem})
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err
@@ -91,7 +92,7 @@ func newGossipRotateCommand() *cobra.Command {
 		Short: "Replace the gossip key on all nodes",
 		Long: "Replace the gossip key on all nodes: a new one is installed everywhere, then used everywhere, then the old ones are\n" +
 			"removed everywhere. No step begins before every live node has confirmed the one before, so all nodes hear each\n" +
-			"other at any time. After an interruption the same command goes on where it was; it can be given on any node that\n" +
+			"other at any time. After an interruption the same command continues where it was; it can be given on any node that\n" +
 			"has the new key.\n\n" +
 			"A key that is derived from the peers' authority is never sent, only its serial. With gossip.key-file a new random\n" +
 			"key is sent under the old one and written into the file of each node: who has the old key and has recorded the\n" +
@@ -100,32 +101,34 @@ func newGossipRotateCommand() *cobra.Command {
 			"given the new key in its file.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			var p rotation
-			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?dry=true&force=%t", force), &p); err != nil {
+			var p node.KeyRotation
+			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?dry=true&force=%t", force),
+				&p); err != nil {
 				return fmt.Errorf("rotate the gossip key: %w", err)
 			}
 			if dryRun {
-				return nothingChanged(c, p.text("would go"))
+				return show.NothingChanged(c.OutOrStdout(), rotationText(p, "would go"))
 			}
 			if !yes {
-				fmt.Fprintln(c.OutOrStdout(), p.text("goes"))
+				fmt.Fprintln(c.OutOrStdout(), rotationText(p, "goes"))
 				if err := confirm(c.Context(), c, "Rotate?"); err != nil {
 					return err
 				}
 			}
-			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?force=%t", force), &p); err != nil {
+			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/gossip/rotate?force=%t", force), &p); err != nil {
 				return fmt.Errorf("rotate the gossip key: %w", err)
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), p.text("gone"))
+			_, err = fmt.Fprintln(c.OutOrStdout(), rotationText(p, "gone"))
 			return err
 		},
 	}
 	addClientFlags(c.Flags())
-	c.Flags().BoolVar(&force, "force", false, "go on although a known node is not live: it must find the key later, or be given it")
+	c.Flags().BoolVar(&force, "force", false,
+		"continue although a known node is not live: it must find the key later, or be given it")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	addDryRun(c.Flags(), &dryRun)
 	return c
@@ -133,6 +136,21 @@ func newGossipRotateCommand() *cobra.Command {
 
 // text says what a rotation does.
 func (r rotation) text(verb string) string {
+	text := fmt.Sprintf("%s to key %s on %s", verb, keyText(r.Key), strings.Join(r.Nodes, ", "))
+	if r.Unfinished {
+		text += "\nthis finishes what was begun before: give the command again for a key that is new to all"
+	}
+	if len(r.Left) > 0 {
+		text += "\nleft behind, for they are not live: " + strings.Join(r.Left, ", ")
+	}
+	if len(r.Observers) > 0 {
+		text += "\nobservers, whose gossip.key-file must be given the key: " + strings.Join(r.Observers, ", ")
+	}
+	return text
+}
+
+// rotationText says what a rotation does.
+func rotationText(r node.KeyRotation, verb string) string {
 	text := fmt.Sprintf("%s to key %s on %s", verb, keyText(r.Key), strings.Join(r.Nodes, ", "))
 	if r.Unfinished {
 		text += "\nthis finishes what was begun before: give the command again for a key that is new to all"
@@ -191,7 +209,7 @@ func exportKey(c *cobra.Command, cfg config.Config, to string, dryRun bool) erro
 	if cfg.Gossip.KeyFile != "" {
 		return fmt.Errorf("gossip.key-file is set: copy %s itself", cfg.Gossip.KeyFile)
 	}
-	lines, err := gossip.ExportKeys(keysPath(cfg))
+	lines, err := gossip.ExportKeys(node.KeysPath(cfg))
 	if err != nil {
 		return fmt.Errorf("%w; has this node run with tls.mode ca or auto?", err)
 	}
@@ -200,11 +218,12 @@ func exportKey(c *cobra.Command, cfg config.Config, to string, dryRun bool) erro
 		return err
 	}
 	if dryRun {
-		return nothingChanged(c, fmt.Sprintf("would write %d keys to %s", len(lines), to))
+		return show.NothingChanged(c.OutOrStdout(), fmt.Sprintf("would write %d keys to %s", len(lines), to))
 	}
 	if err := writeFresh(filepath.Dir(to), file); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %d keys to %s: set gossip.key-file to it where it is for\n", len(lines), to)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %d keys to %s: set gossip.key-file to it where it is for\n", len(lines),
+		to)
 	return err
 }

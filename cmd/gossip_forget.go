@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 )
@@ -40,19 +41,19 @@ func newGossipForgetCommand() *cobra.Command {
 			if err := oneOf(output, "text", "json"); err != nil {
 				return err
 			}
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
-			var r forgetReport
+			var r gossip.Forgetting
 			q := url.Values{"node": {args[0]}, "dry": {fmt.Sprint(dryRun)}}
-			if err := node.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
+			if err := client.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
 				return fmt.Errorf("forget %s: %w", args[0], err)
 			}
 			if output == "json" {
-				err = writeIndented(c.OutOrStdout(), r)
+				err = show.JSON(c.OutOrStdout(), r)
 			} else {
-				err = r.write(c.OutOrStdout())
+				err = writeForgotten(c.OutOrStdout(), r)
 			}
 			if err == nil && !dryRun && len(r.Untold) > 0 {
 				return fmt.Errorf("forget %s: %s did not confirm: give the command again",
@@ -236,4 +237,30 @@ func (n *process) controlGossipForget(w http.ResponseWriter, r *http.Request) {
 	f := forgetting{self: n.cfg.Node.Name, nodes: n.mesh.Nodes(), lost: n.mesh.Lost(), ask: n.orderForget}
 	report, err := f.run(ctx, r.FormValue("node"), control.Dry(r))
 	control.Reply(w, report, err)
+}
+
+// writeForgotten says which nodes have forgotten which, and what that one knew.
+func writeForgotten(w io.Writer, r gossip.Forgetting) error {
+	verb := "forgot"
+	if r.Dry {
+		verb = "would forget"
+	}
+	var b strings.Builder
+	since := r.Since.UTC().Format(time.RFC3339)
+	fmt.Fprintf(&b, "%s %s, lost since %s, on %s\n", verb, r.Node, since, strings.Join(r.Told, ", "))
+	for _, node := range slices.Sorted(maps.Keys(r.Untold)) {
+		fmt.Fprintf(&b, "not confirmed by %s: %s\n", node, r.Untold[node])
+	}
+	if r.Slot != "" {
+		fmt.Fprintf(&b, "what it held: slot %s, disk %s\n", r.Slot, r.Disk)
+	}
+	if r.Record != "" {
+		fmt.Fprintf(&b, "what it knew: the cluster %s\n", r.Record)
+		fmt.Fprintln(&b, "if no other node, disk or store knows that cluster, blank disks may found a new one")
+	}
+	if r.Dry {
+		fmt.Fprintln(&b, "nothing was changed (--dry-run)")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

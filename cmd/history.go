@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
 	"holdfast/volume"
 )
@@ -30,7 +30,7 @@ type historyFlags struct {
 	count  int
 	follow bool
 	file   string
-	output string
+	format string
 }
 
 func newHistoryCommand() *cobra.Command {
@@ -44,7 +44,7 @@ func newHistoryCommand() *cobra.Command {
 		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq 'select(.outcome == \"failed\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf(f.output, "table", "json"); err != nil {
+			if err := oneOf(f.format, "table", "json"); err != nil {
 				return err
 			}
 			if err := errors.Join(atLeast("since", 0, f.since), atLeast("number", 0, f.count)); err != nil {
@@ -59,9 +59,9 @@ func newHistoryCommand() *cobra.Command {
 	addClientFlags(c.Flags(), "volume.local.root")
 	c.Flags().DurationVar(&f.since, "since", 0, "only what happened within this `time` (default: all)")
 	c.Flags().IntVarP(&f.count, "number", "n", 50, "at most this `number` of entries, the newest; 0: all")
-	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with what happens, until Ctrl-C")
+	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing what happens, until Ctrl-C")
 	c.Flags().StringVar(&f.file, "file", "", "read this `file`, and no node")
-	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table, or json: one entry a line")
+	c.Flags().StringVarP(&f.format, "output", "o", "table", "`format`: table, or json: one entry a line")
 	return c
 }
 
@@ -70,7 +70,7 @@ func (f historyFlags) run(c *cobra.Command) error {
 	if f.since > 0 {
 		after = time.Now().Add(-f.since)
 	}
-	h, node, err := f.read(c, after)
+	h, client, err := f.read(c, after)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (f historyFlags) run(c *cobra.Command) error {
 	if n := len(h.Entries); n > 0 {
 		after = h.Entries[n-1].Time
 	}
-	return f.more(c, node, after)
+	return f.more(c, client, after)
 }
 
 // read asks the node, and where none answers reads the disk. It returns the node if that has answered.
@@ -103,26 +103,29 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 		}
 		return h, nil, nil
 	}
-	cfg, node, err := loadClient(c)
+	cfg, client, err := loadClient(c)
 	if err != nil {
 		return coordinator.History{}, nil, err
 	}
-	h, err := askHistory(c.Context(), node, after)
+	h, err := askHistory(c.Context(), client, after)
 	if err == nil || f.follow || !errors.Is(err, control.ErrUnreachable) {
-		return h, node, err
+		return h, client, err
 	}
 	if cfg.Volume.Provider != volume.ProviderLocal {
 		return h, nil, fmt.Errorf("%w; without the node, say --file PATH of the history.jsonl on its volume", err)
 	}
-	if h, err = readVolumes(cfg); err == nil {
-		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: this is what lies on the volumes in %s\n", cfg.Volume.Local.Root)
+	if h, err = coordinator.ReadHistories(cfg.Volume.Local.Root); err != nil {
+		err = fmt.Errorf("no node answers, and there are no volumes to read: %w", err)
+	} else {
+		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: this is what lies on the volumes in %s\n",
+			cfg.Volume.Local.Root)
 	}
 	return h, nil, err
 }
 
-func askHistory(ctx context.Context, node *control.Client, after time.Time) (h coordinator.History, err error) {
+func askHistory(ctx context.Context, client *control.Client, after time.Time) (h coordinator.History, err error) {
 	q := url.Values{"after": {after.Format(time.RFC3339Nano)}}
-	err = node.Get(ctx, http.MethodGet, "/history?"+q.Encode(), &h)
+	err = client.Get(ctx, http.MethodGet, "/history?"+q.Encode(), &h)
 	return h, err
 }
 
@@ -144,11 +147,24 @@ func readVolumes(cfg config.Config) (all coordinator.History, err error) {
 	return all, nil
 }
 
+func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
+	if f.format != "json" {
+		return show.History(w, entries)
+	}
+	enc := json.NewEncoder(w)
+	for _, e := range entries {
+		if err := enc.Encode(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // followEvery is how often the node is asked for more.
 const followEvery = 500 * time.Millisecond
 
 // more shows what happens from now on. A node that restarts is waited for.
-func (f historyFlags) more(c *cobra.Command, node *control.Client, after time.Time) error {
+func (f historyFlags) more(c *cobra.Command, client *control.Client, after time.Time) error {
 	t := time.NewTicker(followEvery)
 	defer t.Stop()
 	for {
@@ -157,7 +173,7 @@ func (f historyFlags) more(c *cobra.Command, node *control.Client, after time.Ti
 			return nil
 		case <-t.C:
 		}
-		h, err := askHistory(c.Context(), node, after)
+		h, err := askHistory(c.Context(), client, after)
 		if err != nil || len(h.Entries) == 0 {
 			continue
 		}
@@ -166,30 +182,6 @@ func (f historyFlags) more(c *cobra.Command, node *control.Client, after time.Ti
 			return err
 		}
 	}
-}
-
-func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
-	if f.output == "json" {
-		enc := json.NewEncoder(w)
-		for _, e := range entries {
-			if err := enc.Encode(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	t := newTable("TIME", "NODE", "SLOT", "GEN", "WHAT", "OUTCOME", "TOOK", "WHY")
-	for _, e := range entries {
-		if e.Dropped > 0 {
-			t.AppendRow(table.Row{"", e.Node, "", "", "-", "-", "", fmt.Sprintf("%d entries are missing: the disk could not be written", e.Dropped)})
-		}
-		t.AppendRow(table.Row{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, dash(e.Slot), generationText(e.Generation), e.Kind, dash(e.Outcome), tookText(e), entryText(e)})
-	}
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
 }
 
 func generationText(g uint64) string {

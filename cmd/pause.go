@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
@@ -30,18 +31,19 @@ func newPauseCommand() *cobra.Command {
 			if err := snapshot.CheckReason(reason); err != nil {
 				return fmt.Errorf("--reason: %w", err)
 			}
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
 			q := url.Values{"why": {reason}, "by": {operator()}, "dry": {fmt.Sprint(dryRun)}}
-			if err := node.Get(c.Context(), http.MethodPost, "/pause?"+q.Encode(), &struct{}{}); err != nil {
+			if err := client.Get(c.Context(), http.MethodPost, "/pause?"+q.Encode(), &struct{}{}); err != nil {
 				return fmt.Errorf("pause the cluster: %w", err)
 			}
 			if dryRun {
-				return nothingChanged(c, "would pause the whole cluster, for all nodes, until `holdfast resume`")
+				return show.NothingChanged(c.OutOrStdout(), "would pause the whole cluster, for all nodes, until `holdfast resume`")
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), "paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` shows what waits")
+			_, err = fmt.Fprintln(c.OutOrStdout(),
+				"paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` shows what waits")
 			return err
 		},
 	}
@@ -55,20 +57,21 @@ func newResumeCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "resume",
-		Short: "Let the nodes go on by themselves after a pause",
+		Short: "Let the nodes act by themselves again after a pause",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
 			var p plan.Pause
-			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
+			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
 				return fmt.Errorf("resume: %w", err)
 			}
-			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339), health.Age(time.Now(), p.Since))
+			was := fmt.Sprintf("the pause by %s, since %s (%s ago)", p.By, p.Since.UTC().Format(time.RFC3339),
+				health.Age(time.Now(), p.Since))
 			if dryRun {
-				return nothingChanged(c, "would end "+was)
+				return show.NothingChanged(c.OutOrStdout(), "would end "+was)
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "resumed: ended %s\n", was)
 			return err

@@ -23,8 +23,8 @@ import (
 const mirrored = 30 * time.Second
 
 func newRecoverCommand() *cobra.Command {
-	var f restoreFlags
-	var alone bool
+	var f proposalFlags
+	var abort, alone bool
 	var survivor, despite string
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
@@ -34,55 +34,48 @@ func newRecoverCommand() *cobra.Command {
 			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and founds the new\n" +
 			"generation with that, alone; everybody else joins it, and what their disks held is set aside. Nothing that the\n" +
 			"survivor's log holds is lost, acknowledged or not. Until the point of no return --abort or Ctrl-C ends it, and so\n" +
-			"does a leader: a cluster that was only slow goes on as it was. Leases, users and versions stay; the revision is\n" +
-			"raised by restore.revision-bump, so that whoever watches begins anew.\n\n" +
+			"does a leader: a cluster that was only slow continues as it was. Leases, users and versions stay; the revision is\n" +
+			"raised by restore.revision-bump, so that watchers start over.\n\n" +
 			"--lost names every slot whose voter is not here. A member that was named, is alive and serves without the survivor\n" +
 			"stops when it sees the new generation, and keeps its data: `holdfast rejoin` on its node says what becomes of that.\n\n" +
 			"A survivor that the newest backup goes beyond is refused, by generation and then by revision: `holdfast restore`\n" +
-			"keeps more then. To go on from it all the same, name both: --survivor SLOT --despite-backup NAME. Where the\n" +
+			"keeps more then. To continue from it all the same, name both: --survivor SLOT --despite-backup NAME. Where the\n" +
 			"backups cannot be listed, NAME is \"unknown\".\n\n" +
 			"Exit code: 0 if the cluster serves again, or without --yes if it could be recovered.",
 		Example: "  holdfast recover\n  holdfast recover --lost b,c --yes\n  holdfast recover --abort",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
-			case f.abort && (len(f.lost) > 0 || survivor != "" || despite != ""):
+			case abort && (len(f.Lost) > 0 || survivor != "" || despite != ""):
 				return errors.New("say --abort alone, or --lost, --survivor and --despite-backup")
 			case despite != "" && survivor == "":
-				return errors.New("--despite-backup: say with --survivor which slot to go on from in place of that backup")
+				return errors.New("--despite-backup: say with --survivor which slot to continue from in place of that backup")
 			}
-			if err := f.check(); err != nil {
-				return err
-			}
-			cfg, node, err := loadClient(c)
-			if err != nil {
-				return err
-			}
-			r, err := newRestoration(c, f, cfg, node)
+			o, err := f.operator(c)
 			if err != nil {
 				return err
 			}
 			switch {
-			case f.abort:
-				return r.abort(c.Context())
+			case abort:
+				return o.Abort(c.Context())
 			case alone:
-				return r.withoutStore(c.Context())
+				return o.Alone(c.Context())
 			}
-			return r.recover(c.Context(), survivor, despite)
+			return o.Recover(c.Context(), survivor, despite)
 		},
 	}
 	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().BoolVar(&f.yes, "yes", false, "do it")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would be done, whatever else is said")
-	c.Flags().BoolVar(&f.abort, "abort", false, "abort the recovery that is under way")
-	c.Flags().StringSliceVar(&f.lost, "lost", nil, "`slots` whose voters are gone for good")
-	c.Flags().BoolVar(&alone, "without-store", false, "the store is lost as well: continue from this node, with every other voter named in --lost")
-	c.Flags().StringSliceVar(&f.overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is in the store")
-	c.Flags().StringVar(&survivor, "survivor", "", "`slot` to go on from: of several that are equally advanced (default: the first of them), or one that the cluster had given up")
+	f.add(c.Flags())
+	c.Flags().BoolVar(&f.Yes, "yes", false, "do it")
+	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be done, whatever else is said")
+	c.Flags().BoolVar(&abort, "abort", false, "abort the recovery that is under way")
+	c.Flags().StringSliceVar(&f.Lost, "lost", nil, "`slots` whose voters are gone for good")
+	c.Flags().BoolVar(&alone, "without-store", false,
+		"the store is lost as well: continue from this node, with every other voter named in --lost")
+	c.Flags().StringVar(&survivor, "survivor", "",
+		"`slot` to continue from: of several that are equally advanced (default: the first of them), or one that the cluster had given up")
 	c.Flags().StringVar(&despite, "despite-backup", "",
-		"go on from --survivor although this newest backup holds more: its `NAME`, or unknown where the backups cannot be listed")
-	c.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
-	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
+		"continue from --survivor although this newest backup holds more: its `NAME`, or unknown where the backups cannot be listed")
 	return c
 }
 

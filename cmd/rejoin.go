@@ -13,13 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
 
 func newRejoinCommand() *cobra.Command {
-	var f restoreFlags
+	var f proposalFlags
 	var instead bool
 	c := &cobra.Command{
 		Use:   "rejoin [--instead [--lost SLOTS]] [--dry-run]",
@@ -34,41 +35,26 @@ func newRejoinCommand() *cobra.Command {
 		Example: "  holdfast rejoin --dry-run\n  holdfast rejoin\n  holdfast rejoin --instead\n  holdfast rejoin --instead --lost a,b,c",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if (len(f.lost) > 0 || len(f.overrule) > 0) && !instead {
+			if (len(f.Lost) > 0 || len(f.Overrule) > 0) && !instead {
 				return errors.New("--lost and --overrule belong to --instead")
 			}
-			if err := f.check(); err != nil {
-				return err
-			}
-			cfg, node, err := loadClient(c)
-			if err != nil {
-				return err
-			}
 			if !instead {
-				if err := node.Get(c.Context(), http.MethodPost, "/rejoin?"+url.Values{"dry": {strconv.FormatBool(f.dryRun)}}.Encode(), &struct{}{}); err != nil {
-					return err
-				}
-				if f.dryRun {
-					return nothingChanged(c, "would set the data of this node aside, and join the cluster again")
-				}
-				_, err := fmt.Fprintln(c.OutOrStdout(), "the data of this node is set aside, and its slot joins the cluster again; see `holdfast status`")
-				return err
+				return rejoin(c, &f)
 			}
-			r, err := newRestoration(c, f, cfg, node)
+			o, err := f.operator(c)
 			if err != nil {
 				return err
 			}
-			return r.instead(c.Context())
+			return o.Instead(c.Context())
 		},
 	}
 	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().BoolVar(&instead, "instead", false, "continue from the data of this node, instead of what the cluster continued with")
-	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "show what would be done, change nothing")
-	c.Flags().StringSliceVar(&f.lost, "lost", nil, "`slots` of the present generation whose voters are gone for good")
-	c.Flags().StringSliceVar(&f.overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is in the store")
-	c.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
-	c.Flags().StringVarP(&f.output, "output", "o", "table", "`format`: table or json")
+	f.add(c.Flags())
+	c.Flags().BoolVar(&instead, "instead", false,
+		"continue from the data of this node, instead of what the cluster continued with")
+	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be done, change nothing")
+	c.Flags().StringSliceVar(&f.Lost, "lost", nil, "`slots` of the present generation whose voters are gone for good")
 	return c
 }
 
@@ -169,4 +155,25 @@ func (f *follower) under() bool {
 	return slices.ContainsFunc(f.cluster.Nodes, func(n health.NodeStatus) bool {
 		return n.Node == f.cluster.Asked && n.Restore != nil && n.Restore.ID == f.p.ID
 	})
+}
+
+// rejoin has the node give up its data.
+func rejoin(c *cobra.Command, f *proposalFlags) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	_, client, err := loadClient(c)
+	if err != nil {
+		return err
+	}
+	path := "/rejoin?" + url.Values{"dry": {strconv.FormatBool(f.DryRun)}}.Encode()
+	if err := client.Get(c.Context(), http.MethodPost, path, &struct{}{}); err != nil {
+		return err
+	}
+	if f.DryRun {
+		return show.NothingChanged(c.OutOrStdout(), "would set the data of this node aside, and join the cluster again")
+	}
+	_, err = fmt.Fprintln(c.OutOrStdout(), "the data of this node is set aside, and its slot joins the cluster again; "+
+		"see `holdfast status`")
+	return err
 }

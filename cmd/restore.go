@@ -1,21 +1,18 @@
 package cmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
+	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
@@ -390,29 +387,6 @@ func (r *restoration) confirm(ctx context.Context) error {
 	return confirm(ctx, r.c, "Restore?")
 }
 
-// confirm asks on the terminal that the command was given on.
-func confirm(ctx context.Context, c *cobra.Command, question string) error {
-	in, ok := c.InOrStdin().(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("there is no terminal to ask on: say --yes if this is what you want; nothing was changed")
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "\n%s Type yes: ", question)
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // what cannot be read is no yes
-		answer <- strings.TrimSpace(line)
-	}()
-	select {
-	case <-ctx.Done():
-		return errors.New("interrupted; nothing was changed")
-	case text := <-answer:
-		if text != "yes" {
-			return fmt.Errorf("%q is not yes; nothing was changed", text)
-		}
-		return nil
-	}
-}
-
 // abort ends the restore that is under way, unless it is too late.
 func (r *restoration) abort(ctx context.Context) error {
 	_, known, err := r.knows(ctx)
@@ -440,15 +414,15 @@ func (r *restoration) abort(ctx context.Context) error {
 	return nil
 }
 
-// operator is who asks, for those who read it later.
-func operator() string {
-	name := os.Getenv("SUDO_USER")
-	if u, err := user.Current(); err == nil && name == "" {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "an unnamed host"
-	}
-	return name + "@" + host
+// addDirectoryFlags adds the flags of `restore --to`, but for that of foreign, which other restores have, too.
+func addDirectoryFlags(fs *pflag.FlagSet, d *backups.Directory) {
+	fs.StringVar(&d.MemberName, "member-name", "",
+		"with --to: the member's `name` in etcd (default cluster.member-name with the slot)")
+	fs.StringVar(&d.Slot, "slot", "", "with --to: the `slot` in the member's name (default the first of cluster.slots)")
+	fs.StringVar(&d.InitialCluster, "initial-cluster", "",
+		"with --to: `name=URL,...` of all members of the new cluster (default this one alone at "+backups.DefaultPeerURL+")")
+	fs.StringVar(&d.Token, "token", "",
+		"with --to: the cluster's `token`, the same for all its members and never used before (default made of the backup's name)")
+	fs.Int64Var(&d.Bump, "revision-bump", -1,
+		"with --to: raise the revision by this `number` (default restore.revision-bump; 0 keeps it, for a copy to look into)")
 }

@@ -9,19 +9,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
-	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -189,30 +186,6 @@ func addClientFlags(fs *pflag.FlagSet, shown ...string) {
 		visible[name] = true
 	}
 	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || !visible[f.Name] })
-}
-
-// loadClient reads the configuration for a command that talks to a node.
-func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
-	l, err := config.Load("", c.Flags(), os.Environ())
-	if err != nil {
-		return config.Config{}, nil, err
-	}
-	node, err := control.Open(l.Config.Control)
-	return l.Config, node, err
-}
-
-// selfOf returns what the node says of itself.
-func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
-	var s health.ClusterStatus
-	if err := c.Get(ctx, http.MethodGet, "/status", &s); err != nil {
-		return health.NodeStatus{}, err
-	}
-	for _, n := range s.Nodes {
-		if n.Node == s.Asked {
-			return n, nil
-		}
-	}
-	return health.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.At)
 }
 
 // saveBy asks a node for a backup and follows it.

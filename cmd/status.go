@@ -15,11 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 )
 
 func newStatusCommand() *cobra.Command {
-	var output string
+	var format output
 	var why bool
 	c := &cobra.Command{
 		Use:   "status",
@@ -30,57 +31,36 @@ func newStatusCommand() *cobra.Command {
 			"Exit code: 0 healthy, which it is with warnings, 1 degraded, 2 no quorum or electing, 3 no node answers here.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf(output, "table", "json"); err != nil {
+			if err := format.check(); err != nil {
 				return err
 			}
-			_, node, err := loadClient(c)
+			_, client, err := loadClient(c)
 			if err != nil {
 				return err
 			}
 			var s health.ClusterStatus
-			if err := node.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
+			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
 				if errors.Is(err, control.ErrUnreachable) {
 					return exitCode(3)
 				}
 				return exitCode(1)
 			}
-			switch {
-			case output == "json":
-				err = writeIndented(c.OutOrStdout(), s)
-			case why:
-				err = writeWhy(c.OutOrStdout(), s, time.Now())
-			default:
-				err = writeStatus(c.OutOrStdout(), s, time.Now())
+			text := show.Status
+			if why {
+				text = show.Why
 			}
-			if err != nil {
+			if err := format.write(c, s, func(w io.Writer) error { return text(w, s, time.Now()) }); err != nil {
 				return err
 			}
-			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2), health.NoQuorum: exitCode(2)}[s.Health]
+			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
+				health.NoQuorum: exitCode(2)}[s.Health]
 		},
 	}
 	addClientFlags(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "table", "`format`: table or json")
+	format.add(c.Flags())
 	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")
 	return c
-}
-
-func oneOf(output string, allowed ...string) error {
-	for _, a := range allowed {
-		if output == a {
-			return nil
-		}
-	}
-	last := len(allowed) - 1
-	return usage(fmt.Errorf("--output: must be %s or %s, got %q", strings.Join(allowed[:last], ", "), allowed[last], output))
-}
-
-// atLeast says that a number or a time, given with a flag, is too small to mean anything.
-func atLeast[T int | time.Duration](flag string, least, got T) error {
-	if got < least {
-		return usage(fmt.Errorf("--%s: must be %v or more, got %v", flag, least, got))
-	}
-	return nil
 }
 
 func writeIndented(w io.Writer, v any) error {

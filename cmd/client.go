@@ -1,0 +1,36 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/cmd/config"
+	"holdfast/cmd/control"
+	"holdfast/embedded/health"
+)
+
+// loadClient reads the configuration for a command that talks to a node.
+func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
+	l, err := config.Load("", c.Flags(), os.Environ())
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	client, err := control.Open(l.Config.Control)
+	return l.Config, client, err
+}
+
+// selfOf returns what the node says of itself.
+func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
+	var s health.ClusterStatus
+	if err := c.Get(ctx, http.MethodGet, "/status", &s); err != nil {
+		return health.NodeStatus{}, err
+	}
+	if self := s.Self(); self != nil {
+		return *self, nil
+	}
+	return health.NodeStatus{}, fmt.Errorf("the node on %s does not know itself", c.At)
+}

@@ -1,0 +1,57 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"holdfast/cmd/backups"
+	"holdfast/cmd/proposal"
+)
+
+// proposalFlags are those of the commands that end a generation.
+type proposalFlags struct {
+	proposal.Options
+	format output
+}
+
+// add adds the flags that mean the same to all of them.
+func (f *proposalFlags) add(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.Overrule, "overrule", nil, "`disks` that objected to an earlier proposal, or whose beacon is "+
+		"in the store")
+	fs.DurationVar(&f.Timeout, "timeout", 30*time.Minute, "`time` after which it is aborted, if it still can be")
+	f.format.add(fs)
+}
+
+// check refuses flags that mean nothing before anything is asked or proposed, and takes the blanks out of --lost.
+func (f *proposalFlags) check() error {
+	for i, slot := range f.Lost {
+		if f.Lost[i] = strings.TrimSpace(slot); f.Lost[i] == "" {
+			return fmt.Errorf("--lost: a slot has no name in %q; say slots with commas between, as b,c",
+				strings.Join(f.Lost, ","))
+		}
+	}
+	return errors.Join(f.format.check(), atLeast("timeout", time.Second, f.Timeout))
+}
+
+// operator is who has given the command, with all that is in reach.
+func (f *proposalFlags) operator(c *cobra.Command) (o proposal.Operator, err error) {
+	if err := f.check(); err != nil {
+		return o, err
+	}
+	cfg, client, err := loadClient(c)
+	if err != nil {
+		return o, err
+	}
+	o = proposal.Operator{Name: operator(), Config: cfg, Node: client, Options: f.Options}
+	o.Bump = cfg.Restore.RevisionBump
+	o.Terminal = proposal.Terminal{Out: c.OutOrStdout(), Err: c.ErrOrStderr(), JSON: f.format.json(),
+		Ask: func(ctx context.Context, question string) error { return confirm(ctx, c, question) }}
+	o.Backups, err = backups.Open(c.Context(), cfg, o.Name, o.Err)
+	return o, err
+}
