@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/show"
 )
 
 // newConfigCommand returns `holdfast config`.
@@ -50,7 +51,7 @@ func newConfigCheckCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
 			if err == nil {
-				err = refused(l)
+				err = config.Refused(l)
 			}
 			if err != nil {
 				return fmt.Errorf("check configuration: %d wrong\n%w", len(config.Errors(err)), err)
@@ -94,7 +95,7 @@ func newConfigShowCommand() *cobra.Command {
 }
 
 func writeTable(l *config.Loaded, w io.Writer) error {
-	t := newTable("key", "value", "origin")
+	t := show.Table("key", "value", "origin")
 	for _, k := range config.Keys() {
 		t.AppendRow(table.Row{k.Name, l.Text(k), l.Origin[k.Name]})
 	}

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,10 +15,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/demo"
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 )
 
@@ -46,7 +46,8 @@ type demoOptions struct {
 }
 
 func newDemoCommand() *cobra.Command {
-	var o demoOptions
+	var o demo.Options
+	var dryRun bool
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a cluster of three nodes on this machine and watch it",
@@ -64,23 +65,24 @@ func newDemoCommand() *cobra.Command {
 			"  holdfast demo --address-base 127.0.1.1   # when port 2379 is in use on 127.0.0.1",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !o.dryRun {
-				return runDemo(c.Context(), o, c.OutOrStdout())
+			if !dryRun {
+				return runDemo(c, o)
 			}
-			would, err := wouldDemo(o)
+			would, err := demo.Would(o)
 			if err != nil {
 				return err
 			}
-			return nothingChanged(c, would)
+			return show.NothingChanged(c.OutOrStdout(), would)
 		},
 	}
 	fs := c.Flags()
-	fs.StringVar(&o.dir, "dir", "./holdfast-demo", "`directory` for data, backups, configurations and logs")
-	fs.IntVar(&o.nodes, "nodes", 0, "`number` of nodes, 1–9 (default 3, or as many as before)")
-	fs.IntVar(&o.slots, "slots", 0, "`number` of slots, 1 to the number of nodes (default 3, or 1 with fewer nodes)")
-	fs.StringVar(&o.base, "address-base", "", "loopback `address` of the first node; the others follow (default 127.0.0.1, or as before)")
-	fs.BoolVar(&o.clean, "clean", false, "remove what a former demo left in the directory, then start anew")
-	addDryRun(fs, &o.dryRun)
+	fs.StringVar(&o.Dir, "dir", "./holdfast-demo", "`directory` for data, backups, configurations and logs")
+	fs.IntVar(&o.Nodes, "nodes", 0, "`number` of nodes, 1–9 (default 3, or as many as before)")
+	fs.IntVar(&o.Slots, "slots", 0, "`number` of slots, 1 to the number of nodes (default 3, or 1 with fewer nodes)")
+	fs.StringVar(&o.Base, "address-base", "",
+		"loopback `address` of the first node; the others follow (default 127.0.0.1, or as before)")
+	fs.BoolVar(&o.Clean, "clean", false, "remove what a former demo left in the directory, then start over")
+	addDryRun(fs, &dryRun)
 	return c
 }
 
@@ -93,41 +95,18 @@ type demonstration struct {
 	healthy atomic.Bool // the cluster was, once
 }
 
-// runDemo lives until ctx ends or a signal comes, which is a success, or until a node dies too often.
-func runDemo(ctx context.Context, o demoOptions, out io.Writer) (err error) {
-	d := &demonstration{screen: demoScreen{out: out}}
-	if d.exe, err = os.Executable(); err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	if d.dir, err = openDemoDir(o, d.screen.say); err != nil {
-		return err
-	}
-	defer d.dir.lock.Close()
-	if d.nodes, err = d.dir.write(); err == nil {
-		err = checkPorts(d.nodes)
-	}
-	if err != nil {
-		return err
-	}
-	d.screen.say("starting %s; data, configurations and logs are in %s", d.dir.plan, o.dir)
-	// Signals are ours from here on: the process must not end before the nodes, not even at the second Ctrl-C.
+// runDemo runs the demo with signals of its own: the process must not end before the nodes, not even at the second
+// Ctrl-C, which kills them.
+func runDemo(c *cobra.Command, o demo.Options) error {
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(c.Context())
 	defer stop()
 	killing, kill := context.WithCancel(context.Background())
 	defer kill()
 	go obey(signals, stop, func(int) { kill() }) // ends with the process
-	running, ctx := errgroup.WithContext(ctx)
-	for _, n := range d.nodes {
-		running.Go(func() error { return n.keep(ctx, killing, d) })
-	}
-	d.watch(ctx)
-	d.screen.close()
-	d.screen.say("stopping the nodes; Ctrl-C again kills them")
-	err = running.Wait()
-	d.screen.say("stopped; the data is kept: `%s demo --dir %s` resumes it, --clean begins anew", quote(os.Args[0]), quote(o.dir))
+	err := demo.Run(ctx, killing, o, c.OutOrStdout())
 	if err == nil && killing.Err() != nil {
 		return exitCode(130)
 	}

@@ -1,13 +1,15 @@
-// Package cmd is the command line of holdfast and the wiring of a node.
+// Package cmd is the command line of holdfast: a file for each command or small group of commands, with its
+// flags, its call, what it prints and its exit code.
 //
-// `holdfast run` (run.go) reads as one straight line: configuration, log, files, store, certificates, mesh, member,
-// coordinator; then the servers run, and around the coordinator everything else; everything ends in the reverse order. The
-// packages that do the work do not know each other; adapt.go fits them to the coordinator, certificates.go the
-// certificates to all. routes.go is what a node can be asked for on its control socket.
+// `holdfast run` runs a node (package cmd/node), `holdfast discover` an observer (cmd/observer). Most other commands
+// are clients: of a running node, on this machine or over TLS (package cmd/control), or of the backup store itself; the
+// rest work on files of this machine or on EC2, or run etcd's own tools. Nothing is decided here, and nothing is kept:
+// the configuration is in package cmd/config, what is done to backups in cmd/backups, how a generation ends in
+// cmd/proposal, certificates in cmd/certificates, the data of another program's cluster in cmd/takeover, and what may
+// panic or hang runs in a process of its own (package cmd/child). What people read is printed by cmd/show.
 //
-// All other commands are clients: of a running node, on this machine or over TLS (package control), or of the backup
-// store itself. Nothing is decided here, and nothing is kept: the configuration is in package config, generations and
-// proposals in embedded/generations, the authorities of tls.mode auto in embedded/pki/authorities.
+// What commands share is here as well, once each: the connection to a node (client.go), flags and formats
+// (flags.go), questions (ask.go), and the exit code (root.go). Only this package knows cobra.
 //
 // Nothing below main ends the process: commands return errors, and [Execute] turns them into an exit code.
 package cmd

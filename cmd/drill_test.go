@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,15 +16,6 @@ import (
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
 )
-
-// TestMain lets the test be the child of the drills it makes.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{drillCommand, replayCommand, examineCommand}, os.Args[1]) {
-		endAsTold()
-		os.Exit(Execute())
-	}
-	os.Exit(m.Run())
-}
 
 // drillData makes a data directory with a database in it, as Fetch does, and returns what the database holds.
 func drillData(t *testing.T) (dir string, content snapshot.Content) {

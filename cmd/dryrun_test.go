@@ -10,11 +10,14 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"holdfast/cmd/demo"
 )
 
 // harmless are the commands that need no --dry-run, and why.
 var harmless = map[string]string{
 	"run":             "it is the node itself; `config check` says what it would make of its configuration",
+	"etcd-manager":    "it is the node itself; --print-config says what it would be",
 	"discover":        "it is a process of its own, which keeps the files that it is given; --once shows what it makes of them",
 	"status":          "it only reads",
 	"history":         "it only reads",
@@ -37,6 +40,8 @@ var harmless = map[string]string{
 	"tls show":        "it only reads",
 	"volume list":     "it only reads",
 	"volume doctor":   "it only reads",
+	"volume policy":   "it only prints",
+	"takeover check":  "it only reads",
 }
 
 // Every command that changes something can be asked first what it would do.
@@ -71,7 +76,7 @@ func TestDryRunOfEveryCommand(t *testing.T) {
 // A demo that is only asked makes no directory, and refuses what the demo would refuse.
 func TestDryRunOfADemo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
-	would, err := wouldDemo(demoOptions{dir: dir, nodes: 3})
+	would, err := demo.Would(demo.Options{Dir: dir, Nodes: 3})
 	if err != nil || !strings.Contains(would, "would start") {
 		t.Errorf("got %q, %v", would, err)
 	}
@@ -84,7 +89,7 @@ func TestDryRunOfADemo(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wouldDemo(demoOptions{dir: dir, clean: true}); err == nil || !strings.Contains(err.Error(), "no demo made it") {
+	if _, err := demo.Would(demo.Options{Dir: dir, Clean: true}); err == nil || !strings.Contains(err.Error(), "no demo made it") {
 		t.Errorf("another's directory: got %v", err)
 	}
 }

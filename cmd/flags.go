@@ -13,6 +13,12 @@ import (
 	"holdfast/cmd/show"
 )
 
+// addDryRun adds the flag with which a command only says what it would do. Its exit code is 0 if the command could do
+// it, and 1, with the reason, if it would be refused.
+func addDryRun(fs *pflag.FlagSet, dryRun *bool) {
+	fs.BoolVar(dryRun, "dry-run", false, "say what would be done, or why not, and change nothing")
+}
+
 // output is the format in which a command answers: as a table, or as another text, for people, or as JSON.
 type output string
 
@@ -72,6 +78,17 @@ func (f *durationFlag) Set(text string) error {
 		*f.d = d
 	}
 	return err
+}
+
+// addClientFlags adds the flags that say which node, and which cluster's store, a command is for. All other
+// keys work as well; they are not shown, because they seldom matter here.
+func addClientFlags(fs *pflag.FlagSet, shown ...string) {
+	config.AddFlags(fs)
+	visible := map[string]bool{config.FileFlag: true, "control.socket": true, "control.remote.address": true}
+	for _, name := range shown {
+		visible[name] = true
+	}
+	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || !visible[f.Name] })
 }
 
 // shownForStores are the keys that matter to a command on backups.

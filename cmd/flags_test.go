@@ -5,9 +5,11 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/proposal"
 	"holdfast/embedded/plan"
 )
 
@@ -41,9 +43,9 @@ func TestFlagsThatMeanNothing(t *testing.T) {
 
 // People write a blank after a comma.
 func TestLostWithBlanks(t *testing.T) {
-	f := restoreFlags{lost: []string{"b", " c"}, output: "table", timeout: 1e9}
-	if err := f.check(); err != nil || f.lost[1] != "c" {
-		t.Errorf("got %v, %q", err, f.lost)
+	f := proposalFlags{Options: proposal.Options{Lost: []string{"b", " c"}, Timeout: time.Second}, format: "table"}
+	if err := f.check(); err != nil || f.Lost[1] != "c" {
+		t.Errorf("got %v, %q", err, f.Lost)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/gorunner"
 )
 
 // exitCode is an error that only sets the exit code: everything has been said.
@@ -55,12 +57,24 @@ func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
 	}
 }
 
-// Execute runs the command line and returns the exit code: 0 when all is well, 64 where the command line or the configuration
-// is wrong, 1 on any other error, and what the command documents otherwise. SIGINT and SIGTERM end a command cleanly; one more
-// after a second ends it at once.
+// Execute runs the command line and returns the exit code: 0 when all is well, 64 where the command line or the
+// configuration is wrong, 1 on any other error, and what the command documents otherwise. SIGINT and SIGTERM end a
+// command cleanly; one more after a second ends it at once.
+//
+// The name of the program says what it is as well: etcd-manager is the command of that name, and go-runner runs another
+// program.
 func Execute() int {
-	// Data, backups and keys are for nobody else, whichever command writes them. What others read, such as /etc/hosts, is
-	// given its mode by name.
+	args := os.Args[1:]
+	switch filepath.Base(os.Args[0]) {
+	case "go-runner":
+		return gorunner.Run(args, os.Stdout, os.Stderr)
+	case etcdManagerName:
+		if !isChild(args) {
+			args = append([]string{etcdManagerName}, args...)
+		}
+	}
+	// Data, backups and keys are for nobody else, whichever command writes them. What others read, such as /etc/hosts,
+	// is given its mode by name.
 	syscall.Umask(0o077)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -68,7 +82,9 @@ func Execute() int {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	go obey(signals, cancel, os.Exit)
-	err := newRoot().ExecuteContext(ctx)
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
 	var code exitCode
 	switch {
 	case err == nil:
@@ -101,15 +117,19 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	group(root,
-		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newAuthCommand(), newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newRejoinCommand(), newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
-		newDiscoverCommand(), newGossipCommand(),
+		newRunCommand(), newStatusCommand(), newHistoryCommand(), newDoctorCommand(), newPauseCommand(), newAuthCommand(),
+		newResumeCommand(), newSnapshotCommand(), newRestoreCommand(), newRecoverCommand(), newRejoinCommand(),
+		newDowngradeCommand(), newDrainCommand(), newUndrainCommand(), newFoundCommand(), newVolumeCommand(), newTLSCommand(),
+		newDiscoverCommand(), newGossipCommand(), newTakeoverCommand(), newEtcdManagerCommand(),
 		newConfigCommand(), newDemoCommand(), newEtcdctlCommand(), newEtcdutlCommand(), newVersionCommand(),
-		newDrillChildCommand(), newReplayChildCommand(), newExamineChildCommand(),
 	)
+	root.AddCommand(newChildCommands()...)
 	markUsage(root)
 	cobra.AddTemplateFunc("flagsText", config.FlagsText)
-	root.SetUsageTemplate(strings.NewReplacer("{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsText .LocalFlags}}",
-		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "{{flagsText .InheritedFlags}}").Replace(root.UsageTemplate()))
+	root.SetUsageTemplate(strings.NewReplacer("{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}",
+		"{{flagsText .LocalFlags}}",
+		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
+		"{{flagsText .InheritedFlags}}").Replace(root.UsageTemplate()))
 	completeOutput(root)
 	return root
 }

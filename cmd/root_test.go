@@ -56,7 +56,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// What run refuses, config check refuses in the same words; a directory that was made with mkdir is closed, and not refused.
+// What run refuses, config check refuses in the same words; a directory that was made with mkdir is closed, and not
+// refused.
 func TestCheckIsWhatRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -96,12 +97,12 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 			if loading != nil {
 				t.Fatal(loading)
 			}
-			no := refused(l)
+			no := config.Refused(l)
 			if want == "" {
 				if err != nil || no != nil {
 					t.Errorf("check: %v; run: %v", err, no)
 				}
-				if err := closeDataDir(l.Config); err != nil {
+				if err := config.CloseDataDir(l.Config); err != nil {
 					t.Error(err)
 				}
 				if info, err := os.Stat(path("data")); err != nil || info.Mode().Perm() != 0o700 {
@@ -119,7 +120,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("config.yaml", "node: {data-dir: "+path("data")+"}\n", 0o600)
-	if l, err := config.Load(path("config.yaml"), nil, nil); err != nil || refused(l) == nil {
+	if l, err := config.Load(path("config.yaml"), nil, nil); err != nil || config.Refused(l) == nil {
 		t.Errorf("a directory that was open with something in it: %v", err)
 	}
 }
@@ -146,12 +147,4 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	all(newRoot())
-	var out strings.Builder
-	root := newRoot()
-	root.SetArgs([]string{"__complete", "status", "-o", ""})
-	root.SetOut(&out)
-	root.SetErr(io.Discard)
-	if err := root.Execute(); err != nil || !strings.HasPrefix(out.String(), "table\njson\n") {
-		t.Errorf("formats are completed as %q, %v", out.String(), err)
-	}
 }

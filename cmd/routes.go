@@ -13,9 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
@@ -175,17 +172,6 @@ func (n *process) controlSave(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	send(saveEvent{Saved: &meta})
-}
-
-// addClientFlags adds the flags that say which node, and which cluster's store, a command is for. All other
-// keys work as well; they are not shown, because they seldom matter here.
-func addClientFlags(fs *pflag.FlagSet, shown ...string) {
-	config.AddFlags(fs)
-	visible := map[string]bool{config.FileFlag: true, "control.socket": true, "control.remote.address": true}
-	for _, name := range shown {
-		visible[name] = true
-	}
-	fs.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || !visible[f.Name] })
 }
 
 // saveBy asks a node for a backup and follows it.

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/node"
 	"holdfast/embedded"
 	"holdfast/embedded/auth"
 	"holdfast/embedded/coordinator"
@@ -65,12 +66,12 @@ func run(ctx context.Context, loaded *config.Loaded, reload func() (*config.Load
 	cfg := loaded.Config
 	// To the end: it kills by default, before the watch of the file begins and after that has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	lg, level, err := newLogger(cfg.Log)
+	lg, level, err := node.NewLogger(cfg.Log)
 	if err != nil {
 		return err
 	}
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
-	if err := live(ctx, loaded, reload, lg, level); err != nil {
+	if err := node.Run(ctx, Version(), loaded, reload, lg, level); err != nil {
 		if cfg.Log.Format == config.LogConsole {
 			return err // as people read it
 		}

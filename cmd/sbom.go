@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"holdfast/cmd/show"
 )
 
 // bom is a CycloneDX document (https://cyclonedx.org/docs/1.6/json), as much of it as the toolchain has left in the
@@ -53,7 +55,7 @@ func printSBOM(w io.Writer) error {
 	if !ok {
 		return errors.New("this binary does not know what it was built of: build it with modules")
 	}
-	return writeIndented(w, sbomOf(info, Version(), runtime.Version()))
+	return show.JSON(w, sbomOf(info, Version(), runtime.Version()))
 }
 
 // sbomOf is the document of a binary of this version, that Go of this version has built.

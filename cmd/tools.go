@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
 	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 
+	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 )
 
@@ -66,7 +67,7 @@ func presetEtcdctl(ctx context.Context, file string, args []string) error {
 	certificate, key := ifSet(e.TrustedCAFile, e.CertFile), ifSet(e.TrustedCAFile, e.KeyFile)
 	if l.Config.TLS.Issues() && os.Getenv("ETCDCTL_CERT") == "" && !given(args, "--cert") {
 		// The server's own certificate would do, but for etcd it is nobody's.
-		if certificate, err = etcdctlCertificate(ctx, l.Config, time.Now()); err != nil {
+		if certificate, err = certificates.Etcdctl(ctx, l.Config, time.Now()); err != nil {
 			fmt.Fprintf(os.Stderr, "holdfast: no certificate for etcdctl: %v\n", err)
 		}
 		key = certificate
