@@ -1,13 +1,8 @@
 package cmd
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-	"time"
-
-	"holdfast/cmd/config"
-	"holdfast/embedded/health"
 )
 
 func TestDiscoverOptions(t *testing.T) {
@@ -24,25 +19,5 @@ func TestDiscoverOptions(t *testing.T) {
 		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("discover %s: got %v, want %q", args, err, want)
 		}
-	}
-}
-
-// What the file says of listeners is meant for the node of the machine.
-func TestSetHere(t *testing.T) {
-	l := &config.Loaded{Origin: map[string]string{"a": "file config.yaml:3", "b": "flag --b", "c": "env HOLDFAST_C", "d": "derived from node.address", "e": "default"}}
-	for key, want := range map[string]bool{"a": false, "b": true, "c": true, "d": false, "e": false} {
-		if got := setHere(l, key); got != want {
-			t.Errorf("%s: got %t, want %t", l.Origin[key], got, want)
-		}
-	}
-}
-
-func TestStatusCountsObservers(t *testing.T) {
-	var b bytes.Buffer
-	if err := writeStatus(&b, health.ClusterStatus{Observers: []string{"x at 10.0.0.9", "y at 10.0.0.8"}}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(b.String(), "\nobservers: 2\n") {
-		t.Errorf("got %s", b.String())
 	}
 }

@@ -134,21 +134,6 @@ func newGossipRotateCommand() *cobra.Command {
 	return c
 }
 
-// text says what a rotation does.
-func (r rotation) text(verb string) string {
-	text := fmt.Sprintf("%s to key %s on %s", verb, keyText(r.Key), strings.Join(r.Nodes, ", "))
-	if r.Unfinished {
-		text += "\nthis finishes what was begun before: give the command again for a key that is new to all"
-	}
-	if len(r.Left) > 0 {
-		text += "\nleft behind, for they are not live: " + strings.Join(r.Left, ", ")
-	}
-	if len(r.Observers) > 0 {
-		text += "\nobservers, whose gossip.key-file must be given the key: " + strings.Join(r.Observers, ", ")
-	}
-	return text
-}
-
 // rotationText says what a rotation does.
 func rotationText(r node.KeyRotation, verb string) string {
 	text := fmt.Sprintf("%s to key %s on %s", verb, keyText(r.Key), strings.Join(r.Nodes, ", "))

@@ -82,31 +82,6 @@ type forgetReport struct {
 	Untold map[string]string `json:"untold,omitempty"`
 }
 
-func (r forgetReport) write(w io.Writer) error {
-	verb := "forgot"
-	if r.Dry {
-		verb = "would forget"
-	}
-	var b strings.Builder
-	since := r.Since.UTC().Format(time.RFC3339)
-	fmt.Fprintf(&b, "%s %s, lost since %s, on %s\n", verb, r.Node, since, strings.Join(r.Told, ", "))
-	for _, node := range slices.Sorted(maps.Keys(r.Untold)) {
-		fmt.Fprintf(&b, "not confirmed by %s: %s\n", node, r.Untold[node])
-	}
-	if r.Slot != "" {
-		fmt.Fprintf(&b, "what it held: slot %s, disk %s\n", r.Slot, r.Disk)
-	}
-	if r.Record != "" {
-		fmt.Fprintf(&b, "what it knew: the cluster %s\n", r.Record)
-		fmt.Fprintln(&b, "if no other node, disk or store knows that cluster, blank disks may found a new one")
-	}
-	if r.Dry {
-		fmt.Fprintln(&b, "nothing was changed (--dry-run)")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
 // forgetOrder has a node forget another.
 type forgetOrder struct {
 	gossip.Forgotten

@@ -34,18 +34,6 @@ func derivedRing(cfg config.Config, secrets func() [][]byte) (*gossip.Ring, erro
 	return gossip.DerivedRing(keysPath(cfg), secrets), nil
 }
 
-// observerRing returns the keys of the node of this machine, for an observer that was given none of its own.
-func observerRing(cfg config.Config) (*gossip.Ring, error) {
-	if cfg.Gossip.KeyFile != "" || !cfg.TLS.Issues() {
-		return nil, nil
-	}
-	path := keysPath(cfg)
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("gossip.key-file: must be set for an observer with tls.mode %s where no node keeps its keys (%w): `holdfast gossip export-key --to FILE` on a node writes one", cfg.TLS.Mode, err)
-	}
-	return gossip.DerivedRing(path, func() [][]byte { return nil }), nil
-}
-
 // askForKeys begins the question that is an order to a node's gossip keys.
 const askForKeys = "gossip-key "
 
