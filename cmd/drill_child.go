@@ -13,14 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"golang.org/x/sys/unix"
 
 	"holdfast/cmd/config"
-	"holdfast/embedded"
-	"holdfast/embedded/plan"
 )
 
 // A child is this program in a process of its own, for what etcd may end the process over. It reads an order from its
@@ -44,50 +39,8 @@ type replayOrder struct {
 	Dir  string `json:"dir"`  // another, which holds nothing but a copy of its database
 }
 
-// drillSpec is the member that a drill starts. It listens nowhere and has no peer, so its names are nobody's.
-var drillSpec = plan.Spec{Slot: "drill", Token: "drill", Peers: map[string]string{"drill": "http://127.0.0.1:2380"}}
-
 // errNoRoom says that the disk was too small for a drill, which says nothing of the backup.
 var errNoRoom = errors.New("no room: set snapshot.scratch to a disk with room for the database and some MiB more")
-
-func newDrillChildCommand() *cobra.Command {
-	return newChildCommand(drillCommand, "Restore and start the database of a drill; run by `snapshot drill`",
-		func(c *cobra.Command, order drillOrder, lg *zap.Logger) (any, error) {
-			// The member that serves goes first, on the disk as well: as long as nobody sets it, the priority there
-			// follows from this one (ioprio_set(2)). It is a wish.
-			_ = unix.Setpriority(unix.PRIO_PGRP, 0, 19)
-			return embedded.Rehearse(c.Context(), order.Dir, drillSpec, order.Revision, lg)
-		})
-}
-
-func newReplayChildCommand() *cobra.Command {
-	return newChildCommand(replayCommand, "Apply a log to a copy of its database; run by a recovery",
-		func(c *cobra.Command, order replayOrder, lg *zap.Logger) (any, error) {
-			return embedded.Replay(c.Context(), order.From, order.Dir, lg)
-		})
-}
-
-// newChildCommand is the child's side: what it does with an order.
-func newChildCommand[Order any](use, short string, do func(c *cobra.Command, order Order, lg *zap.Logger) (any, error)) *cobra.Command {
-	return &cobra.Command{
-		Use:    use,
-		Short:  short,
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			var order Order
-			if err := json.NewDecoder(c.InOrStdin()).Decode(&order); err != nil {
-				return fmt.Errorf("read order: %w", err)
-			}
-			lg := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "m"}), zapcore.AddSync(c.ErrOrStderr()), zapcore.ErrorLevel))
-			answer, err := do(c, order, lg)
-			if err != nil {
-				return err
-			}
-			return json.NewEncoder(c.OutOrStdout()).Encode(answer)
-		},
-	}
-}
 
 // childGrace is how long a child that was killed may keep us waiting with its open pipes.
 const childGrace = 5 * time.Second

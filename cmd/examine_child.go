@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
-
-	"github.com/spf13/cobra"
-	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"holdfast/snapshot"
 )
@@ -41,36 +36,6 @@ const (
 	examinePatience = 5 * time.Minute
 	examineSlowest  = 1 << 20
 )
-
-func newExamineChildCommand() *cobra.Command {
-	return newChildCommand(examineCommand, "Check the database of a backup; run by whatever verifies one",
-		func(c *cobra.Command, order examineOrder, _ *zap.Logger) (any, error) {
-			if err := confine(); err != nil {
-				return nil, err
-			}
-			content, err := snapshot.Examine(c.Context(), os.NewFile(3, "database"), order.Size)
-			if err != nil {
-				return examineAnswer{Problem: err.Error()}, nil
-			}
-			return examineAnswer{Content: content}, nil
-		})
-}
-
-// confine bounds the memory of this process, and keeps what is in it out of a core file.
-func confine() error {
-	debug.SetMemoryLimit(examineMemory / 2)
-	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: examineMemory, unix.RLIMIT_CORE: 0} {
-		var limit unix.Rlimit
-		if err := unix.Getrlimit(resource, &limit); err != nil {
-			return fmt.Errorf("read resource limit %d: %w", resource, err)
-		}
-		limit.Cur = min(most, limit.Max)
-		if err := unix.Setrlimit(resource, &limit); err != nil {
-			return fmt.Errorf("set resource limit %d: %w", resource, err)
-		}
-	}
-	return nil
-}
 
 // examineApart is [snapshot.Examine] in a process of its own, which a crafted database may crash, fill or hold up, and not
 // us. It leaves f open.
