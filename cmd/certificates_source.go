@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"context"
-
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
@@ -24,15 +22,6 @@ func authoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 
 // shown are editions for a command: it makes none, and keeps no copy, which the node might not be allowed to read.
 type shown struct{ *authorities.Keeper }
-
-// Authorities implements [pki.Source].
-func (s shown) Authorities(ctx context.Context) (pki.Authorities, error) {
-	e, _, err := s.Show(ctx)
-	if err != nil {
-		return pki.Authorities{}, err
-	}
-	return e.Authorities(), nil
-}
 
 // editionOptions say how the authorities of tls.mode auto are kept.
 func editionOptions(cfg config.Config) authorities.Options {

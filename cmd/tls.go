@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,9 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
@@ -189,48 +186,4 @@ func newTLSForgetCommand() *cobra.Command {
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)
 	return c
-}
-
-// issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM.
-type issued struct {
-	certificate, key, ca []byte
-	authority            string // fingerprint of the one that has signed
-}
-
-// track has the nodes tell before the certificate ends.
-func (i issued) track(ctx context.Context, cfg config.Config, name string) error {
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("snapshot.store: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*authorities.StorePatience)
-	defer cancel()
-	known := &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}
-	return known.Note(ctx, name, i.certificate, i.authority, time.Now())
-}
-
-// issueClient issues a certificate in a command, which is no node.
-func issueClient(ctx context.Context, cfg config.Config, name string, life time.Duration) (i issued, err error) {
-	if !cfg.TLS.Issues() {
-		return i, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA, pki.ModeAuto)
-	}
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return i, fmt.Errorf("snapshot.store: %w", err)
-	}
-	source := authoritySource(cfg, store)
-	known, err := source.Authorities(ctx)
-	if err != nil {
-		return i, fmt.Errorf("read the certificate authorities: %w", err)
-	}
-	k, err := pki.New(cfg.TLS, tlsIdentity(cfg), source, zap.NewNop(), prometheus.NewRegistry())
-	if err != nil {
-		return i, err
-	}
-	i.ca = pki.EncodeCertificates(known.Clients.Bundle...)
-	if c := known.Clients.Primary; c != nil {
-		i.authority = pki.Fingerprint(c)
-	}
-	i.certificate, i.key, err = k.Client(ctx, name, life)
-	return i, err
 }

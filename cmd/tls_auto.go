@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -126,21 +125,4 @@ func newTLSExportCommand() *cobra.Command {
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)
 	return c
-}
-
-// editionFiles are an edition's as tls.ca-dir has them. The error says which of them is there already.
-func editionFiles(e *authorities.Edition, dir string) ([]freshFile, error) {
-	given := e.Authorities()
-	var files []freshFile
-	for _, a := range []struct {
-		name      string
-		authority pki.Authority
-	}{{config.GivenClientsCA, given.Clients}, {config.GivenPeersCA, given.Peers}} {
-		bundle, key, err := a.authority.Encode()
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, freshFile{filepath.Join(dir, a.name+".crt"), bundle, 0o644}, freshFile{filepath.Join(dir, a.name+".key"), key, 0o600})
-	}
-	return files, absent(files)
 }

@@ -1,19 +1,16 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
-	"holdfast/embedded/pki/authorities"
 )
 
 func newTLSBundleCommand() *cobra.Command {
@@ -78,26 +75,4 @@ func newTLSBundleCommand() *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("out", "peers")
 	addDryRun(c.Flags(), &dryRun)
 	return c
-}
-
-// trustedAuthorities are the authorities of a configuration, which are read without a node, and what is wrong all the
-// same. Those of files come without keys.
-func trustedAuthorities(ctx context.Context, cfg config.Config) (a pki.Authorities, problem, err error) {
-	switch cfg.TLS.Mode {
-	case pki.ModeCA:
-		a, err = pki.FileSource{ClientCAFile: cfg.TLS.ClientCAFile, PeerCAFile: cfg.TLS.PeerCAFile}.Authorities(ctx)
-		return a, nil, err
-	case pki.ModeAuto:
-		store, err := openStore(ctx, cfg)
-		if err != nil {
-			return a, nil, fmt.Errorf("snapshot.store: %w", err)
-		}
-		e, problem, err := authorities.New(editionOptions(cfg), store, zap.NewNop()).Show(ctx)
-		if err != nil {
-			return a, nil, err
-		}
-		return e.Authorities(), problem, nil
-	}
-	return a, nil, fmt.Errorf("tls.mode is %s: only with %s and %s does holdfast know them; "+
-		"hand out the file of etcd.trusted-ca-file", cfg.TLS.Mode, pki.ModeAuto, pki.ModeCA)
 }
