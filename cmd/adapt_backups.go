@@ -88,8 +88,6 @@ func (b archive) instead(ctx context.Context, bad, lineage string) string {
 // useless is the error of a backup that can never be restored: a [coordinator.ErrUseless] that does not say so again.
 type useless struct{ error }
 
-func (u useless) Unwrap() []error { return []error{u.error, coordinator.ErrUseless} }
-
 // Fetch writes the database of a backup to a new file.
 func (b archive) Fetch(ctx context.Context, name, path string, progress func(coordinator.Progress)) (coordinator.Backup, error) {
 	meta, err := snapshot.Fetch(ctx, b.store, name, path, b.telling(progress))

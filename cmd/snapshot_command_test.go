@@ -81,63 +81,6 @@ func (a *atStore) fails(args []string, text string) {
 	}
 }
 
-// The life of backups on a machine that only reaches the store.
-func TestSnapshotCommands(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	a := newAtStore(t)
-	a.says([]string{"list"}, "no backups of cluster main in "+a.dir)
-	a.fails([]string{"verify"}, "nothing was verified")
-	a.fails([]string{"drill"}, "no backup of cluster main")
-	foreign := a.save("another")
-	first, second, third := a.save("ours"), a.save("ours"), a.save("ours")
-	a.says([]string{"list"}, first, third, "foreign: main")
-	a.says([]string{"verify"}, first+"  good: revision 2, 1 records", third+"  good")
-	if out, _ := a.run("verify"); strings.Contains(out, foreign) {
-		t.Errorf("verify of all looks at another cluster's: %s", out)
-	}
-
-	a.says([]string{"pin", first, "--why", "before the upgrade"}, "pinned "+first+" (dir)")
-	a.says([]string{"list"}, "before the upgrade")
-	a.fails([]string{"delete", first}, "is pinned (before the upgrade)")
-	a.fails([]string{"delete", third}, "is the newest verified backup")
-	a.fails([]string{"delete", foreign}, "another cluster's")
-	a.fails([]string{"delete", second, "2026-01-01T00:00:00Z-000000"}, "there is no backup 2026-01-01T00:00:00Z-000000")
-	a.says([]string{"verify", second}, "good") // nothing was deleted
-
-	keep := []string{"--snapshot.keep.all", "0s", "--snapshot.keep.hourly", "0s", "--snapshot.keep.daily", "0s", "--snapshot.keep.newest", "1"}
-	a.says(append(keep, "prune", "--dry-run"), second, "1 backup would be removed")
-	a.says(append(keep, "prune"), second, "1 backup removed")
-	a.says(append(keep, "prune"), "0 backups removed")
-	a.fails([]string{"verify", second}, "1 of 1 backups")
-	a.says([]string{"unpin", first}, "unpinned "+first)
-	a.says([]string{"delete", first}, "deleted "+first)
-
-	other := t.TempDir()
-	a.fails([]string{"copy", "latest"}, "--to STORE or --from STORE")
-	a.says([]string{"copy", "latest", "--to", other}, "copied "+third+" to "+other)
-	a.says([]string{"delete", "--force", third}, "deleted "+third)
-	a.says([]string{"copy", third, "--from", other}, "copied "+third+" to "+a.dir)
-	a.says([]string{"verify", "latest"}, third+"  good")
-	a.fails([]string{"save", "--cacert", "x"}, "--cacert is for --endpoints")
-
-	// A save that is under way is no damage, a byte that changed is.
-	a.fails([]string{"verify", "x"}, "1 of 1 backups")
-	half := filepath.Join(a.dir, "2026-07-01T00:00:00Z-000000")
-	write(t, filepath.Join(half, "holdfast.begin.json"), []byte(`{"version":1,"cluster":"main","lineage":"ours","since":"2026-07-01T00:00:00Z"}`))
-	a.says([]string{"verify"}, third+"  good")
-	a.says([]string{"list"}, "incomplete: no sidecar")
-	data := filepath.Join(a.dir, third, "etcd.backup.zst")
-	bytes, err := os.ReadFile(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bytes[len(bytes)/2] ^= 1
-	write(t, data, bytes)
-	a.fails([]string{"verify"}, "1 of 1 backups in "+a.dir+" are bad")
-}
-
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

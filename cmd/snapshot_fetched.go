@@ -61,8 +61,6 @@ type fetched struct {
 	tx   *bbolt.Tx
 }
 
-var _ snapshot.Tx = (*fetched)(nil)
-
 // openFetched opens the database of size bytes in f, which is closed with it, and on an error too.
 func openFetched(f *os.File, size int64) (*fetched, error) {
 	db, err := bbolt.Open(f.Name(), 0, &bbolt.Options{

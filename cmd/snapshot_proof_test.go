@@ -5,10 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"holdfast/cmd/node"
-	"holdfast/embedded"
 	"holdfast/snapshot"
 )
 
@@ -60,6 +58,18 @@ func TestBadBackupIsNotLatest(t *testing.T) {
 	a.says([]string{"list"}, "NO good backup is left")
 }
 
+// Where the result cannot be recorded, what was found is told all the same.
+func TestVerifyUnrecorded(t *testing.T) {
+	a := newAtStore(t)
+	name := a.save("ours")
+	a.rot(name)
+	write(t, filepath.Join(a.dir, name, "holdfast.verify.json", "in the way"), nil)
+	_, said, err := a.runBoth("verify", name)
+	if err == nil || !strings.Contains(said, "the result is known here only") {
+		t.Errorf("got %q, %v", said, err)
+	}
+}
+
 // A good verify does not clear what a drill has found, and a proof that cannot be read is shown.
 func TestProofsAreWeighed(t *testing.T) {
 	a := newAtStore(t)
@@ -73,18 +83,6 @@ func TestProofsAreWeighed(t *testing.T) {
 	write(t, filepath.Join(a.dir, second, "holdfast.drill.json"), []byte(`{"version":2}`))
 	a.says([]string{"list"}, "the result of its last drill is not known: a newer holdfast wrote it: version 2")
 	a.says([]string{"verify", "latest"}, second+"  good")
-}
-
-// Where the result cannot be recorded, what was found is told all the same.
-func TestVerifyUnrecorded(t *testing.T) {
-	a := newAtStore(t)
-	name := a.save("ours")
-	a.rot(name)
-	write(t, filepath.Join(a.dir, name, "holdfast.verify.json", "in the way"), nil)
-	_, said, err := a.runBoth("verify", name)
-	if err == nil || !strings.Contains(said, "the result is known here only") {
-		t.Errorf("got %q, %v", said, err)
-	}
 }
 
 // A restore of the newest that turns out to be bad names the one to restore instead, which the next `latest` is.
@@ -106,27 +104,5 @@ func TestRestoreNamesAnother(t *testing.T) {
 	// Who recovers unasked must not end before what the bad one tells was there.
 	if stand, err := b.Newest(t.Context(), "ours"); err != nil || stand.Name == first {
 		t.Errorf("for a recovery: got %+v, %v", stand, err)
-	}
-}
-
-// A drill says what it compared.
-func TestComparedText(t *testing.T) {
-	want := snapshot.Content{Revision: 7, Keys: 3, CompactRevision: -1, HashKV: 42}
-	checked, err := compareTrial(want, embedded.Trial{Revision: 7, Keys: 3, HashKV: 42})
-	if got := comparedText(checked); err != nil || got != "revision 7, records 3, compacted revision 0 and HashKV 42 are what was saved" {
-		t.Errorf("got %q, %v", got, err)
-	}
-	want.HashKV = 0
-	checked, err = compareTrial(want, embedded.Trial{Revision: 7, Keys: 4, HashKV: 42})
-	if len(checked) != 2 || err == nil || err.Error() != "records: want 3, got 4" {
-		t.Errorf("got %q, %v", checked, err)
-	}
-}
-
-// Of one time, the stronger proof is shown.
-func TestProvenText(t *testing.T) {
-	b := snapshot.Backup{Proofs: []snapshot.Proof{{Kind: "digest", At: noon}, {Kind: "verify", At: noon}}}
-	if got := provenText(b, noon.Add(2*time.Hour)); got != "verify 2h ago" {
-		t.Errorf("got %q", got)
 	}
 }

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 
 	"holdfast/cmd/backups"
 	"holdfast/cmd/show"
-	"holdfast/embedded/health"
-	"holdfast/snapshot"
 )
 
 func newVerifyCommand() *cobra.Command {
@@ -36,104 +33,6 @@ func newVerifyCommand() *cobra.Command {
 		})
 	c.ValidArgsFunction = completeBackups
 	return c
-}
-
-// verdict is one line of `snapshot verify -o json`.
-type verdict struct {
-	Name string `json:"name"`
-	Good bool   `json:"good"`
-	// Unknown says that it could not be checked, as Error tells: nothing speaks against the backup.
-	Unknown bool `json:"unknown,omitempty"`
-	// DigestOnly says that the backup is encrypted and that no identity here decrypts it.
-	DigestOnly bool           `json:"digestOnly,omitempty"`
-	Error      string         `json:"error,omitempty"`
-	Meta       *snapshot.Meta `json:"meta,omitempty"`
-}
-
-func (v verdict) String() string {
-	switch {
-	case v.Unknown:
-		return "NOT CHECKED: " + v.Error
-	case !v.Good:
-		return "BAD: " + v.Error
-	case v.DigestOnly:
-		return fmt.Sprintf("good as far as its digest goes: %s as they were stored; it is encrypted, and no key in snapshot.identity-file opens it", health.Bytes(v.Meta.Stored.Size))
-	}
-	return fmt.Sprintf("good: revision %d, %d records, %s", v.Meta.Content.Revision, v.Meta.Content.Keys, health.Bytes(v.Meta.Content.Size))
-}
-
-// verifyAll judges backups one after the other. listed says that the names were just seen in the store: one that is gone
-// was removed meanwhile, which is nothing to tell.
-func (b *backupStore) verifyAll(c *cobra.Command, names []string, listed bool) error {
-	if b.optErr != nil {
-		return b.optErr
-	}
-	verdicts := []verdict{}
-	bad, unknown, badNames := 0, 0, []string{}
-	for _, name := range names {
-		name, err := b.resolve(c, name)
-		if err != nil {
-			return err
-		}
-		v, err := b.verify(c, name)
-		if errors.Is(err, snapshot.ErrNotFound) {
-			if listed {
-				continue
-			}
-			v, err = verdict{Name: name, Unknown: true, Error: noSuchBackup(name).Error()}, nil
-		}
-		if err != nil {
-			return err
-		}
-		switch {
-		case v.Unknown:
-			unknown++
-		case !v.Good:
-			bad, badNames = bad+1, append(badNames, name)
-		}
-		verdicts = append(verdicts, v)
-		if !b.json() {
-			fmt.Fprintf(c.OutOrStdout(), "%s  %s\n", name, v)
-		}
-	}
-	if b.json() {
-		if err := writeIndented(c.OutOrStdout(), verdicts); err != nil {
-			return err
-		}
-	}
-	var errs []error
-	if bad > 0 {
-		errs = append(errs, fmt.Errorf("%d of %d backups in %s are bad: restore from another%s, and delete these when you have looked at them",
-			bad, len(names), b.cfg.Snapshot.Store, b.instead(c.Context(), badNames...)))
-	}
-	if unknown > 0 {
-		errs = append(errs, fmt.Errorf("%d of %d backups in %s could not be checked, which says nothing against them", unknown, len(names), b.cfg.Snapshot.Store))
-	}
-	return errors.Join(errs...)
-}
-
-// noSuchBackup is the error about a name that the store does not have.
-func noSuchBackup(name string) error {
-	return fmt.Errorf("there is no backup %s (`holdfast snapshot list` shows what is there)", name)
-}
-
-// verify judges one backup. The error is that of a caller that gave up, or ErrNotFound.
-func (b *backupStore) verify(c *cobra.Command, name string) (verdict, error) {
-	var found snapshot.Verification
-	err := b.progressing(c, func(opt snapshot.Options) (err error) {
-		found, err = snapshot.Verify(c.Context(), b.main, name, opt)
-		return err
-	})
-	if errors.Is(err, context.Canceled) || errors.Is(err, snapshot.ErrNotFound) {
-		return verdict{}, err
-	}
-	if p, ok := snapshot.VerifyProof(found, err, b.opt); ok {
-		b.record(c, name, p)
-	}
-	if err != nil {
-		return verdict{Name: name, Unknown: !snapshot.Damaged(err), Error: err.Error()}, nil
-	}
-	return verdict{Name: name, Good: true, DigestOnly: !found.Full, Meta: &found.Meta}, nil
 }
 
 func newDrillCommand() *cobra.Command {
@@ -164,15 +63,4 @@ func newDrillCommand() *cobra.Command {
 		})
 	c.ValidArgsFunction = completeBackups
 	return c
-}
-
-func (b *backupStore) drill(c *cobra.Command, name string) (d snapshot.Drill, err error) {
-	err = b.progressing(c, func(opt snapshot.Options) error {
-		d, err = runDrill(c.Context(), b.main, name, opt)
-		return err
-	})
-	if err == nil {
-		b.recordDrill(c, d)
-	}
-	return d, err
 }
