@@ -1,26 +1,18 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
-
-// mirrored is how long the command waits until the members have told the store of their generation, which they do when
-// they have been without a leader for some seconds.
-const mirrored = 30 * time.Second
 
 func newRecoverCommand() *cobra.Command {
 	var f proposalFlags
@@ -114,90 +106,6 @@ func survey(o plan.Observation, lost, survivor string) recovery {
 		}
 	}
 	return r
-}
-
-// recover goes on from a survivor, if it is told to and the cluster has no quorum.
-func (r *restoration) recover(ctx context.Context, survivor, despite string) error {
-	var s recovery
-	path := "/recover?" + url.Values{"lost": {strings.Join(r.flags.lost, ",")}, "survivor": {survivor}}.Encode()
-	if err := r.node.Get(ctx, http.MethodGet, path, &s); err != nil {
-		return err
-	}
-	if r.cluster = r.ask(ctx); r.cluster == nil {
-		return errors.New("the node on this machine does not answer")
-	}
-	s.despite = despite
-	r.complete(&s)
-	r.weigh(ctx, &s)
-	if s.Obstacle != "" {
-		return fmt.Errorf("%s; nothing was changed", s.Obstacle)
-	}
-	act := r.flags.yes && !r.flags.dryRun
-	if err := r.showRecovery(s, survivor, act); err != nil {
-		return err
-	}
-	undeclared := s.Able && len(r.flags.lost) == 0
-	switch {
-	case s.Refusal != "" && (act || !undeclared):
-		return fmt.Errorf("%s; nothing was changed", s.Refusal)
-	case s.poorer(survivor) != nil:
-		return s.poorer(survivor)
-	case !act:
-		return nil
-	}
-	id, known, err := r.mirrored(ctx)
-	if err != nil {
-		return err
-	}
-	if p := known.Restore; p != nil {
-		return underWay(*p)
-	}
-	if err := errors.Join(r.shared(id), r.settled(*known.Record)); err != nil {
-		return err
-	}
-	if s.Record == nil || known.Record.ID != s.Record.ID {
-		return fmt.Errorf("the store knows the cluster as %s, and the node here as another generation: see `holdfast status`; nothing was changed", known.Record.Token())
-	}
-	q := plan.Request{By: operator(), Lost: r.flags.lost, Survivor: s.Chosen.Slot, Disk: s.Chosen.Disk, Log: s.Chosen.Log}
-	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], s.raised(r.bump))
-	p.Lasts, p.Overruled = r.flags.timeout+overtime, r.flags.overrule
-	alive, err := r.lives(ctx)
-	switch {
-	case err != nil:
-		return fmt.Errorf("look whether the cluster lives elsewhere: %w; nothing was changed", err)
-	case alive != nil:
-		return fmt.Errorf("the cluster lives: %s leads it (according to %s); a recovery is not needed, and nothing was changed; if that is not this cluster, say --overrule %s", alive.Stand, alive.from, alive.Disk)
-	}
-	if err := r.propose(ctx, p); err != nil {
-		return err
-	}
-	return r.follow(ctx, p)
-}
-
-// mirrored is knows, once the members have told the store.
-func (r *restoration) mirrored(ctx context.Context) (id string, known plan.Store, err error) {
-	bound, cancel := context.WithTimeout(ctx, mirrored)
-	defer cancel()
-	for {
-		if id, known, err = r.knows(bound); err == nil {
-			return id, known, nil
-		}
-		select {
-		case <-bound.Done():
-			return id, known, err
-		case <-time.After(followStore):
-		}
-	}
-}
-
-// complete adds what the status tells.
-func (r *restoration) complete(s *recovery) {
-	s.Revisions = map[string]int64{}
-	for _, n := range r.cluster.Nodes {
-		if n.Volume != nil && n.Etcd != nil {
-			s.Revisions[n.Volume.Slot] = n.Etcd.Revision
-		}
-	}
 }
 
 // showRecovery shows what is left, and what will happen or would.

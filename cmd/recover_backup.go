@@ -1,17 +1,12 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"holdfast/embedded/health"
-	"holdfast/snapshot"
 )
-
-// weighTime is how long the store may take to list the backups, which reads a small object for each.
-const weighTime = 30 * time.Second
 
 // Which holds more, the survivor or the newest backup.
 const (
@@ -19,38 +14,6 @@ const (
 	moreBackup   = "backup"
 	moreUnknown  = "unknown" // the backups could not be listed
 )
-
-// weigh finds the newest backup of the cluster and compares the chosen survivor with it, by generation and then by
-// revision. A member that runs tells the revision that it has applied, and its log may hold more: so a survivor is never
-// taken for richer than it is.
-func (r *restoration) weigh(ctx context.Context, s *recovery) {
-	if s.Record == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, weighTime)
-	defer cancel()
-	all, err := snapshot.List(ctx, r.b.main, snapshot.Identity{Cluster: s.Record.Cluster, Lineage: s.Record.Lineage()})
-	if err != nil {
-		s.NoBackup = err.Error()
-	} else if newest, ok := snapshot.Newest(all, time.Now()); ok {
-		s.Backup = &newest
-	}
-	s.compare()
-}
-
-// compare says which holds more. Without a backup, or one that tells its generation, there is nothing to compare.
-func (s *recovery) compare() {
-	switch {
-	case s.Chosen.Slot == "":
-	case s.NoBackup != "":
-		s.More = moreUnknown
-	case s.Backup == nil || !s.Backup.Ordered():
-	case standOf(*s.Backup).Beyond(s.Record.Generation, s.Revisions[s.Chosen.Slot]):
-		s.More = moreBackup
-	default:
-		s.More = moreSurvivor
-	}
-}
 
 // despites is what --despite-backup has to say, "" if nothing.
 func (s recovery) despites() string {
@@ -102,14 +65,6 @@ func (s recovery) ends() string {
 	}
 	return fmt.Sprintf("the backup ends at revision %d of generation %d, and the member %s",
 		s.Backup.Content.Revision, s.Backup.Generation, member)
-}
-
-// raised is by how much the revision is raised: beyond that of a backup that is given up, which clients may have seen.
-func (s recovery) raised(bump int64) int64 {
-	if s.More != moreBackup {
-		return bump
-	}
-	return bump + max(0, s.Backup.Content.Revision-s.Revisions[s.Chosen.Slot])
 }
 
 // backup says what there would be instead.
