@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"holdfast/embedded/coordinator"
-	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
 
@@ -88,18 +87,6 @@ func (b archive) instead(ctx context.Context, bad, lineage string) string {
 // useless is the error of a backup that can never be restored: a [coordinator.ErrUseless] that does not say so again.
 type useless struct{ error }
 
-// Fetch writes the database of a backup to a new file.
-func (b archive) Fetch(ctx context.Context, name, path string, progress func(coordinator.Progress)) (coordinator.Backup, error) {
-	meta, err := snapshot.Fetch(ctx, b.store, name, path, b.telling(progress))
-	return restorable(meta), err
-}
-
-// Fresh makes sure of a backup that is made at most within ago.
-func (b archive) Fresh(ctx context.Context, within time.Duration) error {
-	_, err := b.keeper.Fresh(ctx, within)
-	return err
-}
-
 // Revision is the highest that any backup has, 0 without any.
 func (b archive) Revision(ctx context.Context, lineage string) (int64, error) {
 	all, err := snapshot.List(ctx, b.store, snapshot.Identity{Cluster: b.cluster, Lineage: lineage})
@@ -110,28 +97,6 @@ func (b archive) Revision(ctx context.Context, lineage string) (int64, error) {
 		}
 	}
 	return last, err
-}
-
-// Newest is what the newest verified backup holds that can be ordered; the zero value: there is none. One that a later
-// proof speaks against counts as well: nobody may go on unasked from less than what it tells was there.
-func (b archive) Newest(ctx context.Context, lineage string) (plan.BackupStand, error) {
-	all, err := snapshot.List(ctx, b.store, snapshot.Identity{Cluster: b.cluster, Lineage: lineage})
-	if err != nil {
-		return plan.BackupStand{}, err
-	}
-	for i := range all {
-		all[i].Failed = nil
-	}
-	found, ok := snapshot.Newest(all, time.Now())
-	if !ok || !found.Ordered() {
-		return plan.BackupStand{}, nil
-	}
-	return standOf(found), nil
-}
-
-// standOf says how far a backup reaches.
-func standOf(b snapshot.Backup) plan.BackupStand {
-	return plan.BackupStand{Name: b.Name, Generation: b.Generation, Revision: b.Content.Revision}
 }
 
 func (b archive) telling(progress func(coordinator.Progress)) snapshot.Options {

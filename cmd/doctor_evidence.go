@@ -7,8 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"holdfast/cmd/config"
-	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/snapshot"
 )
@@ -130,28 +128,4 @@ func backupsIn(ctx context.Context, store snapshot.Store, id snapshot.Identity) 
 	case <-ctx.Done():
 		return nil, "the store does not answer: " + context.Cause(ctx).Error()
 	}
-}
-
-// collectAlone looks at what can be looked at without a node: the files and the store.
-func collectAlone(ctx context.Context, cfg config.Config, why error) health.Facts {
-	ctx, cancel := context.WithTimeout(ctx, doctorTime)
-	defer cancel()
-	now := time.Now()
-	self := health.NodeStatus{Node: cfg.Node.Name, Checkup: &health.Checkup{Time: now, Files: lookAtFiles(cfg)}}
-	f := health.Facts{Now: now, Offline: why.Error(), Status: health.ClusterStatus{Cluster: cfg.Cluster.Name, Nodes: []health.NodeStatus{self}}}
-	f.Store = storeAlone(ctx, cfg, now)
-	return f
-}
-
-func storeAlone(ctx context.Context, cfg config.Config, now time.Time) *health.Holdings {
-	store, err := openStore(ctx, cfg)
-	if err != nil {
-		return &health.Holdings{Err: err.Error()}
-	}
-	id, err := generations.Identity(ctx, store, cfg.Cluster.Name)
-	if err != nil {
-		return &health.Holdings{Err: err.Error()}
-	}
-	all, unread := backupsIn(ctx, store, id)
-	return holdings(all, unread, now)
 }

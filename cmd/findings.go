@@ -8,7 +8,6 @@ import (
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/gossip"
-	"holdfast/metrics"
 )
 
 // found is what the parts of this node complain of, in the words of health: gossip, volumes, certificates, configuration, and the members'
@@ -57,34 +56,6 @@ func gossipFindings(problems []gossip.Problem) (all []health.Finding) {
 			code = health.GossipStranger
 		}
 		all = append(all, health.New(code, "", "%s", p.Text))
-	}
-	return all
-}
-
-// exported counts what this node finds by itself, for its series.
-func (n *process) exported() []metrics.Finding {
-	s := n.facts()
-	var all []metrics.Finding
-	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
-		if !health.KindOf(f.Code).Local() {
-			continue
-		}
-		i := slices.IndexFunc(all, func(e metrics.Finding) bool { return e.Code == string(f.Code) && e.Severity == string(f.Severity) })
-		if i < 0 {
-			i, all = len(all), append(all, metrics.Finding{Code: string(f.Code), Severity: string(f.Severity)})
-		}
-		all[i].Count++
-	}
-	return all
-}
-
-// exportedKinds are the kinds of which there is a series from the first scrape on.
-func exportedKinds() []metrics.Finding {
-	var all []metrics.Finding
-	for _, k := range health.Kinds {
-		if k.Local() {
-			all = append(all, metrics.Finding{Code: string(k.Code), Severity: string(k.Severity)})
-		}
 	}
 	return all
 }

@@ -1,10 +1,6 @@
 package cmd
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,11 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
-	"holdfast/cmd/control"
 	"holdfast/cmd/show"
-	"holdfast/embedded/plan"
 	"holdfast/gossip"
 )
 
@@ -66,152 +59,6 @@ func newGossipForgetCommand() *cobra.Command {
 	c.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")
 	addDryRun(c.Flags(), &dryRun)
 	return c
-}
-
-// forgetReport is the answer to POST /gossip/forget.
-type forgetReport struct {
-	Node  string    `json:"node"`
-	Since time.Time `json:"since"` // lost, as the asked node knows
-	Dry   bool      `json:"dry,omitempty"`
-	// Slot, Disk and Record are what the node was the witness of; Record is a token.
-	Slot   string `json:"slot,omitempty"`
-	Disk   string `json:"disk,omitempty"`
-	Record string `json:"record,omitempty"`
-	// Told are the nodes that have forgotten it, or with Dry would; Untold those that did not confirm, and why.
-	Told   []string          `json:"told"`
-	Untold map[string]string `json:"untold,omitempty"`
-}
-
-// forgetOrder has a node forget another.
-type forgetOrder struct {
-	gossip.Forgotten
-	Dry bool `json:"dry,omitempty"`
-}
-
-// forgetting has all live nodes forget a lost one.
-type forgetting struct {
-	self  string
-	nodes []gossip.Node // live ones, and those lost that are not forgotten
-	lost  []gossip.Node // also those that time has had forgotten here
-	ask   func(ctx context.Context, node string, o forgetOrder) (gossip.ForgetAnswer, error)
-}
-
-// run asks all live nodes first whether they would, and has none of them forget if one hears the node.
-func (f forgetting) run(ctx context.Context, name string, dry bool) (forgetReport, error) {
-	lost, err := f.find(name)
-	if err != nil {
-		return forgetReport{}, err
-	}
-	r := forgetReport{Node: name, Since: lost.Since, Dry: dry}
-	var facts plan.Facts
-	if json.Unmarshal(lost.State, &facts) == nil {
-		r.Slot, r.Disk = facts.Slot, facts.Disk
-		if facts.Record != nil {
-			r.Record = facts.Record.Token()
-		}
-	}
-	order := forgetOrder{Forgotten: gossip.Forgotten{Node: name, Boot: lost.Boot, Seq: lost.Seq}, Dry: true}
-	rounds := []bool{true, false}
-	if dry {
-		rounds = rounds[:1]
-	}
-	for _, order.Dry = range rounds {
-		r.Told, r.Untold = []string{}, map[string]string{}
-		for _, n := range f.nodes {
-			if !n.Live {
-				continue
-			}
-			a, err := f.ask(ctx, n.Node, order)
-			if err == nil && a.Refused() {
-				err = refusal(name, n.Node, a)
-				if order.Dry {
-					return r, fmt.Errorf("nothing was changed: %w", err)
-				}
-			}
-			if err != nil {
-				r.Untold[n.Node] = err.Error()
-				continue
-			}
-			r.Told = append(r.Told, n.Node)
-		}
-	}
-	return r, nil
-}
-
-func refusal(name, by string, a gossip.ForgetAnswer) error {
-	if a.Live {
-		return fmt.Errorf("node %s hears %s, which is live: stop %s first", by, name, name)
-	}
-	return fmt.Errorf("node %s has heard more of %s than this one: give the command again in some seconds", by, name)
-}
-
-// find returns the lost node with this name, or says why there is none.
-func (f forgetting) find(name string) (gossip.Node, error) {
-	var names []string
-	for _, n := range f.lost {
-		if n.Node == name && name != f.self {
-			return n, nil
-		}
-		names = append(names, n.Node)
-	}
-	known := "no node is lost"
-	if len(names) > 0 {
-		known = "lost are " + strings.Join(names, ", ")
-	}
-	switch {
-	case name == f.self:
-		return gossip.Node{}, fmt.Errorf("%s is the node that was asked: stop it, and ask another node to forget it", name)
-	case slices.ContainsFunc(f.nodes, func(n gossip.Node) bool { return n.Node == name }):
-		return gossip.Node{}, fmt.Errorf("%s is live: stop it first; a node that runs would be known again at once", name)
-	}
-	return gossip.Node{}, fmt.Errorf("no node %q is known; %s", name, known)
-}
-
-// askToForget begins the question that is an order to forget a node.
-const askToForget = "gossip-forget "
-
-// answerForget forgets a node here.
-func (n *process) answerForget(question []byte) (answer []byte, ok bool, err error) {
-	body, ok := bytes.CutPrefix(question, []byte(askToForget))
-	if !ok {
-		return nil, false, nil
-	}
-	var o forgetOrder
-	if err := json.Unmarshal(body, &o); err != nil || o.Node == "" {
-		return nil, true, errors.Join(errors.New("read an order to forget a node: it names none"), err)
-	}
-	a := n.mesh.Forget(o.Forgotten, o.Dry)
-	if !o.Dry {
-		n.lg.Info("ordered to forget a lost node",
-			zap.String("node", o.Node), zap.Bool("live", a.Live), zap.Bool("later", a.Later))
-	}
-	answer, err = json.Marshal(a)
-	return answer, true, err
-}
-
-// orderForget has a node forget another.
-func (n *process) orderForget(ctx context.Context, node string, o forgetOrder) (a gossip.ForgetAnswer, err error) {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return a, err
-	}
-	data, err := n.mesh.Ask(ctx, node, append([]byte(askToForget), body...))
-	if err != nil {
-		return a, err
-	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		return a, fmt.Errorf("read the answer of %s: %w", node, err)
-	}
-	return a, nil
-}
-
-func (n *process) controlGossipForget(w http.ResponseWriter, r *http.Request) {
-	// Whoever has asked may go away: what was begun is brought to its end.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), rotationTime)
-	defer cancel()
-	f := forgetting{self: n.cfg.Node.Name, nodes: n.mesh.Nodes(), lost: n.mesh.Lost(), ask: n.orderForget}
-	report, err := f.run(ctx, r.FormValue("node"), control.Dry(r))
-	control.Reply(w, report, err)
 }
 
 // writeForgotten says which nodes have forgotten which, and what that one knew.

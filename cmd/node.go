@@ -3,14 +3,12 @@ package cmd
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	etcdversion "go.etcd.io/etcd/api/v3/version"
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
@@ -53,54 +51,6 @@ type process struct {
 // askForStatus is the question for a node's status; the coordinator knows the others.
 const askForStatus = "status"
 
-// answer answers other nodes' direct questions.
-func (n *process) answer(ctx context.Context, question []byte) ([]byte, error) {
-	switch string(question) {
-	case askForStatus:
-		return json.Marshal(n.status())
-	}
-	if a, ok, err := n.answerKeys(question); ok {
-		return a, err
-	}
-	if a, ok, err := n.answerForget(question); ok {
-		return a, err
-	}
-	if a, ok, err := n.coord.Answer(ctx, question); ok {
-		return a, err
-	}
-	return nil, fmt.Errorf("no answer to the question %.40q", question)
-}
-
-// Leader implements [snapshot.Source]: the schedule runs on the raft leader, and not on one that only remembers to be it.
-func (n *process) Leader() bool {
-	s := n.etcd.Status()
-	return s.Running && s.Ready && s.Leader && s.Confirmed
-}
-
-// Begin implements [snapshot.Source].
-func (n *process) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
-	now := n.coord.Now()
-	record := now.Observation.Disk.Ledger.Record
-	if record == nil || !now.Observation.Member.Running {
-		return nil, snapshot.Meta{}, fmt.Errorf("this node runs no member: %s", now.Action.Text())
-	}
-	tx, err := n.etcd.Snapshot(ctx)
-	if err != nil {
-		return nil, snapshot.Meta{}, err
-	}
-	voters := 0
-	for _, m := range now.Observation.Member.Members {
-		if !m.Learner {
-			voters++
-		}
-	}
-	return tx, snapshot.Meta{
-		Cluster: n.cfg.Cluster.Name, Generation: record.Generation, Record: record.ID, Lineage: record.Lineage(),
-		EtcdClusterID: fmt.Sprintf("%x", now.Observation.Disk.ClusterID), Slot: now.Observation.Claim.Slot, Node: n.cfg.Node.Name, Members: voters,
-		HoldfastVersion: Version(), EtcdVersion: etcdversion.Version,
-	}, nil
-}
-
 // Identity implements [snapshot.Source].
 func (n *process) Identity() snapshot.Identity {
 	id := snapshot.Identity{Cluster: n.cfg.Cluster.Name}
@@ -108,44 +58,6 @@ func (n *process) Identity() snapshot.Identity {
 		id.Lineage = r.Lineage()
 	}
 	return id
-}
-
-// observed exports each situation as metrics.
-func (n *process) observed(s coordinator.Situation) {
-	m, claim := s.Observation.Member, ""
-	if c := claimStatus(n.ebs); c != nil {
-		claim = c.State
-	}
-	sample := metrics.Sample{
-		State: s.State(), Claim: claim, Slot: s.Observation.Claim.Slot, Epoch: s.Observation.Claim.Epoch,
-		Running: m.Running, Ready: m.Ready && m.HasLead && m.Confirmed, Leader: m.Leader && m.Confirmed, Learner: m.Learner,
-	}
-	if r := s.Observation.Disk.Ledger.Record; r != nil {
-		sample.Generation = r.Generation
-	}
-	sample.Conflicts = len(s.Conflicts)
-	sample.Paused = m.Paused != nil
-	if c := n.records.Clock(); c != nil {
-		sample.Clock, sample.Measured = c.Difference, true
-	}
-	for _, i := range m.Members {
-		if i.Learner {
-			sample.Learners++
-		} else {
-			sample.Voters++
-		}
-	}
-	upkeepSample(&sample, s)
-	roomSample(&sample, s)
-	sample.Clients = map[string]time.Time{}
-	for _, r := range n.issued.Last() {
-		sample.Clients[r.Name] = r.NotAfter
-	}
-	if n.editions != nil {
-		sample.Rotation = rotationSample(n.editions.Known(), n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
-	}
-	n.metrics.Observe(sample)
-	n.certificates.See(stances(s.Observation))
 }
 
 // status is this node's own status.
@@ -225,9 +137,6 @@ func etcdStatus(e embedded.Status, clients []string) *health.EtcdStatus {
 	return s
 }
 
-// clusterStatus is statusOfAll for a server.
-func (n *process) clusterStatus(ctx context.Context) (any, error) { return n.statusOfAll(ctx), nil }
-
 // statusOfAll asks every live node for its status and judges the whole.
 func (n *process) statusOfAll(ctx context.Context) health.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -280,61 +189,4 @@ func (n *process) askNode(ctx context.Context, peer gossip.Node) (s health.NodeS
 		s.Record = f.Record
 	}
 	return s
-}
-
-// livez says whether the process works. A supervisor may restart one that does not.
-func (n *process) livez(context.Context) []metrics.Check {
-	s := health.NodeStatus{Node: n.cfg.Node.Name, Reached: true}
-	if last := n.coord.Now().Looked; !last.IsZero() {
-		ago := time.Since(last).Seconds()
-		s.Looked = &ago
-	}
-	c := metrics.Check{Name: "coordinator", Detail: "looks at the world every second"}
-	for _, f := range s.Judge(time.Now()) {
-		c.Err = errors.New(f.Text)
-	}
-	return []metrics.Check{c}
-}
-
-// readyz says whether clients can be sent here, and what else an operator should know of this node.
-func (n *process) readyz(context.Context) []metrics.Check {
-	s := n.status()
-	checks := []metrics.Check{{Name: "volume", Err: errors.New(s.Why)}, memberCheck(s, n.coord.Now().Observation.Stopping)}
-	if v := s.Volume; v != nil {
-		checks[0] = metrics.Check{Name: "volume", Detail: fmt.Sprintf("slot %s, epoch %d", v.Slot, v.Epoch)}
-	}
-	if b := s.Backup; b != nil && b.Time != nil {
-		checks = append(checks, metrics.Check{Name: "backup", Detail: newestText(b, time.Now())})
-	}
-	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
-		c := metrics.Check{Name: string(f.Code), Warning: f.String()}
-		switch {
-		case f.Code == health.NamesUnknown, f.Code == health.AlarmCorrupt: // with NOSPACE reads are answered, and there is no better node
-			c = metrics.Check{Name: string(f.Code), Err: errors.New(f.String())}
-		case f.Severity == health.Info:
-			c = metrics.Check{Name: string(f.Code), Detail: f.String()}
-		}
-		checks = append(checks, c)
-	}
-	return checks
-}
-
-// memberCheck says whether the member serves. What a process that is stopping was before is of no use to anybody.
-func memberCheck(s health.NodeStatus, stopping bool) metrics.Check {
-	c := metrics.Check{Name: "member"}
-	e := s.Etcd
-	led := e != nil && e.HasLeader && !e.Learner
-	switch {
-	case s.Stall != nil:
-		c.Err = errors.New(s.Stalls())
-	case led && e.Confirmed:
-		c.Detail = fmt.Sprintf("%s, term %d, revision %d", s.State, e.Term, e.Revision)
-	case led:
-		c.Err = fmt.Errorf("%s, but no read through it was answered in the last seconds: %s", s.State, s.Why)
-	case stopping:
-		c.Err = errors.New(s.Why)
-	default:
-		c.Err = fmt.Errorf("%s: %s", s.State, s.Why)
-	}
-	return c
 }

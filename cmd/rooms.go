@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
-	"holdfast/metrics"
 )
 
 const (
@@ -52,20 +50,6 @@ type sampled struct {
 	asking bool      // it has no answer yet
 }
 
-func newRooms(spool, scratch string) *rooms {
-	return &rooms{spool: spool, scratch: scratch, statfs: roomAt, seen: map[string]*sampled{}}
-}
-
-// roomAt asks the file system at path.
-func roomAt(path string) (fileSystem, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return fileSystem{}, err
-	}
-	block := int64(st.Bsize)
-	return fileSystem{plan.Room{Free: int64(st.Bavail) * block, Size: int64(st.Blocks) * block}, st.Fsid}, nil
-}
-
 // on is what the file system at path has said lately.
 func (r *rooms) on(path string) (fileSystem, error) {
 	r.mu.Lock()
@@ -96,45 +80,6 @@ func (r *rooms) ask(path string, s *sampled) {
 	s.fileSystem, s.err, s.at, s.asking = answer, err, time.Now(), false
 }
 
-// all is what the coordinator observes.
-func (r *rooms) all(volume string) (all coordinator.Rooms) {
-	r.mu.Lock()
-	r.volume = volume
-	r.mu.Unlock()
-	for to, path := range map[*plan.Room]string{&all.Volume: volume, &all.Spool: r.spool, &all.Scratch: r.scratch} {
-		if path != "" {
-			f, _ := r.on(path) // what is not known has no size
-			*to = f.Room
-		}
-	}
-	return all
-}
-
-// watch asks about the held volume until ctx ends, and calls look as soon as less than its reserve is free: at the
-// speed of a fast disk etcd uses that up in seconds.
-func (r *rooms) watch(ctx context.Context, look func()) error {
-	ticker := time.NewTicker(roomEvery)
-	defer ticker.Stop()
-	for short := false; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		r.mu.Lock()
-		volume := r.volume
-		r.mu.Unlock()
-		if volume == "" {
-			continue
-		}
-		room, _ := r.on(volume) // what is not known changes nothing
-		before := short
-		if short = room.Short(before); short && !before {
-			look()
-		}
-	}
-}
-
 // tell adds to a checkup what is judged of the file systems: each of them once, and the volume's first.
 func (r *rooms) tell(c *health.Checkup, s coordinator.Situation) {
 	told := map[unix.Fsid]bool{}
@@ -162,11 +107,4 @@ func (r *rooms) tell(c *health.Checkup, s coordinator.Situation) {
 	if r.scratch != "" {
 		c.Scratch, _ = look(r.scratch)
 	}
-}
-
-// roomSample adds what is exported of the file systems.
-func roomSample(to *metrics.Sample, s coordinator.Situation) {
-	disk := func(r plan.Room) metrics.Disk { return metrics.Disk{Free: r.Free, Size: r.Size} }
-	to.Disks = metrics.Disks{Volume: disk(s.Rooms.Volume), Spool: disk(s.Rooms.Spool), Scratch: disk(s.Rooms.Scratch)}
-	to.Disks.Volume.Reserve = s.Rooms.Volume.Reserve()
 }

@@ -2,25 +2,11 @@ package cmd
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 
 	"holdfast/cmd/config"
 	"holdfast/snapshot"
 	"holdfast/snapshot/s3"
 )
-
-// makeBackupDirectories makes the directories of backups that are ours: anywhere else a missing directory may be a
-// missing mount.
-func makeBackupDirectories(cfg config.Config) error {
-	for _, dir := range cfg.OwnBackupDirectories() {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("make %s for backups: %w", filepath.Base(dir), err)
-		}
-	}
-	return nil
-}
 
 // openStore returns the backup store of the configuration. Nothing is asked yet.
 func openStore(ctx context.Context, cfg config.Config) (snapshot.Store, error) {

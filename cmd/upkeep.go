@@ -2,13 +2,10 @@ package cmd
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
-	"holdfast/metrics"
 )
 
 // fullAdvice says what to do about a full database, "" where the cure of NOSPACE says it.
@@ -20,18 +17,6 @@ func fullAdvice(u plan.Upkeep, m plan.Member) string {
 		return ": what is free is used before the file grows"
 	}
 	return ": delete keys, or raise etcd.quota-backend-bytes on all nodes"
-}
-
-// upkeepSample adds what is exported of the database.
-func upkeepSample(to *metrics.Sample, s coordinator.Situation) {
-	m, u := s.Observation.Member, s.Upkeep
-	to.Size, to.InUse, to.Quota = m.Space.Size, m.Space.InUse, m.Space.Quota
-	to.Fragmented, to.Full, to.Growth = m.Running && u.Fragmented, m.Running && u.Full, u.Growth
-	to.NoSpace, to.Corrupt = m.Spaceless(), slices.Contains(m.Alarms, plan.Corrupt)
-	to.Defragmented, to.DefragFailures, to.Cures = u.Defrags, u.Failures, u.Cures
-	if d := u.Last; d != nil {
-		to.DefragSeconds, to.DefragTime, to.DefragFailed = d.Seconds, d.Time, d.Error != ""
-	}
 }
 
 // databaseText tells of the databases of those nodes where there is something to tell.

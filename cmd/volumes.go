@@ -1,12 +1,10 @@
 package cmd
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"path/filepath"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
@@ -19,28 +17,6 @@ import (
 type provider interface {
 	volume.Provider
 	Problems() []string // for status; it waits for nothing
-}
-
-// openProvider makes the provider that the configuration names. The second result is the same one when it
-// is EBS's, which can tell more about itself.
-func openProvider(ctx context.Context, cfg config.Config, reg prometheus.Registerer, step func(string), lg *zap.Logger) (provider, *ebs.Provider, error) {
-	if cfg.Volume.Provider != volume.ProviderEBS {
-		return volume.NewLocal(cfg.Volume.Local, cfg.Node.Name, markerFile(cfg), lg), nil, nil
-	}
-	cloud, err := openEC2(ctx, cfg, reg, lg)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := openEBS(cfg, cloud, step, lg)
-	if err != nil {
-		return nil, nil, err
-	}
-	return p, p, nil
-}
-
-// markerFile is where a node remembers the local volume it held last.
-func markerFile(cfg config.Config) string {
-	return config.Abs(filepath.Join(cfg.Node.DataDir, volume.MarkerName))
 }
 
 // openEBS makes the provider of the volumes in a cloud.
@@ -57,13 +33,6 @@ func openEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logge
 	p := ebs.New(cfg.Volume.EBS, node, cloud, openMachine(cfg, lg).Host(), cloud.Identity, step, lg)
 	p.Follow(cloud.Lifecycle)
 	return p, nil
-}
-
-func openEC2(ctx context.Context, cfg config.Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {
-	v := cfg.Volume.EBS
-	return ebs.NewEC2(ctx, ebs.AWSConfig{
-		Region: v.Region, Zone: v.Zone, Instance: v.Instance, Endpoint: v.Endpoint, IMDSEndpoint: v.MetadataEndpoint,
-	}, reg, lg)
 }
 
 func openMachine(cfg config.Config, lg *zap.Logger) *ebs.Machine {
