@@ -30,13 +30,3 @@ func configFlags(t *testing.T, args ...string) *pflag.FlagSet {
 	}
 	return fs
 }
-
-// configured reads a configuration that must be right. The node's name is given, so that no test depends on the host's.
-func configured(t *testing.T, text string, args ...string) config.Config {
-	t.Helper()
-	l, err := config.Load(configFile(t, text), configFlags(t, append(args, "--node.name=n1")...), nil)
-	if err != nil {
-		t.Fatalf("Load:\n%v", err)
-	}
-	return l.Config
-}
