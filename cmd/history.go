@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,15 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
@@ -129,24 +124,6 @@ func askHistory(ctx context.Context, client *control.Client, after time.Time) (h
 	return h, err
 }
 
-// readVolumes reads the histories of all local volumes of this machine, by time.
-func readVolumes(cfg config.Config) (all coordinator.History, err error) {
-	root := cfg.Volume.Local.Root
-	slots, err := os.ReadDir(root)
-	if err != nil {
-		return all, fmt.Errorf("no node answers, and there are no volumes to read: %w", err)
-	}
-	for _, slot := range slots {
-		if slot.IsDir() {
-			h := coordinator.ReadHistory(filepath.Join(root, slot.Name()))
-			all.Entries = append(all.Entries, h.Entries...)
-			all.Problem = cmp.Or(all.Problem, h.Problem)
-		}
-	}
-	slices.SortStableFunc(all.Entries, func(a, b coordinator.Entry) int { return a.Time.Compare(b.Time) })
-	return all, nil
-}
-
 func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
 	if f.format != "json" {
 		return show.History(w, entries)
@@ -182,39 +159,4 @@ func (f historyFlags) more(c *cobra.Command, client *control.Client, after time.
 			return err
 		}
 	}
-}
-
-func generationText(g uint64) string {
-	if g == 0 {
-		return "-"
-	}
-	return fmt.Sprint(g)
-}
-
-func tookText(e coordinator.Entry) string {
-	if e.Seconds == 0 {
-		return "-"
-	}
-	return time.Duration(e.Seconds * float64(time.Second)).Round(time.Millisecond).String()
-}
-
-// entryText is why, who, and what went wrong.
-func entryText(e coordinator.Entry) string {
-	text := e.Why
-	if e.By != "" {
-		text += ", by " + e.By
-	}
-	if e.Error != "" {
-		text += ": " + e.Error
-	}
-	return strings.ReplaceAll(text, "\n", " ")
-}
-
-func (n *process) controlHistory(w http.ResponseWriter, r *http.Request) {
-	after, err := time.Parse(time.RFC3339Nano, r.FormValue("after"))
-	if err != nil {
-		control.Reply(w, nil, fmt.Errorf("after: must be a time, got %q", r.FormValue("after")))
-		return
-	}
-	control.Reply(w, n.coord.History(r.Context(), after), nil)
 }

@@ -1,14 +1,11 @@
 package cmd
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -67,101 +64,6 @@ func writeIndented(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// writeStatus prints the status for people: the verdict, a line for each node, and why each does what it does.
-func writeStatus(w io.Writer, s health.ClusterStatus, now time.Time) error {
-	var b strings.Builder
-	writeVerdict(&b, s)
-	if p := s.Paused; p != nil {
-		fmt.Fprintf(&b, "PAUSED %s\n", health.PauseText(*p, now))
-	}
-	if s.Rotation != nil {
-		b.WriteString(s.Rotation.Text(now))
-	}
-	fmt.Fprintf(&b, "\n%s\n", nodeTable(s, now))
-	if len(s.Observers) > 0 {
-		fmt.Fprintf(&b, "observers: %d\n", len(s.Observers))
-	}
-	fmt.Fprintln(&b, "\nwhy")
-	for _, n := range s.Nodes {
-		fmt.Fprintf(&b, "  %s: %s: %s (for %s)%s\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why, health.Age(now, n.Since), claimText(n, now))
-		if n.Blocks != "" {
-			fmt.Fprintf(&b, "    %s\n", n.Blocks)
-		}
-	}
-	if l := s.Lock; l != nil {
-		fmt.Fprintf(&b, "\n%s (for %s): no other member is taken down meanwhile\n", l, health.Age(now, l.Since))
-	}
-	if text := databaseText(s.Nodes); text != "" {
-		fmt.Fprintf(&b, "\ndatabases\n%s", text)
-	}
-	if text := backupText(s.Nodes, now); text != "" {
-		fmt.Fprintf(&b, "\nbackups\n%s", text)
-	}
-	writeRestore(&b, s, now)
-	writeFindings(&b, s.Findings, false)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// claimText says how far the claim of a volume is, while none is held.
-func claimText(n health.NodeStatus, now time.Time) string {
-	c := n.Claim
-	if c == nil || n.Volume != nil || c.Volume == "" {
-		return ""
-	}
-	return fmt.Sprintf("; %s %s: %s (for %s)", c.State, c.Volume, c.Why, health.Age(now, c.Since))
-}
-
-// versions says which versions run, and which one the cluster has agreed on.
-func versions(s health.ClusterStatus) string {
-	var ours, etcds, agreed, down []string
-	add := func(list *[]string, v string) {
-		if v != "" && !slices.Contains(*list, v) {
-			*list = append(*list, v)
-		}
-	}
-	for _, n := range s.Nodes {
-		if n.Live {
-			add(&ours, n.Version)
-		}
-		if n.Etcd != nil {
-			add(&etcds, n.Etcd.Version)
-			add(&agreed, n.Etcd.ClusterVersion)
-			add(&down, n.Etcd.Downgrade)
-		}
-	}
-	text := "holdfast " + strings.Join(ours, ", ")
-	if len(etcds) > 0 {
-		text += "; etcd " + strings.Join(etcds, ", ")
-	}
-	if len(agreed) > 0 {
-		text += "; cluster version " + strings.Join(agreed, ", ")
-	}
-	if len(down) > 0 {
-		text += "; a downgrade to " + strings.Join(down, ", ") + " is under way"
-	}
-	return text
-}
-
-// nodeTable is one line for each node.
-func nodeTable(s health.ClusterStatus, now time.Time) string {
-	t := newTable("NODE", "SLOT", "ADDRESS", "STATE", "TERM", "REVISION", "DB SIZE", "EPOCH", "ETCD", "LAST BACKUP")
-	for _, n := range s.Nodes {
-		row := table.Row{n.Node, "-", n.Address, n.State, "-", "-", "-", "-", "-", "-"}
-		if v := n.Volume; v != nil {
-			row[1], row[7] = v.Slot, v.Epoch
-		}
-		if e := n.Etcd; e != nil {
-			row[4], row[5], row[6], row[8] = e.Term, e.Revision, health.Bytes(e.Size), e.Version
-		}
-		if b := n.Backup; b != nil && b.Time != nil {
-			row[9] = health.Age(now, *b.Time) + " ago"
-		}
-		t.AppendRow(row)
-	}
-	return t.Render()
 }
 
 func newTable(header ...any) table.Writer {
