@@ -25,38 +25,6 @@ func configCommand(t *testing.T, args ...string) (out string, err error) {
 	return b.String(), err
 }
 
-func TestConfigDefault(t *testing.T) {
-	out, err := configCommand(t, "default")
-	if err != nil || out != config.DefaultYAML {
-		t.Errorf("got %v and %d bytes, want default.yaml", err, len(out))
-	}
-	if out, err := configCommand(t, "check", configFile(t, out)); err != nil {
-		t.Errorf("config check of config default: %v\n%s", err, out)
-	}
-}
-
-func TestConfigCheck(t *testing.T) {
-	good := configFile(t, "cluster: {slots: [a, b]}\n")
-	out, err := configCommand(t, "check", good)
-	if want := good + ": ok\nwarning: cluster.slots: 2 members survive the loss of 0, no more than 1 members do\n"; err != nil || out != want {
-		t.Errorf("got %q, %v, want %q", out, err, want)
-	}
-	if out, err := configCommand(t, "check", "--config", good); err != nil || !strings.HasPrefix(out, good+": ok\n") {
-		t.Errorf("with --config: got %q, %v", out, err)
-	}
-	if out, err := configCommand(t, "check"); err != nil || out != "configuration: ok\n" {
-		t.Errorf("without a file: got %q, %v", out, err)
-	}
-	bad := configFile(t, "log: {level: loud}\nlogs: {}\n")
-	want := "check configuration: 3 wrong\nlogs: unknown key (config.yaml:2), did you mean log?\n" +
-		"stop.wait: must be a duration such as 15m, 1h30m or 7d, got \"x\" (flag --stop.wait)\n" +
-		"log.level: must be one of debug, info, warn, error, got \"loud\" (config.yaml:1)"
-	out, err = configCommand(t, "check", bad, "--stop.wait=x")
-	if err == nil || out != "" || strings.ReplaceAll(err.Error(), bad, "config.yaml") != want {
-		t.Errorf("got %q and\n%v, want\n%s", out, err, want)
-	}
-}
-
 func TestConfigShow(t *testing.T) {
 	file := configFile(t, "log: {level: warn}\ncluster: {slots: [a, '1', 'no']}\n")
 	args := []string{"show", "-c", file, "--stop.wait=90s", "--etcd.feature-gates=LeaseCheckpoint=true", "-o"}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +14,6 @@ import (
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
-	"holdfast/embedded"
 	"holdfast/embedded/health"
 )
 
@@ -154,35 +152,6 @@ func (f doctorFlags) asker(c *cobra.Command) (func(question string) (bool, error
 		return nil, errors.New("there is no terminal to ask on: say --yes if all that --dry-run lists is to be done; nothing was changed")
 	}
 	return func(question string) (bool, error) { return askYes(c.Context(), c.ErrOrStderr(), lines, question) }, nil
-}
-
-func (n *process) controlDoctor(w http.ResponseWriter, r *http.Request) {
-	control.Reply(w, diagnose(n.collect(r.Context()), n.cfg.Cluster.Slots), nil)
-}
-
-// controlRepair carries out one repair, if a fresh look still offers it.
-func (n *process) controlRepair(w http.ResponseWriter, r *http.Request) {
-	control.Reply(w, struct{}{}, n.repair(r.Context(), r.FormValue("fix")))
-}
-
-// repairTime bounds one write through raft.
-const repairTime = 10 * time.Second
-
-func (n *process) repair(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, repairTime)
-	defer cancel()
-	offered := health.Facts{Offline: "asked only for what is repaired", Endpoints: n.unleased(ctx, endpointsPrefix, mostEndpoints)}
-	for _, f := range offered.Judge(nil) {
-		if f.Fix == nil || f.Fix.ID != id {
-			continue
-		}
-		err := n.etcd.DeleteUnchanged(ctx, f.Fix.Key, f.Fix.Revision)
-		if errors.Is(err, embedded.ErrChanged) {
-			return fmt.Errorf("%w: it was written meanwhile, so it is not stale; nothing was changed", err)
-		}
-		return err
-	}
-	return fmt.Errorf("%q is no repair that is offered by now: run `holdfast doctor` again; nothing was changed", id)
 }
 
 // worst is the exit code: 2 with anything degraded or critical, 1 with a warning.

@@ -142,30 +142,6 @@ func (f downgradeFlags) await(ctx context.Context, client *control.Client, path 
 	}
 }
 
-// write says what to do next.
-func (d downgrade) write(out io.Writer) {
-	switch d.Phase {
-	case downgradeDone:
-		fmt.Fprintf(out, "every member runs etcd %s: nothing is left to do\n", d.To)
-	case downgradeWaiting:
-		fmt.Fprintf(out, "the downgrade to etcd %s is under way and waits: %s\n", d.To, strings.Join(d.Why, ", "))
-	case downgradeReady:
-		fmt.Fprintf(out, "the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this order:\n", d.Cluster)
-		for _, n := range d.Replace {
-			fmt.Fprintf(out, "  %s\n", n)
-		}
-		for _, why := range d.Why {
-			fmt.Fprintf(out, "  not yet, for %s\n", why)
-		}
-		fmt.Fprintf(out, "with a holdfast that embeds etcd %s, restart it, and wait until `holdfast status` says HEALTHY before the next.\n", d.To)
-		if d.Target != "" {
-			fmt.Fprintf(out, "When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no newer\n"+
-				"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises as soon as\n"+
-				"no member runs etcd %s.\n", d.To)
-		}
-	}
-}
-
 // writeDowngrade says what to do next.
 func writeDowngrade(out io.Writer, d health.Downgrade) {
 	switch d.Phase {

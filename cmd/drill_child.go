@@ -18,27 +18,6 @@ import (
 	"holdfast/cmd/config"
 )
 
-// A child is this program in a process of its own, for what etcd may end the process over. It reads an order from its
-// standard input and answers on its standard output, in JSON.
-
-// The commands that children run. They are nobody else's.
-const (
-	drillCommand  = "drill-child"
-	replayCommand = "replay-child"
-)
-
-// drillOrder is answered with an [embedded.Trial].
-type drillOrder struct {
-	Dir      string `json:"dir"` // a data directory that holds nothing but a database
-	Revision int64  `json:"revision"`
-}
-
-// replayOrder is answered with an [embedded.LogEnd].
-type replayOrder struct {
-	From string `json:"from"` // the data directory whose log is replayed
-	Dir  string `json:"dir"`  // another, which holds nothing but a copy of its database
-}
-
 // errNoRoom says that the disk was too small for a drill, which says nothing of the backup.
 var errNoRoom = errors.New("no room: set snapshot.scratch to a disk with room for the database and some MiB more")
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -80,14 +79,4 @@ func newResumeCommand() *cobra.Command {
 	addClientFlags(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
 	return c
-}
-
-func (n *process) controlPause(w http.ResponseWriter, r *http.Request) {
-	p := plan.Pause{By: r.FormValue("by"), Why: r.FormValue("why"), Since: time.Now().UTC().Truncate(time.Second)}
-	control.Reply(w, struct{}{}, n.coord.Pause(r.Context(), p, control.Dry(r)))
-}
-
-func (n *process) controlResume(w http.ResponseWriter, r *http.Request) {
-	p, err := n.coord.Resume(r.Context(), control.Dry(r))
-	control.Reply(w, p, err)
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
-	"holdfast/snapshot"
 )
 
 func newRecoverCommand() *cobra.Command {
@@ -69,120 +67,6 @@ func newRecoverCommand() *cobra.Command {
 	c.Flags().StringVar(&despite, "despite-backup", "",
 		"continue from --survivor although this newest backup holds more: its `NAME`, or unknown where the backups cannot be listed")
 	return c
-}
-
-// recovery is what there is to recover a cluster from, and what would be done.
-type recovery struct {
-	Record *plan.Record `json:"record"` // the generation that would end
-	plan.Survey
-	Chosen  plan.Survivor `json:"survivor"`
-	Missing []string      `json:"missing,omitempty"` // have to be declared lost, beside those that are
-	Refusal string        `json:"refusal,omitempty"` // why it cannot be done so
-	Declare []string      `json:"declare,omitempty"` // the slots to declare lost in all, if it can be done at all
-	Able    bool          `json:"able"`              // it can be done with these declared lost
-
-	Revisions map[string]int64 `json:"revisions,omitempty"` // last known, by slot
-	Backup    *snapshot.Backup `json:"newestBackup,omitempty"`
-	NoBackup  string           `json:"noBackup,omitempty"` // why none is known
-	More      string           `json:"holdsMore,omitempty"`
-
-	despite string // the backup that the operator gives up
-}
-
-// survey answers with what a node knows. lost are slots with commas between.
-func survey(o plan.Observation, lost, survivor string) recovery {
-	r := recovery{Survey: o.Survey()}
-	declared := strings.FieldsFunc(lost, func(c rune) bool { return c == ',' })
-	r.Chosen, r.Refusal = r.Choose(declared, survivor)
-	r.Missing = r.Survey.Missing(declared)
-	if all, incurable := r.Survey.Declare(declared, survivor); incurable != "" {
-		r.Refusal = incurable
-	} else {
-		r.Declare, r.Able = all, true
-	}
-	for _, p := range append(o.Peers, plan.Peer{Facts: &plan.Facts{Record: o.Disk.Ledger.Record}}) {
-		if f := p.Facts; f != nil && f.Record != nil && (r.Record == nil || f.Record.Generation > r.Record.Generation) {
-			r.Record = f.Record
-		}
-	}
-	return r
-}
-
-// showRecovery shows what is left, and what will happen or would.
-func (r *restoration) showRecovery(s recovery, survivor string, act bool) error {
-	if r.b.json() {
-		if act {
-			return nil
-		}
-		return writeIndented(r.c.OutOrStdout(), s)
-	}
-	t := newTable("SLOT", "NODE", "STATE", "TERM", "INDEX", "REVISION", "DISK", "")
-	for _, v := range s.Slots {
-		row := []any{v.Slot, orDash(v.Node), survivorState(v), "-", "-", "-", orDash(v.Disk), ""}
-		if v.Here {
-			row[3], row[4] = v.Log.Term, v.Log.Index
-		}
-		if rev := s.Revisions[v.Slot]; rev > 0 {
-			row[5] = rev
-		}
-		if v.Best {
-			row[7] = "most advanced"
-		}
-		t.AppendRow(row)
-	}
-	w := r.c.OutOrStdout()
-	fmt.Fprintf(w, "recovery of cluster %s, from generation %d to %d\n\n%s\n\n", s.Record.Cluster, s.Record.Generation, s.Record.Generation+1, t.Render())
-	fmt.Fprintf(w, "newest backup: %s\n", s.backup(time.Now()))
-	if !s.Able || s.poorer(survivor) != nil {
-		return nil
-	}
-	fmt.Fprintf(w, "slot %s goes on with all that its log holds; the others join it, and what their disks hold is set aside\n", s.Chosen.Slot)
-	if len(s.Declare) > 0 {
-		fmt.Fprintf(w, "%s must be declared lost: if one of them is alive after all, what it acknowledges alone is not in the cluster\n", strings.Join(s.Declare, ", "))
-	}
-	if !act {
-		fmt.Fprintf(w, "\nnothing was changed; to do it: %s\n", s.command(survivor))
-	}
-	return nil
-}
-
-// command is what does it.
-func (s recovery) command(survivor string) string {
-	words := []string{"holdfast recover"}
-	if len(s.Declare) > 0 {
-		words = append(words, "--lost "+strings.Join(s.Declare, ","))
-	}
-	if survivor != "" {
-		words = append(words, "--survivor "+survivor)
-	}
-	if needed := s.despites(); needed != "" && s.despite == needed {
-		words = append(words, "--despite-backup "+needed)
-	}
-	return strings.Join(append(words, "--yes"), " ")
-}
-
-// survivorState says what is left of a slot.
-func survivorState(v plan.Survivor) string {
-	switch {
-	case v.Here && !v.Voter:
-		return "learner"
-	case v.Here && v.Runs:
-		return "survivor"
-	case v.Here, v.Idle:
-		return "has its data, does not run"
-	case v.Gone:
-		return "its disk has lost the data"
-	case v.Node != "":
-		return "without the voter's data"
-	}
-	return "no live holder"
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 // serves reports whether a member of the new generation leads it: a recovery is done then, whoever has still to join.

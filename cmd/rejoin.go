@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/show"
-	"holdfast/embedded/coordinator"
 )
 
 func newRejoinCommand() *cobra.Command {
@@ -51,19 +49,6 @@ func newRejoinCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be done, change nothing")
 	c.Flags().StringSliceVar(&f.Lost, "lost", nil, "`slots` of the present generation whose voters are gone for good")
 	return c
-}
-
-// rejoin gives up the data of this node: the cluster has continued without it, or it differs from what the others have.
-func (n *process) rejoin(ctx context.Context, dry bool) error {
-	apart := n.coord.Rejoin(dry)
-	if !errors.Is(apart, coordinator.ErrNotApart) {
-		return apart
-	}
-	s := n.statusOfAll(ctx)
-	if err := s.Vote().Odd(n.cfg.Node.Name); err != nil {
-		return fmt.Errorf("there is nothing to choose: %w, and %w", apart, err)
-	}
-	return n.coord.Part(dry)
 }
 
 // rejoin has the node give up its data.

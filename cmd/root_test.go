@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,48 +12,6 @@ import (
 
 	"holdfast/cmd/config"
 )
-
-// A wrong command line or configuration has an exit code of its own: a script tells it from a degraded cluster.
-func TestExitCodes(t *testing.T) {
-	dir := t.TempDir()
-	bad := filepath.Join(dir, "bad.yaml")
-	if err := os.WriteFile(bad, []byte("gossip: {sedes: []}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		args string
-		want int
-	}{
-		{"version", 0},
-		{"statuss", exitUsage},
-		{"snapshot lst", exitUsage},
-		{"status --nonsense", exitUsage},
-		{"status x", exitUsage},
-		{"status -o x", exitUsage},
-		{"history --since -1s", exitUsage},
-		{"status --config " + bad, exitUsage},
-		{"config check " + bad, exitUsage},
-		{"run --config " + filepath.Join(dir, "none.yaml"), exitUsage},
-		{"restore", exitUsage},
-		{"status --node.data-dir " + dir, 3}, // no node answers
-		{"drain --node.data-dir " + dir, 1},
-	} {
-		root := newRoot()
-		root.SetArgs(strings.Fields(c.args))
-		root.SetOut(io.Discard)
-		root.SetErr(io.Discard)
-		err := root.ExecuteContext(t.Context())
-		got := 0
-		if code := exitCode(0); errors.As(err, &code) {
-			got = int(code)
-		} else if err != nil {
-			got = codeOf(err)
-		}
-		if got != c.want {
-			t.Errorf("%s: exit code %d, want %d (%v)", c.args, got, c.want, err)
-		}
-	}
-}
 
 // What run refuses, config check refuses in the same words; a directory that was made with mkdir is closed, and not
 // refused.

@@ -3,7 +3,6 @@ package cmd
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"holdfast/embedded/health"
@@ -51,16 +50,4 @@ func insteadText(all []snapshot.Backup, bad ...string) string {
 		return " (there is no other good one in this store)"
 	}
 	return " (the newest good one is " + newest.Name + ")"
-}
-
-// comparedText says what a drill compared with what was saved.
-func comparedText(checked []string) string {
-	if len(checked) == 0 {
-		return "nothing was compared"
-	}
-	last := len(checked) - 1
-	if last == 0 {
-		return checked[0] + " is what was saved"
-	}
-	return strings.Join(checked[:last], ", ") + " and " + checked[last] + " are what was saved"
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
@@ -64,14 +63,4 @@ func writeIndented(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-func newTable(header ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	t.SetStyle(style)
-	t.AppendHeader(header)
-	t.SuppressTrailingSpaces()
-	return t
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -82,34 +81,6 @@ func keeps(ctx context.Context, client *control.Client, infos []volume.Info) {
 	}
 }
 
-func writeVolumes(w io.Writer, provider string, infos []volume.Info) error {
-	if provider != volume.ProviderEBS {
-		t := newTable("SLOT", "VOLUME", "STATE", "HOLDER", "EPOCH", "DISK", "DECISION", "WHY")
-		for _, i := range infos {
-			t.AppendRow(table.Row{i.Slot, i.Volume, i.State, i.Holder, i.Epoch, i.Disk, i.Decision, i.Why})
-		}
-		_, err := fmt.Fprintln(w, t.Render())
-		return err
-	}
-	t := newTable("SLOT", "VOLUME", "ZONE", "SIZE", "TYPE", "ENCRYPTED", "STATE", "INSTANCE", "HOLDER", "EPOCH", "FORMAT", "DECISION", "WHY")
-	for _, i := range infos {
-		encrypted := "no"
-		if i.Encrypted {
-			encrypted = "yes"
-		}
-		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, health.Bytes(i.Size), i.Type, encrypted, i.Cloud, dash(i.Instance), dash(i.Holder), i.Epoch, dash(i.Format), i.Decision, i.Why})
-	}
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
-}
-
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
 func newVolumeReleaseCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
@@ -148,12 +119,6 @@ func newVolumeReleaseCommand() *cobra.Command {
 	return c
 }
 
-// releaseAnswer is the answer to POST /release.
-type releaseAnswer struct {
-	Slot   string `json:"slot"`
-	Volume string `json:"volume"`
-}
-
 // dropVolumes releases what lies here while no node runs.
 func dropVolumes(ctx context.Context, cfg config.Config, dryRun bool, out io.Writer) error {
 	_, provider, err := node.OpenProvider(ctx, cfg, prometheus.NewRegistry(), nil, zap.NewNop())
@@ -177,42 +142,6 @@ func dropVolumes(ctx context.Context, cfg config.Config, dryRun bool, out io.Wri
 		fmt.Fprintln(out, "no volume of the cluster is attached to this machine")
 	}
 	return err
-}
-
-// adoptAnswer is the answer to POST /adopt. Path is that of the volume, where it is only asked.
-type adoptAnswer struct {
-	Path string `json:"path,omitempty"`
-}
-
-func newVolumeAdoptCommand() *cobra.Command {
-	var dryRun bool
-	c := &cobra.Command{
-		Use:   "adopt",
-		Short: "Set the foreign content of the held volume aside, so that its slot starts anew",
-		Long: "Set the content of the volume that the node on this machine holds aside (it is renamed, never deleted), so\n" +
-			"that the slot starts anew: as a replacement in the cluster that exists, or blank. It is refused while etcd\n" +
-			"runs on the volume, and when nothing is wrong with it.\n\n" +
-			"It is also the word that a disk which the node misses is lost for good: a blank one takes its place.",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, node, err := loadClient(c)
-			if err != nil {
-				return err
-			}
-			var adopted adoptAnswer
-			if err := node.Get(c.Context(), http.MethodPost, fmt.Sprintf("/adopt?dry=%t", dryRun), &adopted); err != nil {
-				return err
-			}
-			if dryRun {
-				return nothingChanged(c, fmt.Sprintf("would set everything on the volume aside, in %s/aside", adopted.Path))
-			}
-			fmt.Fprintln(c.OutOrStdout(), "adopted: what was on the volume, if anything, lies in its directory aside/; `holdfast status` shows what the node does now")
-			return nil
-		},
-	}
-	addClientFlags(c.Flags())
-	addDryRun(c.Flags(), &dryRun)
-	return c
 }
 
 func newVolumeSetAsideCommand() *cobra.Command {
