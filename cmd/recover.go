@@ -2,14 +2,8 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-
-	"holdfast/embedded/health"
-	"holdfast/embedded/plan"
 )
 
 func newRecoverCommand() *cobra.Command {
@@ -67,32 +61,4 @@ func newRecoverCommand() *cobra.Command {
 	c.Flags().StringVar(&despite, "despite-backup", "",
 		"continue from --survivor although this newest backup holds more: its `NAME`, or unknown where the backups cannot be listed")
 	return c
-}
-
-// serves reports whether a member of the new generation leads it: a recovery is done then, whoever has still to join.
-func (f *follower) serves() bool {
-	return slices.ContainsFunc(f.cluster.Nodes, func(n health.NodeStatus) bool {
-		return n.Reached && n.State == "leader" && n.Record != nil && n.Record.ID == f.record.ID
-	})
-}
-
-// recovered says how a recovery ended.
-func (f *follower) recovered(verdict health.Verdict) error {
-	w := f.c.OutOrStdout()
-	fmt.Fprintf(w, "recovered from slot %s: the cluster serves as %s, at revision %d or later\n", f.p.Survivor, f.record.Token(), f.p.Revision+f.p.Bump)
-	if verdict != health.Healthy {
-		fmt.Fprintf(w, "it is not whole yet: %s; bring nodes for these slots, whose disks may be blank\n", strings.Join(f.cluster.Reasons(), "; "))
-	}
-	return nil
-}
-
-// preparing says what a proposal begins with.
-func preparing(p plan.Restore) string {
-	if p.Survivor != "" {
-		return "slot " + p.Survivor + " prepares a copy of its data"
-	}
-	if p.Led == nil {
-		return "the members prepare"
-	}
-	return "the members prepare, and the cluster serves on"
 }

@@ -4,8 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,10 +17,106 @@ import (
 	etcdflags "go.etcd.io/etcd/pkg/v3/flags"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/backups"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
+	"holdfast/cmd/show"
+	"holdfast/embedded/health"
+	"holdfast/snapshot"
 	"holdfast/snapshot/etcdclient"
 )
+
+func newSaveCommand() *cobra.Command {
+	var format output
+	var dryRun bool
+	var remote remoteFlags
+	c := &cobra.Command{
+		Use:   "save",
+		Short: "Save a backup now, read it back and verify it",
+		Long: "Save a backup now, read it back and verify it.\n\n" +
+			"Without --endpoints the node on this machine saves its own member, by its own configuration. With --endpoints\n" +
+			"this process saves any etcd, of a follower if it can, to snapshot.store; no node needs to run. The flags that\n" +
+			"say how to reach it are etcdctl's, and so are the variables ETCDCTL_CACERT, _CERT, _KEY, _USER and _PASSWORD.",
+		Example: "  holdfast snapshot save\n" +
+			"  holdfast snapshot save --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key \\\n" +
+			"    --cluster.name main --snapshot.store s3://bucket/etcd",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := format.check(); err != nil {
+				return err
+			}
+			loaded, err := config.Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return wouldSave(c, loaded, &remote, format)
+			}
+			start := time.Now()
+			meta, err := save(c, loaded, &remote)
+			if err != nil {
+				return fmt.Errorf("NOT saved: %w", err)
+			}
+			return format.write(c, meta, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "saved %s in %s: revision %d, %d records, %s stored as %s, read back and verified in %s\n",
+					meta.Name, loaded.Config.Snapshot.Store, meta.Content.Revision, meta.Content.Keys,
+					health.Bytes(meta.Content.Size), health.Bytes(meta.Stored.Size),
+					time.Since(start).Round(time.Millisecond))
+				return err
+			})
+		},
+	}
+	addClientFlags(c.Flags(), shownForStores...)
+	remote.add(c.Flags())
+	addDryRun(c.Flags(), &dryRun)
+	format.add(c.Flags())
+	return c
+}
+
+// save saves the etcd at the endpoints, or without any has the node on this machine save its member.
+func save(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (snapshot.Meta, error) {
+	bar := show.NewProgress(c.ErrOrStderr())
+	defer bar.End()
+	if c.Flags().Changed("endpoints") { // also if it is empty: a variable that is not set must not save this node instead
+		r, err := remote.choose(c, loaded)
+		if err != nil {
+			return snapshot.Meta{}, err
+		}
+		return r.Save(c.Context(), bar.Show)
+	}
+	client, err := remote.node(c, loaded)
+	if err != nil {
+		return snapshot.Meta{}, err
+	}
+	return backups.SaveBy(c.Context(), client, bar.Show)
+}
+
+// wouldSave finds the member that would be saved, and sees whether the store answers.
+func wouldSave(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags, format output) error {
+	meta, err := wouldSaved(c, loaded, remote)
+	if err != nil {
+		return fmt.Errorf("nothing would be saved: %w", err)
+	}
+	return format.write(c, meta, func(w io.Writer) error {
+		return show.NothingChanged(w, fmt.Sprintf("would save the member of slot %s, as %s, to %s",
+			meta.Slot, meta.Cluster, loaded.Config.Snapshot.Store))
+	})
+}
+
+func wouldSaved(c *cobra.Command, loaded *config.Loaded, remote *remoteFlags) (meta snapshot.Meta, err error) {
+	if c.Flags().Changed("endpoints") {
+		r, err := remote.choose(c, loaded)
+		if err != nil {
+			return meta, err
+		}
+		return r.Would(c.Context())
+	}
+	client, err := remote.node(c, loaded)
+	if err == nil {
+		err = client.Get(c.Context(), http.MethodPost, "/snapshot?dry=true", &meta)
+	}
+	return meta, err
+}
 
 // remoteFlags say how an etcd is reached that we do not run, in etcdctl's words.
 type remoteFlags struct {
@@ -86,6 +186,22 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 	}
 	cfg.Logger = zap.NewNop()
 	return *cfg, nil
+}
+
+// choose opens the store of the configuration, and chooses a member of the etcd at the endpoints.
+func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (*backups.Remote, error) {
+	if l.Origin["cluster.name"] == config.OriginDefault {
+		return nil, errors.New("say by what name the store is to know this cluster: --cluster.name NAME")
+	}
+	b, err := backups.Open(c.Context(), l.Config, operator(), c.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	client, err := r.config()
+	if err != nil {
+		return nil, err
+	}
+	return b.Remote(c.Context(), client, Version())
 }
 
 // node is the client of the node on this machine, which saves its member where no endpoints are given.

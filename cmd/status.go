@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,10 +56,4 @@ func newStatusCommand() *cobra.Command {
 	format.add(c.Flags())
 	c.Flags().BoolVar(&why, "why", false, "explain what each node does, what comes next, and what stops it")
 	return c
-}
-
-func writeIndented(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }
