@@ -94,15 +94,9 @@ func TestEBSAttachAnswersLost(t *testing.T) {
 				inject(t, r.Site, f)
 			}
 			r.cluster.Start()
-			r.cluster.Serving()
-			w := r.cluster.Write()
-			w.More(20)
-			r.oneEach(t)
-			r.onTheirVolumes(t)
-			if got := len(r.EC2.Intervals()); got != 3 {
-				t.Errorf("got %d attachments, want 3", got)
-			}
-			w.Verify()
+			w := r.written(20)
+			r.attached(t, 3)
+			r.intact(t, w)
 		})
 	}
 }
@@ -110,8 +104,7 @@ func TestEBSAttachAnswersLost(t *testing.T) {
 // A node whose AttachVolume is executed late takes no other volume meanwhile, although there is one.
 func TestEBSLateAttachmentIsWaitedFor(t *testing.T) {
 	s := site(t)
-	in := []string{zones[0], zones[0], zones[1]}
-	r := region{s, s.Cluster("main", abc, 0, s.Launch(in[0]), s.Launch(in[1]), s.Launch(in[2])), s.Volumes("main", abc, in...)}
+	r := inZones(s, zones[0], zones[0], zones[1])
 	first := r.cluster.Nodes[0]
 	inject(t, s, ec2test.Fault{Action: "AttachVolume", Caller: first.Machine.ID, Kind: ec2test.Late, Delay: 6 * time.Second, Times: 1})
 	first.Start()
@@ -122,12 +115,7 @@ func TestEBSLateAttachmentIsWaitedFor(t *testing.T) {
 	time.Sleep(6 * time.Second) // a second attachment would have come by now
 	r.cluster.Nodes[1].Start()
 	r.cluster.Nodes[2].Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
-	r.oneEach(t)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, r.written(20))
 }
 
 // Two nodes see old or mixed-up volumes while the cluster is founded, and again when the volume of an instance that
@@ -142,9 +130,7 @@ func TestEBSOldAndRandomReads(t *testing.T) {
 	}
 	inject(t, r.Site, old(r.cluster.Nodes[0]), mixed(r.cluster.Nodes[1]))
 	r.cluster.Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	gone := r.cluster.Holder("b")
 	first, second := r.cluster.Place(r.Launch(gone.Machine.Zone)), r.cluster.Place(r.Launch(gone.Machine.Zone))
 	inject(t, r.Site, old(first), mixed(second))
@@ -162,9 +148,7 @@ func TestEBSOldAndRandomReads(t *testing.T) {
 	})
 	r.cluster.Serving()
 	w.More(20)
-	r.oneEach(t)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
 // EC2 accepts the attachment and takes it back, as it does when it may not use the key: the node says so, does not
@@ -194,11 +178,7 @@ func TestEBSKeyDenied(t *testing.T) {
 	r.EC2.Clear()
 	n.Stop() // it would try again by itself within some 75 s
 	n.Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, r.written(20))
 }
 
 // EC2 throttles everything for a while.
@@ -220,9 +200,5 @@ func TestEBSThrottled(t *testing.T) {
 		t.Errorf("%d requests in 4 s while EC2 throttles", calls)
 	}
 	r.EC2.Clear()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, r.written(20))
 }

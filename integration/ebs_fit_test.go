@@ -23,17 +23,13 @@ func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
 			if count == 2 {
 				in[2] = zones[2]
 			}
-			r := region{s, s.Cluster("main", abc, 0, s.Launch(in[0]), s.Launch(in[1]), s.Launch(in[2])), s.Volumes("main", abc, in...)}
+			r := inZones(s, in...)
 			for i, slot := range abc[:count] {
 				s.Attach(r.volumes[slot], s.Machines[0], "/dev/sd"+string(rune('f'+i)))
 			}
 			r.cluster.Start()
-			r.cluster.Serving()
-			w := r.cluster.Write()
-			w.More(20)
-			if got, want := len(s.EC2.Intervals()), 3+count-1; got != want {
-				t.Errorf("got %d attachments, want %d", got, want)
-			}
+			w := r.written(20)
+			r.attached(t, 3+count-1)
 			r.onTheirVolumes(t)
 			w.Verify()
 		})
@@ -43,10 +39,9 @@ func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
 // Volumes that are reserved go to the instance that they are reserved for, also when it starts last.
 func TestEBSReservedForAnInstance(t *testing.T) {
 	s := site(t)
-	ids := s.Volumes("main", abc, zones[0], zones[0], zones[0])
-	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[0]), s.Launch(zones[0])), ids}
-	must(t, s.EC2.SetTag(ids["a"], "holdfast:instance", s.Machines[2].ID))
-	must(t, s.EC2.SetTag(ids["b"], "holdfast:instance", s.Machines[1].ID))
+	r := inZones(s, zones[0], zones[0], zones[0])
+	must(t, s.EC2.SetTag(r.volumes["a"], "holdfast:instance", s.Machines[2].ID))
+	must(t, s.EC2.SetTag(r.volumes["b"], "holdfast:instance", s.Machines[1].ID))
 	r.cluster.Nodes[0].Start()
 	r.cluster.Nodes[1].Start()
 	for i, slot := range []string{"c", "b"} {
@@ -54,15 +49,11 @@ func TestEBSReservedForAnInstance(t *testing.T) {
 			t.Errorf("slot %s: %s has it, want %s", slot, n.Name, r.cluster.Nodes[i].Name)
 		}
 	}
-	if v, _ := s.EC2.Volume(ids["a"]); v.State != "available" || v.Tags["holdfast:claim"] != "" {
+	if v, _ := s.EC2.Volume(r.volumes["a"]); v.State != "available" || v.Tags["holdfast:claim"] != "" {
 		t.Errorf("somebody touched the volume of an instance that has not started: %+v", v)
 	}
 	r.cluster.Nodes[2].Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, r.written(20))
 }
 
 // A node in a zone whose volumes are all not for it: it touches none, and says of each why.
@@ -129,17 +120,21 @@ func TestEBSVolumesThatAreNotForTheNode(t *testing.T) {
 	}
 }
 
-// The volumes of kops, found by its tags.
+// The volumes of kops, found by its tags, which also name the slots. An older kops made one of them.
 func TestEBSVolumesOfKops(t *testing.T) {
 	s := site(t)
 	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), map[string]string{}}
 	for i, slot := range abc {
 		for _, etcd := range []string{"main", "events"} {
-			id, err := s.EC2.AddVolume(ec2test.Volume{Zone: zones[i], Size: 20, Encrypted: true, Tags: map[string]string{
+			tags := map[string]string{
 				"Name":              slot + ".etcd-" + etcd + ".k8s.example.com",
 				"KubernetesCluster": "k8s.example.com", "kubernetes.io/cluster/k8s.example.com": "owned",
 				"k8s.io/etcd/" + etcd: slot + "/a,b,c", "k8s.io/role/control-plane": "1", "k8s.io/role/master": "1",
-			}})
+			}
+			if slot == "c" {
+				delete(tags, "k8s.io/role/control-plane")
+			}
+			id, err := s.EC2.AddVolume(ec2test.Volume{Zone: zones[i], Size: 20, Encrypted: true, Tags: tags})
 			must(t, err)
 			if etcd == "main" {
 				r.volumes[slot] = id
@@ -147,24 +142,25 @@ func TestEBSVolumesOfKops(t *testing.T) {
 		}
 	}
 	r.cluster.Set("volume.ebs.kubernetes-cluster", "k8s.example.com")
+	r.cluster.Set("cluster.slots", []string{})
 	r.cluster.Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	w := r.written(20)
+	n := r.cluster.Holder("a")
+	if out := n.Command("volume", "doctor"); !strings.Contains(out.Out, "[+] slots: a, b, c, by the volumes' tags") {
+		t.Errorf("volume doctor: %+v", out)
+	}
+	r.intact(t, w)
 }
 
 // Two processes of one cluster, with different data directories, run on one machine: the second one says so and
 // waits, also when the first one was killed and has left its volume mounted.
 func TestEBSTwoProcessesOnOneMachine(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	first := r.cluster.Nodes[0]
 	second := r.cluster.Place(first.Machine)
 	listen := func(port int) string { return fmt.Sprintf("%s:%d", second.Address, port+500) }
-	second.Keys["gossip.listen"], second.Keys["metrics.listen"] = listen(7946), listen(2381)
+	second.Keys["gossip.listen"], second.Keys["metrics.listen"] = listen(7946), listen(2390)
 	second.Keys["etcd.listen-client-urls"] = []string{"http://" + listen(2379)}
 	second.Keys["etcd.advertise-client-urls"] = []string{"http://" + listen(2379)}
 	second.Start()
@@ -178,12 +174,9 @@ func TestEBSTwoProcessesOnOneMachine(t *testing.T) {
 	waitsOnStandby(r.cluster, second, "is mounted at", "unmount it there")
 	first.Start()
 	r.cluster.Serving()
-	if got := len(r.EC2.Intervals()); got != 3 {
-		t.Errorf("got %d attachments, want 3", got)
-	}
 	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.attached(t, 3)
+	r.intact(t, w)
 }
 
 // breakMkfs returns an environment in which mkfs.ext4 is cut off, together with the node, before the superblock is
@@ -216,8 +209,7 @@ func TestEBSFormatInterrupted(t *testing.T) {
 		n.Logs("whose format was interrupted")
 		w := r.cluster.Write()
 		w.More(20)
-		r.onTheirVolumes(t)
-		w.Verify()
+		r.intact(t, w)
 	})
 	t.Run("another machine", func(t *testing.T) {
 		r := masters(t)
@@ -238,8 +230,8 @@ func TestEBSFormatInterrupted(t *testing.T) {
 		if after := r.Checksum(r.volumes["a"]); after != before {
 			t.Error("the volume was written to")
 		}
-		if out := n.Command("volume", "adopt"); out.Code == 0 || !strings.Contains(out.Err, "wipe it") {
-			t.Errorf("adopt: %+v", out)
+		if out := n.Command("volume", "set-aside", "--yes"); out.Code == 0 || !strings.Contains(out.Err, "wipe it") {
+			t.Errorf("set aside: %+v", out)
 		}
 		_, device, _ := strings.Cut(s.Why, "of=")
 		device, _, _ = strings.Cut(device, " ")
@@ -248,10 +240,6 @@ func TestEBSFormatInterrupted(t *testing.T) {
 		}
 		n.Stop()
 		n.Start()
-		r.cluster.Serving()
-		w := r.cluster.Write()
-		w.More(20)
-		r.onTheirVolumes(t)
-		w.Verify()
+		r.intact(t, r.written(20))
 	})
 }

@@ -31,12 +31,7 @@ func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 		waitsOnStandby(r.cluster, n)
 		r.cluster.Nodes[1].Start()
 		r.cluster.Nodes[2].Start()
-		r.cluster.Serving()
-		w := r.cluster.Write()
-		w.More(20)
-		r.oneEach(t)
-		r.onTheirVolumes(t)
-		w.Verify()
+		r.intact(t, r.written(20))
 	})
 	t.Run("attaching", func(t *testing.T) {
 		r := masters(t)
@@ -52,22 +47,16 @@ func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
 		time.Sleep(4 * time.Second) // twice takeover-after; nothing must happen
 		waitsOnStandby(r.cluster, other)
 		n.Continue()
-		r.cluster.Serving()
-		w := r.cluster.Write()
-		w.More(20)
-		if got := len(r.EC2.Intervals()); got != 3 {
-			t.Errorf("got %d attachments, want 3", got)
-		}
-		r.onTheirVolumes(t)
-		w.Verify()
+		w := r.written(20)
+		r.attached(t, 3)
+		r.intact(t, w)
 	})
 }
 
 // A holder is stopped for longer than takeover-after: nothing is taken from it, and it continues.
 func TestEBSPausedHolder(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	n := r.cluster.Leader()
 	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
 	standby.Start()
@@ -78,12 +67,9 @@ func TestEBSPausedHolder(t *testing.T) {
 	waitsOnStandby(r.cluster, standby)
 	n.Continue()
 	r.cluster.Serving()
-	if got := len(r.EC2.Intervals()); got != 3 {
-		t.Errorf("got %d attachments, want 3", got)
-	}
 	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.attached(t, 3)
+	r.intact(t, w)
 }
 
 // Every instance is terminated at another step of its first claim, and replaced: the new ones are in no dead end.
@@ -106,12 +92,7 @@ func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
 				n.Machine.Terminate()
 				r.cluster.Place(r.Launch(zones[i])).Start()
 			}
-			r.cluster.Serving()
-			w := r.cluster.Write()
-			w.More(20)
-			r.oneEach(t)
-			r.onTheirVolumes(t)
-			w.Verify()
+			r.intact(t, r.written(20))
 		})
 	}
 }
@@ -119,8 +100,7 @@ func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
 // A machine is restarted: it adopts the volume that it has. Then all are, at once.
 func TestEBSReboot(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	before := r.cluster.Members()
 	restart := func(nodes ...*integration.Node) {
 		for _, n := range nodes {
@@ -135,21 +115,17 @@ func TestEBSReboot(t *testing.T) {
 	}
 	restart(r.cluster.Leader())
 	restart(r.cluster.Nodes...)
-	if got := len(r.EC2.Intervals()); got != 3 {
-		t.Errorf("got %d attachments, want 3", got)
-	}
+	r.attached(t, 3)
 	if after := r.cluster.Members(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("members: got %v, want %v", after, before)
 	}
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
 // The machines do not reach each other, but EC2: no volume moves, also not to a standby that hears of nobody.
 func TestEBSPartition(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	standby := r.cluster.Place(r.Launch(zones[0]))
 	standby.Start()
 	waitsOnStandby(r.cluster, standby)
@@ -163,19 +139,15 @@ func TestEBSPartition(t *testing.T) {
 	must(t, r.Net.Heal())
 	r.cluster.Serving()
 	w.More(20)
-	if got := len(r.EC2.Intervals()); got != 3 {
-		t.Errorf("got %d attachments, want 3", got)
-	}
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.attached(t, 3)
+	r.intact(t, w)
 }
 
 // An operator takes the leader's volume away by force, and a standby claims it at once: the leader is gone within
 // 2 s, and nothing that was acknowledged is lost.
 func TestEBSForcedAwayAndTaken(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(50)
+	w := r.written(50)
 	n := r.cluster.Leader()
 	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
 	standby.Start()
@@ -204,9 +176,7 @@ func TestEBSForcedAwayAndTaken(t *testing.T) {
 	})
 	r.cluster.Serving()
 	w.More(50)
-	r.oneEach(t)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
 // A life with xfs: founded, killed, its device gone and back, grown.
@@ -217,9 +187,7 @@ func TestEBSXFS(t *testing.T) {
 		must(t, r.EC2.GrowVolume(id, 4)) // xfs needs 300 MiB
 	}
 	r.cluster.Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(50)
+	w := r.written(50)
 	n := r.cluster.Leader()
 	n.Kill()
 	n.Start()
@@ -248,6 +216,5 @@ func TestEBSXFS(t *testing.T) {
 		t.Errorf("format %q", v.Tags["holdfast:format"])
 	}
 	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }

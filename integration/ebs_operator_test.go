@@ -16,8 +16,7 @@ import (
 // A volume has grown: so does its filesystem, when the node starts again.
 func TestEBSGrownVolume(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	n := r.cluster.Holder("a")
 	before := n.Space()
 	if err := r.EC2.GrowVolume(r.volumes["a"], 8); err != nil {
@@ -63,13 +62,11 @@ func TestEBSTwoClustersOnTheSameMachines(t *testing.T) {
 // An instance is stopped, and takeover: stopped allows a standby to take its volume. When the instance is
 // started again, its node stands by.
 func TestEBSStoppedInstance(t *testing.T) {
-	r := inRegion(siteWith(t, true)) // this takes the right to detach from other instances
+	r := inZones(siteWith(t, true), zones...) // this takes the right to detach from other instances
 	r.cluster.Set("volume.ebs.takeover", "stopped")
 	r.cluster.Set("volume.ebs.settle", "5s") // the shortest that is allowed then
 	r.cluster.Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	stopped := r.cluster.Holder("c")
 	standby := r.cluster.Place(r.Launch(stopped.Machine.Zone))
 	standby.Start()
@@ -80,15 +77,13 @@ func TestEBSStoppedInstance(t *testing.T) {
 	stopped.Start()
 	waitsOnStandby(r.cluster, stopped)
 	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
 // An operator releases a volume, and another node takes it.
 func TestEBSReleasedVolumeIsTakenByAnother(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	n := r.cluster.Holder("a")
 	standby := r.cluster.Place(r.Launch(n.Machine.Zone))
 	standby.Start()
@@ -107,8 +102,7 @@ func TestEBSReleasedVolumeIsTakenByAnother(t *testing.T) {
 	}
 	n.Start()
 	r.cluster.Serving()
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
 // What an operator is shown of the volumes.
@@ -222,4 +216,59 @@ func TestEBSWitnessVetoesFounding(t *testing.T) {
 	w := r.cluster.Write()
 	w.More(10)
 	w.Verify()
+}
+
+// A master in a warm pool claims nothing, says so, and joins in as soon as its auto-scaling group wants it.
+func TestEBSWarmPool(t *testing.T) {
+	s := site(t)
+	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), s.Volumes("main", abc, zones...)}
+	warm := r.cluster.Nodes[0]
+	const state = "autoscaling/target-lifecycle-state"
+	must(t, s.EC2.SetMetadata(warm.Machine.ID, state, "Warmed:Stopped"))
+	r.cluster.Start()
+	waitsOnStandby(r.cluster, warm, "warm pool (Warmed:Stopped)")
+	if calls := s.EC2.Calls("AttachVolume", warm.Machine.ID); calls > 0 {
+		t.Errorf("AttachVolume was called %d times in the warm pool", calls)
+	}
+	must(t, s.EC2.SetMetadata(warm.Machine.ID, state, "InService"))
+	r.intact(t, r.written(20))
+}
+
+// A Spot instance gets notice: a standby has its slot before the instance ends, and the notice of a rebalance is heeded
+// as long as that risks nothing.
+func TestEBSSpotNotices(t *testing.T) {
+	r := serving(t)
+	w := r.written(20)
+	first := r.cluster.Holder("a")
+	member := memberOf(t, first)
+	second := r.cluster.Place(r.Launch(first.Machine.Zone))
+	second.Start()
+	waitsOnStandby(r.cluster, second)
+	must(t, r.EC2.SetMetadata(first.Machine.ID, "events/recommendations/rebalance", `{"noticeTime":"2026-11-23T08:20:00Z"}`))
+	r.cluster.Until(time.Minute, "the standby has taken the slot", func() error { return serves(second) })
+	waitsOnStandby(r.cluster, first)
+	w.More(20)
+	if now := memberOf(t, second); now != member {
+		t.Errorf("the member of slot a is %s, was %s: its data was not used", now, member)
+	}
+
+	must(t, r.EC2.SetMetadata(first.Machine.ID, "events/recommendations/rebalance", ""))
+	must(t, r.EC2.SetMetadata(second.Machine.ID, "spot/instance-action", `{"action":"terminate","time":"2026-11-23T08:22:00Z"}`))
+	r.cluster.Until(time.Minute, "the first has the slot again", func() error { return serves(first) })
+	waitsOnStandby(r.cluster, second, "EC2 will terminate this Spot instance at 08:22:00 UTC")
+	w.More(20)
+	if now := memberOf(t, first); now != member {
+		t.Errorf("the member of slot a is %s, was %s: its data was not used", now, member)
+	}
+	r.intact(t, w)
+}
+
+// memberOf is the ID of the etcd member that runs on a node.
+func memberOf(t *testing.T, n *integration.Node) string {
+	t.Helper()
+	s, err := n.Self()
+	if err != nil || s.Etcd == nil {
+		t.Fatalf("%s runs no member: %v", n.Name, err)
+	}
+	return s.Etcd.Member
 }

@@ -45,10 +45,11 @@ type region struct {
 
 func masters(t *testing.T) region {
 	t.Helper()
-	return inRegion(site(t))
+	return inZones(site(t), zones...)
 }
 
-func inRegion(s *integration.Site) region {
+// inZones makes a region's machines and volumes in these zones, one of each for a slot.
+func inZones(s *integration.Site, zones ...string) region {
 	ids := s.Volumes("main", abc, zones...)
 	return region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[1]), s.Launch(zones[2])), ids}
 }
@@ -60,6 +61,31 @@ func serving(t *testing.T) region {
 	r.cluster.Start()
 	r.cluster.Serving()
 	return r
+}
+
+// written waits until the cluster serves, and returns a writer that has had so many writes acknowledged.
+func (r region) written(count int) *integration.Writer {
+	r.cluster.Serving()
+	w := r.cluster.Write()
+	w.More(count)
+	return w
+}
+
+// attached checks how many attachments there were in all.
+func (r region) attached(t *testing.T, want int) {
+	t.Helper()
+	if got := len(r.EC2.Intervals()); got != want {
+		t.Errorf("got %d attachments, want %d", got, want)
+	}
+}
+
+// intact checks that no instance ever had two volumes, that each slot is on its volume, and that no acknowledged write
+// is lost.
+func (r region) intact(t *testing.T, w *integration.Writer) {
+	t.Helper()
+	r.oneEach(t)
+	r.onTheirVolumes(t)
+	w.Verify()
 }
 
 // onTheirVolumes checks that each slot's member runs on the slot's volume, and that the epochs on each volume
@@ -115,8 +141,7 @@ func waitsOnStandby(c *integration.Cluster, n *integration.Node, texts ...string
 // Three machines start with nothing, and no seeds: they find the volumes and, by their tags, each other.
 func TestEBSFoundsFromBlankVolumesWithoutSeeds(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(50)
+	w := r.written(50)
 	r.cluster.Healthy()
 	oneCluster(t, r.cluster)
 	r.onTheirVolumes(t)
@@ -136,8 +161,7 @@ func TestEBSFoundsFromBlankVolumesWithoutSeeds(t *testing.T) {
 // member list stays as it is.
 func TestEBSStandbyTakesTheVolumeOfATerminatedInstance(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(50)
+	w := r.written(50)
 	before := r.cluster.Members()
 	gone := r.cluster.Holder("b")
 	standby := r.cluster.Place(r.Launch(gone.Machine.Zone))
@@ -152,15 +176,13 @@ func TestEBSStandbyTakesTheVolumeOfATerminatedInstance(t *testing.T) {
 	if after := r.cluster.Members(); !maps.Equal(after, before) {
 		t.Errorf("members: got %v, want %v", after, before)
 	}
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
 // All instances are terminated at once and replaced by others, at other addresses.
 func TestEBSAllInstancesReplacedAtOnce(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(50)
+	w := r.written(50)
 	before := r.cluster.Members()
 	w.Stop()
 	for _, n := range slices.Clone(r.cluster.Nodes) {
@@ -173,30 +195,23 @@ func TestEBSAllInstancesReplacedAtOnce(t *testing.T) {
 	if after := r.cluster.Members(); !maps.Equal(after, before) {
 		t.Errorf("members: got %v, want %v", after, before)
 	}
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
 // Two masters and two volumes are in one zone: each takes one, and they never steal.
 func TestEBSTwoMastersInOneZone(t *testing.T) {
 	s := site(t)
-	ids := s.Volumes("main", abc, zones[0], zones[0], zones[1])
-	r := region{s, s.Cluster("main", abc, 0, s.Launch(zones[0]), s.Launch(zones[0]), s.Launch(zones[1])), ids}
+	r := inZones(s, zones[0], zones[0], zones[1])
 	r.cluster.Start()
-	r.cluster.Serving()
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	for range 3 {
 		n := r.cluster.Holder("a")
 		n.Kill()
 		n.Start()
 		r.cluster.Serving()
 	}
-	if got := len(s.EC2.Intervals()); got != 3 {
-		t.Errorf("got %d attachments, want 3: nobody ever gives a volume up", got)
-	}
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.attached(t, 3)
+	r.intact(t, w)
 }
 
 // A node is killed before each step of its claim, and started again: the cluster founds itself all the same,
@@ -214,14 +229,9 @@ func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
 				t.Fatalf("exit code %d, want it killed", code)
 			}
 			r.cluster.Start()
-			r.cluster.Serving()
-			w := r.cluster.Write()
-			w.More(10)
-			if got := len(r.EC2.Intervals()); got != 3 {
-				t.Errorf("got %d attachments, want 3", got)
-			}
-			r.onTheirVolumes(t)
-			w.Verify()
+			w := r.written(10)
+			r.attached(t, 3)
+			r.intact(t, w)
 		})
 	}
 }
@@ -230,8 +240,7 @@ func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
 // it comes back when the volume does.
 func TestEBSDeviceYankedUnderLoad(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(50)
+	w := r.written(50)
 	n := r.cluster.Leader()
 	s, err := n.Self()
 	if err != nil {
@@ -256,16 +265,14 @@ func TestEBSDeviceYankedUnderLoad(t *testing.T) {
 	n.Start()
 	r.cluster.Serving()
 	w.More(20)
-	r.onTheirVolumes(t)
-	w.Verify()
+	r.intact(t, w)
 }
 
-// The device of the leader stalls for a while: nobody takes the volume away, the others go on, and the member
+// The device of the leader stalls for a while: nobody takes the volume away, the others continue, and the member
 // catches up.
 func TestEBSDeviceStalls(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(50)
+	w := r.written(50)
 	n := r.cluster.Leader()
 	s, err := n.Self()
 	if err != nil {
@@ -292,8 +299,7 @@ func TestEBSDeviceStalls(t *testing.T) {
 // the volume whose device it has; the metadata service is part of the machine and answers.
 func TestEBSWithoutEC2(t *testing.T) {
 	r := serving(t)
-	w := r.cluster.Write()
-	w.More(20)
+	w := r.written(20)
 	if err := r.EC2.Inject(ec2test.Fault{Kind: ec2test.LoseRequest}); err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +336,7 @@ func TestEBSForeignData(t *testing.T) {
 	before := r.Checksum(r.volumes["a"])
 	r.cluster.Start()
 	n := r.cluster.Nodes[0]
-	n.Says("volume of slot a", "no identity", "holdfast volume adopt")
+	n.Says("volume of slot a", "no identity", "holdfast volume set-aside")
 	n.Kill()
 	if err := n.Machine.Host.Reboot(); err != nil {
 		t.Fatal(err)
@@ -339,9 +345,9 @@ func TestEBSForeignData(t *testing.T) {
 		t.Error("the volume was written to")
 	}
 	n.Start()
-	n.Says("holdfast volume adopt")
-	if out := n.Command("volume", "adopt"); out.Code != 0 {
-		t.Fatalf("adopt: %+v", out)
+	n.Says("holdfast volume set-aside")
+	if out := n.Command("volume", "set-aside", "--yes"); out.Code != 0 {
+		t.Fatalf("set aside: %+v", out)
 	}
 	r.cluster.Serving()
 	s, err := n.Self()
