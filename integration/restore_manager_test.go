@@ -25,8 +25,8 @@ var managersMarks = map[string]string{
 }
 
 // A store that etcd-manager has used for years becomes ours: its backups are listed and proven, what is broken among
-// them is said to be, an order that was forgotten in it is not carried out, and one that etcd-manager-ctl leaves now is,
-// once.
+// them is said to be, an order that was forgotten in it is not carried out, and one that etcd-manager-ctl leaves now
+// is, once.
 func TestStoreOfEtcdManager(t *testing.T) {
 	story(t)
 	c := cluster(t, alone)
@@ -36,6 +36,16 @@ func TestStoreOfEtcdManager(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(control, "etcd-cluster-spec"), []byte(`{"memberCount": 3, "etcdVersion": "3.6.11"}`), 0o600))
 	must(t, os.WriteFile(filepath.Join(control, "etcd-cluster-created"), []byte(`{"timestamp":1638935701000000000}`), 0o600))
 	c.Start()
+	c.Until(patience, "etcd-manager's cluster in the store vetoes a founding", func() error {
+		s, err := n.Self()
+		if err == nil && (!strings.Contains(s.Why, "control/etcd-cluster-created") || !strings.Contains(s.Why, "`holdfast found --new`")) {
+			err = fmt.Errorf("%s: %s", s.Action, s.Why)
+		}
+		return err
+	})
+	if o := n.Command("found", "--new"); o.Code != 0 {
+		t.Fatalf("found --new: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
 	c.Serving()
 	name := beforeAndAfter(t, c)
 	plain, packed := filepath.Join(c.Dir, "plain.db"), filepath.Join(c.Dir, "etcd.backup.gz")
