@@ -1,31 +1,23 @@
 package integration_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"holdfast/integration"
 )
 
-// BenchmarkRecover measures how long a cluster of three is without a write when two of its disks are lost and an operator
-// runs `holdfast recover` as soon as it can be run: from the loss to the first write, and the part of it after the
-// command. Plain etcd has no such command to compare with.
+// BenchmarkRecover measures how long a cluster of three is without a write when two of its disks are lost and an
+// operator runs `holdfast recover` as soon as it can be run: from the loss to the first write, and the part of it after
+// the command. Plain etcd has no such command to compare with.
 func BenchmarkRecover(b *testing.B) {
 	for b.Loop() {
-		var whole, command []float64
-		for range rounds(5) {
-			w, c := recoverOnce(b)
-			whole, command = append(whole, w), append(command, c)
-		}
-		b.Logf("load average %s; lost to first write %.1f s (%.1f to %.1f), command to first write %.1f s (%.1f to %.1f)", loadAverage(),
-			median(whole), slices.Min(whole), slices.Max(whole), median(command), slices.Min(command), slices.Max(command))
-		b.ReportMetric(median(whole), "lost-to-write-s")
-		b.ReportMetric(median(command), "command-to-write-s")
+		solo(b, rounds(5), []string{"lost-to-write-s", "command-to-write-s"}, func(int) []float64 { return recoverOnce(b) })
 	}
 }
 
-func recoverOnce(b *testing.B) (whole, command float64) {
+// recoverOnce returns the time from the loss on, and from the command on, in seconds.
+func recoverOnce(b *testing.B) []float64 {
 	b.Helper()
 	c := benched(b, integration.Options{}, func(*integration.Cluster) {})
 	defer c.Kill()
@@ -49,7 +41,7 @@ func recoverOnce(b *testing.B) (whole, command float64) {
 		o := c.Nodes[0].Command("recover", "--lost", "b,c", "--yes")
 		if o.Code == 0 {
 			put(1)
-			return time.Since(begin).Seconds(), time.Since(asked).Seconds()
+			return []float64{time.Since(begin).Seconds(), time.Since(asked).Seconds()}
 		}
 		if time.Since(begin) > time.Minute {
 			b.Fatalf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)

@@ -19,25 +19,39 @@ var arrows = map[string][]string{
 	"cmd/holdfast":             {"cmd"},
 	"cmd/config":               {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd/control":              {"cmd/config"},
-	"cmd":                      {"cmd/config", "cmd/control", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
-	"embedded/coordinator":     {"embedded/plan", "embedded/health"},                                     // whose words a status is made of
+	"cmd/child":                {"cmd/config", "embedded", "embedded/plan", "snapshot"},                                                                        // what of both may end its process
+	"cmd/show":                 {"embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "snapshot", "volume"}, // what people are told of a cluster
+	"cmd/takeover":             {"embedded"},                                                                                                                   // the data of a cluster that another program runs
+	"cmd/demo":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "embedded/health"},
+	"cmd/node":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "durable", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/backups":              {"cmd/child", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "embedded", "embedded/generations", "embedded/health", "embedded/plan", "snapshot", "snapshot/etcdclient"}, // what commands do with them
+	"cmd/proposal":             {"cmd/backups", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/plan", "snapshot"},          // how an operator ends a generation
+	"cmd/observer":             {"cmd/config", "cmd/node", "embedded", "embedded/coordinator", "embedded/health", "embedded/plan", "gossip", "gossip/discover", "metrics", "volume"},                          // hears, and is no node
+	"cmd/certificates":         {"cmd/config", "cmd/control", "cmd/node", "cmd/show", "durable", "embedded/health", "embedded/pki", "embedded/pki/authorities"},                                               // where no node is asked
+	"cmd/etcdmanager":          {"cmd/config"},                                                                                                                                                                // a translation, and asks nobody
+	"cmd/gorunner":             {},                                                                                                                                                                            // runs any program
+	"cmd":                      {"cmd/backups", "cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/demo", "cmd/etcdmanager", "cmd/gorunner", "cmd/node", "cmd/observer", "cmd/proposal", "cmd/show", "cmd/takeover", "embedded", "embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "snapshot", "snapshot/etcdclient", "volume", "volume/ebs"},
+	"durable":                  {},                                                                       // how a file is replaced; nothing of what is in it
+	"invalid":                  {},                                                                       // one error of what is wrong with a configuration
+	"embedded/coordinator":     {"durable", "embedded/health", "embedded/plan"},                          // whose words a status is made of
 	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
 	"embedded/health":          {"embedded/plan"},
 	"embedded/plan":            {},
-	"embedded/plan/model":      {},                                                               // a test, and no code
-	"embedded/pki":             {},                                                               // certificates; etcd is told of files
-	"embedded/pki/authorities": {"embedded/health", "embedded/pki", "embedded/plan", "snapshot"}, // which are kept in the store
-	"embedded/auth":            {},                                                               // the decision about users and roles, and their names, which the next one speaks
-	"embedded":                 {"embedded/auth"},
-	"gossip/discover":          {},
-	"gossip":                   {},
+	"embedded/plan/model":      {},                                                                          // a test, and no code
+	"embedded/pki":             {"durable"},                                                                 // certificates; etcd is told of files
+	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"}, // which are kept in the store
+	"embedded/auth":            {"durable"},                                                                 // the decision about users and roles, and their names, which the next one speaks
+	"embedded":                 {"durable", "embedded/auth", "embedded/plan"},                               // whose words it speaks
+	"gossip/discover":          {"durable"},
+	"gossip":                   {"durable", "invalid"},
 	"metrics":                  {},
-	"snapshot":                 {},
-	"snapshot/s3":              {"snapshot"},
+	"snapshot":                 {"durable"},
+	"snapshot/s3":              {"invalid", "snapshot"},
+	"snapshot/etcdclient":      {"snapshot"},
 	"snapshot/snapshottest":    {"snapshot"},
 	// stands in for a bucket: it knows nothing of those who use it
 	"snapshot/snapshottest/gateway": {},
-	"volume":                        {},
+	"volume":                        {"durable"},
 	"volume/device":                 {},
 	"volume/device/devicetest":      {},
 	"volume/ebs/model":              {}, // a test, and no code
