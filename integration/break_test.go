@@ -38,7 +38,8 @@ func TestGrowWithForgottenStandbys(t *testing.T) {
 	w.Verify()
 }
 
-// A SIGHUP that comes while a node waits for its turn to stop does not kill it: whoever sends it means the configuration.
+// A SIGHUP that comes while a node waits for its turn to stop does not kill it: anyone who sends it means the
+// configuration.
 func TestHangUpWhileStopping(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"stop.wait": "4s"}})
@@ -47,7 +48,7 @@ func TestHangUpWhileStopping(t *testing.T) {
 	c.Nodes[2].Kill()
 	n.Signal(syscall.SIGTERM)
 	c.Until(patience, "it waits for its turn", func() error {
-		if !strings.Contains(n.Log(), "told to end") {
+		if !strings.Contains(n.Log(), "shutdown requested") {
 			return errors.New("it does not say so")
 		}
 		return nil

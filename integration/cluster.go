@@ -163,7 +163,7 @@ func (c *Cluster) Endpoints(nodes ...*Node) []string {
 }
 
 const (
-	poll     = 30 * time.Millisecond // how often a condition is looked at
+	poll     = 50 * time.Millisecond // how often a condition is looked at
 	patience = 30 * time.Second      // what should happen within seconds may take this long on a busy machine
 	slow     = 3 * time.Second       // a wait that took longer is worth a line, even when it came to a good end
 )

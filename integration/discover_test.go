@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,52 +13,31 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"holdfast/integration"
+
+	"github.com/miekg/dns"
 )
 
 const zone = "story.holdfast.internal"
 
 // dig asks a server one question by UDP and returns the addresses, or host:port of SRV records.
-func dig(server, name string, kind dnsmessage.Type) ([]string, error) {
-	q := dnsmessage.Message{Header: dnsmessage.Header{ID: 7}, Questions: []dnsmessage.Question{
-		{Name: dnsmessage.MustNewName(name + "."), Type: kind, Class: dnsmessage.ClassINET}}}
-	packet, err := q.Pack()
+func dig(server, name string, kind uint16) ([]string, error) {
+	m, _, err := new(dns.Client).Exchange(new(dns.Msg).SetQuestion(name+".", kind), server)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := net.Dial("udp", server)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
-	if _, err := conn.Write(packet); err != nil {
-		return nil, err
-	}
-	buffer := make([]byte, 1500)
-	n, err := conn.Read(buffer)
-	if err != nil {
-		return nil, err
-	}
-	var m dnsmessage.Message
-	if err := m.Unpack(buffer[:n]); err != nil {
-		return nil, err
-	}
-	if m.RCode != dnsmessage.RCodeSuccess {
-		return nil, fmt.Errorf("%s: %s", name, m.RCode)
+	if m.Rcode != dns.RcodeSuccess {
+		return nil, fmt.Errorf("%s: %s", name, dns.RcodeToString[m.Rcode])
 	}
 	var answers []string
-	for _, r := range m.Answers {
-		switch b := r.Body.(type) {
-		case *dnsmessage.AResource:
-			answers = append(answers, netip.AddrFrom4(b.A).String())
-		case *dnsmessage.SRVResource:
+	for _, r := range m.Answer {
+		switch b := r.(type) {
+		case *dns.A:
+			answers = append(answers, b.A.String())
+		case *dns.SRV:
 			answers = append(answers, fmt.Sprintf("%s:%d", b.Target, b.Port))
 		}
 	}
-	slices.Sort(answers)
 	return answers, nil
 }
 
@@ -71,7 +48,7 @@ func (s told) String() string {
 	return fmt.Sprintf("hosts %v, endpoints %v, dns %v", s.hosts, s.endpoints, s.dns)
 }
 
-func outputs(o *integration.Observer, dns string, slots []string) (s told, err error) {
+func outputs(o *integration.Observer, server string, slots []string) (s told, err error) {
 	s = told{map[string]string{}, map[string]string{}, map[string]string{}}
 	hosts, err := os.ReadFile(filepath.Join(o.Dir, "hosts"))
 	if err != nil {
@@ -102,7 +79,7 @@ func outputs(o *integration.Observer, dns string, slots []string) (s told, err e
 		s.endpoints[m.Slot] = m.Address
 	}
 	for _, slot := range slots {
-		a, err := dig(dns, slot+"."+zone, dnsmessage.TypeA)
+		a, err := dig(server, slot+"."+zone, dns.TypeA)
 		if err != nil {
 			return s, err
 		}
@@ -112,13 +89,13 @@ func outputs(o *integration.Observer, dns string, slots []string) (s told, err e
 }
 
 // follows waits until all three outputs say that the slots are where want says.
-func follows(c *integration.Cluster, o *integration.Observer, dns string, want map[string]string, within time.Duration) {
+func follows(c *integration.Cluster, o *integration.Observer, server string, want map[string]string, within time.Duration) {
 	slots := make([]string, 0, len(want))
 	for slot := range want {
 		slots = append(slots, slot)
 	}
 	c.Until(within, "all outputs follow", func() error {
-		got, err := outputs(o, dns, slots)
+		got, err := outputs(o, server, slots)
 		if err != nil {
 			return err
 		}
@@ -153,8 +130,8 @@ func TestDiscoverFollows(t *testing.T) {
 		delete(n.Keys, "volume.local.slot")
 		n.Root = shared
 	}
-	o, dns := watched(t, c, 21)
-	if _, err := dig(dns, "a."+zone, dnsmessage.TypeA); err == nil || !strings.Contains(err.Error(), "ServerFailure") {
+	o, server := watched(t, c, 21)
+	if _, err := dig(server, "a."+zone, dns.TypeA); err == nil || !strings.Contains(err.Error(), "SERVFAIL") {
 		t.Errorf("before anything is known: got %v, want ServerFailure", err)
 	}
 	c.Start()
@@ -163,13 +140,13 @@ func TestDiscoverFollows(t *testing.T) {
 	for _, slot := range c.Slots {
 		where[slot] = c.Holder(slot).Address
 	}
-	follows(c, o, dns, where, 10*time.Second)
+	follows(c, o, server, where, 10*time.Second)
 
-	srv, err := dig(dns, "_etcd-client._tcp."+zone, dnsmessage.TypeSRV)
+	srv, err := dig(server, "_etcd-client._tcp."+zone, dns.TypeSRV)
 	if want := []string{"a." + zone + ".:2379", "b." + zone + ".:2379", "c." + zone + ".:2379"}; err != nil || !slices.Equal(srv, want) {
 		t.Errorf("SRV: got %v, %v, want %v", srv, err, want)
 	}
-	if all, err := dig(dns, zone, dnsmessage.TypeA); err != nil || len(all) != 3 {
+	if all, err := dig(server, zone, dns.TypeA); err != nil || len(all) != 3 {
 		t.Errorf("the cluster's name: got %v, %v, want 3 addresses", all, err)
 	}
 
@@ -186,7 +163,7 @@ func TestDiscoverFollows(t *testing.T) {
 		return fmt.Errorf("none of %d", len(c.Running()))
 	})
 	began := time.Now()
-	follows(c, o, dns, where, 3*time.Second)
+	follows(c, o, server, where, 3*time.Second)
 	t.Logf("all three outputs followed %s after the member runs", time.Since(began).Round(10*time.Millisecond))
 
 	c.Kill()
@@ -196,7 +173,7 @@ func TestDiscoverFollows(t *testing.T) {
 		}
 		return nil
 	})
-	follows(c, o, dns, where, time.Second)
+	follows(c, o, server, where, time.Second)
 	o.Signal(syscall.SIGHUP)
 	o.Signal(syscall.SIGTERM)
 	if code := o.Exit(10 * time.Second); code != 0 {

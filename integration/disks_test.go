@@ -68,11 +68,12 @@ func foreign(t *testing.T) string {
 }
 
 // A founding node's volume holds another cluster's data: everybody waits, nothing is touched, and when the
-// operator has it set aside the founding goes on.
+// operator has it set aside the founding continues.
 func TestForeignData(t *testing.T) {
 	for name, says := range map[string]string{
 		"without identity": "holds data but no identity.json",
 		"with identity":    "holds etcd data of a cluster that nobody here knows",
+		"etcd-manager's":   "holds data but no identity.json",
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t)
@@ -84,17 +85,34 @@ func TestForeignData(t *testing.T) {
 				victim.Says("slots a, c have no live holder")
 				victim.Stop()
 			}
-			etcd := filepath.Join(victim.Volume(), "etcd")
+			below := "etcd"
+			if name == "etcd-manager's" {
+				below = "data/token"
+			}
+			etcd := filepath.Join(victim.Volume(), below)
 			place(t, data, etcd)
+			if below != "etcd" {
+				must(t, os.WriteFile(filepath.Join(victim.Volume(), "state"), []byte("state"), 0o600))
+			}
 			before := hash(t, etcd)
 			c.Start()
-			victim.Says(says, "holdfast volume adopt")
+			victim.Says(says, "holdfast volume set-aside")
 			c.Nodes[0].Says("the disk of slot b on node n2 is not blank")
 			if got := hash(t, etcd); got != before {
 				t.Errorf("the foreign data was touched")
 			}
-			if o := victim.Command("volume", "adopt"); o.Code != 0 {
-				t.Fatalf("adopt: exit code %d: %s", o.Code, o.Err)
+			for _, args := range [][]string{{}, {"--dry-run"}} {
+				o := victim.Command(append([]string{"volume", "set-aside"}, args...)...)
+				if unsure := len(args) == 0; unsure != (o.Code != 0 && strings.Contains(o.Err, "say --yes")) ||
+					!strings.Contains(o.Out, victim.Volume()+", holds ") || hash(t, etcd) != before {
+					t.Errorf("set aside %v: got %+v", args, o)
+				}
+				if got := strings.Contains(o.Out, "WARNING: that is the data of a cluster of etcd-manager (state, data/token)"); got != (below != "etcd") {
+					t.Errorf("set aside %v: got %+v", args, o)
+				}
+			}
+			if o := victim.Command("volume", "set-aside", "--yes"); o.Code != 0 {
+				t.Fatalf("set aside: exit code %d: %s", o.Code, o.Err)
 			}
 			c.Serving()
 			kept, err := filepath.Glob(filepath.Join(victim.Volume(), "aside", "*"))
@@ -102,8 +120,7 @@ func TestForeignData(t *testing.T) {
 			if len(kept) != 1 {
 				t.Fatalf("set aside: %v", kept)
 			}
-			aside := kept[0]
-			aside = filepath.Join(aside, "etcd")
+			aside := filepath.Join(kept[0], below)
 			if got := hash(t, aside); got != before {
 				t.Errorf("%s is not what was set aside", aside)
 			}

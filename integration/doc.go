@@ -4,7 +4,7 @@
 // replaced: [Build] compiles the binary that is released, a [Cluster] starts it once for each [Node] with a
 // configuration file, and a story does to these processes what happens to machines: kill -9, SIGTERM, a pause
 // that nobody in the process notices, another address, a blank or a foreign disk, a volume that disappears, a
-// store that is not there. The package is no part of holdfast and imports no code that starts one.
+// store that is not there. The package is no part of holdfast and starts none in its own process.
 //
 // # What a story checks
 //
@@ -28,7 +28,7 @@
 //     test (the kernel sees to it), and their directory is kept when the test fails; what each node decided and
 //     logged last is printed.
 //   - Killing at a line of the protocol: the environment variable HOLDFAST_TEST_KILL_AT names a step of
-//     embedded/coordinator (before-promise, after-etcd, ...) at which the process kills itself.
+//     embedded/coordinator or volume/ebs (before-promise, after-attach, ...) at which the process kills itself.
 //   - go test -short tells no stories; the arrows are checked all the same.
 //
 // # The stories
@@ -40,12 +40,12 @@
 //	  WipeTwo              two of three disks wiped: all wait, before and after the third is back
 //	life_test.go
 //	  FoundThree           one record, names in the member list, all slots healthy
-//	  KillLeader           writes go on; it comes back
+//	  KillLeader           writes continue; it comes back
 //	  KillAll              all killed at once, all started again
 //	  MoveAll              all start on other addresses: the member list does not change
 //	  WipeOne              comes back by way of a learner; the old member is gone
 //	disks_test.go
-//	  ForeignData          data of another cluster in a founder's volume: untouched until it is adopted
+//	  ForeignData          data of another cluster in a founder's volume: untouched until it is set aside
 //	  StandbyTakesOver     two nodes, one slot, one root
 //	  StandbyTakesSlot     four nodes, three slots, one root; the member list does not change
 //	  IdenticalHosts       three hosts with one configuration and no slot named in it
@@ -68,7 +68,7 @@
 //	restore_more_test.go, restore_break_test.go, restore_s3_test.go, restore_manager_test.go
 //	  RestoreEncrypted     with the key, without it, and where one node alone has none
 //	  RestoreWithoutAKey   a member with a seat that cannot read the backup joins as a replacement
-//	  RestoreWithoutRoom   one volume is full: the others go on, and it joins
+//	  RestoreWithoutRoom   one volume is full: the others continue, and it joins
 //	  RestoreStorm         random kills during one restore after the other
 //	  RestoreFromFailingBucket  the answer to the point of no return is lost
 //	  KillWhileProposingCommand, KillWhileProposingAutomatically, KillWhileDiscarding
@@ -141,12 +141,12 @@
 //	  StartFails           the peer port is taken: it says so, lives on, and serves when the port is free
 //	  RemovedWhileRunning  by hand: set aside once, back by way of a learner, in the same process
 //	  OrderWithNothingToGiveUp  found --new and --abandon are refused and leave nothing behind
-//	  AdoptKeepsEverything an unreadable ledger: adopted, all of the former disk is kept
+//	  SetAsideKeepsEverything an unreadable ledger: set aside, all of the former disk is kept
 //	  StoreHangs           it stops, and starts, all the same
 //	rivals_test.go
 //	  StandbyHostLeavesRestartingMember  four hosts, three slots, a root each: a stopped member keeps its slot
 //	  Twin                 a copied host, name and all, never runs etcd
-//	  TwoClustersInOneGossip  of one name: both go on, and both say so
+//	  TwoClustersInOneGossip  of one name: both continue, and both say so
 //	impostor_test.go
 //	  Impostor             a stray with the leader's name lives for 8 s: nothing changes, others can be drained, and it is over when it is dead
 //	stall_test.go
@@ -159,7 +159,7 @@
 //	  KillAlone            the only node
 //	  CorruptOne           a damaged database: the node says so, and comes back by way of a learner
 //	  CorruptOneWhileTwoAreDown
-//	  CorruptAlone         of the only node: nothing is founded anew, the newest backup is restored
+//	  CorruptAlone         of the only node: nothing is founded again, the newest backup is restored
 //	doctor_test.go
 //	  Doctor               a stale endpoint, an expired certificate, a drained node: found by all, and what can be is repaired
 //	ebs_test.go, ebs_operator_test.go, ebs_machines_test.go, ebs_faults_test.go, ebs_fit_test.go, ebs_demo_test.go

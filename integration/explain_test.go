@@ -192,7 +192,7 @@ func TestWhyInTrouble(t *testing.T) {
 	n.Start()
 	explains(t, c, n, "NO QUORUM, not founded", "n1, slot a, founding", "slots b, c have no live holder")
 	refused(t, n, "has nothing to give up", "found", "--abandon", "--dry-run")
-	refused(t, n, "holds nothing to set aside", "volume", "adopt", "--dry-run")
+	refused(t, n, "holds nothing to set aside", "volume", "set-aside", "--dry-run")
 	refused(t, n, "runs no member", "pause", "--dry-run")
 	done(t, n, "volume", "release", "--dry-run")
 	for _, other := range c.Nodes[1:] {

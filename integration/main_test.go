@@ -4,11 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -34,9 +36,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seats lets four stories run at a time: they wait for most of their time, and two cores carry no more clusters than that without
-// slowing down what is being measured.
-var seats = make(chan struct{}, 4)
+// seats lets six stories run at a time: they wait for most of their time, and two cores carry no more clusters than
+// that without slowing down what is being measured.
+var seats = make(chan struct{}, 6)
 
 // story begins a story: it waits for its turn.
 func story(t *testing.T) {
@@ -59,7 +61,14 @@ func cluster(t *testing.T, o integration.Options) *integration.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return integration.New(t, path, o)
+	c := integration.New(t, path, o)
+	t.Cleanup(func() { // before the nodes end
+		if t.Failed() || t.Skipped() || len(c.Running()) == 0 || slices.ContainsFunc(c.Running(), (*integration.Node).Paused) {
+			return
+		}
+		agree(t, c, "all views agree at the end of the story", func(health.ClusterStatus) error { return nil })
+	})
+	return c
 }
 
 // founded starts a cluster and waits until it serves.

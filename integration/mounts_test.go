@@ -70,7 +70,7 @@ func TestDisksMountedLate(t *testing.T) {
 	}
 	c.Start()
 	for _, n := range c.Nodes {
-		n.Says(held[n.Name], n.Root, "probably not mounted", "holdfast volume adopt")
+		n.Says(held[n.Name], n.Root, "probably not mounted", "holdfast volume set-aside")
 	}
 	for _, n := range c.Nodes {
 		for _, d := range n.Decisions() {
@@ -93,8 +93,8 @@ func TestDisksMountedLate(t *testing.T) {
 	w.Verify()
 }
 
-// One host comes back with a blank disk in the place of its old one: it joins only when an operator says that the old one
-// is gone.
+// One host comes back with a blank disk in the place of its old one: it joins only when an operator says that the old
+// one is gone.
 func TestMissingDiskIsGivenUp(t *testing.T) {
 	c := mounted(t)
 	c.Start()
@@ -106,13 +106,13 @@ func TestMissingDiskIsGivenUp(t *testing.T) {
 	n.Stop()
 	unmount(t, n)
 	n.Start()
-	n.Says("probably not mounted", "holdfast volume adopt")
+	n.Says("probably not mounted", "holdfast volume set-aside")
 	w.More(20)
 	if got := c.Members()["b"].ID; got != old {
 		t.Errorf("member of slot b: got %x, want %x as long as its disk may come back", got, old)
 	}
-	if o := n.Command("volume", "adopt"); o.Code != 0 {
-		t.Fatalf("adopt: exit code %d: %s", o.Code, o.Err)
+	if o := n.Command("volume", "set-aside", "--yes"); o.Code != 0 {
+		t.Fatalf("set aside: exit code %d: %s", o.Code, o.Err)
 	}
 	c.Until(time.Minute, "slot b is another voter", func() error {
 		if m, ok := c.Members()["b"]; !ok || m.ID == old || m.Learner {

@@ -250,11 +250,10 @@ func (n *Node) Self() (health.NodeStatus, error) {
 	if err != nil {
 		return health.NodeStatus{}, err
 	}
-	i := slices.IndexFunc(s.Nodes, func(m health.NodeStatus) bool { return m.Node == s.Asked })
-	if i < 0 {
-		return health.NodeStatus{}, fmt.Errorf("%s does not know itself", n.Name)
+	if self := s.Self(); self != nil {
+		return *self, nil
 	}
-	return s.Nodes[i], nil
+	return health.NodeStatus{}, fmt.Errorf("%s does not know itself", n.Name)
 }
 
 // Says waits until the node waits, and its reason contains every one of texts.

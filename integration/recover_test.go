@@ -198,7 +198,7 @@ func TestRecoverMostAdvanced(t *testing.T) {
 	n := c.Nodes[0]
 	n.Start()
 	c.Nodes[1].Start()
-	n.Says("recover --lost c,d,e`, which goes on from slot b")
+	n.Says("recover --lost c,d,e`, which continues from slot b")
 	if o := n.Command("recover", "--lost", "c,d,e", "--survivor", "a", "--yes"); o.Code == 0 || !strings.Contains(o.Err, "more advanced log") {
 		t.Errorf("from slot a: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}

@@ -93,12 +93,12 @@ func corrupt(t *testing.T, n *integration.Node) {
 	must(t, os.WriteFile(db, []byte(strings.Repeat("garbage ", int(info.Size()/8))), 0o600))
 }
 
-// adopted gives the order to set aside what etcd cannot be started on. It is refused at the moments at which it is tried
-// again.
-func adopted(t *testing.T, c *integration.Cluster, n *integration.Node) {
+// orderSetAside gives the order to set aside what etcd cannot be started on. It is refused at the moments at which it
+// is tried again.
+func orderSetAside(t *testing.T, c *integration.Cluster, n *integration.Node) {
 	t.Helper()
 	c.Until(patience, n.Name+" sets its data aside", func() error {
-		if o := n.Command("volume", "adopt"); o.Code != 0 {
+		if o := n.Command("volume", "set-aside", "--yes"); o.Code != 0 {
 			return errors.New(o.Err)
 		}
 		return nil
@@ -117,9 +117,9 @@ func TestCorruptOne(t *testing.T) {
 		n.Kill()
 		corrupt(t, n)
 		n.Start()
-		n.Logs("action went wrong", "the database is damaged", "holdfast volume adopt")
+		n.Logs("action went wrong", "the database is damaged", "holdfast volume set-aside")
 		w.More(100)
-		adopted(t, c, n)
+		orderSetAside(t, c, n)
 	})
 	alive(t, c.Nodes...)
 	w.More(20)
@@ -140,14 +140,14 @@ func TestCorruptOneWhileTwoAreDown(t *testing.T) {
 		c.Nodes[0].Start()
 		c.Nodes[1].Start()
 		w.More(50)
-		adopted(t, c, n)
+		orderSetAside(t, c, n)
 	})
 	alive(t, c.Nodes...)
 	w.More(20)
 	w.Verify()
 }
 
-// The database of the only node is overwritten: it founds nothing anew, and its newest backup is restored.
+// The database of the only node is overwritten: it founds nothing again, and its newest backup is restored.
 func TestCorruptAlone(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Nodes: 1, Slots: []string{"a"}})
@@ -161,7 +161,7 @@ func TestCorruptAlone(t *testing.T) {
 	n.Kill()
 	corrupt(t, n)
 	n.Start()
-	adopted(t, c, n)
+	orderSetAside(t, c, n)
 	n.Says("holdfast restore latest --lost a")
 	restore(t, n, "latest", "--lost", "a")
 	c.Serving()

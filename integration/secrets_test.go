@@ -119,8 +119,8 @@ func closed(t *testing.T, dir string) (files int) {
 	return files
 }
 
-// Of what a node was trusted with nothing is in what it or a command prints, in its logs, its history, its answers or its
-// arguments, whatever goes wrong; and nothing that it writes can be used by others.
+// Of what a node was trusted with nothing is in what it or a command prints, in its logs, its history, its answers or
+// its arguments, whatever goes wrong; and nothing that it writes can be used by others.
 func TestSecretsAreNotTold(t *testing.T) {
 	story(t)
 	s := secrets{}
@@ -184,7 +184,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	good("restore", "latest", "--to", filepath.Join(n.Dir, "restored"))
 	say("doctor")
 	for _, page := range []string{"status", "metrics", "readyz?verbose", "livez?verbose", "nothing"} {
-		resp, err := http.Get(fmt.Sprintf("http://%s:2381/%s", n.Address, page))
+		resp, err := http.Get(fmt.Sprintf("http://%s:2390/%s", n.Address, page))
 		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		must(t, errors.Join(err, resp.Body.Close()))

@@ -200,4 +200,6 @@ func TestReload(t *testing.T) {
 	n.Configure()
 	n.Logs("the changed configuration is wrong and was not taken over", "log.level")
 	c.Healthy()
+	c.Set("log.level", "warn") // commands read the file, too
+	n.Configure()
 }

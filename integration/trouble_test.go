@@ -184,9 +184,9 @@ func TestOrderWithNothingToGiveUp(t *testing.T) {
 	}
 }
 
-// A disk has a ledger that this version cannot read: the node waits. Adopted, everything that was on the
+// A disk has a ledger that this version cannot read: the node waits. Set aside, everything that was on the
 // disk is kept, which is another disk from then on and comes back by way of a learner.
-func TestAdoptKeepsEverything(t *testing.T) {
+func TestSetAsideKeepsEverything(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{})
 	c.Healthy()
@@ -201,12 +201,12 @@ func TestAdoptKeepsEverything(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(ledger, text, 0o600))
 	n.Start()
-	n.Says("version 2", "holdfast volume adopt")
+	n.Says("version 2", "holdfast volume set-aside")
 	disk := object(t, identity)
 	files := map[string]string{"founding.json": hash(t, ledger), "identity.json": hash(t, identity), "etcd": hash(t, data)}
 	replaced(t, c, n, func() {
-		if o := n.Command("volume", "adopt"); o.Code != 0 {
-			t.Fatalf("adopt: exit code %d: %s", o.Code, o.Err)
+		if o := n.Command("volume", "set-aside", "--yes"); o.Code != 0 {
+			t.Fatalf("set aside: exit code %d: %s", o.Code, o.Err)
 		}
 	})
 	decided(t, n, "accept") // a learner's place

@@ -16,7 +16,7 @@ import (
 
 const (
 	writers    = 2                     // that write at the same time
-	writePause = 10 * time.Millisecond // of each writer from one write to the next
+	writePause = 25 * time.Millisecond // of each writer from one write to the next
 	writeTime  = 2 * time.Second       // that a write may take; after that nobody knows what became of it
 )
 
@@ -82,8 +82,7 @@ func (w *Writer) write(ctx context.Context, client *clientv3.Client, i int) {
 }
 
 func (w *Writer) record(i, n int) string { return fmt.Sprintf("record/%d/%d/%08d", w.id, i, n) }
-
-func (w *Writer) counter(i int) string { return fmt.Sprintf("counter/%d/%d", w.id, i) }
+func (w *Writer) counter(i int) string   { return fmt.Sprintf("counter/%d/%d", w.id, i) }
 
 func (w *Writer) acknowledged(i, n int, key, value string, rev int64) {
 	w.mu.Lock()

@@ -27,7 +27,7 @@
 // # Faults
 //
 // All of them are nftables rules of the switch, which see every frame but those that a host sends to itself: the
-// set of the faults in force is rendered anew for each change ([Host.Isolate], [Host.Block], [Host.Loss],
+// set of the faults in force is rendered again for each change ([Host.Isolate], [Host.Block], [Host.Loss],
 // [Network.Partition], [Network.Cut], [Network.Heal]) and replaced in one transaction. A host does not notice
 // them but by silence, as with a switch that broke rather than a cable that was pulled.
 //
