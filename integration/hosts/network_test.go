@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -147,7 +148,7 @@ func TestOwner(t *testing.T) {
 	run(t, all[0], "setsid sleep 1000 </dev/null >/dev/null 2>&1 &")
 	cmd := all[1].Command(t.Context(), "sleep", "1000")
 	must(t, cmd.Start())
-	os.Stdout.WriteString("owned " + n.link + " " + strconv.Itoa(all[0].Pid()) + " " + strconv.Itoa(cmd.Process.Pid) + "\n")
+	fmt.Println("owned", n.link, all[0].Pid(), all[1].Pid(), cmd.Process.Pid)
 	select {}
 }
 
