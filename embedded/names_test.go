@@ -126,6 +126,7 @@ func TestSlotOf(t *testing.T) {
 		{"{slot}.etcd", "b.etcd", other, "b"},
 		{"etcd-{slot}", "etcd-", other, "etcd-"},
 		{"etcd-{slot}", "", other, ""},
+		{"{slot}", "b", "http://b.x.main.holdfast.internal:2380", "b"}, // ends as ours, and is another's
 		{"{slot}", "", "http://.main.holdfast.internal:2380", ""},
 	} {
 		m := &membership.Member{Attributes: membership.Attributes{Name: tt.name}, RaftAttributes: membership.RaftAttributes{PeerURLs: []string{tt.url}}}

@@ -151,7 +151,7 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 	sentinel := &sentinel{env: env, history: history, bugs: bugs, status: status, observer: observer,
 		generations: generations}
 	turn := &turn{env: env, holding: holding, observer: observer, announcer: announcer, upkeep: upkeep, peers: peers}
-	members := &members{env: env, decider: decider, peers: peers, saver: saver, learners: learners}
+	members := &members{env: env, holding: holding, decider: decider, peers: peers, saver: saver, learners: learners}
 	restorer := &restorer{env: env, holding: holding, status: status, observer: observer, generations: generations,
 		restoring: restoring, saver: saver, sentinel: sentinel}
 	actor := &actor{env: env, holding: holding, observer: observer, generations: generations, decider: decider,
