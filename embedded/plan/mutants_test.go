@@ -218,6 +218,8 @@ var mutants = []mutant{
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
+	{"start with other host names", "scheme.go", `&& wasHost == isHost {`, `&& (wasHost == isHost || was == is) {`, byStories},
+	{"heed the port of a peer URL", "scheme.go", `rest = rest[:i]`, `_ = i`, byStories},
 	{"found with the other scheme", "resume.go", `case o.unlike(r) != "":`, `case o.unlike(r) == "-":`, byStories},
 	{"resume with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
 		return wait("%s", why)
