@@ -64,7 +64,7 @@ func (m *Memberships) read(dir string) error {
 	if err != nil {
 		return err
 	}
-	return m.readLog(dir, raft)
+	return guard(func() error { return m.readLog(dir, raft) })
 }
 
 // raftMembers are the voters and learners of a configuration of raft. In JSON as etcd writes it (schema/confstate.go).

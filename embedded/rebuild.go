@@ -145,7 +145,7 @@ func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the database is damaged or not etcd's: %v", r)
+			err = fmt.Errorf("the data is damaged or not etcd's: %v", r)
 		}
 	}()
 	return f()

@@ -2,7 +2,9 @@ package takeover
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,15 +105,23 @@ func within(dir string) (string, error) {
 	if _, err := os.Stat(filepath.Join(dir, "member")); err == nil {
 		return dir, nil
 	}
-	found, err := filepath.Glob(filepath.Join(dir, "data", "*", "member"))
+	tokens, err := os.ReadDir(filepath.Join(dir, "data"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var found []string
+	for _, token := range tokens {
+		in := filepath.Join(dir, "data", token.Name())
+		if _, err := os.Stat(filepath.Join(in, "member")); err == nil {
+			found = append(found, in)
+		}
+	}
 	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", dir, err)
 	case len(found) > 1:
 		return "", fmt.Errorf("%s/data has the data of %d clusters, of which one is in use: name its directory", dir,
 			len(found))
 	case len(found) == 1:
-		return filepath.Dir(found[0]), nil
+		return found[0], nil
 	}
 	return dir, nil
 }
@@ -160,7 +170,7 @@ func (m *Member) differs(first *Member) {
 	case m.Lists.Applied.Index == first.Lists.Applied.Index:
 		m.block("its database lists other members than that in "+first.Dir+", and both have the same log", phantoms)
 	default:
-		m.warn("its database lists other members than that in "+first.Dir+"; one of them may only be behind",
-			"start etcd on both, and stop and examine them again")
+		m.block("its database lists other members than that in "+first.Dir+"; one of them may only be behind",
+			"start etcd on both, and stop and examine them again; if they still differ, "+phantoms)
 	}
 }

@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 	if got := found(clean); got != "" || clean.Obstacles != 0 || len(clean.Members[0].Lists.V3) != 1 {
 		t.Errorf("clean: got %+v\n%s", clean, got)
 	}
-	volume := t.TempDir() // as etcd-manager has it
+	volume := filepath.Join(t.TempDir(), "[a]") // as etcd-manager has it
 	inside := filepath.Join(volume, "data", "token")
 	if err := os.MkdirAll(filepath.Dir(inside), 0o700); err != nil {
 		t.Fatal(err)
@@ -120,5 +120,14 @@ func TestCheckPhantom(t *testing.T) {
 	compare(all)
 	if got := found(Report{Members: all}); !strings.HasPrefix(got, "true its database lists other members than that in a") {
 		t.Errorf("two databases: got\n%s", got)
+	}
+	all[1].Findings, all[1].Lists.Applied.Index = nil, 7
+	if got := found(Report{Members: all}); got != "" {
+		t.Fatalf("got\n%s", got)
+	}
+	compare(all)
+	if got := found(Report{Members: all}); !strings.HasPrefix(got, "true its database lists other") ||
+		!strings.Contains(got, "may only be behind") {
+		t.Errorf("two databases, one behind: got\n%s", got)
 	}
 }
