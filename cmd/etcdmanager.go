@@ -3,9 +3,9 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,14 +65,18 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 	if err != nil {
 		return err
 	}
+	foreign := foreignDirectory(loaded.Config, o)
 	if o.PrintConfig {
+		if foreign != nil {
+			loaded.Warnings = append(loaded.Warnings, foreign.Error())
+		}
 		for _, w := range loaded.Warnings {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: %s\n", w)
 		}
 		return loaded.WriteYAML(c.OutOrStdout())
 	}
-	if err := foreignDirectory(loaded.Config, o); err != nil {
-		return err
+	if foreign != nil {
+		return foreign
 	}
 	return run(c.Context(), loaded, load)
 }
@@ -125,13 +129,15 @@ func foreignDirectory(cfg config.Config, o etcdmanager.Options) error {
 	if o.Prefix() != "" {
 		dir = filepath.Dir(dir)
 	}
-	i := slices.IndexFunc([]string{"state", "data"}, func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, name))
-		return err == nil
-	})
-	if i < 0 {
-		return nil
+	for _, name := range []string{"state", "data"} {
+		switch _, err := os.Lstat(filepath.Join(dir, name)); {
+		case err == nil:
+			return fmt.Errorf("%s holds the data of etcd-manager's cluster, which holdfast does not take over in place: "+
+				"nothing is touched; go on with etcd-manager, or restore a backup of it into a new cluster "+
+				"(docs/restore.md)", dir)
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("look for data of etcd-manager: %w", err)
+		}
 	}
-	return fmt.Errorf("%s holds the data of etcd-manager's cluster, which holdfast does not take over in place: "+
-		"nothing is touched; go on with etcd-manager, or restore a backup of it into a new cluster (docs/restore.md)", dir)
+	return nil
 }
