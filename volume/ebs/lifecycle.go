@@ -177,5 +177,5 @@ func (p *Provider) Follow(ask func(context.Context, Lifecycle) (Lifecycle, error
 	p.outlook.ask = ask
 }
 
-// Planned returns what is planned for this instance; it asks at most every five seconds, and waits at most two.
+// Planned returns what is planned for this instance; it asks at most every outlookEvery, and waits at most two seconds.
 func (p *Provider) Planned(ctx context.Context) Lifecycle { return p.outlook.look(ctx) }
