@@ -56,7 +56,7 @@ func TestStalledDisk(t *testing.T) {
 		t.Errorf("status: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	w = c.Write(others...)
-	w.More(500)
+	w.More(100)
 
 	// A restart cures no disk. Longer than the coordinator may be without a look at the world.
 	c.Until(2*time.Minute, "the disk has stalled for 40 s", func() error {
@@ -76,7 +76,7 @@ func TestStalledDisk(t *testing.T) {
 		}
 		return nil
 	})
-	w.More(500)
+	w.More(100)
 
 	thaw()
 	c.Healthy()
