@@ -23,7 +23,6 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 
 	"holdfast/embedded/plan"
 )
@@ -61,7 +60,7 @@ func moved(id uint64) *membership.Member {
 
 func changeOf(kind raftpb.ConfChangeType, m *membership.Member, promote bool) *raftpb.ConfChange {
 	text, _ := json.Marshal(membership.ConfigChangeContext{Member: *m, IsPromote: promote})
-	return &raftpb.ConfChange{Type: kind.Enum(), NodeId: new(uint64(m.ID)), Context: text}
+	return confChange(kind, uint64(m.ID), text)
 }
 
 func add(m *membership.Member) *raftpb.ConfChange {
@@ -76,7 +75,7 @@ func update(m *membership.Member) *raftpb.ConfChange {
 	return changeOf(raftpb.ConfChangeUpdateNode, m, false)
 }
 func remove(id uint64) *raftpb.ConfChange {
-	return &raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(id)}
+	return confChange(raftpb.ConfChangeRemoveNode, id, nil)
 }
 
 // founded is the log of a cluster of 7, 9 and 11, and what was changed since.
@@ -89,15 +88,15 @@ func (l lists) write(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "etcd")
 	w := makeWAL(t, dir)
 	for i, c := range l.log {
-		data, err := proto.Marshal(c)
+		data, err := marshal(c)
 		check(t, err)
 		index := uint64(i + 1)
-		save(t, w, &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: new(uint64(1)), Index: new(index), Data: data})
+		save(t, w, message(&raftpb.Entry{Type: field(raftpb.EntryConfChange), Term: field(uint64(1)), Index: field(index), Data: data}))
 		if l.snapshot == i+1 {
 			state := &raftpb.ConfState{Voters: l.votes}
-			check(t, snap.New(zap.NewNop(), datadir.ToSnapDir(dir)).SaveSnap(&raftpb.Snapshot{Data: l.store(t),
-				Metadata: &raftpb.SnapshotMetadata{Term: new(uint64(1)), Index: new(index), ConfState: state}}))
-			check(t, w.SaveSnapshot(&walpb.Snapshot{Term: new(uint64(1)), Index: new(index), ConfState: state}))
+			check(t, snap.New(zap.NewNop(), datadir.ToSnapDir(dir)).SaveSnap(message(&raftpb.Snapshot{Data: l.store(t),
+				Metadata: message(&raftpb.SnapshotMetadata{Term: field(uint64(1)), Index: field(index), ConfState: message(state)})})))
+			check(t, w.SaveSnapshot(message(&walpb.Snapshot{Term: field(uint64(1)), Index: field(index), ConfState: state})))
 		}
 	}
 	check(t, w.Close())

@@ -50,7 +50,7 @@ func appendV2(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := wal.Open(nil, datadir.ToWALDir(dir), &walpb.Snapshot{})
+	w, err := wal.Open(nil, datadir.ToWALDir(dir), message(&walpb.Snapshot{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
-	"google.golang.org/protobuf/proto"
 )
 
 // These tests show what meanings says of etcd 3.7: what becomes of a cluster whose databases list other members than
@@ -99,13 +98,13 @@ func cutLog(t *testing.T, dir string, votes []uint64) {
 	check(t, err)
 	applied, term, err := appliedEntry(DatabasePath(dir))
 	check(t, err)
-	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(dir), &walpb.Snapshot{})
+	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(dir), message(&walpb.Snapshot{}))
 	check(t, err)
 	_, state, _, err := w.ReadAll()
 	check(t, err)
-	state.Commit = new(max(state.GetCommit(), applied))
+	state.Commit = field(max(value(state.Commit), applied))
 	check(t, w.Save(state, nil))
-	check(t, w.SaveSnapshot(&walpb.Snapshot{Index: new(applied), Term: new(term), ConfState: &raftpb.ConfState{Voters: votes}}))
+	check(t, w.SaveSnapshot(message(&walpb.Snapshot{Index: field(applied), Term: field(term), ConfState: &raftpb.ConfState{Voters: votes}})))
 	check(t, w.Close())
 	if applied > before.Log.Index {
 		t.Fatalf("the log ends at %d, and the database is at %d", before.Log.Index, applied)
@@ -119,19 +118,19 @@ func removeInLog(t *testing.T, n *node, self uint64, others ...uint64) {
 	dir := n.spec.DataDir
 	before, err := (Disk{}).Inspect(dir)
 	check(t, err)
-	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(dir), &walpb.Snapshot{})
+	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(dir), message(&walpb.Snapshot{}))
 	check(t, err)
 	_, state, _, err := w.ReadAll()
 	check(t, err)
-	var entries []*raftpb.Entry
+	var entries []logEntry
 	for i, id := range others {
-		data, err := proto.Marshal(remove(id))
+		data, err := marshal(remove(id))
 		check(t, err)
-		entries = append(entries, &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: new(before.Log.Term),
-			Index: new(before.Log.Index + 1 + uint64(i)), Data: data})
+		entries = append(entries, message(&raftpb.Entry{Type: field(raftpb.EntryConfChange), Term: field(before.Log.Term),
+			Index: field(before.Log.Index + 1 + uint64(i)), Data: data}))
 	}
-	last := entries[len(entries)-1].GetIndex()
-	state.Commit = new(last)
+	last := value(entries[len(entries)-1].Index)
+	state.Commit = field(last)
 	check(t, w.Save(state, entries))
 	check(t, w.Close())
 	edit(t, DatabasePath(dir), func(tx *bolt.Tx) error {

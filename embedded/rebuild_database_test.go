@@ -21,7 +21,6 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/verify"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 
 	"holdfast/embedded/plan"
 )
@@ -110,7 +109,7 @@ func testRebuildAlarms(t *testing.T, s source) {
 		var errs []error
 		for _, alarm := range []pb.AlarmType{pb.AlarmType_NOSPACE, pb.AlarmType_CORRUPT} {
 			for _, id := range []uint64{1, 2, 3} {
-				k, err := proto.Marshal(&pb.AlarmMember{MemberID: id, Alarm: alarm})
+				k, err := marshal(&pb.AlarmMember{MemberID: id, Alarm: alarm})
 				errs = append(errs, err, tx.Bucket(schema.Alarm.Name()).Put(k, nil))
 			}
 		}

@@ -81,7 +81,12 @@ func (f founder) writeLog(walDir, snapDir string) (err error) {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("write WAL: %w", err)
 	}
-	err = snap.New(lg, snapDir).SaveSnap(message(&raftpb.Snapshot{
+	return f.saveSnapshot(lg, snapDir, record)
+}
+
+// saveSnapshot writes the file of the raft snapshot that a record in the WAL is about.
+func (f founder) saveSnapshot(lg *zap.Logger, snapDir string, record *walpb.Snapshot) error {
+	err := snap.New(lg, snapDir).SaveSnap(message(&raftpb.Snapshot{
 		Data: etcdserver.GetMembershipInfoInV2Format(lg, f.cluster),
 		Metadata: message(&raftpb.SnapshotMetadata{Term: record.Term, Index: record.Index,
 			ConfState: message(f.confState())}),
@@ -100,7 +105,7 @@ func (f founder) entries() ([]logEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		change, err := marshal(addNode(uint64(id), text))
+		change, err := marshal(confChange(raftpb.ConfChangeAddNode, uint64(id), text))
 		if err != nil {
 			return nil, err
 		}

@@ -32,10 +32,10 @@ func (o old35) write(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "etcd")
 	w := makeWAL(t, dir)
-	state := &raftpb.HardState{Term: new(uint64(2)), Vote: new(uint64(7)), Commit: new(o.commit)}
-	check(t, w.Save(&raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(1))}, []*raftpb.Entry{entry(1, 1, request(t))}))
-	check(t, w.SaveSnapshot(&walpb.Snapshot{Index: new(uint64(1)), Term: new(uint64(1)), ConfState: o.votes()}))
-	check(t, w.Save(state, []*raftpb.Entry{entry(2, 2, v2Request()), entry(2, 3, request(t)), entry(2, 4, request(t))}))
+	state := &raftpb.HardState{Term: field(uint64(2)), Vote: field(uint64(7)), Commit: field(o.commit)}
+	check(t, w.Save(message(&raftpb.HardState{Term: field(uint64(1)), Commit: field(uint64(1))}), []logEntry{entry(1, 1, request(t))}))
+	check(t, w.SaveSnapshot(message(&walpb.Snapshot{Index: field(uint64(1)), Term: field(uint64(1)), ConfState: o.votes()})))
+	check(t, w.Save(message(state), []logEntry{entry(2, 2, v2Request()), entry(2, 3, request(t)), entry(2, 4, request(t))}))
 	check(t, w.Close())
 	db, err := bolt.Open(DatabasePath(dir), 0o600, nil)
 	check(t, err)

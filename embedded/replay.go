@@ -128,7 +128,7 @@ func replay(ctx context.Context, from, dir string, lg *zap.Logger) (end plan.Log
 	if err := f.join(DatabasePath(dir)); err != nil {
 		return end, err
 	}
-	if err := f.writeTail(datadir.ToWALDir(dir), plan.LogEnd{Term: term, Index: applied}, tail); err != nil {
+	if err := f.writeTail(dir, plan.LogEnd{Term: term, Index: applied}, tail); err != nil {
 		return end, err
 	}
 	if err := applyAll(ctx, dir, end.Index, lg); err != nil {
@@ -243,28 +243,29 @@ func (f founder) join(path string) error {
 	})
 }
 
-// writeTail writes a log that continues after an entry which the database holds, all of it committed.
-func (f founder) writeTail(walDir string, after plan.LogEnd, tail []logEntry) error {
+// writeTail writes into a data directory the log that continues after an entry which the database holds, all of it
+// committed, and the raft snapshot that stands for what was before. As of writeLog's, etcd 3.7 does not need its file.
+func (f founder) writeTail(dir string, after plan.LogEnd, tail []logEntry) error {
 	return guard(func() error {
 		lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
 		identity, err := marshal(&pb.Metadata{NodeID: field(uint64(f.self)), ClusterID: field(uint64(f.cluster.ID()))})
 		if err != nil {
 			return err
 		}
-		w, err := wal.Create(lg, walDir, identity)
+		w, err := wal.Create(lg, datadir.ToWALDir(dir), identity)
 		if err != nil {
 			return fmt.Errorf("make WAL: %w", err)
 		}
 		last := tail[len(tail)-1]
-		err = w.SaveSnapshot(message(&walpb.Snapshot{Term: field(after.Term), Index: field(after.Index),
-			ConfState: f.confState()}))
+		record := &walpb.Snapshot{Term: field(after.Term), Index: field(after.Index), ConfState: f.confState()}
+		err = w.SaveSnapshot(message(record))
 		if err == nil {
 			err = w.Save(message(&raftpb.HardState{Term: last.Term, Commit: last.Index}), tail)
 		}
 		if err = errors.Join(err, w.Close()); err != nil {
 			return fmt.Errorf("write WAL: %w", err)
 		}
-		return nil
+		return f.saveSnapshot(lg, datadir.ToSnapDir(dir), record)
 	})
 }
 

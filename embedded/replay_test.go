@@ -20,7 +20,6 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 
 	"holdfast/embedded/plan"
 )
@@ -65,26 +64,26 @@ func (s survivor) append(t *testing.T, self uint64) {
 	t.Helper()
 	before, err := (Disk{}).Inspect(s.dir)
 	check(t, err)
-	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(s.dir), &walpb.Snapshot{})
+	w, err := wal.Open(zap.NewNop(), datadir.ToWALDir(s.dir), message(&walpb.Snapshot{}))
 	check(t, err)
 	_, _, _, err = w.ReadAll()
 	check(t, err)
-	var entries []*raftpb.Entry
-	add := func(kind raftpb.EntryType, m proto.Message) {
-		data, err := proto.Marshal(m)
+	var entries []logEntry
+	add := func(kind raftpb.EntryType, m encoded) {
+		data, err := marshal(m)
 		check(t, err)
-		entries = append(entries, &raftpb.Entry{Type: kind.Enum(), Term: new(before.Log.Term + 1), Index: new(before.Log.Index + 1 + uint64(len(entries))), Data: data})
+		entries = append(entries, message(&raftpb.Entry{Type: field(kind), Term: field(before.Log.Term + 1), Index: field(before.Log.Index + 1 + uint64(len(entries))), Data: data}))
 	}
 	for i := range tailed {
 		add(raftpb.EntryNormal, &pb.InternalRaftRequest{Header: &pb.RequestHeader{ID: uint64(i + 1)}, Put: &pb.PutRequest{Key: fmt.Appendf(nil, "tailed/%d", i), Value: []byte("1")}})
 		switch i {
 		case 10:
-			add(raftpb.EntryConfChange, &raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(self)})
+			add(raftpb.EntryConfChange, confChange(raftpb.ConfChangeRemoveNode, self, nil))
 		case 20:
 			add(raftpb.EntryNormal, &pb.InternalRaftRequest{Header: &pb.RequestHeader{ID: 999}, ClusterMemberAttrSet: &membershippb.ClusterMemberAttrSetRequest{Member_ID: 77, MemberAttributes: &membershippb.Attributes{Name: "x"}}})
 		}
 	}
-	check(t, w.Save(&raftpb.HardState{}, entries))
+	check(t, w.Save(message(&raftpb.HardState{}), entries))
 	check(t, w.Close())
 }
 

@@ -19,14 +19,17 @@ func value[T any](v T) T { return v }
 
 func message[T any](m *T) T { return *m }
 
-func addNode(id uint64, context []byte) *raftpb.ConfChange {
-	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode, NodeID: id, Context: context}
+func confChange(kind raftpb.ConfChangeType, id uint64, context []byte) *raftpb.ConfChange {
+	return &raftpb.ConfChange{Type: kind, NodeID: id, Context: context}
 }
 
 // changed is the ID of the member that a change is about.
 func changed(c *raftpb.ConfChange) uint64 { return c.NodeID }
 
-func marshal(m interface{ Marshal() ([]byte, error) }) ([]byte, error) { return m.Marshal() }
+// encoded is a message that can be written.
+type encoded = interface{ Marshal() ([]byte, error) }
+
+func marshal(m encoded) ([]byte, error) { return m.Marshal() }
 
 func unmarshal(data []byte, into interface{ Unmarshal([]byte) error }) error {
 	return into.Unmarshal(data)

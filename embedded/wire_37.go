@@ -29,14 +29,17 @@ func value[T any](p *T) (v T) {
 // message is m as etcd wants to be given it.
 func message[T any](m *T) *T { return m }
 
-func addNode(id uint64, context []byte) *raftpb.ConfChange {
-	return &raftpb.ConfChange{Type: raftpb.ConfChangeAddNode.Enum(), NodeId: &id, Context: context}
+func confChange(kind raftpb.ConfChangeType, id uint64, context []byte) *raftpb.ConfChange {
+	return &raftpb.ConfChange{Type: &kind, NodeId: &id, Context: context}
 }
 
 // changed is the ID of the member that a change is about.
 func changed(c *raftpb.ConfChange) uint64 { return c.GetNodeId() }
 
-func marshal(m proto.Message) ([]byte, error)         { return proto.Marshal(m) }
+// encoded is a message that can be written.
+type encoded = proto.Message
+
+func marshal(m encoded) ([]byte, error)               { return proto.Marshal(m) }
 func unmarshal(data []byte, into proto.Message) error { return proto.Unmarshal(data, into) }
 
 // firstOf asks for so many keys, and how many there are in all.
