@@ -169,7 +169,7 @@ func keysBelow(t *testing.T, c *integration.Cluster, n *integration.Node, prefix
 	got, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	must(t, err)
 	for _, kv := range got.Kvs {
-		keys = append(keys, string(kv.GetKey()))
+		keys = append(keys, string(kv.Key))
 	}
 	return keys
 }

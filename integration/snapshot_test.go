@@ -16,10 +16,10 @@ import (
 	"filippo.io/age"
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"google.golang.org/protobuf/proto"
 
 	"holdfast/integration"
 	"holdfast/snapshot"
+	"holdfast/snapshot/snapshottest"
 )
 
 // Backups of each node while all of them are written to hold every write that was acknowledged before, and none by
@@ -75,7 +75,7 @@ func keysIn(t *testing.T, path string) (found map[string]string, entries int64) 
 		return tx.Bucket([]byte("key")).ForEach(func(k, v []byte) error { // in the order of revisions
 			entries++
 			var kv mvccpb.KeyValue
-			if err := proto.Unmarshal(v, &kv); err != nil {
+			if err := snapshottest.Decode(v, &kv); err != nil {
 				return err
 			}
 			if found[string(kv.Key)] = string(kv.Value); len(k) == 18 { // a tombstone

@@ -119,11 +119,27 @@ func compactedAt(tx *bbolt.Tx, rev int64) error {
 
 func (d *DB) tombstone(tx *bbolt.Tx, key string) error {
 	d.rev++
-	value, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key)})
+	value, err := marshal(&mvccpb.KeyValue{Key: []byte(key)})
 	if err != nil {
 		return err
 	}
 	return tx.Bucket([]byte("key")).Put(append(revision(d.rev), 't'), value)
+}
+
+// marshal encodes a key as etcd does, whose messages marshal themselves up to 3.6.
+func marshal(kv any) ([]byte, error) {
+	if m, ok := kv.(interface{ Marshal() ([]byte, error) }); ok {
+		return m.Marshal()
+	}
+	return proto.Marshal(kv.(proto.Message))
+}
+
+// Decode reads a key as etcd encodes it.
+func Decode(data []byte, kv *mvccpb.KeyValue) error {
+	if m, ok := any(kv).(interface{ Unmarshal([]byte) error }); ok {
+		return m.Unmarshal(data)
+	}
+	return proto.Unmarshal(data, any(kv).(proto.Message))
 }
 
 // Begin opens a transaction.
@@ -142,7 +158,7 @@ func (d *DB) Open() int { return int(d.open.Load()) }
 
 func (d *DB) put(tx *bbolt.Tx, key string, value []byte) error {
 	d.rev++
-	kv, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: d.rev, ModRevision: d.rev,
+	kv, err := marshal(&mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: d.rev, ModRevision: d.rev,
 		Version: 1})
 	if err != nil {
 		return err

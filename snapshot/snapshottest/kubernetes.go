@@ -10,7 +10,6 @@ import (
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 )
 
 // FillKubernetes fills the database with what a cluster of Kubernetes keeps in etcd, until it has about size bytes:
@@ -65,7 +64,7 @@ func (d *DB) write(tx *bbolt.Tx, o *object) error {
 	if o.created == 0 {
 		o.created = d.rev
 	}
-	kv, err := proto.Marshal(&mvccpb.KeyValue{Key: []byte(o.key), Value: o.value(), CreateRevision: o.created,
+	kv, err := marshal(&mvccpb.KeyValue{Key: []byte(o.key), Value: o.value(), CreateRevision: o.created,
 		ModRevision: d.rev, Version: o.version})
 	if err != nil {
 		return err
