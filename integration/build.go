@@ -14,14 +14,14 @@ func Build(dir string) (string, error) {
 	return build(filepath.Join(dir, "holdfast"))
 }
 
-// BuildEtcd36 compiles the same source against etcd 3.6, as integration/etcd36 pins it. Where nothing of it was
+// BuildEtcd36 compiles the same source against etcd 3.6, as etcd36.mod pins it. Where nothing of it was
 // compiled before that takes a minute or two of two cores, and the network for its modules.
 func BuildEtcd36(dir string) (string, error) {
 	self, err := exec.Command("go", "list", "-find", "-f", "{{.Dir}}", "holdfast/integration").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the source of this package: %w", err)
 	}
-	modfile := filepath.Join(strings.TrimSpace(string(self)), "etcd36", "go.mod")
+	modfile := filepath.Join(filepath.Dir(strings.TrimSpace(string(self))), "etcd36.mod")
 	return build(filepath.Join(dir, "holdfast-etcd36"), "-modfile="+modfile, "-tags=etcd36")
 }
 

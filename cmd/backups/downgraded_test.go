@@ -1,3 +1,5 @@
+//go:build !etcd36
+
 package backups
 
 import (
