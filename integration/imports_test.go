@@ -1,3 +1,5 @@
+//go:build !etcd36
+
 package integration_test
 
 import (
