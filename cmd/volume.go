@@ -189,3 +189,12 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
+
+// loadEBS loads the configuration for a command that is about EBS volumes only.
+func loadEBS(c *cobra.Command) (config.Config, error) {
+	cfg, _, err := loadClient(c)
+	if err == nil && cfg.Volume.Provider != volume.ProviderEBS {
+		err = fmt.Errorf("volume.provider is %s: this command is about EBS volumes", cfg.Volume.Provider)
+	}
+	return cfg, err
+}

@@ -25,12 +25,9 @@ func newVolumeDoctorCommand() *cobra.Command {
 			"volumes' tags. The exit code is 1 when something is missing that a node cannot do without.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := loadClient(c)
+			cfg, err := loadEBS(c)
 			if err != nil {
 				return err
-			}
-			if cfg.Volume.Provider != volume.ProviderEBS {
-				return fmt.Errorf("volume.provider is %s: this command is about EBS volumes", cfg.Volume.Provider)
 			}
 			return examine(c.Context(), cfg, c.OutOrStdout())
 		},

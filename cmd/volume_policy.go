@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast/volume"
 	"holdfast/volume/ebs"
 )
 
@@ -22,12 +21,9 @@ func newVolumePolicyCommand() *cobra.Command {
 			"  holdfast volume policy --config /etc/holdfast.yaml --partition aws-us-gov",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := loadClient(c)
+			cfg, err := loadEBS(c)
 			if err != nil {
 				return err
-			}
-			if cfg.Volume.Provider != volume.ProviderEBS {
-				return fmt.Errorf("volume.provider is %s: this command is about EBS volumes", cfg.Volume.Provider)
 			}
 			text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
 			if err != nil {

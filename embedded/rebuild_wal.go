@@ -56,14 +56,28 @@ func newFounder(spec plan.Spec, names Names) (founder, error) {
 
 // writeLog writes the WAL and the raft snapshot of a founder: each founder is an entry, all are committed, and the
 // snapshot stands for them. etcd 3.7 needs the record of the snapshot alone; the file is for those before it.
-func (f founder) writeLog(walDir, snapDir string) (err error) {
-	// etcd's libraries end the process with Fatal, which this logger turns into a panic.
-	lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
-	identity, err := marshal(&pb.Metadata{NodeID: field(uint64(f.self)), ClusterID: field(uint64(f.cluster.ID()))})
+func (f founder) writeLog(walDir, snapDir string) error {
+	entries, err := f.entries()
 	if err != nil {
 		return err
 	}
-	entries, err := f.entries()
+	state := &raftpb.HardState{Term: field(uint64(foundingTerm)), Vote: field(f.confState().Voters[0]),
+		Commit: field(f.lastIndex())}
+	record := &walpb.Snapshot{Term: field(uint64(foundingTerm)), Index: field(f.lastIndex()), ConfState: f.confState()}
+	return f.createLog(walDir, snapDir, record, func(w *wal.WAL) error {
+		if err := w.Save(message(state), entries); err != nil {
+			return err
+		}
+		return w.SaveSnapshot(message(record))
+	})
+}
+
+// createLog makes a WAL, has its content written, and writes the file of the raft snapshot that the record in it is
+// about.
+func (f founder) createLog(walDir, snapDir string, record *walpb.Snapshot, write func(*wal.WAL) error) error {
+	// etcd's libraries end the process with Fatal, which this logger turns into a panic.
+	lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
+	identity, err := marshal(&pb.Metadata{NodeID: field(uint64(f.self)), ClusterID: field(uint64(f.cluster.ID()))})
 	if err != nil {
 		return err
 	}
@@ -71,22 +85,10 @@ func (f founder) writeLog(walDir, snapDir string) (err error) {
 	if err != nil {
 		return fmt.Errorf("make WAL: %w", err)
 	}
-	state := &raftpb.HardState{Term: field(uint64(foundingTerm)), Vote: field(f.confState().Voters[0]),
-		Commit: field(f.lastIndex())}
-	record := &walpb.Snapshot{Term: field(uint64(foundingTerm)), Index: field(f.lastIndex()), ConfState: f.confState()}
-	err = w.Save(message(state), entries)
-	if err == nil {
-		err = w.SaveSnapshot(message(record))
-	}
-	if err := errors.Join(err, w.Close()); err != nil {
+	if err := errors.Join(write(w), w.Close()); err != nil {
 		return fmt.Errorf("write WAL: %w", err)
 	}
-	return f.saveSnapshot(lg, snapDir, record)
-}
-
-// saveSnapshot writes the file of the raft snapshot that a record in the WAL is about.
-func (f founder) saveSnapshot(lg *zap.Logger, snapDir string, record *walpb.Snapshot) error {
-	err := snap.New(lg, snapDir).SaveSnap(message(&raftpb.Snapshot{
+	err = snap.New(lg, snapDir).SaveSnap(message(&raftpb.Snapshot{
 		Data: etcdserver.GetMembershipInfoInV2Format(lg, f.cluster),
 		Metadata: message(&raftpb.SnapshotMetadata{Term: record.Term, Index: record.Index,
 			ConfState: message(f.confState())}),

@@ -18,7 +18,6 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"holdfast/durable"
 	"holdfast/embedded/plan"
@@ -247,25 +246,14 @@ func (f founder) join(path string) error {
 // committed, and the raft snapshot that stands for what was before. As of writeLog's, etcd 3.7 does not need its file.
 func (f founder) writeTail(dir string, after plan.LogEnd, tail []logEntry) error {
 	return guard(func() error {
-		lg := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(zapcore.WriteThenPanic))
-		identity, err := marshal(&pb.Metadata{NodeID: field(uint64(f.self)), ClusterID: field(uint64(f.cluster.ID()))})
-		if err != nil {
-			return err
-		}
-		w, err := wal.Create(lg, datadir.ToWALDir(dir), identity)
-		if err != nil {
-			return fmt.Errorf("make WAL: %w", err)
-		}
 		last := tail[len(tail)-1]
 		record := &walpb.Snapshot{Term: field(after.Term), Index: field(after.Index), ConfState: f.confState()}
-		err = w.SaveSnapshot(message(record))
-		if err == nil {
-			err = w.Save(message(&raftpb.HardState{Term: last.Term, Commit: last.Index}), tail)
-		}
-		if err = errors.Join(err, w.Close()); err != nil {
-			return fmt.Errorf("write WAL: %w", err)
-		}
-		return f.saveSnapshot(lg, datadir.ToSnapDir(dir), record)
+		return f.createLog(datadir.ToWALDir(dir), datadir.ToSnapDir(dir), record, func(w *wal.WAL) error {
+			if err := w.SaveSnapshot(message(record)); err != nil {
+				return err
+			}
+			return w.Save(message(&raftpb.HardState{Term: last.Term, Commit: last.Index}), tail)
+		})
 	})
 }
 
