@@ -25,7 +25,7 @@ type Hold struct {
 	lost     error
 }
 
-// NewHold returns the hold of a volume of which nothing is known but what it should be.
+// NewHold returns the hold of a volume. What it should be is all that is known of it.
 func NewHold(want Identity) *Hold {
 	h := &Hold{Want: want, identity: want, done: make(chan struct{})}
 	h.end = sync.OnceFunc(func() { close(h.done) })
@@ -87,7 +87,7 @@ func (h *Hold) Lose(evidence error) error {
 }
 
 // Evidence is the loop of a claim's Watch: it waits for evidence that the volume is lost, for which it calls look every
-// [WatchEvery] and listens to elsewhere. A nil from either is none; look must return soon. It returns nil when ctx ends
+// [WatchEvery] and listens to elsewhere. nil from either is no evidence; look must return soon. It returns nil when ctx ends
 // or the claim is released.
 func (h *Hold) Evidence(ctx context.Context, look func() error, elsewhere <-chan error) error {
 	ticker := time.NewTicker(WatchEvery)

@@ -332,8 +332,8 @@ func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, 
 }
 
 // MoveAside gives the cluster up: its records are kept under other names, the newest last, so that a crash in between
-// leaves the store knowing the cluster. Beside a cluster of etcd-manager's, of which nothing is touched, one may be
-// founded from then on.
+// leaves the store knowing the cluster. A cluster of etcd-manager's is not touched, and a new one may be
+// founded beside it from then on.
 func (r *Records) MoveAside(ctx context.Context, record *plan.Record) error {
 	l, err := r.list(ctx)
 	if err != nil {

@@ -169,8 +169,8 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 	}
 }
 
-// A proxy for AWS is none for the metadata service, which would tell the proxy's identity, or nothing. Go reads
-// HTTP_PROXY once for a process, so another one asks.
+// A proxy for AWS is not used for the metadata service, which would answer with the proxy's identity or not at all.
+// Go reads HTTP_PROXY once for a process, so another one asks.
 func TestIdentityIsNotAskedOfAProxy(t *testing.T) {
 	const child = "PROXY_TEST_CHILD"
 	if proxy := os.Getenv(child); proxy != "" {

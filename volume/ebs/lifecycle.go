@@ -43,7 +43,7 @@ func (l Lifecycle) Leaves() string {
 
 func (l Lifecycle) warm() bool { return strings.HasPrefix(l.Target, "Warmed:") }
 
-// problem is what an operator should know of it. A warm pool is none: its instances wait, as they should.
+// problem is what an operator should know of it. A warm pool is no problem: its instances should wait.
 func (l Lifecycle) problem() string {
 	switch {
 	case l.warm() && l.Action == "":
