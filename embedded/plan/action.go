@@ -14,6 +14,10 @@ const (
 	// Repair writes a ledger that is missing beside etcd data of the member Action.Member, whose cluster
 	// ID is that of Action.Record.
 	Repair Kind = "repair"
+	// Adopt takes up foreign data as that of the member Action.Member of Action.Record: the record first into the store
+	// (if Action.Mirror), then the data is put where etcd is started on it, then the ledger. What is done of it already
+	// is not done again.
+	Adopt Kind = "adopt"
 	// SetAside renames etcd's data and makes the disk a replacement in Action.Record. Where that is on the word of the
 	// leader Action.Node, it is asked directly before.
 	SetAside Kind = "set-aside"
@@ -64,8 +68,9 @@ const (
 	Leave Kind = "leave"
 	// Stay takes that back, because the proposal Action.Aborted was aborted.
 	Stay Kind = "stay"
-	// Note writes into the ledger the slots Action.Set, which the cluster has accepted, or that the proposal
-	// Action.Aborted was aborted.
+	// Note writes into the ledger the slots Action.Set, which the cluster has accepted, that the proposal
+	// Action.Aborted was aborted, that the adopted cluster of the record Action.Taken is ours as a whole, or, with
+	// Action.Return, that it goes back.
 	Note Kind = "note"
 	// Resize, on the leader: makes Action.Set what the cluster has accepted, through raft.
 	Resize Kind = "resize"
@@ -115,6 +120,9 @@ type Action struct {
 	Set      *SlotSet
 	Left     *Left
 	Aborted  string
+	Taken    string
+	Return   bool
+	Ask      bool // Note: each other member's node is asked directly before whether it runs its member of that record
 	Revision int64
 	Reason   string // SetAside: RolledBack, or "" for a former member
 }

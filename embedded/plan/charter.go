@@ -15,7 +15,7 @@ type Seat struct {
 	Disk  string `json:"disk"`  // random UUID, given to the disk when it was formatted
 	Epoch uint64 `json:"epoch"` // of the claim; only orders charters, rises with every change of the slot
 	// Member is, in the record of a restore, the ID that the slot had in the generation before, 0 if it had none or
-	// nobody knew it. Anyone who left that generation later, and knows of another, does not found the new one.
+	// nobody knew it; in that of an adopted cluster, the member that had the slot. Anyone who left that generation later, and knows of another, does not found the new one.
 	Member uint64 `json:"member,omitempty"`
 }
 
@@ -138,6 +138,7 @@ const (
 	Founding  Cause = "founding" // of the first
 	Restored  Cause = "restore"  // of one that began with a backup
 	Recovered Cause = "recover"  // of one that began with what one disk of the generation before held
+	Adopted   Cause = "adopted"  // of the first of a cluster that holdfast did not found (R22)
 )
 
 // Record is the birth certificate of one generation of a cluster. It never changes. A disk accepts at
@@ -145,13 +146,15 @@ const (
 type Record struct {
 	Cluster    string `json:"cluster"`
 	Generation uint64 `json:"generation"` // 1 for the founding
-	ID         string `json:"id"`         // of a founding: the hash of its charter, so that all founders agree; else random
+	ID         string `json:"id"`         // of a founding or an adoption: a hash, so that all nodes agree; else random
 	// Line is the IDs of all generations before this one, the founding's first. Two records of one cluster are
 	// of one line, or they contradict each other.
 	Line    []string `json:"line,omitempty"`
 	Cause   Cause    `json:"cause"`
 	Restore *Restore `json:"restore,omitempty"` // what was proposed; nil for a founding
 	Charter Charter  `json:"charter"`
+	// Adopted is what an adopted cluster says of itself; nil of every other.
+	Adopted *Adoption `json:"adopted,omitempty"`
 }
 
 // FoundingRecord makes the record of a complete charter.
@@ -200,6 +203,15 @@ func (r Record) Floor() int64 {
 		return 0
 	}
 	return r.Restore.Revision + r.Restore.Bump
+}
+
+// EtcdToken is what etcd is told as the token of its cluster: of an adopted one what its founder told it, where that is
+// known. etcd needs it only where a cluster is founded.
+func (r Record) EtcdToken() string {
+	if r.Adopted != nil && r.Adopted.Token != "" {
+		return r.Adopted.Token
+	}
+	return r.Token()
 }
 
 // Token is the etcd cluster token of the generation. Members with different tokens have different

@@ -28,6 +28,9 @@ func (f Facts) Seen() []MemberInfo {
 func (obs Observation) Disruption(seen []MemberInfo) (risk string) {
 	o := disruption(look(&obs))
 	m := o.Member
+	if seen == nil {
+		seen = adopting(o).sight()
+	}
 	switch {
 	case !m.Running:
 		return "etcd does not run here, so nobody here can tell whether the others would do without it"
@@ -142,8 +145,11 @@ func (o disruption) company() (voters, near, staying int) {
 	return voters, near, staying
 }
 
-// stays reports whether a slot's member is one that nobody has told to end, as far as is known.
+// stays reports whether a slot's member is one that nobody has told to end, as far as is known. A member of an adopted
+// cluster that is connected after its node has left was given back: another program runs it, and it leads well (R22).
 func (o disruption) stays(slot string, connected bool) bool {
+	r := o.current()
+	adopted := r != nil && r.Cause == Adopted
 	known := false
 	for _, p := range o.Peers {
 		f := p.Facts
@@ -153,7 +159,7 @@ func (o disruption) stays(slot string, connected bool) bool {
 		if p.Live && !f.Stopping {
 			return true
 		}
-		known = known || f.Stopping
+		known = known || f.Stopping && (p.Live || !adopted)
 	}
 	return connected && !known
 }
@@ -165,10 +171,29 @@ func (o knowledge) locks() bool {
 
 // lockedBy names another holder of the disruption lock.
 func (o knowledge) lockedBy() string {
-	if o.Member.Lock == nil || o.locks() {
+	if o.Member.Lock == nil || o.locks() || o.moot(*o.Member.Lock) {
 		return ""
 	}
 	return o.Member.Lock.String()
+}
+
+// Moot reports whether what a disruption lock was taken for is over although nobody gives it back: the member was
+// given back to the program that runs it now (R22). Its node has left the gossip, and raft is connected to it. Without
+// this each member that is given back would wait for the end of the lock of the one before.
+func (obs Observation) Moot(l Lock) bool { return look(&obs).moot(l) }
+
+func (o knowledge) moot(l Lock) bool {
+	if r := o.current(); r == nil || r.Cause != Adopted {
+		return false
+	}
+	for _, p := range o.Peers {
+		if p.Live && (p.Node == l.Node || p.Facts != nil && p.Facts.Slot == l.Slot) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(o.Member.Members, func(m MemberInfo) bool {
+		return m.Slot == l.Slot && slices.Contains(o.Member.Near, m.ID)
+	})
 }
 
 // unlock gives the disruption lock back when what it was taken for is over: the slot serves again, and has nothing to

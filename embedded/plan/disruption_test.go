@@ -28,6 +28,8 @@ func observed(slots ...string) (Observation, []MemberInfo) {
 
 func TestDisruption(t *testing.T) {
 	since := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
+	locked := &Lock{Slot: "c", Node: "n3", Purpose: "drain", Since: since}
+	const drains = "n3 (slot c) holds the disruption lock (drain) since 2026-11-01T10:00:00Z"
 	for _, c := range []struct {
 		name  string
 		slots []string
@@ -40,6 +42,25 @@ func TestDisruption(t *testing.T) {
 		{"another's lock", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
 			o.Member.Lock = &Lock{Slot: "c", Node: "n3", Purpose: "stop", Since: since}
 		}, "n3 (slot c) holds the disruption lock (stop) since 2026-11-01T10:00:00Z"},
+		{"the lock of a member that was given back", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Disk.Ledger.Record.Cause, o.Peers[1].Live = locked, Adopted, false
+		}, ""},
+		{"the lock of a node that is lost", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Peers[1].Live = locked, false
+		}, drains},
+		{"the lock of a node that is to go down", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Disk.Ledger.Record.Cause = locked, Adopted
+		}, drains},
+		{"its slot runs elsewhere", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Disk.Ledger.Record.Cause, o.Peers[1].Node = locked, Adopted, "n4"
+		}, drains},
+		{"its node speaks for no slot now", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Disk.Ledger.Record.Cause, o.Peers[1].Facts = locked, Adopted, nil
+		}, drains},
+		{"it was not started by another program yet", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
+			o.Member.Lock, o.Disk.Ledger.Record.Cause, o.Peers[1].Live = locked, Adopted, false
+			o.Member.Near = []uint64{2}
+		}, drains},
 		{"one is away", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) { (*seen)[2].Connected = false },
 			"slot c on n3 is not connected: without slot a, 1 of 3 voters would be left, and 2 are needed"},
 		{"one is drained", []string{"b", "c"}, func(o *Observation, seen *[]MemberInfo) {
@@ -104,6 +125,24 @@ func TestHaste(t *testing.T) {
 			o.Peers[0].Live = false
 			o.Peers = append(o.Peers, Peer{Node: "n4", Live: true, Facts: &Facts{Slot: "b"}})
 		}, "", false},
+		{"one has just ended, and is connected still", []string{"b", "c"}, func(o *Observation) {
+			told(o, 0, 1)
+			o.Peers[0].Live = false
+		}, all, true},
+		{"two were given back", []string{"b", "c"}, func(o *Observation) {
+			told(o, 0, 1)
+			o.Disk.Ledger.Record.Cause = Adopted
+			o.Peers[0].Live, o.Peers[1].Live = false, false
+		}, "", false},
+		{"all of an adopted cluster are told to end", []string{"b", "c"}, func(o *Observation) {
+			told(o, 0, 1)
+			o.Disk.Ledger.Record.Cause = Adopted
+		}, all, true},
+		{"all of an adopted cluster end", []string{"b", "c"}, func(o *Observation) {
+			told(o, 0, 1)
+			o.Disk.Ledger.Record.Cause = Adopted
+			o.Peers[0].Live, o.Member.Near = false, []uint64{3}
+		}, all, true},
 		{"the gossip is silent", []string{"b", "c"}, func(o *Observation) { o.Peers = nil }, "", false},
 		{"one is gone", []string{"b", "c"}, func(o *Observation) { o.Member.Near = []uint64{3} }, "", false},
 		{"no quorum", []string{"b", "c"}, func(o *Observation) { o.Member.Near = nil }, "there is no quorum: 1 of 3 voters are connected", true},

@@ -18,6 +18,7 @@
 //     These two answer the questions that all subjects share; they ask none of theirs.
 //   - claiming (rivals.go): which volume to claim, and who else holds the slot.
 //   - founding (founding.go): a disk that has accepted nothing.
+//   - adopting (adopt.go): foreign data on a disk, and a cluster of which another program still runs a part.
 //   - resuming (resume.go, rollback.go, scheme.go, versions.go): a disk that has accepted a record, before etcd runs.
 //   - steady (steady.go, shrink.go): a member that runs, and what its leader does for the member list.
 //   - resizing (resize.go): which slots the cluster wants.

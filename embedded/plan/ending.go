@@ -299,6 +299,8 @@ func Object(o Observation) (why string, ok bool) {
 	switch {
 	case m.Led() && p.Led == nil:
 		return "the cluster has a leader, which the proposal says it has not", true
+	case m.Led() && adopting(look(&o)).forbidden(p) != "":
+		return adopting(look(&o)).forbidden(p), true
 	case m.Led() && lost:
 		return fmt.Sprintf("slot %s, which the proposal calls lost, serves", o.Claim.Slot), true
 	case lost && p.Led == nil && !slices.Contains(p.Overruled, o.Claim.Disk):

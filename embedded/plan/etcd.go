@@ -53,6 +53,8 @@ type Spec struct {
 	Join bool
 	// PeerURL is what the member advertises to its peers: a name that never changes.
 	PeerURL string
+	// Yields has a founder wait its whole election timeout before it campaigns, because the first one campaigns at once.
+	Yields bool
 	// TrustWAL skips the search for entries that etcd 3.7 cannot replay. True only if this very version of etcd wrote
 	// the log last.
 	TrustWAL bool

@@ -77,6 +77,10 @@ type Facts struct {
 	Trusts []string `json:"trusts,omitempty"`
 	Issuer string   `json:"issuer,omitempty"`
 	Stale  bool     `json:"stale,omitempty"`
+	// Taken: this disk has noted that no other program runs a voter of its adopted cluster any more.
+	Taken bool `json:"taken,omitempty"`
+	// Foreign: the disk holds data of another program's cluster that was not taken over yet.
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // Facts makes what we say of ourselves.
@@ -103,6 +107,8 @@ func (o knowledge) facts(removed []uint64) Facts {
 	f.Unable, f.Left = o.Unable[:min(len(o.Unable), maxText)], l.Left
 	f.Slot, f.Epoch, f.Disk, f.Phase = o.Claim.Slot, o.Claim.Epoch, o.Claim.Disk, o.phase()
 	f.Promise, f.Record, f.Join = l.Promise(), l.Record, l.Join
+	f.Taken = l.Record != nil && l.Taken == l.Record.ID
+	f.Foreign = o.Disk.Origin != nil && l.Record == nil
 	if !o.changing() { // else the data is still that of the generation before
 		f.Member, f.CID, f.Log = o.Disk.Member, o.Disk.ClusterID, o.Disk.Log
 	}
@@ -129,7 +135,7 @@ func (o knowledge) phase() Phase {
 	switch {
 	case o.Claim.Mismatch != "" || d.Unknown != "" || o.bereaved():
 		return PhaseWaiting
-	case d.WAL && d.Ledger.Record == nil || d.Ledger.forgetful():
+	case (d.WAL || d.Origin != nil) && d.Ledger.Record == nil || d.Ledger.forgetful():
 		return PhaseWaiting
 	case o.changing():
 		return PhaseFounder
@@ -149,7 +155,7 @@ func (o knowledge) phase() Phase {
 // bereaved reports whether this node misses a disk with data, and the one it holds instead has none. An unmounted
 // directory looks like that.
 func (o knowledge) bereaved() bool {
-	return o.Claim.Missing != "" && o.Disk.Ledger.Record == nil && !o.Disk.WAL
+	return o.Claim.Missing != "" && o.Disk.Ledger.Record == nil && !o.Disk.WAL && o.Disk.Origin == nil
 }
 
 // changing reports whether the disk has entered a restored or recovered generation and does not hold its data yet.

@@ -224,6 +224,8 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 		c.Seats = append(c.Seats, made)
 	}
 	switch {
+	case adopting(o).forbidden(p) != "":
+		return nil, adopting(o).forbidden(p)
 	case p.Led == nil && !dead:
 		return nil, f.undeserted(old, p)
 	case ready >= f.need && (dead || f.safe(free)):

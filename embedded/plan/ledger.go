@@ -11,6 +11,8 @@ func (l Ledger) After(a Action, disk string) Ledger {
 	switch a.Kind {
 	case Repair:
 		return Ledger{Record: a.Record, Role: RoleJoiner, Join: a.Member, Started: disk}
+	case Adopt:
+		l.Record, l.Role, l.Join, l.Started = a.Record, RoleJoiner, a.Member, disk
 	case SetAside, Vacate: // what was prepared stays until it is discarded, which removes the directory first
 		l = l.enter(a.Record)
 		l.Role, l.Join, l.Started = RoleReplacement, 0, ""
@@ -34,6 +36,12 @@ func (l Ledger) After(a Action, disk string) Ledger {
 	case Note:
 		if a.Set != nil {
 			l.Set = a.Set
+		}
+		if a.Taken != "" {
+			l.Taken = a.Taken
+		}
+		if a.Return {
+			l.Taken = ""
 		}
 		l = l.remember(a.Aborted)
 	case Leave:

@@ -24,6 +24,9 @@ func Next(obs Observation) Action {
 			o.Claim.Slot, o.Claim.Mismatch, SetVolumeAside)
 	case o.Disk.Unknown != "":
 		return wait("the volume of slot %s cannot be read: %s", o.Claim.Slot, o.Disk.Unknown)
+	case o.Disk.Superseded != "" && !o.Member.Running:
+		return wait("the data on slot %s is of the past, and is not started: %s; to take that cluster over, move etcd, origin.json and founding.json away from the volume, and, where the backup store knows the old cluster, set another snapshot.store",
+			o.Claim.Slot, o.Disk.Superseded)
 	case o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk:
 		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? if its content may be set aside, run %s",
 			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, SetVolumeAside)
@@ -51,7 +54,7 @@ func Next(obs Observation) Action {
 		return a
 	}
 	switch {
-	case o.Early && o.Disk.Ledger.Record != nil && !o.heardAll():
+	case o.Early && o.Disk.Ledger.Record != nil && !o.Disk.Fresh && !o.heardAll(): // a disk on which it was founded just now is no copy
 		return wait("slot %s listens for a moment whether another node runs it%s", o.Claim.Slot,
 			o.whoRuns(o.Disk.Ledger.Record))
 	case resuming(o).unheard() != "" && o.Early:
@@ -59,6 +62,8 @@ func Next(obs Observation) Action {
 			o.Claim.Slot, resuming(o).unheard())
 	case o.changing():
 		return succession(o).change()
+	case o.Disk.Origin != nil && o.Disk.Ledger.Record == nil:
+		return adopting(o).adopt()
 	case o.Disk.WAL:
 		return resuming(o).resume()
 	case o.Disk.Ledger.Record != nil:

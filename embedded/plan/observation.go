@@ -68,8 +68,10 @@ type Config struct {
 	// Recovery: cluster.recovery is automatic. A majority whose disks are proven to be gone is given up without an
 	// operator.
 	Recovery bool
-	Yields   bool // the volume provider gives this host any slot, so a blank one is given up to a rival
-	Upkeep   Upkeep
+	// Adopt: cluster.adopt. Data of etcd-manager or of plain etcd on a volume is taken over in place (R22).
+	Adopt  bool
+	Yields bool // the volume provider gives this host any slot, so a blank one is given up to a rival
+	Upkeep Upkeep
 }
 
 // Claim is what is known of the volume that this node holds.
@@ -113,6 +115,8 @@ type Ledger struct {
 	// this generation that were, as the store said.
 	Left    *Left    `json:"left,omitempty"`
 	Aborted []string `json:"aborted,omitempty"`
+	// Taken is the ID of the record of an adopted cluster whose voters were all seen to be run by holdfast.
+	Taken string `json:"taken,omitempty"`
 }
 
 // Promise returns the newest promised charter.
@@ -133,6 +137,7 @@ type Disk struct {
 	Unfit     string // not empty: etcd was not started on the data, which it would panic on, and why
 	Ledger    Ledger
 	HasLedger bool              // the ledger file exists
+	Fresh     bool              // with a record: this very process has committed the founding of it, on this disk
 	Built     string            // ID of the proposal whose directory lies beside etcd's, finished or not; "" for none
 	WAL       bool              // etcd's write-ahead log exists
 	Member    uint64            // with WAL: the member ID in it
@@ -146,6 +151,11 @@ type Disk struct {
 	Term uint64
 	// Members is the member list as applied in the database, known while etcd does not run.
 	Members []MemberInfo
+	// Origin is what foreign data says, before its cluster has a record here; nil if there is none.
+	Origin *Origin
+	// Superseded is why the data is of the past: the program that it was given back to has made another cluster there
+	// since. "" if nothing says so.
+	Superseded string
 }
 
 // LogEnd is the last entry of a log. The more advanced of two logs is the one with the higher term, then the longer
@@ -184,9 +194,10 @@ func (l Lock) String() string {
 // Pause is an operator's word that nothing is to be done by itself, kept in etcd. It pauses neither fencing nor
 // stopping, nor what an operator asks for.
 type Pause struct {
-	By    string    `json:"by"`
-	Why   string    `json:"why,omitempty"`
-	Since time.Time `json:"since"`
+	By     string    `json:"by"`
+	Why    string    `json:"why,omitempty"`
+	Since  time.Time `json:"since"`
+	Return bool      `json:"return,omitempty"` // the cluster goes back to another program (R22)
 	// Record is the ID of the record of the generation in which it was said; "" of versions that did not say it.
 	Record string `json:"record,omitempty"`
 }

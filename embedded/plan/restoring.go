@@ -201,6 +201,9 @@ func (obs Observation) Refusal(q Request) Said {
 		return say("restore.foreign-commands is false: if it is wanted, set that to true, or run %s; if not, delete it with `etcd-manager-ctl delete-command %s`",
 			command("restore %s", q.Backup), q.Command)
 	}
+	if mixed := adopting(look(&obs)).mixed(); mixed != "" && q.Backup != "" {
+		return Said{Text: mixed}
+	}
 	return Said{Text: q.Problem}
 }
 

@@ -78,22 +78,33 @@ func (o resuming) setAside(leader string) Action {
 			then)}
 }
 
+// known returns the record of the data on a disk without a ledger, and who knows it; nil if nobody does.
+func (o resuming) known() (r *Record, by string) {
+	if o.Disk.HasLedger {
+		return nil, ""
+	}
+	for _, p := range o.Peers {
+		if f := p.Facts; f != nil && f.Record != nil && f.CID != 0 && f.CID == o.Disk.ClusterID {
+			return f.Record, "node " + p.Node
+		}
+	}
+	if r := o.Store.Record; r != nil && o.Store.CID == o.Disk.ClusterID {
+		return r, "the store"
+	}
+	return nil, ""
+}
+
+// rewrite writes the ledger again.
+func (o resuming) rewrite(r *Record, by string) Action {
+	return Action{Kind: Repair, Record: r, Member: o.Disk.Member,
+		Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which %s knows: writing it again", r.Token(), by)}
+}
+
 // repair answers etcd data without a ledger: it is taken up only if its cluster ID is that of a record
 // which somebody else knows.
 func (o resuming) repair() Action {
-	if !o.Disk.HasLedger {
-		for _, p := range o.Peers {
-			if f := p.Facts; f != nil && f.Record != nil && f.CID != 0 && f.CID == o.Disk.ClusterID {
-				return Action{Kind: Repair, Record: f.Record, Member: o.Disk.Member,
-					Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which node %s knows: writing it again",
-						f.Record.Token(), p.Node)}
-			}
-		}
-		if r := o.Store.Record; r != nil && o.Store.CID == o.Disk.ClusterID {
-			return Action{Kind: Repair, Record: r, Member: o.Disk.Member,
-				Why: fmt.Sprintf("the founding ledger is missing beside data of %s, which the store knows: writing it again",
-					r.Token())}
-		}
+	if r, by := o.known(); r != nil {
+		return o.rewrite(r, by)
 	}
 	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run %s",
 		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, SetVolumeAside)

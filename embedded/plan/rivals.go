@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // claiming asks which volume may be claimed, and who else holds the slot.
@@ -43,6 +44,11 @@ func (o claiming) taken() map[string]string {
 				p.Node)
 		default:
 			blank[f.Slot] = fmt.Sprintf("held by %s when it was last seen", p.Node)
+		}
+	}
+	for _, slot := range o.Foreign() {
+		if taken[slot] == "" {
+			taken[slot] = "its member is not taken over yet"
 		}
 	}
 	for slot, node := range o.heldBefore() {
@@ -96,6 +102,11 @@ func (o claiming) rivalry() (Action, bool) {
 			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node,
 				me.Slot)}, true
 	}
+	if pristine && slices.Contains(o.Foreign(), me.Slot) {
+		return Action{Kind: Yield, Slot: me.Slot,
+			Why: fmt.Sprintf("the member of slot %s is not taken over yet: the blank disk here leaves the slot to its data",
+				me.Slot)}, true
+	}
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f == nil || f.Slot != o.Claim.Slot || o.apart(f) {
@@ -126,17 +137,19 @@ func (o claiming) rivalry() (Action, bool) {
 	return Action{}, false
 }
 
-// stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose;
-// then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each
-// host counts its own), so there the name decides at once.
+// stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose, be it data
+// of another program's cluster that was not taken over yet; then the later claim; then the lower node name. Blank disks
+// have claims that cannot be compared (each host counts its own), so there the name decides at once.
 func stronger(a Facts, aNode string, b Facts, bNode string) bool {
 	rank := func(f Facts) int {
 		switch {
 		case f.Running:
-			return 5
+			return 6
 		case f.Phase == PhaseData:
-			return 4
+			return 5
 		case f.Phase == PhaseFounder || f.Phase == PhaseJoiner:
+			return 4
+		case f.Foreign:
 			return 3
 		case f.Record != nil:
 			return 2

@@ -97,6 +97,9 @@ func (o steady) note() (Action, bool) {
 			Why: fmt.Sprintf("the proposal %s to end %s was aborted (%s): noting it on the disk of slot %s", a.ID,
 				l.Record.Token(), a.Why, o.Claim.Slot)}, true
 	}
+	if a, ok := adopting(o).whole(); ok {
+		return a, true
+	}
 	if s == nil || s.Record != l.Record.ID || l.Set != nil && l.Set.Record == s.Record && l.Set.Serial >= s.Serial {
 		return Action{}, false
 	}

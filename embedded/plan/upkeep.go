@@ -101,9 +101,9 @@ func (o upkeep) due() (a *Action, note Said) {
 
 func noted(a *Action, note string) (*Action, Said) { return a, Said{Text: note} }
 
-// halted says why nothing that changes the members may be done by itself now: an operator has paused it, or the members
-// run different versions of etcd. "" if nothing is in the way.
-func (o upkeep) halted() string { return cmp.Or(o.paused(), o.mixed()) }
+// halted says why nothing that changes the members may be done by itself now: an operator has paused it, the members
+// run different versions of etcd, or another program runs some of them. "" if nothing is in the way.
+func (o upkeep) halted() string { return cmp.Or(o.paused(), o.mixed(), adopting(o).mixed()) }
 
 // corrupt explains the alarm CORRUPT, which nothing of ours ever takes back.
 func (o upkeep) corrupt() Said {

@@ -28,7 +28,7 @@ const (
 // Valid returns an error if the record is not whole.
 func (r Record) Valid() error {
 	switch r.Cause {
-	case Founding, Restored, Recovered:
+	case Founding, Restored, Recovered, Adopted:
 	case "":
 		return bad("cause", r.Cause, "must not be empty")
 	default:
@@ -44,8 +44,14 @@ func (r Record) Valid() error {
 	case c.Generation != r.Generation:
 		return bad("charter.generation", c.Generation, "must be the record's, %d", r.Generation)
 	}
-	if r.Cause == Founding {
+	if (r.Cause == Adopted) != (r.Adopted != nil) {
+		return bad("adopted", r.Adopted != nil, "does not fit the cause %s", r.Cause)
+	}
+	switch r.Cause {
+	case Founding:
 		return r.founded()
+	case Adopted:
+		return r.adopted()
 	}
 	return r.followed()
 }
@@ -61,6 +67,40 @@ func (r Record) founded() error {
 		return bad("id", r.ID, "must be the hash of the charter, %s", r.Charter.ID())
 	}
 	return within("charter", r.Charter.complete())
+}
+
+// adopted checks what is special about the record of a cluster that was taken over: the members, and their seats, which
+// name no disks, for nobody has seen those of the others.
+func (r Record) adopted() error {
+	a := r.Adopted
+	switch want := adoptedID(r.Cluster, r.Charter.PeerURL, a.Cluster); {
+	case r.Generation != 1:
+		return bad("generation", r.Generation, "must be 1 of an adopted cluster")
+	case r.Restore != nil:
+		return bad("restore", r.Restore.ID, "must not be there of an adopted cluster")
+	case a.Cluster == 0:
+		return bad("adopted.cluster_id", a.Cluster, "must not be 0")
+	case r.ID != want:
+		return bad("id", r.ID, "must be the hash of the name, the peer URL and the cluster ID, %s", want)
+	case len(a.Members) != len(r.Charter.Seats):
+		return bad("adopted.members", len(a.Members), "must be as many as the seats, %d", len(r.Charter.Seats))
+	case a.Program != "" && a.Program != EtcdManager && a.Program != PlainEtcd:
+		return bad("adopted.program", a.Program, "must be %s or %s", EtcdManager, PlainEtcd)
+	}
+	known := map[uint64]bool{}
+	for i, m := range a.Members {
+		s, at := r.Charter.Seats[i], fmt.Sprintf("adopted.members[%d]", i)
+		switch {
+		case m.ID == 0 || known[m.ID]:
+			return bad(at+".id", m.ID, "must be a member's ID, and there once")
+		case m.Learner:
+			return bad(at+".learner", m.Learner, "must be a voter")
+		case s != Seat{Slot: m.Slot, Member: m.ID}:
+			return bad(at+".slot", m.Slot, "must have the seat of its slot, without a disk")
+		}
+		known[m.ID] = true
+	}
+	return optional("adopted.token", a.Token)
 }
 
 // followed checks what is special about the record of a later generation: what was proposed, and the disks that

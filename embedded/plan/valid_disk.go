@@ -10,7 +10,8 @@ func (l Ledger) Valid() error {
 	default:
 		return fmt.Errorf("role: got %q: %w", l.Role, ErrUnsupported)
 	}
-	if err := first(l.promises(), optional("started", l.Started), ids("aborted", l.Aborted), l.parts()); err != nil {
+	if err := first(l.promises(), optional("started", l.Started), ids("aborted", l.Aborted),
+		optionalID("taken", l.Taken), l.parts()); err != nil {
 		return err
 	}
 	known := l.Record != nil

@@ -93,7 +93,7 @@ func checkFlaws[T valid](t *testing.T, whole func() T, flaws []flaw[T]) {
 func TestRecordValid(t *testing.T) {
 	checkFlaws(t, func() Record { return FoundingRecord(wholeCharter()) }, []flaw[Record]{
 		{"empty", "cause: must not be empty", func(r *Record) { *r = Record{} }},
-		{"of a later version", "a newer holdfast wrote it", func(r *Record) { r.Cause = "adopted" }},
+		{"of a later version", "a newer holdfast wrote it", func(r *Record) { r.Cause = "merged" }},
 		{"no cluster", "cluster: must not be empty", func(r *Record) { r.Cluster = "" }},
 		{"another charter", "id: must be the hash of the charter", func(r *Record) { r.Charter.Seats[0].Epoch = 9 }},
 		{"an ID that is a path", `id: must be 16 hexadecimal digits, got "../../etc/passwd"`, func(r *Record) { r.ID = "../../etc/passwd" }},

@@ -13,10 +13,11 @@ import (
 
 // vocabulary is what is drawn for the text fields of each type, so that things meet; also words that no field can have.
 var vocabulary = map[reflect.Type][]string{
-	reflect.TypeFor[Cause]():  {"", string(Founding), string(Restored), string(Recovered), "x"},
-	reflect.TypeFor[Phase]():  {"", string(PhaseWaiting), string(PhaseBlank), string(PhaseFounder), string(PhaseJoiner), string(PhaseVacant), string(PhaseData), "x"},
-	reflect.TypeFor[Role]():   {"", string(RoleFounder), string(RoleJoiner), string(RoleReplacement), "x"},
-	reflect.TypeFor[string](): {"", "", "a", "b", "c", "d1", "n1", "n2", "S", "3.7.3", NoSpace, Corrupt},
+	reflect.TypeFor[Cause]():   {"", string(Founding), string(Restored), string(Recovered), string(Adopted), "x"},
+	reflect.TypeFor[Program](): {"", string(EtcdManager), string(PlainEtcd)},
+	reflect.TypeFor[Phase]():   {"", string(PhaseWaiting), string(PhaseBlank), string(PhaseFounder), string(PhaseJoiner), string(PhaseVacant), string(PhaseData), "x"},
+	reflect.TypeFor[Role]():    {"", string(RoleFounder), string(RoleJoiner), string(RoleReplacement), "x"},
+	reflect.TypeFor[string]():  {"", "", "a", "b", "c", "d1", "n1", "n2", "S", "3.7.3", NoSpace, Corrupt},
 }
 
 // wild fills a value of any type, whole or not: a field that is added tomorrow is drawn, too.

@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"slices"
+	"time"
+)
+
+// Early campaigns (R23): a member starts an election before raft's timer ends, on evidence that there is no leader.
+// Raft alone decides who leads. A wrong campaign costs one needless election, so evidence has to add up.
+
+// Reason is the evidence on which a member campaigns early.
+type Reason string
+
+// The reasons to campaign early.
+const (
+	// LeaderRefused: every stream to the leader has ended, and its peer port refuses connections: its process is gone.
+	LeaderRefused Reason = "leader-refused"
+	// LeaderGone: the mesh has lost the leader's node, and the leader's heartbeats are missing.
+	LeaderGone Reason = "leader-gone"
+	// FirstFounder: the founder of the first slot elects itself as soon as a majority is connected.
+	FirstFounder Reason = "founding"
+	// NoLeader: no leader was seen since the member started, and a majority, asked directly, knows none.
+	NoLeader Reason = "no-leader"
+)
+
+// Reasons are all of them.
+func Reasons() []Reason { return []Reason{LeaderRefused, LeaderGone, FirstFounder, NoLeader} }
+
+// Hold is why a member does not campaign now.
+type Hold string
+
+// The reasons not to campaign.
+const (
+	HoldNoVoter    Hold = "no-voter"     // it does not run, or has no vote
+	HoldLeads      Hold = "leads"        // it leads
+	HoldDeparting  Hold = "departing"    // it goes down on purpose, or is busy
+	HoldEnding     Hold = "ending"       // it has left its generation, enters the next one, or an end is proposed (R16)
+	HoldNoEvidence Hold = "no-evidence"  // nothing says that there is no leader
+	HoldHeard      Hold = "leader-heard" // another voter hears a leader
+	HoldUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not answer
+	HoldOnce       Hold = "once"         // it has campaigned in this term
+	HoldBackOff    Hold = "back-off"     // its last campaign brought no leader
+	HoldQuorum     Hold = "no-quorum"    // no majority is connected
+	HoldUnsettled  Hold = "unsettled"    // it has just begun, and applies what is committed
+	HoldBehind     Hold = "behind"       // another voter's log reaches further
+	HoldRank       Hold = "rank"         // another voter comes first
+)
+
+const (
+	// silentBeats is how many heartbeats must be missing.
+	silentBeats = 5
+	// settle is how long evidence stands before the first campaigns, and rankStep how much longer each next one waits:
+	// enough for an election, which costs each voter one fsync.
+	settle   = 10 * time.Millisecond
+	rankStep = 120 * time.Millisecond
+	// backOff is the pause after a campaign that brought no leader; it doubles up to maxBackOff.
+	backOff    = 100 * time.Millisecond
+	maxBackOff = 1600 * time.Millisecond
+)
+
+// Standing is what a running member's raft shows at one moment. Voters ask each other for it directly.
+type Standing struct {
+	Running bool     `json:"running,omitempty"`
+	Voter   bool     `json:"voter,omitempty"`
+	Able    bool     `json:"able,omitempty"` // it may campaign early
+	ID      uint64   `json:"id,omitempty"`
+	Term    uint64   `json:"term,omitempty"`
+	Lead    uint64   `json:"lead,omitempty"`   // the leader that raft shows, 0 for none
+	End     LogEnd   `json:"end"`              // of its log on the disk
+	Voters  []uint64 `json:"voters,omitempty"` // as applied, itself among them
+	Near    []uint64 `json:"near,omitempty"`   // members that raft messages flow to
+	// Silence is how long nothing has come from the leader, with a new heartbeat due every Heartbeat.
+	Silence   time.Duration `json:"silence,omitempty"`
+	Heartbeat time.Duration `json:"heartbeat,omitempty"`
+	// Settled: all that is committed is applied. Raft refuses to campaign before a change of the members is.
+	Settled bool `json:"-"`
+}
+
+// Hears reports whether the member leads, or its leader's messages reach it.
+func (s Standing) Hears() bool {
+	return s.Running && s.Lead != 0 && (s.Lead == s.ID || slices.Contains(s.Near, s.Lead) && !s.silent())
+}
+
+// silent reports whether the leader's heartbeats are missing.
+func (s Standing) silent() bool { return s.Heartbeat > 0 && s.Silence >= silentBeats*s.Heartbeat }
+
+// Rival is another voter.
+type Rival struct {
+	ID   uint64
+	Live bool      // the mesh sees its node
+	Said *Standing // as it answered just now, nil if it did not
+}
+
+// Candidacy is all that a member knows when it decides whether to campaign early.
+type Candidacy struct {
+	Standing
+	Departing bool // it goes down on purpose, or is busy
+	Ending    bool // it has left its generation, enters the next one, or an end of it is proposed
+	Rivals    []Rival
+
+	// Suspect is the leader that raft showed last, 0 if it has shown none since the member started. Refused: a new
+	// connection to its peer port was refused just now. Gone: the mesh has lost its node.
+	Suspect       uint64
+	Refused, Gone bool
+	// First: this process has committed the founding, and its slot is the first.
+	First bool
+
+	// Since is how long evidence and term have stood. Campaigned is the term in which the member campaigned last, Ago
+	// when, and Fruitless how many campaigns in a row brought no leader.
+	Since      time.Duration
+	Campaigned uint64
+	Ago        time.Duration
+	Fruitless  int
+}
+
+// Ballot is the decision whether to campaign: for a Reason now, or not, because of Hold.
+type Ballot struct {
+	Reason Reason
+	Hold   Hold
+}
+
+// Candidate is what an observation tells of a candidacy; the rest is raft's.
+func (obs Observation) Candidate() Candidacy {
+	o := look(&obs)
+	l, m := o.Disk.Ledger, o.Member
+	c := Candidacy{
+		Departing: o.Stopping || o.Drained || m.Defragging || m.Lock != nil && m.Lock.Slot == o.Claim.Slot,
+		Ending: l.Record == nil || l.Left != nil || o.changing() || o.outlived() || l.Prepared != nil ||
+			proposals(o).open() != nil,
+	}
+	if r := l.Record; r != nil {
+		c.First = o.Disk.Fresh && l.Role == RoleFounder && r.First() == o.Claim.Slot
+	}
+	return c
+}
+
+// First is the slot whose founder is the first to campaign, "" for a generation that was not founded.
+func (r Record) First() string {
+	if r.Cause != Founding || len(r.Charter.Seats) == 0 {
+		return ""
+	}
+	return slices.Min(r.Charter.Slots())
+}
+
+// Ballot decides. It is an optimisation (R23): raft's own timers stand behind it.
+func (c Candidacy) Ballot() Ballot {
+	reason := c.Evidence()
+	switch {
+	case !c.Running || !c.Voter:
+		return Ballot{Hold: HoldNoVoter}
+	case c.Lead == c.ID:
+		return Ballot{Hold: HoldLeads}
+	case c.Departing:
+		return Ballot{Hold: HoldDeparting}
+	case c.Ending:
+		return Ballot{Hold: HoldEnding}
+	case reason == "":
+		return Ballot{Hold: HoldNoEvidence}
+	case c.heard():
+		return Ballot{Hold: HoldHeard}
+	case c.unsure(reason):
+		return Ballot{Hold: HoldUnsure}
+	case c.Campaigned != 0 && c.Term <= c.Campaigned:
+		return Ballot{Hold: HoldOnce}
+	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff):
+		return Ballot{Hold: HoldBackOff}
+	case !c.majority():
+		return Ballot{Hold: HoldQuorum}
+	}
+	before, behind := c.before()
+	switch {
+	case c.Suspect == 0 && !c.Settled:
+		return Ballot{Hold: HoldUnsettled}
+	case behind:
+		return Ballot{Hold: HoldBehind}
+	case reason != FirstFounder && c.Since < settle+time.Duration(before)*rankStep:
+		return Ballot{Hold: HoldRank}
+	}
+	return Ballot{Reason: reason}
+}
+
+// Evidence is why there should be no leader, "" without a reason.
+func (c Candidacy) Evidence() Reason {
+	switch {
+	case c.Lead != 0 && c.Lead != c.Suspect: // another one leads by now
+		return ""
+	case c.Suspect != 0 && c.Refused && !slices.Contains(c.Near, c.Suspect):
+		return LeaderRefused
+	case c.Suspect != 0 && c.Gone && c.silent():
+		return LeaderGone
+	case c.Founds():
+		return FirstFounder
+	case c.Suspect == 0 && c.unled():
+		return NoLeader
+	}
+	return ""
+}
+
+// Founds reports whether nobody can have led yet: etcd founds in term 1, and the first election is that of term 2. A
+// founder that is started again may have a leader that it has not heard of.
+func (c Candidacy) Founds() bool { return c.First && c.Suspect == 0 && c.Term <= 1 }
+
+// unled reports whether a majority of the voters, this one among them, says that it knows no leader.
+func (c Candidacy) unled() bool {
+	without := 1
+	for _, r := range c.Rivals {
+		if r.Said != nil && r.Said.Running && r.Said.Voter && r.Said.Lead == 0 {
+			without++
+		}
+	}
+	return without > len(c.Voters)/2
+}
+
+// heard reports whether another voter hears a leader.
+func (c Candidacy) heard() bool {
+	return slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.Hears() })
+}
+
+// unsure reports whether a voter that may hear the leader has not answered: one that raft is connected to, or of a node
+// that lives. Its silence is no consent. A refused connection then needs missing heartbeats as well: a firewall and a
+// stale address refuse, too. A leader that only the mesh has lost may be cut off from here alone.
+func (c Candidacy) unsure(reason Reason) bool {
+	near := func(r Rival) bool { return r.ID != c.Suspect && r.Said == nil && slices.Contains(c.Near, r.ID) }
+	live := func(r Rival) bool { return r.Said == nil && r.Live }
+	switch reason {
+	case LeaderRefused:
+		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
+	case LeaderGone:
+		return slices.ContainsFunc(c.Rivals, near)
+	case NoLeader:
+		return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)
+	}
+	return false
+}
+
+// majority reports whether a majority of the voters is connected, without the one that is thought to be gone.
+func (c Candidacy) majority() bool {
+	with := 0
+	for _, id := range c.Voters {
+		if id == c.ID || id != c.Suspect && slices.Contains(c.Near, id) {
+			with++
+		}
+	}
+	return with > len(c.Voters)/2
+}
+
+// before returns how many live voters come first, and whether the log of one reaches further. Of a voter that does not
+// answer only the ID counts.
+func (c Candidacy) before() (rank int, behind bool) {
+	for _, r := range c.Rivals {
+		if !r.Live || r.ID == c.Suspect {
+			continue
+		}
+		end, able := c.End, true
+		if r.Said != nil {
+			end, able = r.Said.End, r.Said.Able && r.Said.Running && r.Said.Voter
+		}
+		switch {
+		case end.after(c.End):
+			behind = true
+		case end == c.End && able && r.ID < c.ID:
+			rank++
+		}
+	}
+	return rank, behind
+}
