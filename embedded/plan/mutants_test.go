@@ -40,7 +40,12 @@ var (
 	byRollbacks  = test{"TestRollbackSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
 	byQuiet      = test{"TestQuiet", `rollback_test.go:\d+: [^\n]*`}
 	byMissing    = test{"TestMissingDiskIsNotOffered", `founding_test.go:\d+: [^\n]*`}
-	byValid      = test{"Test(Record|Ledger|Facts)Valid", `want an error with[^\n]*`}
+	byAdoptions  = test{"TestAdoptionSimulation", `(seed \d+[^\n]*)?(A\d|I\d+|R\d+|liveness): [^\n]*`}
+	bySight      = test{"TestSight", `sim_adopt_test.go:\d+: [^\n]*`}
+	bySeen       = test{"TestReturning|TestAdoptedSeen|TestAdoptedAlike|TestForbidden", `adopt_test[^\n]*`}
+	byHolders    = test{"TestHoldersNameFounders", `holders: [^\n]*`}
+	byBallot     = test{"TestBallot", `ballot: [^\n]*`}
+	byValid      = test{"Test(Record|Ledger|Facts|Adopted)Valid", `want an error with[^\n]*`}
 	byStories    = test{"TestStories", `story:[^$]*want: [^\n]*`} // what random lives meet too rarely, or another guard catches
 )
 
@@ -82,6 +87,10 @@ var mutants = []mutant{
 	{"ignore rivals", "next.go", `if a, stop := claiming(o).rivalry(); stop {`, `if a, stop := claiming(o).rivalry(); stop && a.Kind == "-" {`, bySimulation},
 	{"yield what is not blank", "rivals.go", `case pristine:`, `case o.Config.Yields:`, bySimulation},
 	{"a running rival comes before yielding", "rivals.go", `case pristine:`, `case pristine && !f.Running:`, byStories},
+	{"claim the slot of foreign data", "rivals.go", `for _, slot := range o.Foreign() {`, `for _, slot := range o.Foreign()[:0] {`, byStories},
+	{"keep the slot of foreign data", "rivals.go", `pristine && slices.Contains(o.Foreign(), me.Slot)`, `false && slices.Contains(o.Foreign(), me.Slot)`, byStories},
+	{"foreign data is worth nothing", "rivals.go", `case f.Foreign:`, `case f.Foreign && false:`, byStories},
+	{"tell nobody of foreign data", "facts.go", `o.Disk.Origin != nil && l.Record == nil`, `false`, byStories},
 	{"take the slot of a lost member", "rivals.go", `case f.past():`, `case f.past() && p.Live:`, byStories},
 	{"forget who held a slot", "rivals.go", `if node != o.Node {`, `if node == "-" {`, byStories},
 	{"found in the place of a missing disk", "next.go", `case o.bereaved():`, `case false:`, byStories},
@@ -89,6 +98,11 @@ var mutants = []mutant{
 	{"a log without a ledger is missing as well", "facts.go", ` && o.Disk.Ledger.Record == nil && !o.Disk.WAL`, ` && o.Disk.Ledger.Record == nil`, byStories},
 	{"offer a blank disk in the place of a missing one", "facts.go", ` || o.bereaved():`, `:`, byMissing},
 	{"start beside a twin", "next.go", `case o.Twin != "" && !o.Member.Running:`, `case o.Twin == "-":`, byStories},
+	{"a founder has no name before it accepts", "address.go", `!f.of(record) && !f.founds(record)`, `!f.of(record)`, byHolders},
+	{"a founder of anything has the name", "address.go", `		f.Promise.equal(r.Charter)`, `		f.Promise != nil`, byHolders},
+	{"any disk has a founder's name", "address.go", `seat.Disk == f.Disk &&`, `seat.Slot == f.Slot &&`, byHolders},
+	{"who accepted another has a founder's name", "address.go", `f.Record == nil && f.Promise != nil`, `f.Promise != nil`, byHolders},
+	{"listen for a copy of what was founded just now", "next.go", `!o.Disk.Fresh && !o.heardAll():`, `!o.heardAll():`, byStories},
 	{"resume before listening", "next.go", `case o.Early && `, `case false && o.Early && `, byStories},
 	{"repair with any record", "resume.go", ` && f.CID == o.Disk.ClusterID {`, ` {`, bySimulation},
 	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, byVacancy},
@@ -259,8 +273,37 @@ var mutants = []mutant{
 	{"start although drained", "next.go", `case o.Drained && !o.Member.Running:`, `case o.Drained && o.Member.Removed:`, byLocks},
 	{"never give the lock back", "disruption.go", `	if !o.locks() {`, `	if o.Claim.Held {`, byLocks},
 	{"judge without asking for the lock", "disruption.go", `case o.lockedBy() != "":`, `case o.lockedBy() == "-":`, byDisruption},
+	{"campaign as a learner", "campaign.go", `case !c.Running || !c.Voter:`, `case !c.Running:`, byBallot},
+	{"campaign while draining", "campaign.go", `	case c.Departing:`, `	case c.Departing && c.Ending:`, byBallot},
+	{"campaign after it left", "campaign.go", `	case c.Ending:`, `	case c.Ending && c.Departing:`, byBallot},
+	{"campaign although a leader is heard", "campaign.go", `	case c.heard():`, `	case c.heard() && c.Ending:`, byBallot},
+	{"campaign every tick", "campaign.go", `case c.Campaigned != 0 && c.Term <= c.Campaigned:`, `case c.Campaigned != 0 && c.Term < c.Campaigned:`, byBallot},
+	{"campaign again at once", "campaign.go", `case c.Fruitless > 0 && c.Ago <`, `case c.Fruitless > 0 && c.Ending && c.Ago <`, byBallot},
+	{"campaign without a majority", "campaign.go", `	case !c.majority():`, `	case !c.majority() && c.Ending:`, byBallot},
+	{"campaign with a short log", "campaign.go", `	case behind:`, `	case behind && c.Ending:`, byBallot},
+	{"campaign out of turn", "campaign.go", `time.Duration(before)*rankStep:`, `time.Duration(0*before)*rankStep:`, byBallot},
+	{"campaign beside a stream", "campaign.go", `c.Refused && !slices.Contains(c.Near, c.Suspect):`, `c.Refused:`, byBallot},
+	{"campaign although heartbeats come", "campaign.go", `c.Suspect != 0 && c.Gone && c.silent():`, `c.Suspect != 0 && c.Gone:`, byBallot},
+	{"a silent voter consents to a refusal", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return !c.silent() && slices.ContainsFunc(c.Rivals[:0], near)`, byBallot},
+	{"a refusal needs an answer of all", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return slices.ContainsFunc(c.Rivals, near)`, byBallot},
+	{"a silent voter has lost the leader as well", "campaign.go", `	case LeaderGone:
+		return slices.ContainsFunc(c.Rivals, near)`, `	case LeaderGone:
+		return false`, byBallot},
+	{"a silent voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals[:0], live)`, byBallot},
+	{"a connected voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, live)`, byBallot},
+	{"a founder again", "campaign.go", `c.First && c.Suspect == 0 && c.Term <= 1`, `c.First && c.Suspect == 0`, byBallot},
+	{"any lost node's lock is over", "disruption.go", `r == nil || r.Cause != Adopted {
+		return false`, `r == nil {
+		return false`, byDisruption},
+	{"a live node's lock is over", "disruption.go", `p.Live && (p.Node == l.Node ||`, `!p.Live && p.Live && (p.Node == l.Node ||`, byDisruption},
+	{"the lock of a node without facts is over", "disruption.go", `(p.Node == l.Node || p.Facts != nil`, `(p.Facts != nil`, byDisruption},
+	{"the lock of a slot that moved is over", "disruption.go", `p.Node == l.Node || p.Facts != nil && p.Facts.Slot == l.Slot`, `p.Node == l.Node`, byDisruption},
+	{"the lock of a member that is down is over", "disruption.go", `m.Slot == l.Slot && slices.Contains(o.Member.Near, m.ID)`, `m.Slot == l.Slot`, byDisruption},
 	{"go down during a restore", "disruption.go", `case o.Disk.Ledger.Record != nil && proposals(o).frozen() != "":`, `case o.Disk.Ledger.Record == nil:`, byDisruption},
 	{"go down unseen", "disruption.go", `case seen == nil:`, `case seen == nil && m.Leader:`, byDisruption},
+	{"who was given back has ended", "disruption.go", `p.Live || !adopted`, `p.Live || !adopted || adopted`, byDisruption},
+	{"who was told to end was given back", "disruption.go", `p.Live || !adopted`, `!adopted`, byDisruption},
+	{"who has just ended was given back", "disruption.go", `p.Live || !adopted`, `p.Live || adopted && p.Live`, byDisruption},
 	{"go down beside a learner", "disruption.go", `	case learners != nil:`, `	case learners != nil && left < need:`, byDisruption},
 	{"a follower's word on the members", "disruption.go", `if !f.Running || !f.Leader {`, `if !f.Running {`, byDisruption},
 	{"wait without a quorum", "disruption.go", `case near <= voters/2:`, `case near < 0:`, byDisruption},
@@ -569,6 +612,66 @@ var mutants = []mutant{
 	{"recover by itself beside a majority", "recover.go", `	case survey.majority():`, `	case survey.majority() && survey.Obstacle != "":`, byStories},
 	{"who has left is awaited", "fence.go", `h.facts.of(old) && (h.facts.Left == nil || h.facts.Left.Proposal != p.ID)`, `h.facts.of(old)`, byStories},
 	{"who continues is asked to choose", "ending.go", ` || seat.Disk == o.Claim.Disk {`, ` || seat.Disk == "-" {`, byStories},
+	{"take over without being told to", "adopt.go", `case !o.Config.Adopt:`, `case false:`, byStories},
+	{"take over what cannot be", "adopt.go", `case from.Obstacle != "":`, `case from.Obstacle == "-":`, byStories},
+	{"take over a removed member", "adopt.go", `case !listed:`, `case !listed && from.Member == 0:`, byStories},
+	{"take over another slot's member", "adopt.go", `case m.Slot != slot:`, `case m.Slot == "-":`, byStories},
+	{"take over beside a learner", "adopt.go", `return !m.Learner && m.Name != ""`, `return m.Name != ""`, byStories},
+	{"take over beside who never started", "adopt.go", `return !m.Learner && m.Name != ""`, `return !m.Learner`, byStories},
+	{"take over a newer cluster", "adopt.go", `case older(o.Config.Etcd, from.Version):`, `case from.Version == "-":`, byStories},
+	{"take over a cluster that is too old", "adopt.go", `case distant(o.Config.Etcd, from.Version):`, `case from.Version == "-":`, byStories},
+	{"a version that is not agreed on is too old", "adopt.go", `return !known || m == minor{3, 0}`, `return !known || m == minor{2, 0}`, byStories},
+	{"take over under two names", "adopt.go", `f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {`, `f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() == "-" {`, byStories},
+	{"take over beside another cluster", "adopt.go", `case known != nil && known.Lineage() != r.ID:`, `case known != nil && known.Lineage() == "-":`, byStories},
+	{"take over against the store", "adopt.go", `case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID:`, `case s != nil && s.Lineage() == "-":`, byStories},
+	{"take over without the store", "adopt.go", `	if unknown != "" {`, `	if unknown == "-" {`, byStories},
+	{"take over beside a queued command", "adopt.go", `s.Unknown == "" && len(s.Requests) > 0 {`, `s.Unknown == "-" {`, byStories},
+	{"make a record that is not whole", "adopt.go", `if err := r.Valid(); err != nil {`, `if err := r.Valid(); err == nil && r.ID == "-" {`, byStories},
+	{"a record for each list", "adopt.go", `adoptedID(cluster, peerURL, from.Cluster), Cause`, `adoptedID(cluster, peerURL, from.Cluster+from.Members[len(from.Members)-1].ID), Cause`, bySeen},
+	{"foreign data is told as blank", "facts.go", `case (d.WAL || d.Origin != nil) && d.Ledger.Record == nil`, `case d.WAL && d.Ledger.Record == nil`, bySeen},
+	{"foreign data is no data", "facts.go", `!o.Disk.WAL && o.Disk.Origin == nil`, `!o.Disk.WAL`, byStories},
+	{"found beside foreign data", "next.go", `	case o.Disk.Origin != nil && o.Disk.Ledger.Record == nil:`, `	case o.Disk.Origin != nil && o.Disk.WAL:`, byAdoptions},
+	{"change the members while mixed", "upkeep.go", `cmp.Or(o.paused(), o.mixed(), adopting(o).mixed())`, `cmp.Or(o.paused(), o.mixed())`, byStories},
+	{"the end of a takeover is not asked for", "sim_adopt_test.go", `(r == nil || r.alien || !w.reach(n, r))`, `r == nil`, byAdoptions},
+	{"the end of a takeover is never told", "facts.go", `f.Taken = l.Record != nil && l.Taken == l.Record.ID`, `f.Taken = false`, bySeen},
+	{"who is gone runs", "adopt.go", `is(o.facts(nil)) || slices.ContainsFunc(o.live(), func(p Peer)`, `is(o.facts(nil)) || slices.ContainsFunc(o.Peers, func(p Peer)`, byStories},
+	{"who holds the disk runs", "adopt.go", `return f.of(r) && f.Running && f.Member == id`, `return f.of(r) && f.Member == id`, byStories},
+	{"the end of a takeover without a leader", "adopt.go", `if !o.Member.Led() || len(o.Member.Members) == 0 {`, `if len(o.Member.Members) == 0 {`, byStories},
+	{"another's word of the end is nothing", "adopt.go", `p.Facts.of(r) && p.Facts.Taken`, `p.Facts.of(r) && p.Facts.Phase == "-"`, bySeen},
+	{"conclude a restore while mixed", "fence.go", `case adopting(o).forbidden(p) != "":`, `case adopting(o).forbidden(p) == "-":`, byStories},
+	{"let a restore be while mixed", "ending.go", `case m.Led() && adopting(look(&o)).forbidden(p) != "":`, `case false:`, bySeen},
+	{"no recovery while mixed", "adopt.go", `if p.Survivor != "" || len(slots) == 0 {`, `if len(slots) == 0 {`, bySeen},
+	{"carry out a foreign command while mixed", "restoring.go", `mixed != "" && q.Backup != "" {`, `mixed == "-" {`, bySeen},
+	{"go down unseen", "adopt.go", `!o.halts(r) || m.Leader || !m.Led() || o.leader(r) != nil {`, `!o.halts(r) || m.Leader || o.leader(r) != nil {`, bySight},
+	{"what a lost node has noted", "adopt.go", `return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, `return p.Facts != nil && p.Facts.of(r) && p.Facts.Taken`, bySeen},
+	{"who was seen runs it for ever", "adopt.go", `(p.Live || !away)`, `(p.Live || !away || away)`, bySeen},
+	{"taken for good", "adopt.go", `return !o.returning() && (`, `return (`, bySeen},
+	{"taken noted for good", "adopt.go", `r.Cause == Adopted && noted && o.returning()`, `r.Cause == Adopted && noted && !noted`, bySeen},
+	{"noted again on the way back", "adopt.go", `noted || o.returning():`, `noted:`, bySeen},
+	{"start data of the past", "next.go", `case o.Disk.Superseded != "" && !o.Member.Running:`, `case o.Disk.Superseded == "-":`, byStories},
+	{"repair whatever is in the way", "adopt.go", `	if why := o.unfit(from); why.Text != "" {
+`, `	if why := o.unfit(from); why.Text != "" && !o.Disk.WAL {
+`, byStories},
+	{"any adopted cluster is on its way back", "adopt.go", `return r != nil && r.Cause == Adopted && o.Member.Paused != nil
+}
+
+// forbidden`, `return r != nil && r.Cause == Adopted
+}
+
+// forbidden`, bySight},
+	{"any paused cluster is on its way back", "adopt.go", `return r != nil && r.Cause == Adopted && o.Member.Paused != nil
+}
+
+// forbidden`, `return r != nil && o.Member.Paused != nil
+}
+
+// forbidden`, bySight},
+	{"go down without the leader's word", "adopt.go", `!m.Led() || o.leader(r) != nil {`, `!m.Led() || r == nil {`, bySight},
+	{"all are connected", "adopt.go", `seen[i].ID == m.ID || slices.Contains(m.Near, seen[i].ID)`, `true`, bySight},
+	{"an adopted record in any form", "valid.go", `	case Adopted:
+		return r.adopted()`, `	case Adopted:
+		return nil`, byValid},
+	{"an adoption in any record", "valid.go", `if (r.Cause == Adopted) != (r.Adopted != nil) {`, `if r.Cause == Adopted && r.Adopted == nil {`, byValid},
 }
 
 // TestMutants shows that the tests see what each guard is for: without the guard, they fail.

@@ -27,6 +27,8 @@ func (n *node) perform(a Action) {
 		n.todo = []func(){write, tell}
 	case Commit:
 		n.todo = []func(){func() { n.mirror(a) }, write, tell}
+	case Adopt:
+		n.todo = []func(){func() { n.mirror(a) }, func() { d.moved = true }, write, tell}
 	case SetAside:
 		n.todo = []func(){func() { n.dismissed(a) }, func() { n.setAside(d) }, write, tell}
 	case Start:
@@ -40,7 +42,11 @@ func (n *node) perform(a Action) {
 	case Leave, Stay:
 		n.leaving(a)
 	case Note:
-		n.todo = []func(){write, tell}
+		n.todo = []func(){func() {
+			if n.confirmed(a) {
+				write()
+			}
+		}, tell}
 	case Resize, Remove, HandOver, Retire:
 		n.resizing(a)
 	case Mirror, Propose, Discard, Conclude, Enter, Swap:
@@ -155,6 +161,12 @@ func (n *node) start(d *disk, a Action) {
 // founders is the member list that a founder starts with.
 func (r Record) founders() []MemberInfo {
 	var list []MemberInfo
+	if r.Adopted != nil {
+		for _, m := range r.Adopted.Members {
+			list = append(list, MemberInfo{ID: m.ID, Slot: m.Slot, Started: true})
+		}
+		return list
+	}
 	for _, s := range slices.Sorted(maps.Keys(r.Peers())) {
 		list = append(list, MemberInfo{ID: hash(r.Token(), s), Slot: s})
 	}

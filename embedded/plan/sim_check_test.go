@@ -136,7 +136,7 @@ func (w *world) elected(c *cluster, n *node) {
 		if o == c || !o.quorate || n.drill || o.strange || c.record.descends(&o.record) || o.record.descends(&c.record) {
 			continue
 		}
-		if w.store == storeShared || shareDisk(o.record.Charter, c.record.Charter) || !w.host && w.present(o.record.Charter) > 0 && !w.forgotten(o, c.record.Charter) {
+		if w.store == storeShared || shareDisk(o.record.Charter, c.record.Charter) || !w.host && w.surviving(o) > 0 && !w.forgotten(o, c.record.Charter) {
 			w.fail("I2: %s has a leader, and so had %s", c.record.Token(), o.record.Token())
 		}
 		w.tally.event("second founding of strange disks without a store")
@@ -167,7 +167,7 @@ func (w *world) written(d *disk, old Ledger, a Action) {
 	switch a.Kind {
 	case Renounce:
 		return
-	case Repair:
+	case Repair, Adopt:
 		if d.data.c != w.clusterOf(*a.Record) {
 			w.fail("I5: the ledger of disk %s is repaired with the record of another cluster", d.uuid)
 		}

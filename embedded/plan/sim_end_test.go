@@ -196,7 +196,7 @@ func (n *node) shown() *Stand {
 // confirm lets an operator confirm the open proposal on a node of the cluster: it is committed to the keyspace.
 func (w *world) confirm(st *store, n *node) {
 	p, _ := st.open()
-	if p == nil || p.Led == nil || !n.led() || n.drill || n.proc.data.c.record.ID != p.Parent() || !n.proc.data.c.propose(w) {
+	if p == nil || p.Led == nil || !n.led() || n.drill || n.alien || n.proc.data.c.record.ID != p.Parent() || !n.proc.data.c.propose(w) {
 		return
 	}
 	c := n.proc.data.c

@@ -55,7 +55,7 @@ func (w *world) clusterOf(r Record) *cluster {
 			return c
 		}
 	}
-	c := &cluster{record: r, cid: hash(r.Token())}
+	c := &cluster{record: r, cid: r.cid()}
 	c.members = r.founders()
 	if w.versions {
 		c.minor = 6

@@ -8,7 +8,9 @@ import (
 type node struct {
 	w        *world
 	i        int
-	drill    bool // not of the cluster: on another network, at first
+	drill    bool  // not of the cluster: on another network, at first
+	alien    bool  // another program runs etcd here, and no holdfast
+	own      *disk // of the other program
 	name     string
 	up       bool
 	disk     *disk
@@ -70,6 +72,12 @@ func (n *node) boot() {
 	if n.up && n.views != nil {
 		return
 	}
+	if n.alien {
+		n.bootAlien()
+	}
+	if n.alien {
+		return
+	}
 	n.up, n.views, n.none = true, make([]heard, len(n.w.boxes)), ""
 	n.w.note("%s boots", n.name)
 }
@@ -82,7 +90,7 @@ func (n *node) crash() {
 	if n.disk != nil {
 		n.disk.holder = nil
 	}
-	*n = node{w: n.w, i: n.i, name: n.name, drill: n.drill, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor, files: n.files}
+	*n = node{w: n.w, i: n.i, name: n.name, drill: n.drill, alien: n.alien, own: n.own, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor, files: n.files}
 }
 
 // deaf reports whether the store does not answer.
@@ -90,7 +98,7 @@ func (n *node) deaf() bool { return n.store.down || n.remote }
 
 // step carries out one durable step of the action in progress, or decides again.
 func (n *node) step() {
-	if !n.up {
+	if !n.up || n.alien {
 		return
 	}
 	if n.stopping {
@@ -118,6 +126,7 @@ func (n *node) step() {
 		n.w.note("%s %s waits: %s", n.name, o.Claim.Slot, a.Text())
 	}
 	n.w.judge(n, o, a)
+	n.w.judgeAdoption(n, o, a)
 	n.w.judgeVersions(n, o, a)
 	n.perform(a)
 }
@@ -126,13 +135,16 @@ func (n *node) observe() Observation {
 	w := n.w
 	o := Observation{
 		Node:   n.name,
-		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: "https://{slot}.main:2380", Yields: w.host, Automatic: w.automatic, Foreign: true, Recovery: w.automatic, Etcd: etcd(n.minor)},
+		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: simPeerURL, Yields: w.host, Adopt: w.adopts, Automatic: w.automatic, Foreign: true, Recovery: w.automatic, Etcd: etcd(n.minor)},
 		Store:  Store{ID: n.store.id, Record: n.store.record, Requests: n.store.requests(n.bad), Newest: &BackupStand{}},
 		Unable: n.unable, Drained: n.drained, Stopping: n.stopping, Orders: Orders{Join: n.rejoin},
 	}
 	o.Store.Restore, o.Store.Attempts = n.store.open()
 	o.Store.Concluded, o.Store.Aborted, o.Store.Met = n.store.concluded(), n.store.ended(), n.met()
 	o.Store.Nonce = n.name
+	if w.adopts && w.store == storeShared && o.Store.Record == nil {
+		o.Store.Managed = "its mark"
+	}
 	o.Early = w.travels && n.age < earlySteps
 	o.Starting = n.deaf() && n.read == 0 && w.chance(50)
 	if w.chance(20) {
@@ -141,12 +153,12 @@ func (n *node) observe() Observation {
 	if n.deaf() {
 		o.Store = Store{Unknown: "timeout", ID: n.store.id}
 	} else if r := n.store.record; r != nil {
-		o.Store.CID = hash(r.Token())
+		o.Store.CID = r.cid()
 	}
 	if d := n.disk; d != nil {
 		o.Claim = Claim{Held: true, Slot: d.slot, Epoch: d.epoch, Disk: d.uuid}
-		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker, Built: d.built}
-		if d.data != nil {
+		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker, Built: d.built, Origin: n.origin()}
+		if d.data != nil && (o.Disk.Origin == nil || d.moved) {
 			o.Disk.WAL, o.Disk.Member, o.Disk.ClusterID = true, d.data.id, d.data.c.cid
 			if n.proc == nil || !n.proc.hasLead && w.chance(80) { // a member tells it only after a while
 				o.Disk.Log, o.Disk.Term = d.data.end(), d.data.noted
@@ -156,7 +168,7 @@ func (n *node) observe() Observation {
 			}
 		}
 		if r := d.ledger.Record; r != nil {
-			o.Disk.RecordCID = hash(r.Token())
+			o.Disk.RecordCID = r.cid()
 			o.Disk.Founders = map[string]uint64{}
 			for _, m := range r.founders() {
 				o.Disk.Founders[m.Slot] = m.ID
@@ -226,7 +238,7 @@ func (n *node) publish(o Observation) {
 
 // deliver brings all that one node has heard to another.
 func (w *world) deliver(from, to *node) {
-	if from == to || !from.up || !to.up || w.gossipCut[from.i][to.i] || from.drill != to.drill && !w.contact {
+	if from == to || !from.up || !to.up || from.alien || to.alien || w.gossipCut[from.i][to.i] || from.drill != to.drill && !w.contact {
 		return
 	}
 	v := &to.views[from.i]
@@ -256,7 +268,7 @@ func (w *world) suspect(n, m *node) {
 	if n == m || !n.up || !n.views[m.i].known {
 		return
 	}
-	alive := m.up && !w.gossipCut[m.i][n.i]
+	alive := m.up && !m.alien && !w.gossipCut[m.i][n.i]
 	if w.chance(15) {
 		alive = !alive
 	}

@@ -239,11 +239,12 @@ func (n *node) clear(d *disk) {
 // conclude makes a record the outcome of the open proposal.
 func (n *node) conclude(r Record) {
 	open, _ := n.store.open()
-	if n.deaf() || open == nil || open.ID != r.ID {
+	if n.deaf() || open == nil || open.ID != r.ID || r.Restore.Led == nil && n.hearsLeader(r) {
 		n.abort()
 		return
 	}
 	n.w.concluding(n, r)
+	n.w.concludingBeside(r)
 	for _, p := range n.store.proposals {
 		if p.ID == r.ID {
 			p.concluded, p.record = true, &r
@@ -259,6 +260,16 @@ func (n *node) conclude(r Record) {
 	if n.w.chance(10) { // the answer may be lost
 		n.abort()
 	}
+}
+
+// hearsLeader asks every node that runs a member of the generation that would end, as the coordinator does, whether it
+// has a leader.
+func (n *node) hearsLeader(r Record) bool {
+	w := n.w
+	return slices.ContainsFunc(w.boxes, func(m *node) bool {
+		return m != n && m.up && !m.alien && n.drill == m.drill && !w.gossipCut[n.i][m.i] && !w.gossipCut[m.i][n.i] &&
+			m.proc != nil && m.proc.data.c.record.ID == r.Parent() && m.led()
+	})
 }
 
 func (n *node) swapOut(d *disk, r Record) {

@@ -27,6 +27,7 @@ type life struct {
 	drills    int  // nodes that are not the cluster's: a rehearsal on its store or on a copy, a stray cluster of its name
 	kind      drillKind
 	travels   bool // disks go back in time
+	adopts    bool // another program has founded the cluster, and the machines are taken over one by one
 	calm      bool // few crashes, many partitions: most of the time is spent founding
 }
 
@@ -50,6 +51,7 @@ type world struct {
 	disks     [][]*disk // by owner (one for all without host) and slot
 	lost      []*disk
 	clusters  []*cluster
+	alien     *cluster // that another program founded
 	stores    []*store
 	gossipCut [][]bool // from, to
 	peerCut   [][]bool // symmetric
@@ -85,6 +87,7 @@ type disk struct {
 	saved    *disk // as it was some time ago
 	back     bool  // it went back in time
 	released bool  // its holder has given it up for anybody
+	moved    bool  // another program's data lies where ours does
 }
 
 // data is an etcd data directory.
@@ -95,6 +98,7 @@ type data struct {
 	tail  int          // entries after that, which a leader wrote alone
 	term  uint64       // of the last of them all
 	ran   bool         // it has been a running member
+	alien bool         // another program has made it
 	list  []MemberInfo // as applied
 	base  string       // the restore that it began with, "" for nothing
 	noted uint64       // the newest term that it has heard of
@@ -163,6 +167,9 @@ func newWorld(seed uint64, l life, t *tally) *world {
 	for _, n := range w.boxes {
 		n.boot()
 	}
+	if l.adopts {
+		w.settle()
+	}
 	return w
 }
 
@@ -205,6 +212,10 @@ func (w *world) tick() {
 	}
 	if w.eager && w.chance(6) {
 		w.reconfigure()
+		return
+	}
+	if w.adopts && w.chance(3) {
+		w.hand()
 		return
 	}
 	if w.versions && w.chance(4) {
@@ -278,6 +289,10 @@ func (w *world) recover() (int, bool) {
 		w.minor = 7 // a cluster that has agreed on it does not go back
 	}
 	for _, n := range w.boxes {
+		if n.alien {
+			n.crash()
+			n.alien = false
+		}
 		n.files = w.issued
 		if n.wants = w.goal; n.minor != w.minor {
 			n.crash()
@@ -297,6 +312,9 @@ func (w *world) recover() (int, bool) {
 			if open, _ := st.open(); open == nil {
 				w.propose(st, w.boxes[0], Restore{By: "the operator at last", Lost: w.given(missing), Overruled: st.objections(w)})
 			}
+		}
+		if w.adopts && round >= 20 {
+			w.bury()
 		}
 		for _, n := range w.boxes { // the operator chooses for what was declared lost and is back
 			n.rejoin = round >= 40

@@ -29,6 +29,9 @@ func (r *reader) ending(noun string, p map[string]string, has func(string) bool)
 		}
 	case "disk":
 		o.Disk.Ledger.Left, o.Disk.Members = r.left(p["left"]), r.members(p["list"])
+		if has("taken") {
+			o.Disk.Ledger.Taken = o.Disk.Ledger.Record.ID
+		}
 		for _, name := range list(p["aborted"]) {
 			o.Disk.Ledger.Aborted = append(o.Disk.Ledger.Aborted, r.id(name))
 		}
@@ -74,6 +77,9 @@ func list(s string) []string {
 // ended writes what an action says of an end.
 func ended(a Action) string {
 	var s string
+	if a.Taken != "" {
+		s += " taken=" + a.Taken
+	}
 	if l := a.Left; l != nil {
 		s += " left=" + l.Proposal
 		var members []string

@@ -29,6 +29,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 //	                                                                                  or newest=none, or unlisted="..."
 //	restore R line=X backup=b1 slots=a,b,c lost=a,b   or: survivor=a disk=d1 log=2.1f; a proposal, for use by name below; its record, once concluded, is X/R
 //	witness vol-1 record=X
+//	origin etcd-manager cluster=7 member=1 members=a:1,b:2,c:-3 version=3.6.0 obstacle="..."   foreign data on the disk (after it); - never started
 //	orders abandon new join alone=R
 //	care cure alarm=NOSPACE corrupt=2 revision=9 compacted=5 once fragmented full snapshot lock=b/n2 resting="..."
 //	database n2 fragmented full defragging short   what a peer says of its database and its volume
@@ -190,7 +191,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		o.Config.Never, o.Config.Yields, o.Config.Seeded, o.Config.Automatic = has("never"), has("yields"), has("seeded"), has("automatic")
 		o.Config.Foreign = has("foreign")
-		o.Config.Recovery = has("recovery")
+		o.Config.Recovery, o.Config.Adopt = has("recovery"), has("adopts")
 		if has("url") {
 			o.Config.PeerURL = p["url"]
 		}
@@ -237,6 +238,8 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		r.proposal(&x, p, has)
 		r.restores[p["0"]] = x
+	case "origin":
+		r.origin(p)
 	case "witness":
 		token := p["record"]
 		if known := r.record(token); known != nil {
@@ -253,13 +256,14 @@ func (r *reader) noun(noun string, p map[string]string) {
 }
 
 func (r *reader) disk(p map[string]string, has func(string) bool) {
-	d := Disk{Unknown: p["unknown"], Unfit: p["unfit"], WAL: has("wal"), Member: r.number(p["wal"]), ClusterID: r.cid(p["cid"]), Founder: r.number(p["founder"]), HasLedger: len(p) > 0 && !has("unledgered")}
+	d := Disk{Unknown: p["unknown"], Superseded: p["superseded"], Unfit: p["unfit"], WAL: has("wal"), Member: r.number(p["wal"]), ClusterID: r.cid(p["cid"]), Founder: r.number(p["founder"]), HasLedger: len(p) > 0 && !has("unledgered")}
 	d.Ledger = Ledger{Record: r.record(p["record"]), Role: Role(p["role"]), Join: r.number(p["join"]), Started: p["started"]}
 	if has("promises") {
 		for _, name := range strings.Split(p["promises"], ",") {
 			d.Ledger.Promises = append(d.Ledger.Promises, r.charter(name))
 		}
 	}
+	d.Fresh = has("fresh")
 	d.RecordCID, d.Ledger.Set = r.cid(p["record"]), r.set(p["set"])
 	d.Ledger.Prepared, d.Built = r.restore(p["prepared"]), "id-"+p["prepared"]
 	if has("built") {
@@ -290,8 +294,8 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 	f := &Facts{Version: 1, Slot: p["slot"], Disk: p["disk"], Epoch: r.number(p["epoch"]), Phase: Phase(p["phase"]), Slots: r.o.Config.Slots, PeerURL: r.o.Config.PeerURL,
 		Record: r.record(p["record"]), Join: r.number(p["join"]), Member: r.number(p["member"]), CID: r.cid(p["cid"]), Running: has("running"), Leader: has("leader"),
 		Members: r.members(p["members"]), Admitted: r.admitted(p["admitted"]), Store: "S", Unable: p["unable"], Restore: r.id(p["restore"]), Prepared: r.id(p["prepared"]), Etcd: p["etcd"], Agreed: p["agreed"]}
-	f.Log, f.Term, f.Confirmed = r.log(p["log"]), r.number(p["term"]), has("confirmed")
-	f.Drained = has("drained")
+	f.Log, f.Term, f.Confirmed, f.Taken = r.log(p["log"]), r.number(p["term"]), has("confirmed"), has("taken")
+	f.Drained, f.Foreign = has("drained"), has("foreign")
 	if has("store") {
 		f.Store = p["store"]
 	}
@@ -405,6 +409,9 @@ func (r *reader) record(name string) *Record {
 	if name == "" {
 		return nil
 	}
+	if rec := adopted(name); rec != nil {
+		return rec
+	}
 	if charter, restore, ok := strings.Cut(name, "/"); ok {
 		x := r.restore(restore)
 		c := r.charter(charter)
@@ -425,7 +432,7 @@ func (r *reader) record(name string) *Record {
 
 func (r *reader) cid(name string) uint64 {
 	if rec := r.record(name); rec != nil {
-		return hash(rec.Token())
+		return rec.cid()
 	}
 	return 0
 }

@@ -1,0 +1,247 @@
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// doomed is a voter that has just lost its leader: it campaigns, unless a test changes that.
+func doomed() Candidacy {
+	return Candidacy{
+		Standing: Standing{Running: true, Voter: true, Able: true, ID: 2, Term: 5, Lead: 1, End: LogEnd{5, 100}, Settled: true,
+			Voters: []uint64{1, 2, 3}, Near: []uint64{3}, Silence: 50 * time.Millisecond, Heartbeat: 100 * time.Millisecond},
+		Rivals:  []Rival{{ID: 3, Live: true, Said: said(3, LogEnd{5, 100})}},
+		Suspect: 1, Refused: true, Since: time.Second,
+	}
+}
+
+// said is a voter that has lost the same leader.
+func said(id uint64, end LogEnd) *Standing {
+	return &Standing{Running: true, Voter: true, Able: true, ID: id, Term: 5, Lead: 1, End: end,
+		Voters: []uint64{1, 2, 3}, Heartbeat: 100 * time.Millisecond}
+}
+
+func TestBallot(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(c *Candidacy)
+		want   Ballot
+	}{
+		{"the leader refuses", func(*Candidacy) {}, Ballot{Reason: LeaderRefused}},
+		{"raft has given the leader up", func(c *Candidacy) { c.Lead = 0 }, Ballot{Reason: LeaderRefused}},
+		{"does not run", func(c *Candidacy) { c.Running = false }, Ballot{Hold: HoldNoVoter}},
+		{"learner", func(c *Candidacy) { c.Voter = false }, Ballot{Hold: HoldNoVoter}},
+		{"leads", func(c *Candidacy) { c.Lead, c.Suspect = 2, 2 }, Ballot{Hold: HoldLeads}},
+		{"drains", func(c *Candidacy) { c.Departing = true }, Ballot{Hold: HoldDeparting}},
+		{"has left", func(c *Candidacy) { c.Ending = true }, Ballot{Hold: HoldEnding}},
+		{"not refused", func(c *Candidacy) { c.Refused = false }, Ballot{Hold: HoldNoEvidence}},
+		{"a stream stands", func(c *Candidacy) { c.Near = []uint64{1, 3} }, Ballot{Hold: HoldNoEvidence}},
+		{"another one leads", func(c *Candidacy) { c.Lead = 3 }, Ballot{Hold: HoldNoEvidence}},
+		{"heard by another", func(c *Candidacy) { c.Rivals[0].Said.Near = []uint64{1} }, Ballot{Hold: HoldHeard}},
+		{"connected to another, and silent there", func(c *Candidacy) {
+			c.Rivals[0].Said.Near, c.Rivals[0].Said.Silence = []uint64{1}, time.Second
+		}, Ballot{Reason: LeaderRefused}},
+		{"another one leads and says so", func(c *Candidacy) { c.Rivals[0].Said.Lead = 3 }, Ballot{Hold: HoldHeard}},
+		{"once a term", func(c *Candidacy) { c.Campaigned, c.Ago = 5, time.Hour }, Ballot{Hold: HoldOnce}},
+		{"in the next term", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, time.Hour, 1 }, Ballot{Reason: LeaderRefused}},
+		{"too soon again", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 99*time.Millisecond, 1 }, Ballot{Hold: HoldBackOff}},
+		{"back off longer", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 399*time.Millisecond, 3 }, Ballot{Hold: HoldBackOff}},
+		{"back off no longer than", func(c *Candidacy) { c.Campaigned, c.Ago, c.Fruitless = 4, 1600*time.Millisecond, 99 }, Ballot{Reason: LeaderRefused}},
+		{"no quorum", func(c *Candidacy) { c.Near = nil }, Ballot{Hold: HoldQuorum}},
+		{"a log reaches further", func(c *Candidacy) { c.Rivals[0].Said.End.Index++ }, Ballot{Hold: HoldBehind}},
+		{"a log of a later term", func(c *Candidacy) { c.Rivals[0].Said.End = LogEnd{6, 1} }, Ballot{Hold: HoldBehind}},
+		{"a log reaches further, of a node that is lost", func(c *Candidacy) {
+			c.Rivals[0].Said.End.Index++
+			c.Rivals[0].Live = false
+		}, Ballot{Reason: LeaderRefused}},
+		{"settles", func(c *Candidacy) { c.Since = 9 * time.Millisecond }, Ballot{Hold: HoldRank}},
+		{"settled", func(c *Candidacy) { c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		{"second by ID", func(c *Candidacy) { third(c); c.Since = 129 * time.Millisecond }, Ballot{Hold: HoldRank}},
+		{"second by ID in its turn", func(c *Candidacy) { third(c); c.Since = 130 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		{"second to one that does not answer", func(c *Candidacy) {
+			third(c)
+			c.Rivals[0].Said, c.Silence, c.Since = nil, time.Second, 129*time.Millisecond
+		}, Ballot{Hold: HoldRank}},
+		{"another does not answer, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said = nil }, Ballot{Hold: HoldUnsure}},
+		{"another program runs the other, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: HoldUnsure}},
+		{"another does not answer, and no heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Silence = nil, 500*time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		{"cut off from the mesh and the leader", func(c *Candidacy) { paused(c); c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: HoldUnsure}},
+		{"restarted beside one that does not answer", func(c *Candidacy) {
+			restarted(c)
+			c.Rivals = append(c.Rivals, Rival{ID: 1, Live: true})
+		}, Ballot{Hold: HoldUnsure}},
+		{"restarted beside one that is connected and does not answer", func(c *Candidacy) {
+			restarted(c)
+			c.Near = []uint64{1, 3}
+			c.Rivals = append(c.Rivals, Rival{ID: 1})
+		}, Ballot{Hold: HoldUnsure}},
+		{"first, for the other may not", func(c *Candidacy) { third(c); c.Rivals[0].Said.Able = false; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		{"first by its log", func(c *Candidacy) { third(c); c.Rivals[0].Said.End.Index--; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		{"paused", func(c *Candidacy) { paused(c) }, Ballot{Reason: LeaderGone}},
+		{"paused, and the mesh sees it", func(c *Candidacy) { paused(c); c.Gone = false }, Ballot{Hold: HoldNoEvidence}},
+		{"lost by the mesh alone", func(c *Candidacy) { paused(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
+		{"founds", func(c *Candidacy) { founds(c) }, Ballot{Reason: FirstFounder}},
+		{"founds, started again", func(c *Candidacy) { founds(c); c.Term = 2 }, Ballot{Hold: HoldNoEvidence}},
+		{"founds, not first", func(c *Candidacy) { founds(c); c.First = false }, Ballot{Hold: HoldNoEvidence}},
+		{"founds alone", func(c *Candidacy) { founds(c); c.Near = nil }, Ballot{Hold: HoldQuorum}},
+		{"founds, and applies the first entries", func(c *Candidacy) { founds(c); c.Settled = false }, Ballot{Hold: HoldUnsettled}},
+		{"restarted", func(c *Candidacy) { restarted(c) }, Ballot{Reason: NoLeader}},
+		{"restarted, and the others are silent", func(c *Candidacy) { restarted(c); c.Rivals[0].Said = nil }, Ballot{Hold: HoldNoEvidence}},
+		{"restarted beside a leader", func(c *Candidacy) { restarted(c); c.Rivals[0].Said.Lead, c.Rivals[0].Said.Near = 1, []uint64{1} }, Ballot{Hold: HoldNoEvidence}},
+	} {
+		now := doomed()
+		c.change(&now)
+		if got := now.Ballot(); got != c.want {
+			t.Errorf("ballot: %s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func third(c *Candidacy) {
+	c.ID, c.Near, c.Rivals = 3, []uint64{2}, []Rival{{ID: 2, Live: true, Said: said(2, LogEnd{5, 100})}}
+}
+
+func paused(c *Candidacy) {
+	c.Near, c.Refused, c.Gone, c.Silence = []uint64{1, 3}, false, true, 500*time.Millisecond
+}
+
+func founds(c *Candidacy) {
+	c.Lead, c.Suspect, c.First, c.Refused, c.Since, c.Rivals, c.Term = 0, 0, true, false, 0, []Rival{{ID: 3}}, 1
+}
+
+func restarted(c *Candidacy) {
+	c.Lead, c.Suspect, c.Refused = 0, 0, false
+	c.Rivals[0].Said.Lead = 0
+}
+
+func TestCandidate(t *testing.T) {
+	charter := Charter{Cluster: "c", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d"}, {Slot: "b", Disk: "e"}}}
+	r := FoundingRecord(charter)
+	whole := func() Observation {
+		return Observation{Claim: Claim{Held: true, Slot: "a", Disk: "d"}, Member: Member{Running: true, ID: 1},
+			Disk: Disk{Fresh: true, WAL: true, Ledger: Ledger{Record: &r, Role: RoleFounder, Started: "d"}}}
+	}
+	for _, c := range []struct {
+		name                     string
+		change                   func(o *Observation)
+		departing, ending, first bool
+	}{
+		{"the first founder", func(*Observation) {}, false, false, true},
+		{"the second", func(o *Observation) { o.Claim.Slot = "b" }, false, false, false},
+		{"after a restart", func(o *Observation) { o.Disk.Fresh = false }, false, false, false},
+		{"as a replacement", func(o *Observation) { o.Disk.Ledger.Role = RoleReplacement }, false, false, false},
+		{"stopping", func(o *Observation) { o.Stopping = true }, true, false, true},
+		{"drained", func(o *Observation) { o.Drained = true }, true, false, true},
+		{"defragmenting", func(o *Observation) { o.Member.Defragging = true }, true, false, true},
+		{"has the lock", func(o *Observation) { o.Member.Lock = &Lock{Slot: "a"} }, true, false, true},
+		{"another has the lock", func(o *Observation) { o.Member.Lock = &Lock{Slot: "b"} }, false, false, true},
+		{"has left", func(o *Observation) { o.Disk.Ledger.Left = new(Left) }, false, true, true},
+		{"prepares the next", func(o *Observation) { o.Disk.Ledger.Prepared = new(Restore) }, false, true, true},
+		{"an end is proposed", func(o *Observation) {
+			o.Store.Record, o.Store.Restore = &r, &Restore{ID: "p", Line: []string{r.ID}}
+		}, false, true, true},
+		{"has entered the next", func(o *Observation) {
+			next := r
+			next.Cause, next.Restore = Restored, new(Restore)
+			o.Disk.Ledger.Record, o.Disk.Ledger.Started = &next, ""
+		}, false, true, false},
+		{"without a record", func(o *Observation) { o.Disk.Ledger = Ledger{} }, false, true, false},
+	} {
+		o := whole()
+		c.change(&o)
+		got := o.Candidate()
+		if got.Departing != c.departing || got.Ending != c.ending || got.First != c.first {
+			t.Errorf("candidate: %s: got departing %v, ending %v, first %v", c.name, got.Departing, got.Ending, got.First)
+		}
+	}
+}
+
+// TestBallotProperties asks of random candidacies what no campaign may lack.
+func TestBallotProperties(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 23))
+	campaigns := map[Reason]int{}
+	for range 200_000 {
+		c := randomCandidacy(rng)
+		b := c.Ballot()
+		if (b.Reason == "") == (b.Hold == "") {
+			t.Fatalf("ballot: %+v of %+v", b, c)
+		}
+		if b.Reason == "" {
+			continue
+		}
+		campaigns[b.Reason]++
+		refused := c.Refused && !slices.Contains(c.Near, c.Suspect)
+		silent := c.Gone && c.Silence >= 5*c.Heartbeat
+		for what, wrong := range map[string]bool{
+			"without a vote": !c.Running || !c.Voter, "as the leader": c.Lead == c.ID,
+			"on the way out": c.Departing, "at the end of its generation": c.Ending,
+			"again in its term":      c.Campaigned != 0 && c.Campaigned >= c.Term,
+			"at once again":          c.Fruitless > 0 && c.Ago < 100*time.Millisecond,
+			"beside another leader":  c.Lead != 0 && c.Lead != c.Suspect,
+			"on no evidence":         c.Suspect != 0 && !refused && !silent,
+			"with a shorter log":     slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Live && r.Said != nil && r.ID != c.Suspect && r.Said.End.after(c.End) }),
+			"beside who hears it":    slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.Hears() }),
+			"without any connection": len(c.Voters) > 2 && len(c.Near) == 0,
+		} {
+			if wrong {
+				t.Errorf("ballot: %s campaigns %s: %+v", b.Reason, what, c)
+			}
+		}
+	}
+	for _, r := range Reasons() {
+		if campaigns[r] < 50 {
+			t.Errorf("only %d campaigns for %s: the properties say nothing", campaigns[r], r)
+		}
+	}
+}
+
+func randomCandidacy(rng *rand.Rand) Candidacy {
+	rare := func() bool { return rng.IntN(8) == 0 }
+	half := func() bool { return rng.IntN(2) == 0 }
+	n := uint64(1 + rng.IntN(5))
+	id := func() uint64 { return uint64(rng.IntN(int(n + 1))) }
+	standing := func(self uint64) Standing {
+		s := Standing{Running: !rare(), Voter: !rare(), Able: !rare(), ID: self, Term: uint64(4 + rng.IntN(3)), Settled: !rare(),
+			End: LogEnd{5, uint64(100 + rng.IntN(2))}, Silence: time.Duration(rng.IntN(800)) * time.Millisecond, Heartbeat: 100 * time.Millisecond}
+		if half() {
+			s.Lead = id()
+		}
+		for v := uint64(1); v <= n; v++ {
+			if s.Voters = append(s.Voters, v); v != self && half() {
+				s.Near = append(s.Near, v)
+			}
+		}
+		return s
+	}
+	c := Candidacy{Standing: standing(1 + uint64(rng.IntN(int(n)))), Departing: rare(), Ending: rare(), Suspect: id(),
+		Refused: half(), Gone: half(), First: half(), Since: time.Duration(rng.IntN(600)) * time.Millisecond,
+		Campaigned: uint64(rng.IntN(7)), Ago: time.Duration(rng.IntN(2000)) * time.Millisecond, Fruitless: rng.IntN(3)}
+	if half() {
+		c.Suspect = c.Lead
+	}
+	for v := uint64(1); v <= n; v++ {
+		if v == c.ID || v == c.Suspect && half() {
+			continue
+		}
+		r := Rival{ID: v, Live: half()}
+		if half() {
+			s := standing(v)
+			if half() {
+				s.Lead = 0
+			}
+			r.Said = &s
+		}
+		c.Rivals = append(c.Rivals, r)
+	}
+	if half() { // nobody has led yet
+		c.Term = 1
+	}
+	return c
+}
+
+func (c Candidacy) String() string {
+	return fmt.Sprintf("%+v lead %d suspect %d refused %v gone %v", c.Standing, c.Lead, c.Suspect, c.Refused, c.Gone)
+}
