@@ -27,6 +27,7 @@ type member struct {
 	db      *snapshottest.DB
 	leader  atomic.Bool
 	refuses atomic.Bool
+	held    atomic.Bool // nothing is to be pruned
 	began   atomic.Int64
 }
 
@@ -41,6 +42,13 @@ func (m *member) Begin(context.Context) (snapshot.Tx, snapshot.Meta, error) {
 }
 
 func (m *member) Identity() snapshot.Identity { return ours }
+
+func (m *member) Hold() string {
+	if m.held.Load() {
+		return "another program runs a member"
+	}
+	return ""
+}
 
 // bench is a keeper under test with all around it.
 type bench struct {

@@ -19,6 +19,16 @@ type faulty struct {
 	snapshot.Store
 	put func(ctx context.Context, name string, r io.Reader) error
 	get func(name string, r io.ReadCloser) (io.ReadCloser, error)
+	// reserve is what PutIfAbsent waits for, deaf to the end of its context.
+	reserve func()
+}
+
+func (f faulty) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	if f.reserve != nil {
+		f.reserve()
+		ctx = context.WithoutCancel(ctx)
+	}
+	return f.Store.PutIfAbsent(ctx, name, data)
 }
 
 func (f faulty) Put(ctx context.Context, name string, r io.Reader) error {
@@ -214,6 +224,34 @@ func TestSaveReleasesTx(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSaveReleasesTxEarly lets the store hang before the first byte. Nothing is left of a name that it reserves at last.
+func TestSaveReleasesTxEarly(t *testing.T) {
+	db := smallDB(t)
+	dir, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		wake, done := make(chan struct{}), make(chan error)
+		store := faulty{Store: dir, reserve: func() { <-wake }}
+		go func() {
+			_, err := snapshot.Save(ctx, store, db.Begin(), identity, snapshot.Options{Scratch: scratch})
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if got := db.Open(); got != 0 {
+			t.Errorf("open transactions: want 0, got %d", got)
+		}
+		close(wake)
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Save: want %v, got %v", context.Canceled, err)
+		}
+	})
+	if left, err := dir.List(t.Context(), ""); err != nil || len(left) > 0 {
+		t.Errorf("left in the store: %v, %v", left, err)
 	}
 }
 

@@ -20,6 +20,8 @@ type Source interface {
 	Begin(ctx context.Context) (Tx, Meta, error)
 	// Identity says whose backups are ours. It must not block.
 	Identity() Identity
+	// Hold says why no backup may be deleted by itself now, "" if nothing is in the way. It must not block.
+	Hold() string
 }
 
 // Stores are where a Keeper keeps backups.
@@ -218,7 +220,8 @@ func (s *state) due(sched schedule, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// scheduled makes one attempt of the schedule, and prunes after a backup. A failure is logged when its reason is a new
+// scheduled makes one attempt of the schedule, and prunes after a backup unless the source holds that up. A failure is
+// logged when its reason is a new
 // one.
 func (k *Keeper) scheduled(ctx context.Context) {
 	release, err := k.turn.wait(ctx)
@@ -229,7 +232,11 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	release()
 	reason := reasonOf(ctx, err)
 	// In a full store less is kept when snapshot.keep says so from now on: that must not wait for a backup to succeed.
-	if made || err != nil && reason == reasonFull {
+	hold := k.source.Hold()
+	switch due := made || err != nil && reason == reasonFull; {
+	case due && hold != "":
+		k.lg.Info("nothing was pruned", zap.String("reason", hold))
+	case due:
 		k.mu.Lock()
 		keep := k.cfg.Keep
 		k.mu.Unlock()

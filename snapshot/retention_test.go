@@ -34,6 +34,20 @@ func TestKeeperPrunes(t *testing.T) {
 	}, func(b *bench) { b.cfg.Keep = snapshot.Keep{Newest: 3} })
 }
 
+// TestKeeperPrunesNothingWhileHeld keeps everything as long as the source says so.
+func TestKeeperPrunesNothingWhileHeld(t *testing.T) {
+	keeper(t, func(t *testing.T, b *bench) {
+		b.member.leader.Store(true)
+		b.member.held.Store(true)
+		b.pass(t, time.Hour, 4)
+		if s := b.Status().Prune; s.Removed != 0 {
+			t.Errorf("while held: got %+v", s)
+		}
+		b.member.held.Store(false)
+		b.pass(t, 15*time.Minute, 3)
+	}, func(b *bench) { b.cfg.Keep = snapshot.Keep{Newest: 3} })
+}
+
 // TestKeeperPrunesSeldom saves every minute, and prunes every ten.
 func TestKeeperPrunesSeldom(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {

@@ -92,8 +92,13 @@ func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 	if meta.StorageVersion, err = storageVersionOf(tx); err != nil {
 		return Meta{}, fail(reasonDatabase, fmt.Errorf("read database: %w", err))
 	}
+	// A store may hang here, too, and etcd does not close under an open transaction.
+	hold := context.AfterFunc(ctx, func() { _ = closeTx() })
 	if err := reserve(ctx, store, &meta); err != nil {
 		return Meta{}, fail(reasonStore, err)
+	}
+	if !hold() {
+		return Meta{}, errors.Join(fail(reasonStore, context.Cause(ctx)), withdraw(ctx, store, meta.Name))
 	}
 	key, err := upload(ctx, store, tx, closeTx, &meta, opt)
 	if err == nil {
@@ -104,11 +109,16 @@ func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 		err = commit(ctx, store, &meta)
 	}
 	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
-		defer cancel()
-		return Meta{}, errors.Join(err, remove(ctx, store, meta.Name))
+		return Meta{}, errors.Join(err, withdraw(ctx, store, meta.Name))
 	}
 	return meta, nil
+}
+
+// withdraw removes what a failed save has written, also when its context has ended.
+func withdraw(ctx context.Context, store Store, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	return remove(ctx, store, name)
 }
 
 // checkOrder checks what the caller wants of Save before anything is done, and tells in meta how it will be stored.

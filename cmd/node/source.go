@@ -50,6 +50,9 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	}, nil
 }
 
+// Hold implements [snapshot.Source]: while another program runs members of the cluster, its backups may be the way back.
+func (s source) Hold() string { return s.now().Observation.Mixed() }
+
 // Identity implements [snapshot.Source].
 func (s source) Identity() snapshot.Identity {
 	id := snapshot.Identity{Cluster: s.cluster}

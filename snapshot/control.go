@@ -1,0 +1,106 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// specObject is what etcd-manager's cluster is to be (kubernetes-sigs/etcd-manager, pkg/commands/vfs.go). kops writes
+// it, and so does etcd-manager.
+const specObject = controlDir + "/etcd-cluster-spec"
+
+// ManagerSpec is etcd-manager's word of what its cluster is to be: etcd.ClusterSpec (pkg/apis/etcd/etcdapi.proto).
+type ManagerSpec struct {
+	Members     int    `json:"memberCount"`
+	EtcdVersion string `json:"etcdVersion"`
+}
+
+// Control is what a store tells etcd-manager about the cluster that it keeps.
+type Control struct {
+	// Created: there is the mark of a cluster that exists. Without it etcd-manager founds an empty one, over data that
+	// serves, as soon as there is a spec.
+	Created  bool         `json:"created"`
+	Spec     *ManagerSpec `json:"spec,omitempty"` // nil if there is none
+	Commands []string     `json:"commands,omitempty"`
+}
+
+// ReadControl reads it.
+func ReadControl(ctx context.Context, store Store) (Control, error) {
+	var c Control
+	commands, err := Commands(ctx, store)
+	if err != nil {
+		return c, err
+	}
+	for _, command := range commands {
+		c.Commands = append(c.Commands, command.Name)
+	}
+	created, err := readSmall(ctx, store, createdObject)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return c, fmt.Errorf("read %s: %w", createdObject, err)
+	}
+	c.Created = len(created) > 0 // to etcd-manager an empty one is an error
+	text, err := readSmall(ctx, store, specObject)
+	if errors.Is(err, ErrNotFound) {
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("read %s: %w", specObject, err)
+	}
+	if c.Spec, err = decodeSpec(text); err != nil {
+		return c, fmt.Errorf("decode %s: %w", specObject, err)
+	}
+	return c, nil
+}
+
+func decodeSpec(text []byte) (*ManagerSpec, error) {
+	var file struct {
+		ManagerSpec
+		Members2     int    `json:"member_count"` // protobuf's JSON takes names in either style
+		EtcdVersion2 string `json:"etcd_version"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, err
+	}
+	s := file.ManagerSpec
+	if s.Members == 0 {
+		s.Members = file.Members2
+	}
+	if s.EtcdVersion == "" {
+		s.EtcdVersion = file.EtcdVersion2
+	}
+	return &s, nil
+}
+
+// KeepControl writes what of it is missing, so that etcd-manager takes the cluster for one that exists, and for such a
+// one. What is there stays. The mark comes first: the spec alone would have etcd-manager found a cluster.
+func KeepControl(ctx context.Context, store Store, spec ManagerSpec) error {
+	mark, err := json.Marshal(map[string]int64{"timestamp": time.Now().UnixNano()})
+	if err != nil {
+		return err
+	}
+	switch old, err := readSmall(ctx, store, createdObject); {
+	case errors.Is(err, ErrNotFound):
+		err = store.PutIfAbsent(ctx, createdObject, mark)
+		if err != nil && !errors.Is(err, ErrExists) {
+			return fmt.Errorf("write %s: %w", createdObject, err)
+		}
+	case err != nil:
+		return fmt.Errorf("read %s: %w", createdObject, err)
+	case len(old) == 0: // nothing that could be lost
+		if err := store.Put(ctx, createdObject, bytes.NewReader(mark)); err != nil {
+			return fmt.Errorf("write %s: %w", createdObject, err)
+		}
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	if err := store.PutIfAbsent(ctx, specObject, text); err != nil && !errors.Is(err, ErrExists) {
+		return fmt.Errorf("write %s: %w", specObject, err)
+	}
+	return nil
+}
