@@ -101,14 +101,14 @@ func (l *Local) judgeAll(root string, slots []string, want Want) []judged {
 
 func (l *Local) look(root, slot string) sighting {
 	s := sighting{slot: slot}
-	if s.err = l.mounts.check(l.cfg.Mount, filepath.Join(root, slot)); s.err != nil {
+	if s.err = l.mounts.check(l.cfg.Mount, l.place(root, slot).dir); s.err != nil {
 		return s
 	}
-	if s.locked, s.err = isLocked(lockFile(root, slot)); s.err != nil {
+	if s.locked, s.err = isLocked(l.place(root, slot).lock); s.err != nil {
 		return s
 	}
 	var torn error
-	s.tag, torn, s.err = readTag(tagPath(root, slot))
+	s.tag, torn, s.err = readTag(l.place(root, slot).tag)
 	if torn != nil {
 		l.log.Debug("ignored a torn claim", zap.String("slot", slot), zap.Error(torn))
 	}
@@ -129,7 +129,7 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	}
 	for _, slot := range wanted {
 		// A volume that cannot be seen is not a volume without data.
-		if err := l.mounts.check(l.cfg.Mount, filepath.Join(root, slot)); err != nil {
+		if err := l.mounts.check(l.cfg.Mount, l.place(root, slot).dir); err != nil {
 			return nil, err
 		}
 	}
@@ -197,6 +197,13 @@ func ofHost(root string, data, wanted []string, avoid map[string]string) ([]stri
 // withData are the slots below root, wanted or not, that have an identity, and the wanted ones that
 // have anything, ordered.
 func (l *Local) withData(root string, wanted []string) ([]string, error) {
+	if l.cfg.Directory != "" {
+		n, err := dataIn(root)
+		if has, e := exists(filepath.Join(root, IdentityName)); err == nil && (has || n > 0 || e != nil) {
+			return []string{l.cfg.Slot}, e
+		}
+		return nil, cure(missing(err))
+	}
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -42,6 +42,8 @@ type LocalConfig struct {
 	// Root is the directory the volumes lie in. The empty string is filled in by the command line,
 	// which knows node.data-dir.
 	Root string `mapstructure:"root"`
+	// Directory, when set, is the one volume there is: this very directory, with the slot Slot. Root means nothing then.
+	Directory string `mapstructure:"directory"`
 	// Scope says who else sees Root: ScopeMachine or ScopeHost.
 	Scope string `mapstructure:"scope"`
 	// Slot, when set, is the only slot this node claims.
@@ -82,6 +84,10 @@ func (c LocalConfig) validate(wrong func(key, format string, args ...any)) {
 	}
 	if c.Slot != "" && !label.MatchString(c.Slot) {
 		wrong("volume.local.slot", "must be a DNS label of lower-case letters and digits, got %q", c.Slot)
+	}
+	if c.Directory != "" && c.Slot == "" {
+		wrong("volume.local.slot", "must be set with volume.local.directory (%s): nothing else says which slot that is",
+			c.Directory)
 	}
 	if c.TakeoverAfter < 0 || c.TakeoverAfter > time.Hour {
 		wrong("volume.local.takeover-after", "must be 0s to 1h, got %s", c.TakeoverAfter)

@@ -33,6 +33,9 @@
 //   - Foreign data is never touched. A volume that is not what its slot, cluster and tag say is
 //     held, so that nobody else stumbles over it, but has a Mismatch: nothing is written to it until
 //     an operator has it set aside; it is not deleted then either.
+//   - Want.Adopt has one exception: data of etcd's that etcd-manager or plain etcd made, on a volume without an identity
+//     and without a trace of holdfast. It is claimed and given an identity, and nothing else of it is touched. It is no
+//     exception where the claim or the marker names another disk, nor while an etcd still runs on the data (EtcdRuns).
 //   - A claim that is lost is never written to again, neither its volume nor its tag.
 //   - Every step can be repeated after the process was killed behind any line of it.
 //
@@ -44,6 +47,13 @@
 //	<root>/<slot>.lock            the lock; never deleted, its content means nothing
 //	<root>/<slot>.claim           the tag
 //	<data-dir>/last-volume.json   the marker of this node
+//
+// Where volume.local.directory names the volume itself, nothing is written beside it:
+//
+//	<directory>/.holdfast/volume.lock
+//	<directory>/.holdfast/volume.claim
+//
+// There the tag is no witness of a disk that is not mounted: only the marker is.
 //
 // The directory of the volume is locked as well, so that a lock file deleted by a tidy mind does
 // not give the volume two holders.

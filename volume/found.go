@@ -14,6 +14,7 @@ type Found struct {
 	Identity *Identity // nil: there is none, or it is damaged
 	Damaged  string    // why the identity cannot be read
 	Entries  int       // beside the identity and what says nothing, see [Inspect]
+	Foreign  []string  // without an identity: directories with data of etcd's that another program made, from there
 }
 
 // Inspect reads what lies in the directory of a volume. What says nothing is not counted: what a crash left of writing
@@ -26,7 +27,8 @@ func Inspect(dir string, own ...string) (f Found, err error) {
 	path := filepath.Join(dir, IdentityName)
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return f, nil
+		f.Foreign, err = foreignEtcd(dir)
+		return f, err
 	case err != nil:
 		return f, err
 	case !info.Mode().IsRegular(): // opening it could block, or lead off the volume
@@ -62,7 +64,7 @@ func dataIn(dir string, own ...string) (n int, err error) {
 				continue
 			}
 		}
-		if name != IdentityName && name != IdentityName+TempSuffix && !slices.Contains(own, name) {
+		if name != OwnName && name != IdentityName && name != IdentityName+TempSuffix && !slices.Contains(own, name) {
 			n++
 		}
 	}

@@ -20,8 +20,10 @@ type localClaim struct {
 	*Hold
 	local *Local
 	root  string
-	file  *lock // <slot>.lock
+	at    place
+	file  *lock // at.lock
 	dir   *lock // the volume
+	adopt bool  // data of etcd's that another program made is to be adopted
 
 	op sync.Mutex // held by what changes the volume or gives it up
 
@@ -32,11 +34,11 @@ type localClaim struct {
 }
 
 func newLocalClaim(l *Local, root string, want Identity) *localClaim {
-	return &localClaim{Hold: NewHold(want), local: l, root: root}
+	return &localClaim{Hold: NewHold(want), local: l, root: root, at: l.place(root, want.Slot)}
 }
 
 // Path implements Claim.
-func (c *localClaim) Path() string { return filepath.Join(c.root, c.Want.Slot) }
+func (c *localClaim) Path() string { return c.at.dir }
 
 // Watch implements Claim. A look that hangs in the kernel cannot be stopped and cannot be waited
 // for: its goroutine outlives Watch until the disk answers.
@@ -97,7 +99,7 @@ func (c *localClaim) look() error {
 	if err := errors.Join(c.dir.moved(), c.file.moved()); err != nil {
 		return err
 	}
-	path := tagPath(c.root, c.Want.Slot)
+	path := c.at.tag
 	tag, torn, err := readTag(path)
 	switch {
 	case err != nil:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +61,7 @@ func (l *Local) Claim(ctx context.Context, want Want) (Claim, error) {
 	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
-	root, err := l.openRoot()
+	root, err := l.open()
 	if err != nil {
 		return nil, fmt.Errorf("claim a volume: %w", err)
 	}
@@ -124,7 +123,7 @@ func (l *Local) List(ctx context.Context, want Want) ([]Info, error) {
 	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
-	root, err := filepath.Abs(l.cfg.Root)
+	root, err := l.top()
 	if err != nil {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
@@ -133,7 +132,10 @@ func (l *Local) List(ctx context.Context, want Want) ([]Info, error) {
 		return nil, fmt.Errorf("list volumes: %w", err)
 	}
 	candidates, choice := l.candidates(root, want)
-	slots = append(append(slots, want.Slots...), candidates...)
+	if l.cfg.Directory == "" { // else there is only the one volume
+		slots = append(slots, want.Slots...)
+	}
+	slots = append(slots, candidates...)
 	slices.Sort(slots)
 	var infos []Info
 	for _, j := range l.judgeAll(root, slices.Compact(slots), want) {
@@ -169,26 +171,8 @@ func (l *Local) info(j judged) Info {
 	return i
 }
 
-// openRoot returns the absolute root directory, which it creates unless it should be mounted first.
-func (l *Local) openRoot() (string, error) {
-	if l.cfg.Root == "" || l.node == "" {
-		return "", errors.New("volume.local.root and node.name must be set")
-	}
-	root, err := filepath.Abs(l.cfg.Root)
-	if err != nil {
-		return "", err
-	}
-	if err := l.mounts.check(l.cfg.Mount, root); err != nil {
-		return "", err
-	}
-	return root, MakeDirs(root)
-}
-
 // localVolume is the volume id of a slot: a directory has no other name.
 func localVolume(slot string) string { return "local:" + slot }
-
-func lockFile(root, slot string) string { return filepath.Join(root, slot+".lock") }
-func tagPath(root, slot string) string  { return filepath.Join(root, slot+".claim") }
 
 // idle is how long a volume has been seen without the node its tag names. While the holder is there
 // nothing is counted: a node that is restarted after a year gets its time like any other.

@@ -61,12 +61,13 @@ func readMarker(path string) (*marker, error) {
 // gone is a marker whose disk is not where this node held it.
 type gone struct {
 	marker
-	blank bool // there is nothing in its slot
+	dir   string // where it was
+	blank bool   // there is nothing in its place
 }
 
 func (g gone) String() string {
 	return fmt.Sprintf("disk %s of %s, which this node held last, is not in %s",
-		g.Disk, g.Record, filepath.Join(g.Root, g.Slot))
+		g.Disk, g.Record, g.dir)
 }
 
 // gone looks for the disk that this node held last at this root; nil when it is there, and when none is remembered. A
@@ -76,20 +77,20 @@ func (l *Local) gone(root string) (*gone, error) {
 	if err != nil || m == nil || m.Root != root {
 		return nil, err
 	}
-	tag, _, err := readTag(tagPath(root, m.Slot))
+	at := l.place(root, m.Slot)
+	tag, _, err := readTag(at.tag)
 	if err != nil || tag != nil && tag.Disk == m.Disk {
 		return nil, err
 	}
-	dir := filepath.Join(root, m.Slot)
-	data, err := ReadSmall(filepath.Join(dir, IdentityName))
+	data, err := ReadSmall(filepath.Join(at.dir, IdentityName))
 	if err := missing(err); err != nil {
 		return nil, cure(err)
 	}
 	if id, err := ParseIdentity(data); err == nil && id.Disk == m.Disk {
 		return nil, nil
 	}
-	blank, err := bare(dir)
-	return &gone{marker: *m, blank: blank}, err
+	blank, err := bare(at.dir)
+	return &gone{marker: *m, dir: at.dir, blank: blank}, err
 }
 
 // bare reports whether a volume holds nothing but its identity, if that.
@@ -145,9 +146,13 @@ func (c *localClaim) SetRecord(token string) {
 // Problems says why an unmounted root could be taken for a blank disk here. It does no I/O.
 func (l *Local) Problems() []string {
 	var all []string
-	if root, err := filepath.Abs(l.cfg.Root); err == nil && l.marker != "" && within(l.marker, root) {
-		all = append(all, fmt.Sprintf("node.data-dir (%s) lies in volume.local.root: while that is not mounted, "+
-			"nothing here remembers the volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.marker), root))
+	if top, err := l.top(); err == nil && l.marker != "" && within(l.marker, top) {
+		key := "volume.local.root"
+		if l.cfg.Directory != "" {
+			key = "volume.local.directory"
+		}
+		all = append(all, fmt.Sprintf("node.data-dir (%s) lies in %s: while that is not mounted, nothing here remembers the "+
+			"volume; set node.data-dir to a directory outside of %s", filepath.Dir(l.marker), key, top))
 	}
 	if why, _ := l.unborne.Load().(string); why != "" {
 		all = append(all,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,7 @@ type script struct {
 	Root, Node string
 	Marker     string
 	Then       string // what follows the claim: hold, drop, set-aside, yield
+	Adopt      bool   // data of another program's etcd
 	KillAt     int    // the step at which the process kills itself, 0: never
 }
 
@@ -54,7 +56,9 @@ func (s script) run() error {
 			select {}
 		}
 	}
-	c, err := l.Claim(ctx, wantABC)
+	want := wantABC
+	want.Adopt = s.Adopt
+	c, err := l.Claim(ctx, want)
 	if err != nil {
 		return err
 	}
@@ -175,6 +179,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 		{"resume", "drop", func(t *testing.T, root string) {
 			writeFile(t, filepath.Join(held(t, root).Path(), "etcd", "wal"), "precious")
 		}},
+		{"adopt", "adopt", func(t *testing.T, root string) {
+			writeFiles(t, filepath.Join(root, "a"), managersFiles)
+		}},
 		{"set aside", "set-aside", func(t *testing.T, root string) {
 			c := held(t, root)
 			writeFile(t, filepath.Join(c.Path(), "etcd", "wal"), "precious")
@@ -188,7 +195,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				root := t.TempDir()
 				test.prepare(t, root)
 				before := facts(t, root)
-				out, err := script{Root: root, Node: "n1", Then: test.then, KillAt: at}.command(t).Output()
+				out, err := script{Root: root, Node: "n1", Then: test.then, Adopt: test.then == "adopt", KillAt: at}.command(t).Output()
 				done := strings.Contains(string(out), "done")
 				if err != nil == done || strings.Contains(string(out), "error") {
 					t.Fatalf("killed at %d: got %q, %v", at, out, err)
@@ -246,9 +253,25 @@ func afterKill(t *testing.T, name, root, then string, before survivor) {
 	l := newLocal(t, root, "n2")
 	l.cfg.Slot, l.cfg.TakeoverAfter = "a", 0
 	now := facts(t, root)
-	c := mustClaim(t, l)
+	want := wantABC
+	want.Adopt = then == "adopt"
+	claimed, err := l.Claim(t.Context(), want)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	c := claimed.(*localClaim)
 	defer mustRelease(t, c, true)
 	id := c.Volume()
+	if then == "adopt" {
+		files := filesIn(t, c.Path())
+		if now.disk != "" && now.disk != id.Disk {
+			t.Errorf("%s: got disk %s, want %s, which was given before", name, id.Disk, now.disk)
+		}
+		delete(files, IdentityName)
+		if delete(files, IdentityName+TempSuffix); !maps.Equal(files, managersFiles) {
+			t.Errorf("%s: got %q, want etcd-manager's files as they were", name, files)
+		}
+	}
 	if id.Epoch <= before.epoch || id.Epoch <= now.epoch {
 		t.Errorf("%s: got epoch %d, want one above %d and %d", name, id.Epoch, before.epoch, now.epoch)
 	}

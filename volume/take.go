@@ -22,6 +22,7 @@ type found struct {
 	dir      *lock    // nil when there is no directory
 	identity Identity // zero when there is none that can be read
 	blank    bool     // it may be formatted
+	foreign  []string // it has no identity yet, and data of etcd's that is to be adopted
 	mismatch string   // why it is not the volume it should be
 }
 
@@ -32,17 +33,18 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 		return nil, err
 	}
 	c := newLocalClaim(l, root, Identity{Cluster: want.Cluster, Slot: s.slot, Volume: localVolume(s.slot)})
+	c.adopt = want.Adopt
 	defer func() {
 		if err != nil {
 			c.dir.release()
 			c.file.release()
 		}
 	}()
-	if c.file, err = lockPath(lockFile(root, s.slot), os.O_RDWR|os.O_CREATE); err != nil {
+	if c.file, err = lockPath(c.at.lock, os.O_RDWR|os.O_CREATE); err != nil {
 		return nil, cure(err)
 	}
 	l.step("locked " + s.slot)
-	tag, torn, err := readTag(tagPath(root, s.slot))
+	tag, torn, err := readTag(c.at.tag)
 	if err != nil {
 		return nil, err
 	}
@@ -72,21 +74,8 @@ func (c *localClaim) begin(before *Tag) (err error) {
 	if err != nil {
 		return err
 	}
-	lost, err := c.local.gone(c.root)
-	if err != nil {
+	if err := c.heedLost(&f); err != nil {
 		return err
-	}
-	if lost != nil && (lost.blank || lost.Slot == c.Want.Slot) {
-		only, err := bare(c.Path())
-		if err != nil {
-			return err
-		}
-		if only { // a disk without data takes no other's place by itself
-			f.blank, f.mismatch = false, lost.String()
-		}
-		if only || f.mismatch == "" {
-			c.gone = lost
-		}
 	}
 	c.tag = Tag{
 		Epoch: max(before.Epoch, f.identity.Epoch) + 1,
@@ -95,7 +84,7 @@ func (c *localClaim) begin(before *Tag) (err error) {
 		Disk:  before.Disk,
 	}
 	if c.tag.Epoch > maxEpoch {
-		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.Want.Slot, tagPath(c.root, c.Want.Slot))
+		return fmt.Errorf("slot %s has used up its epochs: remove %s", c.Want.Slot, c.at.tag)
 	}
 	if f.blank {
 		// The tag, or the root itself, shows that the disk remembered of this slot is no longer in use.
@@ -105,6 +94,10 @@ func (c *localClaim) begin(before *Tag) (err error) {
 		// Should we be killed before the identity is written, an empty directory must not look
 		// like the disk that was here before.
 		c.tag.Disk = ""
+	}
+	if f.foreign != nil {
+		c.local.log.Warn("adopting the data of another program's etcd", zap.String("slot", c.Want.Slot),
+			zap.String("path", c.Path()), zap.Strings("data", f.foreign))
 	}
 	if err := c.writeTag(PhaseClaiming); err != nil {
 		return err
@@ -121,7 +114,7 @@ func (c *localClaim) begin(before *Tag) (err error) {
 	}
 	id := c.Want
 	switch {
-	case f.blank:
+	case f.blank, f.foreign != nil:
 		id = c.Want.Fresh()
 	case f.mismatch == "":
 		id = f.identity
@@ -137,6 +130,26 @@ func (c *localClaim) begin(before *Tag) (err error) {
 	return c.writeTag(PhaseHeld)
 }
 
+// heedLost compares what was found with the disk that this node held last, if that is missing: neither a blank disk nor
+// one with another program's data takes its place by itself.
+func (c *localClaim) heedLost(f *found) error {
+	lost, err := c.local.gone(c.root)
+	if err != nil || lost == nil || !lost.blank && lost.Slot != c.Want.Slot {
+		return err
+	}
+	stranger, err := bare(c.Path())
+	if err != nil {
+		return err
+	}
+	if stranger = stranger || f.foreign != nil; stranger {
+		f.blank, f.foreign, f.mismatch = false, nil, lost.String()
+	}
+	if stranger || f.mismatch == "" {
+		c.gone = lost
+	}
+	return nil
+}
+
 // inspect locks the directory, if there is one, and says what lies in it. disk is the UUID of the
 // disk formatted there as far as the tag knows. Nothing is written.
 func (c *localClaim) inspect(disk string) (f found, err error) {
@@ -150,11 +163,25 @@ func (c *localClaim) inspect(disk string) (f found, err error) {
 	}
 	c.local.step("locked the directory")
 	in, err := Inspect(c.Path())
+	if err == nil && c.adopt {
+		err = noEtcd(c.Path())
+	}
 	switch {
 	case err != nil:
 		return f, cure(err)
 	case in.Damaged != "":
 		f.mismatch = in.Damaged
+		return f, nil
+	case in.Foreign != nil && c.adopt && disk != "":
+		f.mismatch = fmt.Sprintf("%s holds etcd's data and no %s, but disk %s was formatted there: is another one mounted?",
+			c.Path(), IdentityName, disk)
+		return f, nil
+	case in.Foreign != nil && c.adopt:
+		f.foreign = in.Foreign
+		return f, nil
+	case in.Foreign != nil:
+		f.mismatch = fmt.Sprintf("%s holds data but no %s: it is that of another program's etcd; `cluster.adopt: true` takes "+
+			"the cluster over in place (docs/migrate.md)", c.Path(), IdentityName)
 		return f, nil
 	case in.Identity == nil && in.Entries > 0:
 		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), IdentityName)
@@ -190,7 +217,7 @@ func (c *localClaim) makeDir() (err error) {
 
 // putBack undoes the tag after a failed claim, as well as it can: the lock still is ours.
 func (c *localClaim) putBack(before *Tag) {
-	path := tagPath(c.root, c.Want.Slot)
+	path := c.at.tag
 	var err error
 	if before.Nonce == "" {
 		err = os.Remove(path)
@@ -208,7 +235,7 @@ func (c *localClaim) writeTag(phase Phase) error {
 	c.tag.Phase, c.tag.Since = phase, time.Now().Unix()
 	tag := c.tag
 	c.mu.Unlock()
-	return ReplaceFile(tagPath(c.root, c.Want.Slot), tag.String(), c.local.step)
+	return ReplaceFile(c.at.tag, tag.String(), c.local.step)
 }
 
 func sameTag(a, b *Tag) bool {

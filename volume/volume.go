@@ -34,6 +34,10 @@ type Want struct {
 	// Avoid names slots not to take and why, for instance because gossip knows a live holder on
 	// another machine. It never keeps a node from a volume that is its own already.
 	Avoid map[string]string
+	// Adopt has a volume claimed and given an identity that holds data of etcd's, made by etcd-manager or by plain etcd, and
+	// no identity; without it such a volume has a Mismatch. Nothing else on it is touched. While an etcd still runs on a
+	// volume, that volume is not free.
+	Adopt bool
 }
 
 // Provider knows the volumes of one kind. Its methods may be called from several goroutines.

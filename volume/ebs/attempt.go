@@ -33,6 +33,7 @@ type claimAttempt struct {
 	volumes []Volume          // of the cluster
 	open    string            // the volume whose attachment is not settled; "" for none
 	c       *claim            // on the volume that was chosen
+	adopted []string          // data of another program's etcd on it, which has no identity yet
 }
 
 // run is the protocol.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -164,6 +165,15 @@ func (e *EC2) Instances(ctx context.Context, ids []string) ([]Instance, error) {
 	return all, nil
 }
 
+// privateAddress is that of the first network interface.
+func privateAddress(i types.Instance) netip.Addr {
+	at, err := netip.ParseAddr(aws.ToString(i.PrivateIpAddress))
+	if err != nil {
+		at, _ = netip.ParseAddr(aws.ToString(i.Ipv6Address))
+	}
+	return at
+}
+
 func (e *EC2) instances(ctx context.Context, ids []string) ([]Instance, error) {
 	in := &ec2.DescribeInstancesInput{InstanceIds: ids}
 	var all []Instance
@@ -174,7 +184,7 @@ func (e *EC2) instances(ctx context.Context, ids []string) ([]Instance, error) {
 		}
 		for _, r := range out.Reservations {
 			for _, i := range r.Instances {
-				one := Instance{ID: aws.ToString(i.InstanceId)}
+				one := Instance{ID: aws.ToString(i.InstanceId), Address: privateAddress(i)}
 				if i.State != nil {
 					one.State = string(i.State.Name)
 				}

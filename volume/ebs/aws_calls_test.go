@@ -3,6 +3,7 @@ package ebs
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -123,8 +124,8 @@ func instanceItem(id, state, rest string) string {
 
 func TestInstances(t *testing.T) {
 	known := map[string]string{
-		"i-1": instanceItem("i-1", "running", ""),
-		"i-3": instanceItem("i-3", "stopped", "<hibernationOptions><configured>true</configured></hibernationOptions>"),
+		"i-1": instanceItem("i-1", "running", "<privateIpAddress>10.0.0.1</privateIpAddress><ipv6Address>fd00::1</ipv6Address>"),
+		"i-3": instanceItem("i-3", "stopped", "<hibernationOptions><configured>true</configured></hibernationOptions><ipv6Address>fd00::3</ipv6Address>"),
 	}
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
 		items := ""
@@ -140,7 +141,8 @@ func TestInstances(t *testing.T) {
 	})
 	e := f.client(nil)
 	got, err := e.Instances(t.Context(), []string{"i-1", "i-2", "i-3"})
-	want := []Instance{{ID: "i-1", State: InstanceRunning}, {ID: "i-3", State: InstanceStopped, Hibernate: true}}
+	want := []Instance{{ID: "i-1", State: InstanceRunning, Address: netip.MustParseAddr("10.0.0.1")},
+		{ID: "i-3", State: InstanceStopped, Hibernate: true, Address: netip.MustParseAddr("fd00::3")}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}

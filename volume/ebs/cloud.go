@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 )
 
 // Cloud is what the protocol uses of EC2. Reads may be stale without bound, and older than an earlier read.
@@ -95,7 +96,8 @@ func holder(v Volume) string {
 type Instance struct {
 	ID        string
 	State     string
-	Hibernate bool // it is set up to hibernate: stopped, it may come back with its memory, etcd included
+	Address   netip.Addr // private, IPv4 before IPv6; the zero value if it has none
+	Hibernate bool       // it is set up to hibernate: stopped, it may come back with its memory, etcd included
 }
 
 // Meaning is what an error of EC2 means for the protocol.

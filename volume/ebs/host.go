@@ -44,6 +44,8 @@ type Disks interface {
 type Files interface {
 	// Inspect reads what lies in it.
 	Inspect(dir string) (volume.Found, error)
+	// Running returns the file by whose lock an etcd is known that runs on a filesystem, "" if none does.
+	Running(dir string) (locked string, err error)
 	// Identify writes the identity into it, durably.
 	Identify(dir string, id volume.Identity) error
 	// SetAside moves everything in it into a new directory below aside/.

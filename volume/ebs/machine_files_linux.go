@@ -42,6 +42,9 @@ func (m *Machine) Inspect(dir string) (volume.Found, error) {
 	return f, err
 }
 
+// Running implements [Files].
+func (m *Machine) Running(dir string) (string, error) { return volume.EtcdRuns(dir) }
+
 // Identify implements [Files], and adds a line to the log.
 func (m *Machine) Identify(dir string, id volume.Identity) error {
 	if err := id.Write(dir, nil); err != nil {

@@ -89,8 +89,13 @@ var mutants = []mutant{
 	}
 `, ``, bySimulation},
 	{"never format again", "prepare.go", `case begun && (content.Blank`, `case begun && false && (content.Blank`, bySimulation},
-	{"ignore the identity", "prepare.go", `if why := c.Want.Mismatch(id); why != "" {`, `if why := c.Want.Mismatch(id); why == "-" {`, bySimulation},
-	{"serve from foreign data", "prepare.go", `case found.Identity == nil && found.Entries > 0:`, `case found.Identity == nil && found.Entries < 0:`, bySimulation},
+	{"ignore the identity", "prepare.go", `if why := c.Want.Mismatch(*found.Identity); why != "" {`, `if why := c.Want.Mismatch(*found.Identity); why == "-" {`, bySimulation},
+	{"serve from foreign data", "prepare.go", `case found.Entries > 0 && !adopt:`, `case found.Entries < 0 && !adopt:`, bySimulation},
+	{"adopt whatever is there", "prepare.go", `adopt := a.want.Adopt && len(found.Foreign) > 0`, `adopt := a.want.Adopt`, bySimulation},
+	{"believe what is read without the journal", "prepare.go", `c.dir, false); err == nil {
+			id, mismatch, err = a.whose(format)
+		}`, `c.dir, false); err == nil {
+		}`, bySimulation},
 	{"mount foreign data for writing", "prepare.go", `a.host.Disks.Mount(ctx, c.device, c.dir, foreign)`, `a.host.Disks.Mount(ctx, c.device, c.dir, false)`, bySimulation},
 	{"keep the epoch", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, `c.tag.Epoch = max(c.tag.Epoch, id.Epoch)`, bySimulation},
 	{"the epoch of the tag only", "prepare.go", `c.tag.Epoch = max(c.tag.Epoch, id.Epoch+1)`, ``, bySimulation},

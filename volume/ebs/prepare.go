@@ -72,6 +72,9 @@ func (a *claimAttempt) verify(ctx context.Context) error {
 // prepare is steps 8 and 9: it mounts the filesystem on the device and finds out whose it is.
 func (a *claimAttempt) prepare(ctx context.Context) error {
 	c := a.c
+	if err := a.stopped(); err != nil {
+		return err
+	}
 	// What a former life has left mounted is unmounted, and looked at again. Where that fails somebody still
 	// has files open on it.
 	if err := a.requests.unmountAll(ctx, c.device); err != nil {
@@ -112,6 +115,28 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	return a.mount(ctx, content)
 }
 
+// stopped is nil unless an etcd of another program's runs on the volume, which that program has mounted somewhere else.
+// Its end is waited for, if the data is to be adopted.
+func (a *claimAttempt) stopped() error {
+	if !a.want.Adopt {
+		return nil
+	}
+	dirs, err := a.host.Disks.Mounted(a.c.device)
+	for _, dir := range dirs {
+		if a.ours(dir) {
+			continue
+		}
+		locked, err := a.host.Files.Running(dir)
+		if err != nil {
+			return err
+		}
+		if locked != "" {
+			return none("etcd still runs on %s: stop etcd-manager, or that etcd, on this machine, and unmount %s", locked, dir)
+		}
+	}
+	return err
+}
+
 // format is step 8: it makes the filesystem of a device that is provably blank. The journal says so first, for what a crash
 // leaves of it looks like anything, and no more before anything is written to the filesystem.
 func (a *claimAttempt) format(ctx context.Context, id string) error {
@@ -132,38 +157,26 @@ func (a *claimAttempt) format(ctx context.Context, id string) error {
 	return a.mount(ctx, Content{Type: a.cfg.Filesystem, UUID: id, Label: Label})
 }
 
-// mount is step 9: it mounts a filesystem and judges what is in it. One that we did not make is only read.
+// mount is step 9: it mounts a filesystem and judges what is in it. One that we neither made nor, as its tag says, have
+// identified before is only read at first. What is read so may be old, for its journal was not replayed: it is judged
+// again before anything is written.
 func (a *claimAttempt) mount(ctx context.Context, content Content) error {
-	c, foreign := a.c, content.Label != Label
+	c, format := a.c, content.Type+":"+content.UUID
+	foreign := content.Label != Label && c.formatted != format
 	a.step("before-mount")
 	if err := a.host.Disks.Mount(ctx, c.device, c.dir, foreign); err != nil {
 		return err
 	}
 	c.mounted = true
 	a.step("after-mount")
-	found, err := a.host.Files.Inspect(c.dir)
+	id, mismatch, err := a.whose(format)
+	if err == nil && mismatch == "" && foreign {
+		if err = a.host.Disks.Mount(ctx, c.device, c.dir, false); err == nil {
+			id, mismatch, err = a.whose(format)
+		}
+	}
 	if err != nil {
 		return err
-	}
-	id, mismatch := c.Want, ""
-	switch format := content.Type + ":" + content.UUID; {
-	case found.Damaged != "":
-		mismatch = found.Damaged
-	case found.Identity == nil && found.Entries > 0:
-		mismatch = fmt.Sprintf("its filesystem holds %d files or directories, but no identity of a holdfast volume",
-			found.Entries)
-	case found.Identity == nil && c.formatted != "" && c.formatted != format:
-		mismatch = fmt.Sprintf("its tag %s says %s, but the filesystem, which is empty, is %s", TagFormat, c.formatted,
-			format)
-	case found.Identity == nil && c.blind:
-		return fmt.Errorf("it has no identity, and EC2 cannot be asked about it: waiting for EC2")
-	case found.Identity == nil:
-		id = id.Fresh()
-	default:
-		id = *found.Identity
-		if why := c.Want.Mismatch(id); why != "" {
-			mismatch = "its filesystem is that of another volume: " + why
-		}
 	}
 	if mismatch != "" {
 		id = c.Want
@@ -171,12 +184,45 @@ func (a *claimAttempt) mount(ctx context.Context, content Content) error {
 		c.Known(id, mismatch)
 		return nil
 	}
-	if foreign {
-		if err := a.host.Disks.Mount(ctx, c.device, c.dir, false); err != nil {
-			return err
-		}
+	if a.adopted != nil {
+		a.log.Warn("adopting the data of another program's etcd", zap.String("volume", c.vol),
+			zap.String("path", c.dir), zap.Strings("data", a.adopted))
 	}
-	return a.identify(ctx, id, content.Type+":"+content.UUID)
+	return a.identify(ctx, id, format)
+}
+
+// whose says whose the mounted filesystem is: its identity, a fresh one where it may be given one, or a mismatch.
+func (a *claimAttempt) whose(format string) (id volume.Identity, mismatch string, err error) {
+	c := a.c
+	a.adopted = nil
+	found, err := a.host.Files.Inspect(c.dir)
+	adopt := a.want.Adopt && len(found.Foreign) > 0
+	switch {
+	case err != nil:
+		return id, "", err
+	case found.Damaged != "":
+		return id, found.Damaged, nil
+	case found.Identity != nil:
+		if why := c.Want.Mismatch(*found.Identity); why != "" {
+			return id, "its filesystem is that of another volume: " + why, nil
+		}
+		return *found.Identity, "", nil
+	case found.Entries > 0 && !adopt:
+		return id, fmt.Sprintf("its filesystem holds %d files or directories, but no identity of a holdfast volume",
+			found.Entries), nil
+	case c.formatted != "" && c.formatted != format:
+		what := "which is empty"
+		if adopt {
+			what = "which has another program's data"
+		}
+		return id, fmt.Sprintf("its tag %s says %s, but the filesystem, %s, is %s", TagFormat, c.formatted, what, format), nil
+	case c.blind:
+		return id, "", fmt.Errorf("it has no identity, and EC2 cannot be asked about it: waiting for EC2")
+	}
+	if adopt {
+		a.adopted = found.Foreign
+	}
+	return c.Want.Fresh(), "", nil
 }
 
 // identify writes the identity with the epoch of this claim, which is above that of any claim before. The tag

@@ -144,7 +144,7 @@ func (w *simWorld) mounted(b *simBox) {
 // formatting is told before a format.
 func (w *simWorld) formatting(x *simProc, v *simVolume) {
 	d := v.disk
-	if d.foreign || d.identity != nil || d.records > 0 || v.outside != "" {
+	if d.foreign || d.etcd || d.identity != nil || d.records > 0 || v.outside != "" {
 		w.fail("I5: %s formats %s, which is not blank: %+v", x.name(), v.id, d)
 	}
 	if x.box.mounted(v) {

@@ -240,6 +240,8 @@ func (m *simMount) io() error {
 	return nil
 }
 
+func (h simHost) Running(string) (string, error) { return "", nil }
+
 func (h simHost) Inspect(dir string) (volume.Found, error) {
 	w, b := h.enter(false)
 	defer w.mu.Unlock()
@@ -252,10 +254,15 @@ func (h simHost) Inspect(dir string) (volume.Found, error) {
 	}
 	d := m.v.disk
 	f := volume.Found{Entries: d.records}
-	if d.foreign {
+	if d.foreign || d.etcd {
 		f.Entries++
 	}
-	if d.identity != nil {
+	if d.etcd {
+		f.Foreign = []string{"data/x1"}
+	}
+	// What is only in the journal of a filesystem is not seen while that is mounted read-only.
+	if d.identity != nil && (!m.ro || !d.etcd || w.chance(2)) {
+		f.Foreign = nil
 		id := *d.identity
 		f.Identity = &id
 	}

@@ -12,7 +12,7 @@ import (
 var simSlots = []string{"a", "b", "c"}
 
 // simWant is what its nodes want.
-var simWant = volume.Want{Cluster: simCluster, Slots: simSlots}
+var simWant = volume.Want{Cluster: simCluster, Slots: simSlots, Adopt: true}
 
 // life is what one life of the simulated cluster is like. A number n for a fault means: once in n times; 0 is
 // never.
@@ -50,7 +50,7 @@ func simLife(seed uint64) life {
 	r := rand.New(rand.NewPCG(seed, 1))
 	l := life{
 		nodes: pick(r, 3, 4, 4, 5, 5), zones: pick(r, 1, 1, 2),
-		extra:     pick(r, "", "", "", "duplicate", "other cluster", "multi", "managed", "other zone", "affinity", "strange slot", "foreign", "unlabelled", "no filesystem", "other identity", "wiped"),
+		extra:     pick(r, "", "", "", "duplicate", "other cluster", "multi", "managed", "other zone", "affinity", "strange slot", "foreign", "etcd-manager", "unlabelled", "no filesystem", "other identity", "wiped"),
 		takeover:  TakeoverTerminated,
 		settle:    pick(r, time.Second, 5*time.Second),
 		scanEvery: pick(r, 5*time.Second, 15*time.Second),
@@ -217,6 +217,8 @@ func (w *simWorld) found() {
 	switch l.extra {
 	case "foreign":
 		first.disk = simDisk{kind: "fs", uuid: "foreign", label: "data", foreign: true}
+	case "etcd-manager":
+		first.disk = simDisk{kind: "fs", uuid: "foreign", label: "data", etcd: true}
 	case "unlabelled":
 		first.disk = simDisk{kind: "fs", uuid: "foreign", label: Label, foreign: true}
 	case "no filesystem":

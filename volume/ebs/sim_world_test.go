@@ -76,6 +76,7 @@ type simDisk struct {
 	label    string
 	identity *volume.Identity
 	foreign  bool // somebody else's data is on it
+	etcd     bool // etcd-manager's data was on it, which may be adopted
 	records  int  // written by members
 	formats  int  // that were completed
 }

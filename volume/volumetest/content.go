@@ -65,7 +65,55 @@ func otherCluster(t *testing.T, f Fixture) {
 func foreignData(t *testing.T, f Fixture) {
 	slot := f.Slots[0]
 	f.Change(slot, func(dir string) { write(t, filepath.Join(dir, "photos", "cat.jpg"), "meow") })
+	c := claim(t, f.Open("n1"), f.adopting(slot))
+	if c.Mismatch() == "" {
+		t.Error("what is not etcd's was adopted")
+	}
+	release(t, c, true)
 	setAside(t, leaveAlone(t, f, slot), "photos/cat.jpg", "meow")
+}
+
+// adopting wants one slot, and the data of another program's etcd on its volume.
+func (f Fixture) adopting(slot string) volume.Want {
+	want := f.only(slot)
+	want.Adopt = true
+	return want
+}
+
+// adopted claims a volume of etcd-manager's, and checks that it got an identity, which stays, and that nothing else of it
+// changed.
+func adopted(t *testing.T, f Fixture) {
+	slot := f.Slots[0]
+	f.Change(slot, func(dir string) {
+		write(t, filepath.Join(dir, "state"), "\b\x01")
+		write(t, filepath.Join(dir, "data", "x1", "member", "wal", "0.wal"), "w")
+		write(t, filepath.Join(dir, "data", "x1", "member", "snap", "db"), "db")
+	})
+	release(t, leaveAlone(t, f, slot), true)
+	before := f.tree(t, slot)
+	c := claim(t, f.Open("n4"), f.adopting(slot))
+	first := c.Volume()
+	if first.Disk == "" || c.Mismatch() != "" {
+		t.Fatalf("got %+v (%s), want a disk of its own", first, c.Mismatch())
+	}
+	write(t, filepath.Join(c.Path(), "founding.json"), "{}") // as one does who has adopted it
+	f.Gone(c)
+	c = claimSoon(t, f.Open("n5"), f.adopting(slot))
+	if got := c.Volume(); got.Disk != first.Disk || got.Epoch <= first.Epoch || c.Mismatch() != "" {
+		t.Errorf("after its holder was gone: got %+v (%s), want the disk of %+v", got, c.Mismatch(), first)
+	}
+	release(t, c, true)
+	after := f.tree(t, slot)
+	for _, name := range []string{volume.IdentityName, "claims.log", "founding.json"} {
+		delete(after, name)
+	}
+	if !maps.Equal(after, before) {
+		t.Errorf("content changed:\n got %v\nwant %v", after, before)
+	}
+	c = claim(t, f.Open("n6"), f.only(slot))
+	if got := c.Volume(); got.Disk != first.Disk || c.Mismatch() != "" {
+		t.Errorf("claimed as any other: got %+v (%s), want disk %s", got, c.Mismatch(), first.Disk)
+	}
 }
 
 // leaveAlone claims a foreign volume and checks that nothing on it changed, then or after.

@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"a lost volume is noticed", lost},
 		{"a volume of another cluster is left alone", otherCluster},
 		{"data without an identity is left alone", foreignData},
+		{"the data of another program's etcd is adopted", adopted},
 		{"a blank volume is yielded without a trace", yielded},
 		{"list shows every volume", listed},
 	} {

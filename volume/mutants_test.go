@@ -1,0 +1,53 @@
+package volume
+
+import (
+	"testing"
+
+	"holdfast/integration/mutanttest"
+)
+
+// TestMutants shows what the guards around another program's data are for: without each of them a test fails.
+func TestMutants(t *testing.T) {
+	mutanttest.Check(t, []mutanttest.Mutant{
+		{Name: "adopt without being asked", File: "take.go", Old: `case in.Foreign != nil && c.adopt:`,
+			New: `case in.Foreign != nil:`, Test: "TestAdoptedVolume", Says: `without adopt: got mismatch ""`},
+		{Name: "adopt in another disk's place", File: "take.go", Old: `case in.Foreign != nil && c.adopt && disk != "":`,
+			New: `case in.Foreign != nil && c.adopt && disk == "-":`, Test: "TestNotAdopted", Says: `want a mismatch with "is another one`},
+		{Name: "adopt while the last disk is missing", File: "take.go",
+			Old: `stranger = stranger || f.foreign != nil; stranger`, New: `stranger = stranger || f.foreign == nil && f.blank; stranger`,
+			Test: "TestNotAdopted", Says: `want a mismatch with "which this node held last"`},
+		{Name: "adopt holdfast's own", File: "foreign.go", Old: `has || err != nil {
+			return nil, err
+		}
+	}
+	candidates`, New: `has && err != nil {
+			return nil, err
+		}
+	}
+	candidates`, Test: "TestForeignEtcd", Says: `taken up before: got \["data/x1"\]`},
+		{Name: "adopt without a state", File: "foreign.go", Old: `has(filepath.Join(dir, "state"), fs.FileMode.IsRegular)`,
+			New: `has(dir, fs.FileMode.IsDir)`, Test: "TestForeignEtcd", Says: `without state: got`},
+		{Name: "adopt without a log", File: "foreign.go", Old: `return len(logs) > 0, err`,
+			New: `return logs == nil || len(logs) > 0, err`, Test: "TestForeignEtcd", Says: `without a log: got`},
+		{Name: "adopt what a link leads to", File: "foreign.go", Old: `os.Lstat(path)`, New: `os.Stat(path)`,
+			Test: "TestForeignEtcd", Says: `(behind a link|member is a link): got`},
+		{Name: "claim under a running etcd", File: "take.go", Old: `if err == nil && c.adopt {`,
+			New: `if err != nil && c.adopt {`, Test: "TestRunningEtcdKeepsItsVolume", Says: `while it runs: got <nil>`},
+		{Name: "claim under an etcd that defragments", File: "foreign.go", Old: `locked, err := isLockedOFD(f)`,
+			New: `locked, err := false, f.Sync()`, Test: "TestRunningEtcdKeepsItsVolume", Says: `while it runs: got <nil>`},
+		{Name: "ask the log only", File: "foreign.go", Old: `append(files, filepath.Join(candidate, "member", "snap", "db"))`,
+			New: `files`, Test: "TestRunningEtcdKeepsItsVolume", Says: `while it runs: got <nil>`},
+		{Name: "set the lock aside", File: "setaside.go", Old: ` && e.Name() != OwnName {`, New: ` {`,
+			Test: "TestDirectoryIsTheVolume", Says: `(no such file|is gone|volume lost)`},
+		{Name: "take the own directory for data", File: "found.go", Old: `name != OwnName && `, New: ``,
+			Test: "TestBlankDirectoryIsYielded", Says: `want a new volume`},
+		{Name: "create the directory", File: "place.go", Old: `if l.cfg.Directory == "" {
+		return top, MakeDirs(top)
+	}`, New: `if l.cfg.Directory == "" || MakeDirs(top) != nil {
+		return top, MakeDirs(top)
+	}`, Test: "TestDirectoryMustBeThere", Says: `want "does not exist`},
+		{Name: "look for the last disk below the directory", File: "marker.go", Old: `at := l.place(root, m.Slot)`,
+			New:  `at := place{dir: filepath.Join(root, m.Slot), tag: tagPath(root, m.Slot)}`,
+			Test: "TestUnmountedDirectoryIsNotBlank", Says: `(mounted again|unmounted): got`},
+	})
+}
