@@ -81,10 +81,8 @@ func (c Config) OwnBackupDirectories() []string {
 // take the other along.
 func nestedDirectories(c Config) []contradiction {
 	type directory struct{ key, path string }
-	volumes := directory{"volume.local.root", c.Volume.Local.Root}
-	if c.Volume.Provider == volume.ProviderEBS {
-		volumes = directory{"volume.ebs.mount-root", c.Volume.EBS.MountRoot}
-	}
+	key, path := c.VolumeDirectory()
+	volumes := directory{key, path}
 	var store, spool []directory
 	if !c.Snapshot.InBucket() {
 		store = append(store, directory{"snapshot.store", c.Snapshot.Store})
@@ -149,6 +147,10 @@ func backupDoubts(c Config) []string {
 		if _, err := snapshot.ReadIdentities(s.IdentityFile); err != nil {
 			add("%v", err)
 		}
+	}
+	if c.storeInClear() && len(s.Recipients) == 0 {
+		add("snapshot.s3.endpoint: %s is not https, so anyone on the way to it reads every backup: take https, or set snapshot.recipients",
+			s.S3.Endpoint)
 	}
 	if s.S3 != s3.Default() && !s.InBucket() {
 		add("snapshot.s3: set, but snapshot.store is the directory %s", s.Store)

@@ -132,6 +132,9 @@ type Cluster struct {
 	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
 	Founding   string   `mapstructure:"founding"`    // FoundingAuto or FoundingNever
 	Recovery   string   `mapstructure:"recovery"`    // RecoveryManual or RecoveryAutomatic
+	Adopt      bool     `mapstructure:"adopt"`       // take over what etcd-manager or plain etcd has left on a volume
+	// AdoptAddresses is where members that are not taken over yet are: SLOT=IP, a slot perhaps several times.
+	AdoptAddresses []string `mapstructure:"adopt-addresses"`
 
 	// TagSlots says that Slots is not set, and follows from the tags of the volumes: only the cloud knows them.
 	TagSlots bool `mapstructure:"-"`
@@ -187,6 +190,30 @@ func (c Cluster) Validate(wrong func(key, format string, args ...any)) {
 	if c.Recovery != RecoveryManual && c.Recovery != RecoveryAutomatic {
 		wrong("cluster.recovery", "must be %s or %s, got %q", RecoveryManual, RecoveryAutomatic, c.Recovery)
 	}
+	for _, text := range c.AdoptAddresses {
+		if _, _, ok := elder(text); !ok {
+			wrong("cluster.adopt-addresses", "each must be SLOT=IP, as a=10.0.0.1, got %q", text)
+		}
+	}
+}
+
+// elder reads where the member of a slot is: SLOT=IP.
+func elder(text string) (slot string, at netip.Addr, ok bool) {
+	slot, ip, found := strings.Cut(text, "=")
+	at, err := netip.ParseAddr(ip)
+	return slot, at.Unmap(), found && slotName.MatchString(slot) && err == nil && at.Zone() == "" &&
+		!at.IsUnspecified() && !at.IsMulticast()
+}
+
+// Elders returns the addresses of AdoptAddresses by slot.
+func (c Cluster) Elders() map[string][]netip.Addr {
+	all := map[string][]netip.Addr{}
+	for _, text := range c.AdoptAddresses {
+		if slot, at, ok := elder(text); ok {
+			all[slot] = append(all[slot], at)
+		}
+	}
+	return all
 }
 
 // Node is the `node:` section: what differs from node to node.

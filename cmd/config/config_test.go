@@ -333,7 +333,12 @@ func TestWarnings(t *testing.T) {
 			"snapshot.every: 0s, no backup is made",
 			"snapshot.drill: 0s, it is never tried whether a backup can be restored",
 			"snapshot.s3: set, but snapshot.store is the directory /b"}},
-		"cron": {text: "snapshot: {every: 0s, cron: '0 * * * *'}"},
+		"a store in the clear": {text: "snapshot: {store: s3://bucket/etcd, s3: {endpoint: 'http://10.0.0.9:9000'}}", want: []string{
+			"snapshot.s3.endpoint: http://10.0.0.9:9000 is not https, so anyone on the way to it reads every backup: take https, or set snapshot.recipients"}},
+		"keys in the clear, as it was said": {text: "node: {address: 10.0.0.1}\ntls: {mode: auto, insecure: true}\nsnapshot: {store: s3://bucket/etcd, s3: {endpoint: 'http://10.0.0.9:9000'}}", want: []string{
+			"snapshot.s3.endpoint: http://10.0.0.9:9000 is not https, so anyone on the way to it reads every backup: take https, or set snapshot.recipients"}},
+		"a store on this machine": {text: "snapshot: {store: s3://bucket/etcd, s3: {endpoint: 'http://127.0.0.1:9000'}}"},
+		"cron":                    {text: "snapshot: {every: 0s, cron: '0 * * * *'}"},
 		"keys": {text: "snapshot: {recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}", want: []string{
 			"snapshot.identity-file: not set, so this node makes no drills, and cannot restore or, once saved, fully verify its encrypted backups: drill them where the key is"}},
 		"restore": {text: "restore: {revision-bump: 0, reclaim-after: 1m}", want: []string{

@@ -47,7 +47,9 @@ func derive(c *Config, origin map[string]string) {
 	fill("node.name", &c.Node.Name, "the host name", strings.ToLower(host))
 	fill("gossip.listen", &c.Gossip.Listen, "node.address", listen(gossip.DefaultPort))
 	fill("metrics.listen", &c.Metrics.Listen, "node.address", listen(metricsPort))
-	fill("volume.local.root", &c.Volume.Local.Root, "node.data-dir", path("volumes"))
+	if c.Volume.Local.Directory == "" {
+		fill("volume.local.root", &c.Volume.Local.Root, "node.data-dir", path("volumes"))
+	}
 	fill("volume.ebs.mount-root", &c.Volume.EBS.MountRoot, "node.data-dir", path("mounts"))
 	fill("snapshot.store", &c.Snapshot.Store, "node.data-dir", path("snapshots"))
 	if at, err := snapshot.ParseAddress(c.Snapshot.Store); err == nil { // else Validate says what is wrong
@@ -110,7 +112,7 @@ type contradiction struct {
 // contradictions returns what each section alone cannot see.
 func contradictions(c Config) []contradiction {
 	found := slices.Concat(sharedListeners(c), nestedDirectories(c), gossipContradictions(c), backupContradictions(c),
-		controlContradictions(c), tlsContradictions(c), autoContradictions(c))
+		controlContradictions(c), tlsContradictions(c), autoContradictions(c), adoptContradictions(c))
 	if n := c.Cluster.Size; n > 0 && !slices.Equal(c.Cluster.Slots, Sized(n)) {
 		found = append(found, contradiction{[]string{"cluster.size", "cluster.slots"},
 			fmt.Sprintf("%d means the slots %s, but cluster.slots is %s: set only one of the two", n,
@@ -120,6 +122,11 @@ func contradictions(c Config) []contradiction {
 		found = append(found, contradiction{[]string{"volume.local.slot", "cluster.slots"},
 			fmt.Sprintf("must be one of cluster.slots (%s), got %q", strings.Join(c.Cluster.Slots, ", "), slot)})
 	}
+	if l := c.Volume.Local; l.Root != "" && l.Directory != "" {
+		found = append(found, contradiction{[]string{"volume.local.root", "volume.local.directory"},
+			fmt.Sprintf("must not be set with volume.local.directory (%s), which is the volume itself, got %q", l.Directory,
+				l.Root)})
+	}
 	if ip, err := netip.ParseAddr(c.Node.Address); c.Volume.Provider == volume.ProviderEBS && c.Cluster.several() &&
 		err == nil && ip.IsLoopback() {
 		found = append(found, contradiction{[]string{"node.address", "volume.provider", "cluster.slots"},
@@ -128,7 +135,7 @@ func contradictions(c Config) []contradiction {
 	return found
 }
 
-// Endpoint is where one key makes us listen (TCP; gossip uses UDP as well).
+// Endpoint is where one key makes us listen (TCP; gossip without TLS uses UDP as well).
 type Endpoint struct {
 	Key  string
 	Host string // empty: every address
@@ -224,11 +231,7 @@ func doubts(c Config) []string {
 	} else if n := len(c.Cluster.Slots); n%2 == 0 {
 		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
 	}
-	if host, _, err := net.SplitHostPort(c.Gossip.Listen); err == nil && c.Gossip.KeyFile == "" && !c.TLS.Issues() &&
-		!isLoopback(host) {
-		add("gossip.key-file: not set, anyone who reaches %s can join the gossip", c.Gossip.Listen)
-	}
-	return slices.Concat(all, peerURLDoubts(c), tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
+	return slices.Concat(all, gossipDoubts(c), peerURLDoubts(c), tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
 }
 
 func isLoopback(host string) bool {

@@ -66,6 +66,23 @@ func TestFileErrors(t *testing.T) {
 				`node.address: must be an address that the nodes on other instances reach, or auto, got "127.0.0.1"`,
 			},
 		},
+		"addresses of members that are not taken over": {
+			"cluster: {adopt: true, slots: [a, b, c], adopt-addresses: [b, 'b=10.0.0.x', '=10.0.0.1', c=0.0.0.0, c=10.0.0.3]}\n",
+			[]string{
+				`cluster.adopt-addresses: each must be SLOT=IP, as a=10.0.0.1, got "b" (config.yaml:1)`,
+				`cluster.adopt-addresses: each must be SLOT=IP, as a=10.0.0.1, got "b=10.0.0.x" (config.yaml:1)`,
+				`cluster.adopt-addresses: each must be SLOT=IP, as a=10.0.0.1, got "=10.0.0.1" (config.yaml:1)`,
+				`cluster.adopt-addresses: each must be SLOT=IP, as a=10.0.0.1, got "c=0.0.0.0" (config.yaml:1)`,
+			},
+		},
+		"addresses of slots that there are not": {
+			"cluster: {adopt: true, slots: [a, b, c], adopt-addresses: [b=10.0.0.2, d=10.0.0.4]}\n",
+			[]string{`cluster.adopt-addresses: must name slots of cluster.slots (a, b, c), got "d" (config.yaml:1)`},
+		},
+		"addresses without a takeover": {
+			"cluster: {slots: [a, b, c], adopt-addresses: [b=10.0.0.2]}\n",
+			[]string{"cluster.adopt-addresses: must not be set without cluster.adopt, got b=10.0.0.2 (config.yaml:1)"},
+		},
 		"contradictions": {
 			"cluster: {slots: [a, b, c]}\nvolume:\n  local:\n    slot: d\n    root: /v\nmetrics: {listen: ':2379'}\nsnapshot:\n  store: /v/x\n  scratch: /\netcd: {listen-peer-urls: ['http://localhost:7946']}\n",
 			[]string{
@@ -75,6 +92,14 @@ func TestFileErrors(t *testing.T) {
 				`snapshot.scratch: must not lie in volume.local.root (/v) nor hold it, got "/" (config.yaml:9)`,
 				`snapshot.scratch: must not lie in snapshot.store (/v/x) nor hold it, got "/" (config.yaml:9)`,
 				`volume.local.slot: must be one of cluster.slots (a, b, c), got "d" (config.yaml:4)`,
+			},
+		},
+		"a volume without its slot, and two places": {
+			"volume:\n  local:\n    directory: /mnt/x\n    root: /v\nsnapshot: {store: /mnt/x/backups}\n",
+			[]string{
+				`volume.local.slot: must be set with volume.local.directory (/mnt/x): nothing else says which slot that is`,
+				`snapshot.store: must not lie in volume.local.directory (/mnt/x) nor hold it, got "/mnt/x/backups" (config.yaml:5)`,
+				`volume.local.root: must not be set with volume.local.directory (/mnt/x), which is the volume itself, got "/v" (config.yaml:4)`,
 			},
 		},
 		"backups": {
@@ -117,6 +142,10 @@ func TestFileErrors(t *testing.T) {
 				`tls.peer-ca-file: must be a file, got "/nowhere/ca.crt": stat /nowhere/ca.crt: no such file or directory (config.yaml:1)`,
 				"tls.peer-ca-key-file: must be set with tls.mode ca, or tls.ca-dir for all four files; `holdfast tls init DIR` makes them",
 			},
+		},
+		"TLS auto, and anyone on the way to the store reads what is shared": {
+			"node: {address: 10.0.0.1}\nsnapshot: {store: s3://bucket/etcd, s3: {endpoint: \"http://10.0.0.9:9000\"}}\n",
+			[]string{"snapshot.s3.endpoint: must be https with tls.mode auto, got \"http://10.0.0.9:9000\": the keys of the authorities would cross the network in the clear; or set snapshot.recipients, which encrypts them, use tls.mode ca (`holdfast tls init DIR`), or say tls.mode auto with tls.insecure true (config.yaml:2)"},
 		},
 		"TLS auto, and nobody can read what is shared": {
 			"node: {address: 10.0.0.1}\nsnapshot: {store: /shared, recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}\n",

@@ -18,7 +18,7 @@ import (
 // secretKeys are the keys that name a file with a secret.
 var secretKeys = []string{
 	"etcd.key-file", "etcd.peer-key-file", "tls.client-ca-key-file", "tls.peer-ca-key-file",
-	"gossip.key-file", "snapshot.identity-file", "auth.file", "control.remote.key-file",
+	"gossip.key-file", "gossip.observer-file", "snapshot.identity-file", "auth.file", "control.remote.key-file",
 }
 
 // privateDirKeys are the keys that name a directory of ours. What lies below one that is closed nobody else can reach,
@@ -62,7 +62,8 @@ func checkOwnFiles(cfg Config, file string) error {
 	}
 	c.errs = append(c.errs, ifAnswered(answers, func() []error { // a mount of a dead device may be left
 		apart := fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
-		apart.volumes(volumeRoot(cfg))
+		_, root := cfg.VolumeDirectory()
+		apart.volumes(root)
 		return apart.errs
 	})...)
 	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
@@ -94,7 +95,7 @@ func Refused(l *Loaded) error {
 		errs = append(errs, fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey,
 			l.Config.Node.DataDir))
 	}
-	if path := l.Config.Gossip.KeyFile; path != "" {
+	if path := l.Config.Gossip.KeyFile; path != "" && !l.Config.GossipTLS() {
 		info, err := os.Stat(path)
 		told := err == nil && info.Mode().Perm()&anyoneElse != 0
 		if err := gossip.CheckKeyFile(path); err != nil && !told {
@@ -154,12 +155,16 @@ func ifAnswered(limit time.Duration, look func() []error) []error {
 	}
 }
 
-// volumeRoot is the directory below which the volumes lie or are mounted.
-func volumeRoot(cfg Config) string {
-	if cfg.Volume.Provider == volume.ProviderEBS {
-		return cfg.Volume.EBS.MountRoot
+// VolumeDirectory is the directory below which the volumes lie or are mounted, or that is the volume, with its key.
+func (c Config) VolumeDirectory() (key, path string) {
+	switch {
+	case c.Volume.Provider == volume.ProviderEBS:
+		return "volume.ebs.mount-root", c.Volume.EBS.MountRoot
+	case c.Volume.Local.Directory != "":
+		return "volume.local.directory", c.Volume.Local.Directory
+	default:
+		return "volume.local.root", c.Volume.Local.Root
 	}
-	return cfg.Volume.Local.Root
 }
 
 // fail notes what is wrong with a path, and the command that cures it.

@@ -7,12 +7,31 @@ import (
 	"holdfast/embedded/pki"
 )
 
+// GossipTLS reports whether the gossip goes over TLS: where the members do, and know each other's authority.
+func (c Config) GossipTLS() bool {
+	return c.TLS.Issues() || c.TLS.Mode == pki.ModeFiles && c.Etcd.PeerCertFile != "" && c.Etcd.PeerTrustedCAFile != ""
+}
+
 // gossipContradictions finds a gossip in the clear where TLS says that nothing is.
 func gossipContradictions(c Config) []contradiction {
 	host, _, err := net.SplitHostPort(c.Gossip.Listen)
-	if c.TLS.Mode != pki.ModeFiles || c.TLS.Insecure || c.Gossip.KeyFile != "" || err != nil || isLoopback(host) {
+	if c.TLS.Mode != pki.ModeFiles || c.GossipTLS() || c.TLS.Insecure || c.Gossip.KeyFile != "" || err != nil ||
+		isLoopback(host) {
 		return nil
 	}
-	return []contradiction{{[]string{"gossip.key-file", "tls.mode", "gossip.listen"},
-		fmt.Sprintf("must be set with tls.mode files, or anyone who reaches %s can join the gossip: `holdfast gossip keygen` prints a key for a file on each node; or say tls.insecure true", c.Gossip.Listen)}}
+	return []contradiction{{[]string{"etcd.peer-trusted-ca-file", "tls.mode", "gossip.listen"},
+		fmt.Sprintf("must be set with tls.mode files, as etcd.peer-cert-file, or anyone who reaches %s can join the gossip; or say tls.insecure true", c.Gossip.Listen)}}
+}
+
+// gossipDoubts are what is valid in the section, and seldom meant.
+func gossipDoubts(c Config) []string {
+	host, _, err := net.SplitHostPort(c.Gossip.Listen)
+	switch {
+	case c.GossipTLS() && c.Gossip.KeyFile != "":
+		return []string{fmt.Sprintf("gossip.key-file: not used with tls.mode %s, where the gossip goes over TLS: remove it",
+			c.TLS.Mode)}
+	case !c.GossipTLS() && c.Gossip.KeyFile == "" && err == nil && !isLoopback(host):
+		return []string{fmt.Sprintf("gossip.key-file: not set, anyone who reaches %s can join the gossip", c.Gossip.Listen)}
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"holdfast/embedded/pki"
-	"holdfast/volume"
 )
 
 // The authorities in tls.ca-dir, named as kops and etcd-manager name them.
@@ -210,10 +209,7 @@ func tlsDirectory(c Config) []contradiction {
 	if !c.TLS.Issues() {
 		return nil
 	}
-	volumes, root := "volume.local.root", c.Volume.Local.Root
-	if c.Volume.Provider == volume.ProviderEBS {
-		volumes, root = "volume.ebs.mount-root", c.Volume.EBS.MountRoot
-	}
+	volumes, root := c.VolumeDirectory()
 	places := [][2]string{{volumes, root}}
 	if !c.Snapshot.InBucket() {
 		places = append(places, [2]string{"snapshot.store", c.Snapshot.Store})
@@ -236,7 +232,7 @@ func tlsDoubts(c Config) []string {
 		return []string{fmt.Sprintf("tls.insecure: true, and so anyone who reaches %s can read and write everything", at)}
 	case exposed && c.Etcd.TrustedCAFile == "":
 		return []string{fmt.Sprintf("etcd.trusted-ca-file: not set, anyone who reaches %s can read and write, unless etcd's own authentication is on", at)}
-	case exposed && c.TLS.Insecure:
+	case exposed && c.TLS.Insecure && (c.TLS.Mode != pki.ModeAuto || !c.storeInClear()):
 		return []string{fmt.Sprintf("tls.insecure: true means nothing here with tls.mode %s", c.TLS.Mode)}
 	}
 	return nil
