@@ -28,6 +28,9 @@ type Config struct {
 	HeartbeatInterval uint `mapstructure:"heartbeat-interval"`
 	// ElectionTimeout in milliseconds, from 5 heartbeats to 50000.
 	ElectionTimeout uint `mapstructure:"election-timeout"`
+	// EarlyCampaign has a member start an election on evidence that there is no leader, before ElectionTimeout ends. It
+	// is holdfast's own, and no setting of etcd's.
+	EarlyCampaign bool `mapstructure:"early-campaign"`
 
 	// AutoCompactionMode is "periodic" or "revision".
 	AutoCompactionMode string `mapstructure:"auto-compaction-mode"`
@@ -116,6 +119,7 @@ func Default() Config {
 		},
 		HeartbeatInterval:       100,
 		ElectionTimeout:         1000,
+		EarlyCampaign:           true,
 		AutoCompactionMode:      embed.CompactorModePeriodic,
 		AutoCompactionRetention: embed.DefaultAutoCompactionRetention,
 		Metrics:                 "basic",

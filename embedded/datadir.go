@@ -23,6 +23,9 @@ import (
 // WAL file (64 MB) and no more unless that one has no entry yet. What cannot be read is an error, and never taken for
 // what is not there: a member without a log is replaced.
 func (Disk) Inspect(dir string) (d plan.DataDir, err error) {
+	if text, err := os.Readlink(dir); err == nil && text == managerLink {
+		return d, nil // TakeUp was cut short: the data is not here yet, and beside the volume is somebody else's
+	}
 	if _, err := os.Stat(datadir.ToBackendFileName(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return d, fmt.Errorf("inspect data directory: %w", err)
 	}

@@ -2,9 +2,11 @@
 // how it is, changes the member list, opens snapshots, defragments, keeps a few keys of
 // holdfast's own in etcd (keys.go, disruption.go), and reads, moves and rebuilds data
 // directories: from a backup, from a survivor's own log (replay.go), from what etcd 3.5 left
-// (repairwal.go), and tells which members each of its lists has (memberships.go). It decides nothing. Whether to found, join, promote, remove or set aside is
-// decided in embedded/plan, whose words this package speaks: Member and Disk are what the
-// coordinator drives. It does what it is told and says exactly what went wrong.
+// (repairwal.go), tells which members each of its lists has (memberships.go), and reads and
+// takes up the data of another program (foreign.go, origin.go, takeup.go). It decides nothing.
+// Whether to found, join, promote, remove, set aside or take up is decided in embedded/plan, whose
+// words this package speaks: Member and Disk are what the coordinator drives. It does what it is
+// told and says exactly what went wrong.
 //
 // # What it never does
 //

@@ -31,5 +31,12 @@ func FounderIDs(token string, peers map[string]string) (members map[string]uint6
 
 // FounderIDs returns the IDs of the founders of a record, by slot, and that of their cluster.
 func (Disk) FounderIDs(r plan.Record) (members map[string]uint64, cluster uint64, err error) {
+	if a := r.Adopted; a != nil { // read from a disk, for nobody can compute them
+		members = make(map[string]uint64, len(a.Members))
+		for _, m := range a.Members {
+			members[m.Slot] = m.ID
+		}
+		return members, a.Cluster, nil
+	}
 	return FounderIDs(r.Token(), r.Peers())
 }

@@ -44,6 +44,7 @@ type life struct {
 	hung    atomic.Int32           // looks at the database that were given up and have not ended
 	before  atomic.Pointer[stored] // what Status says meanwhile
 	keys    sync.Map               // what key says meanwhile: name -> storedKey
+	pulse   pulse                  // of the leader
 }
 
 func newLife(spec plan.Spec, lg *zap.Logger) *life {

@@ -47,9 +47,26 @@ func (m *Memberships) read(dir string) error {
 		return fmt.Errorf("it is no data directory of etcd: name the one that holds the directory `member`: %w", err)
 	}
 	// The database first: the log can only have grown since.
-	var raft *raftMembers
-	err := guard(func() error {
-		db, err := bolt.Open(DatabasePath(dir), 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
+	raft, err := m.open(DatabasePath(dir))
+	if err != nil {
+		return err
+	}
+	return guard(func() error { return m.readLog(dir, raft) })
+}
+
+// ReadDatabase reads what a database alone tells, as that of a backup: the members, and the versions. Nothing is known
+// of the log.
+func ReadDatabase(path string) (*Memberships, error) {
+	m := &Memberships{}
+	if _, err := m.open(path); err != nil {
+		return nil, fmt.Errorf("read the members in %s: %w", path, err)
+	}
+	return m, nil
+}
+
+func (m *Memberships) open(path string) (raft *raftMembers, err error) {
+	err = guard(func() error {
+		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
 		if errors.Is(err, berrors.ErrTimeout) {
 			return fmt.Errorf("%w: stop etcd there, or name a copy", ErrLocked)
 		}
@@ -61,10 +78,7 @@ func (m *Memberships) read(dir string) error {
 			return err
 		}), db.Close())
 	})
-	if err != nil {
-		return err
-	}
-	return guard(func() error { return m.readLog(dir, raft) })
+	return raft, err
 }
 
 // raftMembers are the voters and learners of a configuration of raft. In JSON as etcd writes it (schema/confstate.go).

@@ -68,6 +68,9 @@ func (n Names) slotOf(m *membership.Member) string {
 	return m.Name
 }
 
+// SlotOfURL returns the slot in a peer URL, and whether it fits the pattern.
+func (n Names) SlotOfURL(peerURL string) (slot string, ok bool) { return cutSlot(n.PeerURL, peerURL) }
+
 // cutSlot returns what stands in text in the place of the pattern's {slot}.
 func cutSlot(pattern, text string) (string, bool) {
 	before, after, ok := strings.Cut(pattern, slotMark)

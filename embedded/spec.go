@@ -65,6 +65,7 @@ func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOp
 	ec.MaxLearners = maxLearners
 
 	ec.TickMs, ec.ElectionMs = cfg.HeartbeatInterval, cfg.ElectionTimeout
+	ec.InitialElectionTickAdvance = !spec.Yields
 	ec.SnapshotCount = cfg.SnapshotCount
 	ec.QuotaBackendBytes = cfg.QuotaBackendBytes
 	ec.MaxRequestBytes, ec.MaxTxnOps = cfg.MaxRequestBytes, cfg.MaxTxnOps

@@ -39,5 +39,7 @@ func firstOf(limit int64) mvcc.RangeOptions { return mvcc.RangeOptions{Limit: li
 
 func term(s raft.Status) uint64 { return s.Term }
 
+func commit(s raft.Status) uint64 { return s.Commit }
+
 // replaysV2: this etcd can replay what 3.4 and 3.5 have written in the format of the v2 store.
 const replaysV2 = true

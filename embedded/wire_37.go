@@ -50,5 +50,7 @@ func firstOf(limit int64) mvcc.RangeOptions {
 // term is the member's.
 func term(s raft.Status) uint64 { return s.HardState.GetTerm() }
 
+func commit(s raft.Status) uint64 { return s.HardState.GetCommit() }
+
 // replaysV2: this etcd can replay what 3.4 and 3.5 have written in the format of the v2 store.
 const replaysV2 = false

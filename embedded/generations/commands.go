@@ -52,7 +52,7 @@ func (r *Records) requests(ctx context.Context, l listing, s plan.Store, since t
 		switch p, ok := proposed[c.Name]; {
 		case c.Problem == "" && c.Backup == "":
 			continue // it asks for something else
-		case ok && s.Record.Restore != nil && s.Record.Restore.Command == c.Name:
+		case ok && s.Record != nil && s.Record.Restore != nil && s.Record.Restore.Command == c.Name:
 			if err := snapshot.DeleteCommand(ctx, r.Store, c.Name); err != nil { // the one who concluded it could not
 				return nil, err
 			}

@@ -96,11 +96,10 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	}
 	r.meetAll(ctx, l)
 	s, since, err := r.state(ctx, l)
-	switch {
-	case err != nil:
-	case s.Record != nil:
+	if err == nil { // also before there is a record: who takes a cluster over must know what its manager is about to do
 		s.Requests, err = r.requests(ctx, l, s, since)
-	case !l.beside:
+	}
+	if err == nil && s.Record == nil && !l.beside {
 		s.Managed, err = snapshot.Managed(ctx, r.Store)
 	}
 	if err != nil {

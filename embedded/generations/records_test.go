@@ -447,6 +447,18 @@ func command(t *testing.T, dir, name, backup string, at time.Time) {
 	}
 }
 
+// TestCommandsBeforeARecord: what etcd-manager was told to do is known before its cluster has a record here.
+func TestCommandsBeforeARecord(t *testing.T) {
+	dir, r, _ := shelf(t)
+	if err := os.Remove(filepath.Join(dir, "holdfast/main/record-000001.json")); err != nil {
+		t.Fatal(err)
+	}
+	command(t, dir, "2099-07-01T00:00:00Z-000001", "2026-07-01T00:15:03Z-000042", time.Now())
+	if s := known(t, r); s.Record != nil || len(s.Requests) != 1 {
+		t.Errorf("got the record %+v and the commands %+v", s.Record, s.Requests)
+	}
+}
+
 func TestCommandsRunOnceAndNeverLate(t *testing.T) {
 	const backup = "2026-07-01T00:15:03Z-000042"
 	dir, r, founding := shelf(t)

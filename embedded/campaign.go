@@ -1,0 +1,192 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"holdfast/embedded/plan"
+)
+
+// dialWait bounds one look at a peer port. A refusal comes within a round trip; what does not answer is no evidence.
+const dialWait = 200 * time.Millisecond
+
+// Doubtful reports whether a look at this member's Standing may be worth it: it runs, does not lead, and raft shows no
+// leader, or no stream to it. It is cheap: it asks neither raft's loop nor a disk.
+func (c Cluster) Doubtful() bool {
+	l, err := c.running()
+	if err != nil {
+		return false
+	}
+	srv := l.etcd.Server
+	lead := srv.Leader()
+	if lead == srv.MemberID() {
+		return false
+	}
+	_, connected := connectedSince(srv, lead)
+	return lead == 0 || !connected
+}
+
+// Standing is what raft shows of itself and of its log just now. It asks raft's own loop, which waits for no disk.
+func (c Cluster) Standing() plan.Standing {
+	l, err := c.running()
+	if err != nil {
+		return plan.Standing{}
+	}
+	srv := l.etcd.Server
+	node, log := raftNode(srv), raftLog(srv)
+	if node == nil || log == nil {
+		return plan.Standing{}
+	}
+	status := node.Status()
+	s := plan.Standing{Running: true, ID: uint64(srv.MemberID()), Term: term(status), Lead: status.Lead,
+		End: logEnd(log), Settled: status.Applied >= commit(status),
+		Heartbeat: time.Duration(srv.Cfg.TickMs) * time.Millisecond}
+	for _, m := range srv.Cluster().Members() {
+		id := uint64(m.ID)
+		if !m.IsLearner {
+			s.Voters = append(s.Voters, id)
+		}
+		if _, ok := connectedSince(srv, m.ID); ok && id != s.ID {
+			s.Near = append(s.Near, id)
+		}
+	}
+	slices.Sort(s.Voters)
+	slices.Sort(s.Near)
+	s.Voter = slices.Contains(s.Voters, s.ID)
+	if s.Lead != 0 {
+		s.Silence = l.pulse.silence(types.ID(s.Lead))
+	}
+	return s
+}
+
+// logEnd is the last entry that is on the disk.
+func logEnd(log *raft.MemoryStorage) (end plan.LogEnd) {
+	index, err := log.LastIndex()
+	if err != nil {
+		return end
+	}
+	term, err := log.Term(index)
+	if err != nil { // compacted meanwhile: it is asked again
+		return end
+	}
+	return plan.LogEnd{Term: term, Index: index}
+}
+
+// raftLog is what raft has written to its log; nil if a later etcd moves it: then nobody campaigns early, and
+// TestCampaign fails. Its methods lock.
+func raftLog(srv *etcdserver.EtcdServer) *raft.MemoryStorage {
+	return dig[*raft.MemoryStorage](srv, "raftStorage")
+}
+
+// Refused reports whether the member's peer port refuses a new connection, at each address of each of its URLs: no
+// process listens there, or what is asked is not the member. A timeout is no evidence, nor is a name that does not
+// resolve.
+func (c Cluster) Refused(ctx context.Context, id uint64) bool {
+	l, err := c.running()
+	if err != nil {
+		return false
+	}
+	m := l.etcd.Server.Cluster().Member(types.ID(id))
+	if m == nil || len(m.PeerURLs) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialWait)
+	defer cancel()
+	for _, text := range m.PeerURLs {
+		u, err := url.Parse(text)
+		if err != nil {
+			return false
+		}
+		addresses, err := net.DefaultResolver.LookupHost(ctx, u.Hostname())
+		if err != nil || len(addresses) == 0 {
+			return false
+		}
+		for _, a := range addresses { // a dialer that tries all of them tells only of the first
+			if !refused(ctx, net.JoinHostPort(a, u.Port())) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func refused(ctx context.Context, address string) bool {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// Campaign has the member start an election at once, unless its term has changed since the standing was taken. It is
+// the message by which a leader hands over: a candidate or leader ignores it, and so does raft where it has no vote.
+func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
+	l, err := c.running()
+	if err != nil {
+		return err
+	}
+	from := s.Lead
+	if from == 0 {
+		from = s.ID
+	}
+	kind := raftpb.MsgTimeoutNow
+	return l.etcd.Server.Process(ctx, message(&raftpb.Message{Type: field(kind), From: field(from), To: field(s.ID),
+		Term: field(s.Term)}))
+}
+
+// pulse knows since when nothing has come from the leader: from the counter of the bytes that raft's messages had, for
+// etcd tells of no heartbeat. The counter is the process's.
+type pulse struct {
+	mu    sync.Mutex
+	from  types.ID
+	bytes float64
+	heard time.Time
+}
+
+// silence is how long ago a message of the member's was last seen to have come: at most as long as it is looked at.
+func (p *pulse) silence(from types.ID) time.Duration {
+	now, bytes := time.Now(), received(from)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if from != p.from || bytes != p.bytes {
+		p.from, p.bytes, p.heard = from, bytes, now
+	}
+	return now.Sub(p.heard)
+}
+
+// receivedBytes is etcd's own counter, of which only the registry tells. Without it nothing is ever silent: every look
+// hears something. TestPulse fails if a later etcd renames it.
+var receivedBytes = sync.OnceValue(func() *prometheus.CounterVec {
+	mine := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "etcd", Subsystem: "network",
+		Name: "peer_received_bytes_total", Help: "The total number of bytes received from peers."}, []string{"From"})
+	var there prometheus.AlreadyRegisteredError
+	if !errors.As(prometheus.Register(mine), &there) {
+		prometheus.Unregister(mine)
+		return nil
+	}
+	found, _ := there.ExistingCollector.(*prometheus.CounterVec)
+	return found
+})
+
+// received is how many bytes have come from a member. Where it is not known each answer differs from the one before.
+func received(from types.ID) float64 {
+	var m dto.Metric
+	vec := receivedBytes()
+	if vec == nil || vec.WithLabelValues(from.String()).Write(&m) != nil {
+		return float64(time.Now().UnixNano())
+	}
+	return m.GetCounter().GetValue()
+}

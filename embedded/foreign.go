@@ -1,0 +1,288 @@
+package embedded
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"holdfast/durable"
+	"holdfast/embedded/plan"
+)
+
+const (
+	// etcdDir is holdfast's data directory on a volume, as the coordinator has it.
+	etcdDir = "etcd"
+	// memberDir is etcd's directory in a data directory (server/storage/datadir).
+	memberDir = "member"
+	// originFile, on a volume, is what TakeUp has taken up there, or is about to.
+	originFile = "origin.json"
+	// managerLink stands in data/TOKEN once the directory itself is holdfast's.
+	managerLink = "../" + etcdDir
+)
+
+// foreign is data that another program left on a volume.
+type foreign struct {
+	program  plan.Program
+	path     string // of the data directory for that program, relative to the volume
+	token    string
+	dir      string // where the data directory is now
+	obstacle string // why it cannot be used; "" if nothing is in the way
+}
+
+// ForeignData returns the data directory that etcd-manager or plain etcd has on a volume, taken up or not, "" if there
+// is none. obstacle says why it cannot be told, or not be used, and what to do.
+func ForeignData(volume string) (dir, obstacle string, err error) {
+	f, err := findForeign(volume)
+	if err != nil || f == nil {
+		return "", "", err
+	}
+	return f.dir, f.obstacle, nil
+}
+
+// findForeign looks for data of another program, and returns nil if there is none.
+func findForeign(volume string) (*foreign, error) {
+	f, err := lookForeign(volume)
+	if err != nil {
+		return nil, fmt.Errorf("look for another program's data on %s: %w", volume, err)
+	}
+	return f, nil
+}
+
+func lookForeign(volume string) (*foreign, error) {
+	mark, err := readOriginMark(volume)
+	if errors.Is(err, errOriginMark) {
+		return &foreign{obstacle: err.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := managerTokens(volume)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := exists(filepath.Join(volume, memberDir))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case mark != nil:
+		f := &foreign{program: mark.Program, path: mark.Path, token: mark.Token}
+		if f.program == plan.EtcdManager {
+			f.obstacle, err = f.stateDiffers(volume)
+		}
+		if err != nil || f.obstacle != "" {
+			return f, err
+		}
+		return f.locate(volume)
+	case len(tokens) > 0 && plain:
+		return &foreign{obstacle: fmt.Sprintf("%s holds the data of two programs, plain etcd's in %s and etcd-manager's "+
+			"in %s: move away the one that is not in use", volume, memberDir, managerData)}, nil
+	case len(tokens) > 0:
+		f := &foreign{program: plan.EtcdManager}
+		if f.obstacle, err = f.readState(volume, tokens); err != nil || f.obstacle != "" {
+			return f, err
+		}
+		return f.locate(volume)
+	case plain:
+		return (&foreign{program: plan.PlainEtcd, path: "."}).locate(volume)
+	}
+	return nil, nil
+}
+
+// exists reports whether there is something at a path, if only a link to nowhere.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if absent(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// managerTokens are the names of the data directories of etcd in etcd-manager's data/.
+func managerTokens(volume string) (tokens []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(volume, managerData))
+	if err != nil && !absent(err) {
+		return nil, err
+	}
+	for _, e := range entries {
+		_, err := os.Stat(filepath.Join(volume, managerData, e.Name(), memberDir))
+		if err == nil {
+			tokens = append(tokens, e.Name())
+		} else if !absent(err) {
+			return nil, err
+		}
+	}
+	return tokens, nil
+}
+
+// anotherCluster ends what is said of etcd-manager's data that cannot be told.
+const anotherCluster = "start etcd-manager again and let it finish; `holdfast volume set-aside` gives the data up"
+
+// readState takes the token from etcd-manager's file state: it alone says which of several directories is in use.
+func (f *foreign) readState(volume string, tokens []string) (obstacle string, err error) {
+	s, obstacle, err := tokenState(volume)
+	if err != nil || obstacle != "" {
+		return obstacle, err
+	}
+	for _, token := range tokens {
+		if token == s.Token {
+			f.token, f.path = token, filepath.Join(managerData, token)
+			return "", nil
+		}
+	}
+	return fmt.Sprintf("etcd-manager's file %s names the cluster %s, and %s has no data of it: %s",
+		filepath.Join(volume, managerStateFile), s.Token, filepath.Join(volume, managerData), anotherCluster), nil
+}
+
+// stateDiffers says why etcd-manager's file state is not that of the data which was taken up.
+func (f *foreign) stateDiffers(volume string) (obstacle string, err error) {
+	s, obstacle, err := tokenState(volume)
+	if err == nil && obstacle == "" && s.Token != f.token {
+		obstacle = fmt.Sprintf("etcd-manager's file %s names the cluster %s, and holdfast took up %s: etcd-manager has made "+
+			"another cluster since; to take that one up, move %s and %s away, and founding.json if it is there",
+			filepath.Join(volume, managerStateFile), s.Token, f.token, filepath.Join(volume, etcdDir),
+			filepath.Join(volume, originFile))
+	}
+	return obstacle, err
+}
+
+// tokenState reads etcd-manager's file state, which must name a cluster that is in use.
+func tokenState(volume string) (s *ManagerState, obstacle string, err error) {
+	path := filepath.Join(volume, managerStateFile)
+	s, err = ReadManagerState(volume)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Sprintf("etcd-manager's file %s is missing, which names the cluster: %s", path,
+			anotherCluster), nil
+	case errors.Is(err, errManagerState):
+		return nil, err.Error() + ": " + anotherCluster, nil
+	case err != nil:
+		return nil, "", err
+	case !tokenName(s.Token):
+		return nil, fmt.Sprintf("etcd-manager's file %s names no cluster, but %q: %s", path, s.Token,
+			anotherCluster), nil
+	case s.Quarantined:
+		return nil, fmt.Sprintf("etcd-manager's file %s has the member in quarantine, as in a restore: "+
+			"start etcd-manager again and let it finish", path), nil
+	}
+	return s, "", nil
+}
+
+// locate finds where the data directory is: where the other program left it, or where TakeUp has put it. It returns nil
+// where all of it was set aside since.
+func (f *foreign) locate(volume string) (*foreign, error) {
+	p, err := swapOf(volume, f.program, f.path)
+	if err != nil {
+		f.obstacle = fmt.Sprintf("%s: %v", filepath.Join(volume, originFile), err)
+		return f, nil
+	}
+	taken, err := p.taken()
+	if err != nil {
+		return nil, err
+	}
+	f.dir = p.left
+	if taken {
+		f.dir = filepath.Join(volume, etcdDir)
+		if there, err := exists(filepath.Join(f.dir, memberDir)); err != nil || !there {
+			return nil, err
+		}
+		f.obstacle, err = outside(f.dir)
+		return f, err
+	}
+	switch info, err := os.Lstat(p.link); {
+	case absent(err):
+		f.obstacle = fmt.Sprintf("%s is gone, which holdfast was about to take up: put it back, or give the data up "+
+			"with `holdfast volume set-aside`", p.link)
+		return f, nil
+	case err != nil:
+		return nil, err
+	case !info.IsDir():
+		f.obstacle = p.link + elsewhere
+		return f, nil
+	}
+	free, err := p.free()
+	if err == nil && !free {
+		f.obstacle = fmt.Sprintf("%s is there beside %s, and both may hold data: move away the one that is not in use",
+			p.home, p.link)
+	}
+	if err == nil && f.obstacle == "" {
+		f.obstacle, err = outside(f.dir)
+	}
+	return f, err
+}
+
+// elsewhere is said of a link, which may lead to another disk.
+const elsewhere = " is no directory: the data must be on this volume, which is the member's identity"
+
+// outside says what of a data directory is not in it.
+func outside(dir string) (obstacle string, err error) {
+	for _, name := range []string{memberDir, filepath.Join(memberDir, "wal"), filepath.Join(memberDir, "snap")} {
+		path := filepath.Join(dir, name)
+		switch info, err := os.Lstat(path); {
+		case absent(err):
+			return path + " is missing: the data directory must hold all of etcd's data, its log as well (--wal-dir)", nil
+		case err != nil:
+			return "", err
+		case !info.IsDir():
+			return path + elsewhere, nil
+		}
+	}
+	return "", nil
+}
+
+// originMark is what originFile holds.
+type originMark struct {
+	Version int          `json:"version"`
+	Program plan.Program `json:"program"`
+	Path    string       `json:"path"`
+	Token   string       `json:"token,omitempty"`
+}
+
+// errOriginMark: originFile is not what TakeUp writes.
+var errOriginMark = errors.New("cannot tell which data was taken up")
+
+// readOriginMark returns what TakeUp has taken up on a volume, or was about to; nil for nothing.
+func readOriginMark(volume string) (*originMark, error) {
+	path := filepath.Join(volume, originFile)
+	data, err := os.ReadFile(path)
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &originMark{}
+	switch err := json.Unmarshal(data, m); {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w; remove the file: what it says shows in the links as well", errOriginMark,
+			path, err)
+	case m.Version != 1:
+		return nil, fmt.Errorf("%w: %s has version %d, and this holdfast knows 1: use a newer one", errOriginMark, path,
+			m.Version)
+	}
+	return m, nil
+}
+
+// write notes on a volume what is about to be taken up. What another note says is not overwritten.
+func (m originMark) write(volume string) error {
+	old, err := readOriginMark(volume)
+	if err != nil {
+		return err
+	}
+	if old != nil && *old != m {
+		return fmt.Errorf("%s names %s of %s, and not %s of %s", filepath.Join(volume, originFile), old.Path, old.Program,
+			m.Path, m.Program)
+	}
+	if old != nil {
+		return nil
+	}
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(volume, originFile)
+	return durable.File{Temp: path + ".tmp"}.Write(path, append(data, '\n'))
+}

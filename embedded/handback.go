@@ -1,0 +1,66 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"holdfast/durable"
+	"holdfast/embedded/plan"
+)
+
+// HandBack lets etcd-manager start etcd on a volume: its file state is s, and data/TOKEN leads to the data, also where
+// that slot's data never was etcd-manager's. Holdfast's data stays where it is, so that holdfast too can start on it
+// again. The link is there before the state that names it; again is fine.
+func (Disk) HandBack(volume string, s *ManagerState) error {
+	err := s.check()
+	if err == nil {
+		err = linkBack(volume, s.Token)
+	}
+	if err == nil {
+		err = s.Write(volume)
+	}
+	if err != nil {
+		return fmt.Errorf("hand %s back to etcd-manager: %w", volume, err)
+	}
+	return nil
+}
+
+// linkBack makes data/TOKEN lead to the data.
+func linkBack(volume, token string) error {
+	p, err := swapOf(volume, plan.EtcdManager, filepath.Join(managerData, token))
+	if err != nil {
+		return err
+	}
+	taken, err := p.taken()
+	if err != nil {
+		return err
+	}
+	there, err := exists(p.link)
+	if err != nil {
+		return err
+	}
+	free, err := p.free()
+	switch {
+	case err != nil:
+		return err
+	case free && (taken || !there):
+		return fmt.Errorf("there is no data in %s", p.home)
+	case free: // it was never taken up
+		return nil
+	case !taken && there:
+		return fmt.Errorf("%s is there beside %s, and both may hold data: move away the one that is not in use", p.link,
+			p.home)
+	}
+	above := filepath.Dir(p.link)
+	if err := os.Mkdir(above, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if !taken {
+		if err := os.Symlink(p.text, p.link); err != nil {
+			return err
+		}
+	}
+	return errors.Join(durable.SyncDir(above), durable.SyncDir(volume))
+}

@@ -1,0 +1,171 @@
+package embedded
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/coreos/go-semver/semver"
+	"go.etcd.io/etcd/api/v3/version"
+
+	"holdfast/embedded/plan"
+)
+
+// Origin says of which cluster the data on a volume is that another program left there, nil if there is none. It says
+// the same before and after TakeUp. It changes nothing. ErrLocked while an etcd works on the data, of this process too;
+// what else cannot be read at all is an error, and what is read and cannot be taken up has an Obstacle.
+func (d Disk) Origin(volume string) (*plan.Origin, error) {
+	f, err := findForeign(volume)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	o := &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}
+	if o.Obstacle != "" {
+		return o, nil
+	}
+	by, err := lockedIn(f.dir)
+	if err == nil && by != "" {
+		err = fmt.Errorf("%w: etcd works on %s", ErrLocked, by)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
+	}
+	m, err := ReadMemberships(f.dir)
+	if errors.Is(err, ErrLocked) || unreadable(err) {
+		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
+	}
+	if err != nil {
+		o.Obstacle = fmt.Sprintf("%v; `holdfast takeover check %s` examines it", err, volume)
+		return o, nil
+	}
+	o.Cluster, o.Member, o.Version = m.Cluster, m.Member, m.ClusterVersion
+	var urls []string
+	o.Members, urls = d.elders(m)
+	o.Obstacle = strings.Join(append(m.obstacles(f.dir), urls...), "; ")
+	return o, nil
+}
+
+// Left says what another program left on a volume as far as it shows while an etcd works on it: the program, where its
+// data is, its token, and the IDs in the log. Members and Version stay empty, for they are in the database. nil if there
+// is no such data; what would keep it from being used is the Obstacle. It changes nothing.
+func (d Disk) Left(volume string) (*plan.Origin, error) {
+	f, err := findForeign(volume)
+	if err != nil || f == nil {
+		return nil, err
+	}
+	o := &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}
+	if o.Obstacle != "" {
+		return o, nil
+	}
+	found, err := d.Inspect(f.dir)
+	if err != nil {
+		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
+	}
+	o.Cluster, o.Member = found.ClusterID, found.Member
+	return o, nil
+}
+
+// Told completes what Left has said of a volume by what etcd tells of the cluster, which may run on it: the members and
+// the version that they have agreed on, "" if that is not known. wrong is what of it keeps the data from being taken up.
+// It reads nothing.
+func (d Disk) Told(left plan.Origin, members []ListedMember, version string) (o plan.Origin, wrong []string) {
+	o = left
+	m := &Memberships{Member: o.Member, Cluster: o.Cluster, V3: members, ClusterVersion: version}
+	o.Version = version
+	o.Members, wrong = d.elders(m)
+	return o, append(m.obstacles(o.Path), wrong...)
+}
+
+// unreadable reports whether the disk did not give what is there. What is missing is no such error.
+func unreadable(err error) bool {
+	var path *fs.PathError
+	return errors.As(err, &path) && !absent(err)
+}
+
+// elders are the members by the database, and what is wrong with their peer URLs.
+func (d Disk) elders(m *Memberships) (elders []plan.Elder, wrong []string) {
+	slots := map[string]uint64{}
+	for _, l := range m.V3 {
+		e := plan.Elder{ID: l.ID, Name: l.Name, Learner: l.Learner}
+		who := fmt.Sprintf("member %x (%s)", l.ID, cmp.Or(l.Name, "no name"))
+		if len(l.PeerURLs) > 0 {
+			e.PeerURL = l.PeerURLs[0]
+			e.Slot, _ = d.Names.SlotOfURL(e.PeerURL)
+		}
+		update := fmt.Sprintf("give it such a URL while etcd runs, with its slot in the place of %s: "+
+			"`etcdctl member update %x --peer-urls=%s`", slotMark, l.ID, d.Names.PeerURL)
+		other, double := slots[e.Slot]
+		switch {
+		case len(l.PeerURLs) != 1:
+			wrong = append(wrong, fmt.Sprintf("%s has %d peer URLs, not one: %s", who, len(l.PeerURLs), update))
+		case e.Slot == "":
+			wrong = append(wrong, fmt.Sprintf("the peer URL %s of %s does not fit etcd.peer-url, %s: set that to the "+
+				"pattern that the members have, or %s", e.PeerURL, who, d.Names.PeerURL, update))
+		case double:
+			wrong = append(wrong, fmt.Sprintf("%s has the slot of member %x, by its peer URL %s: remove the one that "+
+				"is gone", who, other, e.PeerURL))
+		default:
+			slots[e.Slot] = l.ID
+		}
+		elders = append(elders, e)
+	}
+	return elders, wrong
+}
+
+// obstacles say what keeps this etcd from running on a data directory beside members that are not taken over yet.
+func (m *Memberships) obstacles(dir string) (all []string) {
+	for _, d := range m.Differences {
+		if d.Kind.Blocks() {
+			all = append(all, fmt.Sprintf("the lists of the members differ: %s; `holdfast takeover check %s` examines "+
+				"them, and docs/migrate.md (phantom members) has the ways out", d, dir))
+			break // the command shows all of them
+		}
+	}
+	if !standing(byID(m.V3), m.V3Removed, m.Member).listed() {
+		all = append(all, fmt.Sprintf("member %x, whose data it is, is not in its own list of members: it was removed, or "+
+			"has just been added; give the data up with `holdfast volume set-aside`, or let it join first", m.Member))
+	}
+	if why, cure := m.TooOld(); why != "" {
+		all = append(all, why+": "+cure)
+	}
+	if why, cure := m.Unreplayable(dir); why != "" {
+		all = append(all, why+": "+cure)
+	}
+	return all
+}
+
+// Unreplayable says why the etcd in this program cannot replay the log in dir, and what to do; "" if it can.
+func (m *Memberships) Unreplayable(dir string) (why, cure string) {
+	if m.OldEntries == 0 || replaysV2 {
+		return "", ""
+	}
+	return fmt.Sprintf("the log has %d entries, the last at index %d, that etcd %s cannot replay", m.OldEntries, m.OldLast,
+			version.Version),
+		fmt.Sprintf("`holdfast volume repair-wal %s --dry-run` tells whether they can be left behind", dir)
+}
+
+// undecided is the cluster version until each of the founders has said which it has.
+const undecided = "3.0.0"
+
+// TooOld says why a cluster is too old to be taken over, and what to do; "" if it is not. A newer one was refused before
+// (ErrNewer).
+func (m *Memberships) TooOld() (why, cure string) {
+	cure = "bring every member to etcd 3.6 first, one after the other; docs/migrate-etcd.md says how"
+	switch {
+	case m.Applied.Term == 0 && m.Applied.Index > 0 && m.ClusterVersion == "":
+		return "the data is of etcd 3.4 or older", cure
+	case m.ClusterVersion == "" || m.ClusterVersion == undecided:
+		return "", ""
+	}
+	v, err := semver.NewVersion(m.ClusterVersion)
+	if err != nil {
+		return fmt.Sprintf("the cluster version %q is none", m.ClusterVersion), cure
+	}
+	if v.LessThan(semver.Version{Major: 3, Minor: 6}) {
+		return fmt.Sprintf("the cluster's version is %s, and only clusters of etcd 3.6 or newer are taken over",
+			m.ClusterVersion), cure
+	}
+	return "", ""
+}
