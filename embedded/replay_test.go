@@ -38,7 +38,7 @@ func newSurvivor(t *testing.T) survivor {
 	t.Helper()
 	n := found(t, "a")[0]
 	c := n.client(t)
-	lease, err := c.Grant(t.Context(), 1) // it must not run out while the log is replayed
+	lease, err := c.Grant(t.Context(), 60) // it must not run out, neither here nor while the log is replayed
 	check(t, err)
 	_, err = c.Put(t.Context(), "leased", "1", clientv3.WithLease(lease.ID))
 	check(t, err)

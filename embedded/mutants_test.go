@@ -1,0 +1,85 @@
+package embedded
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"holdfast/integration/mutanttest"
+)
+
+// mutants are the guards around another program's data made void, and the tests that must see it.
+var mutants = []mutanttest.Mutant{
+	{Name: "take up what is in use", File: "takeup.go", Old: `if err == nil && by != "" {`, New: `if err == nil && by == "-" {`,
+		Test: "TestTakeUpRuns", Says: "taken up while etcd runs"},
+	{Name: "read whose data is in use", File: "origin.go", Old: `if err == nil && by != "" {`, New: `if err == nil && by == "-" {`,
+		Test: "TestOriginLocked", Says: "the log is locked"},
+	{Name: "take up what has an obstacle", File: "takeup.go", Old: `if o.Obstacle != "" {`, New: `if o.Obstacle == "-" {`,
+		Test: "TestTakeUpRefuses", Says: "an obstacle: got"},
+	{Name: "take up another member's data", File: "takeup.go", Old: `found.Member != o.Member || found.ClusterID != o.Cluster`, New: `found.ClusterID != o.Cluster`,
+		Test: "TestTakeUpRefuses", Says: "another member: got"},
+	{Name: "take up another cluster's data", File: "takeup.go", Old: `|| found.ClusterID != o.Cluster`, New: `|| false`,
+		Test: "TestTakeUpRefuses", Says: "another cluster: got"},
+	{Name: "the volume's data is what is beside the volume", File: "datadir.go", Old: `err == nil && text == managerLink`, New: `err == nil && text == "-"`,
+		Test: "TestTakeUpKilled", Says: "we find"},
+	{Name: "take its place by two renames", File: "takeup.go", Old: `if err := exchange(p.home, p.link); err != nil {`, New: `if err := func() error {
+			text, _ := os.Readlink(p.home)
+			if err := os.Remove(p.home); err != nil {
+				return err
+			}
+			if err := os.Rename(p.link, p.home); err != nil {
+				return err
+			}
+			step("exchanged")
+			return os.Symlink(text, p.link)
+		}(); err != nil {`, Test: "TestTakeUpKilled", Says: "the other program finds"},
+	{Name: "take the link of another for ours", File: "takeup.go", Old: `return got == text, err`, New: `return got != "", err`,
+		Test: "TestTakeUpRefuses|TestOriginObstacles", Says: "a link of somebody|data elsewhere"},
+	{Name: "overwrite the note", File: "foreign.go", Old: `if old != nil && *old != m {`, New: `if old != nil && *old == (originMark{}) {`,
+		Test: "TestTakeUpRefuses", Says: "other data was taken up: got"},
+	{Name: "a token that leads out", File: "managerstate.go", Old: `!strings.ContainsAny(token, "/\x00")`, New: `token != "-"`,
+		Test: "TestTakeUpRefuses|TestManagerStateRefuses|TestOriginObstacles", Says: "a deep path: got|is not the name of a directory"},
+	{Name: "etcd-manager has run since", File: "foreign.go", Old: `s.Token != f.token {`, New: `s.Token == "-" {`,
+		Test: "TestOriginObstacles", Says: "etcd-manager since: got"},
+	{Name: "data in quarantine", File: "foreign.go", Old: `case s.Quarantined:`, New: `case s.Quarantined && s.NewCluster:`,
+		Test: "TestOriginObstacles", Says: "quarantined: got"},
+	{Name: "data of two programs", File: "foreign.go", Old: `case len(tokens) > 0 && plain:`, New: `case len(tokens) > 9 && plain:`,
+		Test: "TestOriginObstacles", Says: "two programs: got"},
+	{Name: "a log on another disk", File: "foreign.go", Old: `filepath.Join(memberDir, "wal"), `, New: ``,
+		Test: "TestOriginObstacles", Says: "a log elsewhere: got"},
+	{Name: "phantoms", File: "origin.go", Old: `if d.Kind.Blocks() {`, New: `if d.Kind.Blocks() && d.Kind == "-" {`,
+		Test: "TestOriginObstacles", Says: "a phantom: got"},
+	{Name: "its own removal", File: "origin.go", Old: `if !standing(byID(m.V3), m.V3Removed, m.Member).listed() {`, New: `if m.Member == 0 {`,
+		Test: "TestOriginObstacles", Says: "itself removed: got"},
+	{Name: "another pattern", File: "origin.go", Old: `case e.Slot == "":`, New: `case e.PeerURL == "":`,
+		Test: "TestOriginObstacles", Says: "a URL without slot: got"},
+	{Name: "an older cluster", File: "origin.go", Old: `if v.LessThan(semver.Version{Major: 3, Minor: 6}) {`, New: `if v.LessThan(semver.Version{Major: 3}) {`,
+		Test: "TestOriginObstacles", Says: "etcd 3.5: got"},
+	{Name: "the log's lock", File: "exchange_linux.go", Old: `return lock.Type != syscall.F_UNLCK, nil`, New: `return false, nil`,
+		Test: "TestInUse", Says: `data/other: got ""`},
+	{Name: "the database's lock", File: "inuse.go", Old: `if errors.Is(err, unix.EWOULDBLOCK) {`, New: `if errors.Is(err, unix.EWOULDBLOCK) && path == "-" {`,
+		Test: "TestInUse", Says: "got "},
+	{Name: "etcd-manager's directories", File: "inuse.go", Old: `dirs = append(dirs, filepath.Join(volume, managerData, t.Name()))`, New: `_ = t`,
+		Test: "TestInUse", Says: "data/tok: got"},
+	{Name: "fields that are not known", File: "managerstate.go", Old: `b = appendNumber(b, nodeTLS, flag(n.TLS))
+	return append(b, n.unknown...)`, New: `return appendNumber(b, nodeTLS, flag(n.TLS))`,
+		Test: "TestManagerStateKeepsWhatItDoesNotKnow", Says: "got "},
+	{Name: "the user of plain etcd", File: "takeup.go", Old: `if filepath.Dir(above) == p.left {`, New: `if above == p.left {`,
+		Test: "TestTakeUpOfAUser", Says: "is of 0:0"},
+	{Name: "hand back what is not clear", File: "handback.go", Old: `case !taken && there:`, New: `case !taken && there && free:`,
+		Test: "TestHandBack", Says: "both: got"},
+	{Name: "hand back a blank disk", File: "handback.go", Old: `case free && (taken || !there):`, New: `case free && taken && !there:`,
+		Test: "TestHandBack", Says: "blank: got"},
+}
+
+// TestMutants shows that the tests see what each guard is for: without the guard, they fail.
+func TestMutants(t *testing.T) {
+	see := slices.Clone(mutants)
+	if os.Geteuid() != 0 { // the test is skipped
+		see = slices.DeleteFunc(see, func(m mutanttest.Mutant) bool { return m.Test == "TestTakeUpOfAUser" })
+	}
+	mutanttest.Check(t, see)
+}
+
+// TestMutantsApply sees at once, and without a build, that a mutant's text is no longer in step with the source.
+func TestMutantsApply(t *testing.T) { mutanttest.Apply(t, mutants) }
