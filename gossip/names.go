@@ -78,6 +78,22 @@ func (n *names) fits(name string) bool {
 	return ok && begins && i > 0 && !strings.Contains(rest[:i], ".")
 }
 
+// elsewhere reports whether a question is for the address of a slot of which none is known. What a search domain makes
+// of such a name is not.
+func (n *names) elsewhere(q dnsmessage.Question) bool {
+	name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
+	return q.Class == dnsmessage.ClassINET && len(n.addresses[name]) == 0 &&
+		(inPattern(slotMark+"."+n.zone, name) || inPattern(n.hosts, name))
+}
+
+// inPattern reports whether a name is exactly that of a slot, whatever slot.
+func inPattern(pattern, name string) bool {
+	before, after, ok := strings.Cut(pattern, slotMark)
+	rest, begins := strings.CutPrefix(name, before)
+	slot, ends := strings.CutSuffix(rest, after)
+	return ok && begins && ends && slot != "" && !strings.Contains(slot, ".")
+}
+
 // reply is the local answer to a question. It is false if the question is for someone else.
 func (n *names) reply(h dnsmessage.Header, q dnsmessage.Question) (dnsmessage.Message, bool) {
 	name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")

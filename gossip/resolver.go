@@ -22,6 +22,8 @@ type Resolver struct {
 	lg    *zap.Logger
 	names atomic.Pointer[names]
 	net   *net.Resolver
+	// tolerant: lines of the hosts file may have our names, for whose cluster it is is not known yet. adopted: another program may run members.
+	tolerant, adopted atomic.Bool
 
 	hostsFile, nsswitch string // paths; tests have their own
 }
@@ -48,6 +50,20 @@ func (r *Resolver) Set(table map[string][]netip.Addr) {
 	last := r.names.Swap(next)
 	if !maps.EqualFunc(last.addresses, next.addresses, slices.Equal) {
 		r.lg.Info("slot addresses changed", zap.Any("slots", table))
+	}
+}
+
+// Tolerate has [Resolver.Check] accept lines of the hosts file with our names until Adopt says whose cluster it is: while a cluster is taken over they are
+// its old manager's, or those by which plain etcd finds its members. [Resolver.Stale] tells which of them are wrong.
+func (r *Resolver) Tolerate() { r.tolerant.Store(true) }
+
+// Adopt says whether holdfast has taken over the cluster, and not founded it. Then another program may run members,
+// whose nodes tell no gossip where they are: a slot without addresses is asked of the nameserver (R11), as /etc/hosts is
+// before us in any case. Call it once that is known: of a cluster that holdfast made no lines are tolerated from then on.
+func (r *Resolver) Adopt(adopted bool) {
+	r.adopted.Store(adopted)
+	if !adopted {
+		r.tolerant.Store(false)
 	}
 }
 
@@ -88,7 +104,11 @@ func (r *Resolver) local(query []byte) ([]byte, bool) {
 	if !ok || h.Response || h.OpCode != 0 {
 		return nil, false
 	}
-	msg, ok := r.names.Load().reply(h, q)
+	known := r.names.Load()
+	if r.adopted.Load() && known.elsewhere(q) {
+		return nil, false
+	}
+	msg, ok := known.reply(h, q)
 	if !ok {
 		return nil, false
 	}

@@ -14,7 +14,7 @@ func writeRestore(w io.Writer, s health.ClusterStatus, now time.Time) {
 	var lines []string
 	for _, n := range s.Nodes {
 		if r := n.Restore; r != nil {
-			lines = append(lines, fmt.Sprintf("  %s: %s, by %s: %s", n.Node, r.Title, r.By, restoreText(*r)))
+			lines = append(lines, fmt.Sprintf("  %s: %s, by %s: %s", n.Node, r.Title, r.By, r.Progress()))
 		}
 	}
 	if len(lines) > 0 {
@@ -34,21 +34,4 @@ func writeRestore(w io.Writer, s health.ClusterStatus, now time.Time) {
 	if len(lines) > 0 {
 		fmt.Fprintf(w, "\nset aside\n%s\n", strings.Join(lines, "\n"))
 	}
-}
-
-// restoreText says how far a node is.
-func restoreText(r health.RestoreStatus) string {
-	text := r.State
-	switch {
-	case r.Error != "":
-		text += ": " + r.Error
-	case r.Phase != "" && r.Total > 0:
-		text += fmt.Sprintf(", %s %d %% of %s", r.Phase, 100*r.Done/r.Total, health.Bytes(r.Total))
-	case r.Phase != "":
-		text += ", " + r.Phase
-	}
-	if w := r.Waits(); w != "" {
-		text += "; " + w
-	}
-	return text
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
@@ -46,8 +47,12 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 		return ac.yield(ctx)
 	case plan.Retire:
 		return ac.retire(ctx)
-	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Note, plan.Stay:
+	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Stay:
 		return ac.holding.record(a)
+	case plan.Note:
+		return ac.note(ctx, o, a)
+	case plan.Adopt:
+		return ac.adopt(ctx, o, a)
 	case plan.Commit:
 		return ac.commit(ctx, a)
 	case plan.Mirror:
@@ -92,14 +97,57 @@ func (ac *actor) yield(ctx context.Context) error {
 	return nil
 }
 
-// commit accepts the founding record: in the store, then on the disk. From then on it never changes.
+// commit accepts the record of a founding: in the store, then on the disk. From then on it never changes.
 func (ac *actor) commit(ctx context.Context, a plan.Action) error {
-	if a.Mirror {
-		ac.world.Step("before-mirror")
-		ctx, cancel := context.WithTimeout(ctx, storeAge)
-		defer cancel()
-		if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
-			return fmt.Errorf("mirror the founding record to the store: %w", err)
+	if err := ac.tellStore(ctx, a); err != nil {
+		return err
+	}
+	return ac.holding.record(a)
+}
+
+// tellStore puts the record of a cluster that begins here into the store, before the disk accepts it.
+func (ac *actor) tellStore(ctx context.Context, a plan.Action) error {
+	if !a.Mirror {
+		return nil
+	}
+	ac.world.Step("before-mirror")
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	if err := ac.world.Store.Put(ctx, *a.Record); err != nil {
+		return fmt.Errorf("put the record of %s into the store: %w", a.Record.Token(), err)
+	}
+	return nil
+}
+
+// adopt takes up another program's data: the store is told, the data moves, the disk accepts the record. Killed between
+// any two of these, the other program finds its data where it was, and the next attempt does the rest.
+func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) error {
+	path := ac.holding.now().path
+	now, err := ac.world.Etcd.Origin(path)
+	if err == nil && !reflect.DeepEqual(now, o.Disk.Origin) { // the record would be of a cluster that is no more
+		err = errors.New("the data has changed since it was looked at")
+	}
+	if err != nil {
+		return fmt.Errorf("adopt the data of %s: %w", o.Disk.Origin.Program, err)
+	}
+	if err := ac.tellStore(ctx, a); err != nil {
+		return err
+	}
+	ac.world.Step("before-take-up")
+	if err := ac.world.Etcd.TakeUp(path, *o.Disk.Origin); err != nil {
+		return err
+	}
+	ac.world.Step("after-take-up")
+	return ac.holding.record(a)
+}
+
+// note writes down what was heard. That nobody else runs a member of an adopted cluster any more is asked of each node
+// directly: one that was heard of may have been given back since.
+func (ac *actor) note(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if a.Ask {
+		runs := func(f plan.Facts) bool { return f.Record != nil && f.Record.ID == a.Taken }
+		if err := ac.peers.others(ctx, o, runs); err != nil {
+			return err
 		}
 	}
 	return ac.holding.record(a)
@@ -121,8 +169,10 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 	}
 	ac.world.Step("before-etcd")
 	err := ac.world.Etcd.Start(ctx, plan.Spec{
-		Slot: o.Claim.Slot, DataDir: dir, Token: r.Token(),
+		Slot: o.Claim.Slot, DataDir: dir, Token: r.EtcdToken(),
 		PeerURL: plan.PeerURL(r.Charter.PeerURL, o.Claim.Slot), Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
+		// The first slot's founder elects itself as soon as a majority is there; two at once would split the vote.
+		Yields: ac.cfg.EarlyCampaign && o.Disk.Fresh && !o.Disk.WAL && r.First() != o.Claim.Slot,
 	})
 	if err != nil {
 		ac.holding.misfit(dir, err)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 )
 
 // Answer answers another node's direct question; ok is false when it is not for us.
@@ -17,6 +18,10 @@ func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byt
 	}
 	if answer, ok := c.turn.answer(ctx, question); ok {
 		return answer, true, nil
+	}
+	if string(question) == askForStanding {
+		answer, err = json.Marshal(c.campaigner.standing())
+		return answer, true, err
 	}
 	if string(question) != askForFacts {
 		return nil, false, nil

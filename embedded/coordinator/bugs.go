@@ -13,11 +13,12 @@ import (
 // A panic in what decides is a bug of ours, and must not end the process: all nodes see the same, so that all would
 // end, at each start again, and nobody could look at them. It is told, and the node waits (R20).
 
-// theDecision and theFacts name in reports what has failed.
+// theDecision and so on name in reports what has failed.
 const (
 	theDecision = "the decision"
 	theFacts    = "what is told to the other nodes"
 	theNames    = "who answers for the members' names"
+	theCampaign = "whether to start an election"
 )
 
 // EntryBug is the kind of an entry in the history on something that panicked.

@@ -40,6 +40,8 @@ type Config struct {
 	// StopWait is stop.wait: how long the end may wait for the disruption lock and the hand-over, 0 for neither. Hold
 	// is stop.hold: how long the lock outlives a process that has it.
 	StopWait, Hold time.Duration
+	// EarlyCampaign is etcd.early-campaign.
+	EarlyCampaign bool
 }
 
 // World is everything outside.
@@ -47,6 +49,9 @@ type World struct {
 	Volumes Volumes
 	Mesh    Mesh
 	Names   Names
+	// Elders returns where members of an adopted cluster are that are not taken over yet, by slot: what the operator
+	// says, else the cloud. It asks nobody.
+	Elders  func() map[string][]netip.Addr
 	Etcd    Etcd
 	Store   Store
 	Backups Backups
@@ -58,6 +63,8 @@ type World struct {
 	Failed  func(plan.Action, error)
 	Step    func(name string)
 	Ending  func(why string)
+	// Campaigned is called after the member has started an election early.
+	Campaigned func(plan.Reason)
 	// Rooms says how much room there is: volume is the path of the held one, "" for none. It never waits for a disk.
 	Rooms func(volume string) Rooms
 }
@@ -93,6 +100,7 @@ type Coordinator struct {
 	observer    *observer
 	announcer   *announcer
 	sentinel    *sentinel
+	campaigner  *campaigner
 	turn        *turn
 	loop        *loop
 }
@@ -150,17 +158,19 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 	announcer := &announcer{env: env, bugs: bugs}
 	sentinel := &sentinel{env: env, history: history, bugs: bugs, status: status, observer: observer,
 		generations: generations}
+	campaigner := &campaigner{env: env, history: history, holding: holding, bugs: bugs, status: status,
+		observer: observer}
 	turn := &turn{env: env, holding: holding, observer: observer, announcer: announcer, upkeep: upkeep, peers: peers}
 	members := &members{env: env, holding: holding, decider: decider, peers: peers, saver: saver, learners: learners}
 	restorer := &restorer{env: env, holding: holding, status: status, observer: observer, generations: generations,
-		restoring: restoring, saver: saver, sentinel: sentinel}
+		restoring: restoring, saver: saver, sentinel: sentinel, peers: peers}
 	actor := &actor{env: env, holding: holding, observer: observer, generations: generations, decider: decider,
 		peers: peers, members: members, restorer: restorer, turn: turn}
 	loop := &loop{env: env, history: history, holding: holding, status: status, names: names, generations: generations,
 		observer: observer, announcer: announcer, decider: decider, actor: actor, turn: turn, lost: make(chan error, 1)}
 	return &Coordinator{env: env, history: history, holding: holding, status: status, names: names,
 		generations: generations, asides: asides, upkeep: upkeep, newest: newest, observer: observer,
-		announcer: announcer, sentinel: sentinel, turn: turn, loop: loop}
+		announcer: announcer, sentinel: sentinel, campaigner: campaigner, turn: turn, loop: loop}
 }
 
 // Now returns the latest situation.
@@ -190,6 +200,9 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	beside.Go(func() { c.names.keep(inner, c.holding) })
 	beside.Go(func() { c.asides.collect(inner, c.holding) })
 	beside.Go(func() { c.turn.keepLock(inner) })
+	if c.cfg.EarlyCampaign {
+		beside.Go(func() { c.campaigner.run(inner) })
+	}
 	go c.history.run(inner) // not waited for: the disk may hang
 	ended := make(chan error, 1)
 	go func() {

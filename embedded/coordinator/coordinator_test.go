@@ -368,7 +368,7 @@ func TestFactsOfAnotherVersionAreNothingSaid(t *testing.T) {
 	for name, tc := range map[string]struct{ state, says string }{
 		"newer":           {`{"version":2,"slot":"b"}`, "unsupported: version: got 2"},
 		"newer and other": {`{"version":2,"slot":{"name":"b"}}`, "unsupported: version: got 2"},
-		"newer record":    {`{"version":1,"slot":"b","disk":"d","phase":"data","record":{"cause":"adopted"}}`, `unsupported: record.cause: got "adopted"`},
+		"newer record":    {`{"version":1,"slot":"b","disk":"d","phase":"data","record":{"cause":"merged"}}`, `unsupported: record.cause: got "merged"`},
 		"garbage":         {`{{`, "not whole: invalid character"},
 		"wrong type":      {`{"version":"1"}`, "not whole: json"},
 		"no record":       {`{"version":1,"slot":"b","disk":"d","phase":"data"}`, "not whole: record: must be there in phase data"},
@@ -391,7 +391,7 @@ func TestStoreThatIsNotWholeIsUnknown(t *testing.T) {
 	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "not whole: record.cluster: must not be empty") || got.Record != nil {
 		t.Errorf("got %+v", got)
 	}
-	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: "adopted"}
+	w.knows.Record = &plan.Record{ID: "x", Generation: 2, Cause: "merged"}
 	if got := w.coordinator("a").generations.read(t.Context()); !strings.Contains(got.Unknown, "unsupported here: record.cause") {
 		t.Errorf("of a later version: got %+v", got)
 	}

@@ -62,6 +62,12 @@ func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport,
 	}
 	c.lg.Warn("draining, as an operator has ordered", zap.String("slot", report.Slot), zap.Bool("force", how.Force),
 		zap.String("risk", report.Risk))
+	if o, _ := c.turn.observer.observe(); o.Returning() { // the next life of this disk must not take the cluster for ours
+		if err := c.holding.record(plan.Action{Kind: plan.Note, Return: true}); err != nil {
+			c.turn.unlock(ctx, value)
+			return report, fmt.Errorf("note that the cluster goes back: %w", err)
+		}
+	}
 	c.holding.setDrained(drained{on: true, value: value})
 	if err := c.world.Etcd.Stop(ctx, drainHandOver); err != nil {
 		c.holding.setDrained(drained{})

@@ -25,6 +25,8 @@ const (
 	EntryReload  = "reload"  // of the configuration
 	EntryCommand = "command" // by an operator, on this node
 	EntryAuth    = "auth"    // a step of etcd's users and roles
+	// EntryCampaign is an election that this member has started early.
+	EntryCampaign = "campaign"
 )
 
 // What became of an action or command.
@@ -42,6 +44,7 @@ type Entry struct {
 	Generation uint64    `json:"generation,omitempty"`
 	Kind       string    `json:"kind"` // a [plan.Kind], or one of the above
 	Why        string    `json:"why,omitempty"`
+	Reason     string    `json:"reason,omitempty"`  // of a campaign: a [plan.Reason]
 	Outcome    string    `json:"outcome,omitempty"` // none of a decision to wait
 	Seconds    float64   `json:"seconds,omitempty"` // it took
 	Error      string    `json:"error,omitempty"`

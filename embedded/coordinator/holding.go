@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -32,6 +33,7 @@ type held struct {
 	leaving bool // the volume is being given up: what is seen of it may be half of that
 	parked  bool // the volume was released for good
 	drained drained
+	fresh   string // ID of the record whose founding this process has committed on the volume
 }
 
 // content is what this package has written on a volume.
@@ -40,10 +42,18 @@ type content struct {
 	found  bool   // the ledger exists
 	broken string // why it cannot be read
 	built  string // ID of the proposal whose directory lies on the volume
+	foreign
+}
+
+// foreign is what another program left on a volume.
+type foreign struct {
+	origin     *plan.Origin // what its data says that nobody has taken up
+	strange    string       // why that cannot be read now
+	superseded string       // why what was taken up is of the past
 }
 
 // readContent reads what is on a volume.
-func readContent(path string) content {
+func readContent(path string, etcd Foreign) content {
 	var is content
 	var err error
 	if is.ledger, is.found, err = readLedger(path); err != nil {
@@ -52,18 +62,59 @@ func readContent(path string) content {
 	if is.built, err = findBuilt(path, is.ledger.Prepared); err != nil {
 		is.broken = err.Error()
 	}
+	is.foreign = is.readForeign(path, etcd)
 	return is
+}
+
+// readForeign reads what another program left. Where the ledger knows a cluster its data is ours, unless that program
+// has made another cluster since.
+func (c content) readForeign(path string, etcd Foreign) (is foreign) {
+	var err error
+	switch {
+	case c.broken != "":
+	case c.ledger.Record != nil:
+		is.superseded, err = etcd.Superseded(path)
+	default:
+		is.origin, err = etcd.Origin(path)
+	}
+	if err != nil {
+		is.strange = err.Error()
+	}
+	return is
+}
+
+// lookAgain is readForeign where something may have changed: another program may have run on the data.
+func (c content) lookAgain(path string, etcd Foreign) foreign {
+	if c.strange != "" || c.ledger.Record != nil {
+		return c.readForeign(path, etcd)
+	}
+	is := c.foreign
+	if is.origin == nil || c.broken != "" {
+		return is
+	}
+	if by, err := etcd.InUse(path); err != nil || by != "" { // what was read before it is read again after it
+		is.origin, is.strange = nil, cmp.Or(errorText(err), "etcd still runs on it: "+by)
+	}
+	return is
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // hold takes up a claimed volume and reads what is on it.
 func (h *holding) hold(v Volume) {
 	is, path := content{ledger: ledgerV1{Version: 1}}, v.Path()
 	if sound(v) {
-		is = readContent(path)
+		is = readContent(path, h.world.Etcd)
 		h.names.learn(readAddresses(path))
 	}
 	h.mu.Lock()
 	h.held.volume, h.held.id, h.held.path, h.held.none, h.held.content = v, v.Identity(), path, "", is
+	h.held.fresh = ""
 	h.mu.Unlock()
 	h.names.write() // those that were heard of before there was a volume
 }
@@ -154,6 +205,12 @@ func (h *holding) record(a plan.Action) error {
 	}
 	h.mu.Lock()
 	h.held.ledger, h.held.found = l, true
+	if l.Record != nil {
+		h.held.origin, h.held.strange = nil, ""
+	}
+	if a.Kind == plan.Commit {
+		h.held.fresh = a.Record.ID
+	}
 	h.mu.Unlock()
 	h.world.Step("after-" + string(a.Kind))
 	return nil
@@ -189,6 +246,7 @@ func (h *holding) house(o plan.Observation) {
 // tell completes an observation with the volume, and with what is on it: data is what was found of etcd's there. It
 // returns the path of the volume.
 func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
+	h.look()
 	now := h.now()
 	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
 	if now.volume == nil || now.leaving {
@@ -206,15 +264,30 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 	return now.path
 }
 
+// look reads again what another program left, unless our member runs on it: an etcd may have begun or ended since.
+func (h *holding) look() {
+	was := h.now()
+	if m, _ := h.world.Etcd.State(); m.Running || !was.usable() || was.gate.busy {
+		return
+	}
+	is := was.lookAgain(was.path, h.world.Etcd) // a disk may take its time
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := h.held; now.volume == was.volume && now.ledger.Record == was.ledger.Record {
+		h.held.foreign = is
+	}
+}
+
 // disk describes what is on the volume.
 func (h held) disk(slot string, data inspected, etcd Disk) plan.Disk {
 	d := plan.Disk{Unknown: h.broken, Unfit: h.unfit.why, Ledger: h.ledger.Ledger, HasLedger: h.found, Built: h.built}
 	if data.err != nil {
 		d.Unknown = data.err.Error()
 	}
-	if d.Unknown != "" {
+	if d.Unknown = cmp.Or(d.Unknown, h.strange); d.Unknown != "" {
 		return d
 	}
+	d.Origin, d.Superseded = h.origin, h.superseded
 	// etcd creates a founder's log before it writes the member list into it. Killed in between, the disk
 	// never voted, and etcd would take the log up with a list of nobody and never elect: it is no log.
 	if !data.Unborn || d.Ledger.Role != plan.RoleFounder {
@@ -224,6 +297,7 @@ func (h held) disk(slot string, data inspected, etcd Disk) plan.Disk {
 		}
 	}
 	if r := d.Ledger.Record; r != nil {
+		d.Fresh = h.fresh == r.ID
 		members, cluster, err := etcd.FounderIDs(*r)
 		if err != nil {
 			d.Unknown = err.Error()

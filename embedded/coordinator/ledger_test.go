@@ -47,7 +47,7 @@ func TestLedgerThatCannotBeRead(t *testing.T) {
 		"newer version": {`{"version":2}`, "has version 2, this program knows 1: a newer holdfast wrote it"},
 		"newer types":   {`{"version":2,"role":{}}`, "run that version here, or a newer one"},
 		"no version":    {`{}`, "has version 0, this program knows 1;"},
-		"newer record":  {`{"version":1,"role":"founder","record":{"cause":"adopted"}}`, "record.cause: got \"adopted\": a newer holdfast wrote it"},
+		"newer record":  {`{"version":1,"role":"founder","record":{"cause":"merged"}}`, "record.cause: got \"merged\": a newer holdfast wrote it"},
 		"no record":     {`{"version":1,"started":"d1"}`, "founding ledger is not whole: record: must be there"},
 		"what crashed":  {`{"version":1,"role":"founder","record":{"cluster":"c","id":"0000000000000001","line":["0000000000000000"],"generation":2,"cause":"recover","charter":{"cluster":"c","generation":2,"peer_url":"x","seats":[{"slot":"a"}]}}}`, "record.restore: must be there"},
 	} {

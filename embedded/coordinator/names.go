@@ -19,9 +19,10 @@ type names struct {
 	moved chan struct{} // write the addresses
 
 	mu      sync.Mutex
-	known   map[string]netip.Addr // slot -> last known address
-	told    map[string]netip.Addr // what the resolver was told
-	holders map[string]string     // slot -> node that held it last
+	known   map[string]netip.Addr   // slot -> last known address
+	kept    map[string]netip.Addr   // what was to be written last
+	told    map[string][]netip.Addr // what the resolver was told
+	holders map[string]string       // slot -> node that held it last
 }
 
 func newNames(e env, b *bugs) *names {
@@ -47,13 +48,14 @@ func (n *names) tell(o *plan.Observation) {
 	o.Holders = maps.Clone(n.holders)
 }
 
-// update brings the names up to date: what [plan.Holders] says, and where it says nothing, the
-// last address that was known.
+// update brings the names up to date: what [plan.Holders] says, and where it says nothing, the last address that was
+// known; of an adopted cluster, where no live node holds a slot, then that of the member that holdfast does not run
+// (R22).
 func (n *names) update(o plan.Observation, accepted bool) {
-	addresses := map[string]netip.Addr{n.cfg.Node: n.cfg.Address}
+	addresses, live := map[string]netip.Addr{n.cfg.Node: n.cfg.Address}, map[string]bool{n.cfg.Node: true}
 	for _, node := range n.world.Mesh.Nodes(accepted) {
 		if node.Name != n.cfg.Node {
-			addresses[node.Name] = node.Address
+			addresses[node.Name], live[node.Name] = node.Address, node.Live
 		}
 	}
 	var slots []string
@@ -81,19 +83,40 @@ func (n *names) update(o plan.Observation, accepted bool) {
 			n.known[slot] = a
 		}
 	}
-	changed := !maps.Equal(n.told, n.known)
-	known := maps.Clone(n.known)
-	n.told = known
+	r := o.Disk.Ledger.Record
+	adopted := r != nil && r.Cause == plan.Adopted
+	table := n.table(adopted, live)
+	news, moved := !maps.EqualFunc(n.told, table, slices.Equal), !maps.Equal(n.kept, n.known)
+	n.told, n.kept = table, maps.Clone(n.known)
 	n.mu.Unlock()
-	if !changed {
-		return
+	if adopted || r != nil && r.Cause == plan.Founding { // what was restored may be of either, and lines may be left
+		n.world.Names.Adopt(adopted)
 	}
-	table := make(map[string][]netip.Addr, len(known))
-	for slot, a := range known {
+	if news {
+		n.world.Names.Set(table)
+	}
+	if moved {
+		n.write()
+	}
+}
+
+// table is what the resolver answers; live are the nodes that are. A lost node's address may still be right, or its slot
+// may have been given back to another program elsewhere: both are told, and the dialer tries one after the other. What is
+// not known by gossip is never written to the volume. The caller holds mu.
+func (n *names) table(adopted bool, live map[string]bool) map[string][]netip.Addr {
+	table := make(map[string][]netip.Addr, len(n.known))
+	for slot, a := range n.known {
 		table[slot] = []netip.Addr{a}
 	}
-	n.world.Names.Set(table)
-	n.write()
+	if !adopted {
+		return table
+	}
+	for slot, addresses := range n.world.Elders() {
+		if _, known := n.known[slot]; !known || !live[n.holders[slot]] {
+			table[slot] = append(table[slot], addresses...)
+		}
+	}
+	return table
 }
 
 // write has the addresses written soon.

@@ -50,6 +50,13 @@ func (ob *observer) stop() {
 	ob.stopping = true
 }
 
+// ends reports whether the process was told to end.
+func (ob *observer) ends() bool {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	return ob.stopping
+}
+
 // want sets the wanted slots, sorted.
 func (ob *observer) want(slots []string) {
 	ob.mu.Lock()

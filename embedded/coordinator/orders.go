@@ -17,7 +17,7 @@ func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 	switch {
 	case !o.Claim.Held:
 		return errors.New("this node holds no volume, so there is nothing to give up; run the command on the node that holds the slot")
-	case o.Disk.WAL:
+	case o.Disk.WAL || o.Disk.Origin != nil:
 		return fmt.Errorf("slot %s has etcd data, which this command never gives up; nothing was changed", o.Claim.Slot)
 	case orders.Abandon && (l.Promise() == nil || l.Record != nil),
 		orders.New && l.Promise() == nil && l.Record == nil && o.Store.Record == nil && o.Store.Managed == "":

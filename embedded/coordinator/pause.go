@@ -22,7 +22,7 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 	if m, _ := c.world.Etcd.State(); slices.Contains(m.Alarms, "NOSPACE") {
 		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see `holdfast status --why`)")
 	}
-	if now != nil {
+	if now != nil && (now.Return || !p.Return) { // that it goes back is more than a pause
 		return fmt.Errorf("the cluster is paused already, by %s since %s%s", now.By, now.Since.UTC().Format(time.RFC3339),
 			reason(*now))
 	}

@@ -42,6 +42,17 @@ func (ps peers) leaderSees(ctx context.Context, o plan.Observation) []plan.Membe
 	return nil
 }
 
+// led returns a node whose member says just now that it has a leader, in the generation of a record; "" for none.
+func (ps peers) led(ctx context.Context, o plan.Observation, record string) string {
+	for _, node := range ps.running(o) {
+		f, err := ps.facts(ctx, node)
+		if err == nil && f.Running && (f.Leader || f.Confirmed) && f.Record != nil && f.Record.ID == record {
+			return node
+		}
+	}
+	return ""
+}
+
 // running are the live nodes that say they run a member, the leader first: one that hangs may take all the time there
 // is. Last come the processes that another of the same name hides: gossip does not say which of them serves, so each is
 // asked.

@@ -30,6 +30,7 @@ type restorer struct {
 	restoring   *restoring
 	saver       *saver
 	sentinel    *sentinel
+	peers       peers
 }
 
 func (rs *restorer) act(ctx context.Context, o plan.Observation, a plan.Action) error {
@@ -43,7 +44,7 @@ func (rs *restorer) act(ctx context.Context, o plan.Observation, a plan.Action) 
 	case plan.Discard:
 		return rs.discard(a)
 	case plan.Conclude:
-		return rs.conclude(ctx, a)
+		return rs.conclude(ctx, o, a)
 	case plan.Enter:
 		return rs.enter(ctx, a)
 	case plan.Swap:
@@ -229,10 +230,18 @@ func findBuilt(path string, prepared *plan.Restore) (id string, err error) {
 	return id, err
 }
 
-// conclude makes the new generation's record the outcome of its proposal: the point of no return.
-func (rs *restorer) conclude(ctx context.Context, a plan.Action) error {
+// conclude makes the new generation's record the outcome of its proposal: the point of no return. Where that is for want
+// of a leader, every node that runs a member is asked right before: voters that were named lost may have elected one
+// since gossip told of them, and it has not read the proposal yet.
+func (rs *restorer) conclude(ctx context.Context, o plan.Observation, a plan.Action) error {
 	defer rs.generations.ask()
 	rs.world.Step("before-conclude")
+	if a.Record.Restore.Led == nil {
+		if node := rs.peers.led(ctx, o, a.Record.Parent()); node != "" {
+			rs.lg.Warn("not concluding the "+a.Record.Restore.Title()+": a member has a leader", zap.String("node", node))
+			return errNotYet
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, storeAge)
 	defer cancel()
 	if err := rs.world.Store.Conclude(ctx, *a.Record); errors.Is(err, plan.ErrConflict) {

@@ -218,6 +218,10 @@ func TestFounderThatCannotPrepareSaysSo(t *testing.T) {
 	if !strings.Contains(o.Unable, "no identity") || st == nil || st.State != health.RestoreUnable || st.Error != o.Unable {
 		t.Errorf("entered: unable %q, status %+v", o.Unable, st)
 	}
+	again := Situation{Observation: o, Busy: true, Action: plan.Action{Kind: plan.Prepare}, Progress: Progress{Phase: "verifying"}}
+	if st := again.Restoring(); st.State != health.RestoreUnable || st.Error != o.Unable || st.Phase != "verifying" {
+		t.Errorf("while it tries again: status %+v, want the error of the last attempt, and how far this one is", st)
+	}
 	must(plan.Action{Kind: plan.SetAside, Record: &next})
 	o = look(t, c)
 	if st := (Situation{Observation: o}).Restoring(); o.Unable != "" || st != nil {

@@ -136,17 +136,23 @@ func (s Situation) Restoring() *health.RestoreStatus {
 	switch done := prepared != nil && prepared.ID == r.ID; {
 	case done && !entered:
 		st.State = health.RestorePrepared
-	case !done && s.Busy && s.Action.Kind == plan.Prepare:
-		st.State, st.Phase, st.Done, st.Total = health.RestorePreparing, s.Progress.Phase, s.Progress.Done, s.Progress.Total
 	case !done && o.Unable != "":
 		st.State, st.Error = health.RestoreUnable, o.Unable
+	case !done && s.preparing():
+		st.State = health.RestorePreparing
 	case entered:
 		st.State = health.RestoreSwapping
 	case !done && unconfirmed(o, *r):
 		st.State = health.RestoreUnconfirmed
 	}
+	if s.preparing() {
+		st.Phase, st.Done, st.Total = s.Progress.Phase, s.Progress.Done, s.Progress.Total
+	}
 	return st
 }
+
+// preparing reports whether the node prepares a restore or a recovery right now.
+func (s Situation) preparing() bool { return s.Busy && s.Action.Kind == plan.Prepare }
 
 // unconfirmed reports whether a proposal waits for an operator's word, as far as this node has heard (R16).
 func unconfirmed(o plan.Observation, r plan.Restore) bool {

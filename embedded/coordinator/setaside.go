@@ -16,7 +16,10 @@ func (c *Coordinator) SetVolumeAside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = v.SetAllAside(ctx); err == nil {
+	if err = c.holding.unused(v.Path()); err == nil {
+		err = v.SetAllAside(ctx)
+	}
+	if err == nil {
 		c.holding.hold(v)
 	}
 	c.holding.open()
@@ -31,6 +34,9 @@ func (c *Coordinator) MaySetVolumeAside() (slot, path string, err error) {
 	if err := held.keepsContent(now); err != nil {
 		return "", "", err
 	}
+	if err := c.holding.unused(held.path); err != nil {
+		return "", "", err
+	}
 	return now.Observation.Claim.Slot, held.path, nil
 }
 
@@ -39,6 +45,19 @@ func (h *holding) beginSetAside(s *status) (Volume, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.close(h.held.keepsContent(s.said()))
+}
+
+// unused returns an error while an etcd works on data on the volume: another program's, too. Under it the data would be
+// renamed, and it would write on.
+func (h *holding) unused(path string) error {
+	by, err := h.world.Etcd.InUse(path)
+	if err == nil && by != "" {
+		err = fmt.Errorf("an etcd works on %s: stop it first", by)
+	}
+	if err != nil {
+		return fmt.Errorf("set the content of the volume aside: %w", err)
+	}
+	return nil
 }
 
 // keepsContent says what speaks against setting the content of the volume aside.
@@ -53,7 +72,7 @@ func (h held) keepsContent(now Situation) error {
 		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
 	case now.Action.Kind != plan.Wait && !unfit || h.gate.busy || h.gate.closed:
 		return fmt.Errorf("the content of slot %s need not be set aside: %s", o.Claim.Slot, now.Action.Text())
-	case o.Claim.Mismatch == "" && o.Claim.Missing == "" && !o.Disk.WAL && o.Disk.Unknown == "" && !copied:
+	case o.Claim.Mismatch == "" && o.Claim.Missing == "" && !o.Disk.WAL && o.Disk.Origin == nil && o.Disk.Unknown == "" && !copied:
 		return fmt.Errorf("the volume of slot %s holds nothing to set aside: %s", o.Claim.Slot, now.Action.Text())
 	}
 	return nil

@@ -92,6 +92,7 @@ type Mesh interface {
 // Names answers for the slots' host names.
 type Names interface {
 	Set(table map[string][]netip.Addr) // slot -> addresses
+	Adopt(adopted bool)                // whether holdfast has taken the cluster over, and not made it (R22), once known
 	Check(ctx context.Context) error   // whether our names are answered by us
 }
 
@@ -99,9 +100,11 @@ type Names interface {
 type Etcd interface {
 	Process
 	Disk
+	Foreign
 	Members
 	Keys
 	Locks
+	Elections
 	Builder
 	Databases
 }
@@ -127,6 +130,18 @@ type Disk interface {
 	// before a time, for one of the reasons.
 	Aside(volume string) ([]plan.Aside, error)
 	Reclaim(volume string, before time.Time, reasons []string) ([]plan.Aside, error)
+}
+
+// Foreign is etcd's data that another program has left on a volume (R22).
+type Foreign interface {
+	// Origin says of which cluster it is, nil if there is none. An error may be of a moment: an etcd works on it.
+	Origin(volume string) (*plan.Origin, error)
+	// TakeUp puts it where holdfast has etcd's data, and a link in its place; again is fine, also after a crash.
+	TakeUp(volume string, o plan.Origin) error
+	// Superseded is why the data that was taken up is of the past, "" if it is not.
+	Superseded(volume string) (string, error)
+	// InUse is what an etcd works on, of whatever program, "" for nothing. Not beside Start, Fit or SetAside.
+	InUse(volume string) (string, error)
 }
 
 // Builder makes a data directory of a database, beside the one in use.
@@ -170,6 +185,17 @@ type Locks interface {
 	// Unlock waits until this member has applied all that is committed, and then gives the lock back if it has this
 	// value.
 	Unlock(ctx context.Context, value []byte) error
+}
+
+// Elections are how the member elects early (R23). None of it waits for a disk.
+type Elections interface {
+	// Doubtful reports, at the cost of a lock, whether a look at Standing may be worth it.
+	Doubtful() bool
+	Standing() plan.Standing
+	// Refused dials the peer port of a member, and reports whether that is refused for certain.
+	Refused(ctx context.Context, id uint64) bool
+	// Campaign has the member start an election, unless its term is another one than the standing's by now.
+	Campaign(ctx context.Context, s plan.Standing) error
 }
 
 // Databases is the care for the database.

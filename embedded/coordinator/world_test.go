@@ -50,27 +50,38 @@ type world struct {
 	twins    []string
 	borne    string // the record that the volume bears
 
-	witnesses []plan.Witness
-	deaf      bool // changes of the member list have no effect
-	knows     plan.Store
-	backups   backups
-	full      error
-	unfit     error
-	locked    []byte            // the disruption lock
-	kept      map[string][]byte // holdfast's other keys; nil: all are as locked
-	left      []string          // the disruption lock at each Stop
-	handed    []time.Duration   // to hand over, at each Stop
-	mute      bool              // etcd answers no try of the lock
-	db        database
-	aside     []plan.Aside
-	reclaimed []time.Time
-	aborted   []string
-	dismissed []string
-	shone     []string
-	proposed  *plan.Restore // that lies in the store, and the last look at all of it has not seen
-	marked    []uint64
-	readOnly  bool
-	room      plan.Room
+	witnesses  []plan.Witness
+	deaf       bool // changes of the member list have no effect
+	knows      plan.Store
+	backups    backups
+	full       error
+	unfit      error
+	locked     []byte            // the disruption lock
+	kept       map[string][]byte // holdfast's other keys; nil: all are as locked
+	left       []string          // the disruption lock at each Stop
+	handed     []time.Duration   // to hand over, at each Stop
+	mute       bool              // etcd answers no try of the lock
+	db         database
+	aside      []plan.Aside
+	reclaimed  []time.Time
+	aborted    []string
+	dismissed  []string
+	shone      []string
+	proposed   *plan.Restore // that lies in the store, and the last look at all of it has not seen
+	marked     []uint64
+	readOnly   bool
+	origin     *plan.Origin // another program's data
+	strange    error        // why that cannot be read
+	inUse      string       // what another program's etcd works on
+	superseded string       // why what was taken up is of the past
+	steps      []string     // of a takeover
+	room       plan.Room
+
+	standing   plan.Standing
+	refuses    bool
+	campaigns  []plan.Standing
+	campaigned []string
+	says       map[string][]byte // answers of single nodes, before answer
 }
 
 func newWorld(t *testing.T) *world {
@@ -80,10 +91,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) coordinator(slots ...string) *Coordinator {
 	return New(Config{Node: "n1", Address: netip.MustParseAddr("127.0.0.1"), StopWait: 10 * time.Second, Hold: time.Minute,
 		Plan: plan.Config{Cluster: "test", Slots: slots, PeerURL: "http://{slot}.test:2380", Etcd: "3.7.3"}},
-		World{Volumes: w, Mesh: w, Names: w, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
+		World{Volumes: w, Mesh: w, Names: w, Elders: func() map[string][]netip.Addr { return nil }, Etcd: w, Store: stores{w}, Backups: &w.backups, Looked: func(Situation) {}, Decided: func(plan.Action) {},
 			Failed: func(a plan.Action, err error) { w.note(&w.failed, string(a.Kind)+": "+err.Error()) }, Step: func(string) {},
-			Rooms:  func(string) Rooms { w.mu.Lock(); defer w.mu.Unlock(); return Rooms{Volume: w.room} },
-			Ending: func(why string) { w.note(&w.ending, fmt.Sprintf("%s, etcd killed: %v", why, w.killed)) }},
+			Rooms:      func(string) Rooms { w.mu.Lock(); defer w.mu.Unlock(); return Rooms{Volume: w.room} },
+			Campaigned: func(r plan.Reason) { w.note(&w.campaigned, string(r)) },
+			Ending:     func(why string) { w.note(&w.ending, fmt.Sprintf("%s, etcd killed: %v", why, w.killed)) }},
 		zaptest.NewLogger(w.t))
 }
 
@@ -138,6 +150,9 @@ func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, er
 	if w.asking != nil {
 		w.asking()
 	}
+	if said := w.says[node]; said != nil && string(question) == askForStanding {
+		return said, nil
+	}
 	if w.answer == nil {
 		return nil, errors.New("it is gone")
 	}
@@ -146,6 +161,7 @@ func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, er
 func (w *world) Twin() (netip.Addr, bool)    { return w.twin, w.twin.IsValid() }
 func (w *world) Twins() []string             { return w.twins }
 func (w *world) Set(map[string][]netip.Addr) {}
+func (w *world) Adopt(bool)                  {}
 func (w *world) Check(context.Context) error { return nil }
 
 func (w *world) Key(name string) ([]byte, int64, error) {
@@ -183,10 +199,35 @@ func (w *world) Mark(_ context.Context, mark uint64) error {
 	w.member.Marks = w.marked
 	return nil
 }
+func (w *world) Doubtful() bool {
+	s := w.Standing()
+	return s.Running && s.Lead != s.ID && (s.Lead == 0 || !slices.Contains(s.Near, s.Lead))
+}
+func (w *world) Standing() plan.Standing { w.mu.Lock(); defer w.mu.Unlock(); return w.standing }
+func (w *world) Refused(context.Context, uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refuses
+}
+func (w *world) Campaign(_ context.Context, s plan.Standing) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.campaigns = append(w.campaigns, s)
+	w.standing.Term, w.standing.Lead = s.Term+1, 0
+	return nil
+}
 func (w *world) MemberList(string) ([]plan.MemberInfo, error) {
 	return []plan.MemberInfo{{ID: 1, Slot: "a"}}, nil
 }
 func (w *world) Fit(string) error { w.mu.Lock(); defer w.mu.Unlock(); return w.unfit }
+func (w *world) Origin(string) (*plan.Origin, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.origin, w.strange
+}
+func (w *world) TakeUp(string, plan.Origin) error  { w.note(&w.steps, "take up"); return nil }
+func (w *world) InUse(string) (string, error)      { return w.inUse, nil }
+func (w *world) Superseded(string) (string, error) { return w.superseded, nil }
 func (w *world) Inspect(string) (plan.DataDir, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -136,6 +136,13 @@ func parseMinor(text string) (semver.Version, error) {
 	return semver.Version{Major: v.Major, Minor: v.Minor}, nil
 }
 
+// NewerMinor reports whether a version is of a later minor than another. What is no version is not.
+func NewerMinor(a, b string) bool {
+	x, err1 := parseMinor(a)
+	y, err2 := parseMinor(b)
+	return err1 == nil && err2 == nil && y.LessThan(x)
+}
+
 func sameMinor(text string, v semver.Version) bool {
 	m, err := parseMinor(text)
 	return err == nil && m.Equal(v)

@@ -56,6 +56,8 @@ type Checkup struct {
 	Leader  bool              `json:"leader,omitempty"`  // it leads, and is not stalled
 	Member  uint64            `json:"member,omitempty"`  // its own, 0 if none runs
 	Members []plan.MemberInfo `json:"members,omitempty"` // as applied there
+	Near    []uint64          `json:"near,omitempty"`    // members to which raft messages flow from here
+	Taken   bool              `json:"taken,omitempty"`   // it knows of no other program's members, in an adopted cluster
 	Names   map[uint64]string `json:"names,omitempty"`   // of members, as they have told
 	Fsync   *Quantile         `json:"fsync,omitempty"`   // of the write-ahead log
 	Commit  *Quantile         `json:"commit,omitempty"`  // of the database

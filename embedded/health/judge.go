@@ -177,6 +177,10 @@ func (s judged) quorum() []Finding {
 	electing := false
 	for _, slot := range s.slots {
 		n := s.holder(slot)
+		if s.elsewhere(slot) {
+			running = append(running, slot)
+			continue
+		}
 		if n == nil || !n.Reached || n.Etcd == nil {
 			away = append(away, slot)
 			continue
@@ -227,6 +231,7 @@ func (s judged) missing(n NodeStatus) []Finding {
 		return []Finding{New(NodeSilent, n.Node, "%s is in the gossip but does not answer", n.Node)}
 	case !n.Live && n.Blocks != "":
 		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
+	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
 		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, was not heard of since %s", n.Node, n.Volume.Slot,
 			n.Since.UTC().Format(timeFormat))}
@@ -244,13 +249,14 @@ func (s judged) holder(slot string) (found *NodeStatus) {
 	return found
 }
 
-// connected reports whether a member with a quorum is connected to that of a slot, which none is to itself.
+// connected reports whether a member with a quorum is connected to that of a slot, which none is to itself. Where no
+// node leads, the followers' word counts: the leader may be the very member that no node is seen to run.
 func (s judged) connected(slot string) bool {
 	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
 		c := n.Checkup
 		return n.Reached && n.Etcd != nil && n.Etcd.Confirmed && c != nil &&
 			slices.ContainsFunc(c.Members, func(m plan.MemberInfo) bool {
-				return m.Slot == slot && m.Connected && !m.Learner
+				return m.Slot == slot && !m.Learner && (m.Connected || s.leader == nil && slices.Contains(c.Near, m.ID))
 			})
 	})
 }
@@ -264,6 +270,10 @@ func (s judged) judgeSlots() (out []Finding) {
 	for _, slot := range s.slots {
 		n, subject := s.holder(slot), "slot "+slot
 		switch {
+		case s.isReleased(slot):
+			out = append(out, s.judgeReleased(slot)...)
+		case s.isForeign(slot):
+			out = append(out, s.judgeForeign(slot)...)
 		case (n == nil || !n.Reached) && s.connected(slot):
 			who := "no node that is known here"
 			if n != nil {

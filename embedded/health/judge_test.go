@@ -57,6 +57,58 @@ func (f *Facts) disconnect(i int) {
 	}
 }
 
+// adopted makes it a cluster that is taken over but for these members. Only a leader sees the others as connected.
+func (f *Facts) adopted(foreign ...int) {
+	r := record("a", "b", "c")
+	r.Cause = plan.Adopted
+	for i := range f.Status.Nodes {
+		n := &f.Status.Nodes[i]
+		n.Record = &r
+		for j := range n.Checkup.Members {
+			if j != i {
+				n.Checkup.Near = append(n.Checkup.Near, uint64(j+1))
+			}
+			n.Checkup.Members[j].Connected = n.Checkup.Leader && j != i
+		}
+	}
+	f.Status.Nodes = slices.DeleteFunc(f.Status.Nodes, func(n NodeStatus) bool { return slices.Contains(foreign, int(n.Checkup.Member)-1) })
+	f.Status.Asked = f.Status.Nodes[0].Node
+}
+
+// goingBack makes it a cluster of which these members were given back: their nodes are gone, or were forgotten.
+func (f *Facts) goingBack(forgotten bool, released ...int) {
+	f.adopted()
+	for i := range f.Status.Nodes {
+		f.node(i).Paused = &plan.Pause{By: "bob", Since: now, Return: true}
+	}
+	nodes := f.Status.Nodes
+	for _, i := range released {
+		f.unseen(i)
+	}
+	if forgotten {
+		nodes = slices.DeleteFunc(nodes, func(n NodeStatus) bool { return !n.Live })
+	}
+	f.Status.Nodes = nodes
+	f.Status.Asked = nodes[len(nodes)-1].Node
+}
+
+// apart has no messages flow to a member.
+func (f *Facts) apart(i int) {
+	for _, n := range f.Status.Nodes {
+		if n.Checkup == nil {
+			continue
+		}
+		n.Checkup.Near = slices.DeleteFunc(n.Checkup.Near, func(id uint64) bool { return id == uint64(i+1) })
+	}
+}
+
+// found makes it a cluster that holdfast has founded.
+func (f *Facts) found() {
+	for i := range f.Status.Nodes {
+		f.Status.Nodes[i].Record.Cause = plan.Founding
+	}
+}
+
 // leaderless takes the leader from all members.
 func (f *Facts) leaderless(seconds float64) {
 	for i := range f.Status.Nodes {
@@ -157,6 +209,17 @@ func TestSituations(t *testing.T) {
 			f.Status.Nodes = append(f.Status.Nodes, NodeStatus{Node: "n0", State: "lost", Volume: &VolumeStatus{Slot: "a"}})
 		}, "", "", "", Healthy},
 
+		// A cluster that is taken over: another program runs what no node does.
+		{"a foreign follower", func(f *Facts) { f.adopted(2) }, SlotForeign, Warning, "slot c is not taken over: another program runs its member, to which raft is connected", Healthy},
+		{"a foreign leader", func(f *Facts) { f.adopted(0) }, SlotForeign, Warning, "slot a is not taken over: another program runs its member", Healthy},
+		{"two foreign members, one leads", func(f *Facts) { f.adopted(0, 1) }, SlotForeign, Warning, "slot b is not taken over", Healthy},
+		{"a foreign member is down", func(f *Facts) { f.adopted(2); f.disconnect(2); f.apart(2) }, SlotDown, Degrading, "slot c is not taken over, and raft is not connected", Degraded},
+		{"a foreign member is down, the slot", func(f *Facts) { f.adopted(2); f.disconnect(2); f.apart(2) }, SlotForeign, Warning, "no node of holdfast has ever run its member", Degraded},
+		{"the foreign leader was killed a second ago", func(f *Facts) { f.adopted(0, 1); f.apart(0); f.leaderless(1) }, Electing, Critical, "the members of b, c are electing a leader", NoLeaderYet},
+		{"no quorum with foreign members", func(f *Facts) { f.adopted(0, 1); f.apart(0); f.apart(1); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (c), and none has a leader; missing: a, b", NoQuorum},
+		{"a node of an adopted cluster is lost", func(f *Facts) { f.adopted(2); f.lose(1) }, SlotDown, Degrading, "slot b has no live holder (n2, which did,", Degraded},
+		{"a foreign member of a cluster that holdfast founded", func(f *Facts) { f.adopted(2); f.found() }, SlotUnseen, Warning, "slot c: raft is connected to its member", Healthy},
+
 		// What gossip says of who is there is not who is there.
 		{"an impostor hides a follower", func(f *Facts) { f.unseen(2) }, SlotUnseen, Warning, "slot c: raft is connected to its member", Healthy},
 		{"an impostor hides the leader", func(f *Facts) { f.unseen(0) }, SlotUnseen, Warning, "slot a: raft is connected to its member", Healthy},
@@ -170,6 +233,22 @@ func TestSituations(t *testing.T) {
 		{"a standby with other slots", says(SlotsDiffer, "cluster.slots is x here"), SlotsDiffer, Warning, "cluster.slots is x here", Healthy},
 		{"two holders", func(f *Facts) { f.node(1).Volume.Slot = "a" }, SlotTwice, Degrading, "slot a is held by n1 and by n2", Degraded},
 		{"two clusters", func(f *Facts) { r := record("x"); f.node(2).Record = &r }, TwoClusters, Degrading, "two clusters claim the name", Degraded},
+
+		// The way back.
+		{"a follower was given back", func(f *Facts) { f.goingBack(false, 2) }, SlotReleased, Warning, "slot c was given back: another program runs its member, to which raft is connected", Healthy},
+		{"its node is forgotten", func(f *Facts) { f.goingBack(true, 2) }, SlotReleased, Warning, "slot c was given back", Healthy},
+		{"the leader was given back and leads again there", func(f *Facts) { f.goingBack(false, 0) }, SlotReleased, Warning, "slot a was given back", Healthy},
+		{"two were given back, one leads", func(f *Facts) { f.goingBack(true, 0, 1) }, SlotReleased, Warning, "slot b was given back", Healthy},
+		{"the other program does not serve", func(f *Facts) { f.goingBack(false, 2); f.disconnect(2); f.apart(2) }, SlotDown, Degrading, "slot c is run by no node while the cluster goes back", Degraded},
+		{"it is drained, and holdfast still runs", func(f *Facts) {
+			f.goingBack(false)
+			f.node(2).State, f.node(2).Etcd = "drained", nil
+			f.disconnect(2)
+			f.apart(2)
+		}, SlotDown, Degrading, "slot c is run by no node while the cluster goes back", Degraded},
+		{"a machine reboots meanwhile", func(f *Facts) { f.goingBack(false, 2); f.node(1).State = "starting" }, SlotDown, Degrading, "slot b is starting on n2", Degraded},
+		{"a foreign leader that is no leader any more", func(f *Facts) { f.goingBack(true, 0, 1); f.apart(0); f.leaderless(1) }, Electing, Critical, "the members of b, c are electing a leader", NoLeaderYet},
+		{"paused for maintenance, and the leader's node is unseen", func(f *Facts) { f.adopted(); f.unseen(0); f.node(1).Paused = &plan.Pause{By: "alice", Since: now} }, SlotUnseen, Warning, "slot a: raft is connected to its member", Healthy},
 
 		// Who leads.
 		{"a leader that nothing confirms", func(f *Facts) {
@@ -313,13 +392,16 @@ func TestSituations(t *testing.T) {
 		// Restores and operators.
 		{"a restore", func(f *Facts) {
 			f.node(2).Restore = &RestoreStatus{Title: "restore of b1", Generation: 2, State: RestorePreparing, Phase: "verifying", Done: 1, Total: 4}
-		}, RestoreOpen, Degrading, "n3: a restore of b1 as generation 2 is under way: preparing, verifying, 25 %", Degraded},
+		}, RestoreOpen, Degrading, "n3: a restore of b1 as generation 2 is under way: preparing, verifying 25 % of 4 B", Degraded},
 		{"a restore that nobody has confirmed", func(f *Facts) {
 			f.node(2).Restore = &RestoreStatus{ID: "p1", Title: "restore of b1", State: RestoreUnconfirmed}
 		}, RestoreOpen, Warning, "nothing begins before an operator runs `holdfast restore --confirm p1`", Healthy},
 		{"a restore without room", func(f *Facts) {
 			f.node(2).Restore = &RestoreStatus{Title: "restore of b1", State: RestoreUnable, Error: "no room"}
 		}, RestoreStuck, Degrading, "no room", Degraded},
+		{"a restore without room, tried again", func(f *Facts) {
+			f.node(2).Restore = &RestoreStatus{Title: "restore of b1", State: RestoreUnable, Error: "no room", Phase: "verifying"}
+		}, RestoreStuck, Degrading, "unable: no room; trying again, verifying", Degraded},
 		{"an action fails", func(f *Facts) { f.node(2).Error, f.node(2).Action = "disk full", plan.Start }, ActionFails, Degrading, "n3: the last attempt to start failed: disk full", Degraded},
 		{"drained", func(f *Facts) {
 			n := f.node(2)

@@ -59,12 +59,15 @@ const (
 	Bug          Code = "bug"
 	LoopStuck    Code = "loop-stuck"
 	NamesUnknown Code = "names-unresolved"
+	NamesStale   Code = "names-stale"
 
-	SlotDown    Code = "slot-down"
-	SlotUnseen  Code = "slot-unseen"
-	SlotLearner Code = "slot-learner"
-	SlotTwice   Code = "slot-held-twice"
-	Stalled     Code = "member-stalled"
+	SlotDown     Code = "slot-down"
+	SlotUnseen   Code = "slot-unseen"
+	SlotForeign  Code = "slot-foreign"
+	SlotReleased Code = "slot-released"
+	SlotLearner  Code = "slot-learner"
+	SlotTwice    Code = "slot-held-twice"
+	Stalled      Code = "member-stalled"
 
 	MemberMissing  Code = "member-missing"
 	MemberCutOff   Code = "member-cut-off"
@@ -158,7 +161,7 @@ const (
 // wide are the kinds that only a look at several nodes, at the whole store, or at other series finds: no node has a
 // series of them.
 var wide = []Code{NotExamined, LeaderDisputed, NodeSilent, NodeLost, LostBlocks, MemberDiffers, SlotDown, SlotUnseen,
-	SlotLearner, SlotTwice, TwoClusters, VersionsDiffer, ClusterVersion,
+	SlotForeign, SlotLearner, SlotTwice, TwoClusters, VersionsDiffer, ClusterVersion,
 	ClockApart, DiskSlow, DiskUnmeasured, BackupUnknown, BackupNone, BackupBroken, BackupUnproven, BackupForeign,
 	BackupLeft, EndpointStale, EventsStale}
 

@@ -17,7 +17,7 @@ type RestoreStatus struct {
 	Phase      string `json:"phase,omitempty"` // while preparing
 	Done       int64  `json:"done,omitempty"`  // bytes of the database, of Total
 	Total      int64  `json:"total,omitempty"`
-	Error      string `json:"error,omitempty"` // why it could not be prepared
+	Error      string `json:"error,omitempty"` // why the last attempt to prepare it failed
 	// Objecting is for how many seconds more this node waits for a leader that objects to a leaderless proposal. If it
 	// Leaves, its member stops then for good.
 	Objecting float64 `json:"objecting,omitempty"`
@@ -31,7 +31,7 @@ const (
 	RestoreWaiting     = "waiting"     // nothing has begun here
 	RestorePreparing   = "preparing"
 	RestorePrepared    = "prepared"
-	RestoreUnable      = "unable"   // to prepare it at present; it is tried again
+	RestoreUnable      = "unable"   // the last attempt to prepare it failed; with a phase the next one is under way
 	RestoreSwapping    = "swapping" // past the point of no return
 )
 
@@ -53,12 +53,23 @@ func (r RestoreStatus) Waits() string {
 
 // Text says it in a sentence.
 func (r RestoreStatus) Text() string {
-	text := fmt.Sprintf("a %s as generation %d is under way: %s", r.Title, r.Generation, r.State)
+	return fmt.Sprintf("a %s as generation %d is under way: %s", r.Title, r.Generation, r.Progress())
+}
+
+// Progress is the state with what belongs to it: the error, how far the work is, and for what the member waits.
+func (r RestoreStatus) Progress() string {
+	text := r.State
+	if r.Error != "" {
+		text += ": " + r.Error
+	}
+	if r.State == RestoreUnable && r.Phase != "" {
+		text += "; trying again"
+	}
 	switch {
 	case r.Phase != "" && r.Total > 0:
-		text += fmt.Sprintf(", %s, %d %%", r.Phase, 100*r.Done/r.Total)
-	case r.Error != "":
-		text += ": " + r.Error
+		text += fmt.Sprintf(", %s %d %% of %s", r.Phase, 100*r.Done/r.Total, Bytes(r.Total))
+	case r.Phase != "":
+		text += ", " + r.Phase
 	}
 	if w := r.Waits(); w != "" {
 		text += "; " + w

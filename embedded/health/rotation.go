@@ -42,7 +42,7 @@ type ClientCertificate struct {
 	Last        time.Time `json:"last_seen"`
 }
 
-// IssuedClient is the last certificate that `holdfast tls client` has issued to a client. Nothing renews it.
+// IssuedClient is the last certificate that `holdfast tls client` has issued to a client. It is not renewed by itself.
 type IssuedClient struct {
 	Name        string    `json:"name"` // the common name
 	Fingerprint string    `json:"fingerprint"`

@@ -1,0 +1,190 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+const (
+	// glanceEvery is how often the campaigner looks whether the leader's streams are there, and lookEvery how often it
+	// looks at all else while nothing is suspicious: the mesh may have lost a leader whose streams stand.
+	glanceEvery = 5 * time.Millisecond
+	lookEvery   = 200 * time.Millisecond
+	// restEvery bounds how rarely it looks while a doubt lasts, as for a minority that is cut off.
+	restEvery = 500 * time.Millisecond
+	// standingWait is how long another voter may take to tell its standing.
+	standingWait = 100 * time.Millisecond
+	// campaignWait bounds handing the order to raft, which waits for nothing while it runs.
+	campaignWait = time.Second
+)
+
+// askForStanding is the question for what a member's raft shows.
+const askForStanding = "standing"
+
+// campaigner has this member start an election early, where the plan says so (R23). Its state belongs to run.
+type campaigner struct {
+	env
+	history  *history
+	holding  *holding
+	bugs     *bugs
+	status   *status
+	observer *observer
+}
+
+// suspicion is what the campaigner remembers from one look to the next, of one run of etcd.
+type suspicion struct {
+	suspect    uint64 // the leader that raft has shown last
+	reason     plan.Reason
+	term       uint64
+	since      time.Time // when reason and term were first seen together
+	began      time.Time // of the doubt; zero while there is none
+	campaigned uint64    // the term in which this member campaigned last
+	at         time.Time // when
+	fruitless  int       // campaigns in a row that brought no leader
+}
+
+// run looks until ctx ends.
+func (c *campaigner) run(ctx context.Context) {
+	var s suspicion
+	var last time.Time
+	ticker := time.NewTicker(glanceEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		pause := lookEvery
+		if c.world.Etcd.Doubtful() {
+			if s.began.IsZero() {
+				s.began = time.Now()
+			}
+			pause = min(time.Since(s.began)/16, restEvery)
+		} else {
+			s.began = time.Time{}
+		}
+		if time.Since(last) >= pause {
+			c.look(ctx, &s)
+			last = time.Now()
+		}
+	}
+}
+
+// look observes, asks the plan, and campaigns if that says so.
+func (c *campaigner) look(ctx context.Context, s *suspicion) {
+	now := c.candidacy()
+	if !now.Running {
+		*s = suspicion{}
+		return
+	}
+	if now.Lead != 0 {
+		if now.Lead != s.suspect || now.Term > s.campaigned {
+			s.fruitless = 0
+		}
+		s.suspect = now.Lead
+	}
+	now.Suspect, now.Campaigned, now.Fruitless = s.suspect, s.campaigned, s.fruitless
+	if now.Lead == now.ID || now.Departing || now.Ending {
+		return
+	}
+	c.inquire(ctx, &now)
+	if reason := now.Evidence(); reason != s.reason || now.Term != s.term {
+		s.reason, s.term, s.since = reason, now.Term, time.Now()
+	}
+	now.Since, now.Ago = time.Since(s.since), time.Since(s.at)
+	ballot := now.Ballot()
+	if ballot.Reason == "" {
+		return
+	}
+	s.campaigned, s.at, s.fruitless = now.Term, time.Now(), s.fruitless+1
+	c.campaign(ctx, now, ballot.Reason)
+}
+
+// candidacy is what is known here without asking anybody. What the disk has left or entered it has written down before.
+func (c *campaigner) candidacy() plan.Candidacy {
+	o, held := c.status.said().Observation, c.holding.now()
+	o.Claim.Slot, o.Disk.Ledger = held.id.Slot, held.ledger.Ledger
+	o.Disk.Fresh = o.Disk.Ledger.Record != nil && held.fresh == o.Disk.Ledger.Record.ID
+	o.Drained, o.Stopping = held.drained.on, c.observer.ends()
+	now := plan.Candidacy{Ending: true} // unless the plan can tell
+	c.bugs.guard(theCampaign, func() { now = o.Candidate() })
+	now.Standing = c.world.Etcd.Standing()
+	now.Able = c.cfg.EarlyCampaign && !now.Departing && !now.Ending && held.usable()
+	return now
+}
+
+// standing is what this member tells another voter.
+func (c *campaigner) standing() plan.Standing { return c.candidacy().Standing }
+
+// inquire completes a candidacy with what the mesh says, and, where the leader may be gone, with what its peer port and
+// the other voters say just now. It takes as long as the slowest of them, which is bounded.
+func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy) {
+	nodes, lost := map[uint64]string{}, map[uint64]bool{}
+	for _, p := range c.status.said().Observation.Peers {
+		switch f := p.Facts; {
+		case f == nil || f.Member == 0:
+		case p.Live:
+			nodes[f.Member] = p.Node
+		default:
+			lost[f.Member] = true
+		}
+	}
+	for _, id := range now.Voters {
+		if _, live := nodes[id]; id != now.ID && id != now.Suspect {
+			now.Rivals = append(now.Rivals, plan.Rival{ID: id, Live: live})
+		}
+	}
+	now.Gone = lost[now.Suspect] && nodes[now.Suspect] == ""
+	apart := now.Suspect != 0 && now.Suspect != now.ID && !slices.Contains(now.Near, now.Suspect)
+	if !apart && !now.Gone && (now.Suspect != 0 || now.Founds()) {
+		return
+	}
+	var asking sync.WaitGroup
+	if apart {
+		asking.Go(func() { now.Refused = c.world.Etcd.Refused(ctx, now.Suspect) })
+	}
+	for i := range now.Rivals {
+		if r := &now.Rivals[i]; r.Live {
+			asking.Go(func() { r.Said = c.ask(ctx, nodes[r.ID], r.ID) })
+		}
+	}
+	asking.Wait()
+}
+
+// ask returns the standing of a voter on a node, nil if it does not tell in time.
+func (c *campaigner) ask(ctx context.Context, node string, id uint64) *plan.Standing {
+	ctx, cancel := context.WithTimeout(ctx, standingWait)
+	defer cancel()
+	data, err := c.world.Mesh.Ask(ctx, node, []byte(askForStanding))
+	said := new(plan.Standing)
+	if err != nil || json.Unmarshal(data, said) != nil || said.ID != id {
+		return nil
+	}
+	return said
+}
+
+// campaign has the member start the election, and tells people.
+func (c *campaigner) campaign(ctx context.Context, now plan.Candidacy, reason plan.Reason) {
+	ctx, cancel := context.WithTimeout(ctx, campaignWait)
+	defer cancel()
+	err := c.world.Etcd.Campaign(ctx, now.Standing)
+	e := Entry{Kind: EntryCampaign, Reason: string(reason), Outcome: Done, Error: text(err),
+		Why: fmt.Sprintf("started an election in term %d (%s)", now.Term, reason)}
+	if err != nil {
+		e.Outcome = Failed
+	} else {
+		c.world.Campaigned(reason)
+	}
+	c.history.remember(e)
+	c.lg.Info("started an election early", zap.String("reason", string(reason)), zap.Uint64("term", now.Term),
+		zap.String("leader", fmt.Sprintf("%x", now.Suspect)), zap.Error(err))
+}

@@ -1,0 +1,85 @@
+package coordinator
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"holdfast/embedded/plan"
+)
+
+// namesWorld remembers what the resolver was told.
+type namesWorld struct {
+	*world
+	table   map[string][]netip.Addr
+	adopted bool
+	nodes   []Node
+}
+
+func (w *namesWorld) Set(table map[string][]netip.Addr) { w.table = table }
+func (w *namesWorld) Adopt(adopted bool)                { w.adopted = adopted }
+func (w *namesWorld) Nodes(bool) []Node                 { return w.nodes }
+
+// Where a member is that no node runs says the gossip's memory, then the operator or the cloud, and only of a cluster
+// that was adopted. None of the latter is written to the volume.
+func TestNamesOfForeignMembers(t *testing.T) {
+	at := netip.MustParseAddr
+	record := func(cause plan.Cause) *plan.Record {
+		return &plan.Record{Cluster: "main", Generation: 1, ID: "00000000000000aa", Cause: cause,
+			Charter: plan.Charter{Cluster: "main", Generation: 1, Seats: []plan.Seat{{Slot: "a"}, {Slot: "b"}, {Slot: "c"}, {Slot: "d"}}}}
+	}
+	for _, cause := range []plan.Cause{plan.Adopted, plan.Founding} {
+		w := &namesWorld{world: new(world)}
+		r := record(cause)
+		e := env{cfg: &Config{Node: "n1", Address: at("10.0.0.1")}, lg: zap.NewNop(), world: &World{Mesh: w, Names: w,
+			Elders: func() map[string][]netip.Addr {
+				return map[string][]netip.Addr{"a": {at("10.9.0.1")}, "b": {at("10.9.0.2")}, "c": {at("10.9.0.3")}, "d": {at("10.9.0.4"), at("fd00::4")}}
+			}}}
+		n := newNames(e, &bugs{lg: zap.NewNop()})
+		n.learn(map[string]netip.Addr{"c": at("10.0.0.3")})
+		w.nodes = []Node{{Name: "n2", Address: at("10.0.0.2"), Live: true}}
+		o := plan.Observation{Node: "n1", Claim: plan.Claim{Held: true, Slot: "a", Disk: "x", Epoch: 1},
+			Disk:  plan.Disk{Ledger: plan.Ledger{Record: r}},
+			Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &plan.Facts{Slot: "b", Record: r, Epoch: 1}}}}
+		n.update(o, true)
+		want := map[string][]netip.Addr{"a": {at("10.0.0.1")}, "b": {at("10.0.0.2")}, "c": {at("10.0.0.3")}}
+		if cause == plan.Adopted { // who had slot c is not known, or not heard of
+			want["c"] = append(want["c"], at("10.9.0.3"))
+			want["d"] = []netip.Addr{at("10.9.0.4"), at("fd00::4")}
+		}
+		if !maps.EqualFunc(w.table, want, slices.Equal) || w.adopted != (cause == plan.Adopted) {
+			t.Errorf("%s: got %v, adopted %t, want %v", cause, w.table, w.adopted, want)
+		}
+		if _, kept := n.known["d"]; kept || len(n.known) != 3 {
+			t.Errorf("%s: to be written: %v", cause, n.known)
+		}
+		if len(n.moved) != 1 {
+			t.Fatalf("%s: the addresses are not written", cause)
+		}
+		// It is taken over: the node's word goes before all else.
+		<-n.moved
+		w.nodes = append(w.nodes, Node{Name: "n4", Address: at("10.0.0.4"), Live: true})
+		o.Peers = append(o.Peers, plan.Peer{Node: "n4", Live: true, Facts: &plan.Facts{Slot: "d", Record: r, Epoch: 1}})
+		n.update(o, true)
+		if got := w.table["d"]; !slices.Equal(got, []netip.Addr{at("10.0.0.4")}) || len(n.moved) != 1 {
+			t.Errorf("%s: taken over: got %v", cause, got)
+		}
+		// A node that is lost may be back, or its slot given back to another program.
+		w.nodes[0].Live, o.Peers[0].Live = false, false
+		n.update(o, true)
+		want["b"], want["d"] = []netip.Addr{at("10.0.0.2")}, []netip.Addr{at("10.0.0.4")}
+		if cause == plan.Adopted {
+			want["b"] = append(want["b"], at("10.9.0.2"))
+		}
+		if !maps.EqualFunc(w.table, want, slices.Equal) {
+			t.Errorf("%s: lost: got %v, want %v", cause, w.table, want)
+		}
+		w.table = nil
+		if n.update(o, true); w.table != nil {
+			t.Errorf("%s: told again what it knows", cause)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package health
+
+import (
+	"slices"
+
+	"holdfast/embedded/plan"
+)
+
+// isForeign reports whether the member of a slot of an adopted cluster is one that no node was ever heard to run: another
+// program does, or nobody. A node that held the slot and is lost is told as that, and once all were seen to be ours none is foreign.
+func (s judged) isForeign(slot string) bool {
+	return s.Record != nil && s.Record.Cause == plan.Adopted && slices.Contains(s.Record.Charter.Slots(), slot) &&
+		!slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
+			return n.Volume != nil && n.Volume.Slot == slot || n.Checkup != nil && n.Checkup.Taken
+		})
+}
+
+// returning reports whether the cluster goes back to the program that it was taken over from.
+func (s judged) returning() bool {
+	return s.Paused != nil && s.Paused.Return && s.Record != nil && s.Record.Cause == plan.Adopted
+}
+
+// isReleased reports whether the member of a slot may have been given back: the cluster goes back, and no live node holds
+// the slot, or one that is drained.
+func (s judged) isReleased(slot string) bool {
+	n := s.holder(slot)
+	return s.returning() && slices.Contains(s.Record.Charter.Slots(), slot) && (n == nil || n.Reached && n.State == "drained")
+}
+
+// elsewhere reports whether another program runs the member of a slot, for raft is connected to it.
+func (s judged) elsewhere(slot string) bool {
+	return (s.isForeign(slot) || s.isReleased(slot)) && s.near(slot)
+}
+
+// near reports whether raft messages flow to the voter of a slot from any node. The leader's word is not needed: it may
+// be run by another program, too, which tells nothing here.
+func (s judged) near(slot string) bool {
+	return slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
+		c := n.Checkup
+		return n.Reached && n.Etcd != nil && c != nil && slices.ContainsFunc(c.Members, func(m plan.MemberInfo) bool {
+			return m.Slot == slot && !m.Learner && (m.Connected || slices.Contains(c.Near, m.ID))
+		})
+	})
+}
+
+// judgeForeign judges a slot that holdfast does not run yet.
+func (s judged) judgeForeign(slot string) []Finding {
+	subject := "slot " + slot
+	if s.near(slot) {
+		return []Finding{New(SlotForeign, subject,
+			"slot %s is not taken over: another program runs its member, to which raft is connected, so that it counts", slot)}
+	}
+	return []Finding{
+		New(SlotForeign, subject, "slot %s is not taken over: no node of holdfast has ever run its member", slot),
+		New(SlotDown, subject, "slot %s is not taken over, and raft is not connected to its member", slot).
+			then("Start etcd or its manager there again, or take that machine over. If it runs, see whether its name leads to " +
+				"the right address here (docs/migrate.md)."),
+	}
+}
+
+// judgeReleased judges a slot that holdfast does not run any more.
+func (s judged) judgeReleased(slot string) []Finding {
+	subject := "slot " + slot
+	if s.near(slot) {
+		return []Finding{New(SlotReleased, subject,
+			"slot %s was given back: another program runs its member, to which raft is connected, so that it counts", slot)}
+	}
+	return []Finding{New(SlotDown, subject, "slot %s is run by no node while the cluster goes back, and raft is not connected to its member", slot).
+		then("If it was released, start etcd or its manager on that machine, and wait until its member serves. To take it back, start holdfast " +
+			"there, or run `holdfast undrain` where it still runs.")}
+}

@@ -1,0 +1,236 @@
+package health
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coreos/go-semver/semver"
+
+	"holdfast/embedded/plan"
+)
+
+// Release is what a node says of giving its member back to the program that the cluster was taken over from.
+type Release struct {
+	Slot    string       `json:"slot"`
+	Program plan.Program `json:"program"`
+	To      string       `json:"to"`              // version of the etcd that is to run it
+	Cluster string       `json:"cluster_version"` // that the cluster has agreed on
+	Why     []string     `json:"why,omitempty"`   // it is refused
+	Notes   []string     `json:"notes,omitempty"` // worth knowing before
+	// Risk is why the member cannot go down now, "" if it can: it may be over in a moment.
+	Risk     string   `json:"risk,omitempty"`
+	Released bool     `json:"released"`         // the data is ready for the other program, and etcd is stopped
+	Backup   string   `json:"backup,omitempty"` // that was made sure of
+	Path     string   `json:"path,omitempty"`   // of the volume
+	Data     string   `json:"data,omitempty"`   // of plain etcd: its --data-dir
+	Rest     []string `json:"rest,omitempty"`   // nodes that still run members, in the order in which to release them
+	// Unknown are the slots of which nobody says whether a node runs the member, each with its last node where one is
+	// known: it was given back, or its node does not answer.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// Releasing is what a node knows of itself and of its store when it is asked to release its member.
+type Releasing struct {
+	Origin  *plan.Origin   // on its volume; nil where holdfast has filled the disk
+	Adopted *plan.Adoption // by the record, nil of a cluster that holdfast made
+	Path    string         // of its volume
+	Data    string         // of holdfast's data directory there
+	Token   string         // of the cluster, in etcd-manager's file state
+	Names   []string       // in etcd-manager's file state, nil if it cannot be read
+	Problem string         // why it cannot be
+	Own     string         // the member's name
+	Etcd    *EtcdStatus    // its member; nil if none runs
+	To      string         // version of the etcd that is to run it, "" for that in the file state
+	Was     string         // the version in the file state
+	Voters  int
+	Foreign int // voters that raft is connected to and that no node runs
+	// Manager is whether the backups are in etcd-manager's format: then the store tells etcd-manager what follows.
+	Manager      bool
+	Spec         string // version in its spec; "" if there is none
+	SpecMembers  int
+	Commands     []string
+	StoreProblem string // why the store cannot be asked
+}
+
+// AssessRelease judges whether the member of the asked node may be released. It leaves Risk to who asks the leader.
+func AssessRelease(s ClusterStatus, in Releasing) Release {
+	r := Release{To: in.To}
+	switch {
+	case in.Origin != nil:
+		r.Program, r.Data = in.Origin.Program, in.Path
+	case in.Adopted != nil: // a disk that replaced another one: the others have filled it
+		r.Program, r.Data = in.Adopted.From(), in.Data
+	default:
+		r.refuse("the data on this volume never was another program's: there is nothing to give back; " +
+			"`holdfast restore --to` makes a data directory for any etcd of a backup")
+		return r
+	}
+	manager := r.Program == plan.EtcdManager
+	if manager {
+		r.Data = ""
+	}
+	if in.Origin != nil && in.Origin.Obstacle != "" && (!manager || in.Problem == "") { // else manager says more
+		r.refuse("%s", in.Origin.Obstacle)
+	}
+	if r.To == "" {
+		r.To = in.Was
+	}
+	if in.Etcd == nil {
+		r.refuse("no member runs here: `holdfast undrain`, or wait until it serves, for its versions decide")
+		return r
+	}
+	r.Cluster = in.Etcd.ClusterVersion
+	if in.Etcd.Learner {
+		r.refuse("the member is a learner still, which etcd does not start without a leader's consent: wait until it votes")
+	}
+	for _, n := range s.Nodes {
+		if n.Reached && n.Etcd != nil && n.Node != s.Asked && !n.Etcd.Leader {
+			r.Rest = append(r.Rest, n.Node)
+		}
+	}
+	for _, n := range s.Nodes {
+		if n.Reached && n.Etcd != nil && n.Node != s.Asked && n.Etcd.Leader {
+			r.Rest = append(r.Rest, n.Node)
+		}
+	}
+	r.Unknown = s.unheard()
+	r.versions(s, in)
+	if manager {
+		r.manager(s, in)
+	}
+	return r
+}
+
+// unheard are the slots that no node which answers holds.
+func (s ClusterStatus) unheard() (unknown []string) {
+	if s.Record == nil {
+		return nil
+	}
+	for _, slot := range s.Slots() {
+		last, heard := "", false
+		for _, n := range s.Nodes {
+			if n.Volume != nil && n.Volume.Slot == slot {
+				last, heard = n.Node, heard || n.Reached
+			}
+		}
+		switch {
+		case heard:
+		case last == "":
+			unknown = append(unknown, "slot "+slot)
+		default:
+			unknown = append(unknown, fmt.Sprintf("slot %s (%s)", slot, last))
+		}
+	}
+	return unknown
+}
+
+// stateElsewhere is where another member has etcd-manager's file state, as scp takes it.
+func (s ClusterStatus) stateElsewhere() string {
+	for _, n := range s.Nodes {
+		if n.Reached && n.Node != s.Asked && n.Etcd != nil && n.Volume != nil && n.Volume.Path != "" {
+			return n.Node + ":" + filepath.Join(n.Volume.Path, "state")
+		}
+	}
+	return "MACHINE:VOLUME/state"
+}
+
+func (r *Release) refuse(format string, args ...any) {
+	r.Why = append(r.Why, fmt.Sprintf(format, args...))
+}
+
+// versions sees whether the etcd that is to come can open the data, and be in the cluster.
+func (r *Release) versions(s ClusterStatus, in Releasing) {
+	if r.To == "" {
+		r.refuse("say which etcd is to run here, with --to-etcd, as 3.6.12")
+		return
+	}
+	if _, err := semver.NewVersion(r.To); err != nil {
+		r.refuse("--to-etcd: must be a version of etcd, as 3.6.12, got %q", r.To)
+		return
+	}
+	to, _ := parseMinor(r.To)
+	agreed, err := parseMinor(r.Cluster)
+	if err != nil {
+		r.refuse("the cluster has not agreed on a version yet: ask again in a few seconds")
+		return
+	}
+	down := fmt.Sprintf("bring the cluster down first: `holdfast downgrade --to %d.%d`", to.Major, to.Minor)
+	if to.Major == agreed.Major && to.Minor+1 < agreed.Minor {
+		down = fmt.Sprintf("a downgrade goes one minor at a time, to %d.%d: release it to that etcd", agreed.Major, agreed.Minor-1)
+	}
+	stored, err := parseMinor(in.Etcd.StorageVersion)
+	switch {
+	case to.LessThan(agreed):
+		r.refuse("the cluster is at etcd %s, and etcd %s cannot run in it: %s", r.Cluster, r.To, down)
+	case err != nil || to.LessThan(stored):
+		r.refuse("the data here is of etcd %s still, which etcd %s cannot open: wait a few seconds, or %s",
+			in.Etcd.StorageVersion, r.To, down)
+	case agreed.Major != to.Major || to.Minor > agreed.Minor+1:
+		r.refuse("the cluster is at etcd %s, and members more than one minor apart cannot be in one cluster with etcd %s",
+			r.Cluster, r.To)
+	case in.Foreign == 0 && !sameMinor(in.Etcd.Downgrade, to) && rises(s, to):
+		r.refuse("every member runs an etcd newer than %s, so that the cluster would rise above it: %s", r.To, down)
+	}
+}
+
+// rises reports whether every member that runs here has an etcd above a minor.
+func rises(s ClusterStatus, to semver.Version) bool {
+	for _, n := range s.Nodes {
+		if !n.Reached || n.Etcd == nil {
+			continue
+		}
+		if v, err := parseMinor(n.Etcd.Version); err != nil || !to.LessThan(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// manager sees whether etcd-manager would continue with the cluster as it is.
+func (r *Release) manager(s ClusterStatus, in Releasing) {
+	switch {
+	case in.Problem != "":
+		r.refuse("%s: copy the file `state`, which is the same on all members, from the volume of one that was taken over "+
+			"or given back, and release again: `scp %s %s`", in.Problem, s.stateElsewhere(), filepath.Join(in.Path, "state"))
+	case in.Adopted != nil && in.Adopted.Token != "" && in.Token != in.Adopted.Token:
+		r.refuse("etcd-manager's file %s is of the cluster %s, and this is %s: replace it by that of another member: `scp %s %[1]s`",
+			filepath.Join(in.Path, "state"), in.Token, in.Adopted.Token, s.stateElsewhere())
+	case !slices.Contains(in.Names, in.Own):
+		r.refuse("etcd-manager's file state names no member %s, but %s: etcd-manager would not find itself there", in.Own,
+			strings.Join(in.Names, ", "))
+	}
+	if !in.Manager {
+		r.Notes = append(r.Notes, "snapshot.format is not etcd-manager: see yourself that the store of etcd-manager has "+
+			"control/etcd-cluster-created, without which it founds an empty cluster over this one")
+		return
+	}
+	if in.StoreProblem != "" {
+		r.refuse("the store does not tell whether it has etcd-manager's mark, without which etcd-manager founds an empty "+
+			"cluster over this one: %s", in.StoreProblem)
+		return
+	}
+	if len(in.Commands) > 0 {
+		r.refuse("a command is queued in the store (%s), and etcd-manager would carry it out while the cluster is mixed, "+
+			"which splits it: `etcd-manager-ctl delete-command`", strings.Join(in.Commands, ", "))
+	}
+	switch spec, err := parseMinor(in.Spec); {
+	case in.Spec == "":
+	case err != nil:
+		r.refuse("etcd-manager's spec in the store names etcd %q, which is no version: correct it first", in.Spec)
+	default:
+		to, wrong := parseMinor(r.To)
+		if wrong == nil && spec.LessThan(to) {
+			r.refuse("etcd-manager's spec in the store says etcd %s, and to go down from %s etcd-manager stops the whole cluster "+
+				"and makes it anew from keys: set the version there to %s first", in.Spec, r.To, r.To)
+		} else if in.Spec != r.To {
+			r.Notes = append(r.Notes, fmt.Sprintf("etcd-manager's spec in the store says etcd %s: it goes there from %s by itself "+
+				"when every member is its own", in.Spec, r.To))
+		}
+	}
+	if in.Spec != "" && in.SpecMembers < in.Voters {
+		r.refuse("etcd-manager's spec in the store says %d members, and there are %d: it would remove some: correct it first",
+			in.SpecMembers, in.Voters)
+	}
+}

@@ -1,0 +1,81 @@
+package health
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/embedded/plan"
+)
+
+// releasing is n1 of a cluster of three that was taken over, whose disk holdfast has filled: nothing on it tells of
+// another program.
+func releasing(program plan.Program, token string) (ClusterStatus, Releasing) {
+	f := sound()
+	f.adopted()
+	for i := range f.Status.Nodes {
+		f.node(i).Volume.Path = "/mnt/" + f.node(i).Volume.Slot
+	}
+	f.Status.Judge(nil)
+	return f.Status, Releasing{Adopted: &plan.Adoption{Program: program, Token: token, Cluster: 7}, Path: "/mnt/a", Data: "/mnt/a/etcd",
+		Own: "etcd-a", To: "3.7.3", Voters: 3,
+		Etcd: &EtcdStatus{Version: "3.7.3", ClusterVersion: "3.7.0", StorageVersion: "3.7.0"}}
+}
+
+// A member whose disk was replaced is given back as well: the record says to whom.
+func TestReleaseOfAFilledDisk(t *testing.T) {
+	names := []string{"etcd-a", "etcd-b", "etcd-c"}
+	missing := "read etcd-manager's state: stat /mnt/a/state: no such file or directory"
+	for name, tc := range map[string]struct {
+		program plan.Program
+		token   string
+		change  func(*Releasing)
+		want    plan.Program
+		data    string
+		why     string // of the refusal
+	}{
+		"plain etcd":                 {program: plan.PlainEtcd, want: plan.PlainEtcd, data: "/mnt/a/etcd"},
+		"plain etcd, an old record":  {want: plan.PlainEtcd, data: "/mnt/a/etcd"},
+		"etcd-manager":               {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names }, want: plan.EtcdManager},
+		"etcd-manager, old record":   {token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names }, want: plan.EtcdManager},
+		"no state":                   {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Problem = missing }, want: plan.EtcdManager, why: "`scp n2:/mnt/b/state /mnt/a/state`"},
+		"another cluster's state":    {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "events", names }, want: plan.EtcdManager, why: "is of the cluster events, and this is tok"},
+		"a state without the member": {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names[1:] }, want: plan.EtcdManager, why: "names no member etcd-a"},
+		"holdfast's own cluster":     {change: func(in *Releasing) { in.Adopted = nil }, why: "never was another program's"},
+		"a disk that was taken over": {program: plan.PlainEtcd, change: func(in *Releasing) { in.Origin = &plan.Origin{Program: plan.PlainEtcd} }, want: plan.PlainEtcd, data: "/mnt/a"},
+	} {
+		s, in := releasing(tc.program, tc.token)
+		if tc.change != nil {
+			tc.change(&in)
+		}
+		r := AssessRelease(s, in)
+		said := strings.Join(r.Why, "; ")
+		if r.Program != tc.want || r.Data != tc.data && tc.why == "" || (said == "") != (tc.why == "") || !strings.Contains(said, tc.why) {
+			t.Errorf("%s: got %s, data %q, %q, want %s, %q, %q", name, r.Program, r.Data, said, tc.want, tc.data, tc.why)
+		}
+		if tc.want != "" && !slices.Equal(r.Rest, []string{"n2", "n3"}) {
+			t.Errorf("%s: the rest is %q", name, r.Rest)
+		}
+	}
+}
+
+// A node that does not answer may run a member: it is not taken for one that was given back.
+func TestReleaseWithNodesUnheard(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change        func(*ClusterStatus)
+		rest, unknown string
+	}{
+		"all answer":     {func(*ClusterStatus) {}, "n2 n3", ""},
+		"one is silent":  {func(s *ClusterStatus) { s.Nodes[1].Reached = false }, "n3", "slot b (n2)"},
+		"two are silent": {func(s *ClusterStatus) { s.Nodes[1].Reached, s.Nodes[2].Reached = false, false }, "", "slot b (n2) slot c (n3)"},
+		"one is drained": {func(s *ClusterStatus) { s.Nodes[1].Etcd = nil }, "n3", ""},
+		"one is gone":    {func(s *ClusterStatus) { s.Nodes = slices.Delete(s.Nodes, 1, 2) }, "n3", "slot b"},
+	} {
+		s, in := releasing(plan.PlainEtcd, "")
+		tc.change(&s)
+		r := AssessRelease(s, in)
+		if rest, unknown := strings.Join(r.Rest, " "), strings.Join(r.Unknown, " "); rest != tc.rest || unknown != tc.unknown {
+			t.Errorf("%s: got the rest %q, unknown %q, want %q, %q", name, rest, unknown, tc.rest, tc.unknown)
+		}
+	}
+}

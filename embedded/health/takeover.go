@@ -1,0 +1,152 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast/embedded/plan"
+)
+
+// TakeoverPhase is how far a cluster of another program is taken over.
+type TakeoverPhase string
+
+// The phases.
+const (
+	TakeoverNone      TakeoverPhase = "none"      // holdfast has founded the cluster, or no node here knows one
+	TakeoverMixed     TakeoverPhase = "mixed"     // another program runs voters, or not all were seen to run here yet
+	TakeoverOver      TakeoverPhase = "over"      // every voter was seen to run here
+	TakeoverReturning TakeoverPhase = "returning" // an operator gives it back: `holdfast takeover release` was given
+)
+
+// Takeover is what a node says of a takeover (R22).
+type Takeover struct {
+	Phase   TakeoverPhase    `json:"phase"`
+	Cluster string           `json:"cluster,omitempty"` // etcd's ID, hexadecimal
+	Members []TakeoverMember `json:"members"`
+	Foreign []string         `json:"foreign"`           // slots of voters that no node was ever seen to run
+	Frozen  string           `json:"frozen,omitempty"`  // what is not done until the end, and why
+	Waiting []string         `json:"waiting,omitempty"` // nodes that do not take their member over, each with the reason
+	Next    string           `json:"next,omitempty"`    // what an operator does next
+}
+
+// TakeoverMember is a voter and who runs it.
+type TakeoverMember struct {
+	Slot      string `json:"slot"`
+	Member    string `json:"member"` // hexadecimal
+	Node      string `json:"node,omitempty"`
+	Ours      bool   `json:"ours"`               // a node that answers runs it
+	Connected bool   `json:"connected"`          // raft messages flow to it, or it answers itself
+	Leader    bool   `json:"leader,omitempty"`   // as the node that runs it says
+	Version   string `json:"version,omitempty"`  // of its etcd, where a node runs it
+	Released  bool   `json:"released,omitempty"` // a node holds its disk and does not run it
+}
+
+// AssessTakeover judges how far a takeover is: record is that of the asked node, and foreign and frozen are what its plan
+// says of it.
+func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, frozen string) Takeover {
+	t := Takeover{Phase: TakeoverNone, Members: []TakeoverMember{}, Foreign: append([]string{}, foreign...), Frozen: frozen}
+	for _, n := range s.Nodes {
+		switch {
+		case !n.Live || n.Record != nil:
+		case n.Volume != nil:
+			t.Waiting = append(t.Waiting, fmt.Sprintf("%s (slot %s): %s", n.Node, n.Volume.Slot, n.Why))
+		case record == nil || frozen != "": // while another program still works on the data, the volume is not claimed
+			t.Waiting = append(t.Waiting, fmt.Sprintf("%s (no volume): %s", n.Node, n.Why))
+		}
+	}
+	if record == nil || record.Adopted == nil {
+		return t
+	}
+	t.Cluster = fmt.Sprintf("%x", record.Adopted.Cluster)
+	voters, near := votersSeen(s, record)
+	for _, v := range voters {
+		t.Members = append(t.Members, s.runs(v, near))
+	}
+	switch {
+	case s.Paused != nil && s.Paused.Return: // a cluster that goes back is mixed again
+		t.Phase = TakeoverReturning
+		t.Next = goingBack(t.Members)
+	case frozen != "":
+		t.Phase = TakeoverMixed
+		t.Next = "wait until every member was seen to run here"
+		if len(foreign) > 0 {
+			t.Next = fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
+				foreign[0])
+		}
+	default:
+		t.Phase = TakeoverOver
+	}
+	return t
+}
+
+// goingBack is what an operator does next while a cluster is given back.
+func goingBack(members []TakeoverMember) string {
+	if !slices.ContainsFunc(members, func(m TakeoverMember) bool { return !m.Ours }) {
+		return "release a member: " + restOf(members) + "; to keep the cluster here: `holdfast resume`"
+	}
+	return "see that the members which were released serve again, and then release the next: " + restOf(members)
+}
+
+// restOf names the nodes that run members, the leader last, as they are released.
+func restOf(members []TakeoverMember) string {
+	var rest, last []string
+	for _, m := range members {
+		switch {
+		case !m.Ours:
+		case m.Leader:
+			last = append(last, m.Node)
+		default:
+			rest = append(rest, m.Node)
+		}
+	}
+	if len(rest)+len(last) == 0 {
+		return "no node runs one any more"
+	}
+	return "`holdfast takeover release` on " + strings.Join(append(rest, last...), ", then ")
+}
+
+// votersSeen are the voters by a member that runs here, the leader's word first, else by the record, and the IDs of
+// those that raft is connected to from anywhere.
+func votersSeen(s ClusterStatus, record *plan.Record) (voters []plan.MemberInfo, near []uint64) {
+	led := false
+	for _, n := range s.Nodes {
+		c := n.Checkup
+		if !n.Reached || n.Etcd == nil || c == nil {
+			continue
+		}
+		near = append(near, c.Near...)
+		for _, m := range c.Members {
+			if m.Connected {
+				near = append(near, m.ID)
+			}
+		}
+		if len(c.Members) > 0 && !led {
+			voters, led = c.Members, c.Leader
+		}
+	}
+	if voters == nil {
+		for _, m := range record.Adopted.Members {
+			voters = append(voters, plan.MemberInfo{ID: m.ID, Slot: m.Slot, Learner: m.Learner})
+		}
+	}
+	voters = slices.DeleteFunc(slices.Clone(voters), func(m plan.MemberInfo) bool { return m.Learner })
+	slices.SortFunc(voters, func(a, b plan.MemberInfo) int { return strings.Compare(a.Slot, b.Slot) })
+	return voters, near
+}
+
+// runs says who runs a voter.
+func (s ClusterStatus) runs(v plan.MemberInfo, near []uint64) TakeoverMember {
+	m := TakeoverMember{Slot: v.Slot, Member: fmt.Sprintf("%x", v.ID), Connected: slices.Contains(near, v.ID)}
+	for _, n := range s.Nodes {
+		switch {
+		case n.Reached && n.Etcd != nil && n.Etcd.Member == m.Member:
+			m.Node, m.Ours, m.Connected, m.Released = n.Node, true, true, false
+			m.Leader, m.Version = n.Etcd.Leader, n.Etcd.Version
+			return m
+		case n.Volume != nil && n.Volume.Slot == v.Slot:
+			m.Node, m.Released = n.Node, true
+		}
+	}
+	return m
+}

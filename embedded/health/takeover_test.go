@@ -1,0 +1,83 @@
+package health
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/embedded/plan"
+)
+
+// A node that waits for the end of the other program's etcd holds no volume yet. It is named until the takeover is over:
+// later it is a node that stands by.
+func TestTakeoverWaiting(t *testing.T) {
+	s := ClusterStatus{Nodes: []NodeStatus{{Node: "n1", Live: true, Why: "standing by: etcd still runs"}}}
+	record := &plan.Record{Adopted: &plan.Adoption{}}
+	for name, tc := range map[string]struct {
+		record *plan.Record
+		frozen string
+		want   []string
+	}{
+		"not begun": {nil, "", []string{"n1 (no volume): standing by: etcd still runs"}},
+		"mixed":     {record, "slot b is not taken over yet", []string{"n1 (no volume): standing by: etcd still runs"}},
+		"over":      {record, "", nil},
+	} {
+		if got := AssessTakeover(s, tc.record, nil, tc.frozen).Waiting; !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// What is refused names flags and commands that there are.
+func TestReleaseVersions(t *testing.T) {
+	for to, want := range map[string]string{
+		"":       "say which etcd is to run here, with --to-etcd",
+		"newest": "--to-etcd: must be a version of etcd",
+		"3.6.12": "`holdfast downgrade --to 3.6`",
+		"3.5.33": "a downgrade goes one minor at a time, to 3.6",
+		"3.7.3":  "",
+	} {
+		r := AssessRelease(ClusterStatus{}, Releasing{Origin: &plan.Origin{Program: plan.PlainEtcd}, To: to, Foreign: 1,
+			Etcd: &EtcdStatus{ClusterVersion: "3.7.0", StorageVersion: "3.7.0"}})
+		if got := strings.Join(r.Why, "\n"); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("to %q: got %q, want %q", to, got, want)
+		}
+	}
+}
+
+// A cluster goes back because an operator has released a member, and not because it is paused while a machine is away:
+// that happens to one that was adopted long ago as well.
+func TestTakeoverPhase(t *testing.T) {
+	r := plan.AdoptedRecord("main", "https://etcd-{slot}.x.y:2380", plan.Origin{Cluster: 7, Program: plan.EtcdManager,
+		Members: []plan.Elder{{ID: 1, Slot: "a", Name: "etcd-a"}, {ID: 2, Slot: "b", Name: "etcd-b"}, {ID: 3, Slot: "c", Name: "etcd-c"}}})
+	members := []plan.MemberInfo{{ID: 1, Slot: "a"}, {ID: 2, Slot: "b"}, {ID: 3, Slot: "c"}}
+	node := func(name, id string) NodeStatus {
+		return NodeStatus{Node: name, Live: true, Reached: true, Record: &r, Etcd: &EtcdStatus{Member: id, Version: "3.7.3"},
+			Checkup: &Checkup{Members: members, Near: []uint64{1, 2, 3}}}
+	}
+	two, three := []NodeStatus{node("n1", "1"), node("n2", "2")}, []NodeStatus{node("n1", "1"), node("n2", "2"), node("n3", "3")}
+	maintained, returned := &plan.Pause{By: "alice", Why: "new switches"}, &plan.Pause{By: "bob", Return: true}
+	for name, tc := range map[string]struct {
+		nodes   []NodeStatus
+		paused  *plan.Pause
+		foreign []string
+		frozen  string
+		want    TakeoverPhase
+		next    string // begins what is next
+	}{
+		"over":                             {nodes: three, want: TakeoverOver},
+		"a machine reboots":                {nodes: two, want: TakeoverOver},
+		"paused for maintenance":           {nodes: three, paused: maintained, want: TakeoverOver},
+		"a machine reboots while paused":   {nodes: two, paused: maintained, want: TakeoverOver},
+		"mixed":                            {nodes: two, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over the machine of slot c"},
+		"mixed and paused":                 {nodes: two, paused: maintained, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over"},
+		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "see that the members which were released serve again, and then release the next: `holdfast takeover release` on n1, then n2"},
+		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "see that the members"},
+		"about to go back, or taken again": {nodes: three, paused: returned, want: TakeoverReturning, next: "release a member: "},
+	} {
+		got := AssessTakeover(ClusterStatus{Paused: tc.paused, Nodes: tc.nodes}, &r, tc.foreign, tc.frozen)
+		if got.Phase != tc.want || !strings.HasPrefix(got.Next, tc.next) || (got.Next == "") != (tc.next == "") {
+			t.Errorf("%s: got %s, next %q, want %s, %q", name, got.Phase, got.Next, tc.want, tc.next)
+		}
+	}
+}
