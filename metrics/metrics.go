@@ -19,6 +19,7 @@ type Names struct {
 	States      []string // of the node: claiming, standby, running, ...
 	Actions     []string // that the coordinator may decide
 	Claims      []string // states of a volume's claim; empty where the provider has none
+	Reasons     []string // for which the member may start an election early
 }
 
 // Sample is what one observation says about the node.
@@ -52,6 +53,7 @@ type Metrics struct {
 	action    atomic.Pointer[string]
 	decisions *prometheus.CounterVec
 	failures  *prometheus.CounterVec
+	campaigns *prometheus.CounterVec
 }
 
 // New registers the series with reg. It panics, as prometheus' MustRegister
@@ -67,13 +69,20 @@ func New(reg prometheus.Registerer, names Names) *Metrics {
 			Name: "holdfast_actions_failed_total",
 			Help: "Actions of the coordinator that ended with an error, by action.",
 		}, []string{"action"}),
+		campaigns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_early_campaigns_total",
+			Help: "Elections that this member has started before the election timeout ended, by reason.",
+		}, []string{"reason"}),
+	}
+	for _, reason := range names.Reasons {
+		m.campaigns.WithLabelValues(reason)
 	}
 	for _, action := range names.Actions {
 		m.decisions.WithLabelValues(action)
 		m.failures.WithLabelValues(action)
 	}
 	m.sample.Store(&Sample{})
-	reg.MustRegister(m.decisions, m.failures, &collector{m})
+	reg.MustRegister(m.decisions, m.failures, m.campaigns, &collector{m})
 	return m
 }
 
@@ -90,6 +99,9 @@ func (m *Metrics) Decided(action string) {
 
 // Failed counts an action that ended with an error.
 func (m *Metrics) Failed(action string) { m.failures.WithLabelValues(action).Inc() }
+
+// Campaigned counts an election that was started early.
+func (m *Metrics) Campaigned(reason string) { m.campaigns.WithLabelValues(reason).Inc() }
 
 // The descriptions of what a scrape computes from the current sample.
 var (
