@@ -1,17 +1,14 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
@@ -24,8 +21,8 @@ func newTLSCommand() *cobra.Command {
 		Use:   "tls",
 		Short: "Make, show and issue certificates",
 	}
-	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSForgetCommand(),
-		newTLSRotateCommand(), newTLSBundleCommand(), newTLSExportCommand())
+	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSObserverCommand(),
+		newTLSForgetCommand(), newTLSRotateCommand(), newTLSBundleCommand(), newTLSExportCommand())
 }
 
 func newTLSInitCommand() *cobra.Command {
@@ -80,72 +77,6 @@ func makeAuthorities(dir string, life time.Duration) ([]freshFile, error) {
 
 // clientName bounds what `tls client` makes a file name of. It is the user where etcd's authentication is on.
 var clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:-]{0,63}$`)
-
-func newTLSClientCommand() *cobra.Command {
-	to, life, dryRun := "", 365*24*time.Hour, false
-	c := &cobra.Command{
-		Use:   "client NAME --to DIR",
-		Short: "Issue a client's certificate (tls.mode ca and auto)",
-		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client needs to know the\n" +
-			"servers. It lets its holder read and write everything.\n\n" +
-			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: what a certificate for\n" +
-			"root may do is everything, and one for a user that etcd does not know may do nothing.\n\n" +
-			"It is not renewed by itself. Its end is kept in the backup store, and the nodes tell of it from 30 days before,\n" +
-			"until there is a later one of NAME.\n\n" +
-			"The key of the clients' authority must be here: run it on a node, or with the node's configuration.",
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			name := args[0]
-			if !clientName.MatchString(name) {
-				return fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, got %q", name)
-			}
-			if to == "" {
-				return errors.New("--to: must be a directory, got none")
-			}
-			if err := atLeast("life", time.Minute, life); err != nil {
-				return err
-			}
-			l, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
-			issued, err := certificates.Issue(c.Context(), l.Config, name, life)
-			if err != nil {
-				return err
-			}
-			files := []freshFile{{filepath.Join(to, name+".crt"), issued.Certificate, 0o644},
-				{filepath.Join(to, name+".key"), issued.Key, 0o600}}
-			if err := absent(files); err != nil {
-				return err
-			}
-			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(),
-					fmt.Sprintf("would write %s, %s and ca.crt", files[0].path, files[1].path))
-			}
-			if err := writeFresh(to, files); err != nil {
-				return err
-			}
-			caFile := filepath.Join(to, "ca.crt")
-			if err := os.WriteFile(caFile, issued.CA, 0o644); err != nil { //nolint:gosec // no secret, and the newest is the right one
-				return err
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s, %s and %s\n", files[0].path, files[1].path, caFile)
-			if err != nil {
-				return err
-			}
-			if err := issued.Track(c.Context(), l.Config, name); err != nil {
-				fmt.Fprintf(c.ErrOrStderr(),
-					"warning: the certificate is not tracked, so that nothing tells before it ends: %v\n", err)
-			}
-			return nil
-		},
-	}
-	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().StringVar(&to, "to", "", "the `directory` to write to")
-	c.Flags().Var(&durationFlag{&life}, "life", "how long it is valid; never longer than the authority")
-	addDryRun(c.Flags(), &dryRun)
-	return c
-}
 
 func newTLSForgetCommand() *cobra.Command {
 	var dryRun bool

@@ -27,8 +27,11 @@ type Config struct {
 	SeedsFile string `mapstructure:"seeds-file"`
 	// KeyFile holds AES keys in base64 (16, 24 or 32 bytes), one per line, # begins a comment. The
 	// first encrypts, each may decrypt. Only its owner may read it, and a change is taken over. Empty means no
-	// encryption, unless Mesh.UseRing gives other keys.
+	// encryption. With Mesh.UseTLS it is not used.
 	KeyFile string `mapstructure:"key-file"`
+	// ObserverFile holds what an observer shows and trusts where the gossip goes over TLS: its certificate, its key and
+	// the peers' authorities, as PEM. A node does not use it, nor does this package read it.
+	ObserverFile string `mapstructure:"observer-file"`
 	// ForgetAfter is how long a lost node is remembered; 0 means until it is forgotten by command. See Mesh.Settle.
 	ForgetAfter time.Duration `mapstructure:"forget-after"`
 }

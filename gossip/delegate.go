@@ -30,6 +30,9 @@ func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState returns all we know, for a push/pull.
 func (d delegate) LocalState(bool) []byte {
+	if d.m.self.Observer && d.m.tls != nil {
+		return nil // nobody believes it
+	}
 	d.m.mu.Lock()
 	now := time.Now()
 	gone := d.m.view.fade(now)
@@ -114,7 +117,9 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	changed := d.m.view.up(meta, at, time.Now())
 	d.m.mu.Unlock()
 	d.m.notices.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
-	d.m.notices.settle(reasonKey + "/" + at.Addr().String())
+	for _, reason := range []string{reasonKey, reasonCertificate} {
+		d.m.notices.settle(reason + "/" + at.Addr().String())
+	}
 	poke(d.m.behind)
 	if changed {
 		poke(d.m.changed)
@@ -174,4 +179,15 @@ func (m *Mesh) knows(ip netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return ip == m.bound.Addr() || m.view.knows(ip)
+}
+
+// observes reports whether a process is live here, or this one, and whether it is an observer.
+func (m *Mesh) observes(process string) (observer, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if process == m.self.process() {
+		return m.self.Observer, true
+	}
+	p := m.view.peers[process]
+	return p != nil && p.meta.Observer, p != nil
 }

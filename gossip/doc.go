@@ -15,8 +15,8 @@
 // with its last state, since its facts still count, until it is forgotten.
 //
 // The package never decides anything: no claim, no founding, no removal follows from its clocks. It writes nothing to
-// disk but its own keys (ring_file.go, ring_derived.go), never sends a node's state through a seed or a leader, and
-// never takes another node's word for what this process published.
+// disk, never sends a node's state through a seed or a leader, and never takes another node's word for what this process
+// published.
 //
 // # Invariants
 //
@@ -28,11 +28,12 @@
 //     limits are refused whole, counted, and shown in Problems.
 //   - An observer (Meta.Observer) is told everything and tells nothing: it never is among Nodes, in whatever number
 //     observers come and go, it is no company to a lone node, and no node's twin.
-//   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way, 32 open streams of each
-//     address of the mesh, 8 of any other and 32 of all others; no message is decompressed.
-//   - No key is ever shown: keys are named by fingerprints, the first 8 hex digits of their SHA-256.
-//   - Each cluster has its label, which is authenticated when there are keys. Without the right keys
-//     nothing is read; with keys nothing is accepted in the clear.
+//   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way; handshakes (without TLS:
+//     streams) of 32 for each address of the mesh, 8 for any other and 32 for all others; 1,024 admitted connections, 256
+//     that we have dialled for packets; no message is decompressed.
+//   - No key is ever shown.
+//   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read of who has
+//     not shown a certificate; with keys nothing is accepted in the clear.
 //
 // # Forgetting
 //
@@ -59,14 +60,18 @@
 // than 5 s say, and agree again when one of the twins is gone. So gossip never tells who is connected or who leads:
 // raft does.
 //
-// # Keys
+// # Transport
 //
-// A Ring is the keys of one node, the first of which encrypts. They lie in a file (FileRing), or are derived from a
-// secret that the nodes share anyhow, with a serial (DerivedRing), and are looked at there every 2 s. A Rotation
-// replaces the key of all nodes in three steps, none of which begins before every live node has confirmed the one
-// before: install, use, remove. It keeps no notes; anyone who begins it again reads from the nodes how far it came. A
-// node with derived keys that nobody reads asks the others, in a way that needs no key, to show which of the next 16
-// serials they encrypt with (seek.go). It never goes back to a lower one.
+// With UseTLS every byte goes over TLS 1.3 connections on which both sides show a certificate of the mesh (tls.go,
+// secure.go): a stream has one of its own, and the packets to one address share one (link.go), which is dialled when the
+// first is due and closed when none was for 30 s. Sending a packet never waits: 64 of them may wait for a connection,
+// and what is more is lost, as it would be over UDP. Certificates and authorities are asked for at each handshake, and
+// open connections are checked again every minute. Who listens is not told who speaks by memberlist, so what a
+// certificate may not say is left out before memberlist hears it (heard.go): an observer may probe, answer, suspect, and
+// tell of observers, and nothing else. A node may say anything.
+//
+// Without it the packets go over UDP and the streams over TCP, in the clear, or under the keys of Config.KeyFile:
+// memberlist's own keyring, which follows the file (keys.go).
 //
 // # Timings
 //
@@ -91,14 +96,18 @@
 //
 // # Dangers
 //
-//   - Without keys anyone who reaches the port can say anything, also that a node is dead. With keys anyone who has one
-//     can: it is one for all, and observers have it too.
+//   - Without TLS and keys anyone who reaches the port can say anything, also that a node is dead. With a key anyone who
+//     has it can, and with TLS anyone who has a node's certificate.
 //   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
 //     again if it was forgotten; a question
 //     is answered again, to the process that asked it. So an answer must not do what may be done only once.
-//   - memberlist trusts bytes before it has authenticated them; guard.go says which, and looks at them first. It knows
-//     memberlist's format for that: an update may make it refuse everything, which the tests would show.
+//   - memberlist trusts bytes before it has authenticated them, and an observer's as it does a node's; guard.go and
+//     heard.go look at them first. They know memberlist's format for that: an update may make them refuse everything,
+//     which the tests would show.
+//   - With TLS, clocks matter: a node whose clock is outside the life of the others' certificates hears nobody.
+//   - A TCP connection that stands still holds up what comes behind it. Linux gives one up after 2 s without an
+//     acknowledgement (patience_linux.go); elsewhere a mesh that was parted may need longer to heal.
 //   - memberlist calls the delegate under its own lock: code there must neither block nor call back.
 //   - memberlist reports what it refuses only in its log. logs.go reads those lines; the tests provoke
 //     them (all but the one about blocked UDP), so that an update that rewords them is noticed.
@@ -106,6 +115,8 @@
 //     ones at its address until the clock has caught up, or until all nodes have forgotten it; Problems says so.
 //   - A node that is killed and started again at another address within 5 s counts when the old process is noticed to be
 //     gone.
-//   - A line in /etc/hosts wins over DNS, and so over us: Check looks for it.
+//   - A line in /etc/hosts wins over DNS, and so over us: Check looks for it. etcd's dialers cannot be given a resolver
+//     that skips the file; only nsswitch.conf can ("hosts: dns files"). Where a cluster is taken over such lines are
+//     common, so that Stale tells only those which contradict what is known.
 //   - net.DefaultResolver is one per process: two clusters in one process cannot each have their own.
 package gossip

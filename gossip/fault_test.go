@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,13 +13,20 @@ import (
 	"go.uber.org/zap"
 )
 
-// childSeed makes the test binary a node of its own, which can be killed and stopped.
-const childSeed = "GOSSIP_TEST_SEED"
+// childSeed makes the test binary a node of its own, which can be killed and stopped. childPapers is a file with what it
+// shows and trusts, "" without TLS.
+const (
+	childSeed   = "GOSSIP_TEST_SEED"
+	childPapers = "GOSSIP_TEST_PAPERS"
+)
 
 func child(seed string) {
 	m, err := New(Config{Listen: "127.0.0.1:0", Seeds: []string{seed}}, "main", node("child"), echo, zap.NewNop(), prometheus.NewRegistry())
 	if err != nil {
 		panic(err)
+	}
+	if path := os.Getenv(childPapers); path != "" {
+		m.UseTLS(readPapers(path).tls())
 	}
 	m.Publish([]byte("fact"))
 	if err := m.Run(context.Background()); err != nil {
@@ -26,14 +34,14 @@ func child(seed string) {
 	}
 }
 
-func spawn(t *testing.T, seed *member) *exec.Cmd {
+func spawn(t *testing.T, seed *member, papers ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), childSeed+"="+seed.Address().String())
+	cmd.Env = append(os.Environ(), childSeed+"="+seed.Address().String(), childPapers+"="+strings.Join(papers, ""))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +61,21 @@ func TestKilledAndPausedProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for memberlist's timeouts")
 	}
-	a := start(t, "main", node("a"), nil)
-	b := start(t, "main", node("b"), seeded(a))
-	cmd := spawn(t, a)
+	t.Run("in the clear", func(t *testing.T) {
+		t.Parallel()
+		a := start(t, "main", node("a"), nil)
+		killAndPause(t, a, start(t, "main", node("b"), seeded(a)), spawn(t, a))
+	})
+	t.Run("over TLS", func(t *testing.T) {
+		t.Parallel()
+		ca := newAuthority(t)
+		a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+		b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
+		killAndPause(t, a, b, spawn(t, a, writePapers(t, ca, nodeName)))
+	})
+}
+
+func killAndPause(t *testing.T, a, b *member, cmd *exec.Cmd) {
 	for _, m := range []*member{a, b} {
 		await(t, "the child is seen", 10*time.Second, sees(m, "child"))
 		await(t, "the child is heard", 10*time.Second, says(m, "child", "fact"))

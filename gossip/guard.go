@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"net"
 )
 
@@ -56,6 +57,8 @@ func reasonOfGuard(err error) string {
 		return reasonKey
 	case errors.Is(err, errStreams):
 		return reasonFull
+	case errors.Is(err, errCertificate), errors.Is(err, errRefusesUs), errors.Is(err, errSpeaks):
+		return reasonCertificate
 	}
 	return reasonUnreadable
 }
@@ -116,6 +119,7 @@ type guarded struct {
 	read    *bufio.Reader
 	label   string // "" where none is due: in the answer on a stream that we opened
 	keyed   bool
+	filter  func(io.Reader) ([]byte, error) // of the other side's push/pull; nil: all of it counts
 	left    int
 	checked bool
 	wrong   error
@@ -166,13 +170,34 @@ func (g *guarded) check() error {
 	case kind == typeCompress:
 		return errCompressed
 	case kind == typePushPull:
-		return h.mapping(map[string]uint64{"Nodes": maxListed, "UserStateLen": uint64(g.left), "Join": 1})
+		begun := h.at
+		err := h.mapping(map[string]uint64{"Nodes": maxListed, "UserStateLen": uint64(g.left), "Join": 1})
+		if err == nil && h.err == nil && g.filter != nil {
+			err = g.sift(begun)
+		}
+		return err
+	case kind == typeUser && g.filter != nil:
+		return errSpeaks
 	case kind == typeUser:
 		return h.mapping(map[string]uint64{"UserMsgLen": maxUserBytes})
 	case kind == typePing, kind == typeAck, kind == typeError:
 		g.left = 4 << 10
 		return nil
 	}
+	return nil
+}
+
+// sift puts what the filter leaves in the place of what is behind the first n bytes.
+func (g *guarded) sift(n int) error {
+	begin := make([]byte, n)
+	if _, err := io.ReadFull(g.read, begin); err != nil {
+		return err
+	}
+	left, err := g.filter(io.LimitReader(g.read, int64(g.left)))
+	if err != nil {
+		return err
+	}
+	g.read = bufio.NewReader(bytes.NewReader(append(begin, left...)))
 	return nil
 }
 

@@ -291,7 +291,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'x'))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
-		d := &a.transport.door
+		d := &a.transport.(*transport).door
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return d.strangers == 0

@@ -152,16 +152,12 @@ func (m *Mesh) join(ctx context.Context, list *memberlist.Memberlist, targets []
 			if err == nil {
 				m.series.joins.WithLabelValues("joined").Inc()
 				m.notices.settle(t.key())
-				m.notices.settle("key-mismatch/" + t.at.String())
 				m.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
 			if ctx.Err() == nil {
 				m.series.joins.WithLabelValues("failed").Inc()
 				m.unjoined(t, err)
-				if strings.Contains(err.Error(), noneDecrypts) {
-					m.keyMismatch(ctx, t.at)
-				}
 			}
 		})
 	}
@@ -187,7 +183,7 @@ func (m *Mesh) unjoined(t target, err error) {
 	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
 		strings.HasSuffix(text, syscall.EPIPE.Error()):
 		// A memberlist that does not like our label says nothing and hangs up.
-		m.notices.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, or not holdfast)", t.seed, t.at))
+		m.notices.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one side alone, or not holdfast)", t.seed, t.at))
 	default:
 		m.notices.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
 	}

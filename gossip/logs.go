@@ -26,14 +26,15 @@ type Problem struct {
 
 // The kinds of problems. What is refused has the label of holdfast_gossip_rejected_total as its kind.
 const (
-	ProblemSeed        = "seed"         // a seed does not answer, or is invalid
-	ProblemSeedsFile   = "seeds-file"   // it cannot be read
-	ProblemKey         = reasonKey      // gossip with another key, or one side has none
-	ProblemKeyMismatch = "key-mismatch" // nodes have another key than this one
-	ProblemRing        = "ring"         // this node's keys cannot be kept
-	ProblemUDP         = "udp"          // a node answers over TCP only
-	ProblemTwin        = "twin"         // two processes have one name
-	ProblemPublish     = "publish"      // this node's state is too large to be told
+	ProblemSeed        = "seed"            // a seed does not answer, or is invalid
+	ProblemSeedsFile   = "seeds-file"      // it cannot be read
+	ProblemKey         = reasonKey         // gossip with another key, or one side has none
+	ProblemCertificate = reasonCertificate // a certificate that is not of this mesh, or ours is not of another's
+	ProblemTLS         = "tls"             // this node has no certificate yet
+	ProblemKeyFile     = "key-file"        // it cannot be read any more
+	ProblemUDP         = "udp"             // a node answers over TCP only
+	ProblemTwin        = "twin"            // two processes have one name
+	ProblemPublish     = "publish"         // this node's state is too large to be told
 )
 
 // notices are the current problems. It takes no lock but its own and so may be called from anywhere.
@@ -118,9 +119,6 @@ func (n *notices) expire(now time.Time) {
 // symptom is a part of memberlist's log lines or errors, and what it means to an operator.
 type symptom struct{ part, reason, meaning string }
 
-// noneDecrypts is what memberlist says of a message under another key.
-const noneDecrypts = "no installed keys could decrypt"
-
 // diagnose finds the symptom of a line. memberlist v0.7 has no other way to learn of these; net.go
 // there has the texts.
 func diagnose(line string) (symptom, bool) {
@@ -131,8 +129,13 @@ func diagnose(line string) (symptom, bool) {
 		{errPadding.Error(), reasonKey, errPadding.Error()},
 		{errCompressed.Error(), reasonUnreadable, errCompressed.Error()},
 		{errHeader.Error(), reasonUnreadable, errHeader.Error()},
+		{errNoTLS.Error(), reasonUnreadable, errNoTLS.Error()},
+		{"invalid msgType (21)", reasonUnreadable, "it gossips over TLS, and this node does not (tls.mode off)"},
+		{errCertificate.Error(), reasonCertificate, errCertificate.Error()},
+		{errSpeaks.Error(), reasonCertificate, errSpeaks.Error()},
+		{errRefusesUs.Error(), reasonCertificate, errRefusesUs.Error()},
 		{"Decrypt packet failed", reasonKey, "its gossip packets are not readable with our keys (other key, or not ours)"},
-		{noneDecrypts, reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
+		{"no installed keys could decrypt", reasonKey, "its gossip is not readable with our keys (other key, or not ours)"},
 		{"encryption is configured but remote state is not encrypted", reasonKey,
 			"it gossips without a key, gossip.key-file is set here"},
 		{"remote state is encrypted and encryption is not configured", reasonKey,
@@ -161,7 +164,7 @@ func (l listener) Write(p []byte) (int, error) {
 		l.m.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s%s", from, s.meaning, quoted(line)))
 		return len(p), nil
 	}
-	if before, _, ok := strings.Cut(line, udpBlocked); ok {
+	if before, _, ok := strings.Cut(line, udpBlocked); ok && l.m.tls == nil {
 		_, process, _ := strings.Cut(before, "connect to ")
 		node, _, _ := strings.Cut(process, "#")
 		l.m.notices.warn("udp/"+node,

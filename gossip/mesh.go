@@ -40,7 +40,7 @@ type Mesh struct {
 	series  *series
 	calls   *calls
 	sources []*source // not changed after Run has begun
-	ring    *Ring     // nil: in the clear; not changed after Run has begun
+	tls     *TLS      // nil: as Config.KeyFile says; not changed after Run has begun
 	port    uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
 
 	started chan struct{} // closed once bound
@@ -52,7 +52,8 @@ type Mesh struct {
 	list  *memberlist.Memberlist // nil before Run
 	bound netip.AddrPort
 
-	transport *transport // nil before Run
+	transport carrier  // nil before Run
+	keys      *keyring // nil before Run, and without keys
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -86,9 +87,6 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 		view:    newView(self, time.Now()),
 	}
 	m.view.forgetAfter = cfg.ForgetAfter
-	if cfg.KeyFile != "" {
-		m.ring = FileRing(cfg.KeyFile)
-	}
 	var err error
 	if m.series, err = newSeries(reg, m.count); err != nil {
 		return nil, fmt.Errorf("register gossip metrics: %w", err)
@@ -101,14 +99,19 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
 	defer m.calls.close()
-	var keys *memberlist.Keyring
-	if m.ring != nil {
-		if err := m.awaitKeys(ctx); err != nil {
-			return ignoreEnd(ctx, err)
+	var keys *keyring
+	switch {
+	case m.tls != nil:
+		if !m.awaitCertificate(ctx) {
+			return nil
 		}
-		keys = m.ring.keyring()
+	case m.cfg.KeyFile != "":
+		keys = &keyring{path: m.cfg.KeyFile}
+		if _, err := keys.refresh(); err != nil {
+			return err
+		}
 	}
-	streams, err := m.bind(ctx)
+	streams, err := m.bind(ctx, keys != nil)
 	if err != nil {
 		return err
 	}
@@ -117,17 +120,17 @@ func (m *Mesh) Run(ctx context.Context) error {
 		return fmt.Errorf("start gossip: %w", errors.Join(err, streams.Shutdown()))
 	}
 	m.mu.Lock()
-	m.list = list
+	m.list, m.keys = list, keys
 	m.mu.Unlock()
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
-		zap.Bool("encrypted", m.ring != nil))
+		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || keys != nil))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx, list) })
 	work.Go(func() { m.rejoin(ctx, list) })
-	if m.ring != nil {
-		work.Go(func() { m.followKeys(ctx) })
+	if keys != nil {
+		work.Go(func() { m.follow(ctx, keys) })
 	}
 	for range callWorkers {
 		work.Go(func() { m.calls.work(ctx) })
@@ -165,19 +168,15 @@ func (m *Mesh) leave(list *memberlist.Memberlist) {
 	}
 }
 
-// ignoreEnd returns nil for an error that is only the end of ctx.
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // bind opens the listeners.
-func (m *Mesh) bind(ctx context.Context) (*transport, error) {
+func (m *Mesh) bind(ctx context.Context, keyed bool) (streams carrier, err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	streams, err := listen(ctx, at, rules{label: m.label, keyed: m.ring != nil, known: m.knows, refused: m.refused},
-		m.logger())
+	r := rules{label: m.label, keyed: keyed, known: m.knows, observer: m.observes, refused: m.refused}
+	if m.tls != nil {
+		streams, err = listenTLS(ctx, at, r, *m.tls)
+	} else {
+		streams, err = listen(ctx, at, r, m.logger())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
@@ -193,11 +192,14 @@ func (m *Mesh) bind(ctx context.Context) (*transport, error) {
 }
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
-func (m *Mesh) configure(streams *transport, keys *memberlist.Keyring) *memberlist.Config {
+func (m *Mesh) configure(streams carrier, keys *keyring) *memberlist.Config {
 	d := delegate{m}
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label = m.self.process(), m.label
-	conf.Transport, conf.Keyring = streams, keys
+	conf.Transport = streams
+	if keys != nil {
+		conf.Keyring = &keys.ring
+	}
 	conf.AdvertiseAddr, conf.AdvertisePort = m.bound.Addr().String(), int(m.bound.Port())
 	conf.BindPort = conf.AdvertisePort
 	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d

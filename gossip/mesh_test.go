@@ -88,12 +88,6 @@ func startWith(t *testing.T, cluster string, self Meta, change func(*Config), so
 	})
 }
 
-// startRing starts a mesh of the cluster "main" with a ring.
-func startRing(t *testing.T, self Meta, r *Ring, seeds ...*member) *member {
-	t.Helper()
-	return launch(t, "main", self, seeded(seeds...), func(m *Mesh) { m.UseRing(r) })
-}
-
 func launch(t *testing.T, cluster string, self Meta, change func(*Config), prepare func(*Mesh)) *member {
 	t.Helper()
 	cfg := Default()

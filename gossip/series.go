@@ -8,11 +8,12 @@ import (
 
 // Why something was refused: the label of holdfast_gossip_rejected_total.
 const (
-	reasonKey        = "key"        // other key, or one side has none
-	reasonCluster    = "cluster"    // other cluster's label
-	reasonVersion    = "version"    // other codec version
-	reasonUnreadable = "unreadable" // garbage
-	reasonFull       = "full"       // more than we hold: nodes, or questions at once
+	reasonKey         = "key"         // other key, or one side has none
+	reasonCertificate = "certificate" // one that is not of this mesh, or none
+	reasonCluster     = "cluster"     // other cluster's label
+	reasonVersion     = "version"     // other codec version
+	reasonUnreadable  = "unreadable"  // garbage
+	reasonFull        = "full"        // more than we hold: nodes, or questions at once
 )
 
 // series are the metrics of one Mesh.
@@ -32,7 +33,7 @@ func newSeries(reg prometheus.Registerer, count func(live bool) float64) (*serie
 			Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
 		}, []string{"result"}),
 	}
-	for _, reason := range []string{reasonKey, reasonCluster, reasonVersion, reasonUnreadable, reasonFull} {
+	for _, reason := range []string{reasonKey, reasonCertificate, reasonCluster, reasonVersion, reasonUnreadable, reasonFull} {
 		s.rejected.WithLabelValues(reason)
 	}
 	for _, result := range []string{"joined", "failed"} {

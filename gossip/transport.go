@@ -19,7 +19,13 @@ const (
 	maxStrangers = 32 // of all other addresses together
 )
 
-// transport is memberlist's own, except that it looks at what comes in before memberlist does (guard.go), that it takes
+// carrier carries what memberlist says to the others, in packets and in streams.
+type carrier interface {
+	memberlist.NodeAwareTransport
+	GetAutoBindPort() int
+}
+
+// transport is memberlist's own, over UDP and TCP, except that it looks at what comes in before memberlist does (guard.go), that it takes
 // a bounded number of streams, and that a stream we open ends with its timeout and with ctx: memberlist sets no
 // deadline when it sends a message, so a stopped peer could hold the sender forever.
 type transport struct {
@@ -40,11 +46,13 @@ type rules struct {
 	keyed bool
 	// known reports whether an address is one of the mesh, or was.
 	known func(netip.Addr) bool
+	// observer reports whether a process is known, and as an observer.
+	observer func(process string) (observer, known bool)
 	// refused hears of what was refused, and why.
 	refused func(from net.Addr, reason string, err error)
 }
 
-var _ memberlist.NodeAwareTransport = (*transport)(nil)
+var _ carrier = (*transport)(nil)
 
 func listen(ctx context.Context, at netip.AddrPort, r rules, lg *log.Logger) (*transport, error) {
 	conf := &memberlist.NetTransportConfig{
@@ -66,10 +74,7 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, lg *log.Logger) (*t
 	if err != nil {
 		return nil, err
 	}
-	var from net.Addr // where the others know us, if that is one address: by another one we would be a stranger
-	if ip := at.Addr().Unmap(); !ip.IsUnspecified() {
-		from = &net.TCPAddr{IP: ip.AsSlice()}
-	}
+	from := localAddr(at)
 	dial := func(address string, timeout time.Duration) (net.Conn, error) {
 		conn, err := (&net.Dialer{Timeout: timeout, LocalAddr: from}).DialContext(ctx, "tcp", address)
 		if err != nil {
@@ -85,6 +90,24 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, lg *log.Logger) (*t
 	t.work.Go(t.takePackets)
 	t.work.Go(t.takeStreams)
 	return t, nil
+}
+
+// localAddr is where the others know us, if that is one address: by another one we would be a stranger.
+func localAddr(at netip.AddrPort) net.Addr {
+	if ip := at.Addr().Unmap(); !ip.IsUnspecified() {
+		return &net.TCPAddr{IP: ip.AsSlice()}
+	}
+	return nil
+}
+
+// hostOf is the address of a connection, without its port.
+func hostOf(from net.Addr) netip.Addr {
+	tcp, ok := from.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	ip, _ := netip.AddrFromSlice(tcp.IP)
+	return ip.Unmap()
 }
 
 // PacketCh implements memberlist.Transport.
@@ -160,11 +183,7 @@ func (t *transport) Shutdown() error {
 
 // enter returns how much may come over a stream and what to call when it ends; nil if there are too many.
 func (t *transport) enter(from net.Addr) (limit int, leave func() bool) {
-	var ip netip.Addr
-	if tcp, ok := from.(*net.TCPAddr); ok {
-		ip, _ = netip.AddrFromSlice(tcp.IP)
-		ip = ip.Unmap()
-	}
+	ip := hostOf(from)
 	known := t.known(ip)
 	if !t.door.enter(ip, known) {
 		t.refused(from, reasonFull, errStreams)

@@ -34,7 +34,7 @@ func Etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, err
 	if usable(path, cfg.TLS.Files().ClientsCA, now) {
 		return path, nil
 	}
-	i, err := Issue(ctx, cfg, etcdctlUser, etcdctlLife)
+	i, err := Issue(ctx, cfg, etcdctlUser, nil, etcdctlLife)
 	if err != nil {
 		return "", err
 	}

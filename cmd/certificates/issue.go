@@ -2,6 +2,9 @@ package certificates
 
 import (
 	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -10,18 +13,24 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
+	"holdfast/durable"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
 
+// Public replaces a file that everybody may read, unless the present one says otherwise.
+var Public = durable.File{Keep: 0o644}
+
 // Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM.
 type Issued struct {
 	Certificate, Key, CA []byte
-	authority            string // fingerprint of the one that has signed
+	authority            *x509.Certificate // the one that has signed
 }
 
-// Issue issues a certificate to a client of the cluster, by a command, which is no node.
-func Issue(ctx context.Context, cfg config.Config, name string, life time.Duration) (i Issued, err error) {
+// Issue issues a certificate to a client of the cluster, by a command, which is no node: for the key of one that it has,
+// or for a new key where that is nil.
+func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certificate,
+	life time.Duration) (i Issued, err error) {
 	if !cfg.TLS.Issues() {
 		return i, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA,
 			pki.ModeAuto)
@@ -40,11 +49,37 @@ func Issue(ctx context.Context, cfg config.Config, name string, life time.Durati
 		return i, err
 	}
 	i.CA = pki.EncodeCertificates(known.Clients.Bundle...)
-	if c := known.Clients.Primary; c != nil {
-		i.authority = pki.Fingerprint(c)
+	i.authority = known.Clients.Primary
+	var key crypto.Signer
+	if has != nil {
+		key, _ = has.PrivateKey.(crypto.Signer)
 	}
-	i.Certificate, i.Key, err = k.Client(ctx, name, life)
+	i.Certificate, i.Key, err = k.Client(ctx, name, key, life)
 	return i, err
+}
+
+// Due reports whether a certificate should give way to this one: two thirds of its life are over, or another authority
+// has signed it.
+func (i Issued) Due(has *x509.Certificate, now time.Time) bool {
+	return now.After(has.NotBefore.Add(has.NotAfter.Sub(has.NotBefore)*2/3)) ||
+		i.authority != nil && has.CheckSignatureFrom(i.authority) != nil
+}
+
+// Observer issues what an observer needs for the gossip, as the text of one file, by a command, which is no node.
+func Observer(ctx context.Context, cfg config.Config, name string, life time.Duration) ([]byte, error) {
+	if !cfg.TLS.Issues() {
+		return nil, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA,
+			pki.ModeAuto)
+	}
+	store, err := node.OpenStore(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot.store: %w", err)
+	}
+	known, err := node.AuthoritySource(cfg, store).Authorities(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate authorities: %w", err)
+	}
+	return pki.Observer(known, cfg.Zone(), name, life, time.Now())
 }
 
 // Track has the nodes tell before the certificate ends.
@@ -56,7 +91,11 @@ func (i Issued) Track(ctx context.Context, cfg config.Config, name string) error
 	ctx, cancel := context.WithTimeout(ctx, 2*authorities.StorePatience)
 	defer cancel()
 	known := &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}
-	return known.Note(ctx, name, i.Certificate, i.authority, time.Now())
+	authority := ""
+	if i.authority != nil {
+		authority = pki.Fingerprint(i.authority)
+	}
+	return known.Note(ctx, name, i.Certificate, authority, time.Now())
 }
 
 // Trusted are the authorities of a configuration, which are read without a node, and what is wrong all the

@@ -31,8 +31,11 @@ func peerName(cfg config.Config) string { return "peer." + cfg.Zone() }
 
 // TLSIdentity is whom this node's certificates name. tls.names is the keeper's to add.
 func TLSIdentity(cfg config.Config) pki.Identity {
-	id := pki.Identity{Cluster: cfg.Cluster.Name, Zone: cfg.Zone(), PeerName: peerName(cfg),
+	id := pki.Identity{Cluster: cfg.Cluster.Name, Node: cfg.Node.Name, Zone: cfg.Zone(), PeerName: peerName(cfg),
 		PeerHost: embedded.PeerHost(cfg.Etcd.PeerURL)}
+	if cfg.Cluster.Adopt { // etcd-manager drops the name of a member from /etc/hosts when it is taken over
+		id.PeerAddress = cfg.Node.Address
+	}
 	add := func(name string) {
 		ip, err := netip.ParseAddr(name)
 		if name != "" && !slices.Contains(id.Names, name) && !(err == nil && ip.IsUnspecified()) {

@@ -2,7 +2,10 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/embedded/generations"
@@ -28,9 +31,7 @@ func (n *node) found() []health.Finding {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := n.names.Check(ctx); err != nil {
-		all = append(all, health.New(health.NamesUnknown, "", "%v", err))
-	}
+	all = append(all, nameFindings(ctx, n.names)...)
 	o := now.Observation
 	if d := o.Disagreement(); d != "" {
 		all = append(all, health.New(health.SlotsDiffer, "", "%s", d))
@@ -44,6 +45,41 @@ func (n *node) found() []health.Finding {
 	return all
 }
 
+// nameFindings are what is wrong with the answers to the members' names.
+func nameFindings(ctx context.Context, names *gossip.Resolver) (all []health.Finding) {
+	err := names.Check(ctx)
+	var stale []gossip.StaleLine
+	if err == nil {
+		stale, err = names.Stale()
+	}
+	if err != nil {
+		all = append(all, health.New(health.NamesUnknown, "", "%v", err))
+	}
+	for _, l := range stale {
+		all = append(all, staleFinding(l))
+	}
+	return all
+}
+
+func staleFinding(l gossip.StaleLine) health.Finding {
+	f := health.New(health.NamesStale, "", "%s line %d says that %s is at %s, but it is at %s, and the line counts", l.File,
+		l.Number, l.Name, l.Address, addressText(l.Known))
+	f.Do = fmt.Sprintf("Correct or remove line %d of %s.", l.Number, l.File)
+	if l.Block != "" {
+		f.Do = fmt.Sprintf("Remove the block of etcd-manager[%s] from %s: etcd-manager writes it again when it starts.",
+			l.Block, l.File)
+	}
+	return f
+}
+
+func addressText(addresses []netip.Addr) string {
+	var all []string
+	for _, a := range addresses {
+		all = append(all, a.String())
+	}
+	return strings.Join(all, " and ")
+}
+
 // each is a finding of one kind for each sentence.
 func each(code health.Code, texts []string) (all []health.Finding) {
 	for _, text := range texts {
@@ -55,8 +91,8 @@ func each(code health.Code, texts []string) (all []health.Finding) {
 // GossipFindings are the problems of the gossip.
 func GossipFindings(problems []gossip.Problem) (all []health.Finding) {
 	codes := map[string]health.Code{gossip.ProblemSeed: health.GossipSeed, gossip.ProblemSeedsFile: health.GossipSeed,
-		gossip.ProblemKey: health.GossipKey, gossip.ProblemKeyMismatch: health.GossipKey,
-		gossip.ProblemRing: health.GossipOwn, gossip.ProblemPublish: health.GossipOwn, gossip.ProblemUDP: health.GossipUDP,
+		gossip.ProblemKey: health.GossipKey, gossip.ProblemCertificate: health.GossipKey,
+		gossip.ProblemKeyFile: health.GossipOwn, gossip.ProblemTLS: health.GossipOwn, gossip.ProblemPublish: health.GossipOwn, gossip.ProblemUDP: health.GossipUDP,
 		gossip.ProblemTwin: health.NodeTwin}
 	for _, p := range problems {
 		code, known := codes[p.Kind]

@@ -52,8 +52,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	if len(options.Recipients) < len(cfg.Snapshot.Recipients) {
 		return nil, err
 	}
-	cfg.Etcd.Names = embedded.Names{Member: cfg.Cluster.MemberName, PeerURL: cfg.Etcd.PeerURL, Peer: peerName(cfg),
-		Hosts: foreignHosts(cfg)}
+	cfg.Etcd.Names = MemberNames(cfg)
 	n := &node{cfg: cfg, lg: lg, version: version, address: address, store: store,
 		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
 		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
@@ -84,6 +83,9 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 // makeMesh makes the gossip and the resolver that reads it.
 func (n *node) makeMesh() (err error) {
 	n.names = gossip.NewResolver(n.cfg.Zone(), embedded.PeerHost(n.cfg.Etcd.PeerURL), n.lg.Named("names"))
+	if n.cfg.Cluster.Adopt {
+		n.names.Tolerate()
+	}
 	cfg, boot := n.cfg, uint64(time.Now().UnixNano())
 	self := gossip.Meta{Node: cfg.Node.Name, Boot: boot, Address: n.address, Version: n.version}
 	n.mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, n.answer, n.lg.Named("gossip"),
@@ -93,11 +95,10 @@ func (n *node) makeMesh() (err error) {
 	}
 	n.mesh.UseEvidence(coordinator.Evidence)
 	n.orders = gossip.NewOrders(n.mesh, witness, n.lg)
-	ring, err := derivedRing(cfg, func() [][]byte { return n.certificates.Secrets("gossip") })
-	if ring != nil {
-		n.mesh.UseRing(ring)
+	if t := meshTLS(cfg, n.certificates); t != nil {
+		n.mesh.UseTLS(*t)
 	}
-	return err
+	return nil
 }
 
 // makeMember makes etcd and what keeps it: its users, its backups, its series.
@@ -111,6 +112,7 @@ func (n *node) makeMember(options snapshot.Options) {
 	n.metrics = metrics.New(reg, metrics.Names{
 		Version: n.version, EtcdVersion: etcdversion.Version,
 		States: health.States, Actions: actions(), Claims: claims(n.ebs),
+		Reasons: reasons(),
 	})
 	n.source = source{cluster: cfg.Cluster.Name, node: cfg.Node.Name, version: n.version, etcd: n.etcd, now: n.now}
 	stores := snapshot.Stores{Main: n.store, Spool: OpenSpool(cfg)}
@@ -128,29 +130,33 @@ func (n *node) makeMember(options snapshot.Options) {
 // makeCoordinator makes what drives all of them.
 func (n *node) makeCoordinator(options snapshot.Options, step func(string)) {
 	cfg := n.cfg
+	n.elders = &elders{said: cfg.Cluster.Elders(), wanted: func() bool { return strangers(n.coord.Now()) },
+		look: func() { n.coord.Look() }, lg: n.lg.Named("names")}
 	n.coord = coordinator.New(
-		coordinator.Config{Node: cfg.Node.Name, Address: n.address, Plan: wanted(cfg),
+		coordinator.Config{Node: cfg.Node.Name, Address: n.address, Plan: Wanted(cfg),
 			RevisionBump: cfg.Restore.RevisionBump, ReclaimAfter: cfg.Restore.ReclaimAfter,
-			StopWait: cfg.Stop.Wait, Hold: cfg.Stop.Hold},
+			StopWait: cfg.Stop.Wait, Hold: cfg.Stop.Hold, EarlyCampaign: cfg.Etcd.EarlyCampaign},
 		coordinator.World{
-			Volumes: volumes{n.volumes, cfg.Cluster.Name},
+			Volumes: volumesOf(cfg, n.volumes),
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
+			Elders:  n.elders.all,
 			Etcd:    etcd{n.etcd, embedded.Disk{Names: cfg.Etcd.Names}, n.certificates},
 			Store:   n.records,
 			Backups: Archive{Store: n.store, Cluster: cfg.Cluster.Name, keeper: n.keeper, Options: options,
 				Skipped: func(lines []string) { n.lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},
-			Decided: func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
-			Failed:  func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
-			Looked:  n.observed,
-			Ending:  noteEnd(cfg),
-			Step:    step,
-			Rooms:   n.rooms.all,
+			Decided:    func(a plan.Action) { n.metrics.Decided(string(a.Kind)) },
+			Failed:     func(a plan.Action, _ error) { n.metrics.Failed(string(a.Kind)) },
+			Looked:     n.observed,
+			Ending:     noteEnd(cfg),
+			Campaigned: func(r plan.Reason) { n.metrics.Campaigned(string(r)) },
+			Step:       step,
+			Rooms:      n.rooms.all,
 		}, n.lg)
 }
 
-// wanted is the configuration as decisions know it.
-func wanted(cfg config.Config) plan.Config {
+// Wanted is the configuration as decisions know it.
+func Wanted(cfg config.Config) plan.Config {
 	local := cfg.Volume.Provider == volume.ProviderLocal
 	return plan.Config{
 		Cluster:   cfg.Cluster.Name,
@@ -162,10 +168,17 @@ func wanted(cfg config.Config) plan.Config {
 		Automatic: cfg.Restore.Automatic,
 		Foreign:   cfg.Restore.ForeignCommands,
 		Recovery:  cfg.Cluster.Recovery == config.RecoveryAutomatic,
+		Adopt:     cfg.Cluster.Adopt,
 		Etcd:      etcdversion.Version,
 		Yields:    local && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
 		Upkeep:    upkeepOf(cfg.Upkeep),
 	}
+}
+
+// MemberNames are what the members are called.
+func MemberNames(cfg config.Config) embedded.Names {
+	return embedded.Names{Member: cfg.Cluster.MemberName, PeerURL: cfg.Etcd.PeerURL, Peer: peerName(cfg),
+		Hosts: foreignHosts(cfg)}
 }
 
 // foreignHosts are the members' host names where the operator has named them, and not holdfast.
@@ -199,6 +212,14 @@ func actions() []string {
 	names := make([]string, len(kinds))
 	for i, k := range kinds {
 		names[i] = string(k)
+	}
+	return names
+}
+
+// reasons are those for an early election that are exported.
+func reasons() (names []string) {
+	for _, r := range plan.Reasons() {
+		names = append(names, string(r))
 	}
 	return names
 }

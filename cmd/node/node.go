@@ -36,6 +36,7 @@ type node struct {
 	store   snapshot.Store
 	records *generations.Records
 	names   *gossip.Resolver
+	elders  *elders
 	mesh    *gossip.Mesh
 	orders  *gossip.Orders
 	etcd    *embedded.Member
@@ -49,6 +50,7 @@ type node struct {
 	disk    metrics.DiskTimes
 	ebs     *ebs.Provider // the volumes, nil with another kind of them
 
+	given        released
 	certificates *pki.Keeper
 	editions     *authorities.Keeper // nil unless tls.mode is auto
 	issued       *authorities.Issued

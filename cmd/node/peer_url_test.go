@@ -19,7 +19,14 @@ func TestForeignHosts(t *testing.T) {
 	if got := TLSIdentity(cfg).PeerHost; got != "etcd-{slot}.internal.example.com" {
 		t.Errorf("certificates name %q", got)
 	}
-	if got := wanted(cfg).PeerURL; got != "http://etcd-{slot}.internal.example.com:2380" {
+	if got := TLSIdentity(cfg).PeerAddress; got != "" {
+		t.Errorf("of a cluster of our own, the peer's certificate has the address %s", got)
+	}
+	cfg.Cluster.Adopt = true
+	if got := TLSIdentity(cfg).PeerAddress; got != cfg.Node.Address {
+		t.Errorf("of an adopted cluster, the peer's certificate has the address %q", got)
+	}
+	if got := Wanted(cfg).PeerURL; got != "http://etcd-{slot}.internal.example.com:2380" {
 		t.Errorf("the charter says %q", got)
 	}
 }

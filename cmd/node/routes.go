@@ -76,7 +76,9 @@ func (n routes) routes() *control.Routes {
 		defer cancel()
 		return n.coord.Drain(ctx, coordinator.DrainOptions{Force: yes(r, "force"), Dry: control.Dry(r)})
 	}, control.DryRun)
-	rs.Do("POST /undrain", func(r *http.Request) error { return n.coord.Undrain(control.Dry(r)) }, control.DryRun)
+	rs.Do("POST /undrain", func(r *http.Request) error { return n.undrain(control.Dry(r)) }, control.DryRun)
+	rs.Answer("GET /takeover", func(r *http.Request) (any, error) { return n.takeover(r.Context()), nil })
+	rs.Answer("POST /takeover/release", n.giveBack, control.DryRun)
 	rs.Do("POST /pause", n.pause, control.DryRun)
 	rs.Answer("POST /resume", func(r *http.Request) (any, error) {
 		return n.coord.Resume(r.Context(), control.Dry(r))
@@ -88,8 +90,6 @@ func (n routes) routes() *control.Routes {
 	rs.Answer("GET /auth", n.users)
 	rs.Answer("POST /auth", n.users, control.DryRun)
 	rs.Answer("POST /tls/rotate", n.rotateAuthorities, control.DryRun)
-	rs.Answer("GET /gossip/keys", func(r *http.Request) (any, error) { return n.orders.Keys(r.Context()), nil })
-	rs.Answer("POST /gossip/rotate", n.rotateGossip, control.DryRun)
 	rs.Answer("POST /gossip/forget", n.forget, control.DryRun)
 	return rs
 }

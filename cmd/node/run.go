@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/headroom"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/metrics"
@@ -38,6 +39,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	if err := config.CloseDataDir(cfg); err != nil {
 		return err
 	}
+	room := headroom.New(lg.Named("memory"))
 	cfg, err := knownSlots(ctx, cfg, lg)
 	if err != nil {
 		return err
@@ -59,17 +61,19 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	defer end()
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus,
 		lg.Named("http"))
+	group.Go(func() error { return room.Run(outer) })
 	group.Go(func() error { return server.Run(outer) })
 	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
 	group.Go(func() error { return routes{n}.serve(outer) })
 	group.Go(func() error { return n.mesh.Run(outer) })
-	group.Go(func() error { return n.orders.FollowAuthority(ctx, n.source.Leader) })
 	group.Go(func() error { return n.keeper.Run(ctx) })
 	group.Go(func() error { return n.rooms.watch(ctx, n.coord.Look) })
 	group.Go(func() error { return n.auth.Run(ctx) })
 	group.Go(func() error { return n.certificates.Run(ctx) })
 	if n.ebs != nil {
 		group.Go(func() error { return n.notices().heed(ctx) })
+		n.elders.ask = n.ebs.Elsewhere
+		group.Go(func() error { return n.elders.follow(ctx) })
 	}
 	if n.editions != nil {
 		group.Go(func() error {

@@ -94,11 +94,16 @@ func claimStatus(p *ebs.Provider) *health.ClaimStatus {
 type volumes struct {
 	provider volume.Provider
 	cluster  string
+	adopt    bool
+}
+
+func volumesOf(cfg config.Config, p volume.Provider) volumes {
+	return volumes{provider: p, cluster: cfg.Cluster.Name, adopt: cfg.Cluster.Adopt}
 }
 
 func (v volumes) Claim(ctx context.Context, slots, known []string,
 	avoid map[string]string) (coordinator.Volume, error) {
-	c, err := v.provider.Claim(ctx, volume.Want{Cluster: v.cluster, Slots: slots, Known: known, Avoid: avoid})
+	c, err := v.provider.Claim(ctx, volume.Want{Cluster: v.cluster, Slots: slots, Known: known, Avoid: avoid, Adopt: v.adopt})
 	if none, ok := errors.AsType[volume.None](err); ok {
 		return nil, fmt.Errorf("%w: %s", coordinator.ErrNoVolume, none.Why)
 	}

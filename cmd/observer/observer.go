@@ -43,7 +43,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
 	cfg := loaded.Config
 	registry := prometheus.NewRegistry()
-	mesh, err := join(ctx, version, loaded, registry, lg)
+	mesh, keep, err := join(ctx, version, loaded, registry, lg)
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,9 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return mesh.Run(ctx) })
+	if keep != nil {
+		group.Go(func() error { return keep(ctx) })
+	}
 	if o.Server != nil {
 		group.Go(func() error { return o.Server.Run(ctx) })
 	}
@@ -88,17 +91,17 @@ func setHere(l *config.Loaded, key string) bool {
 	return strings.HasPrefix(l.Origin[key], "flag ") || strings.HasPrefix(l.Origin[key], "env ")
 }
 
-// join makes this process's part in the gossip. Nothing runs yet.
+// join makes this process's part in the gossip, and what keeps its certificate. Nothing runs yet.
 func join(ctx context.Context, version string, loaded *config.Loaded, reg prometheus.Registerer,
-	lg *zap.Logger) (*gossip.Mesh, error) {
+	lg *zap.Logger) (mesh *gossip.Mesh, keep func(context.Context) error, err error) {
 	cfg := loaded.Config
 	address, err := netip.ParseAddr(cfg.Node.Address)
 	if err != nil {
-		return nil, fmt.Errorf("node.address: %w", err)
+		return nil, nil, fmt.Errorf("node.address: %w", err)
 	}
 	nodes, err := netip.ParseAddrPort(cfg.Gossip.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("gossip.listen: %w", err)
+		return nil, nil, fmt.Errorf("gossip.listen: %w", err)
 	}
 	seedPort := nodes.Port()
 	if setHere(loaded, "gossip.listen") {
@@ -116,27 +119,22 @@ func join(ctx context.Context, version string, loaded *config.Loaded, reg promet
 	mute := func(context.Context, []byte) ([]byte, error) {
 		return nil, errors.New("an observer answers no questions")
 	}
-	mesh, err := gossip.New(cfg.Gossip, cfg.Cluster.Name, self, mute, lg.Named("gossip"), reg)
-	if err != nil {
-		return nil, err
+	if mesh, err = gossip.New(cfg.Gossip, cfg.Cluster.Name, self, mute, lg.Named("gossip"), reg); err != nil {
+		return nil, nil, err
 	}
-	ring, err := node.ObserverRing(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if ring != nil {
-		mesh.UseRing(ring)
+	if keep, err = node.Observe(ctx, cfg, mesh, lg.Named("tls"), reg); err != nil {
+		return nil, nil, err
 	}
 	mesh.SeedPort(seedPort)
 	if cfg.Volume.Provider == volume.ProviderEBS {
 		_, cloud, err := node.OpenProvider(ctx, loaded.Config, reg, func(string) {}, lg.Named("volume"))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		cloud.Observe()
 		mesh.AddSeeds(cloud.Seeds)
 	}
-	return mesh, nil
+	return mesh, keep, nil
 }
 
 // free returns why the gossip could not listen there.

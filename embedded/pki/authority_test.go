@@ -121,7 +121,7 @@ func TestLoadAuthorityRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := peerProfile(peerName, "a."+zone, "a."+zone).issue(a.signers()[0], leafKey, time.Minute, time.Now())
+	l, err := peerProfile(peerName, "a."+zone, "a."+zone, "").issue(a.signers()[0], leafKey, time.Minute, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

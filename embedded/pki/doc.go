@@ -15,7 +15,8 @@
 //
 // A node has two leaves. The server's bears the names and addresses at which clients reach the node. The peer's bears
 // the name that all peers of the cluster share (R12 of docs/protocol.md) and the slot's own name; no address, so it
-// survives a move.
+// survives a move. A third one, for the gossip, is in memory only: it is issued before there is a slot, and names
+// neither a member nor an address. While another program runs members of the cluster it has the node's, too, for they ask for that.
 //
 // # A change of the authority, in order
 //
@@ -43,7 +44,7 @@
 // then for the key: so a leaf that is renewed while a member runs keeps its key. It gets a new one when it is issued
 // before a member starts. After a key was stolen, remove the directory and restart the node; a new authority is needed
 // all the same, as nothing here revokes a certificate. Others keep files beside them: embedded/pki/authorities the copy
-// of those of mode auto, cmd/certificates that of etcdctl, cmd/node the derived gossip keys.
+// of those of mode auto, cmd/certificates that of etcdctl.
 //
 // # Who still uses an old authority
 //

@@ -49,7 +49,7 @@ func makeDir(dir string) error {
 // by a command.
 const abandoned = time.Hour
 
-// sweep removes the temporary files that a crash has left, ours and those of the gossip's keys, which are here, too.
+// sweep removes the temporary files that a crash has left, ours and those of others who keep files here, too.
 func sweep(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, durable.Temporary))
 	errs := []error{err}

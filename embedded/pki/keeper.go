@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -22,10 +20,15 @@ import (
 // Identity is whom the leaves name.
 type Identity struct {
 	Cluster  string   // of the configuration
+	Node     string   // node.name, which what the gossip shows names
+	Observer bool     // that is no node's, but an observer's
 	Zone     string   // CLUSTER.DOMAIN, of the members' host names
 	PeerName string   // that every peer's certificate bears (R12)
 	PeerHost string   // pattern with {slot} of the host names in the members' URLs; "" is {slot}.Zone
 	Names    []string // host names and IP addresses at which clients reach this node
+	// PeerAddress is the node's IP address, if the peer's certificate is to bear it; "" if not. Members that holdfast
+	// does not run take an address for proof of where a connection comes from, and else look all the names up.
+	PeerAddress string
 	// Watched are the operator's files of ModeFiles.
 	Watched []File
 }
@@ -61,8 +64,10 @@ type state struct {
 	slot         string // "": nothing was prepared yet
 	known        *Authorities
 	server, peer *leaf
-	clients      []*x509.Certificate // in the file of the clients' authorities
-	trusted      []*x509.Certificate // in the file of the peers' authorities
+	mesh         *leaf                // what the gossip shows
+	seen         map[string]time.Time // since when the peers' authorities of the bundle are known to this process; nil at first
+	clients      []*x509.Certificate  // in the file of the clients' authorities
+	trusted      []*x509.Certificate  // in the file of the peers' authorities
 	stances      []Stance
 	complete     bool
 	failing      error
@@ -105,8 +110,8 @@ func (k *Keeper) Prepare(ctx context.Context, slot string) error {
 	return fmt.Errorf("prepare the certificates of slot %s in %s: %w", slot, k.cfg.Dir, err)
 }
 
-// Learn asks for the authorities, so that [Keeper.Secrets] has something to derive from before there is a slot. It does
-// nothing in the modes files and off.
+// Learn asks for the authorities, and issues what the gossip shows, which needs no slot. It does nothing in the modes
+// files and off.
 func (k *Keeper) Learn(ctx context.Context) error {
 	if !k.cfg.Issues() {
 		return nil
@@ -183,7 +188,7 @@ func (k *Keeper) server(slot string) profile {
 
 func (k *Keeper) peer(slot string) profile {
 	own, host := k.hosts(slot)
-	return peerProfile(k.id.PeerName, own, host)
+	return peerProfile(k.id.PeerName, own, host, k.id.PeerAddress)
 }
 
 // hosts are the names of a slot: the one that it has in any case, and the one in its peer URL.
@@ -200,31 +205,9 @@ func (k *Keeper) Issuer() string {
 	return ""
 }
 
-// Secrets derive one secret of 32 bytes for a purpose from the key of each peers' authority that is known here, the
-// primary first: nodes with the same key have the same secret, and it was never on a wire. nil in the modes files and
-// off, before the authorities are known, and without a key.
-func (k *Keeper) Secrets(purpose string) [][]byte {
-	known := k.now().known
-	if known == nil {
-		return nil
-	}
-	var all [][]byte
-	for _, s := range known.Peers.signers() {
-		der, err := x509.MarshalPKCS8PrivateKey(s.key)
-		if err != nil {
-			continue // a key that is no file's: it is nobody else's either
-		}
-		secret, err := hkdf.Key(sha256.New, der, nil, "holdfast "+purpose+" "+k.id.Cluster, 32)
-		if err != nil {
-			continue // only for too long a secret
-		}
-		all = append(all, secret)
-	}
-	return all
-}
-
-// Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority.
-func (k *Keeper) Client(ctx context.Context, commonName string,
+// Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority. The key is the
+// one that the user has, or a new one where that is nil.
+func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signer,
 	life time.Duration) (certificate, key []byte, err error) {
 	if !k.cfg.Issues() {
 		return nil, nil, fmt.Errorf("tls.mode %s: this node issues no certificates", k.cfg.Mode)
@@ -241,5 +224,5 @@ func (k *Keeper) Client(ctx context.Context, commonName string,
 	if len(signers) == 0 {
 		return nil, nil, errors.New("the key of the clients' authority is not known here (tls.client-ca-key-file)")
 	}
-	return issueClient(signers[0], commonName, life, time.Now())
+	return issueClient(signers[0], commonName, has, life, time.Now())
 }

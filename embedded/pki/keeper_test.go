@@ -224,4 +224,11 @@ func TestPeerHost(t *testing.T) {
 	if p := k.server("b"); !slices.Equal(p.dns, sorted([]string{own, host, "localhost"})) {
 		t.Errorf("server: got %q", p.dns)
 	}
+	if p := k.peer("b"); len(p.ips) > 0 {
+		t.Errorf("a peer that may move: got %v", p.ips)
+	}
+	k.id.PeerAddress = "10.0.0.2"
+	if p := k.peer("b"); len(p.ips) != 1 || p.ips[0].String() != "10.0.0.2" {
+		t.Errorf("a peer of members that holdfast does not run: got %v", p.ips)
+	}
 }

@@ -56,10 +56,14 @@ func serverProfile(names []string) profile {
 	return p
 }
 
-// peerProfile has no address, so that the slot may move. host is the name in the member's URL, own the one that it has
-// in any case.
-func peerProfile(peerName, own, host string) profile {
-	return profile{name: peerLeaf, commonName: own, dns: sorted([]string{peerName, own, host}), usages: bothUsages}
+// peerProfile has no address of a node, so that the slot may move, unless one is given: then it is another certificate
+// after that. host is the name in the member's URL, own the one that it has in any case.
+func peerProfile(peerName, own, host, address string) profile {
+	p := profile{name: peerLeaf, commonName: own, dns: sorted([]string{peerName, own, host}), usages: bothUsages}
+	if ip := net.ParseIP(address); ip != nil {
+		p.ips = []net.IP{ip.To16()}
+	}
+	return p
 }
 
 func sorted(names []string) []string {
@@ -182,17 +186,19 @@ func newKey() (crypto.Signer, error) {
 	return key, nil
 }
 
-// issueClient makes a user's certificate.
-func issueClient(by signer, commonName string, life time.Duration, now time.Time) (certificate, key []byte, err error) {
+// issueClient makes a user's certificate for a key, or for a new one where that is nil.
+func issueClient(by signer, commonName string, k crypto.Signer, life time.Duration,
+	now time.Time) (certificate, key []byte, err error) {
 	if commonName == "" {
 		return nil, nil, errors.New("a client's certificate needs a common name: it is the name of the user")
 	}
 	if life <= 0 {
 		return nil, nil, fmt.Errorf("a client's certificate must be valid for more than %s", life)
 	}
-	k, err := newKey()
-	if err != nil {
-		return nil, nil, err
+	if k == nil {
+		if k, err = newKey(); err != nil {
+			return nil, nil, err
+		}
 	}
 	p := profile{commonName: commonName, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	l, err := p.issue(by, k, life, now)

@@ -27,8 +27,9 @@ func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 	have := k.now()
 	known, err := k.ask(ctx, have.known)
 	have.known = known
+	err = errors.Join(err, k.issueMesh(&have, time.Now()))
 	if have.slot == "" {
-		return time.Now().Add(time.Minute), k.settle(have, err)
+		return time.Now().Add(min(time.Minute, k.cfg.LeafLife/20)), k.settle(have, err)
 	}
 	now := time.Now()
 	server, peer := k.server(have.slot), k.peer(have.slot)
@@ -71,6 +72,7 @@ func (k *Keeper) settle(have state, err error) error {
 	}
 	k.have.known, k.have.server, k.have.peer = have.known, have.server, have.peer
 	k.have.clients, k.have.trusted = have.clients, have.trusted
+	k.have.mesh, k.have.seen = have.mesh, have.seen
 	k.have.failing, k.have.failures = err, have.failures
 	return err
 }

@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
@@ -52,7 +51,7 @@ func TestClient(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", time.Hour)}
 	k := newKeeper(t, source, nil)
 	prepare(t, k, "a")
-	certificate, key, err := k.Client(t.Context(), "alice", 24*time.Hour)
+	certificate, key, err := k.Client(t.Context(), "alice", nil, 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func TestClient(t *testing.T) {
 	if handshake(serving(t, k.cfg.Files()), alice) == nil {
 		t.Error("a client of an authority that was removed is accepted")
 	}
-	if certificate, key, err = k.Client(t.Context(), "alice", time.Hour); err != nil {
+	if certificate, key, err = k.Client(t.Context(), "alice", nil, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if err := handshake(serving(t, k.cfg.Files()), user(t, k, certificate, key)); err != nil {
@@ -88,64 +87,15 @@ func TestClient(t *testing.T) {
 func TestClientRefuses(t *testing.T) {
 	source := &given{now: newAuthorities(t, "one", time.Hour)}
 	k := newKeeper(t, source, nil)
-	if _, _, err := k.Client(t.Context(), "", time.Hour); err == nil || !strings.Contains(err.Error(), "common name") {
+	if _, _, err := k.Client(t.Context(), "", nil, time.Hour); err == nil || !strings.Contains(err.Error(), "common name") {
 		t.Errorf("nobody: %v", err)
 	}
-	if _, _, err := k.Client(t.Context(), "bob", 0); err == nil {
+	if _, _, err := k.Client(t.Context(), "bob", nil, 0); err == nil {
 		t.Error("a certificate of no life")
 	}
 	source.now.Clients.Key, source.now.Clients.Primary = nil, nil
-	if _, _, err := k.Client(t.Context(), "bob", time.Hour); err == nil || !strings.Contains(err.Error(), "tls.client-ca-key-file") {
+	if _, _, err := k.Client(t.Context(), "bob", nil, time.Hour); err == nil || !strings.Contains(err.Error(), "tls.client-ca-key-file") {
 		t.Errorf("without the authority's key: %v", err)
-	}
-}
-
-// Nodes of the same authorities have the same secrets, and nobody else, nor for another purpose or cluster.
-func TestSecrets(t *testing.T) {
-	a := newAuthorities(t, "one", time.Hour)
-	secrets := func(a Authorities, cluster, purpose string) [][]byte {
-		k := newKeeper(t, &given{now: a}, nil)
-		k.id.Cluster = cluster
-		if got := k.Secrets(purpose); got != nil {
-			t.Errorf("secrets of nothing: %d", len(got))
-		}
-		if err := k.Learn(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return k.Secrets(purpose)
-	}
-	want := secrets(a, "main", "gossip")
-	if len(want) != 1 || len(want[0]) != 32 {
-		t.Fatalf("%d secrets", len(want))
-	}
-	if got := secrets(a, "main", "gossip"); !bytes.Equal(got[0], want[0]) {
-		t.Error("two nodes have two secrets")
-	}
-	for name, got := range map[string][][]byte{
-		"purpose":   secrets(a, "main", "control"),
-		"cluster":   secrets(a, "events", "gossip"),
-		"authority": secrets(newAuthorities(t, "two", time.Hour), "main", "gossip"),
-	} {
-		if bytes.Equal(got[0], want[0]) {
-			t.Errorf("the secret is the same for another %s", name)
-		}
-	}
-	// A new primary comes first; the old key is known as long as its certificate is trusted.
-	source := &given{now: a}
-	k := newKeeper(t, source, nil)
-	two := newAuthorities(t, "two", time.Hour)
-	for _, step := range []struct {
-		peers Authority
-		want  int
-	}{{a.Peers, 1}, {two.Peers.with(a.Peers), 2}, {two.Peers, 1}} {
-		source.set(Authorities{Clients: a.Clients, Peers: step.peers}, nil)
-		if err := k.Learn(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		got := k.Secrets("gossip")
-		if len(got) != step.want || bytes.Equal(got[0], want[0]) != (step.peers.Primary == a.Peers.Primary) || len(got) == 2 && !bytes.Equal(got[1], want[0]) {
-			t.Errorf("%d secrets, want %d with the primary's first", len(got), step.want)
-		}
 	}
 }
 
@@ -162,10 +112,10 @@ func TestOtherModes(t *testing.T) {
 		if err := k.Learn(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if len(read(t, cfg.Dir)) > 0 || k.Secrets("gossip") != nil || k.Issuer() != "" {
+		if len(read(t, cfg.Dir)) > 0 || k.now().mesh != nil || k.Issuer() != "" {
 			t.Errorf("mode %s does something", mode)
 		}
-		if _, _, err := k.Client(t.Context(), "bob", time.Hour); err == nil {
+		if _, _, err := k.Client(t.Context(), "bob", nil, time.Hour); err == nil {
 			t.Errorf("mode %s issues", mode)
 		}
 	}

@@ -42,8 +42,8 @@ const (
 // keyed is a certificate authority with its key, and whatever else is trusted beside it.
 type keyed struct {
 	Trusted []pemCertificate `json:"trusted"`
-	// Keys: the first one signs. There are two of them while a rotation is under way: so secrets that are derived from
-	// either (the gossip's) are known to all through every step.
+	// Keys: the first one signs. There are two of them while a rotation is under way, so that what runs out before all
+	// trust the new one is renewed by the old.
 	Keys []signing `json:"keys"`
 }
 

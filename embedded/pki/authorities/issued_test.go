@@ -19,7 +19,7 @@ func TestIssuedCertificatesAreForgotten(t *testing.T) {
 	c := &Issued{Store: s.store, Cluster: "main"}
 	issue := func(name string, life time.Duration, at time.Time) {
 		t.Helper()
-		text, _, err := k.Client(t.Context(), name, life)
+		text, _, err := k.Client(t.Context(), name, nil, life)
 		s.must(err)
 		s.must(c.Note(t.Context(), name, text, "x", at))
 	}

@@ -1,0 +1,223 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/cmd/control"
+	"holdfast/embedded"
+	"holdfast/embedded/coordinator"
+	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// released is what this process has released: its member is drained until it is undrained.
+type released struct {
+	busy sync.Mutex // while one is released
+	mu   sync.Mutex
+	last *health.Release
+}
+
+func (r *released) get() *health.Release {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func (r *released) set(last *health.Release) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = last
+}
+
+// again is the answer to a release that is given again, of a member that is drained: its versions are not known then, so
+// that nobody could say whether another etcd than before can run on its data.
+func (r *released) again(to string) (health.Release, error) {
+	last := r.get()
+	switch {
+	case last == nil:
+		return health.Release{}, errors.New("the member is drained, and its versions are not known then: `holdfast undrain` first")
+	case to != "" && to != last.To:
+		return health.Release{}, fmt.Errorf("the member was released to etcd %s, and whether etcd %s can run on its data shows only "+
+			"while it runs: `holdfast undrain`, wait until it serves, and release it again with --to-etcd %[2]s", last.To, to)
+	}
+	return *last, nil
+}
+
+// takeover says how far the takeover of another program's cluster is.
+func (n routes) takeover(ctx context.Context) health.Takeover {
+	s := n.statusOfAll(ctx)
+	o := n.coord.Now().Observation
+	record := o.Disk.Ledger.Record
+	if record == nil {
+		record = s.Record
+	}
+	return health.AssessTakeover(s, record, o.Foreign(), o.Mixed())
+}
+
+// undrain starts the member again, also one that was released.
+func (n routes) undrain(dry bool) error {
+	err := n.coord.Undrain(dry)
+	if err == nil && !dry {
+		n.given.set(nil)
+	}
+	return err
+}
+
+// giveBack makes this node's member ready for the program that the cluster was taken over from, and stops it. What has
+// been done of it is not done again, and at every line the member can be started by either program: the data stays
+// where both find it.
+func (n routes) giveBack(r *http.Request) (any, error) {
+	if !n.given.busy.TryLock() {
+		return nil, errors.New("another command releases this member just now")
+	}
+	defer n.given.busy.Unlock()
+	ctx, how := r.Context(), coordinator.DrainOptions{Force: r.FormValue("force") == "true", Dry: true}
+	if n.coord.Now().Observation.Drained {
+		return n.given.again(r.FormValue("to"))
+	}
+	rel := n.mayRelease(ctx, r.FormValue("to"))
+	if len(rel.Why) > 0 {
+		return rel, nil
+	}
+	report, err := n.coord.Drain(ctx, how)
+	if err != nil {
+		return nil, err
+	}
+	if rel.Risk = report.Risk; control.Dry(r) || rel.Risk != "" && !how.Force {
+		return rel, nil
+	}
+	if err := n.prepareRelease(ctx, &rel, r.FormValue("by")); err != nil {
+		return nil, err
+	}
+	// The caller may go away: what was begun is brought to its end.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	how.Dry = false
+	if report, err = n.coord.Drain(ctx, how); err != nil {
+		return nil, err
+	}
+	rel.Risk, rel.Released = report.Risk, report.Drained
+	if rel.Released {
+		n.given.set(&rel)
+	}
+	return rel, nil
+}
+
+// prepareRelease does all that comes before the stop. The pause is before the file state: once another program may run
+// the member, no node changes the cluster by itself.
+func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by string) error {
+	meta, err := n.backupFor(ctx, rel.To)
+	if err != nil {
+		return fmt.Errorf("not released without a backup: %w", err)
+	}
+	rel.Backup = meta.Name
+	manager := rel.Program == plan.EtcdManager
+	if manager && n.cfg.Snapshot.Format == snapshot.FormatManager {
+		spec := snapshot.ManagerSpec{Members: n.voters(), EtcdVersion: rel.To}
+		if err := snapshot.KeepControl(ctx, n.store, spec); err != nil {
+			return fmt.Errorf("not released without etcd-manager's mark in %s: %w", n.cfg.Snapshot.Store, err)
+		}
+	}
+	if p := n.coord.Now().Observation.Member.Paused; p == nil || !p.Return {
+		p := plan.Pause{Return: true, By: by, Why: fmt.Sprintf("the cluster goes back to %s", rel.Program),
+			Since: time.Now().UTC().Truncate(time.Second)}
+		if err := n.coord.Pause(ctx, p, false); err != nil {
+			return fmt.Errorf("not released, for the cluster could not be paused: %w", err)
+		}
+	}
+	if !manager {
+		return nil
+	}
+	state, err := embedded.ReadManagerState(rel.Path)
+	if err != nil {
+		return err
+	}
+	state.Version, state.NewCluster, state.Quarantined = rel.To, false, false
+	return embedded.Disk{Names: n.cfg.Etcd.Names}.HandBack(rel.Path, state)
+}
+
+// backupFor makes sure of a fresh backup that an etcd of a version can open.
+func (n routes) backupFor(ctx context.Context, to string) (snapshot.Meta, error) {
+	meta, err := n.keeper.Fresh(ctx, DowngradeBackup)
+	if err == nil && health.NewerMinor(meta.StorageVersion, to) { // it is from before the downgrade
+		meta, err = n.keeper.Save(ctx, nil)
+	}
+	if err == nil && health.NewerMinor(meta.StorageVersion, to) {
+		err = fmt.Errorf("%s has the data of etcd %s, which etcd %s cannot open", meta.Name, meta.StorageVersion, to)
+	}
+	return meta, err
+}
+
+// voters is how many the cluster has.
+func (n routes) voters() int {
+	voters := 0
+	for _, m := range n.etcd.Members() {
+		if !m.Learner {
+			voters++
+		}
+	}
+	return voters
+}
+
+// mayRelease says whether this node's member may be given back to an etcd of a version.
+func (n routes) mayRelease(ctx context.Context, to string) health.Release {
+	now, s := n.coord.Now(), n.statusOfAll(ctx)
+	in := health.Releasing{To: to, Manager: n.cfg.Snapshot.Format == snapshot.FormatManager, Voters: n.voters()}
+	if e := n.etcd.Status(); e.Running {
+		in.Etcd = etcdStatus(e, nil)
+		in.Own = n.etcd.MemberNames()[e.MemberID]
+	}
+	for _, m := range n.takeover(ctx).Members {
+		if m.Connected && !m.Ours {
+			in.Foreign++
+		}
+	}
+	var err error
+	if now.Path == "" {
+		err = errors.New("this node holds no volume")
+	} else if in.Origin, err = (embedded.Disk{Names: n.cfg.Etcd.Names}).Left(now.Path); err == nil {
+		in.Path, in.Data = now.Path, filepath.Join(now.Path, coordinator.EtcdDir)
+		in.Was, in.Token, in.Names, in.Problem = managersWord(now.Path)
+	}
+	if r := now.Observation.Disk.Ledger.Record; r != nil {
+		in.Adopted = r.Adopted
+	}
+	if err == nil && in.Manager {
+		control, err := snapshot.ReadControl(ctx, n.store)
+		if err != nil {
+			in.StoreProblem = err.Error()
+		}
+		in.Commands = control.Commands
+		if c := control.Spec; c != nil {
+			in.Spec, in.SpecMembers = c.EtcdVersion, c.Members
+		}
+	}
+	r := health.AssessRelease(s, in)
+	if err != nil {
+		r.Why = []string{err.Error()}
+	}
+	r.Slot, r.Path = now.Volume.Slot, now.Path
+	return r
+}
+
+// managersWord is what etcd-manager's file state on a volume says: the version of its etcd, the cluster's
+// token, and the names of the members.
+func managersWord(path string) (version, token string, names []string, problem string) {
+	state, err := embedded.ReadManagerState(path)
+	if err != nil {
+		return "", "", nil, err.Error()
+	}
+	for _, m := range state.Nodes {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return state.Version, state.Token, names, ""
+}

@@ -1,0 +1,159 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/durable"
+)
+
+// meshLeaf is the leaf that a process shows in the gossip. It is issued before there is a slot, names no member, and is
+// in no file: a new process gets another one.
+const meshLeaf = "gossip"
+
+// MeshName is borne by what a node shows in the gossip. No slot has such a name, so that it is of no use at a member's
+// port.
+func MeshName(zone string) string { return "node.gossip." + zone }
+
+// WatchName is borne by what an observer shows in the gossip, and is no slot's name either.
+func WatchName(zone string) string { return "observer.gossip." + zone }
+
+// settleTime is how long a new authority is only trusted before it signs what is shown in the gossip: all look for it
+// once a minute, and with leaves of a short life more often.
+func settleTime(life time.Duration) time.Duration { return min(2*time.Minute, life/10) }
+
+func meshProfile(id Identity) profile {
+	name := MeshName(id.Zone)
+	if id.Observer {
+		name = WatchName(id.Zone)
+	}
+	return profile{name: meshLeaf, commonName: id.Node, dns: []string{name}, usages: bothUsages}
+}
+
+// issueMesh issues the leaf for the gossip when there is none, when it is due, or when another authority is to sign.
+func (k *Keeper) issueMesh(have *state, now time.Time) error {
+	if have.known == nil {
+		return nil
+	}
+	known, seen := have.known.Peers, map[string]time.Time{}
+	for _, c := range known.Bundle {
+		name := Fingerprint(c)
+		if seen[name] = have.seen[name]; have.seen == nil {
+			seen[name] = now.Add(-settleTime(k.cfg.LeafLife))
+		} else if seen[name].IsZero() {
+			seen[name] = now
+		}
+	}
+	have.seen = seen
+	p := meshProfile(k.id)
+	s := situation{Life: k.cfg.LeafLife, Peers: signings(known), Stances: have.stances}
+	name := s.mesh(now, have.mesh.held(p), seen)
+	if name == "" {
+		return nil
+	}
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	signers := known.signers()
+	by := slices.IndexFunc(signers, func(s signer) bool { return Fingerprint(s.cert) == name })
+	l, err := p.issue(signers[by], key, k.cfg.LeafLife, now)
+	if err != nil {
+		return fmt.Errorf("issue the %s certificate: %w", p.name, err)
+	}
+	have.mesh = l
+	return nil
+}
+
+// mesh returns the authority to issue the leaf for the gossip by, "" to keep what there is. Unlike a member, the gossip
+// trusts a new authority as soon as it is known, and so it signs when all members trust it and it was known for a while.
+func (s situation) mesh(now time.Time, h *held, seen map[string]time.Time) string {
+	if len(s.Peers) == 0 {
+		return ""
+	}
+	by := ""
+	for _, p := range s.Peers {
+		if now.Before(p.Until) && s.trustedByAll(p.Name) && now.Sub(seen[p.Name]) >= settleTime(s.Life) {
+			by = p.Name
+			break
+		}
+	}
+	holds := h.usable(now) && slices.ContainsFunc(s.Peers, func(p signing) bool { return p.Name == h.Issuer })
+	switch {
+	case by == "" && holds:
+		return ""
+	case by == "":
+		return s.Peers[0].Name
+	case holds && h.Issuer == by && !h.due(now):
+		return ""
+	}
+	return by
+}
+
+// MeshCertificate is what this process shows in the gossip. It returns an error until the authorities are known.
+func (k *Keeper) MeshCertificate() (*tls.Certificate, error) {
+	have := k.now()
+	if have.mesh == nil {
+		return nil, errors.Join(errors.New("the peers' authority is not known here yet"), have.failing)
+	}
+	return &have.mesh.Certificate, nil
+}
+
+// MeshAuthorities are those whose certificates count in the gossip: the peers' as they are given, and what members may
+// still present.
+func (k *Keeper) MeshAuthorities() (*x509.CertPool, error) {
+	have := k.now()
+	if have.known == nil {
+		return nil, errors.New("the peers' authority is not known here yet")
+	}
+	pool := x509.NewCertPool()
+	for _, c := range slices.Concat(have.known.Peers.Bundle, have.trusted) {
+		pool.AddCert(c)
+	}
+	return pool, nil
+}
+
+// Observer issues what an observer on another machine needs for the gossip, as the text of one file: its certificate,
+// its key, which is a secret, and the peers' authorities.
+func Observer(a Authorities, zone, name string, life time.Duration, now time.Time) ([]byte, error) {
+	signers := a.Peers.signers()
+	if len(signers) == 0 {
+		return nil, errors.New("the key of the peers' authority is not known here (tls.peer-ca-key-file)")
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	l, err := meshProfile(Identity{Zone: zone, Node: name, Observer: true}).issue(signers[0], key, life, now)
+	if err != nil {
+		return nil, err
+	}
+	text, err := l.encode()
+	return append(text, EncodeCertificates(a.Peers.Bundle...)...), err
+}
+
+// ReadObserver reads a file with the text of [Observer].
+func ReadObserver(path string) (*tls.Certificate, *x509.CertPool, error) {
+	text, err := durable.ReadSecret(path, maxFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	pair, err := tls.X509KeyPair(text, text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	pool := x509.NewCertPool()
+	for _, der := range pair.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		pool.AddCert(c)
+	}
+	pair.Certificate = pair.Certificate[:1] // the others have the authorities
+	return &pair, pool, nil
+}

@@ -1,0 +1,172 @@
+package gossip
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// What an observer's certificate may say. It must probe and answer, and may suspect anybody, for who is suspected
+// objects. It may say of observers that they came and went. Whatever else it says, of nodes, or for the delegates, is
+// left out before memberlist hears of it.
+
+// Types of memberlist's messages, beside those of guard.go (net.go there).
+const (
+	typeIndirectPing = 1
+	typeSuspect      = 3
+	typeAlive        = 4
+	typeDead         = 5
+	typeNack         = 11
+)
+
+// maxIncarnation bounds how often a process can have objected. A word with more would leave it nothing to object with.
+const maxIncarnation = 1 << 20
+
+var errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
+
+// rumour is memberlist's alive; its suspect and dead begin in the same way.
+type rumour struct {
+	Incarnation uint32
+	Node        string
+	Addr        []byte
+	Port        uint16
+	Meta        []byte
+	Vsn         []uint8
+}
+
+// pushed is what memberlist tells of a process in a push/pull (pushNodeState there).
+type pushed struct {
+	Name        string
+	Addr        []byte
+	Port        uint16
+	Meta        []byte
+	Incarnation uint32
+	State       int
+	Vsn         []uint8
+}
+
+// mayTell reports whether an observer may say of a process that it lives, as which it is described.
+func (r rules) mayTell(process string, meta []byte, incarnation uint32) bool {
+	m, err := DecodeMeta(meta)
+	if err != nil || !m.Observer || incarnation >= maxIncarnation {
+		return false
+	}
+	observer, known := r.observer(process)
+	return observer || !known
+}
+
+// mayHear reports whether a message of an observer counts.
+func (r rules) mayHear(msg []byte) bool {
+	if len(msg) == 0 {
+		return false
+	}
+	switch msg[0] {
+	case typePing, typeIndirectPing, typeAck, typeNack:
+		return true
+	case typeSuspect, typeAlive, typeDead:
+	default:
+		return false
+	}
+	var about rumour
+	if codec.NewDecoderBytes(msg[1:], &codec.MsgpackHandle{}).Decode(&about) != nil {
+		return false
+	}
+	switch msg[0] {
+	case typeSuspect:
+		return about.Incarnation < maxIncarnation
+	case typeDead:
+		observer, _ := r.observer(about.Node)
+		return observer
+	}
+	return r.mayTell(about.Node, about.Meta, about.Incarnation)
+}
+
+// heard returns what counts of an observer's packet, with its label; nil if that is nothing.
+func (r rules) heard(packet []byte) ([]byte, error) {
+	head := append([]byte{typeLabel, byte(len(r.label))}, r.label...)
+	body, ours := bytes.CutPrefix(packet, head)
+	if !ours {
+		return packet, nil // memberlist says so
+	}
+	if len(body) >= 5 && body[0] == typeCRC {
+		if crc32.ChecksumIEEE(body[5:]) != binary.BigEndian.Uint32(body[1:]) {
+			return nil, errHeader
+		}
+		body = body[5:]
+	}
+	parts := [][]byte{body}
+	if len(body) > 1 && body[0] == typeCompound {
+		parts = partsOf(body)
+	}
+	var sizes, texts []byte
+	n := 0
+	for _, p := range parts {
+		if r.mayHear(p) {
+			sizes, texts = binary.BigEndian.AppendUint16(sizes, uint16(len(p))), append(texts, p...)
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return nil, nil
+	case len(parts):
+		return packet, nil
+	}
+	return append(append(append(head, typeCompound, byte(n)), sizes...), texts...), nil
+}
+
+// partsOf are the messages in a compound one, as far as it is whole.
+func partsOf(msg []byte) (parts [][]byte) {
+	n, rest := int(msg[1]), msg[2:]
+	if len(rest) < 2*n {
+		return nil
+	}
+	sizes, rest := rest[:2*n], rest[2*n:]
+	for ; len(sizes) > 0; sizes = sizes[2:] {
+		size := int(binary.BigEndian.Uint16(sizes))
+		if size > len(rest) {
+			return parts
+		}
+		parts, rest = append(parts, rest[:size]), rest[size:]
+	}
+	return parts
+}
+
+// heardOf reads an observer's push/pull, behind its first byte, and returns what counts of it: the observers that it
+// tells of. Its state for the delegate must be empty, as that of an honest one is.
+func (r rules) heardOf(in io.Reader) ([]byte, error) {
+	var head struct {
+		Nodes, UserStateLen int
+		Join                bool
+	}
+	dec := codec.NewDecoder(in, &codec.MsgpackHandle{})
+	if err := dec.Decode(&head); err != nil {
+		return nil, fmt.Errorf("%w: %w", errHeader, err)
+	}
+	if head.UserStateLen != 0 {
+		return nil, errSpeaks
+	}
+	var told []pushed
+	for range head.Nodes {
+		var p pushed
+		if err := dec.Decode(&p); err != nil {
+			return nil, fmt.Errorf("%w: %w", errHeader, err)
+		}
+		if r.mayTell(p.Name, p.Meta, p.Incarnation) {
+			told = append(told, p)
+		}
+	}
+	head.Nodes = len(told)
+	var out bytes.Buffer
+	enc := codec.NewEncoder(&out, &codec.MsgpackHandle{})
+	err := enc.Encode(&head)
+	for i := range told {
+		err = errors.Join(err, enc.Encode(&told[i]))
+	}
+	return out.Bytes(), err
+}

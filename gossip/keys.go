@@ -1,0 +1,125 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"go.uber.org/zap"
+
+	"holdfast/durable"
+)
+
+const (
+	maxKeys     = 8               // each packet is tried with all of them
+	maxKeyFile  = 64 << 10        // bytes
+	keyInterval = 2 * time.Second // how often the file is looked at
+)
+
+// keyring is memberlist's own, with the keys of a gossip.key-file, which it follows.
+type keyring struct {
+	path string
+	keys [][]byte // the first encrypts, each decrypts
+	ring memberlist.Keyring
+}
+
+// CheckKeyFile returns why a gossip.key-file cannot be used, nil if it can.
+func CheckKeyFile(path string) error {
+	_, err := readKeys(path)
+	return err
+}
+
+// NewKey is a new line for a gossip.key-file.
+func NewKey() string {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // it never fails
+	return base64.StdEncoding.EncodeToString(secret)
+}
+
+// readKeys returns the keys of a file. One that others may read is refused, because it would be no key; so is a file
+// without keys, because the config asked for authentication and must not quietly get none.
+func readKeys(path string) (keys [][]byte, err error) {
+	text, err := durable.ReadSecret(path, maxKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read gossip.key-file: %w", err)
+	}
+	for _, line := range lines(string(text)) {
+		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line))
+		if err != nil {
+			// The line itself is secret, so the error shows only which one it is.
+			return nil, fmt.Errorf("read gossip.key-file %s: key %d is not base64", path, len(keys)+1)
+		}
+		if err := memberlist.ValidateKey(secret); err != nil {
+			return nil, fmt.Errorf("read gossip.key-file %s: key %d must have 16, 24 or 32 bytes, has %d", path,
+				len(keys)+1, len(secret))
+		}
+		if !slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, secret) }) {
+			keys = append(keys, secret)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("read gossip.key-file %s: it holds no key", path)
+	}
+	if len(keys) > maxKeys {
+		return nil, fmt.Errorf("read gossip.key-file %s: it holds %d keys, at most %d are taken", path, len(keys), maxKeys)
+	}
+	return keys, nil
+}
+
+// refresh takes over what has changed in the file, and reports whether anything had. An error leaves the keys as they
+// are. memberlist removes a key from a slice that others are reading, but for the last one: so what differs is taken off
+// the end, and put there.
+func (r *keyring) refresh() (bool, error) {
+	keys, err := readKeys(r.path)
+	if err != nil || slices.EqualFunc(keys, r.keys, bytes.Equal) {
+		return false, err
+	}
+	r.keys = keys
+	// Their lengths were looked at when they were read, and only such that are there are used or removed.
+	_ = r.ring.AddKey(keys[0])
+	_ = r.ring.UseKey(keys[0])
+	for {
+		have := r.ring.GetKeys()
+		same := 0
+		for same < min(len(have), len(keys)) && bytes.Equal(have[same], keys[same]) {
+			same++
+		}
+		if same == len(have) {
+			break
+		}
+		_ = r.ring.RemoveKey(have[len(have)-1])
+	}
+	for _, k := range keys {
+		_ = r.ring.AddKey(k)
+	}
+	return true, nil
+}
+
+// follow takes over what changes in the file, until ctx ends.
+func (m *Mesh) follow(ctx context.Context, r *keyring) {
+	tick := time.NewTicker(keyInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		changed, err := r.refresh()
+		if err != nil {
+			m.notices.warn(ProblemKeyFile, err.Error()+"; the gossip keys that were read before stay in use")
+			continue
+		}
+		m.notices.settle(ProblemKeyFile)
+		if changed {
+			m.lg.Info("gossip keys changed", zap.Int("keys", len(r.keys)))
+			m.notices.settleAll(reasonKey + "/")
+		}
+	}
+}

@@ -1,0 +1,400 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+	"github.com/hashicorp/memberlist"
+)
+
+// attack connects to a over TLS with some papers, from another address of the machine, says something once the
+// handshake is over, and returns why the connection ended.
+func attack(t *testing.T, a *member, p *papers, protocol string, words ...[]byte) error {
+	t.Helper()
+	raw, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}).Dial("tcp", a.Address().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS12}
+	if p != nil {
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.tls().Certificate() }
+	}
+	conn := tls.Client(raw, conf)
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	for _, w := range words {
+		if _, err := conn.Write(w); err != nil {
+			return err
+		}
+	}
+	if len(words) == 0 {
+		if err := conn.Handshake(); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
+func frame(packet []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(packet))), packet...)
+}
+
+func rejected(t *testing.T, m *member, reason string) float64 {
+	t.Helper()
+	return count(t, m.series.rejected.WithLabelValues(reason))
+}
+
+// Nothing is let in that has not shown a certificate of the mesh, and whoever tries is told of.
+func TestStrangersAreKeptOut(t *testing.T) {
+	t.Parallel()
+	ca, other := newAuthority(t), newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	with := func(cert *tls.Certificate) *papers { p := &papers{}; p.set(cert, ca); return p }
+	ends := time.Now().Add(time.Hour)
+	for name, p := range map[string]*papers{
+		"no certificate":      nil,
+		"a foreign authority": with(other.issue(t, nodeName, ends)),
+		"expired":             with(ca.issue(t, nodeName, time.Now().Add(-time.Minute))),
+		"another name":        with(ca.issue(t, "client.test", ends)),
+		"for servers only":    with(ca.issue(t, nodeName, ends, x509.ExtKeyUsageServerAuth)),
+	} {
+		for _, protocol := range []string{forPackets, forStream} {
+			before := rejected(t, a, reasonCertificate)
+			if err := attack(t, a, p, protocol, []byte("hello")); err == nil {
+				t.Errorf("%s: was answered", name)
+			}
+			await(t, name+" is counted", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
+		}
+	}
+	before := rejected(t, a, reasonUnreadable)
+	if err := attack(t, a, papersOf(t, ca, nodeName), "h2"); err == nil {
+		t.Error("another protocol was agreed on")
+	}
+	await(t, "another protocol is counted", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
+	say(t, a, labelled(a, typePing))
+	say(t, a, bytes.Repeat([]byte{0}, 64<<10))
+	await(t, "what is no TLS is counted", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before+1 })
+	await(t, "and told of", 5*time.Second, complains(a, "it does not speak TLS"))
+	if n := len(a.Nodes()); n != 1 {
+		t.Errorf("%d nodes", n)
+	}
+
+	// Neither does a node believe who answers in the place of another one.
+	b := startTLS(t, node("b"), papersOf(t, other, nodeName), a)
+	await(t, "b complains", 5*time.Second, complains(b, errCertificate.Error()))
+	await(t, "a complains", 5*time.Second, func() bool { return complains(a, errCertificate.Error())() || complains(a, errRefusesUs.Error())() })
+	strangers(t, a, b)
+}
+
+// Who opens connections and says nothing, or too little, holds few of them, for seconds, and keeps nobody out.
+func TestHalfOpenConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	const tried = 100
+	for i := range tried {
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i%10+1))}}).Dial("tcp", a.Address().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if i%2 == 0 {
+			_, _ = conn.Write([]byte{0x16, 0x03, 0x01, 0x02}) // the beginning of a ClientHello
+		}
+	}
+	await(t, "the rest is refused", 5*time.Second, func() bool { return rejected(t, a, reasonFull) >= tried-maxStrangers })
+	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	await(t, "those that say nothing are gone", 10*time.Second, func() bool {
+		d := &a.transport.(*secure).door
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.strangers == 0
+	})
+	if !complains(a, errSlow.Error())() {
+		t.Errorf("problems: %q", a.Problems())
+	}
+}
+
+// Frames that are too large, empty or cut short end their own connection, and nothing else.
+func TestFramesAreBounded(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	p := papersOf(t, ca, nodeName)
+	for name, words := range map[string][]byte{
+		"too large":        {0xff, 0xff, 1, 2, 3},
+		"empty":            {0, 0, 0, 0},
+		"just above":       binary.BigEndian.AppendUint16(nil, maxPacket+1),
+		"a bomb in packet": nil,
+	} {
+		before := rejected(t, a, reasonUnreadable)
+		if words == nil {
+			words = append(frame(labelled(a, bomb(t, 30<<10)...)), 0, 0)
+		}
+		if err := attack(t, a, p, forPackets, words); err == nil {
+			t.Errorf("%s: was answered", name)
+		}
+		await(t, name+" is counted", 5*time.Second, func() bool { return rejected(t, a, reasonUnreadable) > before })
+	}
+	for _, cut := range [][]byte{{0}, {0, 9, 1}} { // it hangs up in the middle
+		raw, err := tls.Dial("tcp", a.Address().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{forPackets},
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.tls().Certificate() }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raw.Write(cut); err != nil {
+			t.Fatal(err)
+		}
+		raw.Close()
+	}
+	await(t, "no connection is left", 5*time.Second, func() bool {
+		s := a.transport.(*secure)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.conns) == 0 && len(s.of) == 0
+	})
+	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+}
+
+// message is one of memberlist.
+func message(t *testing.T, kind byte, what any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteByte(kind)
+	if err := codec.NewEncoder(&b, &codec.MsgpackHandle{}).Encode(what); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Whoever has stolen an observer's certificate hears everything, and changes nothing.
+func TestStolenObserverCertificate(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
+	await(t, "a sees b", 5*time.Second, sees(a, "b"))
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	b.Publish([]byte("fact"))
+	await(t, "a hears b", 5*time.Second, says(a, "b", "fact"))
+	want, _ := find(a, "b")
+	thief := papersOf(t, ca, watcherName)
+
+	vsn := []uint8{1, 5, 2, 2, 5, 4}
+	ghost := node("ghost")
+	claimed := b.self
+	claimed.Observer = true // b is to be taken for an observer, so that nobody misses it
+	high := uint32(1<<32 - 1)
+	at := net.IPv4(127, 0, 0, 66).To4()
+	forged := [][]byte{
+		message(t, typeDead, map[string]any{"Incarnation": high, "Node": b.self.process(), "From": b.self.process()}),
+		message(t, typeDead, []any{high, b.self.process(), b.self.process()}),
+		message(t, typeSuspect, map[string]any{"Incarnation": high, "Node": b.self.process(), "From": a.self.process()}),
+		message(t, typeSuspect, []any{high, b.self.process(), a.self.process()}),
+		message(t, typeAlive, map[string]any{"Incarnation": 7, "Node": ghost.process(), "Addr": at, "Port": 1, "Meta": appendMeta(nil, ghost), "Vsn": vsn}),
+		message(t, typeAlive, map[string]any{"Incarnation": high, "Node": b.self.process(), "Addr": at, "Port": 1, "Meta": appendMeta(nil, b.self), "Vsn": vsn}),
+		message(t, typeAlive, map[string]any{"Incarnation": 9, "Node": b.self.process(), "Addr": []byte{127, 0, 0, 1}, "Port": b.Address().Port(), "Meta": appendMeta(nil, claimed), "Vsn": vsn}),
+		append([]byte{typeUser}, encodeEntry(entry{Meta: b.self, Seq: 99, State: []byte("forged")})...),
+	}
+	compound := append([]byte{typeCompound, byte(len(forged))}, make([]byte, 2*len(forged))...)
+	for i, m := range forged {
+		binary.BigEndian.PutUint16(compound[2+2*i:], uint16(len(m)))
+		compound = append(compound, m...)
+	}
+	var frames [][]byte
+	for _, m := range append(forged, compound) {
+		frames = append(frames, frame(labelled(a, m...)))
+	}
+	frames = append(frames, []byte{0, 0}) // which ends the connection, when all before were read
+	for range 3 {
+		if err := attack(t, a, thief, forPackets, frames...); err == nil {
+			t.Error("packets were answered")
+		}
+	}
+	user := encodeEntry(entry{Meta: b.self, Seq: 99, State: []byte("forged")})
+	_ = attack(t, a, thief, forStream, labelled(a, append(message(t, typeUser, map[string]any{"UserMsgLen": len(user)}), user...)...))
+	await(t, "a message for the delegate is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > 0 })
+	state := encodeAll([]entry{{Meta: b.self, Seq: 99, State: []byte("forged")}})
+	before := rejected(t, a, reasonCertificate)
+	_ = attack(t, a, thief, forStream, labelled(a, append(message(t, typePushPull, map[string]any{"Nodes": 0, "UserStateLen": len(state), "Join": true}), state...)...))
+	await(t, "a push/pull with a state is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
+	list := message(t, typePushPull, map[string]any{"Nodes": 2, "UserStateLen": 0, "Join": true})
+	for _, p := range []pushed{{ghost.process(), at, 1, appendMeta(nil, ghost), 5, 0, vsn}, {b.self.process(), at, 1, appendMeta(nil, b.self), high, 3, vsn}} {
+		list = append(list, message(t, 0, p)[1:]...)
+	}
+	if err := attack(t, a, thief, forStream, labelled(a, list...)); err != nil {
+		t.Errorf("a push/pull of which nothing counts: got %v, want an answer", err)
+	}
+
+	// What is believed shows within a probe and a suspicion.
+	began := time.Now()
+	await(t, "a suspicion to pass", 10*time.Second, func() bool { return time.Since(began) > 4*time.Second })
+	for _, m := range []*member{a, b} {
+		if n := m.logs.FilterMessage("lost node").Len(); n != 0 {
+			t.Errorf("%s has lost %d nodes", m.self.Node, n)
+		}
+		if len(m.Nodes()) != 2 {
+			t.Errorf("%s knows %+v", m.self.Node, m.Nodes())
+		}
+	}
+	if got, _ := find(a, "b"); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A certificate that is renewed, and an authority that is replaced, count while the mesh runs, and nobody is lost.
+func TestPapersAreReplaced(t *testing.T) {
+	t.Parallel()
+	one, two := newAuthority(t), newAuthority(t)
+	pa, pb := papersOf(t, one, nodeName), papersOf(t, one, nodeName)
+	a := startTLS(t, node("a"), pa)
+	b := startTLS(t, node("b"), pb, a)
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	ends := time.Now().Add(time.Hour)
+	first := one.issue(t, nodeName, ends)
+	for i, step := range []struct {
+		cert    *tls.Certificate
+		trusted []*authority
+	}{{first, []*authority{one, two}}, {two.issue(t, nodeName, ends), []*authority{one, two}}, {two.issue(t, nodeName, ends), []*authority{two}}} {
+		for _, p := range []*papers{pa, pb} {
+			p.set(step.cert, step.trusted...)
+		}
+		state := fmt.Sprint(i)
+		b.Publish([]byte(state))
+		await(t, "a hears b", 5*time.Second, says(a, "b", state))
+	}
+	if n := a.logs.FilterMessage("lost node").Len() + b.logs.FilterMessage("lost node").Len(); n != 0 {
+		t.Errorf("nodes were lost %d times", n)
+	}
+	late := startTLS(t, node("late"), papersOf(t, one, nodeName), a)
+	await(t, "the old authority is refused", 5*time.Second, complains(late, errCertificate.Error()))
+}
+
+// The gossip waits for a certificate and says so, and goes on when there is one.
+func TestGossipWaitsForACertificate(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	p := &papers{}
+	p.set(nil, ca)
+	time.AfterFunc(300*time.Millisecond, func() { p.set(ca.issue(t, nodeName, time.Now().Add(time.Hour)), ca) })
+	b := launch(t, "main", node("b"), seeded(a), func(m *Mesh) { m.UseTLS(p.tls()) })
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	if got := b.Problems(); len(got) != 0 {
+		t.Errorf("problems: %q", got)
+	}
+}
+
+// A peer that takes nothing holds up nobody who sends, and what waits for it is bounded.
+func TestPacketsNeverWait(t *testing.T) {
+	t.Parallel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	p := papersOf(t, newAuthority(t), nodeName)
+	streams, err := listenTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{}, p.tls())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for i := range 4 * maxLinks {
+		to := mute.Addr().String()
+		if i%2 == 0 {
+			to = fmt.Sprintf("127.0.0.1:%d", 1+i)
+		}
+		if _, err := streams.WriteToAddress(make([]byte, 1400), memberlist.Address{Addr: to}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > streamTimeout { // which one that waits would take
+		t.Errorf("sending took %v", took)
+	}
+	if _, err := streams.WriteTo(make([]byte, maxPacket+1), mute.Addr().String()); err == nil {
+		t.Error("a packet without bound was taken")
+	}
+	streams.mu.Lock()
+	if n := len(streams.links); n > maxLinks {
+		t.Errorf("%d connections, want at most %d", n, maxLinks)
+	}
+	streams.mu.Unlock()
+	began = time.Now()
+	if err := streams.Shutdown(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > streamTimeout/2 {
+		t.Errorf("the end took %v", took)
+	}
+}
+
+// A stream has a deadline, and ends with the context.
+func TestSecureStreamsEnd(t *testing.T) {
+	t.Parallel()
+	p := papersOf(t, newAuthority(t), nodeName)
+	quiet := rules{known: func(netip.Addr) bool { return true }, refused: func(net.Addr, string, error) {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	client, err := listenTLS(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet, p.tls())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := listenTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), quiet, p.tls())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Shutdown(); _ = server.Shutdown() }()
+	var taken sync.WaitGroup
+	taken.Go(func() { // and never reads
+		for range 2 {
+			<-server.StreamCh()
+		}
+	})
+	fill := func(limit time.Duration) error {
+		conn, err := client.DialTimeout(fmt.Sprintf("127.0.0.1:%d", server.GetAutoBindPort()), limit)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write(make([]byte, 64<<20))
+		return err
+	}
+	if err := fill(time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after its timeout: got %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	time.AfterFunc(time.Second, cancel)
+	if err := fill(time.Minute); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after its context: got %v", err)
+	}
+	taken.Wait()
+	if err := fill(time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("dialled after its context: got %v, want %v", err, context.Canceled)
+	}
+}
+
+// Whatever an observer says, what is left of it is whole, and of observers.
+func FuzzHeard(f *testing.F) {
+	r := rules{label: "holdfast/main", observer: func(string) (bool, bool) { return false, false }}
+	head := append([]byte{typeLabel, byte(len(r.label))}, r.label...)
+	f.Add(append(head, typePing, 0x80))
+	f.Add(append(head, typeCompound, 2, 0, 2, 0, 2, typePing, 0x80, typeUser, 0x80))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		_, _ = r.heard(b)
+		_, _ = r.heardOf(io.LimitReader(bytes.NewReader(b), 1<<20))
+	})
+}

@@ -1,0 +1,181 @@
+package gossip
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// authority is a test's authority of peers.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// The names in the certificates of the tests.
+const (
+	nodeName    = "node.test"
+	watcherName = "observer.test"
+)
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "peers"}, NotBefore: time.Now().Add(-3 * time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{cert, key}
+}
+
+// issue makes a certificate with a name that is valid until then.
+func (a *authority) issue(t testing.TB, name string, until time.Time, usages ...x509.ExtKeyUsage) *tls.Certificate {
+	t.Helper()
+	if len(usages) == 0 {
+		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{DNSNames: []string{name}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, ExtKeyUsage: usages}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// papers are what a process presents and trusts, which a test may change.
+type papers struct {
+	mu   sync.Mutex
+	cert *tls.Certificate
+	pool *x509.CertPool
+}
+
+func (p *papers) set(cert *tls.Certificate, trusted ...*authority) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cert, p.pool = cert, x509.NewCertPool()
+	for _, a := range trusted {
+		p.pool.AddCert(a.cert)
+	}
+}
+
+func (p *papers) tls() TLS {
+	return TLS{
+		Certificate: func() (*tls.Certificate, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.cert == nil {
+				return nil, errors.New("no certificate yet")
+			}
+			return p.cert, nil
+		},
+		Authorities: func() (*x509.CertPool, error) { p.mu.Lock(); defer p.mu.Unlock(); return p.pool, nil },
+		Role: func(c *x509.Certificate) (Role, error) {
+			switch {
+			case slices.Contains(c.DNSNames, nodeName):
+				return RoleNode, nil
+			case slices.Contains(c.DNSNames, watcherName):
+				return RoleObserver, nil
+			}
+			return 0, errors.New("it bears no name of this mesh")
+		},
+	}
+}
+
+// papersOf are those of a node, or of an observer, by an authority.
+func papersOf(t testing.TB, a *authority, name string) *papers {
+	p := &papers{}
+	p.set(a.issue(t, name, time.Now().Add(time.Hour)), a)
+	return p
+}
+
+// writePapers puts papers into a file, for another process.
+func writePapers(t testing.TB, a *authority, name string) string {
+	t.Helper()
+	pair := a.issue(t, name, time.Now().Add(time.Hour))
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []byte
+	for _, b := range []*pem.Block{{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, {Type: "PRIVATE KEY", Bytes: key},
+		{Type: "CERTIFICATE", Bytes: a.cert.Raw}} {
+		text = append(text, pem.EncodeToMemory(b)...)
+	}
+	path := filepath.Join(t.TempDir(), "papers.pem")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func readPapers(path string) *papers {
+	pair, err := tls.LoadX509KeyPair(path, path)
+	if err != nil {
+		panic(err)
+	}
+	ca, err := x509.ParseCertificate(pair.Certificate[1])
+	if err != nil {
+		panic(err)
+	}
+	pair.Certificate = pair.Certificate[:1]
+	p := &papers{}
+	p.set(&pair, &authority{cert: ca})
+	return p
+}
+
+// startTLS starts a member of the cluster "main" that gossips over TLS.
+func startTLS(t *testing.T, self Meta, p *papers, seeds ...*member) *member {
+	t.Helper()
+	return launch(t, "main", self, seeded(seeds...), func(m *Mesh) { m.UseTLS(p.tls()) })
+}
+
+func TestNodesMeetOverTLS(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
+	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
+	c := startTLS(t, node("c"), papersOf(t, ca, nodeName), a)
+	o := startTLS(t, watcher("o"), papersOf(t, ca, watcherName), a)
+	for _, m := range []*member{a, b, c, o} {
+		for _, name := range []string{"a", "b", "c"} {
+			await(t, m.self.Node+" sees "+name, 5*time.Second, sees(m, name))
+		}
+	}
+	b.Publish([]byte("news"))
+	for _, m := range []*member{a, c, o} {
+		await(t, m.self.Node+" hears b", 5*time.Second, says(m, "b", "news"))
+
+	}
+	await(t, "a knows the observer", 5*time.Second, func() bool { return len(a.Observers()) == 1 })
+	if got, err := a.Ask(t.Context(), "c", []byte("who")); err != nil || string(got) != "re: who" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	began := time.Now()
+	b.stop()
+	await(t, "a sees b leave", 2*time.Second, func() bool { return !sees(a, "b")() })
+	t.Logf("a clean end was known after %v", time.Since(began))
+}
