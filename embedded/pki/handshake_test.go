@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
 	"errors"
@@ -230,5 +231,75 @@ func TestStrangers(t *testing.T) {
 	k = keeper(Authorities{Clients: ours.Clients, Peers: ours.Clients}, "b")
 	if start(t, k).dial(a, "a") == nil {
 		t.Error("a certificate of the clients' authority makes a peer")
+	}
+}
+
+// A member that etcd-manager runs looks at more than the names in the certificate: etcd, as it starts it, compares the
+// addresses in it with that of the connection, and else looks up all of the names, of which it may know none: the
+// manager drops those of a member that it does not run any more from /etc/hosts.
+func TestMembersOfEtcdManagerAcceptOurs(t *testing.T) {
+	previous := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no nameserver")
+	}}
+	t.Cleanup(func() { net.DefaultResolver = previous })
+	a := newAuthority(t, "etcd-peers-ca", time.Hour)
+	bundle, _ := encode(t, a)
+	ca := write(t, "ca.crt", bundle)
+	issue := func(p profile) string {
+		key, err := newKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := p.issue(a.signers()[0], key, time.Minute, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := l.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return write(t, "leaf.pem", text)
+	}
+	const host = "etcd-%s.internal.k8s.example.com"
+	theirs := issue(profile{commonName: "etcd-b", dns: []string{"etcd-b", fmt.Sprintf(host, "b")}, usages: bothUsages,
+		ips: []net.IP{net.ParseIP("127.0.0.1").To16(), net.ParseIP("10.0.0.2").To16()}})
+	for address, want := range map[string]bool{"127.0.0.1": true, "10.0.0.1": false, "": false} {
+		ours := issue(peerProfile(peerName, "a."+zone, fmt.Sprintf(host, "a"), address))
+		refused := make(chan error, 1)
+		served, err := transport.NewListener("127.0.0.1:0", "https", &transport.TLSInfo{CertFile: theirs, KeyFile: theirs, TrustedCAFile: ca,
+			ClientCertAuth: true, HandshakeFailure: func(_ *tls.Conn, err error) { refused <- err }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted := make(chan struct{}, 1)
+		go func() {
+			if conn, err := served.Accept(); err == nil {
+				conn.Close()
+				accepted <- struct{}{}
+			}
+		}()
+		client, err := transport.TLSInfo{CertFile: ours, KeyFile: ours, TrustedCAFile: ca, SkipClientSANVerify: true,
+			AllowedHostnames: []string{peerName, fmt.Sprintf(host, "a"), fmt.Sprintf(host, "b")}}.ClientConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.ServerName = fmt.Sprintf(host, "b")
+		conn, err := tls.Dial("tcp", served.Addr().String(), client)
+		if err != nil {
+			t.Fatalf("we refuse them: %v", err)
+		}
+		select {
+		case <-accepted:
+			if !want {
+				t.Errorf("address %q: accepted", address)
+			}
+		case err := <-refused:
+			if want {
+				t.Errorf("address %q: %v", address, err)
+			}
+		}
+		conn.Close()
+		served.Close()
 	}
 }

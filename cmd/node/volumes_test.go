@@ -1,0 +1,36 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"holdfast/cmd/config"
+	"holdfast/volume"
+)
+
+// asked is a provider that keeps what it is asked for.
+type asked struct {
+	volume.Provider
+	want volume.Want
+}
+
+func (a *asked) Claim(_ context.Context, want volume.Want) (volume.Claim, error) {
+	a.want = want
+	return nil, volume.None{Why: "a test"}
+}
+
+func TestAdoptReachesTheVolumesAndThePlan(t *testing.T) {
+	for _, adopt := range []bool{false, true} {
+		cfg := config.Default()
+		cfg.Cluster.Adopt = adopt
+		a := &asked{}
+		_, err := volumesOf(cfg, a).Claim(t.Context(), []string{"a"}, nil, nil)
+		if errors.Is(err, volume.ErrNoneFree) || err == nil {
+			t.Fatalf("got %v, want the coordinator's error", err)
+		}
+		if a.want.Adopt != adopt || a.want.Cluster != cfg.Cluster.Name || Wanted(cfg).Adopt != adopt {
+			t.Errorf("cluster.adopt %v: got %+v, and %v for the plan", adopt, a.want, Wanted(cfg).Adopt)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package gossip
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"holdfast/durable"
+)
+
+// A key file that an operator changes is taken over, and one that cannot be read is not.
+func TestKeyFileIsFollowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
+	pa, pb := keyFile(t, 'x'), keyFile(t, 'x')
+	with := func(path string, seeds ...*member) func(*Config) {
+		return func(c *Config) { c.KeyFile = path; seeded(seeds...)(c) }
+	}
+	a := start(t, "main", node("a"), with(pa))
+	b := start(t, "main", node("b"), with(pb, a))
+	await(t, "b sees a", 5*time.Second, sees(b, "a"))
+	put := func(path string, keys ...byte) {
+		text, err := os.ReadFile(keyFile(t, keys...))
+		if err == nil {
+			err = durable.WriteFile(path, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	keyring := func(m *member) [][]byte {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.keys.ring.GetKeys()
+	}
+	has := func(m *member, keys ...byte) func() bool {
+		return func() bool {
+			return slices.EqualFunc(keyring(m), keys, func(k []byte, c byte) bool { return bytes.Equal(k, bytes.Repeat([]byte{c}, 32)) })
+		}
+	}
+	for _, step := range [][]byte{{'x', 'y'}, {'y', 'x'}, {'y'}} {
+		put(pa, step...)
+		put(pb, step...)
+		await(t, "a follows", 10*time.Second, has(a, step...))
+		await(t, "b follows", 10*time.Second, has(b, step...))
+	}
+	b.Publish([]byte("under y"))
+	await(t, "a hears b", 5*time.Second, says(a, "b", "under y"))
+	if err := os.Chmod(pa, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a complains", 10*time.Second, complains(a, "chmod 600"))
+	if !has(a, 'y')() {
+		t.Errorf("%d keys, want the one of before", len(keyring(a)))
+	}
+	if err := os.Chmod(pa, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a is content", 10*time.Second, func() bool { return !complains(a, "chmod 600")() })
+	if n := a.logs.FilterMessage("lost node").Len() + b.logs.FilterMessage("lost node").Len(); n != 0 {
+		t.Errorf("nodes were lost %d times", n)
+	}
+}
