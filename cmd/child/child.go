@@ -112,6 +112,9 @@ var errNoRoom = errors.New("no room: set snapshot.scratch to a disk with room fo
 // childGrace is how long a child that was killed may keep us waiting with its open pipes.
 const childGrace = 5 * time.Second
 
+// isolatedGrace is how long an isolated child may take to end those that it has started.
+const isolatedGrace = 20 * time.Second
+
 // runChild runs a child in the directory dir and decodes its answer. It is killed when ctx ends or this process does.
 // It has a process group of its own, so that no signal meant for us reaches it, and nothing of our configuration. The
 // files are its descriptors from 3 on. Whatever ends it is an error here.

@@ -22,10 +22,10 @@ import (
 type Work struct {
 	Name  string // the program's first argument
 	Short string // what it is for
-	do    func(ctx context.Context, order *json.Decoder, lg *zap.Logger) (any, error)
+	Do    func(ctx context.Context, order *json.Decoder, lg *zap.Logger) (any, error)
 }
 
-// Works are all of them.
+// Works are those of this package.
 var Works = []Work{
 	{drillCommand, "Restore and start the database of a drill; run by `snapshot drill`", drill},
 	{replayCommand, "Apply a log to a copy of its database; run by a recovery", replay},
@@ -36,14 +36,15 @@ var Works = []Work{
 func (w Work) Run(ctx context.Context, in io.Reader, out, problems io.Writer) error {
 	lg := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "m"}),
 		zapcore.AddSync(problems), zapcore.ErrorLevel))
-	answer, err := w.do(ctx, json.NewDecoder(in), lg)
+	answer, err := w.Do(ctx, json.NewDecoder(in), lg)
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(answer)
 }
 
-func orderIn[Order any](d *json.Decoder) (order Order, err error) {
+// OrderIn reads an order.
+func OrderIn[Order any](d *json.Decoder) (order Order, err error) {
 	if err := d.Decode(&order); err != nil {
 		return order, fmt.Errorf("read order: %w", err)
 	}
@@ -54,7 +55,7 @@ func orderIn[Order any](d *json.Decoder) (order Order, err error) {
 var drillSpec = plan.Spec{Slot: "drill", Token: "drill", Peers: map[string]string{"drill": "http://127.0.0.1:2380"}}
 
 func drill(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
-	order, err := orderIn[drillOrder](d)
+	order, err := OrderIn[drillOrder](d)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func drill(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
 }
 
 func replay(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
-	order, err := orderIn[replayOrder](d)
+	order, err := OrderIn[replayOrder](d)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func replay(ctx context.Context, d *json.Decoder, lg *zap.Logger) (any, error) {
 }
 
 func examine(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
-	order, err := orderIn[examineOrder](d)
+	order, err := OrderIn[examineOrder](d)
 	if err == nil {
 		err = confine()
 	}

@@ -2,11 +2,7 @@ package takeover
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"holdfast/embedded"
@@ -27,7 +23,8 @@ type Member struct {
 
 // Finding is something that is in the way, or worth to be known.
 type Finding struct {
-	Blocks bool     `json:"blocks"` // it is in the way
+	Code   Code     `json:"code,omitempty"` // of a plan
+	Blocks bool     `json:"blocks"`         // it is in the way
 	Text   string   `json:"text"`
 	Means  []string `json:"means,omitempty"` // what it would bring about
 	Cure   string   `json:"cure,omitempty"`
@@ -66,10 +63,14 @@ const phantoms = "docs/migrate.md (phantom members) has the ways out"
 // examine judges what one directory says.
 func examine(dir string) Member {
 	m := Member{Dir: dir, Findings: []Finding{}}
-	found, err := within(dir)
+	found, obstacle, err := embedded.ForeignData(dir)
+	if obstacle != "" {
+		m.block(obstacle, "")
+		return m
+	}
 	if err == nil {
-		m.Dir = found
-		m.Lists, err = embedded.ReadMemberships(found)
+		m.Dir = cmp.Or(found, dir)
+		m.Lists, err = embedded.ReadMemberships(m.Dir)
 	}
 	if err != nil {
 		m.block(err.Error(), "")
@@ -88,42 +89,16 @@ func examine(dir string) Member {
 	if l.V2Unknown {
 		m.warn("the file of the raft snapshot is missing, so the v2 store was not compared", "")
 	}
-	if l.OldEntries > 0 {
-		m.block(fmt.Sprintf("the log has %d entries, the last at index %d, that etcd 3.7 cannot replay", l.OldEntries,
-			l.OldLast), fmt.Sprintf("`holdfast volume repair-wal %s --dry-run` tells whether they can be left behind", m.Dir))
+	if why, cure := l.Unreplayable(m.Dir); why != "" {
+		m.block(why, cure)
 	}
-	if l.StorageVersion == "" {
-		m.warn("no etcd 3.6 has run on it: members of etcd 3.5 and of 3.7 cannot be in one cluster",
-			"run etcd 3.6 on every member first, or stop all members at once")
+	if why, cure := l.TooOld(); why != "" {
+		m.block(why, cure)
+	} else if l.StorageVersion == "" {
+		m.warn("no etcd 3.6 or newer has written its version into the database yet",
+			"if etcd 3.5 runs on it, bring every member to etcd 3.6 first; docs/migrate-etcd.md says how")
 	}
 	return m
-}
-
-// within returns the directory in dir that holds etcd's directory `member`: dir itself, or, on a volume of etcd-manager,
-// data/TOKEN (kubernetes-sigs/etcd-manager, pkg/etcd/etcdprocess.go).
-func within(dir string) (string, error) {
-	if _, err := os.Stat(filepath.Join(dir, "member")); err == nil {
-		return dir, nil
-	}
-	tokens, err := os.ReadDir(filepath.Join(dir, "data"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	var found []string
-	for _, token := range tokens {
-		in := filepath.Join(dir, "data", token.Name())
-		if _, err := os.Stat(filepath.Join(in, "member")); err == nil {
-			found = append(found, in)
-		}
-	}
-	switch {
-	case len(found) > 1:
-		return "", fmt.Errorf("%s/data has the data of %d clusters, of which one is in use: name its directory", dir,
-			len(found))
-	case len(found) == 1:
-		return found[0], nil
-	}
-	return dir, nil
 }
 
 // compare looks at what the directories say of each other.

@@ -1,0 +1,81 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoIsolation: the system does not let this user make a network of its own.
+var ErrNoIsolation = errors.New("no network of its own can be made here: run it as root, outside of a container, " +
+	"or where users may make namespaces")
+
+// Isolated runs a child in a network of its own, from which nobody else can be reached, and decodes its answer. What it
+// says on its error output goes to progress. It ends with ctx and with this process.
+func Isolated(ctx context.Context, command string, order, answer any, progress io.Writer) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	input, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // see runChild
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, exe, command)
+	said := &bytes.Buffer{}
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = WithoutOurs(os.Environ()), bytes.NewReader(input), said, progress
+	cmd.SysProcAttr = EndWithParent()
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Cloneflags = true, unix.CLONE_NEWNET
+	if uid := os.Geteuid(); uid != 0 {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = isolatedGrace
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSPC) {
+			return fmt.Errorf("%w: %w", ErrNoIsolation, err)
+		}
+		return err
+	}
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	if err := json.Unmarshal(said.Bytes(), answer); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
+}
+
+// Loopback makes the addresses of the loopback network usable in a network of one's own.
+func Loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("bring up the loopback interface: %w", err)
+	}
+	defer unix.Close(fd)
+	r, err := unix.NewIfreq("lo")
+	if err == nil {
+		r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+		err = unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r)
+	}
+	if err != nil {
+		return fmt.Errorf("bring up the loopback interface: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package takeover
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"holdfast/cmd/certificates"
+	"holdfast/cmd/config"
+	"holdfast/embedded"
+	"holdfast/embedded/pki"
+)
+
+// askTime is how long an etcd, or a member elsewhere, may take to answer.
+const askTime = 5 * time.Second
+
+// askLife is how long the certificate lives with which an etcd is asked.
+const askLife = 10 * time.Minute
+
+// ask asks the etcd that runs on this machine, where the configuration has etcd listen for clients.
+func ask(ctx context.Context, cfg config.Config) (*Told, error) {
+	secure, err := clientTLS(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var tried, silent []string
+	for _, endpoint := range slices.Concat(cfg.Etcd.ListenClientURLs, cfg.Etcd.AdvertiseClientURLs) {
+		u, err := url.Parse(endpoint)
+		if err != nil || slices.Contains(tried, u.Host) {
+			continue
+		}
+		tried = append(tried, u.Host)
+		if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() {
+			u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+		}
+		told, err := askAt(ctx, u, secure)
+		if err == nil {
+			return told, nil
+		}
+		silent = append(silent, fmt.Sprintf("%s: %v", u, err))
+	}
+	return nil, errors.New(strings.Join(silent, "; "))
+}
+
+func askAt(ctx context.Context, at *url.URL, secure *tls.Config) (*Told, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at.Host) // etcd's client would not say why
+	if err != nil {
+		return nil, err
+	}
+	conn.Close()
+	endpoint := at.String()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: secure, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	status, err := c.Status(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.MemberList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	told := &Told{Endpoint: endpoint, Leader: status.Leader}
+	for _, m := range list.Members {
+		told.Members = append(told.Members, embedded.ListedMember{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs,
+			Learner: m.IsLearner})
+	}
+	told.Version, err = versionAt(ctx, endpoint, secure)
+	return told, err
+}
+
+// versionAt asks for the version that the cluster has agreed on, which only etcd's HTTP tells.
+func versionAt(ctx context.Context, endpoint string, secure *tls.Config) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/version", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true}}).Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Cluster string `json:"etcdcluster"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return "", fmt.Errorf("read the version: %w", err)
+	}
+	return answer.Cluster, nil
+}
+
+// clientTLS is what a client of this cluster has; nil without TLS.
+func clientTLS(ctx context.Context, cfg config.Config) (*tls.Config, error) {
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	var bundle []byte
+	switch {
+	case cfg.Etcd.CertFile == "":
+		return nil, nil
+	case cfg.TLS.Issues():
+		issued, err := certificates.Issue(ctx, cfg, "takeover-plan", nil, askLife)
+		if err != nil {
+			return nil, err
+		}
+		own, err := tls.X509KeyPair(issued.Certificate, issued.Key)
+		if err != nil {
+			return nil, err
+		}
+		secure.Certificates, bundle = []tls.Certificate{own}, issued.CA
+	default:
+		own, err := tls.LoadX509KeyPair(cfg.Etcd.CertFile, cfg.Etcd.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		secure.Certificates = []tls.Certificate{own}
+		if cfg.Etcd.TrustedCAFile != "" {
+			if bundle, err = os.ReadFile(cfg.Etcd.TrustedCAFile); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(bundle) > 0 {
+		pool, err := poolOf(bundle)
+		if err != nil {
+			return nil, err
+		}
+		secure.RootCAs = pool
+	}
+	return secure, nil
+}
+
+func poolOf(bundle []byte) (*x509.CertPool, error) {
+	certs, err := pki.ParseCertificates(bundle)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	for _, c := range certs {
+		pool.AddCert(c)
+	}
+	return pool, nil
+}
+
+// peersPool are the authorities by which this node would know the other members; nil without TLS.
+func peersPool(ctx context.Context, cfg config.Config) (*x509.CertPool, error) {
+	switch {
+	case cfg.Etcd.PeerCertFile == "":
+		return nil, nil
+	case cfg.TLS.Issues():
+		known, _, err := certificates.Trusted(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		for _, c := range known.Peers.Bundle {
+			pool.AddCert(c)
+		}
+		return pool, nil
+	case cfg.Etcd.PeerTrustedCAFile == "":
+		return nil, nil
+	}
+	bundle, err := os.ReadFile(cfg.Etcd.PeerTrustedCAFile)
+	if err != nil {
+		return nil, err
+	}
+	return poolOf(bundle)
+}
+
+// reach tries the members elsewhere, at their peer URLs.
+func reach(ctx context.Context, cfg config.Config, urls map[string]string) (all []Reach) {
+	pool, err := peersPool(ctx, cfg)
+	for _, slot := range slices.Sorted(maps.Keys(urls)) {
+		r := Reach{Slot: slot, URL: urls[slot], Distrust: err}
+		r.try(ctx, cfg, pool)
+		all = append(all, r)
+	}
+	return all
+}
+
+func (r *Reach) try(ctx context.Context, cfg config.Config, pool *x509.CertPool) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	host, port, err := hostOf(r.URL)
+	if err != nil {
+		r.Unknown = err
+		return
+	}
+	addresses, err := addressesOf(ctx, cfg, r.Slot, host)
+	if err != nil {
+		r.Unknown = err
+		return
+	}
+	var conn net.Conn
+	for _, a := range addresses {
+		if conn, r.Silent = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(a.String(), port)); r.Silent == nil {
+			break
+		}
+	}
+	if r.Silent != nil {
+		return
+	}
+	defer conn.Close()
+	if !strings.HasPrefix(r.URL, "https:") || pool == nil || r.Distrust != nil {
+		return
+	}
+	r.Distrust = distrust(ctx, conn, host, pool)
+}
+
+// distrust says why the certificate that a member presents is not to be trusted. That the member asks for ours, which
+// may not exist yet, is no matter: its own comes first.
+func distrust(ctx context.Context, conn net.Conn, host string, pool *x509.CertPool) error {
+	var chain []*x509.Certificate
+	over := tls.Client(conn, &tls.Config{ServerName: host, InsecureSkipVerify: true, //nolint:gosec // it is verified below
+		VerifyConnection: func(s tls.ConnectionState) error {
+			chain = s.PeerCertificates
+			return nil
+		}})
+	err := over.HandshakeContext(ctx)
+	if len(chain) == 0 {
+		return fmt.Errorf("it presents none: %w", err)
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, DNSName: host})
+	return err
+}

@@ -1,0 +1,193 @@
+package takeover
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+
+	"holdfast/cmd/config"
+	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// members compares the slots, and says which members cannot be reached.
+func (p *Plan) members(s Seen, o plan.Origin) {
+	var theirs []string
+	for _, m := range o.Members {
+		if m.Slot != "" && !m.Learner {
+			theirs = append(theirs, m.Slot)
+		}
+	}
+	slices.Sort(theirs)
+	ours := slices.Sorted(slices.Values(s.Config.Cluster.Slots))
+	if len(theirs) == len(o.Members) && len(theirs) > 0 && !slices.Equal(theirs, ours) && s.Slots == nil {
+		p.block(CodeSlots, fmt.Sprintf("the members have the slots %s, and cluster.slots is %s: holdfast would add and remove "+
+			"members once the takeover is over", strings.Join(theirs, ","), strings.Join(ours, ",")),
+			"set cluster.slots to "+strings.Join(theirs, ","))
+	}
+	if s.Told != nil && s.Told.Leader == o.Member && len(o.Members) > 1 {
+		p.warn(CodeLeader, "the member of this machine leads, so that its stop costs an election",
+			"take this machine over last, or move the leadership first: `etcdctl move-leader`")
+	}
+	for _, r := range s.Others {
+		who := fmt.Sprintf("the member of slot %s (%s)", r.Slot, r.URL)
+		switch {
+		case r.Unknown != nil:
+			p.block(CodeName, fmt.Sprintf("the name of %s leads nowhere: %v", who, r.Unknown),
+				fmt.Sprintf("add %s=ADDRESS to cluster.adopt-addresses, or a line to /etc/hosts", r.Slot))
+		case r.Silent != nil:
+			p.block(CodeSilent, fmt.Sprintf("%s does not answer: %v", who, r.Silent),
+				"start it, or let this machine through to it: while it is away, this one cannot be missed")
+		case r.Distrust != nil:
+			p.block(CodeCertificate, fmt.Sprintf("this node would not trust the certificate of %s: %v", who, r.Distrust),
+				"give this node the authorities of that cluster: tls.mode ca with tls.ca-dir, or etcd.peer-trusted-ca-file")
+		}
+	}
+}
+
+// manager says what etcd-manager on the other machines would do by what the store has.
+func (p *Plan) manager(s Seen, o plan.Origin) {
+	c := s.Store.Control
+	if o.Program != plan.EtcdManager || s.Store.Err != nil {
+		return
+	}
+	const cure = `put an object control/etcd-cluster-created with the text {"timestamp":"1"} into the store`
+	switch {
+	case !c.Created && c.Spec != nil:
+		p.block(CodeMark, "the store has etcd-manager's spec and not its mark control/etcd-cluster-created: an etcd-manager "+
+			"that leads founds an empty cluster over this one", cure)
+	case !c.Created:
+		p.warn(CodeMark, "the store has neither etcd-manager's mark nor its spec: see that it is the store of this cluster",
+			"with the provider external etcd-manager needs none; `holdfast takeover release` writes both")
+	}
+	voters := len(slices.DeleteFunc(slices.Clone(o.Members), func(m plan.Elder) bool { return m.Learner }))
+	if c.Spec != nil && voters > 0 && c.Spec.Members != voters {
+		p.block(CodeSpec, fmt.Sprintf("etcd-manager's spec in the store says %d members, and there are %d: it adds or removes some",
+			c.Spec.Members, voters), "correct it with `etcd-manager-ctl configure-cluster`, or let etcd-manager finish")
+	}
+}
+
+// ports says which ports of the configuration another program has. Those of the etcd that runs become free with its
+// end; so does the one for gossip, on which etcd-manager talks.
+func (p *Plan) ports(s Seen, v *Volume) {
+	for _, e := range config.Endpoints(s.Config) {
+		at := net.JoinHostPort(e.Host, e.Port)
+		taken, etcds := slices.Contains(s.Taken, e), strings.HasPrefix(e.Key, "etcd.")
+		switch {
+		case taken && v.Running != "" && (etcds || e.Key == "gossip.listen" && p.Program == plan.EtcdManager):
+		case taken:
+			p.block(CodePort, fmt.Sprintf("another program listens at %s, which is %s", at, e.Key),
+				"stop that program, or set "+e.Key+" to a port that is free")
+		case v.Running != "" && strings.HasPrefix(e.Key, "etcd.listen-client-urls"):
+			p.warn(CodeClients, fmt.Sprintf("nobody listens at %s now, where clients will find etcd (%s)", at, e.Key),
+				"see that it is the address that the clients know")
+		}
+	}
+}
+
+// recent is how old the newest backup may be: two intervals, and an hour at least.
+func recent(every time.Duration) time.Duration {
+	if every == 0 {
+		return 24 * time.Hour
+	}
+	return max(time.Hour, 2*every)
+}
+
+// store says whether there is a backup to return to.
+func (p *Plan) store(s Seen) {
+	if s.Store.Err != nil {
+		p.block(CodeStore, fmt.Sprintf("the backup store does not answer: %v", s.Store.Err),
+			"see that snapshot.store is right and can be reached from here; a node waits for its answer")
+		return
+	}
+	const save = "`holdfast snapshot save --endpoints URL` saves and verifies one now, of whatever etcd answers there"
+	b := s.Store.Newest
+	switch most := recent(s.Config.Snapshot.Every); {
+	case b == nil:
+		p.block(CodeBackup, "no verified backup of cluster "+s.Config.Cluster.Name+" is in "+s.Config.Snapshot.Store, save)
+	case s.Now.Sub(b.Created) > most:
+		p.block(CodeBackup, fmt.Sprintf("the newest verified backup, %s, is from %s, which is older than %s", b.Name,
+			health.Age(s.Now, b.Created), config.FormatDuration(most)), save)
+	}
+}
+
+// steps is what happens, in this order.
+func (p *Plan) steps(s Seen, o plan.Origin) {
+	decision := p.Steps
+	program := string(o.Program)
+	add := func(format string, args ...any) { p.Steps = append(p.Steps, fmt.Sprintf(format, args...)) }
+	p.Steps = []string{}
+	if p.Running != "" {
+		add("you stop %s on this machine, and see that nothing starts it again; while etcd has %s locked, holdfast waits",
+			program, p.Running)
+	}
+	add("holdfast claims the volume %s as slot %s and writes its identity.json there", p.Volume, p.Slot)
+	if s.Store.Record == nil {
+		add("it puts the cluster's record, with token, IDs and members, into the backup store, so that nobody founds another")
+	} else {
+		add("it finds the cluster's record in the backup store: %s", s.Store.Record.Token())
+	}
+	p.Steps = append(p.Steps, decision...)
+	switch o.Program {
+	case plan.EtcdManager:
+		add("%s becomes etcd, and a link to it takes its place in the same instant: etcd-manager finds its data there as before",
+			o.Path)
+	case plan.PlainEtcd:
+		add("the directory member becomes etcd/member, and a link to it takes its place in the same instant: etcd finds its " +
+			"data there as before")
+	}
+	add("it starts etcd %s as the same member, %s of cluster %s, with the same peer URL and the same data", etcdversion.Version,
+		dash(p.Member), dash(p.Cluster))
+	if rest := p.rest(); len(rest) > 0 {
+		add("you do the same on the machine of each other member, one at a time, and wait until it serves: slot %s",
+			strings.Join(rest, ", then "))
+	}
+	add("when every member was seen to run under holdfast, the freeze ends")
+	if health.NewerMinor(etcdversion.Version, p.Version) {
+		add("the cluster rises from etcd %s to %s by itself; an older etcd needs `holdfast downgrade` before it can come back",
+			p.Version, etcdversion.Version)
+	}
+	add("until then, and after it, `holdfast takeover release` gives a member back")
+}
+
+// rest are the slots of the other members, the leader's last.
+func (p *Plan) rest() (slots []string) {
+	last := ""
+	for _, m := range p.Members {
+		switch {
+		case m.Own:
+		case m.Leads:
+			last = m.Slot
+		default:
+			slots = append(slots, m.Slot)
+		}
+	}
+	if last != "" {
+		slots = append(slots, last)
+	}
+	return slots
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "not known yet"
+	}
+	return text
+}
+
+// newest is the newest backup that was read back, when it was saved or since; nil if there is none.
+func newest(all []snapshot.Backup, now time.Time) *snapshot.Backup {
+	proven := func(p snapshot.Proof) bool { return p.Unknown == "" && p.Error == "" }
+	all = slices.DeleteFunc(all, func(b snapshot.Backup) bool {
+		return !b.Good() && !slices.ContainsFunc(b.Proofs, proven)
+	})
+	if b, ok := snapshot.Newest(all, now); ok {
+		return &b
+	}
+	return nil
+}

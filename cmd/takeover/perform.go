@@ -1,0 +1,303 @@
+package takeover
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+
+	"holdfast/cmd/control"
+	"holdfast/embedded/health"
+)
+
+const (
+	stepTime = 2 * time.Minute // for each step; it is a matter of seconds
+	stopTime = 30 * time.Second
+	pollTime = 100 * time.Millisecond
+	// settled is how many writes are to be acknowledged between two steps.
+	settled = 20
+)
+
+// stage is a rehearsal that is under way.
+type stage struct {
+	*script
+	*writer
+	result   Rehearsal
+	progress io.Writer
+	running  map[string]*process // by slot
+}
+
+// perform does all of it, and says what came of it.
+func (s *script) perform(ctx context.Context, progress io.Writer) Rehearsal {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	st := &stage{script: s, progress: progress, running: map[string]*process{}, result: Rehearsal{Etcd: etcdversion.Version}}
+	err := st.acts(ctx)
+	if st.writer != nil {
+		st.writer.end(&st.result)
+	}
+	for _, p := range st.running {
+		p.kill()
+	}
+	if err != nil {
+		st.result.Stopped = err.Error()
+	}
+	return st.result
+}
+
+func (st *stage) acts(ctx context.Context) (err error) {
+	if err := st.lead(ctx); err != nil {
+		return err
+	}
+	if err := st.set(ctx); err != nil {
+		return fmt.Errorf("make the volumes: %w", err)
+	}
+	var urls []string
+	for _, a := range st.Cast {
+		urls = append(urls, a.client())
+	}
+	if st.writer, err = newWriter(urls); err != nil {
+		return err
+	}
+	err = st.step("", "etcd serves on all volumes, without holdfast", func() error {
+		for _, a := range st.Cast {
+			if err := st.play(a); err != nil {
+				return err
+			}
+		}
+		return st.serve(ctx, st.Cast...)
+	})
+	if err != nil {
+		return err
+	}
+	st.write(ctx)
+	for _, a := range st.leaderLast(ctx, st.Cast) {
+		if err := st.step(a.Slot, "holdfast took over the member", func() error { return st.take(ctx, a) }); err != nil {
+			return err
+		}
+	}
+	err = st.step("", "the freeze ended", func() error {
+		return st.wait(ctx, func() error {
+			var t health.Takeover
+			err := control.Local(st.socket(st.Cast[0])).Get(ctx, http.MethodGet, "/takeover", &t)
+			if err == nil && t.Phase != health.TakeoverOver {
+				err = fmt.Errorf("the takeover is %s: %s", t.Phase, t.Frozen)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, a := range st.leaderLast(ctx, st.Cast) {
+		if err := st.step(a.Slot, "holdfast gave the member back", func() error { return st.give(ctx, a) }); err != nil {
+			return err
+		}
+	}
+	return st.step("", "all members were compared", func() error { return st.verify(ctx, st.Cast, &st.result) })
+}
+
+// step does something, and notes how long it took and what clients saw of it.
+func (st *stage) step(slot, text string, do func() error) error {
+	begun, where := time.Now(), ""
+	if slot != "" {
+		where = "slot " + slot + ": "
+	}
+	st.longest() // what came before is not this step's
+	if err := do(); err != nil {
+		return fmt.Errorf("before this was done: %s%s: %w", where, text, err)
+	}
+	s := Step{Text: text, Slot: slot, Took: time.Since(begun).Round(time.Millisecond), Gap: st.longest()}
+	st.result.Steps = append(st.result.Steps, s)
+	fmt.Fprintf(st.progress, "%s%s, in %s\n", where, text, s.Took.Round(pollTime))
+	return nil
+}
+
+// wait tries again until it is done.
+func (st *stage) wait(ctx context.Context, done func() error) error {
+	end := time.Now().Add(stepTime)
+	for {
+		err := done()
+		if err == nil {
+			return nil
+		}
+		for slot, p := range st.running {
+			if p.over() {
+				return fmt.Errorf("the process of slot %s has ended: %s", slot, p.words())
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %s: %w", stepTime, err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pollTime):
+		}
+	}
+}
+
+// serve waits until members answer linearizable reads, and until more writes are acknowledged.
+func (st *stage) serve(ctx context.Context, cast ...actor) error {
+	for _, a := range cast {
+		if err := st.wait(ctx, func() error { return st.writer.answers(ctx, a.client()) }); err != nil {
+			return err
+		}
+	}
+	want := st.writer.count() + settled
+	return st.wait(ctx, func() error {
+		if st.writer.began() && st.writer.count() < want {
+			return errors.New("writes are not acknowledged")
+		}
+		return nil
+	})
+}
+
+// play starts the other program on a volume.
+func (st *stage) play(a actor) error {
+	order, err := json.Marshal(st.plain(a))
+	if err != nil {
+		return err
+	}
+	return st.launch(a, bytes.NewReader(order), plainCommand)
+}
+
+// take has holdfast take a member over.
+func (st *stage) take(ctx context.Context, a actor) error {
+	if err := st.running[a.Slot].stop(); err != nil {
+		return err
+	}
+	if err := st.launch(a, nil, "run", "--config", st.config(a)); err != nil {
+		return err
+	}
+	err := st.wait(ctx, func() error {
+		var s health.ClusterStatus
+		if err := control.Local(st.socket(a)).Get(ctx, http.MethodGet, "/status", &s); err != nil {
+			return err
+		}
+		switch self := s.Self(); {
+		case self == nil:
+			return errors.New("the node does not know itself")
+		case self.Etcd == nil || !self.Etcd.HasLeader || !self.Etcd.Confirmed:
+			return fmt.Errorf("the node is %s: %s", self.State, self.Why)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return st.serve(ctx, a)
+}
+
+// give has holdfast release a member, and starts the other program on it.
+func (st *stage) give(ctx context.Context, a actor) error {
+	path := "/takeover/release?" + url.Values{"to": {etcdversion.Version}, "by": {"the rehearsal"},
+		"force": {fmt.Sprint(len(st.Cast) == 1)}}.Encode() // the only voter goes down in no other way
+	refused := ""
+	err := st.wait(ctx, func() error {
+		var r health.Release
+		if err := control.Local(st.socket(a)).Get(ctx, http.MethodPost, path, &r); err != nil {
+			return err
+		}
+		if refused = strings.Join(r.Why, "; "); refused != "" || r.Released {
+			return nil
+		}
+		return errors.New(r.Risk)
+	})
+	if err != nil {
+		return err
+	}
+	if refused != "" {
+		return errors.New("it was refused: " + refused)
+	}
+	if err := st.running[a.Slot].stop(); err != nil {
+		return err
+	}
+	if err := st.play(a); err != nil {
+		return err
+	}
+	return st.serve(ctx, a)
+}
+
+// process is one that was started.
+type process struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+}
+
+// launch starts this program for a member; it ends with this process.
+func (st *stage) launch(a actor, in io.Reader, args ...string) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p := &process{cmd: exec.Command(exe, args...), log: st.path(a.Slot + "/log"), done: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = in, log, log
+	p.cmd.SysProcAttr = endAtOnce()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the signal at the end of the parent comes when this thread ends
+		defer close(p.done)
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = p.cmd.Wait() // the log has the reason
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	st.running[a.Slot] = p
+	return nil
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends it as an operator does.
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(stopTime):
+		p.kill()
+		return fmt.Errorf("it has not stopped within %s", stopTime)
+	}
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
+
+// words are the last of what it said.
+func (p *process) words() string {
+	text, _ := os.ReadFile(p.log) // what cannot be read has nothing to say
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[len(lines)-1]
+}

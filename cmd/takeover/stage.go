@@ -1,0 +1,232 @@
+package takeover
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	etcdversion "go.etcd.io/etcd/api/v3/version"
+	"go.uber.org/zap"
+
+	"holdfast/cmd/child"
+	"holdfast/embedded"
+	"holdfast/embedded/plan"
+	"holdfast/gossip"
+)
+
+// plainOrder is what a process is told that runs etcd without holdfast.
+type plainOrder struct {
+	embedded.Plain
+	Pattern string                  `json:"pattern"`
+	Names   map[string][]netip.Addr `json:"names"` // by slot
+}
+
+// plainEtcd runs etcd, whose peers have names that only this process knows.
+func plainEtcd(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error) {
+	o, err := child.OrderIn[plainOrder](d)
+	if err != nil {
+		return nil, err
+	}
+	r := gossip.NewResolver("plain."+rehearsalDomain, embedded.PeerHost(o.Pattern), zap.NewNop())
+	r.Set(o.Names)
+	net.DefaultResolver = r.Resolver()
+	lg, err := zap.NewProduction()
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, embedded.RunPlain(ctx, o.Plain, lg)
+}
+
+func (s *script) secure() bool          { return strings.HasPrefix(s.Pattern, "https:") }
+func (s *script) path(p string) string  { return filepath.Join(s.Dir, p) }
+func (s *script) volume(a actor) string { return s.path(a.Slot + "/volume") }
+func (s *script) config(a actor) string { return s.path(a.Slot + "/node.yaml") }
+func (s *script) socket(a actor) string { return s.path(a.Slot + "/socket") }
+func (a actor) client() string          { return "http://" + a.Address + ":2379" }
+
+// data is the data directory, as the other program has it.
+func (s *script) data(a actor) string {
+	if s.Program == plan.PlainEtcd {
+		return s.volume(a)
+	}
+	return filepath.Join(s.volume(a), "data", s.Token)
+}
+
+// set makes the volumes and the configurations.
+func (s *script) set(ctx context.Context) error {
+	if err := s.certify(); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.path("store"), 0o700); err != nil {
+		return err
+	}
+	for _, a := range s.Cast {
+		if err := os.MkdirAll(s.data(a), 0o700); err != nil {
+			return err
+		}
+		var err error
+		if a.Copy != "" {
+			err = s.copied(a)
+		} else {
+			err = s.founded(ctx, a)
+		}
+		if err == nil {
+			err = s.configure(a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copied copies what the other program has on its volume, and nothing beside it.
+func (s *script) copied(a actor) error {
+	from, obstacle, err := embedded.ForeignData(a.Copy)
+	if err == nil && obstacle != "" {
+		err = errors.New(obstacle)
+	}
+	if err == nil {
+		err = os.CopyFS(filepath.Join(s.data(a), "member"), os.DirFS(filepath.Join(from, "member")))
+	}
+	if err != nil || s.Program == plan.PlainEtcd {
+		return err
+	}
+	state, err := embedded.ReadManagerState(a.Copy)
+	if err != nil {
+		return err
+	}
+	return state.Write(s.volume(a))
+}
+
+// founded makes a founder's directory of the backup, as etcd-manager lays it out.
+func (s *script) founded(ctx context.Context, a actor) error {
+	to := filepath.Dir(embedded.DatabasePath(s.data(a)))
+	if err := os.CopyFS(to, os.DirFS(filepath.Dir(s.Database))); err != nil {
+		return err
+	}
+	spec := plan.Spec{Slot: a.Name, Token: s.Token, Peers: map[string]string{}}
+	state := embedded.ManagerState{Version: etcdversion.Version, Token: s.Token, Size: uint64(len(s.Cast))}
+	for _, b := range s.Cast {
+		spec.Peers[b.Name] = b.Peer
+		state.Nodes = append(state.Nodes, embedded.ManagerNode{Name: b.Name, PeerURLs: []string{b.Peer},
+			ClientURLs: []string{b.client()}})
+	}
+	if err := (embedded.Disk{}).Rebuild(ctx, s.data(a), spec, 0); err != nil {
+		return err
+	}
+	return state.Write(s.volume(a))
+}
+
+// configure writes the configuration of the node that takes a member over.
+func (s *script) configure(a actor) error {
+	var slots, seeds, elders []string
+	for _, b := range s.Cast {
+		slots, seeds, elders = append(slots, b.Slot), append(seeds, b.Address), append(elders, b.Slot+"="+b.Address)
+	}
+	etcd := map[string]any{"peer-url": s.Pattern, "listen-client-urls": []string{a.client()},
+		"listen-peer-urls": []string{s.listenPeer(a)}, "quota-backend-bytes": s.Quota}
+	keys := map[string]any{
+		"cluster": map[string]any{"name": "rehearsal", "slots": slots, "adopt": true, "adopt-addresses": elders,
+			"member-name": s.Named},
+		"node":   map[string]any{"name": "rehearsal-" + a.Slot, "address": a.Address, "data-dir": s.path(a.Slot + "/node")},
+		"gossip": map[string]any{"seeds": seeds}, "control": map[string]any{"socket": s.socket(a)},
+		"volume":  map[string]any{"local": map[string]any{"directory": s.volume(a), "slot": a.Slot, "mount": "ignore"}},
+		"metrics": map[string]any{"listen": "off"}, "etcd": etcd,
+		"snapshot": map[string]any{"store": s.path("store"), "every": "0s", "drill": "0s"},
+		"stop":     map[string]any{"hold": s.Hold},
+	}
+	if s.secure() {
+		etcd["peer-cert-file"], etcd["peer-key-file"] = s.path("peer.crt"), s.path("peer.key")
+		etcd["peer-trusted-ca-file"] = s.path("peer.crt")
+		etcd["peer-cert-allowed-hostname"] = s.hosts()
+	}
+	text, err := json.MarshalIndent(keys, "", "  ") // JSON is YAML
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.config(a), text, 0o600)
+}
+
+func (s *script) listenPeer(a actor) string {
+	scheme, _, _ := strings.Cut(s.Pattern, "://")
+	_, port, _ := hostOf(a.Peer)
+	return scheme + "://" + net.JoinHostPort(a.Address, port)
+}
+
+func (s *script) hosts() (all []string) {
+	for _, a := range s.Cast {
+		host, _, _ := hostOf(a.Peer)
+		all = append(all, host)
+	}
+	return all
+}
+
+// certify makes one certificate for all peers, which is its own authority.
+func (s *script) certify() error {
+	if !s.secure() {
+		return nil
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	t := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "rehearsal"}, IsCA: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, DNSNames: s.hosts(),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}} // from which etcd sees its peers come, and looks for that in here
+	for _, a := range s.Cast {
+		t.IPAddresses = append(t.IPAddresses, net.ParseIP(a.Address))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(s.path("peer.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
+		os.WriteFile(s.path("peer.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+}
+
+// plain is the order for the other program of a member.
+func (s *script) plain(a actor) plainOrder {
+	o := plainOrder{Plain: embedded.Plain{Name: a.Name, Dir: s.data(a), Client: a.client(), ListenPeer: s.listenPeer(a),
+		Peer: a.Peer, Quota: s.Quota}, Pattern: s.Pattern, Names: map[string][]netip.Addr{}}
+	for _, b := range s.Cast {
+		o.Names[b.Slot] = []netip.Addr{netip.MustParseAddr(b.Address)}
+	}
+	if s.secure() {
+		o.Certificate, o.Key, o.CA = s.path("peer.crt"), s.path("peer.key"), s.path("peer.crt")
+	}
+	return o
+}
+
+// lead says where a name leads that is not to lead out of here: a line in /etc/hosts goes before what the programs know.
+func (s *script) lead(ctx context.Context) error {
+	for i, host := range s.hosts() {
+		found, err := net.DefaultResolver.LookupHost(ctx, host) // there is no DNS here
+		if err == nil && strings.Join(found, ",") != s.Cast[i].Address {
+			return fmt.Errorf("/etc/hosts of this machine says that %s is at %s: rehearse on a machine that does not know "+
+				"the members", host, strings.Join(found, ", "))
+		}
+	}
+	return nil
+}
