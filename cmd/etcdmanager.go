@@ -27,7 +27,8 @@ func newEtcdManagerCommand() *cobra.Command {
 			"What a flag asks for is done. A flag that means nothing here is a warning at the start; one whose meaning\n" +
 			"cannot be kept is an error, with exit code 64. HOLDFAST_… variables go before the flags, so every key can be\n" +
 			"set, as with HOLDFAST_LOG_LEVEL=debug. --print-config prints all of it as a configuration file for\n" +
-			"`holdfast run`. Data of etcd-manager's is not touched. See deploy/kops/README.md.\n\n" +
+			"`holdfast run`, and --plan says what a takeover of this machine would do. A volume with etcd-manager's data is claimed once no etcd runs on it (cluster.adopt). See\n" +
+			"deploy/kops/README.md.\n\n" +
 			"Flags, with the key that each sets:\n" + strings.TrimRight(etcdmanager.Usage(), "\n"),
 		DisableFlagParsing: true, // they are written as Go's package flag takes them
 		RunE: func(c *cobra.Command, args []string) error {
@@ -65,7 +66,7 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 	if err != nil {
 		return err
 	}
-	foreign := foreignDirectory(loaded.Config, o)
+	foreign := foreignDirectory(loaded.Config, machine)
 	if o.PrintConfig {
 		if foreign != nil {
 			loaded.Warnings = append(loaded.Warnings, foreign.Error())
@@ -77,6 +78,12 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 	}
 	if foreign != nil {
 		return foreign
+	}
+	if o.Plan {
+		for _, w := range loaded.Warnings {
+			fmt.Fprintf(c.ErrOrStderr(), "warning: %s\n", w)
+		}
+		return planTakeover(c, loaded, "", "table")
 	}
 	return run(c.Context(), loaded, load)
 }
@@ -113,31 +120,50 @@ func thisMachine(o etcdmanager.Options) (m etcdmanager.Machine, err error) {
 		for _, dir := range found {
 			if name := filepath.Base(filepath.Dir(dir)); strings.HasPrefix(name, prefix) {
 				m.Disks = append(m.Disks, name)
+				if m.Rooted, err = exists(filepath.Join(dir, etcdmanager.RootName)); err != nil {
+					return m, fmt.Errorf("look for volumes: %w", err)
+				}
 			}
+		}
+	}
+	if o.VolumeProvider == "" && o.DataDir != "" {
+		for _, name := range append(managersNames, volume.IdentityName) {
+			has, err := exists(filepath.Join(o.DataDir, name))
+			if err != nil {
+				return m, fmt.Errorf("look for data in --data-dir: %w", err)
+			}
+			m.Volume = m.Volume || has
 		}
 	}
 	return m, nil
 }
 
-// foreignDirectory refuses a directory that etcd-manager keeps data in: a node would make its own beside it, and found
-// an empty cluster in the place of that one.
-func foreignDirectory(cfg config.Config, o etcdmanager.Options) error {
-	if cfg.Volume.Provider != volume.ProviderLocal {
-		return nil // what is on such a volume is looked at when it is mounted
+// foreignDirectory refuses a disk that has both a volume of holdfast's own layout and the data of etcd-manager: only the
+// operator knows which of the two is the cluster.
+func foreignDirectory(cfg config.Config, m etcdmanager.Machine) error {
+	if !m.Rooted || cfg.Volume.Provider != volume.ProviderLocal {
+		return nil
 	}
-	dir := cfg.Volume.Local.Root
-	if o.Prefix() != "" {
-		dir = filepath.Dir(dir)
-	}
-	for _, name := range []string{"state", "data"} {
-		switch _, err := os.Lstat(filepath.Join(dir, name)); {
-		case err == nil:
-			return fmt.Errorf("%s holds the data of etcd-manager's cluster, which holdfast does not take over in place: "+
-				"nothing is touched; go on with etcd-manager, or restore a backup of it into a new cluster "+
-				"(docs/restore.md)", dir)
-		case !errors.Is(err, fs.ErrNotExist):
+	root := cfg.Volume.Local.Root
+	for _, name := range managersNames {
+		switch has, err := exists(filepath.Join(filepath.Dir(root), name)); {
+		case err != nil:
 			return fmt.Errorf("look for data of etcd-manager: %w", err)
+		case has:
+			return fmt.Errorf("%s holds the data of etcd-manager's cluster, and volumes of holdfast's in %s: nothing is "+
+				"touched; move away the one that is not the cluster's", filepath.Dir(root), root)
 		}
 	}
 	return nil
+}
+
+// managersNames are by what etcd-manager itself tells whether a disk is in use.
+var managersNames = []string{"state", "data"}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }

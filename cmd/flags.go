@@ -98,5 +98,5 @@ var shownForStores = []string{
 }
 
 // providerFlags are the keys that say where the volumes are.
-var providerFlags = []string{"volume.provider", "volume.local.root", "volume.ebs.tags", "volume.ebs.kubernetes-cluster",
-	"volume.ebs.region", "volume.ebs.endpoint"}
+var providerFlags = []string{"volume.provider", "volume.local.root", "volume.local.directory", "volume.ebs.tags",
+	"volume.ebs.kubernetes-cluster", "volume.ebs.region", "volume.ebs.endpoint"}

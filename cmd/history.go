@@ -51,7 +51,7 @@ func newHistoryCommand() *cobra.Command {
 			return f.run(c)
 		},
 	}
-	addClientFlags(c.Flags(), "volume.local.root")
+	addClientFlags(c.Flags(), "volume.local.root", "volume.local.directory")
 	c.Flags().DurationVar(&f.since, "since", 0, "only what happened within this `time` (default: all)")
 	c.Flags().IntVarP(&f.count, "number", "n", 50, "at most this `number` of entries, the newest; 0: all")
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing what happens, until Ctrl-C")
@@ -109,11 +109,15 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 	if cfg.Volume.Provider != volume.ProviderLocal {
 		return h, nil, fmt.Errorf("%w; without the node, say --file PATH of the history.jsonl on its volume", err)
 	}
-	if h, err = coordinator.ReadHistories(cfg.Volume.Local.Root); err != nil {
+	_, root := cfg.VolumeDirectory()
+	read := coordinator.ReadHistories
+	if cfg.Volume.Local.Directory != "" {
+		read = func(volume string) (coordinator.History, error) { return coordinator.ReadHistory(volume), nil }
+	}
+	if h, err = read(root); err != nil {
 		err = fmt.Errorf("no node answers, and there are no volumes to read: %w", err)
 	} else {
-		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: this is what lies on the volumes in %s\n",
-			cfg.Volume.Local.Root)
+		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: this is what lies on the volumes in %s\n", root)
 	}
 	return h, nil, err
 }

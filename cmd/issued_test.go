@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"crypto/tls"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,4 +90,81 @@ func TestIssuedCertificatesAreTracked(t *testing.T) {
 	if err != nil || !strings.Contains(out, "client-x.json") || !strings.Contains(out, "kube") {
 		t.Errorf("tls show with a damaged record: %v, %s", err, out)
 	}
+}
+
+// A certificate is renewed where it is, for the key that is there, once it is time or its authority was replaced.
+func TestClientCertificateIsRenewed(t *testing.T) {
+	config, cfg := tlsCA(t)
+	dir := t.TempDir()
+	if err := os.MkdirAll(cfg.Snapshot.Store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	client := func(args ...string) (string, error) {
+		return execute(append([]string{"tls", "client", "kube", "--to", dir, "--config", config}, args...)...)
+	}
+	if out, err := client("--renew"); err == nil || !strings.Contains(err.Error(), "leave it out to issue the first") {
+		t.Errorf("without one: got %v, %s", err, out)
+	}
+	if out, err := client("--life", "1h"); err != nil {
+		t.Fatal(err, out)
+	}
+	first, key := read(t, file("kube.crt")), read(t, file("kube.key"))
+	if out, err := client("--renew"); err != nil || !strings.Contains(out, "not renewed yet") {
+		t.Errorf("too early: got %v, %s", err, out)
+	}
+	if read(t, file("kube.crt")) != first {
+		t.Error("renewed before it was time")
+	}
+
+	other := filepath.Join(t.TempDir(), "others") // as after a rotation
+	if out, err := execute("tls", "init", other); err != nil {
+		t.Fatal(err, out)
+	}
+	for _, name := range []string{"etcd-clients-ca.crt", "etcd-clients-ca.key"} {
+		if err := os.WriteFile(filepath.Join(cfg.TLS.CADir, name), []byte(read(t, filepath.Join(other, name))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := client("--renew", "--dry-run"); err != nil || !strings.Contains(out, "it would be renewed") {
+		t.Errorf("dry run: got %v, %s", err, out)
+	}
+	if read(t, file("kube.crt")) != first {
+		t.Error("a dry run has renewed it")
+	}
+	if out, err := client("--renew", "--life", "90d"); err != nil || !strings.Contains(out, "renewed") {
+		t.Errorf("another authority: got %v, %s", err, out)
+	}
+	if read(t, file("kube.crt")) == first || read(t, file("kube.key")) != key {
+		t.Error("want another certificate of the same key")
+	}
+	if _, err := tls.LoadX509KeyPair(file("kube.crt"), file("kube.key")); err != nil {
+		t.Error(err)
+	}
+	if read(t, file("ca.crt")) != read(t, filepath.Join(other, "etcd-clients-ca.crt")) {
+		t.Error("the authorities are not the present ones")
+	}
+	all, err := (&authorities.Issued{Store: snapshot.NewDir(cfg.Snapshot.Store), Cluster: cfg.Cluster.Name}).Look(t.Context())
+	if err != nil || len(all) != 1 || time.Until(all[0].NotAfter) < 89*24*time.Hour {
+		t.Errorf("tracked: got %+v, %v", all, err)
+	}
+	if err := os.Rename(file("kube.crt"), file("cron.crt")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file("kube.key"), file("cron.key")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := execute("tls", "client", "cron", "--to", dir, "--renew", "--config", config); err == nil ||
+		!strings.Contains(err.Error(), `a certificate of "kube", not of cron`) {
+		t.Errorf("of another: got %v, %s", err, out)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 func newTakeoverCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "takeover", Short: "Examine the data of a cluster that another program runs"},
-		newTakeoverCheckCommand())
+	return group(&cobra.Command{Use: "takeover", Short: "Take a cluster over in place from etcd-manager or plain etcd, and give it back"},
+		newTakeoverCheckCommand(), newTakeoverPlanCommand(), newTakeoverRehearseCommand(), newTakeoverStatusCommand(), newTakeoverReleaseCommand())
 }
 
 func newTakeoverCheckCommand() *cobra.Command {
@@ -23,8 +23,9 @@ func newTakeoverCheckCommand() *cobra.Command {
 		Short: "Find out what would keep this etcd from running on the data of another",
 		Long: "Find out what would keep this etcd from running on the data of another: members that only one of its\n" +
 			"lists has (phantoms), a log that cannot be replayed, data of a newer etcd. Nothing is changed.\n\n" +
-			"DIR holds etcd's directory `member`, or is a volume of etcd-manager, which has it in data/TOKEN. Name those of\n" +
-			"all members, for they may differ. Etcd must be stopped on each, or DIR be a copy.\n\n" +
+			"DIR holds etcd's directory `member`, or is a volume of etcd-manager, which has it in data/TOKEN, and whose file\n" +
+			"`state` names the TOKEN. Name those of all members, for they may differ. Etcd must be stopped on each, or DIR\n" +
+			"be a copy.\n\n" +
 			"Exit code: 0 if nothing is in the way, 1 if something is.",
 		Example: "  holdfast takeover check /mnt/master-vol-0123456789abcdef0",
 		Args:    cobra.MinimumNArgs(1),
@@ -58,16 +59,7 @@ func takeoverText(r takeover.Report) string {
 				cmp.Or(l.StorageVersion, "none, as before etcd 3.6"))
 		}
 		for _, f := range m.Findings {
-			mark := "[!]"
-			if f.Blocks {
-				mark = "[-]"
-			}
-			fmt.Fprintln(&b, mark, f.Text)
-			for _, line := range append(f.Means, f.Cure) {
-				if line != "" {
-					fmt.Fprintf(&b, "      %s\n", line)
-				}
-			}
+			writeFinding(&b, f)
 		}
 		fmt.Fprintln(&b)
 	}
@@ -77,4 +69,18 @@ func takeoverText(r takeover.Report) string {
 		fmt.Fprintln(&b, "nothing is in the way")
 	}
 	return b.String()
+}
+
+// writeFinding writes what is in the way, or worth to be known, and what to do about it.
+func writeFinding(b *strings.Builder, f takeover.Finding) {
+	mark := "[!]"
+	if f.Blocks {
+		mark = "[-]"
+	}
+	fmt.Fprintln(b, mark, f.Text)
+	for _, line := range append(f.Means, f.Cure) {
+		if line != "" {
+			fmt.Fprintf(b, "      %s\n", line)
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Options are etcd-manager's flags, and one of our own.
+// Options are etcd-manager's flags, and two of our own.
 type Options struct {
 	ClusterName, BackupStore, BackupInterval, DiscoveryPoll string
 	DataDir, PKIDir, StaticConfig, EnvFile                  string
@@ -21,8 +21,8 @@ type Options struct {
 	VolumeProvider, VolumeNameTag                           string
 	VolumeTags                                              list
 
-	// PrintConfig asks for the configuration in the place of the node.
-	PrintConfig bool
+	// PrintConfig asks for the configuration in the place of the node, and Plan for what a takeover would do.
+	PrintConfig, Plan bool
 
 	given map[string]string // the flags that were given, as they were
 }
@@ -46,7 +46,7 @@ func (o *Options) flags() *flag.FlagSet {
 	fs.StringVar(&o.BackupStore, "backup-store", "", "`URL` of backups: s3://bucket/prefix, file:///path (snapshot.store)")
 	fs.StringVar(&o.BackupInterval, "backup-interval", "15m", "`time` from one backup to the next (snapshot.every)")
 	fs.StringVar(&o.DiscoveryPoll, "discovery-poll-interval", "60s", "means nothing: members are found by gossip")
-	fs.StringVar(&o.DataDir, "data-dir", "", "`directory` of the data without a volume provider (volume.local.root)")
+	fs.StringVar(&o.DataDir, "data-dir", "", "`directory` of the data without a volume provider (volume.local.root; volume.local.directory where it has etcd-manager's data)")
 	fs.StringVar(&o.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` of the authorities (tls.ca-dir)")
 	fs.StringVar(&o.StaticConfig, "static-config", "", "`JSON` of the cluster's nodes, with the provider external")
 	fs.StringVar(&o.EnvFile, "env-file", "", "`file` of KEY=VALUE lines that become environment")
@@ -58,15 +58,16 @@ func (o *Options) flags() *flag.FlagSet {
 	fs.StringVar(&o.MetricsURLs, "listen-metrics-urls", "", "`URL` of metrics (metrics.listen)")
 	fs.StringVar(&o.DNSSuffix, "dns-suffix", "", "what follows a member's name in its host name (etcd.peer-url)")
 	fs.StringVar(&o.NetworkCIDR, "network-cidr", "", "refused: for OpenStack only")
-	fs.IntVar(&o.GRPCPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen, TCP and UDP)")
+	fs.IntVar(&o.GRPCPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen; without TLS UDP, too)")
 	fs.IntVar(&o.MetricsPort, "etcd-manager-metrics-port", 0, "`port` of metrics, 0: none (metrics.listen)")
-	fs.BoolVar(&o.Insecure, "insecure", false, "nodes may talk without TLS; the gossip is encrypted where etcd has TLS")
+	fs.BoolVar(&o.Insecure, "insecure", false, "nodes may talk without TLS; the gossip has TLS where etcd has it")
 	fs.BoolVar(&o.EtcdInsecure, "etcd-insecure", false, "etcd has no TLS (tls.mode, tls.insecure)")
 	fs.BoolVar(&o.Containerized, "containerized", false, "the machine's own directories are below "+hostRoot)
 	fs.StringVar(&o.VolumeProvider, "volume-provider", "", "aws or external; \"\" for --data-dir (volume.provider)")
 	fs.Var(&o.VolumeTags, "volume-tag", "`tag` of volumes, KEY=VALUE or KEY, or prefix of directories; again for more")
 	fs.StringVar(&o.VolumeNameTag, "volume-name-tag", "", "`key` of the tag that names the slot (volume.ebs.slot-tag)")
 	fs.BoolVar(&o.PrintConfig, "print-config", false, "holdfast's own: print the configuration that this means, and end")
+	fs.BoolVar(&o.Plan, "plan", false, "holdfast's own: say what would stop the takeover of this machine, and what it does; and end")
 	fs.IntVar(&o.Verbosity, "v", 0, "klog's `level`: 7 and more is debug (log.level)")
 	for _, name := range klogSwitches {
 		fs.Bool(name, false, "klog's; means nothing")

@@ -18,6 +18,11 @@ import (
 type Machine struct {
 	Address string   // of this machine, as others reach it
 	Disks   []string // names of the directories below DisksDir, with the provider external
+	// Rooted says that such a directory has volumes of holdfast's already, as it laid them out before it took over
+	// etcd-manager's own: below mnt/holdfast, a directory for each slot. They stay where they are.
+	Rooted bool
+	// Volume says that --data-dir is a volume itself: with etcd-manager's data, or with an identity.
+	Volume bool
 }
 
 // Meaning is what flags and variables mean.
@@ -117,6 +122,7 @@ func (t *translation) cluster() {
 	}
 	t.flag("cluster.name", t.ClusterName, "cluster-name")
 	t.flag("cluster.member-name", t.member(), "cluster-name")
+	t.set("cluster.adopt", "true", "these are etcd-manager's flags")
 	if domain := strings.Trim(t.DNSSuffix, "."); domain != "" {
 		t.flag("cluster.domain", domain, "dns-suffix")
 	}
@@ -259,7 +265,7 @@ func (t *translation) security() {
 		t.flag("tls.mode", "ca", "pki-dir")
 		t.flag("tls.ca-dir", t.PKIDir, "pki-dir")
 		if t.Insecure {
-			t.warn("--insecure: means nothing where etcd has TLS: the nodes' gossip is encrypted with a key from its authority")
+			t.warn("--insecure: means nothing where etcd has TLS: the nodes' gossip has it as well")
 		}
 	case !t.Insecure && !t.decided("gossip.key-file"):
 		t.wrong("--etcd-insecure", "must come with --insecure, or HOLDFAST_GOSSIP_KEY_FILE must name a key that all nodes "+

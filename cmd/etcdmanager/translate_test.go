@@ -24,6 +24,9 @@ var metal = []string{"--cluster-name=etcd", "--containerized=true", "--dns-suffi
 	"--volume-tag=m.example.com--main--", "--backup-store=file:///mnt/disks/backups",
 	`--static-config={"etcdVersion":"3.6.11","nodes":[{"id":"m.example.com--main--0","ip":["node0.main.m.example.com"]}]}`}
 
+// addressed is a configuration that has the members' addresses, but for one of their host names.
+const addressed = `--static-config={"nodes":[{"id":"m.example.com--main--0","ip":["10.0.0.5"]},{"id":"m.example.com--main--1","ip":["10.0.0.6","fd00::6","node1"]}]}`
+
 // bare are the least that works.
 var bare = []string{"--cluster-name=etcd", "--data-dir=/d", "--backup-store=/b"}
 
@@ -80,9 +83,11 @@ func TestTranslate(t *testing.T) {
 		"etcd's settings": {kops, []string{"ETCD_QUOTA_BACKEND_BYTES=8589934592", "ETCD_HEARTBEAT_INTERVAL=250", "ETCD_LISTEN_CLIENT_HTTP_URLS=https://0.0.0.0:8082", "ETCD_LISTEN_PEER_URLS=https://1.2.3.4:2380", "ETCD_SERVICE_HOST=10.0.0.1", "ETCD_PORT=tcp://10.0.0.1:1"},
 			map[string]string{"etcd.quota-backend-bytes": "8589934592", "etcd.heartbeat-interval": "250", "etcd.listen-client-http-urls": "https://0.0.0.0:8082", "etcd.listen-peer-urls": "https://1.2.3.4:2380"}},
 		"kops on metal": {metal, nil, map[string]string{
-			"volume.provider": "local", "volume.local.root": "/rootfs/mnt/disks/m.example.com--main--0/mnt/holdfast", "volume.local.slot": "0",
+			"volume.provider": "local", "volume.local.root": "", "volume.local.directory": "/rootfs/mnt/disks/m.example.com--main--0/mnt", "volume.local.slot": "0", "cluster.adopt": "true",
 			"cluster.slots": "0", "gossip.seeds": "node0.main.m.example.com:3996", "cluster.member-name": "m.example.com--main--{slot}",
-			"etcd.peer-url": "https://m.example.com--main--{slot}.internal.m.example.com:2380", "snapshot.store": "/rootfs/mnt/disks/backups"}},
+			"etcd.peer-url": "https://m.example.com--main--{slot}.internal.m.example.com:2380", "snapshot.store": "/rootfs/mnt/disks/backups", "cluster.adopt-addresses": ""}},
+		"metal with addresses": {with(metal, addressed), nil, map[string]string{"cluster.adopt-addresses": "0=10.0.0.5,1=10.0.0.6,1=fd00::6"}},
+		"metal, not adopting":  {with(metal, addressed), []string{"HOLDFAST_CLUSTER_ADOPT=false"}, map[string]string{"cluster.adopt-addresses": ""}},
 		"bare": {bare, nil, map[string]string{"volume.provider": "", "volume.local.root": "/d", "snapshot.store": "/b", "node.address": "",
 			"etcd.peer-url": "", "etcd.listen-peer-urls": "https://0.0.0.0:2380", "etcd.listen-client-urls": "https://0.0.0.0:4001", "gossip.listen": "0.0.0.0:8000"}},
 		"bare, elsewhere": {with(bare, "--address=10.0.0.7", "--listen-metrics-urls=http://__name__:9"), nil, map[string]string{"node.address": "10.0.0.7", "metrics.listen": "10.0.0.7:9"}},
@@ -191,7 +196,7 @@ func TestLoads(t *testing.T) {
 		}
 	}
 	base := []string{"HOLDFAST_NODE_NAME=n1", "HOLDFAST_NODE_ADDRESS=10.0.0.5"}
-	for name, flags := range map[string][]string{"kops on AWS": kops, "kops on metal": metal, "bare": bare} {
+	for name, flags := range map[string][]string{"kops on AWS": kops, "kops on metal": metal, "metal with addresses": with(metal, addressed), "bare": bare} {
 		_, meaning, err := translate(t, with(flags, "--pki-dir="+pki), nil, machine)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -260,5 +265,34 @@ func TestReadEnvFile(t *testing.T) {
 	}
 	if _, err := ReadEnvFile(path + "x"); err == nil || !strings.HasPrefix(err.Error(), "--env-file: ") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What lies on the disk decides whether it is the volume itself.
+func TestWhereTheVolumeIs(t *testing.T) {
+	const mnt = "/rootfs/mnt/disks/m.example.com--main--0/mnt"
+	for name, c := range map[string]struct {
+		flags, environ []string
+		machine        Machine
+		want           map[string]string
+	}{
+		"etcd-manager's disk":      {metal, nil, Machine{}, map[string]string{"volume.local.directory": mnt, "volume.local.root": "", "volume.local.slot": "0"}},
+		"holdfast's own layout":    {metal, nil, Machine{Rooted: true}, map[string]string{"volume.local.root": mnt + "/holdfast", "volume.local.directory": "", "volume.local.slot": "0"}},
+		"the operator's own":       {metal, []string{"HOLDFAST_VOLUME_LOCAL_ROOT=/v"}, Machine{}, map[string]string{"volume.local.directory": ""}},
+		"a new directory":          {bare, nil, Machine{}, map[string]string{"volume.local.root": "/d", "volume.local.directory": "", "volume.local.slot": ""}},
+		"etcd-manager's directory": {bare, nil, Machine{Volume: true}, map[string]string{"volume.local.root": "", "volume.local.directory": "/d", "volume.local.slot": "a"}},
+		"with slots":               {bare, []string{"HOLDFAST_CLUSTER_SLOTS=x,y,z"}, Machine{Volume: true}, map[string]string{"volume.local.directory": "/d", "volume.local.slot": ""}},
+		"with a root":              {bare, []string{"HOLDFAST_VOLUME_LOCAL_ROOT=/v"}, Machine{Volume: true}, map[string]string{"volume.local.directory": ""}},
+	} {
+		c.machine.Disks = machine.Disks
+		got, _, err := translate(t, c.flags, c.environ, c.machine)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for key, want := range c.want {
+			if got[key].Text != want {
+				t.Errorf("%s: %s is %q, want %q", name, key, got[key].Text, want)
+			}
+		}
 	}
 }

@@ -3,9 +3,12 @@ package etcdmanager
 import (
 	"encoding/json"
 	"net"
+	"net/netip"
 	"path"
 	"strconv"
 	"strings"
+
+	"holdfast/cmd/config"
 )
 
 // staticConfig is the part of --static-config that matters here.
@@ -25,7 +28,7 @@ func (t *translation) volumes() {
 		if t.DataDir == "" {
 			t.wrong("--data-dir", "must be set where --volume-provider is not")
 		}
-		t.flag("volume.local.root", t.DataDir, "data-dir")
+		t.dataDir()
 	case "aws":
 		t.ebs()
 	case "external":
@@ -42,6 +45,18 @@ func (t *translation) volumes() {
 	}
 	if t.NetworkCIDR != "" {
 		t.wrong("--network-cidr", "must not be set: it is for OpenStack, whose volumes holdfast does not attach")
+	}
+}
+
+// dataDir is the volume itself where it is one already, and else has a directory for each slot.
+func (t *translation) dataDir() {
+	if !t.Volume || t.decided("volume.local.root") {
+		t.flag("volume.local.root", t.DataDir, "data-dir")
+		return
+	}
+	t.flag("volume.local.directory", t.DataDir, "data-dir")
+	if !t.decided("cluster.slots") && !t.decided("cluster.size") {
+		t.flag("volume.local.slot", config.Default().Cluster.Slots[0], "data-dir")
 	}
 }
 
@@ -74,6 +89,9 @@ func (t *translation) ebs() {
 	t.flag("volume.ebs.device-root", t.host("/"), "containerized")
 }
 
+// RootName is the directory below mnt of [Machine.Rooted].
+const RootName = "holdfast"
+
 // DisksDir is where the provider external looks for directories.
 func (o Options) DisksDir() string {
 	if o.Containerized {
@@ -90,8 +108,7 @@ func (o Options) Prefix() string {
 	return o.VolumeTags[0]
 }
 
-// external is a directory <prefix><slot>/mnt for each slot. Ours are of the form <root>/<slot>, so the root is a
-// directory below mnt.
+// external is a directory <prefix><slot>/mnt for each slot, which is the volume itself.
 func (t *translation) external() {
 	t.flag("volume.provider", "local", "volume-provider")
 	prefix := t.Prefix()
@@ -106,7 +123,11 @@ func (t *translation) external() {
 		return
 	}
 	slot := strings.TrimPrefix(t.Disks[0], prefix)
-	t.flag("volume.local.root", path.Join(t.DisksDir(), t.Disks[0], "mnt", "holdfast"), "volume-tag")
+	if mnt := path.Join(t.DisksDir(), t.Disks[0], "mnt"); t.Rooted {
+		t.flag("volume.local.root", path.Join(mnt, RootName), "volume-tag")
+	} else if !t.decided("volume.local.root") {
+		t.flag("volume.local.directory", mnt, "volume-tag")
+	}
 	t.flag("volume.local.slot", slot, "volume-tag")
 	if t.StaticConfig == "" {
 		if !t.decided("cluster.slots") && !t.decided("cluster.size") {
@@ -120,7 +141,7 @@ func (t *translation) external() {
 		t.wrong("--static-config", "must be JSON: %v", err)
 		return
 	}
-	var slots, seeds []string
+	var slots, seeds, elders []string
 	for _, node := range static.Nodes {
 		name, ok := strings.CutPrefix(node.ID, prefix)
 		if !ok {
@@ -129,8 +150,15 @@ func (t *translation) external() {
 		slots = append(slots, name)
 		for _, at := range node.IP {
 			seeds = append(seeds, net.JoinHostPort(at, strconv.Itoa(t.GRPCPort)))
+			// A host name is left to etcd-manager's block in /etc/hosts, which has the members' own names.
+			if _, err := netip.ParseAddr(at); err == nil {
+				elders = append(elders, name+"="+at)
+			}
 		}
 	}
 	t.flag("cluster.slots", strings.Join(slots, ","), "static-config")
 	t.flag("gossip.seeds", strings.Join(seeds, ","), "static-config")
+	if adopt, err := strconv.ParseBool(t.environ[config.VariablePrefix+"CLUSTER_ADOPT"]); err != nil || adopt {
+		t.flag("cluster.adopt-addresses", strings.Join(elders, ","), "static-config")
+	}
 }

@@ -19,3 +19,14 @@ func TestStatusCountsObservers(t *testing.T) {
 		t.Errorf("got %s", b.String())
 	}
 }
+
+// A leader that no node runs is not the same as none: the cluster serves.
+func TestWhyOfALeaderElsewhere(t *testing.T) {
+	for verdict, want := range map[health.Verdict]string{health.Healthy: "no node that is seen here, but a quorum answers",
+		health.Degraded: "no node that is seen here", health.NoQuorum: "none: nothing can be written", health.NoLeaderYet: "none: nothing can be written"} {
+		var b bytes.Buffer
+		if err := show.Why(&b, health.ClusterStatus{Health: verdict}, time.Now()); err != nil || !strings.Contains(b.String(), "leader    "+want) {
+			t.Errorf("%s: got %s, %v, want %s", verdict, b.String(), err, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package takeover
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -39,6 +40,19 @@ func ran(t *testing.T, dir string) string {
 	return dir
 }
 
+// set puts a key into the database of a directory.
+func set(t *testing.T, dir, bucket, key, value string) {
+	t.Helper()
+	db, err := bbolt.Open(embedded.DatabasePath(dir), 0o600, &bbolt.Options{Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucket)).Put([]byte(key), []byte(value)) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // found sums up the findings.
 func found(r Report) string {
 	var b strings.Builder
@@ -64,6 +78,14 @@ func TestCheck(t *testing.T) {
 	if err := os.CopyFS(inside, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
+	if r := Check([]string{volume}); r.Obstacles != 1 || !strings.Contains(found(r), "state is missing") {
+		t.Errorf("volume of etcd-manager, without its state: got %+v", r)
+	}
+	state := embedded.ManagerState{Version: "3.6.12", Token: "token",
+		Nodes: []embedded.ManagerNode{{Name: "etcd-a", PeerURLs: []string{"http://etcd-a:2380"}}}}
+	if err := state.Write(volume); err != nil {
+		t.Fatal(err)
+	}
 	if r := Check([]string{volume}); r.Obstacles != 0 || r.Members[0].Dir != inside {
 		t.Errorf("volume of etcd-manager: got %+v", r)
 	}
@@ -79,29 +101,23 @@ func TestCheck(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(volume, "data", "old", "member"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if r := Check([]string{volume}); !strings.Contains(found(r), "has the data of 2 clusters") {
-		t.Errorf("two data directories: got\n%s", found(r))
+	if r := Check([]string{volume}); r.Obstacles != 0 || r.Members[0].Dir != inside {
+		t.Errorf("two data directories, of which the state names one: got\n%s", found(r))
+	}
+	state.Token = "old"
+	if err := state.Write(volume); err != nil {
+		t.Fatal(err)
+	}
+	if r := Check([]string{volume}); r.Obstacles != 1 || !strings.Contains(found(r), "wal is missing") {
+		t.Errorf("two data directories, of which the state names the empty one: got\n%s", found(r))
 	}
 }
 
 // A member that only the database has is in the way; so are two databases that disagree, and the directory of the one
-// that was not named is asked for.
+// that was not named is asked for. A cluster of etcd 3.5 is in the way, too.
 func TestCheckPhantom(t *testing.T) {
 	dir := ran(t, filepath.Join(t.TempDir(), "etcd"))
-	db, err := bbolt.Open(embedded.DatabasePath(dir), 0o600, &bbolt.Options{Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("members")).Put([]byte("00000000000000ff"),
-			[]byte(`{"id":255,"peerURLs":["http://10.0.0.9:2380"],"name":"gone"}`))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	set(t, dir, "members", "00000000000000ff", `{"id":255,"peerURLs":["http://10.0.0.9:2380"],"name":"gone"}`)
 	r := Check([]string{dir})
 	for _, want := range []string{"true member ff (gone)", phantoms, "false the directory of member ff (gone) was not examined"} {
 		if !strings.Contains(found(r), want) {
@@ -110,6 +126,12 @@ func TestCheckPhantom(t *testing.T) {
 	}
 	if r.Obstacles != 1 || len(r.Members[0].Findings[0].Means) != 2 {
 		t.Errorf("got %d obstacles: %+v", r.Obstacles, r.Members[0].Findings)
+	}
+
+	old := ran(t, filepath.Join(t.TempDir(), "old"))
+	set(t, old, "cluster", "clusterVersion", "3.5.0")
+	if r := Check([]string{old}); r.Obstacles != 1 || !strings.Contains(found(r), "true the cluster's version is 3.5.0") {
+		t.Errorf("a cluster of etcd 3.5: got %d obstacles:\n%s", r.Obstacles, found(r))
 	}
 
 	list := []embedded.ListedMember{{ID: 1}, {ID: 2}}

@@ -1,0 +1,30 @@
+package show
+
+import (
+	"strings"
+	"testing"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
+)
+
+// A release is called the last one only where that is known.
+func TestReleaseIsTheLast(t *testing.T) {
+	for _, tc := range []struct {
+		rest, unknown []string
+		want          string
+		not           string
+	}{
+		{[]string{"n2", "n3"}, nil, "3. `holdfast takeover release` on n2, then n3", "not known"},
+		{[]string{"n3"}, []string{"slot b (n2)"}, "not known: who runs slot b (n2)", "the last one"},
+		{nil, []string{"slot b (n2)", "slot c"}, "this was the last one, if the slots below", "any more"},
+		{nil, nil, "no node of holdfast runs a member any more: this was the last one", "not known"},
+	} {
+		var b strings.Builder
+		r := health.Release{Slot: "a", Program: plan.PlainEtcd, Released: true, Path: "/mnt/a", Data: "/mnt/a/etcd", Rest: tc.rest, Unknown: tc.unknown}
+		err := Release(&b, r, false)
+		if got := b.String(); err != nil || !strings.Contains(got, tc.want) || strings.Contains(got, tc.not) || !strings.Contains(got, "--data-dir=/mnt/a/etcd,") {
+			t.Errorf("rest %q, unknown %q: got %s, %v", tc.rest, tc.unknown, got, err)
+		}
+	}
+}

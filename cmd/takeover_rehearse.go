@@ -1,0 +1,110 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/cmd/config"
+	"holdfast/cmd/node"
+	"holdfast/cmd/takeover"
+)
+
+func newTakeoverRehearseCommand() *cobra.Command {
+	var format output
+	var members int
+	var temp string
+	c := &cobra.Command{
+		Use:   "rehearse [DIR...]",
+		Short: "Rehearse a takeover and the way back on the newest backup, or on copies",
+		Long: "Take a cluster over and give it back, made of its newest backup or of copies, and say what that does to clients:\n" +
+			"how long each step took, the longest time without an acknowledged write, lost writes, and whether all members have\n" +
+			"the same data in the end.\n\n" +
+			"It runs on any machine that has the store, in a network of its own, from which no member of the cluster can be\n" +
+			"reached; for that it needs Linux, and root or user namespaces. Etcd is of this holdfast's version, also where it\n" +
+			"plays the other program. DIR are copies of the directories or volumes of all members: they are rehearsed with their\n" +
+			"own IDs. A backup has no member's log, so its members get others. Everything is made in temporary files, with room\n" +
+			"for a database and 200 MiB for each member, and removed. On the way back each member waits up to stop.hold for the\n" +
+			"disruption lock of the one before, as it would in earnest.\n\n" +
+			"Exit code: 0 if the rehearsal went through, 1 if something stopped it.",
+		Example: "  holdfast takeover rehearse --config holdfast.yaml\n" +
+			"  holdfast takeover rehearse --etcd.peer-url 'https://etcd-{slot}.internal.example:2380' copies/a copies/b copies/c",
+		RunE: func(c *cobra.Command, copies []string) error {
+			if err := format.check(); err != nil {
+				return err
+			}
+			if err := atLeast("members", 0, members); err != nil {
+				return err
+			}
+			loaded, err := config.Load("", c.Flags(), os.Environ())
+			if err != nil {
+				return err
+			}
+			cfg := loaded.Config
+			if len(copies) == 0 {
+				if cfg, err = node.WithSlots(c.Context(), cfg); err != nil {
+					return err
+				}
+			}
+			r, err := takeover.Rehearse(c.Context(), cfg, copies, min(members, config.MaxSlots), temp, c.ErrOrStderr())
+			if err != nil {
+				return fmt.Errorf("not rehearsed: %w", err)
+			}
+			err = format.write(c, r, func(w io.Writer) error {
+				_, err := io.WriteString(w, rehearsalText(r))
+				return err
+			})
+			if err == nil && r.Stopped != "" {
+				return exitCode(1)
+			}
+			return err
+		},
+	}
+	addClientFlags(c.Flags(), append(shownForStores, "cluster.slots", "etcd.peer-url", "stop.hold")...)
+	c.Flags().IntVar(&members, "members", 0, "`number` of members of a backup's cluster, 1–9 (default as the backup says)")
+	c.Flags().StringVar(&temp, "dir", "", "`directory` for the temporary files (default that of the system)")
+	format.add(c.Flags())
+	return c
+}
+
+func rehearsalText(r takeover.Rehearsal) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rehearsed on %s\n", r.Source)
+	if len(r.Real) > 0 {
+		fmt.Fprintf(&b, "members of the cluster itself%s\n", map[bool]string{true: ", as which they were rehearsed",
+			false: "; those of the rehearsal had other IDs"}[r.Same])
+	}
+	for _, m := range r.Real {
+		fmt.Fprintf(&b, "  %s  %s  %s  %s\n", cmp.Or(m.Slot, "-"), m.ID, cmp.Or(m.Name, "no name"), m.PeerURL)
+	}
+	if len(r.Steps) > 0 {
+		fmt.Fprintf(&b, "%-50s %8s %8s\n", "step", "took", "gap")
+	}
+	for _, s := range r.Steps {
+		text := s.Text
+		if s.Slot != "" {
+			text = "slot " + s.Slot + ": " + text
+		}
+		fmt.Fprintf(&b, "%-50s %8s %8s\n", text, seconds(s.Took), seconds(s.Gap))
+	}
+	if r.Acked > 0 {
+		fmt.Fprintf(&b, "writes: %d acknowledged, %d lost, %d without an answer; the longest gap was %s\n", r.Acked, r.Lost, r.Unsure,
+			seconds(r.Gap))
+	}
+	for _, h := range r.Hashes {
+		fmt.Fprintf(&b, "hash of slot %s at revision %d: %08x\n", h.Slot, r.Compared, h.Hash)
+	}
+	if r.Stopped != "" {
+		fmt.Fprintf(&b, "stopped: %s\n", r.Stopped)
+	} else {
+		fmt.Fprintf(&b, "it went through, with etcd %s on both sides\n", r.Etcd)
+	}
+	return b.String()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

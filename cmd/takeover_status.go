@@ -1,0 +1,53 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/cmd/control"
+	"holdfast/cmd/show"
+	"holdfast/embedded/health"
+)
+
+func newTakeoverStatusCommand() *cobra.Command {
+	var format output
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how far the takeover of a cluster is: who runs which member, what is frozen, what comes next",
+		Long: "Show how far the takeover of a cluster is: who runs which member, what is frozen until the end, and what to do\n" +
+			"next. The node on this machine answers; it needs no other. On the way back it shows who still runs here.\n\n" +
+			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers here.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := format.check(); err != nil {
+				return err
+			}
+			_, client, err := loadClient(c)
+			if err != nil {
+				return err
+			}
+			var t health.Takeover
+			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {
+				if errors.Is(err, control.ErrUnreachable) {
+					fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
+					return exitCode(3)
+				}
+				return err
+			}
+			if err := format.write(c, t, func(w io.Writer) error { return show.Takeover(w, t) }); err != nil {
+				return err
+			}
+			if t.Phase == health.TakeoverMixed || t.Phase == health.TakeoverReturning || len(t.Waiting) > 0 {
+				return exitCode(1)
+			}
+			return nil
+		},
+	}
+	addClientFlags(c.Flags())
+	format.add(c.Flags())
+	return c
+}
