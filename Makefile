@@ -45,7 +45,8 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 	bin/demo-hosts -binary $(BIN) $(ARGS)
 
 test: deps lint ## everything: lint, all tests, the short ones again under the race detector, a little fuzzing
-	$(GOTEST) -vet=off -count=1 -timeout 60m ./integration $(PACKAGES) # the longest first
+	$(GOTEST) -vet=off -count=1 -timeout 60m ./integration # by themselves: what else takes the processor makes them late
+	$(GOTEST) -vet=off -count=1 -timeout 60m $$($(GO) list $(PACKAGES) | grep -v 'holdfast/integration$$')
 ifeq ($(ETCD),3.7)
 	$(MAKE) short ETCD=3.6 PACKAGES="./embedded ./cmd/backups ./cmd/child" # what touches its formats; make prove has all
 endif
@@ -81,8 +82,8 @@ fuzz: ## every fuzz target for FUZZTIME (10s); what breaks one is kept in its pa
 	    echo "== $$pkg $$target"; $(GOTEST) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 	  done; done
 
-bench: build ## measure beside plain etcd of the same version, in one run; see docs/benchmarks.md
-	$(GOTEST) -run "^$$" -bench . -benchtime 1x -timeout 40m ./integration ./snapshot
+bench: build ## measure beside plain etcd of the same version, and sum up what is promised; SHORT=1: two rounds
+	$(GOTEST) -run "^$$" -bench . -benchtime 1x -timeout 3h $(if $(SHORT),-short,./snapshot) ./integration # whose end is the summary
 
 model: deps ## check with spin how a volume is claimed and a generation ended, and see the mutants fail
 	@echo "this takes a few minutes"; set -o pipefail; \

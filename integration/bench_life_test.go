@@ -35,6 +35,7 @@ func solo(b *testing.B, count int, columns []string, measure func(round int) []f
 	for j, v := range values {
 		middle, lowest, highest = append(middle, median(v)), append(lowest, slices.Min(v)), append(highest, slices.Max(v))
 		b.ReportMetric(middle[j], columns[j])
+		record(b.Name(), columns[j], v, nil)
 	}
 	row("median", "", middle)
 	row("lowest", "", lowest)

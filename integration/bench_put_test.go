@@ -25,21 +25,63 @@ const (
 // BenchmarkPut compares throughput, latency and the CPU time that all three servers together spend on a write. A
 // round is made of short slices in which the clusters take turns, because the load of a shared machine changes
 // within seconds by more than the difference that is looked for.
-func BenchmarkPut(b *testing.B) {
-	rivals := runningRivals(b)
+func BenchmarkPut(b *testing.B) { compareOperations(b, runningRivals(b), kindEtcd, puts) }
+
+// BenchmarkGet does the same with linearizable reads.
+func BenchmarkGet(b *testing.B) { compareOperations(b, runningRivals(b), kindEtcd, gets) }
+
+// BenchmarkHeadroom compares puts and reads with the garbage collector's headroom, and without: holdfast beside holdfast
+// with Go's default factor, which as the user's turns the headroom off.
+func BenchmarkHeadroom(b *testing.B) {
+	for name, do := range map[string]operation{"Put": puts, "Get": gets} {
+		b.Run(name, func(b *testing.B) {
+			with, _ := holdfastRival(b, kindHoldfast)
+			without, _ := holdfastRival(b, kindFactor, "GOGC=100")
+			rivals := []*rival{with, without}
+			b.Cleanup(func() { with.kill(); without.kill() }) // before their directories are removed
+			startAll(b, rivals)
+			compareOperations(b, rivals, kindFactor, do)
+		})
+	}
+}
+
+// kindFactor is holdfast without the headroom.
+const kindFactor = "GOGC=100"
+
+// operation is what clients do as fast as they can.
+type operation struct {
+	name string
+	do   func(ctx context.Context, client *clientv3.Client, key, value string) error
+}
+
+var (
+	puts = operation{"put", func(ctx context.Context, client *clientv3.Client, key, value string) error {
+		_, err := client.Put(ctx, key, value)
+		return err
+	}}
+	gets = operation{"get", func(ctx context.Context, client *clientv3.Client, key, _ string) error {
+		_, err := client.Get(ctx, key)
+		return err
+	}}
+)
+
+// compareOperations compares rivals that serve.
+func compareOperations(b *testing.B, rivals []*rival, peer string, do operation) {
 	tallies := map[string]*tally{}
 	for _, r := range rivals {
-		t := &tally{}
+		t := &tally{do: puts}
 		tallies[r.kind] = t
 		for i := range putClients {
 			client := mustDial(b, r.servers[i%len(r.servers)].ClientURL())
 			defer client.Close()
 			t.clients = append(t.clients, client)
 		}
-		t.slice(b) // the first writes are not for the record
+		t.slice(b) // the first writes are not for the record; reads have something to find
+		t.do = do
 	}
 	for b.Loop() {
-		d := newDuel(b, "put/s", "p50-ms", "p99-ms", "cpu-us/put", "resident-MB")
+		d := newDuel(b, do.name+"/s", "p50-ms", "p99-ms", "cpu-us/"+do.name, "resident-MB")
+		d.peer = peer
 		for range rounds(15) {
 			for _, r := range rivals {
 				tallies[r.kind].begin(b, r)
@@ -60,11 +102,12 @@ func BenchmarkPut(b *testing.B) {
 
 // tally is what the clients of one rival have seen in a round.
 type tally struct {
+	do      operation
 	clients []*clientv3.Client
 	cpu     float64 // seconds that the servers had used before
 
 	mu   sync.Mutex
-	all  int       // writes
+	all  int       // operations
 	took []float64 // milliseconds, of those that count
 }
 
@@ -74,7 +117,7 @@ func (t *tally) begin(b *testing.B, r *rival) {
 	t.cpu, _ = r.usage(b)
 }
 
-// slice writes as fast as the clients can.
+// slice does as much as the clients can.
 func (t *tally) slice(b *testing.B) {
 	b.Helper()
 	warm := time.Now().Add(putWarm)
@@ -82,7 +125,7 @@ func (t *tally) slice(b *testing.B) {
 	var group errgroup.Group
 	for _, client := range t.clients {
 		group.Go(func() error {
-			count, took, err := putUntil(b.Context(), client, warm, end)
+			count, took, err := putUntil(b.Context(), client, t.do, warm, end)
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.all += count
@@ -91,7 +134,7 @@ func (t *tally) slice(b *testing.B) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		b.Fatalf("write: %v", err)
+		b.Fatalf("%s: %v", t.do.name, err)
 	}
 }
 
@@ -106,8 +149,8 @@ func (t *tally) end(b *testing.B, r *rival) []float64 {
 	}
 }
 
-// putUntil writes until end, and returns the number of writes and how long those took that ended after warm.
-func putUntil(ctx context.Context, client *clientv3.Client, warm, end time.Time) (count int, took []float64, err error) {
+// putUntil works until end, and returns the number of operations and how long those took that ended after warm.
+func putUntil(ctx context.Context, client *clientv3.Client, do operation, warm, end time.Time) (count int, took []float64, err error) {
 	value := make([]byte, putSize)
 	for i := range value {
 		value[i] = byte('a' + rand.IntN(26))
@@ -115,7 +158,7 @@ func putUntil(ctx context.Context, client *clientv3.Client, warm, end time.Time)
 	for {
 		key := fmt.Sprintf("bench/%04d", rand.IntN(putKeys))
 		begin := time.Now()
-		if _, err := client.Put(ctx, key, string(value)); err != nil {
+		if err := do.do(ctx, client, key, string(value)); err != nil {
 			return count, took, err
 		}
 		now := time.Now()

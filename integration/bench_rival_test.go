@@ -38,6 +38,7 @@ type rival struct {
 	kind    string
 	dir     string // of everything; both have the same
 	servers []server
+	env     []string // of their processes, in addition
 }
 
 // logLevel is for both. It is the one default that differs: holdfast has warn, etcd info.
@@ -50,15 +51,10 @@ func newRivals(b *testing.B) []*rival {
 	if err != nil {
 		b.Fatal(err)
 	}
-	holdfast, err := binary()
-	if err != nil {
-		b.Fatal(err)
-	}
-	c := integration.New(b, holdfast, integration.Options{Keys: map[string]any{"etcd.log-level": logLevel}})
-	ours, theirs := &rival{kind: kindHoldfast, dir: c.Dir}, &rival{kind: kindEtcd, dir: c.Dir}
+	ours, c := holdfastRival(b, kindHoldfast)
+	theirs := &rival{kind: kindEtcd, dir: c.Dir}
 	var founders []string
-	for i, n := range c.Nodes {
-		ours.servers = append(ours.servers, n)
+	for i := range c.Nodes {
 		p := &plain{b: b, binary: etcd, name: fmt.Sprintf("e%d", i+1), address: c.Address(101 + i)}
 		p.dir = filepath.Join(c.Dir, p.name)
 		if err := os.Mkdir(p.dir, 0o700); err != nil {
@@ -74,20 +70,41 @@ func newRivals(b *testing.B) []*rival {
 	return []*rival{ours, theirs}
 }
 
+// holdfastRival makes a cluster of holdfast whose processes get env in addition.
+func holdfastRival(b *testing.B, kind string, env ...string) (*rival, *integration.Cluster) {
+	b.Helper()
+	path, err := binary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := integration.New(b, path, integration.Options{Keys: map[string]any{"etcd.log-level": logLevel}})
+	r := &rival{kind: kind, dir: c.Dir, env: env}
+	for _, n := range c.Nodes {
+		r.servers = append(r.servers, n)
+	}
+	return r, c
+}
+
 // runningRivals are two clusters that serve.
 func runningRivals(b *testing.B) []*rival {
 	b.Helper()
 	rivals := newRivals(b)
+	startAll(b, rivals)
+	return rivals
+}
+
+// startAll starts rivals, and waits until they serve.
+func startAll(b *testing.B, rivals []*rival) {
+	b.Helper()
 	for _, r := range rivals {
 		r.start()
 		r.serving(b)
 	}
-	return rivals
 }
 
 func (r *rival) start() {
 	for _, s := range r.servers {
-		s.Start()
+		s.Start(r.env...)
 	}
 }
 

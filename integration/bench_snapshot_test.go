@@ -167,6 +167,7 @@ func (s *saver) etcdctl(b *testing.B) trial {
 func (s *saver) compare(b *testing.B) {
 	fmt.Printf("\n== %s, load average %s\n%-10s %8s %8s %8s %12s %8s\n", b.Name(), loadAverage(), "what", "wall s", "cpu s", "MiB/s", "RssAnon MiB", "ratio")
 	ratios := map[string][]float64{}
+	walls, peaks := map[string][]float64{}, map[string][]float64{}
 	for range rounds(3) {
 		rival := s.etcdctl(b)
 		saved, meta := s.save(b)
@@ -174,6 +175,7 @@ func (s *saver) compare(b *testing.B) {
 		report := func(name string, t trial) {
 			ratio := t.wall / rival.wall
 			ratios[name] = append(ratios[name], ratio)
+			walls[name], peaks[name] = append(walls[name], t.wall), append(peaks[name], t.anon)
 			fmt.Printf("%-10s %8.2f %8.2f %8.0f %12.1f %8.2f\n", name, t.wall, t.cpu, size/t.wall, t.anon, ratio)
 		}
 		report("etcdctl", rival)
@@ -205,6 +207,8 @@ func (s *saver) compare(b *testing.B) {
 	}
 	for _, name := range []string{"save", "verified", "verify", "fetch", "cp"} {
 		b.ReportMetric(median(ratios[name]), name+"/etcdctl")
+		record(b.Name(), name+"-s", walls[name], walls["etcdctl"])
+		record(b.Name(), name+"-MiB", peaks[name], nil)
 	}
 }
 
@@ -248,18 +252,27 @@ func (s *saver) underLoad(b *testing.B) {
 		{"etcdctl", func() { s.etcdctl(b) }},
 	}
 	all := make([][]float64, len(kinds))
+	var times []float64 // the p99 beside a save by that alone, of each round
 	for range rounds(6) {
+		var p99 []float64
 		for i, k := range kinds {
-			all[i] = append(all[i], s.puts(b, k.do)...)
+			took := s.puts(b, k.do)
+			all[i] = append(all[i], took...)
+			slices.Sort(took)
+			p99 = append(p99, took[len(took)*99/100])
 		}
+		times = append(times, p99[1]/p99[0])
 	}
 	fmt.Printf("\n== %s, load average %s at the end\n", b.Name(), loadAverage())
 	var alone float64
 	for i, k := range kinds {
 		slices.Sort(all[i])
 		at := func(q int) float64 { return all[i][len(all[i])*q/1000] }
-		if i == 0 {
+		switch i {
+		case 0:
 			alone = at(990)
+		case 1:
+			keep(b.Name(), "p99-ms", measurement{measured: at(990), peer: alone, spread: times})
 		}
 		fmt.Printf("puts beside %-8s %6d, p50 %7.2f, p90 %7.2f, p99 %7.2f (%.1f times alone), p99.9 %7.2f ms\n",
 			k.name, len(all[i]), at(500), at(900), at(990), at(990)/alone, at(999))

@@ -163,7 +163,7 @@ func (c *Cluster) Endpoints(nodes ...*Node) []string {
 }
 
 const (
-	poll     = 50 * time.Millisecond // how often a condition is looked at
+	poll     = 50 * time.Millisecond // how often a condition is looked at, unless a look costs more than a fifth of that
 	patience = 30 * time.Second      // what should happen within seconds may take this long on a busy machine
 	slow     = 3 * time.Second       // a wait that took longer is worth a line, even when it came to a good end
 )
@@ -174,7 +174,9 @@ func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 	begin := time.Now()
 	last := errors.New("nothing")
 	for {
+		looked := time.Now()
 		err := check()
+		cost := time.Since(looked)
 		took := time.Since(begin).Round(10 * time.Millisecond)
 		switch {
 		case err == nil && took > slow:
@@ -186,7 +188,7 @@ func (c *Cluster) Until(within time.Duration, what string, check func() error) {
 			c.t.Fatalf("not within %s: %s: %v", within, what, err)
 		}
 		last = err
-		time.Sleep(poll)
+		time.Sleep(min(max(poll, 4*cost), time.Second)) // looks that start processes leave the processor to the nodes
 	}
 }
 

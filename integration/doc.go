@@ -162,6 +162,16 @@
 //	  CorruptAlone         of the only node: nothing is founded again, the newest backup is restored
 //	doctor_test.go
 //	  Doctor               a stale endpoint, an expired certificate, a drained node: found by all, and what can be is repaired
+//	takeover_test.go
+//	  TakeoverOfPlainEtcd  machine by machine, the leader last, under writes, a watch and a lease; and back
+//	  TakeoverOfPlainEtcdFenced  both programs on one machine, in both orders
+//	  KillWhileTakingPlainEtcdOver  at each step; the other program finds its data
+//	takeover_manager_test.go, with the programs in HOLDFAST_TEST_ETCD_MANAGER
+//	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and back
+//	  TakeoverOfEtcdManagerFenced, KillWhileTakingEtcdManagerOver
+//	  TakeoverChangeOfMind back after one host
+//	  TakeoverPowerCut     while two programs run the cluster
+//	  RestoreWhileTakingOver  one that etcd-manager-ctl queues is refused, and shown
 //	ebs_test.go, ebs_operator_test.go, ebs_machines_test.go, ebs_faults_test.go, ebs_fit_test.go, ebs_demo_test.go
 //	  EBS…                 volumes that move between machines, and EC2 that fails; each story says which
 //	bench_*_test.go, with docs/benchmarks.md

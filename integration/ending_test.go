@@ -207,6 +207,7 @@ func TestRecoverOfIsland(t *testing.T) {
 			t.Errorf("%s has set aside %v (%v)", n.Name, s.Aside, err)
 		}
 	}
+	c.Serving() // the island has a leader again
 	after.Verify()
 	w.Verify()
 }

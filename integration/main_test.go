@@ -21,6 +21,13 @@ var binary = sync.OnceValues(func() (string, error) { return integration.Build(w
 var work string
 
 func TestMain(m *testing.M) {
+	if names := os.Getenv(plainNames); names != "" {
+		if err := runPlainEtcd(names, os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(cap(seats))); err != nil { // it is the number of cores else
 		fmt.Fprintln(os.Stderr, err)
@@ -33,12 +40,16 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	os.RemoveAll(work)
+	if err := summarize(os.Stdout, measurements); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
 	os.Exit(code)
 }
 
-// seats lets six stories run at a time: they wait for most of their time, and two cores carry no more clusters than
+// seats lets four stories run at a time: they wait for much of their time, and two cores carry no more clusters than
 // that without slowing down what is being measured.
-var seats = make(chan struct{}, 6)
+var seats = make(chan struct{}, 4)
 
 // story begins a story: it waits for its turn.
 func story(t *testing.T) {

@@ -33,7 +33,7 @@ type Node struct {
 	Dir     string         // of the host: configuration and log
 	Data    string         // node.data-dir
 	Root    string         // volume.local.root
-	Keys    map[string]any // of its configuration alone, by full name; they go before the cluster's
+	Keys    map[string]any // of its configuration alone, by full name; they go before the cluster's. nil: the default
 	Machine *Machine       // on a site: the machine it runs on
 	Host    *hosts.Host    // with Options.Net, and on a site: where its processes run; nil: on this machine
 	Binary  string         // the holdfast that it runs, from its next start on; "" is the cluster's
@@ -81,6 +81,7 @@ func (n *Node) Configure() {
 	}
 	maps.Copy(keys, n.c.keys)
 	maps.Copy(keys, n.Keys)
+	maps.DeleteFunc(keys, func(_ string, value any) bool { return value == nil })
 	tree := map[string]any{}
 	for key, value := range keys {
 		at, path := tree, strings.Split(key, ".")

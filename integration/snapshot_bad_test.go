@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,12 @@ func TestBadBackup(t *testing.T) {
 	story(t)
 	c := founded(t, integration.Options{Keys: map[string]any{"snapshot.every": "1h"}})
 	n := c.Nodes[0]
+	c.Until(patience, "the schedule has made its first backup", func() error {
+		if len(good(t, n)) == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
 	var older, newest snapshot.Meta
 	ask(t, n, &older, "snapshot", "save", "-o", "json")
 	ask(t, n, &newest, "snapshot", "save", "-o", "json")

@@ -48,6 +48,7 @@ func TestStorm(t *testing.T) {
 	sameMembers(t, c, members)
 	t.Logf("%d writes were acknowledged; longest time without one: %s", w.Acked(), w.Gap().Round(time.Millisecond))
 	w.Verify()
+	unscheduled(c)
 }
 
 // strike does to a node one of the things that happen to nodes.

@@ -1,0 +1,247 @@
+package integration_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/integration"
+	"holdfast/integration/hosts"
+)
+
+// managerVariable names a directory with the programs etcd-manager and etcd-manager-ctl, and with an etcd in
+// etcd-v<version> of each version that the stories run. They are somebody else's, and not here.
+const managerVariable = "HOLDFAST_TEST_ETCD_MANAGER"
+
+// What kops calls things, and where it has them, in a cluster without a cloud.
+const (
+	kopsSuffix  = ".internal.k8s.example.com"
+	kopsVolumes = "etcd-" // prefix of the volumes' names, and so of the members'
+	kopsPKI     = "/etc/kubernetes/pki/etcd-manager"
+	kopsEtcd    = "3.6.16"
+)
+
+// farm is a cluster of etcd-manager on three hosts, with kops' flags, names, ports and authorities.
+type farm struct {
+	*handover
+	net      *hosts.Network
+	programs string // directory of the other programs
+	pki      string // directory of the authorities
+	// static: etcd-manager has kops' flags for machines without a cloud, --static-config among them. It then knows its
+	// cluster by files on the volumes, and heeds no store. Else it has a store, and seeds, as in a cloud.
+	static bool
+}
+
+// newFarm makes the hosts, runs etcd-manager on all of them and begins the traffic.
+func newFarm(t *testing.T, static bool) *farm {
+	t.Helper()
+	programs := os.Getenv(managerVariable)
+	if programs == "" {
+		t.Skipf("needs etcd-manager and etcd: build them, and name their directory in %s", managerVariable)
+	}
+	story(t)
+	if err := hosts.Check(); err != nil {
+		t.Skip(err)
+	}
+	holdfast, err := binary()
+	must(t, err)
+	network, err := hosts.New(hosts.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, network.Close()) })
+	c := integration.New(t, holdfast, integration.Options{Net: network})
+	c.Name = "etcd" // kops' main
+	f := &farm{handover: &handover{Cluster: c, t: t}, net: network, programs: programs, pki: filepath.Join(c.Dir, "pki"),
+		static: static}
+	t.Cleanup(f.report)
+	for _, name := range []string{"etcd-manager-ca", "etcd-peers-ca", "etcd-clients-ca"} {
+		rsaAuthority(t, f.pki, name)
+	}
+	for i, n := range c.Nodes {
+		f.furnish(n, c.Slots[i])
+		f.seats = append(f.seats, f.seat(n, c.Slots[i]))
+	}
+	if !static {
+		f.ctl("--member-count=3", "--etcd-version="+kopsEtcd, "configure-cluster")
+	}
+	user := signed(t, f.pki, "etcd-clients-ca", "kube-apiserver")
+	pool := x509.NewCertPool()
+	text, err := os.ReadFile(filepath.Join(f.pki, "etcd-clients-ca.crt"))
+	must(t, err)
+	pool.AppendCertsFromPEM(text)
+	f.found(func(urls ...string) *traffic {
+		// etcd-manager's certificates bear no address but that of the machine itself, which kube-apiserver asks for.
+		// gRPC expects the name that was dialled, whatever the configuration says.
+		over := &tls.Config{Certificates: []tls.Certificate{*user}, InsecureSkipVerify: true,
+			VerifyConnection: func(s tls.ConnectionState) error {
+				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: "127.0.0.1"})
+				return err
+			}}
+		until(t, 2*time.Minute, "etcd-manager's cluster serves", func() error {
+			for _, url := range urls {
+				if err := answers(over, url); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return newTraffic(t, over, urls...)
+	})
+	f.agreed("3.6") // else it is not a cluster that an operator would take over
+	return f
+}
+
+// answers tries a linearizable read.
+func answers(over *tls.Config, url string) error {
+	c, err := dialOver(over, url)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if _, err = c.Get(ctx, "any"); err != nil {
+		return fmt.Errorf("read from %s: %w", url, err)
+	}
+	return nil
+}
+
+// furnish gives a host the directories of a machine of its own: /etc, /mnt, /opt and /var/lib.
+func (f *farm) furnish(n *integration.Node, slot string) {
+	f.t.Helper()
+	own := filepath.Join(n.Dir, "root")
+	etc := filepath.Join(own, "etc")
+	for _, dir := range []string{"etc/kubernetes/pki", "etc/kubernetes/etcd-manager/seeds",
+		"mnt/disks/" + kopsVolumes + slot + "/mnt", "var/lib/holdfast"} {
+		must(f.t, os.MkdirAll(filepath.Join(own, dir), 0o755))
+	}
+	for name, text := range map[string]string{
+		"hosts": "127.0.0.1\tlocalhost\n", "resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
+		"nsswitch.conf": "hosts: files dns\n", "passwd": "root:x:0:0:root:/root:/bin/sh\n", "group": "root:x:0:\n",
+	} {
+		must(f.t, os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644))
+	}
+	pki := filepath.Join(own, "etc/kubernetes/pki/etcd-manager")
+	must(f.t, os.CopyFS(pki, os.DirFS(f.pki)))
+	keys, err := filepath.Glob(filepath.Join(pki, "*.key"))
+	must(f.t, err)
+	for _, key := range keys {
+		must(f.t, os.Chmod(key, 0o600))
+	}
+	for _, other := range f.Nodes {
+		if other != n {
+			must(f.t, os.WriteFile(filepath.Join(etc, "kubernetes/etcd-manager/seeds", other.Address), nil, 0o644))
+		}
+	}
+	script := "set -e\n"
+	for from, to := range map[string]string{etc: "/etc", filepath.Join(own, "mnt"): "/mnt", f.programs: "/opt",
+		filepath.Join(own, "var/lib"): "/var/lib"} {
+		script += fmt.Sprintf("mount --bind %s %s\n", from, to)
+	}
+	if out, err := n.Host.Command(f.t.Context(), "sh", "-c", script).CombinedOutput(); err != nil {
+		f.t.Fatalf("furnish %s: %v\n%s", n.Name, err, out)
+	}
+}
+
+// flags are those that kops writes for main.
+func (f *farm) flags() []string {
+	flags := []string{"--backup-store=file://" + f.Store, "--backup-interval=15m", "--client-urls=https://__name__:4001",
+		"--cluster-name=" + f.Name, "--dns-suffix=" + kopsSuffix, "--grpc-port=3996", "--peer-urls=https://__name__:2380",
+		"--quarantine-client-urls=https://__name__:3994", "--v=6", "--volume-provider=external",
+		"--volume-tag=" + kopsVolumes, "--pki-dir=" + kopsPKI}
+	if !f.static {
+		flags = append(flags, "--insecure") // its seeds are called by their addresses, which its certificates do not have
+	}
+	return flags
+}
+
+// config is --static-config, which names the members.
+func (f *farm) config() string {
+	type node struct {
+		ID string   `json:"id"`
+		IP []string `json:"ip"`
+	}
+	config := struct {
+		EtcdVersion string `json:"etcdVersion"`
+		Nodes       []node `json:"nodes"`
+	}{EtcdVersion: kopsEtcd}
+	for i, n := range f.Nodes {
+		config.Nodes = append(config.Nodes, node{kopsVolumes + f.Slots[i], []string{n.Address}})
+	}
+	text, err := json.Marshal(config)
+	must(f.t, err)
+	return "--static-config=" + string(text)
+}
+
+// seat has etcd-manager's flags for both programs.
+func (f *farm) seat(n *integration.Node, slot string) *seat {
+	f.t.Helper()
+	s := &seat{t: f.t, slot: slot, url: "https://" + n.Address + ":4001", node: n, stop: syscall.SIGKILL,
+		data: filepath.Join(n.Dir, "root/mnt/disks", kopsVolumes+slot, "mnt")}
+	flags := f.flags()
+	if f.static {
+		flags = append(flags, f.config())
+		// The first one leads and removes it. Left on any other volume, it has etcd-manager found an empty cluster over
+		// this one as soon as it leads there.
+		if slot == f.Slots[0] {
+			must(f.t, os.WriteFile(filepath.Join(s.data, "please-create-new-cluster"), nil, 0o600))
+		}
+	}
+	s.other = func() *program {
+		cmd := n.Host.Command(context.Background(), "/opt/etcd-manager", flags...)
+		return launch(f.t, cmd, filepath.Join(n.Dir, "etcd-manager.log"))
+	}
+	n.Data = filepath.Join(n.Dir, "root/var/lib/holdfast", f.Name) // as it is seen from here
+	bin := filepath.Join(n.Dir, "bin")
+	must(f.t, os.MkdirAll(bin, 0o700))
+	holdfast, err := binary()
+	must(f.t, err)
+	link := filepath.Join(bin, "etcd-manager")
+	must(f.t, os.Symlink(holdfast, link))
+	script := "#!/bin/sh\n[ \"$1\" = run ] || exec " + holdfast + " \"$@\"\n" +
+		"export HOLDFAST_LOG_FORMAT=json HOLDFAST_SNAPSHOT_DRILL=0s\n" +
+		"exec " + link + " '" + strings.Join(append(f.flags(), f.config()), "' '") + "'\n"
+	n.Binary = filepath.Join(bin, "node")
+	must(f.t, os.WriteFile(n.Binary, []byte(script), 0o700))
+	return s
+}
+
+// ctl runs etcd-manager-ctl on the store: flags, then the command and its words.
+func (f *farm) ctl(args ...string) string {
+	f.t.Helper()
+	args = append([]string{"--backup-store=file://" + f.Store}, args...)
+	out, err := f.Nodes[0].Host.Command(f.t.Context(), "/opt/etcd-manager-ctl", args...).CombinedOutput()
+	if err != nil {
+		f.t.Fatalf("etcd-manager-ctl %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// rsaAuthority writes a certificate authority as kops has them.
+func rsaAuthority(t *testing.T, dir, name string) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	must(t, os.MkdirAll(dir, 0o700))
+	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der},
+		name + ".key": {Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}} {
+		must(t, os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600))
+	}
+}

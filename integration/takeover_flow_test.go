@@ -1,0 +1,116 @@
+package integration_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// thereAndBack takes all seats over, and releases them after what prepares that, the leader last each time.
+func (h *handover) thereAndBack(prepare func()) {
+	h.t.Helper()
+	for _, i := range h.leaderLast() {
+		h.take(i)
+	}
+	h.healthy()
+	h.more(50)
+	prepare()
+	for _, i := range h.leaderLast() {
+		h.release(i)
+	}
+	h.again(0)
+	h.verify()
+}
+
+// again takes a seat over after all were given back. That all were holdfast's once counts no more.
+func (h *handover) again(i int) {
+	h.t.Helper()
+	h.take(i)
+	n := h.seats[i].node
+	if out := n.Holdfast("takeover", "status", "--control.socket", n.Socket()); out.Code != 1 || !strings.Contains(out.Out, "frozen:") {
+		h.t.Errorf("a second takeover is not frozen: %+v", out)
+	}
+	h.give(i)
+}
+
+// older makes the data of all members fit for etcd 3.6, which is what the other program runs.
+func (h *handover) older() {
+	h.t.Helper()
+	h.agreed("3.7")
+	n := h.seats[0].node
+	if out := n.Holdfast("downgrade", "--to", "3.6", "--yes", "--control.socket", n.Socket()); out.Code != 0 {
+		h.t.Fatalf("downgrade: %+v", out)
+	}
+}
+
+// fenced starts each program where the other one runs. Holdfast has the seat in the end. It waits for the end of the
+// other program; where that has its port for gossip, as etcd-manager's is, the process ends, and who started it tries
+// again.
+func (h *handover) fenced(i int) {
+	h.t.Helper()
+	s := h.seats[i]
+	s.node.Start()
+	until(h.t, time.Minute, "holdfast waits for the end of the other program", func() error {
+		if log := s.node.Log(); !s.node.Running() {
+			if !strings.Contains(log, "address already in use") {
+				h.t.Fatalf("holdfast has ended: %s", s.node.Report())
+			}
+			return nil
+		}
+		self, err := s.node.Self()
+		if err == nil && !strings.Contains(self.Why, "etcd still runs on") {
+			err = fmt.Errorf("it says %s: %s", self.Action, self.Why)
+		}
+		return err
+	})
+	h.more(100)
+	if !s.elder.running() {
+		h.t.Fatal("the other program has ended")
+	}
+	s.elder.signal(s.stop)
+	s.elder.exit(patience)
+	if !s.node.Running() {
+		s.node.Start()
+	}
+	h.taken(i)
+
+	s.elder = s.other()
+	h.more(300) // it tries again and again, or ends
+	if self, err := s.node.Self(); err != nil || self.Etcd == nil || !self.Etcd.Confirmed {
+		h.t.Errorf("beside the other program holdfast is %+v: %v", self, err)
+	}
+	s.node.Signal(s.stop)
+	s.node.Exit(time.Minute)
+	if s.elder.running() {
+		h.serves(s.url)
+	}
+	s.cut()
+	s.node.Start()
+	h.taken(i)
+}
+
+// takeoverSteps are those at which a process kills itself on each seat: while it takes up the data for the first time,
+// and while it starts etcd on it.
+var takeoverSteps = [][2]string{{"before-take-up", "before-etcd"}, {"after-take-up", "before-start"},
+	{"after-adopt", "after-etcd"}}
+
+// killAtEachStep has takeovers killed, two on each seat. Both times the other program goes on first, as if nothing had
+// been.
+func (h *handover) killAtEachStep() {
+	h.t.Helper()
+	for i, s := range h.seats {
+		for _, step := range takeoverSteps[i] {
+			s.end()
+			s.node.Start(killAt + step)
+			if code := s.node.Exit(time.Minute); code != -1 {
+				h.t.Fatalf("slot %s ended with code %d, and not at %s: %s", s.slot, code, step, s.node.Report())
+			}
+			s.start()
+			h.serves(s.url)
+			h.t.Logf("slot %s was killed at %s; the longest gap meanwhile was %s", s.slot, step, h.longest())
+		}
+		h.take(i)
+	}
+	h.healthy()
+	h.verify()
+}

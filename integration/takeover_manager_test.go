@@ -1,0 +1,100 @@
+package integration_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A cluster of etcd-manager becomes holdfast's, host by host and the leader last, while clients write; and goes back.
+func TestTakeoverOfEtcdManager(t *testing.T) {
+	f := newFarm(t, true)
+	f.thereAndBack(f.older)
+}
+
+// The same with etcd-manager's store, which knows the cluster and its backups.
+func TestTakeoverOfEtcdManagerWithStore(t *testing.T) {
+	f := newFarm(t, false)
+	f.thereAndBack(f.older)
+}
+
+// After one host the operator changes his mind.
+func TestTakeoverChangeOfMind(t *testing.T) {
+	f := newFarm(t, true)
+	order := f.leaderLast()
+	f.take(order[0])
+	f.more(100)
+	f.give(order[0])
+	f.verify()
+}
+
+// Both programs run on one host, in both orders.
+func TestTakeoverOfEtcdManagerFenced(t *testing.T) {
+	f := newFarm(t, true)
+	f.fenced(0)
+	f.give(0)
+	f.verify()
+}
+
+// The power is cut on all hosts while two programs run the cluster.
+func TestTakeoverPowerCut(t *testing.T) {
+	f := newFarm(t, true)
+	f.take(0)
+	f.more(100)
+	for _, n := range f.Nodes {
+		must(t, n.Host.Kill())
+	}
+	for i, s := range f.seats {
+		s.cut()
+		if i == 0 {
+			s.node.Start()
+		} else {
+			s.start()
+		}
+	}
+	f.taken(0)
+	f.serves(f.seats[1].url)
+	f.serves(f.seats[2].url)
+	f.t.Logf("the longest gap was %s", f.longest())
+	f.take(1)
+	f.take(2)
+	f.healthy()
+	f.verify()
+}
+
+// A host is killed at each step of the takeover.
+func TestKillWhileTakingEtcdManagerOver(t *testing.T) {
+	f := newFarm(t, true)
+	f.killAtEachStep()
+}
+
+// A restore that etcd-manager-ctl queues while two programs run the cluster is refused, and shown.
+func TestRestoreWhileTakingOver(t *testing.T) {
+	f := newFarm(t, false)
+	backup := ""
+	until(t, time.Minute, "etcd-manager has made a backup", func() error {
+		for line := range strings.Lines(f.ctl("list-backups")) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "20") {
+				backup = line
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none")
+	})
+	f.take(0)
+	f.ctl("restore-backup", backup)
+	until(t, time.Minute, "the restore is refused, and shown", func() error {
+		self, err := f.seats[0].node.Self()
+		if err == nil && !strings.Contains(self.Why, "is not carried out") {
+			err = fmt.Errorf("it says %s: %s", self.Action, self.Why)
+		}
+		return err
+	})
+	f.ctl("delete-command", backup) // else etcd-manager carries it out as soon as it leads elsewhere, and splits the cluster
+	f.more(300)
+	f.take(1)
+	f.take(2)
+	f.more(100)
+	f.verify()
+}

@@ -1,0 +1,195 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/api/v3/version"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+
+	"holdfast/gossip"
+	"holdfast/integration"
+)
+
+const (
+	// plainNames makes this test binary an etcd with the configuration file that is its argument, and names the members'
+	// addresses: SLOT=ADDRESS,…
+	plainNames = "HOLDFAST_TEST_PLAIN_ETCD"
+	plainZone  = "plain.test"
+)
+
+// runPlainEtcd is etcd itself, with its own configuration, but for the names of the members: they are in no DNS.
+func runPlainEtcd(names, config string) error {
+	table := map[string][]netip.Addr{}
+	for pair := range strings.SplitSeq(names, ",") {
+		name, address, _ := strings.Cut(pair, "=")
+		at, err := netip.ParseAddr(address)
+		if err != nil {
+			return err
+		}
+		table["etcd-"+name] = []netip.Addr{at}
+	}
+	r := gossip.NewResolver(plainZone, "", zap.NewNop())
+	r.Set(table)
+	net.DefaultResolver = r.Resolver()
+	cfg, err := embed.ConfigFromFile(config)
+	if err != nil {
+		return err
+	}
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-told:
+		e.Close() // hands over leadership, as etcd does
+		return nil
+	case err := <-e.Err():
+		return err
+	}
+}
+
+// plainHandover is a cluster of plain etcd that runs, and holdfast beside it that may take it over. Names and tokens are
+// not those that holdfast would choose.
+func plainHandover(t *testing.T) *handover {
+	t.Helper()
+	story(t)
+	self, err := os.Executable()
+	must(t, err)
+	holdfast, err := binary()
+	must(t, err)
+	c := integration.New(t, holdfast, integration.Options{})
+	h := &handover{Cluster: c, t: t}
+	t.Cleanup(h.report)
+	var founders, names []string
+	for i, slot := range c.Slots {
+		names = append(names, slot+"="+c.Nodes[i].Address)
+		founders = append(founders, fmt.Sprintf("infra%d=http://etcd-%s.%s:2380", i, slot, plainZone))
+	}
+	c.Set("cluster.adopt", true)
+	c.Set("cluster.adopt-addresses", names)
+	c.Set("etcd.peer-url", "http://etcd-{slot}."+plainZone+":2380")
+	c.Set("volume.local.root", nil) // the volume is etcd's own directory
+	for i, n := range c.Nodes {
+		data := filepath.Join(n.Dir, "default.etcd")
+		n.Keys["volume.local.directory"] = data
+		config, err := json.Marshal(map[string]string{"name": fmt.Sprintf("infra%d", i), "data-dir": data,
+			"listen-client-urls": n.ClientURL(), "advertise-client-urls": n.ClientURL(),
+			"listen-peer-urls":            "http://" + n.Address + ":2380",
+			"initial-advertise-peer-urls": fmt.Sprintf("http://etcd-%s.%s:2380", c.Slots[i], plainZone),
+			"initial-cluster":             strings.Join(founders, ","), "initial-cluster-token": "chosen by hand"})
+		must(t, err)
+		file := filepath.Join(n.Dir, "etcd.yaml") // JSON is YAML
+		must(t, os.WriteFile(file, config, 0o600))
+		h.seats = append(h.seats, &seat{t: t, slot: c.Slots[i], url: n.ClientURL(), data: data, node: n, etcd: version.Version,
+			stop: syscall.SIGTERM,
+			other: func() *program {
+				cmd := exec.Command(self, file)
+				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+				return launch(t, cmd, filepath.Join(n.Dir, "etcd.log"), plainNames+"="+strings.Join(names, ","))
+			}})
+	}
+	h.found(func(urls ...string) *traffic { return newTraffic(t, nil, urls...) })
+	return h
+}
+
+// The other program and holdfast on one machine never work on the data at a time, and the second one takes over by
+// itself when the first one ends. After a change of mind everything is as before.
+func TestTakeoverOfPlainEtcdFenced(t *testing.T) {
+	h := plainHandover(t)
+	h.fenced(0)
+	h.give(0)
+	h.verify()
+}
+
+// A machine is killed at each step of the takeover. The other program finds its data at that moment, and holdfast
+// carries on later.
+func TestKillWhileTakingPlainEtcdOver(t *testing.T) {
+	h := plainHandover(t)
+	h.killAtEachStep()
+}
+
+// Two of three machines are taken over at the same time: the quorum is lost for that long, and nothing else.
+func TestTakeoverOfTwoAtOnce(t *testing.T) {
+	h := plainHandover(t)
+	order := h.leaderLast()
+	for _, i := range order[1:] {
+		h.seats[i].end()
+		h.seats[i].node.Start()
+	}
+	for _, i := range order[1:] {
+		h.taken(i)
+	}
+	t.Logf("the longest gap was %s", h.longest())
+	h.take(order[0])
+	h.healthy()
+	h.verify()
+}
+
+// A cluster of plain etcd becomes holdfast's, machine by machine and the leader last, while clients write; and goes back
+// the same way. One of its founders was replaced before: neither the cluster's ID nor the new member's follow from the
+// names and the token.
+func TestTakeoverOfPlainEtcd(t *testing.T) {
+	h := plainHandover(t)
+	i := h.leaderLast()[0]
+	s := h.seats[i]
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	list, err := h.client.MemberList(ctx)
+	must(t, err)
+	name := fmt.Sprintf("infra%d", i)
+	at := slices.IndexFunc(list.Members, func(m *etcdserverpb.Member) bool { return m.Name == name })
+	// etcd wants all connected for 5 s, here and below. What it has no leader for it may never answer.
+	until(t, time.Minute, "the member is removed", func() error {
+		call, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if _, err := h.client.MemberRemove(call, list.Members[at].ID); !errors.Is(err, rpctypes.ErrMemberNotFound) {
+			return err
+		}
+		return nil
+	})
+	s.cut()
+	must(t, os.RemoveAll(s.data))
+	until(t, time.Minute, "the member is added again", func() error {
+		call, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := h.client.MemberAdd(call, list.Members[at].PeerURLs)
+		return err
+	})
+	setJSON(t, filepath.Join(s.node.Dir, "etcd.yaml"), "initial-cluster-state", "existing")
+	s.start()
+	h.serves(s.url)
+	h.born = h.identity(ctx)
+	h.thereAndBack(func() {})
+}
+
+// setJSON changes a value in a file.
+func setJSON(t *testing.T, file, key, value string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	config := map[string]string{}
+	must(t, json.Unmarshal(text, &config))
+	config[key] = value
+	text, err = json.Marshal(config)
+	must(t, err)
+	must(t, os.WriteFile(file, text, 0o600))
+}
