@@ -28,6 +28,8 @@ type Edition struct {
 	Hold    time.Time `json:"hold,omitzero"`   // while introduced: for the clients' sake the new ones do not sign before
 	Clients keyed     `json:"clients"`
 	Peers   keyed     `json:"peers"`
+	// Signatures are by the keys of the peers' authority of the edition before, those of the first one by its own.
+	Signatures [][]byte `json:"signatures,omitempty"`
 }
 
 // phase is how far a rotation is, in the order of its steps.

@@ -151,6 +151,11 @@ func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 	newest, err := a.fromStore(ctx)
 	switch {
 	case newest != nil && (have == nil || have.ID == newest.ID && have.Serial <= newest.Serial):
+		if have != nil {
+			if err := a.follows(ctx, *have, *newest); err != nil {
+				return have, err, nil
+			}
+		}
 		return newest, problem, nil
 	case have != nil && newest != nil:
 		return have, fmt.Errorf("%s is not that of %s, which this node goes by", a.object(newest.Serial), a.cache), nil
@@ -209,6 +214,9 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 			"this node stays with its own. If the store is right, stop the node and remove the file; if the file is, remove the pki-*.json of the store",
 			a.object(newest.Serial), newest.ID, a.cache, have.ID)
 	}
+	if err := a.follows(ctx, *have, *newest); err != nil {
+		return have, err
+	}
 	return newest, nil
 }
 
@@ -232,7 +240,9 @@ func (a *Keeper) found(ctx context.Context) (*Edition, error) {
 		return nil, err
 	}
 	e.Why, e.ID = "the cluster had none", rand.Text()
-	err = a.put(ctx, *e)
+	if err = e.sign(e.Peers); err == nil {
+		err = a.put(ctx, *e)
+	}
 	if errors.Is(err, snapshot.ErrExists) {
 		if e, err = a.fromStore(ctx); err == nil && e == nil {
 			err = fmt.Errorf("%s came and went", a.object(1))

@@ -114,15 +114,7 @@ func (s *site) must(err error) {
 func (s *site) rotated(a *Keeper) {
 	s.Helper()
 	for _, order := range []Order{{Now: true}, {}, {}} {
-		got, err := a.Authorities(s.Context())
-		s.must(err)
-		m := Stance{Slot: "a", Known: true, Running: true, Stance: pki.Stance{Issuer: pki.Fingerprint(got.Peers.Primary)}}
-		for _, c := range got.Peers.Bundle {
-			m.Trusts = append(m.Trusts, pki.Fingerprint(c))
-		}
-		if _, err := a.Advance(s.Context(), View{Leader: true, Members: []Stance{m}}, order, false); err != nil {
-			s.Fatal(err)
-		}
+		s.follow(a, order)
 	}
 	if a.have.Phase != phaseSettled {
 		s.Fatalf("after a rotation: %s", a.have.Phase)

@@ -92,7 +92,7 @@ func (a *Keeper) follow(e Edition, step rotationStep, order Order, why string, n
 		}
 	}
 	n := e.next(step, fresh, order, why, now)
-	return &n, nil
+	return &n, n.sign(e.Peers)
 }
 
 // meaning tells an operator what an edition, to which a step has led, means to the cluster.
