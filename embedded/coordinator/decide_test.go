@@ -82,7 +82,7 @@ func TestMembersStayWhileARestoreIsOpen(t *testing.T) {
 					}
 				}
 				stop := live(t, c)
-				time.Sleep(5 * time.Second)
+				time.Sleep(watchProposals / 2) // before the leader aborts it
 				synctest.Wait()
 				if len(w.removed) != want.removed || len(w.added) != want.added {
 					t.Errorf("removed %v, added %v; want %+v; it does %s: %s", w.removed, w.added, want, c.Now().Action.Kind, c.Now().Action.Text())
