@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"holdfast/cmd/backups"
+	"holdfast/cmd/node"
 	"holdfast/cmd/proposal"
 )
 
@@ -52,6 +53,8 @@ func (f *proposalFlags) operator(c *cobra.Command) (o proposal.Operator, err err
 	o.Bump = cfg.Restore.RevisionBump
 	o.Terminal = proposal.Terminal{Out: c.OutOrStdout(), Err: c.ErrOrStderr(), JSON: f.format.json(),
 		Ask: func(ctx context.Context, question string) error { return confirm(ctx, c, question) }}
-	o.Backups, err = backups.Open(c.Context(), cfg, o.Name, o.Err)
+	if o.Backups, err = backups.Open(c.Context(), cfg, o.Name, o.Err); err == nil {
+		o.Signer = node.OrderSigner(cfg, o.Backups.Store)
+	}
 	return o, err
 }

@@ -18,11 +18,13 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/integration"
 	"holdfast/integration/hosts"
+	"holdfast/snapshot"
 )
 
 // production is a cluster that serves, with writes after its newest backup that nothing may take away.
@@ -316,6 +318,50 @@ func TestForgedGeneration(t *testing.T) {
 		p.still()
 	}
 	p.untouched()
+}
+
+// Whoever can write the store, and has no key of the cluster's, puts a whole generation there: a restore that was
+// proposed and concluded, of a real backup. Members that know their generation start again as they were, and say which
+// object it is; when that is gone, an operator's own restore goes through.
+func TestForgedOrdersInTheStore(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: map[string]any{"tls.mode": "auto"}})
+	c.TLS = clientTLS(t, c, c.Nodes[0], "story")
+	p := produce(t, c)
+	saved := save(t, p.Nodes[0])
+	self, err := p.Nodes[0].Self()
+	must(t, err)
+	ours := *self.Record
+	forged := coordinator.NewRestore(ours, 0, coordinator.Backup{Name: saved.Name, Digest: saved.Trailer, Revision: saved.Content.Revision}, saved.Content.Revision, 10)
+	born := plan.Record{Cluster: ours.Cluster, Generation: 2, ID: forged.ID, Line: forged.Line, Cause: plan.Restored, Restore: &forged, Charter: ours.Charter}
+	born.Charter.Generation = 2
+	thief := generations.Records{Store: snapshot.NewDir(p.Store), Cluster: p.Name}
+	must(t, thief.Propose(t.Context(), forged))
+	must(t, thief.Conclude(t.Context(), born))
+	for _, n := range p.Nodes {
+		n.Stop()
+		n.Start()
+		p.Until(time.Minute, n.Name+" serves again", func() error { return serves(n) })
+		p.Until(patience, n.Name+" says what is not signed", func() error { return finds(n, "restore-000002-01.json", "it is not signed") })
+		p.still()
+	}
+	p.untouched()
+	if o := p.Nodes[0].Command("restore", saved.Name, "--yes"); o.Code == 0 {
+		t.Errorf("a restore beside the forged one: %s%s", o.Out, o.Err)
+	}
+	for _, name := range []string{"restore-000002-01.json", "outcome-000002-01.json", "record-000002.json"} {
+		must(t, os.Remove(filepath.Join(p.Store, "holdfast", p.Name, name)))
+	}
+	p.Until(patience, "nothing is doubted any more", func() error {
+		if finds(p.Nodes[0], "it is not signed") == nil {
+			return errors.New("it still is")
+		}
+		return nil
+	})
+	if o := p.Nodes[0].Command("restore", saved.Name, "--yes"); o.Code != 0 {
+		t.Fatalf("the operator's own restore: %s%s", o.Out, o.Err)
+	}
+	generation(t, p.Cluster, 2)
 }
 
 // gossiping joins the gossip of a cluster from a process of its own kind, and says something there until the test ends.

@@ -6,6 +6,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/snapshot"
@@ -20,6 +21,22 @@ func AuthoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 		return shown{authorities.New(EditionOptions(cfg), store, zap.NewNop())}
 	}
 	return nil
+}
+
+// OrderSigner signs and checks, for a command, what the store holds as orders to the cluster; nil where TLS is off.
+// Without a key to sign with, or anything to check with, only what needs it fails.
+func OrderSigner(cfg config.Config, store snapshot.Store) generations.Signer {
+	var o *pki.Orders
+	switch source := AuthoritySource(cfg, store); {
+	case source != nil:
+		o = pki.SourceOrders(source, peerName(cfg))
+	case cfg.TLS.Mode == pki.ModeFiles:
+		o = pki.FileOrders(cfg.Etcd.PeerCertFile, cfg.Etcd.PeerKeyFile, cfg.Etcd.PeerTrustedCAFile)
+	}
+	if o == nil {
+		return nil
+	}
+	return o
 }
 
 // shown are editions for a command: it makes none, and keeps no copy, which the node might not be allowed to read.

@@ -63,6 +63,9 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	if n.certificates, err = n.newCertificates(lg.Named("tls"), prometheus.DefaultRegisterer); err != nil {
 		return nil, err
 	}
+	if o := n.certificates.Orders(); o != nil {
+		n.records.Signer = o
+	}
 	if err := n.makeMesh(); err != nil {
 		return nil, err
 	}

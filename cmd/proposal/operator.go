@@ -23,6 +23,7 @@ type Operator struct {
 	Config  config.Config
 	Node    *control.Client // on this machine, or elsewhere; it may not answer
 	Backups *backups.Backups
+	Signer  generations.Signer // of what is put into the store; nil where TLS is off
 	Options
 	Terminal
 }
@@ -55,7 +56,7 @@ func (t Terminal) say(format string, args ...any) {
 func (o Operator) cluster() *cluster {
 	name := o.Config.Cluster.Name
 	return &cluster{name: name, store: o.Config.Snapshot.Store, by: o.Name, node: o.Node,
-		records: &generations.Records{Store: o.Backups.Store, Cluster: name}}
+		records: &generations.Records{Store: o.Backups.Store, Cluster: name, Signer: o.Signer}}
 }
 
 // lookout watches the cluster for the operator.

@@ -9,6 +9,7 @@ import (
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
+	"holdfast/embedded/generations"
 	"holdfast/embedded/plan"
 )
 
@@ -24,6 +25,8 @@ type proposal struct {
 func (p proposal) propose(ctx context.Context) error {
 	if err := p.cluster.records.Propose(ctx, p.Restore); errors.Is(err, plan.ErrConflict) {
 		return fmt.Errorf("another one came first; this %s was not proposed: %w", p.Title(), err)
+	} else if errors.Is(err, generations.ErrUnsigned) {
+		return fmt.Errorf("the %s was not proposed, nothing was changed: %w", p.Title(), err)
 	} else if err != nil {
 		return fmt.Errorf("propose the %s: %w; whether it was proposed is not known: see `holdfast status`, and `holdfast "+
 			"restore --abort`", p.Title(), err)

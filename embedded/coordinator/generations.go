@@ -39,7 +39,7 @@ func newGenerations(e env) *generations {
 func (g *generations) tell(o *plan.Observation, began time.Time, live map[string]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	o.Store = g.store
+	o.Store = proven(g.store, o.Disk.Ledger.Record)
 	if g.orders.Alone != nil && o.Store.Unknown == "" {
 		g.orders = plan.Orders{} // for good: it would come as a surprise when the store is away again
 	}
@@ -47,6 +47,15 @@ func (g *generations) tell(o *plan.Observation, began time.Time, live map[string
 		o.Orders = g.orders
 	}
 	g.ending.tell(o, began, live)
+}
+
+// proven is what the store says as far as a disk may go by it: whoever can write the store, and no more, ends no
+// generation that a disk knows. A blank disk believes what it finds.
+func proven(s plan.Store, own *plan.Record) plan.Store {
+	if own == nil || s.Unproven <= own.Generation {
+		return s
+	}
+	return plan.Store{Unknown: fmt.Sprintf("%v: %s", ErrUnread, s.Doubt), Unread: true}
 }
 
 // order takes up an operator's orders, which hold for what was observed.

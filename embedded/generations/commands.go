@@ -93,12 +93,12 @@ func (r *Records) Dismiss(ctx context.Context, command string) error {
 func (r *Records) proposed(ctx context.Context, l listing) (map[string]string, error) {
 	all := map[string]string{}
 	for _, o := range l.restores {
-		p, err := r.readRestore(ctx, r.Store, o.Object)
+		p, err := r.readRestore(ctx, o.Object)
 		if err != nil {
 			return nil, err
 		}
-		if p.Command != "" {
-			all[p.Command] = p.ID
+		if p.is.Command != "" {
+			all[p.is.Command] = p.is.ID
 		}
 	}
 	return all, nil

@@ -23,13 +23,19 @@ type outcome struct {
 // MaxRecord bounds an object of the generations, in bytes.
 const MaxRecord = 64 << 10
 
-// put stores an object that is never written again. The error is a [snapshot.ErrExists] where one is.
-func put(ctx context.Context, store snapshot.Store, name string, v any) error {
+// put stores an object that is never written again, signed where there is who signs. The error is a
+// [snapshot.ErrExists] where one is.
+func (r *Records) put(ctx context.Context, name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return store.PutIfAbsent(ctx, name, append(data, '\n'))
+	if data = append(data, '\n'); r.Signer != nil {
+		if data, err = signed(r.Signer, name, data); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnsigned, err)
+		}
+	}
+	return r.Store.PutIfAbsent(ctx, name, data)
 }
 
 // cache is what was read of objects that are whole. It is fetched once.
@@ -38,18 +44,25 @@ type cache struct {
 	known map[snapshot.Version][]byte
 }
 
-func (c *cache) readRecord(ctx context.Context, store snapshot.Store, o snapshot.Object) (*plan.Record, error) {
-	var record plan.Record
-	return &record, c.read(ctx, store, o, &record, func() error { return record.Valid() })
+// object is one that was read.
+type object[T any] struct {
+	is       T
+	unproven error // why no signature of the cluster's is on it, nil if one is, or nobody signs
 }
 
-func (c *cache) readRestore(ctx context.Context, store snapshot.Store, o snapshot.Object) (*plan.Restore, error) {
-	var p plan.Restore
-	return &p, c.read(ctx, store, o, &p, func() error { return p.Valid() })
+func (r *Records) readRecord(ctx context.Context, o snapshot.Object) (got object[plan.Record], err error) {
+	got.unproven, err = r.read(ctx, o, &got.is, func() error { return got.is.Valid() })
+	return got, err
 }
 
-func (c *cache) readOutcome(ctx context.Context, store snapshot.Store, o snapshot.Object) (done outcome, err error) {
-	err = c.read(ctx, store, o, &done, func() error {
+func (r *Records) readRestore(ctx context.Context, o snapshot.Object) (got object[plan.Restore], err error) {
+	got.unproven, err = r.read(ctx, o, &got.is, func() error { return got.is.Valid() })
+	return got, err
+}
+
+func (r *Records) readOutcome(ctx context.Context, o snapshot.Object) (got object[outcome], err error) {
+	got.unproven, err = r.read(ctx, o, &got.is, func() error {
+		done := got.is
 		switch {
 		case (done.Record == nil) == (done.Abort == nil):
 			return errors.New("it must hold a record or an abort, and not both")
@@ -58,39 +71,49 @@ func (c *cache) readOutcome(ctx context.Context, store snapshot.Store, o snapsho
 		}
 		return done.Abort.Valid()
 	})
-	return done, err
+	return got, err
 }
 
 // read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about
-// it. The error wraps [coordinator.ErrUnread] when the store has answered.
-func (c *cache) read(ctx context.Context, store snapshot.Store, o snapshot.Object, v any, valid func() error) error {
-	at := o.Version()
-	c.mu.Lock()
-	data, cached := c.known[at]
-	c.mu.Unlock()
-	if !cached {
-		var err error
-		if data, err = snapshot.ReadObject(ctx, store, o.Name, MaxRecord); err != nil {
-			return fmt.Errorf("read %s in the store: %w", o.Name, err)
-		}
+// it. The error wraps [coordinator.ErrUnread] when the store has answered. What is signed counts, and nothing beside it.
+func (r *Records) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (unproven, err error) {
+	data, err := r.fetch(ctx, r.Store, o)
+	if err != nil {
+		return nil, fmt.Errorf("read %s in the store: %w", o.Name, err)
 	}
-	switch err := cmp.Or(json.Unmarshal(data, v), valid()); {
+	text, unproven := r.checked(o, data)
+	switch err := cmp.Or(json.Unmarshal(text, v), valid()); {
 	case errors.Is(err, plan.ErrUnsupported):
-		return fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this node",
+		return nil, fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this node",
 			coordinator.ErrUnread, o.Name, err)
 	case err != nil:
-		return fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store",
+		return nil, fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store",
 			coordinator.ErrUnread, o.Name, err)
 	}
-	if !cached && !o.Modified.IsZero() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.known == nil {
-			c.known = map[snapshot.Version][]byte{}
-		}
-		c.known[at] = data
+	if !o.Modified.IsZero() {
+		r.cache.keep(o.Version(), data)
 	}
-	return nil
+	return unproven, nil
+}
+
+// fetch returns the bytes of an object.
+func (c *cache) fetch(ctx context.Context, store snapshot.Store, o snapshot.Object) ([]byte, error) {
+	c.mu.Lock()
+	data, cached := c.known[o.Version()]
+	c.mu.Unlock()
+	if cached {
+		return data, nil
+	}
+	return snapshot.ReadObject(ctx, store, o.Name, MaxRecord)
+}
+
+func (c *cache) keep(at snapshot.Version, data []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[snapshot.Version][]byte{}
+	}
+	c.known[at] = data
 }
 
 // ages are how long this process has known objects.

@@ -1,13 +1,16 @@
 package generations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 )
@@ -30,6 +33,9 @@ import (
 type Records struct {
 	Store   snapshot.Store // set once
 	Cluster string         // cluster.name
+	// Signer signs what is put, and tells what others have put from what anyone has who can write the store; nil where
+	// TLS is off.
+	Signer Signer
 
 	cache
 	ages
@@ -115,12 +121,16 @@ func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since tim
 		return s, since, nil
 	}
 	newest := l.records[len(l.records)-1]
-	if s.Record, err = r.readRecord(ctx, r.Store, newest.Object); err != nil {
+	record, err := r.readRecord(ctx, newest.Object)
+	if err != nil {
 		return plan.Store{}, since, err
 	}
-	since = newest.Modified
-	if s.Concluded, err = r.concludedBefore(ctx, l, *s.Record); err != nil {
+	s.Record, since = &record.is, newest.Modified
+	if err = r.concludedBefore(ctx, l, &s); err != nil {
 		return plan.Store{}, since, err
+	}
+	if !slices.ContainsFunc(s.Concluded, func(c plan.Record) bool { return reflect.DeepEqual(c, record.is) }) {
+		doubt(&s, newest.generation, newest.Name, record.unproven) // else its conclusion proves it, or is doubted itself
 	}
 	for {
 		s.Attempts, s.Aborted = 0, nil
@@ -132,6 +142,7 @@ func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since tim
 			return s, since, nil
 		}
 		if done.Record == nil && !r.expired(p, l) {
+			doubt(&s, p.Generation, r.restoreName(p.Generation, p.Attempt), p.unproven)
 			s.Restore = p.Restore
 			return s, since, nil
 		}
@@ -144,7 +155,9 @@ func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since tim
 				return s, since, nil
 			}
 		}
-		if err := r.Put(ctx, *done.Record); err != nil {
+		if unproven := cmp.Or(done.unproven, p.unproven); unproven != nil { // our signature would make it true
+			doubt(&s, p.Generation, r.outcomeName(p.Generation, p.Attempt), unproven)
+		} else if err := r.Put(ctx, *done.Record); err != nil {
 			return plan.Store{}, since, fmt.Errorf("store the record of the "+p.Title()+", which was concluded: %w", err)
 		}
 		s.Record, since = done.Record, done.when
@@ -152,9 +165,9 @@ func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since tim
 	}
 }
 
-// concludedBefore returns the generations up to a record that a proposal and its outcome prove, in their order.
-func (r *Records) concludedBefore(ctx context.Context, l listing, newest plan.Record) ([]plan.Record, error) {
-	var all []plan.Record
+// concludedBefore notes the generations up to the record that a proposal and its outcome prove, in their order.
+func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store) error {
+	newest := s.Record
 	for _, o := range l.outcomes {
 		if o.generation > newest.Generation {
 			break
@@ -164,24 +177,26 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, newest plan.Re
 		if i < 0 {
 			continue
 		}
-		done, err := r.readOutcome(ctx, r.Store, o.Object)
+		done, err := r.readOutcome(ctx, o.Object)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		c := done.Record
+		c := done.is.Record
 		if c == nil || c.ID != newest.ID && !slices.Contains(newest.Line, c.ID) {
 			continue
 		}
-		p, err := r.readRestore(ctx, r.Store, l.restores[i].Object)
+		p, err := r.readRestore(ctx, l.restores[i].Object)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := matches(o, c, p); err != nil {
-			return nil, err
+		if err := matches(o, c, &p.is); err != nil {
+			return err
 		}
-		all = append(all, *c)
+		doubt(s, o.generation, l.restores[i].Name, p.unproven)
+		doubt(s, o.generation, o.Name, done.unproven)
+		s.Concluded = append(s.Concluded, *c)
 	}
-	return all, nil
+	return nil
 }
 
 // matches refuses a record that is not the outcome of its proposal: then one of both was put there by hand.
@@ -201,13 +216,15 @@ func (r *Records) expired(p *placed, l listing) bool {
 // placed is a proposal and when the store got it.
 type placed struct {
 	*plan.Restore
-	when time.Time
+	unproven error
+	when     time.Time
 }
 
 // concluded is an outcome and when the store got it.
 type concluded struct {
 	outcome
-	when time.Time
+	unproven error
+	when     time.Time
 }
 
 // proposal returns the last proposal for the generation after that of s, and its outcome, zero if it is open. One that
@@ -219,32 +236,35 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 			continue
 		}
 		s.Attempts = o.attempt
-		read, err := r.readRestore(ctx, r.Store, o.Object)
+		read, err := r.readRestore(ctx, o.Object)
 		if err != nil {
 			return nil, concluded{}, err
 		}
 		p, done = nil, concluded{}
-		if read.Parent() != s.Record.ID {
+		if read.is.Parent() != s.Record.ID {
 			continue
 		}
-		p = &placed{read, o.Modified}
+		p = &placed{&read.is, read.unproven, o.Modified}
 		i := slices.IndexFunc(l.outcomes,
 			func(d numbered) bool { return d.generation == o.generation && d.attempt == o.attempt })
 		if i < 0 {
 			continue
 		}
-		was, err := r.readOutcome(ctx, r.Store, l.outcomes[i].Object)
+		was, err := r.readOutcome(ctx, l.outcomes[i].Object)
 		if err != nil {
 			return nil, concluded{}, err
 		}
-		if was.Record != nil {
-			if err := matches(l.outcomes[i], was.Record, read); err != nil {
+		if was.is.Record != nil {
+			if err := matches(l.outcomes[i], was.is.Record, &read.is); err != nil {
 				return nil, concluded{}, err
 			}
 		}
-		if done = (concluded{was, l.outcomes[i].Modified}); was.Abort != nil {
-			a := *was.Abort
+		if done = (concluded{was.is, was.unproven, l.outcomes[i].Modified}); was.is.Abort != nil {
+			a := *was.is.Abort
 			a.ID = p.ID
+			if p.unproven == nil { // else neither counts
+				doubt(s, p.Generation, l.outcomes[i].Name, was.unproven)
+			}
 			s.Aborted = append(s.Aborted, a)
 		}
 	}
@@ -254,16 +274,16 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 // Put stores a record. The error wraps [plan.ErrConflict] when there is another one of its generation.
 func (r *Records) Put(ctx context.Context, record plan.Record) error {
 	name := r.recordName(record.Generation)
-	err := put(ctx, r.Store, name, record)
+	err := r.put(ctx, name, record)
 	if !errors.Is(err, snapshot.ErrExists) {
 		return err
 	}
-	other, err := r.readRecord(ctx, r.Store, snapshot.Object{Name: name})
+	other, err := r.readRecord(ctx, snapshot.Object{Name: name})
 	if err != nil {
 		return err
 	}
-	if other.ID != record.ID {
-		return fmt.Errorf("%w: %s", plan.ErrConflict, other.Token())
+	if other.is.ID != record.ID {
+		return fmt.Errorf("%w: %s", plan.ErrConflict, other.is.Token())
 	}
 	return nil
 }
@@ -271,16 +291,16 @@ func (r *Records) Put(ctx context.Context, record plan.Record) error {
 // Propose stores a proposal. The error wraps [plan.ErrConflict] when there is another one of this number.
 func (r *Records) Propose(ctx context.Context, p plan.Restore) error {
 	name := r.restoreName(p.Generation, p.Attempt)
-	err := put(ctx, r.Store, name, p)
+	err := r.put(ctx, name, p)
 	if !errors.Is(err, snapshot.ErrExists) {
 		return err
 	}
-	other, err := r.readRestore(ctx, r.Store, snapshot.Object{Name: name})
+	other, err := r.readRestore(ctx, snapshot.Object{Name: name})
 	if err != nil {
 		return err
 	}
-	if other.ID != p.ID {
-		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.Title(), other.By)
+	if other.is.ID != p.ID {
+		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.is.Title(), other.is.By)
 	}
 	return nil
 }
@@ -313,21 +333,28 @@ func (r *Records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*pla
 
 // Proposal returns the proposal of this number, nil if there is none.
 func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) (*plan.Restore, error) {
-	p, err := r.readRestore(ctx, r.Store, snapshot.Object{Name: r.restoreName(generation, attempt)})
+	p, err := r.readRestore(ctx, snapshot.Object{Name: r.restoreName(generation, attempt)})
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return nil, nil
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	return &p.is, nil
 }
 
 // end stores the outcome of a proposal and returns the one that holds.
 func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, error) {
 	name := r.outcomeName(p.Generation, p.Attempt)
-	err := put(ctx, r.Store, name, o)
-	if errors.Is(err, snapshot.ErrExists) {
-		return r.readOutcome(ctx, r.Store, snapshot.Object{Name: name})
+	err := r.put(ctx, name, o)
+	if !errors.Is(err, snapshot.ErrExists) {
+		return o, err
 	}
-	return o, err
+	was, err := r.readOutcome(ctx, snapshot.Object{Name: name})
+	if err == nil && was.unproven != nil {
+		return outcome{}, fmt.Errorf("%w: %s, which is there already: %w", coordinator.ErrUnread, name, was.unproven)
+	}
+	return was.is, err
 }
 
 // MoveAside gives the cluster up: its records are kept under other names, the newest last, so that a crash in between
@@ -343,7 +370,7 @@ func (r *Records) MoveAside(ctx context.Context, record *plan.Record) error {
 		return err
 	}
 	if managed != "" && !l.beside {
-		err := put(ctx, r.Store, r.besideName(), beside{time.Now().UTC(), managed})
+		err := r.put(ctx, r.besideName(), beside{time.Now().UTC(), managed})
 		if err != nil && !errors.Is(err, snapshot.ErrExists) {
 			return err
 		}
@@ -355,12 +382,12 @@ func (r *Records) MoveAside(ctx context.Context, record *plan.Record) error {
 		if o.generation > record.Generation {
 			return fmt.Errorf("%w: the store knows generation %d by now", plan.ErrConflict, o.generation)
 		}
-		old, err := r.readRecord(ctx, r.Store, o.Object)
+		old, err := r.readRecord(ctx, o.Object)
 		if err != nil {
 			return err
 		}
-		aside := fmt.Sprintf("%saside-%06d-%s.json", r.prefix(), old.Generation, old.ID)
-		if err := put(ctx, r.Store, aside, old); err != nil && !errors.Is(err, snapshot.ErrExists) {
+		aside := fmt.Sprintf("%saside-%06d-%s.json", r.prefix(), old.is.Generation, old.is.ID)
+		if err := r.put(ctx, aside, old.is); err != nil && !errors.Is(err, snapshot.ErrExists) {
 			return err
 		}
 		if err := r.Store.Delete(ctx, o.Name); err != nil {

@@ -181,7 +181,7 @@ func ended(t *testing.T, r *Records, p plan.Restore, proposed bool, o *outcome, 
 		errs = append(errs, r.Propose(t.Context(), p))
 	}
 	if o != nil {
-		errs = append(errs, put(t.Context(), r.Store, r.outcomeName(p.Generation, p.Attempt), o))
+		errs = append(errs, r.put(t.Context(), r.outcomeName(p.Generation, p.Attempt), o))
 	}
 	if record != nil {
 		errs = append(errs, r.Put(t.Context(), *record))

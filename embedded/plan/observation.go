@@ -311,6 +311,10 @@ type Store struct {
 	// proposals for the generation after Record that were aborted, in their order.
 	Concluded []Record
 	Aborted   []Abort
+	// Unproven is the newest generation that rests on an object which nobody of the cluster has signed, 0 if none does;
+	// Doubt says which object, and why. Where the disk is in an older generation, nothing of it reaches [Next].
+	Unproven uint64
+	Doubt    string
 	// Nonce is what this process has put into the store for others to read there, "" while it has not. Met are the live
 	// nodes whose own was read in this store: they share it.
 	Nonce string

@@ -2,13 +2,11 @@ package authorities
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
+
+	"holdfast/embedded/pki"
 )
 
 // signedAs begins what a signature of an edition covers, so that it is good for nothing else.
@@ -32,9 +30,8 @@ func (e *Edition) sign(before keyed) error {
 		return err
 	}
 	e.Signatures = nil
-	digest := sha256.Sum256(text)
 	for _, k := range before.Keys {
-		s, err := k.Key.Sign(rand.Reader, digest[:], crypto.SHA256)
+		s, err := pki.Sign(k.Key, text)
 		if err != nil {
 			return fmt.Errorf("sign the authorities: %w", err)
 		}
@@ -52,7 +49,7 @@ func (e Edition) signs(next Edition) bool {
 	for _, k := range e.Peers.Keys {
 		by := e.Peers.of(k)
 		if slices.ContainsFunc(next.Signatures, func(s []byte) bool {
-			return by.CheckSignature(x509.ECDSAWithSHA256, text, s) == nil
+			return pki.Check(by, text, s) == nil
 		}) {
 			return true
 		}

@@ -1,0 +1,77 @@
+package generations
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"holdfast/embedded/plan"
+	"holdfast/snapshot"
+)
+
+// ErrUnsigned is wrapped when nothing was put, for it could not be signed.
+var ErrUnsigned = errors.New("it cannot be signed here")
+
+// Signer signs orders to the cluster, and checks them.
+type Signer interface {
+	Sign(text []byte) (signature []byte, err error)
+	// Check says why a signature does not count for a text that the store got at a time, nil if it does.
+	Check(text, signature []byte, at time.Time) error
+}
+
+// An order is a JSON object with one member more, the last one, which holds the signature of the text without it and of
+// the object's name. A line break is in no JSON string, so that nothing inside of the object looks like that member.
+var (
+	signatureBegins = []byte(",\n  \"signature\": ")
+	objectEnds      = []byte("\n}\n")
+)
+
+// covered is what a signature covers: it is good for no other object, and for nothing that is signed elsewhere.
+func covered(name string, text []byte) []byte {
+	return fmt.Appendf(nil, "holdfast/order/1\n%s\n%s", name, text)
+}
+
+// signed adds a signature to the text of an object.
+func signed(by Signer, name string, text []byte) ([]byte, error) {
+	signature, err := by.Sign(covered(name, text))
+	if err != nil {
+		return nil, err
+	}
+	body, whole := bytes.CutSuffix(text, objectEnds)
+	if !whole {
+		return nil, fmt.Errorf("sign %s: it is no object with members", name)
+	}
+	return bytes.Join([][]byte{body, signatureBegins, signature, objectEnds}, nil), nil
+}
+
+// checked returns what of an object may be believed, and why it is not proven to come from the cluster.
+func (r *Records) checked(o snapshot.Object, data []byte) (text []byte, unproven error) {
+	if r.Signer == nil {
+		return data, nil
+	}
+	i := bytes.LastIndex(data, signatureBegins)
+	if i < 0 {
+		return data, errors.New("it is not signed")
+	}
+	text = append(bytes.Clone(data[:i]), objectEnds...)
+	signature, whole := bytes.CutSuffix(data[i+len(signatureBegins):], objectEnds)
+	if !whole {
+		return text, errors.New("its signature is damaged")
+	}
+	at := o.Modified
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return text, r.Signer.Check(covered(o.Name, text), signature, at)
+}
+
+// doubt notes the newest generation that rests on an object which nobody of the cluster has signed.
+func doubt(s *plan.Store, generation uint64, name string, unproven error) {
+	if unproven == nil || s.Unproven >= generation {
+		return
+	}
+	s.Unproven = generation
+	s.Doubt = fmt.Sprintf("%s: %v. Find out who can write the store; remove it if it is forged, or if a holdfast that does not sign has put it there",
+		name, unproven)
+}

@@ -1,0 +1,179 @@
+package pki
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Orders signs what is put into the backup store as an order to the cluster, and checks what others have put there: it
+// counts if the key of the peers' authority has signed it, or that of a certificate which a member may show.
+type Orders struct {
+	// papers are what there is to sign and to check with. An error says why nothing is known yet.
+	papers func() (papers, error)
+}
+
+// papers are what orders are signed and checked with.
+type papers struct {
+	authorities []*x509.Certificate // the peers'
+	key         crypto.Signer       // nil where nothing can be signed
+	chain       [][]byte            // DER of the leaf that the key belongs to and what leads to its authority; none: the key is the authority's
+	member      string              // DNS name that a leaf must bear; "" for any leaf of the authorities
+}
+
+// orderSignature is how a signature is stored.
+type orderSignature struct {
+	Chain [][]byte `json:"chain,omitempty"` // DER, the leaf first; none: an authority has signed
+	Value []byte   `json:"value"`
+}
+
+// Orders signs and checks with what the keeper knows at the time, nil in mode off.
+func (k *Keeper) Orders() *Orders {
+	switch k.cfg.Mode {
+	case ModeOff:
+		return nil
+	case ModeFiles:
+		paths := map[string]File{}
+		for _, f := range k.id.Watched {
+			paths[f.Name] = f
+		}
+		return FileOrders(paths["peer"].Path, paths["peer"].Key, paths["peers-ca"].Path)
+	}
+	return &Orders{func() (papers, error) {
+		have := k.now()
+		if have.known == nil {
+			return papers{}, errors.Join(errors.New("the peers' authority is not known here yet"), have.failing)
+		}
+		p := papers{authorities: slices.Concat(have.known.Peers.Bundle, have.trusted), member: k.id.PeerName}
+		if p.key = have.known.Peers.Key; p.key == nil && have.peer != nil {
+			p.key, _ = have.peer.PrivateKey.(crypto.Signer)
+			p.chain = have.peer.Certificate.Certificate
+		}
+		return p, nil
+	}}
+}
+
+// SourceOrders signs and checks with the peers' authority, by a command that runs beside a node. The source is asked
+// once.
+func SourceOrders(source Source, peerName string) *Orders {
+	return &Orders{sync.OnceValues(func() (papers, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), sourceWait)
+		defer cancel()
+		a, err := source.Authorities(ctx)
+		if err != nil {
+			return papers{}, fmt.Errorf("read the certificate authorities: %w", err)
+		}
+		return papers{authorities: a.Peers.Bundle, key: a.Peers.Key, member: peerName}, nil
+	})}
+}
+
+// FileOrders signs with a member's certificate and checks with its authorities, of files that are read each time.
+func FileOrders(certFile, keyFile, authorityFile string) *Orders {
+	if authorityFile == "" {
+		return nil
+	}
+	return &Orders{func() (papers, error) {
+		text, err := readFile(authorityFile)
+		if err != nil {
+			return papers{}, err
+		}
+		p := papers{}
+		if p.authorities, err = ParseCertificates(text); err != nil {
+			return papers{}, fmt.Errorf("%s: %w", authorityFile, err)
+		}
+		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			return p, nil // it can check; Sign says that there is no key
+		}
+		p.key, _ = pair.PrivateKey.(crypto.Signer)
+		p.chain = pair.Certificate
+		return p, nil
+	}}
+}
+
+// Sign signs a text.
+func (o *Orders) Sign(text []byte) ([]byte, error) {
+	p, err := o.papers()
+	if err != nil {
+		return nil, err
+	}
+	if p.key == nil {
+		return nil, errors.New("neither the key of the peers' authority nor that of a member's certificate is known here: run the command on a node, as root or holdfast's user")
+	}
+	s := orderSignature{Chain: p.chain}
+	if s.Value, err = Sign(p.key, text); err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}
+
+// Check says why a signature of a text, which the store got at a time, does not count, nil if it does.
+func (o *Orders) Check(text, signature []byte, at time.Time) error {
+	p, err := o.papers()
+	if err != nil {
+		return err
+	}
+	var s orderSignature
+	if err := json.Unmarshal(signature, &s); err != nil {
+		return fmt.Errorf("its signature cannot be read: %w", err)
+	}
+	if len(s.Chain) == 0 {
+		if slices.ContainsFunc(p.authorities, func(c *x509.Certificate) bool { return Check(c, text, s.Value) == nil }) {
+			return nil
+		}
+		return errors.New("it is not signed by the peers' authority")
+	}
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: p.member,
+		CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, c := range p.authorities {
+		options.Roots.AddCert(c)
+	}
+	var leaf *x509.Certificate
+	for i, der := range slices.Backward(s.Chain) {
+		if leaf, err = x509.ParseCertificate(der); err != nil {
+			return fmt.Errorf("certificate %d of its signature: %w", i+1, err)
+		}
+		options.Intermediates.AddCert(leaf)
+	}
+	if _, err := leaf.Verify(options); err != nil {
+		return fmt.Errorf("it is signed with a certificate that is no member's: %w", err)
+	}
+	if Check(leaf, text, s.Value) != nil {
+		return errors.New("its signature is not that of the certificate beside it")
+	}
+	return nil
+}
+
+// Sign signs a text with a key as certificates are signed.
+func Sign(key crypto.Signer, text []byte) ([]byte, error) {
+	if _, ok := key.Public().(ed25519.PublicKey); ok {
+		return key.Sign(rand.Reader, text, crypto.Hash(0))
+	}
+	digest := sha256.Sum256(text)
+	return key.Sign(rand.Reader, digest[:], crypto.SHA256)
+}
+
+// Check checks what [Sign] has made with the key of a certificate.
+func Check(by *x509.Certificate, text, signature []byte) error {
+	switch by.PublicKey.(type) {
+	case *ecdsa.PublicKey:
+		return by.CheckSignature(x509.ECDSAWithSHA256, text, signature)
+	case *rsa.PublicKey:
+		return by.CheckSignature(x509.SHA256WithRSA, text, signature)
+	case ed25519.PublicKey:
+		return by.CheckSignature(x509.PureEd25519, text, signature)
+	}
+	return fmt.Errorf("%q has a key of type %T", by.Subject, by.PublicKey)
+}

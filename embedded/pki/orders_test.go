@@ -1,0 +1,166 @@
+package pki
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+type fixed Authorities
+
+func (f fixed) Authorities(context.Context) (Authorities, error) { return Authorities(f), nil }
+
+// An order counts if the peers' authority has signed it, with whatever key it has, or a member's certificate.
+func TestWhoseOrdersCount(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now, text := time.Now(), []byte("an order")
+	peers, err := NewAuthority("peers", 24*time.Hour)
+	must(err)
+	next, err := NewAuthority("the next one", 24*time.Hour)
+	must(err)
+	clients, err := NewAuthority("clients", 24*time.Hour)
+	must(err)
+	both := Authority{Bundle: append(peers.Bundle, next.Bundle...), Primary: next.Primary, Key: next.Key, More: []crypto.Signer{peers.Key}}
+	reader := SourceOrders(fixed{Peers: both}, "peer.main.x")
+	by := func(a Authority, dns string, usage x509.ExtKeyUsage, life time.Duration) *Orders {
+		key, err := newKey()
+		must(err)
+		l, err := profile{dns: []string{dns}, usages: []x509.ExtKeyUsage{usage}}.issue(a.signers()[0], key, life, now)
+		must(err)
+		return &Orders{func() (papers, error) { return papers{key: key, chain: l.Certificate.Certificate}, nil }}
+	}
+	member := by(peers, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour)
+	for name, tc := range map[string]struct {
+		by   *Orders
+		at   time.Time
+		want string
+	}{
+		"the authority":                      {by: SourceOrders(fixed{Peers: next}, "")},
+		"the one that is on its way out":     {by: SourceOrders(fixed{Peers: peers}, "")},
+		"a member":                           {by: member},
+		"a member, after its certificate":    {by: member, at: now.Add(2 * time.Hour), want: "expired"},
+		"the clients' authority":             {by: SourceOrders(fixed{Peers: clients}, ""), want: "not signed by the peers' authority"},
+		"a client":                           {by: by(clients, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"an observer":                        {by: by(peers, WatchName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"what a node shows in the gossip":    {by: by(peers, MeshName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"a member of another cluster":        {by: by(peers, "peer.other.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"a certificate of members, for else": {by: by(peers, "peer.main.x", x509.ExtKeyUsageServerAuth, time.Hour), want: "no member's"},
+	} {
+		signature, err := tc.by.Sign(text)
+		must(err)
+		if tc.at.IsZero() {
+			tc.at = now
+		}
+		switch err := reader.Check(text, signature, tc.at); {
+		case tc.want == "" && err != nil, tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s: got %v, want %q", name, err, tc.want)
+		}
+		if reader.Check([]byte("another order"), signature, tc.at) == nil {
+			t.Errorf("%s: the signature is good for another order", name)
+		}
+	}
+	for _, bad := range []string{"", "null", "{", `{"value":"AAAA"}`, `{"chain":["AAAA"],"value":"AAAA"}`, `{"chain":[""],"value":""}`} {
+		if reader.Check(text, []byte(bad), now) == nil {
+			t.Errorf("%q counts", bad)
+		}
+	}
+	stolen, err := member.Sign(text)
+	must(err)
+	var s orderSignature
+	must(json.Unmarshal(stolen, &s))
+	s.Value = nil
+	forged, err := json.Marshal(s)
+	must(err)
+	if reader.Check(text, forged, now) == nil {
+		t.Error("a member's certificate without its signature counts")
+	}
+}
+
+// Authorities of mode ca have the keys that they have.
+func TestOrdersWithAnyKey(t *testing.T) {
+	for name, make := range map[string]func() (crypto.Signer, error){
+		"P-384":   func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P384(), rand.Reader) },
+		"RSA":     func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) },
+		"Ed25519": func() (crypto.Signer, error) { _, key, err := ed25519.GenerateKey(rand.Reader); return key, err },
+	} {
+		key, err := make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{Subject: pkix.Name{CommonName: "peers"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+		c, err := sign(template, template, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := SourceOrders(fixed{Peers: Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}}, "")
+		signature, err := o.Sign([]byte("an order"))
+		if err == nil {
+			err = o.Check([]byte("an order"), signature, time.Now())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// In mode files a member's certificate signs, and only what cannot be had fails.
+func TestOrdersOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	peers, err := NewAuthority("peers", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := newKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := profile{commonName: "n1", usages: bothUsages}.issue(peers.signers()[0], key, time.Hour, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := l.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, authority := filepath.Join(dir, "pair.pem"), filepath.Join(dir, "ca.crt")
+	if err := os.WriteFile(pair, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := FileOrders(pair, pair, authority)
+	if err := o.Check([]byte("x"), []byte("{}"), time.Now()); err == nil || !strings.Contains(err.Error(), authority) {
+		t.Errorf("without the authority: %v", err)
+	}
+	if err := os.WriteFile(authority, EncodeCertificates(peers.Bundle...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signature, err := o.Sign([]byte("x"))
+	if err == nil {
+		err = FileOrders("", "", authority).Check([]byte("x"), signature, time.Now())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := FileOrders("", "", authority).Sign([]byte("x")); err == nil || !strings.Contains(err.Error(), "run the command on a node") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	if FileOrders(pair, pair, "") != nil {
+		t.Error("without an authority nothing can be checked, and nothing is")
+	}
+}
