@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(cap(seats))); err != nil { // it is the number of cores else
+	if err := flag.Set("test.parallel", strconv.Itoa(maxStories)); err != nil { // it is the number of cores else
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -47,10 +47,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// seats lets four stories run at a time: they wait for much of their time, and two cores carry no more clusters than
-// that without slowing down what is being measured.
-var seats = make(chan struct{}, 4)
-
 // story begins a story: it waits for its turn.
 func story(t *testing.T) {
 	t.Helper()
@@ -58,8 +54,8 @@ func story(t *testing.T) {
 		t.Skip("a story against real processes")
 	}
 	t.Parallel()
-	seats <- struct{}{}
-	t.Cleanup(func() { <-seats })
+	seats.take()
+	t.Cleanup(seats.leave)
 }
 
 // patience is how long a story waits for what should happen within seconds.
