@@ -114,6 +114,7 @@ const (
 	FileUnread        Code = "file-unreadable"
 	SecretOpen        Code = "secret-open"
 	AuthorityFails    Code = "authority-fails"
+	AuthorityOpen     Code = "authority-readable"
 	AuthorityRotation Code = "authority-rotation"
 	RotationWaits     Code = "authority-rotation-waits"
 	BundleDue         Code = "authority-bundle-due"

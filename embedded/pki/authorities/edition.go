@@ -30,6 +30,8 @@ type Edition struct {
 	Peers   keyed     `json:"peers"`
 	// Signatures are by the keys of the peers' authority of the edition before, those of the first one by its own.
 	Signatures [][]byte `json:"signatures,omitempty"`
+
+	open bool // read in the store, and not encrypted although there are recipients
 }
 
 // phase is how far a rotation is, in the order of its steps.

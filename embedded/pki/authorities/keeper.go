@@ -55,6 +55,7 @@ type Keeper struct {
 	current *Edition   // what counts here, as have
 	problem string     // with the last look
 	stuck   string     // why the next step of a rotation cannot be taken
+	open    string     // the object that is not encrypted although there are recipients
 }
 
 const (
@@ -98,6 +99,9 @@ func (a *Keeper) Findings() (all []health.Finding) {
 	defer a.mu.Unlock()
 	if a.problem != "" {
 		all = append(all, health.New(health.AuthorityFails, "", "certificate authorities: %s", a.problem))
+	}
+	if a.open != "" {
+		all = append(all, health.New(health.AuthorityOpen, "", "%s in the store is not encrypted, although snapshot.recipients is set", a.open))
 	}
 	if a.stuck != "" {
 		all = append(all, health.New(health.RotationWaits, "", "authority rotation: %s", a.stuck))
@@ -150,6 +154,8 @@ func (a *Keeper) Show(ctx context.Context) (e *Edition, problem, err error) {
 	}
 	newest, err := a.fromStore(ctx)
 	switch {
+	case newest != nil && have == nil && newest.open:
+		return nil, nil, errors.Join(a.refuse(*newest), problem)
 	case newest != nil && (have == nil || have.ID == newest.ID && have.Serial <= newest.Serial):
 		if have != nil {
 			if err := a.follows(ctx, *have, *newest); err != nil {
@@ -205,6 +211,8 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 		return nil, errors.New("the store has none")
 	case newest == nil && have == nil:
 		return a.found(ctx)
+	case have == nil && newest.open:
+		return nil, a.refuse(*newest)
 	case have == nil:
 		return newest, nil
 	case newest == nil || newest.ID == have.ID && newest.Serial < have.Serial:
@@ -218,6 +226,13 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 		return have, err
 	}
 	return newest, nil
+}
+
+// refuse says why a node without a copy does not take an edition that anyone could have put there: those that know the
+// cluster's recipients encrypt for them.
+func (a *Keeper) refuse(e Edition) error {
+	return fmt.Errorf("%s in the store is not encrypted, although snapshot.recipients is set here: anyone who can write the store may have made it. "+
+		"If it is older than the recipients, run `holdfast tls rotate-ca` on a node that has the authorities: what follows is encrypted", a.object(e.Serial))
 }
 
 // putBack stores an edition that the store has lost.
@@ -309,6 +324,11 @@ func (a *Keeper) fromStore(ctx context.Context) (*Edition, error) {
 		return nil, fmt.Errorf("read %s in the store: %w", newest.Name, err)
 	}
 	a.read, a.newest = at, e
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.open = ""; e.open {
+		a.open = newest.Name
+	}
 	return e, nil
 }
 
@@ -317,7 +337,8 @@ func (a *Keeper) get(ctx context.Context, name string) (*Edition, error) {
 	if err != nil {
 		return nil, err
 	}
-	if snapshot.Sealed(text) {
+	sealed := snapshot.Sealed(text)
+	if sealed {
 		options, err := a.options()
 		if err != nil {
 			return nil, fmt.Errorf("it is encrypted: %w", err)
@@ -330,6 +351,7 @@ func (a *Keeper) get(ctx context.Context, name string) (*Edition, error) {
 	if err != nil {
 		return nil, fmt.Errorf("it is damaged or of another cluster (%w): bring it back from another copy of the store, or move it away if a node has a copy in tls.dir", err)
 	}
+	e.open = !sealed && a.recipients > 0
 	return e, nil
 }
 

@@ -514,6 +514,36 @@ func TestSealedAuthorities(t *testing.T) {
 	}
 }
 
+// What was stored before there were recipients is said, and is not believed by a node that knows nothing else, until a
+// rotation has encrypted what follows.
+func TestAuthoritiesFromBeforeTheRecipients(t *testing.T) {
+	s, dir := newSite(t), t.TempDir()
+	s.peers(s.node(dir))
+	id, err := filippo.GenerateX25519Identity()
+	s.must(err)
+	key := filepath.Join(t.TempDir(), "key")
+	s.must(os.WriteFile(key, []byte(id.String()+"\n"), 0o600))
+	with := sealed(id.Recipient().String(), key)
+	a := s.node(dir, with)
+	want := s.peers(a)
+	if p := problem(a); !strings.Contains(p, "pki-000001.json in the store is not encrypted") {
+		t.Errorf("findings: %q", p)
+	}
+	if why := s.refused(s.node(t.TempDir(), with)); !strings.Contains(why, "tls rotate-ca") {
+		t.Errorf("a blank node: %s", why)
+	}
+	if _, _, err := s.node(t.TempDir(), with).Show(t.Context()); err == nil {
+		t.Error("a command without a copy believes it")
+	}
+	s.follow(a, Order{Now: true})
+	if s.peers(a); problem(a) != "" {
+		t.Errorf("findings: %q", problem(a))
+	}
+	if got := s.peers(s.node(t.TempDir(), with)); got != want {
+		t.Errorf("a blank node afterwards: got %s, want %s", got, want)
+	}
+}
+
 // A key is in no text but that of the edition.
 func TestKeysAreNotShown(t *testing.T) {
 	s := newSite(t)
