@@ -160,6 +160,29 @@ func TestClientCertificateIsRenewed(t *testing.T) {
 	}
 }
 
+// An observer's certificate is told of like a client's, and one of the same name is another.
+func TestObserverCertificatesAreTracked(t *testing.T) {
+	config, cfg := tlsCA(t)
+	dir := t.TempDir()
+	if err := os.MkdirAll(cfg.Snapshot.Store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"client", "etl", "--to", dir}, {"observer", "etl", "--life", "90d", "--to", filepath.Join(dir, "observer.pem")}} {
+		if out, err := execute(append([]string{"tls", "--config", config}, args...)...); err != nil || strings.Contains(out, "warning") {
+			t.Fatalf("%v: %v, %s", args, err, out)
+		}
+	}
+	node := &authorities.Issued{Store: snapshot.NewDir(cfg.Snapshot.Store), Cluster: cfg.Cluster.Name}
+	all, err := node.Look(t.Context())
+	if err != nil || len(all) != 2 || all[0].Of() != "observer etl" || all[1].Of() != "client etl" {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	found := health.JudgeIssued(node.Last(), time.Now().Add(85*24*time.Hour))
+	if len(found) != 1 || !strings.Contains(found[0].Text, "the observer certificate of etl expires") || !strings.Contains(found[0].Do, "`holdfast tls observer etl --to FILE`") {
+		t.Errorf("findings: %+v", found)
+	}
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

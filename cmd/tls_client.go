@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -67,7 +66,7 @@ func newTLSClientCommand() *cobra.Command {
 			if !written || err != nil {
 				return err
 			}
-			p.track(c.Context(), c.ErrOrStderr(), l.Config, issued)
+			issued.Track(c.Context(), l.Config, name, c.ErrOrStderr())
 			return nil
 		},
 	}
@@ -139,11 +138,4 @@ func (p clientFiles) read() (*tls.Certificate, error) {
 			p.name)
 	}
 	return &has, nil
-}
-
-// track has the nodes tell before the certificate ends.
-func (p clientFiles) track(ctx context.Context, out io.Writer, cfg config.Config, i certificates.Issued) {
-	if err := i.Track(ctx, cfg, p.name); err != nil {
-		fmt.Fprintf(out, "warning: the certificate is not tracked, so that nothing tells before it ends: %v\n", err)
-	}
 }

@@ -22,8 +22,8 @@ func newTLSObserverCommand() *cobra.Command {
 		Long: "Issue what an observer on another machine (`holdfast discover`) needs for the gossip: one file with its certificate,\n" +
 			"its key and the peers' authorities. Copy it there, readable for its user alone, and set gossip.observer-file to it.\n\n" +
 			"Who has it hears what the nodes say of themselves, and is believed about nobody. It is of no use at the members'\n" +
-			"ports. It is not renewed by itself: issue another one, which counts at once where it replaces the file. After a\n" +
-			"rotation of the authorities there must be a new one before the old authority goes.\n\n" +
+			"ports. It is not renewed by itself: issue another one, which counts at once where it replaces the file; the nodes tell\n" +
+			"of its end from 30 days before. After a rotation of the authorities there must be a new one before the old authority goes.\n\n" +
 			"The key of the peers' authority must be here: run it on a node, or with the node's configuration.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -41,11 +41,11 @@ func newTLSObserverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, err := certificates.Observer(c.Context(), l.Config, name, life)
+			issued, err := certificates.Observer(c.Context(), l.Config, name, life)
 			if err != nil {
 				return err
 			}
-			file := []freshFile{{to, text, 0o600}}
+			file := []freshFile{{to, issued.Certificate, 0o600}}
 			if err := absent(file); err != nil {
 				return err
 			}
@@ -55,6 +55,7 @@ func newTLSObserverCommand() *cobra.Command {
 			if err := writeFresh(filepath.Dir(to), file); err != nil {
 				return err
 			}
+			issued.Track(c.Context(), l.Config, name, c.ErrOrStderr())
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: set gossip.observer-file to it where it is for\n", to)
 			return err
 		},

@@ -89,7 +89,7 @@ func TestTLSAuto(t *testing.T) {
 		return everywhere(c, func(n *integration.Node) error {
 			err := inPhase(t, c, n, phases)
 			shown, doctor := n.Command("tls", "show").Out, n.Command("doctor").Out
-			for _, said := range []string{"CA ROTATION retiring", "introduced 0s ago", "certificates issued to clients"} {
+			for _, said := range []string{"CA ROTATION retiring", "introduced 0s ago", "certificates issued by hand"} {
 				if err == nil && !strings.Contains(shown, said) {
 					err = fmt.Errorf("tls show does not say %q: %s", said, shown)
 				}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
 	"holdfast/durable"
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 )
@@ -21,9 +23,12 @@ import (
 // Public replaces a file that everybody may read, unless the present one says otherwise.
 var Public = durable.File{Keep: 0o644}
 
-// Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM.
+// Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM; or what an observer
+// needs, all of it in Certificate.
 type Issued struct {
 	Certificate, Key, CA []byte
+	role                 string
+	leaf                 *x509.Certificate
 	authority            *x509.Certificate // the one that has signed
 }
 
@@ -48,13 +53,20 @@ func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certifi
 	if err != nil {
 		return i, err
 	}
+	i.role = health.RoleClient
 	i.CA = pki.EncodeCertificates(known.Clients.Bundle...)
 	i.authority = known.Clients.Primary
 	var key crypto.Signer
 	if has != nil {
 		key, _ = has.PrivateKey.(crypto.Signer)
 	}
-	i.Certificate, i.Key, err = k.Client(ctx, name, key, life)
+	if i.Certificate, i.Key, err = k.Client(ctx, name, key, life); err != nil {
+		return i, err
+	}
+	certs, err := pki.ParseCertificates(i.Certificate)
+	if err == nil {
+		i.leaf = certs[0]
+	}
 	return i, err
 }
 
@@ -66,24 +78,36 @@ func (i Issued) Due(has *x509.Certificate, now time.Time) bool {
 }
 
 // Observer issues what an observer needs for the gossip, as the text of one file, by a command, which is no node.
-func Observer(ctx context.Context, cfg config.Config, name string, life time.Duration) ([]byte, error) {
+func Observer(ctx context.Context, cfg config.Config, name string, life time.Duration) (i Issued, err error) {
 	if !cfg.TLS.Issues() {
-		return nil, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA,
+		return i, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA,
 			pki.ModeAuto)
 	}
 	store, err := node.OpenStore(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot.store: %w", err)
+		return i, fmt.Errorf("snapshot.store: %w", err)
 	}
 	known, err := node.AuthoritySource(cfg, store).Authorities(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate authorities: %w", err)
+		return i, fmt.Errorf("read the certificate authorities: %w", err)
 	}
-	return pki.Observer(known, cfg.Zone(), name, life, time.Now())
+	i.role, i.authority = health.RoleObserver, known.Peers.Primary
+	if i.Certificate, err = pki.Observer(known, cfg.Zone(), name, life, time.Now()); err != nil {
+		return i, err
+	}
+	pair, err := tls.X509KeyPair(i.Certificate, i.Certificate)
+	i.leaf = pair.Leaf
+	return i, err
 }
 
-// Track has the nodes tell before the certificate ends.
-func (i Issued) Track(ctx context.Context, cfg config.Config, name string) error {
+// Track has the nodes tell before the certificate ends, and warns if that cannot be had.
+func (i Issued) Track(ctx context.Context, cfg config.Config, name string, warn io.Writer) {
+	if err := i.track(ctx, cfg, name); err != nil {
+		fmt.Fprintf(warn, "warning: the certificate is not tracked, so that nothing tells before it ends: %v\n", err)
+	}
+}
+
+func (i Issued) track(ctx context.Context, cfg config.Config, name string) error {
 	store, err := node.OpenStore(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("snapshot.store: %w", err)
@@ -95,7 +119,7 @@ func (i Issued) Track(ctx context.Context, cfg config.Config, name string) error
 	if i.authority != nil {
 		authority = pki.Fingerprint(i.authority)
 	}
-	return known.Note(ctx, name, i.Certificate, authority, time.Now())
+	return known.Note(ctx, i.role, name, i.leaf, authority, time.Now())
 }
 
 // Trusted are the authorities of a configuration, which are read without a node, and what is wrong all the

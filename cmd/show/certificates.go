@@ -86,16 +86,16 @@ func issuedText(all []authorities.Client, now time.Time) string {
 	if len(all) == 0 {
 		return ""
 	}
-	t := Table("CLIENT", "FINGERPRINT", "AUTHORITY", "NOT AFTER", "LEFT")
+	t := Table("ISSUED TO", "FINGERPRINT", "AUTHORITY", "NOT AFTER", "LEFT")
 	for _, r := range all {
 		left := health.Age(r.NotAfter, now)
 		if !now.Before(r.NotAfter) {
 			left = "EXPIRED"
 		}
-		t.AppendRow([]any{r.Name, r.Fingerprint, r.Authority, r.NotAfter.UTC().Format(time.RFC3339), left})
+		t.AppendRow([]any{r.Of(), r.Fingerprint, r.Authority, r.NotAfter.UTC().Format(time.RFC3339), left})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\ncertificates issued to clients, the last of each name\n\n%s\n", t.Render())
+	fmt.Fprintf(&b, "\ncertificates issued by hand, the last of each name\n\n%s\n", t.Render())
 	for _, f := range health.JudgeIssued(authorities.IssuedTo(all), now) {
 		fmt.Fprintf(&b, "%s: %s. %s\n", f.Severity, f, f.Do)
 	}

@@ -42,14 +42,25 @@ type ClientCertificate struct {
 	Last        time.Time `json:"last_seen"`
 }
 
-// IssuedClient is the last certificate that `holdfast tls client` has issued to a client. It is not renewed by itself.
+// IssuedClient is the last certificate that `holdfast tls client` has issued to a client, or `holdfast tls observer` to
+// an observer. It is not renewed by itself.
 type IssuedClient struct {
-	Name        string    `json:"name"` // the common name
+	Role        string    `json:"role,omitempty"` // one of the roles
+	Name        string    `json:"name"`           // the common name
 	Fingerprint string    `json:"fingerprint"`
 	Authority   string    `json:"authority"` // fingerprint of the one that has signed
 	NotBefore   time.Time `json:"not_before"`
 	NotAfter    time.Time `json:"not_after"`
 }
+
+// The roles of those that a certificate is issued to by hand.
+const (
+	RoleClient   = "client"
+	RoleObserver = "observer" // of the gossip, on another machine
+)
+
+// Of says whose certificate it is: no two roles share a name.
+func (c IssuedClient) Of() string { return cmp.Or(c.Role, RoleClient) + " " + c.Name }
 
 // maxOldClients bounds the clients that a status names.
 const maxOldClients = 30
@@ -196,8 +207,8 @@ func (s judged) issued() []IssuedClient {
 			continue
 		}
 		for _, c := range n.TLS.Issued {
-			if c.NotAfter.After(last[c.Name].NotAfter) {
-				last[c.Name] = c
+			if c.NotAfter.After(last[c.Of()].NotAfter) {
+				last[c.Of()] = c
 			}
 		}
 	}
@@ -219,17 +230,20 @@ const clientMourned = 7 * 24 * time.Hour
 func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
 	for _, c := range all {
 		left, end := c.NotAfter.Sub(now), c.NotAfter.UTC().Format(timeFormat)
-		text := fmt.Sprintf("the client certificate of %s expires in %s, at %s", c.Name, Age(c.NotAfter, now), end)
+		role, again := cmp.Or(c.Role, RoleClient), "`holdfast tls client %s --to DIR`"
+		if role == RoleObserver {
+			again = "`holdfast tls observer %s --to FILE`"
+		}
+		text := fmt.Sprintf("the %s certificate of %s expires in %s, at %s", role, c.Name, Age(c.NotAfter, now), end)
 		switch {
 		case left > 0 && left < min(expiresSoon, c.NotAfter.Sub(c.NotBefore)/10):
 		case left <= 0 && left > -clientMourned:
-			text = fmt.Sprintf("the client certificate of %s expired at %s", c.Name, end)
+			text = fmt.Sprintf("the %s certificate of %s expired at %s", role, c.Name, end)
 		default:
 			continue
 		}
 		out = append(out, New(ClientEnds, c.Name, "%s, and there is no later one", text).
-			then("`holdfast tls client %s --to DIR` issues another one; `holdfast tls forget %s` if the client is gone.",
-				c.Name, c.Name))
+			then(again+" issues another one; `holdfast tls forget %s` if the %s is gone.", c.Name, c.Name, role))
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package authorities
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// Issued are the certificates that `holdfast tls client` has issued. Nothing renews them, so each is an object
+// Issued are the certificates that `holdfast tls client` and `holdfast tls observer` have issued. Nothing renews them, so each is an object
 // of its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/, and the nodes tell when one is
 // about to end. They hold no secret.
 type Issued struct {
@@ -27,11 +28,10 @@ type Issued struct {
 	told []Client          // the last of each name
 }
 
-// Client is a certificate that was issued to a client.
+// Client is a certificate that was issued to a client or an observer.
 type Client struct {
 	Version int    `json:"version"` // clientRecordVersion
 	Cluster string `json:"cluster"`
-	Role    string `json:"role"` // client
 	Serial  string `json:"serial"`
 	health.IssuedClient
 }
@@ -47,14 +47,9 @@ const (
 func (c *Issued) prefix() string { return "holdfast/" + c.Cluster + "/client-" }
 
 // Note keeps the record of a certificate that was issued, and removes those that ended long ago.
-func (c *Issued) Note(ctx context.Context, name string, text []byte, authority string, now time.Time) error {
-	certs, err := pki.ParseCertificates(text)
-	if err != nil {
-		return err
-	}
-	leaf := certs[0]
-	r := Client{Version: clientRecordVersion, Cluster: c.Cluster, Role: "client", Serial: leaf.SerialNumber.Text(16),
-		IssuedClient: health.IssuedClient{Name: name, Fingerprint: pki.Fingerprint(leaf), Authority: authority,
+func (c *Issued) Note(ctx context.Context, role, name string, leaf *x509.Certificate, authority string, now time.Time) error {
+	r := Client{Version: clientRecordVersion, Cluster: c.Cluster, Serial: leaf.SerialNumber.Text(16),
+		IssuedClient: health.IssuedClient{Role: role, Name: name, Fingerprint: pki.Fingerprint(leaf), Authority: authority,
 			NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -103,8 +98,8 @@ func (c *Issued) Look(ctx context.Context) ([]Client, error) {
 			}
 		}
 		read[o.Name] = r
-		if r.NotAfter.After(last[r.Name].NotAfter) {
-			last[r.Name] = r
+		if r.NotAfter.After(last[r.Of()].NotAfter) {
+			last[r.Of()] = r
 		}
 	}
 	told := make([]Client, 0, len(last))

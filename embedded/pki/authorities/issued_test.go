@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 )
 
@@ -21,7 +22,9 @@ func TestIssuedCertificatesAreForgotten(t *testing.T) {
 		t.Helper()
 		text, _, err := k.Client(t.Context(), name, nil, life)
 		s.must(err)
-		s.must(c.Note(t.Context(), name, text, "x", at))
+		leaf, err := pki.ParseCertificates(text)
+		s.must(err)
+		s.must(c.Note(t.Context(), health.RoleClient, name, leaf[0], "x", at))
 	}
 	issue("old", time.Hour, time.Now())
 	issue("new", time.Hour, time.Now().Add(ForgetAfter))
