@@ -278,6 +278,12 @@ func TestDerivedValues(t *testing.T) {
 	if got, from := l.Config.Snapshot.Spool, l.Origin["snapshot.spool"]; got != "/d/spool" || from != "derived from node.data-dir" {
 		t.Errorf("snapshot.spool beside a bucket: got %q (%s)", got, from)
 	}
+	env := []string{"AWS_ENDPOINT_URL=https://10.0.0.9", "AWS_ENDPOINT_URL_S3=https://10.0.0.8"}
+	for text, want := range map[string]string{"{store: 's3://b'}": "https://10.0.0.8", "{store: 's3://b', s3: {endpoint: 'https://x'}}": "https://x", "{store: /d}": ""} {
+		if l := load(t, "snapshot: "+text, env); l.Config.Snapshot.S3.Endpoint != want {
+			t.Errorf("%s: got the endpoint %q (%s), want %q", text, l.Config.Snapshot.S3.Endpoint, l.Origin["snapshot.s3.endpoint"], want)
+		}
+	}
 	l = load(t, "snapshot: {store: 'file:///mnt/backups'}\nnode: {data-dir: /d}", nil)
 	if got, spool := l.Config.Snapshot.Store, l.Config.Snapshot.Spool; got != "/mnt/backups" || spool != "" {
 		t.Errorf("snapshot.store: got %q, with the spool %q", got, spool)

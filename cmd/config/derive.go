@@ -25,8 +25,8 @@ const derivedFrom = "derived from "
 const metricsPort = 2390
 
 // derive fills in what is empty and follows from other keys, and notes in
-// origin from which.
-func derive(c *Config, origin map[string]string) {
+// origin from which. environ is as from os.Environ.
+func derive(c *Config, origin map[string]string, environ []string) {
 	fill := func(key string, field *string, source, value string) {
 		if *field == "" {
 			*field, origin[key] = value, derivedFrom+source
@@ -55,7 +55,15 @@ func derive(c *Config, origin map[string]string) {
 	if at, err := snapshot.ParseAddress(c.Snapshot.Store); err == nil { // else Validate says what is wrong
 		c.Snapshot.Store = at
 	}
-	if c.Snapshot.InBucket() { // a directory takes a backup as fast as a spool would
+	if c.Snapshot.InBucket() {
+		for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} { // which the SDK would heed, in this order
+			for _, v := range environ {
+				if value, ok := strings.CutPrefix(v, name+"="); ok && value != "" {
+					fill("snapshot.s3.endpoint", &c.Snapshot.S3.Endpoint, name, value)
+				}
+			}
+		}
+		// A directory takes a backup as fast as a spool would.
 		fill("snapshot.spool", &c.Snapshot.Spool, "node.data-dir", path("spool"))
 	}
 	fill("snapshot.scratch", &c.Snapshot.Scratch, "node.data-dir", path("scratch"))

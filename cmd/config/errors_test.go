@@ -311,7 +311,7 @@ func FuzzParseConfig(f *testing.F) {
 		l := Loaded{Config: Default(), Origin: map[string]string{}}
 		errs = append(errs, l.decode(settings)...)
 		if !readsFiles(l.Config) {
-			derive(&l.Config, l.Origin)
+			derive(&l.Config, l.Origin, nil)
 			l.check(errs)
 		}
 	})

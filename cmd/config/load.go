@@ -87,7 +87,7 @@ func complete(file string, settings []setting, errs []error, flags *pflag.FlagSe
 	if err := l.resolveAddress(); err != nil {
 		errs = append(errs, err)
 	}
-	derive(&l.Config, l.Origin)
+	derive(&l.Config, l.Origin, environ)
 	errs = append(errs, l.check(errs)...)
 	if len(errs) > 0 {
 		return nil, Invalid(l.hideAll(errs))
