@@ -76,7 +76,7 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 func unknown(a plan.Action) error { return fmt.Errorf("no way to carry out %q: this is a bug", a.Kind) }
 
 func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
-	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, a.Avoid)
+	v, err := ac.world.Volumes.Claim(ctx, ac.observer.wanted(), a.Known, ac.holding.now().left.avoided(a.Avoid))
 	if err != nil {
 		ac.holding.without(err.Error())
 		if errors.Is(err, ErrNoVolume) {

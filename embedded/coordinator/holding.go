@@ -32,6 +32,7 @@ type held struct {
 	gate    gate
 	leaving bool // the volume is being given up: what is seen of it may be half of that
 	parked  bool // the volume was released for good
+	left    left
 	drained drained
 	fresh   string // ID of the record whose founding this process has committed on the volume
 }

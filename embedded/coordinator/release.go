@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -25,7 +27,7 @@ func (c *Coordinator) GiveUp(ctx context.Context) (Identity, error) {
 }
 
 // HandBack gives the held volume up as GiveUp does, because this machine is about to go, as why says. It claims one
-// again as soon as its provider lets it. Unless it must, the disruption lock is needed, and where the cluster would be at
+// again as soon as its provider lets it, and, unless it must go, no other node has taken the slot for leftTime. Unless it must, the disruption lock is needed, and where the cluster would be at
 // risk without this member, or an operator has paused what nodes do by themselves, nothing is done, and the error says
 // why. dropped says that the volume is not held any more, whatever the error says is left to do about it.
 func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id Identity, dropped bool, err error) {
@@ -56,10 +58,37 @@ func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id I
 	}
 	id, dropped, err = c.letGo(ctx, v, why)
 	if dropped {
+		if !must {
+			c.holding.leaveTo(id.Slot)
+		}
 		c.holding.unpark()
 		c.look()
 	}
 	return id, dropped, err
+}
+
+// leftTime is how long a slot that a node has left to the others is theirs alone: long enough for a standby that looks
+// for volumes a few times a minute, and short enough where nobody comes.
+const leftTime = 30 * time.Second
+
+// left is a slot that this node has given back although it could serve it, for another one to take.
+type left struct {
+	slot  string
+	until time.Time
+}
+
+// avoided are the slots that this node does not claim, and why: those of an action, and what was left to the others.
+func (l left) avoided(also map[string]string) map[string]string {
+	if !time.Now().Before(l.until) || also[l.slot] != "" {
+		return also
+	}
+	all := maps.Clone(also)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[l.slot] = fmt.Sprintf("slot %s was given back for another node to take; this one claims it at %s if nobody has", l.slot,
+		l.until.UTC().Format("15:04:05 UTC"))
+	return all
 }
 
 // letGo stops etcd and gives the volume up. A volume whose member cannot be stopped stays held, and is not dropped.
@@ -104,6 +133,13 @@ func (h *holding) beginRelease(s *status) (Volume, error) {
 	v, err := h.close(h.held.releasable(s.said()))
 	h.held.parked = h.held.parked || err == nil
 	return v, err
+}
+
+// leaveTo leaves a slot to the other nodes for a while.
+func (h *holding) leaveTo(slot string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.left = left{slot, time.Now().Add(leftTime)}
 }
 
 // unpark takes back a release that failed.

@@ -156,6 +156,32 @@ func TestHandBack(t *testing.T) {
 	}
 }
 
+// A slot that a node gives back for a standby, without need, is the standby's for a while: this node could be quicker,
+// and the standby would wait for ever. If nobody takes it, the node serves it again.
+func TestHandBackLeavesTheSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := replacing(t, nil)
+		w.nodes, w.member.Members[1].Connected = nil, true
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		if _, dropped, err := c.HandBack(t.Context(), "it may go", false); err != nil || !dropped {
+			t.Fatal(dropped, err)
+		}
+		time.Sleep(leftTime - time.Second)
+		if now := c.Now(); now.Path != "" || !strings.Contains(now.Action.Text(), "was given back for another node to take") {
+			t.Errorf("before its time: held %q, %s: %s", now.Path, now.Action.Kind, now.Action.Text())
+		}
+		time.Sleep(leftTime)
+		if now := c.Now(); now.Path == "" {
+			t.Errorf("nobody has taken it: %s: %s, want the volume held", now.Action.Kind, now.Action.Text())
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A volume that is half given up, unmounted and not detached yet, looks blank: nobody is told of it.
 func TestVolumeThatLeavesIsNotShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -105,7 +105,10 @@ func (w *world) note(list *[]string, text string) {
 	*list = append(*list, text)
 }
 
-func (w *world) Claim(context.Context, []string, []string, map[string]string) (Volume, error) {
+func (w *world) Claim(_ context.Context, _, _ []string, avoid map[string]string) (Volume, error) {
+	if why := avoid["a"]; why != "" {
+		return nil, fmt.Errorf("%w: %s", ErrNoVolume, why)
+	}
 	return w, nil
 }
 func (w *world) Witnesses() []plan.Witness { return w.witnesses }
