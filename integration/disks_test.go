@@ -70,6 +70,7 @@ func foreign(t *testing.T) string {
 // A founding node's volume holds another cluster's data: everybody waits, nothing is touched, and when the
 // operator has it set aside the founding continues.
 func TestForeignData(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for name, says := range map[string]string{
 		"without identity": "holds data but no identity.json",
 		"with identity":    "holds etcd data of a cluster that nobody here knows",

@@ -77,6 +77,7 @@ func (r region) attachments(t *testing.T, n int) {
 // The answers to AttachVolume are lost on all nodes, whether it was executed, not executed, or is executed later,
 // even so late that the node has stopped to wait for the device.
 func TestEBSAttachAnswersLost(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, story := range []struct {
 		name   string
 		faults [3]ec2test.Fault

@@ -16,6 +16,7 @@ import (
 // An operator has attached all volumes of a zone to one instance before its node ever ran: it uses one and gives the
 // others up, mounting none of them, and the other nodes of the zone take them.
 func TestEBSSeveralVolumesOnOneInstance(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, count := range []int{2, 3} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			s := site(t)
@@ -196,6 +197,7 @@ kill -9 $PPID
 // The machine loses power while mkfs runs: it formats again, for its journal knows. Another machine refuses what it
 // finds, until an operator wipes it.
 func TestEBSFormatInterrupted(t *testing.T) {
+	t.Parallel() // its parts are stories
 	t.Run("same machine", func(t *testing.T) {
 		r := masters(t)
 		n := r.cluster.Nodes[0]

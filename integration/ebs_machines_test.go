@@ -16,6 +16,7 @@ import (
 // A node is stopped in the middle of its claim, for longer than takeover-after, while another one of its zone looks
 // for a volume: before it has asked for the attachment it loses the volume and stands by, after it keeps it.
 func TestEBSPausedInTheMiddleOfTheClaim(t *testing.T) {
+	t.Parallel() // its parts are stories
 	t.Run("claiming", func(t *testing.T) {
 		r := masters(t)
 		r.cluster.Set("volume.ebs.settle", "2s")
@@ -74,6 +75,7 @@ func TestEBSPausedHolder(t *testing.T) {
 
 // Every instance is terminated at another step of its first claim, and replaced: the new ones are in no dead end.
 func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, steps := range [][3]string{
 		{"after-claim-tag", "after-attach", "device"},
 		{"before-format", "after-format", "after-mount"},

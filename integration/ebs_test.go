@@ -217,6 +217,7 @@ func TestEBSTwoMastersInOneZone(t *testing.T) {
 // A node is killed before each step of its claim, and started again: the cluster founds itself all the same,
 // nothing is formatted twice, and nobody comes to a second volume.
 func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, step := range []string{
 		"before-claim-tag", "after-claim-tag", "before-attach", "after-attach", "device", "before-format", "after-format",
 		"before-mount", "after-mount", "before-identity", "after-identity", "before-held-tag", "held",

@@ -124,6 +124,7 @@ func denied(t *testing.T, n *integration.Node, args []string, texts ...string) {
 // A rehearsal of a disaster on machines that share nothing with production but its store, and all its configuration:
 // whatever is said there, the cluster that serves continues, and the operator is told that it does.
 func TestDrillOnStoreOfServingCluster(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for what, names := range map[string]string{"other names": "d", "the same names": "n"} {
 		t.Run(what, func(t *testing.T) {
 			story(t)
@@ -417,6 +418,7 @@ func TestStrayKeepsNobodyFromStarting(t *testing.T) {
 // One object in the store that is not whole, or of a newer version, is what nobody rests on: not that there is one, nor
 // that there is none. It crashes nobody, and keeps a member from starting for a moment only.
 func TestUnreadableRecordInStore(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for what, content := range map[string]string{
 		"not whole":          `{"id":"x","generation":2,"cause":"recover"}`,
 		"of a newer version": `{"id":"0123456789abcdef","generation":2,"cause":"merge","merged":["x"]}`,

@@ -14,6 +14,7 @@ import (
 // Nodes are killed at each step of the founding, one of them, two, or all: started again they found exactly
 // one cluster.
 func TestKillWhileFounding(t *testing.T) {
+	t.Parallel() // its parts are stories
 	steps := []string{
 		"before-promise", "after-promise", "before-mirror", "before-commit", "after-commit",
 		"before-etcd", "after-etcd", "before-start", "after-start",
@@ -85,6 +86,7 @@ func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victim
 // A disk is replaced, and its node, or the leader that replaces its member, is killed at each step of that:
 // in the end the slot is a voter again, and the other members are who they were.
 func TestKillWhileReplacing(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, step := range []string{"before-vacate", "before-accept", "after-accept", "before-etcd", "after-etcd", "before-start", "after-start"} {
 		t.Run(step, func(t *testing.T) {
 			story(t)

@@ -15,6 +15,7 @@ import (
 // member list and its address stay what they are, and nobody is restarted: not even who starts meanwhile takes the
 // stray for the node. Another node can be drained all the while, and the trouble is over when the stray is dead.
 func TestImpostor(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for name, disguise := range map[string]func(t *testing.T, impostor, innocent *integration.Node){
 		"a standby": func(*testing.T, *integration.Node, *integration.Node) {},
 		"of another slot": func(_ *testing.T, impostor, _ *integration.Node) {

@@ -203,6 +203,7 @@ func TestShrinkDeadFirst(t *testing.T) {
 // Nodes are killed at the steps of a resize from three to one, in which leader and follower leave: what was begun is
 // finished.
 func TestKillWhileResizing(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, step := range []string{"after-resize", "after-shrink", "before-hand-over", "before-retire"} {
 		t.Run(step, func(t *testing.T) {
 			story(t)

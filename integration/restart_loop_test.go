@@ -19,6 +19,7 @@ import (
 // The loop of docs/operating.md restarts a healthy cluster, and stops at the first node that does not come back: the
 // others continue without it.
 func TestRestartLoop(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, one := range []struct {
 		name  string
 		spoil func(t *testing.T, n *integration.Node) // before the loop

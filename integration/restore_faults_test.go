@@ -33,6 +33,7 @@ var (
 // A node is killed at one step of a restore after the other, each time it comes back: alone, or one of three, or all
 // three at once. It continues where it was, and in the end the cluster is the backup.
 func TestKillWhileRestoring(t *testing.T) {
+	t.Parallel() // its parts are stories
 	all := slices.Concat(preparing, entering)
 	one := integration.Options{Nodes: 1, Slots: []string{"a"}, Keys: map[string]any{"gossip.seeds": []string{}}}
 	t.Run("alone", func(t *testing.T) { killWhileRestoring(t, one, all, 1) })

@@ -56,6 +56,7 @@ func (a *alarms) stop() map[uint64]bool {
 // A cluster that refuses every write can be restored nevertheless, without a restart by hand: the leader's consent
 // is a mark among the alarms then. The restored cluster has none of them.
 func TestRestoreUnderAlarm(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for name, raise := range map[string]func(*testing.T, *integration.Cluster, *clientv3.Client) error{
 		"NOSPACE": func(t *testing.T, _ *integration.Cluster, client *clientv3.Client) error {
 			fillUp(t, client, func(i int) string { return fmt.Sprintf("live/%04d", i) })

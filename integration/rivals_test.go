@@ -18,6 +18,7 @@ import (
 // Four hosts share three slots by gossip. A member is away for a while, and its disk perhaps longer: the host
 // that stands by leaves the slot to it, for a blank disk is no replacement for one that comes back.
 func TestStandbyHostLeavesRestartingMember(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for name, comeBack := range map[string]func(*testing.T, *integration.Cluster, *integration.Node, func() error){
 		"with its disk":        func(_ *testing.T, _ *integration.Cluster, n *integration.Node, _ func() error) { n.Start() },
 		"disk busy for a time": startWithBusyDisk,
@@ -200,6 +201,7 @@ func finds(n *integration.Node, texts ...string) error {
 // Two clusters of one name, founded apart, meet in one gossip: nothing that runs is stopped, each keeps its
 // data and its name, and both say what is wrong.
 func TestTwoClustersInOneGossip(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for name, slot := range map[string]string{"same slot": "a", "other slot": "b"} {
 		t.Run(name, func(t *testing.T) {
 			story(t)

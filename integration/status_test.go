@@ -82,6 +82,7 @@ func TestStatusCodes(t *testing.T) {
 // A node with another gossip key, and one of another cluster, come to nothing: neither side knows the other,
 // and both say what is wrong.
 func TestStrangers(t *testing.T) {
+	t.Parallel() // its parts are stories
 	key := func(t *testing.T, c *integration.Cluster, name string, fill byte) string {
 		path := filepath.Join(c.Dir, name)
 		data := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(fill)), 32)))

@@ -149,6 +149,7 @@ func aside(t *testing.T, n *integration.Node) []string {
 // An operator orders a disk to give up what it never had: the order is refused and leaves nothing behind
 // that would take effect later.
 func TestOrderWithNothingToGiveUp(t *testing.T) {
+	t.Parallel() // its parts are stories
 	for _, order := range []string{"--new", "--abandon"} {
 		t.Run(order, func(t *testing.T) {
 			story(t)
