@@ -114,3 +114,42 @@ func (h *handover) killAtEachStep() {
 	h.healthy()
 	h.verify()
 }
+
+// releaseSteps are those at which a process kills itself while it gives a seat back, two on each.
+var releaseSteps = [][2]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"}, {"release-paused", "release-saved"}}
+
+// killWhileGivingBack has releases killed. The other program finds its data each time, also where only half was made
+// ready for it, and holdfast takes the seat again. In the end all go back.
+func (h *handover) killWhileGivingBack(prepare func()) {
+	h.t.Helper()
+	for _, i := range h.leaderLast() {
+		h.take(i)
+	}
+	h.healthy()
+	prepare()
+	for i, s := range h.seats {
+		for _, step := range releaseSteps[i] {
+			s.end()
+			s.node.Start(killAt + step)
+			h.taken(i)
+			args := []string{"takeover", "release", "--control.socket", s.node.Socket()}
+			if s.etcd != "" {
+				args = append(args, "--to-etcd", s.etcd)
+			}
+			if out := s.node.Holdfast(args...); s.node.Running() && !strings.Contains(out.Err, "EOF") {
+				h.t.Errorf("the release of slot %s did not end at %s: %+v", s.slot, step, out)
+			}
+			if code := s.node.Exit(time.Minute); code != -1 {
+				h.t.Fatalf("slot %s ended with code %d, and not at %s: %s", s.slot, code, step, s.node.Report())
+			}
+			s.start()
+			h.serves(s.url)
+			h.t.Logf("the release of slot %s was killed at %s; the longest gap meanwhile was %s", s.slot, step, h.longest())
+			s.end()
+			s.node.Start()
+			h.taken(i)
+		}
+		h.release(i)
+	}
+	h.verify()
+}

@@ -69,6 +69,12 @@ func TestKillWhileTakingEtcdManagerOver(t *testing.T) {
 	f.killAtEachStep()
 }
 
+// A host is killed at each step of the way back.
+func TestKillWhileGivingEtcdManagerBack(t *testing.T) {
+	f := newFarm(t, false)
+	f.killWhileGivingBack(f.older)
+}
+
 // A restore that etcd-manager-ctl queues while two programs run the cluster is refused, and shown.
 func TestRestoreWhileTakingOver(t *testing.T) {
 	f := newFarm(t, false)

@@ -127,6 +127,12 @@ func TestKillWhileTakingPlainEtcdOver(t *testing.T) {
 	h.killAtEachStep()
 }
 
+// A machine is killed at each step of the way back.
+func TestKillWhileGivingPlainEtcdBack(t *testing.T) {
+	h := plainHandover(t)
+	h.killWhileGivingBack(func() {})
+}
+
 // Two of three machines are taken over at the same time: the quorum is lost for that long, and nothing else.
 func TestTakeoverOfTwoAtOnce(t *testing.T) {
 	h := plainHandover(t)

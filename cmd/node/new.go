@@ -69,8 +69,8 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	if err := n.makeMesh(); err != nil {
 		return nil, err
 	}
-	step := killAt(os.Getenv(killVariable))
-	n.volumes, n.ebs, err = OpenProvider(ctx, cfg, prometheus.DefaultRegisterer, step, lg.Named("volume"))
+	n.step = killAt(os.Getenv(killVariable))
+	n.volumes, n.ebs, err = OpenProvider(ctx, cfg, prometheus.DefaultRegisterer, n.step, lg.Named("volume"))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 		n.mesh.AddSeeds(n.ebs.Seeds)
 	}
 	n.makeMember(options)
-	n.makeCoordinator(options, step)
+	n.makeCoordinator(options)
 	metrics.Findings(prometheus.DefaultRegisterer, exportedKinds(), n.exported)
 	return n, nil
 }
@@ -131,7 +131,7 @@ func (n *node) makeMember(options snapshot.Options) {
 }
 
 // makeCoordinator makes what drives all of them.
-func (n *node) makeCoordinator(options snapshot.Options, step func(string)) {
+func (n *node) makeCoordinator(options snapshot.Options) {
 	cfg := n.cfg
 	n.elders = &elders{said: cfg.Cluster.Elders(), wanted: func() bool { return strangers(n.coord.Now()) },
 		look: func() { n.coord.Look() }, lg: n.lg.Named("names")}
@@ -153,7 +153,7 @@ func (n *node) makeCoordinator(options snapshot.Options, step func(string)) {
 			Looked:     n.observed,
 			Ending:     noteEnd(cfg),
 			Campaigned: func(r plan.Reason) { n.metrics.Campaigned(string(r)) },
-			Step:       step,
+			Step:       n.step,
 			Rooms:      n.rooms.all,
 		}, n.lg)
 }

@@ -53,6 +53,7 @@ type node struct {
 	given        released
 	certificates *pki.Keeper
 	editions     *authorities.Keeper // nil unless tls.mode is auto
+	step         func(string)        // is told each step of an action, for the stories to kill the process there
 	issued       *authorities.Issued
 }
 

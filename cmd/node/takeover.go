@@ -97,6 +97,7 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 	if err := n.prepareRelease(ctx, &rel, r.FormValue("by")); err != nil {
 		return nil, err
 	}
+	n.step("release-handed")
 	// The caller may go away: what was begun is brought to its end.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
@@ -104,6 +105,7 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 	if report, err = n.coord.Drain(ctx, how); err != nil {
 		return nil, err
 	}
+	n.step("release-drained")
 	rel.Risk, rel.Released = report.Risk, report.Drained
 	if rel.Released {
 		n.given.set(&rel)
@@ -119,6 +121,7 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 		return fmt.Errorf("not released without a backup: %w", err)
 	}
 	rel.Backup = meta.Name
+	n.step("release-saved")
 	manager := rel.Program == plan.EtcdManager
 	if manager && n.cfg.Snapshot.Format == snapshot.FormatManager {
 		spec := snapshot.ManagerSpec{Members: n.voters(), EtcdVersion: rel.To}
@@ -126,6 +129,7 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 			return fmt.Errorf("not released without etcd-manager's mark in %s: %w", n.cfg.Snapshot.Store, err)
 		}
 	}
+	n.step("release-marked")
 	if p := n.coord.Now().Observation.Member.Paused; p == nil || !p.Return {
 		p := plan.Pause{Return: true, By: by, Why: fmt.Sprintf("the cluster goes back to %s", rel.Program),
 			Since: time.Now().UTC().Truncate(time.Second)}
@@ -133,6 +137,7 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 			return fmt.Errorf("not released, for the cluster could not be paused: %w", err)
 		}
 	}
+	n.step("release-paused")
 	if !manager {
 		return nil
 	}

@@ -38,7 +38,7 @@ type drained struct {
 // volume. It takes the disruption lock, hands the leadership over, and keeps the lock as long as the member is down.
 // Where that puts the cluster at risk nothing is done, and the report says why, unless it is forced.
 func (c *Coordinator) Drain(ctx context.Context, how DrainOptions) (DrainReport, error) {
-	if err := c.holding.beginDrain(c.status); err != nil {
+	if err := c.beginDrain(ctx); err != nil {
 		return DrainReport{}, err
 	}
 	defer c.look()
@@ -101,6 +101,31 @@ func (h *holding) undrain(dry bool) error {
 	return nil
 }
 
+// errBusy is wrapped where an order is refused because an action is under way.
+var errBusy = errors.New("this node is busy")
+
+// drainPatience is how long a drain waits for an action that is under way. Most take moments, as giving back the
+// disruption lock after a start does.
+const drainPatience = 5 * time.Second
+
+// beginDrain makes sure that no action begins until the drain is over.
+func (c *Coordinator) beginDrain(ctx context.Context) error {
+	over := time.After(drainPatience)
+	for {
+		err := c.holding.beginDrain(c.status)
+		if !errors.Is(err, errBusy) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-over:
+			return err
+		case <-time.After(drainPatience / 50):
+		}
+	}
+}
+
 // beginDrain makes sure that no action begins until the drain is over.
 func (h *holding) beginDrain(s *status) error {
 	h.mu.Lock()
@@ -111,7 +136,7 @@ func (h *holding) beginDrain(s *status) error {
 	case held.drained.on:
 		return errors.New("this node is drained already")
 	case held.engaged():
-		return fmt.Errorf("this node is busy (%s): try again in a moment", s.said().Action.Text())
+		return fmt.Errorf("%w (%s): try again in a moment", errBusy, s.said().Action.Text())
 	}
 	_, err := h.close(nil)
 	return err

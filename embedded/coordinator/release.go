@@ -155,7 +155,7 @@ func (h held) releasable(now Situation) error {
 	case h.volume == nil:
 		return errors.New("this node holds no volume; run the command on the node that holds the slot")
 	case h.engaged():
-		return fmt.Errorf("this node is busy (%s): try again in a moment", now.Action.Text())
+		return fmt.Errorf("%w (%s): try again in a moment", errBusy, now.Action.Text())
 	}
 	return nil
 }

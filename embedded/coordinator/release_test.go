@@ -205,3 +205,31 @@ func TestVolumeThatLeavesIsNotShown(t *testing.T) {
 		}
 	})
 }
+
+// An order to drain waits for an action that takes moments, and is refused beside one that takes longer.
+func TestDrainWaitsForAnAction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newWorld(t).coordinator("a")
+		stop := live(t, c)
+		time.Sleep(5 * time.Second) // virtual
+		busy := func(is bool) {
+			c.holding.mu.Lock()
+			c.holding.held.gate.busy = is
+			c.holding.mu.Unlock()
+		}
+		busy(true)
+		time.AfterFunc(drainPatience/2, func() { busy(false) })
+		if _, err := c.Drain(t.Context(), DrainOptions{Dry: true}); err != nil {
+			t.Errorf("beside what takes moments: %v", err)
+		}
+		busy(true)
+		began := time.Now()
+		if _, err := c.Drain(t.Context(), DrainOptions{Dry: true}); !errors.Is(err, errBusy) || time.Since(began) != drainPatience {
+			t.Errorf("beside what takes longer: %v after %s", err, time.Since(began))
+		}
+		busy(false)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
