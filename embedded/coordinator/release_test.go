@@ -212,7 +212,7 @@ func TestDrainWaitsForAnAction(t *testing.T) {
 		c := newWorld(t).coordinator("a")
 		stop := live(t, c)
 		time.Sleep(5 * time.Second) // virtual
-		busy := func(is bool) { // as by another order
+		busy := func(is bool) {     // as by another order
 			c.holding.mu.Lock()
 			c.holding.held.gate.closed = is
 			c.holding.mu.Unlock()

@@ -57,9 +57,11 @@ func (k *Keeper) Orders() *Orders {
 			return papers{}, errors.Join(errors.New("the peers' authority is not known here yet"), have.failing)
 		}
 		p := papers{authorities: slices.Concat(have.known.Peers.Bundle, have.trusted), member: k.id.PeerName}
-		if p.key = have.known.Peers.Key; p.key == nil && have.peer != nil {
-			p.key, _ = have.peer.PrivateKey.(crypto.Signer)
-			p.chain = have.peer.Certificate.Certificate
+		if p.key = have.known.Peers.Key; p.key == nil { // the operator has it; what he has put into Dir signs
+			if l, err := loadLeaf(k.cfg.Files().Peer, nil); err == nil {
+				p.key, _ = l.PrivateKey.(crypto.Signer)
+				p.chain = l.Certificate.Certificate
+			}
 		}
 		return p, nil
 	}}

@@ -16,6 +16,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 )
 
 type fixed Authorities
@@ -162,5 +165,50 @@ func TestOrdersOfFiles(t *testing.T) {
 	}
 	if FileOrders(pair, pair, "") != nil {
 		t.Error("without an authority nothing can be checked, and nothing is")
+	}
+}
+
+// A node whose operator keeps the key of the peers' authority signs with the member's certificate that is in its
+// directory, also before its member has started.
+func TestOrdersOfANode(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	peers, err := NewAuthority("peers", time.Hour)
+	must(err)
+	clients, err := NewAuthority("clients", time.Hour)
+	must(err)
+	closed := Authority{Bundle: peers.Bundle}
+	for name, given := range map[string]Authority{"with the key": peers, "without": closed} {
+		cfg := Config{Mode: ModeCA, Dir: t.TempDir(), LeafLife: time.Hour, CALife: 2 * time.Hour}
+		k, err := New(cfg, Identity{Zone: "main.x", PeerName: "peer.main.x"}, fixed{Clients: clients, Peers: given}, zap.NewNop(), prometheus.NewRegistry())
+		must(err)
+		o := k.Orders()
+		if _, err := o.Sign([]byte("x")); err == nil || !strings.Contains(err.Error(), "not known here yet") {
+			t.Errorf("%s, before anything was read: %v", name, err)
+		}
+		_, err = k.look(t.Context(), false)
+		if given.Key == nil {
+			if _, err := o.Sign([]byte("x")); err == nil || !strings.Contains(err.Error(), "run the command on a node") {
+				t.Errorf("%s, and without a certificate: %v", name, err)
+			}
+			key, err := newKey()
+			must(err)
+			l, err := profile{dns: []string{"peer.main.x"}, usages: bothUsages}.issue(peers.signers()[0], key, time.Hour, time.Now())
+			must(err)
+			text, err := l.encode()
+			must(err)
+			must(os.WriteFile(cfg.Files().Peer, text, 0o600))
+		} else {
+			must(err)
+		}
+		signature, err := o.Sign([]byte("x"))
+		must(err)
+		if err := SourceOrders(fixed{Peers: closed}, "peer.main.x").Check([]byte("x"), signature, time.Now()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
