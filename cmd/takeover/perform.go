@@ -211,6 +211,9 @@ func (st *stage) give(ctx context.Context, a actor) error {
 		if err := control.Local(st.socket(a)).Get(ctx, http.MethodPost, path, &r); err != nil {
 			return err
 		}
+		if r.Soon && len(r.Why) == 1 {
+			return errors.New(strings.Join(r.Why, "; "))
+		}
 		if refused = strings.Join(r.Why, "; "); refused != "" || r.Released {
 			return nil
 		}

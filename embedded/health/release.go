@@ -18,6 +18,7 @@ type Release struct {
 	To      string       `json:"to"`              // version of the etcd that is to run it
 	Cluster string       `json:"cluster_version"` // that the cluster has agreed on
 	Why     []string     `json:"why,omitempty"`   // it is refused
+	Soon    bool         `json:"soon,omitempty"`  // one of the reasons passes by itself within seconds
 	Notes   []string     `json:"notes,omitempty"` // worth knowing before
 	// Risk is why the member cannot go down now, "" if it can: it may be over in a moment.
 	Risk     string   `json:"risk,omitempty"`
@@ -154,6 +155,7 @@ func (r *Release) versions(s ClusterStatus, in Releasing) {
 	agreed, err := parseMinor(r.Cluster)
 	if err != nil {
 		r.refuse("the cluster has not agreed on a version yet: ask again in a few seconds")
+		r.Soon = true
 		return
 	}
 	down := fmt.Sprintf("bring the cluster down first: `holdfast downgrade --to %d.%d`", to.Major, to.Minor)
@@ -164,7 +166,10 @@ func (r *Release) versions(s ClusterStatus, in Releasing) {
 	switch {
 	case to.LessThan(agreed):
 		r.refuse("the cluster is at etcd %s, and etcd %s cannot run in it: %s", r.Cluster, r.To, down)
-	case err != nil || to.LessThan(stored):
+	case err != nil: // a member that has just begun has not said it yet
+		r.refuse("it is not known yet of which etcd the data here is: ask again in a few seconds")
+		r.Soon = true
+	case to.LessThan(stored):
 		r.refuse("the data here is of etcd %s still, which etcd %s cannot open: wait a few seconds, or %s",
 			in.Etcd.StorageVersion, r.To, down)
 	case agreed.Major != to.Major || to.Minor > agreed.Minor+1:

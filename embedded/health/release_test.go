@@ -79,3 +79,18 @@ func TestReleaseWithNodesUnheard(t *testing.T) {
 		}
 	}
 }
+
+// A member that has just begun has not said yet of which version its data is: that passes, and data that is too new does not.
+func TestReleaseThatIsPossibleSoon(t *testing.T) {
+	for version, want := range map[string]struct {
+		soon bool
+		why  string
+	}{"": {true, "ask again in a few seconds"}, "3.8.0": {false, "the data here is of etcd 3.8.0 still"}, "3.7.0": {}} {
+		s, in := releasing(plan.PlainEtcd, "")
+		in.Etcd.StorageVersion = version
+		r := AssessRelease(s, in)
+		if said := strings.Join(r.Why, "; "); r.Soon != want.soon || (said == "") != (want.why == "") || !strings.Contains(said, want.why) {
+			t.Errorf("data of %q: got %q, soon %v, want %q, %v", version, said, r.Soon, want.why, want.soon)
+		}
+	}
+}
