@@ -51,12 +51,25 @@ type object[T any] struct {
 }
 
 func (r *Records) readRecord(ctx context.Context, o snapshot.Object) (got object[plan.Record], err error) {
-	got.unproven, err = r.read(ctx, o, &got.is, func() error { return got.is.Valid() })
+	got.unproven, err = r.read(ctx, o, &got.is, func() error {
+		return cmp.Or(got.is.Valid(), named(o, r.recordName(got.is.Generation)))
+	})
 	return got, err
 }
 
+// named refuses what is about another number than its object's name says: whatever is judged by a number is judged by
+// the right one.
+func named(o snapshot.Object, name string) error {
+	if o.Name == name {
+		return nil
+	}
+	return fmt.Errorf("it is what belongs into %s", name)
+}
+
 func (r *Records) readRestore(ctx context.Context, o snapshot.Object) (got object[plan.Restore], err error) {
-	got.unproven, err = r.read(ctx, o, &got.is, func() error { return got.is.Valid() })
+	got.unproven, err = r.read(ctx, o, &got.is, func() error {
+		return cmp.Or(got.is.Valid(), named(o, r.restoreName(got.is.Generation, got.is.Attempt)))
+	})
 	return got, err
 }
 
@@ -67,6 +80,9 @@ func (r *Records) readOutcome(ctx context.Context, o snapshot.Object) (got objec
 		case (done.Record == nil) == (done.Abort == nil):
 			return errors.New("it must hold a record or an abort, and not both")
 		case done.Record != nil:
+			if p := done.Record.Restore; p != nil {
+				return cmp.Or(done.Record.Valid(), named(o, r.outcomeName(p.Generation, p.Attempt)))
+			}
 			return done.Record.Valid()
 		}
 		return done.Abort.Valid()

@@ -89,7 +89,7 @@ func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := r.state(ctx, l)
+	s, _, err := r.state(ctx, l, false)
 	return s.Record, err
 }
 
@@ -101,7 +101,7 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 		return plan.Store{}, err
 	}
 	r.meetAll(ctx, l)
-	s, since, err := r.state(ctx, l)
+	s, since, err := r.state(ctx, l, true)
 	if err == nil { // also before there is a record: who takes a cluster over must know what its manager is about to do
 		s.Requests, err = r.requests(ctx, l, s, since)
 	}
@@ -114,9 +114,9 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	return s, nil
 }
 
-// state returns what the store knows of generations, and since when it has known the newest. It completes what a crash
-// has left half done: a proposal that was concluded has a record.
-func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since time.Time, err error) {
+// state returns what the store knows of generations, and since when it has known the newest. It completes, if it is to,
+// what a crash has left half done: a proposal that was concluded has a record.
+func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.Store, since time.Time, err error) {
 	if len(l.records) == 0 {
 		return s, since, nil
 	}
@@ -141,7 +141,7 @@ func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since tim
 		if p == nil || done.Abort != nil {
 			return s, since, nil
 		}
-		if done.Record == nil && !r.expired(p, l) {
+		if done.Record == nil && (!completes || p.unproven != nil || !r.expired(p, l)) { // no abort of ours for what is not ours
 			doubt(&s, p.Generation, r.restoreName(p.Generation, p.Attempt), p.unproven)
 			s.Restore = p.Restore
 			return s, since, nil
@@ -157,6 +157,8 @@ func (r *Records) state(ctx context.Context, l listing) (s plan.Store, since tim
 		}
 		if unproven := cmp.Or(done.unproven, p.unproven); unproven != nil { // our signature would make it true
 			doubt(&s, p.Generation, r.outcomeName(p.Generation, p.Attempt), unproven)
+		} else if !completes {
+			// Who only looks, and may not even be able to sign, leaves it to the nodes.
 		} else if err := r.Put(ctx, *done.Record); err != nil {
 			return plan.Store{}, since, fmt.Errorf("store the record of the "+p.Title()+", which was concluded: %w", err)
 		}
@@ -182,8 +184,9 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store)
 			return err
 		}
 		c := done.is.Record
-		if c == nil || c.ID != newest.ID && !slices.Contains(newest.Line, c.ID) {
-			continue
+		if whole := append(slices.Clone(newest.Line), newest.ID); c == nil || len(c.Line) >= len(whole) ||
+			!slices.Equal(append(slices.Clone(c.Line), c.ID), whole[:len(c.Line)+1]) {
+			continue // of another line, whatever it says of itself
 		}
 		p, err := r.readRestore(ctx, l.restores[i].Object)
 		if err != nil {
@@ -240,6 +243,14 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 		if err != nil {
 			return nil, concluded{}, err
 		}
+		if read.unproven != nil {
+			if over, err := r.abandoned(ctx, l, o); err != nil {
+				return nil, concluded{}, err
+			} else if over { // it was never ours, and hides nothing that is
+				continue
+			}
+			doubt(s, o.generation, o.Name, read.unproven)
+		}
 		p, done = nil, concluded{}
 		if read.is.Parent() != s.Record.ID {
 			continue
@@ -261,14 +272,26 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 		}
 		if done = (concluded{was.is, was.unproven, l.outcomes[i].Modified}); was.is.Abort != nil {
 			a := *was.is.Abort
-			a.ID = p.ID
-			if p.unproven == nil { // else neither counts
-				doubt(s, p.Generation, l.outcomes[i].Name, was.unproven)
+			if was.unproven == nil && r.Signer != nil && a.ID != p.ID { // it was put here again
+				was.unproven = fmt.Errorf("it is the abort of another proposal, %s", a.ID)
 			}
+			a.ID = p.ID
+			doubt(s, p.Generation, l.outcomes[i].Name, was.unproven)
 			s.Aborted = append(s.Aborted, a)
 		}
 	}
 	return p, done, nil
+}
+
+// abandoned reports whether a proposal was aborted, by whomever.
+func (r *Records) abandoned(ctx context.Context, l listing, p numbered) (bool, error) {
+	i := slices.IndexFunc(l.outcomes,
+		func(d numbered) bool { return d.generation == p.generation && d.attempt == p.attempt })
+	if i < 0 {
+		return false, nil
+	}
+	was, err := r.readOutcome(ctx, l.outcomes[i].Object)
+	return was.is.Abort != nil, err
 }
 
 // Put stores a record. The error wraps [plan.ErrConflict] when there is another one of its generation.
@@ -327,6 +350,7 @@ func (r *Records) Conclude(ctx context.Context, record plan.Record) error {
 
 // Abort ends an open proposal. It returns the record if it was concluded before, and then nothing was aborted.
 func (r *Records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*plan.Record, error) {
+	a.ID = p.ID
 	done, err := r.end(ctx, p, outcome{Abort: &a})
 	return done.Record, err
 }
@@ -353,6 +377,9 @@ func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, 
 	was, err := r.readOutcome(ctx, snapshot.Object{Name: name})
 	if err == nil && was.unproven != nil {
 		return outcome{}, fmt.Errorf("%w: %s, which is there already: %w", coordinator.ErrUnread, name, was.unproven)
+	}
+	if a := was.is.Abort; err == nil && r.Signer != nil && a != nil && a.ID != p.ID {
+		return outcome{}, fmt.Errorf("%w: %s is the abort of another proposal, %s", coordinator.ErrUnread, name, a.ID)
 	}
 	return was.is, err
 }

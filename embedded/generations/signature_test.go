@@ -57,6 +57,7 @@ func TestForgedOrders(t *testing.T) {
 		do       func(d desk) error
 		unproven uint64
 		doubt    string
+		open     bool // our proposal is, and nothing aborts it
 	}{
 		"ours, proposed":  {do: func(d desk) error { return d.node.Propose(t.Context(), d.p) }},
 		"ours, concluded": {do: func(d desk) error { return all(d.node.Propose(t.Context(), d.p), d.node.Conclude(t.Context(), d.born)) }},
@@ -79,7 +80,7 @@ func TestForgedOrders(t *testing.T) {
 			unproven: 2, doubt: "restore-000002-01.json: it is not signed"},
 		"one whose record is ours to store": {do: func(d desk) error {
 			return all(d.thief.Propose(t.Context(), d.p), end(d.thief, d.p, outcome{Record: &d.born}))
-		}, unproven: 2, doubt: "outcome-000002-01.json: it is not signed"},
+		}, unproven: 2, doubt: "restore-000002-01.json: it is not signed"},
 		"a record": {do: func(d desk) error { return d.thief.Put(t.Context(), d.born) }, unproven: 2, doubt: "record-000002.json"},
 		"what became of ours": {do: func(d desk) error {
 			return all(d.node.Propose(t.Context(), d.p), end(d.thief, d.p, outcome{Record: &d.born}))
@@ -105,6 +106,11 @@ func TestForgedOrders(t *testing.T) {
 			return all(d.node.Propose(t.Context(), d.p), d.node.Conclude(t.Context(), d.born), os.Remove(file(d, "record-000002.json")),
 				d.thief.Put(t.Context(), other))
 		}, unproven: 2, doubt: "record-000002.json"},
+		"an attempt that hides ours": {do: func(d desk) error {
+			hides := d.p
+			hides.Attempt = 2
+			return all(d.node.Propose(t.Context(), d.p), d.thief.Propose(t.Context(), hides), end(d.thief, hides, outcome{Abort: &plan.Abort{ID: d.p.ID, Why: "no"}}))
+		}, open: true},
 		"the abort of an earlier one": {do: func(d desk) error {
 			again := proposal(plan.Record{Cluster: "main", Generation: 1, ID: d.p.Parent(), Charter: d.born.Charter}, 1)
 			text := func() error {
@@ -113,7 +119,7 @@ func TestForgedOrders(t *testing.T) {
 			}
 			return all(d.node.Propose(t.Context(), d.p), end(d.node, d.p, outcome{Abort: &plan.Abort{ID: d.p.ID, Why: "no"}}),
 				d.node.Propose(t.Context(), again), text())
-		}, unproven: 2, doubt: "outcome-000002-02.json: it is not signed by"},
+		}, unproven: 2, doubt: "outcome-000002-02.json"},
 	} {
 		for by, signs := range map[string]Signer{"nobody": nil, "another authority": signer(t)} {
 			t.Run(name+"/"+by, func(t *testing.T) {
@@ -130,6 +136,9 @@ func TestForgedOrders(t *testing.T) {
 				}
 				if got.Unproven != tc.unproven || !strings.Contains(got.Doubt, tc.doubt) {
 					t.Errorf("unproven is generation %d: %s; want %d: %s", got.Unproven, got.Doubt, tc.unproven, tc.doubt)
+				}
+				if tc.open && (got.Restore == nil || got.Restore.ID != d.p.ID || len(got.Aborted) > 0) {
+					t.Errorf("open is %+v, aborted %+v", got.Restore, got.Aborted)
 				}
 				if text, err := os.ReadFile(file(d, "record-000002.json")); tc.unproven > 0 && err == nil {
 					if _, unproven := node.checked(snapshot.Object{Name: "holdfast/main/record-000002.json"}, text); unproven == nil {
@@ -197,6 +206,69 @@ func TestWhenItWasSigned(t *testing.T) {
 		}
 		if known(t, node); !w.at.Equal(put) {
 			t.Errorf("got %s, want %s", w.at, put)
+		}
+	})
+}
+
+// What an object says of its number is what its name says, or nothing of it counts: doubts go by the number.
+func TestNumbersAreTheNames(t *testing.T) {
+	for name, put := range map[string]func(r *Records, p plan.Restore, born plan.Record) error{
+		"record": func(r *Records, _ plan.Restore, born plan.Record) error {
+			return r.put(t.Context(), r.recordName(7), born)
+		},
+		"proposal": func(r *Records, p plan.Restore, _ plan.Record) error {
+			return r.put(t.Context(), r.restoreName(2, 9), p)
+		},
+		"outcome": func(r *Records, p plan.Restore, born plan.Record) error {
+			q := p
+			q.Attempt = 9
+			return errors.Join(r.Propose(t.Context(), q), r.put(t.Context(), r.outcomeName(2, 9), outcome{Record: &born}))
+		},
+	} {
+		_, r, founding := shelf(t)
+		p := proposal(founding, 0)
+		if err := put(r, p, outcomeOf(p, founding)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Known(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !strings.Contains(err.Error(), "it is what belongs into") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// What is concluded beside the line of the newest record proves nothing of it, whatever that record says of itself.
+func TestConclusionOfAnotherLine(t *testing.T) {
+	_, r, founding := shelf(t)
+	p := proposal(founding, 0)
+	born := outcomeOf(p, founding)
+	stray := proposal(born, 4)
+	stray.Generation, stray.Line = 2, []string{born.ID}
+	beside := outcomeOf(stray, founding)
+	if err := errors.Join(r.Propose(t.Context(), p), r.Conclude(t.Context(), born), r.put(t.Context(), r.restoreName(2, 5), stray),
+		r.put(t.Context(), r.outcomeName(2, 5), outcome{Record: &beside})); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Known(t.Context())
+	if err == nil && (len(s.Concluded) != 1 || s.Concluded[0].ID != born.ID) {
+		t.Errorf("concluded: %+v", s.Concluded)
+	}
+}
+
+// Who only asks for the newest record changes nothing: it may be a command that cannot sign.
+func TestNewestChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, node, founding := shelf(t)
+		p := proposal(founding, 0)
+		p.Lasts = time.Hour
+		node.Store = snapshottest.Dated{Store: node.Store, Times: map[string]time.Time{"restore-000002-01.json": snapshottest.Epoch, "beacon.json": snapshottest.Epoch.Add(2 * time.Hour)}}
+		if err := errors.Join(node.Propose(t.Context(), p), node.Shine(t.Context(), coordinator.Beacon{})); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := node.Newest(t.Context()); err != nil || got.ID != founding.ID {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "holdfast/main/outcome-*")); err != nil || left != nil {
+			t.Errorf("in the store: %v, %v", left, err)
 		}
 	})
 }

@@ -111,7 +111,7 @@ func (o succession) contradicted() bool {
 
 // child returns the concluded generation right after another one, nil if the store does not prove one.
 func (s Store) child(of *Record) *Record {
-	i := slices.IndexFunc(s.Concluded, func(r Record) bool { return r.Parent() == of.ID && r.Restore != nil })
+	i := slices.IndexFunc(s.Concluded, func(r Record) bool { return r.Parent() == of.ID && r.Generation == of.Generation+1 && r.Restore != nil })
 	if i < 0 {
 		return nil
 	}
