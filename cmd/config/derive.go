@@ -57,10 +57,8 @@ func derive(c *Config, origin map[string]string, environ []string) {
 	}
 	if c.Snapshot.InBucket() {
 		for _, name := range []string{"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"} { // which the SDK would heed, in this order
-			for _, v := range environ {
-				if value, ok := strings.CutPrefix(v, name+"="); ok && value != "" {
-					fill("snapshot.s3.endpoint", &c.Snapshot.S3.Endpoint, name, value)
-				}
+			if value, err := lookUpVariable(name, environ); err == nil && value != "" {
+				fill("snapshot.s3.endpoint", &c.Snapshot.S3.Endpoint, name, value)
 			}
 		}
 		// A directory takes a backup as fast as a spool would.

@@ -108,22 +108,15 @@ var errBusy = errors.New("this node is busy")
 // disruption lock after a start does.
 const drainPatience = 5 * time.Second
 
-// beginDrain makes sure that no action begins until the drain is over.
+// beginDrain is that of holding, once an action that is under way is over.
 func (c *Coordinator) beginDrain(ctx context.Context) error {
-	over := time.After(drainPatience)
-	for {
-		err := c.holding.beginDrain(c.status)
-		if !errors.Is(err, errBusy) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-over:
-			return err
-		case <-time.After(drainPatience / 50):
-		}
+	ctx, cancel := context.WithTimeout(ctx, drainPatience)
+	defer cancel()
+	err := c.holding.beginDrain(c.status)
+	for errors.Is(err, errBusy) && every(ctx, drainPatience/50) {
+		err = c.holding.beginDrain(c.status)
 	}
+	return err
 }
 
 // beginDrain makes sure that no action begins until the drain is over.

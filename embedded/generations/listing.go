@@ -20,6 +20,15 @@ type numbered struct {
 	attempt    int
 }
 
+// of returns the object among others of one kind that is about the same attempt; ok says whether there is one.
+func (n numbered) of(kind []numbered) (other numbered, ok bool) {
+	i := slices.IndexFunc(kind, func(o numbered) bool { return o.generation == n.generation && o.attempt == n.attempt })
+	if i < 0 {
+		return numbered{}, false
+	}
+	return kind[i], true
+}
+
 // listing is the cluster's objects in the store, each kind in the order of its numbers.
 type listing struct {
 	records, restores, outcomes []numbered

@@ -174,9 +174,8 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store)
 		if o.generation > newest.Generation {
 			break
 		}
-		i := slices.IndexFunc(l.restores,
-			func(p numbered) bool { return p.generation == o.generation && p.attempt == o.attempt })
-		if i < 0 {
+		proposed, ok := o.of(l.restores)
+		if !ok {
 			continue
 		}
 		done, err := r.readOutcome(ctx, o.Object)
@@ -188,14 +187,14 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store)
 			!slices.Equal(append(slices.Clone(c.Line), c.ID), whole[:len(c.Line)+1]) {
 			continue // of another line, whatever it says of itself
 		}
-		p, err := r.readRestore(ctx, l.restores[i].Object)
+		p, err := r.readRestore(ctx, proposed.Object)
 		if err != nil {
 			return err
 		}
 		if err := matches(o, c, &p.is); err != nil {
 			return err
 		}
-		doubt(s, o.generation, l.restores[i].Name, p.unproven)
+		doubt(s, o.generation, proposed.Name, p.unproven)
 		doubt(s, o.generation, o.Name, done.unproven)
 		s.Concluded = append(s.Concluded, *c)
 	}
@@ -243,55 +242,44 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 		if err != nil {
 			return nil, concluded{}, err
 		}
-		if read.unproven != nil {
-			if over, err := r.abandoned(ctx, l, o); err != nil {
+		follows := read.is.Parent() == s.Record.ID
+		end, ended := o.of(l.outcomes)
+		var was object[outcome]
+		if ended && (follows || read.unproven != nil) {
+			if was, err = r.readOutcome(ctx, end.Object); err != nil {
 				return nil, concluded{}, err
-			} else if over { // it was never ours, and hides nothing that is
+			}
+		}
+		if read.unproven != nil {
+			if was.is.Abort != nil { // it was never ours, and hides nothing that is
 				continue
 			}
 			doubt(s, o.generation, o.Name, read.unproven)
 		}
 		p, done = nil, concluded{}
-		if read.is.Parent() != s.Record.ID {
+		if !follows {
 			continue
 		}
 		p = &placed{&read.is, read.unproven, o.Modified}
-		i := slices.IndexFunc(l.outcomes,
-			func(d numbered) bool { return d.generation == o.generation && d.attempt == o.attempt })
-		if i < 0 {
+		if !ended {
 			continue
 		}
-		was, err := r.readOutcome(ctx, l.outcomes[i].Object)
-		if err != nil {
-			return nil, concluded{}, err
-		}
 		if was.is.Record != nil {
-			if err := matches(l.outcomes[i], was.is.Record, &read.is); err != nil {
+			if err := matches(end, was.is.Record, &read.is); err != nil {
 				return nil, concluded{}, err
 			}
 		}
-		if done = (concluded{was.is, was.unproven, l.outcomes[i].Modified}); was.is.Abort != nil {
+		if done = (concluded{was.is, was.unproven, end.Modified}); was.is.Abort != nil {
 			a := *was.is.Abort
 			if was.unproven == nil && r.Signer != nil && a.ID != p.ID { // it was put here again
 				was.unproven = fmt.Errorf("it is the abort of another proposal, %s", a.ID)
 			}
 			a.ID = p.ID
-			doubt(s, p.Generation, l.outcomes[i].Name, was.unproven)
+			doubt(s, p.Generation, end.Name, was.unproven)
 			s.Aborted = append(s.Aborted, a)
 		}
 	}
 	return p, done, nil
-}
-
-// abandoned reports whether a proposal was aborted, by whomever.
-func (r *Records) abandoned(ctx context.Context, l listing, p numbered) (bool, error) {
-	i := slices.IndexFunc(l.outcomes,
-		func(d numbered) bool { return d.generation == p.generation && d.attempt == p.attempt })
-	if i < 0 {
-		return false, nil
-	}
-	was, err := r.readOutcome(ctx, l.outcomes[i].Object)
-	return was.is.Abort != nil, err
 }
 
 // Put stores a record. The error wraps [plan.ErrConflict] when there is another one of its generation.
