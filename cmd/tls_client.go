@@ -18,7 +18,7 @@ import (
 )
 
 func newTLSClientCommand() *cobra.Command {
-	to, life, renew, dryRun := "", 365*24*time.Hour, false, false
+	i, renew := issuing{kind: "directory"}, false
 	c := &cobra.Command{
 		Use:   "client NAME --to DIR",
 		Short: "Issue a client's certificate (tls.mode ca and auto)",
@@ -33,35 +33,26 @@ func newTLSClientCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
-			if !clientName.MatchString(name) {
-				return fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, got %q", name)
-			}
-			if to == "" {
-				return errors.New("--to: must be a directory, got none")
-			}
-			if err := atLeast("life", time.Minute, life); err != nil {
-				return err
-			}
-			l, err := config.Load("", c.Flags(), os.Environ())
+			l, err := i.load(c, name)
 			if err != nil {
 				return err
 			}
-			p := clientFiles{name, filepath.Join(to, name+".crt"), filepath.Join(to, name+".key"), filepath.Join(to, "ca.crt")}
+			p := clientFiles{name, filepath.Join(i.to, name+".crt"), filepath.Join(i.to, name+".key"), filepath.Join(i.to, "ca.crt")}
 			var has *tls.Certificate
 			if renew {
 				if has, err = p.read(); err != nil {
 					return err
 				}
 			}
-			issued, err := certificates.Issue(c.Context(), l.Config, name, has, life)
+			issued, err := certificates.Issue(c.Context(), l.Config, name, has, i.life)
 			if err != nil {
 				return err
 			}
 			written := false
 			if renew {
-				written, err = p.renew(c.OutOrStdout(), issued, has, dryRun)
+				written, err = p.renew(c.OutOrStdout(), issued, has, i.dryRun)
 			} else {
-				written, err = p.write(c.OutOrStdout(), issued, dryRun)
+				written, err = p.write(c.OutOrStdout(), issued, i.dryRun)
 			}
 			if !written || err != nil {
 				return err
@@ -70,12 +61,39 @@ func newTLSClientCommand() *cobra.Command {
 			return nil
 		},
 	}
-	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().StringVar(&to, "to", "", "the `directory` to write to")
+	i.flags(c, "the `directory` to write to")
 	c.Flags().BoolVar(&renew, "renew", false, "renew the certificate that is there, if it is time")
-	c.Flags().Var(&durationFlag{&life}, "life", "how long it is valid; never longer than the authority")
-	addDryRun(c.Flags(), &dryRun)
 	return c
+}
+
+// issuing is what the commands that issue a certificate by hand have in common.
+type issuing struct {
+	kind   string // what --to is: a directory or a file
+	to     string
+	life   time.Duration
+	dryRun bool
+}
+
+func (i *issuing) flags(c *cobra.Command, to string) {
+	i.life = 365 * 24 * time.Hour
+	addClientFlags(c.Flags(), shownForStores...)
+	c.Flags().StringVar(&i.to, "to", "", to)
+	c.Flags().Var(&durationFlag{&i.life}, "life", "how long it is valid; never longer than the authority")
+	addDryRun(c.Flags(), &i.dryRun)
+}
+
+// load checks what is asked for, and reads the configuration.
+func (i *issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
+	if !clientName.MatchString(name) {
+		return nil, fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, got %q", name)
+	}
+	if i.to == "" {
+		return nil, fmt.Errorf("--to: must be a %s, got none", i.kind)
+	}
+	if err := atLeast("life", time.Minute, i.life); err != nil {
+		return nil, err
+	}
+	return config.Load("", c.Flags(), os.Environ())
 }
 
 // clientFiles are where a client's certificate, its key and the servers' authorities are.

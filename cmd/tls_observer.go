@@ -1,21 +1,17 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/certificates"
-	"holdfast/cmd/config"
 	"holdfast/cmd/show"
 )
 
 func newTLSObserverCommand() *cobra.Command {
-	to, life, dryRun := "", 365*24*time.Hour, false
+	i := issuing{kind: "file"}
 	c := &cobra.Command{
 		Use:   "observer NAME --to FILE",
 		Short: "Issue what an observer on another machine needs for the gossip (tls.mode ca and auto)",
@@ -28,41 +24,29 @@ func newTLSObserverCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
-			if !clientName.MatchString(name) {
-				return fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, got %q", name)
-			}
-			if to == "" {
-				return errors.New("--to: must be a file, got none")
-			}
-			if err := atLeast("life", time.Minute, life); err != nil {
-				return err
-			}
-			l, err := config.Load("", c.Flags(), os.Environ())
+			l, err := i.load(c, name)
 			if err != nil {
 				return err
 			}
-			issued, err := certificates.Observer(c.Context(), l.Config, name, life)
+			issued, err := certificates.Observer(c.Context(), l.Config, name, i.life)
 			if err != nil {
 				return err
 			}
-			file := []freshFile{{to, issued.Certificate, 0o600}}
+			file := []freshFile{{i.to, issued.Certificate, 0o600}}
 			if err := absent(file); err != nil {
 				return err
 			}
-			if dryRun {
-				return show.NothingChanged(c.OutOrStdout(), "would write "+to)
+			if i.dryRun {
+				return show.NothingChanged(c.OutOrStdout(), "would write "+i.to)
 			}
-			if err := writeFresh(filepath.Dir(to), file); err != nil {
+			if err := writeFresh(filepath.Dir(i.to), file); err != nil {
 				return err
 			}
 			issued.Track(c.Context(), l.Config, name, c.ErrOrStderr())
-			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: set gossip.observer-file to it where it is for\n", to)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: set gossip.observer-file to it where it is for\n", i.to)
 			return err
 		},
 	}
-	addClientFlags(c.Flags(), shownForStores...)
-	c.Flags().StringVar(&to, "to", "", "the `file` to write")
-	c.Flags().Var(&durationFlag{&life}, "life", "how long it is valid; never longer than the authority")
-	addDryRun(c.Flags(), &dryRun)
+	i.flags(c, "the `file` to write")
 	return c
 }

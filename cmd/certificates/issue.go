@@ -36,18 +36,9 @@ type Issued struct {
 // or for a new key where that is nil.
 func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certificate,
 	life time.Duration) (i Issued, err error) {
-	if !cfg.TLS.Issues() {
-		return i, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA,
-			pki.ModeAuto)
-	}
-	store, err := node.OpenStore(ctx, cfg)
+	source, known, err := issuer(ctx, cfg)
 	if err != nil {
-		return i, fmt.Errorf("snapshot.store: %w", err)
-	}
-	source := node.AuthoritySource(cfg, store)
-	known, err := source.Authorities(ctx)
-	if err != nil {
-		return i, fmt.Errorf("read the certificate authorities: %w", err)
+		return i, err
 	}
 	k, err := pki.New(cfg.TLS, node.TLSIdentity(cfg), source, zap.NewNop(), prometheus.NewRegistry())
 	if err != nil {
@@ -70,6 +61,23 @@ func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certifi
 	return i, err
 }
 
+// issuer returns the authorities that a command issues by, and where they come from.
+func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pki.Authorities, err error) {
+	if !cfg.TLS.Issues() {
+		return nil, known, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode,
+			pki.ModeCA, pki.ModeAuto)
+	}
+	store, err := node.OpenStore(ctx, cfg)
+	if err != nil {
+		return nil, known, fmt.Errorf("snapshot.store: %w", err)
+	}
+	source = node.AuthoritySource(cfg, store)
+	if known, err = source.Authorities(ctx); err != nil {
+		return nil, known, fmt.Errorf("read the certificate authorities: %w", err)
+	}
+	return source, known, nil
+}
+
 // Due reports whether a certificate should give way to this one: two thirds of its life are over, or another authority
 // has signed it.
 func (i Issued) Due(has *x509.Certificate, now time.Time) bool {
@@ -79,17 +87,9 @@ func (i Issued) Due(has *x509.Certificate, now time.Time) bool {
 
 // Observer issues what an observer needs for the gossip, as the text of one file, by a command, which is no node.
 func Observer(ctx context.Context, cfg config.Config, name string, life time.Duration) (i Issued, err error) {
-	if !cfg.TLS.Issues() {
-		return i, fmt.Errorf("tls.mode is %s: holdfast issues certificates with %s and %s alone", cfg.TLS.Mode, pki.ModeCA,
-			pki.ModeAuto)
-	}
-	store, err := node.OpenStore(ctx, cfg)
+	_, known, err := issuer(ctx, cfg)
 	if err != nil {
-		return i, fmt.Errorf("snapshot.store: %w", err)
-	}
-	known, err := node.AuthoritySource(cfg, store).Authorities(ctx)
-	if err != nil {
-		return i, fmt.Errorf("read the certificate authorities: %w", err)
+		return i, err
 	}
 	i.role, i.authority = health.RoleObserver, known.Peers.Primary
 	if i.Certificate, err = pki.Observer(known, cfg.Zone(), name, life, time.Now()); err != nil {
