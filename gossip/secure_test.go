@@ -58,7 +58,7 @@ func rejected(t *testing.T, m *member, reason string) float64 {
 	return count(t, m.series.rejected.WithLabelValues(reason))
 }
 
-// Nothing is let in that has not shown a certificate of the mesh, and whoever tries is told of.
+// Nothing is let in that has not shown a certificate of the mesh, and anyone who tries is reported.
 func TestStrangersAreKeptOut(t *testing.T) {
 	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
@@ -183,7 +183,7 @@ func message(t *testing.T, kind byte, what any) []byte {
 	return b.Bytes()
 }
 
-// Whoever has stolen an observer's certificate hears everything, and changes nothing.
+// Anyone who has stolen an observer's certificate hears everything, and changes nothing.
 func TestStolenObserverCertificate(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
@@ -286,7 +286,7 @@ func TestPapersAreReplaced(t *testing.T) {
 	await(t, "the old authority is refused", 5*time.Second, complains(late, errCertificate.Error()))
 }
 
-// The gossip waits for a certificate and says so, and goes on when there is one.
+// The gossip waits for a certificate and says so, and continues when there is one.
 func TestGossipWaitsForACertificate(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)

@@ -321,7 +321,7 @@ func TestForgedGeneration(t *testing.T) {
 	p.untouched()
 }
 
-// Whoever can write the store, and has no key of the cluster's, puts a whole generation there: a restore that was
+// Anyone who can write the store, and has no key of the cluster, puts a whole generation there: a restore that was
 // proposed and concluded, of a real backup. Members that know their generation start again as they were, and say which
 // object it is; when that is gone, an operator's own restore goes through.
 func TestForgedOrdersInTheStore(t *testing.T) {

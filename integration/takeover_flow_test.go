@@ -94,7 +94,7 @@ func (h *handover) fenced(i int) {
 var takeoverSteps = [][2]string{{"before-take-up", "before-etcd"}, {"after-take-up", "before-start"},
 	{"after-adopt", "after-etcd"}}
 
-// killAtEachStep has takeovers killed, two on each seat. Both times the other program goes on first, as if nothing had
+// killAtEachStep has takeovers killed, two on each seat. Both times the other program continues first, as if nothing had
 // been.
 func (h *handover) killAtEachStep() {
 	h.t.Helper()

@@ -26,7 +26,7 @@ const (
 )
 
 // traffic is what clients do while a cluster passes from one program to another: they write, watch and keep a lease, by
-// way of all members. It knows etcd's API alone, so that it is the same whoever runs the members.
+// way of all members. It knows etcd's API alone, so that it is the same no matter who runs the members.
 type traffic struct {
 	t      *testing.T
 	urls   []string // of all members' clients

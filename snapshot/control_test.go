@@ -17,7 +17,7 @@ const (
 	spec    = "control/etcd-cluster-spec"
 )
 
-// What is missing is written, and what is there is kept, whoever wrote it.
+// What is missing is written, and what is there is kept, no matter who wrote it.
 func TestKeepControl(t *testing.T) {
 	ctx := t.Context()
 	wanted := snapshot.ManagerSpec{Members: 3, EtcdVersion: "3.6.12"}

@@ -14,7 +14,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// fit is a machine of which nothing is in the way of a takeover from etcd-manager, while that runs.
+// fit is a machine with nothing in the way of a takeover from etcd-manager, while that runs.
 func fit() Seen {
 	cfg := config.Default()
 	cfg.Cluster.Name, cfg.Cluster.Slots, cfg.Cluster.Adopt = "main", []string{"a", "b", "c"}, true

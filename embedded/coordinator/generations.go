@@ -49,7 +49,7 @@ func (g *generations) tell(o *plan.Observation, began time.Time, live map[string
 	g.ending.tell(o, began, live)
 }
 
-// proven is what the store says as far as a disk may go by it: whoever can write the store, and no more, ends no
+// proven is what the store says as far as a disk may go by it: anyone who can only write the store ends no
 // generation that a disk knows. A blank disk believes what it finds.
 func proven(s plan.Store, own *plan.Record) plan.Store {
 	if own == nil || s.Unproven <= own.Generation {

@@ -157,7 +157,7 @@ func TestHandBack(t *testing.T) {
 }
 
 // A slot that a node gives back for a standby, without need, is the standby's for a while: this node could be quicker,
-// and the standby would wait for ever. If nobody takes it, the node serves it again.
+// and the standby would wait forever. If nobody takes it, the node serves it again.
 func TestHandBackLeavesTheSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := replacing(t, nil)

@@ -33,7 +33,7 @@ func signer(t *testing.T) Signer {
 	return pki.SourceOrders(given{Peers: a}, "peer.main.x")
 }
 
-// Whoever can write the store, and no more, makes no generation that counts where an older one is known, whatever he
+// Anyone who can only write the store makes no generation that counts where an older one is known, whatever he
 // makes of what he finds there.
 func TestForgedOrders(t *testing.T) {
 	ours := signer(t)

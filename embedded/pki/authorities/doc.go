@@ -3,7 +3,7 @@
 //
 // An [Edition] is one state of both authorities, the clients' and the peers'. Editions are numbered objects in the
 // store; each is put only if it is not there, so of two nodes that make one at the same time one is refused and takes
-// the other's. Each is signed by the one before, and a node that knows one follows nothing else (signature.go): whoever
+// the other's. Each is signed by the one before, and a node that knows one follows nothing else (signature.go): anyone who
 // can only write the store makes no authorities. [Keeper] holds what counts and keeps a copy in tls.dir: nothing depends on the store afterwards, and a
 // store that was emptied gets it back.
 //

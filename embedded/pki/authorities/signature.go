@@ -65,7 +65,7 @@ func (e Edition) same(other Edition) bool {
 }
 
 // follows says why what the store holds does not follow from the edition that this node goes by, nil if it does:
-// whoever can only write the store makes no authorities. Editions that were made before holdfast signed them bear no
+// anyone who can only write the store makes no authorities. Editions that were made before holdfast signed them bear no
 // signature, and what follows from one of them is believed as it was then.
 func (a *Keeper) follows(ctx context.Context, have, newest Edition) error {
 	if len(have.Signatures) == 0 || have.same(newest) {

@@ -22,7 +22,7 @@ func (s *site) edit(serial int, change func(e *Edition)) {
 	s.must(os.WriteFile(s.object(int(e.Serial)), text, 0o600))
 }
 
-// Whoever can write the store, and knows what is in it but no key of the peers' authority, makes no authorities for
+// Anyone who can write the store, and knows what is in it but no key of the peers' authority, makes no authorities for
 // nodes that know theirs.
 func TestForgedEdition(t *testing.T) {
 	theirs := func(s *site) *Edition {
