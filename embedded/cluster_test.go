@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 // node is a member of a test's cluster, on a loopback address of its own, with etcd's
@@ -39,16 +40,19 @@ func newNode(t *testing.T, slot string) *node {
 }
 
 func testConfig() Config {
-	c := Default()
+	c := Config{Config: settings.Default()}
 	c.HeartbeatInterval, c.ElectionTimeout = 50, 500
 	return c
 }
+
+// resolved is the node's configuration with the addresses filled in.
+func (n *node) resolved() Config { return Config{n.cfg.Resolve(n.addr), n.cfg.Names} }
 
 // begin starts the node, and kills it when the test ends.
 func (n *node) begin(t *testing.T) error {
 	t.Helper()
 	if n.Member == nil {
-		n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
+		n.Member = New(n.resolved(), n.lg, nil)
 		t.Cleanup(func() { n.Kill() })
 	}
 	return n.Start(soon(t), n.spec)
@@ -86,7 +90,7 @@ func runAll(t *testing.T, nodes []*node, peers map[string]string) []*node {
 	errs := make(chan error)
 	for _, n := range nodes {
 		n.spec.Peers = peers
-		n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
+		n.Member = New(n.resolved(), n.lg, nil)
 		t.Cleanup(func() { n.Kill() })
 		go func() { errs <- n.Start(soon(t), n.spec) }()
 	}

@@ -6,159 +6,54 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/pkg/v3/featuregate"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 	"holdfast/invalid"
 )
 
-func TestDefaultIsValid(t *testing.T) {
-	if err := invalid.Join(Default().Validate); err != nil {
-		t.Error(err)
-	}
-	if err := invalid.Join(Default().Resolve("10.0.0.1").Validate); err != nil {
-		t.Error(err)
-	}
-	want, got := embed.NewConfig(), Default()
-	if got.HeartbeatInterval != want.TickMs || got.ElectionTimeout != want.ElectionMs || got.SnapshotCount != want.SnapshotCount ||
-		got.MaxTxnOps != want.MaxTxnOps || got.MaxRequestBytes != want.MaxRequestBytes || got.QuotaBackendBytes != want.QuotaBackendBytes || got.Metrics != want.Metrics {
+// What package settings repeats of etcd is what etcd says.
+func TestSettingsAreEtcds(t *testing.T) {
+	want, got := embed.NewConfig(), settings.Default()
+	if got.HeartbeatInterval != want.TickMs || got.ElectionTimeout != want.ElectionMs ||
+		got.SnapshotCount != want.SnapshotCount || got.MaxTxnOps != want.MaxTxnOps ||
+		got.MaxRequestBytes != want.MaxRequestBytes || got.QuotaBackendBytes != want.QuotaBackendBytes ||
+		got.Metrics != want.Metrics || got.AutoCompactionRetention != embed.DefaultAutoCompactionRetention {
 		t.Errorf("defaults differ from etcd's: %+v", got)
 	}
-}
-
-func TestResolve(t *testing.T) {
-	c := Default().Resolve("10.0.0.1")
-	if want := []string{"http://10.0.0.1:2379", "http://127.0.0.1:2379"}; !slices.Equal(c.ListenClientURLs, want) {
-		t.Errorf("got %q, want %q", c.ListenClientURLs, want)
+	accepted := func(change func(c *settings.Config)) error {
+		c := settings.Default()
+		change(&c)
+		return invalid.Join(c.Validate)
 	}
-	if want := []string{"http://10.0.0.1:2380"}; !slices.Equal(c.ListenPeerURLs, want) {
-		t.Errorf("got %q, want %q", c.ListenPeerURLs, want)
-	}
-	for listen, want := range map[string]string{
-		"http://0.0.0.0:4001":   "http://10.0.0.1:4001",
-		"http://10.0.0.1:4001":  "http://10.0.0.1:4001",
-		"http://[::]:4001":      "http://10.0.0.1:4001",
-		"http://127.0.0.1:4001": "http://10.0.0.1:2379", // who listens for this machine only has to say what others are told
-	} {
-		c := Default()
-		c.ListenClientURLs = []string{listen}
-		if got := c.Resolve("10.0.0.1").AdvertiseClientURLs; !slices.Equal(got, []string{want}) {
-			t.Errorf("listening on %s: got %q, want %q", listen, got, want)
+	for _, mode := range []string{embed.CompactorModePeriodic, embed.CompactorModeRevision} {
+		if err := accepted(func(c *settings.Config) { c.AutoCompactionMode = mode }); err != nil {
+			t.Error(err)
 		}
 	}
-	secure := Default()
-	secure.CertFile, secure.PeerCertFile = "c", "p"
-	secure.AdvertiseClientURLs = []string{"https://etcd.example:2379"}
-	c = secure.Resolve("::1")
-	want := Listen{
-		ListenClientURLs:    []string{"https://[::1]:2379"},
-		AdvertiseClientURLs: []string{"https://etcd.example:2379"},
-		ListenPeerURLs:      []string{"https://[::1]:2380"},
+	known := features.NewDefaultServerFeatureGate("test", nil).(featuregate.MutableFeatureGate).GetAll()
+	all := map[string]bool{}
+	for f := range known {
+		all[string(f)] = true
 	}
-	if !reflect.DeepEqual(c.Listen, want) {
-		t.Errorf("got %+v, want %+v", c.Listen, want)
+	if err := accepted(func(c *settings.Config) { c.FeatureGates = all }); err != nil {
+		t.Errorf("etcd's own features: %v", err)
 	}
-}
-
-// problemCase is a change to the default and how the error then begins; "" is none.
-type problemCase struct {
-	want   string
-	change func(*Config)
-}
-
-func checkProblems(t *testing.T, cases []problemCase) {
-	t.Helper()
-	for _, tc := range cases {
-		c := Default()
-		tc.change(&c)
-		err := invalid.Join(c.Validate)
-		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tc.want)) {
-			t.Errorf("got %v, want %q", err, tc.want)
+	_, listed, _ := strings.Cut(accepted(func(c *settings.Config) { c.FeatureGates = map[string]bool{"X": true} }).Error(), "one of ")
+	listed, _, _ = strings.Cut(listed, ", got")
+	for name := range strings.SplitSeq(listed, ", ") {
+		if !all[name] {
+			t.Errorf("%s is no feature of this etcd", name)
 		}
-	}
-}
-
-func TestValidateTLS(t *testing.T) {
-	ca := newAuthority(t)
-	cert, key := ca.issue(t, "x", "x")
-	none := filepath.Join(t.TempDir(), "none")
-	checkProblems(t, []problemCase{
-		{"etcd.listen-client-urls: must be https because a certificate is set", func(c *Config) {
-			c.CertFile, c.KeyFile, c.ListenClientURLs = cert, key, []string{"http://127.0.0.1:1"}
-		}},
-		{"", func(c *Config) {
-			c.CertFile, c.KeyFile, c.TrustedCAFile, c.ClientCertAuth = cert, key, ca.ca(), true
-		}},
-		{"etcd.cert-file: must be set together with key-file", func(c *Config) { c.CertFile = cert }},
-		{"etcd.cert-file: must be a readable PEM certificate", func(c *Config) { c.CertFile, c.KeyFile = none, key }},
-		{"etcd.client-cert-auth: must come with trusted-ca-file", func(c *Config) { c.ClientCertAuth = true }},
-		{"etcd.cert-file: must be set together with trusted-ca-file", func(c *Config) { c.TrustedCAFile = ca.ca() }},
-		{"etcd.peer-trusted-ca-file: must be set together with peer-cert-file", func(c *Config) { c.PeerCertFile, c.PeerKeyFile = cert, key }},
-		{"etcd.peer-trusted-ca-file: must be a readable PEM file", func(c *Config) {
-			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, key
-		}},
-		{"etcd.peer-cert-allowed-cn: must not be set together", func(c *Config) {
-			c.PeerCertFile, c.PeerKeyFile, c.PeerTrustedCAFile = cert, key, ca.ca()
-			c.PeerCertAllowedCN, c.PeerCertAllowedHostname = []string{"a"}, []string{"b"}
-		}},
-		{"etcd.peer-cert-file: must be set when allowed names are", func(c *Config) { c.PeerCertAllowedCN = []string{"a"} }},
-	})
-}
-
-func TestValidate(t *testing.T) {
-	checkProblems(t, []problemCase{
-		{"etcd.heartbeat-interval: must be 1–10000 (ms), got 0", func(c *Config) { c.HeartbeatInterval = 0 }},
-		{"etcd.election-timeout: must be 500–50000 (ms; at least 5 times the heartbeat-interval), got 499", func(c *Config) { c.ElectionTimeout = 499 }},
-		{"", func(c *Config) { c.ElectionTimeout = 50000 }},
-		{"etcd.election-timeout: must be 500–50000", func(c *Config) { c.ElectionTimeout = 50001 }},
-		{"etcd.quota-backend-bytes: must be 0", func(c *Config) { c.QuotaBackendBytes = -1 }},
-		{"etcd.max-request-bytes: must be more than 0", func(c *Config) { c.MaxRequestBytes = 0 }},
-		{"etcd.max-txn-ops: must be more than 0", func(c *Config) { c.MaxTxnOps = 0 }},
-		{"etcd.snapshot-count: must be more than 0", func(c *Config) { c.SnapshotCount = 0 }},
-		{"etcd.auto-compaction-mode: must be periodic or revision, got \"x\"", func(c *Config) { c.AutoCompactionMode = "x" }},
-		{"", func(c *Config) { c.AutoCompactionRetention = "5m" }},
-		{"etcd.auto-compaction-retention: must be hours", func(c *Config) { c.AutoCompactionRetention = "-5m" }},
-		{"etcd.auto-compaction-retention: must be a number", func(c *Config) { c.AutoCompactionMode, c.AutoCompactionRetention = "revision", "5m" }},
-		{"etcd.metrics: must be basic or extensive", func(c *Config) { c.Metrics = "" }},
-		{"etcd.log-level: must be debug", func(c *Config) { c.LogLevel = "loud" }},
-		{"", func(c *Config) { c.FeatureGates = map[string]bool{"CompactHashCheck": true} }},
-		{"etcd.feature-gates: must be one of CompactHashCheck", func(c *Config) { c.FeatureGates = map[string]bool{"X": true} }},
-		{"etcd.feature-gates: LeaseCheckpointPersist must come with", func(c *Config) { c.FeatureGates = map[string]bool{"LeaseCheckpointPersist": true} }},
-		{"etcd.listen-client-urls: must name an IP or localhost", func(c *Config) { c.ListenClientURLs = []string{"http://host:1"} }},
-		{"", func(c *Config) { c.ListenClientURLs = []string{"http://localhost:1"} }},
-		{"", func(c *Config) { c.AdvertiseClientURLs = []string{"http://host:1"} }},
-		{"", func(c *Config) { c.PeerURL = "http://etcd-{slot}.internal.example.com:2380" }},
-		{"", func(c *Config) { c.PeerURL = "http://k8s.example.com--main--{slot}.internal.k8s.example.com:1" }},
-		{"etcd.peer-url: must be http because no certificate", func(c *Config) { c.PeerURL = "https://{slot}.example.com:1" }},
-		{"etcd.peer-url: must be http://host:port", func(c *Config) { c.PeerURL = "http://{slot}.example.com" }},
-		{"etcd.peer-url: must hold {slot} once, in its host name", func(c *Config) { c.PeerURL = "http://etcd.example.com:1" }},
-		{"etcd.peer-url: must hold {slot} once, in its host name", func(c *Config) { c.PeerURL = "http://{slot}.{slot}.com:1" }},
-		{"etcd.peer-url: must name a lower-case host of two or more labels", func(c *Config) { c.PeerURL = "http://{slot}:1" }},
-		{"etcd.peer-url: must name a lower-case host of two or more labels", func(c *Config) { c.PeerURL = "http://Etcd-{slot}.com:1" }},
-		{"etcd.peer-url: must name a lower-case host", func(c *Config) { c.PeerURL = "http://{slot}." + strings.Repeat("x", 64) + ".com:1" }},
-		{"etcd.peer-url: must be at most 253 bytes", func(c *Config) { c.PeerURL = "http://{slot}" + strings.Repeat(".abcdefgh", 26) + ".ab:23800" }},
-		{"etcd.peer-url: must end with its port", func(c *Config) { c.PeerURL = "http://{slot}.example.com:1/" }},
-		{"etcd.listen-peer-urls: must be http://host:port", func(c *Config) { c.ListenPeerURLs = []string{"http://10.0.0.1"} }},
-		{"etcd.listen-peer-urls: must be a URL", func(c *Config) { c.ListenPeerURLs = []string{"10.0.0.1"} }},
-		{"etcd.listen-client-urls: must be http because no certificate is set", func(c *Config) { c.ListenClientURLs = []string{"https://10.0.0.1:1"} }},
-		{"etcd.listen-client-http-urls: must differ", func(c *Config) {
-			c.ListenClientURLs = []string{"http://10.0.0.1:1"}
-			c.ListenClientHTTPURLs = c.ListenClientURLs
-		}},
-	})
-	all := Config{}
-	err := invalid.Join(all.Validate)
-	if got := strings.Count(err.Error(), "\n") + 1; got < 6 {
-		t.Errorf("an empty config has %d problems, want all at once: %v", got, err)
 	}
 }
 
@@ -168,7 +63,7 @@ func TestEtcdConfig(t *testing.T) {
 	n.cfg.FeatureGates = map[string]bool{"LeaseCheckpoint": true}
 	n.cfg.LogLevel = "debug"
 	n.spec.Peers["b"] = "http://b:2380"
-	ec, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil)
+	ec, err := etcdConfig(n.resolved(), n.spec, n.lg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +83,7 @@ func TestEtcdConfig(t *testing.T) {
 		t.Error("the check for corruption that costs nothing is off")
 	}
 	n.cfg.FeatureGates = map[string]bool{"CompactHashCheck": false}
-	if ec, err = etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil); err != nil || ec.ServerFeatureGate.Enabled("CompactHashCheck") {
+	if ec, err = etcdConfig(n.resolved(), n.spec, n.lg, nil); err != nil || ec.ServerFeatureGate.Enabled("CompactHashCheck") {
 		t.Errorf("CompactHashCheck cannot be switched off: %v", err)
 	}
 }

@@ -5,8 +5,8 @@
 // (repairwal.go), tells which members each of its lists has (memberships.go), and reads and
 // takes up the data of another program (foreign.go, origin.go, takeup.go). It decides nothing.
 // Whether to found, join, promote, remove, set aside or take up is decided in embedded/plan, whose
-// words this package speaks: Member and Disk are what the coordinator drives. It does what it is
-// told and says exactly what went wrong.
+// words this package speaks: Member and Disk are what the coordinator drives. What etcd is
+// configured with is embedded/settings. It does what it is told and says exactly what went wrong.
 //
 // # What it never does
 //

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 const (
@@ -55,8 +56,13 @@ type present struct {
 	life *life // the present or the last one; nil before the first Start
 }
 
-// New returns a member that is not running. cfg is valid and resolved (Config.Validate,
-// Config.Resolve). note, if any, is told why etcd ends the process, right before it does.
+// Config is what a member is told: the section `etcd`, valid and resolved, and what the cluster's members are called.
+type Config struct {
+	settings.Config
+	Names Names
+}
+
+// New returns a member that is not running. note, if any, is told why etcd ends the process, right before it does.
 func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
 	p := new(present)
 	return &Member{

@@ -93,7 +93,7 @@ func TestStopNeverReady(t *testing.T) {
 func TestStopWhileStarting(t *testing.T) {
 	n := newNode(t, "a")
 	n.spec.Peers["b"] = "http://127.0.0.1:1"
-	n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
+	n.Member = New(n.resolved(), n.lg, nil)
 	started := make(chan error)
 	go func() { started <- n.Start(soon(t), n.spec) }()
 	await(t, "start is under way", func() bool { return n.Done() != nil })
@@ -109,7 +109,7 @@ func TestStopWhileStarting(t *testing.T) {
 
 func TestStartContextEnds(t *testing.T) {
 	n := newNode(t, "a")
-	n.Member = New(n.cfg.Resolve(n.addr), n.lg, nil)
+	n.Member = New(n.resolved(), n.lg, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := n.Start(ctx, n.spec); !errors.Is(err, context.Canceled) {
@@ -206,7 +206,7 @@ func TestKill(t *testing.T) {
 	for err == nil { // what was sent before, then the end
 		_, err = stream.Recv()
 	}
-	for _, port := range []string{clientPort, peerPort} {
+	for _, port := range []string{"2379", "2380"} {
 		if conn, err := net.Dial("tcp", net.JoinHostPort(n.addr, port)); err == nil {
 			conn.Close()
 			t.Errorf("port %s still answers", port)

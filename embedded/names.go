@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 // Names are what the members of a cluster are called. {slot} stands for the slot in a pattern.
@@ -30,19 +31,9 @@ type Names struct {
 	Hosts []string
 }
 
-// PeerHost is the host name in a pattern of peer URLs, with the {slot} that stands in it; "" if there is none.
-func PeerHost(pattern string) string {
-	_, rest, _ := strings.Cut(pattern, "://")
-	host, _, _ := strings.Cut(rest, ":")
-	return host
-}
-
-// slotMark stands for the slot in a pattern.
-const slotMark = "{slot}"
-
 // of is what etcd calls the member of a slot.
 func (n Names) of(slot string) string {
-	return strings.Replace(cmp.Or(n.Member, slotMark), slotMark, slot, 1)
+	return strings.Replace(cmp.Or(n.Member, settings.SlotMark), settings.SlotMark, slot, 1)
 }
 
 // named returns peer URLs by slot as those by the members' names.
@@ -62,7 +53,7 @@ func (n Names) slotOf(m *membership.Member) string {
 			return slot
 		}
 	}
-	if slot, ok := cutSlot(cmp.Or(n.Member, slotMark), m.Name); ok {
+	if slot, ok := cutSlot(cmp.Or(n.Member, settings.SlotMark), m.Name); ok {
 		return slot
 	}
 	return m.Name
@@ -73,7 +64,7 @@ func (n Names) SlotOfURL(peerURL string) (slot string, ok bool) { return cutSlot
 
 // cutSlot returns what stands in text in the place of the pattern's {slot}.
 func cutSlot(pattern, text string) (string, bool) {
-	before, after, ok := strings.Cut(pattern, slotMark)
+	before, after, ok := strings.Cut(pattern, settings.SlotMark)
 	rest, begins := strings.CutPrefix(text, before)
 	if !ok || !begins {
 		return "", false

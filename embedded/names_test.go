@@ -97,12 +97,12 @@ func TestMemberNameHoldsTheSlotOnce(t *testing.T) {
 	n := newNode(t, "a")
 	for pattern, want := range map[string]string{"etcd": "0 times", "{slot}-{slot}": "2 times"} {
 		n.cfg.Names.Member = pattern
-		if _, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := etcdConfig(n.resolved(), n.spec, n.lg, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", pattern, err, want)
 		}
 	}
 	n.cfg.Names.Member = "etcd-{slot}.x"
-	ec, err := etcdConfig(n.cfg.Resolve(n.addr), n.spec, n.lg, nil)
+	ec, err := etcdConfig(n.resolved(), n.spec, n.lg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/version"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 // Origin says of which cluster the data on a volume is that another program left there, nil if there is none. It says
@@ -95,7 +96,7 @@ func (d Disk) elders(m *Memberships) (elders []plan.Elder, wrong []string) {
 			e.Slot, _ = d.Names.SlotOfURL(e.PeerURL)
 		}
 		update := fmt.Sprintf("give it such a URL while etcd runs, with its slot in the place of %s: "+
-			"`etcdctl member update %x --peer-urls=%s`", slotMark, l.ID, d.Names.PeerURL)
+			"`etcdctl member update %x --peer-urls=%s`", settings.SlotMark, l.ID, d.Names.PeerURL)
 		other, double := slots[e.Slot]
 		switch {
 		case len(l.PeerURLs) != 1:

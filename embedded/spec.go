@@ -17,14 +17,15 @@ import (
 	"google.golang.org/grpc"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 // checkSpec returns an error if no member can be started as s says.
 func checkSpec(cfg Config, s plan.Spec) error {
 	var errs []error
 	m := cfg.Names.Member
-	if n := strings.Count(m, slotMark); m != "" && n != 1 {
-		errs = append(errs, fmt.Errorf("member name %q has %s %d times, not once", m, slotMark, n))
+	if n := strings.Count(m, settings.SlotMark); m != "" && n != 1 {
+		errs = append(errs, fmt.Errorf("member name %q has %s %d times, not once", m, settings.SlotMark, n))
 	}
 	for _, f := range [][2]string{{"slot", s.Slot}, {"data directory", s.DataDir}, {"token", s.Token}, {"peer URL", s.PeerURL}} {
 		if f[1] == "" {
@@ -34,7 +35,7 @@ func checkSpec(cfg Config, s plan.Spec) error {
 	if got := s.Peers[s.Slot]; got != s.PeerURL {
 		errs = append(errs, fmt.Errorf("peers name %q for slot %q, want its own peer URL %q", got, s.Slot, s.PeerURL))
 	}
-	if want := scheme(cfg.PeerCertFile); !strings.HasPrefix(s.PeerURL, want) {
+	if want := settings.Scheme(cfg.PeerCertFile); !strings.HasPrefix(s.PeerURL, want) {
 		errs = append(errs, fmt.Errorf("peer URL %q does not start with %s, as etcd.peer-cert-file asks for", s.PeerURL,
 			want))
 	}
@@ -119,7 +120,7 @@ func parseURLs(ss []string) ([]url.URL, error) {
 	return urls, nil
 }
 
-func clientTLS(c ClientTLS) transport.TLSInfo {
+func clientTLS(c settings.ClientTLS) transport.TLSInfo {
 	return transport.TLSInfo{
 		CertFile:       c.CertFile,
 		KeyFile:        c.KeyFile,
@@ -134,7 +135,7 @@ func clientTLS(c ClientTLS) transport.TLSInfo {
 // dialler and (etcd installs the check in both directions) the dialler of the listener;
 // ServerName keeps Go from looking for the host name of the URL in the certificate; where
 // members have host names that others know as well, Go looks for just that.
-func peerTLS(c PeerTLS, names Names) transport.TLSInfo {
+func peerTLS(c settings.PeerTLS, names Names) transport.TLSInfo {
 	if c.PeerCertFile == "" {
 		return transport.TLSInfo{}
 	}

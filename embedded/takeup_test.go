@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 // layouts are volumes of others. theirs is the data directory as they know it.
@@ -215,7 +216,7 @@ func TestTakeUpRuns(t *testing.T) {
 		stop(t, n, 0)
 		volume := layout.on(t, n.spec.DataDir)
 		i := strings.LastIndexByte(n.addr, '.')
-		d := Disk{Names{PeerURL: "http://" + n.addr[:i+1] + slotMark + ":2380"}}
+		d := Disk{Names{PeerURL: "http://" + n.addr[:i+1] + settings.SlotMark + ":2380"}}
 		var wrote []string
 		run := func(dir string) {
 			t.Helper()

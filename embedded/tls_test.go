@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"holdfast/embedded/settings"
 	"holdfast/invalid"
 )
 
@@ -186,16 +187,16 @@ func TestSpecCheck(t *testing.T) {
 // accept each other, and nobody else.
 func TestPeerTLSOfHosts(t *testing.T) {
 	ca := newAuthority(t)
-	pair := func(file string, sans ...string) PeerTLS {
+	pair := func(file string, sans ...string) settings.PeerTLS {
 		cert, key := ca.issue(t, file, sans...)
-		return PeerTLS{PeerCertFile: cert, PeerKeyFile: key, PeerTrustedCAFile: ca.ca()}
+		return settings.PeerTLS{PeerCertFile: cert, PeerKeyFile: key, PeerTrustedCAFile: ca.ca()}
 	}
 	ours := pair("a", peerName, "etcd-a.internal.example.com")
 	theirs := pair("b", "etcd-b.internal.example.com")
 	stranger := pair("x", "etcd-x.internal.example.com")
 	hosts := []string{"etcd-a.internal.example.com", "etcd-b.internal.example.com"}
 	for name, c := range map[string]struct {
-		client, server PeerTLS
+		client, server settings.PeerTLS
 		url            string
 		hosts          []string
 		want           bool

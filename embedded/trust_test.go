@@ -104,14 +104,14 @@ func TestNotStale(t *testing.T) {
 	before, after, dir := newAuthority(t), newAuthority(t), t.TempDir()
 	file := filepath.Join(dir, "ca.pem")
 	bundle(t, file, before)
-	cfg := Default()
+	cfg := testConfig()
 	cfg.PeerCertFile, cfg.PeerKeyFile = before.issue(t, "peer", peerName)
 	cfg.PeerTrustedCAFile = file
 	n := newNode(t, "a")
 	cfg.Names.Peer = peerName
-	n.spec.PeerURL, n.cfg = "https://"+n.addr+":2380", cfg.Resolve(n.addr)
+	n.spec.PeerURL, n.cfg = "https://"+n.addr+":2380", cfg
 	n.spec.Peers = map[string]string{"a": n.spec.PeerURL}
-	ec, err := etcdConfig(n.cfg, n.spec, zap.NewNop(), nil)
+	ec, err := etcdConfig(n.resolved(), n.spec, zap.NewNop(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
 )
@@ -79,7 +80,7 @@ func newRestorer(b *testing.B, size int64) *restorer {
 		b.Fatal(err)
 	}
 	const address = "127.99.1.1"
-	r := &restorer{etcdutl: etcdutl, store: snapshot.NewDir(store), file: filepath.Join(dir, "db.snapshot"), config: embedded.Default().Resolve(address)}
+	r := &restorer{etcdutl: etcdutl, store: snapshot.NewDir(store), file: filepath.Join(dir, "db.snapshot"), config: embedded.Config{Config: settings.Default().Resolve(address)}}
 	peer := "http://" + address + ":2380"
 	r.spec = plan.Spec{Slot: "a", Token: "bench", PeerURL: peer, Peers: map[string]string{"a": peer}}
 	db := snapshottest.NewDB(b)

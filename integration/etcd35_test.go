@@ -21,6 +21,7 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 	"holdfast/gossip"
 	"holdfast/integration"
 )
@@ -82,7 +83,7 @@ func cluster37(t *testing.T, volume string) *inProcess {
 		address := fmt.Sprintf("%s%d", prefix, i+1)
 		table[slot] = []netip.Addr{netip.MustParseAddr(address)}
 		c.urls = append(c.urls, "http://"+address+":2379")
-		c.members[slot] = embedded.New(embedded.Default().Resolve(address), zap.NewNop(), nil)
+		c.members[slot] = embedded.New(embedded.Config{Config: settings.Default().Resolve(address)}, zap.NewNop(), nil)
 		c.specs[slot] = plan.Spec{Slot: slot, DataDir: filepath.Join(volume, slot), Token: "test@1", Peers: peers, PeerURL: peers[slot]}
 		t.Cleanup(c.members[slot].Kill)
 	}

@@ -19,16 +19,16 @@ import (
 // that is not here has no place in the design yet.
 var arrows = map[string][]string{
 	"cmd/holdfast":             {"cmd"},
-	"cmd/config":               {"embedded", "embedded/auth", "embedded/pki", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/config":               {"embedded/auth", "embedded/pki", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd/control":              {"cmd/config"},
-	"cmd/child":                {"cmd/config", "embedded", "embedded/plan", "snapshot"},                                                                                                                                            // what of both may end its process
-	"cmd/show":                 {"embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "snapshot", "volume"},                                                                     // what people are told of a cluster
-	"cmd/takeover":             {"cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/node", "embedded", "embedded/generations", "embedded/health", "embedded/pki", "embedded/plan", "gossip", "snapshot", "volume"}, // a cluster that another program runs
+	"cmd/child":                {"cmd/config", "embedded", "embedded/plan", "snapshot"},                                                                                                                                                                 // what of both may end its process
+	"cmd/show":                 {"embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "snapshot", "volume"},                                                                                          // what people are told of a cluster
+	"cmd/takeover":             {"cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/node", "embedded", "embedded/generations", "embedded/health", "embedded/pki", "embedded/plan", "embedded/settings", "gossip", "snapshot", "volume"}, // a cluster that another program runs
 	"cmd/demo":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "embedded/health"},
-	"cmd/node":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/headroom", "cmd/show", "durable", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/node":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/headroom", "cmd/show", "durable", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd/backups":              {"cmd/child", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "embedded", "embedded/generations", "embedded/health", "embedded/plan", "snapshot", "snapshot/etcdclient"}, // what commands do with them
 	"cmd/proposal":             {"cmd/backups", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/plan", "snapshot"},          // how an operator ends a generation
-	"cmd/observer":             {"cmd/config", "cmd/node", "embedded", "embedded/coordinator", "embedded/health", "embedded/plan", "gossip", "gossip/discover", "metrics", "volume"},                          // hears, and is no node
+	"cmd/observer":             {"cmd/config", "cmd/node", "embedded", "embedded/coordinator", "embedded/health", "embedded/plan", "embedded/settings", "gossip", "gossip/discover", "metrics", "volume"},     // hears, and is no node
 	"cmd/certificates":         {"cmd/config", "cmd/control", "cmd/node", "cmd/show", "durable", "embedded/health", "embedded/pki", "embedded/pki/authorities"},                                               // where no node is asked
 	"cmd/etcdmanager":          {"cmd/config"},                                                                                                                                                                // a translation, and asks nobody
 	"cmd/headroom":             {},                                                                                                                                                                            // the garbage collector's, whatever the process does
@@ -44,7 +44,8 @@ var arrows = map[string][]string{
 	"embedded/pki":             {"durable"},                                                                 // certificates; etcd is told of files
 	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"}, // which are kept in the store
 	"embedded/auth":            {"durable"},                                                                 // the decision about users and roles, and their names, which the next one speaks
-	"embedded":                 {"durable", "embedded/auth", "embedded/plan"},                               // whose words it speaks
+	"embedded/settings":        {},                                                                          // read and judged without a server
+	"embedded":                 {"durable", "embedded/auth", "embedded/plan", "embedded/settings"},          // whose words it speaks
 	"gossip/discover":          {"durable"},
 	"gossip":                   {"durable", "invalid"},
 	"metrics":                  {},
@@ -173,6 +174,33 @@ func TestReleaseHasNoTestKit(t *testing.T) {
 	for _, want := range []string{module + "/integration/hosts", module + "/volume/volumetest/ec2test"} {
 		if !slices.Contains(found, want) {
 			t.Errorf("in the program integration/demo the check finds %q, and not %s", found, want)
+		}
+	}
+}
+
+// serverless are the packages that need no member, and whose tests start in a second because they link no etcd server.
+var serverless = []string{"cmd/config", "cmd/control", "cmd/etcdmanager", "cmd/headroom", "cmd/show", "embedded/auth",
+	"embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities",
+	"embedded/plan", "embedded/settings", "gossip", "gossip/discover", "metrics", "snapshot/etcdclient", "snapshot/s3",
+	"volume", "volume/ebs"}
+
+// Neither they nor their tests link etcd's server, by whatever way.
+func TestServerIsLinkedWhereItRuns(t *testing.T) {
+	const server = "go.etcd.io/etcd/server/"
+	args := []string{"list", "-test", "-f", "{{.ImportPath}}\t{{.Deps}}", module + "/embedded"}
+	for _, p := range serverless {
+		args = append(args, module+"/"+p)
+	}
+	out, err := exec.Command("go", args...).Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		p, deps, _ := strings.Cut(line, "\t")
+		tested, _, _ := strings.Cut(p, " ")
+		if got, want := strings.Contains(deps, server), strings.TrimSuffix(tested, ".test") == module+"/embedded"; got != want {
+			t.Errorf("%s links etcd's server: %t, want %t; `go list -deps -test` with -f '{{.ImportPath}} {{.Imports}}' "+
+				"says by which way", p, got, want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 	"holdfast/snapshot"
 )
 
@@ -70,7 +71,7 @@ func TestManagerVersionOfDowngraded(t *testing.T) {
 func member(t *testing.T) *embedded.Member {
 	t.Helper()
 	peer := fmt.Sprintf("http://127.%d.%d.%d:2380", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
-	cfg := embedded.Default().Resolve("127.0.0.1")
+	cfg := embedded.Config{Config: settings.Default().Resolve("127.0.0.1")}
 	cfg.ListenPeerURLs, cfg.ListenClientURLs = []string{peer}, []string{"http://127.0.0.1:0"}
 	m := embedded.New(cfg, zap.NewNop(), nil)
 	t.Cleanup(m.Kill)

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
-	"holdfast/embedded"
 	"holdfast/embedded/pki"
+	"holdfast/embedded/settings"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -31,7 +31,7 @@ type Config struct {
 	Node     Node            `mapstructure:"node"`
 	Gossip   gossip.Config   `mapstructure:"gossip"`
 	Volume   Volume          `mapstructure:"volume"`
-	Etcd     embedded.Config `mapstructure:"etcd"`
+	Etcd     settings.Config `mapstructure:"etcd"`
 	TLS      pki.Config      `mapstructure:"tls"`
 	Snapshot Snapshot        `mapstructure:"snapshot"`
 	Restore  Restore         `mapstructure:"restore"`
@@ -59,7 +59,7 @@ func Default() Config {
 		Node:     Node{Address: "127.0.0.1", DataDir: "./holdfast-data"},
 		Gossip:   gossip.Default(),
 		Volume:   Volume{Config: volume.Default(), EBS: ebs.Default()},
-		Etcd:     embedded.Default(),
+		Etcd:     settings.Default(),
 		TLS:      pki.Default(),
 		Snapshot: Snapshot{Config: snapshot.Default(), S3: s3.Default()},
 		Restore:  Restore{RevisionBump: 1_000_000_000, ReclaimAfter: 7 * 24 * time.Hour},
@@ -118,7 +118,7 @@ var (
 const maxDomain = 253 - 16 - 40 - 2
 
 // SlotMark stands for the slot in the patterns of peer URLs and members' names.
-const SlotMark = "{slot}"
+const SlotMark = settings.SlotMark
 
 // maxMemberName keeps the longest member name, with a slot of 16 bytes, at the 63 of a DNS label.
 const maxMemberName = 63 - 16 + len(SlotMark)

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
-	"holdfast/embedded"
 	"holdfast/embedded/health"
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
+	"holdfast/embedded/settings"
 )
 
 // newCertificates makes the keeper of the node's certificates, whatever tls.mode is. Nothing is read yet.
@@ -32,7 +32,7 @@ func peerName(cfg config.Config) string { return "peer." + cfg.Zone() }
 // TLSIdentity is whom this node's certificates name. tls.names is the keeper's to add.
 func TLSIdentity(cfg config.Config) pki.Identity {
 	id := pki.Identity{Cluster: cfg.Cluster.Name, Node: cfg.Node.Name, Zone: cfg.Zone(), PeerName: peerName(cfg),
-		PeerHost: embedded.PeerHost(cfg.Etcd.PeerURL)}
+		PeerHost: settings.PeerHost(cfg.Etcd.PeerURL)}
 	if cfg.Cluster.Adopt { // etcd-manager drops the name of a member from /etc/hosts when it is taken over
 		id.PeerAddress = cfg.Node.Address
 	}

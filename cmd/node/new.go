@@ -23,6 +23,7 @@ import (
 	"holdfast/embedded/pki"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 	"holdfast/gossip"
 	"holdfast/metrics"
 	"holdfast/snapshot"
@@ -52,7 +53,6 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 	if len(options.Recipients) < len(cfg.Snapshot.Recipients) {
 		return nil, err
 	}
-	cfg.Etcd.Names = MemberNames(cfg)
 	n := &node{cfg: cfg, lg: lg, version: version, address: address, store: store,
 		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
 		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
@@ -85,7 +85,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 
 // makeMesh makes the gossip and the resolver that reads it.
 func (n *node) makeMesh() (err error) {
-	n.names = gossip.NewResolver(n.cfg.Zone(), embedded.PeerHost(n.cfg.Etcd.PeerURL), n.lg.Named("names"))
+	n.names = gossip.NewResolver(n.cfg.Zone(), settings.PeerHost(n.cfg.Etcd.PeerURL), n.lg.Named("names"))
 	if n.cfg.Cluster.Adopt {
 		n.names.Tolerate()
 	}
@@ -107,7 +107,7 @@ func (n *node) makeMesh() (err error) {
 // makeMember makes etcd and what keeps it: its users, its backups, its series.
 func (n *node) makeMember(options snapshot.Options) {
 	cfg, reg := n.cfg, prometheus.DefaultRegisterer
-	n.etcd = embedded.New(cfg.Etcd, n.lg, noteEnd(cfg))
+	n.etcd = embedded.New(embedded.Config{Config: cfg.Etcd, Names: MemberNames(cfg)}, n.lg, noteEnd(cfg))
 	if n.editions != nil {
 		n.etcd.Tell(n.editions.Clients.See)
 	}
@@ -144,7 +144,7 @@ func (n *node) makeCoordinator(options snapshot.Options) {
 			Mesh:    mesh{n.mesh},
 			Names:   n.names,
 			Elders:  n.elders.all,
-			Etcd:    etcd{n.etcd, embedded.Disk{Names: cfg.Etcd.Names}, n.certificates},
+			Etcd:    etcd{n.etcd, embedded.Disk{Names: MemberNames(cfg)}, n.certificates},
 			Store:   n.records,
 			Backups: Archive{Store: n.store, Cluster: cfg.Cluster.Name, keeper: n.keeper, Options: options,
 				Skipped: func(lines []string) { n.lg.Warn("skipped the newest backup", zap.Strings("why", lines)) }},
@@ -186,7 +186,7 @@ func MemberNames(cfg config.Config) embedded.Names {
 
 // foreignHosts are the members' host names where the operator has named them, and not holdfast.
 func foreignHosts(cfg config.Config) (all []string) {
-	host := embedded.PeerHost(cfg.Etcd.PeerURL)
+	host := settings.PeerHost(cfg.Etcd.PeerURL)
 	if host == cfg.OwnPeerHost() {
 		return nil
 	}

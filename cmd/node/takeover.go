@@ -146,7 +146,7 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 		return err
 	}
 	state.Version, state.NewCluster, state.Quarantined = rel.To, false, false
-	return embedded.Disk{Names: n.cfg.Etcd.Names}.HandBack(rel.Path, state)
+	return embedded.Disk{Names: MemberNames(n.cfg)}.HandBack(rel.Path, state)
 }
 
 // backupFor makes sure of a fresh backup that an etcd of a version can open.
@@ -188,7 +188,7 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 	var err error
 	if now.Path == "" {
 		err = errors.New("this node holds no volume")
-	} else if in.Origin, err = (embedded.Disk{Names: n.cfg.Etcd.Names}).Left(now.Path); err == nil {
+	} else if in.Origin, err = (embedded.Disk{Names: MemberNames(n.cfg)}).Left(now.Path); err == nil {
 		in.Path, in.Data = now.Path, filepath.Join(now.Path, coordinator.EtcdDir)
 		in.Was, in.Token, in.Names, in.Problem = managersWord(now.Path)
 	}

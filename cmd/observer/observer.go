@@ -16,7 +16,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
-	"holdfast/embedded"
+	"holdfast/embedded/settings"
 	"holdfast/gossip"
 	"holdfast/gossip/discover"
 	"holdfast/metrics"
@@ -47,7 +47,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 	if err != nil {
 		return err
 	}
-	names := discover.Names{Zone: cfg.Zone(), Hosts: embedded.PeerHost(cfg.Etcd.PeerURL)}
+	names := discover.Names{Zone: cfg.Zone(), Hosts: settings.PeerHost(cfg.Etcd.PeerURL)}
 	if o.DNS != "" {
 		if o.Server, err = discover.Listen(ctx, o.DNS, lg.Named("dns")); err != nil {
 			return err

@@ -15,13 +15,14 @@ import (
 
 	"holdfast/embedded"
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 // ran is the data directory of a member, alone in its cluster, that ran and was stopped.
 func ran(t *testing.T, dir string) string {
 	t.Helper()
 	peer := fmt.Sprintf("http://127.%d.%d.%d:2380", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
-	cfg := embedded.Default().Resolve("127.0.0.1")
+	cfg := embedded.Config{Config: settings.Default().Resolve("127.0.0.1")}
 	cfg.ListenPeerURLs, cfg.ListenClientURLs = []string{peer}, []string{"http://127.0.0.1:0"}
 	m := embedded.New(cfg, zap.NewNop(), nil)
 	t.Cleanup(m.Kill)

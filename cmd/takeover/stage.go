@@ -25,6 +25,7 @@ import (
 	"holdfast/cmd/child"
 	"holdfast/embedded"
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 	"holdfast/gossip"
 )
 
@@ -41,7 +42,7 @@ func plainEtcd(ctx context.Context, d *json.Decoder, _ *zap.Logger) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	r := gossip.NewResolver("plain."+rehearsalDomain, embedded.PeerHost(o.Pattern), zap.NewNop())
+	r := gossip.NewResolver("plain."+rehearsalDomain, settings.PeerHost(o.Pattern), zap.NewNop())
 	r.Set(o.Names)
 	net.DefaultResolver = r.Resolver()
 	lg, err := zap.NewProduction()

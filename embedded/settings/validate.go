@@ -1,4 +1,4 @@
-package embedded
+package settings
 
 import (
 	"crypto/tls"
@@ -15,9 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/pkg/v3/featuregate"
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -77,12 +74,12 @@ func (c Config) validateCompaction(p problems) {
 	n, err := strconv.Atoi(c.AutoCompactionRetention)
 	number := err == nil && n >= 0
 	switch c.AutoCompactionMode {
-	case embed.CompactorModePeriodic:
+	case periodic:
 		if d, err := time.ParseDuration(c.AutoCompactionRetention); !number && (err != nil || d < 0) {
 			p("auto-compaction-retention", `must be hours or a duration such as "5m" ("0" is off), got %q`,
 				c.AutoCompactionRetention)
 		}
-	case embed.CompactorModeRevision:
+	case revision:
 		if !number {
 			p("auto-compaction-retention", `must be a number of revisions ("0" is off), got %q`, c.AutoCompactionRetention)
 		}
@@ -92,27 +89,27 @@ func (c Config) validateCompaction(p problems) {
 }
 
 func (c Config) validateFeatures(p problems) {
-	gate := features.NewDefaultServerFeatureGate("check", nil).(featuregate.MutableFeatureGate)
-	known := gate.GetAll()
+	names := features()
 	for _, name := range slices.Sorted(maps.Keys(c.FeatureGates)) {
-		if _, ok := known[featuregate.Feature(name)]; !ok {
-			p("feature-gates", "must be one of %s, got %q", featureNames(), name)
+		if !slices.Contains(names, name) && !slices.Contains(classes, name) {
+			p("feature-gates", "must be one of %s, got %q", strings.Join(names, ", "), name)
 		}
 	}
-	persist, checkpoint := string(features.LeaseCheckpointPersist), string(features.LeaseCheckpoint)
+	const persist, checkpoint = "LeaseCheckpointPersist", "LeaseCheckpoint"
 	if c.FeatureGates[persist] && !c.FeatureGates[checkpoint] {
 		p("feature-gates", "%s must come with %s, got %s alone", persist, checkpoint, persist)
 	}
 }
 
-// featureNames lists etcd's features without the two switches for whole classes of them.
-func featureNames() string {
-	var names []string
-	for f := range features.DefaultEtcdServerFeatureGates {
-		names = append(names, string(f))
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+// classes switch all features of a kind.
+var classes = []string{"AllAlpha", "AllBeta"}
+
+// features lists etcd's features by name, sorted. A test of package embedded compares them with etcd's own.
+func features() []string {
+	return slices.Sorted(slices.Values(append([]string{
+		"CompactHashCheck", "InitialCorruptCheck", "LeaseCheckpoint", "LeaseCheckpointPersist", "SetMemberLocalAddr",
+		"StopGRPCServiceOnDefrag", "TxnModeWriteWithSharedBuffer",
+	}, newFeatures...)))
 }
 
 func (c Config) validateURLs(p problems) {
@@ -127,14 +124,14 @@ func (c Config) validateURLs(p problems) {
 		{"advertise-client-urls", c.AdvertiseClientURLs, false, c.CertFile},
 		{"listen-peer-urls", c.ListenPeerURLs, true, c.PeerCertFile},
 	} {
-		want := strings.TrimSuffix(scheme(u.cert), "://")
+		want := strings.TrimSuffix(Scheme(u.cert), "://")
 		for _, s := range u.urls {
 			if err := checkURL(s, want, u.listen); err != nil {
 				p(u.key, "%v, got %q", err, s)
 			}
 		}
 	}
-	if err := c.checkPeerURL(strings.TrimSuffix(scheme(c.PeerCertFile), "://")); err != nil && c.PeerURL != "" {
+	if err := c.checkPeerURL(strings.TrimSuffix(Scheme(c.PeerCertFile), "://")); err != nil && c.PeerURL != "" {
 		p("peer-url", "%v, got %q", err, c.PeerURL)
 	}
 	for _, s := range c.ListenClientHTTPURLs {
@@ -181,16 +178,16 @@ const maxPeerURL = 253
 // checkPeerURL applies to the pattern what etcd asks of a URL, and what keeps the members' names apart.
 func (c Config) checkPeerURL(scheme string) error {
 	host := PeerHost(c.PeerURL)
-	if strings.Count(c.PeerURL, slotMark) != 1 || !strings.Contains(host, slotMark) {
-		return fmt.Errorf("must hold %s once, in its host name", slotMark)
+	if strings.Count(c.PeerURL, SlotMark) != 1 || !strings.Contains(host, SlotMark) {
+		return fmt.Errorf("must hold %s once, in its host name", SlotMark)
 	}
-	u := strings.Replace(c.PeerURL, slotMark, longestSlot, 1)
+	u := strings.Replace(c.PeerURL, SlotMark, longestSlot, 1)
 	if err := checkURL(u, scheme, false); err != nil {
 		return err
 	}
-	if full := strings.Replace(host, slotMark, longestSlot, 1); len(full) > 253 || !peerHost.MatchString(full) {
+	if full := strings.Replace(host, SlotMark, longestSlot, 1); len(full) > 253 || !peerHost.MatchString(full) {
 		return fmt.Errorf("must name a lower-case host of two or more labels, each at most 63 bytes and 253 together, "+
-			"where %s takes 16", slotMark)
+			"where %s takes 16", SlotMark)
 	}
 	if strings.HasSuffix(u, "/") {
 		return errors.New("must end with its port")

@@ -1,18 +1,25 @@
-package embedded
+package settings
 
 import (
 	"net"
 	"net/netip"
 	"net/url"
-
-	"go.etcd.io/etcd/server/v3/embed"
-	"go.etcd.io/etcd/server/v3/etcdserver"
+	"strings"
 )
 
 // The ports etcd has registered with IANA; Resolve uses them.
 const (
 	clientPort = "2379"
 	peerPort   = "2380"
+)
+
+// SlotMark stands for the slot in the patterns of peer URLs and of members' names.
+const SlotMark = "{slot}"
+
+// The values of AutoCompactionMode.
+const (
+	periodic = "periodic"
+	revision = "revision"
 )
 
 // Config is the `etcd:` section: etcd's own flags under their own names. Only what is
@@ -47,8 +54,6 @@ type Config struct {
 	// switched off: the leader compares what the members have once a minute, at no cost, and raises CORRUPT.
 	FeatureGates map[string]bool `mapstructure:"feature-gates"`
 
-	// Names are what the cluster's members are called, which is no setting of etcd's.
-	Names Names `mapstructure:"-"`
 	// Issued: the files of ClientTLS and PeerTLS are written before each start, and need not be there yet.
 	Issued bool `mapstructure:"-"`
 }
@@ -103,25 +108,25 @@ type PeerTLS struct {
 	PeerKeyFile       string `mapstructure:"peer-key-file"`
 	PeerTrustedCAFile string `mapstructure:"peer-trusted-ca-file"`
 	// PeerCertAllowedCN and PeerCertAllowedHostname exclude each other. With neither,
-	// the certificate must bear Names.Peer, whatever address it comes from.
+	// the certificate must bear the name that the cluster's peers share, whatever address it comes from.
 	PeerCertAllowedCN       []string `mapstructure:"peer-cert-allowed-cn"`
 	PeerCertAllowedHostname []string `mapstructure:"peer-cert-allowed-hostname"`
 }
 
-// Default returns etcd's defaults with the URLs left to Resolve, and a log level at which
+// Default returns etcd's defaults (a test of package embedded compares them) with the URLs left to Resolve, and a log level at which
 // what holdfast decides is not lost among a hundred lines for each start.
 func Default() Config {
 	return Config{
 		Limits: Limits{
-			MaxRequestBytes: embed.DefaultMaxRequestBytes,
-			MaxTxnOps:       embed.DefaultMaxTxnOps,
-			SnapshotCount:   etcdserver.DefaultSnapshotCount,
+			MaxRequestBytes: 3 << 19, // 1.5 MiB
+			MaxTxnOps:       128,
+			SnapshotCount:   10_000,
 		},
 		HeartbeatInterval:       100,
 		ElectionTimeout:         1000,
 		EarlyCampaign:           true,
-		AutoCompactionMode:      embed.CompactorModePeriodic,
-		AutoCompactionRetention: embed.DefaultAutoCompactionRetention,
+		AutoCompactionMode:      periodic,
+		AutoCompactionRetention: "0",
 		Metrics:                 "basic",
 		LogLevel:                "warn",
 		FeatureGates:            map[string]bool{},
@@ -133,7 +138,7 @@ func Default() Config {
 // scheme is https where a certificate is set. Clients are told the port that is listened on
 // at address, so that nodes with other ports can have one file as well.
 func (c Config) Resolve(address string) Config {
-	client := func(host string) string { return scheme(c.CertFile) + net.JoinHostPort(host, clientPort) }
+	client := func(host string) string { return Scheme(c.CertFile) + net.JoinHostPort(host, clientPort) }
 	if len(c.ListenClientURLs) == 0 {
 		c.ListenClientURLs = []string{client(address)}
 		if ip, err := netip.ParseAddr(address); err == nil && !ip.IsLoopback() && !ip.IsUnspecified() {
@@ -150,7 +155,7 @@ func (c Config) Resolve(address string) Config {
 		}
 	}
 	if len(c.ListenPeerURLs) == 0 {
-		c.ListenPeerURLs = []string{scheme(c.PeerCertFile) + net.JoinHostPort(address, peerPort)}
+		c.ListenPeerURLs = []string{Scheme(c.PeerCertFile) + net.JoinHostPort(address, peerPort)}
 	}
 	return c
 }
@@ -161,9 +166,17 @@ func covers(host, address string) bool {
 	return err == nil && (at.IsUnspecified() || host == address)
 }
 
-func scheme(certFile string) string {
+// Scheme is what a URL begins with, https:// where a certificate is set.
+func Scheme(certFile string) string {
 	if certFile != "" {
 		return "https://"
 	}
 	return "http://"
+}
+
+// PeerHost is the host name in a pattern of peer URLs, with the {slot} that stands in it; "" if there is none.
+func PeerHost(pattern string) string {
+	_, rest, _ := strings.Cut(pattern, "://")
+	host, _, _ := strings.Cut(rest, ":")
+	return host
 }
