@@ -116,7 +116,7 @@ func (h *handover) killAtEachStep() {
 }
 
 // releaseSteps are those at which a process kills itself while it gives a seat back, two on each.
-var releaseSteps = [][2]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"}, {"release-paused", "release-saved"}}
+var releaseSteps = [][2]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"}, {"release-paused", "release-returned"}}
 
 // killWhileGivingBack has releases killed. The other program finds its data each time, also where only half was made
 // ready for it, and holdfast takes the seat again. In the end all go back.

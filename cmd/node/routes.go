@@ -80,9 +80,7 @@ func (n routes) routes() *control.Routes {
 	rs.Answer("GET /takeover", func(r *http.Request) (any, error) { return n.takeover(r.Context()), nil })
 	rs.Answer("POST /takeover/release", n.giveBack, control.DryRun)
 	rs.Do("POST /pause", n.pause, control.DryRun)
-	rs.Answer("POST /resume", func(r *http.Request) (any, error) {
-		return n.coord.Resume(r.Context(), control.Dry(r))
-	}, control.DryRun)
+	rs.Answer("POST /resume", n.resume, control.DryRun)
 	rs.Answer("GET /downgrade", func(r *http.Request) (any, error) { return n.downgrade(r.Context(), r.FormValue("to")) })
 	rs.Do("POST /downgrade", func(r *http.Request) error { return n.beginDowngrade(r.Context(), r.FormValue("to")) })
 	rs.Do("DELETE /downgrade", func(r *http.Request) error { return n.etcd.CancelDowngrade(r.Context()) })

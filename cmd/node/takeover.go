@@ -138,6 +138,13 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 		}
 	}
 	n.step("release-paused")
+	// That the cluster goes back as a whole is said before the last of its members does.
+	if o := n.coord.Now().Observation; o.Disk.Ledger.Record != nil && len(o.Foreign()) == n.voters()-1 {
+		if err := n.records.Return(ctx, *o.Disk.Ledger.Record, by); err != nil {
+			return fmt.Errorf("not released: %w", err)
+		}
+	}
+	n.step("release-returned")
 	if !manager {
 		return nil
 	}
@@ -147,6 +154,20 @@ func (n routes) prepareRelease(ctx context.Context, rel *health.Release, by stri
 	}
 	state.Version, state.NewCluster, state.Quarantined = rel.To, false, false
 	return embedded.Disk{Names: MemberNames(n.cfg)}.HandBack(rel.Path, state)
+}
+
+// resume ends the pause of a cluster. One that was about to go back to another program is kept.
+func (n routes) resume(r *http.Request) (any, error) {
+	p, err := n.coord.Resume(r.Context(), true)
+	if err != nil || control.Dry(r) {
+		return p, err
+	}
+	if record := n.coord.Now().Observation.Disk.Ledger.Record; p.Return && record != nil {
+		if err := n.records.Keep(r.Context(), *record); err != nil {
+			return nil, fmt.Errorf("not resumed: %w", err)
+		}
+	}
+	return n.coord.Resume(r.Context(), false)
 }
 
 // backupFor makes sure of a fresh backup that an etcd of a version can open.

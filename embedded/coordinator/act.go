@@ -119,6 +119,20 @@ func (ac *actor) tellStore(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
+// replace tells the store as tellStore does, also where the record of a cluster that was given back is in the way.
+func (ac *actor) replace(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if !a.Over {
+		return ac.tellStore(ctx, a)
+	}
+	ac.world.Step("before-mirror")
+	ctx, cancel := context.WithTimeout(ctx, storeAge)
+	defer cancel()
+	if err := ac.world.Store.Replace(ctx, *o.Store.Record, *a.Record); err != nil {
+		return fmt.Errorf("put %s into the store in the place of %s: %w", a.Record.Token(), o.Store.Record.Token(), err)
+	}
+	return nil
+}
+
 // adopt takes up another program's data: the store is told, the data moves, the disk accepts the record. Killed between
 // any two of these, the other program finds its data where it was, and the next attempt does the rest.
 func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) error {
@@ -130,7 +144,7 @@ func (ac *actor) adopt(ctx context.Context, o plan.Observation, a plan.Action) e
 	if err != nil {
 		return fmt.Errorf("adopt the data of %s: %w", o.Disk.Origin.Program, err)
 	}
-	if err := ac.tellStore(ctx, a); err != nil {
+	if err := ac.replace(ctx, o, a); err != nil {
 		return err
 	}
 	ac.world.Step("before-take-up")

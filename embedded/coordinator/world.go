@@ -234,6 +234,9 @@ type Generations interface {
 	// MoveAside gives up what the store knows: after it neither the record nor one before it is known, nor, with nil, a
 	// cluster that another program keeps there.
 	MoveAside(ctx context.Context, r *plan.Record) error
+	// Replace puts a record in the place of another, of a cluster that was given back: plan.ErrConflict when there is a
+	// third one; again is fine.
+	Replace(ctx context.Context, old, with plan.Record) error
 }
 
 // Proposals are the restores and recoveries in the store.

@@ -337,6 +337,12 @@ func (s stores) Put(_ context.Context, r plan.Record) error {
 	s.knows.Record = &r
 	return nil
 }
+func (s stores) Replace(_ context.Context, _, with plan.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.knows.Record, s.knows.Returned = &with, false
+	return nil
+}
 func (s stores) MoveAside(context.Context, *plan.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

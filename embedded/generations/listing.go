@@ -34,6 +34,7 @@ type listing struct {
 	records, restores, outcomes []numbered
 	here                        []snapshot.Object
 	beacon                      snapshot.Object
+	returned                    []snapshot.Object
 	beside                      bool      // an operator has had a cluster founded beside one of etcd-manager's
 	began                       time.Time // by our clock
 	newest                      time.Time // the store's time of what it got last
@@ -57,6 +58,10 @@ func (r *Records) list(ctx context.Context) (l listing, err error) {
 		}
 		if o.Name == r.BeaconName() {
 			l.beacon = o
+			continue
+		}
+		if strings.HasPrefix(o.Name, r.prefix()+returnedPrefix) {
+			l.returned = append(l.returned, o)
 			continue
 		}
 		l.beside = l.beside || o.Name == r.besideName()

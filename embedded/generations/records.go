@@ -20,7 +20,8 @@ import (
 //	record-000002.json      the record of generation 2
 //	restore-000002-01.json  the first proposal to begin it
 //	outcome-000002-01.json  what became of that: the record, or why it was aborted
-//	aside-000001-<id>.json  the record of a cluster that was given up
+//	aside-000001-<id>.json  the record of a cluster that was given up, or given back
+//	returned-<id>.json      that an adopted cluster was given back; deleted where it is kept after all
 //	beside.json             that a cluster may be founded although etcd-manager keeps one in the store
 //
 // Beside them lie what is overwritten, and arbitrates nothing:
@@ -104,6 +105,9 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	s, since, err := r.state(ctx, l, true)
 	if err == nil { // also before there is a record: who takes a cluster over must know what its manager is about to do
 		s.Requests, err = r.requests(ctx, l, s, since)
+	}
+	if err == nil {
+		s.Returned, err = r.gaveBack(ctx, l, s.Record)
 	}
 	if err == nil && s.Record == nil && !l.beside {
 		s.Managed, err = snapshot.Managed(ctx, r.Store)
@@ -393,13 +397,23 @@ func (r *Records) MoveAside(ctx context.Context, record *plan.Record) error {
 	if record == nil {
 		return nil
 	}
+	return r.aside(ctx, l, record)
+}
+
+// aside keeps a cluster's records under other names.
+func (r *Records) aside(ctx context.Context, l listing, record *plan.Record) error {
 	for _, o := range l.records {
 		if o.generation > record.Generation {
 			return fmt.Errorf("%w: the store knows generation %d by now", plan.ErrConflict, o.generation)
 		}
+	}
+	for _, o := range l.records {
 		old, err := r.readRecord(ctx, o.Object)
 		if err != nil {
 			return err
+		}
+		if old.is.Lineage() != record.Lineage() {
+			return fmt.Errorf("%w: %s", plan.ErrConflict, old.is.Token())
 		}
 		aside := fmt.Sprintf("%saside-%06d-%s.json", r.prefix(), old.is.Generation, old.is.ID)
 		if err := r.put(ctx, aside, old.is); err != nil && !errors.Is(err, snapshot.ErrExists) {

@@ -108,6 +108,7 @@ type Action struct {
 	Restore  *Restore
 	Request  *Request
 	Mirror   bool
+	Over     bool // Adopt: the store's record is of a cluster that was given back, and gives way
 	Join     bool
 	Node     string
 	Slot     string

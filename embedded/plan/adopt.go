@@ -115,7 +115,7 @@ func (o adopting) adopt() Action {
 		return wait("slot %s holds data of the cluster %x of %s that cannot be taken over: its members make no record: %v",
 			o.Claim.Slot, from.Cluster, from.Program, err)
 	}
-	if why := o.others(&r); why != "" {
+	if why := o.others(&r); why.Text != "" {
 		return wait("%s", why)
 	}
 	if s := o.Store; s.Unknown == "" && len(s.Requests) > 0 {
@@ -126,10 +126,12 @@ func (o adopting) adopt() Action {
 	if unknown != "" {
 		return wait("slot %s does not take over the member %x of %s yet: %s", o.Claim.Slot, from.Member, from.Program, unknown)
 	}
+	over := o.over(&r)
 	if known := o.Store.Record; known != nil && known.ID == r.ID {
 		r = *known
 	}
-	return Action{Kind: Adopt, Record: &r, Member: from.Member, Mirror: shared && o.Store.Record == nil,
+	return Action{Kind: Adopt, Record: &r, Member: from.Member, Over: over,
+		Mirror: shared && (o.Store.Record == nil || over),
 		Why: fmt.Sprintf("slot %s takes over the member %x of the cluster %x that %s has run, with its data: %s", o.Claim.Slot,
 			from.Member, from.Cluster, from.Program, r.Token())}
 }
@@ -179,26 +181,45 @@ func distant(a, b string) bool {
 }
 
 // others says what anybody else knows that contradicts the record to be.
-func (o adopting) others(r *Record) string {
+func (o adopting) others(r *Record) Said {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f != nil && f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {
-			return fmt.Sprintf("node %s has taken over the same cluster %x as %s, and this node would as %s: cluster.name and etcd.peer-url must be the same",
+			return say("node %s has taken over the same cluster %x as %s, and this node would as %s: cluster.name and etcd.peer-url must be the same",
 				p.Node, f.CID, f.Record.Token(), r.Token())
 		}
 	}
-	known, conflict := o.latest()
+	known, conflict := o.settled(r).latest()
 	switch s := o.Store.Record; {
 	case conflict != "":
-		return conflict
+		return say("%s", conflict)
 	case known != nil && known.Lineage() != r.ID:
-		return fmt.Sprintf("two clusters claim the name %q: %s, and the one on this disk, %s; keep one of them away from this gossip",
+		return say("two clusters claim the name %q: %s, and the one on this disk, %s; keep one of them away from this gossip",
 			o.Config.Cluster, known.Token(), r.Token())
-	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID:
-		return fmt.Sprintf("the backup store knows the cluster as %s, and this disk is of %s: give this node another snapshot.store",
-			s.Token(), r.Token())
+	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.over(r):
+		return say("the backup store knows the cluster as %s, and this disk is of %s: if it was given back, finish that with %s on its last member; else give this node another snapshot.store",
+			s.Token(), r.Token(), Command("takeover release"))
 	}
-	return ""
+	return Said{}
+}
+
+// over reports whether the store's record is of another cluster that was given back, down to its last member. Whatever
+// the other program has made of that since, by a restore say, may take its place.
+func (o adopting) over(r *Record) bool {
+	s := o.Store
+	return s.Unknown == "" && s.Record != nil && s.Returned && s.Record.Lineage() != r.ID
+}
+
+// settled leaves out what lost nodes have said of other clusters, where the store says that the one on this disk has
+// their place, or may take it.
+func (o adopting) settled(r *Record) knowledge {
+	s, rest := o.Store, *o.Observation
+	if o.over(r) || s.Unknown == "" && s.Record != nil && s.Record.Lineage() == r.ID {
+		rest.Peers = slices.DeleteFunc(slices.Clone(o.Peers), func(p Peer) bool {
+			return !p.Live && p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Lineage() != r.ID
+		})
+	}
+	return look(&rest).knowledge
 }
 
 // foreign returns the voters of an adopted cluster that no node is known to run: another program may. nil of every

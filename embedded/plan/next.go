@@ -25,7 +25,7 @@ func Next(obs Observation) Action {
 	case o.Disk.Unknown != "":
 		return wait("the volume of slot %s cannot be read: %s", o.Claim.Slot, o.Disk.Unknown)
 	case o.Disk.Superseded != "" && !o.Member.Running:
-		return wait("the data on slot %s is of the past, and is not started: %s; to take that cluster over, move etcd, origin.json and founding.json away from the volume, and, where the backup store knows the old cluster, set another snapshot.store",
+		return wait("the data on slot %s is of the past, and is not started: %s; to take that cluster over, move etcd, origin.json and founding.json away from the volume",
 			o.Claim.Slot, o.Disk.Superseded)
 	case o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk:
 		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? if its content may be set aside, run %s",

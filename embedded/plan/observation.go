@@ -303,6 +303,8 @@ type Store struct {
 	// Managed is by what the store shows that etcd-manager keeps a cluster in it, "" if nothing does, or an operator has
 	// said that it may be founded all the same. Only a store without a record says it.
 	Managed string
+	// Returned: the adopted cluster of Record was given back to the program that it came from, its last member too.
+	Returned bool
 	// Restore is the open proposal for the generation after Record, nil if there is none.
 	Restore *Restore
 	// Attempts is how many proposals there were for the generation after Record, the open one included.

@@ -108,6 +108,7 @@ func answer(a Action) string {
 		add("lost", strings.Join(a.Request.Lost, ","), a.Request.Lost != nil)
 	}
 	add("mirror", a.Mirror, a.Mirror)
+	add("over", a.Over, a.Over)
 	add("join", a.Join, a.Join)
 	add("node", a.Node, a.Node != "")
 	add("slot", a.Slot, a.Slot != "")
@@ -219,7 +220,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 	case "store":
 		o.Store = Store{ID: p["id"], Unknown: p["unknown"], Record: r.record(p["record"]), CID: r.cid(p["record"]), Restore: r.restore(p["restore"])}
 		o.Store.Newest = r.stand(p)
-		o.Store.Managed = p["managed"]
+		o.Store.Managed, o.Store.Returned = p["managed"], has("returned")
 		if has("request") {
 			o.Store.Requests = []Request{{Command: p["request"], Backup: "b", Problem: p["problem"], Over: has("over")}}
 		}
