@@ -38,7 +38,12 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
 	}
 	if err != nil {
-		o.Obstacle = fmt.Sprintf("%v; `holdfast takeover check %s` examines it", err, volume)
+		if found, err := d.Inspect(f.dir); err == nil { // the log says it, no matter of which version it is
+			o.Cluster, o.Member = found.ClusterID, found.Member
+		}
+		if o.Obstacle = err.Error(); !errors.Is(err, ErrNewer) { // else that says it all
+			o.Obstacle += fmt.Sprintf("; `holdfast takeover check %s` examines it", volume)
+		}
 		return o, nil
 	}
 	o.Cluster, o.Member, o.Version = m.Cluster, m.Member, m.ClusterVersion

@@ -126,7 +126,10 @@ func lookAtStore(ctx context.Context, cfg config.Config, now time.Time) (s Store
 		return Store{Err: err}
 	}
 	records := &generations.Records{Store: store, Cluster: cfg.Cluster.Name}
-	if s.Record, err = records.Newest(ctx); err != nil {
+	if s.Record, err = records.Newest(ctx); err == nil {
+		s.Returned, err = records.GivenBack(ctx, s.Record)
+	}
+	if err != nil {
 		return Store{Err: err}
 	}
 	id := snapshot.Identity{Cluster: cfg.Cluster.Name}

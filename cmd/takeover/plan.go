@@ -108,7 +108,9 @@ type Store struct {
 	Err     error
 	Control snapshot.Control
 	Record  *plan.Record
-	Newest  *snapshot.Backup // that can be relied on
+	// Returned: the cluster of Record was given back.
+	Returned bool
+	Newest   *snapshot.Backup // that can be relied on
 }
 
 // Reach is whether a member elsewhere can be reached.
@@ -257,7 +259,7 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 			PeerURL: strings.Replace(s.Config.Etcd.PeerURL, config.SlotMark, p.Slot, 1)}}
 	}
 	obs := plan.Observation{Node: s.Config.Node.Name, Config: node.Wanted(s.Config),
-		Claim: plan.Claim{Held: true, Slot: p.Slot}, Disk: plan.Disk{Origin: &o}, Store: plan.Store{Record: s.Store.Record}}
+		Claim: plan.Claim{Held: true, Slot: p.Slot}, Disk: plan.Disk{Origin: &o}, Store: plan.Store{Record: s.Store.Record, Returned: s.Store.Returned}}
 	for _, command := range s.Store.Control.Commands {
 		obs.Store.Requests = append(obs.Store.Requests, plan.Request{Command: command})
 	}

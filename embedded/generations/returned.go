@@ -42,6 +42,15 @@ func (r *Records) Keep(ctx context.Context, record plan.Record) error {
 	return nil
 }
 
+// GivenBack reports whether the newest record, if there is one, is of a cluster that was given back.
+func (r *Records) GivenBack(ctx context.Context, newest *plan.Record) (bool, error) {
+	l, err := r.list(ctx)
+	if err != nil {
+		return false, err
+	}
+	return r.gaveBack(ctx, l, newest)
+}
+
 // gaveBack reports whether the newest record is of a cluster that was given back. A mark that is unsigned or
 // damaged is none.
 func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) (bool, error) {

@@ -80,6 +80,14 @@ func adoptedID(cluster, peerURL string, id uint64) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// cluster names the cluster, whose ID shows only where the log can be read.
+func (f Origin) cluster() string {
+	if f.Cluster == 0 {
+		return fmt.Sprintf("cluster of %s", f.Program)
+	}
+	return fmt.Sprintf("cluster %x of %s", f.Cluster, f.Program)
+}
+
 // elder returns the member with an ID.
 func (f Origin) elder(id uint64) (Elder, bool) {
 	i := slices.IndexFunc(f.Members, func(m Elder) bool { return m.ID == id })
@@ -138,7 +146,7 @@ func (o adopting) adopt() Action {
 
 // unfit says why the data on the disk must not be taken up.
 func (o adopting) unfit(from *Origin) Said {
-	slot, cluster := o.Claim.Slot, fmt.Sprintf("cluster %x of %s", from.Cluster, from.Program)
+	slot, cluster := o.Claim.Slot, from.cluster()
 	m, listed := from.elder(from.Member)
 	strays := slices.DeleteFunc(slices.Clone(from.Members), func(m Elder) bool { return !m.Learner && m.Name != "" })
 	switch {
