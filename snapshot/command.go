@@ -44,7 +44,7 @@ func Commands(ctx context.Context, store Store) ([]Command, error) {
 			continue
 		case err == nil:
 			err = c.decode(text)
-		case !errors.Is(err, errTooLarge):
+		case !errors.As(err, new(tooLarge)):
 			return nil, fmt.Errorf("read command %s: %w", c.Name, err)
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -126,7 +127,7 @@ func (d *Dir) write(ctx context.Context, name string, r io.Reader,
 		return err
 	}
 	defer root.Close()
-	temp := path.Join(mark, randomHex())
+	temp := path.Join(mark, rand.Text())
 	defer root.Remove(temp) // what Rename has not taken away
 	if err := writeFile(root, temp, ctxReader{ctx, r}); err != nil {
 		return fmt.Errorf("write object %s: %w", name, err)

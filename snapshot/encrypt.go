@@ -14,8 +14,9 @@ import (
 	"holdfast/durable"
 )
 
-// errNoIdentity is the error of anyone who wants to read an encrypted backup without the key.
-var errNoIdentity = errors.New("it is encrypted and no identity decrypts it: set snapshot.identity-file to the file with the right one")
+// errNoIdentity is the error of anyone who wants to read an encrypted backup, or a sealed text, without the key.
+var errNoIdentity = errors.New("it is encrypted and no identity decrypts it: set snapshot.identity-file to the file " +
+	"with the right one")
 
 // ParseRecipients reads the recipients that backups are encrypted to: age1…, age1pq1…, ssh-ed25519 and ssh-rsa public
 // keys. The error names the one that is wrong. Plugins of age (age1name1…) are refused: they are programs of their own,

@@ -13,6 +13,12 @@ import (
 // its revisions begin again at a lower one.
 func (b Backup) Ordered() bool { return b.own() && b.Generation > 0 }
 
+// ordered is Ordered whatever was proven since: that changes nothing of what the backup holds.
+func (b Backup) ordered() bool {
+	b.Failed = nil
+	return b.Ordered()
+}
+
 // compare orders two backups of one lineage by what they hold: by generation, then by revision. Two that hold the same
 // are ordered by the time at which they were made, and by name.
 func (m Meta) compare(n Meta) int {
@@ -32,9 +38,8 @@ func byTime(a, b Meta) int {
 const disagreement = time.Hour
 
 // Newest returns the newest of the backups that are good, which no proof speaks against, and not foreign, and whether
-// there is one. Of one lineage
-// that is the one with the highest generation, of that the one with the highest revision: no clock decides, so that a
-// node whose clock is wrong makes no old backup the newest, nor hides a new one.
+// there is one. Of one lineage that is the one with the highest generation, of that the one with the highest revision:
+// no clock decides, so that a node whose clock is wrong makes no old backup the newest, nor hides a new one.
 //
 // Only time is left where nothing else tells: between lineages, where it is not known which is ours, and among backups
 // that are not [Backup.Ordered], which stand behind those that are. There one that is later than now counts only if
@@ -47,20 +52,13 @@ func Newest(backups []Backup, now time.Time) (Backup, bool) {
 // newest first.
 func Skipped(backups []Backup, now time.Time) (skipped []Backup) {
 	backups = slices.Clone(backups)
-	failed := make([]*Proof, 0, len(backups))
-	for i := range backups { // their order is the same whatever was proven
-		failed = append(failed, backups[i].Failed)
-		backups[i].Failed = nil
-	}
 	for {
 		b, ok := newest(backups, now)
-		i := slices.IndexFunc(backups, func(a Backup) bool { return a.Name == b.Name })
-		if !ok || failed[i] == nil {
+		if !ok || b.Failed == nil {
 			return skipped
 		}
-		b.Failed = failed[i]
 		skipped = append(skipped, b)
-		backups, failed = slices.Delete(backups, i, i+1), slices.Delete(failed, i, i+1)
+		backups = slices.DeleteFunc(backups, func(a Backup) bool { return a.Name == b.Name })
 	}
 }
 
@@ -71,7 +69,7 @@ func newest(backups []Backup, now time.Time) (Backup, bool) {
 	leaders := map[string]Backup{} // the newest of each lineage
 	for _, b := range backups {
 		lineage := cmp.Or(b.Lineage, only)
-		if !b.Ordered() {
+		if !b.ordered() {
 			lineage = "\x00" + b.Name // comparable with nothing but by time
 		}
 		if best, ok := leaders[lineage]; !ok || b.compare(best.Meta) > 0 {
@@ -94,7 +92,7 @@ func onlyLineage(backups []Backup) string {
 	only := ""
 	for _, b := range backups {
 		switch {
-		case !b.Ordered() || b.Lineage == "" || b.Lineage == only:
+		case !b.ordered() || b.Lineage == "" || b.Lineage == only:
 		case only != "":
 			return ""
 		default:
@@ -108,7 +106,7 @@ func onlyLineage(backups []Backup) string {
 func rank(a, b Backup, horizon time.Time) int {
 	past := func(b Backup) bool { return !b.Created.After(horizon) }
 	return cmp.Or(
-		truth(a.Ordered(), b.Ordered()),
+		truth(a.ordered(), b.ordered()),
 		truth(past(a), past(b)),
 		a.Created.Compare(b.Created),
 		truth(!a.Legacy, !b.Legacy),

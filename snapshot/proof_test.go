@@ -180,3 +180,19 @@ func TestCopyTellsWhatFailed(t *testing.T) {
 		t.Errorf("want the drill that failed, got %+v", b.Proofs)
 	}
 }
+
+// TestRecordDrillOfFailed wants a drill of the newest backup to be the last one that the schedule counts from, although a
+// proof stood against that backup until then.
+func TestRecordDrillOfFailed(t *testing.T) {
+	root := t.TempDir()
+	store := snapshot.NewDir(root)
+	forge(t, store, forged(midday, "x"), "x")
+	m := forged(midday.Add(time.Hour), "y")
+	m.Content.Revision++
+	forge(t, store, m, "y")
+	proven(t, root, m.Name, "verify", "rotten", midday.Add(2*time.Hour))
+	must(t, snapshot.RecordDrill(t.Context(), store, ours, snapshot.Drill{Name: m.Name}, snapshot.Options{By: "n2"}))
+	if got := objects(t, store, "holdfast/"); len(got) != 1 {
+		t.Errorf("want the last drill in the store, got %q", got)
+	}
+}

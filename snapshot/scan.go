@@ -187,7 +187,7 @@ func ofStore(err error) error {
 // readPart reads a small object of a backup. That it is gone, deleted while we look, or too large is a problem.
 func (e entry) readPart(ctx context.Context, store Store, file string) ([]byte, error) {
 	text, err := readSmall(ctx, store, object(e.name, file))
-	if errors.Is(err, ErrNotFound) || errors.Is(err, errTooLarge) {
+	if errors.Is(err, ErrNotFound) || errors.As(err, new(tooLarge)) {
 		return nil, &problem{err}
 	}
 	if err != nil {

@@ -10,9 +10,6 @@ import (
 	"filippo.io/age/armor"
 )
 
-// ErrSealed is the error of anyone who wants to read a sealed text without the key.
-var ErrSealed = errors.New("it is encrypted and no identity decrypts it: set snapshot.identity-file to the file with the right one")
-
 // Seal encrypts a small text to opt.Recipients, as age writes it in ASCII, so that `age -d` reads it, too. Without
 // recipients it returns the text as it is.
 func Seal(text []byte, opt Options) ([]byte, error) {
@@ -33,16 +30,12 @@ func Seal(text []byte, opt Options) ([]byte, error) {
 // Sealed reports whether a text is encrypted.
 func Sealed(text []byte) bool { return bytes.HasPrefix(text, []byte(armor.Header)) }
 
-// Unseal is the inverse of Seal: it takes opt.Identities, and the error is ErrSealed if none of them fits. Its result
-// has at most limit bytes, or else there is an error.
+// Unseal is the inverse of Seal, with opt.Identities. Its result has at most limit bytes, or else there is an error.
 func Unseal(text []byte, limit int64, opt Options) ([]byte, error) {
 	if !Sealed(text) {
 		return text, nil
 	}
 	plain, err := decrypt(armor.NewReader(bytes.NewReader(text)), opt.Identities)
-	if errors.Is(err, errNoIdentity) {
-		return nil, ErrSealed
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -33,7 +34,8 @@ var maxObjects = MaxObjects
 // CheckCount returns an error when a listing has come to n objects and that is too many. It is for the back ends.
 func CheckCount(n int) error {
 	if n > maxObjects {
-		return fmt.Errorf("more than %d: remove what is not holdfast's, or give the backups a directory or a prefix of their own: %w", maxObjects, ErrTooMany)
+		return fmt.Errorf("more than %d: remove what is not holdfast's, or give the backups a directory or a prefix of "+
+			"their own: %w", maxObjects, ErrTooMany)
 	}
 	return nil
 }
@@ -93,7 +95,10 @@ func CheckName(name string) error {
 func StoreID(ctx context.Context, s Store) (string, error) {
 	id, err := readSmall(ctx, s, idObject)
 	if errors.Is(err, ErrNotFound) {
-		if err := s.PutIfAbsent(ctx, idObject, []byte(randomHex()+"\n")); err != nil && !errors.Is(err, ErrExists) {
+		fresh := make([]byte, 16)
+		rand.Read(fresh) // never fails: crypto/rand ends the process instead
+		err = s.PutIfAbsent(ctx, idObject, fmt.Appendf(nil, "%x\n", fresh))
+		if err != nil && !errors.Is(err, ErrExists) {
 			return "", fmt.Errorf("give the store an id: %w", err)
 		}
 		id, err = readSmall(ctx, s, idObject)
@@ -111,7 +116,7 @@ func StoreID(ctx context.Context, s Store) (string, error) {
 // Probe returns an error unless the store's PutIfAbsent is conditional: a second put of the same name must be refused.
 // An object store behind a proxy or of an older make may ignore the condition, and then it can arbitrate nothing.
 func Probe(ctx context.Context, s Store) (err error) {
-	name := probePrefix + randomHex()
+	name := probePrefix + rand.Text()
 	if err := s.PutIfAbsent(ctx, name, []byte("first\n")); err != nil {
 		return fmt.Errorf("probe the store: %w", err)
 	}
@@ -135,20 +140,15 @@ func Probe(ctx context.Context, s Store) (err error) {
 // maxSmall bounds the objects that are read into memory: ids, sidecars, marks, pins and commands.
 const maxSmall = 1 << 20
 
-// errTooLarge says that an object that must be small is not.
-var errTooLarge = fmt.Errorf("larger than %d bytes", maxSmall)
-
 // readSmall reads an object that must be small.
 func readSmall(ctx context.Context, s Store, name string) ([]byte, error) {
-	b, err := ReadObject(ctx, s, name, maxSmall)
-	if errors.Is(err, errLarger) {
-		err = fmt.Errorf("object %s: %w", name, errTooLarge)
-	}
-	return b, err
+	return ReadObject(ctx, s, name, maxSmall)
 }
 
-// errLarger says that an object is larger than its reader allows.
-var errLarger = errors.New("object is too large")
+// tooLarge says that an object is larger than its reader allows, in bytes.
+type tooLarge int64
+
+func (most tooLarge) Error() string { return fmt.Sprintf("larger than %d bytes", int64(most)) }
 
 // ReadObject reads an object of at most limit bytes whole. The error wraps [ErrNotFound] if there is none.
 func ReadObject(ctx context.Context, s Store, name string, limit int64) (data []byte, err error) {
@@ -156,14 +156,10 @@ func ReadObject(ctx context.Context, s Store, name string, limit int64) (data []
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if e := r.Close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = cmp.Or(err, r.Close()) }()
 	data, err = io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("object %s is larger than %d bytes: %w", name, limit, errLarger)
+		err = fmt.Errorf("object %s: %w", name, tooLarge(limit))
 	}
 	return data, err
 }
@@ -177,13 +173,6 @@ type Version struct {
 
 // Version identifies what the object holds, as far as a listing tells.
 func (o Object) Version() Version { return Version{o.Name, o.Size, o.Modified.UnixNano()} }
-
-// randomHex returns 128 random bits.
-func randomHex() string {
-	b := make([]byte, 16)
-	rand.Read(b) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b)
-}
 
 // ctxReader fails when ctx ends, between two reads of r.
 type ctxReader struct {
