@@ -114,7 +114,8 @@
 //     Anyone who implements [Source] must keep the three apart.
 //   - bbolt's own Tx.Check must not be run in this process. etcd keeps no freelist on disk, and rebuilding it, bbolt
 //     panics in a goroutine of its own when the tree is damaged: no recover can stop that, and it would take the live
-//     member down with the backup. The page walk in pages.go finds the same faults, safely.
+//     member down with the backup. Nor would a child of its own be enough: docs/dependencies.md says what that check
+//     does not find. The page walk in pages.go does, safely.
 //   - What a store holds may be forged by somebody who knows the formats. What is decompressed, listed or read into memory
 //     is bounded, the page walk by the size of the file, and faults of the reader's own goroutine are errors. A process
 //     that serves sets [Options].Examine nevertheless, so that a crafted database can end a child at most.
