@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,14 +66,7 @@ func decodeSpec(text []byte) (*ManagerSpec, error) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		return nil, err
 	}
-	s := file.ManagerSpec
-	if s.Members == 0 {
-		s.Members = file.Members2
-	}
-	if s.EtcdVersion == "" {
-		s.EtcdVersion = file.EtcdVersion2
-	}
-	return &s, nil
+	return &ManagerSpec{cmp.Or(file.Members, file.Members2), cmp.Or(file.EtcdVersion, file.EtcdVersion2)}, nil
 }
 
 // KeepControl writes what of it is missing, so that etcd-manager takes the cluster for one that exists, and for such a

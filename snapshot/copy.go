@@ -3,11 +3,8 @@ package snapshot
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"time"
 )
@@ -143,8 +140,8 @@ func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours boo
 		return false, err
 	}
 	if !e.abandoned(c.clock(time.Now())) {
-		return false, fmt.Errorf("the other store has an unfinished one of that name (cluster %q, node %q, since %s): try again when it is finished, or delete it",
-			by.Cluster, by.Node, by.Since.UTC().Format(time.RFC3339))
+		return false, fmt.Errorf("the other store has an unfinished one of that name (cluster %q, node %q, since %s): try "+
+			"again when it is finished, or delete it", by.Cluster, by.Node, by.Since.UTC().Format(time.RFC3339))
 	}
 	return false, e.prune(ctx, t.to)
 }
@@ -192,7 +189,8 @@ func (t *transfer) compareData(ctx context.Context) (done bool, err error) {
 		return false, fmt.Errorf("compare with the one in the other store: %w", err)
 	}
 	if sum != t.sha256 {
-		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's, with sha256 %s; the one to copy has %s", sum, t.sha256)
+		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's, with sha256 %s; the one "+
+			"to copy has %s", sum, t.sha256)
 	}
 	return true, nil
 }
@@ -204,7 +202,7 @@ func (t *transfer) send(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
-	in := &proven{r: io.LimitReader(r, t.size+1), sum: sha256.New(), size: t.size, want: t.sha256,
+	in := &proven{Reader: io.LimitReader(r, t.size+1), got: newDigest(), size: t.size, want: t.sha256,
 		meter: newMeter("copying", t.size, t.opt.Progress)}
 	if err := t.to.Put(ctx, object(t.name, t.data), limited(ctx, in, t.opt.Rate)); err != nil {
 		return fmt.Errorf("store the data: %w", err)
@@ -250,8 +248,8 @@ func (t *transfer) digest(ctx context.Context, store Store) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(sum, newMeter("verifying", t.size, t.opt.Progress)),
+	got := newDigest()
+	n, err := io.Copy(io.MultiWriter(got, newMeter("verifying", t.size, t.opt.Progress)),
 		ctxReader{ctx, io.LimitReader(r, t.size+1)})
 	if err != nil {
 		return "", err
@@ -259,31 +257,26 @@ func (t *transfer) digest(ctx context.Context, store Store) (string, error) {
 	if n != t.size {
 		return "", fmt.Errorf("want %d bytes, got %d (or more)", t.size, n)
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return got.hex(), nil
 }
 
 // proven reads what is to be size bytes with a known digest, and ends with an error where it is not: a Store keeps
 // nothing of a reader that fails.
 type proven struct {
-	r     io.Reader
-	sum   hash.Hash
+	io.Reader
+	got   *digest
 	size  int64
 	want  string
-	read  int64
-	meter io.Writer
+	meter *meter
 }
 
 func (p *proven) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b)
-	p.read += int64(n)
-	p.sum.Write(b[:n])
+	n, err := p.Reader.Read(b)
+	p.got.Write(b[:n])
 	p.meter.Write(b[:n])
-	if errors.Is(err, io.EOF) {
-		if got := hex.EncodeToString(p.sum.Sum(nil)); p.read != p.size || got != p.want {
-			return n, fail(reasonMismatch,
-				fmt.Errorf("the data is not what the sidecar says: want %d bytes with sha256 %s, got %d with %s", p.size, p.want,
-					p.read, got))
-		}
+	if errors.Is(err, io.EOF) && (p.got.size != p.size || p.got.hex() != p.want) {
+		return n, fail(reasonMismatch, fmt.Errorf("the data is not what the sidecar says: want %d bytes with sha256 %s, "+
+			"got %d with %s", p.size, p.want, p.got.size, p.got.hex()))
 	}
 	return n, err
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -77,20 +78,38 @@ func (d *Dir) prepare(root *os.Root, write bool) error {
 	if err := makeDir(root, mark); err != nil {
 		return err
 	}
+	if err := sweep(root, abandoned); err != nil {
+		return fmt.Errorf("remove what a crashed writer left: %w", err)
+	}
+	d.seen, d.swept = true, true
+	return nil
+}
+
+// sweepAll removes all unfinished files: it is for a store that has no writer but the caller, who writes nothing now.
+func (d *Dir) sweepAll() error {
+	root, err := d.open(true)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return sweep(root, math.MinInt64) // those from the future, too
+}
+
+// sweep removes the unfinished files that are older than age.
+func sweep(root *os.Root, age time.Duration) error {
 	left, err := fs.ReadDir(root.FS(), mark)
 	if err != nil {
 		return err
 	}
 	for _, e := range left {
 		info, err := e.Info()
-		if err == nil && time.Since(info.ModTime()) > abandoned {
+		if err == nil && time.Since(info.ModTime()) > age {
 			err = root.Remove(path.Join(mark, e.Name()))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove what a crashed writer left: %w", err)
+			return err
 		}
 	}
-	d.seen, d.swept = true, true
 	return nil
 }
 

@@ -103,10 +103,7 @@ func (k *Keeper) scheduledDrill(ctx context.Context) {
 		return
 	}
 	k.know(h)
-	k.mu.Lock()
-	every := k.cfg.Drill
-	k.mu.Unlock()
-	if k.drills.made(every, start) || h.newest.Name == "" {
+	if cfg, _ := k.plan(); k.drills.made(cfg.Drill, start) || h.newest.Name == "" {
 		return
 	}
 	d, err := k.drill(ctx, h.newest.Name)

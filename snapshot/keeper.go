@@ -221,8 +221,7 @@ func (s *state) due(sched schedule, now time.Time) time.Time {
 }
 
 // scheduled makes one attempt of the schedule, and prunes after a backup unless the source holds that up. A failure is
-// logged when its reason is a new
-// one.
+// logged when its reason is a new one.
 func (k *Keeper) scheduled(ctx context.Context) {
 	release, err := k.turn.wait(ctx)
 	if err != nil {
@@ -237,10 +236,8 @@ func (k *Keeper) scheduled(ctx context.Context) {
 	case due && hold != "":
 		k.lg.Info("nothing was pruned", zap.String("reason", hold))
 	case due:
-		k.mu.Lock()
-		keep := k.cfg.Keep
-		k.mu.Unlock()
-		k.pruner.prune(ctx, k.source.Identity(), keep)
+		cfg, _ := k.plan()
+		k.pruner.prune(ctx, k.source.Identity(), cfg.Keep)
 	}
 	if err == nil || reason == reasonInterrupted {
 		return
@@ -261,7 +258,7 @@ func (k *Keeper) saveIfDue(ctx context.Context) (made bool, err error) {
 	h, storeErr := hold(ctx, k.stores.Main, k.source.Identity(), start.Add(skew))
 	if storeErr == nil {
 		k.know(h)
-		if h.made.Name != "" && start.Before(k.plan().next(h.made.Created)) {
+		if _, schedule := k.plan(); h.made.Name != "" && start.Before(schedule.next(h.made.Created)) {
 			k.recovered()
 			return false, nil
 		}
@@ -282,11 +279,11 @@ func (k *Keeper) saveIfDue(ctx context.Context) (made bool, err error) {
 	return err == nil, err
 }
 
-// plan returns the schedule.
-func (k *Keeper) plan() schedule {
+// plan returns the configuration as it is now, and its schedule.
+func (k *Keeper) plan() (Config, schedule) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.schedule
+	return k.cfg, k.schedule
 }
 
 // attempt brings a backup into the main store: what waits in the spool under that name, or a new one. The caller has
@@ -342,10 +339,9 @@ func (k *Keeper) save(ctx context.Context, store Store, progress func(Progress))
 
 // options returns the options of what is about to be done.
 func (k *Keeper) options(progress func(Progress)) Options {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	cfg, _ := k.plan()
 	opt := k.opt
-	opt.Rate, opt.Progress = int64(k.cfg.Rate)<<20, progress
+	opt.Rate, opt.Progress = int64(cfg.Rate)<<20, progress
 	return opt
 }
 

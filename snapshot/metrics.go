@@ -51,24 +51,24 @@ const (
 
 // newSeries registers all series; rpo gives the value of rpo_seconds.
 func newSeries(reg prometheus.Registerer, rpo func() float64) series {
-	auto := promauto.With(reg)
+	auto := promauto.With(prometheus.WrapRegistererWithPrefix("holdfast_snapshot_", reg))
 	gauge := func(name, help string) prometheus.Gauge {
-		return auto.NewGauge(prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help})
+		return auto.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	counter := func(name, help string) prometheus.Counter {
-		return auto.NewCounter(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help})
+		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	counters := func(name, help, label string, values ...string) *prometheus.CounterVec {
-		c := auto.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "snapshot", Name: name, Help: help},
-			[]string{label})
+		c := auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 		for _, v := range values {
 			c.WithLabelValues(v)
 		}
 		return c
 	}
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "holdfast", Subsystem: "snapshot", Name: "rpo_seconds",
-		Help: "What would be lost with the cluster: the age of the last verified backup in the store known to this node, +Inf if none is known.",
+		Name: "rpo_seconds",
+		Help: "What would be lost with the cluster: the age of the last verified backup in the store known to this node, " +
+			"+Inf if none is known.",
 	}, rpo)
 	return series{
 		newest: newestSeries{

@@ -228,7 +228,7 @@ func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeAll(enc, sealed)) }()
+	defer func() { err = errors.Join(err, enc.Close(), sealed.Close()) }()
 
 	raw := newDigest()
 	in := newFan(enc, io.MultiWriter(raw, newMeter("copying", meta.Content.Size, opt.Progress)))
@@ -246,15 +246,6 @@ func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (
 	meta.Trailer = raw.hex()
 	_, err = enc.Write(raw.sum.Sum(nil))
 	return key, err
-}
-
-// closeAll closes one after the other, the later ones also after an error.
-func closeAll(closers ...io.Closer) error {
-	var errs []error
-	for _, c := range closers {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 type nopCloser struct{ io.Writer }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/durable"
 )
 
 // target is the file that a database is written to, and in which it is checked.
@@ -94,15 +96,11 @@ func (t *target) durable() error {
 	if !t.keep {
 		return nil
 	}
-	if err := t.Sync(); err != nil {
-		return t.explain(err)
+	err := t.Sync()
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(t.path))
 	}
-	dir, err := os.Open(filepath.Dir(t.path))
 	if err != nil {
-		return t.explain(err)
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil {
 		return t.explain(err)
 	}
 	return nil

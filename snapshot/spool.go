@@ -2,10 +2,7 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
 	"syscall"
 	"time"
@@ -82,7 +79,7 @@ func (k *Keeper) cleanSpool(ctx context.Context) {
 // nobody but us makes anything there. The caller has the turn. What is pinned, another cluster's or etcd-manager's stays.
 func tidy(ctx context.Context, spool Store, id Identity) error {
 	if d, ok := spool.(*Dir); ok {
-		if err := d.sweep(); err != nil {
+		if err := d.sweepAll(); err != nil {
 			return fmt.Errorf("remove what a killed save left: %w", err)
 		}
 	}
@@ -118,25 +115,6 @@ func (k *Keeper) countSpooled(ctx context.Context) {
 	}
 	k.state.spooled = names
 	k.series.spooled.Set(float64(len(names)))
-}
-
-// sweep removes all unfinished files: it is for a store that has no writer but the caller, who writes nothing now.
-func (d *Dir) sweep() error {
-	root, err := d.open(true)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	left, err := fs.ReadDir(root.FS(), mark)
-	if err != nil {
-		return err
-	}
-	for _, e := range left {
-		if err := root.Remove(path.Join(mark, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkRoom returns an error unless a database of size bytes would fit into the spool. A backup is smaller, but the

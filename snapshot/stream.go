@@ -29,9 +29,7 @@ type fan struct {
 	part  *chunk // that is being filled, nil if none is
 	wg    sync.WaitGroup
 
-	failed atomic.Bool
-	mu     sync.Mutex
-	err    error // of the first writer that failed
+	failed atomic.Pointer[error] // of the first writer that failed
 }
 
 type chunk struct {
@@ -59,9 +57,9 @@ func newFan(writers ...io.Writer) *fan {
 // drain writes what comes down one lane. After a failure it only gives the chunks back.
 func (f *fan) drain(lane <-chan *chunk, w io.Writer) {
 	for c := range lane {
-		if !f.failed.Load() {
+		if f.Err() == nil {
 			if _, err := w.Write(c.data); err != nil {
-				f.fail(err)
+				f.failed.CompareAndSwap(nil, &err)
 			}
 		}
 		if c.users.Add(-1) == 0 {
@@ -70,20 +68,12 @@ func (f *fan) drain(lane <-chan *chunk, w io.Writer) {
 	}
 }
 
-func (f *fan) fail(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil {
-		f.err = err
-	}
-	f.failed.Store(true)
-}
-
 // Err is the error of the first writer that failed.
 func (f *fan) Err() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
+	if err := f.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Write implements io.Writer. The error may be that of earlier bytes.
@@ -118,8 +108,8 @@ func (f *fan) ReadFrom(r io.Reader) (n int64, err error) {
 
 // room returns where the next bytes go. It waits until a chunk is free.
 func (f *fan) room() ([]byte, error) {
-	if f.failed.Load() {
-		return nil, f.Err()
+	if err := f.Err(); err != nil {
+		return nil, err
 	}
 	if f.part == nil {
 		f.part = <-f.free

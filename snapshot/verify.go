@@ -151,20 +151,14 @@ func compareStored(meta *Meta, got *digest) error {
 	switch {
 	case want.SHA256 == "":
 		meta.Stored.Size, meta.Stored.SHA256 = got.size, got.hex()
-	case got.size != want.Size:
-		return fail(reasonMismatch, fmt.Errorf("stored size: want %d bytes, got %s%d", want.Size,
-			atLeast(got.size > want.Size), got.size))
+	case got.size > want.Size:
+		return fail(reasonMismatch, fmt.Errorf("stored size: want %d bytes, got at least %d", want.Size, got.size))
+	case got.size < want.Size:
+		return fail(reasonMismatch, fmt.Errorf("stored size: want %d bytes, got %d", want.Size, got.size))
 	case got.hex() != want.SHA256:
 		return fail(reasonMismatch, fmt.Errorf("stored bytes: want sha256 %s, got %s", want.SHA256, got.hex()))
 	}
 	return nil
-}
-
-func atLeast(yes bool) string {
-	if yes {
-		return "at least "
-	}
-	return ""
 }
 
 // decode turns the stored stream r into the database and compares its trailer.

@@ -23,7 +23,7 @@ const (
 func (k *Keeper) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	seen, told := memory{}, map[string]bool{}
+	seen, told := &memory{}, map[string]bool{}
 	for {
 		k.lookAtStore(ctx, seen, told)
 		select {
@@ -35,7 +35,7 @@ func (k *Keeper) watch(ctx context.Context) {
 }
 
 // lookAtStore learns what the main store holds. told are the bad backups that were logged.
-func (k *Keeper) lookAtStore(ctx context.Context, seen memory, told map[string]bool) {
+func (k *Keeper) lookAtStore(ctx context.Context, seen *memory, told map[string]bool) {
 	ctx, cancel := context.WithTimeoutCause(ctx, watchTime, fmt.Errorf("no answer within %s", watchTime))
 	defer cancel()
 	k.mu.Lock()
@@ -87,20 +87,22 @@ type remembered struct {
 const settled = 10 * time.Second
 
 // list is List but for the order.
-func (m memory) list(ctx context.Context, store Store, id Identity) ([]Backup, error) {
+func (m *memory) list(ctx context.Context, store Store, id Identity) ([]Backup, error) {
 	c, err := scan(ctx, store, "")
 	if err != nil {
 		return nil, err
 	}
 	clock := c.clock(time.Now())
+	now := memory{}
 	var backups []Backup
 	var changed []entry
 	for _, e := range c.entries {
-		known, ok := m[e.name]
+		known, ok := (*m)[e.name]
 		if !ok || !maps.EqualFunc(known.files, e.files, same) {
 			changed = append(changed, e)
 			continue
 		}
+		now[e.name] = known
 		known.backup.Foreign = id.foreign(known.backup.Meta)
 		backups = append(backups, known.backup)
 	}
@@ -108,17 +110,12 @@ func (m memory) list(ctx context.Context, store Store, id Identity) ([]Backup, e
 	if err != nil {
 		return nil, err
 	}
-	present := make(map[string]bool, len(c.entries))
-	for _, e := range c.entries {
-		present[e.name] = true
-	}
-	maps.DeleteFunc(m, func(name string, _ remembered) bool { return !present[name] })
 	for i, b := range read {
-		delete(m, b.Name)
 		if e := changed[i]; b.Problem == "" && clock.Sub(e.written()) > settled {
-			m[b.Name] = remembered{e.files, b}
+			now[b.Name] = remembered{e.files, b}
 		}
 	}
+	*m = now
 	return append(backups, read...), nil
 }
 
