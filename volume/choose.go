@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,12 +91,7 @@ func (l *Local) judgeAll(root string, slots []string, want Want) []judged {
 		}
 		all = append(all, j)
 	}
-	slices.SortFunc(all, func(a, b judged) int {
-		if a.rank != b.rank {
-			return a.rank - b.rank
-		}
-		return strings.Compare(a.slot, b.slot)
-	})
+	slices.SortFunc(all, func(a, b judged) int { return cmp.Or(a.rank-b.rank, strings.Compare(a.slot, b.slot)) })
 	return all
 }
 
@@ -176,8 +172,8 @@ func noneFree(format string, args ...any) error { return None{fmt.Sprintf(format
 func ofHost(root string, data, wanted []string, avoid map[string]string) ([]string, error) {
 	switch {
 	case len(data) > 1:
-		return nil, fmt.Errorf("%s holds data of the slots %s, but a host has one: set volume.local.slot, or volume.local.scope to %s if nodes share it",
-			root, strings.Join(data, ","), ScopeMachine)
+		return nil, fmt.Errorf("%s holds data of the slots %s, but a host has one: set volume.local.slot, or "+
+			"volume.local.scope to %s if nodes share it", root, strings.Join(data, ","), ScopeMachine)
 	case len(data) == 1 && !slices.Contains(wanted, data[0]):
 		return nil, noneFree("%s holds data of slot %s, but the slots are %s", root, data[0], strings.Join(wanted, ","))
 	case len(data) == 1:

@@ -55,26 +55,30 @@ func NewLocal(cfg LocalConfig, node, marker string, lg *zap.Logger) *Local {
 func (l *Local) Claim(ctx context.Context, want Want) (Claim, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held != nil {
-		return nil, fmt.Errorf("claim a volume: this process holds slot %s already", l.held.Want.Slot)
-	}
-	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
-		return nil, fmt.Errorf("claim a volume: %w", err)
-	}
-	root, err := l.open()
+	c, err := l.claim(ctx, want)
 	if err != nil {
-		return nil, fmt.Errorf("claim a volume: %w", err)
-	}
-	slots, err := l.candidates(root, want)
-	if err != nil {
-		return nil, fmt.Errorf("claim a volume: %w", err)
-	}
-	c, err := l.first(ctx, root, l.judgeAll(root, slots, want), want)
-	if err != nil {
-		return nil, err // a typed nil must not become a Claim
+		return nil, fmt.Errorf("claim a volume: %w", err) // a typed nil must not become a Claim
 	}
 	l.held = c
 	return c, nil
+}
+
+func (l *Local) claim(ctx context.Context, want Want) (*localClaim, error) {
+	if l.held != nil {
+		return nil, fmt.Errorf("this process holds slot %s already", l.held.Want.Slot)
+	}
+	if err := errors.Join(ctx.Err(), want.Validate()); err != nil {
+		return nil, err
+	}
+	root, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	slots, err := l.candidates(root, want)
+	if err != nil {
+		return nil, err
+	}
+	return l.first(ctx, root, l.judgeAll(root, slots, want), want)
 }
 
 // first takes the first of the judged volumes that can be taken. One broken volume does not keep a
@@ -111,9 +115,9 @@ func (l *Local) first(ctx context.Context, root string, judged []judged, want Wa
 		}
 	}
 	if len(broken) > 0 {
-		return nil, fmt.Errorf("claim a volume: %w", errors.Join(broken...))
+		return nil, errors.Join(broken...)
 	}
-	return nil, fmt.Errorf("claim a volume: %w", None{strings.Join(refused, "; ")})
+	return nil, None{strings.Join(refused, "; ")}
 }
 
 // List implements Provider.

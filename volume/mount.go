@@ -53,8 +53,8 @@ func (m mounts) check(mode, dir string) error {
 		}
 	}
 	if mode == MountRequire && nearest(dir, mounted) == "/" {
-		return fmt.Errorf("%s is on the file system mounted at /, and volume.local.mount is %s: mount a disk there, or set it to %s",
-			dir, MountRequire, MountAuto)
+		return fmt.Errorf("%s is on the file system mounted at /, and volume.local.mount is %s: mount a disk there, or set "+
+			"it to %s", dir, MountRequire, MountAuto)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (c *localClaim) SetAside(ctx context.Context) error {
 
 // renew moves everything aside and makes the volume another, blank disk.
 func (c *localClaim) renew() error {
-	return c.SetAsideWith(c.tag.Epoch, c.moveAside, func(id Identity) error {
+	return c.SetAsideWith(c.tag.Epoch, func() error { return SetAside(c.Path(), c.local.step) }, func(id Identity) error {
 		// The operator has said that what was here before is given up, this disk or one that is missing.
 		if err := c.forget(); err != nil {
 			return err
@@ -70,9 +70,6 @@ func (c *localClaim) forget() error {
 	c.mu.Unlock()
 	return c.local.forget(c.root, slot)
 }
-
-// moveAside moves everything on the volume into a new directory below aside/.
-func (c *localClaim) moveAside() error { return SetAside(c.Path(), c.local.step) }
 
 // SetAside moves everything in a directory into a new directory below its aside/, durably, but for what was
 // set aside before and a lost+found. It calls step, if not nil, between the steps a crash can separate.

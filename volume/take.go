@@ -171,33 +171,27 @@ func (c *localClaim) inspect(disk string) (f found, err error) {
 		return f, cure(err)
 	case in.Damaged != "":
 		f.mismatch = in.Damaged
-		return f, nil
 	case in.Foreign != nil && c.adopt && disk != "":
 		f.mismatch = fmt.Sprintf("%s holds etcd's data and no %s, but disk %s was formatted there: is another one mounted?",
 			c.Path(), IdentityName, disk)
-		return f, nil
 	case in.Foreign != nil && c.adopt:
 		f.foreign = in.Foreign
-		return f, nil
 	case in.Foreign != nil:
 		f.mismatch = fmt.Sprintf("%s holds data but no %s: it is that of another program's etcd; `cluster.adopt: true` takes "+
 			"the cluster over in place (docs/migrate.md)", c.Path(), IdentityName)
-		return f, nil
 	case in.Identity == nil && in.Entries > 0:
 		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), IdentityName)
-		return f, nil
 	case in.Identity == nil && disk != "":
 		f.mismatch = fmt.Sprintf("%s is empty, but disk %s was formatted there: is it not mounted?", c.Path(), disk)
-		return f, nil
 	case in.Identity == nil:
 		f.blank = true
-		return f, nil
-	}
-	f.identity = *in.Identity
-	should := c.Want
-	should.Disk = disk
-	if why := should.Mismatch(f.identity); why != "" {
-		f.mismatch = fmt.Sprintf("%s is another volume: %s", c.Path(), why)
+	default:
+		f.identity = *in.Identity
+		should := c.Want
+		should.Disk = disk
+		if why := should.Mismatch(f.identity); why != "" {
+			f.mismatch = fmt.Sprintf("%s is another volume: %s", c.Path(), why)
+		}
 	}
 	return f, nil
 }

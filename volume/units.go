@@ -88,7 +88,8 @@ func masked(file string) bool {
 }
 
 // unitPath is the path that the name of a mount or automount unit stands for. systemd loads no such unit under a name
-// that differs from its Where=, so the name is all there is to read.
+// that differs from its Where=, so the name is all there is to read. go-systemd's UnitNamePathUnescape does not decode
+// bytes above \x7f.
 func unitPath(name string) (string, bool) {
 	escaped, ok := strings.CutSuffix(name, ".mount")
 	if !ok {
