@@ -164,3 +164,22 @@ func (m Maintenance) Mark(ctx context.Context, mark uint64) error {
 	}
 	return nil
 }
+
+// Unmark takes a mark back, and no member's alarm; again is fine.
+func (m Maintenance) Unmark(ctx context.Context, mark uint64) error {
+	l, err := m.running()
+	if err != nil {
+		return fmt.Errorf("take a mark back: %w", err)
+	}
+	srv := l.etcd.Server
+	for _, a := range srv.Alarms() {
+		if a.MemberID != mark {
+			continue
+		}
+		req := &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: mark, Alarm: a.Alarm}
+		if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
+			return fmt.Errorf("take a mark back: %w", err)
+		}
+	}
+	return nil
+}

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"holdfast/embedded/plan"
 	"holdfast/invalid"
 )
 
@@ -77,6 +78,30 @@ func TestCure(t *testing.T) {
 		t.Errorf("alarms after all: %v", got)
 	}
 	put(t, c, "k", value)
+}
+
+// A mark is among the alarms until it is taken back, and the member's own alarm stays.
+func TestMarks(t *testing.T) {
+	n := newNode(t, "a")
+	n.run(t).awaitReady(t)
+	if err := n.Mark(t.Context(), 0x77); err == nil {
+		t.Error("a mark where puts are taken")
+	}
+	if err := errors.Join(n.Raise(t.Context(), plan.NoSpace), n.Mark(t.Context(), 0x77)); err != nil {
+		t.Fatal(err)
+	}
+	own := n.alarms()
+	if len(own) != 2 || !slices.Contains(own, "NOSPACE of 77") {
+		t.Errorf("with the mark: %v", own)
+	}
+	for range 2 { // again is no error
+		if err := n.Unmark(t.Context(), 0x77); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := n.alarms(); len(got) != 1 || got[0] == "NOSPACE of 77" {
+		t.Errorf("once it is taken back: %v", got)
+	}
 }
 
 // A member whose data differs is found by the hashes that compactions make, and CORRUPT names it. Disarm leaves it.

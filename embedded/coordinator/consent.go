@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,10 @@ func (s *sentinel) consent(ctx context.Context, word plan.Consent) error {
 	o, _ := s.observer.observe()
 	if r := o.Disk.Ledger.Record; r == nil || r.ID != word.Record || !o.Member.Running {
 		return fmt.Errorf("node %s runs no member of the generation that would end", s.cfg.Node)
+	}
+	if slices.Contains(o.Disk.Ledger.Aborted, word.Proposal) {
+		return fmt.Errorf("the proposal %s was aborted, as the disk of node %s remembers: propose it again; and find out who "+
+			"has deleted the abort in the backup store", word.Proposal, s.cfg.Node)
 	}
 	data, err := json.Marshal(word)
 	if err != nil {

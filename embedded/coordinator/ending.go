@@ -40,7 +40,8 @@ type ending struct {
 	none     time.Time       // since when nobody has told of a leader, zero while one is known
 	blind    map[string]bool // by ID of a concluded proposal: it could not be prevented from here
 	nonces   map[string]string
-	objected string // ID of the proposal that was aborted from here last
+	objected string    // ID of the proposal that was aborted from here last
+	aborted  time.Time // when that was done
 }
 
 // looked notes what one look at the store that began at a time has told. The caller holds the lock.

@@ -108,6 +108,53 @@ func TestFullLookObjects(t *testing.T) {
 	})
 }
 
+// What was aborted and is open again is aborted again, as often as a look shows that; and its consent is withdrawn, as a
+// key and as a mark.
+func TestAbortIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r := serving(t)
+		p := proposed(r, true)
+		w.kept = map[string][]byte{}
+		c := w.coordinator("a", "b", "c")
+		stop := live(t, c)
+		open := func() {
+			w.mu.Lock()
+			w.knows.Restore, w.knows.Attempts = p, 1
+			w.mu.Unlock()
+			time.Sleep(storeAge + tick)
+		}
+		open()
+		if _, err := c.Confirm(t.Context(), p.ID, "root"); err != nil {
+			t.Fatal(err)
+		}
+		w.set(func() {
+			w.marked = []uint64{7, plan.Mark(r.ID, p.ID)}
+			w.member.Marks = w.marked
+			w.knows.Restore, w.knows.Aborted = nil, []plan.Abort{{ID: p.ID, Why: "no"}}
+		})
+		time.Sleep(storeAge + forgetEvery + tick)
+		w.set(func() {
+			if w.member.Consent != nil || w.kept[plan.KeyConsent] != nil || !slices.Equal(w.marked, []uint64{7}) {
+				t.Errorf("after the abort: consent %+v, key %s, marks %x", w.member.Consent, w.kept[plan.KeyConsent], w.marked)
+			}
+			w.knows.Aborted = nil
+		})
+		for i := range 3 {
+			open()
+			if got := len(w.abortedOnes()); got != i+1 {
+				t.Errorf("aborted %d times, and it was open again %d times", got, i+1)
+			}
+		}
+		w.set(func() { w.knows.Restore = p })
+		if _, err := c.Confirm(t.Context(), p.ID, "root"); err == nil || !strings.Contains(err.Error(), "was aborted") {
+			t.Errorf("a consent to what was aborted: %v", err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A leaderless proposal waits here for a leader, from when it was read, and again from when one was seen.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -101,11 +101,12 @@ func (g *generations) unproposed(began time.Time) {
 	}
 }
 
-// objected reports whether a proposal was aborted from here last.
+// objected reports whether a proposal was aborted from here, and no look that began since shows it open all the same:
+// somebody may have deleted the abort.
 func (g *generations) objected(id string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.ending.objected == id
+	return g.ending.objected == id && !g.ending.read.After(g.ending.aborted)
 }
 
 // object notes that a proposal was aborted from here, or that it could not be: if it is concluded, it could not be
@@ -114,7 +115,7 @@ func (g *generations) object(id string, aborted bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if aborted {
-		g.ending.objected = id
+		g.ending.objected, g.ending.aborted = id, time.Now()
 	} else {
 		g.ending.blind[id] = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"go.uber.org/zap"
 
@@ -26,7 +27,33 @@ func (s *sentinel) forgetKeys(ctx context.Context) {
 				s.lg.Debug("a key of an earlier generation could not be deleted", zap.String("key", name), zap.Error(err))
 			}
 		}
+		for _, id := range o.Withdrawn() {
+			if err := s.withdraw(ctx, plan.Consent{Record: r.ID, Proposal: id}); err != nil && ctx.Err() == nil {
+				s.lg.Warn("a consent to what was aborted could not be withdrawn", zap.String("proposal", id), zap.Error(err))
+			}
+		}
 	}
+}
+
+// withdraw takes the consent to a proposal that was aborted back through raft, so that it counts on no disk: somebody
+// may delete the abort in the store, and not every disk remembers it.
+func (s *sentinel) withdraw(ctx context.Context, of plan.Consent) error {
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	value, version, err := s.world.Etcd.Key(plan.KeyConsent)
+	var c plan.Consent
+	if version != 0 && json.Unmarshal(value, &c) == nil && c.Record == of.Record && c.Proposal == of.Proposal {
+		if err = s.world.Etcd.PutKey(ctx, plan.KeyConsent, nil, version); errors.Is(err, plan.ErrConflict) {
+			err = nil // it is another one by now
+		}
+	}
+	if err := errors.Join(err, s.world.Etcd.Unmark(ctx, plan.Mark(of.Record, of.Proposal))); err != nil {
+		return err
+	}
+	s.lg.Warn("withdrew the consent to what was aborted", zap.String("proposal", of.Proposal))
+	s.history.remember(Entry{Kind: "consent", Why: fmt.Sprintf("withdrew the consent to proposal %s, which was aborted", of.Proposal),
+		Outcome: Done})
+	return nil
 }
 
 func (s *sentinel) forgetKey(ctx context.Context, name string, r plan.Record) error {

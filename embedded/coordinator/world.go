@@ -172,6 +172,8 @@ type Keys interface {
 	Key(name string) (value []byte, version int64, err error)
 	// Mark commits a mark where PutKey is refused because of an alarm: State shows it in Member.Marks.
 	Mark(ctx context.Context, mark uint64) error
+	// Unmark takes a mark back; again is fine.
+	Unmark(ctx context.Context, mark uint64) error
 }
 
 // Locks is the cluster's disruption lock (R14), one of the keys, with a lease.

@@ -185,9 +185,11 @@ func (w *world) PutKey(_ context.Context, name string, value []byte, _ int64) er
 		return plan.ErrReadOnly
 	}
 	if name == plan.KeyConsent {
-		w.member.Consent = new(plan.Consent)
-		if value != nil {
-			return json.Unmarshal(value, w.member.Consent)
+		if w.member.Consent = nil; value != nil {
+			w.member.Consent = new(plan.Consent)
+			if err := json.Unmarshal(value, w.member.Consent); err != nil {
+				return err
+			}
 		}
 	}
 	if w.kept != nil {
@@ -199,6 +201,13 @@ func (w *world) Mark(_ context.Context, mark uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.marked = append(w.marked, mark)
+	w.member.Marks = w.marked
+	return nil
+}
+func (w *world) Unmark(_ context.Context, mark uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.marked = slices.DeleteFunc(slices.Clone(w.marked), func(m uint64) bool { return m == mark })
 	w.member.Marks = w.marked
 	return nil
 }

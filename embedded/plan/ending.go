@@ -297,6 +297,8 @@ func Object(o Observation) (why string, ok bool) {
 	}
 	lost := slices.Contains(p.Lost, o.Claim.Slot)
 	switch {
+	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
+		return "it was aborted before, as the disk of slot " + o.Claim.Slot + " remembers", true
 	case m.Led() && p.Led == nil:
 		return "the cluster has a leader, which the proposal says it has not", true
 	case m.Led() && adopting(look(&o)).forbidden(p) != "":
@@ -307,6 +309,21 @@ func Object(o Observation) (why string, ok bool) {
 		return fmt.Sprintf("slot %s, which the proposal calls lost, runs here without a leader", o.Claim.Slot), true
 	}
 	return "", false
+}
+
+// Withdrawn returns the proposals to which this member's generation has consented, and which were aborted, as its disk
+// remembers. Its leader takes these consents back, so that no leader concludes on a disk that does not remember (R16).
+func (obs Observation) Withdrawn() (ids []string) {
+	m, l := obs.Member, obs.Disk.Ledger
+	if l.Record == nil || !m.Leader || !m.Led() {
+		return nil
+	}
+	for _, id := range l.Aborted {
+		if look(&obs).consented(id) || slices.Contains(m.Marks, Mark(l.Record.ID, id)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Conflicts are what contradicts what this node rests on: it is shown, and touches nothing (R17).
@@ -324,6 +341,11 @@ func (obs Observation) Conflicts() []string {
 		all = append(all,
 			fmt.Sprintf("the backup store belongs to another cluster of this name, %s: give each its own store or prefix",
 				r.Token()))
+	}
+	if p := o.Store.Restore; o.Store.Unknown == "" && p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
+		all = append(all,
+			fmt.Sprintf("the backup store shows the %s (%s) as open, and said before that it was aborted: somebody has deleted that, or replaced the store by an older copy; find out who can delete there, nobody here takes part in it",
+				p.Title(), p.ID))
 	}
 	known := o.Store.Record
 	for _, p := range o.Peers {

@@ -10,6 +10,9 @@ import (
 func TestObject(t *testing.T) {
 	ours := FoundingRecord(Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}})
 	led := &Stand{Node: "n2"}
+	remembers := func(o *Observation, led *Stand) {
+		o.Disk.Ledger.Aborted, o.Store.Restore.Led, o.Store.Restore.Lost = []string{"r"}, led, []string{"b"}
+	}
 	for name, c := range map[string]struct {
 		change func(*Observation)
 		want   string // "": no objection
@@ -24,6 +27,10 @@ func TestObject(t *testing.T) {
 		"no leader, and it is said that we had":    {func(o *Observation) { o.Member.HasLead, o.Store.Restore.Led = false, led }, ""},
 		"our objection was overruled":              {func(o *Observation) { o.Member.HasLead, o.Store.Restore.Overruled = false, []string{"d1"} }, ""},
 		"the objection of another was overruled":   {func(o *Observation) { o.Member.HasLead, o.Store.Restore.Overruled = false, []string{"d2"} }, "without a leader"},
+		"it was aborted before":                    {func(o *Observation) { remembers(o, led) }, "it was aborted before"},
+		"it was aborted before, and no leader":     {func(o *Observation) { remembers(o, nil); o.Member.HasLead = false }, "it was aborted before"},
+		"another one was aborted before":           {func(o *Observation) { remembers(o, led); o.Store.Restore.ID = "s" }, ""},
+		"etcd does not run, and it was aborted":    {func(o *Observation) { remembers(o, led); o.Member = Member{} }, ""},
 		"etcd does not run":                        {func(o *Observation) { o.Member = Member{} }, ""},
 		"a learner":                                {func(o *Observation) { o.Member.Learner = true }, ""},
 		"the store does not answer":                {func(o *Observation) { o.Store.Unknown = "timeout" }, ""},
@@ -70,6 +77,12 @@ func TestConflicts(t *testing.T) {
 		"concluded after it was aborted": {func(o *Observation) {
 			o.Disk.Ledger.Aborted, o.Store.Record, o.Store.Concluded = []string{"second"}, second, []Record{*second}
 		}, []string{"said before that it was aborted"}},
+		"open again after it was aborted": {func(o *Observation) {
+			o.Disk.Ledger.Aborted, o.Store.Restore = []string{"second"}, second.Restore
+		}, []string{"as open, and said before that it was aborted"}},
+		"and the store does not answer": {func(o *Observation) {
+			o.Disk.Ledger.Aborted, o.Store = []string{"second"}, Store{Unknown: "timeout", Restore: second.Restore}
+		}, nil},
 		"a node of another cluster":               {func(o *Observation) { o.Peers = peer(true, Facts{Record: &foreign, Store: "T"}) }, []string{"is of another cluster of this name, " + foreign.Token() + ": keep it away"}},
 		"one that is gone":                        {func(o *Observation) { o.Peers = peer(false, Facts{Record: &foreign}) }, []string{"`holdfast gossip forget n2`"}},
 		"a node that went on, which nothing says": {func(o *Observation) { o.Peers = peer(true, Facts{Record: second}) }, []string{"which nothing proves"}},

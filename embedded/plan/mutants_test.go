@@ -36,6 +36,7 @@ var (
 	byConflicts  = test{"TestConflicts", `conflicts: [^\n]*`}
 	byWord       = test{"TestWord", `the answer is [^\n]*`}
 	byFacts      = test{"TestFactsOfStalledLeader", `stalled: [^\n]*`}
+	byReopened   = test{"TestReopenSimulation", `I16: [^\n]*`}
 	byOutlived   = test{"TestOutlived", `outlived_test.go:\d+: [^\n]*`}
 	byRollbacks  = test{"TestRollbackSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
 	byQuiet      = test{"TestQuiet", `rollback_test.go:\d+: [^\n]*`}
@@ -574,6 +575,16 @@ var mutants = []mutant{
 	{"a copy of the store counts", "mesh.go", ` || f.Nonce != "" && !slices.Contains(o.Store.Met, p.Node):`, `:`, byStories},
 	{"a store that does not answer is a copy", "mesh.go", `		case o.Store.Unknown != "" && (o.Store.ID == "" || o.Store.ID == f.Store): // nobody can say
 `, ``, byConflicts},
+	{"take part in what was aborted", "restoring.go", `if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {`, `if p != nil && p.ID == "-" {`, byStories},
+	{"change members beside what is open again", "restoring.go", `if p := o.shown(); p != nil && (p.Led`, `if p := o.open(); p != nil && (p.Led`, byStories},
+	{"start what was declared lost by what is open again", "resume.go", `if p := proposals(o).shown(); p != nil`, `if p := proposals(o).open(); p != nil`, byStories},
+	{"leave open what was aborted", "ending.go", `	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
+		return`, `	case lost && slices.Contains(o.Disk.Ledger.Aborted, p.ID):
+		return`, byObject},
+	{"a consent outlives the abort", "ending.go", `if l.Record == nil || !m.Leader || !m.Led() {`, `if l.Record != nil || !m.Leader || !m.Led() {`, byReopened},
+	{"nobody is told that an abort was deleted", "ending.go", `p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
+		all`, `p != nil && p.ID == "-" {
+		all`, byConflicts},
 	{"never note an abort", "steady.go", `if a := succession(o).unnoted(); a != nil {`, `if a := succession(o).unnoted(); a != nil && l.Record == nil {`, byStories},
 	{"note what a copy says", "ending.go", `s.Record.ID != l.Record.ID || o.stranger() != "" {`, `s.Record.ID != l.Record.ID {`, byStories},
 	{"nobody is told of a stray", "ending.go", `if f == nil || f.Record == nil || f.Record.ID == mine.ID ||`, `if f == nil || f.Record == nil || f.Record.ID != mine.ID ||`, byConflicts},

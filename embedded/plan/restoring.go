@@ -97,9 +97,19 @@ func (o proposals) awaited(p *Restore) string {
 	return "it is concluded when no leader has objected for long enough"
 }
 
-// open returns the proposal that this node takes part in: the one to end its own generation, or for a blank disk the
-// newest, in a store that all members share. A node whose store does not answer does not hinder the others.
+// open returns the proposal that this node takes part in. One that was aborted, as the disk remembers, is over for good,
+// whatever the store says: anyone who can delete there could open it again (R16).
 func (o proposals) open() *Restore {
+	p := o.shown()
+	if p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
+		return nil
+	}
+	return p
+}
+
+// shown returns the proposal that is open as the store says: the one to end our own generation, or for a blank disk the
+// newest, in a store that all members share. A node whose store does not answer does not hinder the others.
+func (o proposals) shown() *Restore {
 	s := o.Store
 	if p := o.continued(); p != nil {
 		return p
@@ -138,7 +148,7 @@ func (o proposals) continued() *Restore {
 // frozen says that a restore or a recovery is under way, so that the member list must stay as it is: what concludes it
 // counts on the members that it saw. Where the store does not answer us, the word of the others counts.
 func (o proposals) frozen() string {
-	if p := o.open(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
+	if p := o.shown(); p != nil && (p.Led == nil || o.heardConsent(p.ID)) {
 		return o.progress(p)
 	}
 	for _, p := range o.live() {

@@ -196,7 +196,7 @@ func (n *node) shown() *Stand {
 // confirm lets an operator confirm the open proposal on a node of the cluster: it is committed to the keyspace.
 func (w *world) confirm(st *store, n *node) {
 	p, _ := st.open()
-	if p == nil || p.Led == nil || !n.led() || n.drill || n.alien || n.proc.data.c.record.ID != p.Parent() || !n.proc.data.c.propose(w) {
+	if p == nil || p.Led == nil || !n.led() || st.reopened(p.ID) || n.drill || n.alien || n.proc.data.c.record.ID != p.Parent() || !n.proc.data.c.propose(w) {
 		return
 	}
 	c := n.proc.data.c
@@ -227,6 +227,7 @@ func (n *node) look() {
 	if _, ok := Object(o); ok {
 		n.abortIt(*o.Store.Restore)
 	}
+	n.withdraw(o)
 }
 
 func (n *node) heard(id string) bool {
@@ -304,6 +305,9 @@ func (w *world) judgeEnd(n *node, o Observation, a Action) {
 
 // concluding: nobody but its leader ends a generation that can commit and whose leader reaches the store.
 func (w *world) concluding(n *node, r Record) {
+	if n.store.reopened(r.ID) {
+		w.fail("I16: %s concludes %s, which was aborted", n.name, r.Token())
+	}
 	if n.store != w.stores[0] {
 		return
 	}

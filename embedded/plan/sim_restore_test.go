@@ -12,6 +12,7 @@ type proposed struct {
 	aborted   bool
 	concluded bool
 	by        string  // disk that objected
+	reopened  bool    // somebody has deleted its abort
 	record    *Record // that it was concluded as
 	made      uint64
 }

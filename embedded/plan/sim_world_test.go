@@ -27,6 +27,7 @@ type life struct {
 	drills    int  // nodes that are not the cluster's: a rehearsal on its store or on a copy, a stray cluster of its name
 	kind      drillKind
 	travels   bool // disks go back in time
+	deletes   bool // somebody deletes aborts in the store
 	adopts    bool // another program has founded the cluster, and the machines are taken over one by one
 	calm      bool // few crashes, many partitions: most of the time is spent founding
 }
@@ -204,6 +205,10 @@ func (w *world) tick() {
 	}
 	if w.travels && w.chance(5) {
 		w.travel()
+		return
+	}
+	if w.deletes && w.chance(4) {
+		w.reopen()
 		return
 	}
 	if w.renews && w.chance(4) {
