@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func newAuthority(t *testing.T) *authority {
 
 func (a *authority) ca() string { return filepath.Join(a.dir, "ca.pem") }
 
-// issue makes a certificate with these DNS names and returns its files.
+// issue makes a certificate with these DNS names and addresses and returns its files.
 func (a *authority) issue(t *testing.T, file string, sans ...string) (cert, key string) {
 	t.Helper()
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -66,9 +67,16 @@ func (a *authority) issue(t *testing.T, file string, sans ...string) (cert, key 
 		t.Fatal(err)
 	}
 	tmpl := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: file}, DNSNames: sans, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: file}, DNSNames: slices.Clone(sans), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
+	tmpl.DNSNames = slices.DeleteFunc(tmpl.DNSNames, func(san string) bool {
+		ip := net.ParseIP(san)
+		if ip != nil {
+			tmpl.IPAddresses = append(tmpl.IPAddresses, ip)
+		}
+		return ip != nil
+	})
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &priv.PublicKey, a.key)
 	if err != nil {
 		t.Fatal(err)
