@@ -84,12 +84,28 @@ func etcdConfig(cfg Config, spec plan.Spec, lg *zap.Logger, opts []grpc.ServerOp
 		return nil, fmt.Errorf("set feature gates: %w", err)
 	}
 	var errs [5]error
-	ec.ListenClientUrls, errs[0] = parseURLs(cfg.ListenClientURLs)
-	ec.ListenClientHttpUrls, errs[1] = parseURLs(cfg.ListenClientHTTPURLs)
+	ec.ListenClientUrls, errs[0] = parseURLs(cfg.clientURLs(cfg.ListenClientURLs))
+	ec.ListenClientHttpUrls, errs[1] = parseURLs(cfg.clientURLs(cfg.ListenClientHTTPURLs))
 	ec.AdvertiseClientUrls, errs[2] = parseURLs(cfg.AdvertiseClientURLs)
 	ec.ListenPeerUrls, errs[3] = parseURLs(cfg.ListenPeerURLs)
 	ec.AdvertisePeerUrls, errs[4] = parseURLs([]string{spec.PeerURL})
 	return ec, errors.Join(errs[:]...)
+}
+
+// clientURLs are where clients are served: with PlainClients at each address with both schemes, which etcd tells apart
+// by a connection's first bytes.
+func (c Config) clientURLs(urls []string) []string {
+	if !c.PlainClients {
+		return urls
+	}
+	var both []string
+	for _, u := range urls {
+		both = append(both, u)
+		if address, secure := strings.CutPrefix(u, "https://"); secure {
+			both = append(both, "http://"+address)
+		}
+	}
+	return both
 }
 
 // features is FeatureGates with what is on unless it is switched off: the comparison of the hashes that each compaction

@@ -165,6 +165,18 @@ func TestFileErrors(t *testing.T) {
 			"tls: {mode: maybe, leaf-life: 1s}\n",
 			[]string{`tls.mode: must be one of files, ca, auto, off, got "maybe" (config.yaml:1)`, `tls.leaf-life: must be at least 3s, got 1s (config.yaml:1)`},
 		},
+		"TLS for clients alone, and http beside it": {
+			"node: {address: 10.0.0.1}\ntls:\n  mode: auto\n  clients-only: true\n  plain-clients: true\n",
+			[]string{
+				"tls.clients-only: must be false with tls.mode auto, got true: it is for mode ca; in mode files leave the etcd.peer-*-file keys empty (config.yaml:4)",
+				"tls.clients-only: must be false where other machines reach etcd (node.address 10.0.0.1), got true, unless tls.insecure is true (config.yaml:4)",
+				"tls.plain-clients: must be false where other machines reach etcd (node.address 10.0.0.1), got true, unless tls.insecure is true (config.yaml:5)",
+			},
+		},
+		"http beside no TLS": {
+			"tls: {plain-clients: true}\n",
+			[]string{"tls.plain-clients: must be false with tls.mode off and no etcd.cert-file, got true: clients have no TLS (config.yaml:1)"},
+		},
 		"restore": {
 			"restore: {automatic: perhaps, foreign-commands: maybe, revision-bump: -1, reclaim-after: -1h}\n",
 			[]string{

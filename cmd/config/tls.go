@@ -23,6 +23,9 @@ type pathKey struct {
 	field *string
 }
 
+// clientFiles is how many of etcdFiles, the first, are for clients.
+const clientFiles = 3
+
 // etcdFiles are the keys of the files that etcd's TLS rests on, with the path that each has where we issue the leaves.
 func etcdFiles(c *Config) (keys []pathKey, issued []string) {
 	f := c.TLS.Files()
@@ -56,6 +59,7 @@ func anySet(keys []pathKey) bool {
 // deriveTLS decides on the mode, and fills in the files that follow from it. The keys of the addresses that are not set
 // follow from node.address, which alone counts then.
 func deriveTLS(c *Config, origin map[string]string, fill func(key string, field *string, source, value string)) {
+	c.Etcd.PlainClients = c.TLS.PlainClients
 	fill("tls.dir", &c.TLS.Dir, "node.data-dir", Abs(filepath.Join(c.Node.DataDir, "tls")))
 	etcd, issued := etcdFiles(c)
 	authorities, given := authorityFiles(c)
@@ -72,7 +76,9 @@ func deriveTLS(c *Config, origin map[string]string, fill func(key string, field 
 		return
 	}
 	for i, k := range etcd {
-		fill(k.key, k.field, "tls.mode", issued[i])
+		if i < clientFiles || c.TLS.IssuesPeers() {
+			fill(k.key, k.field, "tls.mode", issued[i])
+		}
 	}
 	c.Etcd.Issued = true
 	if !c.Etcd.ClientCertAuth { // a client's certificate says which user it is, too
@@ -146,7 +152,7 @@ func tlsContradictions(c Config) []contradiction {
 		}
 	case pki.ModeCA, pki.ModeAuto:
 		for i, k := range etcd {
-			if *k.field != issued[i] {
+			if *k.field != issued[i] && (*k.field != "" || i < clientFiles || c.TLS.IssuesPeers()) {
 				add([]string{k.key, "tls.mode"},
 					"must be empty with tls.mode %s, in which holdfast issues it, got %q; certificates of your own are tls.mode files",
 					mode, *k.field)
@@ -171,7 +177,33 @@ func tlsContradictions(c Config) []contradiction {
 		add([]string{"snapshot.store", "tls.mode", "cluster.slots"},
 			"must be set to what all nodes share with tls.mode auto and %s, got a directory of this node alone, so that each would trust only itself: %s", count, waysOut)
 	}
-	return slices.Concat(found, authorityContradictions(c), tlsDirectory(c))
+	return slices.Concat(found, plainContradictions(c), authorityContradictions(c), tlsDirectory(c))
+}
+
+// plainContradictions finds TLS that is left out by half where it cannot be, or nobody said that it may be.
+func plainContradictions(c Config) []contradiction {
+	var found []contradiction
+	add := func(key, other, format string, args ...any) {
+		found = append(found, contradiction{[]string{key, other}, fmt.Sprintf(format, args...)})
+	}
+	if c.TLS.ClientsOnly && c.TLS.Mode != pki.ModeCA {
+		add("tls.clients-only", "tls.mode", "must be false with tls.mode %s, got true: it is for mode ca; in mode files leave "+
+			"the etcd.peer-*-file keys empty", c.TLS.Mode)
+	}
+	if c.TLS.PlainClients && c.Etcd.CertFile == "" {
+		add("tls.plain-clients", "tls.mode", "must be false with tls.mode %s and no etcd.cert-file, got true: clients have no TLS",
+			c.TLS.Mode)
+	}
+	at, exposed := exposedAddress(c)
+	for _, k := range []struct {
+		Key string
+		set bool
+	}{{"tls.clients-only", c.TLS.ClientsOnly}, {"tls.plain-clients", c.TLS.PlainClients}} {
+		if k.set && exposed && !c.TLS.Insecure {
+			add(k.Key, "tls.insecure", "must be false where other machines reach etcd (%s), got true, unless tls.insecure is true", at)
+		}
+	}
+	return found
 }
 
 // sharedStore reports whether the store is one that was chosen: the default is each node's own.
@@ -241,5 +273,5 @@ func tlsDoubts(c Config) []string {
 // Insecure reports whether other machines reach etcd without TLS, as the operator has allowed.
 func (c Config) Insecure() bool {
 	_, exposed := exposedAddress(c)
-	return exposed && (c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
+	return exposed && (c.TLS.PlainClients || c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
 }

@@ -75,4 +75,16 @@ func TestTLSFiles(t *testing.T) {
 	if !again.Config.Etcd.Issued {
 		t.Error("the shown configuration does not issue")
 	}
+
+	// A cluster that was founded without TLS: members and gossip stay as they are, and the status says so.
+	half := load(t, "node: {address: 10.0.0.1}\ntls: {clients-only: true, plain-clients: true, insecure: true, ca-dir: "+dir+"}",
+		nil).Config
+	if e := half.Etcd; e.PeerCertFile != "" || e.CertFile == "" || !e.PlainClients ||
+		e.PeerURL != "http://{slot}.holdfast.holdfast.internal:2380" || half.GossipTLS() || !half.Insecure() {
+		t.Errorf("clients only: %+v, gossip over TLS %v, insecure %v", e, half.GossipTLS(), half.Insecure())
+	}
+	whole := load(t, "node: {address: 10.0.0.1}\ntls: {plain-clients: true, insecure: true, ca-dir: "+dir+"}", nil).Config
+	if !whole.Insecure() || !whole.GossipTLS() || whole.Etcd.PeerCertFile == "" {
+		t.Errorf("http beside TLS: insecure %v, gossip over TLS %v", whole.Insecure(), whole.GossipTLS())
+	}
 }

@@ -24,7 +24,7 @@ import (
 // meshTLS is what a node shows and accepts in the gossip, nil where that does not go over TLS.
 func meshTLS(cfg config.Config, k *pki.Keeper) *gossip.TLS {
 	switch {
-	case cfg.TLS.Issues():
+	case cfg.TLS.IssuesPeers():
 		return &gossip.TLS{Certificate: k.MeshCertificate, Authorities: k.MeshAuthorities, Role: meshRole(cfg)}
 	case cfg.GossipTLS():
 		return &gossip.TLS{
@@ -83,7 +83,7 @@ func Observe(ctx context.Context, cfg config.Config, mesh *gossip.Mesh, lg *zap.
 			Authorities: func() (*x509.CertPool, error) { _, pool, err := pki.ReadObserver(path); return pool, err }})
 		return nil, nil
 	}
-	if !cfg.TLS.Issues() {
+	if !cfg.TLS.IssuesPeers() {
 		if t := meshTLS(cfg, nil); t != nil {
 			mesh.UseTLS(*t)
 		}

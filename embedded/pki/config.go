@@ -26,6 +26,10 @@ type Config struct {
 	Mode string `mapstructure:"mode"`
 	// Insecure allows ModeOff on addresses that other machines reach.
 	Insecure bool `mapstructure:"insecure"`
+	// ClientsOnly leaves the members and the gossip without TLS in ModeCA, for a cluster that was founded so.
+	ClientsOnly bool `mapstructure:"clients-only"`
+	// PlainClients has etcd serve clients without TLS as well, at the same addresses.
+	PlainClients bool `mapstructure:"plain-clients"`
 	// CADir holds the authorities of ModeCA as kops lays them out: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and
 	// .key.
 	CADir string `mapstructure:"ca-dir"`
@@ -73,6 +77,9 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 		wrong("tls.ca-life", "must be at least twice tls.leaf-life (%s), got %s", c.LeafLife, c.CALife)
 	}
 }
+
+// IssuesPeers reports whether members and gossip use what this node issues.
+func (c Config) IssuesPeers() bool { return c.Issues() && !c.ClientsOnly }
 
 // Issues reports whether this node issues its leaves.
 func (c Config) Issues() bool { return c.Mode == ModeCA || c.Mode == ModeAuto }

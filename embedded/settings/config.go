@@ -56,6 +56,8 @@ type Config struct {
 
 	// Issued: the files of ClientTLS and PeerTLS are written before each start, and need not be there yet.
 	Issued bool `mapstructure:"-"`
+	// PlainClients: clients are served without TLS as well, at the same addresses. What they are told may be either.
+	PlainClients bool `mapstructure:"-"`
 }
 
 // Listen says where etcd listens, and what it tells clients and members. Empty lists are

@@ -126,7 +126,11 @@ func (c Config) validateURLs(p problems) {
 	} {
 		want := strings.TrimSuffix(Scheme(u.cert), "://")
 		for _, s := range u.urls {
-			if err := checkURL(s, want, u.listen); err != nil {
+			scheme := want
+			if c.PlainClients && !u.listen && strings.HasPrefix(s, "http://") {
+				scheme = "http"
+			}
+			if err := checkURL(s, scheme, u.listen); err != nil {
 				p(u.key, "%v, got %q", err, s)
 			}
 		}
