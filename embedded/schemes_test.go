@@ -19,6 +19,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"holdfast/embedded/settings"
 )
 
 // schemes is a cluster of plain etcd, none of it ours, which shows what etcd itself can do on the way from http to https.
@@ -60,11 +62,11 @@ func (s *schemes) config(t *testing.T, n *plainNode, peers, clients []string) *e
 	}
 	c.AdvertiseClientUrls = c.ListenClientUrls
 	if slices.Contains(peers, "https") {
-		c.PeerTLSInfo = peerTLS(PeerTLS{PeerCertFile: n.pair[0], PeerKeyFile: n.pair[1], PeerTrustedCAFile: s.ca.ca()},
+		c.PeerTLSInfo = peerTLS(settings.PeerTLS{PeerCertFile: n.pair[0], PeerKeyFile: n.pair[1], PeerTrustedCAFile: s.ca.ca()},
 			Names{Peer: peerName})
 	}
 	if slices.Contains(clients, "https") {
-		c.ClientTLSInfo = clientTLS(ClientTLS{CertFile: n.pair[0], KeyFile: n.pair[1], TrustedCAFile: s.ca.ca()})
+		c.ClientTLSInfo = clientTLS(settings.ClientTLS{CertFile: n.pair[0], KeyFile: n.pair[1], TrustedCAFile: s.ca.ca()})
 	}
 	return c
 }
