@@ -91,8 +91,8 @@ func TestDefaultYAMLIsTheDefault(t *testing.T) {
 		names = append(names, s.key)
 	}
 	defaults := Default()
-	l := Loaded{Origin: map[string]string{}}
-	if errs := l.decode(settings); len(errs) > 0 {
+	l := Loaded{Origin: map[string]string{}, shown: map[string]string{}}
+	if errs := l.decode(merge(nil, settings), nil); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	for _, k := range Keys() {
@@ -225,10 +225,10 @@ gossip:
 
 // What a list or map held before must be gone, also when it held more.
 func TestListsAndMapsAreReplaced(t *testing.T) {
-	l := Loaded{Config: Default(), Origin: map[string]string{}}
+	l := Loaded{Config: Default(), Origin: map[string]string{}, shown: map[string]string{}}
 	l.Config.Cluster.Slots = []string{"a", "b", "c"}
 	l.Config.Etcd.FeatureGates = map[string]bool{"A": true}
-	if errs := l.decode([]setting{{key: "cluster.slots", text: "x"}, {key: "etcd.feature-gates", text: "B=true"}}); len(errs) > 0 {
+	if errs := l.decode(merge(nil, []setting{{key: "cluster.slots", text: "x"}, {key: "etcd.feature-gates", text: "B=true"}}), nil); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	if got, want := l.Config.Cluster.Slots, []string{"x"}; !slices.Equal(got, want) {

@@ -12,6 +12,6 @@
 // [Default]. A value that is ${env:NAME} or ${file:PATH} stands for something else, perhaps a secret: only the
 // reference is ever shown (reference.go). [Watch] and [Loaded.Reload] take over what can change while the node runs.
 //
-// The package reads the files that it is named, and otherwise has no effect on the machine. Only here viper is
-// imported.
+// Viper decides which source wins (merge); docs/dependencies.md says why reading, judging and watching are ours. It is
+// imported only here. The package reads the files that it is named, and otherwise has no effect on the machine.
 package config

@@ -245,13 +245,14 @@ func TestFileErrors(t *testing.T) {
 // Wrong flags, variables and lines are reported together.
 func TestErrorsOfAllSources(t *testing.T) {
 	file := writeFile(t, "log:\n  level: loud\n  colour: red\n")
-	_, err := Load(file, parseFlags(t, "--stop.wait=soon", "--node.name=n1"), []string{
+	_, err := Load(file, parseFlags(t, "--stop.wait=soon", "--etcd.client-cert-auth=maybe", "--node.name=n1"), []string{
 		"HOLDFAST_CLUSTER_NAME=-", "HOLDFAST_GOSSIP_SEED=x", "HOLDFAST_GOSSIP_SECRET=x", "HOLDFAST_SNAPSHOT_EVERY=often",
 	})
 	want := []string{
 		"log.colour: unknown key (config.yaml:3)",
 		"HOLDFAST_GOSSIP_SECRET: unknown variable",
 		"HOLDFAST_GOSSIP_SEED: unknown variable, did you mean HOLDFAST_GOSSIP_SEEDS?",
+		`etcd.client-cert-auth: must be true or false, got "maybe" (flag --etcd.client-cert-auth)`,
 		`snapshot.every: must be a duration such as 15m, 1h30m or 7d, got "often" (env HOLDFAST_SNAPSHOT_EVERY)`,
 		`stop.wait: must be a duration such as 15m, 1h30m or 7d, got "soon" (flag --stop.wait)`,
 		`cluster.name: must be 1–40 of a-z, 0-9 and inner -, got "-" (env HOLDFAST_CLUSTER_NAME)`,
@@ -320,8 +321,8 @@ func FuzzParseConfig(f *testing.F) {
 				t.Errorf("error without its place: %v", err)
 			}
 		}
-		l := Loaded{Config: Default(), Origin: map[string]string{}}
-		errs = append(errs, l.decode(settings)...)
+		l := Loaded{Config: Default(), Origin: map[string]string{}, shown: map[string]string{}}
+		errs = append(errs, l.decode(merge(nil, settings), nil)...)
 		if !readsFiles(l.Config) {
 			derive(&l.Config, l.Origin, nil)
 			l.check(errs)

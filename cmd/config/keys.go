@@ -14,7 +14,6 @@ import (
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -120,22 +119,24 @@ func FormatDuration(d time.Duration) string {
 	return model.Duration(d).String()
 }
 
-// decode sets k's field of c to the text that v holds for k, or returns what is wrong with that.
-func (k Key) decode(v *viper.Viper, c *Config) (problem string) {
-	text := v.GetString(k.Name)
-	word, expected := k.kind()
+// decode sets k's field of c to what text says, or returns what is wrong with that.
+func (k Key) decode(text string, c *Config) error {
 	into := reflect.New(k.typ) // not the field itself: what a list or map held before must go
 	hooks := []mapstructure.DecodeHookFunc{textToDuration, textToList, textToMap}
 	if k.bytes() {
 		hooks = append(hooks, textToSize)
 	}
-	err := v.UnmarshalKey(k.Name, into.Interface(), viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(hooks...)))
+	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{Result: into.Interface(), WeaklyTypedInput: true,
+		DecodeHook: mapstructure.ComposeDecodeHookFunc(hooks...)})
+	if err == nil {
+		err = d.Decode(text)
+	}
 	// mapstructure takes "" for 0 and false; an operator who wrote it meant neither.
-	if err != nil || text == "" && (word == "number" || word == "bool") {
-		return fmt.Sprintf("must be %s, got %q", expected, text)
+	if word, expected := k.kind(); err != nil || text == "" && (word == "number" || word == "bool") {
+		return fmt.Errorf("must be %s, got %q", expected, text)
 	}
 	k.value(c).Set(into.Elem())
-	return ""
+	return nil
 }
 
 // ParseDuration reads what Go writes, and days, weeks and years (of 365 days) as Prometheus does.

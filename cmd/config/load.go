@@ -75,15 +75,12 @@ func LoadSettings(given []Setting, environ []string) (*Loaded, error) {
 	return complete("", settings, errs, nil, environ)
 }
 
-// complete completes settings that were read, with the errors of reading them.
+// complete completes settings that were read from a file or from other flags, with the errors of reading them.
 func complete(file string, settings []setting, errs []error, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	variables, warnings, unknown := readEnviron(environ)
 	l := &Loaded{Config: Default(), File: file, Origin: map[string]string{}, Warnings: warnings,
 		shown: map[string]string{}}
-	errs = append(errs, unknown...)
-	settings, missing := l.refer(slices.Concat(settings, variables, readFlags(flags)), environ)
-	errs = append(errs, missing...)
-	errs = append(errs, l.decode(settings)...)
+	errs = slices.Concat(errs, unknown, l.decode(merge(flags, settings, variables), environ))
 	if err := l.resolveAddress(); err != nil {
 		errs = append(errs, err)
 	}
@@ -97,6 +94,32 @@ func complete(file string, settings []setting, errs []error, flags *pflag.FlagSe
 	}
 	return l, nil
 }
+
+// merge hands all sources to viper, which puts flags before the rest; of that, what is merged last wins. A value is a
+// setting, so that its origin stays with it, or the text of a flag. Each key is one name to viper, not a path.
+func merge(flags *pflag.FlagSet, sources ...[]setting) *viper.Viper {
+	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
+	for _, s := range slices.Concat(sources...) {
+		_ = v.MergeConfigMap(map[string]any{s.key: s}) // never fails
+	}
+	for _, k := range Keys() {
+		if flags == nil {
+			break
+		}
+		if f := flags.Lookup(k.Name); f != nil {
+			_ = v.BindFlagValue(k.Name, asText{f}) // fails for nil only
+		}
+	}
+	return v
+}
+
+// asText gives viper the text of a flag. By its type, viper would make false of any text that is no bool.
+type asText struct{ flag *pflag.Flag }
+
+func (f asText) HasChanged() bool    { return f.flag.Changed }
+func (f asText) Name() string        { return f.flag.Name }
+func (f asText) ValueString() string { return f.flag.Value.String() }
+func (f asText) ValueType() string   { return "text" }
 
 // namedFile returns the configuration file that --config or the environment names.
 func namedFile(flags *pflag.FlagSet, environ []string) string {
@@ -114,20 +137,25 @@ func namedFile(flags *pflag.FlagSet, environ []string) string {
 	return name
 }
 
-// decode applies the settings, of which later ones win, and notes the origins.
-// A value that cannot be decoded leaves the default.
-func (l *Loaded) decode(settings []setting) []error {
-	v := viper.New()
-	for _, s := range settings {
-		v.Set(s.key, s.text)
-		l.Origin[s.key] = s.origin
-	}
-	var errs []error
+// decode applies what v has for each key, notes the origins, and returns what is wrong. A value that cannot be decoded
+// leaves the default.
+func (l *Loaded) decode(v *viper.Viper, environ []string) (errs []error) {
 	for _, k := range Keys() {
-		if _, set := l.Origin[k.Name]; !set {
-			l.Origin[k.Name] = OriginDefault
-		} else if problem := k.decode(v, &l.Config); problem != "" {
-			errs = append(errs, l.wrong(k.Name, "%s", problem))
+		l.Origin[k.Name] = OriginDefault
+		if !v.IsSet(k.Name) {
+			continue
+		}
+		set, ok := v.Get(k.Name).(setting)
+		if !ok {
+			set = setting{k.Name, v.GetString(k.Name), "flag --" + k.Name}
+		}
+		l.Origin[k.Name] = set.origin
+		text, err := l.refer(k, set.text, environ)
+		if err == nil {
+			err = k.decode(text, &l.Config)
+		}
+		if err != nil {
+			errs = append(errs, l.wrong(k.Name, "%v", err))
 		}
 	}
 	return errs
@@ -221,20 +249,6 @@ func Errors(err error) []error {
 		all = append(all, Errors(e)...)
 	}
 	return all
-}
-
-// readFlags returns the flags that were given.
-func readFlags(flags *pflag.FlagSet) []setting {
-	if flags == nil {
-		return nil
-	}
-	var settings []setting
-	for _, k := range Keys() {
-		if f := flags.Lookup(k.Name); f != nil && f.Changed {
-			settings = append(settings, setting{k.Name, f.Value.String(), "flag --" + k.Name})
-		}
-	}
-	return settings
 }
 
 // Kubernetes describes every service of a namespace in the environment of

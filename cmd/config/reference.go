@@ -28,33 +28,19 @@ var (
 // referred is what a reference stands for. It may be a secret: only the reference is ever shown.
 type referred struct{ reference, value string }
 
-// refer replaces the references in settings, of which later ones win, by what they stand for. A setting whose reference
-// stands for nothing is left out. The errors name key, reference and origin, and nothing of the value.
-func (l *Loaded) refer(settings []setting, environ []string) ([]setting, []error) {
-	kinds := map[string]string{}
-	for _, k := range Keys() {
-		kinds[k.Name], _ = k.kind()
+// refer returns what a text of k stands for where it is or holds references, and else the text. The error names the
+// reference and nothing of the value.
+func (l *Loaded) refer(k Key, text string, environ []string) (string, error) {
+	items := []string{text}
+	if word, _ := k.kind(); word == "list" {
+		items = splitList(text)
 	}
-	var good []setting
-	var errs []error
-	for _, s := range settings {
-		delete(l.shown, s.key)
-		items := []string{s.text}
-		if kinds[s.key] == "list" {
-			items = splitList(s.text)
-		}
-		found, err := replace(items, environ)
-		if err != nil {
-			errs = append(errs, Wrong{Key: s.key, Problem: err.Error(), Origin: strings.TrimPrefix(s.origin, "file ")})
-			continue
-		}
-		if len(found) > 0 {
-			l.referred, l.shown[s.key] = append(l.referred, found...), s.text
-			s.text = strings.Join(items, ",")
-		}
-		good = append(good, s)
+	found, err := replace(items, environ)
+	if err != nil || len(found) == 0 {
+		return text, err
 	}
-	return good, errs
+	l.referred, l.shown[k.Name] = append(l.referred, found...), text
+	return strings.Join(items, ","), nil
 }
 
 // replace puts what they stand for in the place of those items that are references, and returns these.
