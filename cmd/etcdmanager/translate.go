@@ -102,7 +102,7 @@ func (t *translation) address() string {
 
 // host is a directory of the machine as this process sees it.
 func (t *translation) host(dir string) string {
-	if t.Containerized && dir != hostRoot && !strings.HasPrefix(dir, hostRoot+"/") {
+	if t.containerized && dir != hostRoot && !strings.HasPrefix(dir, hostRoot+"/") {
 		return path.Join(hostRoot, dir)
 	}
 	return dir
@@ -110,24 +110,24 @@ func (t *translation) host(dir string) string {
 
 // member is the pattern of the members' names.
 func (t *translation) member() string {
-	if t.VolumeProvider == "external" && len(t.VolumeTags) == 1 {
-		return t.VolumeTags[0] + config.SlotMark // the directory's name
+	if t.VolumeProvider == "external" && len(t.volumeTags) == 1 {
+		return t.volumeTags[0] + config.SlotMark // the directory's name
 	}
-	return t.ClusterName + "-" + config.SlotMark
+	return t.clusterName + "-" + config.SlotMark
 }
 
 func (t *translation) cluster() {
-	if t.ClusterName == "" {
+	if t.clusterName == "" {
 		t.wrong("--cluster-name", "must be set, as to etcd or etcd-events")
 	}
-	t.flag("cluster.name", t.ClusterName, "cluster-name")
+	t.flag("cluster.name", t.clusterName, "cluster-name")
 	t.flag("cluster.member-name", t.member(), "cluster-name")
 	t.set("cluster.adopt", "true", "these are etcd-manager's flags")
-	if domain := strings.Trim(t.DNSSuffix, "."); domain != "" {
+	if domain := strings.Trim(t.dnsSuffix, "."); domain != "" {
 		t.flag("cluster.domain", domain, "dns-suffix")
 	}
 	// What is not on the volume survives the container, and is this cluster's alone.
-	t.flag("node.data-dir", t.host("/var/lib/holdfast/"+t.ClusterName), "cluster-name")
+	t.flag("node.data-dir", t.host("/var/lib/holdfast/"+t.clusterName), "cluster-name")
 	switch {
 	case t.VolumeProvider != "":
 		if t.isGiven("address") {
@@ -139,7 +139,7 @@ func (t *translation) cluster() {
 	}
 	// 6 is what kops asks for everywhere, and only says what happens.
 	level := "info"
-	if t.Verbosity > 6 {
+	if t.verbosity > 6 {
 		level = "debug"
 	}
 	t.flag("log.level", level, "v")
@@ -147,7 +147,7 @@ func (t *translation) cluster() {
 
 // urls are where the node listens, and what it is called.
 func (t *translation) urls() {
-	listen := func(port string) string { return net.JoinHostPort(t.EtcdAddress, port) }
+	listen := func(port string) string { return net.JoinHostPort(t.etcdAddress, port) }
 	clients := t.parse("client-urls", t.ClientURLs)
 	t.flag("etcd.listen-client-urls", strings.Join(at(clients, listen), ","), "client-urls")
 	if told := fixed(clients); len(told) > 0 { // else the node's address is told, with this port
@@ -160,10 +160,10 @@ func (t *translation) urls() {
 		t.flag("etcd.listen-peer-urls", strings.Join(at(peers, listen), ","), "peer-urls")
 		t.peerURL(peers[0])
 	}
-	if t.GRPCPort < 1 || t.GRPCPort > 65535 {
-		t.wrong("--grpc-port", "must be 1–65535, got %d", t.GRPCPort)
+	if t.grpcPort < 1 || t.grpcPort > 65535 {
+		t.wrong("--grpc-port", "must be 1–65535, got %d", t.grpcPort)
 	}
-	t.flag("gossip.listen", listen(strconv.Itoa(t.GRPCPort)), "grpc-port")
+	t.flag("gossip.listen", listen(strconv.Itoa(t.grpcPort)), "grpc-port")
 	t.metrics(listen)
 }
 
@@ -181,7 +181,7 @@ func (t *translation) parse(flag, text string) (all []*url.URL) {
 			t.wrong("--"+flag, "must be https://HOST:PORT, with %s or %s as the host, got %q", markName, markAddress, item)
 			continue
 		}
-		if t.EtcdInsecure {
+		if t.etcdInsecure {
 			u.Scheme = "http"
 		}
 		all = append(all, u)
@@ -211,10 +211,10 @@ func fixed(urls []*url.URL) (all []string) {
 
 func (t *translation) peerURL(u *url.URL) {
 	switch {
-	case u.Hostname() == markName && t.DNSSuffix == "":
+	case u.Hostname() == markName && t.dnsSuffix == "":
 		t.wrong("--dns-suffix", "must be set where --peer-urls has %s, as to .internal.k8s.example.com", markName)
 	case u.Hostname() == markName:
-		name := t.member() + "." + strings.Trim(t.DNSSuffix, ".")
+		name := t.member() + "." + strings.Trim(t.dnsSuffix, ".")
 		t.flag("etcd.peer-url", u.Scheme+"://"+name+":"+u.Port(), "peer-urls")
 	case u.Hostname() != markAddress:
 		t.wrong("--peer-urls", "must have %s as its host, got %q: each member has a name of its own", markName, t.PeerURLs)
@@ -225,14 +225,14 @@ func (t *translation) peerURL(u *url.URL) {
 
 // metrics are served at one address, etcd's own with ours.
 func (t *translation) metrics(listen func(port string) string) {
-	text, flag := t.MetricsURLs, "flag --listen-metrics-urls"
+	text, flag := t.metricsURLs, "flag --listen-metrics-urls"
 	if v := t.environ[metricsVariable]; v != "" {
 		text, flag = v, "env "+metricsVariable
 	}
 	name := strings.TrimPrefix(strings.TrimPrefix(flag, "flag "), "env ")
-	port := strconv.Itoa(t.MetricsPort)
+	port := strconv.Itoa(t.metricsPort)
 	switch {
-	case text == "" && t.MetricsPort == 0:
+	case text == "" && t.metricsPort == 0:
 		t.set("metrics.listen", "off", "no flag asks for metrics")
 	case text == "":
 		t.flag("metrics.listen", listen(port), "etcd-manager-metrics-port")
@@ -247,7 +247,7 @@ func (t *translation) metrics(listen func(port string) string) {
 			t.wrong(name, "must be one URL http://HOST:PORT, got %q: holdfast serves etcd's metrics with its own, at one "+
 				"address, without TLS", text)
 			return
-		case t.MetricsPort != 0 && port != u.Port():
+		case t.metricsPort != 0 && port != u.Port():
 			t.wrong("--etcd-manager-metrics-port", "must be 0, or the port of %s (%s), got %s: there is one address for both",
 				name, u.Port(), port)
 			return
@@ -258,12 +258,12 @@ func (t *translation) metrics(listen func(port string) string) {
 
 func (t *translation) security() {
 	switch {
-	case !t.EtcdInsecure:
-		if t.PKIDir == "" {
+	case !t.etcdInsecure:
+		if t.pkiDir == "" {
 			t.wrong("--pki-dir", "must be set, or --etcd-insecure")
 		}
 		t.flag("tls.mode", "ca", "pki-dir")
-		t.flag("tls.ca-dir", t.PKIDir, "pki-dir")
+		t.flag("tls.ca-dir", t.pkiDir, "pki-dir")
 		if t.Insecure {
 			t.warn("--insecure: means nothing where etcd has TLS: the nodes' gossip has it as well")
 		}
@@ -278,25 +278,25 @@ func (t *translation) security() {
 }
 
 func (t *translation) backups() {
-	t.flag("snapshot.every", t.BackupInterval, "backup-interval")
+	t.flag("snapshot.every", t.backupInterval, "backup-interval")
 	// What etcd-manager and its ctl can read and ask for.
 	t.flag("snapshot.format", "etcd-manager", "backup-store")
 	t.flag("restore.foreign-commands", "true", "backup-store")
-	scheme, rest, isURL := strings.Cut(t.BackupStore, "://")
+	scheme, rest, isURL := strings.Cut(t.backupStore, "://")
 	switch {
-	case t.BackupStore == "":
+	case t.backupStore == "":
 		t.wrong("--backup-store", "must be set, as to s3://bucket/cluster/backups/etcd/main")
 	case scheme == "s3":
-		t.flag("snapshot.store", t.BackupStore, "backup-store")
+		t.flag("snapshot.store", t.backupStore, "backup-store")
 	case isURL && scheme != "file":
 		t.wrong("--backup-store", "must be s3://bucket/prefix or file:///path, got %q: holdfast knows no other stores; "+
-			"most have an S3 interface, which S3_ENDPOINT names", t.BackupStore)
+			"most have an S3 interface, which S3_ENDPOINT names", t.backupStore)
 	default:
 		if !isURL {
-			rest = t.BackupStore
+			rest = t.backupStore
 		}
 		if !path.IsAbs(rest) {
-			t.wrong("--backup-store", "must be an absolute path, got %q", t.BackupStore)
+			t.wrong("--backup-store", "must be an absolute path, got %q", t.backupStore)
 		}
 		// In the container itself it would be gone with it.
 		t.flag("snapshot.store", t.host(rest), "backup-store")

@@ -20,7 +20,7 @@ type staticConfig struct {
 }
 
 func (t *translation) volumes() {
-	if t.StaticConfig != "" && t.VolumeProvider != "external" {
+	if t.staticConfig != "" && t.VolumeProvider != "external" {
 		t.wrong("--static-config", "must be given with --volume-provider=external only")
 	}
 	switch t.VolumeProvider {
@@ -43,7 +43,7 @@ func (t *translation) volumes() {
 	if t.VolumeProvider != "" && t.DataDir != "" {
 		t.warn("--data-dir: means nothing with --volume-provider=%s: the data is on the volume", t.VolumeProvider)
 	}
-	if t.NetworkCIDR != "" {
+	if t.networkCIDR != "" {
 		t.wrong("--network-cidr", "must not be set: it is for OpenStack, whose volumes holdfast does not attach")
 	}
 }
@@ -66,24 +66,24 @@ const kopsEtcd = "k8s.io/etcd/"
 
 func (t *translation) ebs() {
 	t.flag("volume.provider", "ebs", "volume-provider")
-	if len(t.VolumeTags) == 0 {
+	if len(t.volumeTags) == 0 {
 		t.wrong("--volume-tag", "must be given at least once with --volume-provider=aws, or any volume would do")
 	}
-	if t.VolumeNameTag == "" {
+	if t.volumeNameTag == "" {
 		t.wrong("--volume-name-tag", "must be set with --volume-provider=aws, as to k8s.io/etcd/main: "+
 			"it says which slot a volume is")
 	}
-	for _, tag := range t.VolumeTags {
+	for _, tag := range t.volumeTags {
 		if strings.Contains(tag, ",") {
 			t.wrong("--volume-tag", "must have no comma, got %q: tag the volumes otherwise", tag)
 		}
 	}
-	t.flag("volume.ebs.tags", t.VolumeTags.String(), "volume-tag")
-	t.flag("volume.ebs.slot-tag", t.VolumeNameTag, "volume-name-tag")
-	if !strings.HasPrefix(t.VolumeNameTag, kopsEtcd) && t.VolumeNameTag != "" && !t.decided("cluster.slots") &&
+	t.flag("volume.ebs.tags", t.volumeTags.String(), "volume-tag")
+	t.flag("volume.ebs.slot-tag", t.volumeNameTag, "volume-name-tag")
+	if !strings.HasPrefix(t.volumeNameTag, kopsEtcd) && t.volumeNameTag != "" && !t.decided("cluster.slots") &&
 		!t.decided("cluster.size") {
 		t.wrong("--volume-name-tag", "must begin with %s, whose values name all slots, or set HOLDFAST_CLUSTER_SLOTS, "+
-			"got %q", kopsEtcd, t.VolumeNameTag)
+			"got %q", kopsEtcd, t.volumeNameTag)
 	}
 	t.flag("volume.ebs.state", t.host("/var/lib/holdfast/ebs"), "containerized")
 	t.flag("volume.ebs.device-root", t.host("/"), "containerized")
@@ -94,7 +94,7 @@ const RootName = "holdfast"
 
 // DisksDir is where the provider external looks for directories.
 func (o Options) DisksDir() string {
-	if o.Containerized {
+	if o.containerized {
 		return hostRoot + "/mnt/disks"
 	}
 	return "/mnt/disks"
@@ -102,10 +102,10 @@ func (o Options) DisksDir() string {
 
 // Prefix is what the names of such directories begin with; "" where no single one is given.
 func (o Options) Prefix() string {
-	if o.VolumeProvider != "external" || len(o.VolumeTags) != 1 {
+	if o.VolumeProvider != "external" || len(o.volumeTags) != 1 {
 		return ""
 	}
-	return o.VolumeTags[0]
+	return o.volumeTags[0]
 }
 
 // external is a directory <prefix><slot>/mnt for each slot, which is the volume itself.
@@ -114,7 +114,7 @@ func (t *translation) external() {
 	prefix := t.Prefix()
 	if prefix == "" {
 		t.wrong("--volume-tag", "must be given once with --volume-provider=external, as the prefix of the directories in "+
-			"%s, got %q", t.DisksDir(), []string(t.VolumeTags))
+			"%s, got %q", t.DisksDir(), []string(t.volumeTags))
 		return
 	}
 	if len(t.Disks) != 1 {
@@ -129,7 +129,7 @@ func (t *translation) external() {
 		t.flag("volume.local.directory", mnt, "volume-tag")
 	}
 	t.flag("volume.local.slot", slot, "volume-tag")
-	if t.StaticConfig == "" {
+	if t.staticConfig == "" {
 		if !t.decided("cluster.slots") && !t.decided("cluster.size") {
 			t.wrong("--static-config", "must be given with --volume-provider=external, for it names the members; "+
 				"or set HOLDFAST_CLUSTER_SLOTS, as to %q, and HOLDFAST_GOSSIP_SEEDS", slot)
@@ -137,7 +137,7 @@ func (t *translation) external() {
 		return
 	}
 	var static staticConfig
-	if err := json.Unmarshal([]byte(t.StaticConfig), &static); err != nil {
+	if err := json.Unmarshal([]byte(t.staticConfig), &static); err != nil {
 		t.wrong("--static-config", "must be JSON: %v", err)
 		return
 	}
@@ -149,7 +149,7 @@ func (t *translation) external() {
 		}
 		slots = append(slots, name)
 		for _, at := range node.IP {
-			seeds = append(seeds, net.JoinHostPort(at, strconv.Itoa(t.GRPCPort)))
+			seeds = append(seeds, net.JoinHostPort(at, strconv.Itoa(t.grpcPort)))
 			// A host name is left to etcd-manager's block in /etc/hosts, which has the members' own names.
 			if _, err := netip.ParseAddr(at); err == nil {
 				elders = append(elders, name+"="+at)

@@ -18,14 +18,14 @@ const (
 	ample = 2000
 )
 
-// Budget returns the bytes of garbage that a process may keep under this memory limit, in bytes.
-func Budget(limit int64) int64 {
+// budgetOf returns the bytes of garbage that a process may keep under this memory limit, in bytes.
+func budgetOf(limit int64) int64 {
 	return min(max(limit, 0)/share, maxBudget)
 }
 
-// Percent returns the GOGC for a heap: live is what the factor applies to, in bytes, rate is what is allocated, in
+// percentOf returns the GOGC for a heap: live is what the factor applies to, in bytes, rate is what is allocated, in
 // bytes a second. It is never below Go's own 100.
-func Percent(live, rate, budget int64) int {
+func percentOf(live, rate, budget int64) int {
 	if live <= 0 {
 		return standard
 	}

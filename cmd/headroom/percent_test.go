@@ -18,7 +18,7 @@ func TestBudget(t *testing.T) {
 		{"nothing", 0, 0},
 		{"less than nothing", -1, 0},
 	} {
-		if got := Budget(c.limit); got != c.want {
+		if got := budgetOf(c.limit); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestPercent(t *testing.T) {
 		{"nothing is known before the first collection", 0, 100 * mib, 64 * mib, 100},
 		{"no overflow", 1, math.MaxInt64, math.MaxInt64, 2000},
 	} {
-		if got := Percent(c.live, c.rate, c.budget); got != c.want {
+		if got := percentOf(c.live, c.rate, c.budget); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -52,7 +52,7 @@ func FuzzPercent(f *testing.F) {
 	f.Add(int64(16<<20), int64(100<<20), int64(64<<20))
 	f.Fuzz(func(t *testing.T, live, rate, budget int64) {
 		live, rate, budget = live&(1<<50-1), rate&(1<<50-1), budget&(1<<50-1)
-		got := Percent(live, rate, budget)
+		got := percentOf(live, rate, budget)
 		if got < 100 || got > 2000 {
 			t.Fatalf("got %d, want 100 to 2000", got)
 		}

@@ -43,7 +43,7 @@ func newRoom(lg *zap.Logger, cgroup, system memlimit.Provider) *Room {
 		lg.Info("garbage collector set", zap.String("GOGC", own), zap.Int64("memory-limit", limit))
 		return r
 	}
-	r.budget = Budget(limit)
+	r.budget = budgetOf(limit)
 	lg.Info("garbage collector set", zap.Int64("budget", r.budget), zap.Int64("memory-limit", limit))
 	return r
 }
@@ -86,7 +86,7 @@ func (r *Room) Run(ctx context.Context) error {
 		// It falls by half at most, so that a pause between two bursts does not shrink the room.
 		rate = max(int64(float64(now.allocs-last.allocs)/t.Sub(at).Seconds()), rate/2)
 		last, at = now, t
-		if percent := Percent(now.live, rate, r.budget); differs(percent, current) {
+		if percent := percentOf(now.live, rate, r.budget); differs(percent, current) {
 			r.set(percent) // stops the world for a moment
 			current = percent
 		}

@@ -52,7 +52,7 @@ func TestLimitOfTheMachine(t *testing.T) {
 			if got := debug.SetMemoryLimit(-1); got != c.want {
 				t.Errorf("memory limit: got %d, want %d", got, c.want)
 			}
-			if want := Budget(c.want); r.budget != want {
+			if want := budgetOf(c.want); r.budget != want {
 				t.Errorf("budget: got %d, want %d", r.budget, want)
 			}
 			said := logs.FilterMessage("garbage collector set").All()
