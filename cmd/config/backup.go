@@ -82,33 +82,22 @@ func (c Config) OwnBackupDirectories() []string {
 func nestedDirectories(c Config) []contradiction {
 	type directory struct{ key, path string }
 	key, path := c.VolumeDirectory()
-	volumes := directory{key, path}
-	var store, spool []directory
+	all := []directory{{key, path}}
 	if !c.Snapshot.InBucket() {
-		store = append(store, directory{"snapshot.store", c.Snapshot.Store})
+		all = append(all, directory{"snapshot.store", c.Snapshot.Store})
 	}
 	if c.Snapshot.Spool != "" {
-		spool = append(spool, directory{"snapshot.spool", c.Snapshot.Spool})
+		all = append(all, directory{"snapshot.spool", c.Snapshot.Spool})
 	}
-	scratch := []directory{{"snapshot.scratch", c.Snapshot.Scratch}}
+	all = append(all, directory{"snapshot.scratch", c.Snapshot.Scratch})
 	var found []contradiction
-	apart := func(from directory, all ...[]directory) {
-		for _, list := range all {
-			for _, d := range list {
-				a, b := Abs(from.path), Abs(d.path)
-				if within(a, b) || within(b, a) {
-					found = append(found, contradiction{[]string{d.key, from.key},
-						fmt.Sprintf("must not lie in %s (%s) nor hold it, got %q", from.key, a, d.path)})
-				}
+	for i, from := range all {
+		for _, d := range all[i+1:] {
+			if a, b := Abs(from.path), Abs(d.path); within(a, b) || within(b, a) {
+				found = append(found, contradiction{[]string{d.key, from.key},
+					fmt.Sprintf("must not lie in %s (%s) nor hold it, got %q", from.key, a, d.path)})
 			}
 		}
-	}
-	apart(volumes, store, spool, scratch)
-	for _, s := range store {
-		apart(s, spool, scratch)
-	}
-	for _, s := range spool {
-		apart(s, scratch)
 	}
 	return found
 }

@@ -21,11 +21,9 @@ import (
 	"holdfast/volume/ebs"
 )
 
-// Config is the whole configuration. Each package owns its section; the ones
-// that belong to no single package are here. The mapstructure tags are the
-// keys, the same in the file (`gossip: {seeds: …}`), in flags
-// (`--gossip.seeds`) and, as HOLDFAST_GOSSIP_SEEDS, in the environment.
-// default.yaml says what each key means.
+// Config is the whole configuration. Each package owns its section; the ones that belong to no single package are here.
+// The mapstructure tags are the keys, the same in the file (`gossip: {seeds: …}`), in flags (`--gossip.seeds`) and, as
+// HOLDFAST_GOSSIP_SEEDS, in the environment. default.yaml says what each key means.
 type Config struct {
 	Cluster  Cluster         `mapstructure:"cluster"`
 	Node     Node            `mapstructure:"node"`
@@ -43,9 +41,8 @@ type Config struct {
 	Stop     Stop            `mapstructure:"stop"`
 }
 
-// Default returns the configuration of a node that was told nothing: a
-// cluster of one member on the loopback address. What depends on other keys is
-// still empty; Load fills it in.
+// Default returns the configuration of a node that was told nothing: a cluster of one member on the loopback address.
+// What depends on other keys is still empty; Load fills it in.
 func Default() Config {
 	return Config{
 		Cluster: Cluster{
@@ -70,9 +67,8 @@ func Default() Config {
 	}
 }
 
-// Validate tells wrong of every value out of its range, section by section:
-// the key, what it must be, and what it is. What two keys say together is
-// judged by contradictions.
+// Validate tells wrong of every value out of its range, section by section: the key, what it must be, and what it is.
+// What two keys say together is judged by contradictions.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	for _, section := range []interface {
 		Validate(wrong func(key, format string, args ...any))
@@ -104,17 +100,15 @@ var (
 	// memberName bounds what stands around the slot. etcd takes any name but one with = or ,
 	// (its initial cluster is name=URL,…); this much needs no quoting anywhere.
 	memberName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9.-]*)?\{slot\}([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
-	// Cluster and slot are labels of the members' host names, hence DNS labels
-	// (RFC 1123, at most 63 bytes). They are shorter, so that a whole name
-	// stays readable and fits the 64 bytes of a certificate's common name.
+	// Cluster and slot are labels of the members' host names, hence DNS labels (RFC 1123, at most 63 bytes). They are
+	// shorter, so that a whole name stays readable and fits the 64 bytes of a certificate's common name.
 	clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 	slotName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,14}[a-z0-9])?$`)
 	nodeName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 	domainName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$`)
 )
 
-// maxDomain leaves room for the slot, the cluster and their dots in the 253
-// bytes of a DNS name (RFC 1035).
+// maxDomain leaves room for the slot, the cluster and their dots in the 253 bytes of a DNS name (RFC 1035).
 const maxDomain = 253 - 16 - 40 - 2
 
 // SlotMark stands for the slot in the patterns of peer URLs and members' names.

@@ -88,7 +88,7 @@ func TestDefaultYAMLIsTheDefault(t *testing.T) {
 	}
 	var names []string
 	for _, s := range settings {
-		names = append(names, s.key)
+		names = append(names, s.Key)
 	}
 	defaults := Default()
 	l := Loaded{Origin: map[string]string{}, shown: map[string]string{}}
@@ -228,7 +228,7 @@ func TestListsAndMapsAreReplaced(t *testing.T) {
 	l := Loaded{Config: Default(), Origin: map[string]string{}, shown: map[string]string{}}
 	l.Config.Cluster.Slots = []string{"a", "b", "c"}
 	l.Config.Etcd.FeatureGates = map[string]bool{"A": true}
-	if errs := l.decode(merge(nil, []setting{{key: "cluster.slots", text: "x"}, {key: "etcd.feature-gates", text: "B=true"}}), nil); len(errs) > 0 {
+	if errs := l.decode(merge(nil, []Setting{{Key: "cluster.slots", Text: "x"}, {Key: "etcd.feature-gates", Text: "B=true"}}), nil); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	if got, want := l.Config.Cluster.Slots, []string{"x"}; !slices.Equal(got, want) {

@@ -226,8 +226,7 @@ func within(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// doubts are what is valid, and what an operator should nevertheless have
-// meant. Each begins with its key.
+// doubts are what is valid, and what an operator should nevertheless have meant. Each begins with its key.
 func doubts(c Config) []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

@@ -312,7 +312,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		settings, errs := parse("config.yaml", data)
 		for _, s := range settings {
-			if !known[s.key] || !strings.HasPrefix(s.origin, "file config.yaml:") {
+			if !known[s.Key] || !strings.HasPrefix(s.Origin, "file config.yaml:") {
 				t.Errorf("setting %+v", s)
 			}
 		}

@@ -15,28 +15,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile bounds the configuration file, in bytes. A file beyond it is some
-// other file, named by mistake.
+// maxFile bounds the configuration file, in bytes. A file beyond it is some other file, named by mistake.
 const maxFile = 1 << 20
 
 // maxErrors is how many errors of one file are reported. A file with more is some other file, too.
 const maxErrors = 100
 
-// setting is one value as its source wrote it.
-type setting struct {
-	key    string
-	text   string
-	origin string // "file config.yaml:12", "env HOLDFAST_X", "flag --x"
+// Setting is one value as its source wrote it.
+type Setting struct {
+	Key    string // one of [Keys]
+	Text   string // as a flag would take it
+	Origin string // "file config.yaml:12", "env HOLDFAST_X", "flag --x", or the flag of another program
 }
 
 // readFile returns the bytes of a configuration file.
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("open config file: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := readBounded(name, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read config file: %w", err)
 	}
@@ -46,25 +40,29 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// fileReader walks the YAML of one file. It walks the nodes itself, instead of
-// decoding into Config, because only nodes have lines, and because decoding
-// stops at the first error.
+// readBounded returns the content of a file; of a longer one a byte more than the limit.
+func readBounded(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit+1))
+}
+
+// fileReader walks the YAML of one file. It walks the nodes itself, instead of decoding into Config, because only nodes
+// have lines, and because decoding stops at the first error.
 type fileReader struct {
 	name     string
-	keys     map[string]Key
 	seen     map[string]int // line of each key met so far
-	settings []setting
+	settings []Setting
 	errs     []error
 }
 
-// parse returns the settings in the YAML of the file called name. The
-// errors are all that is wrong with it; the settings are those that could be
-// read nevertheless.
-func parse(name string, data []byte) ([]setting, []error) {
-	r := &fileReader{name: name, keys: map[string]Key{}, seen: map[string]int{}}
-	for _, k := range Keys() {
-		r.keys[k.Name] = k
-	}
+// parse returns the settings in the YAML of the file called name. The errors are all that is wrong with it; the
+// settings are those that could be read nevertheless.
+func parse(name string, data []byte) ([]Setting, []error) {
+	r := &fileReader{name: name, seen: map[string]int{}}
 	if i := bytes.IndexFunc(data, notText); i >= 0 {
 		return nil, []error{fmt.Errorf("%s:%d: must be UTF-8 text", name, 1+bytes.Count(data[:i], []byte("\n")))}
 	}
@@ -85,8 +83,7 @@ func parse(name string, data []byte) ([]setting, []error) {
 	return r.settings, r.errs
 }
 
-// notText reports what YAML allows in no place. utf8.RuneError stands for a
-// byte that is not UTF-8.
+// notText reports what YAML allows in no place. utf8.RuneError stands for a byte that is not UTF-8.
 func notText(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r)
 }
@@ -149,15 +146,15 @@ func (r *fileReader) entry(prefix string, keyNode, value *yaml.Node) {
 		return
 	}
 	r.seen[name] = keyNode.Line
-	k, leaf := r.keys[name]
+	k := slices.IndexFunc(Keys(), func(k Key) bool { return k.Name == name })
 	switch {
-	case leaf:
-		r.value(k, keyNode, resolve(value))
-	case r.isSection(name):
+	case k >= 0:
+		r.value(Keys()[k], keyNode, resolve(value))
+	case slices.Contains(sections(), name):
 		r.section(name+".", value)
 	default:
 		r.errs = append(r.errs, Wrong{Key: name, Problem: "unknown key", Origin: r.at(keyNode),
-			Hint: didYouMean(name, r.names())})
+			Hint: didYouMean(name)})
 	}
 }
 
@@ -177,7 +174,7 @@ func (r *fileReader) value(k Key, keyNode, n *yaml.Node) {
 		r.fail(keyNode, k.Name, "must be %s, got %s", expected, describe(n))
 		return
 	}
-	r.settings = append(r.settings, setting{k.Name, text, "file " + r.at(keyNode)})
+	r.settings = append(r.settings, Setting{k.Name, text, "file " + r.at(keyNode)})
 }
 
 // join writes groups of n scalars as "a,b" or "a=x,b=y". It is not ok when one
@@ -195,17 +192,6 @@ func join(nodes []*yaml.Node, n int) (text string, ok bool) {
 		items = append(items, strings.Join(parts, "="))
 	}
 	return strings.Join(items, ","), true
-}
-
-func (r *fileReader) isSection(name string) bool { return slices.Contains(sections(r.names()), name) }
-
-func (r *fileReader) names() []string {
-	var names []string
-	for name := range r.keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 func resolve(n *yaml.Node) *yaml.Node {

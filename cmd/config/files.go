@@ -60,23 +60,15 @@ func checkOwnFiles(cfg Config, file string) error {
 			c.way(key, values[key])
 		}
 	}
-	c.errs = append(c.errs, ifAnswered(answers, func() []error { // a mount of a dead device may be left
-		apart := fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
-		_, root := cfg.VolumeDirectory()
-		apart.volumes(root)
-		return apart.errs
-	})...)
+	_, root := cfg.VolumeDirectory()
+	c.apart(func(c *fileCheck) { c.volumes(root) }) // a mount of a dead device may be left
 	for _, key := range []string{"snapshot.spool", "snapshot.scratch", "control.socket"} {
 		if values[key] != "" {
 			c.way(key, values[key])
 		}
 	}
 	if !cfg.Snapshot.InBucket() {
-		c.errs = append(c.errs, ifAnswered(answers, func() []error {
-			apart := fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
-			apart.way("snapshot.store", values["snapshot.store"])
-			return apart.errs
-		})...)
+		c.apart(func(c *fileCheck) { c.way("snapshot.store", values["snapshot.store"]) })
 	}
 	if file != "" {
 		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&othersWrite != 0 {
@@ -153,6 +145,15 @@ func ifAnswered(limit time.Duration, look func() []error) []error {
 	case <-time.After(limit):
 		return nil
 	}
+}
+
+// apart looks at what may not answer.
+func (c *fileCheck) apart(look func(c *fileCheck)) {
+	own := &fileCheck{uid: c.uid, looked: maps.Clone(c.looked)}
+	c.errs = append(c.errs, ifAnswered(answers, func() []error {
+		look(own)
+		return own.errs
+	})...)
 }
 
 // VolumeDirectory is the directory below which the volumes lie or are mounted, or that is the volume, with its key.

@@ -23,9 +23,8 @@ const VariablePrefix = "HOLDFAST_"
 // Key is one leaf of Config. All keys are found by reflection, so that the
 // file, the flags and the environment can never know different ones.
 //
-// A value is text on its way from any of them: what YAML writes as [a, b] or
-// {x: true} is "a,b" or "x=true" in a flag. One decoder reads that text, so no
-// source accepts what another refuses.
+// A value is text on its way from any of them: what YAML writes as [a, b] or {x: true} is "a,b" or "x=true" in a flag.
+// One decoder reads that text, so no source accepts what another refuses.
 type Key struct {
 	Name  string // "gossip.seeds"
 	typ   reflect.Type
@@ -61,8 +60,7 @@ func (k Key) variable() string {
 	return VariablePrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(k.Name))
 }
 
-// kind says in one word, which --help shows, what text k takes; expected says
-// it as the end of "must be".
+// kind says in one word, which --help shows, what text k takes; expected says it as the end of "must be".
 func (k Key) kind() (word, expected string) {
 	switch {
 	case k.typ == reflect.TypeFor[time.Duration]():
@@ -198,8 +196,7 @@ func splitList(text string) []string {
 	return list
 }
 
-// DefaultYAML is the commented default file: what `config default` prints,
-// and where the help of every flag comes from.
+// DefaultYAML is the commented default file: what `config default` prints, and where the help of every flag comes from.
 //
 //go:embed default.yaml
 var DefaultYAML string
@@ -251,8 +248,7 @@ func (v *flagValue) Set(text string) error {
 	return nil
 }
 
-// FileFlag names the configuration file, and fileVariable does so in the
-// environment.
+// FileFlag names the configuration file, and fileVariable does so in the environment.
 const (
 	FileFlag     = "config"
 	fileVariable = VariablePrefix + "CONFIG"

@@ -19,10 +19,9 @@ type Loaded struct {
 	Config Config
 	// File is the path it was read from; empty: none was named.
 	File string
-	// Origin says for each key where its value comes from: "default",
-	// "file config.yaml:12", "env HOLDFAST_X", "flag --x", or
-	// "derived from node.address" where nothing was set. What stood there as
-	// auto has its meaning beside it: "file config.yaml:3 (auto: 10.0.0.5)".
+	// Origin says for each key where its value comes from: "default", "file config.yaml:12", "env HOLDFAST_X", "flag
+	// --x", or "derived from node.address" where nothing was set. What stood there as auto has its meaning beside it:
+	// "file config.yaml:3 (auto: 10.0.0.5)".
 	Origin map[string]string
 	// Warnings are what is allowed and seldom wise, one sentence each.
 	Warnings []string
@@ -31,13 +30,11 @@ type Loaded struct {
 	referred []referred        // what the references stand for
 }
 
-// Load reads the configuration: flags before environment before file before
-// defaults. file may be empty; then --config names it, or HOLDFAST_CONFIG, or
-// there is none. flags may be nil; environ is as from os.Environ.
+// Load reads the configuration: flags before environment before file before defaults. file may be empty; then --config
+// names it, or HOLDFAST_CONFIG, or there is none. flags may be nil; environ is as from os.Environ.
 //
-// The error joins everything that is wrong, so that a second attempt can be
-// the last one: each line names the key, the allowed values, the value and
-// where it stands.
+// The error joins everything that is wrong, so that a second attempt can be the last one: each line names the key, the
+// allowed values, the value and where it stands.
 func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	if file == "" {
 		file = namedFile(flags, environ)
@@ -53,13 +50,6 @@ func Load(file string, flags *pflag.FlagSet, environ []string) (*Loaded, error) 
 	return complete(file, settings, errs, flags, environ)
 }
 
-// Setting is the value of a key that something else than a file or a flag of ours means.
-type Setting struct {
-	Key    string // one of [Keys]
-	Text   string // as a flag would take it
-	Origin string // what means it, such as "flag --cluster-name"
-}
-
 // LoadSettings is [Load] with settings in the place of a file, of which later ones win. A file that the environment
 // names is an error: two things cannot both be the configuration.
 func LoadSettings(given []Setting, environ []string) (*Loaded, error) {
@@ -68,15 +58,11 @@ func LoadSettings(given []Setting, environ []string) (*Loaded, error) {
 		errs = append(errs, fmt.Errorf("%s: must not be set, got %q: the flags are the configuration; "+
 			"`holdfast run` takes a file", fileVariable, file))
 	}
-	settings := make([]setting, 0, len(given))
-	for _, s := range given {
-		settings = append(settings, setting{s.Key, s.Text, s.Origin})
-	}
-	return complete("", settings, errs, nil, environ)
+	return complete("", given, errs, nil, environ)
 }
 
 // complete completes settings that were read from a file or from other flags, with the errors of reading them.
-func complete(file string, settings []setting, errs []error, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
+func complete(file string, settings []Setting, errs []error, flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	variables, warnings, unknown := readEnviron(environ)
 	l := &Loaded{Config: Default(), File: file, Origin: map[string]string{}, Warnings: warnings,
 		shown: map[string]string{}}
@@ -97,10 +83,10 @@ func complete(file string, settings []setting, errs []error, flags *pflag.FlagSe
 
 // merge hands all sources to viper, which puts flags before the rest; of that, what is merged last wins. A value is a
 // setting, so that its origin stays with it, or the text of a flag. Each key is one name to viper, not a path.
-func merge(flags *pflag.FlagSet, sources ...[]setting) *viper.Viper {
+func merge(flags *pflag.FlagSet, sources ...[]Setting) *viper.Viper {
 	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
 	for _, s := range slices.Concat(sources...) {
-		_ = v.MergeConfigMap(map[string]any{s.key: s}) // never fails
+		_ = v.MergeConfigMap(map[string]any{s.Key: s}) // never fails
 	}
 	for _, k := range Keys() {
 		if flags == nil {
@@ -145,12 +131,12 @@ func (l *Loaded) decode(v *viper.Viper, environ []string) (errs []error) {
 		if !v.IsSet(k.Name) {
 			continue
 		}
-		set, ok := v.Get(k.Name).(setting)
+		set, ok := v.Get(k.Name).(Setting)
 		if !ok {
-			set = setting{k.Name, v.GetString(k.Name), "flag --" + k.Name}
+			set = Setting{k.Name, v.GetString(k.Name), "flag --" + k.Name}
 		}
-		l.Origin[k.Name] = set.origin
-		text, err := l.refer(k, set.text, environ)
+		l.Origin[k.Name] = set.Origin
+		text, err := l.refer(k, set.Text, environ)
 		if err == nil {
 			err = k.decode(text, &l.Config)
 		}
@@ -161,10 +147,9 @@ func (l *Loaded) decode(v *viper.Viper, environ []string) (errs []error) {
 	return errs
 }
 
-// check returns what each section and the sections together say is wrong.
-// What follows from another error is left out: a key that could not be read
-// has its default now, and judging that, or what is derived from a wrong key,
-// would only confuse.
+// check returns what each section and the sections together say is wrong. What follows from another error is left out:
+// a key that could not be read has its default now, and judging that, or what is derived from a wrong key, would only
+// confuse.
 func (l *Loaded) check(known []error) []error {
 	bad := map[string]bool{}
 	source := func(key string) string { // what to change to change key
@@ -251,9 +236,8 @@ func Errors(err error) []error {
 	return all
 }
 
-// Kubernetes describes every service of a namespace in the environment of
-// every pod: a service named holdfast is HOLDFAST_SERVICE_HOST,
-// HOLDFAST_PORT_2379_TCP_ADDR and so on, and HOLDFAST_PORT=tcp://10.0.0.1:2379.
+// Kubernetes describes every service of a namespace in the environment of every pod: a service named holdfast is
+// HOLDFAST_SERVICE_HOST, HOLDFAST_PORT_2379_TCP_ADDR and so on, and HOLDFAST_PORT=tcp://10.0.0.1:2379.
 var (
 	serviceName  = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT_\d+_(TCP|UDP|SCTP)(_|$)`)
 	serviceValue = regexp.MustCompile(`^(tcp|udp|sctp)://`)
@@ -262,10 +246,9 @@ var (
 // readEnviron returns the settings in the environment. A variable that is set
 // to nothing counts as not set, which is how most tools write "not set".
 //
-// An unknown variable in one of our sections, or one letter off a known one,
-// is an error: it may be the one that asks for authentication. Any other may
-// belong to a script around us and is a warning.
-func readEnviron(environ []string) (settings []setting, warnings []string, errs []error) {
+// An unknown variable in one of our sections, or one letter off a known one, is an error: it may be the one that asks
+// for authentication. Any other may belong to a script around us and is a warning.
+func readEnviron(environ []string) (settings []Setting, warnings []string, errs []error) {
 	known := map[string]Key{}
 	var names []string
 	for _, k := range Keys() {
@@ -280,7 +263,7 @@ func readEnviron(environ []string) (settings []setting, warnings []string, errs 
 		}
 		if k, ok := known[variable]; ok {
 			if value != "" {
-				settings = append(settings, setting{k.Name, value, "env " + variable})
+				settings = append(settings, Setting{k.Name, value, "env " + variable})
 			}
 			continue
 		}
@@ -295,8 +278,7 @@ func readEnviron(environ []string) (settings []setting, warnings []string, errs 
 	return settings, warnings, errs
 }
 
-// inSection reports whether a variable, without its prefix, begins with the
-// name of a section.
+// inSection reports whether a variable, without its prefix, begins with the name of a section.
 func inSection(name string) bool {
 	return slices.ContainsFunc(Keys(), func(k Key) bool {
 		section, _, _ := strings.Cut(k.Name, ".")

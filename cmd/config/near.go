@@ -3,34 +3,38 @@ package config
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
-// sections returns what the key names begin with: "volume", "volume.local", ...
-func sections(names []string) []string {
+// sections returns what the keys begin with, sorted: "volume", "volume.local", ...
+var sections = sync.OnceValue(func() []string {
 	var all []string
-	for _, name := range names {
-		for i, r := range name {
+	for _, k := range Keys() {
+		for i, r := range k.Name {
 			if r == '.' {
-				all = append(all, name[:i])
+				all = append(all, k.Name[:i])
 			}
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
+})
 
-// didYouMean returns ", did you mean x?" for the known key or section that
-// Name is a slip of, or nothing.
-func didYouMean(name string, names []string) string {
-	if best := nearest(name, append(sections(names), names...)); best != "" {
+// didYouMean returns ", did you mean x?" for the known section or key that name is a slip of, or nothing.
+func didYouMean(name string) string {
+	names := make([]string, 0, len(Keys()))
+	for _, k := range Keys() {
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	if best := nearest(name, slices.Concat(sections(), names)); best != "" {
 		return ", did you mean " + best + "?"
 	}
 	return ""
 }
 
-// nearest returns the candidate that name is most likely a slip of: one a few
-// edits away, or the only one with the same last word (a key in the wrong
-// section). Empty: none is likely.
+// nearest returns the candidate that name is most likely a slip of: one a few edits away, or the only one with the same
+// last word (a key in the wrong section). Empty: none is likely.
 func nearest(name string, candidates []string) string {
 	best, least := "", max(2, len(name)/4)+1
 	for _, c := range candidates {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -68,12 +66,7 @@ func lookUp(kind, name string, environ []string) (string, error) {
 	if !filepath.IsAbs(name) {
 		return "", errors.New("must name an absolute path")
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("cannot be read: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxReferred+1))
+	data, err := readBounded(name, maxReferred)
 	if err != nil {
 		return "", fmt.Errorf("cannot be read: %w", err)
 	}
@@ -155,8 +148,7 @@ func (l *Loaded) hideAll(errs []error) []error {
 	return errs
 }
 
-// plain returns k's value in c as YAML and JSON should show it: durations as
-// text, lists and maps never as null.
+// plain returns k's value in c as YAML and JSON should show it: durations as text, lists and maps never as null.
 func (k Key) plain(c *Config) any {
 	v := k.value(c)
 	switch {

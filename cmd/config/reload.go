@@ -21,8 +21,7 @@ type Change struct {
 	Key, Old, New string
 }
 
-// reloadableKeys take effect while the node runs. All others describe what it
-// has bound, claimed or told its peers.
+// reloadableKeys take effect while the node runs. All others describe what it has bound, claimed or told its peers.
 func reloadableKeys() []string {
 	return []string{
 		"cluster.slots", "cluster.size",
@@ -45,8 +44,7 @@ func (l *Loaded) takeOver(n *Loaded) {
 	}
 }
 
-// Diff returns what n changes: what a running node can take over, and what
-// needs a restart.
+// Diff returns what n changes: what a running node can take over, and what needs a restart.
 func (l *Loaded) Diff(n *Loaded) (reloadable, restart []Change) {
 	for _, k := range Keys() {
 		c := Change{k.Name, l.Text(k), n.Text(k)}
@@ -89,12 +87,10 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 	return taken, restart, nil
 }
 
-// Watch calls changed after each SIGHUP and each change of file's content,
-// until ctx is done; it returns nil then. The first call comes at the start:
-// the file may have changed between its loading and the watch. changed is never
-// called concurrently. Without a file, SIGHUP alone counts; and so it does,
-// with a logged warning, when the file cannot be watched: inotify has limits,
-// and others on the host may have used them up.
+// Watch calls changed after each SIGHUP and each change of file's content, until ctx is done; it returns nil then. The
+// first call comes at the start: the file may have changed between its loading and the watch. changed is never called
+// concurrently. Without a file, SIGHUP alone counts; and so it does, with a logged warning, when the file cannot be
+// watched: inotify has limits, and others on the host may have used them up.
 func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) error {
 	w := newFileWatch(file, lg)
 	defer w.close()
@@ -102,19 +98,17 @@ func Watch(ctx context.Context, file string, lg *zap.Logger, changed func()) err
 	return nil
 }
 
-// settleTime passes between two looks at a file after an event. What both saw
-// is taken: editors and copies write in several steps. The looks compare the
-// content rather than wait for silence, because another file in the same
-// directory may never be silent.
+// settleTime passes between two looks at a file after an event. What both saw is taken: editors and copies write in
+// several steps. The looks compare the content rather than wait for silence, because another file in the same directory
+// may never be silent.
 const settleTime = 100 * time.Millisecond
 
 // digest identifies the content of a file; the zero digest that of a file
 // which cannot be read, as between the two renames of a careless editor.
 type digest [sha256.Size]byte
 
-// fileWatch watches directories, not the file: editors replace the file by a
-// rename, and Kubernetes a symbolic link beside it. What counts is the content,
-// so that no event has to be understood.
+// fileWatch watches directories, not the file: editors replace the file by a rename, and Kubernetes a symbolic link
+// beside it. What counts is the content, so that no event has to be understood.
 type fileWatch struct {
 	file   string
 	last   digest // of the content at the last call of changed

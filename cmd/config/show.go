@@ -9,8 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// WriteYAML writes a file that loads to the same configuration, with the
-// origins as comments.
+// WriteYAML writes a file that loads to the same configuration, with the origins as comments.
 func (l *Loaded) WriteYAML(w io.Writer) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, k := range Keys() {
