@@ -7,16 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"holdfast/durable"
 	"holdfast/embedded/plan"
+	"holdfast/layout"
 )
 
 const (
-	// etcdDir is holdfast's data directory on a volume, as the coordinator has it.
-	etcdDir = "etcd"
-	// memberDir is etcd's directory in a data directory (server/storage/datadir).
-	memberDir = "member"
+	etcdDir   = layout.Own // as the coordinator has it
+	memberDir = layout.Member
 	// originFile, on a volume, is what TakeUp has taken up there, or is about to.
 	originFile = "origin.json"
 	// managerLink stands in data/TOKEN once the directory itself is holdfast's.
@@ -59,14 +59,12 @@ func lookForeign(volume string) (*foreign, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := managerTokens(volume)
+	all, err := layout.Directories(volume)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := exists(filepath.Join(volume, memberDir))
-	if err != nil {
-		return nil, err
-	}
+	tokens := slices.DeleteFunc(slices.Clone(all), func(d layout.Directory) bool { return d.Path == "." })
+	plain := len(tokens) < len(all)
 	switch {
 	case mark != nil:
 		f := &foreign{program: mark.Program, path: mark.Path, token: mark.Token}
@@ -101,37 +99,19 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// managerTokens are the names of the data directories of etcd in etcd-manager's data/.
-func managerTokens(volume string) (tokens []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(volume, managerData))
-	if err != nil && !absent(err) {
-		return nil, err
-	}
-	for _, e := range entries {
-		_, err := os.Stat(filepath.Join(volume, managerData, e.Name(), memberDir))
-		if err == nil {
-			tokens = append(tokens, e.Name())
-		} else if !absent(err) {
-			return nil, err
-		}
-	}
-	return tokens, nil
-}
-
 // anotherCluster ends what is said of etcd-manager's data that cannot be told.
 const anotherCluster = "start etcd-manager again and let it finish; `holdfast volume set-aside` gives the data up"
 
 // readState takes the token from etcd-manager's file state: it alone says which of several directories is in use.
-func (f *foreign) readState(volume string, tokens []string) (obstacle string, err error) {
+func (f *foreign) readState(volume string, tokens []layout.Directory) (obstacle string, err error) {
 	s, obstacle, err := tokenState(volume)
 	if err != nil || obstacle != "" {
 		return obstacle, err
 	}
-	for _, token := range tokens {
-		if token == s.Token {
-			f.token, f.path = token, filepath.Join(managerData, token)
-			return "", nil
-		}
+	path := filepath.Join(managerData, s.Token)
+	if slices.ContainsFunc(tokens, func(d layout.Directory) bool { return d.Path == path }) {
+		f.token, f.path = s.Token, path
+		return "", nil
 	}
 	return fmt.Sprintf("etcd-manager's file %s names the cluster %s, and %s has no data of it: %s",
 		filepath.Join(volume, managerStateFile), s.Token, filepath.Join(volume, managerData), anotherCluster), nil

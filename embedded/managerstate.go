@@ -10,12 +10,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"holdfast/durable"
+	"holdfast/layout"
 )
 
-// Where etcd-manager has what on its volume (kubernetes-sigs/etcd-manager, pkg/etcd/etcdserver.go).
 const (
-	managerStateFile = "state"
-	managerData      = "data"
+	managerStateFile = layout.State
+	managerData      = layout.Data
 )
 
 // maxManagerState bounds the file state, in bytes. One of seven nodes has about two thousand.

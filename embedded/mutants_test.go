@@ -55,12 +55,6 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestOriginObstacles", Says: "a URL without slot: got"},
 	{Name: "an older cluster", File: "origin.go", Old: `if v.LessThan(semver.Version{Major: 3, Minor: 6}) {`, New: `if v.LessThan(semver.Version{Major: 3}) {`,
 		Test: "TestOriginObstacles", Says: "etcd 3.5: got"},
-	{Name: "the log's lock", File: "exchange_linux.go", Old: `return lock.Type != syscall.F_UNLCK, nil`, New: `return false, nil`,
-		Test: "TestInUse", Says: `data/other: got ""`},
-	{Name: "the database's lock", File: "inuse.go", Old: `if errors.Is(err, unix.EWOULDBLOCK) {`, New: `if errors.Is(err, unix.EWOULDBLOCK) && path == "-" {`,
-		Test: "TestInUse", Says: "got "},
-	{Name: "etcd-manager's directories", File: "inuse.go", Old: `dirs = append(dirs, filepath.Join(volume, managerData, t.Name()))`, New: `_ = t`,
-		Test: "TestInUse", Says: "data/tok: got"},
 	{Name: "fields that are not known", File: "managerstate.go", Old: `b = appendNumber(b, nodeTLS, flag(n.TLS))
 	return append(b, n.unknown...)`, New: `return appendNumber(b, nodeTLS, flag(n.TLS))`,
 		Test: "TestManagerStateKeepsWhatItDoesNotKnow", Says: "got "},

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
+	"holdfast/layout"
 )
 
 // Origin says of which cluster the data on a volume is that another program left there, nil if there is none. It says
@@ -26,7 +27,7 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 	if o.Obstacle != "" {
 		return o, nil
 	}
-	by, err := lockedIn(f.dir)
+	by, err := layout.RunningIn(f.dir)
 	if err == nil && by != "" {
 		err = fmt.Errorf("%w: etcd works on %s", ErrLocked, by)
 	}

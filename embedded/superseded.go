@@ -8,10 +8,8 @@ import (
 	"path/filepath"
 
 	"holdfast/embedded/plan"
+	"holdfast/layout"
 )
-
-// managerTrash is where etcd-manager moves the data of a cluster that it has replaced (pkg/etcd/etcdserver.go).
-const managerTrash = "data-trashcan"
 
 // Superseded says why the data that holdfast took up on a volume is of the past: it was given back, and the program it
 // was given back to has made another cluster since, by a restore say. Two members started on the old data would serve a
@@ -77,7 +75,7 @@ func managerAgain(volume string) (why string, err error) {
 
 // trashed: no link leads to our data where etcd-manager looks for it, and one lies in its trash.
 func trashed(volume string) (why string, err error) {
-	for _, dir := range []string{managerData, managerTrash} {
+	for _, dir := range []string{managerData, layout.Trash} {
 		entries, err := os.ReadDir(filepath.Join(volume, dir))
 		if err != nil && !absent(err) {
 			return "", err
@@ -88,7 +86,7 @@ func trashed(volume string) (why string, err error) {
 			switch {
 			case err != nil:
 				return "", err
-			case ours && dir == managerTrash:
+			case ours && dir == layout.Trash:
 				return "etcd-manager has given up the data that holdfast has there: " + path + " leads to it", nil
 			case ours:
 				return "", nil

@@ -8,14 +8,15 @@ import (
 	"testing"
 
 	"holdfast/embedded/plan"
+	"holdfast/layout"
 )
 
 // Data that was given back is of the past once the other program has made another cluster, and only then.
 func TestSuperseded(t *testing.T) {
 	smallLogs(t)
 	trash := func(v string) error {
-		return errors.Join(os.Mkdir(filepath.Join(v, managerTrash), 0o755), os.Remove(filepath.Join(v, managerStateFile)),
-			os.Rename(filepath.Join(v, managerData, "tok"), filepath.Join(v, managerTrash, "tok")))
+		return errors.Join(os.Mkdir(filepath.Join(v, layout.Trash), 0o755), os.Remove(filepath.Join(v, managerStateFile)),
+			os.Rename(filepath.Join(v, managerData, "tok"), filepath.Join(v, layout.Trash, "tok")))
 	}
 	begin := func(v, token string) error {
 		return errors.Join(os.MkdirAll(filepath.Join(v, managerData, token, memberDir), 0o755), managed(token).Write(v))
@@ -28,7 +29,7 @@ func TestSuperseded(t *testing.T) {
 		"given back": {plan.EtcdManager, func(string) error { return nil }, ""},
 		"restored":   {plan.EtcdManager, func(v string) error { return errors.Join(trash(v), begin(v, "new")) }, "cluster new"},
 		"restored, trash emptied": {plan.EtcdManager, func(v string) error {
-			return errors.Join(trash(v), begin(v, "new"), os.RemoveAll(filepath.Join(v, managerTrash)))
+			return errors.Join(trash(v), begin(v, "new"), os.RemoveAll(filepath.Join(v, layout.Trash)))
 		}, "cluster new"},
 		"restoring":             {plan.EtcdManager, trash, "given up the data"},
 		"founded beside":        {plan.EtcdManager, func(v string) error { return begin(v, "new") }, "cluster new"},
@@ -41,7 +42,7 @@ func TestSuperseded(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(v, originFile)), trash(v), begin(v, "new"))
 		}, "cluster new"},
 		"old trash": {plan.EtcdManager, func(v string) error {
-			return errors.Join(os.Mkdir(filepath.Join(v, managerTrash), 0o755), os.Symlink(managerLink, filepath.Join(v, managerTrash, "old")))
+			return errors.Join(os.Mkdir(filepath.Join(v, layout.Trash), 0o755), os.Symlink(managerLink, filepath.Join(v, layout.Trash, "old")))
 		}, ""},
 		"plain, given back": {plan.PlainEtcd, func(string) error { return nil }, ""},
 		"plain, restored": {plan.PlainEtcd, func(v string) error {

@@ -40,12 +40,13 @@ var arrows = map[string][]string{
 	"embedded/generations":     {"embedded/coordinator", "embedded/health", "embedded/plan", "snapshot"}, // what is in the store, in the loop's words
 	"embedded/health":          {"embedded/plan"},
 	"embedded/plan":            {},
-	"embedded/plan/model":      {},                                                                          // a test, and no code
-	"embedded/pki":             {"durable"},                                                                 // certificates; etcd is told of files
-	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"}, // which are kept in the store
-	"embedded/auth":            {"durable"},                                                                 // the decision about users and roles, and their names, which the next one speaks
-	"embedded/settings":        {},                                                                          // read and judged without a server
-	"embedded":                 {"durable", "embedded/auth", "embedded/plan", "embedded/settings"},          // whose words it speaks
+	"embedded/plan/model":      {},                                                                           // a test, and no code
+	"embedded/pki":             {"durable"},                                                                  // certificates; etcd is told of files
+	"embedded/pki/authorities": {"durable", "embedded/health", "embedded/pki", "embedded/plan", "snapshot"},  // which are kept in the store
+	"embedded/auth":            {"durable"},                                                                  // the decision about users and roles, and their names, which the next one speaks
+	"embedded/settings":        {},                                                                           // read and judged without a server
+	"embedded":                 {"durable", "embedded/auth", "embedded/plan", "embedded/settings", "layout"}, // whose words it speaks
+	"layout":                   {},                                                                           // where etcds have their data, and nothing of what is in it
 	"gossip/discover":          {"durable"},
 	"gossip":                   {"durable", "invalid"},
 	"metrics":                  {},
@@ -55,11 +56,11 @@ var arrows = map[string][]string{
 	"snapshot/snapshottest":    {"snapshot"},
 	// stands in for a bucket: it knows nothing of those who use it
 	"snapshot/snapshottest/gateway": {},
-	"volume":                        {"durable"},
+	"volume":                        {"durable", "layout"},
 	"volume/device":                 {},
 	"volume/device/devicetest":      {},
 	"volume/ebs/model":              {}, // a test, and no code
-	"volume/ebs":                    {"volume", "volume/device"},
+	"volume/ebs":                    {"layout", "volume", "volume/device"},
 	"volume/volumetest":             {"volume"},
 	// stands in for a cloud: it knows nothing of those who use it
 	"volume/volumetest/ec2test": {},

@@ -5,6 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"holdfast/layout"
 )
 
 // Contents is what lies on a volume, for an operator who has to decide about it.
@@ -27,19 +30,17 @@ func Look(dir string) (Contents, error) {
 	return Contents{Names: names, EtcdManager: managerData(dir)}, nil
 }
 
-// managerData returns by what etcd-manager's volume is known (kubernetes-sigs/etcd-manager, pkg/etcd/etcdserver.go):
-// its file state, and a data directory of etcd below data/, of which each cluster's is named by its token.
+// managerData returns by what etcd-manager's volume is known: its file state, and the data directories of its clusters.
 func managerData(dir string) (found []string) {
-	state, err := os.Stat(filepath.Join(dir, "state"))
-	if err == nil && state.Mode().IsRegular() {
-		found = append(found, "state")
+	all, _ := layout.Directories(dir) // what cannot be read is not known
+	for _, d := range all {
+		if d.Path != "." {
+			found = append(found, d.Path)
+		}
 	}
-	data, _ := filepath.Glob(filepath.Join(dir, "data", "*", "member")) // only a bad pattern is an error
-	for _, member := range data {
-		found = append(found, filepath.Join("data", filepath.Base(filepath.Dir(member))))
-	}
-	if len(data) == 0 { // anyone may have a file of that name
-		return nil
+	state, err := os.Stat(filepath.Join(dir, layout.State))
+	if len(found) > 0 && err == nil && state.Mode().IsRegular() { // anyone may have a file of that name
+		found = slices.Insert(found, 0, layout.State)
 	}
 	return found
 }

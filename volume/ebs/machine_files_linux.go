@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"holdfast/layout"
 	"holdfast/volume"
 )
 
@@ -43,7 +44,7 @@ func (m *Machine) Inspect(dir string) (volume.Found, error) {
 }
 
 // Running implements [Files].
-func (m *Machine) Running(dir string) (string, error) { return volume.EtcdRuns(dir) }
+func (m *Machine) Running(dir string) (string, error) { return layout.Running(dir) }
 
 // Identify implements [Files], and adds a line to the log.
 func (m *Machine) Identify(dir string, id volume.Identity) error {
