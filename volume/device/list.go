@@ -48,7 +48,8 @@ func List(find Lookup) ([]Device, error) {
 			continue
 		}
 		if other := seen[d.Volume]; other != "" {
-			return nil, fmt.Errorf("list devices: both %s and %s say that they are %s: one of them is going away", other, d.Name, d.Volume)
+			return nil, fmt.Errorf("list devices: both %s and %s say that they are %s: one of them is going away", other,
+				d.Name, d.Volume)
 		}
 		seen[d.Volume] = d.Name
 		devices = append(devices, d)

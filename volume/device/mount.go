@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,10 +83,13 @@ func mountAt(ctx context.Context, device, dir string, readonly bool) error {
 // InPassing repeats f for 3 s as long as its error wraps ErrBusy, which says that somebody has the device for
 // himself: so do programs that look at a device that is new, or has been written to (multipathd, mdadm, LVM), for
 // an instant.
-func InPassing(ctx context.Context, f func() error) error {
+func InPassing(ctx context.Context, f func() error) error { return inPassing(ctx, ErrBusy, f) }
+
+// inPassing is InPassing for another error than ErrBusy.
+func inPassing(ctx context.Context, busy error, f func() error) error {
 	for give := time.Now().Add(busyWait); ; {
 		err := f()
-		if !errors.Is(err, ErrBusy) || time.Now().After(give) {
+		if !errors.Is(err, busy) || time.Now().After(give) {
 			return err
 		}
 		select {
@@ -122,7 +126,7 @@ func check(ctx context.Context, device string) error {
 }
 
 func mountNow(ctx context.Context, device, dir, fstype string, readonly bool) error {
-	with := append([]string{}, options...)
+	with := slices.Clone(options)
 	switch {
 	case fstype == "ext4" && readonly:
 		with = append(with, "ro", "noload")
@@ -282,11 +286,4 @@ func failure(m *mountinfo.Info) string {
 	return ""
 }
 
-func has(options, option string) bool {
-	for o := range strings.SplitSeq(options, ",") {
-		if o == option {
-			return true
-		}
-	}
-	return false
-}
+func has(options, option string) bool { return slices.Contains(strings.Split(options, ","), option) }

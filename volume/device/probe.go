@@ -1,7 +1,6 @@
 package device
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -115,8 +114,8 @@ func signature(ctx context.Context, device string) (Content, error) {
 // parseSignature reads what blkid has found.
 func parseSignature(out []byte) Content {
 	tags := make(map[string]string)
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		if key, value, ok := strings.Cut(lines.Text(), "="); ok {
+	for line := range strings.SplitSeq(string(out), "\n") {
+		if key, value, ok := strings.Cut(line, "="); ok {
 			tags[key] = value
 		}
 	}

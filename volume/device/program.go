@@ -82,8 +82,7 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 
 // exitCode is that of a program that ended with another one than 0; -1 for any other error.
 func exitCode(err error) int {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	return -1

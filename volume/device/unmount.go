@@ -48,23 +48,13 @@ func unmount(ctx context.Context, m *mountinfo.Info) error {
 	if errors.Is(unwritten, ErrStalled) {
 		return unwritten
 	}
-	give := time.Now().Add(busyWait)
-	for {
-		err := bounded(ctx, "umount", func() error { return unix.Unmount(dir, unix.UMOUNT_NOFOLLOW) })
-		switch {
-		case err == nil:
-			return unwritten
-		case !errors.Is(err, unix.EBUSY):
-			return errors.Join(unwritten, err)
-		case time.Now().After(give):
-			return errors.Join(unwritten, busy(dir, err))
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(unwritten, busy(dir, err))
-		case <-time.After(busyLook):
-		}
+	err := inPassing(ctx, unix.EBUSY, func() error {
+		return bounded(ctx, "umount", func() error { return unix.Unmount(dir, unix.UMOUNT_NOFOLLOW) })
+	})
+	if errors.Is(err, unix.EBUSY) {
+		err = busy(dir, err)
 	}
+	return errors.Join(unwritten, err)
 }
 
 // busy says what to look at when a filesystem is in use.
