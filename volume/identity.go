@@ -28,7 +28,7 @@ type identityFile struct {
 // that a newer holdfast wrote it.
 func ParseIdentity(data []byte) (Identity, error) {
 	var f identityFile
-	if err := decode(data, &f); err != nil {
+	if err := Decode(data, &f); err != nil {
 		return Identity{}, fmt.Errorf("parse identity: %w", err)
 	}
 	if f.Epoch == 0 || f.Epoch > maxEpoch {

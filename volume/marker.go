@@ -45,7 +45,7 @@ func readMarker(path string) (*marker, error) {
 		return nil, cure(err)
 	}
 	var f markerFile
-	if err = decode(data, &f); err == nil && (f.Root == "" || f.Slot == "" || f.Disk == "" || f.Record == "") {
+	if err = Decode(data, &f); err == nil && (f.Root == "" || f.Slot == "" || f.Disk == "" || f.Record == "") {
 		err = errors.New("root, slot, disk or record is missing")
 	}
 	if errors.Is(err, ErrNewer) {

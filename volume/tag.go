@@ -42,7 +42,7 @@ type tagFile struct {
 // holdfast wrote it.
 func ParseTag(data []byte) (Tag, error) {
 	var f tagFile
-	if err := decode(data, &f); err != nil {
+	if err := Decode(data, &f); err != nil {
 		return Tag{}, fmt.Errorf("parse claim: %w", err)
 	}
 	switch f.Phase {
@@ -73,8 +73,9 @@ func encode(file any) string {
 	return string(data) + "\n"
 }
 
-// decode reads a file of version 1 into file.
-func decode(data []byte, file any) error {
+// Decode reads a versioned file, of version 1, into file. The error wraps [ErrNewer] if it has a later version, and else
+// means that the file is damaged.
+func Decode(data []byte, file any) error {
 	var head struct {
 		Version int `json:"version"`
 	}

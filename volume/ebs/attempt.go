@@ -228,7 +228,8 @@ func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
 		}
 		if devices[v.ID] != device || !ok || !a.attachedHere(now) {
 			a.seen.again()
-			return nil, none("%s is not attached to this instance to stay: it was seen stopped, and another node may be taking the volume over", v.ID)
+			return nil, none("%s is not attached to this instance to stay: it was seen stopped, and another node may be taking "+
+				"the volume over", v.ID)
 		}
 	}
 	return a.use(ctx, device)
@@ -273,7 +274,8 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 		}
 	}
 	a.status.at(StateStandby, a.open, "an attachment is not settled")
-	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is tried for at most %s", a.open, unsettled)
+	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is tried "+
+		"for at most %s", a.open, unsettled)
 }
 
 // declare is steps 3 and 4: it writes the claim and makes sure that it stays. The last writer wins, so who reads his
@@ -383,7 +385,8 @@ func (a *claimAttempt) await(ctx context.Context, name string, sure bool) (strin
 		case !sure && (free == patience || others == patience || gone):
 			a.setbacks.postpone(vol, a.cfg.Settle)
 			a.seen.again()
-			return "", none("an attachment of %s was asked for, and no answer came; nothing else is tried until it is known what became of it, for at most %s", vol, unsettled)
+			return "", none("an attachment of %s was asked for, and no answer came; nothing else is tried until it is known "+
+				"what became of it, for at most %s", vol, unsettled)
 		}
 		if err := pause(ctx, deviceLook); err != nil {
 			return "", err

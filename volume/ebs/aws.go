@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -74,9 +75,7 @@ func NewEC2(ctx context.Context, cfg AWSConfig, reg prometheus.Registerer, lg *z
 	if err != nil {
 		return nil, fmt.Errorf("load the AWS configuration: %w", err)
 	}
-	if cfg.Region == "" {
-		cfg.Region = base.Region
-	}
+	cfg.Region = cmp.Or(cfg.Region, base.Region)
 	return &EC2{
 		cfg: cfg, base: base, metadata: metadata, series: newEC2Series(reg), log: lg, asking: make(turn, 1),
 		backoff: throttleBackoff, poll: time.Second, limit: changeWithin,

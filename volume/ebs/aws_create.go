@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,12 +101,7 @@ func (n NewVolume) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (n NewVolume) kind() string {
-	if n.Type == "" {
-		return "gp3"
-	}
-	return n.Type
-}
+func (n NewVolume) kind() string { return cmp.Or(n.Type, "gp3") }
 
 const (
 	createWait   = 2 * time.Minute // for a volume to become available
@@ -132,7 +128,7 @@ func (e *EC2) Create(ctx context.Context, n NewVolume) (id string, err error) {
 func (n NewVolume) input() *ec2.CreateVolumeInput {
 	in := &ec2.CreateVolumeInput{
 		AvailabilityZone: &n.Zone, Size: aws.Int32(int32(n.SizeGiB)), VolumeType: types.VolumeType(n.kind()),
-		Encrypted: &n.Encrypted, Iops: given32(n.IOPS), Throughput: given32(n.Throughput),
+		Encrypted: &n.Encrypted, Iops: given(int32(n.IOPS)), Throughput: given(int32(n.Throughput)),
 		KmsKeyId: given(n.KMSKey), ClientToken: given(n.Token), // without one the SDK makes one up
 	}
 	if len(n.Tags) > 0 {
@@ -141,24 +137,19 @@ func (n NewVolume) input() *ec2.CreateVolumeInput {
 	return in
 }
 
-func given(s string) *string {
-	if s == "" {
+// given is nil for the zero value: the service's default.
+func given[T comparable](value T) *T {
+	if value == *new(T) {
 		return nil
 	}
-	return &s
-}
-
-func given32(n int64) *int32 {
-	if n == 0 {
-		return nil
-	}
-	return aws.Int32(int32(n))
+	return &value
 }
 
 // awaitAvailable waits. EC2 checks the key only after it has accepted: the volume then goes to error, or just
 // vanishes.
 func (e *EC2) awaitAvailable(ctx context.Context, id string) error {
-	const key = "if it is encrypted, look whether the KMS key exists and is enabled, and whether the creator may use it (kms:CreateGrant, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext)"
+	const key = "if it is encrypted, look whether the KMS key exists and is enabled, and whether the creator may use it " +
+		"(kms:CreateGrant, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext)"
 	last := time.Now().Add(createWait)
 	state, wait := "not visible yet", e.poll
 	for {

@@ -45,7 +45,8 @@ func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...
 		case !obeyed:
 			// An endpoint that does not know DryRun would execute the request.
 			all = append(all, unasked(t,
-				"not asked: only an endpoint that has answered DryRun as EC2 does is trusted with an action that changes something; cure the ones before it first"))
+				"not asked: only an endpoint that has answered DryRun as EC2 does is trusted with an action that changes "+
+					"something; cure the ones before it first"))
 		case volume == "" && t.op != opCreate:
 			all = append(all, unasked(t, "not asked: there is no volume to ask about"))
 		case instance == "" && (t.op == opAttach || t.op == opDetach):
@@ -160,13 +161,13 @@ func (e *EC2) changes(ctx context.Context, volume, instance string, keys []strin
 // volume is in use, for instance, is said of it before or after the permission was looked at.
 func judgeTrial(t trial, err error) Permission {
 	p := unasked(t, "")
-	var e *Error
+	e, answered := errors.AsType[*Error](err)
 	switch {
 	case err == nil:
 		p.Detail = "unknown: the endpoint does not know DryRun"
-	case errors.As(err, &e) && e.Code == codeDryRun:
+	case answered && e.Code == codeDryRun:
 		p.Known, p.Allowed = true, true
-	case errors.As(err, &e) && e.Meaning == Denied:
+	case answered && e.Meaning == Denied:
 		p.Known, p.Detail = true, err.Error()
 	default:
 		p.Detail = fmt.Sprintf("unknown: %v", err)

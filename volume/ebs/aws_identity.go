@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,15 +64,8 @@ func (s Self) missing() []string {
 // complete fills in what the document says and the configuration does not.
 func (e *EC2) complete(me Self, doc imds.InstanceIdentityDocument) Self {
 	me.Account = doc.AccountID
-	if me.Instance == "" {
-		me.Instance = doc.InstanceID
-	}
-	if me.Zone == "" {
-		me.Zone = doc.AvailabilityZone
-	}
-	if me.Region == "" {
-		me.Region = doc.Region
-	}
+	me.Instance = cmp.Or(me.Instance, doc.InstanceID)
+	me.Zone, me.Region = cmp.Or(me.Zone, doc.AvailabilityZone), cmp.Or(me.Region, doc.Region)
 	if doc.Region != "" && me.Region != doc.Region {
 		e.log.Warn("the configured region is not the one of this instance, which can attach no volume of another one",
 			zap.String("configured", me.Region), zap.String("instance", doc.Region))

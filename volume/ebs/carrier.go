@@ -3,7 +3,7 @@ package ebs
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"holdfast/volume"
 )
@@ -13,8 +13,7 @@ type tags struct {
 	*site
 	status *status
 
-	mu     sync.Mutex
-	denied bool // CreateTags is
+	denied atomic.Bool // CreateTags is
 }
 
 var _ volume.Carrier = (*tags)(nil)
@@ -32,12 +31,11 @@ func (t *tags) Write(ctx context.Context, vol, text string) error {
 	if err != nil && !denied {
 		return fmt.Errorf("write the claim of %s: %w", vol, err)
 	}
-	t.mu.Lock()
-	t.denied = denied
-	t.mu.Unlock()
+	t.denied.Store(denied)
 	problem := ""
 	if denied {
-		problem = fmt.Sprintf("the claim of %s could not be written: %v; going on without: give this instance ec2:CreateTags, or set gossip.seeds, for the others cannot find it by the tag", vol, err)
+		problem = fmt.Sprintf("the claim of %s could not be written: %v; continuing without: give this instance "+
+			"ec2:CreateTags, or set gossip.seeds, for the others cannot find it by the tag", vol, err)
 	}
 	t.status.problem("tags", problem)
 	return nil
@@ -49,8 +47,4 @@ func (t *tags) Remove(ctx context.Context, vol, text string) error {
 }
 
 // isDenied reports whether the last claim could not be written for want of a permission.
-func (t *tags) isDenied() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.denied
-}
+func (t *tags) isDenied() bool { return t.denied.Load() }

@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -33,7 +34,8 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 	for i, v := range judged {
 		if _, leaving := journal.Detaching[v.ID]; leaving {
 			v.fit, v.take = false, false
-			v.why = fmt.Sprintf("this machine has asked for its detachment, which may yet be executed; not used here for at most %s", zombie)
+			v.why = fmt.Sprintf("this machine has asked for its detachment, which may yet be executed; not used here for at "+
+				"most %s", zombie)
 			judged[i] = v
 		}
 		if v.take {
@@ -84,13 +86,7 @@ func (j judge) all() []verdict {
 		all = append(all, j.of(v))
 	}
 	slices.SortStableFunc(all, func(a, b verdict) int {
-		if a.rank != b.rank {
-			if a.rank < b.rank {
-				return -1
-			}
-			return 1
-		}
-		return compare(a.ID, b.ID)
+		return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.ID, b.ID))
 	})
 	return all
 }
@@ -154,7 +150,8 @@ func (j judge) taken(v Volume, t *Tag) string {
 		case a.Instance == "":
 			return "something that AWS manages holds it"
 		case a.Instance == j.me.Instance && a.State != Detaching:
-			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached when that has been so for %s", a.State, stuck)
+			return fmt.Sprintf("EC2 says that it is %s to this instance, but its device is not here; it is detached when that "+
+				"has been so for %s", a.State, stuck)
 		case t != nil && t.Instance == a.Instance:
 			return fmt.Sprintf("%s of node %s", where, t.Node)
 		default:
@@ -196,7 +193,8 @@ func (j judge) rival(v Volume, slot string) string {
 		case used:
 			return fmt.Sprintf("slot %s has another volume, %s, which is in use", slot, o.ID)
 		case formatted && mine:
-			return fmt.Sprintf("slot %s has two volumes with data, %s and %s: remove the tag %s from the one that is not to be used", slot, v.ID, o.ID, j.cfg.SlotTag)
+			return fmt.Sprintf("slot %s has two volumes with data, %s and %s: remove the tag %s from the one that is not to be "+
+				"used", slot, v.ID, o.ID, j.cfg.SlotTag)
 		case formatted || !mine && o.ID < v.ID:
 			return fmt.Sprintf("slot %s has another volume, %s, which comes first", slot, o.ID)
 		}

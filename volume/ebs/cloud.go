@@ -141,8 +141,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // MeaningOf returns what an error of a Cloud means; Uncertain for one that is not an *Error.
 func MeaningOf(err error) Meaning {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Meaning
 	}
 	return Uncertain

@@ -197,14 +197,7 @@ func (c Config) filters() map[string]string {
 }
 
 // selects reports whether a volume has the tags of the cluster's.
-func (c Config) selects(v Volume) bool {
-	for key, want := range c.filters() {
-		if got, ok := v.Tags[key]; !ok || want != "" && got != want {
-			return false
-		}
-	}
-	return true
-}
+func (c Config) selects(v Volume) bool { return selects(Query{Tags: c.filters()}, v) }
 
 // slot is the slot that a volume is for, and all slots of its cluster where the tag names them, ordered.
 func (c Config) slot(v Volume) (slot string, all []string) {

@@ -249,31 +249,37 @@ func (c *claim) SetRecord(token string) {
 
 // SetAside implements [volume.SetAsider].
 func (c *claim) SetAside(ctx context.Context) error {
+	if err := c.setAside(ctx); err != nil {
+		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
+	}
+	return nil
+}
+
+func (c *claim) setAside(ctx context.Context) error {
 	p := c.p
 	if err := p.op.take(ctx); err != nil {
-		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
+		return err
 	}
 	defer p.op.give()
 	why := c.Mismatch()
 	switch {
 	case c.Released():
-		return errors.New("set the content of the volume aside: it was released")
+		return errors.New("it was released")
 	case c.Lost() != nil:
 		return c.Lost()
 	case !c.mounted:
-		return fmt.Errorf("set the content of %s aside: %s", c.vol, why)
+		return errors.New(why)
 	}
 	c.remount.Lock() // it was mounted read-only: it is unmounted for a moment, and not lost
 	err := p.host.Disks.Mount(ctx, c.device, c.dir, false)
 	c.remount.Unlock()
-	if err != nil {
-		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
+	if err == nil {
+		err = c.SetAsideWith(c.tag.Epoch,
+			func() error { return p.host.Files.SetAside(c.dir) },
+			func(id volume.Identity) error { return p.host.Files.Identify(c.dir, id) })
 	}
-	err = c.SetAsideWith(c.tag.Epoch,
-		func() error { return p.host.Files.SetAside(c.dir) },
-		func(id volume.Identity) error { return p.host.Files.Identify(c.dir, id) })
 	if err != nil {
-		return fmt.Errorf("set the content of %s aside: %w", c.vol, err)
+		return err
 	}
 	p.status.at(StateHeld, c.vol, "")
 	p.log.Warn("set the content of the volume aside", zap.String("volume", c.vol), zap.String("slot", c.Want.Slot),

@@ -116,7 +116,9 @@ func (e *EC2) planned(ctx context.Context, path string) (string, error) {
 }
 
 const (
-	outlookEvery = 4 * time.Second // less than a node looks, which is 5 s, as AWS advises for Spot notices, of which the shortest comes 2 minutes before the end
+	// Less than a node looks, which is 5 s, as AWS advises for Spot notices, of which the shortest comes 2 minutes before
+	// the end.
+	outlookEvery = 4 * time.Second
 	outlookWait  = 2 * time.Second // for the metadata service, which is on this machine's host
 )
 

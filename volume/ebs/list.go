@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -43,7 +44,7 @@ func (p *Provider) List(ctx context.Context, want volume.Want) ([]volume.Info, e
 		}
 		infos = append(infos, i)
 	}
-	slices.SortStableFunc(infos, func(a, b volume.Info) int { return compare(a.Slot, b.Slot) })
+	slices.SortStableFunc(infos, func(a, b volume.Info) int { return strings.Compare(a.Slot, b.Slot) })
 	return infos, nil
 }
 

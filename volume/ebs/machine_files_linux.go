@@ -124,22 +124,13 @@ func (m *Machine) Journal() (Journal, error) {
 	if err != nil {
 		return Journal{}, fmt.Errorf("read the journal: %w", err)
 	}
-	var head struct {
-		Version int `json:"version"`
-	}
 	var j Journal
-	err = json.Unmarshal(data, &head)
-	if err == nil && head.Version > 1 {
-		return Journal{}, fmt.Errorf("read the journal %s: version %d: %w", path, head.Version, volume.ErrNewer)
-	}
-	if err == nil && head.Version != 1 {
-		err = fmt.Errorf("version must be 1, got %d", head.Version)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &j)
-	}
-	if err != nil {
-		return Journal{}, fmt.Errorf("read the journal %s: it is damaged (%w), and may have known of a detach that can yet be executed: wait %s from the last time holdfast ran here, then remove the file", path, err, zombie)
+	switch err := volume.Decode(data, &j); {
+	case errors.Is(err, volume.ErrNewer):
+		return Journal{}, fmt.Errorf("read the journal %s: %w", path, err)
+	case err != nil:
+		return Journal{}, fmt.Errorf("read the journal %s: it is damaged (%w), and may have known of a detach that can yet be "+
+			"executed: wait %s from the last time holdfast ran here, then remove the file", path, err, zombie)
 	}
 	m.mu.Lock()
 	m.instance = j.Instance

@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,7 @@ type Machine struct {
 
 // NewMachine returns this machine. It touches nothing yet.
 func NewMachine(cfg MachineConfig, lg *zap.Logger) *Machine {
-	if cfg.DeviceRoot == "" {
-		cfg.DeviceRoot = "/"
-	}
+	cfg.DeviceRoot = cmp.Or(cfg.DeviceRoot, "/")
 	find := device.EBS(cfg.DeviceRoot)
 	return &Machine{cfg: cfg, log: lg, find: find, guard: device.NewGuard(find), readonly: make(map[string]bool)}
 }

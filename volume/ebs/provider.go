@@ -179,7 +179,8 @@ func (p *Provider) checkAttachment(v Volume) {
 	text := ""
 	for _, a := range v.Attachments {
 		if a.Instance == p.me.Instance && a.DeleteOnTermination {
-			text = fmt.Sprintf("%s would be deleted with this instance: set DeleteOnTermination of %s to false (ec2 modify-instance-attribute)", v.ID, a.Device)
+			text = fmt.Sprintf("%s would be deleted with this instance: set DeleteOnTermination of %s to false (ec2 "+
+				"modify-instance-attribute)", v.ID, a.Device)
 		}
 	}
 	p.status.problem("delete "+v.ID, text)

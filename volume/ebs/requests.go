@@ -77,7 +77,8 @@ func (r *requests) detach(ctx context.Context, vol string) error {
 	r.step("after-detach")
 	m := MeaningOf(err)
 	if err != nil && m == Uncertain {
-		return fmt.Errorf("detach %s: %w: until it is known what became of it, %s is not used on this machine, for at most %s", vol, err, vol, zombie)
+		return fmt.Errorf("detach %s: %w: until it is known what became of it, %s is not used on this machine, for at most %s",
+			vol, err, vol, zombie)
 	}
 	none := err != nil && (m == NotNow || m == NotFound) // there is no attachment that could be ended
 	if e := r.remember(func(j *Journal) {
@@ -116,11 +117,7 @@ func (r *requests) settle(ctx context.Context, devices map[string]string) (open 
 		return "", err
 	}
 	for _, vol := range sortedKeys(j.Detaching) {
-		if err := r.settleDetach(ctx, vol, j.Detaching[vol], devices[vol]); err != nil {
-			r.status.problem("detach "+vol, err.Error())
-		} else {
-			r.status.problem("detach "+vol, "")
-		}
+		r.status.failure("detach "+vol, r.settleDetach(ctx, vol, j.Detaching[vol], devices[vol]))
 	}
 	for _, vol := range sortedKeys(j.Attaching) {
 		switch {
@@ -169,11 +166,10 @@ func (r *requests) shed(ctx context.Context, vol, device, keep string) {
 			zap.String("kept", keep))
 		err = r.detach(ctx, vol)
 	}
-	text := ""
 	if err != nil {
-		text = fmt.Sprintf("this instance has a second volume of the cluster, %s, which could not be detached: %v", vol, err)
+		err = fmt.Errorf("this instance has a second volume of the cluster, %s, which could not be detached: %w", vol, err)
 	}
-	r.status.problem("second "+vol, text)
+	r.status.failure("second "+vol, err)
 }
 
 // strays detaches what EC2 has long said to be attached to this machine although no device has come, as it may
@@ -244,12 +240,12 @@ func (r *requests) giveUp(ctx context.Context, vol, name string, back bool) erro
 		r.log.Warn("an attachment that brought no device could not be undone yet", zap.String("volume", vol), zap.Error(err))
 	}
 	if back {
-		return r.setbacks.fail(vol,
-			fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is encrypted, look whether its KMS key is enabled and whether this instance's role may use it (kms:CreateGrant, kms:Decrypt)", vol))
+		return r.setbacks.fail(vol, fmt.Errorf("attach %s: EC2 accepted the request and then took it back: if the volume is "+
+			"encrypted, look whether its KMS key is enabled and whether this instance's role may use it (kms:CreateGrant, "+
+			"kms:Decrypt)", vol))
 	}
-	return r.setbacks.fail(vol,
-		fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again under another device name", vol,
-			stuck))
+	return r.setbacks.fail(vol, fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again under "+
+		"another device name", vol, stuck))
 }
 
 // cure says what an operator can do about a refusal.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -83,7 +84,7 @@ func (s *scanner) look(ctx context.Context) ([]Volume, error) {
 		s.view.err, s.view.next = err, now.Add(s.jitter(s.view.pause))
 		return nil, err
 	}
-	slices.SortFunc(volumes, func(a, b Volume) int { return compare(a.ID, b.ID) })
+	slices.SortFunc(volumes, func(a, b Volume) int { return strings.Compare(a.ID, b.ID) })
 	s.view = view{volumes: volumes, at: now, next: now.Add(s.jitter(s.cfg.ScanEvery)), looks: s.view.looks}
 	for _, v := range volumes {
 		s.sighted(v.ID, v.Tags[s.cfg.ClaimTag]+" "+v.State)
@@ -183,13 +184,3 @@ func (s *scanner) records() map[string]string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}

@@ -1,6 +1,7 @@
 package ebs
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -13,11 +14,11 @@ type setbacks struct {
 	mu     sync.Mutex           // guards what follows
 	until  map[string]time.Time // by volume: not before
 	failed map[string]string    // by volume: what the last attempt, which an operator may have to mend, came to
-	names  map[string]bool      // device names that did not work
+	names  map[string]int       // device names that did not work, and how often
 }
 
 func newSetbacks(s *site) *setbacks {
-	return &setbacks{site: s, until: map[string]time.Time{}, failed: map[string]string{}, names: map[string]bool{}}
+	return &setbacks{site: s, until: map[string]time.Time{}, failed: map[string]string{}, names: map[string]int{}}
 }
 
 // fail leaves a volume alone for a while, and keeps the reason for those who ask meanwhile.
@@ -47,13 +48,13 @@ func (s *setbacks) of(vol string) (until time.Time, failed string) {
 // spoil remembers a device name that did not work.
 func (s *setbacks) spoil(name string) {
 	s.mu.Lock()
-	s.names[name] = true
+	s.names[name]++
 	s.mu.Unlock()
 }
 
 // freeNames returns the device names to try, in random order, so that two clusters on one machine seldom
 // choose the same one, and a name whose last attachment was stuck is not the next one (kubernetes#31891).
-// Names that did not work come last.
+// Names that did not work come last, the more often the later.
 func (s *setbacks) freeNames() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,15 +63,7 @@ func (s *setbacks) freeNames() []string {
 		j := s.random(int64(i + 1))
 		names[i], names[j] = names[j], names[i]
 	}
-	slices.SortStableFunc(names, func(a, b string) int {
-		switch bad, worse := s.names[a], s.names[b]; {
-		case bad == worse:
-			return 0
-		case bad:
-			return 1
-		}
-		return -1
-	})
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(s.names[a], s.names[b]) })
 	return names
 }
 

@@ -76,6 +76,15 @@ func (s *status) problem(key, text string) {
 	}
 }
 
+// failure is problem with the text of an error; nil settles it.
+func (s *status) failure(key string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	s.problem(key, text)
+}
+
 // wrong is what is wrong, by key.
 func (s *status) wrong() []string {
 	s.mu.Lock()
