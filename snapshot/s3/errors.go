@@ -15,8 +15,8 @@ import (
 
 // hasCode reports whether err is the service's answer with this error code.
 func hasCode(err error, code string) bool {
-	var api smithy.APIError
-	return errors.As(err, &api) && api.ErrorCode() == code
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && api.ErrorCode() == code
 }
 
 // refused reports whether the condition of a write did not hold.
@@ -26,11 +26,18 @@ func refused(err error) bool {
 
 // status is the HTTP status of the answer, 0 if there was none.
 func status(err error) int {
-	var r *smithyhttp.ResponseError
-	if errors.As(err, &r) && r.Response != nil && r.Response.Response != nil {
-		return r.HTTPStatusCode()
+	if r := answer(err); r != nil {
+		return r.StatusCode
 	}
 	return 0
+}
+
+// answer is what the service answered, nil if it did not.
+func answer(err error) *smithyhttp.Response {
+	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && r.Response != nil && r.Response.Response != nil {
+		return r.Response
+	}
+	return nil
 }
 
 // Advice for the answers that an operator can do something about. The codes are those of
@@ -105,23 +112,25 @@ func (s *Store) where() string {
 	return s.String() + " at " + s.cfg.Endpoint
 }
 
+// requested is an error that tells which request it is about.
+type requested interface {
+	error
+	ServiceRequestID() string
+}
+
 // words is what an error of the SDK says, short.
 func words(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		var request interface{ ServiceRequestID() string }
-		if errors.As(err, &request) && request.ServiceRequestID() != "" {
-			return fmt.Sprintf("%s: %s (HTTP %d, request %s)", api.ErrorCode(), api.ErrorMessage(), status(err),
-				request.ServiceRequestID())
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		request := ""
+		if r, ok := errors.AsType[requested](err); ok && r.ServiceRequestID() != "" {
+			request = ", request " + r.ServiceRequestID()
 		}
-		return fmt.Sprintf("%s: %s (HTTP %d)", api.ErrorCode(), api.ErrorMessage(), status(err))
+		return fmt.Sprintf("%s: %s (HTTP %d%s)", api.ErrorCode(), api.ErrorMessage(), status(err), request)
 	}
-	var sent *url.Error
-	if errors.As(err, &sent) {
+	if sent, ok := errors.AsType[*url.Error](err); ok {
 		return sent.Err.Error()
 	}
-	var op *smithy.OperationError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return op.Err.Error()
 	}
 	return err.Error()
@@ -129,36 +138,30 @@ func words(err error) string {
 
 // todo says what an operator can do about an error, "" where the error says enough.
 func (s *Store) todo(err error) string {
-	var (
-		answer *smithyhttp.ResponseError
-		api    smithy.APIError
-		dns    *net.DNSError
-		timed  net.Error
-	)
-	if errors.As(err, &answer) && answer.Response != nil && answer.Response.Response != nil {
-		right := answer.Response.Header.Get("X-Amz-Bucket-Region")
-		if right != "" && (answer.HTTPStatusCode() == http.StatusMovedPermanently ||
-			hasCode(err, "AuthorizationHeaderMalformed")) {
+	code, elsewhere := status(err), hasCode(err, "AuthorizationHeaderMalformed")
+	elsewhere = elsewhere || code == http.StatusMovedPermanently
+	if r := answer(err); r != nil && elsewhere {
+		if right := r.Header.Get("X-Amz-Bucket-Region"); right != "" {
 			return "the bucket is elsewhere: set snapshot.s3.region: " + right
 		}
 	}
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		switch {
 		case advice[api.ErrorCode()] != "":
 			return advice[api.ErrorCode()]
-		case status(err) == http.StatusMovedPermanently, hasCode(err, "AuthorizationHeaderMalformed"),
-			hasCode(err, "IllegalLocationConstraintException"):
+		case elsewhere, hasCode(err, "IllegalLocationConstraintException"):
 			return "set snapshot.s3.region to the bucket's region, and snapshot.s3.endpoint to its service"
-		case status(err) == http.StatusForbidden:
+		case code == http.StatusForbidden:
 			return advice["AccessDenied"]
-		case status(err) == http.StatusNotFound:
+		case code == http.StatusNotFound:
 			return "check snapshot.store and snapshot.s3.endpoint: this is not how a bucket says that an object is missing"
-		case status(err) == http.StatusServiceUnavailable, status(err) == http.StatusTooManyRequests:
+		case code == http.StatusServiceUnavailable, code == http.StatusTooManyRequests:
 			return advice["SlowDown"]
-		case status(err) == http.StatusInsufficientStorage:
+		case code == http.StatusInsufficientStorage:
 			return advice["InsufficientStorage"]
 		}
 	}
+	dns, timed := (*net.DNSError)(nil), net.Error(nil)
 	switch {
 	case errors.As(err, new(noCredentials)):
 		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile in ~/.aws, or a role of the instance"

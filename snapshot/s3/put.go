@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +43,7 @@ func (s *Store) Put(ctx context.Context, name string, r io.Reader) error {
 		return err
 	}
 	src := &source{ctx: ctx, r: r}
-	up := uploads{Client: client, store: s, nonce: newNonce()}
+	up := uploads{Client: client, store: s, nonce: rand.Text()}
 	_, err = transfermanager.New(up, func(o *transfermanager.Options) {
 		o.PartSizeBytes = partSize
 		o.MultipartUploadThreshold = partSize
@@ -75,7 +74,7 @@ func (s *Store) PutIfAbsent(ctx context.Context, name string, data []byte) error
 		return err
 	}
 	doing := "put object " + name + " if absent"
-	nonce := newNonce()
+	nonce := rand.Text()
 	_, err = client.PutObject(ctx, &s3.PutObjectInput{
 		Bucket: &s.bucket, Key: s.key(name), Body: bytes.NewReader(data), IfNoneMatch: aws.String("*"),
 		Metadata:             map[string]string{nonceKey: nonce},
@@ -209,13 +208,6 @@ func (s *source) Read(p []byte) (int, error) {
 		s.err = err
 	}
 	return n, err
-}
-
-// newNonce returns 128 random bits.
-func newNonce() string {
-	b := make([]byte, 16)
-	rand.Read(b) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b)
 }
 
 // optional is nil for "".
