@@ -23,8 +23,8 @@ import (
 	"holdfast/embedded/settings"
 )
 
-// schemes is a cluster of plain etcd, none of it ours, which shows what etcd itself can do on the way from http to https.
-// Peers listen for http on 2380 and for TLS on 2381, clients for both on 2379.
+// schemes is a cluster of plain etcd, none of it ours, which shows what etcd itself can do on the way from http to https
+// (docs/https.md). Peers listen for http on 2380 and for TLS on 2381, clients for both on 2379.
 type schemes struct {
 	ca    *authority
 	nodes []*plainNode
@@ -285,6 +285,39 @@ func TestEtcdPeerURLAhead(t *testing.T) {
 	s.settled(t)
 }
 
+// A member that joins in the middle of the change must be told each member's URL as the member list has it at that moment,
+// and not as the cluster was founded.
+func TestEtcdJoinsBetweenSchemes(t *testing.T) {
+	s, both := foundSchemes(t), []string{"http", "https"}
+	for _, n := range s.nodes {
+		s.restart(t, n, both, both)
+	}
+	c := s.client(t, "http")
+	s.update(t, c, s.nodes[0], "https")
+	joiner := s.node(t, "d")
+	await(t, "etcd takes the joiner, which it does when its members are connected for some seconds", func() bool {
+		_, err := c.MemberAddAsLearner(t.Context(), []string{joiner.peer("https")})
+		return err == nil
+	})
+	begin := func(first string) (err error) {
+		cfg := s.config(t, joiner, both, both)
+		cfg.ClusterState = embed.ClusterStateFlagExisting
+		cfg.AdvertisePeerUrls = urls(t, joiner.peer("https"))
+		cfg.InitialCluster = strings.Join([]string{"a=" + s.nodes[0].peer(first), "b=" + s.nodes[1].peer("http"),
+			"c=" + s.nodes[2].peer("http"), "d=" + joiner.peer("https")}, ",")
+		joiner.etcd, err = embed.StartEtcd(cfg)
+		return err
+	}
+	if err := begin("http"); err == nil || !strings.Contains(err.Error(), "PeerURLs") {
+		t.Fatalf("a joiner that is told the old URL of a member: %v", err)
+	}
+	if err := begin("https"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(joiner.etcd.Close)
+	joiner.ready(t)
+}
+
 // etcd listens for one scheme at a peer's address and port, so the other needs a port of its own.
 func TestEtcdPeersShareNoPort(t *testing.T) {
 	s := newSchemes(t)
@@ -319,10 +352,7 @@ func newSchemes(t *testing.T) *schemes {
 	t.Helper()
 	s := &schemes{ca: newAuthority(t)}
 	for _, slot := range []string{"a", "b", "c"} {
-		n := &plainNode{slot: slot, dir: filepath.Join(t.TempDir(), "etcd"),
-			addr: fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))}
-		n.pair[0], n.pair[1] = s.ca.issue(t, slot, peerName, n.addr)
-		s.nodes = append(s.nodes, n)
+		s.nodes = append(s.nodes, s.node(t, slot))
 	}
 	t.Cleanup(func() {
 		for _, n := range s.nodes {
@@ -332,4 +362,13 @@ func newSchemes(t *testing.T) *schemes {
 		}
 	})
 	return s
+}
+
+// node is a member with a certificate that does not run yet.
+func (s *schemes) node(t *testing.T, slot string) *plainNode {
+	t.Helper()
+	n := &plainNode{slot: slot, dir: filepath.Join(t.TempDir(), "etcd"),
+		addr: fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))}
+	n.pair[0], n.pair[1] = s.ca.issue(t, slot, peerName, n.addr)
+	return n
 }
