@@ -82,10 +82,10 @@ func newTLSForgetCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "forget NAME",
-		Short: "Forget the certificates that were issued to a client, so that nothing tells of their end any more",
-		Long: "Forget the certificates that were issued to a client, so that nothing tells of their end any more: it is\n" +
-			"gone, or gets its certificates elsewhere now. They stay good until they end. Nodes follow within ten\n" +
-			"minutes.",
+		Short: "Forget the certificates of a client: nothing tells of their end any more, and no node renews them",
+		Long: "Forget the certificates that were issued to a client, so that nothing tells of their end any more, and no\n" +
+			"node renews them: it is gone, or gets its certificates elsewhere now. They stay good until they end. What\n" +
+			"tells of their end follows within ten minutes, and renewals end at once.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := config.Load("", c.Flags(), os.Environ())

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,14 +19,16 @@ func newTLSBundleCommand() *cobra.Command {
 	var peers, dryRun bool
 	c := &cobra.Command{
 		Use:   "bundle",
-		Short: "Write the certificates of the authorities, without any key, to hand out to clients (tls.mode auto and ca)",
+		Short: "Write the certificates of the authorities, without any key, to hand out to clients",
 		Long: "Write the certificates of the authorities, without any key: what clients need to know the servers by. This\n" +
 			"is what to hand out, and not `holdfast tls export`, which writes the keys as well.\n\n" +
 			"Without --out the clients' authorities go to standard output, with --peers the peers'. With --out both go\n" +
 			"to a directory, etcd-clients-ca.crt and etcd-peers-ca.crt; no file is overwritten. Clients need\n" +
 			"etcd-clients-ca.crt. While a rotation is open it holds the old and the new authority. kube-apiserver reads\n" +
 			"it when it starts only (--etcd-cafile).\n\n" +
-			"With tls.mode auto they are read from the backup store, or, if it does not answer, from this node's copy.",
+			"With tls.mode auto they are read from the backup store, or, if it does not answer, from this node's copy; with\n" +
+			"ca and files from the files of the configuration. With control.remote.address a node on another machine\n" +
+			"tells the clients' authorities to anyone with a client's certificate.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			loaded, err := config.Load("", c.Flags(), os.Environ())
@@ -40,6 +43,9 @@ func newTLSBundleCommand() *cobra.Command {
 				fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", problem)
 			}
 			clients, members := pki.EncodeCertificates(a.Clients.Bundle...), pki.EncodeCertificates(a.Peers.Bundle...)
+			if peers && len(members) == 0 {
+				return errors.New("--peers: the peers' authorities are not known here: run it on a node")
+			}
 			if out == "" {
 				text := clients
 				if peers {
@@ -51,14 +57,15 @@ func newTLSBundleCommand() *cobra.Command {
 				_, err = c.OutOrStdout().Write(text)
 				return err
 			}
-			files := []freshFile{
-				{filepath.Join(out, config.GivenClientsCA+".crt"), clients, 0o644},
-				{filepath.Join(out, config.GivenPeersCA+".crt"), members, 0o644},
+			files := []freshFile{{filepath.Join(out, config.GivenClientsCA+".crt"), clients, 0o644}}
+			what := files[0].path
+			if len(members) > 0 {
+				files = append(files, freshFile{filepath.Join(out, config.GivenPeersCA+".crt"), members, 0o644})
+				what += " and " + files[1].path
 			}
 			if err := absent(files); err != nil {
 				return err
 			}
-			what := fmt.Sprintf("%s and %s", files[0].path, files[1].path)
 			if dryRun {
 				return show.NothingChanged(c.OutOrStdout(), "would write "+what)
 			}

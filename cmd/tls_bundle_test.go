@@ -2,10 +2,18 @@ package cmd
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -93,8 +101,57 @@ func TestBundle(t *testing.T) {
 	if strings.Count(string(pki.EncodeCertificates(known.Clients.Bundle...)), "BEGIN") != 2 {
 		t.Error("while a rotation is open the bundle holds both authorities")
 	}
+	files := func(more ...string) (string, error) {
+		ca := "--etcd.trusted-ca-file=" + cfg.TLS.ClientCAFile
+		return execute(append([]string{"tls", "bundle", "--node.data-dir", t.TempDir(), "--tls.mode", "files", ca}, more...)...)
+	}
+	ours := serverPair(t, cfg.TLS.ClientCAFile, cfg.TLS.ClientCAKeyFile)
+	if out, err := files(ours...); err != nil || out != given(cfg.TLS.ClientCAFile) {
+		t.Errorf("mode files: %v, %s", err, out)
+	}
+	if out, err := files(append(ours, "--peers")...); err == nil || !strings.Contains(err.Error(), "not known here") {
+		t.Errorf("mode files, peers: %v, %s", err, out)
+	}
+	if out, err := files(serverPair(t, cfg.TLS.PeerCAFile, cfg.TLS.PeerCAKeyFile)...); err == nil || !strings.Contains(err.Error(), "clients need another bundle") {
+		t.Errorf("signed by another authority: %v, %s", err, out)
+	}
 	_, err = execute("tls", "bundle", "--node.data-dir", t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "tls.mode is off") {
 		t.Errorf("without TLS: %v", err)
 	}
+}
+
+// serverPair are the flags of a server's certificate that an authority has signed.
+func serverPair(t *testing.T, caFile, caKeyFile string) []string {
+	t.Helper()
+	ca, err := tls.LoadX509KeyPair(caFile, caKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, flags := t.TempDir(), []string{}
+	for _, f := range []struct {
+		flag, kind string
+		der        []byte
+	}{{"cert", "CERTIFICATE", der}, {"key", "PRIVATE KEY", private}} {
+		path := filepath.Join(dir, f.flag)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags = append(flags, "--etcd."+f.flag+"-file", path)
+	}
+	return flags
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
@@ -18,7 +18,7 @@ import (
 )
 
 func newTLSClientCommand() *cobra.Command {
-	i, renew := issuing{kind: "directory"}, false
+	i, renew, renewable := issuing{kind: "directory"}, false, false
 	c := &cobra.Command{
 		Use:   "client NAME --to DIR",
 		Short: "Issue a client's certificate (tls.mode ca and auto)",
@@ -26,28 +26,40 @@ func newTLSClientCommand() *cobra.Command {
 			"servers. It lets its holder read and write everything.\n\n" +
 			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: what a certificate for\n" +
 			"root may do is everything, and one for a user that etcd does not know may do nothing.\n\n" +
-			"It is not renewed by itself. Its end is kept in the backup store, and the nodes tell of it from 30 days before,\n" +
-			"until there is a later one of NAME. --renew, from a timer, renews NAME.crt where it is: once two thirds of its life are\n" +
-			"over, or its authority was replaced. NAME.key stays as it is, so that the pair fits at every moment.\n\n" +
-			"The key of the clients' authority must be here: run it on a node, or with the node's configuration.",
+			"Its end is kept in the backup store, and the nodes tell of it from 30 days before, until there is a later one of NAME.\n" +
+			"--renew, from a timer, renews NAME.crt where it is: once two thirds of its life are over, or its authority was replaced.\n" +
+			"NAME.key stays as it is, so that the pair fits at every moment.\n\n" +
+			"The key of the clients' authority must be here: run it on a node, or with the node's configuration. A certificate that\n" +
+			"was issued with --renewable is renewed from its own machine as well, for the same name and time and nothing else:\n" +
+			"`holdfast discover --client DIR/NAME` keeps it fresh, and --renew with --control.remote.address HOST:PORT, which is\n" +
+			"control.listen of a node, asks for it once. `holdfast tls forget NAME` ends that.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
+			if renew {
+				if err := asItself(c.Flags(), certificates.FilesOf(i.to, name)); err != nil {
+					return err
+				}
+			}
 			l, err := i.load(c, name)
 			if err != nil {
 				return err
 			}
-			p := clientFiles{name, filepath.Join(i.to, name+".crt"), filepath.Join(i.to, name+".key"), filepath.Join(i.to, "ca.crt")}
+			p := clientFiles{certificates.FilesOf(i.to, name)}
 			var has *tls.Certificate
 			if renew {
-				if has, err = p.read(); err != nil {
-					return err
+				if has, err = p.Read(); err != nil {
+					return fmt.Errorf("--renew: %w", err)
 				}
+			}
+			if at := l.Config.Control.Remote.Address; renew && at != "" {
+				return p.ask(c, at, has, i.dryRun)
 			}
 			issued, err := certificates.Issue(c.Context(), l.Config, name, has, i.life)
 			if err != nil {
 				return err
 			}
+			issued.Renewable = renewable
 			written := false
 			if renew {
 				written, err = p.renew(c.OutOrStdout(), issued, has, i.dryRun)
@@ -63,7 +75,22 @@ func newTLSClientCommand() *cobra.Command {
 	}
 	i.flags(c, "the `directory` to write to")
 	c.Flags().BoolVar(&renew, "renew", false, "renew the certificate that is there, if it is time")
+	c.Flags().BoolVar(&renewable, "renewable", false, "let its holder have it renewed by a node, over control.listen")
 	return c
+}
+
+// asItself has a command talk to another machine's node as the certificate that it is to renew, where only the address
+// is given.
+func asItself(fs *pflag.FlagSet, f certificates.Files) (err error) {
+	if !fs.Changed("control.remote.address") {
+		return nil
+	}
+	for key, path := range map[string]string{"cert-file": f.Certificate, "key-file": f.Key, "ca-file": f.Authorities} {
+		if name := "control.remote." + key; !fs.Changed(name) {
+			err = errors.Join(err, fs.Set(name, path))
+		}
+	}
+	return err
 }
 
 // issuing is what the commands that issue a certificate by hand have in common.
@@ -96,25 +123,37 @@ func (i *issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
 	return config.Load("", c.Flags(), os.Environ())
 }
 
-// clientFiles are where a client's certificate, its key and the servers' authorities are.
-type clientFiles struct{ name, certificate, key, authorities string }
+// clientFiles are where a client's certificate, its key and the servers' authorities are, for a command.
+type clientFiles struct{ certificates.Files }
+
+// ask has a node renew the certificate, if it is time for that.
+func (p clientFiles) ask(c *cobra.Command, address string, has *tls.Certificate, dryRun bool) error {
+	if c.Flags().Changed("life") || c.Flags().Changed("renewable") {
+		return usage(errors.New("--life, --renewable: a node renews a certificate for as long as it was issued, and no other way"))
+	}
+	due, renewed, err := p.Refresh(c.Context(), address, true, !dryRun)
+	if err != nil {
+		return err
+	}
+	return p.told(c.OutOrStdout(), has, due, renewed, dryRun)
+}
 
 // write writes all of them, none of which may be there but the authorities, of which the newest are right.
 func (p clientFiles) write(out io.Writer, i certificates.Issued, dryRun bool) (bool, error) {
-	files := []freshFile{{p.certificate, i.Certificate, 0o644}, {p.key, i.Key, 0o600}}
+	files := []freshFile{{p.Certificate, i.Certificate, 0o644}, {p.Key, i.Key, 0o600}}
 	if err := absent(files); err != nil {
 		return false, err
 	}
 	if dryRun {
-		return false, show.NothingChanged(out, fmt.Sprintf("would write %s, %s and ca.crt", p.certificate, p.key))
+		return false, show.NothingChanged(out, fmt.Sprintf("would write %s, %s and ca.crt", p.Certificate, p.Key))
 	}
-	if err := writeFresh(filepath.Dir(p.certificate), files); err != nil {
+	if err := writeFresh(filepath.Dir(p.Certificate), files); err != nil {
 		return false, err
 	}
-	if err := certificates.Public.Write(p.authorities, i.CA); err != nil {
+	if err := certificates.Public.Write(p.Authorities, i.CA); err != nil {
 		return false, err
 	}
-	_, err := fmt.Fprintf(out, "wrote %s, %s and %s\n", p.certificate, p.key, p.authorities)
+	_, err := fmt.Fprintf(out, "wrote %s, %s and %s\n", p.Certificate, p.Key, p.Authorities)
 	return true, err
 }
 
@@ -122,38 +161,33 @@ func (p clientFiles) write(out io.Writer, i certificates.Issued, dryRun bool) (b
 // have a new one already.
 func (p clientFiles) renew(out io.Writer, i certificates.Issued, has *tls.Certificate, dryRun bool) (bool, error) {
 	due := i.Due(has.Leaf, time.Now())
-	good := fmt.Sprintf("%s is good until %s", p.certificate, has.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	if dryRun && due {
-		return false, show.NothingChanged(out, fmt.Sprintf("%s: it would be renewed", good))
+	if !dryRun {
+		if err := certificates.Public.Write(p.Authorities, i.CA); err != nil {
+			return false, err
+		}
 	}
-	if dryRun {
-		return false, show.NothingChanged(out, good+": it would not be renewed yet")
+	renewed := due && !dryRun
+	if renewed {
+		if err := certificates.Public.Write(p.Certificate, i.Certificate); err != nil {
+			return false, err
+		}
 	}
-	if err := certificates.Public.Write(p.authorities, i.CA); err != nil {
-		return false, err
-	}
-	if !due {
-		_, err := fmt.Fprintf(out, "%s: not renewed yet\n", good)
-		return false, err
-	}
-	if err := certificates.Public.Write(p.certificate, i.Certificate); err != nil {
-		return false, err
-	}
-	_, err := fmt.Fprintf(out, "renewed %s; its key is the same\n", p.certificate)
-	return true, err
+	return renewed, p.told(out, has, due, renewed, dryRun)
 }
 
-// read reads the certificate and the key that are there.
-func (p clientFiles) read() (*tls.Certificate, error) {
-	has, err := tls.LoadX509KeyPair(p.certificate, p.key)
+// told says what became of a certificate.
+func (p clientFiles) told(out io.Writer, has *tls.Certificate, due, renewed, dryRun bool) error {
+	good := fmt.Sprintf("%s is good until %s", p.Certificate, has.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("--renew: %w: leave it out to issue the first certificate of %s", err, p.name)
-	case err != nil:
-		return nil, fmt.Errorf("--renew: read %s and %s: %w", p.certificate, p.key, err)
-	case has.Leaf.Subject.CommonName != p.name:
-		return nil, fmt.Errorf("--renew: %s is a certificate of %q, not of %s", p.certificate, has.Leaf.Subject.CommonName,
-			p.name)
+	case dryRun && due:
+		return show.NothingChanged(out, good+": it would be renewed")
+	case dryRun:
+		return show.NothingChanged(out, good+": it would not be renewed yet")
+	case renewed:
+		good = fmt.Sprintf("renewed %s; its key is the same", p.Certificate)
+	default:
+		good += ": not renewed yet"
 	}
-	return &has, nil
+	_, err := fmt.Fprintln(out, good)
+	return err
 }

@@ -7,12 +7,15 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/cmd/node"
 	"holdfast/durable"
 	"holdfast/embedded/health"
@@ -27,6 +30,7 @@ var Public = durable.File{Keep: 0o644}
 // needs, all of it in Certificate.
 type Issued struct {
 	Certificate, Key, CA []byte
+	Renewable            bool // its holder may have the next one
 	role                 string
 	leaf                 *x509.Certificate
 	authority            *x509.Certificate // the one that has signed
@@ -81,8 +85,7 @@ func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pk
 // Due reports whether a certificate should give way to this one: two thirds of its life are over, or another authority
 // has signed it.
 func (i Issued) Due(has *x509.Certificate, now time.Time) bool {
-	return now.After(has.NotBefore.Add(has.NotAfter.Sub(has.NotBefore)*2/3)) ||
-		i.authority != nil && has.CheckSignatureFrom(i.authority) != nil
+	return pki.Due(has, i.authority, now)
 }
 
 // Observer issues what an observer needs for the gossip, as the text of one file, by a command, which is no node.
@@ -103,7 +106,11 @@ func Observer(ctx context.Context, cfg config.Config, name string, life time.Dur
 // Track has the nodes tell before the certificate ends, and warns if that cannot be had.
 func (i Issued) Track(ctx context.Context, cfg config.Config, name string, warn io.Writer) {
 	if err := i.track(ctx, cfg, name); err != nil {
-		fmt.Fprintf(warn, "warning: the certificate is not tracked, so that nothing tells before it ends: %v\n", err)
+		text := "nothing tells before it ends"
+		if i.Renewable {
+			text += ", and no node renews it"
+		}
+		fmt.Fprintf(warn, "warning: the certificate is not tracked, so that %s: %v\n", text, err)
 	}
 }
 
@@ -115,21 +122,24 @@ func (i Issued) track(ctx context.Context, cfg config.Config, name string) error
 	ctx, cancel := context.WithTimeout(ctx, 2*authorities.StorePatience)
 	defer cancel()
 	known := &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}
-	authority := ""
+	of := health.IssuedClient{Role: i.role, Name: name, Renewable: i.Renewable}
 	if i.authority != nil {
-		authority = pki.Fingerprint(i.authority)
+		of.Authority = pki.Fingerprint(i.authority)
 	}
-	return known.Note(ctx, i.role, name, i.leaf, authority, time.Now())
+	return known.Note(ctx, of, i.leaf, time.Now())
 }
 
-// Trusted are the authorities of a configuration, which are read without a node, and what is wrong all the
-// same. Those of files come without keys.
+// Trusted are the authorities of a configuration, which are read without a node unless it names one on another machine,
+// and what is wrong all the same. Those of files, and of a node, come without keys; a node tells the clients' alone.
 func Trusted(ctx context.Context, cfg config.Config) (a pki.Authorities, problem, err error) {
-	switch cfg.TLS.Mode {
-	case pki.ModeCA:
+	switch {
+	case cfg.Control.Remote.Address != "":
+		a.Clients, err = told(ctx, cfg.Control)
+		return a, nil, err
+	case cfg.TLS.Mode == pki.ModeCA:
 		a, err = pki.FileSource{ClientCAFile: cfg.TLS.ClientCAFile, PeerCAFile: cfg.TLS.PeerCAFile}.Authorities(ctx)
 		return a, nil, err
-	case pki.ModeAuto:
+	case cfg.TLS.Mode == pki.ModeAuto:
 		store, err := node.OpenStore(ctx, cfg)
 		if err != nil {
 			return a, nil, fmt.Errorf("snapshot.store: %w", err)
@@ -139,7 +149,57 @@ func Trusted(ctx context.Context, cfg config.Config) (a pki.Authorities, problem
 			return a, nil, err
 		}
 		return e.Authorities(), problem, nil
+	case cfg.TLS.Mode == pki.ModeFiles && cfg.Etcd.TrustedCAFile != "":
+		return ofFiles(cfg)
 	}
-	return a, nil, fmt.Errorf("tls.mode is %s: only with %s and %s does holdfast know them; "+
-		"hand out the file of etcd.trusted-ca-file", cfg.TLS.Mode, pki.ModeAuto, pki.ModeCA)
+	return a, nil, fmt.Errorf("tls.mode is %s, and neither etcd.trusted-ca-file nor control.remote.address is set: there are no authorities to tell of",
+		cfg.TLS.Mode)
+}
+
+// told asks a node on another machine for the clients' authorities.
+func told(ctx context.Context, c config.Control) (pki.Authority, error) {
+	client, err := control.Open(c)
+	if err != nil {
+		return pki.Authority{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var fresh node.Fresh
+	if err := client.Get(ctx, http.MethodGet, "/tls/client", &fresh); err != nil {
+		return pki.Authority{}, err
+	}
+	return pki.ParseAuthority([]byte(fresh.Authorities), nil)
+}
+
+// ofFiles are the authorities of tls.mode files. The operator says which ones servers trust, and clients are to trust
+// those that have signed the server's certificate: they are handed out only if they are the same.
+func ofFiles(cfg config.Config) (a pki.Authorities, problem, err error) {
+	if a.Clients, err = pki.LoadAuthority(cfg.Etcd.TrustedCAFile, ""); err != nil {
+		return a, nil, fmt.Errorf("etcd.trusted-ca-file: %w", err)
+	}
+	if cfg.Etcd.PeerTrustedCAFile != "" {
+		if a.Peers, err = pki.LoadAuthority(cfg.Etcd.PeerTrustedCAFile, ""); err != nil {
+			return a, nil, fmt.Errorf("etcd.peer-trusted-ca-file: %w", err)
+		}
+	}
+	text, err := os.ReadFile(cfg.Etcd.CertFile)
+	if err != nil {
+		return a, nil, fmt.Errorf("etcd.cert-file: %w", err)
+	}
+	chain, err := pki.CertificatesIn(text)
+	if err != nil {
+		return a, nil, fmt.Errorf("etcd.cert-file %s: %w", cfg.Etcd.CertFile, err)
+	}
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	for _, c := range a.Clients.Bundle {
+		roots.AddCert(c)
+	}
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between}); err != nil {
+		return a, nil, fmt.Errorf("etcd.cert-file %s is not signed by an authority of etcd.trusted-ca-file, so that clients need another bundle: %w",
+			cfg.Etcd.CertFile, err)
+	}
+	return a, nil, nil
 }

@@ -67,7 +67,7 @@ func controlContradictions(c Config) []contradiction {
 		found = append(found, contradiction{[]string{"control.listen", "etcd.cert-file", "etcd.trusted-ca-file"},
 			fmt.Sprintf("must be empty without TLS and an authority that signs clients' certificates (tls.mode, or etcd.cert-file and etcd.trusted-ca-file), got %q", k.Listen)})
 	}
-	if k.Listen != "" && len(k.Readers)+len(k.Operators) == 0 {
+	if k.Listen != "" && len(k.Readers)+len(k.Operators) == 0 && !c.TLS.Issues() { // else clients renew their certificates
 		found = append(found, contradiction{[]string{"control.listen", "control.readers", "control.operators"},
 			fmt.Sprintf("nobody may use it: name certificates in control.readers or control.operators, got %q", k.Listen)})
 	}

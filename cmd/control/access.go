@@ -22,6 +22,7 @@ import (
 
 // Who may use the control socket: on this machine root and the user that holdfast runs as, whatever the mode of the
 // socket says; from other machines a certificate of the clients' authority whose common name the configuration names.
+// Any other certificate of that authority may ask for what concerns itself.
 
 // The bounds of one connection to the control socket, and of all from other machines together. An answer takes as long
 // as what was asked for, and a bound for reading the request would end it (net/http cancels the context then).
@@ -40,6 +41,7 @@ type role int
 
 const (
 	mayNothing role = iota
+	mayOwn          // what concerns the certificate that was shown
 	mayLook
 	mayChange
 )
@@ -103,12 +105,15 @@ func remoteCaller(c config.Control, state *tls.ConnectionState, from string) cal
 		who.role = mayLook
 	default:
 		who.why = fmt.Sprintf("the certificate of %q is named neither by control.readers nor by control.operators", cn)
+		if cn != "" {
+			who.role = mayOwn
+		}
 	}
 	return who
 }
 
-// guarded lets in who may do what is asked, and bounds what is sent. looks tells what changes nothing.
-func (s *Server) guarded(next http.Handler, looks func(*http.Request) bool) http.Handler {
+// guarded lets in who may do what is asked, and bounds what is sent.
+func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, local := r.Context().Value(peerKey{}).(caller)
 		if !local {
@@ -116,7 +121,10 @@ func (s *Server) guarded(next http.Handler, looks func(*http.Request) bool) http
 			who = remoteCaller(s.Config, r.TLS, host)
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		if who.role == mayLook && !looks(r) {
+		switch own := routes.is(r, Own); {
+		case who.role == mayOwn && !own:
+			who.role = mayNothing
+		case who.role == mayLook && !own && !routes.looks(r):
 			who.role, who.why = mayNothing, fmt.Sprintf("%s may look, but not change anything: control.operators does not name it", who.name)
 		}
 		if who.role == mayNothing {

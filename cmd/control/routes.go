@@ -18,8 +18,10 @@ type How int
 const (
 	// DryRun: with dry=true nothing is changed. Who may only look may ask for that, and it is not remembered.
 	DryRun How = iota
-	// Unremembered: it changes something, and nothing that the history should tell.
+	// Unremembered: it changes something, and nothing that the history should tell, or it tells it itself.
 	Unremembered
+	// Own: it concerns the certificate that is shown alone, and so anyone with one of the clients' authority may ask.
+	Own
 )
 
 // Answer serves a route, as "POST /pause", with JSON. What is asked for by GET changes nothing.

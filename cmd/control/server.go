@@ -50,7 +50,7 @@ func (s *Server) Serve(ctx context.Context, routes *Routes) error {
 			zap.Strings("readers", s.Config.Readers), zap.Strings("operators", s.Config.Operators))
 		listeners = append(listeners, remote)
 	}
-	return s.answerOn(ctx, s.guarded(s.audited(routes), routes.looks), listeners)
+	return s.answerOn(ctx, s.guarded(s.audited(routes), routes), listeners)
 }
 
 // answerOn serves until ctx ends.

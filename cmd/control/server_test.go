@@ -105,7 +105,8 @@ func serveTest(t *testing.T, s *Server, l net.Listener) {
 	})
 	routes := new(Routes)
 	routes.Do("POST /drain", func(*http.Request) error { return nil }, DryRun)
-	go func() { done <- s.answerOn(ctx, s.guarded(h, routes.looks), []net.Listener{l}) }()
+	routes.Do("POST /own", func(*http.Request) error { return nil }, Own)
+	go func() { done <- s.answerOn(ctx, s.guarded(h, routes), []net.Listener{l}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -148,6 +149,13 @@ func TestRemoteControl(t *testing.T) {
 		{ours, "eyes", "DELETE", "/downgrade?dry=true", "may look, but not change anything"},
 		{ours, "stranger", "GET", "/status", `the certificate of "stranger" is named neither by control.readers nor by control.operators`},
 		{ours, "server", "GET", "/status", `the certificate of "" is named neither`},
+		{ours, "stranger", "POST", "/own", ""}, // what concerns itself
+		{ours, "eyes", "POST", "/own", ""},
+		{ours, "stranger", "GET", "/own", "is named neither"},
+		{ours, "stranger", "POST", "/own/../drain", "is named neither"},
+		{ours, "stranger", "POST", "/drain?dry=true", "is named neither"},
+		{ours, "server", "POST", "/own", `the certificate of "" is named neither`},
+		{theirs, "ops", "POST", "/own", "no node answers"},
 		{theirs, "ops", "GET", "/status", "no node answers"}, // the handshake fails
 	} {
 		t.Run(c.name+" "+c.method+" "+c.path, func(t *testing.T) {

@@ -166,6 +166,7 @@ func Wanted(cfg config.Config) plan.Config {
 		Slots:     slices.Sorted(slices.Values(cfg.Cluster.Slots)),
 		PeerURL:   cfg.Etcd.PeerURL,
 		Clients:   cfg.Etcd.AdvertiseClientURLs,
+		Control:   controlAt(cfg),
 		Seeded:    len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
 		Never:     cfg.Cluster.Founding == config.FoundingNever,
 		Automatic: cfg.Restore.Automatic,

@@ -88,6 +88,8 @@ func (n routes) routes() *control.Routes {
 	rs.Answer("GET /auth", n.users)
 	rs.Answer("POST /auth", n.users, control.DryRun)
 	rs.Answer("POST /tls/rotate", n.rotateAuthorities, control.DryRun)
+	rs.Answer("GET /tls/client", n.lookAtOwn, control.Own)
+	rs.Answer("POST /tls/client", n.renewOwn, control.Own, control.Unremembered)
 	rs.Answer("POST /gossip/forget", n.forget, control.DryRun)
 	return rs
 }

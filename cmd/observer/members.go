@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
@@ -33,7 +34,8 @@ func (m *members) View() discover.View {
 			continue
 		}
 		v.Running = append(v.Running, discover.Entry{Slot: r.Slot, Node: r.Node, Address: nodes[i].Address,
-			PeerURL: strings.ReplaceAll(r.PeerURL, config.SlotMark, r.Slot), Clients: r.Clients, Leader: r.Leader, Live: r.Live})
+			PeerURL: strings.ReplaceAll(r.PeerURL, config.SlotMark, r.Slot), Clients: r.Clients, Control: r.Control, Leader: r.Leader,
+			Live: r.Live})
 	}
 	return v
 }
@@ -67,6 +69,7 @@ type answers struct {
 	cluster string
 	mesh    *gossip.Mesh
 	watcher *discover.Watcher
+	clients *clients
 }
 
 func (o answers) livez(context.Context) []metrics.Check {
@@ -87,12 +90,17 @@ func (o answers) readyz(context.Context) []metrics.Check {
 	for _, text := range s.Failed {
 		files.Err = errors.New(text)
 	}
-	return []metrics.Check{known, files}
+	return append([]metrics.Check{known, files}, o.clients.checks(time.Now())...)
 }
 
 // status is the document behind /status.
 func (o answers) status(context.Context) (any, error) {
-	s := o.watcher.State()
+	s, problems := o.watcher.State(), health.Texts(node.GossipFindings(o.mesh.Problems()))
+	for _, c := range o.clients.checks(time.Now()) {
+		if c.Warning != "" {
+			problems = append(problems, c.Name+": "+c.Warning)
+		}
+	}
 	return map[string]any{"cluster": o.cluster, "members": s.Entries, "missing": s.Missing,
-		"problems": health.Texts(node.GossipFindings(o.mesh.Problems()))}, nil
+		"problems": problems}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
 	"holdfast/embedded/settings"
@@ -29,7 +30,8 @@ const observerPort = gossip.DefaultPort + 1
 // Options are what an observer keeps up to date.
 type Options struct {
 	discover.Outputs
-	DNS string // IP address and port to answer DNS on; "": none
+	DNS     string               // IP address and port to answer DNS on; "": none
+	Clients []certificates.Files // clients' certificates to keep fresh
 }
 
 // Run wires an observer of this version and lives its life, until ctx ends or, with Once, all was written. load reads
@@ -55,6 +57,14 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 		lg.Info("answering DNS", zap.Stringer("address", o.Server.Address()), zap.String("zone", names.Zone))
 	}
 	w := discover.NewWatcher(cfg.Cluster.Name, names, o.Outputs, &members{Mesh: mesh}, registry, lg)
+	// A node that is named is asked first: a machine that hears of none may still reach one.
+	kept := newClients(o.Clients, func() []string {
+		all := membersControl(w.State())
+		if at := cfg.Control.Remote.Address; at != "" {
+			all = append([]string{at}, all...)
+		}
+		return all
+	}, registry, lg.Named("tls"))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -66,7 +76,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 		group.Go(func() error { return o.Server.Run(ctx) })
 	}
 	if setHere(loaded, "metrics.listen") {
-		told := answers{cfg.Cluster.Name, mesh, w}
+		told := answers{cfg.Cluster.Name, mesh, w, kept}
 		server := metrics.NewServer(cfg.Metrics, registry, told.livez, told.readyz, told.status, lg.Named("http"))
 		group.Go(func() error { return server.Run(ctx) })
 	}
@@ -74,8 +84,12 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 		return config.Watch(ctx, loaded.File, lg, func() {
 			_, _, _ = loaded.Reload(load, level, lg) // what is wrong is logged
 			w.Look()
+			kept.look()
 		})
 	})
+	if len(o.Clients) > 0 {
+		group.Go(func() error { return kept.run(ctx) })
+	}
 	group.Go(func() error {
 		defer cancel()
 		return w.Run(ctx)

@@ -43,7 +43,7 @@ type ClientCertificate struct {
 }
 
 // IssuedClient is the last certificate that `holdfast tls client` has issued to a client, or `holdfast tls observer` to
-// an observer. It is not renewed by itself.
+// an observer. Its holder renews it, or nobody.
 type IssuedClient struct {
 	Role        string    `json:"role,omitempty"` // one of the roles
 	Name        string    `json:"name"`           // the common name
@@ -51,6 +51,7 @@ type IssuedClient struct {
 	Authority   string    `json:"authority"` // fingerprint of the one that has signed
 	NotBefore   time.Time `json:"not_before"`
 	NotAfter    time.Time `json:"not_after"`
+	Renewable   bool      `json:"renewable,omitempty"` // its holder may have the next one, for the same key
 }
 
 // The roles of those that a certificate is issued to by hand.
@@ -241,6 +242,9 @@ func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
 			text = fmt.Sprintf("the %s certificate of %s expired at %s", role, c.Name, end)
 		default:
 			continue
+		}
+		if c.Renewable {
+			text += ": its machine has not renewed it (`holdfast discover --client`)"
 		}
 		out = append(out, New(ClientEnds, c.Name, "%s, and there is no later one", text).
 			then(again+" issues another one; `holdfast tls forget %s` if the %s is gone.", c.Name, c.Name, role))

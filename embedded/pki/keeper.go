@@ -209,20 +209,29 @@ func (k *Keeper) Issuer() string {
 // one that the user has, or a new one where that is nil.
 func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signer,
 	life time.Duration) (certificate, key []byte, err error) {
+	by, _, err := k.clientSigner(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return issueClient(by, commonName, has, life, time.Now())
+}
+
+// clientSigner is what signs clients' certificates at present, and all authorities that are trusted with it.
+func (k *Keeper) clientSigner(ctx context.Context) (by signer, bundle []*x509.Certificate, err error) {
 	if !k.cfg.Issues() {
-		return nil, nil, fmt.Errorf("tls.mode %s: this node issues no certificates", k.cfg.Mode)
+		return by, nil, fmt.Errorf("tls.mode %s: this node issues no certificates", k.cfg.Mode)
 	}
 	known := k.now().known
 	if known == nil {
 		a, err := k.source.Authorities(ctx)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read the authorities: %w", err)
+			return by, nil, fmt.Errorf("read the authorities: %w", err)
 		}
 		known = &a
 	}
 	signers := known.Clients.signers()
 	if len(signers) == 0 {
-		return nil, nil, errors.New("the key of the clients' authority is not known here (tls.client-ca-key-file)")
+		return by, nil, errors.New("the key of the clients' authority is not known here (tls.client-ca-key-file)")
 	}
-	return issueClient(signers[0], commonName, has, life, time.Now())
+	return signers[0], known.Clients.Bundle, nil
 }

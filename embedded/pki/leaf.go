@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -99,9 +100,19 @@ type leaf struct {
 	issuer string // fingerprint; "" if we do not know it
 }
 
-// issue signs a certificate and proves that those who trust the signer will accept it.
+// issue signs a certificate for a key of ours.
 func (p profile) issue(by signer, key crypto.Signer, life time.Duration, now time.Time) (*leaf, error) {
 	from, until := lifeFrom(now, life)
+	l, err := p.sign(by, key.Public(), from, until, now)
+	if err != nil {
+		return nil, err
+	}
+	l.PrivateKey = key
+	return l, nil
+}
+
+// sign signs a certificate and proves that those who trust the signer will accept it.
+func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Time) (*leaf, error) {
 	if by.cert.NotAfter.Before(until) {
 		until = by.cert.NotAfter
 	}
@@ -113,7 +124,7 @@ func (p profile) issue(by signer, key crypto.Signer, life time.Duration, now tim
 		NotBefore: from, NotAfter: until, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: p.usages,
 	}
-	c, err := sign(template, by.cert, key.Public(), by.key)
+	c, err := sign(template, by.cert, key, by.key)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +136,7 @@ func (p profile) issue(by signer, key crypto.Signer, life time.Duration, now tim
 		}
 	}
 	l := &leaf{cert: c, issuer: Fingerprint(by.cert)}
-	l.PrivateKey, l.Leaf, l.Certificate.Certificate = key, c, [][]byte{c.Raw}
+	l.Leaf, l.Certificate.Certificate = c, [][]byte{c.Raw}
 	if !bytes.Equal(by.cert.RawIssuer, by.cert.RawSubject) { // for those who trust only what is above it
 		l.Certificate.Certificate = append(l.Certificate.Certificate, by.cert.Raw)
 	}
@@ -134,16 +145,16 @@ func (p profile) issue(by signer, key crypto.Signer, life time.Duration, now tim
 
 // encode is the text of one file with the certificate, what leads to the authority, and the key.
 func (l *leaf) encode() ([]byte, error) {
-	var chain []*x509.Certificate
-	for _, der := range l.Certificate.Certificate {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, err
-		}
-		chain = append(chain, c)
-	}
 	key, err := encodeKeys(l.PrivateKey.(crypto.Signer))
-	return append(EncodeCertificates(chain...), key...), err
+	return append(l.chain(), key...), err
+}
+
+// chain is the certificate and what leads to the authority, as PEM.
+func (l *leaf) chain() (text []byte) {
+	for _, der := range l.Certificate.Certificate {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})...)
+	}
+	return text
 }
 
 // loadLeaf reads what encode wrote; known are the authorities that may have issued it, the preferred first.
@@ -200,20 +211,14 @@ func issueClient(by signer, commonName string, k crypto.Signer, life time.Durati
 			return nil, nil, err
 		}
 	}
-	p := profile{commonName: commonName, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	l, err := p.issue(by, k, life, now)
+	l, err := clientProfile(commonName).issue(by, k, life, now)
 	if err != nil {
 		return nil, nil, err
 	}
-	if key, err = encodeKeys(k); err != nil {
-		return nil, nil, err
-	}
-	for _, der := range l.Certificate.Certificate {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, nil, err
-		}
-		certificate = append(certificate, EncodeCertificates(c)...)
-	}
-	return certificate, key, nil
+	key, err = encodeKeys(k)
+	return l.chain(), key, err
+}
+
+func clientProfile(commonName string) profile {
+	return profile{commonName: commonName, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 }

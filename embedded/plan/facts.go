@@ -32,6 +32,7 @@ type Facts struct {
 	Running  bool         `json:"running,omitempty"`
 	Leader   bool         `json:"leader,omitempty"`
 	Clients  []string     `json:"clients,omitempty"`  // of a running member: where clients reach it
+	Control  string       `json:"control,omitempty"`  // of a running member: where its node answers other machines
 	Members  []MemberInfo `json:"members,omitempty"`  // applied list of a running member
 	Removed  []uint64     `json:"removed,omitempty"`  // members that a quorum has removed
 	Admitted []Admission  `json:"admitted,omitempty"` // of a leader
@@ -120,7 +121,7 @@ func (o knowledge) facts(removed []uint64) Facts {
 	if o.Member.Running {
 		f.Members, f.Holders, f.Clients, f.Agreed = o.Member.Members, o.Holders, o.Config.Clients, o.Member.Cluster
 		f.Fragmented, f.Full, f.Defragging = o.Member.Fragmented, o.Member.Full, o.Member.Defragging
-		f.Short = o.Claim.Short
+		f.Short, f.Control = o.Claim.Short, o.Config.Control
 		f.Trusts, f.Issuer, f.Stale = o.Member.Trusts, o.Member.Issuer, o.Member.Stale
 	}
 	if o.Member.Leader {

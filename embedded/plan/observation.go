@@ -58,6 +58,7 @@ type Config struct {
 	PeerURL string   // pattern with {slot}
 	Etcd    string   // version of the etcd in this holdfast, as 3.7.3
 	Clients []string // client URLs of a member that runs here, for others to be told
+	Control string   // host:port where this node answers other machines, for the same; "" if nowhere
 	Never   bool     // cluster.founding: never
 	Seeded  bool     // there are seeds: this node expects others in the gossip
 	// Automatic: restore.automatic. Where every disk is blank and the store knows the cluster, the newest backup

@@ -9,6 +9,7 @@ type Server struct {
 	Leader  bool
 	Live    bool
 	Clients []string // client URLs
+	Control string   // host:port where its node answers other machines, "" if nowhere
 	PeerURL string   // pattern with {slot}
 }
 
@@ -47,7 +48,7 @@ func Serving(peers []Peer, before Servers) Servers {
 		for _, p := range peers {
 			if p.Node == holders[m.Slot] && p.Facts != nil && p.Facts.Running && p.Facts.Member == m.ID {
 				s.Running = append(s.Running, Server{Slot: m.Slot, Node: p.Node, Leader: p.Live && p.Facts.Leader, Live: p.Live,
-					Clients: p.Facts.Clients, PeerURL: p.Facts.PeerURL})
+					Clients: p.Facts.Clients, Control: p.Facts.Control, PeerURL: p.Facts.PeerURL})
 			}
 		}
 	}

@@ -32,6 +32,7 @@ type Entry struct {
 	// Clients are the URLs at which the member says clients reach it. PeerURL has the scheme and port of its peer URL.
 	Clients []string `json:"clients,omitempty"`
 	PeerURL string   `json:"peer_url,omitempty"`
+	Control string   `json:"control,omitempty"` // host:port where the node answers other machines; "" if nowhere
 	Leader  bool     `json:"leader"`
 	// Live: the node is heard of now. Else all this is what was known last.
 	Live  bool      `json:"live"`
@@ -40,7 +41,7 @@ type Entry struct {
 
 func (e Entry) same(f Entry) bool {
 	return e.Slot == f.Slot && e.Node == f.Node && e.Address == f.Address && slices.Equal(e.Clients, f.Clients) &&
-		e.PeerURL == f.PeerURL && e.Leader == f.Leader && e.Live == f.Live
+		e.PeerURL == f.PeerURL && e.Control == f.Control && e.Leader == f.Leader && e.Live == f.Live
 }
 
 // View is what is heard of a cluster at one moment.

@@ -16,16 +16,21 @@ import (
 	"holdfast/snapshot"
 )
 
-// Issued are the certificates that `holdfast tls client` and `holdfast tls observer` have issued. Nothing renews them, so each is an object
-// of its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/, and the nodes tell when one is
-// about to end. They hold no secret.
+// Issued are the certificates that `holdfast tls client` and `holdfast tls observer` have issued. Each is an object of
+// its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/, and the nodes tell when one is about
+// to end. They hold no secret. One that says so lets the holder of its key have the next one (renew.go).
 type Issued struct {
 	Store   snapshot.Store
 	Cluster string
 
-	mu   sync.Mutex
-	read map[string]Client // by the name of the object, which never changes
-	told []Client          // the last of each name
+	renewing sync.Mutex           // one renewal at a time; guards granted
+	granted  map[string]time.Time // by the key: when it was renewed here last
+
+	mu     sync.Mutex
+	read   map[string]Client // by the name of the object, which never changes
+	told   []Client          // the last of each name
+	looked time.Time         // when the store was asked last, and what came of it
+	err    error
 }
 
 // Client is a certificate that was issued to a client or an observer.
@@ -33,6 +38,7 @@ type Client struct {
 	Version int    `json:"version"` // clientRecordVersion
 	Cluster string `json:"cluster"`
 	Serial  string `json:"serial"`
+	Key     string `json:"key,omitempty"` // pki.KeyOf
 	health.IssuedClient
 }
 
@@ -46,11 +52,15 @@ const (
 
 func (c *Issued) prefix() string { return "holdfast/" + c.Cluster + "/client-" }
 
-// Note keeps the record of a certificate that was issued, and removes those that ended long ago.
-func (c *Issued) Note(ctx context.Context, role, name string, leaf *x509.Certificate, authority string, now time.Time) error {
-	r := Client{Version: clientRecordVersion, Cluster: c.Cluster, Serial: leaf.SerialNumber.Text(16),
-		IssuedClient: health.IssuedClient{Role: role, Name: name, Fingerprint: pki.Fingerprint(leaf), Authority: authority,
-			NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter}}
+// Note keeps the record of a certificate that was issued. It removes those of the same key, which this one replaces and
+// of which it keeps whether it may be renewed, and those that ended long ago.
+func (c *Issued) Note(ctx context.Context, of health.IssuedClient, leaf *x509.Certificate, now time.Time) error {
+	of.Fingerprint, of.NotBefore, of.NotAfter = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter
+	r := Client{Version: clientRecordVersion, Cluster: c.Cluster, Serial: leaf.SerialNumber.Text(16), Key: pki.KeyOf(leaf),
+		IssuedClient: of}
+	if before := c.ofKey(ctx, leaf); before != nil {
+		r.Renewable = r.Renewable || before.Renewable
+	}
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -59,7 +69,9 @@ func (c *Issued) Note(ctx context.Context, role, name string, leaf *x509.Certifi
 		return err
 	}
 	// If that fails, the next one that is issued tries it again.
-	_ = c.Forget(ctx, func(r Client) bool { return now.Sub(r.NotAfter) > ForgetAfter })
+	_ = c.Forget(ctx, func(o Client) bool {
+		return o.Key == r.Key && o.Of() == r.Of() && o.Fingerprint != r.Fingerprint || now.Sub(o.NotAfter) > ForgetAfter
+	})
 	return nil
 }
 
@@ -79,7 +91,12 @@ func (c *Issued) Forget(ctx context.Context, gone func(Client) bool) error {
 
 // Look reads what is in the store, each object once, and returns the last certificate of each name, that which ends
 // first before others. The error names what could not be read; the rest is told all the same.
-func (c *Issued) Look(ctx context.Context) ([]Client, error) {
+func (c *Issued) Look(ctx context.Context) (told []Client, err error) {
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.looked, c.err = time.Now(), err
+	}()
 	objects, err := c.Store.List(ctx, c.prefix())
 	if err != nil {
 		return nil, fmt.Errorf("list the certificates that were issued: %w", err)
@@ -102,7 +119,7 @@ func (c *Issued) Look(ctx context.Context) ([]Client, error) {
 			last[r.Of()] = r
 		}
 	}
-	told := make([]Client, 0, len(last))
+	told = make([]Client, 0, len(last))
 	for _, r := range last {
 		told = append(told, r)
 	}

@@ -1,0 +1,89 @@
+package authorities
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/pki"
+)
+
+// The bounds of renewals. A key has one record, whatever is asked for, and who is refused costs a look at the store now
+// and then.
+const (
+	lookAgain  = time.Second // as long the store's last answer counts, also when something was forgotten
+	renewAgain = time.Minute // before a key is renewed again here
+)
+
+// Renew has issue make the next certificate of a client, for the same key, and keeps its record. An operator must have
+// allowed that when the first one was issued, and nobody may have forgotten the client since: then the record is gone.
+// issue is told how long the certificate may be valid at most. The error says why there is none.
+func (c *Issued) Renew(ctx context.Context, has *x509.Certificate, now time.Time,
+	issue func(most time.Duration) (pki.Renewal, error)) (next pki.Renewal, err error) {
+	c.renewing.Lock()
+	defer c.renewing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 2*StorePatience)
+	defer cancel()
+	if err := ctx.Err(); err != nil { // nobody waits for the answer any more
+		return next, err
+	}
+	key := pki.KeyOf(has)
+	last := c.ofKey(ctx, has)
+	switch {
+	case last == nil && c.lookError() != nil:
+		return next, fmt.Errorf("which certificates may be renewed is not known: %w", c.lookError())
+	case last == nil:
+		return next, errors.New("the certificate is not known, or was forgotten (`holdfast tls forget`): an operator must issue another one")
+	case !last.Renewable:
+		return next, errors.New("the certificate may not be renewed by its holder: an operator must issue one with `holdfast tls client --renewable`")
+	}
+	life := last.NotAfter.Sub(last.NotBefore)
+	if wait := min(renewAgain, life/20) - now.Sub(c.granted[key]); wait > 0 {
+		return next, fmt.Errorf("a certificate was issued a moment ago: ask again in %s", wait.Round(time.Second))
+	}
+	if next, err = issue(life); err != nil {
+		return next, err
+	}
+	for k, at := range c.granted {
+		if now.Sub(at) > renewAgain {
+			delete(c.granted, k)
+		}
+	}
+	if c.granted == nil {
+		c.granted = map[string]time.Time{}
+	}
+	c.granted[key] = now
+	of := health.IssuedClient{Role: health.RoleClient, Name: has.Subject.CommonName, Authority: next.Authority, Renewable: true}
+	if err := c.Note(ctx, of, next.Leaf, now); err != nil {
+		return pki.Renewal{}, fmt.Errorf("keep a record of the certificate: %w", err)
+	}
+	return next, nil
+}
+
+// ofKey is the last record of a client's key, nil if there is none. It asks the store unless that was a moment ago.
+func (c *Issued) ofKey(ctx context.Context, has *x509.Certificate) (last *Client) {
+	c.mu.Lock()
+	old := time.Since(c.looked) > lookAgain
+	c.mu.Unlock()
+	if old {
+		_, _ = c.Look(ctx) // lookError tells
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.read {
+		if r.Key == pki.KeyOf(has) && r.Of() == health.RoleClient+" "+has.Subject.CommonName &&
+			(last == nil || r.NotAfter.After(last.NotAfter)) {
+			last = &r
+		}
+	}
+	return last
+}
+
+func (c *Issued) lookError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}

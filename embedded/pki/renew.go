@@ -1,0 +1,68 @@
+package pki
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Renewal is what a client is told whose certificate is to stay fresh.
+type Renewal struct {
+	Bundle      []byte            // the clients' authorities, as PEM
+	Due         bool              // it is time for another certificate
+	Certificate []byte            // PEM, for the same key; nil where none was issued
+	Leaf        *x509.Certificate // the first of Certificate
+	Authority   string            // fingerprint of the one that has signed it
+}
+
+// Due reports whether a certificate should give way to one of an authority: two thirds of its life are over, or another
+// authority has signed it.
+func Due(has, authority *x509.Certificate, now time.Time) bool {
+	return now.After(has.NotBefore.Add(has.NotAfter.Sub(has.NotBefore)*2/3)) ||
+		authority != nil && has.CheckSignatureFrom(authority) != nil
+}
+
+// KeyOf names the key of a certificate: the first 16 hex digits of the SHA-256 of the public key. It stays the same
+// when the certificate is renewed.
+func KeyOf(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Renewal tells what a client's certificate needs, and issues nothing.
+func (k *Keeper) Renewal(ctx context.Context, has *x509.Certificate, now time.Time) (r Renewal, err error) {
+	by, bundle, err := k.clientSigner(ctx)
+	if err != nil {
+		return r, err
+	}
+	return Renewal{Bundle: EncodeCertificates(bundle...), Due: Due(has, by.cert, now)}, nil
+}
+
+// Renew issues a client's certificate that says what an earlier one says, for its key, and is valid for as long, but
+// no longer than most. The caller has made sure that the client has the key, and may have it.
+func (k *Keeper) Renew(ctx context.Context, has *x509.Certificate, most time.Duration, now time.Time) (r Renewal,
+	err error) {
+	by, bundle, err := k.clientSigner(ctx)
+	switch {
+	case err != nil:
+		return r, err
+	case has.Subject.CommonName == "":
+		return r, errors.New("the certificate names no client")
+	case !now.Before(has.NotAfter):
+		return r, fmt.Errorf("the certificate expired at %s", has.NotAfter.UTC().Format(time.RFC3339))
+	case !Due(has, by.cert, now):
+		return r, errors.New("it is not time yet: two thirds of its life are not over")
+	}
+	life := min(has.NotAfter.Sub(has.NotBefore), most) // with the time that it was backdated by: it never grows
+	from, _ := lifeFrom(now, life)
+	l, err := clientProfile(has.Subject.CommonName).sign(by, has.PublicKey, from, from.Add(life), now)
+	if err != nil {
+		return r, err
+	}
+	return Renewal{Bundle: EncodeCertificates(bundle...), Due: true, Certificate: l.chain(), Leaf: l.Leaf,
+		Authority: l.issuer}, nil
+}
