@@ -47,7 +47,14 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
 
 // NotifyMsg takes in one message.
 func (d delegate) NotifyMsg(b []byte) {
-	msg, err := decode(b)
+	from, err := Speaker{Role: RoleNode}, error(nil)
+	if d.m.tls != nil {
+		from, b, err = speakerOf(b)
+	}
+	var msg any
+	if err == nil {
+		msg, err = decode(b)
+	}
 	if err != nil {
 		reason := reasonUnreadable
 		if errors.Is(err, errVersion) {
@@ -58,10 +65,15 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 	switch msg := msg.(type) {
 	case entry:
-		d.m.merge([]entry{msg})
+		d.m.merge([]entry{msg}, from)
 	case []entry:
-		d.m.merge(msg)
+		d.m.merge(msg, from)
 	case ask:
+		if !from.speaksFor(msg.Node) {
+			d.m.reject(reasonCertificate, "proof/"+msg.Node,
+				fmt.Sprintf("%s: a question in its name was asked with a certificate of %q", msg.Node, from.Node))
+			return
+		}
 		d.m.asked(msg)
 	case answer:
 		d.m.calls.answered(msg)
@@ -181,13 +193,16 @@ func (m *Mesh) knows(ip netip.Addr) bool {
 	return ip == m.bound.Addr() || m.view.knows(ip)
 }
 
-// observes reports whether a process is live here, or this one, and whether it is an observer.
-func (m *Mesh) observes(process string) (observer, known bool) {
+// process describes a live process, or this one.
+func (m *Mesh) process(name string) (Meta, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if process == m.self.process() {
-		return m.self.Observer, true
+	if name == m.self.process() {
+		return m.self, true
 	}
-	p := m.view.peers[process]
-	return p != nil && p.meta.Observer, p != nil
+	p := m.view.peers[name]
+	if p == nil {
+		return Meta{}, false
+	}
+	return p.meta, true
 }

@@ -32,6 +32,7 @@
 //     streams) of 32 for each address of the mesh, 8 for any other and 32 for all others; 1,024 admitted connections, 256
 //     that we have dialled for packets; no message is decompressed.
 //   - No key is ever shown.
+//   - A proof has 4 KiB at most, and of one message no more than 8 that do not hold are looked at.
 //   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read of who has
 //     not shown a certificate; with keys nothing is accepted in the clear.
 //
@@ -66,9 +67,27 @@
 // secure.go): a stream has one of its own, and the packets to one address share one (link.go), which is dialled when the
 // first is due and closed when none was for 30 s. Sending a packet never waits: 64 of them may wait for a connection,
 // and what is more is lost, as it would be over UDP. Certificates and authorities are asked for at each handshake, and
-// open connections are checked again every minute. Who listens is not told who speaks by memberlist, so what a
-// certificate may not say is left out before memberlist hears it (heard.go): an observer may probe, answer, suspect, and
-// tell of observers, and nothing else. A node may say anything.
+// open connections are checked again every minute. memberlist does not tell who speaks, so what a certificate may not
+// say is left out before memberlist hears it (heard.go): an observer may probe, answer, suspect, and tell of observers,
+// and nothing else. A node may say anything about who is live.
+//
+// # Whose word counts
+//
+// With TLS the facts of a node (its Meta and its state) count only if its certificate tells them (proof.go). Two ways show
+// that. A word that comes from its speaker, over a connection with that node's certificate, counts as it is. One that is
+// told by others carries a proof: the signature of the certificate's key over cluster, Meta, number and state. The first
+// way alone is not enough: a newcomer hears of a lost node, whose facts may keep it from founding, only by others. The
+// second alone would make nodes of an earlier version, which sign nothing, unheard during an upgrade. Proofs travel where
+// such a version ignores them. A proof is checked once, when its word is news, and counts while the certificate does.
+//
+// A process is a node's only once it has spoken so; until then it is known to memberlist, and no more. A question is
+// answered to, and asked of, only the node whose certificate is at the other end. Not proven is what anybody may know
+// better than the node itself: that it is live, suspect or gone, where it gossips, since when it is lost, and that an
+// operator had it forgotten.
+//
+// A certificate names the node and not its slot: it is issued before there is a slot, and by the node itself, which has
+// the authority's key, so that a slot in it would be worth no more than its word. Members prove slots to each other. A
+// certificate of the operator's that names no node (Speaker.Node is "") speaks for any.
 //
 // Without it the packets go over UDP and the streams over TCP, in the clear, or under the keys of Config.KeyFile:
 // memberlist's own keyring, which follows the file (keys.go).
@@ -97,7 +116,8 @@
 // # Dangers
 //
 //   - Without TLS and keys anyone who reaches the port can say anything, also that a node is dead. With a key anyone who
-//     has it can, and with TLS anyone who has a node's certificate.
+//     has it can. With TLS anyone who has a node's certificate can say anything in that node's name, and of others only
+//     whether they are live.
 //   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
 //     again if it was forgotten; a question

@@ -69,9 +69,9 @@ func TestKilledAndPausedProcesses(t *testing.T) {
 	t.Run("over TLS", func(t *testing.T) {
 		t.Parallel()
 		ca := newAuthority(t)
-		a := startTLS(t, node("a"), papersOf(t, ca, nodeName))
-		b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
-		killAndPause(t, a, b, spawn(t, a, writePapers(t, ca, nodeName)))
+		a := startTLS(t, node("a"), papersOf(t, ca, bound("a")))
+		b := startTLS(t, node("b"), papersOf(t, ca, bound("b")), a)
+		killAndPause(t, a, b, spawn(t, a, writePapers(t, ca, bound("child"))))
 	})
 }
 

@@ -97,19 +97,14 @@ func (m *Mesh) tellForgotten(names []string) {
 }
 
 // merge takes in all that another node knows, and what it says of those it has lost or forgotten.
-func (m *Mesh) merge(entries []entry) {
-	var said hearsay
-	for _, e := range entries {
-		if !e.Observer {
-			continue
-		}
-		var err error
-		if said, err = decodeHearsay(e.State); err != nil {
-			m.reject(reasonUnreadable, "message/"+reasonUnreadable,
-				fmt.Sprintf("%s: what it says of lost nodes is not understood: %v", e.Node, err))
-			return
-		}
+func (m *Mesh) merge(entries []entry, from Speaker) {
+	said, err := asides(entries)
+	if err != nil {
+		m.reject(reasonUnreadable, "message/"+reasonUnreadable,
+			fmt.Sprintf("%s: what it says of lost nodes is not understood: %v", cmp.Or(from.Node, "some node"), err))
+		return
 	}
+	entries = m.authentic(entries, from)
 	m.mu.Lock()
 	changed, gone := m.view.merge(entries, said, time.Now())
 	m.mu.Unlock()
@@ -117,6 +112,28 @@ func (m *Mesh) merge(entries []entry) {
 		poke(m.changed)
 	}
 	m.tellForgotten(gone)
+}
+
+// asides returns what is said beside the words, and puts their proofs to them.
+func asides(entries []entry) (said hearsay, err error) {
+	proofs := map[Forgotten][]byte{}
+	for _, e := range entries {
+		if !e.Observer {
+			continue
+		}
+		w, err := decodeHearsay(e.State)
+		if err != nil {
+			return hearsay{}, err
+		}
+		said.lost, said.forgotten = append(said.lost, w.lost...), append(said.forgotten, w.forgotten...)
+		for _, p := range w.proofs {
+			proofs[Forgotten{p.Node, p.Boot, p.Seq}] = p.proof
+		}
+	}
+	for i, e := range entries {
+		entries[i].proof = proofs[Forgotten{e.Node, e.Boot, e.Seq}]
+	}
+	return said, nil
 }
 
 // merge reports whether there was news of nodes, and which were forgotten for it.
@@ -220,6 +237,7 @@ func (v *view) age(l lostFor, now time.Time) {
 type hearsay struct {
 	lost      []lostFor
 	forgotten []forgetting
+	proofs    []entry // of which only who said it when, and the proof, is told
 }
 
 type lostFor struct {

@@ -69,7 +69,7 @@ func TestLostNodeIsForgottenWithTime(t *testing.T) {
 			v.forgetAfter = 0
 		}
 		v.up(process("x", 1), at, begin)
-		v.learn(entry{process("x", 1), 1, []byte(c.state)}, begin)
+		v.learn(entry{Meta: process("x", 1), Seq: 1, State: []byte(c.state)}, begin)
 		if !lists(v, begin.Add(9*day), "x") {
 			t.Errorf("%s: a live node is forgotten", c.name)
 		}
@@ -95,8 +95,8 @@ func TestLostNodeIsForgottenWithTime(t *testing.T) {
 func TestWitnessesComeBack(t *testing.T) {
 	begin := time.Unix(1, 0)
 	v := forgetful(process("self", 1), begin)
-	v.learn(entry{process("x", 1), 1, []byte(witness)}, begin)
-	v.learn(entry{process("y", 1), 1, nil}, begin)
+	v.learn(entry{Meta: process("x", 1), Seq: 1, State: []byte(witness)}, begin)
+	v.learn(entry{Meta: process("y", 1), Seq: 1, State: nil}, begin)
 	now := begin.Add(day)
 	if lists(v, now, "x") || lists(v, now, "y") {
 		t.Fatalf("got %v", v.list())
@@ -120,7 +120,7 @@ func TestAgeOnlyGrows(t *testing.T) {
 	}
 	blank := forgetful(process("blank", 1), begin) // it tells all others forever
 	blank.settled = false
-	blank.learn(entry{process("x", 1), 1, []byte(witness)}, begin)
+	blank.learn(entry{Meta: process("x", 1), Seq: 1, State: []byte(witness)}, begin)
 	now := begin
 	for hour := range 24 * 4 {
 		now = begin.Add(time.Duration(hour) * time.Hour)
@@ -167,7 +167,7 @@ func TestForgottenByCommandStaysForgotten(t *testing.T) {
 	a, b, c := forgetful(process("a", 1), now), forgetful(process("b", 1), now), forgetful(process("c", 1), now)
 	x := process("x", 5)
 	for _, v := range []*view{a, b, c} {
-		v.learn(entry{x, 3, []byte(witness)}, now)
+		v.learn(entry{Meta: x, Seq: 3, State: []byte(witness)}, now)
 	}
 	order := Forgotten{"x", 5, 3}
 	if got := a.mayForget(Forgotten{"x", 5, 2}); !got.Later {
@@ -192,7 +192,7 @@ func TestForgottenByCommandStaysForgotten(t *testing.T) {
 	}
 	late := forgetful(process("late", 1), now) // it was away
 	late.settled = false
-	late.learn(entry{x, 2, nil}, now)
+	late.learn(entry{Meta: x, Seq: 2, State: nil}, now)
 	tell(t, late, a, now)
 	tell(t, a, late, now)
 	if lists(a, now, "x") || lists(late, now, "x") {
@@ -200,11 +200,11 @@ func TestForgottenByCommandStaysForgotten(t *testing.T) {
 	}
 
 	// A later word counts, and a process that is heard alive, though it says nothing new.
-	if !b.learn(entry{x, 4, []byte("later")}, now) {
+	if !b.learn(entry{Meta: x, Seq: 4, State: []byte("later")}, now) {
 		t.Error("a later word is not heard")
 	}
 	a.up(x, at, now)
-	a.learn(entry{x, 3, []byte(witness)}, now)
+	a.learn(entry{Meta: x, Seq: 3, State: []byte(witness)}, now)
 	if n := a.nodes["x"]; n == nil || !n.Live || string(n.State) != witness {
 		t.Errorf("it is back: got %+v", n)
 	}
@@ -224,11 +224,11 @@ func TestForgottenByCommandStaysForgotten(t *testing.T) {
 func TestOlderProcessIsHeard(t *testing.T) {
 	now := time.Unix(1, 0)
 	v := forgetful(process("self", 1), now)
-	v.learn(entry{process("x", 7), 1, nil}, now)
+	v.learn(entry{Meta: process("x", 7), Seq: 1, State: nil}, now)
 	v.forget(Forgotten{"x", 7, 1}, 0, now)
 	v.up(process("x", 5), at, now)
-	v.learn(entry{process("x", 5), 1, []byte("here")}, now)
-	v.learn(entry{process("x", 7), 1, []byte("forgotten")}, now)
+	v.learn(entry{Meta: process("x", 5), Seq: 1, State: []byte("here")}, now)
+	v.learn(entry{Meta: process("x", 7), Seq: 1, State: []byte("forgotten")}, now)
 	if n := v.list()[1]; n.Boot != 5 || string(n.State) != "here" {
 		t.Errorf("got %+v", n)
 	}
@@ -270,7 +270,7 @@ func TestHearsayIsDroppedByOlderVersions(t *testing.T) {
 	if got := v.entries(now); len(got) != 1 {
 		t.Errorf("nothing to say: got %d entries, want 1", len(got))
 	}
-	v.learn(entry{process("x", 1), 1, []byte("state")}, now)
+	v.learn(entry{Meta: process("x", 1), Seq: 1, State: []byte("state")}, now)
 	got := v.entries(now)
 	last := got[len(got)-1]
 	if len(got) != 3 || !last.Observer || last.Seq != 0 {
@@ -285,7 +285,7 @@ func TestFullMeshIsTold(t *testing.T) {
 	now := time.Unix(1, 0)
 	v := newView(process("self", 1), now)
 	for i := range 2 * maxNodes {
-		v.learn(entry{process(fmt.Sprintf("n%d", i), uint64(i+2)), 1, []byte("x")}, now)
+		v.learn(entry{Meta: process(fmt.Sprintf("n%d", i), uint64(i+2)), Seq: 1, State: []byte("x")}, now)
 	}
 	for i := range maxForgotten {
 		v.forget(Forgotten{fmt.Sprintf("%d%s", i, strings.Repeat("n", maxNode-5)), 1, 1}, 0, now)
@@ -307,10 +307,15 @@ func TestHearsayRoundTrip(t *testing.T) {
 	for i := range maxForgotten {
 		want.forgotten = append(want.forgotten, forgetting{Forgotten{long, uint64(i), 1}, time.Second})
 	}
-	b := encodeHearsay(want)
-	if len(b) > MaxState {
-		t.Errorf("got %d bytes, at most %d fit", len(b), MaxState)
+	for i := range perEntry {
+		want.proofs = append(want.proofs, entry{Meta: Meta{Node: long, Boot: uint64(i)}, Seq: 1, proof: make([]byte, maxProof)})
 	}
+	for _, said := range []hearsay{{proofs: want.proofs}, {lost: want.lost, forgotten: want.forgotten}} { // never both
+		if b := encodeHearsay(said); len(b) > MaxState {
+			t.Errorf("got %d bytes, at most %d fit", len(b), MaxState)
+		}
+	}
+	b := encodeHearsay(want)
 	for _, b := range [][]byte{b, append(bytes.Clone(b), 1, 2, 3)} { // a later version may say more
 		if got, err := decodeHearsay(b); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %.100v, %v", got, err)
@@ -321,7 +326,7 @@ func TestHearsayRoundTrip(t *testing.T) {
 			t.Errorf("cut to %d bytes: got %.100v", cut, got)
 		}
 	}
-	for _, many := range []hearsay{{lost: make([]lostFor, maxNodes+1)}, {forgotten: make([]forgetting, maxForgotten+1)}} {
+	for _, many := range []hearsay{{lost: make([]lostFor, maxNodes+1)}, {forgotten: make([]forgetting, maxForgotten+1)}, {proofs: make([]entry, perEntry+1)}} {
 		if _, err := decodeHearsay(encodeHearsay(many)); err == nil || !strings.Contains(err.Error(), "at most") {
 			t.Errorf("too many: got %v", err)
 		}
@@ -334,7 +339,7 @@ func TestHearsayRoundTrip(t *testing.T) {
 
 func TestGarbledHearsayChangesNothing(t *testing.T) {
 	m := newMesh(t)
-	m.merge([]entry{{process("x", 1), 1, nil}, {Meta: watcher("w"), State: []byte{0}}})
+	m.merge([]entry{{Meta: process("x", 1), Seq: 1}, {Meta: watcher("w"), State: []byte{0}}}, Speaker{Role: RoleNode})
 	if len(m.Nodes()) != 1 || !strings.Contains(fmt.Sprint(m.Problems()), "what it says of lost nodes") {
 		t.Errorf("got %v, %q", m.Nodes(), m.Problems())
 	}
@@ -347,7 +352,7 @@ func TestMeshForgetsByItself(t *testing.T) {
 		m.lg = zap.NewNop()
 		m.view.forgetAfter = day
 		m.UseEvidence(func(state []byte) bool { return string(state) == witness })
-		m.merge([]entry{{process("x", 1), 1, []byte(witness)}})
+		m.merge([]entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode})
 		<-m.Changed()
 		time.Sleep(day)
 		if len(m.Nodes()) != 2 || m.count(false) != 1 {
@@ -407,7 +412,7 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	}
 	late := start(t, "main", node("late"), seeded(c))
 	await(t, "the newcomer hears a", 5*time.Second, sees(late, "a"))
-	late.merge([]entry{{x.self, 1, []byte(witness)}}) // it has brought the old word with it
+	late.merge([]entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode}) // it has brought the old word with it
 	await(t, "the newcomer forgets x", 10*time.Second, func() bool { _, ok := find(late, "x"); return !ok })
 	for _, m := range []*member{a, b, c} {
 		if _, ok := find(m, "x"); ok {

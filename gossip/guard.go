@@ -57,7 +57,7 @@ func reasonOfGuard(err error) string {
 		return reasonKey
 	case errors.Is(err, errStreams):
 		return reasonFull
-	case errors.Is(err, errCertificate), errors.Is(err, errRefusesUs), errors.Is(err, errSpeaks):
+	case errors.Is(err, errCertificate), errors.Is(err, errRefusesUs), errors.Is(err, errSpeaks), errors.Is(err, errProof):
 		return reasonCertificate
 	}
 	return reasonUnreadable
@@ -119,7 +119,7 @@ type guarded struct {
 	read    *bufio.Reader
 	label   string // "" where none is due: in the answer on a stream that we opened
 	keyed   bool
-	filter  func(io.Reader) ([]byte, error) // of the other side's push/pull; nil: all of it counts
+	heard   hearing // with TLS: what of it counts
 	left    int
 	checked bool
 	wrong   error
@@ -172,14 +172,11 @@ func (g *guarded) check() error {
 	case kind == typePushPull:
 		begun := h.at
 		err := h.mapping(map[string]uint64{"Nodes": maxListed, "UserStateLen": uint64(g.left), "Join": 1})
-		if err == nil && h.err == nil && g.filter != nil {
-			err = g.sift(begun)
-		}
-		return err
-	case kind == typeUser && g.filter != nil:
-		return errSpeaks
+		return errors.Join(err, g.sift(begun, err == nil && h.err == nil, g.heard.pushPull))
 	case kind == typeUser:
-		return h.mapping(map[string]uint64{"UserMsgLen": maxUserBytes})
+		begun := h.at
+		err := h.mapping(map[string]uint64{"UserMsgLen": maxUserBytes})
+		return errors.Join(err, g.sift(begun, err == nil && h.err == nil, g.heard.message))
 	case kind == typePing, kind == typeAck, kind == typeError:
 		g.left = 4 << 10
 		return nil
@@ -187,13 +184,16 @@ func (g *guarded) check() error {
 	return nil
 }
 
-// sift puts what the filter leaves in the place of what is behind the first n bytes.
-func (g *guarded) sift(n int) error {
+// sift puts, with TLS, what the filter leaves in the place of what is behind the first n bytes, if those are whole.
+func (g *guarded) sift(n int, whole bool, filter func(*bufio.Reader) ([]byte, error)) error {
+	if !whole || g.heard.from.Role == 0 {
+		return nil
+	}
 	begin := make([]byte, n)
 	if _, err := io.ReadFull(g.read, begin); err != nil {
 		return err
 	}
-	left, err := g.filter(io.LimitReader(g.read, int64(g.left)))
+	left, err := filter(bufio.NewReader(io.LimitReader(g.read, int64(g.left))))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -11,9 +12,10 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// What an observer's certificate may say. It must probe and answer, and may suspect anybody, for who is suspected
+// What a certificate may say. An observer's must probe and answer, and may suspect anybody, for who is suspected
 // objects. It may say of observers that they came and went. Whatever else it says, of nodes, or for the delegates, is
-// left out before memberlist hears of it.
+// left out before memberlist hears of it. A node's may say anything about who is live; what it says for the delegates is
+// put behind the name of the node for which it speaks, since memberlist does not tell them who does.
 
 // Types of memberlist's messages, beside those of guard.go (net.go there).
 const (
@@ -50,18 +52,27 @@ type pushed struct {
 	Vsn         []uint8
 }
 
-// mayTell reports whether an observer may say of a process that it lives, as which it is described.
-func (r rules) mayTell(process string, meta []byte, incarnation uint32) bool {
+// hearing is what is heard over a connection, from somebody. Without TLS the speaker is the zero one.
+type hearing struct {
+	rules
+	from Speaker
+}
+
+// mayTell reports whether it may be said of a process that it lives, as which it is described.
+func (r hearing) mayTell(process string, meta []byte, incarnation uint32) bool {
+	if r.from.Role == RoleNode {
+		return true
+	}
 	m, err := DecodeMeta(meta)
 	if err != nil || !m.Observer || incarnation >= maxIncarnation {
 		return false
 	}
-	observer, known := r.observer(process)
-	return observer || !known
+	was, known := r.process(process)
+	return was.Observer || !known
 }
 
-// mayHear reports whether a message of an observer counts.
-func (r rules) mayHear(msg []byte) bool {
+// mayHear reports whether a message in a packet counts. One for the delegates does not: they get theirs over streams.
+func (r hearing) mayHear(msg []byte) bool {
 	if len(msg) == 0 {
 		return false
 	}
@@ -69,6 +80,9 @@ func (r rules) mayHear(msg []byte) bool {
 	case typePing, typeIndirectPing, typeAck, typeNack:
 		return true
 	case typeSuspect, typeAlive, typeDead:
+		if r.from.Role == RoleNode {
+			return true
+		}
 	default:
 		return false
 	}
@@ -80,14 +94,14 @@ func (r rules) mayHear(msg []byte) bool {
 	case typeSuspect:
 		return about.Incarnation < maxIncarnation
 	case typeDead:
-		observer, _ := r.observer(about.Node)
-		return observer
+		was, _ := r.process(about.Node)
+		return was.Observer
 	}
 	return r.mayTell(about.Node, about.Meta, about.Incarnation)
 }
 
-// heard returns what counts of an observer's packet, with its label; nil if that is nothing.
-func (r rules) heard(packet []byte) ([]byte, error) {
+// packet returns what counts of a packet, with its label; nil if that is nothing.
+func (r hearing) packet(packet []byte) ([]byte, error) {
 	head := append([]byte{typeLabel, byte(len(r.label))}, r.label...)
 	body, ours := bytes.CutPrefix(packet, head)
 	if !ours {
@@ -137,9 +151,9 @@ func partsOf(msg []byte) (parts [][]byte) {
 	return parts
 }
 
-// heardOf reads an observer's push/pull, behind its first byte, and returns what counts of it: the observers that it
-// tells of. Its state for the delegate must be empty, as that of an honest one is.
-func (r rules) heardOf(in io.Reader) ([]byte, error) {
+// pushPull reads a push/pull, behind its first byte, and returns what counts of it: of an observer's the observers that
+// it tells of. An observer's state for the delegate must be empty, as that of an honest one is.
+func (r hearing) pushPull(in *bufio.Reader) ([]byte, error) {
 	var head struct {
 		Nodes, UserStateLen int
 		Join                bool
@@ -148,7 +162,7 @@ func (r rules) heardOf(in io.Reader) ([]byte, error) {
 	if err := dec.Decode(&head); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHeader, err)
 	}
-	if head.UserStateLen != 0 {
+	if head.UserStateLen != 0 && r.from.Role != RoleNode {
 		return nil, errSpeaks
 	}
 	var told []pushed
@@ -161,12 +175,47 @@ func (r rules) heardOf(in io.Reader) ([]byte, error) {
 			told = append(told, p)
 		}
 	}
-	head.Nodes = len(told)
+	state, err := r.attributed(in, head.UserStateLen)
+	head.Nodes, head.UserStateLen = len(told), len(state)
 	var out bytes.Buffer
 	enc := codec.NewEncoder(&out, &codec.MsgpackHandle{})
-	err := enc.Encode(&head)
+	err = errors.Join(err, enc.Encode(&head))
 	for i := range told {
 		err = errors.Join(err, enc.Encode(&told[i]))
 	}
-	return out.Bytes(), err
+	return append(out.Bytes(), state...), err
+}
+
+// message reads a message for the delegate, behind its first byte.
+func (r hearing) message(in *bufio.Reader) ([]byte, error) {
+	if r.from.Role != RoleNode {
+		return nil, errSpeaks
+	}
+	var head struct{ UserMsgLen int }
+	if err := codec.NewDecoder(in, &codec.MsgpackHandle{}).Decode(&head); err != nil {
+		return nil, fmt.Errorf("%w: %w", errHeader, err)
+	}
+	msg, err := r.attributed(in, head.UserMsgLen)
+	head.UserMsgLen = len(msg)
+	var out bytes.Buffer
+	err = errors.Join(err, codec.NewEncoder(&out, &codec.MsgpackHandle{}).Encode(&head))
+	return append(out.Bytes(), msg...), err
+}
+
+// attributed reads n bytes for the delegate, and puts before them for whom their speaker speaks; speakerOf reads that.
+func (r hearing) attributed(in io.Reader, n int) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	msg, err := io.ReadAll(io.LimitReader(in, int64(n)))
+	if err == nil && len(msg) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return append(appendText(nil, r.from.Node), msg...), err
+}
+
+func speakerOf(msg []byte) (from Speaker, rest []byte, err error) {
+	r := reader{rest: msg}
+	from = Speaker{Role: RoleNode, Node: r.text()}
+	return from, r.rest, r.err
 }

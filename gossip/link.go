@@ -142,7 +142,7 @@ type wire struct {
 func (w *wire) write(packet []byte) bool {
 	now := time.Now()
 	if w.conn != nil && now.Sub(w.checked) >= recheck {
-		if w.t.tls.check(w.conn.ConnectionState(), x509.ExtKeyUsageServerAuth) != nil {
+		if _, err := w.t.tls.check(w.conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageServerAuth); err != nil {
 			w.close()
 		}
 		w.checked = now

@@ -111,6 +111,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 			return err
 		}
 	}
+	m.sign()
 	streams, err := m.bind(ctx, keys != nil)
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (m *Mesh) leave(list *memberlist.Memberlist) {
 // bind opens the listeners.
 func (m *Mesh) bind(ctx context.Context, keyed bool) (streams carrier, err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{label: m.label, keyed: keyed, known: m.knows, observer: m.observes, refused: m.refused}
+	r := rules{label: m.label, keyed: keyed, known: m.knows, process: m.process, refused: m.refused}
 	if m.tls != nil {
 		streams, err = listenTLS(ctx, at, r, *m.tls)
 	} else {
@@ -248,6 +249,7 @@ func (m *Mesh) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			poke(m.behind) // our certificate may have been renewed
 			m.mu.Lock()
 			twins := m.view.twins(time.Now())
 			gone := m.view.fade(time.Now())
@@ -296,13 +298,22 @@ func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
 	var sends sync.WaitGroup
 	defer sends.Wait()
 	for {
+		m.sign()
 		m.mu.Lock()
 		peers, own := m.view.behind(), m.view.own
+		word := encodeEntry(own)
+		if own.proof != nil {
+			word = encodeAll([]entry{own, m.view.aside(hearsay{proofs: []entry{own}})})
+		}
+		to := make([]*memberlist.Node, len(peers))
+		for i, p := range peers {
+			to[i] = destination(p.meta, p.gossip)
+		}
 		m.mu.Unlock()
-		for _, p := range peers {
+		for i, p := range peers {
 			sends.Go(func() {
-				if err := list.SendReliable(destination(p.meta, p.gossip), encodeEntry(own)); err != nil {
-					m.lg.Debug("state not sent", zap.String("node", p.meta.Node), zap.Error(err))
+				if err := list.SendReliable(to[i], word); err != nil {
+					m.lg.Debug("state not sent", zap.String("process", to[i].Name), zap.Error(err))
 				}
 				m.mu.Lock()
 				p.sending, p.sent = false, own.Seq

@@ -79,7 +79,7 @@ func TestObserversAreNoCompany(t *testing.T) {
 	if v := m.view.twins(now.Add(time.Hour)); len(v) != 0 {
 		t.Errorf("twins: got %v", v)
 	}
-	if m.view.learn(entry{mark, 1, []byte("an observer's word")}, now) || len(m.Nodes()) != 1 {
+	if m.view.learn(entry{Meta: mark, Seq: 1, State: []byte("an observer's word")}, now) || len(m.Nodes()) != 1 {
 		t.Errorf("an observer's word is taken: %+v", m.Nodes())
 	}
 	m.view.up(process("y", 4), at, now)

@@ -37,8 +37,8 @@ type secure struct {
 	server   *tls.Config
 	dialer   net.Dialer
 	stop     context.CancelFunc // ends what is under way at Shutdown
-	connect  func(address, protocol string, limit time.Duration) (*tls.Conn, Role, error)
-	stream   func(address string, limit time.Duration) (net.Conn, error)
+	connect  func(address, protocol string, limit time.Duration) (*tls.Conn, Speaker, error)
+	stream   func(to memberlist.Address, limit time.Duration) (net.Conn, error)
 	packets  chan *memberlist.Packet
 	streams  chan net.Conn
 	done     chan struct{}
@@ -68,44 +68,47 @@ func listenTLS(ctx context.Context, at netip.AddrPort, r rules, config TLS) (*se
 		dialer:  net.Dialer{LocalAddr: localAddr(at), Control: impatient},
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), door: door{open: map[netip.Addr]int{}},
 		links: map[string]*link{}, conns: map[net.Conn]netip.Addr{}, of: map[netip.Addr]int{}}
-	t.connect = func(address, protocol string, limit time.Duration) (*tls.Conn, Role, error) {
+	t.connect = func(address, protocol string, limit time.Duration) (*tls.Conn, Speaker, error) {
 		return t.dial(open, address, protocol, limit)
 	}
-	t.stream = func(address string, limit time.Duration) (net.Conn, error) { return t.open(ctx, address, limit) }
+	t.stream = func(to memberlist.Address, limit time.Duration) (net.Conn, error) { return t.open(ctx, to, limit) }
 	t.work.Go(func() { t.accept(open) })
 	return t, nil
 }
 
 // dial opens a connection and completes its handshake within limit.
-func (t *secure) dial(ctx context.Context, address, protocol string, limit time.Duration) (*tls.Conn, Role, error) {
+func (t *secure) dial(ctx context.Context, address, protocol string, limit time.Duration) (*tls.Conn, Speaker, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := t.dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, 0, err
+		return nil, Speaker{}, err
 	}
 	conn := tls.Client(raw, t.tls.config(x509.ExtKeyUsageServerAuth, protocol))
-	role, err := t.tls.shake(ctx, conn, limit)
+	from, err := t.tls.shake(ctx, conn, limit)
 	if err != nil {
-		return nil, 0, errors.Join(err, raw.Close())
+		return nil, from, errors.Join(err, raw.Close())
 	}
-	return conn, role, nil
+	return conn, from, nil
 }
 
-// open opens a stream, which ends with its timeout and with ctx.
-func (t *secure) open(ctx context.Context, address string, limit time.Duration) (net.Conn, error) {
+// open opens a stream, which ends with its timeout and with ctx. Where a node is meant nobody else may answer.
+func (t *secure) open(ctx context.Context, to memberlist.Address, limit time.Duration) (net.Conn, error) {
 	end := time.Now().Add(limit)
-	conn, role, err := t.dial(ctx, address, forStream, limit)
+	conn, from, err := t.dial(ctx, to.Addr, forStream, limit)
 	if err != nil {
 		return nil, err
+	}
+	if to.Name != "" { // of a seed it is not known
+		if meant, known := t.process(to.Name); known && !meant.Observer && !from.speaksFor(meant.Node) {
+			return nil, errors.Join(errOther, conn.Close())
+		}
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	g := guard(translated{conn}, "", false, maxStream)
-	if role == RoleObserver {
-		g.filter = t.heardOf
-	}
+	g.heard = hearing{t.rules, from}
 	return stream{g, context.AfterFunc(ctx, func() { _ = conn.NetConn().Close() })}, nil
 }
 
@@ -141,7 +144,7 @@ func (t *secure) accept(ctx context.Context) {
 		}
 		t.work.Go(func() {
 			conn := tls.Server(raw, t.server)
-			role, err := t.tls.shake(ctx, conn, handshakeTime)
+			from, err := t.tls.shake(ctx, conn, handshakeTime)
 			t.door.leave(ip, known)
 			if err == nil {
 				err = t.admit(conn, ip)
@@ -153,13 +156,13 @@ func (t *secure) accept(ctx context.Context) {
 				}
 				return
 			}
-			t.serve(conn, role, known)
+			t.serve(conn, hearing{t.rules, from}, known)
 		})
 	}
 }
 
 // serve hands a stream on, or takes the packets of a connection.
-func (t *secure) serve(conn *tls.Conn, role Role, known bool) {
+func (t *secure) serve(conn *tls.Conn, heard hearing, known bool) {
 	leave := sync.OnceValue(func() bool { t.dismiss(conn); return true })
 	if conn.ConnectionState().NegotiatedProtocol == forStream {
 		limit := maxStream
@@ -167,9 +170,7 @@ func (t *secure) serve(conn *tls.Conn, role Role, known bool) {
 			limit = maxStranger
 		}
 		g := guard(conn, t.label, false, limit)
-		if role == RoleObserver {
-			g.filter = t.heardOf
-		}
+		g.heard = heard
 		select {
 		case t.streams <- stream{g, leave}:
 		case <-t.done:
@@ -179,14 +180,14 @@ func (t *secure) serve(conn *tls.Conn, role Role, known bool) {
 		return
 	}
 	defer leave()
-	if err := t.receive(conn, role); err != nil && !hungUp(err) {
+	if err := t.receive(conn, heard); err != nil && !hungUp(err) {
 		t.refused(conn.RemoteAddr(), reasonOfGuard(err), err)
 	}
 	_ = conn.Close()
 }
 
 // receive takes packets off a connection until it ends, or says nothing for longer than who dialled it keeps it.
-func (t *secure) receive(conn *tls.Conn, role Role) error {
+func (t *secure) receive(conn *tls.Conn, heard hearing) error {
 	r := bufio.NewReaderSize(conn, 2+maxPacket)
 	checked := time.Now()
 	for {
@@ -207,14 +208,14 @@ func (t *secure) receive(conn *tls.Conn, role Role) error {
 		}
 		now := time.Now()
 		if now.Sub(checked) >= recheck {
-			if err := t.tls.check(conn.ConnectionState(), x509.ExtKeyUsageClientAuth); err != nil {
+			if _, err := t.tls.check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
 				return err
 			}
 			checked = now
 		}
 		err := vet(buf, t.label, false)
-		if err == nil && role == RoleObserver {
-			buf, err = t.heard(buf)
+		if err == nil {
+			buf, err = heard.packet(buf)
 		}
 		if err != nil {
 			t.refused(conn.RemoteAddr(), reasonOfGuard(err), err)
@@ -295,10 +296,10 @@ func (t *secure) StreamCh() <-chan net.Conn { return t.streams }
 
 // DialTimeout implements memberlist.Transport.
 func (t *secure) DialTimeout(address string, limit time.Duration) (net.Conn, error) {
-	return t.stream(address, limit)
+	return t.stream(memberlist.Address{Addr: address}, limit)
 }
 
 // DialAddressTimeout implements memberlist.NodeAwareTransport.
 func (t *secure) DialAddressTimeout(a memberlist.Address, limit time.Duration) (net.Conn, error) {
-	return t.stream(a.Addr, limit)
+	return t.stream(a, limit)
 }

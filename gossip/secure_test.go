@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -8,7 +9,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -389,12 +389,16 @@ func TestSecureStreamsEnd(t *testing.T) {
 
 // Whatever an observer says, what is left of it is whole, and of observers.
 func FuzzHeard(f *testing.F) {
-	r := rules{label: "holdfast/main", observer: func(string) (bool, bool) { return false, false }}
+	r := rules{label: "holdfast/main", process: func(string) (Meta, bool) { return Meta{}, false }}
 	head := append([]byte{typeLabel, byte(len(r.label))}, r.label...)
 	f.Add(append(head, typePing, 0x80))
 	f.Add(append(head, typeCompound, 2, 0, 2, 0, 2, typePing, 0x80, typeUser, 0x80))
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		_, _ = r.heard(b)
-		_, _ = r.heardOf(io.LimitReader(bytes.NewReader(b), 1<<20))
+		for _, from := range []Speaker{{Role: RoleObserver}, {RoleNode, "a"}} {
+			h := hearing{r, from}
+			_, _ = h.packet(b)
+			_, _ = h.pushPull(bufio.NewReader(bytes.NewReader(b)))
+			_, _ = h.message(bufio.NewReader(bytes.NewReader(b)))
+		}
 	})
 }

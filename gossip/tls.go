@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -23,6 +24,18 @@ const (
 	RoleObserver
 )
 
+// Speaker is for whom a certificate speaks.
+type Speaker struct {
+	Role Role
+	// Node is the only node whose facts a certificate of RoleNode may tell; "" means any, for it names none.
+	Node string
+}
+
+// speaksFor reports whether the facts of a node count when this speaker tells them as its own.
+func (s Speaker) speaksFor(node string) bool {
+	return s.Role == RoleNode && (s.Node == "" || s.Node == node)
+}
+
 // TLS is what the gossip needs to go over mutually authenticated TLS. All functions are asked at each handshake, so that
 // a renewed certificate and a changed authority count at once.
 type TLS struct {
@@ -31,8 +44,11 @@ type TLS struct {
 	Certificate func() (*tls.Certificate, error)
 	// Authorities are those that sign the certificates of the mesh.
 	Authorities func() (*x509.CertPool, error)
-	// Role says for whom a certificate speaks that one of the authorities has signed, or why it has no place here.
-	Role func(*x509.Certificate) (Role, error)
+	// Speaker says for whom a certificate speaks that one of the authorities has signed, or why it has no place here.
+	Speaker func(*x509.Certificate) (Speaker, error)
+	// Sign signs a text with the key of a certificate, and Check says why such a signature is not one.
+	Sign  func(key crypto.Signer, text []byte) ([]byte, error)
+	Check func(by *x509.Certificate, text, signature []byte) error
 }
 
 // The protocols of a connection, agreed in the handshake.
@@ -45,6 +61,7 @@ var (
 	errCertificate = errors.New("its certificate is not one of this mesh")
 	errNoTLS       = errors.New("it does not speak TLS as this node does (tls.mode off, a holdfast of before, or no holdfast)")
 	errRefusesUs   = errors.New("it refuses the certificate of this node (other authorities, or another clock)")
+	errOther       = errors.New("its certificate is for another node than the one that is known at its address")
 	errSlow        = errors.New("it connected and completed no handshake in time")
 )
 
@@ -60,43 +77,44 @@ func (t TLS) config(usage x509.ExtKeyUsage, protocols ...string) *tls.Config {
 			if s.NegotiatedProtocol == "" {
 				return errNoTLS
 			}
-			return t.check(s, usage)
+			_, err := t.check(s.PeerCertificates, usage)
+			return err
 		},
 	}
 }
 
-// check verifies the other side's certificate, for a usage.
-func (t TLS) check(s tls.ConnectionState, usage x509.ExtKeyUsage) error {
+// check verifies another's certificate, which is followed by what leads to its authority, for a usage, and returns for
+// whom it speaks.
+func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Speaker, err error) {
 	roots, err := t.Authorities()
 	if err != nil {
-		return err
+		return from, err
 	}
-	if len(s.PeerCertificates) == 0 {
-		return fmt.Errorf("%w: it has none", errCertificate)
+	if len(chain) == 0 {
+		return from, fmt.Errorf("%w: it has none", errCertificate)
 	}
 	between := x509.NewCertPool()
-	for _, c := range s.PeerCertificates[1:] {
+	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	leaf := s.PeerCertificates[0]
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err == nil {
-		_, err = t.Role(leaf)
+		from, err = t.Speaker(chain[0])
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errCertificate, err)
+		return from, fmt.Errorf("%w: %w", errCertificate, err)
 	}
-	return nil
+	return from, nil
 }
 
 // shake completes a handshake within limit, and returns for whom the other side speaks.
-func (t TLS) shake(ctx context.Context, conn *tls.Conn, limit time.Duration) (Role, error) {
+func (t TLS) shake(ctx context.Context, conn *tls.Conn, limit time.Duration) (Speaker, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return 0, whyNot(err)
+		return Speaker{}, whyNot(err)
 	}
-	return t.Role(conn.ConnectionState().PeerCertificates[0])
+	return t.Speaker(conn.ConnectionState().PeerCertificates[0])
 }
 
 // whyNot translates the error of a handshake, or of what follows one: with TLS 1.3 who dials hears only then that it
@@ -125,8 +143,9 @@ func hungUp(err error) bool {
 		errors.Is(err, syscall.ECONNRESET)
 }
 
-// UseTLS has every byte of the gossip go over TLS. Call it before Run.
-func (m *Mesh) UseTLS(t TLS) { m.tls = &t }
+// UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
+// before Run.
+func (m *Mesh) UseTLS(t TLS) { m.tls, m.view.strict = &t, true }
 
 // awaitCertificate returns true when there is a certificate, and false when ctx ends. One of an authority which is not
 // known yet, say, is waited for while a member serves.

@@ -1,9 +1,11 @@
 package gossip
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -12,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,9 +51,13 @@ func newAuthority(t testing.TB) *authority {
 	return &authority{cert, key}
 }
 
-// issue makes a certificate with a name that is valid until then.
+// issue makes a certificate with a name that is valid until then. "NODE NAME" is one for that node.
 func (a *authority) issue(t testing.TB, name string, until time.Time, usages ...x509.ExtKeyUsage) *tls.Certificate {
 	t.Helper()
+	node, name, bound := strings.Cut(name, " ")
+	if !bound {
+		node, name = "", node
+	}
 	if len(usages) == 0 {
 		usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	}
@@ -58,7 +65,7 @@ func (a *authority) issue(t testing.TB, name string, until time.Time, usages ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{DNSNames: []string{name}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, ExtKeyUsage: usages}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: node}, DNSNames: []string{name}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, ExtKeyUsage: usages}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		t.Fatal(err)
@@ -93,14 +100,21 @@ func (p *papers) tls() TLS {
 			return p.cert, nil
 		},
 		Authorities: func() (*x509.CertPool, error) { p.mu.Lock(); defer p.mu.Unlock(); return p.pool, nil },
-		Role: func(c *x509.Certificate) (Role, error) {
+		Speaker: func(c *x509.Certificate) (Speaker, error) {
 			switch {
 			case slices.Contains(c.DNSNames, nodeName):
-				return RoleNode, nil
+				return Speaker{RoleNode, c.Subject.CommonName}, nil
 			case slices.Contains(c.DNSNames, watcherName):
-				return RoleObserver, nil
+				return Speaker{Role: RoleObserver}, nil
 			}
-			return 0, errors.New("it bears no name of this mesh")
+			return Speaker{}, errors.New("it bears no name of this mesh")
+		},
+		Sign: func(key crypto.Signer, text []byte) ([]byte, error) {
+			sum := sha256.Sum256(text)
+			return key.Sign(rand.Reader, sum[:], crypto.SHA256)
+		},
+		Check: func(by *x509.Certificate, text, signature []byte) error {
+			return by.CheckSignature(x509.ECDSAWithSHA256, text, signature)
 		},
 	}
 }

@@ -46,8 +46,8 @@ type rules struct {
 	keyed bool
 	// known reports whether an address is one of the mesh, or was.
 	known func(netip.Addr) bool
-	// observer reports whether a process is known, and as an observer.
-	observer func(process string) (observer, known bool)
+	// process describes a live process, or this one; false if it is not known.
+	process func(name string) (Meta, bool)
 	// refused hears of what was refused, and why.
 	refused func(from net.Addr, reason string, err error)
 }

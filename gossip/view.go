@@ -35,17 +35,20 @@ type Node struct {
 type record struct {
 	Node
 	gossip netip.AddrPort
-	seen   bool  // this process has heard it alive, so that Since is no hearsay
-	faded  bool  // forgotten by time
-	other  entry // the latest word of another process of this node, which counts when this one is gone
+	seen   bool   // this process has heard it alive, so that Since is no hearsay
+	faded  bool   // forgotten by time
+	proof  []byte // of State, for those who hear it from us
+	other  entry  // the latest word of another process of this node, which counts when this one is gone
 }
 
-// peer is a live process other than ours. sent is the Seq of ours that was last sent to it.
+// peer is a live process other than ours. sent is the Seq of ours that was last sent to it, if it was told any.
 type peer struct {
 	meta    Meta
 	gossip  netip.AddrPort
 	since   time.Time
+	proven  bool // it has said itself that it is meta: anybody may say who is live
 	sent    uint64
+	told    bool
 	sending bool
 }
 
@@ -53,10 +56,12 @@ type peer struct {
 // Observers are live processes and never nodes: they are among the peers, so that they are told what nodes say, and
 // forgotten when they go.
 type view struct {
-	self  Meta
-	own   entry
-	nodes map[string]*record // by Meta.Node
-	peers map[string]*peer   // by Meta.process()
+	self   Meta
+	own    entry
+	signer []byte             // the certificate that own is signed with
+	strict bool               // only what a node has proven to have said counts
+	nodes  map[string]*record // by Meta.Node
+	peers  map[string]*peer   // by Meta.process()
 	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
 	// as that may be.
 	gone map[string]time.Time
@@ -95,39 +100,77 @@ func (v *view) publish(state []byte) bool {
 	if v.self.Observer || v.own.Seq > 0 && bytes.Equal(v.own.State, state) {
 		return false
 	}
-	v.own.Seq++
-	v.own.State = append([]byte{}, state...)
+	v.own = entry{Meta: v.self, Seq: v.own.Seq + 1, State: append([]byte{}, state...)}
 	rec := v.nodes[v.self.Node]
-	rec.Seq, rec.State = v.own.Seq, v.own.State
+	rec.Seq, rec.State, rec.proof = v.own.Seq, v.own.State, nil
 	return true
 }
 
-// learn takes in what someone says a process published, and reports whether that was news. Of our own node
+// news reports whether a word is one that is not known.
+func (v *view) news(e entry) bool {
+	rec, p := v.nodes[e.Node], v.peers[e.process()]
+	switch {
+	case p != nil && !p.proven:
+		return true
+	case v.ours(e.Node) || v.dead(e):
+		return false
+	case rec == nil || e.Boot > rec.Boot && !rec.Live:
+		return true
+	case e.Boot != rec.Boot:
+		return e.later(rec.other)
+	}
+	return e.Seq > rec.Seq || e.Seq == rec.Seq && rec.proof == nil
+}
+
+// later reports whether a word is a later one than another of the same node.
+func (e entry) later(than entry) bool {
+	return cmp.Or(cmp.Compare(e.Boot, than.Boot), cmp.Compare(e.Seq, than.Seq)) > 0
+}
+
+// learn takes in what a process published, and reports whether that was news. Of our own node
 // nobody knows more than we do, so hearsay about it is dropped. No word makes another process count than one that is
 // live; it is kept until that is gone.
 func (v *view) learn(e entry, now time.Time) bool {
-	if e.Observer || v.ours(e.Node) || v.dead(e) {
+	if e.Observer {
 		return false
+	}
+	found := v.prove(e, now)
+	if v.ours(e.Node) || v.dead(e) {
+		return found
 	}
 	rec := v.nodes[e.Node]
 	switch {
 	case rec == nil || e.Boot > rec.Boot && !rec.Live:
 		rec = v.replace(e.Meta, now)
 	case e.Boot != rec.Boot:
-		if cmp.Or(cmp.Compare(e.Boot, rec.other.Boot), cmp.Compare(e.Seq, rec.other.Seq)) > 0 {
+		if e.later(rec.other) {
 			rec.other = e
 		}
-		return false
+		return found
+	case e.Seq == rec.Seq && rec.proof == nil:
+		rec.proof = e.proof
+		return found
 	case e.Seq <= rec.Seq:
-		return false
+		return found
 	}
 	if rec == nil {
 		return false
 	}
+	rec.proof = e.proof
 	if e.Seq > 0 {
 		rec.Seq, rec.State = e.Seq, e.State
 	}
 	return true
+}
+
+// prove has a live process count once it has spoken itself, and reports whether a node changed.
+func (v *view) prove(e entry, now time.Time) bool {
+	p := v.peers[e.process()]
+	if p == nil || p.proven {
+		return false
+	}
+	p.meta, p.proven = e.Meta, true
+	return v.count(p, now)
 }
 
 // crowded reports whether so many processes have come and gone of late that no other one may come.
@@ -141,9 +184,17 @@ func (v *view) crowded(now time.Time) bool {
 // up notes that memberlist hears of a process, and reports whether a node changed.
 func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 	delete(v.gone, meta.process())
-	p := &peer{meta: meta, gossip: gossip, since: now}
+	rec := v.nodes[meta.Node]
+	spoke := rec != nil && (rec.Meta == meta || rec.other.Meta == meta)
+	p := &peer{meta: meta, gossip: gossip, since: now, proven: !v.strict || spoke}
 	v.peers[meta.process()] = p
-	if meta.Observer {
+	return v.count(p, now)
+}
+
+// count has a live process count for its node, if it may, and reports whether a node changed.
+func (v *view) count(p *peer, now time.Time) bool {
+	meta, gossip := p.meta, p.gossip
+	if meta.Observer || !p.proven {
 		return false
 	}
 	if meta.Boot >= v.forgotten[meta.Node].Boot {
@@ -211,7 +262,7 @@ func (v *view) down(meta Meta, now time.Time) bool {
 func (v *view) successor(rec *record) (Meta, bool) {
 	var next *peer
 	for _, p := range v.peers {
-		if p.meta.Observer || p.meta.Node != rec.Node.Node || !v.precedes(p, rec) {
+		if p.meta.Observer || !p.proven || p.meta.Node != rec.Node.Node || !v.precedes(p, rec) {
 			continue
 		}
 		if next == nil || cmp.Or(p.since.Compare(next.since), cmp.Compare(p.meta.Boot, next.meta.Boot)) < 0 {
@@ -227,15 +278,15 @@ func (v *view) successor(rec *record) (Meta, bool) {
 // replace starts a node's record again for another process. It returns nil if there is no room.
 func (v *view) replace(meta Meta, now time.Time) *record {
 	rec := &record{Node: Node{Meta: meta, Since: now}}
-	if p := v.peers[meta.process()]; p != nil {
+	if p := v.peers[meta.process()]; p != nil && p.proven {
 		rec.Live, rec.seen, rec.gossip = true, true, p.gossip
 	}
 	if old := v.nodes[meta.Node]; old != nil {
 		if old.other.Boot == meta.Boot {
-			rec.Seq, rec.State = old.other.Seq, old.other.State
+			rec.Seq, rec.State, rec.proof = old.other.Seq, old.other.State, old.other.proof
 		}
 		if old.Live {
-			rec.other = entry{old.Meta, old.Seq, old.State}
+			rec.other = entry{old.Meta, old.Seq, old.State, old.proof}
 		}
 	}
 	v.nodes[meta.Node] = rec
@@ -300,34 +351,62 @@ func (v *view) listed(which func(*record) bool) []Node {
 	return out
 }
 
-// entries returns everything known as messages, lost nodes too, and last what there is to say of those. That is in the
-// state of an entry about an observer, which a version that knows no better drops.
+// entries returns everything known as messages, lost nodes too, then their proofs, and last what there is to say of the
+// lost ones. The latter two are in the states of entries about an observer, which a version that knows no better drops.
 func (v *view) entries(now time.Time) []entry {
-	out := make([]entry, 0, len(v.nodes)+1)
-	w := v.hearsay(now)
-	var skip *record
-	if !w.empty() && len(v.nodes) >= maxNodes { // more than maxNodes entries are refused
-		skip = v.oldest()
-	}
+	var out []entry
 	for _, rec := range v.nodes {
-		if !rec.faded && rec != skip {
-			out = append(out, entry{Meta: rec.Meta, Seq: rec.Seq, State: rec.State})
+		if !rec.faded {
+			out = append(out, entry{rec.Meta, rec.Seq, rec.State, rec.proof})
 		}
 	}
-	if !w.empty() && len(out) < maxNodes {
-		self := v.self
-		self.Observer = true
-		out = append(out, entry{Meta: self, State: encodeHearsay(w)})
+	w := v.hearsay(now)
+	limit := maxNodes // more entries are refused
+	if !w.empty() {
+		limit--
+	}
+	if v.strict {
+		limit -= maxProofs
+	}
+	if len(out) > limit { // without those that were started first of the lost ones
+		slices.SortFunc(out, func(a, b entry) int {
+			return cmp.Or(v.liveFirst(a, b), cmp.Compare(b.Boot, a.Boot), cmp.Compare(a.Node, b.Node))
+		})
+		out = out[:limit]
+	}
+	for some := range slices.Chunk(slices.DeleteFunc(slices.Clone(out), func(e entry) bool { return e.proof == nil }), perEntry) {
+		out = append(out, v.aside(hearsay{proofs: some}))
+	}
+	if !w.empty() {
+		out = append(out, v.aside(w))
 	}
 	return out
+}
+
+// liveFirst orders the words of live nodes before those of lost ones.
+func (v *view) liveFirst(a, b entry) int {
+	rank := func(e entry) int {
+		if v.nodes[e.Node].Live {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Compare(rank(a), rank(b))
+}
+
+// aside says something that is no word of a node.
+func (v *view) aside(w hearsay) entry {
+	self := v.self
+	self.Observer = true
+	return entry{Meta: self, State: encodeHearsay(w)}
 }
 
 // behind marks as sending, and returns, the peers that lack our newest state and to which no send is under way.
 func (v *view) behind() []*peer {
 	var out []*peer
 	for _, p := range v.peers {
-		if !p.sending && p.sent < v.own.Seq {
-			p.sending = true
+		if !p.sending && (p.sent < v.own.Seq || v.strict && !p.told) {
+			p.sending, p.told = true, true
 			out = append(out, p)
 		}
 	}
@@ -373,7 +452,7 @@ func (v *view) knows(ip netip.Addr) bool {
 // so that one is only not yet known to be gone.
 func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
 	for _, p := range v.peers {
-		if !p.meta.Observer && v.ours(p.meta.Node) && p.gossip != bound {
+		if !p.meta.Observer && p.proven && v.ours(p.meta.Node) && p.gossip != bound {
 			return p.meta.Address, true
 		}
 	}
@@ -383,7 +462,7 @@ func (v *view) twin(bound netip.AddrPort) (netip.Addr, bool) {
 // passedOver reports whether a live process of another node does not count for it.
 func (v *view) passedOver(p *peer) bool {
 	rec := v.nodes[p.meta.Node]
-	return !p.meta.Observer && !v.ours(p.meta.Node) && rec != nil && rec.Boot != p.meta.Boot
+	return !p.meta.Observer && p.proven && !v.ours(p.meta.Node) && rec != nil && rec.Boot != p.meta.Boot
 }
 
 // twins names the live processes of other nodes that do not count, because for a while another one of the same name

@@ -57,7 +57,7 @@ func TestViewTrustsNobodyAboutItself(t *testing.T) {
 	v := newView(process("self", 2), now)
 	v.publish([]byte("mine"))
 	for _, boot := range []uint64{1, 2} {
-		if v.learn(entry{process("self", boot), 9, []byte("not mine")}, now) {
+		if v.learn(entry{Meta: process("self", boot), Seq: 9, State: []byte("not mine")}, now) {
 			t.Errorf("boot %d: it believed others about itself", boot)
 		}
 	}
@@ -66,7 +66,7 @@ func TestViewTrustsNobodyAboutItself(t *testing.T) {
 	}
 	// Another process of our name changes nothing of that, live or not.
 	twin := process("self", 3)
-	v.learn(entry{twin, 1, []byte("later")}, now)
+	v.learn(entry{Meta: twin, Seq: 1, State: []byte("later")}, now)
 	v.up(twin, elsewhere, now)
 	v.publish([]byte("mine again"))
 	if got := v.list()[0]; string(got.State) != "mine again" || got.Boot != 2 || !got.Live {
@@ -100,13 +100,13 @@ func TestViewLiveness(t *testing.T) {
 		{"second down", func(n time.Time) bool { return v.down(two, n) }, true, 2, false, 6},
 		{"first up again", func(n time.Time) bool { return v.up(one, at, n) }, false, 2, false, 6},
 		{"down again", func(n time.Time) bool { return v.down(two, n) }, false, 2, false, 6},
-		{"heard of", func(n time.Time) bool { return v.learn(entry{two, 1, []byte{}}, n) }, true, 2, false, 6},
+		{"heard of", func(n time.Time) bool { return v.learn(entry{Meta: two, Seq: 1, State: []byte{}}, n) }, true, 2, false, 6},
 		{"second up again", func(n time.Time) bool { return v.up(two, at, n) }, true, 2, true, 10},
-		{"third heard of", func(n time.Time) bool { return v.learn(entry{process("a", 3), 1, []byte{}}, n) }, false, 2, true, 10},
+		{"third heard of", func(n time.Time) bool { return v.learn(entry{Meta: process("a", 3), Seq: 1, State: []byte{}}, n) }, false, 2, true, 10},
 		{"third up", func(n time.Time) bool { return v.up(process("a", 3), at, n) }, true, 3, true, 12},
-		{"fourth heard of", func(n time.Time) bool { return v.learn(entry{process("a", 4), 1, []byte{}}, n) }, false, 3, true, 12},
+		{"fourth heard of", func(n time.Time) bool { return v.learn(entry{Meta: process("a", 4), Seq: 1, State: []byte{}}, n) }, false, 3, true, 12},
 		{"third down", func(n time.Time) bool { return v.down(process("a", 3), n) }, true, 4, false, 14},
-		{"fifth heard of", func(n time.Time) bool { return v.learn(entry{process("a", 5), 1, []byte{}}, n) }, true, 5, false, 15},
+		{"fifth heard of", func(n time.Time) bool { return v.learn(entry{Meta: process("a", 5), Seq: 1, State: []byte{}}, n) }, true, 5, false, 15},
 	}
 	for i, s := range steps {
 		changed := s.do(time.Unix(int64(i+1), 0))
@@ -173,7 +173,7 @@ func TestTwins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := newView(process("self", 1), begin)
 			v.up(first, at, begin)
-			v.learn(entry{first, 1, []byte("first")}, begin)
+			v.learn(entry{Meta: first, Seq: 1, State: []byte("first")}, begin)
 			now := begin.Add(time.Minute)
 			c.do(v, now)
 			if n := v.list()[0]; n.Boot != c.boot || n.Live != c.live || string(n.State) != c.state {
@@ -191,7 +191,7 @@ func TestTwins(t *testing.T) {
 
 // told passes on what a process published as its n-th state.
 func told(v *view, m Meta, n uint64, now time.Time) {
-	v.learn(entry{m, n, fmt.Appendf(nil, "%d", n)}, now)
+	v.learn(entry{Meta: m, Seq: n, State: fmt.Appendf(nil, "%d", n)}, now)
 }
 
 // Who joins hears of both at once, in any order, and takes the one that was started first, as all others do.
@@ -204,7 +204,7 @@ func TestNewcomerMeetsTwins(t *testing.T) {
 			v.up(m, map[Meta]netip.AddrPort{first: at, second: elsewhere}[m], now.Add(time.Duration(i)*together/2))
 			told(v, m, m.Boot, now)
 		}
-		v.learn(entry{first, 6, []byte("6")}, now)
+		v.learn(entry{Meta: first, Seq: 6, State: []byte("6")}, now)
 		if n := v.list()[0]; n.Boot != 5 || string(n.State) != "6" {
 			t.Errorf("%v: got %+v", order, n)
 		}
@@ -219,7 +219,7 @@ func TestViewIsBounded(t *testing.T) {
 	now := time.Unix(1, 0)
 	all := make([]entry, 0, 2*maxNodes)
 	for i := range 2 * maxNodes {
-		all = append(all, entry{process(fmt.Sprintf("n%d", i), uint64(i+10)), 1, []byte("x")})
+		all = append(all, entry{Meta: process(fmt.Sprintf("n%d", i), uint64(i+10)), Seq: 1, State: []byte("x")})
 	}
 	names := func(v *view) []string {
 		var out []string

@@ -34,6 +34,7 @@ type entry struct {
 	Meta
 	Seq   uint64
 	State []byte
+	proof []byte // that this is the speaker's word; it is told beside the entry (hearsay)
 }
 
 // ask is a question. Node and Boot name the process that waits for the answer.
@@ -150,6 +151,10 @@ func encodeHearsay(w hearsay) []byte {
 	for _, f := range w.forgotten {
 		b = appendUint64(appendUint64(appendUint64(appendText(b, f.Node), f.Boot), f.Seq), uint64(f.age))
 	}
+	b = binary.BigEndian.AppendUint16(b, uint16(len(w.proofs)))
+	for _, e := range w.proofs {
+		b = appendBytes(appendUint64(appendUint64(appendText(b, e.Node), e.Boot), e.Seq), e.proof)
+	}
 	return b
 }
 
@@ -164,6 +169,11 @@ func decodeHearsay(b []byte) (w hearsay, err error) {
 	}
 	for range r.count(maxForgotten) {
 		w.forgotten = append(w.forgotten, forgetting{Forgotten{r.text(), r.uint64(), r.uint64()}, r.age()})
+	}
+	if r.err == nil && len(r.rest) > 0 { // a version before proofs ends here
+		for range r.count(perEntry) {
+			w.proofs = append(w.proofs, entry{Meta: Meta{Node: r.text(), Boot: r.uint64()}, Seq: r.uint64(), proof: r.bytes(maxProof)})
+		}
 	}
 	if r.err != nil {
 		return hearsay{}, fmt.Errorf("decode what is said of lost nodes: %w", r.err)

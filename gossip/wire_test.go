@@ -75,12 +75,12 @@ func messages() map[string]any {
 	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1"), Version: "v1"}
 	b := Meta{Node: "b", Boot: 6, Address: netip.MustParseAddr("::1")}
 	return map[string]any{
-		"entry":     entry{a, 3, []byte("state")},
-		"largest":   entry{a, 1<<64 - 1, make([]byte, MaxState)},
+		"entry":     entry{Meta: a, Seq: 3, State: []byte("state")},
+		"largest":   entry{Meta: a, Seq: 1<<64 - 1, State: make([]byte, MaxState)},
 		"ask":       ask{ID: 1, Node: "a", Boot: 5, Question: []byte("?")},
 		"no answer": answer{ID: 2, Failed: true, Body: []byte("no")},
 		"answer":    answer{ID: 1 << 63, Body: []byte{}},
-		"all":       []entry{{a, 3, []byte("state")}, {b, 0, []byte{}}},
+		"all":       []entry{{Meta: a, Seq: 3, State: []byte("state")}, {Meta: b, State: []byte{}}},
 	}
 }
 
@@ -125,7 +125,7 @@ func TestMessagesRoundTrip(t *testing.T) {
 func TestMessageLimits(t *testing.T) {
 	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1")}
 	for name, msg := range map[string]any{
-		"state":    entry{a, 1, make([]byte, MaxState+1)},
+		"state":    entry{Meta: a, Seq: 1, State: make([]byte, MaxState+1)},
 		"question": ask{Question: make([]byte, MaxMessage+1)},
 		"answer":   answer{Body: make([]byte, MaxMessage+1)},
 		"entries":  make([]entry, maxNodes+1),

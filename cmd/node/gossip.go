@@ -25,14 +25,15 @@ import (
 func meshTLS(cfg config.Config, k *pki.Keeper) *gossip.TLS {
 	switch {
 	case cfg.TLS.IssuesPeers():
-		return &gossip.TLS{Certificate: k.MeshCertificate, Authorities: k.MeshAuthorities, Role: meshRole(cfg)}
+		t := meshPapers(cfg, true, k.MeshCertificate, k.MeshAuthorities)
+		return &t
 	case cfg.GossipTLS():
-		return &gossip.TLS{
-			Certificate: func() (*tls.Certificate, error) {
+		t := meshPapers(cfg, false,
+			func() (*tls.Certificate, error) {
 				pair, err := tls.LoadX509KeyPair(cfg.Etcd.PeerCertFile, cfg.Etcd.PeerKeyFile)
 				return &pair, err
 			},
-			Authorities: func() (*x509.CertPool, error) {
+			func() (*x509.CertPool, error) {
 				text, err := os.ReadFile(cfg.Etcd.PeerTrustedCAFile)
 				if err != nil {
 					return nil, err
@@ -42,31 +43,42 @@ func meshTLS(cfg config.Config, k *pki.Keeper) *gossip.TLS {
 					return nil, fmt.Errorf("etcd.peer-trusted-ca-file %s: holds no certificate", cfg.Etcd.PeerTrustedCAFile)
 				}
 				return pool, nil
-			},
-			Role: meshRole(cfg),
-		}
+			})
+		return &t
 	}
 	return nil
 }
 
-// meshRole tells a node's certificate from an observer's. With certificates of the operator's a node is who may be a
-// member (embedded.peerTLS).
-func meshRole(cfg config.Config) func(*x509.Certificate) (gossip.Role, error) {
-	zone, names := cfg.Zone(), []string{pki.MeshName(cfg.Zone())}
-	cns := cfg.Etcd.PeerCertAllowedCN
-	if cfg.TLS.Mode != pki.ModeFiles || len(cns) == 0 && len(cfg.Etcd.PeerCertAllowedHostname) == 0 {
-		names = slices.Concat(names, []string{peerName(cfg)}, foreignHosts(cfg))
+// meshPapers are what a process shows in the gossip, and what it makes of those of others. issued says that all nodes
+// show what holdfast issued.
+func meshPapers(cfg config.Config, issued bool, own func() (*tls.Certificate, error),
+	known func() (*x509.CertPool, error)) gossip.TLS {
+	return gossip.TLS{Certificate: own, Authorities: known, Speaker: meshSpeaker(cfg, issued), Sign: pki.Sign, Check: pki.Check}
+}
+
+// meshSpeaker tells a node's certificate from an observer's, and whose it is. What holdfast issues names its node.
+// With certificates of the operator's a node is who may be a member (embedded.peerTLS): they name slots or hosts, so
+// that one speaks for any node, unless it bears the names of an issued one.
+func meshSpeaker(cfg config.Config, issued bool) func(*x509.Certificate) (gossip.Speaker, error) {
+	zone := cfg.Zone()
+	var cns, names []string
+	if !issued {
+		cns, names = cfg.Etcd.PeerCertAllowedCN, cfg.Etcd.PeerCertAllowedHostname
+		if len(cns)+len(names) == 0 {
+			names = append([]string{peerName(cfg)}, foreignHosts(cfg)...)
+		}
 	}
-	names = slices.Concat(names, cfg.Etcd.PeerCertAllowedHostname)
-	return func(c *x509.Certificate) (gossip.Role, error) {
+	return func(c *x509.Certificate) (gossip.Speaker, error) {
 		switch {
 		case slices.Contains(c.DNSNames, pki.WatchName(zone)):
-			return gossip.RoleObserver, nil
+			return gossip.Speaker{Role: gossip.RoleObserver}, nil
+		case slices.Contains(c.DNSNames, pki.MeshName(zone)) && c.Subject.CommonName != "":
+			return gossip.Speaker{Role: gossip.RoleNode, Node: c.Subject.CommonName}, nil
 		case slices.Contains(cns, c.Subject.CommonName),
 			slices.ContainsFunc(names, func(name string) bool { return c.VerifyHostname(name) == nil }):
-			return gossip.RoleNode, nil
+			return gossip.Speaker{Role: gossip.RoleNode}, nil
 		}
-		return 0, fmt.Errorf("it is for %q (%s), and not for a node of %s", c.DNSNames, c.Subject, zone)
+		return gossip.Speaker{}, fmt.Errorf("it is for %q (%s), and not for a node of %s", c.DNSNames, c.Subject, zone)
 	}
 }
 
@@ -78,9 +90,10 @@ func Observe(ctx context.Context, cfg config.Config, mesh *gossip.Mesh, lg *zap.
 		if _, _, err := pki.ReadObserver(path); err != nil {
 			return nil, fmt.Errorf("gossip.observer-file: %w", err)
 		}
-		mesh.UseTLS(gossip.TLS{Role: meshRole(cfg),
-			Certificate: func() (*tls.Certificate, error) { pair, _, err := pki.ReadObserver(path); return pair, err },
-			Authorities: func() (*x509.CertPool, error) { _, pool, err := pki.ReadObserver(path); return pool, err }})
+		// What the nodes show follows from their tls.mode, which this machine need not know.
+		mesh.UseTLS(meshPapers(cfg, false,
+			func() (*tls.Certificate, error) { pair, _, err := pki.ReadObserver(path); return pair, err },
+			func() (*x509.CertPool, error) { _, pool, err := pki.ReadObserver(path); return pool, err }))
 		return nil, nil
 	}
 	if !cfg.TLS.IssuesPeers() {
