@@ -113,6 +113,10 @@ func StoreID(ctx context.Context, s Store) (string, error) {
 	return text, nil
 }
 
+// ErrUnconditional is wrapped when a store ignores the condition of a put.
+var ErrUnconditional = errors.New("it ignores conditions: a conditional put replaced an existing object; " +
+	"use a store that honors If-None-Match")
+
 // Probe returns an error unless the store's PutIfAbsent is conditional: a second put of the same name must be refused.
 // An object store behind a proxy or of an older make may ignore the condition, and then it can arbitrate nothing.
 func Probe(ctx context.Context, s Store) (err error) {
@@ -123,7 +127,7 @@ func Probe(ctx context.Context, s Store) (err error) {
 	defer func() { err = errors.Join(err, s.Delete(ctx, name)) }()
 	switch err := s.PutIfAbsent(ctx, name, []byte("second\n")); {
 	case err == nil:
-		return errors.New("probe the store: a conditional put replaced an existing object")
+		return fmt.Errorf("probe the store: %w", ErrUnconditional)
 	case !errors.Is(err, ErrExists):
 		return fmt.Errorf("probe the store: %w", err)
 	}
@@ -132,7 +136,7 @@ func Probe(ctx context.Context, s Store) (err error) {
 		return fmt.Errorf("probe the store: %w", err)
 	}
 	if string(got) != "first\n" {
-		return fmt.Errorf("probe the store: want %q, got %q", "first\n", got)
+		return fmt.Errorf("probe the store: %w: want %q, got %q", ErrUnconditional, "first\n", got)
 	}
 	return nil
 }

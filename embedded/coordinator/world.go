@@ -16,7 +16,8 @@ var ErrNoVolume = errors.New("no volume is free")
 // it is another cluster's.
 var ErrUseless = errors.New("the backup is of no use")
 
-// ErrUnread is wrapped when the store has answered, and what it holds of the cluster is damaged, or of a newer version.
+// ErrUnread is wrapped when the store has answered, and what it holds of the cluster is damaged, or of a newer version,
+// or that it takes what it must refuse.
 var ErrUnread = errors.New("the store cannot be believed")
 
 // Identity is who a held volume is.

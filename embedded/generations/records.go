@@ -58,7 +58,11 @@ func (r *Records) ID(ctx context.Context) (string, error) {
 	probed := r.probed
 	r.mu.Unlock()
 	if !probed {
-		if err := snapshot.Probe(ctx, r.Store); err != nil {
+		err := snapshot.Probe(ctx, r.Store)
+		if errors.Is(err, snapshot.ErrUnconditional) { // shown, not only waited for
+			return "", fmt.Errorf("%w: %w", coordinator.ErrUnread, err)
+		}
+		if err != nil {
 			return "", err
 		}
 		r.mu.Lock()

@@ -1,0 +1,31 @@
+package generations
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"holdfast/embedded/coordinator"
+	"holdfast/snapshot"
+)
+
+// A store that ignores conditions is found, and not taken for one that is away: it is asked for nothing, and shown.
+func TestStoreThatIgnoresConditions(t *testing.T) {
+	r := &Records{Store: careless{snapshot.NewDir(t.TempDir())}, Cluster: "main"}
+	if _, err := r.ID(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !errors.Is(err, snapshot.ErrUnconditional) {
+		t.Errorf("got %v", err)
+	}
+	if objects, err := r.Store.List(t.Context(), ""); err != nil || len(objects) > 0 {
+		t.Errorf("it left %v, %v", objects, err)
+	}
+}
+
+// careless replaces what is there.
+type careless struct{ snapshot.Store }
+
+func (s careless) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	if err := s.Delete(ctx, name); err != nil {
+		return err
+	}
+	return s.Store.PutIfAbsent(ctx, name, data)
+}
