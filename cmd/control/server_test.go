@@ -53,7 +53,7 @@ func (a *authority) pair(name string) (cert, key string) {
 }
 
 // sign makes a certificate for 127.0.0.1 and a common name, and writes it under a name.
-func (a *authority) sign(name, commonName string) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *authority) sign(name, commonName string, change ...func(*x509.Certificate)) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -63,6 +63,9 @@ func (a *authority) sign(name, commonName string) (*x509.Certificate, *ecdsa.Pri
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: commonName}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	for _, f := range change {
+		f(c)
 	}
 	issuer, signer := a.cert, a.key
 	if issuer == nil {
@@ -122,6 +125,9 @@ func TestRemoteControl(t *testing.T) {
 		ours.sign(name, strings.TrimPrefix(name, "server")) // that of a server names nobody
 	}
 	theirs.sign("ops", "ops")
+	ours.sign("expired", "ops", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	ours.sign("early", "ops", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })
+	ours.sign("serves", "ops", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
 	certFile, keyFile := ours.pair("server")
 	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: ours.ca(),
 		Config: config.Control{Listen: "127.0.0.1:0", Readers: []string{"eyes"}, Operators: []string{"ops"}}}
@@ -157,6 +163,11 @@ func TestRemoteControl(t *testing.T) {
 		{ours, "server", "POST", "/own", `the certificate of "" is named neither`},
 		{theirs, "ops", "POST", "/own", "no node answers"},
 		{theirs, "ops", "GET", "/status", "no node answers"}, // the handshake fails
+		{ours, "expired", "GET", "/status", "no node answers"},
+		{ours, "expired", "POST", "/own", "no node answers"},
+		{ours, "early", "GET", "/status", "no node answers"},
+		{ours, "serves", "GET", "/status", "no node answers"}, // for another use
+		{ours, "ops", "GET", "/status?" + strings.Repeat("x", 64<<10), "the node on"},
 	} {
 		t.Run(c.name+" "+c.method+" "+c.path, func(t *testing.T) {
 			cert, key := c.by.pair(c.name)
