@@ -155,6 +155,23 @@ func (f *farm) furnish(n *integration.Node, slot string) {
 	}
 }
 
+// acquaint adds the members' names to /etc/hosts of each host, outside of etcd-manager's block. Where etcd-manager starts
+// again, it forgets the others' names until it leads: without these lines two of its members have no connection for that
+// long but by way of holdfast's.
+func (f *farm) acquaint() {
+	f.t.Helper()
+	lines := ""
+	for i, n := range f.Nodes {
+		lines += fmt.Sprintf("%s\t%s%s%s\n", n.Address, kopsVolumes, f.Slots[i], kopsSuffix)
+	}
+	for _, n := range f.Nodes {
+		path := filepath.Join(n.Dir, "root/etc/hosts")
+		text, err := os.ReadFile(path)
+		must(f.t, err)
+		must(f.t, os.WriteFile(path, append([]byte(lines), text...), 0o644))
+	}
+}
+
 // flags are those that kops writes for main.
 func (f *farm) flags() []string {
 	flags := []string{"--backup-store=file://" + f.Store, "--backup-interval=15m", "--client-urls=https://__name__:4001",

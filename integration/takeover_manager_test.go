@@ -69,10 +69,13 @@ func TestKillWhileTakingEtcdManagerOver(t *testing.T) {
 	f.killAtEachStep()
 }
 
-// A host is killed at each step of the way back.
+// A host is killed at each step of the way back, while the members know each other's names as the documentation asks for.
 func TestKillWhileGivingEtcdManagerBack(t *testing.T) {
 	f := newFarm(t, false)
-	f.killWhileGivingBack(f.older)
+	f.killWhileGivingBack(func() {
+		f.older()
+		f.acquaint()
+	})
 }
 
 // A restore that etcd-manager-ctl queues while two programs run the cluster is refused, and shown.
