@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -178,7 +177,7 @@ func RecordDrill(ctx context.Context, store Store, id Identity, d Drill, opt Opt
 
 // putDrill makes d the last drill in the store.
 func putDrill(ctx context.Context, store Store, cluster string, d Drill) error {
-	text, err := json.Marshal(d)
+	text, err := encodeLine("drill.json", d)
 	if err == nil {
 		err = store.Put(ctx, drillObject(cluster), bytes.NewReader(text))
 	}

@@ -67,7 +67,8 @@ func (s Stored) forManager() bool { return s.Codec == codecGzip && !s.Encrypted 
 // (pkg/backup/vfs.go, validateBackupName), and names that are no time are used there for backups that are to stay.
 func checkBackupName(name string) error {
 	if !segment.MatchString(name) {
-		return fmt.Errorf("%q cannot be the name of a backup: want 1-200 of A-Z a-z 0-9 . _ : - and no dot first (see `holdfast snapshot list`)", name)
+		return fmt.Errorf("%q cannot be the name of a backup: want 1-200 of A-Z a-z 0-9 . _ : - and no dot first (see "+
+			"`holdfast snapshot list`)", name)
 	}
 	if name == controlDir || name == holdfastDir || name == idObject || strings.HasPrefix(name, probePrefix) {
 		return fmt.Errorf("%q cannot be the name of a backup: the store uses it for something else", name)
@@ -120,11 +121,24 @@ type begin struct {
 // encodeBegin returns the object that reserves a name. It sets the version.
 func encodeBegin(b begin) ([]byte, error) {
 	b.Version = 1
-	text, err := json.Marshal(b)
+	return encodeLine(beginObject, b)
+}
+
+// encodeLine returns the text of a small object, one line of JSON.
+func encodeLine(file string, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", beginObject, err)
+		return nil, fmt.Errorf("encode %s: %w", file, err)
 	}
 	return append(text, '\n'), nil
+}
+
+// checkOwner returns an error unless what a small object says of whose backup it is about can stand in one.
+func checkOwner(cluster, lineage string) error {
+	if cluster != "" && !segment.MatchString(cluster) || lineage != "" && !segment.MatchString(lineage) {
+		return errors.New("cluster or lineage is no such name")
+	}
+	return nil
 }
 
 // decodeBegin reads what encodeBegin has written.
@@ -135,8 +149,8 @@ func decodeBegin(text []byte) (begin, error) {
 	case err != nil:
 	case b.Version != 1:
 		err = fmt.Errorf("want version 1, got %d", b.Version)
-	case b.Cluster != "" && !segment.MatchString(b.Cluster) || b.Lineage != "" && !segment.MatchString(b.Lineage):
-		err = errors.New("cluster or lineage is no such name")
+	default:
+		err = checkOwner(b.Cluster, b.Lineage)
 	}
 	if err != nil {
 		return begin{}, fmt.Errorf("decode %s: %w", beginObject, err)

@@ -56,20 +56,17 @@ type managerMeta struct {
 
 // encodeManagerMeta returns etcd-manager's mark of a backup of a cluster with so many voters, 0 for unknown.
 func encodeManagerMeta(meta Meta, members int) ([]byte, error) {
-	type clusterSpec struct {
-		MemberCount int    `json:"memberCount"`
-		EtcdVersion string `json:"etcdVersion"`
-	}
 	if meta.EtcdVersion == "" {
-		return nil, fmt.Errorf("encode %s: etcd-manager cannot restore without the version of etcd, and it is not known", managerObject)
+		return nil, fmt.Errorf("encode %s: etcd-manager cannot restore without the version of etcd, and it is not known",
+			managerObject)
 	}
 	file := struct {
 		EtcdVersion string       `json:"etcdVersion"`
 		Timestamp   string       `json:"timestamp"` // proto3's JSON has 64-bit numbers as strings
-		ClusterSpec *clusterSpec `json:"clusterSpec,omitempty"`
+		ClusterSpec *ManagerSpec `json:"clusterSpec,omitempty"`
 	}{EtcdVersion: meta.managerVersion(), Timestamp: strconv.FormatInt(meta.Created.Unix(), 10)}
 	if members > 0 {
-		file.ClusterSpec = &clusterSpec{members, file.EtcdVersion}
+		file.ClusterSpec = &ManagerSpec{members, file.EtcdVersion}
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -34,11 +33,11 @@ func Pin(ctx context.Context, store Store, name, why string) error {
 	if !e.committed() {
 		return fmt.Errorf("pin backup %s: there is no complete one of that name: %w", name, ErrNotFound)
 	}
-	text, err := json.Marshal(pin{1, why, time.Now().UTC()})
-	if err != nil {
-		return fmt.Errorf("pin backup %s: %w", name, err)
+	text, err := encodeLine(pinObject, pin{1, why, time.Now().UTC()})
+	if err == nil {
+		err = store.Put(ctx, object(name, pinObject), bytes.NewReader(text))
 	}
-	if err := store.Put(ctx, object(name, pinObject), bytes.NewReader(append(text, '\n'))); err != nil {
+	if err != nil {
 		return fmt.Errorf("pin backup %s: %w", name, err)
 	}
 	return nil

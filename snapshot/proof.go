@@ -103,7 +103,7 @@ func Record(ctx context.Context, store Store, name string, p Proof) error {
 func record(ctx context.Context, store Store, name string, p Proof) error {
 	p.Time = time.Now().UTC()
 	p.By, p.Error = oneLine(p.By), oneLine(p.Error)
-	text, err := encodeProof(p)
+	text, err := encodeLine(proofObject(p.Kind), proofFile{proofVersion, p})
 	if err != nil {
 		return err
 	}
@@ -132,15 +132,7 @@ type proofFile struct {
 	Proof   Proof `json:"proof"`
 }
 
-func encodeProof(p Proof) ([]byte, error) {
-	text, err := json.Marshal(proofFile{proofVersion, p})
-	if err != nil {
-		return nil, fmt.Errorf("encode proof: %w", err)
-	}
-	return append(text, '\n'), nil
-}
-
-// decodeProof reads what encodeProof has written for a kind.
+// decodeProof reads what Record has written for a kind.
 func decodeProof(kind string, text []byte) (Proof, error) {
 	var head struct {
 		Version int `json:"version"`
@@ -162,8 +154,8 @@ func decodeProof(kind string, text []byte) (Proof, error) {
 		err = fmt.Errorf("want kind %s, got %.40q", kind, p.Kind)
 	case p.Unknown != "" || !p.At.IsZero():
 		err = errors.New("it has fields that are never stored")
-	case p.Cluster != "" && !segment.MatchString(p.Cluster) || p.Lineage != "" && !segment.MatchString(p.Lineage):
-		err = errors.New("cluster or lineage is no such name")
+	default:
+		err = checkOwner(p.Cluster, p.Lineage)
 	}
 	if err != nil {
 		return Proof{}, fmt.Errorf("decode %s: %w", proofObject(kind), err)

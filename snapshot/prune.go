@@ -109,10 +109,10 @@ func Prune(ctx context.Context, store Store, id Identity, keep Keep, now time.Ti
 	}
 	now = c.clock(now)
 	backups, err := readAll(ctx, store, id, c.entries, now)
-	if err != nil {
-		return Pruned{}, fmt.Errorf("prune: %w", err)
+	if err == nil {
+		err = id.unambiguous(backups)
 	}
-	if err := id.unambiguous(backups); err != nil {
+	if err != nil {
 		return Pruned{}, fmt.Errorf("prune: %w", err)
 	}
 	// in JSON none is [], not null
@@ -162,7 +162,8 @@ func (id Identity) unambiguous(backups []Backup) error {
 			continue
 		}
 		if lineage != "" && b.Lineage != lineage {
-			return fmt.Errorf("the store holds backups of two clusters named %s, founded as %s and as %s, and which of them is meant is not known", id.Cluster, lineage, b.Lineage)
+			return fmt.Errorf("the store holds backups of two clusters named %s, founded as %s and as %s, and which of them is "+
+				"meant is not known", id.Cluster, lineage, b.Lineage)
 		}
 		lineage = b.Lineage
 	}
