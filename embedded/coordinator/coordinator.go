@@ -195,6 +195,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	beside.Go(func() { c.sentinel.watch(inner) })
 	go c.sentinel.guard(inner) // not waited for, like the beacon: the store may hang
 	go c.sentinel.beacon(inner)
+	go c.sentinel.attest(inner)
 	beside.Go(func() { c.sentinel.forgetKeys(inner) })
 	beside.Go(func() { c.newest.watch(inner) })
 	beside.Go(func() { c.names.keep(inner, c.holding) })

@@ -33,6 +33,7 @@ const (
 // Times are of the monotonic clock, so that they begin again with a restart.
 type ending struct {
 	answered bool            // the store has answered this process
+	believed bool            // and what it said is proven to the disk, if that is in a generation
 	read     time.Time       // when the last look at the store began that succeeded
 	open     string          // ID of the leaderless proposal that was read
 	since    time.Time       // since when there is no leader, and it has been open
@@ -63,7 +64,10 @@ func (e *ending) looked(began time.Time, s plan.Store, nonces map[string]string)
 // tell completes an observation. The caller holds the lock.
 func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]string) {
 	now := time.Now()
-	o.Starting = !e.answered && o.Store.Unknown != "" && now.Sub(began) < storeWait
+	if o.Store.Unknown == "" && o.Disk.Ledger.Record != nil {
+		e.believed = true
+	}
+	o.Starting = !e.believed && (o.Disk.Ledger.Record != nil || !e.answered) && o.Store.Unknown != "" && now.Sub(began) < storeWait
 	for node, nonce := range live {
 		if nonce != "" && e.nonces[nonce] != "" {
 			o.Store.Met = append(o.Store.Met, node)

@@ -201,6 +201,65 @@ func TestAlone(t *testing.T) {
 	})
 }
 
+// A disk of a generation waits for the store as long as what that says is not proven to it, and a blank one believes it.
+func TestStartingOnADoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := record("a", "b", "c")
+		began, doubted := time.Now(), plan.Store{Record: &r, Unproven: 2, Doubt: "it is not signed"}
+		e := ending{blind: map[string]bool{}}
+		starting := func(s plan.Store, own *plan.Record) bool {
+			e.looked(time.Now(), s, nil)
+			o := plan.Observation{Store: proven(s, own), Disk: plan.Disk{Ledger: plan.Ledger{Record: own}}}
+			e.tell(&o, began, nil)
+			return o.Starting
+		}
+		if starting(doubted, nil) {
+			t.Error("a blank disk waits")
+		}
+		if !starting(doubted, &r) {
+			t.Error("a disk that doubts does not wait")
+		}
+		if starting(plan.Store{Record: &r}, &r) || starting(doubted, &r) {
+			t.Error("it waits although the store has answered")
+		}
+		e.believed = false
+		if time.Sleep(storeWait); starting(doubted, &r) {
+			t.Error("it waits forever")
+		}
+	})
+}
+
+// The leader of the generation that the store knows attests what began it, and nobody else does.
+func TestLeaderAttests(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world, plan.Record)
+		want   bool
+	}{
+		"a leader":               {func(*world, plan.Record) {}, true},
+		"a follower":             {func(w *world, _ plan.Record) { w.member.Leader = false }, false},
+		"one that is remembered": {func(w *world, _ plan.Record) { w.member.Confirmed = false }, false},
+		"of another generation": {func(w *world, r plan.Record) {
+			r.Generation, r.ID, r.Line = 2, "other", []string{r.ID}
+			w.knows.Record = &r
+		}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, r := serving(t)
+			tc.change(w, r)
+			stop := live(t, w.coordinator("a", "b", "c"))
+			time.Sleep(3 * storeAge)
+			w.set(func() {
+				if got := slices.Contains(w.attested, r.ID); got != tc.want {
+					t.Errorf("%s: attested %v, want %v", name, got, tc.want)
+				}
+			})
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Nobody tells of a leader for long: this member, and all that it hears of.
 func TestLeaderless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -147,6 +147,24 @@ func (s *sentinel) beacon(ctx context.Context) {
 	}
 }
 
+// attest has the leader sign again what began its generation, where the signatures in the store do not count any more,
+// or not for long: a disk of an older generation would find nothing proven.
+func (s *sentinel) attest(ctx context.Context) {
+	for every(ctx, storeAge) {
+		o := s.status.get().Observation
+		r, known := o.Disk.Ledger.Record, o.Store.Record
+		if r == nil || !o.Member.Leader || !o.Member.Led() || o.Store.Unknown != "" || known == nil || known.ID != r.ID {
+			continue
+		}
+		bound, cancel := context.WithTimeout(ctx, storeAge)
+		err := s.world.Store.Attest(bound, *r)
+		cancel()
+		if err != nil {
+			s.lg.Debug("what began this generation could not be attested", zap.Error(err))
+		}
+	}
+}
+
 // Beacon is where the leader of a generation stood when it wrote into the store last.
 type Beacon struct {
 	Record     string `json:"record"`

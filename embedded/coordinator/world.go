@@ -234,6 +234,9 @@ type Generations interface {
 	// all but its ID, CID and Nonce; the zero value: it knows no cluster
 	Known(ctx context.Context) (plan.Store, error)
 	Put(ctx context.Context, r plan.Record) error // plan.ErrConflict when there is another; again is fine
+	// Attest signs again what began the generation of a record that the caller's disk has accepted, and those before it,
+	// where the last look has found signatures that do not count, or not for long.
+	Attest(ctx context.Context, mine plan.Record) error
 	// MoveAside gives up what the store knows: after it neither the record nor one before it is known, nor, with nil, a
 	// cluster that another program keeps there.
 	MoveAside(ctx context.Context, r *plan.Record) error

@@ -67,6 +67,7 @@ type world struct {
 	aborted    []string
 	dismissed  []string
 	shone      []string
+	attested   []string      // IDs of the records
 	proposed   *plan.Restore // that lies in the store, and the last look at all of it has not seen
 	marked     []uint64
 	readOnly   bool
@@ -350,6 +351,10 @@ func (s stores) Replace(_ context.Context, _, with plan.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.knows.Record, s.knows.Returned = &with, false
+	return nil
+}
+func (s stores) Attest(_ context.Context, mine plan.Record) error {
+	s.note(&s.attested, mine.ID)
 	return nil
 }
 func (s stores) MoveAside(context.Context, *plan.Record) error {

@@ -65,7 +65,7 @@ func (c *clockwork) due() bool {
 // listed compares what was put with a listing. Only one that began after that tells the store's time of it. ours
 // reports whether what lies at a name is what this process has put.
 func (c *clockwork) listed(l listing, ours func(name string) bool) {
-	if s := c.here; s != nil && l.began.After(s.began.Add(s.took)) {
+	if s := c.here; s != nil && l.asked.After(s.began.Add(s.took)) {
 		for _, o := range l.here {
 			if o.Name == s.name && ours(o.Name) && !o.Modified.IsZero() {
 				c.now, c.measured = new(s.against(o.Modified)), time.Now()
@@ -73,7 +73,7 @@ func (c *clockwork) listed(l listing, ours func(name string) bool) {
 		}
 		c.here = nil
 	}
-	if s := c.beacon; s != nil && l.began.After(s.began.Add(s.took)) {
+	if s := c.beacon; s != nil && l.asked.After(s.began.Add(s.took)) {
 		if l.beacon.Name == s.name && c.now != nil && s.against(l.beacon.Modified).off() != c.now.off() {
 			c.again = true
 		}

@@ -145,7 +145,7 @@ func TestClockIsOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after.began = before.began
+	after.asked = before.asked
 	r.meetAll(t.Context(), after)
 	if c := r.Clock(); c != nil {
 		t.Errorf("by a listing that began before: %+v", c)

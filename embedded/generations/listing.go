@@ -31,19 +31,20 @@ func (n numbered) of(kind []numbered) (other numbered, ok bool) {
 
 // listing is the cluster's objects in the store, each kind in the order of its numbers.
 type listing struct {
-	records, restores, outcomes []numbered
-	here                        []snapshot.Object
-	beacon                      snapshot.Object
-	returned                    []snapshot.Object
-	beside                      bool      // an operator has had a cluster founded beside one of etcd-manager's
-	began                       time.Time // by our clock
-	newest                      time.Time // the store's time of what it got last
+	records, restores, outcomes, proofs []numbered
+	here                                []snapshot.Object
+	beacon                              snapshot.Object
+	returned                            []snapshot.Object
+	beside                              bool                  // an operator has had a cluster founded beside one of etcd-manager's
+	asked                               time.Time             // by our clock
+	begun                               map[uint64]*beginning // by generation, as it is read
+	newest                              time.Time             // the store's time of what it got last
 }
 
-var objectName = regexp.MustCompile(`^(record|restore|outcome)-(\d{6,19})(?:-(\d{2,9}))?\.json$`)
+var objectName = regexp.MustCompile(`^(record|restore|outcome|proof)-(\d{6,19})(?:-(\d{2,9}))?\.json$`)
 
 func (r *Records) list(ctx context.Context) (l listing, err error) {
-	l.began = time.Now()
+	l.asked, l.begun = time.Now(), map[uint64]*beginning{}
 	objects, err := r.Store.List(ctx, r.prefix())
 	if err != nil {
 		return l, fmt.Errorf("list the cluster's records: %w", err)
@@ -66,16 +67,16 @@ func (r *Records) list(ctx context.Context) (l listing, err error) {
 		}
 		l.beside = l.beside || o.Name == r.besideName()
 		m := objectName.FindStringSubmatch(strings.TrimPrefix(o.Name, r.prefix()))
-		if m == nil || (m[1] == "record") != (m[3] == "") {
+		if m == nil || (m[1] == "record" || m[1] == "proof") != (m[3] == "") {
 			continue
 		}
 		n := numbered{Object: o}
 		n.generation, _ = strconv.ParseUint(m[2], 10, 64) // 19 digits fit
 		n.attempt, _ = strconv.Atoi(m[3])
-		kind := map[string]*[]numbered{"record": &l.records, "restore": &l.restores, "outcome": &l.outcomes}[m[1]]
+		kind := map[string]*[]numbered{"record": &l.records, "restore": &l.restores, "outcome": &l.outcomes, "proof": &l.proofs}[m[1]]
 		*kind = append(*kind, n)
 	}
-	for _, kind := range [][]numbered{l.records, l.restores, l.outcomes} {
+	for _, kind := range [][]numbered{l.records, l.restores, l.outcomes, l.proofs} {
 		slices.SortFunc(kind, func(a, b numbered) int {
 			return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.attempt, b.attempt))
 		})

@@ -57,7 +57,7 @@ func (r *Records) meetAll(ctx context.Context, l listing) {
 		if l.newest.Sub(o.Modified) < storeTick {
 			o.Modified = time.Time{} // not kept
 		}
-		if _, err := r.read(ctx, o, &p, func() error { return nil }); err == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
+		if _, _, err := r.read(ctx, o, &p, func() error { return nil }); err == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
 			nonces[p.Nonce] = p.Node
 			put[o.Name] = p.Nonce
 		}

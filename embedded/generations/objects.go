@@ -26,16 +26,32 @@ const MaxRecord = 64 << 10
 // put stores an object that is never written again, signed where there is who signs. The error is a
 // [snapshot.ErrExists] where one is.
 func (r *Records) put(ctx context.Context, name string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
+	data, err := r.sealed(name, v)
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	if data = append(data, '\n'); r.Signer != nil {
-		if data, err = signed(r.Signer, name, data); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnsigned, err)
-		}
+		return err
 	}
 	return r.Store.PutIfAbsent(ctx, name, data)
+}
+
+// sealed encodes an object, signed where there is who signs.
+func (r *Records) sealed(name string, v any) ([]byte, error) {
+	data, err := encoded(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", name, err)
+	}
+	if r.Signer == nil {
+		return data, nil
+	}
+	if data, err = signed(r.Signer, name, data); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsigned, err)
+	}
+	return data, nil
+}
+
+// encoded is the text of an object without its signature.
+func encoded(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	return append(data, '\n'), err
 }
 
 // cache is what was read of objects that are whole. It is fetched once.
@@ -46,12 +62,13 @@ type cache struct {
 
 // object is one that was read.
 type object[T any] struct {
-	is       T
-	unproven error // why no signature of the cluster's is on it, nil if one is, or nobody signs
+	is T
+	seal
+	text []byte // that counts
 }
 
 func (r *Records) readRecord(ctx context.Context, o snapshot.Object) (got object[plan.Record], err error) {
-	got.unproven, err = r.read(ctx, o, &got.is, func() error {
+	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		return cmp.Or(got.is.Valid(), named(o, r.recordName(got.is.Generation)))
 	})
 	return got, err
@@ -67,14 +84,14 @@ func named(o snapshot.Object, name string) error {
 }
 
 func (r *Records) readRestore(ctx context.Context, o snapshot.Object) (got object[plan.Restore], err error) {
-	got.unproven, err = r.read(ctx, o, &got.is, func() error {
+	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		return cmp.Or(got.is.Valid(), named(o, r.restoreName(got.is.Generation, got.is.Attempt)))
 	})
 	return got, err
 }
 
 func (r *Records) readOutcome(ctx context.Context, o snapshot.Object) (got object[outcome], err error) {
-	got.unproven, err = r.read(ctx, o, &got.is, func() error {
+	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		done := got.is
 		switch {
 		case (done.Record == nil) == (done.Abort == nil):
@@ -90,26 +107,36 @@ func (r *Records) readOutcome(ctx context.Context, o snapshot.Object) (got objec
 	return got, err
 }
 
+// readOrder reads an object that is signed. What cannot be checked at present was not read: it is no answer of the store.
+func (r *Records) readOrder(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
+	if r.Signer != nil {
+		if err := r.Signer.Able(); err != nil {
+			return nil, s, fmt.Errorf("check %s in the store: %w", o.Name, err)
+		}
+	}
+	return r.read(ctx, o, v, valid)
+}
+
 // read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about
 // it. The error wraps [coordinator.ErrUnread] when the store has answered. What is signed counts, and nothing beside it.
-func (r *Records) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (unproven, err error) {
+func (r *Records) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
 	data, err := r.fetch(ctx, r.Store, o)
 	if err != nil {
-		return nil, fmt.Errorf("read %s in the store: %w", o.Name, err)
+		return nil, s, fmt.Errorf("read %s in the store: %w", o.Name, err)
 	}
-	text, unproven := r.checked(o, data)
+	text, s = r.checked(o, data)
 	switch err := cmp.Or(json.Unmarshal(text, v), valid()); {
 	case errors.Is(err, plan.ErrUnsupported):
-		return nil, fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this node",
+		return nil, s, fmt.Errorf("%w: %s in the store is unsupported here: %w: run that version, or a newer one, on this node",
 			coordinator.ErrUnread, o.Name, err)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store",
+		return nil, s, fmt.Errorf("%w: %s in the store is damaged: %w; bring it back from another copy of the store",
 			coordinator.ErrUnread, o.Name, err)
 	}
 	if !o.Modified.IsZero() {
 		r.cache.keep(o.Version(), data)
 	}
-	return unproven, nil
+	return text, s, nil
 }
 
 // fetch returns the bytes of an object.

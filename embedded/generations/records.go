@@ -27,6 +27,7 @@ import (
 // Beside them lie what is overwritten, and arbitrates nothing:
 //
 //	beacon.json             where the leader of the newest generation stood, every ten seconds
+//	proof-000002.json       the texts that began generation 2, signed again where signatures do not last
 //	here/<hash>.json        a random number of each node's process, put every hour: who finds it shares the store, and has no copy of it
 //
 // Each of the others is put with the condition that it is not there, and never written again, so that of two who
@@ -41,6 +42,7 @@ type Records struct {
 	cache
 	ages
 	encounters
+	proofs
 
 	mu     sync.Mutex
 	probed bool // the store's conditional put was proven to be one
@@ -94,6 +96,9 @@ func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.readAttestations(ctx, l); err != nil {
+		return nil, err
+	}
 	s, _, err := r.state(ctx, l, false)
 	return s.Record, err
 }
@@ -106,6 +111,9 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 		return plan.Store{}, err
 	}
 	r.meetAll(ctx, l)
+	if err := r.readAttestations(ctx, l); err != nil {
+		return plan.Store{}, err
+	}
 	s, since, err := r.state(ctx, l, true)
 	if err == nil { // also before there is a record: who takes a cluster over must know what its manager is about to do
 		s.Requests, err = r.requests(ctx, l, s, since)
@@ -119,6 +127,7 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 	if err != nil {
 		return plan.Store{}, err
 	}
+	r.learn(l)
 	return s, nil
 }
 
@@ -134,6 +143,7 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 		return plan.Store{}, since, err
 	}
 	s.Record, since = &record.is, newest.Modified
+	l.began(newest.generation, newest.Name, record.text, record.seal)
 	if err = r.concludedBefore(ctx, l, &s); err != nil {
 		return plan.Store{}, since, err
 	}
@@ -204,6 +214,8 @@ func (r *Records) concludedBefore(ctx context.Context, l listing, s *plan.Store)
 		}
 		doubt(s, o.generation, proposed.Name, p.unproven)
 		doubt(s, o.generation, o.Name, done.unproven)
+		l.began(o.generation, proposed.Name, p.text, p.seal)
+		l.began(o.generation, o.Name, done.text, done.seal)
 		s.Concluded = append(s.Concluded, *c)
 	}
 	return nil
@@ -257,6 +269,9 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 			if was, err = r.readOutcome(ctx, end.Object); err != nil {
 				return nil, concluded{}, err
 			}
+		}
+		if read.attested && !ended { // it was concluded when that was attested
+			read.unproven = errors.New("an attestation says that it was concluded, and what became of it is gone")
 		}
 		if read.unproven != nil {
 			if was.is.Abort != nil { // it was never ours, and hides nothing that is

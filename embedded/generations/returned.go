@@ -63,11 +63,11 @@ func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) 
 		return false, nil
 	}
 	var mark returned
-	unproven, err := r.read(ctx, l.returned[i], &mark, func() error { return named(l.returned[i], r.returnedName(mark.ID)) })
+	_, s, err := r.readOrder(ctx, l.returned[i], &mark, func() error { return named(l.returned[i], r.returnedName(mark.ID)) })
 	if errors.Is(err, coordinator.ErrUnread) {
 		return false, nil
 	}
-	return err == nil && unproven == nil, err
+	return err == nil && s.unproven == nil, err
 }
 
 // Replace has another cluster take the place of one that was given back. Its record is kept under another name.

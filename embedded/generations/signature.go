@@ -16,8 +16,13 @@ var ErrUnsigned = errors.New("it cannot be signed here")
 // Signer signs orders to the cluster, and checks them.
 type Signer interface {
 	Sign(text []byte) (signature []byte, err error)
+	// Able says why nothing can be checked at present, nil if it can: the authorities are not known yet.
+	Able() error
 	// Check says why a signature does not count for a text that the store got at a time, nil if it does.
 	Check(text, signature []byte, at time.Time) error
+	// Lasts reports whether a signature that counts is one of those that are made now, and not of an authority which is
+	// about to go.
+	Lasts(text, signature []byte, at time.Time) bool
 }
 
 // An order is a JSON object with one member more, the last one, which holds the signature of the text without it and of
@@ -45,25 +50,46 @@ func signed(by Signer, name string, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{body, signatureBegins, signature, objectEnds}, nil), nil
 }
 
-// checked returns what of an object may be believed, and why it is not proven to come from the cluster.
-func (r *Records) checked(o snapshot.Object, data []byte) (text []byte, unproven error) {
+// seal is what an object's signature says of it. The zero seal is that of the cluster.
+type seal struct {
+	unproven error // why no signature of the cluster's is on it, nil if one is, or nobody signs
+	attested bool  // it is proven by an attestation alone
+	passing  bool  // what proves it is about to count no more
+}
+
+// checked returns what of an object may be believed, and what shows that it comes from the cluster.
+func (r *Records) checked(o snapshot.Object, data []byte) (text []byte, s seal) {
 	if r.Signer == nil {
-		return data, nil
+		return data, seal{}
 	}
+	if text, s = r.signedBy(o, data); s.unproven == nil && !s.passing {
+		return text, s
+	}
+	if proven, passing := r.attests(o.Name, text); proven && (s.unproven != nil || !passing) {
+		s = seal{attested: s.unproven != nil, passing: passing}
+	}
+	return text, s
+}
+
+// signedBy is checked by the signature alone.
+func (r *Records) signedBy(o snapshot.Object, data []byte) (text []byte, s seal) {
 	i := bytes.LastIndex(data, signatureBegins)
 	if i < 0 {
-		return data, errors.New("it is not signed")
+		return data, seal{unproven: errors.New("it is not signed")}
 	}
 	text = append(bytes.Clone(data[:i]), objectEnds...)
 	signature, whole := bytes.CutSuffix(data[i+len(signatureBegins):], objectEnds)
 	if !whole {
-		return text, errors.New("its signature is damaged")
+		return text, seal{unproven: errors.New("its signature is damaged")}
 	}
 	at := o.Modified
 	if at.IsZero() {
 		at = time.Now()
 	}
-	return text, r.Signer.Check(covered(o.Name, text), signature, at)
+	if s.unproven = r.Signer.Check(covered(o.Name, text), signature, at); s.unproven == nil {
+		s.passing = !r.Signer.Lasts(covered(o.Name, text), signature, at)
+	}
+	return text, s
 }
 
 // doubt notes the newest generation that rests on an object which nobody of the cluster has signed.

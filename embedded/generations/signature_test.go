@@ -141,7 +141,7 @@ func TestForgedOrders(t *testing.T) {
 					t.Errorf("open is %+v, aborted %+v", got.Restore, got.Aborted)
 				}
 				if text, err := os.ReadFile(file(d, "record-000002.json")); tc.unproven > 0 && err == nil {
-					if _, unproven := node.checked(snapshot.Object{Name: "holdfast/main/record-000002.json"}, text); unproven == nil {
+					if _, s := node.checked(snapshot.Object{Name: "holdfast/main/record-000002.json"}, text); s.unproven == nil {
 						t.Error("the node has signed the forged record")
 					}
 				}
@@ -188,6 +188,10 @@ func TestNobodySigns(t *testing.T) {
 
 // watch tells when the store got what is checked.
 type watch struct{ at time.Time }
+
+func (*watch) Able() error { return nil }
+
+func (*watch) Lasts(_, _ []byte, _ time.Time) bool { return true }
 
 func (*watch) Sign([]byte) ([]byte, error) { return []byte("{}"), nil }
 

@@ -121,12 +121,44 @@ func (o *Orders) Sign(text []byte) ([]byte, error) {
 	return json.Marshal(s)
 }
 
+// Able says why nothing can be checked at present, nil if it can.
+func (o *Orders) Able() error {
+	_, err := o.papers()
+	return err
+}
+
 // Check says why a signature of a text, which the store got at a time, does not count, nil if it does.
 func (o *Orders) Check(text, signature []byte, at time.Time) error {
 	p, err := o.papers()
 	if err != nil {
 		return err
 	}
+	return p.check(text, signature, at)
+}
+
+// Lasts reports whether a signature of a text, which the store got at a time, rests on an authority with which orders
+// are signed here now, so that it still counts when the others are dropped. Where nothing can be signed all do.
+func (o *Orders) Lasts(text, signature []byte, at time.Time) bool {
+	p, err := o.papers()
+	if err != nil || p.key == nil {
+		return true
+	}
+	p.authorities = slices.DeleteFunc(slices.Clone(p.authorities), func(c *x509.Certificate) bool { return !p.rests(c) })
+	return p.check(text, signature, at) == nil
+}
+
+// rests reports whether what is signed with these papers rests on an authority.
+func (p papers) rests(on *x509.Certificate) bool {
+	if len(p.chain) == 0 {
+		public, ok := on.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+		return ok && public.Equal(p.key.Public())
+	}
+	_, err := p.verify(p.chain, []*x509.Certificate{on}, time.Time{})
+	return err == nil
+}
+
+// check says why a signature of a text, which the store got at a time, does not count.
+func (p papers) check(text, signature []byte, at time.Time) error {
 	var s orderSignature
 	if err := json.Unmarshal(signature, &s); err != nil {
 		return fmt.Errorf("its signature cannot be read: %w", err)
@@ -137,25 +169,34 @@ func (o *Orders) Check(text, signature []byte, at time.Time) error {
 		}
 		return errors.New("it is not signed by the peers' authority")
 	}
-	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: p.member,
-		CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	for _, c := range p.authorities {
-		options.Roots.AddCert(c)
-	}
-	var leaf *x509.Certificate
-	for i, der := range slices.Backward(s.Chain) {
-		if leaf, err = x509.ParseCertificate(der); err != nil {
-			return fmt.Errorf("certificate %d of its signature: %w", i+1, err)
-		}
-		options.Intermediates.AddCert(leaf)
-	}
-	if _, err := leaf.Verify(options); err != nil {
-		return fmt.Errorf("it is signed with a certificate that is no member's: %w", err)
+	leaf, err := p.verify(s.Chain, p.authorities, at)
+	if err != nil {
+		return err
 	}
 	if Check(leaf, text, s.Value) != nil {
 		return errors.New("its signature is not that of the certificate beside it")
 	}
 	return nil
+}
+
+// verify returns the leaf of a chain if that was a member's at a time, of one of the authorities; the zero time is now.
+func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.Time) (leaf *x509.Certificate,
+	err error) {
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: p.member,
+		CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, c := range authorities {
+		options.Roots.AddCert(c)
+	}
+	for i, der := range slices.Backward(chain) {
+		if leaf, err = x509.ParseCertificate(der); err != nil {
+			return nil, fmt.Errorf("certificate %d of its signature: %w", i+1, err)
+		}
+		options.Intermediates.AddCert(leaf)
+	}
+	if _, err := leaf.Verify(options); err != nil {
+		return nil, fmt.Errorf("it is signed with a certificate that is no member's: %w", err)
+	}
+	return leaf, nil
 }
 
 // Sign signs a text with a key as certificates are signed.

@@ -96,6 +96,50 @@ func TestWhoseOrdersCount(t *testing.T) {
 	}
 }
 
+// What rests on the authority that signs now lasts, be it its own signature or that of a member's certificate.
+func TestWhatLasts(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, err := NewAuthority("old", time.Hour)
+	must(err)
+	next, err := NewAuthority("next", time.Hour)
+	must(err)
+	both := append(old.Bundle, next.Bundle...)
+	member := func(a Authority) *Orders {
+		key, err := newKey()
+		must(err)
+		l, err := profile{dns: []string{"peer.main.x"}, usages: bothUsages}.issue(a.signers()[0], key, time.Hour, time.Now())
+		must(err)
+		return &Orders{func() (papers, error) {
+			return papers{authorities: both, key: key, chain: l.Certificate.Certificate, member: "peer.main.x"}, nil
+		}}
+	}
+	keyed := func(a Authority) *Orders {
+		return SourceOrders(fixed{Peers: Authority{Bundle: both, Primary: a.Primary, Key: a.Key}}, "peer.main.x")
+	}
+	for by, reader := range map[string]*Orders{"with the key": keyed(next), "with a certificate": member(next)} {
+		for name, tc := range map[string]struct {
+			by   *Orders
+			want bool
+		}{"the old authority": {keyed(old), false}, "its member": {member(old), false}, "the next authority": {keyed(next), true}, "its member too": {member(next), true}} {
+			signature, err := tc.by.Sign([]byte("x"))
+			must(err)
+			must(reader.Check([]byte("x"), signature, time.Now()))
+			if got := reader.Lasts([]byte("x"), signature, time.Now()); got != tc.want {
+				t.Errorf("%s, %s: lasts %v, want %v", by, name, got, tc.want)
+			}
+		}
+	}
+	nobody := SourceOrders(fixed{Peers: Authority{Bundle: both}}, "")
+	if !nobody.Lasts(nil, nil, time.Now()) {
+		t.Error("who cannot sign is asked to sign again")
+	}
+}
+
 // Authorities of mode ca have the keys that they have.
 func TestOrdersWithAnyKey(t *testing.T) {
 	for name, make := range map[string]func() (crypto.Signer, error){

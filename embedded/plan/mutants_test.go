@@ -585,6 +585,11 @@ var mutants = []mutant{
 	{"nobody is told that an abort was deleted", "ending.go", `p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		all`, `p != nil && p.ID == "-" {
 		all`, byConflicts},
+	{"start on a doubt beside who went on", "resume.go", `	case o.after() != "":`, `	case o.after() == "-":`, byStories},
+	{"a word alone keeps a member waiting", "resume.go", `o.Store.Unproven <= mine.Generation {`, `mine == nil {`, byStories},
+	{"the word of a lost node keeps a member waiting", "resume.go", `	for _, p := range o.live() {
+		if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.descends(mine) {`, `	for _, p := range o.Peers {
+		if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.descends(mine) {`, byStories},
 	{"never note an abort", "steady.go", `if a := succession(o).unnoted(); a != nil {`, `if a := succession(o).unnoted(); a != nil && l.Record == nil {`, byStories},
 	{"note what a copy says", "ending.go", `s.Record.ID != l.Record.ID || o.stranger() != "" {`, `s.Record.ID != l.Record.ID {`, byStories},
 	{"nobody is told of a stray", "ending.go", `if f == nil || f.Record == nil || f.Record.ID == mine.ID ||`, `if f == nil || f.Record == nil || f.Record.ID != mine.ID ||`, byConflicts},

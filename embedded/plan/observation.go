@@ -315,7 +315,8 @@ type Store struct {
 	Concluded []Record
 	Aborted   []Abort
 	// Unproven is the newest generation that rests on an object which nobody of the cluster has signed, 0 if none does;
-	// Doubt says which object, and why. Where the disk is in an older generation, nothing of it reaches [Next].
+	// Doubt says which object, and why. Where the disk is in an older generation, the store is Unknown to [Next], and
+	// these two are all that it tells.
 	Unproven uint64
 	Doubt    string
 	// Nonce is what this process has put into the store for others to read there, "" while it has not. Met are the live

@@ -31,6 +31,9 @@ func (o resuming) resume() Action {
 	case pending != "":
 		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending,
 			r.Token(), o.Store.Record.Token(), Command("rejoin"))
+	case o.after() != "":
+		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says of that is not proven to this disk (%s); to start all the same, take that node away; to set the data aside and join, run %s",
+			o.Claim.Slot, o.after(), r.Token(), o.Store.Doubt, SetVolumeAside)
 	case o.Starting:
 		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
 			r.Token(), o.Store.Unknown)
@@ -58,6 +61,21 @@ func (o resuming) resume() Action {
 	peers[o.Claim.Slot] = PeerURL(r.Charter.PeerURL, o.Claim.Slot) // which may have been added later
 	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers,
 		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
+}
+
+// after names a live node that says it is in a generation which follows ours, where the store speaks of one as well and
+// cannot prove it: its signatures may be older than the authorities. A word keeps a stopped member waiting (R17). "": none.
+func (o resuming) after() string {
+	mine := o.Disk.Ledger.Record
+	if o.Store.Unknown == "" || o.Store.Unproven <= mine.Generation {
+		return ""
+	}
+	for _, p := range o.live() {
+		if p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.descends(mine) {
+			return p.Node
+		}
+	}
+	return ""
 }
 
 // setAside answers the news that a quorum has removed the member whose data this is: etcd's own, with leader "", or
