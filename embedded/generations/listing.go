@@ -41,6 +41,10 @@ type listing struct {
 	newest                              time.Time             // the store's time of what it got last
 }
 
+// maxHere bounds how many processes are looked for in the store, the last that said so first: each costs a request, and
+// those that are gone leave their object behind. Those of a cluster, and its commands, are far fewer.
+const maxHere = 1000
+
 var objectName = regexp.MustCompile(`^(record|restore|outcome|proof)-(\d{6,19})(?:-(\d{2,9}))?\.json$`)
 
 func (r *Records) list(ctx context.Context) (l listing, err error) {
@@ -49,7 +53,9 @@ func (r *Records) list(ctx context.Context) (l listing, err error) {
 	if err != nil {
 		return l, fmt.Errorf("list the cluster's records: %w", err)
 	}
+	listed := make(map[snapshot.Version]bool, len(objects))
 	for _, o := range objects {
+		listed[o.Version()] = true
 		if o.Modified.After(l.newest) {
 			l.newest = o.Modified
 		}
@@ -80,6 +86,11 @@ func (r *Records) list(ctx context.Context) (l listing, err error) {
 		slices.SortFunc(kind, func(a, b numbered) int {
 			return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.attempt, b.attempt))
 		})
+	}
+	r.cache.only(listed)
+	if len(l.here) > maxHere {
+		slices.SortFunc(l.here, func(a, b snapshot.Object) int { return b.Modified.Compare(a.Modified) })
+		l.here = l.here[:maxHere]
 	}
 	return l, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -159,10 +160,26 @@ func (c *cache) keep(at snapshot.Version, data []byte) {
 	c.known[at] = data
 }
 
+// only forgets what a listing does not show: anyone who can write the store could fill the memory.
+func (c *cache) only(listed map[snapshot.Version]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.known, func(at snapshot.Version, _ []byte) bool { return !listed[at] })
+}
+
 // ages are how long this process has known objects.
 type ages struct {
 	mu    sync.Mutex
 	first map[string]time.Time // when one was read first here
+	asked map[string]bool      // since the last look ended
+}
+
+// ended forgets what the look that has ended did not ask for.
+func (a *ages) ended() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.first, func(key string, _ time.Time) bool { return !a.asked[key] })
+	a.asked = nil
 }
 
 // older reports whether an object that the store got at a time is older than d, as expired says; newest is the store's
@@ -173,6 +190,10 @@ func (a *ages) older(key string, when time.Time, d time.Duration, newest time.Ti
 	if a.first == nil {
 		a.first = map[string]time.Time{}
 	}
+	if a.asked == nil {
+		a.asked = map[string]bool{}
+	}
+	a.asked[key] = true
 	first, seen := a.first[key]
 	if !seen {
 		first = time.Now()

@@ -128,6 +128,7 @@ func (r *Records) Known(ctx context.Context) (plan.Store, error) {
 		return plan.Store{}, err
 	}
 	r.learn(l)
+	r.ages.ended()
 	return s, nil
 }
 
