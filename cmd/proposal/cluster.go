@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"holdfast/cmd/control"
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -25,8 +26,17 @@ type cluster struct {
 	records     *generations.Records
 }
 
-// known returns the store's identity and what it knows of the cluster, whose generations it must be able to arbitrate.
+// known is what the store says, if what it says of the present generation's end was signed by the cluster: anyone who can
+// write there could say what became of a proposal.
 func (c *cluster) known(ctx context.Context) (id string, known plan.Store, err error) {
+	if id, known, err = c.asked(ctx); err == nil && known.Unproven > known.Record.Generation {
+		err = fmt.Errorf("%w: %s; nothing was changed", coordinator.ErrUnread, known.Doubt)
+	}
+	return id, known, err
+}
+
+// asked returns the store's identity and what it knows of the cluster, whose generations it must be able to arbitrate.
+func (c *cluster) asked(ctx context.Context) (id string, known plan.Store, err error) {
 	if id, err = c.records.ID(ctx); err == nil {
 		known, err = c.records.Known(ctx)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"holdfast/cmd/control"
 	"holdfast/cmd/show"
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 )
 
@@ -13,7 +14,7 @@ import (
 // whichever proposal is open.
 func (o Operator) Confirm(ctx context.Context, id string) error {
 	c := o.cluster()
-	_, known, err := c.known(ctx)
+	_, known, err := c.asked(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,9 +55,12 @@ func (o Operator) Confirm(ctx context.Context, id string) error {
 // Abort ends the restore that is under way, unless it is too late.
 func (o Operator) Abort(ctx context.Context) error {
 	c := o.cluster()
-	_, known, err := c.known(ctx)
+	_, known, err := c.asked(ctx)
 	if err != nil {
 		return err
+	}
+	if known.Restore == nil && known.Unproven > known.Record.Generation {
+		return fmt.Errorf("%w: %s", coordinator.ErrUnread, known.Doubt)
 	}
 	if known.Restore == nil {
 		return fmt.Errorf("no restore or recovery of cluster %s is under way; the store knows it as %s", c.name,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/cmd/show"
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
@@ -34,6 +35,7 @@ type follower struct {
 	told   map[string]string // what was said last of each node
 	failed map[string]string // why a node could not prepare, until it has: it tries again all the time
 	leader *plan.Stand       // of the new generation, as the store tells
+	doubt  string            // what in the store nobody of the cluster has signed
 	last   string            // why it is not healthy
 	since  time.Time         // of that
 }
@@ -76,6 +78,12 @@ func (f *follower) look(ctx context.Context) (done bool, err error) {
 	known, err := f.cluster.records.Known(ctx)
 	switch {
 	case err != nil || known.Restore != nil && known.Restore.ID == f.ID:
+		return false, nil
+	case known.Unproven >= f.Generation: // whatever it says, the nodes do not go by it
+		if f.doubt != known.Doubt {
+			f.doubt = known.Doubt
+			f.say("  %v: %s", coordinator.ErrUnread, known.Doubt)
+		}
 		return false, nil
 	case known.Record != nil && (known.Record.ID == f.ID || known.Record.Generation > f.Generation):
 		f.concluded(known.Record)

@@ -2,6 +2,7 @@ package proposal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 		return underWay(*p)
 	}
 	v := c.ask(ctx)
-	if err := v.shared(id); err != nil {
+	if err := errors.Join(v.shared(id), v.doubts(known)); err != nil {
 		return err
 	}
 	if err := v.settled(*known.Record); err != nil {

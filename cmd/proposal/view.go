@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
@@ -37,6 +38,14 @@ func (v view) shared(id string) error {
 			strings.Join(others, ", "))
 	}
 	return nil
+}
+
+// doubts refuses to go by a generation of which the store alone speaks, unsigned, and the nodes here know nothing.
+func (v view) doubts(known plan.Store) error {
+	if v.silent() || v.Record == nil || known.Unproven <= v.Record.Generation {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; nothing was changed", coordinator.ErrUnread, known.Doubt)
 }
 
 // settled refuses while the members are on their way from one generation to the next: another restore came first.

@@ -30,7 +30,7 @@ func signer(t *testing.T) Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pki.SourceOrders(given{Peers: a}, "peer.main.x")
+	return pki.SourceOrders(given{Peers: a}, "peer.main.x", "")
 }
 
 // Anyone who can only write the store makes no generation that counts where an older one is known, whatever he
@@ -177,7 +177,7 @@ func TestOutcomeThatIsForged(t *testing.T) {
 // What cannot be signed is not put.
 func TestNobodySigns(t *testing.T) {
 	dir, node, founding := shelf(t)
-	node.Signer = pki.SourceOrders(given{}, "")
+	node.Signer = pki.SourceOrders(given{}, "", "")
 	if err := node.Propose(t.Context(), proposal(founding, 0)); !errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), "run the command on a node") {
 		t.Errorf("got %v", err)
 	}

@@ -58,18 +58,23 @@ func (k *Keeper) Orders() *Orders {
 		}
 		p := papers{authorities: slices.Concat(have.known.Peers.Bundle, have.trusted), member: k.id.PeerName}
 		if p.key = have.known.Peers.Key; p.key == nil { // the operator has it; what he has put into Dir signs
-			if l, err := loadLeaf(k.cfg.Files().Peer, nil); err == nil {
-				p.key, _ = l.PrivateKey.(crypto.Signer)
-				p.chain = l.Certificate.Certificate
-			}
+			p.signAs(k.cfg.Files().Peer)
 		}
 		return p, nil
 	}}
 }
 
-// SourceOrders signs and checks with the peers' authority, by a command that runs beside a node. The source is asked
-// once.
-func SourceOrders(source Source, peerName string) *Orders {
+// signAs has a certificate sign, if there is one in the file.
+func (p *papers) signAs(file string) {
+	if l, err := loadLeaf(file, nil); err == nil {
+		p.key, _ = l.PrivateKey.(crypto.Signer)
+		p.chain = l.Certificate.Certificate
+	}
+}
+
+// SourceOrders signs and checks with the peers' authority, by a command that runs beside a node. Where only the operator
+// has its key, the member's certificate in a file signs, "" for none. The source is asked once.
+func SourceOrders(source Source, peerName, certFile string) *Orders {
 	return &Orders{sync.OnceValues(func() (papers, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), sourceWait)
 		defer cancel()
@@ -77,7 +82,11 @@ func SourceOrders(source Source, peerName string) *Orders {
 		if err != nil {
 			return papers{}, fmt.Errorf("read the certificate authorities: %w", err)
 		}
-		return papers{authorities: a.Peers.Bundle, key: a.Peers.Key, member: peerName}, nil
+		p := papers{authorities: a.Peers.Bundle, key: a.Peers.Key, member: peerName}
+		if p.key == nil && certFile != "" {
+			p.signAs(certFile)
+		}
+		return p, nil
 	})}
 }
 

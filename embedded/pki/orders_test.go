@@ -41,7 +41,7 @@ func TestWhoseOrdersCount(t *testing.T) {
 	clients, err := NewAuthority("clients", 24*time.Hour)
 	must(err)
 	both := Authority{Bundle: append(peers.Bundle, next.Bundle...), Primary: next.Primary, Key: next.Key, More: []crypto.Signer{peers.Key}}
-	reader := SourceOrders(fixed{Peers: both}, "peer.main.x")
+	reader := SourceOrders(fixed{Peers: both}, "peer.main.x", "")
 	by := func(a Authority, dns string, usage x509.ExtKeyUsage, life time.Duration) *Orders {
 		key, err := newKey()
 		must(err)
@@ -55,11 +55,11 @@ func TestWhoseOrdersCount(t *testing.T) {
 		at   time.Time
 		want string
 	}{
-		"the authority":                      {by: SourceOrders(fixed{Peers: next}, "")},
-		"the one that is on its way out":     {by: SourceOrders(fixed{Peers: peers}, "")},
+		"the authority":                      {by: SourceOrders(fixed{Peers: next}, "", "")},
+		"the one that is on its way out":     {by: SourceOrders(fixed{Peers: peers}, "", "")},
 		"a member":                           {by: member},
 		"a member, after its certificate":    {by: member, at: now.Add(2 * time.Hour), want: "expired"},
-		"the clients' authority":             {by: SourceOrders(fixed{Peers: clients}, ""), want: "not signed by the peers' authority"},
+		"the clients' authority":             {by: SourceOrders(fixed{Peers: clients}, "", ""), want: "not signed by the peers' authority"},
 		"a client":                           {by: by(clients, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
 		"an observer":                        {by: by(peers, WatchName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
 		"what a node shows in the gossip":    {by: by(peers, MeshName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
@@ -119,7 +119,7 @@ func TestWhatLasts(t *testing.T) {
 		}}
 	}
 	keyed := func(a Authority) *Orders {
-		return SourceOrders(fixed{Peers: Authority{Bundle: both, Primary: a.Primary, Key: a.Key}}, "peer.main.x")
+		return SourceOrders(fixed{Peers: Authority{Bundle: both, Primary: a.Primary, Key: a.Key}}, "peer.main.x", "")
 	}
 	for by, reader := range map[string]*Orders{"with the key": keyed(next), "with a certificate": member(next)} {
 		for name, tc := range map[string]struct {
@@ -134,7 +134,7 @@ func TestWhatLasts(t *testing.T) {
 			}
 		}
 	}
-	nobody := SourceOrders(fixed{Peers: Authority{Bundle: both}}, "")
+	nobody := SourceOrders(fixed{Peers: Authority{Bundle: both}}, "", "")
 	if !nobody.Lasts(nil, nil, time.Now()) {
 		t.Error("who cannot sign is asked to sign again")
 	}
@@ -156,7 +156,7 @@ func TestOrdersWithAnyKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := SourceOrders(fixed{Peers: Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}}, "")
+		o := SourceOrders(fixed{Peers: Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}}, "", "")
 		signature, err := o.Sign([]byte("an order"))
 		if err == nil {
 			err = o.Check([]byte("an order"), signature, time.Now())
@@ -251,8 +251,13 @@ func TestOrdersOfANode(t *testing.T) {
 		}
 		signature, err := o.Sign([]byte("x"))
 		must(err)
-		if err := SourceOrders(fixed{Peers: closed}, "peer.main.x").Check([]byte("x"), signature, time.Now()); err != nil {
+		if err := SourceOrders(fixed{Peers: closed}, "peer.main.x", "").Check([]byte("x"), signature, time.Now()); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		if signature, err = SourceOrders(fixed{Peers: given}, "peer.main.x", cfg.Files().Peer).Sign([]byte("x")); err != nil {
+			t.Errorf("%s, by a command: %v", name, err)
+		} else if err := o.Check([]byte("x"), signature, time.Now()); err != nil {
+			t.Errorf("%s, by a command: %v", name, err)
 		}
 	}
 }
