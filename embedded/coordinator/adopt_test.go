@@ -118,8 +118,14 @@ func TestSetAsideBesideAnEtcd(t *testing.T) {
 		if err := c.SetVolumeAside(t.Context()); err == nil || !strings.Contains(err.Error(), w.inUse) {
 			t.Errorf("set aside: got %v", err)
 		}
-		if err := c.Order(plan.Orders{New: true}, false); err == nil || !strings.Contains(err.Error(), "has etcd data") {
+		if err := c.Order(plan.Orders{New: true}, false); err == nil || !strings.Contains(err.Error(), "may have etcd data") {
 			t.Errorf("found --new: got %v", err)
+		}
+		for range 3 { // it is not forgotten at every second look
+			if o := c.Now().Observation; !strings.Contains(o.Disk.Unknown, w.inUse) {
+				t.Errorf("while an etcd runs there: got %q", o.Disk.Unknown)
+			}
+			time.Sleep(time.Second)
 		}
 		w.inUse = ""
 		if err := c.SetVolumeAside(t.Context()); err != nil {

@@ -86,10 +86,10 @@ func (c content) readForeign(path string, etcd Foreign) (is foreign) {
 
 // lookAgain is readForeign where something may have changed: another program may have run on the data.
 func (c content) lookAgain(path string, etcd Foreign) foreign {
-	if c.strange != "" || c.ledger.Record != nil {
-		return c.readForeign(path, etcd)
-	}
 	is := c.foreign
+	if c.strange != "" || c.ledger.Record != nil {
+		is = c.readForeign(path, etcd) // and again whether an etcd runs there: else every second look would not see it
+	}
 	if is.origin == nil || c.broken != "" {
 		return is
 	}

@@ -19,6 +19,9 @@ func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 		return errors.New("this node holds no volume, so there is nothing to give up; run the command on the node that holds the slot")
 	case o.Disk.WAL || o.Disk.Origin != nil:
 		return fmt.Errorf("slot %s has etcd data, which this command never gives up; nothing was changed", o.Claim.Slot)
+	case o.Disk.Unknown != "":
+		return fmt.Errorf("slot %s may have etcd data, which this command never gives up; nothing was changed: %s",
+			o.Claim.Slot, o.Disk.Unknown)
 	case orders.Abandon && (l.Promise() == nil || l.Record != nil),
 		orders.New && l.Promise() == nil && l.Record == nil && o.Store.Record == nil && o.Store.Managed == "":
 		return fmt.Errorf("slot %s has nothing to give up; it waits because: %s", o.Claim.Slot, now.Action.Text())
