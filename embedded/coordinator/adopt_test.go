@@ -127,7 +127,9 @@ func TestSetAsideBesideAnEtcd(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+		w.mu.Lock()
 		w.inUse = ""
+		w.mu.Unlock()
 		if err := c.SetVolumeAside(t.Context()); err != nil {
 			t.Errorf("after its end: got %v", err)
 		}

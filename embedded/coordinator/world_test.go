@@ -239,7 +239,7 @@ func (w *world) Origin(string) (*plan.Origin, error) {
 	return w.origin, w.strange
 }
 func (w *world) TakeUp(string, plan.Origin) error  { w.note(&w.steps, "take up"); return nil }
-func (w *world) InUse(string) (string, error)      { return w.inUse, nil }
+func (w *world) InUse(string) (string, error)      { w.mu.Lock(); defer w.mu.Unlock(); return w.inUse, nil }
 func (w *world) Superseded(string) (string, error) { return w.superseded, nil }
 func (w *world) Inspect(string) (plan.DataDir, error) {
 	w.mu.Lock()
