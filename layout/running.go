@@ -38,7 +38,7 @@ func RunningIn(dir string) (file string, err error) {
 	return "", err
 }
 
-// isLocked asks of a file. Opening what is none could block, and one that is gone meanwhile was purged.
+// isLocked asks of a file. Opening a pipe or a device could block; a file that is gone by now was purged.
 func isLocked(path string, asks func(*os.File) (bool, error)) (bool, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false, ignore(err)

@@ -37,7 +37,7 @@ func controlAt(cfg config.Config) string {
 	return at.String()
 }
 
-// shownCertificate is the certificate of whoever asks. Nothing else in a request says whom it is about.
+// shownCertificate is the certificate of the caller. Nothing else in a request says whom it is about.
 func shownCertificate(r *http.Request) (*x509.Certificate, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return nil, errors.New("no certificate was shown: a machine without a node asks for its own, over control.listen")

@@ -99,7 +99,7 @@ func TestCommandsHeedWhatIsForged(t *testing.T) {
 	}
 }
 
-// A generation that the store has unsigned is none where a node here knows only the one before.
+// A generation that the store has unsigned does not count where a node here knows only the one before.
 func TestDoubts(t *testing.T) {
 	r := plan.Record{Generation: 1}
 	s := plan.Store{Unproven: 2, Doubt: "record-000002.json: it is not signed"}

@@ -14,7 +14,7 @@ import (
 )
 
 // What began a generation is proven also once the authority is gone that signed it, or where nobody signed it, if a
-// leader has attested it in time; and nothing else is, whoever puts together what lies in the store.
+// leader has attested it in time; and nothing else is, no matter who puts together what lies in the store.
 func TestAttestation(t *testing.T) {
 	authority := func(name string) pki.Authority {
 		a, err := pki.NewAuthority(name, time.Hour)

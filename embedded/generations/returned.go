@@ -52,7 +52,7 @@ func (r *Records) GivenBack(ctx context.Context, newest *plan.Record) (bool, err
 }
 
 // gaveBack reports whether the newest record is of a cluster that was given back. A mark that is unsigned or
-// damaged is none.
+// damaged does not count.
 func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) (bool, error) {
 	if record == nil || record.Cause != plan.Adopted {
 		return false, nil
