@@ -3,6 +3,7 @@ package integration_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -208,15 +209,32 @@ func TestStandbyTakesSlot(t *testing.T) {
 	w.Verify()
 }
 
-// Three hosts with one identical configuration, which names no slot, share the slots among themselves.
+// Five hosts with one identical configuration, which names no slot, share three slots among themselves. They take them
+// in the same moment, so that several promise with themselves in a slot: those that come late are free again for others.
 func TestIdenticalHosts(t *testing.T) {
 	story(t)
-	c := cluster(t, integration.Options{})
+	c := cluster(t, integration.Options{Nodes: 5, Slots: []string{"a", "b", "c"}})
 	for _, n := range c.Nodes {
 		delete(n.Keys, "volume.local.slot")
 	}
 	c.Start()
 	c.Serving()
+	c.Until(patience, "two nodes stand by", func() error {
+		standing := 0
+		for _, n := range c.Nodes {
+			s, err := n.Self()
+			if err != nil {
+				return err
+			}
+			if s.Volume == nil {
+				standing++
+			}
+		}
+		if standing != 2 {
+			return fmt.Errorf("%d do", standing)
+		}
+		return nil
+	})
 	oneCluster(t, c)
 	for _, slot := range c.Slots {
 		c.Holder(slot)

@@ -44,7 +44,7 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	case plan.Acquire:
 		return ac.acquire(ctx, a)
 	case plan.Yield:
-		return ac.yield(ctx)
+		return ac.yield(ctx, a)
 	case plan.Retire:
 		return ac.retire(ctx)
 	case plan.Promise, plan.Vacate, plan.Accept, plan.Repair, plan.Stay:
@@ -88,8 +88,15 @@ func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-func (ac *actor) yield(ctx context.Context) error {
-	v := ac.holding.now().volume
+// yield gives the volume up without a trace, and first its promises, if it made any: they are moot.
+func (ac *actor) yield(ctx context.Context, a plan.Action) error {
+	now := ac.holding.now()
+	v := now.volume
+	if now.found {
+		if err := ac.holding.record(a); err != nil {
+			return err
+		}
+	}
 	if err := v.Release(ctx, Yield); err != nil {
 		return fmt.Errorf("give up the blank volume: %w", err)
 	}

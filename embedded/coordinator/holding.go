@@ -201,11 +201,16 @@ func (h *holding) record(a plan.Action) error {
 		l.Etcd = h.cfg.Plan.Etcd
 	}
 	h.world.Step("before-" + string(a.Kind))
-	if err := l.write(now.path); err != nil {
+	forgets := a.Kind == plan.Renounce || a.Kind == plan.Yield
+	write := l.write
+	if forgets { // an empty ledger would keep the disk from being yielded
+		l, write = ledgerV1{Version: 1}, removeLedger
+	}
+	if err := write(now.path); err != nil {
 		return err
 	}
 	h.mu.Lock()
-	h.held.ledger, h.held.found = l, true
+	h.held.ledger, h.held.found = l, !forgets
 	if l.Record != nil {
 		h.held.origin, h.held.strange = nil, ""
 	}

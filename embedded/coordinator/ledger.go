@@ -78,6 +78,14 @@ func (l ledgerV1) write(dir string) error {
 	return replace(filepath.Join(dir, ledgerFile), append(data, '\n'))
 }
 
+// removeLedger makes the volume one that has promised nothing.
+func removeLedger(dir string) error {
+	if err := os.Remove(filepath.Join(dir, ledgerFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove founding ledger: %w", err)
+	}
+	return durable.SyncDir(dir)
+}
+
 // readAddresses returns the last known address of each slot. They are a help, not a fact: an unreadable
 // file is an empty one.
 func readAddresses(dir string) map[string]netip.Addr {

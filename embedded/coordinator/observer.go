@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -34,6 +35,8 @@ type observer struct {
 	began    time.Time  // the process; set by begin
 	stopping bool       // the process was told to end
 	seen     map[string]decoded
+	stand    string    // who lives, and what each holds
+	stirred  time.Time // when that changed last
 }
 
 // begin notes that the process begins.
@@ -113,7 +116,27 @@ func (ob *observer) among(nodes []Node) (o plan.Observation, ended error) {
 	ob.restoring.tell(&o)
 	ob.upkeep.tell(&o, time.Now())
 	ob.learners.tell(&o, time.Now())
+	o.Stirred = ob.stirs(o)
 	return o, ended
+}
+
+// stirs reports whether hosts may still be taking slots. Once they have been quiet for long enough it has the loop look
+// again.
+func (ob *observer) stirs(o plan.Observation) bool {
+	if !o.Config.Yields {
+		return false
+	}
+	stand := o.Claim.Disk
+	for _, p := range o.Peers {
+		if p.Live && p.Facts != nil {
+			stand += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
+		}
+	}
+	if stand != ob.stand {
+		ob.stand, ob.stirred = stand, time.Now()
+		time.AfterFunc(settle+time.Millisecond, ob.look)
+	}
+	return time.Since(ob.stirred) < settle
 }
 
 // decode reads the facts that a node published. What is not understood is nothing said, and why is told.

@@ -9,7 +9,7 @@ const (
 	// Acquire tries once to claim a volume, of a configured slot or one in Action.Known, avoiding those in
 	// Action.Avoid.
 	Acquire Kind = "acquire"
-	// Yield gives up a blank volume because a rival holds its slot.
+	// Yield gives up a blank volume, and promises of it that are moot, because a rival holds its slot.
 	Yield Kind = "yield"
 	// Repair writes a ledger that is missing beside etcd data of the member Action.Member, whose cluster
 	// ID is that of Action.Record.

@@ -213,6 +213,9 @@ func (o founding) found() Action {
 	if o.Store.Record != nil {
 		return o.commit(*mine, "the store has the record of what this disk promised")
 	}
+	if o.Config.Yields && o.Stirred {
+		return wait("every slot has a live, blank disk; hosts may still be taking other slots, so nothing is promised for a moment")
+	}
 	target := o.target(holders)
 	if mine == nil {
 		return Action{Kind: Promise, Charter: &target,
@@ -253,18 +256,29 @@ func (o founding) holders() ([]holder, string) {
 		case len(in) == 0:
 			missing = append(missing, slot)
 			continue
-		case len(in) > 1:
-			return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
 		}
-		if why := o.unfit(in[0]); why != "" {
+		h := *o.occupant(slot)
+		for _, rival := range in {
+			if rival.node != h.node && !o.stands(rival.facts) {
+				return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
+			}
+		}
+		if why := o.unfit(h); why != "" {
 			return nil, why
 		}
-		found = append(found, in[0])
+		found = append(found, h)
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"), strings.Join(o.Config.Slots, ", "))
 	}
 	return found, ""
+}
+
+// stands reports whether a holder that its rival comes before is no founder and stays where it is: it has promised, so
+// that it keeps its disk, and waits. Three hosts that take one slot in the same moment can each have promised with
+// themselves in it. One that has promised nothing is about to take another slot.
+func (o founding) stands(f Facts) bool {
+	return o.Config.Yields && f.Phase == PhaseBlank && f.Promise != nil
 }
 
 // unfit says why a holder cannot be a founder together with us.

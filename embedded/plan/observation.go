@@ -32,6 +32,8 @@ type Observation struct {
 	// Early: the process has only begun to gossip, so that a rival for our slot may not have been heard of.
 	// It ends soon, whatever the gossip brings: a failing gossip must not keep a member down.
 	Early bool
+	// Stirred: who lives, or what somebody holds, has changed a moment ago, so that hosts may still be taking slots.
+	Stirred bool
 	// Starting: the store has not answered this process yet, which began only a moment ago.
 	Starting bool
 	// Alone: this node has read the open proposal, and has had no leader for as long since as a living leader needs to

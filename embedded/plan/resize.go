@@ -223,7 +223,7 @@ func (o resizing) idle(r *Record) bool {
 // retire gives up a disk that has nothing to do in the cluster. What was set aside on it stays. A host's blank one goes
 // without a trace, so that the host is free for another slot.
 func (o resizing) retire(r *Record) Action {
-	if o.Config.Yields && o.phase() == PhaseBlank && !o.Disk.HasLedger {
+	if claiming(o).loose() && (!o.Disk.HasLedger || claiming(o).moot()) {
 		return Action{Kind: Yield, Slot: o.Claim.Slot,
 			Why: fmt.Sprintf("slot %s is none of the cluster's (%s): the blank disk here leaves it", o.Claim.Slot,
 				strings.Join(o.slots(r), ","))}

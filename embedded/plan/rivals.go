@@ -96,7 +96,7 @@ func (f Facts) Evidence() bool {
 // this keeps two volumes from one name.
 func (o claiming) rivalry() (Action, bool) {
 	me := o.facts(nil)
-	pristine := o.Config.Yields && me.Phase == PhaseBlank && !o.Disk.HasLedger
+	pristine := o.loose() && !o.Disk.HasLedger
 	if node := o.heldBefore()[me.Slot]; pristine && node != "" {
 		return Action{Kind: Yield, Slot: me.Slot,
 			Why: fmt.Sprintf("node %s held slot %s before, with its data: the blank disk here leaves it to that", node,
@@ -122,7 +122,7 @@ func (o claiming) rivalry() (Action, bool) {
 		switch {
 		case stronger(me, o.Node, *f, p.Node):
 			continue
-		case pristine:
+		case pristine || f.Running && o.moot():
 			return Action{Kind: Yield, Slot: me.Slot,
 				Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node,
 					f.Slot)}, true
@@ -135,6 +135,19 @@ func (o claiming) rivalry() (Action, bool) {
 		}
 	}
 	return Action{}, false
+}
+
+// loose reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.
+func (o claiming) loose() bool { return o.Config.Yields && o.phase() == PhaseBlank }
+
+// moot reports whether all that the disk has is promises that nobody needs any more: a leader serves the newest cluster,
+// and the disk is none of its founders. Without this a host that lost a founding's race would never be free again.
+func (o claiming) moot() bool {
+	known, conflict := o.latest()
+	if !o.loose() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" || known == nil || conflict != "" || o.leader(known) == nil {
+		return false
+	}
+	return !slices.ContainsFunc(known.Charter.Seats, func(s Seat) bool { return s.Disk == o.Claim.Disk })
 }
 
 // stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose, be it data

@@ -17,7 +17,7 @@ func (n *node) perform(a Action) {
 	case Acquire:
 		n.acquire(a)
 	case Yield:
-		if d.marker || d.data != nil || len(d.aside) > 0 {
+		if d.data != nil || len(d.aside) > 0 || d.ledger.Record != nil || d.marker && !n.w.settled(d) {
 			n.w.fail("I4: the disk %s is yielded, which is not pristine", d.uuid)
 		}
 		d.holder, n.disk = nil, nil
@@ -73,7 +73,7 @@ func (n *node) write(d *disk, a Action) {
 		return
 	}
 	old := d.ledger
-	d.ledger, d.marker = old.After(a, d.uuid), true
+	d.ledger, d.marker = old.After(a, d.uuid), a.Kind != Renounce
 	n.w.written(d, old, a)
 }
 

@@ -251,6 +251,9 @@ func (w *world) excuse() string {
 		return "two hosts hold one slot on disks that both have a past"
 	}
 	if slices.ContainsFunc(w.clusters, func(c *cluster) bool { return c.quorate }) {
+		if leads := func(c *cluster) bool { return c.leader != nil }; w.outlasted() && !slices.ContainsFunc(w.clusters, leads) {
+			return "a host waits with a promise that only a leader could end"
+		}
 		return ""
 	}
 	for _, d := range w.here() {
@@ -260,6 +263,9 @@ func (w *world) excuse() string {
 		for _, p := range d.ledger.Promises {
 			if w.present(p) <= len(p.Seats)/2 {
 				return "promised to a charter that lost the majority of its disks"
+			}
+			if w.waiting(p)+len(p.Seats)-w.present(p) >= (len(p.Seats)+1)/2 {
+				return "promised to a charter with disks that lost their slots to others"
 			}
 		}
 	}
@@ -323,6 +329,28 @@ func (w *world) present(c Charter) int {
 	return n
 }
 
+// waiting counts the disks of a charter that wait for another holder of their slot.
+func (w *world) waiting(c Charter) int {
+	n := 0
+	for i, box := range w.boxes {
+		d := box.disk
+		if d == nil || !slices.ContainsFunc(c.Seats, func(s Seat) bool { return s.Disk == d.uuid }) {
+			continue
+		}
+		n += boolToInt(slices.ContainsFunc(w.boxes[:i], func(m *node) bool { return m.disk != nil && m.disk.slot == d.slot }))
+	}
+	return n
+}
+
+// outlasted reports whether a host that has only promised waits for another holder of its slot.
+func (w *world) outlasted() bool {
+	return slices.ContainsFunc(w.boxes, func(n *node) bool {
+		d := n.disk
+		return w.host && d != nil && d.data == nil && d.ledger.Record == nil && d.ledger.Promise() != nil &&
+			slices.ContainsFunc(w.boxes, func(m *node) bool { return m != n && m.disk != nil && m.disk.slot == d.slot })
+	})
+}
+
 // moved counts the disks of a charter that have promised a newer one.
 func (w *world) moved(c Charter) int {
 	n := 0
@@ -350,11 +378,22 @@ func (w *world) unknown(d *disk) bool {
 
 func (d *disk) used() bool { return d.marker || d.data != nil }
 
-// rivals reports whether a node waits with a disk that it cannot yield for another holder of its slot.
+// settled reports whether a cluster is founded without the disk, so that what this one promised is over.
+func (w *world) settled(d *disk) bool {
+	return slices.ContainsFunc(w.clusters, func(c *cluster) bool {
+		return c.quorate && !slices.ContainsFunc(c.record.Charter.Seats, func(s Seat) bool { return s.Disk == d.uuid })
+	})
+}
+
+// rivals reports whether a node waits with a disk that it cannot give up for another holder of its slot. One that has
+// only promised can be given up.
 func (w *world) rivals() bool {
+	stays := func(d *disk) bool {
+		return d != nil && (d.data != nil || d.ledger.Record != nil || d.ledger.Prepared != nil)
+	}
 	for i, n := range w.boxes {
 		for _, m := range w.boxes[:i] {
-			if n.disk != nil && m.disk != nil && n.disk.slot == m.disk.slot && n.disk.used() && m.disk.used() {
+			if stays(n.disk) && stays(m.disk) && n.disk.slot == m.disk.slot {
 				return true
 			}
 		}

@@ -197,7 +197,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 			o.Config.PeerURL = p["url"]
 		}
 		o.Config.Etcd = p["etcd"]
-		o.Twin, o.Early, o.Unable = p["twin"], has("early"), p["unable"]
+		o.Twin, o.Early, o.Stirred, o.Unable = p["twin"], has("early"), has("stirred"), p["unable"]
 		r.ending(noun, p, has)
 	case "claim":
 		o.Parked, o.Drained = has("parked"), has("drained")
