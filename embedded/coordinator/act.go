@@ -31,6 +31,7 @@ type actor struct {
 	members     *members
 	restorer    *restorer
 	turn        *turn
+	names       *names
 
 	begun string // the start for which room was made
 }
@@ -189,12 +190,19 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 		}
 	}
 	ac.world.Step("before-etcd")
-	err := ac.world.Etcd.Start(ctx, plan.Spec{
+	spec := plan.Spec{
 		Slot: o.Claim.Slot, DataDir: dir, Token: r.EtcdToken(),
 		PeerURL: plan.PeerURL(r.Charter.PeerURL, o.Claim.Slot), Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
 		// The first slot's founder elects itself as soon as a majority is there; two at once would split the vote.
 		Yields: ac.cfg.EarlyCampaign && o.Disk.Fresh && !o.Disk.WAL && r.First() != o.Claim.Slot,
-	})
+	}
+	begin := func() error { return ac.world.Etcd.Start(ctx, spec) }
+	var err error
+	if a.Join || o.Disk.WAL {
+		err = begin()
+	} else {
+		err = ac.names.among(o.Claim.Slot, begin)
+	}
 	if err != nil {
 		ac.holding.misfit(dir, err)
 		return fmt.Errorf("start etcd: %w", err)

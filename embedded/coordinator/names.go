@@ -23,6 +23,7 @@ type names struct {
 	kept    map[string]netip.Addr   // what was to be written last
 	told    map[string][]netip.Addr // what the resolver was told
 	holders map[string]string       // slot -> node that held it last
+	only    string                  // the one slot that is answered for; "" for all
 }
 
 func newNames(e env, b *bugs) *names {
@@ -86,6 +87,9 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	r := o.Disk.Ledger.Record
 	adopted := r != nil && r.Cause == plan.Adopted
 	table := n.table(adopted, live)
+	if n.only != "" {
+		maps.DeleteFunc(table, func(slot string, _ []netip.Addr) bool { return slot != n.only })
+	}
 	news, moved := !maps.EqualFunc(n.told, table, slices.Equal), !maps.Equal(n.kept, n.known)
 	n.told, n.kept = table, maps.Clone(n.known)
 	n.mu.Unlock()
@@ -98,6 +102,23 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	if moved {
 		n.write()
 	}
+}
+
+// among answers for one slot's name only while begin runs, and looks again after it. A founder's etcd asks each other one
+// for its members before it begins, up to 1 s each (bootstrap.go: isMemberBootstrapped): all founders listen by then, and
+// none serves. That question, whether a member that lost its data begins again, is the ledger's (R2).
+func (n *names) among(slot string, begin func() error) error {
+	n.mu.Lock()
+	n.only, n.told = slot, map[string][]netip.Addr{slot: n.told[slot]}
+	n.world.Names.Set(n.told)
+	n.mu.Unlock()
+	defer n.look()
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.only = ""
+	}()
+	return begin()
 }
 
 // table is what the resolver answers; live are the nodes that are. A lost node's address may still be right, or its slot

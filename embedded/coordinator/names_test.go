@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -82,4 +83,39 @@ func TestNamesOfForeignMembers(t *testing.T) {
 			t.Errorf("%s: told again what it knows", cause)
 		}
 	}
+}
+
+// While a founder's etcd begins it finds nobody whom it could ask, and would wait for; then it finds everybody.
+func TestOneNameWhileAFounderBegins(t *testing.T) {
+	at := netip.MustParseAddr
+	w := &namesWorld{world: new(world)}
+	e := env{cfg: &Config{Node: "n1", Address: at("10.0.0.1")}, lg: zap.NewNop(), world: &World{Mesh: w, Names: w}}
+	n := newNames(e, &bugs{lg: zap.NewNop()})
+	r := &plan.Record{Cluster: "main", Generation: 1, ID: "00000000000000aa", Cause: plan.Founding,
+		Charter: plan.Charter{Cluster: "main", Generation: 1, Seats: []plan.Seat{{Slot: "a"}, {Slot: "b"}}}}
+	w.nodes = []Node{{Name: "n2", Address: at("10.0.0.2"), Live: true}}
+	o := plan.Observation{Node: "n1", Claim: plan.Claim{Held: true, Slot: "a", Disk: "x", Epoch: 1},
+		Disk:  plan.Disk{Ledger: plan.Ledger{Record: r}},
+		Peers: []plan.Peer{{Node: "n2", Live: true, Facts: &plan.Facts{Slot: "b", Record: r, Epoch: 1}}}}
+	n.update(o, true)
+	mine := map[string][]netip.Addr{"a": {at("10.0.0.1")}}
+	all := map[string][]netip.Addr{"a": {at("10.0.0.1")}, "b": {at("10.0.0.2")}}
+	told := func(when string, want map[string][]netip.Addr) {
+		t.Helper()
+		if !maps.EqualFunc(w.table, want, slices.Equal) {
+			t.Errorf("%s: got %v, want %v", when, w.table, want)
+		}
+	}
+	told("before", all)
+	failed := errors.New("it failed")
+	if err := n.among("a", func() error {
+		told("at its beginning", mine)
+		n.update(o, true)
+		told("after a look meanwhile", mine)
+		return failed
+	}); err != failed {
+		t.Errorf("got %v, want %v", err, failed)
+	}
+	n.update(o, true)
+	told("after", all)
 }
