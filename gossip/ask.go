@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -89,38 +88,51 @@ func (c *calls) answered(a answer) {
 	}
 }
 
+// asking puts questions to other nodes, and answers theirs.
+type asking struct {
+	*calls
+	self     Meta
+	known    *knowledge
+	here     *endpoint
+	refusals refusals
+	lg       *zap.Logger
+}
+
 // Ask sends a question of at most MaxMessage bytes straight to the process that counts for a live node, or to one of
-// Twins, and returns
-// its answer; asking this node itself calls its own answer func. It ends with ctx and in any case after
-// 10 s. An error of the other side's answer func arrives as its text. An error never means that the
-// question was not seen.
-func (m *Mesh) Ask(ctx context.Context, node string, question []byte) ([]byte, error) {
+// Twins, and returns its answer; asking this node itself calls its own answer func. It ends with ctx and in any case
+// after 10 s. An error of the other side's answer func arrives as its text. An error never means that the question was
+// not seen.
+func (a *asking) Ask(ctx context.Context, node string, question []byte) ([]byte, error) {
 	if len(question) > MaxMessage {
 		return nil, fmt.Errorf("ask %s: question has %d bytes, at most %d are allowed", node, len(question), MaxMessage)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	body, err := m.ask(ctx, node, question)
+	body, err := a.ask(ctx, node, question)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", node, err)
 	}
 	return body, nil
 }
 
-func (m *Mesh) ask(ctx context.Context, node string, question []byte) ([]byte, error) {
-	if node == m.self.Node {
-		return m.calls.answer(ctx, question)
+func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte, error) {
+	if node == a.self.Node {
+		return a.answer(ctx, question)
 	}
-	meta, at, err := m.locate(node)
+	list := a.here.running()
+	if list == nil {
+		return nil, errNotRunning
+	}
+	meta, at, err := a.known.locate(node)
 	if err != nil {
 		return nil, err
 	}
-	id, reply, forget := m.calls.open()
+	id, reply, forget := a.open()
 	defer forget()
 	unsent := make(chan error, 1)
-	msg := encodeAsk(ask{ID: id, Node: m.self.Node, Boot: m.self.Boot, Question: question})
-	if err := m.calls.queue(func(context.Context) {
-		if err := m.send(meta, at, msg); err != nil {
+	msg := encodeAsk(ask{ID: id, Node: a.self.Node, Boot: a.self.Boot, Question: question})
+	if err := a.queue(func(context.Context) {
+		if err := list.SendReliable(destination(meta, at), msg); err != nil {
 			unsent <- err
 		}
 	}); err != nil {
@@ -134,7 +146,7 @@ func (m *Mesh) ask(ctx context.Context, node string, question []byte) ([]byte, e
 		return a.Body, nil
 	case err := <-unsent:
 		return nil, err
-	case <-m.calls.closed:
+	case <-a.closed:
 		return nil, errNotRunning
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -142,66 +154,33 @@ func (m *Mesh) ask(ctx context.Context, node string, question []byte) ([]byte, e
 }
 
 // asked answers a question. The asker may already count as lost here; it still gets its answer.
-func (m *Mesh) asked(q ask) {
-	err := m.calls.queue(func(ctx context.Context) {
+func (a *asking) asked(q ask) {
+	err := a.queue(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		a := answer{ID: q.ID}
-		var err error
-		if a.Body, err = m.calls.answer(ctx, q.Question); err == nil && len(a.Body) > MaxMessage {
-			err = fmt.Errorf("answer has %d bytes, at most %d are allowed", len(a.Body), MaxMessage)
+		body, err := a.answer(ctx, q.Question)
+		if err == nil && len(body) > MaxMessage {
+			err = fmt.Errorf("answer has %d bytes, at most %d are allowed", len(body), MaxMessage)
 		}
+		reply := answer{ID: q.ID, Body: body}
 		if err != nil {
-			a = answer{ID: q.ID, Failed: true, Body: []byte(err.Error())}
+			reply = answer{ID: q.ID, Failed: true, Body: []byte(err.Error())}
 		}
-		if err := m.reply(q, a); err != nil {
-			m.lg.Debug("answer not sent", zap.String("node", q.Node), zap.Error(err))
+		if err := a.reply(q, reply); err != nil {
+			a.lg.Debug("answer not sent", zap.String("node", q.Node), zap.Error(err))
 		}
 	})
 	if err != nil {
-		m.reject(reasonFull, "ask", fmt.Sprintf("%s: a question of it was not answered: %v", q.Node, err))
+		a.refusals.reject(reasonFull, "ask", fmt.Sprintf("%s: a question of it was not answered: %v", q.Node, err))
 	}
 }
 
-// reply sends an answer to the very process that asked: it may be lost here, or not the one that counts for its node.
-func (m *Mesh) reply(q ask, a answer) error {
+// reply sends an answer to the very process that asked, over a stream of its own, within streamTimeout for each step.
+func (a *asking) reply(q ask, reply answer) error {
 	asker := Meta{Node: q.Node, Boot: q.Boot}
-	m.mu.Lock()
-	var at netip.AddrPort
-	if p := m.view.peers[asker.process()]; p != nil {
-		at = p.gossip
-	} else if rec := m.view.nodes[q.Node]; rec != nil && rec.Boot == q.Boot {
-		at = rec.gossip
-	}
-	m.mu.Unlock()
-	if !at.IsValid() {
+	at, known := a.known.last(asker)
+	if !known {
 		return errors.New("the asking process is not known here")
 	}
-	return m.send(asker, at, encodeAnswer(a))
-}
-
-func (m *Mesh) locate(node string) (Meta, netip.AddrPort, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rec := m.view.nodes[node]
-	p := m.view.peers[node] // no node's name is a process's
-	switch {
-	case m.list == nil:
-		return Meta{}, netip.AddrPort{}, errNotRunning
-	case p != nil:
-		return p.meta, p.gossip, nil
-	case rec == nil:
-		return Meta{}, netip.AddrPort{}, errors.New("no such node is known")
-	case !rec.Live:
-		return Meta{}, netip.AddrPort{}, errors.New("the node is not live")
-	}
-	return rec.Meta, rec.gossip, nil
-}
-
-// send delivers one message over a stream of its own, within streamTimeout for each step.
-func (m *Mesh) send(to Meta, at netip.AddrPort, msg []byte) error {
-	m.mu.Lock()
-	list := m.list
-	m.mu.Unlock()
-	return list.SendReliable(destination(to, at), msg)
+	return a.here.running().SendReliable(destination(asker, at), encodeAnswer(reply))
 }

@@ -339,7 +339,7 @@ func TestHearsayRoundTrip(t *testing.T) {
 
 func TestGarbledHearsayChangesNothing(t *testing.T) {
 	m := newMesh(t)
-	m.merge([]entry{{Meta: process("x", 1), Seq: 1}, {Meta: watcher("w"), State: []byte{0}}}, Speaker{Role: RoleNode})
+	m.delegate().merge([]entry{{Meta: process("x", 1), Seq: 1}, {Meta: watcher("w"), State: []byte{0}}}, Speaker{Role: RoleNode})
 	if len(m.Nodes()) != 1 || !strings.Contains(fmt.Sprint(m.Problems()), "what it says of lost nodes") {
 		t.Errorf("got %v, %q", m.Nodes(), m.Problems())
 	}
@@ -349,10 +349,10 @@ func TestGarbledHearsayChangesNothing(t *testing.T) {
 func TestMeshForgetsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t)
-		m.lg = zap.NewNop()
+		m.knowledge.lg = zap.NewNop()
 		m.view.forgetAfter = day
 		m.UseEvidence(func(state []byte) bool { return string(state) == witness })
-		m.merge([]entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode})
+		m.delegate().merge([]entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode})
 		<-m.Changed()
 		time.Sleep(day)
 		if len(m.Nodes()) != 2 || m.count(false) != 1 {
@@ -412,7 +412,7 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	}
 	late := start(t, "main", node("late"), seeded(c))
 	await(t, "the newcomer hears a", 5*time.Second, sees(late, "a"))
-	late.merge([]entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode}) // it has brought the old word with it
+	late.delegate().merge([]entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode}) // it has brought the old word with it
 	await(t, "the newcomer forgets x", 10*time.Second, func() bool { _, ok := find(late, "x"); return !ok })
 	for _, m := range []*member{a, b, c} {
 		if _, ok := find(m, "x"); ok {

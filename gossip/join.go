@@ -18,6 +18,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/hashicorp/memberlist"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
@@ -29,15 +30,31 @@ const (
 	resolveTime = 3 * time.Second
 )
 
+// seeker finds seeds and lost nodes that are not in the mesh.
+type seeker struct {
+	cfg      Config
+	port     uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
+	sources  []*source // not changed after Run has begun
+	known    *knowledge
+	here     *endpoint
+	refusals refusals
+	joins    *prometheus.CounterVec
+	lg       *zap.Logger
+}
+
+// SeedPort sets the port that stands in for a seed's missing one, where it is not that of Config.Listen. Call it before
+// Run.
+func (s *seeker) SeedPort(port uint16) { s.port = port }
+
 // rejoin looks for seeds and lost nodes that are not in the mesh, until ctx ends. memberlist forgets a
 // lost node after a while and would never look for it again: this is what heals a parted mesh.
-func (m *Mesh) rejoin(ctx context.Context, list *memberlist.Memberlist) {
+func (s *seeker) rejoin(ctx context.Context, list *memberlist.Memberlist) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
 	for {
-		m.join(ctx, list, m.missing(ctx))
+		s.join(ctx, list, s.missing(ctx))
 		wait := pause.NextBackOff()
-		if !m.alone() {
+		if !s.known.alone() {
 			pause.Reset()
 			wait = joinSlow/2 + rand.N(joinSlow)
 		}
@@ -47,13 +64,6 @@ func (m *Mesh) rejoin(ctx context.Context, list *memberlist.Memberlist) {
 		case <-time.After(wait):
 		}
 	}
-}
-
-// alone reports whether no other node is live. Observers are no company: who has only them still seeks the others.
-func (m *Mesh) alone() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.view.peers) == len(m.view.observers())
 }
 
 // target is an address to try; seed is what the config calls it, "" for a lost node.
@@ -67,12 +77,10 @@ type target struct {
 func (t target) key() string { return "seed/" + t.at.String() }
 
 // missing returns the seeds and lost nodes that memberlist does not hear, without ourselves.
-func (m *Mesh) missing(ctx context.Context) []target {
-	targets := m.seeds(ctx)
-	m.mu.Lock()
-	heard, lost := m.view.heard(), m.view.lost()
-	heard[m.bound] = true
-	m.mu.Unlock()
+func (s *seeker) missing(ctx context.Context) []target {
+	targets := s.seeds(ctx)
+	heard, lost := s.known.addresses()
+	heard[s.here.Address()] = true
 	for _, at := range lost {
 		targets = append(targets, target{at: at})
 	}
@@ -81,7 +89,7 @@ func (m *Mesh) missing(ctx context.Context) []target {
 			heard[t.at] = true // once each
 			return false
 		}
-		m.notices.settle(t.key())
+		s.refusals.settle(t.key())
 		return true
 	})
 	if len(targets) > joinTargets {
@@ -93,25 +101,25 @@ func (m *Mesh) missing(ctx context.Context) []target {
 
 // seeds returns the addresses of the configured seeds, of those in the seeds file, and of what the sources
 // know.
-func (m *Mesh) seeds(ctx context.Context) []target {
-	names := slices.Clone(m.cfg.Seeds)
-	if path := m.cfg.SeedsFile; path != "" {
+func (s *seeker) seeds(ctx context.Context) []target {
+	names := slices.Clone(s.cfg.Seeds)
+	if path := s.cfg.SeedsFile; path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			m.notices.warn("seeds-file", fmt.Sprintf("gossip.seeds-file: %v", err))
+			s.refusals.warn("seeds-file", fmt.Sprintf("gossip.seeds-file: %v", err))
 		} else {
-			m.notices.settle("seeds-file")
+			s.refusals.settle("seeds-file")
 			names = append(names, lines(string(text))...)
 		}
 	}
 	configured := len(names)
-	names = append(names, m.fromSources(ctx)...)
+	names = append(names, s.fromSources(ctx)...)
 	ctx, cancel := context.WithTimeout(ctx, resolveTime)
 	defer cancel()
 	found := make([][]target, len(names))
 	var lookups sync.WaitGroup
 	for i, name := range names {
-		lookups.Go(func() { found[i] = m.resolve(ctx, name) })
+		lookups.Go(func() { found[i] = s.resolve(ctx, name) })
 	}
 	lookups.Wait()
 	for _, told := range found[configured:] {
@@ -123,18 +131,18 @@ func (m *Mesh) seeds(ctx context.Context) []target {
 }
 
 // resolve asks the ordinary resolver; memberlist's own lookup knows no context and goes past ours.
-func (m *Mesh) resolve(ctx context.Context, seed string) []target {
+func (s *seeker) resolve(ctx context.Context, seed string) []target {
 	key := "resolve/" + seed
-	host, port, err := splitSeed(seed, cmp.Or(m.port, m.Address().Port()))
+	host, port, err := splitSeed(seed, cmp.Or(s.port, s.here.Address().Port()))
 	var ips []netip.Addr
 	if err == nil {
 		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}
 	if err != nil {
-		m.notices.show(key, fmt.Sprintf("seed %s: %v", seed, err))
+		s.refusals.show(key, fmt.Sprintf("seed %s: %v", seed, err))
 		return nil
 	}
-	m.notices.settle(key)
+	s.refusals.settle(key)
 	var out []target
 	for _, ip := range ips {
 		out = append(out, target{seed: seed, at: netip.AddrPortFrom(ip.Unmap(), port)})
@@ -143,21 +151,21 @@ func (m *Mesh) resolve(ctx context.Context, seed string) []target {
 }
 
 // join tries all targets at once, so that a silent one costs the others no time.
-func (m *Mesh) join(ctx context.Context, list *memberlist.Memberlist, targets []target) {
+func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets []target) {
 	var tries sync.WaitGroup
 	defer tries.Wait()
 	for _, t := range targets {
 		tries.Go(func() {
 			_, err := list.Join([]string{t.at.String()})
 			if err == nil {
-				m.series.joins.WithLabelValues("joined").Inc()
-				m.notices.settle(t.key())
-				m.lg.Info("joined gossip", zap.Stringer("through", t.at))
+				s.joins.WithLabelValues("joined").Inc()
+				s.refusals.settle(t.key())
+				s.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
 			if ctx.Err() == nil {
-				m.series.joins.WithLabelValues("failed").Inc()
-				m.unjoined(t, err)
+				s.joins.WithLabelValues("failed").Inc()
+				s.unjoined(t, err)
 			}
 		})
 	}
@@ -165,17 +173,15 @@ func (m *Mesh) join(ctx context.Context, list *memberlist.Memberlist, targets []
 
 // unjoined says why a target could not be joined. A seed that is not there is no news for the log:
 // a first node, or a lone one, has only such seeds.
-func (m *Mesh) unjoined(t target, err error) {
-	m.lg.Debug("node not joined", zap.Stringer("address", t.at), zap.Error(err))
-	if s, ok := diagnose(err.Error()); ok {
+func (s *seeker) unjoined(t target, err error) {
+	s.lg.Debug("node not joined", zap.Stringer("address", t.at), zap.Error(err))
+	if is, ok := diagnose(err.Error()); ok {
 		from := t.at.Addr().String()
-		m.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s", from, s.meaning))
+		s.refusals.reject(is.reason, is.reason+"/"+from, fmt.Sprintf("%s: %s", from, is.meaning))
 		return
 	}
-	m.mu.Lock()
-	heard := m.view.heard()[t.at] // it has come to us while we tried
-	m.mu.Unlock()
-	if t.seed == "" || heard || t.told && !m.alone() {
+	heard, _ := s.known.addresses() // it may have come to us while we tried
+	if t.seed == "" || heard[t.at] || t.told && !s.known.alone() {
 		return // to who has company, an old word of a source is no problem
 	}
 	text := reasonOf(err)
@@ -183,9 +189,9 @@ func (m *Mesh) unjoined(t target, err error) {
 	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
 		strings.HasSuffix(text, syscall.EPIPE.Error()):
 		// A memberlist that does not like our label says nothing and hangs up.
-		m.notices.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one side alone, or not holdfast)", t.seed, t.at))
+		s.refusals.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one side alone, or not holdfast)", t.seed, t.at))
 	default:
-		m.notices.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
+		s.refusals.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
 	}
 }
 

@@ -102,7 +102,7 @@ func (r *keyring) refresh() (bool, error) {
 }
 
 // follow takes over what changes in the file, until ctx ends.
-func (m *Mesh) follow(ctx context.Context, r *keyring) {
+func (r *keyring) follow(ctx context.Context, n *notices, lg *zap.Logger) {
 	tick := time.NewTicker(keyInterval)
 	defer tick.Stop()
 	for {
@@ -113,13 +113,13 @@ func (m *Mesh) follow(ctx context.Context, r *keyring) {
 		}
 		changed, err := r.refresh()
 		if err != nil {
-			m.notices.warn(ProblemKeyFile, err.Error()+"; the gossip keys that were read before stay in use")
+			n.warn(ProblemKeyFile, err.Error()+"; the gossip keys that were read before stay in use")
 			continue
 		}
-		m.notices.settle(ProblemKeyFile)
+		n.settle(ProblemKeyFile)
 		if changed {
-			m.lg.Info("gossip keys changed", zap.Int("keys", len(r.keys)))
-			m.notices.settleAll(reasonKey + "/")
+			lg.Info("gossip keys changed", zap.Int("keys", len(r.keys)))
+			n.settleAll(reasonKey + "/")
 		}
 	}
 }

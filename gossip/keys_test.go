@@ -33,8 +33,8 @@ func TestKeyFileIsFollowed(t *testing.T) {
 		}
 	}
 	keyring := func(m *member) [][]byte {
-		m.mu.Lock()
-		defer m.mu.Unlock()
+		m.endpoint.mu.Lock()
+		defer m.endpoint.mu.Unlock()
 		return m.keys.ring.GetKeys()
 	}
 	has := func(m *member, keys ...byte) func() bool {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
@@ -116,6 +117,27 @@ func (n *notices) expire(now time.Time) {
 	maps.DeleteFunc(n.known, func(_ string, note *notice) bool { return now.Sub(note.seen) >= noticeAge })
 }
 
+// refusals are the notices, and the count of what was refused.
+type refusals struct {
+	*notices
+	rejected *prometheus.CounterVec // by reason
+}
+
+// reject counts something refused and warns of it.
+func (r refusals) reject(reason, key, text string) {
+	r.rejected.WithLabelValues(reason).Inc()
+	r.warn(key, text)
+}
+
+// refused takes in what the transport did not let in.
+func (r refusals) refused(from net.Addr, reason string, err error) {
+	host, _, splitErr := net.SplitHostPort(from.String())
+	if splitErr != nil {
+		host = "some node"
+	}
+	r.reject(reason, reason+"/"+host, host+": "+err.Error())
+}
+
 // symptom is a part of memberlist's log lines or errors, and what it means to an operator.
 type symptom struct{ part, reason, meaning string }
 
@@ -152,7 +174,11 @@ func diagnose(line string) (symptom, bool) {
 }
 
 // listener turns memberlist's log into notices. What it does not know goes to the debug log.
-type listener struct{ m *Mesh }
+type listener struct {
+	refusals refusals
+	udp      bool // packets go over UDP
+	lg       *zap.Logger
+}
 
 const udpBlocked = "over TCP but UDP probes failed"
 
@@ -161,17 +187,17 @@ func (l listener) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
 	if s, ok := diagnose(line); ok {
 		from := remote(line)
-		l.m.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s%s", from, s.meaning, quoted(line)))
+		l.refusals.reject(s.reason, s.reason+"/"+from, fmt.Sprintf("%s: %s%s", from, s.meaning, quoted(line)))
 		return len(p), nil
 	}
-	if before, _, ok := strings.Cut(line, udpBlocked); ok && l.m.tls == nil {
+	if before, _, ok := strings.Cut(line, udpBlocked); ok && l.udp {
 		_, process, _ := strings.Cut(before, "connect to ")
 		node, _, _ := strings.Cut(process, "#")
-		l.m.notices.warn("udp/"+node,
+		l.refusals.warn("udp/"+node,
 			fmt.Sprintf("%s: it answers over TCP but not over UDP (is the gossip port open for UDP?)", node))
 		return len(p), nil
 	}
-	l.m.lg.Debug(line)
+	l.lg.Debug(line)
 	return len(p), nil
 }
 

@@ -75,7 +75,7 @@ func TestListener(t *testing.T) {
 		"[ERR] memberlist: Failed to send UDP ping: something else":                                                    "",
 	} {
 		m := &member{Mesh: newMesh(t)}
-		if n, err := (listener{m.Mesh}).Write([]byte(line + "\n")); err != nil || n != len(line)+1 {
+		if n, err := (listener{m.refusals, true, m.lg}).Write([]byte(line + "\n")); err != nil || n != len(line)+1 {
 			t.Errorf("Write: got %d, %v", n, err)
 		}
 		if got := strings.Join(noticed(m.notices), "\n"); got != want {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -30,30 +28,21 @@ const (
 	twinInterval     = 5 * time.Second
 )
 
-// Mesh is this node's part in the gossip of its cluster.
+// Mesh is this node's part in the gossip of its cluster. What it is made of has a file each, and a lock where it needs
+// one.
 type Mesh struct {
+	*knowledge // what is known of the mesh
+	*endpoint  // memberlist, and what carries its messages
+	*prover    // whose word counts
+	*asking    // questions and answers
+	*seeker    // seeds and lost nodes
+	refusals   // what is wrong
+
 	cfg     Config
-	label   string
 	self    Meta
 	lg      *zap.Logger
-	notices *notices
 	series  *series
-	calls   *calls
-	sources []*source // not changed after Run has begun
-	tls     *TLS      // nil: as Config.KeyFile says; not changed after Run has begun
-	port    uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
-
 	started chan struct{} // closed once bound
-	changed chan struct{} // capacity 1: Nodes() changed
-	behind  chan struct{} // capacity 1: a peer lacks our newest state
-
-	mu    sync.Mutex // guards what follows; never held while memberlist is called
-	view  *view
-	list  *memberlist.Memberlist // nil before Run
-	bound netip.AddrPort
-
-	transport carrier  // nil before Run
-	keys      *keyring // nil before Run, and without keys
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -74,23 +63,16 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err := self.check(); err != nil {
 		return nil, fmt.Errorf("describe this node: %w", err)
 	}
-	m := &Mesh{
-		cfg:     cfg,
-		label:   label,
-		self:    self,
-		lg:      lg,
-		notices: newNotices(lg, time.Now),
-		calls:   newCalls(answer),
-		started: make(chan struct{}),
-		changed: make(chan struct{}, 1),
-		behind:  make(chan struct{}, 1),
-		view:    newView(self, time.Now()),
-	}
-	m.view.forgetAfter = cfg.ForgetAfter
+	m := &Mesh{cfg: cfg, self: self, lg: lg, started: make(chan struct{}),
+		knowledge: newKnowledge(self, cfg.ForgetAfter, lg), endpoint: &endpoint{}}
 	var err error
 	if m.series, err = newSeries(reg, m.count); err != nil {
 		return nil, fmt.Errorf("register gossip metrics: %w", err)
 	}
+	m.refusals = refusals{newNotices(lg, time.Now), m.series.rejected}
+	m.prover = &prover{label: label, known: m.knowledge, refusals: m.refusals, lg: lg}
+	m.asking = &asking{calls: newCalls(answer), self: self, known: m.knowledge, here: m.endpoint, refusals: m.refusals, lg: lg}
+	m.seeker = &seeker{cfg: cfg, known: m.knowledge, here: m.endpoint, refusals: m.refusals, joins: m.series.joins, lg: lg}
 	return m, nil
 }
 
@@ -102,7 +84,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 	var keys *keyring
 	switch {
 	case m.tls != nil:
-		if !m.awaitCertificate(ctx) {
+		if !m.tls.await(ctx, m.notices) {
 			return nil
 		}
 	case m.cfg.KeyFile != "":
@@ -120,9 +102,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start gossip: %w", errors.Join(err, streams.Shutdown()))
 	}
-	m.mu.Lock()
-	m.list, m.keys = list, keys
-	m.mu.Unlock()
+	m.begin(list, keys)
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
 		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || keys != nil))
@@ -131,7 +111,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 	work.Go(func() { m.disseminate(ctx, list) })
 	work.Go(func() { m.rejoin(ctx, list) })
 	if keys != nil {
-		work.Go(func() { m.follow(ctx, keys) })
+		work.Go(func() { keys.follow(ctx, m.notices, m.lg) })
 	}
 	for range callWorkers {
 		work.Go(func() { m.calls.work(ctx) })
@@ -139,34 +119,12 @@ func (m *Mesh) Run(ctx context.Context) error {
 	m.watch(ctx)
 	work.Wait()
 
-	m.leave(list)
+	leave(list, m.lg)
 	if err := list.Shutdown(); err != nil {
 		return fmt.Errorf("stop gossip: %w", err)
 	}
 	m.lg.Info("gossip stopped")
 	return nil
-}
-
-// leave tells the others that this process leaves, for at most leaveTimeout, and only while anybody is there to be
-// told: memberlist waits on when they have left as well. Anyone who is not told notices by itself, some seconds later.
-func (m *Mesh) leave(list *memberlist.Memberlist) {
-	told := make(chan error, 1)
-	go func() { told <- list.Leave(leaveTimeout) }()
-	tick := time.NewTicker(gossipInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-told:
-			if err != nil {
-				m.lg.Debug("left gossip without telling all", zap.Error(err))
-			}
-			return
-		case <-tick.C:
-			if list.NumMembers() == 0 { // this process counts until it has begun to leave
-				return
-			}
-		}
-	}
 }
 
 // bind opens the listeners.
@@ -185,23 +143,23 @@ func (m *Mesh) bind(ctx context.Context, keyed bool) (streams carrier, err error
 	if ip.IsUnspecified() {
 		ip = m.self.Address
 	}
-	m.mu.Lock()
-	m.transport = streams
-	m.bound = netip.AddrPortFrom(ip, uint16(streams.GetAutoBindPort()))
-	m.mu.Unlock()
+	m.bound(streams, netip.AddrPortFrom(ip, uint16(streams.GetAutoBindPort())))
 	return streams, nil
 }
 
+// knows reports whether an address is our own, or that of somebody who is or was in the mesh.
+func (m *Mesh) knows(ip netip.Addr) bool { return ip == m.Address().Addr() || m.heardAt(ip) }
+
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
 func (m *Mesh) configure(streams carrier, keys *keyring) *memberlist.Config {
-	d := delegate{m}
+	d, at := m.delegate(), m.Address()
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label = m.self.process(), m.label
 	conf.Transport = streams
 	if keys != nil {
 		conf.Keyring = &keys.ring
 	}
-	conf.AdvertiseAddr, conf.AdvertisePort = m.bound.Addr().String(), int(m.bound.Port())
+	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
 	conf.Delegate, conf.Events, conf.Alive, conf.Merge = d, d, d, d
 	conf.Logger = m.logger()
@@ -214,30 +172,42 @@ func (m *Mesh) configure(streams carrier, keys *keyring) *memberlist.Config {
 	return conf
 }
 
-func (m *Mesh) logger() *log.Logger { return log.New(listener{m}, "", 0) }
+func (m *Mesh) delegate() delegate {
+	return delegate{self: m.self, known: m.knowledge, prover: m.prover, asking: m.asking, refusals: m.refusals}
+}
+
+// logger takes memberlist's log. With TLS nothing goes over UDP, whatever it says.
+func (m *Mesh) logger() *log.Logger {
+	return log.New(listener{refusals: m.refusals, udp: m.tls == nil, lg: m.lg}, "", 0)
+}
+
+// UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
+// before Run.
+func (m *Mesh) UseTLS(t TLS) { m.tls, m.view.strict = &t, true }
+
+// Publish replaces what the other nodes see as our state, at most MaxState bytes, and sends it to them
+// at once; only the newest state counts. It never blocks and may be called before Run. A larger state
+// is refused: the one before stays, an error is logged and shown among the Problems. An observer's goes nowhere.
+func (m *Mesh) Publish(state []byte) {
+	if len(state) > MaxState {
+		m.warn("publish", fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed",
+			m.self.Node, len(state), MaxState))
+		return
+	}
+	m.publish(state)
+}
 
 // Twin returns the address of another live process with our node name. One of both is a copy, or wrongly
 // configured, and the others listen to the one that they heard first. A process killed at another address counts
 // for about 5 s.
-func (m *Mesh) Twin() (netip.Addr, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view.twin(m.bound)
-}
+func (m *Mesh) Twin() (netip.Addr, bool) { return m.twin(m.Address()) }
 
-// Twins returns the live processes of other nodes that do not count for them, sorted: Ask takes them for nodes.
-func (m *Mesh) Twins() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []string
-	for process, p := range m.view.peers {
-		if m.view.passedOver(p) {
-			out = append(out, process)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
+// Started is closed once the listener is bound.
+func (m *Mesh) Started() <-chan struct{} { return m.started }
+
+// Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each
+// disappears when it was not seen for a minute; at most 64 are kept.
+func (m *Mesh) Problems() []Problem { return m.current() }
 
 // watch looks for twins, and for lost nodes whose time is over, until ctx ends.
 func (m *Mesh) watch(ctx context.Context) {
@@ -250,141 +220,16 @@ func (m *Mesh) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 			poke(m.behind) // our certificate may have been renewed
-			m.mu.Lock()
-			twins := m.view.twins(time.Now())
-			gone := m.view.fade(time.Now())
-			m.mu.Unlock()
-			m.tellForgotten(gone)
+			twins := m.twins()
 			for process, text := range twins {
-				m.notices.warn("twin/"+process, text)
+				m.warn("twin/"+process, text)
 			}
 			for process := range shown {
 				if twins[process] == "" {
-					m.notices.settle("twin/" + process)
+					m.settle("twin/" + process)
 				}
 			}
 			shown = twins
 		}
-	}
-}
-
-// SeedPort sets the port that stands in for a seed's missing one, where it is not that of Config.Listen. Call it before
-// Run.
-func (m *Mesh) SeedPort(port uint16) { m.port = port }
-
-// Publish replaces what the other nodes see as our state, at most MaxState bytes, and sends it to them
-// at once; only the newest state counts. It never blocks and may be called before Run. A larger state
-// is refused: the one before stays, an error is logged and shown among the Problems. An observer's goes nowhere.
-func (m *Mesh) Publish(state []byte) {
-	if len(state) > MaxState {
-		m.notices.warn("publish",
-			fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed", m.self.Node,
-				len(state), MaxState))
-		return
-	}
-	m.mu.Lock()
-	changed := m.view.publish(state)
-	m.mu.Unlock()
-	if changed {
-		poke(m.behind)
-		poke(m.changed)
-	}
-}
-
-// disseminate sends our newest state to anyone who lacks it. One send at most is under way to a peer, so a
-// slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not
-// repeated: push/pull brings the state within seconds.
-func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
-	var sends sync.WaitGroup
-	defer sends.Wait()
-	for {
-		m.sign()
-		m.mu.Lock()
-		peers, own := m.view.behind(), m.view.own
-		word := encodeEntry(own)
-		if own.proof != nil {
-			word = encodeAll([]entry{own, m.view.aside(hearsay{proofs: []entry{own}})})
-		}
-		to := make([]*memberlist.Node, len(peers))
-		for i, p := range peers {
-			to[i] = destination(p.meta, p.gossip)
-		}
-		m.mu.Unlock()
-		for i, p := range peers {
-			sends.Go(func() {
-				if err := list.SendReliable(to[i], word); err != nil {
-					m.lg.Debug("state not sent", zap.String("process", to[i].Name), zap.Error(err))
-				}
-				m.mu.Lock()
-				p.sending, p.sent = false, own.Seq
-				m.mu.Unlock()
-				poke(m.behind)
-			})
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.behind:
-		}
-	}
-}
-
-// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and no
-// observer; at most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
-func (m *Mesh) Nodes() []Node {
-	m.mu.Lock()
-	gone := m.view.fade(time.Now())
-	nodes := m.view.list()
-	m.mu.Unlock()
-	m.tellForgotten(gone)
-	return nodes
-}
-
-// Observers returns the observers that are live, sorted by name; this process is not among them.
-func (m *Mesh) Observers() []Meta {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view.observers()
-}
-
-// Changed yields a value after Nodes changed; several changes may yield one value.
-func (m *Mesh) Changed() <-chan struct{} { return m.changed }
-
-// Started is closed once the listener is bound.
-func (m *Mesh) Started() <-chan struct{} { return m.started }
-
-// Address is where the others reach our gossip. It is the zero value before Started.
-func (m *Mesh) Address() netip.AddrPort {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.bound
-}
-
-// Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each
-// disappears when it was not seen for a minute; at most 64 are kept.
-func (m *Mesh) Problems() []Problem { return m.notices.current() }
-
-func (m *Mesh) count(live bool) float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n := 0
-	for _, rec := range m.view.nodes {
-		if rec.Live == live && !rec.faded {
-			n++
-		}
-	}
-	return float64(n)
-}
-
-// destination is where memberlist sends a message. Only name and address matter to it.
-func destination(meta Meta, at netip.AddrPort) *memberlist.Node {
-	return &memberlist.Node{Name: meta.process(), Addr: net.IP(at.Addr().AsSlice()), Port: at.Port()}
-}
-
-// poke says "look again" on a channel of capacity 1.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

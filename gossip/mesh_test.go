@@ -275,8 +275,8 @@ func TestRestartSupersedesAtOnce(t *testing.T) {
 	old, _ := find(a, "child")
 	var where netip.AddrPort
 	await(t, "a knows where it gossips", 10*time.Second, func() bool { // which may be later
-		a.mu.Lock()
-		defer a.mu.Unlock()
+		a.knowledge.mu.Lock()
+		defer a.knowledge.mu.Unlock()
 		where = a.view.nodes["child"].gossip
 		return where.IsValid()
 	})
@@ -287,9 +287,9 @@ func TestRestartSupersedesAtOnce(t *testing.T) {
 	young.Publish([]byte("young"))
 	await(t, "a hears the young process", 2*time.Second, says(a, "child", "young"))
 	n, _ := find(a, "child")
-	a.mu.Lock()
+	a.knowledge.mu.Lock()
 	believed := a.view.peers[old.process()] != nil
-	a.mu.Unlock()
+	a.knowledge.mu.Unlock()
 	if n.Boot != young.self.Boot || !n.Live || !believed || len(a.Nodes()) != 2 {
 		t.Errorf("got %+v, %d nodes, the old one believed alive: %v", n, len(a.Nodes()), believed)
 	}
@@ -304,14 +304,14 @@ func TestTwinInTheMesh(t *testing.T) {
 	first := start(t, "main", node("b"), seeded(a))
 	first.Publish([]byte("first"))
 	await(t, "a hears b", 5*time.Second, says(a, "b", "first"))
-	a.mu.Lock()
+	a.knowledge.mu.Lock()
 	a.view.peers[first.self.process()].since = time.Now().Add(-together)
-	a.mu.Unlock()
+	a.knowledge.mu.Unlock()
 
 	twin := start(t, "main", Meta{Node: "b", Boot: first.self.Boot - 1, Address: netip.MustParseAddr("127.0.0.2")}, seeded(a))
 	twin.Publish([]byte("twin"))
 	knows := func(m, other *member) func() bool {
-		return func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.view.peers[other.self.process()] != nil }
+		return func() bool { m.knowledge.mu.Lock(); defer m.knowledge.mu.Unlock(); return m.view.peers[other.self.process()] != nil }
 	}
 	await(t, "a knows the twin", 5*time.Second, knows(a, twin))
 	await(t, "the twin knows a", 5*time.Second, sees(twin, "a"))

@@ -75,60 +75,55 @@ func (t TLS) proves(label string, e entry) error {
 	return t.Check(chain[0], e.text(label), signature)
 }
 
+// prover signs this process's words, and says which of those that others tell count. Without TLS all do.
+type prover struct {
+	tls      *TLS // nil: as Config.KeyFile says; not changed after Run has begun
+	label    string
+	known    *knowledge
+	refusals refusals
+	lg       *zap.Logger
+}
+
 // sign proves our newest word, again when our certificate was renewed: that is another word, so that all hear of it.
-func (m *Mesh) sign() {
-	if m.tls == nil || m.self.Observer {
+func (p *prover) sign() {
+	if p.tls == nil {
 		return
 	}
-	pair, err := m.tls.Certificate()
-	m.mu.Lock()
-	own := m.view.own
-	if err == nil && own.proof != nil && string(m.view.signer) != string(pair.Certificate[0]) {
-		own.Seq++
-		m.view.own.Seq, own.proof = own.Seq, nil
+	pair, err := p.tls.Certificate()
+	var certificate []byte
+	if err == nil {
+		certificate = pair.Certificate[0]
 	}
-	m.mu.Unlock()
-	if own.proof != nil {
+	own, unsigned := p.known.unsigned(certificate)
+	if !unsigned {
 		return
 	}
-	proof, chain, err := m.tls.prove(m.label, own)
+	proof, chain, err := p.tls.prove(p.label, own)
 	if err != nil {
-		m.lg.Debug("state not signed", zap.Error(err))
+		p.lg.Debug("state not signed", zap.Error(err))
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.view.own.Seq == own.Seq { // else there is news, which is signed next
-		m.view.own.proof, m.view.signer = proof, chain[0]
-		rec := m.view.nodes[m.self.Node]
-		rec.Seq, rec.proof = own.Seq, proof
-	}
+	p.known.signed(own, proof, chain[0])
 }
 
 // authentic returns which of the words that somebody tells count. What is no news is not looked at.
-func (m *Mesh) authentic(entries []entry, from Speaker) (counts []entry) {
+func (p *prover) authentic(entries []entry, from Speaker) (counts []entry) {
 	forged := 0
 	for _, e := range entries {
 		switch {
 		case e.Observer:
-		case m.tls == nil, from.speaksFor(e.Node):
+		case p.tls == nil, from.speaksFor(e.Node):
 			counts = append(counts, e)
-		case e.proof == nil || forged == maxForged || !m.news(e):
+		case e.proof == nil || forged == maxForged || !p.known.news(e):
 		default:
-			if err := m.tls.proves(m.label, e); err != nil {
+			if err := p.tls.proves(p.label, e); err != nil {
 				forged++
-				m.reject(reasonCertificate, "proof/"+e.Node, fmt.Sprintf("%s, told by %q: %v: %v", e.Node, from.Node, errProof, err))
+				p.refusals.reject(reasonCertificate, "proof/"+e.Node,
+					fmt.Sprintf("%s, told by %q: %v: %v", e.Node, from.Node, errProof, err))
 				continue
 			}
 			counts = append(counts, e)
 		}
 	}
 	return counts
-}
-
-// news reports whether a word is one that this process does not know.
-func (m *Mesh) news(e entry) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.view.news(e)
 }

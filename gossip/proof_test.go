@@ -37,7 +37,7 @@ func accuse(t *testing.T, at *member, p *papers, messages ...[]byte) {
 // proofsOf are words with proofs, as they are told.
 func proofsOf(words ...entry) []byte {
 	v := newView(node("teller"), time.Now())
-	return encodeAll(append(words, v.aside(hearsay{proofs: words})))
+	return encodeAll(append(words, v.self.aside(hearsay{proofs: words})))
 }
 
 // Anyone who has stolen the certificate of a node tells no facts of another one: of one that is live, of one that is
@@ -67,10 +67,10 @@ func TestStolenNodeCertificate(t *testing.T) {
 		}
 		signed, altered := w, b.view.nodes["b"]
 		signed.proof = proof // by the thief
-		b.mu.Lock()
+		b.knowledge.mu.Lock()
 		replayed := w
 		replayed.proof = altered.proof // b's own, of another word
-		b.mu.Unlock()
+		b.knowledge.mu.Unlock()
 		accuse(t, a, thief, encodeEntry(w), encodeAll([]entry{w}), proofsOf(signed), proofsOf(replayed))
 	}
 	if rejected(t, a, reasonCertificate) == 0 || !complains(a, errProof.Error())() {
@@ -166,9 +166,9 @@ func TestWordsWithoutProof(t *testing.T) {
 
 	// All messages are what a version before proofs takes: entries, of which it drops those about observers, with the
 	// last of them saying what it reads.
-	a.mu.Lock()
+	a.knowledge.mu.Lock()
 	all := a.view.entries(time.Now())
-	a.mu.Unlock()
+	a.knowledge.mu.Unlock()
 	last := all[len(all)-1]
 	r := reader{rest: last.State}
 	if !last.Observer || r.count(maxNodes) != 1 {
@@ -203,9 +203,9 @@ func TestOnlyTheNodeItselfIsAsked(t *testing.T) {
 	b := startBound(t, ca, node("b"), a)
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
 	liar := startBound(t, ca, node("liar"))
-	a.mu.Lock()
+	a.knowledge.mu.Lock()
 	a.view.nodes["b"].gossip, a.view.peers[b.self.process()].gossip = liar.Address(), liar.Address()
-	a.mu.Unlock()
+	a.knowledge.mu.Unlock()
 	if got, err := a.Ask(t.Context(), "b", []byte("who")); !errors.Is(err, errOther) {
 		t.Errorf("got %q, %v", got, err)
 	}

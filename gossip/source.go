@@ -10,17 +10,17 @@ import (
 // says that no other process is live: a source to which looking is dear looks harder then. ctx ends after
 // 3 s. A source that answers later, or never, holds up nobody any longer; until it answers, its last answer
 // stands, and it is not asked again. Call AddSeeds before Run.
-func (m *Mesh) AddSeeds(ask func(ctx context.Context, alone bool) []string) {
-	m.sources = append(m.sources, &source{ask: ask})
+func (s *seeker) AddSeeds(ask func(ctx context.Context, alone bool) []string) {
+	s.sources = append(s.sources, &source{ask: ask})
 }
 
 // fromSources returns the answers of all sources.
-func (m *Mesh) fromSources(ctx context.Context) []string {
-	alone := m.alone()
-	answers := make([][]string, len(m.sources))
+func (s *seeker) fromSources(ctx context.Context) []string {
+	alone := s.known.alone()
+	answers := make([][]string, len(s.sources))
 	var asks sync.WaitGroup
-	for i, s := range m.sources {
-		asks.Go(func() { answers[i] = s.seeds(ctx, alone) })
+	for i, source := range s.sources {
+		asks.Go(func() { answers[i] = source.seeds(ctx, alone) })
 	}
 	asks.Wait()
 	return slices.Concat(answers...)

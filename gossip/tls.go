@@ -143,26 +143,22 @@ func hungUp(err error) bool {
 		errors.Is(err, syscall.ECONNRESET)
 }
 
-// UseTLS has every byte of the gossip go over TLS, and only facts of a node count that its certificate tells. Call it
-// before Run.
-func (m *Mesh) UseTLS(t TLS) { m.tls, m.view.strict = &t, true }
-
-// awaitCertificate returns true when there is a certificate, and false when ctx ends. One of an authority which is not
-// known yet, say, is waited for while a member serves.
-func (m *Mesh) awaitCertificate(ctx context.Context) bool {
+// await returns true when there is a certificate, and false when ctx ends. One of an authority which is not known yet,
+// say, is waited for while a member serves.
+func (t TLS) await(ctx context.Context, n *notices) bool {
 	begin := time.Now()
 	for {
-		_, err := m.tls.Certificate()
+		_, err := t.Certificate()
 		if err == nil {
-			_, err = m.tls.Authorities()
+			_, err = t.Authorities()
 		}
 		if err == nil {
-			m.notices.settle(ProblemTLS)
+			n.settle(ProblemTLS)
 			return true
 		}
-		notice := m.notices.show // at each first start it takes a moment: no news for the log
+		notice := n.show // at each first start it takes a moment: no news for the log
 		if time.Since(begin) >= certificateTime {
-			notice = m.notices.warn
+			notice = n.warn
 		}
 		notice(ProblemTLS, err.Error())
 		select {

@@ -41,17 +41,6 @@ type record struct {
 	other  entry  // the latest word of another process of this node, which counts when this one is gone
 }
 
-// peer is a live process other than ours. sent is the Seq of ours that was last sent to it, if it was told any.
-type peer struct {
-	meta    Meta
-	gossip  netip.AddrPort
-	since   time.Time
-	proven  bool // it has said itself that it is meta: anybody may say who is live
-	sent    uint64
-	told    bool
-	sending bool
-}
-
 // view is all a process knows of the mesh. It is plain data: the Mesh locks it and passes the time.
 // Observers are live processes and never nodes: they are among the peers, so that they are told what nodes say, and
 // forgotten when they go.
@@ -61,33 +50,21 @@ type view struct {
 	signer []byte             // the certificate that own is signed with
 	strict bool               // only what a node has proven to have said counts
 	nodes  map[string]*record // by Meta.Node
-	peers  map[string]*peer   // by Meta.process()
-	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
-	// as that may be.
-	gone map[string]time.Time
+	processes
 
-	forgotten   map[string]tombstone // by Meta.Node
-	forgetAfter time.Duration        // 0: never by time
+	forgotten   tombstones
+	forgetAfter time.Duration // 0: never by time
 	evidence    func(state []byte) bool
 	settled     bool
 }
 
-// goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of
-// them are too many to take in more.
-const (
-	goneFor = 3 * time.Minute
-	maxGone = 4 * maxNodes
-)
-
 func newView(self Meta, now time.Time) *view {
 	v := &view{
-		self:  self,
-		own:   entry{Meta: self},
-		nodes: map[string]*record{},
-		peers: map[string]*peer{},
-		gone:  map[string]time.Time{},
-
-		forgotten: map[string]tombstone{},
+		self:      self,
+		own:       entry{Meta: self},
+		nodes:     map[string]*record{},
+		processes: processes{map[string]*peer{}, map[string]time.Time{}},
+		forgotten: tombstones{},
 	}
 	if !self.Observer {
 		v.nodes[self.Node] = &record{Node: Node{Meta: self, Live: true, Since: now}}
@@ -173,14 +150,6 @@ func (v *view) prove(e entry, now time.Time) bool {
 	return v.count(p, now)
 }
 
-// crowded reports whether so many processes have come and gone of late that no other one may come.
-func (v *view) crowded(now time.Time) bool {
-	if len(v.gone) >= maxGone {
-		maps.DeleteFunc(v.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
-	}
-	return len(v.gone) >= maxGone
-}
-
 // up notes that memberlist hears of a process, and reports whether a node changed.
 func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 	delete(v.gone, meta.process())
@@ -235,9 +204,7 @@ func (v *view) precedes(p *peer, rec *record) bool {
 // down notes that memberlist gave a process up. The node stays listed until it is forgotten: its facts still count. But
 // if another process of that name is live, that one counts from now on.
 func (v *view) down(meta Meta, now time.Time) bool {
-	delete(v.peers, meta.process())
-	maps.DeleteFunc(v.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
-	v.gone[meta.process()] = now
+	v.remove(meta.process(), now)
 	rec := v.nodes[meta.Node]
 	switch {
 	case meta.Observer || rec == nil:
@@ -299,13 +266,7 @@ func (v *view) replace(meta Meta, now time.Time) *record {
 // evict forgets the lost node with the lowest boot. Every process forgets the same one, so that they
 // do not keep telling each other of nodes already forgotten.
 func (v *view) evict() {
-	if oldest := v.oldest(); oldest != nil {
-		delete(v.nodes, oldest.Node.Node)
-	}
-}
-
-// oldest returns the lost node with the lowest boot, nil if none is lost.
-func (v *view) oldest() (oldest *record) {
+	var oldest *record
 	for _, rec := range v.nodes {
 		if rec.Live || v.ours(rec.Node.Node) {
 			continue
@@ -314,23 +275,13 @@ func (v *view) oldest() (oldest *record) {
 			oldest = rec
 		}
 	}
-	return oldest
+	if oldest != nil {
+		delete(v.nodes, oldest.Node.Node)
+	}
 }
 
 // ours reports whether a node's name is this process's own. An observer may be called as a node is.
 func (v *view) ours(node string) bool { return node == v.self.Node && !v.self.Observer }
-
-// observers returns the observers that are live.
-func (v *view) observers() []Meta {
-	var out []Meta
-	for _, p := range v.peers {
-		if p.meta.Observer {
-			out = append(out, p.meta)
-		}
-	}
-	slices.SortFunc(out, func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
-	return out
-}
 
 // list returns every known node that is not forgotten, sorted by name.
 func (v *view) list() []Node {
@@ -349,56 +300,6 @@ func (v *view) listed(which func(*record) bool) []Node {
 		out = append(out, n)
 	}
 	return out
-}
-
-// entries returns everything known as messages, lost nodes too, then their proofs, and last what there is to say of the
-// lost ones. The latter two are in the states of entries about an observer, which a version that knows no better drops.
-func (v *view) entries(now time.Time) []entry {
-	var out []entry
-	for _, rec := range v.nodes {
-		if !rec.faded {
-			out = append(out, entry{rec.Meta, rec.Seq, rec.State, rec.proof})
-		}
-	}
-	w := v.hearsay(now)
-	limit := maxNodes // more entries are refused
-	if !w.empty() {
-		limit--
-	}
-	if v.strict {
-		limit -= maxProofs
-	}
-	if len(out) > limit { // without those that were started first of the lost ones
-		slices.SortFunc(out, func(a, b entry) int {
-			return cmp.Or(v.liveFirst(a, b), cmp.Compare(b.Boot, a.Boot), cmp.Compare(a.Node, b.Node))
-		})
-		out = out[:limit]
-	}
-	for some := range slices.Chunk(slices.DeleteFunc(slices.Clone(out), func(e entry) bool { return e.proof == nil }), perEntry) {
-		out = append(out, v.aside(hearsay{proofs: some}))
-	}
-	if !w.empty() {
-		out = append(out, v.aside(w))
-	}
-	return out
-}
-
-// liveFirst orders the words of live nodes before those of lost ones.
-func (v *view) liveFirst(a, b entry) int {
-	rank := func(e entry) int {
-		if v.nodes[e.Node].Live {
-			return 0
-		}
-		return 1
-	}
-	return cmp.Compare(rank(a), rank(b))
-}
-
-// aside says something that is no word of a node.
-func (v *view) aside(w hearsay) entry {
-	self := v.self
-	self.Observer = true
-	return entry{Meta: self, State: encodeHearsay(w)}
 }
 
 // behind marks as sending, and returns, the peers that lack our newest state and to which no send is under way.
@@ -420,15 +321,6 @@ func (v *view) lost() []netip.AddrPort {
 		if !rec.Live && rec.gossip.IsValid() {
 			out = append(out, rec.gossip)
 		}
-	}
-	return out
-}
-
-// heard returns where live processes gossip.
-func (v *view) heard() map[netip.AddrPort]bool {
-	out := make(map[netip.AddrPort]bool, len(v.peers))
-	for _, p := range v.peers {
-		out[p.gossip] = true
 	}
 	return out
 }

@@ -1,0 +1,342 @@
+package gossip
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"go.uber.org/zap"
+)
+
+// knowledge is what this process knows of the mesh: a view under its lock, and the channels that say when to look at it
+// again.
+type knowledge struct {
+	lg      *zap.Logger
+	changed chan struct{} // capacity 1: Nodes() changed
+	behind  chan struct{} // capacity 1: a peer lacks our newest state
+
+	mu   sync.Mutex // guards what follows; never held while memberlist is called
+	view *view
+}
+
+func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowledge {
+	k := &knowledge{lg: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: newView(self, time.Now())}
+	k.view.forgetAfter = forgetAfter
+	return k
+}
+
+// Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and no
+// observer; at most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
+func (k *knowledge) Nodes() []Node {
+	k.mu.Lock()
+	gone := k.view.fade(time.Now())
+	nodes := k.view.list()
+	k.mu.Unlock()
+	k.noteForgotten(gone)
+	return nodes
+}
+
+// Lost returns every node that is not live, those that are forgotten by time included, sorted by name.
+func (k *knowledge) Lost() []Node {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.view.listed(func(r *record) bool { return !r.Live })
+}
+
+// Observers returns the observers that are live, sorted by name; this process is not among them.
+func (k *knowledge) Observers() []Meta {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.view.observers()
+}
+
+// Twins returns the live processes of other nodes that do not count for them, sorted: Ask takes them for nodes.
+func (k *knowledge) Twins() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []string
+	for process, p := range k.view.peers {
+		if k.view.passedOver(p) {
+			out = append(out, process)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Changed yields a value after Nodes changed; several changes may yield one value.
+func (k *knowledge) Changed() <-chan struct{} { return k.changed }
+
+// UseEvidence sets what tells whether a state is evidence of a cluster. Without it each is. Call it before Run.
+func (k *knowledge) UseEvidence(evidence func(state []byte) bool) { k.view.evidence = evidence }
+
+// Settle says whether this node has a part in a cluster for good, so that it needs no lost node as a witness of one:
+// only then is evidence forgotten by time. What was forgotten before comes back when that is no longer so.
+func (k *knowledge) Settle(settled bool) {
+	k.mu.Lock()
+	k.view.settled = settled
+	gone := k.view.fade(time.Now())
+	k.mu.Unlock()
+	k.noteForgotten(gone)
+}
+
+// Forget forgets a lost node here, and has the others forget it when they hear of that. With dry it only says whether
+// it would.
+func (k *knowledge) Forget(f Forgotten, dry bool) ForgetAnswer {
+	k.mu.Lock()
+	a := k.view.mayForget(f)
+	changed := !dry && k.view.forget(f, 0, time.Now())
+	k.mu.Unlock()
+	if changed {
+		k.noteForgotten([]string{f.Node})
+	}
+	return a
+}
+
+// noteForgotten logs that nodes are forgotten.
+func (k *knowledge) noteForgotten(names []string) {
+	for _, name := range names {
+		k.lg.Info("forgot lost node", zap.String("node", name))
+	}
+	if len(names) > 0 {
+		poke(k.changed)
+	}
+}
+
+// publish replaces this process's own state.
+func (k *knowledge) publish(state []byte) {
+	k.mu.Lock()
+	changed := k.view.publish(state)
+	k.mu.Unlock()
+	if changed {
+		poke(k.behind)
+		poke(k.changed)
+	}
+}
+
+// merge takes in what another process knows.
+func (k *knowledge) merge(entries []entry, said hearsay) {
+	k.mu.Lock()
+	changed, gone := k.view.merge(entries, said, time.Now())
+	k.mu.Unlock()
+	if changed {
+		poke(k.changed)
+	}
+	k.noteForgotten(gone)
+}
+
+// entries returns all that is known, for a push/pull.
+func (k *knowledge) entries() []entry {
+	now := time.Now()
+	k.mu.Lock()
+	gone := k.view.fade(now)
+	entries := k.view.entries(now)
+	k.mu.Unlock()
+	k.noteForgotten(gone)
+	return entries
+}
+
+// joined notes that memberlist hears of a process.
+func (k *knowledge) joined(meta Meta, at netip.AddrPort) {
+	k.mu.Lock()
+	changed := k.view.up(meta, at, time.Now())
+	k.mu.Unlock()
+	poke(k.behind)
+	if changed {
+		poke(k.changed)
+		k.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at), zap.String("version", meta.Version))
+	}
+}
+
+// left notes that a process left, or else that memberlist gave it up.
+func (k *knowledge) left(meta Meta, itself bool) {
+	k.mu.Lock()
+	changed := k.view.down(meta, time.Now())
+	k.mu.Unlock()
+	if changed {
+		poke(k.changed)
+		k.lg.Info("lost node", zap.String("node", meta.Node), zap.Bool("left", itself))
+	}
+}
+
+// room reports whether a process may become live: it is us, is live already, or one more fits. Observers leave room for
+// nodes.
+func (k *knowledge) room(meta Meta) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, known := k.view.peers[meta.process()]
+	limit := maxNodes - 1
+	if meta.Observer {
+		limit -= nodesOnly
+	}
+	return known || meta == k.view.self || len(k.view.peers) < limit && !k.view.crowded(time.Now())
+}
+
+// process describes a live process, or this one.
+func (k *knowledge) process(name string) (Meta, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if name == k.view.self.process() {
+		return k.view.self, true
+	}
+	p := k.view.peers[name]
+	if p == nil {
+		return Meta{}, false
+	}
+	return p.meta, true
+}
+
+// heardAt reports whether somebody in the mesh, or who was, has this address.
+func (k *knowledge) heardAt(ip netip.Addr) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.view.knows(ip)
+}
+
+// twin returns where another live process with our node name is.
+func (k *knowledge) twin(here netip.AddrPort) (netip.Addr, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.view.twin(here)
+}
+
+// twins names the live processes of other nodes that do not count.
+func (k *knowledge) twins() map[string]string {
+	now := time.Now()
+	k.mu.Lock()
+	twins, gone := k.view.twins(now), k.view.fade(now)
+	k.mu.Unlock()
+	k.noteForgotten(gone)
+	return twins
+}
+
+// alone reports whether no other node is live. Observers are no company: a node with only them still seeks the others.
+func (k *knowledge) alone() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.view.peers) == len(k.view.observers())
+}
+
+// addresses returns where live processes gossip, and where the lost ones gossiped last.
+func (k *knowledge) addresses() (heard map[netip.AddrPort]bool, lost []netip.AddrPort) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.view.heard(), k.view.lost()
+}
+
+// locate returns the live process that a question to a node, or to one of Twins, goes to.
+func (k *knowledge) locate(node string) (Meta, netip.AddrPort, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rec := k.view.nodes[node]
+	p := k.view.peers[node] // no node's name is a process's
+	switch {
+	case p != nil:
+		return p.meta, p.gossip, nil
+	case rec == nil:
+		return Meta{}, netip.AddrPort{}, errors.New("no such node is known")
+	case !rec.Live:
+		return Meta{}, netip.AddrPort{}, errors.New("the node is not live")
+	}
+	return rec.Meta, rec.gossip, nil
+}
+
+// last returns where a process gossips, or gossiped last: it may be lost, or not the one that counts for its node.
+func (k *knowledge) last(process Meta) (netip.AddrPort, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var at netip.AddrPort
+	if p := k.view.peers[process.process()]; p != nil {
+		at = p.gossip
+	} else if rec := k.view.nodes[process.Node]; rec != nil && rec.Boot == process.Boot {
+		at = rec.gossip
+	}
+	return at, at.IsValid()
+}
+
+// count returns how many nodes are live, or are not.
+func (k *knowledge) count(live bool) float64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for _, rec := range k.view.nodes {
+		if rec.Live == live && !rec.faded {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+// news reports whether a word is one that this process does not know.
+func (k *knowledge) news(e entry) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.view.news(e)
+}
+
+// unsigned returns our newest word, and whether it lacks a proof by this certificate, nil where there is none. A word
+// that another certificate has proved counts as a new one.
+func (k *knowledge) unsigned(certificate []byte) (entry, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	own := &k.view.own
+	if own.Observer {
+		return *own, false
+	}
+	if certificate != nil && own.proof != nil && !bytes.Equal(k.view.signer, certificate) {
+		own.Seq, own.proof = own.Seq+1, nil
+	}
+	return *own, own.proof == nil
+}
+
+// signed puts a proof by this certificate to our word, unless there is a newer word by now.
+func (k *knowledge) signed(word entry, proof, certificate []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if own := &k.view.own; own.Seq == word.Seq {
+		own.proof, k.view.signer = proof, certificate
+		rec := k.view.nodes[word.Node]
+		rec.Seq, rec.proof = word.Seq, proof
+	}
+}
+
+// delivery is our newest word on its way to a peer.
+type delivery struct {
+	peer *peer
+	to   *memberlist.Node
+	seq  uint64
+}
+
+// due returns our newest word, and to whom it is to be sent; each delivery ends with sent.
+func (k *knowledge) due() (word []byte, deliveries []delivery) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	own := k.view.own
+	for _, p := range k.view.behind() {
+		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
+	}
+	if own.proof != nil {
+		return encodeAll([]entry{own, own.aside(hearsay{proofs: []entry{own}})}), deliveries
+	}
+	return encodeEntry(own), deliveries
+}
+
+// sent notes that a delivery was tried.
+func (k *knowledge) sent(d delivery) {
+	k.mu.Lock()
+	d.peer.sending, d.peer.sent = false, d.seq
+	k.mu.Unlock()
+	poke(k.behind)
+}
+
+// poke says "look again" on a channel of capacity 1.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,76 @@
+package gossip
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// peer is a live process other than ours. sent is the Seq of ours that was last sent to it, if it was told any.
+type peer struct {
+	meta    Meta
+	gossip  netip.AddrPort
+	since   time.Time
+	proven  bool // it has said itself that it is meta: anybody may say who is live
+	sent    uint64
+	told    bool
+	sending bool
+}
+
+// goneFor is longer than memberlist remembers dead processes (30 s, and one round of probes), and maxGone how many of
+// them are too many to take in more.
+const (
+	goneFor = 3 * time.Minute
+	maxGone = 4 * maxNodes
+)
+
+// processes are the live ones other than ours, observers among them, and those that are gone.
+type processes struct {
+	peers map[string]*peer // by Meta.process()
+	// gone are the processes, by Meta.process(), that memberlist still remembers although it has given them up, as long
+	// as that may be.
+	gone map[string]time.Time
+}
+
+// remove notes that a process is gone.
+func (s *processes) remove(process string, now time.Time) {
+	delete(s.peers, process)
+	s.forgetGone(now)
+	s.gone[process] = now
+}
+
+// forgetGone forgets the processes that memberlist does not remember any more.
+func (s *processes) forgetGone(now time.Time) {
+	maps.DeleteFunc(s.gone, func(_ string, since time.Time) bool { return now.Sub(since) > goneFor })
+}
+
+// crowded reports whether so many processes have come and gone of late that no other one may come.
+func (s *processes) crowded(now time.Time) bool {
+	if len(s.gone) >= maxGone {
+		s.forgetGone(now)
+	}
+	return len(s.gone) >= maxGone
+}
+
+// observers returns the observers that are live.
+func (s *processes) observers() []Meta {
+	var out []Meta
+	for _, p := range s.peers {
+		if p.meta.Observer {
+			out = append(out, p.meta)
+		}
+	}
+	slices.SortFunc(out, func(a, b Meta) int { return cmp.Compare(a.process(), b.process()) })
+	return out
+}
+
+// heard returns where live processes gossip.
+func (s *processes) heard() map[netip.AddrPort]bool {
+	out := make(map[netip.AddrPort]bool, len(s.peers))
+	for _, p := range s.peers {
+		out[p.gossip] = true
+	}
+	return out
+}
