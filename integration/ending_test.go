@@ -336,7 +336,7 @@ func TestForgedOrdersInTheStore(t *testing.T) {
 	forged := coordinator.NewRestore(ours, 0, coordinator.Backup{Name: saved.Name, Digest: saved.Trailer, Revision: saved.Content.Revision}, saved.Content.Revision, 10)
 	born := plan.Record{Cluster: ours.Cluster, Generation: 2, ID: forged.ID, Line: forged.Line, Cause: plan.Restored, Restore: &forged, Charter: ours.Charter}
 	born.Charter.Generation = 2
-	thief := generations.Records{Store: snapshot.NewDir(p.Store), Cluster: p.Name}
+	thief := generations.New(snapshot.NewDir(p.Store), p.Name, nil)
 	must(t, thief.Propose(t.Context(), forged))
 	must(t, thief.Conclude(t.Context(), born))
 	for _, n := range p.Nodes {

@@ -54,7 +54,7 @@ func newNode(ctx context.Context, version string, cfg config.Config, lg *zap.Log
 		return nil, err
 	}
 	n := &node{cfg: cfg, lg: lg, version: version, address: address, store: store,
-		records: &generations.Records{Store: store, Cluster: cfg.Cluster.Name},
+		records: generations.New(store, cfg.Cluster.Name, nil),
 		issued:  &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name},
 		rooms:   newRooms(cfg.Snapshot.Spool, cfg.Snapshot.Scratch)}
 	if cfg.TLS.Mode == pki.ModeAuto {

@@ -111,7 +111,7 @@ func (n *node) observed(s coordinator.Situation) {
 		sample.Clients[r.Name] = r.NotAfter
 	}
 	if n.editions != nil {
-		sample.Rotation = rotationSample(n.editions.Known(),
+		sample.Rotation = rotationSample(n.editions.Current() != nil,
 			n.editions.Rotation(authorities.ViewOf(s.Observation), time.Now()))
 	}
 	n.metrics.Observe(sample)

@@ -78,7 +78,7 @@ func TestCommandsHeedWhatIsForged(t *testing.T) {
 				signer := pki.SourceOrders(given{Peers: a}, "", "")
 				p := proposed(founding, 0)
 				if !strings.HasPrefix(name, "a proposal") {
-					err = (&generations.Records{Store: thief.Store, Cluster: "main", Signer: signer}).Propose(t.Context(), p)
+					err = generations.New(thief.Store, "main", signer).Propose(t.Context(), p)
 				}
 				if err := errors.Join(err, tc.forge(t.Context(), thief, p, founding)); err != nil {
 					t.Fatal(err)

@@ -56,7 +56,7 @@ func (t Terminal) say(format string, args ...any) {
 func (o Operator) cluster() *cluster {
 	name := o.Config.Cluster.Name
 	return &cluster{name: name, store: o.Config.Snapshot.Store, by: o.Name, node: o.Node,
-		records: &generations.Records{Store: o.Backups.Store, Cluster: name, Signer: o.Signer}}
+		records: generations.New(o.Backups.Store, name, o.Signer)}
 }
 
 // lookout watches the cluster for the operator.

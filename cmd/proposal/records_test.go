@@ -14,7 +14,7 @@ import (
 func shelved(t *testing.T) (dir string, r *generations.Records, founding plan.Record) {
 	t.Helper()
 	dir = t.TempDir()
-	r = &generations.Records{Store: snapshot.NewDir(dir), Cluster: "main"}
+	r = generations.New(snapshot.NewDir(dir), "main", nil)
 	founding = plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	if err := r.Put(t.Context(), founding); err != nil {
 		t.Fatal(err)

@@ -125,7 +125,7 @@ func lookAtStore(ctx context.Context, cfg config.Config, now time.Time) (s Store
 	if s.Control, err = snapshot.ReadControl(ctx, store); err != nil {
 		return Store{Err: err}
 	}
-	records := &generations.Records{Store: store, Cluster: cfg.Cluster.Name}
+	records := generations.New(store, cfg.Cluster.Name, nil)
 	if s.Record, err = records.Newest(ctx); err == nil {
 		s.Returned, err = records.GivenBack(ctx, s.Record)
 	}

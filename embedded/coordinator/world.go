@@ -223,14 +223,19 @@ type Store interface {
 	Proposals
 }
 
-// Generations are the records in the store.
-type Generations interface {
+// Sharing tells which nodes use the same store.
+type Sharing interface {
 	ID(ctx context.Context) (string, error)
 	// Meet puts this process's nonce into the store, once, for other nodes to find: who finds it shares the store. who
 	// names node and address: a drill may use production's store and names. Nonces are those of all nodes, as the last
 	// look has shown them.
 	Meet(ctx context.Context, who, nonce string) error
 	Nonces() map[string]string
+}
+
+// Generations are the records in the store.
+type Generations interface {
+	Sharing
 	// all but its ID, CID and Nonce; the zero value: it knows no cluster
 	Known(ctx context.Context) (plan.Store, error)
 	Put(ctx context.Context, r plan.Record) error // plan.ErrConflict when there is another; again is fine

@@ -30,10 +30,6 @@ type attestation struct {
 	Texts map[string]string `json:"texts"`
 }
 
-func (r *Records) attestationName(generation uint64) string {
-	return fmt.Sprintf("%sproof-%06d.json", r.prefix(), generation)
-}
-
 // proofs are what attestations say, and what is to be attested.
 type proofs struct {
 	mu    sync.Mutex
@@ -69,7 +65,7 @@ func (p *proofs) attests(name string, text []byte) (proven, passing bool) {
 
 // readAttestations takes up what the attestations say. One that is damaged, or is not signed by the cluster, says
 // nothing: it is missing then.
-func (r *Records) readAttestations(ctx context.Context, l listing) error {
+func (r *objects) readAttestations(ctx context.Context, l listing) error {
 	if r.Signer == nil {
 		return nil
 	}
@@ -122,7 +118,7 @@ func (p *proofs) learn(l listing) {
 // Attest says under the authority of the day what began the generation of a record, which the caller's own disk has
 // accepted, and those before it, where the last look at the store has found that signatures do not prove it, or not for
 // long. What the disk does not know is attested only while it is proven.
-func (r *Records) Attest(ctx context.Context, mine plan.Record) error {
+func (r *objects) Attest(ctx context.Context, mine plan.Record) error {
 	if r.Signer == nil {
 		return nil
 	}
@@ -156,7 +152,7 @@ func (r *Records) Attest(ctx context.Context, mine plan.Record) error {
 
 // is reports whether a text is what a node writes of the generation that begins with a record: to the letter, or, if it
 // is proven, as it is understood.
-func (r *Records) is(name string, text []byte, mine plan.Record, proven bool) bool {
+func (r *objects) is(name string, text []byte, mine plan.Record, proven bool) bool {
 	want := any(mine)
 	var got any = &plan.Record{}
 	switch p := mine.Restore; {
@@ -175,7 +171,7 @@ func (r *Records) is(name string, text []byte, mine plan.Record, proven bool) bo
 	return proven && json.Unmarshal(text, got) == nil && reflect.DeepEqual(reflect.ValueOf(got).Elem().Interface(), want)
 }
 
-func (r *Records) attest(ctx context.Context, a attestation) error {
+func (r *objects) attest(ctx context.Context, a attestation) error {
 	name := r.attestationName(a.Generation)
 	data, err := r.sealed(name, a)
 	if err != nil {

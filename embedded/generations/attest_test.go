@@ -101,7 +101,7 @@ func TestAttestation(t *testing.T) {
 			if err := errors.Join(conclude(d), tc.do(d)); err != nil {
 				t.Fatal(err)
 			}
-			reader := &Records{Store: r.Store, Cluster: "main", Signer: after}
+			reader := New(r.Store, "main", after)
 			if got := known(t, reader); got.Unproven != tc.unproven {
 				t.Errorf("unproven is generation %d (%s), want %d", got.Unproven, got.Doubt, tc.unproven)
 			}

@@ -17,9 +17,6 @@ import (
 	"holdfast/snapshot"
 )
 
-// BeaconName is the name of the beacon in the store.
-func (r *Records) BeaconName() string { return r.prefix() + "beacon.json" }
-
 // Shine writes the beacon.
 func (r *Records) Shine(ctx context.Context, b coordinator.Beacon) error {
 	data, err := json.Marshal(b)

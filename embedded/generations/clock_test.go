@@ -53,7 +53,7 @@ func TestClockAgainstTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}, behind: tc.behind, slow: tc.slow}
-				r := &Records{Store: w, Cluster: "main"}
+				r := New(w, "main", nil)
 				ask := func() {
 					t.Helper()
 					if err := r.Meet(t.Context(), "n1", "nonce"); err != nil {
@@ -98,7 +98,7 @@ func TestClockAgainstTheStore(t *testing.T) {
 func TestClockByTheBeacon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}
-		r := &Records{Store: w, Cluster: "main"}
+		r := New(w, "main", nil)
 		look := func(shine bool) {
 			t.Helper()
 			if shine {
@@ -133,7 +133,7 @@ func TestClockByTheBeacon(t *testing.T) {
 // What another process of the same name has put tells nothing of our clock, and neither does a listing from before.
 func TestClockIsOurs(t *testing.T) {
 	w := &wristwatch{Store: snapshot.NewDir(t.TempDir()), at: map[string]time.Time{}}
-	r, twin := &Records{Store: w, Cluster: "main"}, &Records{Store: w, Cluster: "main"}
+	r, twin := New(w, "main", nil), New(w, "main", nil)
 	before, err := r.list(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -82,10 +82,10 @@ func TestProposalOfANodeEnds(t *testing.T) {
 		open bool
 	}{{59 * time.Minute, true}, {61 * time.Minute, false}} {
 		then := time.Now().Add(-tc.age)
-		if err := errors.Join(os.Chtimes(made, then, then), (&Records{Store: r.Store, Cluster: "main"}).Meet(t.Context(), "n1", tc.age.String())); err != nil {
+		if err := errors.Join(os.Chtimes(made, then, then), New(r.Store, "main", nil).Meet(t.Context(), "n1", tc.age.String())); err != nil {
 			t.Fatal(err)
 		}
-		if got := known(t, &Records{Store: r.Store, Cluster: "main"}); (got.Restore != nil) != tc.open {
+		if got := known(t, New(r.Store, "main", nil)); (got.Restore != nil) != tc.open {
 			t.Errorf("after %s: open %v", tc.age, got.Restore != nil)
 		}
 	}

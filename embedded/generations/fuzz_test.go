@@ -32,7 +32,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte(`{"id":"x","generation":-1}`), []byte(`null`), []byte(strings.Repeat("[", 20000)))
 	f.Fuzz(func(t *testing.T, record, restore, end []byte) {
 		dir := t.TempDir()
-		r := &Records{Store: snapshot.NewDir(dir), Cluster: "main"}
+		r := New(snapshot.NewDir(dir), "main", nil)
 		for name, content := range map[string][]byte{r.recordName(1): record, r.restoreName(2, 1): restore, r.outcomeName(2, 1): end} {
 			path := filepath.Join(dir, name)
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -47,7 +47,7 @@ const maxHere = 1000
 
 var objectName = regexp.MustCompile(`^(record|restore|outcome|proof)-(\d{6,19})(?:-(\d{2,9}))?\.json$`)
 
-func (r *Records) list(ctx context.Context) (l listing, err error) {
+func (r *objects) list(ctx context.Context) (l listing, err error) {
 	l.asked, l.begun = time.Now(), map[uint64]*beginning{}
 	objects, err := r.Store.List(ctx, r.prefix())
 	if err != nil {

@@ -3,7 +3,6 @@ package generations
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -19,11 +18,6 @@ type presence struct {
 }
 
 const hereDir = "here/"
-
-// HereName is the name of the object in which a process says that it is there.
-func (r *Records) HereName(node string) string {
-	return fmt.Sprintf("%s%s%x.json", r.prefix(), hereDir, sha256.Sum256([]byte(node)))
-}
 
 // storeTick is more than the resolution of any store's times.
 const storeTick = 2 * time.Second

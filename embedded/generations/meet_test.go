@@ -15,7 +15,7 @@ import (
 // A node's own store directory that was copied has old nonces only; nodes that share one see each other's.
 func TestNodesMeetInTheStore(t *testing.T) {
 	dir, one, _ := shelf(t)
-	two := &Records{Store: snapshot.NewDir(dir), Cluster: "main"}
+	two := New(snapshot.NewDir(dir), "main", nil)
 	meet := func(r *Records, node, nonce string) {
 		t.Helper()
 		if err := errors.Join(r.Meet(t.Context(), node, nonce), r.Meet(t.Context(), node, nonce)); err != nil {
@@ -40,7 +40,7 @@ func TestNodesMeetInTheStore(t *testing.T) {
 	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	apart := &Records{Store: snapshot.NewDir(copied), Cluster: "main"}
+	apart := New(snapshot.NewDir(copied), "main", nil)
 	meet(apart, "n2", "2b") // n2 begins again, on the copy
 	sees(apart, map[string]string{"1a": "n1", "2b": "n2"})
 	meet(one, "n1", "1b")

@@ -15,6 +15,15 @@ import (
 	"holdfast/snapshot"
 )
 
+// objects are what the store holds of a cluster: how each is put, signed, read and checked.
+type objects struct {
+	names
+	Store  snapshot.Store
+	Signer Signer
+	cache
+	proofs
+}
+
 // outcome is what became of a proposal: one of both.
 type outcome struct {
 	Record *plan.Record `json:"record,omitempty"`
@@ -26,7 +35,7 @@ const MaxRecord = 64 << 10
 
 // put stores an object that is never written again, signed where there is who signs. The error is a
 // [snapshot.ErrExists] where one is.
-func (r *Records) put(ctx context.Context, name string, v any) error {
+func (r *objects) put(ctx context.Context, name string, v any) error {
 	data, err := r.sealed(name, v)
 	if err != nil {
 		return err
@@ -35,7 +44,7 @@ func (r *Records) put(ctx context.Context, name string, v any) error {
 }
 
 // sealed encodes an object, signed where there is who signs.
-func (r *Records) sealed(name string, v any) ([]byte, error) {
+func (r *objects) sealed(name string, v any) ([]byte, error) {
 	data, err := encoded(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", name, err)
@@ -68,7 +77,7 @@ type object[T any] struct {
 	text []byte // that counts
 }
 
-func (r *Records) readRecord(ctx context.Context, o snapshot.Object) (got object[plan.Record], err error) {
+func (r *objects) readRecord(ctx context.Context, o snapshot.Object) (got object[plan.Record], err error) {
 	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		return cmp.Or(got.is.Valid(), named(o, r.recordName(got.is.Generation)))
 	})
@@ -84,14 +93,14 @@ func named(o snapshot.Object, name string) error {
 	return fmt.Errorf("it is what belongs into %s", name)
 }
 
-func (r *Records) readRestore(ctx context.Context, o snapshot.Object) (got object[plan.Restore], err error) {
+func (r *objects) readRestore(ctx context.Context, o snapshot.Object) (got object[plan.Restore], err error) {
 	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		return cmp.Or(got.is.Valid(), named(o, r.restoreName(got.is.Generation, got.is.Attempt)))
 	})
 	return got, err
 }
 
-func (r *Records) readOutcome(ctx context.Context, o snapshot.Object) (got object[outcome], err error) {
+func (r *objects) readOutcome(ctx context.Context, o snapshot.Object) (got object[outcome], err error) {
 	got.text, got.seal, err = r.readOrder(ctx, o, &got.is, func() error {
 		done := got.is
 		switch {
@@ -109,7 +118,7 @@ func (r *Records) readOutcome(ctx context.Context, o snapshot.Object) (got objec
 }
 
 // readOrder reads an object that is signed. What cannot be checked at present was not read: it is no answer of the store.
-func (r *Records) readOrder(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
+func (r *objects) readOrder(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
 	if r.Signer != nil {
 		if err := r.Signer.Able(); err != nil {
 			return nil, s, fmt.Errorf("check %s in the store: %w", o.Name, err)
@@ -120,7 +129,7 @@ func (r *Records) readOrder(ctx context.Context, o snapshot.Object, v any, valid
 
 // read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about
 // it. The error wraps [coordinator.ErrUnread] when the store has answered. What is signed counts, and nothing beside it.
-func (r *Records) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
+func (r *objects) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
 	data, err := r.fetch(ctx, r.Store, o)
 	if err != nil {
 		return nil, s, fmt.Errorf("read %s in the store: %w", o.Name, err)

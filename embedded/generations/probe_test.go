@@ -11,7 +11,7 @@ import (
 
 // A store that ignores conditions is found, and not taken for one that is away: it is asked for nothing, and shown.
 func TestStoreThatIgnoresConditions(t *testing.T) {
-	r := &Records{Store: careless{snapshot.NewDir(t.TempDir())}, Cluster: "main"}
+	r := New(careless{snapshot.NewDir(t.TempDir())}, "main", nil)
 	if _, err := r.ID(t.Context()); !errors.Is(err, coordinator.ErrUnread) || !errors.Is(err, snapshot.ErrUnconditional) {
 		t.Errorf("got %v", err)
 	}

@@ -33,25 +33,18 @@ import (
 // Each of the others is put with the condition that it is not there, and never written again, so that of two who
 // disagree one is refused. What is known of an object is asked for once.
 type Records struct {
-	Store   snapshot.Store // set once
-	Cluster string         // cluster.name
-	// Signer signs what is put, and tells what others have put from what anyone has who can write the store; nil where
-	// TLS is off.
-	Signer Signer
-
-	cache
+	objects
 	ages
 	encounters
-	proofs
 
 	mu     sync.Mutex
 	probed bool // the store's conditional put was proven to be one
 }
 
-// beside is that an operator has had a cluster founded beside one of etcd-manager's.
-type beside struct {
-	Since time.Time `json:"since"`
-	What  string    `json:"what"` // showed that there is one
+// New returns the records of a cluster, by cluster.name, in a store. signer signs what is put, and tells what others have
+// put from what anyone has who can write the store; nil where TLS is off.
+func New(store snapshot.Store, cluster string, signer Signer) *Records {
+	return &Records{objects: objects{names: names{cluster}, Store: store, Signer: signer}}
 }
 
 // ID also proves, once, that the store can arbitrate: else it is no evidence of anything.
@@ -73,22 +66,6 @@ func (r *Records) ID(ctx context.Context) (string, error) {
 	}
 	return snapshot.StoreID(ctx, r.Store)
 }
-
-func (r *Records) prefix() string { return "holdfast/" + r.Cluster + "/" }
-
-func (r *Records) recordName(generation uint64) string {
-	return fmt.Sprintf("%srecord-%06d.json", r.prefix(), generation)
-}
-
-func (r *Records) restoreName(generation uint64, attempt int) string {
-	return fmt.Sprintf("%srestore-%06d-%02d.json", r.prefix(), generation, attempt)
-}
-
-func (r *Records) outcomeName(generation uint64, attempt int) string {
-	return fmt.Sprintf("%soutcome-%06d-%02d.json", r.prefix(), generation, attempt)
-}
-
-func (r *Records) besideName() string { return r.prefix() + "beside.json" }
 
 // Newest returns the newest record, nil if there is none.
 func (r *Records) Newest(ctx context.Context) (*plan.Record, error) {
@@ -306,67 +283,6 @@ func (r *Records) proposal(ctx context.Context, l listing, s *plan.Store) (p *pl
 	return p, done, nil
 }
 
-// Put stores a record. The error wraps [plan.ErrConflict] when there is another one of its generation.
-func (r *Records) Put(ctx context.Context, record plan.Record) error {
-	name := r.recordName(record.Generation)
-	err := r.put(ctx, name, record)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return err
-	}
-	other, err := r.readRecord(ctx, snapshot.Object{Name: name})
-	if err != nil {
-		return err
-	}
-	if other.is.ID != record.ID {
-		return fmt.Errorf("%w: %s", plan.ErrConflict, other.is.Token())
-	}
-	return nil
-}
-
-// Propose stores a proposal. The error wraps [plan.ErrConflict] when there is another one of this number.
-func (r *Records) Propose(ctx context.Context, p plan.Restore) error {
-	name := r.restoreName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, p)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return err
-	}
-	other, err := r.readRestore(ctx, snapshot.Object{Name: name})
-	if err != nil {
-		return err
-	}
-	if other.is.ID != p.ID {
-		return fmt.Errorf("%w: the %s, proposed by %s", plan.ErrConflict, other.is.Title(), other.is.By)
-	}
-	return nil
-}
-
-// Conclude makes a record the outcome of its proposal, which is the point of no return. The error wraps
-// [plan.ErrConflict] when the proposal was aborted before.
-func (r *Records) Conclude(ctx context.Context, record plan.Record) error {
-	p := *record.Restore
-	done, err := r.end(ctx, p, outcome{Record: &record})
-	if err != nil {
-		return err
-	}
-	if done.Record == nil {
-		return fmt.Errorf("%w: the %s was aborted: %s", plan.ErrConflict, p.Title(), done.Abort.Why)
-	}
-	if err := r.Put(ctx, *done.Record); err != nil {
-		return err
-	}
-	if p.Command == "" {
-		return nil
-	}
-	return snapshot.DeleteCommand(ctx, r.Store, p.Command)
-}
-
-// Abort ends an open proposal. It returns the record if it was concluded before, and then nothing was aborted.
-func (r *Records) Abort(ctx context.Context, p plan.Restore, a plan.Abort) (*plan.Record, error) {
-	a.ID = p.ID
-	done, err := r.end(ctx, p, outcome{Abort: &a})
-	return done.Record, err
-}
-
 // Proposal returns the proposal of this number, nil if there is none.
 func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) (*plan.Restore, error) {
 	p, err := r.readRestore(ctx, snapshot.Object{Name: r.restoreName(generation, attempt)})
@@ -379,78 +295,11 @@ func (r *Records) Proposal(ctx context.Context, generation uint64, attempt int) 
 	return &p.is, nil
 }
 
-// end stores the outcome of a proposal and returns the one that holds.
-func (r *Records) end(ctx context.Context, p plan.Restore, o outcome) (outcome, error) {
-	name := r.outcomeName(p.Generation, p.Attempt)
-	err := r.put(ctx, name, o)
-	if !errors.Is(err, snapshot.ErrExists) {
-		return o, err
-	}
-	was, err := r.readOutcome(ctx, snapshot.Object{Name: name})
-	if err == nil && was.unproven != nil {
-		return outcome{}, fmt.Errorf("%w: %s, which is there already: %w", coordinator.ErrUnread, name, was.unproven)
-	}
-	if a := was.is.Abort; err == nil && r.Signer != nil && a != nil && a.ID != p.ID {
-		return outcome{}, fmt.Errorf("%w: %s is the abort of another proposal, %s", coordinator.ErrUnread, name, a.ID)
-	}
-	return was.is, err
-}
-
-// MoveAside gives the cluster up: its records are kept under other names, the newest last, so that a crash in between
-// leaves the store knowing the cluster. A cluster of etcd-manager's is not touched, and a new one may be
-// founded beside it from then on.
-func (r *Records) MoveAside(ctx context.Context, record *plan.Record) error {
-	l, err := r.list(ctx)
-	if err != nil {
-		return err
-	}
-	managed, err := snapshot.Managed(ctx, r.Store)
-	if err != nil {
-		return err
-	}
-	if managed != "" && !l.beside {
-		err := r.put(ctx, r.besideName(), beside{time.Now().UTC(), managed})
-		if err != nil && !errors.Is(err, snapshot.ErrExists) {
-			return err
-		}
-	}
-	if record == nil {
-		return nil
-	}
-	return r.aside(ctx, l, record)
-}
-
-// aside keeps a cluster's records under other names.
-func (r *Records) aside(ctx context.Context, l listing, record *plan.Record) error {
-	for _, o := range l.records {
-		if o.generation > record.Generation {
-			return fmt.Errorf("%w: the store knows generation %d by now", plan.ErrConflict, o.generation)
-		}
-	}
-	for _, o := range l.records {
-		old, err := r.readRecord(ctx, o.Object)
-		if err != nil {
-			return err
-		}
-		if old.is.Lineage() != record.Lineage() {
-			return fmt.Errorf("%w: %s", plan.ErrConflict, old.is.Token())
-		}
-		aside := fmt.Sprintf("%saside-%06d-%s.json", r.prefix(), old.is.Generation, old.is.ID)
-		if err := r.put(ctx, aside, old.is); err != nil && !errors.Is(err, snapshot.ErrExists) {
-			return err
-		}
-		if err := r.Store.Delete(ctx, o.Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Identity says whose backups are ours where no node can be asked: those of the lineage that the store's newest
 // record has. A store without a record has backups of an etcd that we do not run: then the newest one decides.
 func Identity(ctx context.Context, store snapshot.Store, cluster string) (snapshot.Identity, error) {
 	id := snapshot.Identity{Cluster: cluster}
-	record, err := (&Records{Store: store, Cluster: cluster}).Newest(ctx)
+	record, err := New(store, cluster, nil).Newest(ctx)
 	if err != nil {
 		return id, err
 	}

@@ -36,7 +36,7 @@ func (c *counted) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 func shelf(t *testing.T) (dir string, r *Records, founding plan.Record) {
 	t.Helper()
 	dir = t.TempDir()
-	r = &Records{Store: &counted{Store: snapshot.NewDir(dir)}, Cluster: "main"}
+	r = New(&counted{Store: snapshot.NewDir(dir)}, "main", nil)
 	founding = plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	if err := r.Put(t.Context(), founding); err != nil {
 		t.Fatal(err)
@@ -406,7 +406,7 @@ func TestRecordsRace(t *testing.T) {
 	var concluded, aborted atomic.Int64
 	for i := range 16 {
 		wg.Go(func() {
-			mine := &Records{Store: snapshot.NewDir(dir), Cluster: "main"}
+			mine := New(snapshot.NewDir(dir), "main", nil)
 			if i%2 == 0 {
 				if err := mine.Conclude(t.Context(), born); err == nil {
 					concluded.Add(1)
@@ -514,7 +514,7 @@ func TestManaged(t *testing.T) {
 		}
 	}
 	store := snapshot.NewDir(dir)
-	r := &Records{Store: store, Cluster: "main"}
+	r := New(store, "main", nil)
 	managed := func(want string) {
 		t.Helper()
 		if got := known(t, r); got.Managed != want {
@@ -537,7 +537,7 @@ func TestManaged(t *testing.T) {
 		}
 	}
 	managed("")
-	other := &Records{Store: store, Cluster: "other"}
+	other := New(store, "other", nil)
 	if got := known(t, other); got.Managed == "" {
 		t.Error("the word for one cluster counts for another")
 	}

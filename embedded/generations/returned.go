@@ -21,9 +21,6 @@ type returned struct {
 	Since time.Time `json:"since"`
 }
 
-// returnedName is that of the mark of one cluster: another one of the name has another.
-func (r *Records) returnedName(id string) string { return r.prefix() + returnedPrefix + id + ".json" }
-
 // Return notes that an adopted cluster goes back as a whole: whatever the other program makes of it may be adopted here
 // in its place. Until then its record vetoes every founding.
 func (r *Records) Return(ctx context.Context, record plan.Record, by string) error {

@@ -67,7 +67,7 @@ func TestReturned(t *testing.T) {
 // Anyone who can write the store, and sign nothing, does not say that a cluster was given back; nor does what is damaged.
 func TestReturnedUnsigned(t *testing.T) {
 	_, r, founding := shelf(t)
-	thief := &Records{Store: r.Store, Cluster: r.Cluster}
+	thief := New(r.Store, r.Cluster, nil)
 	a := adoptedOf(7)
 	r.Signer = signer(t)
 	err := errors.Join(thief.MoveAside(t.Context(), &founding), r.Put(t.Context(), a), thief.Return(t.Context(), a, "thief"))

@@ -58,7 +58,7 @@ type seal struct {
 }
 
 // checked returns what of an object may be believed, and what shows that it comes from the cluster.
-func (r *Records) checked(o snapshot.Object, data []byte) (text []byte, s seal) {
+func (r *objects) checked(o snapshot.Object, data []byte) (text []byte, s seal) {
 	if r.Signer == nil {
 		return data, seal{}
 	}
@@ -72,7 +72,7 @@ func (r *Records) checked(o snapshot.Object, data []byte) (text []byte, s seal) 
 }
 
 // signedBy is checked by the signature alone.
-func (r *Records) signedBy(o snapshot.Object, data []byte) (text []byte, s seal) {
+func (r *objects) signedBy(o snapshot.Object, data []byte) (text []byte, s seal) {
 	i := bytes.LastIndex(data, signatureBegins)
 	if i < 0 {
 		return data, seal{unproven: errors.New("it is not signed")}

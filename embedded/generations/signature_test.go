@@ -125,7 +125,7 @@ func TestForgedOrders(t *testing.T) {
 			t.Run(name+"/"+by, func(t *testing.T) {
 				dir, node, founding := shelf(t)
 				node.Signer = ours
-				d := desk{dir: dir, node: node, thief: &Records{Store: node.Store, Cluster: "main", Signer: signs}, p: proposal(founding, 0)}
+				d := desk{dir: dir, node: node, thief: New(node.Store, "main", signs), p: proposal(founding, 0)}
 				d.born = outcomeOf(d.p, founding)
 				if err := tc.do(d); err != nil {
 					t.Fatal(err)
@@ -145,7 +145,7 @@ func TestForgedOrders(t *testing.T) {
 						t.Error("the node has signed the forged record")
 					}
 				}
-				if got := known(t, &Records{Store: node.Store, Cluster: "main"}); got.Unproven != 0 {
+				if got := known(t, New(node.Store, "main", nil)); got.Unproven != 0 {
 					t.Error("without TLS nobody signs, and nothing is doubted")
 				}
 			})
@@ -156,7 +156,7 @@ func TestForgedOrders(t *testing.T) {
 // What a node concludes or aborts does not become what somebody has put there before.
 func TestOutcomeThatIsForged(t *testing.T) {
 	_, node, founding := shelf(t)
-	thief := &Records{Store: node.Store, Cluster: "main"}
+	thief := New(node.Store, "main", nil)
 	node.Signer = signer(t)
 	p := proposal(founding, 0)
 	born := outcomeOf(p, founding)

@@ -35,7 +35,7 @@ func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 	server, peer := k.server(have.slot), k.peer(have.slot)
 	err = errors.Join(err, makeDir(k.cfg.Dir))
 	k.read(&have)
-	d := decide(now, k.situation(have, server, peer))
+	d := decide(now, have.situation(k.cfg.LeafLife, server, peer))
 	if known != nil {
 		err = errors.Join(err, k.trust(&have, d.Trust),
 			k.issue(&have.peer, peer, known.Peers, d.Peer, now, before),
@@ -181,9 +181,10 @@ func (k *Keeper) read(have *state) {
 	}
 }
 
-func (k *Keeper) situation(have state, server, peer profile) situation {
+// situation is what decide looks at; life is that of the leaves.
+func (have state) situation(life time.Duration, server, peer profile) situation {
 	s := situation{
-		Life: k.cfg.LeafLife, Server: have.server.held(server), Peer: have.peer.held(peer),
+		Life: life, Server: have.server.held(server), Peer: have.peer.held(peer),
 		Stances: have.stances, Complete: have.complete && have.stances != nil,
 		Remembered: map[string]time.Time{},
 	}

@@ -18,14 +18,14 @@ import (
 func TestAuthoritiesBesideTheRest(t *testing.T) {
 	s := newSite(t)
 	record := func() (string, string) {
-		r := &generations.Records{Store: s.store, Cluster: "main"}
+		r := generations.New(s.store, "main", nil)
 		known, err := r.Known(t.Context())
 		s.must(err)
 		id, err := generations.Identity(t.Context(), s.store, "main")
 		s.must(err)
 		return known.Record.ID, id.Lineage
 	}
-	r := &generations.Records{Store: s.store, Cluster: "main"}
+	r := generations.New(s.store, "main", nil)
 	founding := plan.FoundingRecord(plan.Charter{Cluster: "main", Generation: 1, PeerURL: "https://{slot}.x:2380", Seats: []plan.Seat{{Slot: "a", Disk: "d"}}})
 	s.must(r.Put(t.Context(), founding))
 	id, lineage := record()

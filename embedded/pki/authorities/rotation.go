@@ -19,9 +19,6 @@ func (a *Keeper) Current() *Edition {
 	return a.current
 }
 
-// Known reports whether this node has authorities. The store is not asked.
-func (a *Keeper) Known() bool { return a.Current() != nil }
-
 // Rotation is the state of the rotation that is open, nil if none is. The store is not asked.
 func (a *Keeper) Rotation(v View, now time.Time) *health.RotationStatus {
 	e := a.Current()

@@ -74,11 +74,11 @@ func TestRotationIsShown(t *testing.T) {
 func TestRotationOfANode(t *testing.T) {
 	s := newSite(t)
 	a := s.node(t.TempDir())
-	if r := a.Rotation(View{}, time.Now()); a.Known() || r != nil {
+	if r := a.Rotation(View{}, time.Now()); a.Current() != nil || r != nil {
 		t.Errorf("before the authorities are known: %+v", r)
 	}
 	s.peers(a)
-	if r := a.Rotation(View{}, time.Now()); !a.Known() || r != nil {
+	if r := a.Rotation(View{}, time.Now()); a.Current() == nil || r != nil {
 		t.Errorf("before a rotation: %+v", r)
 	}
 	s.rotated(a)
