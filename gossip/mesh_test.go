@@ -311,7 +311,11 @@ func TestTwinInTheMesh(t *testing.T) {
 	twin := start(t, "main", Meta{Node: "b", Boot: first.self.Boot - 1, Address: netip.MustParseAddr("127.0.0.2")}, seeded(a))
 	twin.Publish([]byte("twin"))
 	knows := func(m, other *member) func() bool {
-		return func() bool { m.knowledge.mu.Lock(); defer m.knowledge.mu.Unlock(); return m.view.peers[other.self.process()] != nil }
+		return func() bool {
+			m.knowledge.mu.Lock()
+			defer m.knowledge.mu.Unlock()
+			return m.view.peers[other.self.process()] != nil
+		}
 	}
 	await(t, "a knows the twin", 5*time.Second, knows(a, twin))
 	await(t, "the twin knows a", 5*time.Second, sees(twin, "a"))

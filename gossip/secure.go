@@ -31,7 +31,7 @@ const (
 // secure is memberlist's transport over TLS. A stream is a connection of its own. Packets to one address share a
 // connection (link.go), in one direction: each is behind its length in two bytes. There is no UDP.
 type secure struct {
-	rules
+	intake
 	tls      TLS
 	listener net.Listener
 	server   *tls.Config
@@ -39,12 +39,6 @@ type secure struct {
 	stop     context.CancelFunc // ends what is under way at Shutdown
 	connect  func(address, protocol string, limit time.Duration) (*tls.Conn, Speaker, error)
 	stream   func(to memberlist.Address, limit time.Duration) (net.Conn, error)
-	packets  chan *memberlist.Packet
-	streams  chan net.Conn
-	done     chan struct{}
-	work     sync.WaitGroup
-	once     sync.Once
-	door     door
 
 	mu       sync.Mutex
 	links    map[string]*link        // by address
@@ -63,11 +57,10 @@ func listenTLS(ctx context.Context, at netip.AddrPort, r rules, config TLS) (*se
 		return nil, err
 	}
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
-	t := &secure{rules: r, tls: config, listener: l, stop: stop, done: make(chan struct{}),
-		server:  config.config(x509.ExtKeyUsageClientAuth, forPackets, forStream),
-		dialer:  net.Dialer{LocalAddr: localAddr(at), Control: impatient},
-		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), door: door{open: map[netip.Addr]int{}},
-		links: map[string]*link{}, conns: map[net.Conn]netip.Addr{}, of: map[netip.Addr]int{}}
+	t := &secure{intake: newIntake(r), tls: config, listener: l, stop: stop,
+		server: config.config(x509.ExtKeyUsageClientAuth, forPackets, forStream),
+		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient},
+		links:  map[string]*link{}, conns: map[net.Conn]netip.Addr{}, of: map[netip.Addr]int{}}
 	t.connect = func(address, protocol string, limit time.Duration) (*tls.Conn, Speaker, error) {
 		return t.dial(open, address, protocol, limit)
 	}

@@ -25,19 +25,29 @@ type carrier interface {
 	GetAutoBindPort() int
 }
 
-// transport is memberlist's own, over UDP and TCP, except that it looks at what comes in before memberlist does (guard.go), that it takes
-// a bounded number of streams, and that a stream we open ends with its timeout and with ctx: memberlist sets no
-// deadline when it sends a message, so a stopped peer could hold the sender forever.
+// transport is memberlist's own, over UDP and TCP, with three differences: it looks at what comes in before memberlist
+// does (guard.go), it takes a bounded number of streams, and a stream we open ends with its timeout and with ctx.
+// memberlist sets no deadline when it sends a message, so a stopped peer could hold the sender forever.
 type transport struct {
+	intake
 	*memberlist.NetTransport
-	dial    func(address string, timeout time.Duration) (net.Conn, error)
+	dial func(address string, timeout time.Duration) (net.Conn, error)
+}
+
+// intake is what comes in and memberlist may see.
+type intake struct {
+	rules
 	packets chan *memberlist.Packet
 	streams chan net.Conn
-	done    chan struct{}
+	door    door
 	work    sync.WaitGroup
 	once    sync.Once
-	door    door
-	rules
+	done    chan struct{} // closed at Shutdown
+}
+
+func newIntake(r rules) intake {
+	return intake{rules: r, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
+		door: door{open: map[netip.Addr]int{}}, done: make(chan struct{})}
 }
 
 // rules are what a Mesh tells its transport.
@@ -85,8 +95,7 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, lg *log.Logger) (*t
 		}
 		return stream{guard(conn, "", r.keyed, maxStream), context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
 	}
-	t := &transport{NetTransport: inner, dial: dial, rules: r, door: door{open: map[netip.Addr]int{}},
-		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), done: make(chan struct{})}
+	t := &transport{intake: newIntake(r), NetTransport: inner, dial: dial}
 	t.work.Go(t.takePackets)
 	t.work.Go(t.takeStreams)
 	return t, nil

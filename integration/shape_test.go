@@ -1,0 +1,175 @@
+//go:build !etcd36
+
+package integration_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// How large a type of the product may be. What grows beyond has more than one task.
+const (
+	maxMethods   = 30
+	maxFields    = 15
+	maxInterface = 7
+)
+
+// wide are the structs that have more than maxFields fields, and why.
+var wide = map[string]string{
+	"cmd/etcdmanager.Options":         "each is a flag of etcd-manager",
+	"cmd/node.node":                   "each is a part of the node, which is wired here",
+	"cmd/takeover.Plan":               "a JSON answer",
+	"embedded.Memberships":            "a list of members for each place in which an etcd has one",
+	"embedded.Status":                 "what one look at etcd finds",
+	"embedded.life":                   "the latches of one run of etcd, which any goroutine may drop without a lock",
+	"embedded/coordinator.Situation":  "a node at one moment, for status, metrics and readiness",
+	"embedded/health.BackupStatus":    "a JSON answer",
+	"embedded/health.EtcdStatus":      "a JSON answer",
+	"embedded/health.NodeStatus":      "a JSON answer",
+	"embedded/health.Releasing":       "all that a release is judged by",
+	"embedded/pki/authorities.Keeper": "what is under its two locks, for looks and for what is said of them",
+	"embedded/plan.Action":            "an action of any kind",
+	"embedded/plan.Disk":              "what a decision is made of",
+	"embedded/plan.Facts":             "a message to nodes of other versions, which read the same fields",
+	"embedded/plan.Member":            "what a decision is made of",
+	"embedded/plan.Observation":       "what a decision is made of",
+	"embedded/plan.Restore":           "an object in the store",
+	"embedded/plan.Store":             "what a decision is made of",
+	"metrics.Sample":                  "a field for each series",
+	"snapshot.Meta":                   "an object in the store",
+	"snapshot.Status":                 "a JSON answer",
+	"volume.Info":                     "a JSON answer",
+	"volume/ebs.Config":               "a section of the configuration",
+}
+
+// shapes counts the methods, fields and methods of interfaces that the files of one package declare, by the type's name.
+type shapes struct{ methods, fields, interfaces map[string]int }
+
+// Types of the product stay small; where one may not, wide says why.
+func TestTypesAreSmall(t *testing.T) {
+	large := map[string]bool{}
+	for dir, files := range productFiles(t) {
+		s := shapesOf(files)
+		for name, n := range s.methods {
+			if n > maxMethods {
+				t.Errorf("%s.%s has %d methods, at most %d are allowed: split it along its states", dir, name, n, maxMethods)
+			}
+		}
+		for name, n := range s.interfaces {
+			if n > maxInterface {
+				t.Errorf("interface %s.%s has %d methods, at most %d are allowed: make several that it embeds", dir, name, n,
+					maxInterface)
+			}
+		}
+		for name, n := range s.fields {
+			if name = dir + "." + name; n <= maxFields {
+				continue
+			}
+			if large[name] = true; wide[name] == "" {
+				t.Errorf("%s has %d fields, at most %d are allowed: split it, or say in wide why it has to be", name, n, maxFields)
+			}
+		}
+	}
+	for name := range wide {
+		if !large[name] {
+			t.Errorf("wide has %s, which has at most %d fields, or does not exist", name, maxFields)
+		}
+	}
+}
+
+// productFiles parses the files of the product, without tests and test kits, by the directory below the module.
+func productFiles(t *testing.T) map[string][]*ast.File {
+	t.Helper()
+	const root = ".."
+	all := map[string][]*ast.File{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		below, _ := filepath.Rel(root, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (kit(module+"/"+filepath.ToSlash(below)) || below != "." && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		dir := filepath.ToSlash(filepath.Dir(below))
+		all[dir] = append(all[dir], f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("found the packages %q: the check is broken", slices.Collect(maps.Keys(all)))
+	}
+	return all
+}
+
+func shapesOf(files []*ast.File) shapes {
+	s := shapes{map[string]int{}, map[string]int{}, map[string]int{}}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				s.methods[receiver(f.Recv.List[0].Type)]++
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			switch is := spec.Type.(type) {
+			case *ast.StructType:
+				for _, f := range is.Fields.List {
+					s.fields[spec.Name.Name] += max(1, len(f.Names))
+				}
+			case *ast.InterfaceType:
+				for _, m := range is.Methods.List { // what it embeds has its own count
+					s.interfaces[spec.Name.Name] += len(m.Names)
+				}
+			}
+			return true
+		})
+	}
+	return s
+}
+
+// receiver is the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return fmt.Sprint(e)
+}
+
+// The counts are those of a type.
+func TestShapes(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "", `package p
+type s[T any] struct { a, b int; other }
+func (s[T]) one() {}
+func (x *s[T]) two() {}
+func three() {}
+type i interface { one(); two(); other }`, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(shapesOf([]*ast.File{f})); got != "{map[s:2] map[s:3] map[i:2]}" {
+		t.Errorf("got %s", got)
+	}
+}
