@@ -75,7 +75,7 @@ func newDiscoverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return observer.Run(c.Context(), Version(), loaded, load, o)
+			return observer.Run(c.Context(), buildVersion(), loaded, load, o)
 		},
 	}
 	config.AddFlags(c.Flags())

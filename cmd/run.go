@@ -46,7 +46,7 @@ func run(ctx context.Context, loaded *config.Loaded, reload func() (*config.Load
 		return err
 	}
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
-	if err := node.Run(ctx, Version(), loaded, reload, lg, level); err != nil {
+	if err := node.Run(ctx, buildVersion(), loaded, reload, lg, level); err != nil {
 		if cfg.Log.Format == config.LogConsole {
 			return err // as people read it
 		}

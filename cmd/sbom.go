@@ -55,7 +55,7 @@ func printSBOM(w io.Writer) error {
 	if !ok {
 		return errors.New("this binary does not know what it was built of: build it with modules")
 	}
-	return show.JSON(w, sbomOf(info, Version(), runtime.Version()))
+	return show.JSON(w, sbomOf(info, buildVersion(), runtime.Version()))
 }
 
 // sbomOf is the document of a binary of this version, that Go of this version has built.

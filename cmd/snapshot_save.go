@@ -201,7 +201,7 @@ func (r *remoteFlags) choose(c *cobra.Command, l *config.Loaded) (*backups.Remot
 	if err != nil {
 		return nil, err
 	}
-	return b.Remote(c.Context(), client, Version())
+	return b.Remote(c.Context(), client, buildVersion())
 }
 
 // node is the client of the node on this machine, which saves its member where no endpoints are given.

@@ -12,8 +12,8 @@ import (
 // version is set by the linker: -ldflags "-X holdfast/cmd.version=v1.2.3".
 var version = ""
 
-// Version is the version of this build, or what the Go toolchain knows of it.
-func Version() string {
+// buildVersion is the version of this build, or what the Go toolchain knows of it.
+func buildVersion() string {
 	if version != "" {
 		return version
 	}
@@ -34,7 +34,7 @@ func newVersionCommand() *cobra.Command {
 				return printSBOM(c.OutOrStdout())
 			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "holdfast %s\netcd     %s\ngo       %s %s/%s\n",
-				Version(), etcdversion.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				buildVersion(), etcdversion.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -26,7 +26,7 @@ var validReason = regexp.MustCompile(`^` + reasonWords + `$`)
 // SetAside moves the data directory away, to aside/<unix time>-<reason>[-n] beside it, and returns the new path once
 // that is durable. Nothing is deleted. Where there is nothing to move it returns "" and no error, so it can be repeated
 // after a crash. reason is words of lower-case letters and digits, each beginning with a letter, joined by "-".
-// ErrLocked while somebody uses the directory.
+// errLocked while somebody uses the directory.
 func (Disk) SetAside(dir, reason string) (newPath string, err error) {
 	if !validReason.MatchString(reason) {
 		return "", fmt.Errorf("set aside %s: reason must be lower-case words that begin with a letter, joined by -, got %q",

@@ -18,8 +18,8 @@ import (
 // a value of its own there. It ends by itself when nobody has refreshed it for its time, which the leader measures; a
 // change of leaders gives it its whole time again.
 
-// ErrHeld: another one holds the disruption lock. It is a [plan.ErrConflict].
-var ErrHeld error = conflict("the disruption lock is held")
+// errHeld: another one holds the disruption lock. It is a [plan.ErrConflict].
+var errHeld error = conflict("the disruption lock is held")
 
 // errGivenBack: the lock was given back while it was asked for.
 var errGivenBack = errors.New("the key has changed")
@@ -27,7 +27,7 @@ var errGivenBack = errors.New("the key has changed")
 // TryLock takes the disruption lock through raft if nobody has it, or if its value is old, which is how a holder that
 // has forgotten its lock takes it again (nil: it never had it). It holds until Unlock, or until nobody has refreshed it for ttl,
 // which is rounded up to whole seconds and to at least etcd's shortest lease, a little more than one election. Else the
-// error wraps ErrHeld, and present is the value of who has it. It never waits for the lock, and ends soon after ctx.
+// error wraps errHeld, and present is the value of who has it. It never waits for the lock, and ends soon after ctx.
 func (k Keys) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error) {
 	l, err := k.running()
 	if err != nil {
@@ -47,7 +47,7 @@ func (k Keys) TryLock(ctx context.Context, value, old []byte, ttl time.Duration)
 		return nil, fmt.Errorf("take the disruption lock: %w", err)
 	case present != nil:
 		revoke(ctx, srv, granted.ID)
-		return present, fmt.Errorf("take the disruption lock: %w", ErrHeld)
+		return present, fmt.Errorf("take the disruption lock: %w", errHeld)
 	case before != 0:
 		revoke(ctx, srv, before) // of the lock that was taken again; the key has left it
 	}

@@ -57,13 +57,13 @@ func TestLock(t *testing.T) {
 			t.Fatalf("both %s and %d have it", holder, i)
 		case err == nil:
 			holder = string('0' + byte(i))
-		case !errors.Is(err, ErrHeld):
+		case !errors.Is(err, errHeld):
 			t.Fatal(err)
 		}
 	}
 	present, err := other.TryLock(ctx, []byte("late"), []byte("not it"), longLock)
-	if !errors.Is(err, ErrHeld) || string(present) != holder {
-		t.Fatalf("got %q, %v; want ErrHeld by %q", present, err, holder)
+	if !errors.Is(err, errHeld) || string(present) != holder {
+		t.Fatalf("got %q, %v; want errHeld by %q", present, err, holder)
 	}
 	if err := other.Unlock(ctx, []byte("late")); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestLock(t *testing.T) {
 	}
 	await(t, "nothing is left of it", func() bool { return lockOf(t, other) == "" && leases(t, other) == 0 })
 	stop(t, one, 0)
-	if _, err := one.TryLock(ctx, []byte("x"), nil, longLock); !errors.Is(err, ErrStopped) {
+	if _, err := one.TryLock(ctx, []byte("x"), nil, longLock); !errors.Is(err, errStopped) {
 		t.Errorf("a member that does not run: got %v", err)
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)

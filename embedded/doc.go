@@ -44,7 +44,7 @@
 // and a supervisor must start the process again.
 //
 // Two things reach into etcd where it offers no door: Connected reads a private field by
-// reflection, and ErrRemoved follows from what etcd does not do (life.wait). Both have tests
+// reflection, and errRemoved follows from what etcd does not do (life.wait). Both have tests
 // that fail when a new etcd changes them.
 //
 // etcd's metrics are global to the process and keep their last value after the member has

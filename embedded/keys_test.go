@@ -31,8 +31,8 @@ func TestKeys(t *testing.T) {
 	}
 	await(t, "it is gone", func() bool { _, version, err := one.Key("slots"); return err == nil && version == 0 })
 	stop(t, one, 0)
-	if _, _, err := one.Key("slots"); !errors.Is(err, ErrStopped) {
-		t.Errorf("a member that does not run: want ErrStopped, got %v", err)
+	if _, _, err := one.Key("slots"); !errors.Is(err, errStopped) {
+		t.Errorf("a member that does not run: want errStopped, got %v", err)
 	}
 	stop(t, other, time.Second)
 }

@@ -72,7 +72,7 @@ func (l *life) live(ec *embed.Config) {
 	}
 	switch {
 	case l.stop.dropped():
-		l.startErr = ErrStopped
+		l.startErr = errStopped
 	case err != nil:
 		l.startErr = err
 	}
@@ -99,7 +99,7 @@ func (l *life) launch(ec *embed.Config) error {
 		return err
 	}
 	if l.stop.dropped() {
-		return ErrStopped
+		return errStopped
 	}
 	e, err := embed.StartEtcd(ec)
 	if err != nil {
@@ -122,13 +122,13 @@ func (l *life) wait() error {
 		if l.stop.dropped() {
 			return nil
 		}
-		return ErrRemoved
+		return errRemoved
 	case err := <-l.etcd.Err():
 		select {
 		case <-l.stop.C(): // sever closed the listener
 			return nil
 		case <-stopping: // the listener only noticed
-			return ErrRemoved
+			return errRemoved
 		default:
 		}
 		if err == nil {

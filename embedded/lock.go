@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked: another process, or another Member, works on the data directory.
-var ErrLocked = errors.New("data directory is in use by another process")
+// errLocked: another process, or another Member, works on the data directory.
+var errLocked = errors.New("data directory is in use by another process")
 
 // lockDir makes the data directory if need be, closes it to others, and locks it until the file is closed. The
 // lock is on the directory itself: it needs no file that could be left behind or copied, and
@@ -40,8 +40,8 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// ErrDamaged: the database cannot be opened. etcd would panic, again at each start.
-var ErrDamaged = errors.New("the database is damaged")
+// errDamaged: the database cannot be opened. etcd would panic, again at each start.
+var errDamaged = errors.New("the database is damaged")
 
 // probeBackend fails if somebody has the database open: an etcd, an etcdutl. etcd would
 // wait forever without a word, and then start on whatever the other one left. The lock is
@@ -59,7 +59,7 @@ func probeBackend(dir string) error {
 	return flock(f)
 }
 
-// checkBackend is probeBackend, and returns an ErrDamaged if the file is no database or its beginning is not whole.
+// checkBackend is probeBackend, and returns an errDamaged if the file is no database or its beginning is not whole.
 // What is wrong further inside does not show here.
 func checkBackend(dir string) error {
 	if err := probeBackend(dir); err != nil {
@@ -81,7 +81,7 @@ func checkBackend(dir string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("%w: open %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume set-aside`, and the slot gets the others' data",
-			ErrDamaged, path, err)
+			errDamaged, path, err)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func checkBackend(dir string) error {
 func flock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("%w: %s is locked", ErrLocked, f.Name())
+		return fmt.Errorf("%w: %s is locked", errLocked, f.Name())
 	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)

@@ -14,11 +14,11 @@ func TestLockWithoutDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.begin(t); !errors.Is(err, ErrLocked) {
-		t.Errorf("start: got %v, want ErrLocked", err)
+	if err := n.begin(t); !errors.Is(err, errLocked) {
+		t.Errorf("start: got %v, want errLocked", err)
 	}
-	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); !errors.Is(err, ErrLocked) {
-		t.Errorf("set aside: got %v, want ErrLocked", err)
+	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); !errors.Is(err, errLocked) {
+		t.Errorf("set aside: got %v, want errLocked", err)
 	}
 	lock.Close()
 	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); err != nil {

@@ -26,13 +26,13 @@ const (
 )
 
 var (
-	// ErrStopped: the member is not running, or was stopped while the call was under way.
-	ErrStopped = errors.New("member is not running")
-	// ErrStuck: etcd did not close in time. Its goroutines are still there and the data
+	// errStopped: the member is not running, or was stopped while the call was under way.
+	errStopped = errors.New("member is not running")
+	// errStuck: etcd did not close in time. Its goroutines are still there and the data
 	// directory stays locked: end the process.
-	ErrStuck = errors.New("etcd did not close in time")
-	// ErrRemoved: etcd ended because the cluster has removed this member for good.
-	ErrRemoved = errors.New("member was removed from its cluster")
+	errStuck = errors.New("etcd did not close in time")
+	// errRemoved: etcd ended because the cluster has removed this member for good.
+	errRemoved = errors.New("member was removed from its cluster")
 )
 
 // Member is one etcd member that can be started and stopped, again and again, in this process. All methods may be
@@ -73,9 +73,9 @@ func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
 
 // Start checks the data directory, starts etcd and returns when it runs, not when it is ready: without a quorum it
 // never is (see Ready). Founding waits about one second per absent peer. When ctx ends first, Start returns at once and
-// what was begun is undone in the background, until Done. Errors: ErrLocked (another process has the directory),
-// a [plan.Unfit] (ErrOldWAL, written by an etcd too old to be replayed, or ErrNewer, by one newer than this),
-// ErrStopped (Stop came between). A joiner is refused while the others have no cluster version yet (seconds after
+// what was begun is undone in the background, until Done. Errors: errLocked (another process has the directory),
+// a [plan.Unfit] (ErrOldWAL, written by an etcd too old to be replayed, or errNewer, by one newer than this),
+// errStopped (Stop came between). A joiner is refused while the others have no cluster version yet (seconds after
 // founding) or cannot be reached; that leaves a database without a WAL, and Start may be repeated.
 func (m *Member) Start(ctx context.Context, spec plan.Spec) error {
 	l, err := m.begin(spec)
@@ -121,7 +121,7 @@ func (m *Member) begin(spec plan.Spec) (*life, error) {
 // Stop ends the member in the order that hurts clients least: refuse new snapshots and
 // fail open ones, hand the leadership over for at most wait (0: not at all), end watches,
 // close. It returns nil when etcd has ended and the data directory is free, also when the
-// member was not running. It takes at most 15 s plus wait. ErrStuck, or the cause of ctx:
+// member was not running. It takes at most 15 s plus wait. errStuck, or the cause of ctx:
 // etcd still runs, the process should end. Calling it while Start waits is right.
 func (m *Member) Stop(ctx context.Context, wait time.Duration) error {
 	l := m.current()
@@ -140,7 +140,7 @@ func (m *Member) Stop(ctx context.Context, wait time.Duration) error {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-timeout.C:
-		err = ErrStuck
+		err = errStuck
 	}
 	l.sever()
 	return fmt.Errorf("stop member %s: %w", l.spec.Slot, err)
@@ -185,7 +185,7 @@ func (m *Member) Done() <-chan struct{} {
 }
 
 // Err says why etcd ended by itself; nil while it runs, after a Start that failed, and after
-// Stop or Kill. errors.Is(err, ErrRemoved): the cluster has removed this member.
+// Stop or Kill. errors.Is(err, errRemoved): the cluster has removed this member.
 func (m *Member) Err() error {
 	l := m.current()
 	if l == nil || !l.over() || l.stop.dropped() {
@@ -204,7 +204,7 @@ func (p *present) current() *life {
 func (p *present) running() (*life, error) {
 	l := p.current()
 	if l == nil || l.server() == nil || l.abort.dropped() {
-		return nil, ErrStopped
+		return nil, errStopped
 	}
 	return l, nil
 }

@@ -46,8 +46,8 @@ func TestFoundStopRestart(t *testing.T) {
 	if got := n.Status(); got.Running || got.MemberID != 0 || n.Ready() || n.Members() != nil {
 		t.Errorf("status after stop: got %+v", got)
 	}
-	if _, err := n.Snapshot(t.Context()); !errors.Is(err, ErrStopped) {
-		t.Errorf("snapshot after stop: got %v, want ErrStopped", err)
+	if _, err := n.Snapshot(t.Context()); !errors.Is(err, errStopped) {
+		t.Errorf("snapshot after stop: got %v, want errStopped", err)
 	}
 	n.spec.Peers = map[string]string{"a": n.spec.PeerURL}
 	n.run(t).awaitReady(t)
@@ -98,8 +98,8 @@ func TestStopWhileStarting(t *testing.T) {
 	go func() { started <- n.Start(soon(t), n.spec) }()
 	await(t, "start is under way", func() bool { return n.Done() != nil })
 	stop(t, n, time.Minute)
-	if err := <-started; !errors.Is(err, ErrStopped) {
-		t.Errorf("start: got %v, want ErrStopped", err)
+	if err := <-started; !errors.Is(err, errStopped) {
+		t.Errorf("start: got %v, want errStopped", err)
 	}
 	awaitClosed(t, "done", n.Done())
 	if err := n.Err(); err != nil {
@@ -248,8 +248,8 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := damage(path, info.Size()); err != nil {
 				t.Fatal(err)
 			}
-			if err := n.begin(t); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
-				t.Errorf("got %v, want ErrDamaged with the path", err)
+			if err := n.begin(t); !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v, want errDamaged with the path", err)
 			}
 			if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); err != nil {
 				t.Errorf("set aside: %v", err)
@@ -262,18 +262,18 @@ func TestLocked(t *testing.T) {
 	n := found(t, "a")[0]
 	second := newNode(t, "a")
 	second.spec.DataDir = n.spec.DataDir
-	if err := second.begin(t); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), n.spec.DataDir) {
-		t.Errorf("second member: got %v, want ErrLocked with the path", err)
+	if err := second.begin(t); !errors.Is(err, errLocked) || !strings.Contains(err.Error(), n.spec.DataDir) {
+		t.Errorf("second member: got %v, want errLocked with the path", err)
 	}
 	if err := second.Err(); err != nil {
 		t.Errorf("Err of a start that failed: got %v, want nil, for it can be tried again", err)
 	}
 	// An etcd that is not ours holds the database only.
-	if err := probeBackend(n.spec.DataDir); !errors.Is(err, ErrLocked) {
-		t.Errorf("open database: got %v, want ErrLocked", err)
+	if err := probeBackend(n.spec.DataDir); !errors.Is(err, errLocked) {
+		t.Errorf("open database: got %v, want errLocked", err)
 	}
-	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); !errors.Is(err, ErrLocked) {
-		t.Errorf("set aside: got %v, want ErrLocked", err)
+	if _, err := (Disk{}).SetAside(n.spec.DataDir, "test"); !errors.Is(err, errLocked) {
+		t.Errorf("set aside: got %v, want errLocked", err)
 	}
 	stop(t, n, 0)
 	if err := probeBackend(n.spec.DataDir); err != nil {

@@ -124,7 +124,7 @@ func (c Cluster) change(ctx context.Context, ask func(context.Context, *etcdserv
 	case errors.Is(err, membership.ErrIDNotFound), errors.Is(err, membership.ErrIDRemoved):
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case errors.Is(err, etcderrors.ErrStopped):
-		return fmt.Errorf("%w: %w", ErrStopped, err)
+		return fmt.Errorf("%w: %w", errStopped, err)
 	default:
 		return err
 	}

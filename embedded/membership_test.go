@@ -57,8 +57,8 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 		return err == nil
 	})
 	awaitClosed(t, "b ends by itself", b.Done())
-	if err := b.Err(); !errors.Is(err, ErrRemoved) {
-		t.Errorf("b: got %v, want ErrRemoved", err)
+	if err := b.Err(); !errors.Is(err, errRemoved) {
+		t.Errorf("b: got %v, want errRemoved", err)
 	}
 	if err := a.Remove(soon(t), id); err != nil {
 		t.Errorf("remove again: got %v", err)
@@ -102,8 +102,8 @@ func TestRemovedWhileDown(t *testing.T) {
 	}
 	b.run(t)
 	awaitClosed(t, "b ends by itself", b.Done())
-	if err := b.Err(); !errors.Is(err, ErrRemoved) {
-		t.Errorf("b: got %v, want ErrRemoved", err)
+	if err := b.Err(); !errors.Is(err, errRemoved) {
+		t.Errorf("b: got %v, want errRemoved", err)
 	}
 }
 

@@ -31,7 +31,7 @@ import (
 )
 
 // ReadMemberships examines the data directory of a stopped etcd 3.4 or newer, or a copy of one, and changes nothing. It
-// returns an ErrLocked where etcd runs, and an ErrNewer where a newer one did. It reads the log from the last raft
+// returns an errLocked where etcd runs, and an errNewer where a newer one did. It reads the log from the last raft
 // snapshot on, as a start does; the database is locked against a starting etcd only while its few keys are read.
 func ReadMemberships(dir string) (*Memberships, error) {
 	m := &Memberships{}
@@ -68,7 +68,7 @@ func (m *Memberships) open(path string) (raft *raftMembers, err error) {
 	err = guard(func() error {
 		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: time.Second})
 		if errors.Is(err, berrors.ErrTimeout) {
-			return fmt.Errorf("%w: stop etcd there, or name a copy", ErrLocked)
+			return fmt.Errorf("%w: stop etcd there, or name a copy", errLocked)
 		}
 		if err != nil {
 			return fmt.Errorf("open database: %w", err)

@@ -278,13 +278,13 @@ func TestReadMembershipsRefuses(t *testing.T) {
 		"a database before the snapshot": {lists{log: founded(), snapshot: 3, v2: all, votes: []uint64{7}, v3: all, applied: 2}, nil, "snapshot is at index 3, and the database has the log up to 2"},
 		"a newer etcd": {good, func(t *testing.T, dir string) {
 			set(t, dir, schema.Cluster.Name(), schema.ClusterClusterVersionKeyName, "3.99.0")
-		}, ErrNewer.Error()},
+		}, errNewer.Error()},
 		"a member that is none": {good, func(t *testing.T, dir string) { set(t, dir, schema.Members.Name(), []byte("zz"), "{}") }, `read member "zz"`},
 		"etcd runs": {good, func(t *testing.T, dir string) {
 			db, err := bolt.Open(DatabasePath(dir), 0o600, nil)
 			check(t, err)
 			t.Cleanup(func() { db.Close() })
-		}, ErrLocked.Error()},
+		}, errLocked.Error()},
 	} {
 		dir := tc.lists.write(t)
 		if tc.spoil != nil {

@@ -14,17 +14,17 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 )
 
-// ErrNewer: the data is that of a cluster whose version is above the etcd in this binary, which would panic on it.
-var ErrNewer = errors.New("the data is of a newer etcd")
+// errNewer: the data is that of a cluster whose version is above the etcd in this binary, which would panic on it.
+var errNewer = errors.New("the data is of a newer etcd")
 
-// newer returns an ErrNewer if etcd's version v is of a later minor than ours. What an earlier one made we can open.
+// newer returns an errNewer if etcd's version v is of a later minor than ours. What an earlier one made we can open.
 func newer(v *semver.Version) error {
 	server := semver.Must(semver.NewVersion(version.Version))
 	if v == nil || !(semver.Version{Major: server.Major, Minor: server.Minor}).LessThan(*v) {
 		return nil
 	}
 	return fmt.Errorf("%w: it was made by etcd %d.%d, and this holdfast embeds %s, which cannot open it: use a holdfast that embeds etcd %d.%d or newer",
-		ErrNewer, v.Major, v.Minor, version.Version, v.Major, v.Minor)
+		errNewer, v.Major, v.Minor, version.Version, v.Major, v.Minor)
 }
 
 // checkNewer refuses a data directory whose database is of a newer etcd: that has either a cluster version on which
@@ -47,7 +47,7 @@ func checkNewer(dir string) error {
 	return nil
 }
 
-// databaseNewer returns an ErrNewer if a newer etcd has made the database. What a member that never ran has left may
+// databaseNewer returns an errNewer if a newer etcd has made the database. What a member that never ran has left may
 // have no bucket yet.
 func databaseNewer(tx *bolt.Tx) error {
 	if tx.Bucket(schema.Meta.Name()) != nil {
@@ -67,7 +67,7 @@ func databaseNewer(tx *bolt.Tx) error {
 	return nil
 }
 
-// requestNewer returns an ErrNewer if a request in the log raises the cluster version above ours: the database may not
+// requestNewer returns an errNewer if a request in the log raises the cluster version above ours: the database may not
 // have it yet.
 func requestNewer(r *pb.InternalRaftRequest) error {
 	if r.ClusterVersionSet == nil {

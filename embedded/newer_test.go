@@ -27,8 +27,8 @@ func TestNewer(t *testing.T) {
 	} {
 		before := set(t, n.spec.DataDir, in.bucket, in.key, "3.99.0")
 		n.spec.TrustWAL = true
-		if err := n.begin(t); !errors.Is(err, ErrNewer) {
-			t.Errorf("%s: got %v, want ErrNewer", name, err)
+		if err := n.begin(t); !errors.Is(err, errNewer) {
+			t.Errorf("%s: got %v, want errNewer", name, err)
 		}
 		set(t, n.spec.DataDir, in.bucket, in.key, before)
 	}
@@ -61,7 +61,7 @@ func TestNewerInLog(t *testing.T) {
 		}
 		return data
 	}
-	for version, want := range map[string]error{"3.6.0": nil, version.Cluster(version.Version) + ".0": nil, "3.99.0": ErrNewer} {
+	for version, want := range map[string]error{"3.6.0": nil, version.Cluster(version.Version) + ".0": nil, "3.99.0": errNewer} {
 		dir := t.TempDir()
 		makeWAL(t, dir, entry(1, 1, request(t)), entry(1, 2, raised(version)), entry(1, 3, request(t)))
 		if err := checkWAL(dir); !errors.Is(err, want) {

@@ -19,7 +19,7 @@ import (
 // ErrOldWAL: the WAL has entries of etcd 3.4 or 3.5 that etcd 3.7 would panic on.
 var ErrOldWAL = errors.New("WAL has entries this etcd cannot replay")
 
-// Fit returns a [plan.Unfit] if etcd must not be started on a data directory because it would panic there: ErrNewer,
+// Fit returns a [plan.Unfit] if etcd must not be started on a data directory because it would panic there: errNewer,
 // ErrOldWAL. It is for one that Start has refused, to see whether that was cured, and reads all of the log.
 func (Disk) Fit(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,7 @@ func (Disk) Fit(dir string) error {
 
 // unfit marks an error that says that etcd would panic on the data.
 func unfit(err error) error {
-	if errors.Is(err, ErrOldWAL) || errors.Is(err, ErrNewer) {
+	if errors.Is(err, ErrOldWAL) || errors.Is(err, errNewer) {
 		return plan.Unfit{Err: err}
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 )
 
 // Origin says of which cluster the data on a volume is that another program left there, nil if there is none. It says
-// the same before and after TakeUp. It changes nothing. ErrLocked while an etcd works on the data, of this process too;
+// the same before and after TakeUp. It changes nothing. errLocked while an etcd works on the data, of this process too;
 // what else cannot be read at all is an error, and what is read and cannot be taken up has an Obstacle.
 func (d Disk) Origin(volume string) (*plan.Origin, error) {
 	f, err := findForeign(volume)
@@ -29,20 +29,20 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 	}
 	by, err := layout.RunningIn(f.dir)
 	if err == nil && by != "" {
-		err = fmt.Errorf("%w: etcd works on %s", ErrLocked, by)
+		err = fmt.Errorf("%w: etcd works on %s", errLocked, by)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
 	}
 	m, err := ReadMemberships(f.dir)
-	if errors.Is(err, ErrLocked) || unreadable(err) {
+	if errors.Is(err, errLocked) || unreadable(err) {
 		return nil, fmt.Errorf("read whose data is on %s: %w", volume, err)
 	}
 	if err != nil {
 		if found, err := d.Inspect(f.dir); err == nil { // the log says it, no matter of which version it is
 			o.Cluster, o.Member = found.ClusterID, found.Member
 		}
-		if o.Obstacle = err.Error(); !errors.Is(err, ErrNewer) { // else that says it all
+		if o.Obstacle = err.Error(); !errors.Is(err, errNewer) { // else that says it all
 			o.Obstacle += fmt.Sprintf("; `holdfast takeover check %s` examines it", volume)
 		}
 		return o, nil
@@ -157,7 +157,7 @@ func (m *Memberships) Unreplayable(dir string) (why, cure string) {
 const undecided = "3.0.0"
 
 // TooOld says why a cluster is too old to be taken over, and what to do; "" if it is not. A newer one was refused before
-// (ErrNewer).
+// (errNewer).
 func (m *Memberships) TooOld() (why, cure string) {
 	cure = "bring every member to etcd 3.6 first, one after the other; docs/migrate-etcd.md says how"
 	switch {

@@ -101,7 +101,7 @@ func TestLeft(t *testing.T) {
 			check(t, err)
 			db, err := bolt.Open(datadir.ToBackendFileName(dir), 0o600, nil) // as an etcd has it
 			check(t, err)
-			if _, err := ofThree.Origin(volume); !errors.Is(err, ErrLocked) {
+			if _, err := ofThree.Origin(volume); !errors.Is(err, errLocked) {
 				t.Errorf("%s: it is not locked: %v", name, err)
 			}
 			if got, err := ofThree.Left(volume); err != nil || !reflect.DeepEqual(*got, want) {
@@ -190,7 +190,7 @@ func TestOriginObstacles(t *testing.T) {
 			})
 			return nil
 		}, "etcd 3.4 or older"},
-		"a newer etcd":       {threeOf36(), version("3.99.0"), ErrNewer.Error()},
+		"a newer etcd":       {threeOf36(), version("3.99.0"), errNewer.Error()},
 		"a phantom":          {lists{log: founded(), v3: append([]*membership.Member{at(13)}, all...), raft: allVote}, nil, "member d (m13): the database says voter, raft absent"},
 		"itself removed":     {lists{log: founded(remove(7)), v3: all[1:], v3Removed: []uint64{7}}, nil, "member 7, whose data it is, is not in its own list"},
 		"a URL without slot": {more(noSlot), nil, "the peer URL http://10.0.0.3:2380 of member d (m13) does not fit etcd.peer-url, http://m{slot}:2380"},
@@ -246,8 +246,8 @@ func TestOriginLocked(t *testing.T) {
 	} {
 		volume := onManagers(t, threeOf36().data(t))
 		lock(t, filepath.Join(volume, managerData, "tok"))
-		if o, err := ofThree.Origin(volume); o != nil || !errors.Is(err, ErrLocked) {
-			t.Errorf("%s: got %+v, %v, want ErrLocked", name, o, err)
+		if o, err := ofThree.Origin(volume); o != nil || !errors.Is(err, errLocked) {
+			t.Errorf("%s: got %+v, %v, want errLocked", name, o, err)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (f founder) adoptDatabase(path string, bump int64) error {
 		db, err := bolt.Open(path, 0o600,
 			&bolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
 		if errors.Is(err, bolterrors.ErrTimeout) {
-			err = fmt.Errorf("%w: %s is locked", ErrLocked, path)
+			err = fmt.Errorf("%w: %s is locked", errLocked, path)
 		}
 		if err != nil {
 			return fmt.Errorf("open database: %w", err)

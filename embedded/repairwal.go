@@ -42,7 +42,7 @@ type WALRepair struct {
 // RepairWAL makes a data directory that Start refuses with ErrOldWAL one that etcd can be started on. What etcd 3.4 and
 // 3.5 left in the log has long been applied to the database; a record in the log that says so, as etcd writes one with
 // each raft snapshot, keeps it from being replayed. The record holds the index of the database, the term there, and who
-// votes, which the database tells. etcd must not run on the directory (ErrLocked), nor 3.5 on any other of the cluster
+// votes, which the database tells. etcd must not run on the directory (errLocked), nor 3.5 on any other of the cluster
 // afterwards: that writes such entries again. All of the directory is copied first, to aside/ beside it. With dryRun
 // nothing is changed. Upstream knows no such repair; it was tried with directories of etcd 3.4 and 3.5.
 func RepairWAL(dir string, dryRun bool) (r WALRepair, err error) {

@@ -171,7 +171,7 @@ func TestRepairWALRefuses(t *testing.T) {
 	lock, err := lockDir(dir)
 	check(t, err)
 	defer lock.Close()
-	if _, err := RepairWAL(dir, false); !errors.Is(err, ErrLocked) {
-		t.Errorf("in use: got %v, want ErrLocked", err)
+	if _, err := RepairWAL(dir, false); !errors.Is(err, errLocked) {
+		t.Errorf("in use: got %v, want errLocked", err)
 	}
 }

@@ -17,7 +17,7 @@ func (m *Member) State() (p plan.Member, ended error) {
 		Confirmed: s.Confirmed, Stalled: s.Stalled, Learner: s.Learner, ID: s.MemberID,
 	}
 	if err := m.Err(); !s.Running && err != nil {
-		if p.Removed = errors.Is(err, ErrRemoved); p.Removed {
+		if p.Removed = errors.Is(err, errRemoved); p.Removed {
 			return p, nil
 		}
 		return p, err

@@ -66,7 +66,7 @@ func (p swap) free() (bool, error) {
 // TakeUp makes another program's data holdfast's: the directory becomes the volume's `etcd`, and a relative link to it
 // takes its place, so that the other program finds its data where it looks for it, at every moment, also after a crash.
 // For plain etcd it is the directory `member`. When it returns nil that is durable; again is fine, and so is going on
-// after a crash. o is what Origin has said; data of another member is refused. ErrLocked while an etcd works on it.
+// after a crash. o is what Origin has said; data of another member is refused. errLocked while an etcd works on it.
 func (d Disk) TakeUp(volume string, o plan.Origin) error {
 	if err := d.takeUp(volume, o, func(string) {}); err != nil {
 		return fmt.Errorf("take up the data of %s on %s: %w", o.Program, volume, err)
@@ -85,7 +85,7 @@ func (d Disk) takeUp(volume string, o plan.Origin, step func(done string)) error
 	}
 	by, err := d.InUse(volume)
 	if err == nil && by != "" {
-		err = fmt.Errorf("%w: etcd works on %s", ErrLocked, by)
+		err = fmt.Errorf("%w: etcd works on %s", errLocked, by)
 	}
 	if err != nil {
 		return err

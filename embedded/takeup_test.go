@@ -233,8 +233,8 @@ func TestTakeUpRuns(t *testing.T) {
 			if by, err := d.InUse(volume); err != nil || by == "" {
 				t.Errorf("%s, in %s: in use: got %q, %v", program, dir, by, err)
 			}
-			if o, err := d.Origin(volume); !errors.Is(err, ErrLocked) {
-				t.Errorf("%s, in %s: got %+v, %v, want ErrLocked", program, dir, o, err)
+			if o, err := d.Origin(volume); !errors.Is(err, errLocked) {
+				t.Errorf("%s, in %s: got %+v, %v, want errLocked", program, dir, o, err)
 			}
 		}
 		o, err := d.Origin(volume)
@@ -242,7 +242,7 @@ func TestTakeUpRuns(t *testing.T) {
 			t.Fatalf("%s: got %+v, %v", program, o, err)
 		}
 		run(layout.theirs)
-		if err := d.TakeUp(volume, *o); !errors.Is(err, ErrLocked) {
+		if err := d.TakeUp(volume, *o); !errors.Is(err, errLocked) {
 			t.Errorf("%s: taken up while etcd runs: %v", program, err)
 		}
 		stop(t, n, 0)

@@ -32,7 +32,7 @@ type Tx struct {
 }
 
 // Snapshot opens a transaction on the database as it is now, without a quorum and without
-// blocking writers. ctx bounds only the wait for a defragmentation. ErrStopped when the
+// blocking writers. ctx bounds only the wait for a defragmentation. errStopped when the
 // member is not running or is about to stop.
 func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
 	l, err := m.running()
@@ -45,7 +45,7 @@ func (m *Member) Snapshot(ctx context.Context) (*Tx, error) {
 	// Looked at inside the gate: Stop drops abort first and then takes all of the gate.
 	if l.abort.dropped() {
 		l.gate.release()
-		return nil, fmt.Errorf("open snapshot: %w", ErrStopped)
+		return nil, fmt.Errorf("open snapshot: %w", errStopped)
 	}
 	snap := l.etcd.Server.Backend().Snapshot()
 	tx, ok := snap.(backendSnapshot)
@@ -63,14 +63,14 @@ func (t *Tx) Size() int64 { return t.snap.Size() }
 // it must not be used after Close: the memory is gone then.
 func (t *Tx) Bucket(name []byte) *bolt.Bucket { return t.snap.Bucket(name) }
 
-// WriteTo writes the database file as of this transaction. It fails with ErrStopped at the
+// WriteTo writes the database file as of this transaction. It fails with errStopped at the
 // next chunk, 32 KiB or what w as an io.ReaderFrom reads at a time, once the member is about to stop.
 func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 	n, err := t.snap.WriteTo(abortable{w, t.abort})
 	if err != nil {
 		// bbolt formats the error of its first pages without wrapping it.
 		if t.abort.dropped() {
-			err = ErrStopped
+			err = errStopped
 		}
 		return n, fmt.Errorf("write snapshot: %w", err)
 	}
@@ -94,7 +94,7 @@ type abortable struct {
 
 func (a abortable) Write(p []byte) (int, error) {
 	if a.abort.dropped() {
-		return 0, ErrStopped
+		return 0, errStopped
 	}
 	return a.w.Write(p)
 }
@@ -111,7 +111,7 @@ type abortableReader struct {
 
 func (a abortableReader) Read(p []byte) (int, error) {
 	if a.abort.dropped() {
-		return 0, ErrStopped
+		return 0, errStopped
 	}
 	return a.r.Read(p)
 }

@@ -103,14 +103,14 @@ func TestStopUnderSnapshot(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background(), time.Second) }()
 	awaitClosed(t, "stop has begun", n.current().abort.C())
-	if _, err := n.Snapshot(t.Context()); !errors.Is(err, ErrStopped) {
-		t.Errorf("snapshot while stopping: got %v, want ErrStopped", err)
+	if _, err := n.Snapshot(t.Context()); !errors.Is(err, errStopped) {
+		t.Errorf("snapshot while stopping: got %v, want errStopped", err)
 	}
 	if _, err := io.Copy(io.Discard, pr); err != nil {
 		t.Error(err)
 	}
-	if err := <-wrote; !errors.Is(err, ErrStopped) {
-		t.Errorf("copy: got %v, want ErrStopped", err)
+	if err := <-wrote; !errors.Is(err, errStopped) {
+		t.Errorf("copy: got %v, want errStopped", err)
 	}
 	// The holder may still read the buckets: etcd must not even have begun to stop.
 	select {

@@ -42,7 +42,7 @@ func (m Maintenance) Defragment(ctx context.Context) error {
 	}
 	defer l.gate.releaseAll()
 	if l.abort.dropped() {
-		return fmt.Errorf("defragment: %w", ErrStopped)
+		return fmt.Errorf("defragment: %w", errStopped)
 	}
 	need := l.stored().space.InUse + roomForLog
 	if free, err := freeSpace(l.spec.DataDir); err != nil {

@@ -98,13 +98,13 @@ type asking struct {
 	lg       *zap.Logger
 }
 
-// Ask sends a question of at most MaxMessage bytes straight to the process that counts for a live node, or to one of
+// Ask sends a question of at most maxMessage bytes straight to the process that counts for a live node, or to one of
 // Twins, and returns its answer; asking this node itself calls its own answer func. It ends with ctx and in any case
 // after 10 s. An error of the other side's answer func arrives as its text. An error never means that the question was
 // not seen.
 func (a *asking) Ask(ctx context.Context, node string, question []byte) ([]byte, error) {
-	if len(question) > MaxMessage {
-		return nil, fmt.Errorf("ask %s: question has %d bytes, at most %d are allowed", node, len(question), MaxMessage)
+	if len(question) > maxMessage {
+		return nil, fmt.Errorf("ask %s: question has %d bytes, at most %d are allowed", node, len(question), maxMessage)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -159,8 +159,8 @@ func (a *asking) asked(q ask) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		body, err := a.answer(ctx, q.Question)
-		if err == nil && len(body) > MaxMessage {
-			err = fmt.Errorf("answer has %d bytes, at most %d are allowed", len(body), MaxMessage)
+		if err == nil && len(body) > maxMessage {
+			err = fmt.Errorf("answer has %d bytes, at most %d are allowed", len(body), maxMessage)
 		}
 		reply := answer{ID: q.ID, Body: body}
 		if err != nil {

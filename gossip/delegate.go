@@ -80,7 +80,7 @@ func (d delegate) NotifyMsg(b []byte) {
 
 // NotifyAlive refuses a process that we could not show. memberlist asks again at every message about it.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
-	meta, err := DecodeMeta(n.Meta)
+	meta, err := decodeMeta(n.Meta)
 	if err == nil && n.Name != meta.process() {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
@@ -117,7 +117,7 @@ func (d delegate) NotifyMerge(peers []*memberlist.Node) error {
 
 // NotifyJoin takes in that memberlist hears of a process.
 func (d delegate) NotifyJoin(n *memberlist.Node) {
-	meta, err := DecodeMeta(n.Meta)
+	meta, err := decodeMeta(n.Meta)
 	if err != nil || meta == d.self {
 		return // NotifyAlive let only readable ones in; we know about ourselves
 	}
@@ -135,7 +135,7 @@ func (d delegate) NotifyUpdate(*memberlist.Node) {}
 
 // NotifyLeave takes in that a process left, or that memberlist gave it up.
 func (d delegate) NotifyLeave(n *memberlist.Node) {
-	if meta, err := DecodeMeta(n.Meta); err == nil && meta != d.self {
+	if meta, err := decodeMeta(n.Meta); err == nil && meta != d.self {
 		d.known.left(meta, n.State == memberlist.StateLeft)
 	}
 }

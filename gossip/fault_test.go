@@ -86,7 +86,7 @@ func killAndPause(t *testing.T, a, b *member, cmd *exec.Cmd) {
 	signal(t, cmd, syscall.SIGSTOP)
 	paused := time.Now()
 	for i := range 100 {
-		state := make([]byte, MaxState)
+		state := make([]byte, maxState)
 		state[0] = byte(i)
 		a.Publish(state)
 	}

@@ -24,21 +24,21 @@ const (
 	maxForgetAfter = 365 * 24 * time.Hour
 )
 
-// Forgotten says what an operator has had forgotten: all that a node has said up to this word. A later one counts.
-type Forgotten struct {
+// lastWord says what an operator has had forgotten: all that a node has said up to this word. A later one counts.
+type lastWord struct {
 	Node string `json:"node"`
 	Boot uint64 `json:"boot"`
 	Seq  uint64 `json:"seq"`
 }
 
 // covers reports whether that word is among what was forgotten.
-func (f Forgotten) covers(boot, seq uint64) bool {
+func (f lastWord) covers(boot, seq uint64) bool {
 	return cmp.Or(cmp.Compare(boot, f.Boot), cmp.Compare(seq, f.Seq)) <= 0
 }
 
 // tombstone is kept for forgottenFor after the command; local clock.
 type tombstone struct {
-	Forgotten
+	lastWord
 	at time.Time
 }
 
@@ -46,13 +46,13 @@ type tombstone struct {
 type tombstones map[string]tombstone
 
 // add takes in a command that was given this long ago.
-func (s tombstones) add(f Forgotten, age time.Duration, now time.Time) {
+func (s tombstones) add(f lastWord, age time.Duration, now time.Time) {
 	t, known := s[f.Node]
 	at := now.Add(-age)
 	switch {
 	case !known || !t.covers(f.Boot, f.Seq):
 		t = tombstone{f, at}
-	case t.Forgotten == f && at.Before(t.at): // an age only grows, no matter who tells it
+	case t.lastWord == f && at.Before(t.at): // an age only grows, no matter who tells it
 		t.at = at
 	}
 	s[f.Node] = t
@@ -67,19 +67,19 @@ func (s tombstones) expire(now time.Time) {
 	maps.DeleteFunc(s, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
 }
 
-// ForgetAnswer says what a node makes of the order to forget another.
-type ForgetAnswer struct {
+// forgetAnswer says what a node makes of the order to forget another.
+type forgetAnswer struct {
 	Live  bool `json:"live,omitempty"`  // it hears the node, and forgets nothing
 	Later bool `json:"later,omitempty"` // it knows a later word of the node, and forgets nothing
 }
 
-// Refused reports whether nothing is forgotten there.
-func (a ForgetAnswer) Refused() bool { return a.Live || a.Later }
+// refused reports whether nothing is forgotten there.
+func (a forgetAnswer) refused() bool { return a.Live || a.Later }
 
 // merge reports whether there was news of nodes, and which were forgotten for it.
 func (v *view) merge(entries []entry, said hearsay, now time.Time) (changed bool, gone []string) {
 	for _, f := range said.forgotten {
-		if v.forget(f.Forgotten, f.age, now) {
+		if v.forget(f.lastWord, f.age, now) {
 			gone = append(gone, f.Node)
 		}
 	}
@@ -110,20 +110,20 @@ func (v *view) fade(now time.Time) (gone []string) {
 func (v *view) bearsWitness(state []byte) bool { return v.evidence == nil || v.evidence(state) }
 
 // mayForget says what keeps a node from being forgotten.
-func (v *view) mayForget(f Forgotten) ForgetAnswer {
+func (v *view) mayForget(f lastWord) forgetAnswer {
 	rec := v.nodes[f.Node]
 	switch {
 	case v.ours(f.Node) || rec != nil && rec.Live:
-		return ForgetAnswer{Live: true}
+		return forgetAnswer{Live: true}
 	case rec != nil && !f.covers(rec.Boot, rec.Seq):
-		return ForgetAnswer{Later: true}
+		return forgetAnswer{Later: true}
 	}
-	return ForgetAnswer{}
+	return forgetAnswer{}
 }
 
 // forget has a lost node forgotten by command, given this long ago, and reports whether a node is gone for it.
-func (v *view) forget(f Forgotten, age time.Duration, now time.Time) bool {
-	if age >= forgottenFor || v.mayForget(f).Refused() {
+func (v *view) forget(f lastWord, age time.Duration, now time.Time) bool {
+	if age >= forgottenFor || v.mayForget(f).refused() {
 		return false
 	}
 	v.forgotten.add(f, age, now)

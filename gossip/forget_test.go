@@ -169,11 +169,11 @@ func TestForgottenByCommandStaysForgotten(t *testing.T) {
 	for _, v := range []*view{a, b, c} {
 		v.learn(entry{Meta: x, Seq: 3, State: []byte(witness)}, now)
 	}
-	order := Forgotten{"x", 5, 3}
-	if got := a.mayForget(Forgotten{"x", 5, 2}); !got.Later {
+	order := lastWord{"x", 5, 3}
+	if got := a.mayForget(lastWord{"x", 5, 2}); !got.Later {
 		t.Errorf("an order that does not know the last word: got %+v", got)
 	}
-	if a.forget(Forgotten{"x", 5, 2}, 0, now) || !lists(a, now, "x") {
+	if a.forget(lastWord{"x", 5, 2}, 0, now) || !lists(a, now, "x") {
 		t.Error("more is forgotten than was known")
 	}
 	if !a.forget(order, 0, now) || lists(a, now, "x") {
@@ -215,7 +215,7 @@ func TestForgottenByCommandStaysForgotten(t *testing.T) {
 	if got := a.mayForget(order); !got.Live || a.forget(order, 0, now) {
 		t.Errorf("a live node: got %+v", got)
 	}
-	if got := a.mayForget(Forgotten{"a", 9, 9}); !got.Live || a.forget(Forgotten{"a", 9, 9}, 0, now) {
+	if got := a.mayForget(lastWord{"a", 9, 9}); !got.Live || a.forget(lastWord{"a", 9, 9}, 0, now) {
 		t.Errorf("ourselves: got %+v", got)
 	}
 }
@@ -225,7 +225,7 @@ func TestOlderProcessIsHeard(t *testing.T) {
 	now := time.Unix(1, 0)
 	v := forgetful(process("self", 1), now)
 	v.learn(entry{Meta: process("x", 7), Seq: 1, State: nil}, now)
-	v.forget(Forgotten{"x", 7, 1}, 0, now)
+	v.forget(lastWord{"x", 7, 1}, 0, now)
 	v.up(process("x", 5), at, now)
 	v.learn(entry{Meta: process("x", 5), Seq: 1, State: []byte("here")}, now)
 	v.learn(entry{Meta: process("x", 7), Seq: 1, State: []byte("forgotten")}, now)
@@ -238,12 +238,12 @@ func TestTombstonesAreBoundedAndEnd(t *testing.T) {
 	begin := time.Unix(1, 0)
 	v := newView(process("self", 1), begin)
 	for i := range 2 * maxForgotten {
-		v.forget(Forgotten{fmt.Sprintf("n%d", i), 1, 1}, 0, begin.Add(time.Duration(i)*time.Second))
+		v.forget(lastWord{fmt.Sprintf("n%d", i), 1, 1}, 0, begin.Add(time.Duration(i)*time.Second))
 	}
 	if _, first := v.forgotten["n0"]; first || len(v.forgotten) != maxForgotten {
 		t.Errorf("got %d, with the first: %v", len(v.forgotten), first)
 	}
-	again := Forgotten{"n100", 1, 1} // told with another age
+	again := lastWord{"n100", 1, 1} // told with another age
 	for _, age := range []time.Duration{time.Hour, time.Minute} {
 		if v.forget(again, age, begin); !v.forgotten["n100"].at.Equal(begin.Add(-time.Hour)) {
 			t.Errorf("told with age %s: got %s", age, v.forgotten["n100"].at)
@@ -288,7 +288,7 @@ func TestFullMeshIsTold(t *testing.T) {
 		v.learn(entry{Meta: process(fmt.Sprintf("n%d", i), uint64(i+2)), Seq: 1, State: []byte("x")}, now)
 	}
 	for i := range maxForgotten {
-		v.forget(Forgotten{fmt.Sprintf("%d%s", i, strings.Repeat("n", maxNode-5)), 1, 1}, 0, now)
+		v.forget(lastWord{fmt.Sprintf("%d%s", i, strings.Repeat("n", maxNode-5)), 1, 1}, 0, now)
 	}
 	other := newView(process("other", 1), now)
 	tell(t, v, other, now.Add(time.Hour))
@@ -305,14 +305,14 @@ func TestHearsayRoundTrip(t *testing.T) {
 		want.lost = append(want.lost, lostFor{long, uint64(i), maxAge})
 	}
 	for i := range maxForgotten {
-		want.forgotten = append(want.forgotten, forgetting{Forgotten{long, uint64(i), 1}, time.Second})
+		want.forgotten = append(want.forgotten, forgetting{lastWord{long, uint64(i), 1}, time.Second})
 	}
 	for i := range perEntry {
 		want.proofs = append(want.proofs, entry{Meta: Meta{Node: long, Boot: uint64(i)}, Seq: 1, proof: make([]byte, maxProof)})
 	}
 	for _, said := range []hearsay{{proofs: want.proofs}, {lost: want.lost, forgotten: want.forgotten}} { // never both
-		if b := encodeHearsay(said); len(b) > MaxState {
-			t.Errorf("got %d bytes, at most %d fit", len(b), MaxState)
+		if b := encodeHearsay(said); len(b) > maxState {
+			t.Errorf("got %d bytes, at most %d fit", len(b), maxState)
 		}
 	}
 	b := encodeHearsay(want)
@@ -371,10 +371,10 @@ func TestMeshForgetsByItself(t *testing.T) {
 		if len(m.Nodes()) != 2 {
 			t.Errorf("blank again: got %v", m.Nodes())
 		}
-		if got := m.Forget(Forgotten{"x", 1, 1}, true); got.Refused() || len(m.Nodes()) != 2 {
+		if got := m.forget(lastWord{"x", 1, 1}, true); got.refused() || len(m.Nodes()) != 2 {
 			t.Errorf("dry: got %+v, %v", got, m.Nodes())
 		}
-		if got := m.Forget(Forgotten{"x", 1, 1}, false); got.Refused() || len(m.Nodes()) != 1 || len(m.Lost()) != 0 {
+		if got := m.forget(lastWord{"x", 1, 1}, false); got.refused() || len(m.Nodes()) != 1 || len(m.Lost()) != 0 {
 			t.Errorf("got %+v, %v", got, m.Nodes())
 		}
 	})
@@ -396,15 +396,15 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 		}
 	}
 	n, _ := find(a, "x")
-	order := Forgotten{"x", n.Boot, n.Seq}
-	if got := a.Forget(order, false); !got.Live {
+	order := lastWord{"x", n.Boot, n.Seq}
+	if got := a.forget(order, false); !got.Live {
 		t.Errorf("a live node: got %+v", got)
 	}
 	x.stop()
 	for _, m := range []*member{a, b, c} {
 		await(t, "x is lost", 5*time.Second, func() bool { return !sees(m, "x")() })
 	}
-	if got := a.Forget(order, false); got.Refused() {
+	if got := a.forget(order, false); got.refused() {
 		t.Fatalf("got %+v", got)
 	}
 	for _, m := range []*member{a, b, c} {

@@ -28,7 +28,7 @@ type Witness struct {
 
 // forgetOrder has a node forget another.
 type forgetOrder struct {
-	Forgotten
+	lastWord
 	Dry bool `json:"dry,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type forgetAll struct {
 	self  string
 	nodes []Node // live ones, and those lost that are not forgotten
 	lost  []Node // also those that time has had forgotten here
-	ask   func(ctx context.Context, node string, o forgetOrder) (ForgetAnswer, error)
+	ask   func(ctx context.Context, node string, o forgetOrder) (forgetAnswer, error)
 	// witness reads what a lost node was the witness of from what it has published.
 	witness func(state []byte) Witness
 }
@@ -49,7 +49,7 @@ func (f forgetAll) run(ctx context.Context, name string, dry bool) (Forgetting, 
 		return Forgetting{}, err
 	}
 	r := Forgetting{Node: name, Since: lost.Since, Dry: dry, Witness: f.witness(lost.State)}
-	order := forgetOrder{Forgotten: Forgotten{Node: name, Boot: lost.Boot, Seq: lost.Seq}, Dry: true}
+	order := forgetOrder{lastWord: lastWord{Node: name, Boot: lost.Boot, Seq: lost.Seq}, Dry: true}
 	rounds := []bool{true, false}
 	if dry {
 		rounds = rounds[:1]
@@ -61,7 +61,7 @@ func (f forgetAll) run(ctx context.Context, name string, dry bool) (Forgetting, 
 				continue
 			}
 			a, err := f.ask(ctx, n.Node, order)
-			if err == nil && a.Refused() {
+			if err == nil && a.refused() {
 				err = refusal(name, n.Node, a)
 				if order.Dry {
 					return r, fmt.Errorf("nothing was changed: %w", err)
@@ -77,7 +77,7 @@ func (f forgetAll) run(ctx context.Context, name string, dry bool) (Forgetting, 
 	return r, nil
 }
 
-func refusal(name, by string, a ForgetAnswer) error {
+func refusal(name, by string, a forgetAnswer) error {
 	if a.Live {
 		return fmt.Errorf("node %s hears %s, which is live: stop %s first", by, name, name)
 	}

@@ -14,7 +14,7 @@ func lostNode(name string) Node {
 }
 
 func TestForgetAll(t *testing.T) {
-	type answers map[string]ForgetAnswer
+	type answers map[string]forgetAnswer
 	stray := lostNode("stray")
 	live := func(name string) Node { return Node{Meta: Meta{Node: name}, Live: true} }
 	nodes := []Node{live("n1"), live("n2"), stray}
@@ -42,10 +42,10 @@ func TestForgetAll(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			var asked []forgetOrder
 			f := forgetAll{self: "n1", nodes: nodes, lost: []Node{stray, lostNode("old")}, witness: func(state []byte) Witness { return Witness{Slot: string(state)} },
-				ask: func(_ context.Context, node string, o forgetOrder) (ForgetAnswer, error) {
+				ask: func(_ context.Context, node string, o forgetOrder) (forgetAnswer, error) {
 					asked = append(asked, o)
 					if node == c.broken {
-						return ForgetAnswer{}, errors.New("no answer to the question")
+						return forgetAnswer{}, errors.New("no answer to the question")
 					}
 					if o.Dry {
 						return c.answers[node], nil
@@ -57,7 +57,7 @@ func TestForgetAll(t *testing.T) {
 				t.Errorf("orders: got %+v, want %d", asked, c.orders)
 			}
 			for i, o := range asked {
-				if want := (Forgotten{Node: c.node, Boot: 7, Seq: 3}); o.Forgotten != want || o.Dry != (i < 2) {
+				if want := (lastWord{Node: c.node, Boot: 7, Seq: 3}); o.lastWord != want || o.Dry != (i < 2) {
 					t.Errorf("order %d: got %+v, want %+v", i, o, want)
 				}
 			}

@@ -40,7 +40,7 @@ const (
 const (
 	maxStream    = 20 << 20           // bytes; maxNodes states fit (wire.go)
 	maxStranger  = 2 << 20            // bytes from an address outside the mesh
-	maxUserBytes = MaxMessage + 4<<10 // the largest question with what is around it
+	maxUserBytes = maxMessage + 4<<10 // the largest question with what is around it
 	maxListed    = 16 * maxNodes      // processes in a push/pull, the dead ones of a minute included
 )
 

@@ -63,7 +63,7 @@ func (r hearing) mayTell(process string, meta []byte, incarnation uint32) bool {
 	if r.from.Role == RoleNode {
 		return true
 	}
-	m, err := DecodeMeta(meta)
+	m, err := decodeMeta(meta)
 	if err != nil || !m.Observer || incarnation >= maxIncarnation {
 		return false
 	}

@@ -84,9 +84,9 @@ func (k *knowledge) Settle(settled bool) {
 	k.noteForgotten(gone)
 }
 
-// Forget forgets a lost node here, and has the others forget it when they hear of that. With dry it only says whether
+// forget forgets a lost node here, and has the others forget it when they hear of that. With dry it only says whether
 // it would.
-func (k *knowledge) Forget(f Forgotten, dry bool) ForgetAnswer {
+func (k *knowledge) forget(f lastWord, dry bool) forgetAnswer {
 	k.mu.Lock()
 	a := k.view.mayForget(f)
 	changed := !dry && k.view.forget(f, 0, time.Now())

@@ -185,13 +185,13 @@ func (m *Mesh) logger() *log.Logger {
 // before Run.
 func (m *Mesh) UseTLS(t TLS) { m.tls, m.view.strict = &t, true }
 
-// Publish replaces what the other nodes see as our state, at most MaxState bytes, and sends it to them
+// Publish replaces what the other nodes see as our state, at most maxState bytes, and sends it to them
 // at once; only the newest state counts. It never blocks and may be called before Run. A larger state
 // is refused: the one before stays, an error is logged and shown among the Problems. An observer's goes nowhere.
 func (m *Mesh) Publish(state []byte) {
-	if len(state) > MaxState {
+	if len(state) > maxState {
 		m.warn("publish", fmt.Sprintf("%s: this node's state was not published: it has %d bytes, at most %d are allowed",
-			m.self.Node, len(state), MaxState))
+			m.self.Node, len(state), maxState))
 		return
 	}
 	m.publish(state)

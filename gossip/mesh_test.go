@@ -363,7 +363,7 @@ func TestAsk(t *testing.T) {
 	b := start(t, "main", node("b"), seeded(a))
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
-	long := strings.Repeat("x", MaxMessage-len("re: "))
+	long := strings.Repeat("x", maxMessage-len("re: "))
 	for _, m := range []*member{a, b} {
 		for _, to := range []string{"a", "b"} {
 			for _, q := range []string{"", "who", long} {
@@ -481,7 +481,7 @@ func TestTooLargeAStateIsRefusedLoudly(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	a.Publish([]byte("fine"))
-	a.Publish(make([]byte, MaxState+1))
+	a.Publish(make([]byte, maxState+1))
 	if n, _ := find(a, "a"); string(n.State) != "fine" || n.Seq != 1 {
 		t.Errorf("got state %q, seq %d; want the one before", n.State, n.Seq)
 	}

@@ -41,17 +41,9 @@ type Meta struct {
 	Observer bool
 }
 
-// EncodeMeta returns the canonical encoding of m, at most 512 bytes. The error names what is out of range.
-func EncodeMeta(m Meta) ([]byte, error) {
-	if err := m.check(); err != nil {
-		return nil, fmt.Errorf("encode meta: %w", err)
-	}
-	return appendMeta(nil, m), nil
-}
-
-// DecodeMeta reads what EncodeMeta wrote. It refuses another version, anything longer than 512 bytes,
-// trailing bytes, and whatever EncodeMeta would have refused.
-func DecodeMeta(b []byte) (Meta, error) {
+// decodeMeta reads what appendMeta wrote. It refuses another version, anything longer than 512 bytes, trailing bytes, and
+// whatever check refuses.
+func decodeMeta(b []byte) (Meta, error) {
 	if len(b) > memberlist.MetaMaxSize {
 		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
 	}
@@ -77,6 +69,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 	return m, nil
 }
 
+// appendMeta appends the canonical encoding of m, at most 512 bytes if check accepts it.
 func appendMeta(b []byte, m Meta) []byte {
 	b = append(b, codecVersion)
 	b = appendText(b, m.Node)

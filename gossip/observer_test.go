@@ -22,11 +22,11 @@ func TestObserverMark(t *testing.T) {
 	if !bytes.Equal(marked, append(bytes.Clone(plain), observerMark)) {
 		t.Errorf("got %x: a node's encoding, %x, must not have changed", marked, plain)
 	}
-	if got, err := DecodeMeta(marked); err != nil || got != want {
+	if got, err := decodeMeta(marked); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for _, tail := range [][]byte{{0}, {2}, {observerMark, observerMark}} {
-		if m, err := DecodeMeta(append(bytes.Clone(plain), tail...)); err == nil {
+		if m, err := decodeMeta(append(bytes.Clone(plain), tail...)); err == nil {
 			t.Errorf("tail %v: got %+v", tail, m)
 		}
 	}

@@ -39,12 +39,12 @@ func (o *Orders) Answer(question []byte) (answer []byte, ok bool, err error) {
 }
 
 // forget forgets a node here.
-func (o *Orders) forget(body []byte) (a ForgetAnswer, err error) {
+func (o *Orders) forget(body []byte) (a forgetAnswer, err error) {
 	var order forgetOrder
 	if err := json.Unmarshal(body, &order); err != nil || order.Node == "" {
 		return a, errors.Join(errors.New("read an order to forget a node: it names none"), err)
 	}
-	a = o.mesh.Forget(order.Forgotten, order.Dry)
+	a = o.mesh.forget(order.lastWord, order.Dry)
 	if !order.Dry {
 		o.lg.Info("ordered to forget a lost node",
 			zap.String("node", order.Node), zap.Bool("live", a.Live), zap.Bool("later", a.Later))
@@ -72,8 +72,8 @@ func send[Answer any](ctx context.Context, m *Mesh, node, question string, order
 // hears it.
 func (o *Orders) Forget(ctx context.Context, name string, dry bool) (Forgetting, error) {
 	f := forgetAll{self: o.mesh.self.Node, nodes: o.mesh.Nodes(), lost: o.mesh.Lost(), witness: o.witness,
-		ask: func(ctx context.Context, node string, order forgetOrder) (ForgetAnswer, error) {
-			return send[ForgetAnswer](ctx, o.mesh, node, askToForget, order)
+		ask: func(ctx context.Context, node string, order forgetOrder) (forgetAnswer, error) {
+			return send[forgetAnswer](ctx, o.mesh, node, askToForget, order)
 		}}
 	return f.run(ctx, name, dry)
 }

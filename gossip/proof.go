@@ -15,7 +15,7 @@ import (
 
 const (
 	maxProof  = 4 << 10 // bytes, of which a certificate of ours takes 600
-	perEntry  = 12      // proofs in an entry of a push/pull, whose state they fit (MaxState)
+	perEntry  = 12      // proofs in an entry of a push/pull, whose state they fit (maxState)
 	maxProofs = (maxNodes + perEntry - 1) / perEntry
 	maxForged = 8 // proofs that do not hold, after which no more of a message are looked at: each costs CPU
 )

@@ -68,7 +68,7 @@ type lostFor struct {
 
 // forgetting is a command that was given this long ago.
 type forgetting struct {
-	Forgotten
+	lastWord
 	age time.Duration
 }
 
@@ -80,14 +80,14 @@ func (v *view) hearsay(now time.Time) (w hearsay) {
 		}
 	}
 	for _, t := range v.forgotten {
-		w.forgotten = append(w.forgotten, forgetting{t.Forgotten, now.Sub(t.at)})
+		w.forgotten = append(w.forgotten, forgetting{t.lastWord, now.Sub(t.at)})
 	}
 	return w
 }
 
 // asides returns what is said beside the words, and puts their proofs to them.
 func asides(entries []entry) (said hearsay, err error) {
-	proofs := map[Forgotten][]byte{}
+	proofs := map[lastWord][]byte{}
 	for _, e := range entries {
 		if !e.Observer {
 			continue
@@ -98,11 +98,11 @@ func asides(entries []entry) (said hearsay, err error) {
 		}
 		said.lost, said.forgotten = append(said.lost, w.lost...), append(said.forgotten, w.forgotten...)
 		for _, p := range w.proofs {
-			proofs[Forgotten{p.Node, p.Boot, p.Seq}] = p.proof
+			proofs[lastWord{p.Node, p.Boot, p.Seq}] = p.proof
 		}
 	}
 	for i, e := range entries {
-		entries[i].proof = proofs[Forgotten{e.Node, e.Boot, e.Seq}]
+		entries[i].proof = proofs[lastWord{e.Node, e.Boot, e.Seq}]
 	}
 	return said, nil
 }

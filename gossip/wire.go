@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Sizes, in bytes. maxNodes*(MaxState+512) stays below the 20 MiB at which memberlist cuts a push/pull.
+// Sizes, in bytes. maxNodes*(maxState+512) stays below the 20 MiB at which memberlist cuts a push/pull.
 const (
-	// MaxState is the largest state a node may publish.
-	MaxState = 64 << 10
-	// MaxMessage is the largest question or answer.
-	MaxMessage = 1 << 20
+	// maxState is the largest state a node may publish.
+	maxState = 64 << 10
+	// maxMessage is the largest question or answer.
+	maxMessage = 1 << 20
 
 	maxNodes  = 256 // live processes; and known nodes
 	nodesOnly = 64  // of which observers never take the place
@@ -89,9 +89,9 @@ func decode(b []byte) (any, error) {
 	case kindEntry:
 		msg = r.entry()
 	case kindAsk:
-		msg = ask{ID: r.uint64(), Node: r.text(), Boot: r.uint64(), Question: r.bytes(MaxMessage)}
+		msg = ask{ID: r.uint64(), Node: r.text(), Boot: r.uint64(), Question: r.bytes(maxMessage)}
 	case kindAnswer:
-		msg = answer{ID: r.uint64(), Failed: r.bool(), Body: r.bytes(MaxMessage)}
+		msg = answer{ID: r.uint64(), Failed: r.bool(), Body: r.bytes(maxMessage)}
 	case kindAll:
 		msg = r.entries()
 	default:
@@ -112,16 +112,16 @@ func appendEntry(b []byte, e entry) []byte {
 }
 
 func (r *reader) entry() entry {
-	raw := r.bytes(MaxState) // DecodeMeta has the true limit
+	raw := r.bytes(maxState) // decodeMeta has the true limit
 	if r.err != nil {
 		return entry{}
 	}
-	meta, err := DecodeMeta(raw)
+	meta, err := decodeMeta(raw)
 	if err != nil {
 		r.err = err
 		return entry{}
 	}
-	return entry{Meta: meta, Seq: r.uint64(), State: r.bytes(MaxState)}
+	return entry{Meta: meta, Seq: r.uint64(), State: r.bytes(maxState)}
 }
 
 func (r *reader) entries() []entry {
@@ -141,7 +141,7 @@ func (r *reader) entries() []entry {
 
 func (w hearsay) empty() bool { return len(w.lost)+len(w.forgotten) == 0 }
 
-// encodeHearsay stays below MaxState: 256 nodes of 146 bytes each, and 64 tombstones of 154.
+// encodeHearsay stays below maxState: 256 nodes of 146 bytes each, and 64 tombstones of 154.
 func encodeHearsay(w hearsay) []byte {
 	b := binary.BigEndian.AppendUint16(nil, uint16(len(w.lost)))
 	for _, l := range w.lost {
@@ -168,7 +168,7 @@ func decodeHearsay(b []byte) (w hearsay, err error) {
 		w.lost = append(w.lost, lostFor{r.text(), r.uint64(), r.age()})
 	}
 	for range r.count(maxForgotten) {
-		w.forgotten = append(w.forgotten, forgetting{Forgotten{r.text(), r.uint64(), r.uint64()}, r.age()})
+		w.forgotten = append(w.forgotten, forgetting{lastWord{r.text(), r.uint64(), r.uint64()}, r.age()})
 	}
 	if r.err == nil && len(r.rest) > 0 { // a version before proofs ends here
 		for range r.count(perEntry) {

@@ -17,15 +17,15 @@ func TestMetaRoundTrip(t *testing.T) {
 		{Node: "ä/b", Boot: 1<<64 - 1, Address: netip.MustParseAddr("2001:db8::1"), Version: "v1.2.3"},
 		{Node: strings.Repeat("n", maxNode), Boot: 7, Address: netip.MustParseAddr("::1"), Version: strings.Repeat("v", maxVersion)},
 	} {
-		b, err := EncodeMeta(want)
+		b, err := appendMeta(nil, want), want.check()
 		if err != nil {
-			t.Fatalf("EncodeMeta(%+v): %v", want, err)
+			t.Fatalf("check %+v: %v", want, err)
 		}
 		if len(b) > memberlist.MetaMaxSize {
 			t.Errorf("%+v: got %d bytes, want at most %d", want, len(b), memberlist.MetaMaxSize)
 		}
-		if got, err := DecodeMeta(b); err != nil || got != want {
-			t.Errorf("DecodeMeta: got %+v, %v, want %+v", got, err, want)
+		if got, err := decodeMeta(b); err != nil || got != want {
+			t.Errorf("decodeMeta: got %+v, %v, want %+v", got, err, want)
 		}
 	}
 }
@@ -46,27 +46,27 @@ func TestMetaRefusals(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		if _, err := EncodeMeta(bad); err == nil {
-			t.Errorf("EncodeMeta, %s: got no error", name)
+		if bad.check() == nil {
+			t.Errorf("check, %s: got no error", name)
 		}
-		if got, err := DecodeMeta(appendMeta(nil, bad)); err == nil && name != "zone" { // a zone is not sent
-			t.Errorf("DecodeMeta, %s: got %+v", name, got)
+		if got, err := decodeMeta(appendMeta(nil, bad)); err == nil && name != "zone" { // a zone is not sent
+			t.Errorf("decodeMeta, %s: got %+v", name, got)
 		}
 	}
 	b := appendMeta(nil, good)
 	for i := range b {
-		if _, err := DecodeMeta(b[:i]); err == nil {
+		if _, err := decodeMeta(b[:i]); err == nil {
 			t.Errorf("cut to %d bytes: got no error", i)
 		}
 	}
-	if _, err := DecodeMeta(append(bytes.Clone(b), 0)); err == nil || !strings.Contains(err.Error(), "trail") {
+	if _, err := decodeMeta(append(bytes.Clone(b), 0)); err == nil || !strings.Contains(err.Error(), "trail") {
 		t.Errorf("a trailing byte: got %v", err)
 	}
-	if _, err := DecodeMeta(make([]byte, 513)); err == nil || !strings.Contains(err.Error(), "513") {
+	if _, err := decodeMeta(make([]byte, 513)); err == nil || !strings.Contains(err.Error(), "513") {
 		t.Errorf("513 bytes: got %v", err)
 	}
 	b[0] = 2
-	if _, err := DecodeMeta(b); !errors.Is(err, errVersion) {
+	if _, err := decodeMeta(b); !errors.Is(err, errVersion) {
 		t.Errorf("version 2: got %v, want %v", err, errVersion)
 	}
 }
@@ -76,7 +76,7 @@ func messages() map[string]any {
 	b := Meta{Node: "b", Boot: 6, Address: netip.MustParseAddr("::1")}
 	return map[string]any{
 		"entry":     entry{Meta: a, Seq: 3, State: []byte("state")},
-		"largest":   entry{Meta: a, Seq: 1<<64 - 1, State: make([]byte, MaxState)},
+		"largest":   entry{Meta: a, Seq: 1<<64 - 1, State: make([]byte, maxState)},
 		"ask":       ask{ID: 1, Node: "a", Boot: 5, Question: []byte("?")},
 		"no answer": answer{ID: 2, Failed: true, Body: []byte("no")},
 		"answer":    answer{ID: 1 << 63, Body: []byte{}},
@@ -125,9 +125,9 @@ func TestMessagesRoundTrip(t *testing.T) {
 func TestMessageLimits(t *testing.T) {
 	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1")}
 	for name, msg := range map[string]any{
-		"state":    entry{Meta: a, Seq: 1, State: make([]byte, MaxState+1)},
-		"question": ask{Question: make([]byte, MaxMessage+1)},
-		"answer":   answer{Body: make([]byte, MaxMessage+1)},
+		"state":    entry{Meta: a, Seq: 1, State: make([]byte, maxState+1)},
+		"question": ask{Question: make([]byte, maxMessage+1)},
+		"answer":   answer{Body: make([]byte, maxMessage+1)},
 		"entries":  make([]entry, maxNodes+1),
 	} {
 		if _, err := decode(encode(msg)); err == nil || !strings.Contains(err.Error(), "at most") {
@@ -140,11 +140,11 @@ func FuzzDecodeMeta(f *testing.F) {
 	f.Add(appendMeta(nil, Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v"}))
 	f.Add(appendMeta(nil, Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v", Observer: true}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := DecodeMeta(b)
+		m, err := decodeMeta(b)
 		if err != nil {
 			return
 		}
-		again, err := EncodeMeta(m)
+		again, err := appendMeta(nil, m), m.check()
 		if err != nil || !bytes.Equal(again, b) {
 			t.Errorf("%x is read as %+v, which is written as %x (%v)", b, m, again, err)
 		}

@@ -7,13 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// RotationPhases are the phases of a rotation of the certificate authorities that holdfast has made. Members know
+// rotationPhases are the phases of a rotation of the certificate authorities that holdfast has made. Members know
 // nothing of the last one, in which servers still accept clients' certificates of the old authority.
-var RotationPhases = []string{"settled", "introduced", "issuing", "retiring"}
+var rotationPhases = []string{"settled", "introduced", "issuing", "retiring"}
 
 // Rotation is how far a rotation of the certificate authorities is.
 type Rotation struct {
-	Phase      string    // one of RotationPhases; empty: the authorities are not holdfast's, or not known yet
+	Phase      string    // one of rotationPhases; empty: the authorities are not holdfast's, or not known yet
 	Began      time.Time // zero: none is open
 	OldClients int       // that have presented a certificate of an authority that goes
 }
@@ -39,9 +39,9 @@ func (r Rotation) collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	last := len(RotationPhases) - 1
-	settled := slices.Index(RotationPhases, r.Phase) == last
-	for i, phase := range RotationPhases {
+	last := len(rotationPhases) - 1
+	settled := slices.Index(rotationPhases, r.Phase) == last
+	for i, phase := range rotationPhases {
 		gauge(rotationPhaseDesc, number(phase == r.Phase), "clients", phase)
 		if i < last {
 			gauge(rotationPhaseDesc, number(phase == r.Phase || i == 0 && settled), "peers", phase)

@@ -121,9 +121,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Addr waits until Run has bound the address and returns it as host:port; this
-// is how the port is learnt when the configuration says 0.
-func (s *Server) Addr(ctx context.Context) (string, error) {
+// address waits until Run has bound the address and returns it as host:port; this is how a test learns the port.
+func (s *Server) address(ctx context.Context) (string, error) {
 	select {
 	case <-s.bound:
 		return s.addr, nil

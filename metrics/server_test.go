@@ -47,7 +47,7 @@ func serve(t *testing.T, g prometheus.Gatherer, c callbacks) string {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	addr, err := s.Addr(t.Context())
+	addr, err := s.address(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestOffWaitsForTheEnd(t *testing.T) {
 	if err := s.Run(ctx); err != nil {
 		t.Error(err)
 	}
-	if addr, err := s.Addr(ctx); err == nil {
+	if addr, err := s.address(ctx); err == nil {
 		t.Errorf("a server that is off has the address %s", addr)
 	}
 }
@@ -251,7 +251,7 @@ func TestStopDoesNotWaitForClients(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	addr, err := s.Addr(t.Context())
+	addr, err := s.address(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,7 @@ func RecordDrill(ctx context.Context, store Store, id Identity, d Drill, opt Opt
 	if err != nil {
 		return err
 	}
-	err = Record(ctx, store, d.Name, d.Proof(opt))
+	err = Record(ctx, store, d.Name, d.proof(opt))
 	if newest, ok := newest(backups, time.Now()); ok && newest.Name == d.Name && id.Cluster != "" {
 		err = errors.Join(err, putDrill(ctx, store, id.Cluster, d))
 	}

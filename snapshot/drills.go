@@ -119,7 +119,7 @@ const proofTime = 30 * time.Second
 func (d *drills) prove(ctx context.Context, drill Drill, opt Options) {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
-	if err := Record(ctx, d.store, drill.Name, drill.Proof(opt)); err != nil {
+	if err := Record(ctx, d.store, drill.Name, drill.proof(opt)); err != nil {
 		d.lg.Warn("proof of the restore drill was not stored", zap.String("backup", drill.Name), zap.Error(err))
 	}
 }

@@ -86,8 +86,8 @@ func VerifyProof(v Verification, err error, opt Options) (Proof, bool) {
 	return p, true
 }
 
-// Proof returns the proof that a drill is.
-func (d Drill) Proof(opt Options) Proof {
+// proof returns the proof that a drill is.
+func (d Drill) proof(opt Options) Proof {
 	return Proof{Kind: ProofDrill, Lineage: d.Lineage, By: opt.By, Compared: d.Checked, Error: d.Error}
 }
 

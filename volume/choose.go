@@ -18,8 +18,8 @@ import (
 type sighting struct {
 	slot   string
 	locked bool
-	tag    *Tag  // nil when there is none or it is torn
-	err    error // what kept us from seeing
+	tag    *claimTag // nil when there is none or it is torn
+	err    error     // what kept us from seeing
 }
 
 // judged is a sighting and what to do about it.

@@ -9,8 +9,8 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	tag := func(owner string, phase Phase) *Tag {
-		return &Tag{Epoch: 3, Owner: owner, Nonce: "x", Phase: phase}
+	tag := func(owner string, phase Phase) *claimTag {
+		return &claimTag{Epoch: 3, Owner: owner, Nonce: "x", Phase: phase}
 	}
 	away := map[string]string{"a": "n9 lives elsewhere"}
 	for _, test := range []struct {

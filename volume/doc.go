@@ -13,7 +13,7 @@
 //   - The lock decides. For the local provider that is flock(2): the kernel grants it to one open
 //     file and takes it back when the process ends, however it ends. (For a cloud disk it is the
 //     attachment.) Nothing else in this package excludes anybody.
-//   - The tag (Tag, `<slot>.claim`) is intent and memory: who holds the volume or held it last, in
+//   - The tag (claimTag, `<slot>.claim`) is intent and memory: who holds the volume or held it last, in
 //     which epoch, and which disk was formatted here. Safety never rests on it. A torn tag is not
 //     evidence of anything and is replaced.
 //   - The identity (Identity, `identity.json` on the volume itself) is the proof that the directory

@@ -58,7 +58,7 @@ func ReadSmall(path string) ([]byte, error) {
 
 // readTag returns the tag at path. There is none (nil, nil) when the file is missing or torn; torn
 // says so. The error is one of reading, or that a newer holdfast wrote the file.
-func readTag(path string) (tag *Tag, torn error, err error) {
+func readTag(path string) (tag *claimTag, torn error, err error) {
 	data, err := ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -66,7 +66,7 @@ func readTag(path string) (tag *Tag, torn error, err error) {
 	if err != nil {
 		return nil, nil, cure(err)
 	}
-	t, err := ParseTag(data)
+	t, err := parseTag(data)
 	if errors.Is(err, ErrNewer) {
 		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}

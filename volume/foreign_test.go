@@ -114,7 +114,7 @@ func TestAdoptedVolume(t *testing.T) {
 		}
 		disk = id.Disk
 		files := filesIn(t, dir)
-		if got, err := ParseIdentity([]byte(files[IdentityName])); err != nil || got != id {
+		if got, err := parseIdentity([]byte(files[IdentityName])); err != nil || got != id {
 			t.Errorf("claim %d: got identity %+v, %v, want %+v", i, got, err, id)
 		}
 		delete(files, IdentityName)

@@ -39,7 +39,7 @@ func Inspect(dir string, own ...string) (f Found, err error) {
 	if err != nil {
 		return f, err
 	}
-	id, err := ParseIdentity(data)
+	id, err := parseIdentity(data)
 	switch {
 	case errors.Is(err, ErrNewer):
 		return f, fmt.Errorf("read %s: %w", path, err)
@@ -64,7 +64,7 @@ func dataIn(dir string, own ...string) (n int, err error) {
 				continue
 			}
 		}
-		if name != OwnName && name != IdentityName && name != IdentityName+TempSuffix && !slices.Contains(own, name) {
+		if name != ownName && name != IdentityName && name != IdentityName+TempSuffix && !slices.Contains(own, name) {
 			n++
 		}
 	}

@@ -28,7 +28,7 @@ type localClaim struct {
 	op sync.Mutex // held by what changes the volume or gives it up
 
 	mu    sync.Mutex // guards what follows, never held over I/O
-	tag   Tag
+	tag   claimTag
 	gone  *gone  // what this node held last and does not find
 	borne marker // as written by this claim
 }
@@ -128,7 +128,7 @@ func (c *localClaim) identified(id Identity) error {
 	if err != nil {
 		return cure(err)
 	}
-	found, err := ParseIdentity(data)
+	found, err := parseIdentity(data)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}

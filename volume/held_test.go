@@ -41,7 +41,7 @@ var losses = []struct {
 	}, "was replaced"},
 	{"tag removed", func(t *testing.T, c *localClaim) { remove(t, tagPath(c.root, "a")) }, "a.claim is gone"},
 	{"tag of another", func(t *testing.T, c *localClaim) {
-		writeFile(t, tagPath(c.root, "a"), Tag{Epoch: 9, Owner: "n9", Nonce: "y", Phase: PhaseHeld}.String())
+		writeFile(t, tagPath(c.root, "a"), claimTag{Epoch: 9, Owner: "n9", Nonce: "y", Phase: PhaseHeld}.String())
 	}, "names node n9, epoch 9"},
 	{"identity removed", func(t *testing.T, c *localClaim) { remove(t, filepath.Join(c.Path(), IdentityName)) }, "identity.json"},
 	{"identity of another disk", func(t *testing.T, c *localClaim) {

@@ -24,9 +24,9 @@ type identityFile struct {
 	Identity
 }
 
-// ParseIdentity reads what String wrote. The error means that the file is damaged, unless it says
+// parseIdentity reads what String wrote. The error means that the file is damaged, unless it says
 // that a newer holdfast wrote it.
-func ParseIdentity(data []byte) (Identity, error) {
+func parseIdentity(data []byte) (Identity, error) {
 	var f identityFile
 	if err := Decode(data, &f); err != nil {
 		return Identity{}, fmt.Errorf("parse identity: %w", err)

@@ -132,7 +132,7 @@ func TestEpochIsTheHighestPlusOne(t *testing.T) {
 		root := t.TempDir()
 		id := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: test.identity}.Fresh()
 		writeFile(t, filepath.Join(root, "a", IdentityName), id.String())
-		writeFile(t, tagPath(root, "a"), Tag{Epoch: test.tag, Owner: "n1", Nonce: "x", Phase: PhaseHeld}.String())
+		writeFile(t, tagPath(root, "a"), claimTag{Epoch: test.tag, Owner: "n1", Nonce: "x", Phase: PhaseHeld}.String())
 		c := mustClaim(t, newLocal(t, root, "n1"))
 		if got := c.Volume().Epoch; got != 42 || c.Mismatch() != "" {
 			t.Errorf("%s: got epoch %d, mismatch %q, want 42 and none", name, got, c.Mismatch())
@@ -270,7 +270,7 @@ func TestClaimThatChangedIsLeftAlone(t *testing.T) {
 	root := t.TempDir()
 	l := newLocal(t, root, "n1")
 	// Another node claims and dies between our look at the volume and our lock.
-	other := Tag{Epoch: 5, Owner: "n2", Nonce: "x", Phase: PhaseHeld}.String()
+	other := claimTag{Epoch: 5, Owner: "n2", Nonce: "x", Phase: PhaseHeld}.String()
 	l.step = func(string) { writeFile(t, tagPath(root, "a"), other) }
 	_, err := l.Claim(t.Context(), Want{Cluster: "c", Slots: []string{"a"}})
 	if !errors.Is(err, ErrNoneFree) || !strings.Contains(err.Error(), "changed") {

@@ -86,7 +86,7 @@ func (l *Local) gone(root string) (*gone, error) {
 	if err := missing(err); err != nil {
 		return nil, cure(err)
 	}
-	if id, err := ParseIdentity(data); err == nil && id.Disk == m.Disk {
+	if id, err := parseIdentity(data); err == nil && id.Disk == m.Disk {
 		return nil, nil
 	}
 	blank, err := bare(at.dir)

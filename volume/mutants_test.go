@@ -31,9 +31,9 @@ func TestMutants(t *testing.T) {
 			Test: "TestForeignEtcd", Says: `without a log: got`},
 		{Name: "claim under a running etcd", File: "take.go", Old: `if err == nil && c.adopt {`,
 			New: `if err != nil && c.adopt {`, Test: "TestRunningEtcdKeepsItsVolume", Says: `while it runs: got <nil>`},
-		{Name: "set the lock aside", File: "setaside.go", Old: ` && e.Name() != OwnName {`, New: ` {`,
+		{Name: "set the lock aside", File: "setaside.go", Old: ` && e.Name() != ownName {`, New: ` {`,
 			Test: "TestDirectoryIsTheVolume", Says: `(no such file|is gone|volume lost)`},
-		{Name: "take the own directory for data", File: "found.go", Old: `name != OwnName && `, New: ``,
+		{Name: "take the own directory for data", File: "found.go", Old: `name != ownName && `, New: ``,
 			Test: "TestBlankDirectoryIsYielded", Says: `want a new volume`},
 		{Name: "create the directory", File: "place.go", Old: `if l.cfg.Directory == "" {
 		return top, MakeDirs(top)

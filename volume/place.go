@@ -10,9 +10,9 @@ import (
 	"holdfast/durable"
 )
 
-// OwnName is the directory in a volume that is LocalConfig.Directory, for what lies beside a volume otherwise: its parent
+// ownName is the directory in a volume that is LocalConfig.Directory, for what lies beside a volume otherwise: its parent
 // may be read-only, or another's. etcd and etcd-manager ignore it, and it is never set aside.
-const OwnName = ".holdfast"
+const ownName = ".holdfast"
 
 // place is where a volume and what belongs to it lie.
 type place struct {
@@ -24,7 +24,7 @@ type place struct {
 // place is that of a slot. root is what top returned.
 func (l *Local) place(root, slot string) place {
 	if l.cfg.Directory != "" {
-		own := filepath.Join(root, OwnName)
+		own := filepath.Join(root, ownName)
 		return place{root, filepath.Join(own, "volume.lock"), filepath.Join(own, "volume.claim")}
 	}
 	return place{filepath.Join(root, slot), lockFile(root, slot), tagPath(root, slot)}
@@ -65,7 +65,7 @@ func (l *Local) open() (string, error) {
 	case !info.IsDir():
 		return "", fmt.Errorf("volume.local.directory must be a directory, got %s", top)
 	}
-	if err := os.Mkdir(filepath.Join(top, OwnName), 0o700); err == nil {
+	if err := os.Mkdir(filepath.Join(top, ownName), 0o700); err == nil {
 		return top, cure(durable.SyncDir(top))
 	} else if !errors.Is(err, fs.ErrExist) { // a crash, or another process, may have been faster
 		return "", cure(err)

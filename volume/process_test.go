@@ -237,7 +237,7 @@ func facts(t *testing.T, root string) survivor {
 		s.epoch, s.disk = tag.Epoch, tag.Disk
 	}
 	data, err := os.ReadFile(filepath.Join(root, "a", IdentityName))
-	id, _ := ParseIdentity(data)
+	id, _ := parseIdentity(data)
 	if err != nil || id.Disk != s.disk {
 		s.disk = ""
 	}

@@ -99,7 +99,7 @@ func SetAside(dir string, step func(string)) error {
 }
 
 // movable are the entries of a volume that SetAside moves. What was set aside before stays where it
-// is, lost+found belongs to the file system, and OwnName to the claim.
+// is, lost+found belongs to the file system, and ownName to the claim.
 func movable(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -107,7 +107,7 @@ func movable(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.Name() != asideName && e.Name() != "lost+found" && e.Name() != OwnName {
+		if e.Name() != asideName && e.Name() != "lost+found" && e.Name() != ownName {
 			names = append(names, e.Name())
 		}
 	}
@@ -180,7 +180,7 @@ func (c *localClaim) wipe() error {
 		}
 		c.local.step("removed " + filepath.Base(name))
 	}
-	// A mount point, or one with a file system's lost+found or OwnName, cannot be removed and need not be.
+	// A mount point, or one with a file system's lost+found or ownName, cannot be removed and need not be.
 	err := os.Remove(c.Path())
 	if err != nil && !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return cure(err)

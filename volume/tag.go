@@ -23,8 +23,8 @@ const (
 	PhaseReleased Phase = "released" // anyone may take it
 )
 
-// Tag is what is remembered about a volume outside of it: intent and history, never a lock.
-type Tag struct {
+// claimTag is what is remembered about a volume outside of it: intent and history, never a lock.
+type claimTag struct {
 	Epoch uint64 `json:"epoch"` // of this claim, 1 or more
 	Owner string `json:"owner"` // name of the node
 	Nonce string `json:"nonce"` // of this claim, random
@@ -35,33 +35,33 @@ type Tag struct {
 
 type tagFile struct {
 	Version int `json:"version"`
-	Tag
+	claimTag
 }
 
-// ParseTag reads what String wrote. The error means the tag is torn, unless it says that a newer
+// parseTag reads what String wrote. The error means the tag is torn, unless it says that a newer
 // holdfast wrote it.
-func ParseTag(data []byte) (Tag, error) {
+func parseTag(data []byte) (claimTag, error) {
 	var f tagFile
 	if err := Decode(data, &f); err != nil {
-		return Tag{}, fmt.Errorf("parse claim: %w", err)
+		return claimTag{}, fmt.Errorf("parse claim: %w", err)
 	}
 	switch f.Phase {
 	case PhaseClaiming, PhaseHeld, PhaseReleased:
 	default:
-		return Tag{}, fmt.Errorf("parse claim: unknown phase %q", f.Phase)
+		return claimTag{}, fmt.Errorf("parse claim: unknown phase %q", f.Phase)
 	}
 	if f.Epoch == 0 || f.Epoch > maxEpoch {
-		return Tag{}, fmt.Errorf("parse claim: epoch %d is out of range", f.Epoch)
+		return claimTag{}, fmt.Errorf("parse claim: epoch %d is out of range", f.Epoch)
 	}
 	if f.Owner == "" || f.Nonce == "" {
-		return Tag{}, errors.New("parse claim: owner or nonce is missing")
+		return claimTag{}, errors.New("parse claim: owner or nonce is missing")
 	}
-	return f.Tag, nil
+	return f.claimTag, nil
 }
 
 // String is the tag as one line of JSON with its version.
-func (t Tag) String() string {
-	return encode(tagFile{Version: 1, Tag: t})
+func (t claimTag) String() string {
+	return encode(tagFile{Version: 1, claimTag: t})
 }
 
 // encode writes a versioned file. The types of this package always have a JSON form.

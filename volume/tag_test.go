@@ -10,7 +10,7 @@ import (
 
 func TestTagRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := Tag{
+		want := claimTag{
 			Epoch: rapid.Uint64Range(1, maxEpoch).Draw(t, "epoch"),
 			Owner: rapid.StringN(1, 40, -1).Draw(t, "owner"),
 			Nonce: rapid.StringN(1, 40, -1).Draw(t, "nonce"),
@@ -18,7 +18,7 @@ func TestTagRoundTrip(t *testing.T) {
 			Since: rapid.Int64().Draw(t, "since"),
 			Disk:  rapid.String().Draw(t, "disk"),
 		}
-		if got, err := ParseTag([]byte(want.String())); err != nil || got != want {
+		if got, err := parseTag([]byte(want.String())); err != nil || got != want {
 			t.Fatalf("got %+v, %v, want %+v", got, err, want)
 		}
 	})
@@ -26,7 +26,7 @@ func TestTagRoundTrip(t *testing.T) {
 
 func TestIdentityRoundTrip(t *testing.T) {
 	want := Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 7}.Fresh()
-	if got, err := ParseIdentity([]byte(want.String())); err != nil || got != want {
+	if got, err := parseIdentity([]byte(want.String())); err != nil || got != want {
 		t.Fatalf("got %+v, %v, want %+v", got, err, want)
 	}
 }
@@ -46,7 +46,7 @@ func TestParseTag(t *testing.T) {
 		{`{"version":1,"epoch":3,"owner":"n1","nonce":"x","phase":"lent"}`, false},
 		{`{"version":2,"anything":[]}`, true},
 	} {
-		_, err := ParseTag([]byte(test.text))
+		_, err := parseTag([]byte(test.text))
 		if err == nil || errors.Is(err, ErrNewer) != test.newer {
 			t.Errorf("%s: got %v, want an error, newer: %v", test.text, err, test.newer)
 		}
@@ -54,15 +54,15 @@ func TestParseTag(t *testing.T) {
 }
 
 func FuzzParseTag(f *testing.F) {
-	f.Add([]byte(Tag{Epoch: 1, Owner: "n1", Nonce: "x", Phase: PhaseHeld}.String()))
+	f.Add([]byte(claimTag{Epoch: 1, Owner: "n1", Nonce: "x", Phase: PhaseHeld}.String()))
 	f.Add([]byte(`{"version":2}`))
 	f.Add([]byte(`{"version":1,"Version":2,"epoch":1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tag, err := ParseTag(data)
+		tag, err := parseTag(data)
 		if err != nil {
 			return
 		}
-		if got, err := ParseTag([]byte(tag.String())); err != nil || got != tag {
+		if got, err := parseTag([]byte(tag.String())); err != nil || got != tag {
 			t.Errorf("got %+v, %v, want %+v", got, err, tag)
 		}
 	})
@@ -72,11 +72,11 @@ func FuzzParseIdentity(f *testing.F) {
 	f.Add([]byte(Identity{Cluster: "c", Slot: "a", Volume: "local:a", Epoch: 7}.Fresh().String()))
 	f.Add([]byte(`{"version":1,"cluster":"c","created":"2006-01-02T15:04:05+07:00"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		id, err := ParseIdentity(data)
+		id, err := parseIdentity(data)
 		if err != nil {
 			return
 		}
-		again, err := ParseIdentity([]byte(id.String()))
+		again, err := parseIdentity([]byte(id.String()))
 		if err != nil || again.String() != id.String() || !again.Created.Equal(id.Created.Round(0)) {
 			t.Errorf("got %+v, %v, want %+v", again, err, id)
 		}

@@ -65,9 +65,9 @@ func (l *Local) take(ctx context.Context, root string, s sighting, want Want) (_
 
 // begin makes the locked volume ours: the tag as intent, the identity, the tag as fact. When that
 // fails the tag is put back, so that a volume we could not use does not name us.
-func (c *localClaim) begin(before *Tag) (err error) {
+func (c *localClaim) begin(before *claimTag) (err error) {
 	if before == nil {
-		before = new(Tag)
+		before = new(claimTag)
 	}
 	f, err := c.inspect(before.Disk)
 	c.dir = f.dir
@@ -77,7 +77,7 @@ func (c *localClaim) begin(before *Tag) (err error) {
 	if err := c.heedLost(&f); err != nil {
 		return err
 	}
-	c.tag = Tag{
+	c.tag = claimTag{
 		Epoch: max(before.Epoch, f.identity.Epoch) + 1,
 		Owner: c.local.node,
 		Nonce: uuid.NewString(),
@@ -210,7 +210,7 @@ func (c *localClaim) makeDir() (err error) {
 }
 
 // putBack undoes the tag after a failed claim, as well as it can: the lock still is ours.
-func (c *localClaim) putBack(before *Tag) {
+func (c *localClaim) putBack(before *claimTag) {
 	path := c.at.tag
 	var err error
 	if before.Nonce == "" {
@@ -232,6 +232,6 @@ func (c *localClaim) writeTag(phase Phase) error {
 	return ReplaceFile(c.at.tag, tag.String(), c.local.step)
 }
 
-func sameTag(a, b *Tag) bool {
+func sameTag(a, b *claimTag) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

@@ -74,8 +74,8 @@ func (b *Backups) list(ctx context.Context) ([]snapshot.Backup, snapshot.Identit
 // Latest is the name of the newest good backup of our own cluster.
 const Latest = "latest"
 
-// Resolve returns the backup that name, or latest, names in the store. What latest passes over is said.
-func (b *Backups) Resolve(ctx context.Context, name string) (string, error) {
+// resolve returns the backup that name, or latest, names in the store. What latest passes over is said.
+func (b *Backups) resolve(ctx context.Context, name string) (string, error) {
 	if name != Latest {
 		return name, nil
 	}

@@ -27,7 +27,7 @@ func (b *Backups) At(ctx context.Context, store string) (*Backups, error) {
 
 // Copy copies a backup, or latest, to another store, and checks it there.
 func (b *Backups) Copy(ctx context.Context, name string, to *Backups) (meta snapshot.Meta, err error) {
-	if name, err = b.Resolve(ctx, name); err != nil {
+	if name, err = b.resolve(ctx, name); err != nil {
 		return meta, err
 	}
 	err = b.Progressing(func(opt snapshot.Options) error {
@@ -57,7 +57,7 @@ func (b *Backups) Missing(ctx context.Context, names []string, to *Backups) (mis
 		return slices.ContainsFunc(list, func(b snapshot.Backup) bool { return b.Name == name && !b.Unfinished })
 	}
 	for _, name := range names {
-		if name, err = b.Resolve(ctx, name); err != nil {
+		if name, err = b.resolve(ctx, name); err != nil {
 			return nil, err
 		}
 		if !has(all, name) {

@@ -42,7 +42,7 @@ const DefaultPeerURL = "http://localhost:2380"
 // backup on the way, and the directory is whole or absent. It must not exist, or be empty. Make prints to out what it
 // did and how to start etcd there.
 func (b *Backups) Make(ctx context.Context, out io.Writer, name string, d Directory) error {
-	name, err := b.Resolve(ctx, name)
+	name, err := b.resolve(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (b *Backups) Make(ctx context.Context, out io.Writer, name string, d Direct
 
 // Would verifies a backup, or latest, and says which directory Make would make of it.
 func (b *Backups) Would(ctx context.Context, name string, d Directory) (would string, err error) {
-	if name, err = b.Resolve(ctx, name); err != nil {
+	if name, err = b.resolve(ctx, name); err != nil {
 		return "", err
 	}
 	spec, err := d.spec(b.Config, name)

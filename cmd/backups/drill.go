@@ -13,7 +13,7 @@ import (
 // Drill restores a backup, or latest, in a process of its own, starts it there and records the result, which may be
 // that it cannot be restored: the error is why it was not tried.
 func (b *Backups) Drill(ctx context.Context, name string) (d snapshot.Drill, err error) {
-	if name, err = b.Resolve(ctx, name); err != nil {
+	if name, err = b.resolve(ctx, name); err != nil {
 		return d, err
 	}
 	err = b.Progressing(func(opt snapshot.Options) error {

@@ -33,7 +33,7 @@ func (b *Backups) Unpin(ctx context.Context, name string, dry bool) (Place, erro
 // inPlaces does something to a backup in the first few of the places where it is. The store is the first.
 func (b *Backups) inPlaces(ctx context.Context, name, done string, few int, dry bool,
 	do func(s snapshot.Store, name string) error) (Place, error) {
-	name, err := b.Resolve(ctx, name)
+	name, err := b.resolve(ctx, name)
 	if err != nil {
 		return Place{}, err
 	}

@@ -54,7 +54,7 @@ func (b *Backups) Verify(ctx context.Context, names []string, tell func(Verdict)
 	}
 	verdicts = []Verdict{}
 	for _, name := range names {
-		if name, err = b.Resolve(ctx, name); err != nil {
+		if name, err = b.resolve(ctx, name); err != nil {
 			return nil, err
 		}
 		v, err := b.verify(ctx, name)

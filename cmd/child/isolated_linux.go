@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoIsolation: the system does not let this user make a network of its own.
-var ErrNoIsolation = errors.New("no network of its own can be made here: run it as root, outside of a container, " +
+// errNoIsolation: the system does not let this user make a network of its own.
+var errNoIsolation = errors.New("no network of its own can be made here: run it as root, outside of a container, " +
 	"or where users may make namespaces")
 
 // Isolated runs a child in a network of its own, from which nobody else can be reached, and decodes its answer. What it
@@ -46,7 +46,7 @@ func Isolated(ctx context.Context, command string, order, answer any, progress i
 	cmd.WaitDelay = isolatedGrace
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSPC) {
-			return fmt.Errorf("%w: %w", ErrNoIsolation, err)
+			return fmt.Errorf("%w: %w", errNoIsolation, err)
 		}
 		return err
 	}

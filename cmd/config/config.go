@@ -50,8 +50,8 @@ func Default() Config {
 			Slots:      []string{"a"},
 			MemberName: SlotMark,
 			Domain:     "holdfast.internal",
-			Founding:   FoundingAuto,
-			Recovery:   RecoveryManual,
+			Founding:   foundingAuto,
+			Recovery:   recoveryManual,
 		},
 		Node:     Node{Address: "127.0.0.1", DataDir: "./holdfast-data"},
 		Gossip:   gossip.Default(),
@@ -60,7 +60,7 @@ func Default() Config {
 		TLS:      pki.Default(),
 		Snapshot: Snapshot{Config: snapshot.Default(), S3: s3.Default()},
 		Restore:  Restore{RevisionBump: 1_000_000_000, ReclaimAfter: 7 * 24 * time.Hour},
-		Upkeep:   DefaultUpkeep(),
+		Upkeep:   defaultUpkeep(),
 		Metrics:  metrics.Default(),
 		Log:      Log{Level: "info", Format: LogConsole},
 		Stop:     Stop{Wait: 10 * time.Second, Hold: time.Minute},
@@ -82,13 +82,13 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 
 // The values of Cluster.Founding.
 const (
-	FoundingAuto  = "auto"  // found a cluster when every wanted slot is blank
+	foundingAuto  = "auto"  // found a cluster when every wanted slot is blank
 	FoundingNever = "never" // wait for an operator, or for a cluster to join
 )
 
 // The values of Cluster.Recovery.
 const (
-	RecoveryManual    = "manual"    // a lost majority waits for `holdfast recover`
+	recoveryManual    = "manual"    // a lost majority waits for `holdfast recover`
 	RecoveryAutomatic = "automatic" // and for nobody where the loss is proven
 )
 
@@ -124,8 +124,8 @@ type Cluster struct {
 	Size       int      `mapstructure:"size"`        // 0–9; instead of Slots: a, b, c, …
 	MemberName string   `mapstructure:"member-name"` // pattern with {slot}; only a name, see embedded.Names
 	Domain     string   `mapstructure:"domain"`      // of member host names; at least two labels
-	Founding   string   `mapstructure:"founding"`    // FoundingAuto or FoundingNever
-	Recovery   string   `mapstructure:"recovery"`    // RecoveryManual or RecoveryAutomatic
+	Founding   string   `mapstructure:"founding"`    // foundingAuto or FoundingNever
+	Recovery   string   `mapstructure:"recovery"`    // recoveryManual or RecoveryAutomatic
 	Adopt      bool     `mapstructure:"adopt"`       // take over what etcd-manager or plain etcd has left on a volume
 	// AdoptAddresses is where members that are not taken over yet are: SLOT=IP, a slot perhaps several times.
 	AdoptAddresses []string `mapstructure:"adopt-addresses"`
@@ -178,11 +178,11 @@ func (c Cluster) Validate(wrong func(key, format string, args ...any)) {
 		wrong("cluster.domain", "must be a lower-case domain of two or more labels and at most %d bytes, got %q", maxDomain,
 			c.Domain)
 	}
-	if c.Founding != FoundingAuto && c.Founding != FoundingNever {
-		wrong("cluster.founding", "must be %s or %s, got %q", FoundingAuto, FoundingNever, c.Founding)
+	if c.Founding != foundingAuto && c.Founding != FoundingNever {
+		wrong("cluster.founding", "must be %s or %s, got %q", foundingAuto, FoundingNever, c.Founding)
 	}
-	if c.Recovery != RecoveryManual && c.Recovery != RecoveryAutomatic {
-		wrong("cluster.recovery", "must be %s or %s, got %q", RecoveryManual, RecoveryAutomatic, c.Recovery)
+	if c.Recovery != recoveryManual && c.Recovery != RecoveryAutomatic {
+		wrong("cluster.recovery", "must be %s or %s, got %q", recoveryManual, RecoveryAutomatic, c.Recovery)
 	}
 	for _, text := range c.AdoptAddresses {
 		if _, _, ok := elder(text); !ok {
@@ -234,13 +234,13 @@ func (c Node) Validate(wrong func(key, format string, args ...any)) {
 // The values of Log.Format.
 const (
 	LogConsole = "console" // for eyes
-	LogJSON    = "json"    // for machines
+	logJSON    = "json"    // for machines
 )
 
 // Log is the `log:` section.
 type Log struct {
 	Level  string `mapstructure:"level"`  // debug, info, warn or error
-	Format string `mapstructure:"format"` // LogConsole or LogJSON
+	Format string `mapstructure:"format"` // LogConsole or logJSON
 }
 
 // Validate reports every value out of range.
@@ -248,8 +248,8 @@ func (c Log) Validate(wrong func(key, format string, args ...any)) {
 	if !slices.Contains(logLevels(), c.Level) {
 		wrong("log.level", "must be one of %s, got %q", strings.Join(logLevels(), ", "), c.Level)
 	}
-	if c.Format != LogConsole && c.Format != LogJSON {
-		wrong("log.format", "must be %s or %s, got %q", LogConsole, LogJSON, c.Format)
+	if c.Format != LogConsole && c.Format != logJSON {
+		wrong("log.format", "must be %s or %s, got %q", LogConsole, logJSON, c.Format)
 	}
 }
 

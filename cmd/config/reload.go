@@ -44,8 +44,8 @@ func (l *Loaded) takeOver(n *Loaded) {
 	}
 }
 
-// Diff returns what n changes: what a running node can take over, and what needs a restart.
-func (l *Loaded) Diff(n *Loaded) (reloadable, restart []Change) {
+// diff returns what n changes: what a running node can take over, and what needs a restart.
+func (l *Loaded) diff(n *Loaded) (reloadable, restart []Change) {
 	for _, k := range Keys() {
 		c := Change{k.Name, l.Text(k), n.Text(k)}
 		same := k.Text(&l.Config) == k.Text(&n.Config)
@@ -72,7 +72,7 @@ func (l *Loaded) Reload(load func() (*Loaded, error), level zap.AtomicLevel,
 		lg.Error("the changed configuration is wrong and was not taken over", zap.Error(err))
 		return nil, nil, err
 	}
-	taken, restart = l.Diff(next)
+	taken, restart = l.diff(next)
 	for _, c := range taken {
 		lg.Info("configuration reloaded", zap.String("key", c.Key), zap.String("old", c.Old), zap.String("new", c.New))
 	}

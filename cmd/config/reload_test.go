@@ -15,17 +15,17 @@ import (
 
 func TestDiff(t *testing.T) {
 	old := load(t, "log: {level: info}\nsnapshot: {every: 15m}\ncluster: {slots: [a]}", nil)
-	if reloadable, restart := old.Diff(load(t, "", nil)); len(reloadable)+len(restart) > 0 {
+	if reloadable, restart := old.diff(load(t, "", nil)); len(reloadable)+len(restart) > 0 {
 		t.Errorf("equal configurations differ in %v, %v", reloadable, restart)
 	}
-	reloadable, restart := old.Diff(load(t, "log: {level: debug}\nsnapshot: {every: 1h, retry: 5s}\ncluster: {slots: [a, b, c]}\n"+
+	reloadable, restart := old.diff(load(t, "log: {level: debug}\nsnapshot: {every: 1h, retry: 5s}\ncluster: {slots: [a, b, c]}\n"+
 		"node: {address: 127.0.0.2}\ngossip: {listen: '127.0.0.1:7946'}", nil))
 	if want := []Change{{"cluster.slots", "a", "a,b,c"}, {"snapshot.every", "15m", "1h"}, {"snapshot.retry", "30s", "5s"}, {"log.level", "info", "debug"}}; !slices.Equal(reloadable, want) {
 		t.Errorf("reloadable: got %v, want %v", reloadable, want)
 	}
 	next := load(t, "snapshot: {every: 1h, cron: '', keep: {all: 2h}}\nnode: {address: 127.0.0.2}", nil)
 	old.takeOver(next)
-	if reloadable, restart := old.Diff(next); len(reloadable) > 0 || len(restart) == 0 {
+	if reloadable, restart := old.diff(next); len(reloadable) > 0 || len(restart) == 0 {
 		t.Errorf("after takeOver: got %v and %v, want nothing and what needs a restart", reloadable, restart)
 	}
 	want := []Change{ // what is derived from a changed key changes as well

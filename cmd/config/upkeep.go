@@ -16,8 +16,8 @@ type Upkeep struct {
 	CureNoSpace bool `mapstructure:"cure-nospace"`
 }
 
-// DefaultUpkeep defragments where at least half of the file can be given back, and it is worth the while.
-func DefaultUpkeep() Upkeep {
+// defaultUpkeep defragments where at least half of the file can be given back, and it is worth the while.
+func defaultUpkeep() Upkeep {
 	return Upkeep{DefragFreePercent: 50, DefragFreeBytes: 32 << 20, FullPercent: 90, CureNoSpace: true}
 }
 

@@ -18,7 +18,7 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 		Due: ifTime(k.Due), Spooled: k.Spooled,
 		Asked: ifTime(k.Asked), StoreError: k.StoreError, Count: k.Count, BadCount: len(k.Failed)}
 	for _, f := range k.Failed[:min(len(k.Failed), maxFailed)] {
-		b.Failed = append(b.Failed, health.FailedBackup{Name: f.Name, Proof: ProofWord(*f.Failed), Time: f.Failed.At,
+		b.Failed = append(b.Failed, health.FailedBackup{Name: f.Name, Proof: proofWord(*f.Failed), Time: f.Failed.At,
 			By: f.Failed.By, Error: f.Failed.Error})
 	}
 	if len(k.Skipped) > 0 {

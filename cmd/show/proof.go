@@ -27,11 +27,11 @@ func SkippedTexts(skipped []snapshot.Backup, newest snapshot.Backup, now time.Ti
 
 // FailedText says what a proof found against a backup.
 func FailedText(p snapshot.Proof, now time.Time) string {
-	return fmt.Sprintf("FAILED its %s %s ago%s: %s", ProofWord(p), health.Age(now, p.At), byText(p), p.Error)
+	return fmt.Sprintf("FAILED its %s %s ago%s: %s", proofWord(p), health.Age(now, p.At), byText(p), p.Error)
 }
 
-// ProofWord is what a kind of proof is called: a check of the digest is a verify without a key.
-func ProofWord(p snapshot.Proof) string {
+// proofWord is what a kind of proof is called: a check of the digest is a verify without a key.
+func proofWord(p snapshot.Proof) string {
 	if p.Kind == snapshot.ProofDigest {
 		return snapshot.ProofVerify
 	}
@@ -78,7 +78,7 @@ func proofProblems(b snapshot.Backup, now time.Time) (problems []string) {
 	}
 	for _, p := range b.Proofs {
 		if p.Unknown != "" {
-			problems = append(problems, fmt.Sprintf("the result of its last %s is not known: %s", ProofWord(p), p.Unknown))
+			problems = append(problems, fmt.Sprintf("the result of its last %s is not known: %s", proofWord(p), p.Unknown))
 		}
 	}
 	return problems
@@ -95,7 +95,7 @@ func provenText(b snapshot.Backup, now time.Time) string {
 	if last.Kind == "" || b.Failed != nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s %s ago", ProofWord(last), health.Age(now, last.At))
+	text := fmt.Sprintf("%s %s ago", proofWord(last), health.Age(now, last.At))
 	if last.Kind == snapshot.ProofDigest {
 		text += ", digest only"
 	}

@@ -60,7 +60,7 @@ func Read(path string) (Wanted, error) {
 	if len(data) > maxFile {
 		return Wanted{}, fmt.Errorf("auth.file: %s: must be at most 1 MiB", path)
 	}
-	w, err := Parse(path, data)
+	w, err := parse(path, data)
 	if err != nil {
 		return Wanted{}, err
 	}
@@ -72,8 +72,8 @@ func Read(path string) (Wanted, error) {
 	return w, nil
 }
 
-// Parse reads the YAML of the file called name. Names of password files are relative to its directory.
-func Parse(name string, data []byte) (Wanted, error) {
+// parse reads the YAML of the file called name. Names of password files are relative to its directory.
+func parse(name string, data []byte) (Wanted, error) {
 	p := &parser{file: name, dir: filepath.Dir(name)}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node

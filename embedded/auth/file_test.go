@@ -9,7 +9,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	got, err := Parse("/etc/hf/auth.yaml", []byte(`
+	got, err := parse("/etc/hf/auth.yaml", []byte(`
 enabled: true
 others: delete
 users:
@@ -45,7 +45,7 @@ roles:
 
 // Everything that is wrong is told at once, with its line, and nothing that may be a password.
 func TestParseErrors(t *testing.T) {
-	_, err := Parse("f", []byte(`enabled: yes please
+	_, err := parse("f", []byte(`enabled: yes please
 others: some
 user: []
 users:
@@ -100,7 +100,7 @@ roles:
 		"enabled: false\nroles: [{name: a, permissions: [{access: read, all: true, key: a}]}]":  "must have one of",
 		"enabled: false\nroles: [{name: a, permissions: [{access: read, prefix: a, from: b}]}]": "must have one of",
 	} {
-		if _, err := Parse("f", []byte(yaml)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse("f", []byte(yaml)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", yaml, err, want)
 		}
 	}
@@ -147,7 +147,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(two))
 	f.Add([]byte("enabled: true\nusers: &a [*a]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		w, err := Parse("f", data)
+		w, err := parse("f", data)
 		if err != nil {
 			return
 		}

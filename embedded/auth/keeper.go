@@ -159,7 +159,7 @@ func (k *Keeper) look(ctx context.Context, next time.Time, asked bool) time.Time
 // read returns what the files say now.
 func (k *Keeper) read() (Wanted, error) {
 	if k.path == "" {
-		return Wanted{}, ErrNone
+		return Wanted{}, errNone
 	}
 	w, err := Read(k.path)
 	if err == nil {

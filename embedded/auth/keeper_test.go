@@ -240,7 +240,7 @@ func TestPlanAndApply(t *testing.T) {
 	if _, err := k.Apply(t.Context()); err == nil || err.Error() != w.why {
 		t.Errorf("during a restore: %v", err)
 	}
-	if _, err := NewKeeper("", World{}, zap.NewNop()).Plan(); !errors.Is(err, ErrNone) {
+	if _, err := NewKeeper("", World{}, zap.NewNop()).Plan(); !errors.Is(err, errNone) {
 		t.Errorf("without a file: %v", err)
 	}
 }

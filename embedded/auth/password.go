@@ -83,5 +83,5 @@ func (m *matcher) match(hash, password Secret) bool {
 	return err == nil
 }
 
-// ErrNone is returned where auth.file is not set.
-var ErrNone = errors.New("auth.file is not set: etcd's users and roles are nobody's business here; name a file (docs/auth.md), the same on all nodes")
+// errNone is returned where auth.file is not set.
+var errNone = errors.New("auth.file is not set: etcd's users and roles are nobody's business here; name a file (docs/auth.md), the same on all nodes")

@@ -278,10 +278,10 @@ func (ac *actor) setAside(ctx context.Context, a plan.Action) error {
 	return ac.holding.record(a)
 }
 
-// Reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is
+// reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is
 // all of this cluster. What an operator has set aside may be another's, and is never deleted. Nor is what went back in
 // time ([plan.RolledBack]): if the others were the ones that lost something, it may be the only copy of it.
-var Reclaimable = []string{"unborn", "removed", "outlived", "restored", "recovered"}
+var reclaimable = []string{"unborn", "removed", "outlived", "restored", "recovered"}
 
 // renounce makes the disk forget what it promised and accepted, which only an operator can order.
 func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action) error {

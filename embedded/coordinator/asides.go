@@ -79,7 +79,7 @@ func (a *asides) collect(ctx context.Context, h *holding) {
 }
 
 func (a *asides) reclaim(path string, before time.Time) {
-	gone, err := a.world.Etcd.Reclaim(path, before, Reclaimable)
+	gone, err := a.world.Etcd.Reclaim(path, before, reclaimable)
 	for _, g := range gone {
 		a.lg.Warn("deleted data that was set aside", zap.String("path", g.Path),
 			zap.String("since", g.Since.UTC().Format(time.RFC3339)), zap.Int64("bytes", g.Bytes))
@@ -94,7 +94,7 @@ func (s Situation) SetAside(after time.Duration) []health.AsideStatus {
 	var all []health.AsideStatus
 	for _, a := range s.Aside {
 		st := health.AsideStatus{Path: a.Path, Reason: a.Reason, Since: a.Since, Bytes: a.Bytes}
-		if after > 0 && slices.Contains(Reclaimable, a.Reason) && !s.Served.IsZero() {
+		if after > 0 && slices.Contains(reclaimable, a.Reason) && !s.Served.IsZero() {
 			at := a.Since
 			if s.Served.After(at) {
 				at = s.Served

@@ -21,11 +21,11 @@ const (
 	Critical Severity = "critical"
 )
 
-// Severities are all of them, the least first.
-var Severities = []Severity{Info, Warning, Degrading, Critical}
+// severities are all of them, the least first.
+var severities = []Severity{Info, Warning, Degrading, Critical}
 
 // rank orders severities.
-func (s Severity) rank() int { return slices.Index(Severities, s) }
+func (s Severity) rank() int { return slices.Index(severities, s) }
 
 // Finding is one thing that is wrong, or worth knowing.
 type Finding struct {

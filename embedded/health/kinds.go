@@ -5,15 +5,15 @@ import "slices"
 // Code names a kind of finding. It never changes, so that alerts and scripts can rely on it.
 type Code string
 
-// Areas are what a cluster is examined for, in the order of `holdfast doctor`.
-var Areas = []string{
+// areas are what a cluster is examined for, in the order of `holdfast doctor`.
+var areas = []string{
 	areaQuorum, areaNodes, areaSlots, areaMembers, areaAlarms, areaGenerations, areaVersions, areaClocks, areaDisks,
 	areaDatabases,
 	areaCertificates, areaBackups, areaGossip, areaVolumes, areaConfig, areaOperator, areaKubernetes,
 }
 
-// Alone are the areas that can be examined where no node runs.
-var Alone = []string{areaCertificates, areaBackups}
+// alone are the areas that can be examined where no node runs.
+var alone = []string{areaCertificates, areaBackups}
 
 const (
 	areaQuorum       = "quorum"

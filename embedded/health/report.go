@@ -18,8 +18,8 @@ type Report struct {
 // Report judges the facts, and says which areas are well. wanted are the slots of the asked node's configuration.
 func (f Facts) Report(wanted []string) Report {
 	r := Report{Cluster: f.Status.Cluster, Asked: f.Status.Asked, Time: f.Now, Findings: f.Judge(wanted)}
-	for _, area := range Areas {
-		looked := f.Offline == "" || slices.Contains(Alone, area)
+	for _, area := range areas {
+		looked := f.Offline == "" || slices.Contains(alone, area)
 		if looked && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Area == area }) {
 			r.Well = append(r.Well, area)
 		}

@@ -30,7 +30,7 @@ Whether there is a quorum is what raft tells the members. A node that the gossip
 member. This page is made from the code by a test; the severity is the usual one, and a finding may have another where the text says so. What is marked with a star takes a
 look at all nodes or at the whole store: status or doctor shows it, and no node has a series of it.
 `)
-	for _, area := range append([]string{""}, Areas...) {
+	for _, area := range append([]string{""}, areas...) {
 		title := area
 		if area == "" {
 			title = "any"
@@ -68,7 +68,7 @@ func TestKinds(t *testing.T) {
 		if k.Severity.rank() < 0 || k.Meaning == "" || k.Cause == "" || k.Do == "" {
 			t.Errorf("%s is not whole: %+v", k.Code, k)
 		}
-		if k.Area != "" && !slices.Contains(Areas, k.Area) {
+		if k.Area != "" && !slices.Contains(areas, k.Area) {
 			t.Errorf("%s has the area %s, which is none", k.Code, k.Area)
 		}
 	}

@@ -17,8 +17,8 @@ const (
 	ModeOff   = "off"   // no TLS
 )
 
-// Modes are the values of Config.Mode.
-var Modes = []string{ModeFiles, ModeCA, ModeAuto, ModeOff}
+// modes are the values of Config.Mode.
+var modes = []string{ModeFiles, ModeCA, ModeAuto, ModeOff}
 
 // Config is the `tls:` section.
 type Config struct {
@@ -62,8 +62,8 @@ func Default() Config {
 
 // Validate reports every value out of range. It reads no file.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
-	if c.Mode != "" && !slices.Contains(Modes, c.Mode) {
-		wrong("tls.mode", "must be one of %s, got %q", strings.Join(Modes, ", "), c.Mode)
+	if c.Mode != "" && !slices.Contains(modes, c.Mode) {
+		wrong("tls.mode", "must be one of %s, got %q", strings.Join(modes, ", "), c.Mode)
 	}
 	for _, name := range c.Names {
 		if net.ParseIP(name) == nil && !hostName.MatchString(name) {

@@ -95,7 +95,7 @@ func newCluster(t testing.TB, sources []Source, change func(*Config)) *cluster {
 func (c *cluster) talk() error {
 	var all []Stance
 	for _, m := range c.members {
-		all = append(all, Stance{Trusts: m.keeper.Trusts(m.loaded), Issuer: m.keeper.Issuer()})
+		all = append(all, Stance{Trusts: m.keeper.trusts(m.loaded), Issuer: m.keeper.Issuer()})
 	}
 	for i, m := range c.members {
 		m.keeper.See(Stance{Trusts: m.loaded, Issuer: all[i].Issuer}, slices.Delete(slices.Clone(all), i, i+1), true)

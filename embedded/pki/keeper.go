@@ -36,7 +36,7 @@ type Identity struct {
 // Stance is what a node's member trusts and presents to the other members. Authorities are named by [Fingerprint].
 type Stance struct {
 	// Trusts are the authorities whose peers the running member accepts and will accept after its next start, too: what
-	// [Keeper.Trusts] makes of what the member loaded. nil: none runs.
+	// [Keeper.trusts] makes of what the member loaded. nil: none runs.
 	Trusts []string
 	Issuer string // authority of the peer's leaf; "" if there is none
 }
@@ -142,9 +142,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Trusts is the part of what our running member loaded at its start that its file still holds: what a node says of
+// trusts is the part of what our running member loaded at its start that its file still holds: what a node says of
 // itself to the others, who rely on it. nil stays nil.
-func (k *Keeper) Trusts(loaded []string) []string {
+func (k *Keeper) trusts(loaded []string) []string {
 	var file []string
 	for _, c := range k.now().trusted {
 		file = append(file, Fingerprint(c))
@@ -156,7 +156,7 @@ func (k *Keeper) Trusts(loaded []string) []string {
 // nothing is missing: every member of the cluster runs and its node's stance is among them. A node that forgets one may
 // issue what that one refuses. It is called with each observation.
 func (k *Keeper) See(own Stance, others []Stance, complete bool) {
-	own.Trusts = k.Trusts(own.Trusts)
+	own.Trusts = k.trusts(own.Trusts)
 	stances := append([]Stance{own}, others...)
 	k.mu.Lock()
 	changed := complete != k.have.complete || !reflect.DeepEqual(stances, k.have.stances)

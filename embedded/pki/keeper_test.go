@@ -181,10 +181,10 @@ func TestPrepareRemembers(t *testing.T) {
 	again := openKeeper(t, k.cfg, source)
 	prepare(t, again, "a")
 	loaded := []string{Fingerprint(old.Peers.Primary), Fingerprint(young.Peers.Primary)}
-	if got := again.Trusts(loaded); !slices.Equal(got, loaded) {
+	if got := again.trusts(loaded); !slices.Equal(got, loaded) {
 		t.Errorf("trusts %q, want %q", got, loaded)
 	}
-	if got := again.Trusts(nil); got != nil {
+	if got := again.trusts(nil); got != nil {
 		t.Errorf("a member that does not run trusts %q", got)
 	}
 	// Nobody is missing and nobody presents it: it is dropped, and from then on nobody may rely on it.
@@ -192,7 +192,7 @@ func TestPrepareRemembers(t *testing.T) {
 	if _, err := again.look(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if got := again.Trusts(loaded); !slices.Equal(got, loaded[1:]) {
+	if got := again.trusts(loaded); !slices.Equal(got, loaded[1:]) {
 		t.Errorf("trusts %q, want %q", got, loaded[1:])
 	}
 }

@@ -152,12 +152,12 @@ func (o adopting) unfit(from *Origin) Said {
 	switch {
 	case !o.Config.Adopt:
 		return say("slot %s holds data of the %s, and nothing is touched: to take the cluster over, set cluster.adopt to true; if the data may be set aside, run %s",
-			slot, cluster, SetVolumeAside)
+			slot, cluster, setVolumeAside)
 	case from.Obstacle != "":
 		return say("slot %s holds data of the %s that cannot be taken over: %s", slot, cluster, from.Obstacle)
 	case !listed:
 		return say("slot %s holds data of member %x, which the %s does not have any more: if it may be set aside, run %s", slot,
-			from.Member, cluster, SetVolumeAside)
+			from.Member, cluster, setVolumeAside)
 	case m.Slot != slot:
 		return say("slot %s holds data of the member of slot %s (%x) of the %s: give this volume the slot %s", slot, m.Slot, m.ID,
 			cluster, m.Slot)
@@ -381,11 +381,11 @@ func (o adopting) halts(r *Record) bool {
 }
 
 // forbidden says why a restore must not be while another program runs voters that are not named lost.
-func (o adopting) forbidden(p *Restore) string { return Stranded(o.Foreign(), p) }
+func (o adopting) forbidden(p *Restore) string { return stranded(o.Foreign(), p) }
 
-// Stranded says why a restore must not be while another program runs the voters of these slots, "" if it may: those that
+// stranded says why a restore must not be while another program runs the voters of these slots, "" if it may: those that
 // are not named lost would have their data in a cluster that has gone on without them. Recovery stays allowed.
-func Stranded(foreign []string, p *Restore) string {
+func stranded(foreign []string, p *Restore) string {
 	slots := slices.DeleteFunc(slices.Clone(foreign), func(slot string) bool { return slices.Contains(p.Lost, slot) })
 	if p.Survivor != "" || len(slots) == 0 {
 		return ""

@@ -76,8 +76,8 @@ type Standing struct {
 	Settled bool `json:"-"`
 }
 
-// Hears reports whether the member leads, or its leader's messages reach it.
-func (s Standing) Hears() bool {
+// hears reports whether the member leads, or its leader's messages reach it.
+func (s Standing) hears() bool {
 	return s.Running && s.Lead != 0 && (s.Lead == s.ID || slices.Contains(s.Near, s.Lead) && !s.silent())
 }
 
@@ -213,7 +213,7 @@ func (c Candidacy) unled() bool {
 
 // heard reports whether another voter hears a leader.
 func (c Candidacy) heard() bool {
-	return slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.Hears() })
+	return slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.hears() })
 }
 
 // unsure reports whether a voter that may hear the leader has not answered: one that raft is connected to, or of a node

@@ -183,7 +183,7 @@ func TestBallotProperties(t *testing.T) {
 			"beside another leader":  c.Lead != 0 && c.Lead != c.Suspect,
 			"on no evidence":         c.Suspect != 0 && !refused && !silent,
 			"with a shorter log":     slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Live && r.Said != nil && r.ID != c.Suspect && r.Said.End.after(c.End) }),
-			"beside who hears it":    slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.Hears() }),
+			"beside who hears it":    slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.hears() }),
 			"without any connection": len(c.Voters) > 2 && len(c.Near) == 0,
 		} {
 			if wrong {

@@ -18,10 +18,10 @@ func Next(obs Observation) Action {
 			Command("undrain"))
 	case o.bereaved():
 		return wait("%s: its file system is probably not mounted; mount it, and slot %s resumes with its data; only if that disk is lost for good, run %s: the slot then begins with a blank one",
-			o.Claim.Missing, o.Claim.Slot, SetVolumeAside)
+			o.Claim.Missing, o.Claim.Slot, setVolumeAside)
 	case o.Claim.Mismatch != "":
 		return wait("the volume of slot %s is not what it says it is: %s; nothing is touched; if its content may be set aside, run %s",
-			o.Claim.Slot, o.Claim.Mismatch, SetVolumeAside)
+			o.Claim.Slot, o.Claim.Mismatch, setVolumeAside)
 	case o.Disk.Unknown != "":
 		return wait("the volume of slot %s cannot be read: %s", o.Claim.Slot, o.Disk.Unknown)
 	case o.Disk.Superseded != "" && !o.Member.Running:
@@ -29,12 +29,12 @@ func Next(obs Observation) Action {
 			o.Claim.Slot, o.Disk.Superseded)
 	case o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk:
 		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? if its content may be set aside, run %s",
-			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, SetVolumeAside)
+			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, setVolumeAside)
 	case o.Disk.Ledger.Record == nil && (o.Member.Running || o.Member.Removed):
 		return wait("etcd has run on slot %s, yet its disk knows no record of a cluster: nothing is touched; stop this node and look at the disk", o.Claim.Slot)
 	case o.Disk.Ledger.forgetful():
 		return wait("the founding ledger on slot %s tells that the disk took part in a cluster, and not in which: nothing is touched; bring the file back, or, if the content may be set aside, run %s",
-			o.Claim.Slot, SetVolumeAside)
+			o.Claim.Slot, setVolumeAside)
 	case o.Member.Running && o.changing():
 		return succession(o).change()
 	case o.Member.Removed && !o.changing():

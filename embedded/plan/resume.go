@@ -19,7 +19,7 @@ func (o resuming) resume() Action {
 	}
 	if d.ClusterID != d.RecordCID {
 		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run %s",
-			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, SetVolumeAside)
+			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, setVolumeAside)
 	}
 	next, _, pending := succession(o).ended()
 	switch {
@@ -33,7 +33,7 @@ func (o resuming) resume() Action {
 			r.Token(), o.Store.Record.Token(), Command("rejoin"))
 	case o.after() != "":
 		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says of that is not proven to this disk (%s); to start all the same, take that node away; to set the data aside and join, run %s",
-			o.Claim.Slot, o.after(), r.Token(), o.Store.Doubt, SetVolumeAside)
+			o.Claim.Slot, o.after(), r.Token(), o.Store.Doubt, setVolumeAside)
 	case o.Starting:
 		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
 			r.Token(), o.Store.Unknown)
@@ -125,7 +125,7 @@ func (o resuming) repair() Action {
 		return o.rewrite(r, by)
 	}
 	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run %s",
-		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, SetVolumeAside)
+		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
 }
 
 // enter brings a disk that has accepted a record, but holds no etcd data, into the cluster: as the

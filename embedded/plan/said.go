@@ -9,8 +9,8 @@ import (
 // sentence it stands with its program in backquotes.
 type Command string
 
-// SetVolumeAside sets aside what is on a volume.
-const SetVolumeAside Command = "volume set-aside"
+// setVolumeAside sets aside what is on a volume.
+const setVolumeAside Command = "volume set-aside"
 
 // Forget has all nodes forget a lost one.
 func Forget(node string) Command { return command("gossip forget %s", node) }

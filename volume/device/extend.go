@@ -29,7 +29,7 @@ func Extend(ctx context.Context, device string) (before, after int64, err error)
 	if err != nil || before == 0 {
 		return 0, 0, err
 	}
-	size, err := Size(device)
+	size, err := sizeOf(device)
 	if err != nil || size-before < worthGrowing {
 		return before, before, err
 	}

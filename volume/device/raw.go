@@ -17,8 +17,8 @@ var ErrBusy = errors.New("it is mounted, or another program has opened it for it
 // edge is how much of the beginning and of the end of a device must be zero in one that was never used.
 const edge = 1 << 20
 
-// Size returns the size of a device in bytes.
-func Size(device string) (int64, error) {
+// sizeOf returns the size of a device in bytes.
+func sizeOf(device string) (int64, error) {
 	f, err := open(device, 0)
 	if err != nil {
 		return 0, fmt.Errorf("read the size of a device: %w", err)

@@ -58,9 +58,9 @@ func (e *EC2) Permissions(ctx context.Context, volume, instance string, tags ...
 	return all
 }
 
-// MayDetach asks EC2, by DryRun, whether this process may detach a volume that another instance has. Without the name
+// mayDetach asks EC2, by DryRun, whether this process may detach a volume that another instance has. Without the name
 // of the instance the request is about the volume alone, which a policy may judge otherwise: both are asked.
-func (e *EC2) MayDetach(ctx context.Context, volume, instance string) Permission {
+func (e *EC2) mayDetach(ctx context.Context, volume, instance string) Permission {
 	verdict := Permission{}
 	for _, from := range []*string{&instance, nil} {
 		t := trial{opDetach, false, "to take a volume from another instance, which no node needs", func() error {
@@ -78,8 +78,8 @@ func (e *EC2) MayDetach(ctx context.Context, volume, instance string) Permission
 	return verdict
 }
 
-// Attached returns some volumes of the region that are attached, whosever they are: those of the first page that has any.
-func (e *EC2) Attached(ctx context.Context) ([]Volume, error) {
+// attached returns some volumes of the region that are attached, whosever they are: those of the first page that has any.
+func (e *EC2) attached(ctx context.Context) ([]Volume, error) {
 	in := &ec2.DescribeVolumesInput{MaxResults: aws.Int32(pageSize), Filters: []types.Filter{
 		{Name: aws.String("attachment.status"), Values: []string{Attached}}}}
 	for {

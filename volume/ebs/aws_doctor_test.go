@@ -106,7 +106,7 @@ func TestMayDetachAsksBothWays(t *testing.T) {
 			}
 			refuse(w, 403, code, "as the test has it")
 		})
-		if p := f.client(nil).MayDetach(t.Context(), "vol-1", "i-2"); p.Known != test.known || p.Allowed != test.may {
+		if p := f.client(nil).mayDetach(t.Context(), "vol-1", "i-2"); p.Known != test.known || p.Allowed != test.may {
 			t.Errorf("%s: got %+v, want known: %t, allowed: %t", name, p, test.known, test.may)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 type verdict struct {
 	Volume
 	slot  string
-	claim *Tag // as the tag says; nil: there is none, or none that can be read
-	fit   bool // it may be this node's, were it free
+	claim *claimTag // as the tag says; nil: there is none, or none that can be read
+	fit   bool      // it may be this node's, were it free
 	take  bool
 	why   string
 	rank  uint64 // lower comes first
@@ -137,7 +137,7 @@ func (r rules) unfit(v Volume) string {
 }
 
 // taken says who has, or wants, a volume.
-func (j judge) taken(v Volume, t *Tag) string {
+func (j judge) taken(v Volume, t *claimTag) string {
 	seen := j.seen.unchanged(v.ID)
 	avoid, failed := j.setbacks.of(v.ID)
 	for _, a := range v.Attachments {

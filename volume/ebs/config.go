@@ -30,7 +30,7 @@ const (
 	TagCluster  = "holdfast:cluster"  // operator: name of the cluster
 	TagMember   = "holdfast:member"   // operator: the slot
 	TagInstance = "holdfast:instance" // operator, optional: the only instance that may claim the volume
-	TagClaim    = "holdfast:claim"    // holder: see Tag
+	TagClaim    = "holdfast:claim"    // holder: see claimTag
 	TagFormat   = "holdfast:format"   // holder: filesystem and UUID, once formatted
 	TagRecord   = "holdfast:record"   // holder: the cluster that the disk has accepted, so that no second one is founded
 )
@@ -210,7 +210,7 @@ func (c Config) slot(v Volume) (slot string, all []string) {
 }
 
 // claim is the claim on a volume; an error when there is none, or none that can be read.
-func (c Config) claim(v Volume) (Tag, error) { return ParseTag(v.Tags[c.ClaimTag]) }
+func (c Config) claim(v Volume) (claimTag, error) { return parseTag(v.Tags[c.ClaimTag]) }
 
 var instanceID = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
 

@@ -130,7 +130,7 @@ func (d Doctor) reach(ctx context.Context, me Self, infos []volume.Info) {
 			}
 		}
 	}
-	some, err := d.Cloud.Attached(ctx)
+	some, err := d.Cloud.attached(ctx)
 	if err != nil {
 		d.warn("reach: whether the role can detach another cluster's volume was not asked: %v", err)
 		return
@@ -147,7 +147,7 @@ func (d Doctor) reach(ctx context.Context, me Self, infos []volume.Info) {
 }
 
 func (d Doctor) mayDetach(ctx context.Context, id, instance, whose string) {
-	switch p := d.Cloud.MayDetach(ctx, id, instance); {
+	switch p := d.Cloud.mayDetach(ctx, id, instance); {
 	case p.Allowed:
 		d.warn("reach: the role may detach %s, %s, from %s: a stolen role could stop a cluster; `holdfast volume policy` "+
 			"prints a policy that cannot", id, whose, instance)

@@ -37,7 +37,7 @@ type claim struct {
 	news    chan struct{} // there is something new to be said in the tags
 
 	mu     sync.Mutex // guards what follows, never held over I/O
-	tag    Tag
+	tag    claimTag
 	unsaid bool   // the tag could not be written
 	record string // that the volume is to bear
 }
@@ -60,8 +60,8 @@ func (a *claimAttempt) newClaim(v Volume) *claim {
 	return c
 }
 
-func (p *Provider) newTag(epoch uint64) Tag {
-	return Tag{Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: newNonce(), Phase: volume.PhaseClaiming,
+func (p *Provider) newTag(epoch uint64) claimTag {
+	return claimTag{Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: newNonce(), Phase: volume.PhaseClaiming,
 		Address: p.node.Address}
 }
 

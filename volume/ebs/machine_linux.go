@@ -92,7 +92,7 @@ func (m *Machine) Probe(ctx context.Context, path string) (c Content, err error)
 // Format implements [Disks]. It looks nevertheless: what is there must be nothing, or what an interrupted format
 // with this UUID may have left.
 func (m *Machine) Format(ctx context.Context, path, uuid string) error {
-	return device.Format(ctx, path, device.Filesystem{Type: m.cfg.FSType, UUID: uuid, Label: Label})
+	return device.Format(ctx, path, device.Filesystem{Type: m.cfg.FSType, UUID: uuid, Label: label})
 }
 
 // Mount implements [Disks]. A filesystem that cannot be grown serves at its old size.

@@ -69,7 +69,7 @@ func takeBlank(t *testing.T, fstype string) {
 	must(t, m.Format(ctx, disk.Path, diskUUID))
 	c, err = m.Probe(ctx, disk.Path)
 	must(t, err)
-	if want := (ebs.Content{Type: fstype, UUID: diskUUID, Label: ebs.Label}); c != want {
+	if want := (ebs.Content{Type: fstype, UUID: diskUUID, Label: "holdfast"}); c != want {
 		t.Fatalf("got %+v, want %+v", c, want)
 	}
 	must(t, m.Mount(ctx, disk.Path, dir, false))

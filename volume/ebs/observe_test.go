@@ -25,7 +25,7 @@ func (c claimed) Volumes(context.Context, Query) ([]Volume, error) {
 // A process that claims nothing finds seeds in the tags once it says that it only observes.
 func TestObserverFindsSeeds(t *testing.T) {
 	cfg := Default()
-	tag := Tag{Epoch: 1, Instance: "i-1", Node: "n1", Nonce: newNonce(), Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0).UTC(),
+	tag := claimTag{Epoch: 1, Instance: "i-1", Node: "n1", Nonce: newNonce(), Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0).UTC(),
 		Address: netip.MustParseAddrPort("10.0.0.1:7946")}
 	p := New(cfg, Node{Name: "x", Cluster: "main"}, claimed{tag: cfg.ClaimTag, value: tag.String()}, Host{}, nil, nil, zap.NewNop())
 	if got := p.Seeds(t.Context(), true); len(got) != 0 {

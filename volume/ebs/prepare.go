@@ -11,9 +11,9 @@ import (
 	"holdfast/volume"
 )
 
-// Label is the label of the filesystems we make. One without it was made by somebody else, and is looked at
+// label is the label of the filesystems we make. One without it was made by somebody else, and is looked at
 // read-only before anything is written.
-const Label = "holdfast"
+const label = "holdfast"
 
 // use is steps 7 to 9: it makes the volume whose device is here this node's, and only then says that it is held.
 func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
@@ -156,7 +156,7 @@ func (a *claimAttempt) format(ctx context.Context, id string) error {
 	if err := a.requests.remember(func(j *Journal) { j.Formatting = nil }); err != nil {
 		return err
 	}
-	return a.mount(ctx, Content{Type: a.cfg.Filesystem, UUID: id, Label: Label})
+	return a.mount(ctx, Content{Type: a.cfg.Filesystem, UUID: id, Label: label})
 }
 
 // mount is step 9: it mounts a filesystem and judges what is in it. One that we neither made nor, as its tag says, have
@@ -164,7 +164,7 @@ func (a *claimAttempt) format(ctx context.Context, id string) error {
 // again before anything is written.
 func (a *claimAttempt) mount(ctx context.Context, content Content) error {
 	c, format := a.c, content.Type+":"+content.UUID
-	foreign := content.Label != Label && c.formatted != format
+	foreign := content.Label != label && c.formatted != format
 	a.step("before-mount")
 	if err := a.host.Disks.Mount(ctx, c.device, c.dir, foreign); err != nil {
 		return err

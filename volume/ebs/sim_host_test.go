@@ -124,7 +124,7 @@ func (h simHost) Format(ctx context.Context, device, uuid string) error {
 		return syscall.EIO
 	}
 	w.note("%s formatted %s", h.x.name(), v.id)
-	v.disk.kind, v.disk.label = "fs", Label
+	v.disk.kind, v.disk.label = "fs", label
 	v.disk.formats++
 	w.tally.event("format")
 	w.mu.Unlock()
@@ -149,7 +149,7 @@ func (h simHost) Mount(ctx context.Context, device, dir string, readonly bool) e
 	case w.faulty && w.chance(w.life.ioerr):
 		w.mu.Unlock()
 		return syscall.EIO
-	case v.disk.foreign && v.disk.label != Label && !readonly:
+	case v.disk.foreign && v.disk.label != label && !readonly:
 		w.fail("I5: %s mounts %s for writing, which holds foreign data", h.x.name(), v.id)
 	}
 	if m != nil && m.v == v && m.io() == nil {

@@ -220,12 +220,12 @@ func (w *simWorld) found() {
 	case "etcd-manager":
 		first.disk = simDisk{kind: "fs", uuid: "foreign", label: "data", etcd: true}
 	case "unlabelled":
-		first.disk = simDisk{kind: "fs", uuid: "foreign", label: Label, foreign: true}
+		first.disk = simDisk{kind: "fs", uuid: "foreign", label: label, foreign: true}
 	case "no filesystem":
 		first.disk = simDisk{kind: "half", foreign: true}
 	case "other identity":
 		id := volume.Identity{Cluster: simCluster, Slot: "b", Volume: "vol-9", Disk: "d9", Epoch: 7}
-		first.disk = simDisk{kind: "fs", uuid: "copy", label: Label, identity: &id, foreign: true}
+		first.disk = simDisk{kind: "fs", uuid: "copy", label: label, identity: &id, foreign: true}
 	case "wiped": // it says that it was formatted, and is blank
 		first.disk = simDisk{foreign: true}
 		w.tag(first, TagFormat, "ext4:0-0-0")

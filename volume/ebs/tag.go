@@ -14,12 +14,12 @@ import (
 	"holdfast/volume"
 )
 
-// Tag is a claim as it stands in a volume's tag: who wants or holds the volume, and where it can be
+// claimTag is a claim as it stands in a volume's tag: who wants or holds the volume, and where it can be
 // reached. It is intent and memory, never a lock.
 //
 // Its text is v1/<epoch>/<instance>/<node>/<nonce>/<phase>/<unix time>/<address>/<port>, in characters that
 // every AWS service allows in tags, and shorter than the 256 that a value may have.
-type Tag struct {
+type claimTag struct {
 	Epoch    uint64
 	Instance string
 	Node     string
@@ -34,19 +34,19 @@ const tagVersion = "v1"
 // maxEpoch bounds the epochs that are believed, so that a damaged tag cannot use up all others.
 const maxEpoch = 1 << 62
 
-// String is the value of the tag, which ParseTag reads.
-func (t Tag) String() string {
+// String is the value of the tag, which parseTag reads.
+func (t claimTag) String() string {
 	return strings.Join([]string{tagVersion, strconv.FormatUint(t.Epoch, 10), t.Instance, t.Node, t.Nonce, string(t.Phase),
 		strconv.FormatInt(t.Since.Unix(), 10), t.Address.Addr().String(), strconv.Itoa(int(t.Address.Port()))}, "/")
 }
 
-// ParseTag reads what String wrote. An error means that somebody else wrote the tag, or a later version.
-func ParseTag(text string) (Tag, error) {
+// parseTag reads what String wrote. An error means that somebody else wrote the tag, or a later version.
+func parseTag(text string) (claimTag, error) {
 	parts := strings.Split(text, "/")
 	if parts[0] != tagVersion || len(parts) != 9 {
-		return Tag{}, fmt.Errorf("parse claim %q: it is not one of version %s", text, tagVersion)
+		return claimTag{}, fmt.Errorf("parse claim %q: it is not one of version %s", text, tagVersion)
 	}
-	t := Tag{Instance: parts[2], Node: parts[3], Nonce: parts[4], Phase: volume.Phase(parts[5])}
+	t := claimTag{Instance: parts[2], Node: parts[3], Nonce: parts[4], Phase: volume.Phase(parts[5])}
 	var errs [4]error
 	var unix int64
 	var port uint64
@@ -56,11 +56,11 @@ func ParseTag(text string) (Tag, error) {
 	at, errs[2] = netip.ParseAddr(parts[7])
 	port, errs[3] = strconv.ParseUint(parts[8], 10, 16)
 	if err := errors.Join(errs[:]...); err != nil {
-		return Tag{}, fmt.Errorf("parse claim %q: %w", text, err)
+		return claimTag{}, fmt.Errorf("parse claim %q: %w", text, err)
 	}
 	if t.Epoch == 0 || t.Epoch > maxEpoch || t.Instance == "" || t.Nonce == "" || at.Zone() != "" ||
 		!slices.Contains([]volume.Phase{volume.PhaseClaiming, volume.PhaseHeld}, t.Phase) {
-		return Tag{}, fmt.Errorf("parse claim %q: a part of it is out of range", text)
+		return claimTag{}, fmt.Errorf("parse claim %q: a part of it is out of range", text)
 	}
 	t.Since, t.Address = time.Unix(unix, 0).UTC(), netip.AddrPortFrom(at, uint16(port))
 	return t, nil

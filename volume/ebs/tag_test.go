@@ -12,9 +12,9 @@ import (
 
 func TestTagIsReadAsItWasWritten(t *testing.T) {
 	for _, at := range []string{"10.0.0.1:7946", "[fd00::1]:7946"} {
-		want := Tag{Epoch: 7, Instance: "i-0123456789abcdef0", Node: "ip-10-0-0-1.ec2.internal", Nonce: newNonce(),
+		want := claimTag{Epoch: 7, Instance: "i-0123456789abcdef0", Node: "ip-10-0-0-1.ec2.internal", Nonce: newNonce(),
 			Phase: volume.PhaseHeld, Since: time.Unix(1700000000, 0).UTC(), Address: netip.MustParseAddrPort(at)}
-		got, err := ParseTag(want.String())
+		got, err := parseTag(want.String())
 		if err != nil || got != want {
 			t.Errorf("%s: got %+v, %v, want %+v", want, got, err, want)
 		}
@@ -23,7 +23,7 @@ func TestTagIsReadAsItWasWritten(t *testing.T) {
 
 // A claim fits into a tag, with the longest names there can be, and every AWS service allows its characters.
 func TestTagFits(t *testing.T) {
-	text := Tag{Epoch: maxEpoch, Instance: "i-0123456789abcdef0", Node: strings.Repeat("n", 63), Nonce: newNonce(), Phase: volume.PhaseClaiming,
+	text := claimTag{Epoch: maxEpoch, Instance: "i-0123456789abcdef0", Node: strings.Repeat("n", 63), Nonce: newNonce(), Phase: volume.PhaseClaiming,
 		Since: time.Unix(1<<33, 0), Address: netip.MustParseAddrPort("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff]:65535")}.String()
 	if len(text) > 255 {
 		t.Errorf("got %d characters, want at most 255: %s", len(text), text)
@@ -37,7 +37,7 @@ func TestTagFits(t *testing.T) {
 
 func TestTagsOfOthersAreNotRead(t *testing.T) {
 	good := "v1/7/i-1/n1/abc/held/1700000000/10.0.0.1/7946"
-	if _, err := ParseTag(good); err != nil {
+	if _, err := parseTag(good); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{
@@ -47,7 +47,7 @@ func TestTagsOfOthersAreNotRead(t *testing.T) {
 		strings.Replace(good, "7946", "79460", 1), strings.Replace(good, "10.0.0.1", "host", 1), strings.Replace(good, "10.0.0.1", "fe80::1%eth0", 1),
 		strings.Replace(good, "1700000000", "today", 1),
 	} {
-		if tag, err := ParseTag(bad); err == nil || !strings.Contains(err.Error(), "parse claim") {
+		if tag, err := parseTag(bad); err == nil || !strings.Contains(err.Error(), "parse claim") {
 			t.Errorf("%q: got %+v, %v, want an error", bad, tag, err)
 		}
 	}
@@ -57,11 +57,11 @@ func FuzzParseTag(f *testing.F) {
 	f.Add("v1/7/i-1/n1/abc/held/1700000000/10.0.0.1/7946")
 	f.Add("v1/1/i-1//abc/claiming/-1/::1/0")
 	f.Fuzz(func(t *testing.T, text string) {
-		tag, err := ParseTag(text)
+		tag, err := parseTag(text)
 		if err != nil {
 			return
 		}
-		again, err := ParseTag(tag.String())
+		again, err := parseTag(tag.String())
 		if err != nil || again != tag {
 			t.Errorf("%q: got %+v, then %+v, %v", text, tag, again, err)
 		}

@@ -10,7 +10,7 @@ import (
 //
 // A node that is lost counts as long as nobody else holds its slot: its etcd may run on, unheard of.
 func Around(o plan.Observation) (own pki.Stance, others []pki.Stance, complete bool) {
-	said := Stances(o)
+	said := stances(o)
 	held := map[string]bool{}
 	for i, s := range said {
 		if i == 0 && o.Claim.Held || i > 0 && s.Known {

@@ -47,7 +47,7 @@ const (
 	maxClientRecord     = 16 << 10 // bytes
 	lookAtClients       = 10 * time.Minute
 	maxIssued           = 100                 // that a status has
-	ForgetAfter         = 30 * 24 * time.Hour // after the end its record is removed
+	forgetAfter         = 30 * 24 * time.Hour // after the end its record is removed
 )
 
 func (c *Issued) prefix() string { return "holdfast/" + c.Cluster + "/client-" }
@@ -70,7 +70,7 @@ func (c *Issued) Note(ctx context.Context, of health.IssuedClient, leaf *x509.Ce
 	}
 	// If that fails, the next one that is issued tries it again.
 	_ = c.Forget(ctx, func(o Client) bool {
-		return o.Key == r.Key && o.Of() == r.Of() && o.Fingerprint != r.Fingerprint || now.Sub(o.NotAfter) > ForgetAfter
+		return o.Key == r.Key && o.Of() == r.Of() && o.Fingerprint != r.Fingerprint || now.Sub(o.NotAfter) > forgetAfter
 	})
 	return nil
 }

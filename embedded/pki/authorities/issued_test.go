@@ -27,11 +27,11 @@ func TestIssuedCertificatesAreForgotten(t *testing.T) {
 		s.must(c.Note(t.Context(), health.IssuedClient{Role: health.RoleClient, Name: name, Authority: "x"}, leaf[0], at))
 	}
 	issue("old", time.Hour, time.Now())
-	issue("new", time.Hour, time.Now().Add(ForgetAfter))
+	issue("new", time.Hour, time.Now().Add(forgetAfter))
 	if all, err := c.Look(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("a month after: %+v, %v", all, err)
 	}
-	issue("new", 90*24*time.Hour, time.Now().Add(ForgetAfter+2*time.Hour))
+	issue("new", 90*24*time.Hour, time.Now().Add(forgetAfter+2*time.Hour))
 	if all, err := c.Look(t.Context()); err != nil || len(all) != 1 || all[0].Name != "new" {
 		t.Errorf("later: %+v, %v", all, err)
 	}

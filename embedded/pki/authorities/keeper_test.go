@@ -433,8 +433,8 @@ func TestRotationThatIsNotTaken(t *testing.T) {
 		t.Error("the store was changed")
 	}
 	gets := c.gets.Load()
-	a.Drive(t.Context(), View{})
-	a.Drive(t.Context(), View{Leader: true})
+	a.drive(t.Context(), View{})
+	a.drive(t.Context(), View{Leader: true})
 	s.peers(a)
 	if n := c.gets.Load() - gets; n != 0 {
 		t.Errorf("%d objects were read again", n)
@@ -448,23 +448,23 @@ func TestExpiredAuthoritiesAreReplaced(t *testing.T) {
 		a := s.node(t.TempDir())
 		a.life = 24 * time.Hour
 		old := s.peers(a)
-		a.Drive(t.Context(), View{})
+		a.drive(t.Context(), View{})
 		if a.have.Serial != 1 {
 			t.Error("they were replaced before their end, without a leader")
 		}
 		time.Sleep(25 * time.Hour)
-		a.Drive(t.Context(), View{}) // it might have heard of nobody yet
-		a.Drive(t.Context(), View{Led: true})
+		a.drive(t.Context(), View{}) // it might have heard of nobody yet
+		a.drive(t.Context(), View{Led: true})
 		if p := problem(a); a.have.Serial != 1 || !strings.Contains(p, "look at the clock") {
 			t.Errorf("a node whose clock is ahead of the leader's made edition %d; %s", a.have.Serial, p)
 		}
 		for range 2 {
-			a.Drive(t.Context(), View{})
+			a.drive(t.Context(), View{})
 		}
 		if a.have.Phase != phaseIssuing { // now there can be a leader again
 			t.Errorf("without a leader: %s", a.have.Phase)
 		}
-		a.Drive(t.Context(), View{Leader: true})
+		a.drive(t.Context(), View{Leader: true})
 		e := a.have
 		if s.peers(a) == old || e.Serial != 4 || e.Phase != phaseSettled || len(e.Peers.Trusted) != 1 || !e.ends().After(time.Now().Add(23*time.Hour)) {
 			t.Errorf("edition %d, %s, ends %s; %s", e.Serial, e.Phase, e.ends(), problem(a))

@@ -28,8 +28,8 @@ type View struct {
 	Members []Stance // of every member that the cluster has, this node's too
 }
 
-// Stances are what the nodes say of the members that they run, this node first. A standby's has no slot.
-func Stances(o plan.Observation) []Stance {
+// stances are what the nodes say of the members that they run, this node first. A standby's has no slot.
+func stances(o plan.Observation) []Stance {
 	own := Stance{Slot: o.Claim.Slot, Known: true, Running: o.Member.Running}
 	if own.Running {
 		own.Stance = pki.Stance{Trusts: o.Member.Trusts, Issuer: o.Member.Issuer}
@@ -51,7 +51,7 @@ func ViewOf(o plan.Observation) View {
 	for _, p := range o.Peers {
 		v.Led = v.Led || p.Live && p.Facts != nil && p.Facts.Leader
 	}
-	said := Stances(o)
+	said := stances(o)
 	for _, m := range o.Member.Members {
 		known := false
 		for _, s := range said { // two of them while one does not know yet that it has lost the slot

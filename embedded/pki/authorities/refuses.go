@@ -24,7 +24,7 @@ func (a *Keeper) Refuses(v View, order Order, status health.ClusterStatus, issue
 	case order.Now:
 		return a.refusesNow(*e, v, status, now)
 	case order.DropOld:
-		return append(e.refusesOld(v, status, now, a.Every()), e.issuedByOld(issued, now)...)
+		return append(e.refusesOld(v, status, now, a.every()), e.issuedByOld(issued, now)...)
 	}
 	return nil
 }
@@ -32,9 +32,9 @@ func (a *Keeper) Refuses(v View, order Order, status health.ClusterStatus, issue
 // refusesNow is what it means that new authorities sign although clients may not trust them.
 func (a *Keeper) refusesNow(e Edition, v View, status health.ClusterStatus, now time.Time) []string {
 	members := time.Duration(len(v.Members))
-	first, last := now.Add(members*restartTime/3), now.Add(3*a.Every()+members*restartTime)
+	first, last := now.Add(members*restartTime/3), now.Add(3*a.every()+members*restartTime)
 	if e.Phase == phaseIntroduced && v.waiting(e, now) == "" {
-		first, last = now, now.Add(a.Every())
+		first, last = now, now.Add(a.every())
 	}
 	from := first.UTC().Format(time.RFC3339)
 	all := []string{fmt.Sprintf("clients without the new bundle refuse the servers: from about %s on, "+

@@ -9,11 +9,11 @@ import (
 	"holdfast/snapshot"
 )
 
-// Every is how often the leader looks for the next step.
-func (a *Keeper) Every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
+// every is how often the leader looks for the next step.
+func (a *Keeper) every() time.Duration { return min(time.Minute, max(a.life/100, time.Second)) }
 
-// Drive takes a step if it is this node's turn. The others do not even ask the store.
-func (a *Keeper) Drive(ctx context.Context, v View) {
+// drive takes a step if it is this node's turn. The others do not even ask the store.
+func (a *Keeper) drive(ctx context.Context, v View) {
 	a.turn.Lock()
 	dead := a.have != nil && !time.Now().Before(a.have.ends())
 	first := dead && !a.dead
@@ -146,19 +146,16 @@ func (a *Keeper) wake() {
 	}
 }
 
-// Awoken tells that the next step is to be looked for.
-func (a *Keeper) Awoken() <-chan struct{} { return a.poke }
-
 // Follow takes the steps of a rotation that are this node's to take, until ctx ends. Nothing of this node depends on
 // it, so that it never ends with an error.
 func (a *Keeper) Follow(ctx context.Context, view func() View) error {
 	for {
-		a.Drive(ctx, view())
+		a.drive(ctx, view())
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-a.Awoken():
-		case <-time.After(a.Every()):
+		case <-a.poke:
+		case <-time.After(a.every()):
 		}
 	}
 }

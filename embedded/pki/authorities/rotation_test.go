@@ -96,7 +96,7 @@ func TestRotationThatIsNotWrong(t *testing.T) {
 	if _, err := a.Advance(t.Context(), View{}, Order{Begin: true}, false); err != nil {
 		t.Fatal(err)
 	}
-	if a.Drive(t.Context(), View{Leader: true}); problem(a) != "" {
+	if a.drive(t.Context(), View{Leader: true}); problem(a) != "" {
 		t.Errorf("got %q", problem(a))
 	}
 	if err := os.RemoveAll(s.dir); err != nil {
@@ -105,7 +105,7 @@ func TestRotationThatIsNotWrong(t *testing.T) {
 	if err := os.WriteFile(s.dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.Drive(t.Context(), View{Leader: true})
+	a.drive(t.Context(), View{Leader: true})
 	if got := a.Findings(); len(got) != 1 || got[0].Code != health.AuthorityFails {
 		t.Errorf("without the store: %q", health.Texts(got))
 	}
