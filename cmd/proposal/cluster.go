@@ -29,10 +29,18 @@ type cluster struct {
 // known is what the store says, if what it says of the present generation's end was signed by the cluster: anyone who can
 // write there could say what became of a proposal.
 func (c *cluster) known(ctx context.Context) (id string, known plan.Store, err error) {
-	if id, known, err = c.asked(ctx); err == nil && known.Unproven > known.Record.Generation {
-		err = fmt.Errorf("%w: %s; nothing was changed", coordinator.ErrUnread, known.Doubt)
+	if id, known, err = c.asked(ctx); err == nil {
+		err = doubted(known, known.Record.Generation)
 	}
 	return id, known, err
+}
+
+// doubted refuses to go by what the store says of later generations than this one, where the cluster has not signed it.
+func doubted(known plan.Store, generation uint64) error {
+	if known.Unproven <= generation {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", coordinator.ErrUnread, known.Doubt)
 }
 
 // asked returns the store's identity and what it knows of the cluster, whose generations it must be able to arbitrate.

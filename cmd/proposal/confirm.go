@@ -6,7 +6,6 @@ import (
 
 	"holdfast/cmd/control"
 	"holdfast/cmd/show"
-	"holdfast/embedded/coordinator"
 	"holdfast/embedded/plan"
 )
 
@@ -59,10 +58,10 @@ func (o Operator) Abort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if known.Restore == nil && known.Unproven > known.Record.Generation {
-		return fmt.Errorf("%w: %s", coordinator.ErrUnread, known.Doubt)
-	}
 	if known.Restore == nil {
+		if err := doubted(known, known.Record.Generation); err != nil {
+			return err
+		}
 		return fmt.Errorf("no restore or recovery of cluster %s is under way; the store knows it as %s", c.name,
 			known.Record.Token())
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"holdfast/cmd/show"
-	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
@@ -76,13 +75,14 @@ func (f *follower) follow(ctx context.Context) error {
 // look asks the store what became of the proposal. A store that does not answer is asked again.
 func (f *follower) look(ctx context.Context) (done bool, err error) {
 	known, err := f.cluster.records.Known(ctx)
+	doubt := doubted(known, f.Generation-1)
 	switch {
 	case err != nil || known.Restore != nil && known.Restore.ID == f.ID:
 		return false, nil
-	case known.Unproven >= f.Generation: // whatever it says, the nodes do not go by it
-		if f.doubt != known.Doubt {
-			f.doubt = known.Doubt
-			f.say("  %v: %s", coordinator.ErrUnread, known.Doubt)
+	case doubt != nil: // whatever it says, the nodes do not go by it
+		if f.doubt != doubt.Error() {
+			f.doubt = doubt.Error()
+			f.say("  %v", doubt)
 		}
 		return false, nil
 	case known.Record != nil && (known.Record.ID == f.ID || known.Record.Generation > f.Generation):

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/embedded/coordinator"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
 )
@@ -42,10 +41,10 @@ func (v view) shared(id string) error {
 
 // doubts refuses to go by a generation of which the store alone speaks, unsigned, and the nodes here know nothing.
 func (v view) doubts(known plan.Store) error {
-	if v.silent() || v.Record == nil || known.Unproven <= v.Record.Generation {
+	if v.silent() || v.Record == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s; nothing was changed", coordinator.ErrUnread, known.Doubt)
+	return doubted(known, v.Record.Generation)
 }
 
 // settled refuses while the members are on their way from one generation to the next: another restore came first.
