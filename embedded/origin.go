@@ -19,13 +19,9 @@ import (
 // the same before and after TakeUp. It changes nothing. errLocked while an etcd works on the data, of this process too;
 // what else cannot be read at all is an error, and what is read and cannot be taken up has an Obstacle.
 func (d Disk) Origin(volume string) (*plan.Origin, error) {
-	f, err := findForeign(volume)
-	if err != nil || f == nil {
-		return nil, err
-	}
-	o := &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}
-	if o.Obstacle != "" {
-		return o, nil
+	f, o, err := foreignOrigin(volume)
+	if f == nil || o.Obstacle != "" {
+		return o, err
 	}
 	by, err := layout.RunningIn(f.dir)
 	if err == nil && by != "" {
@@ -58,13 +54,9 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 // data is, its token, and the IDs in the log. Members and Version stay empty, for they are in the database. nil if there
 // is no such data; what would keep it from being used is the Obstacle. It changes nothing.
 func (d Disk) Left(volume string) (*plan.Origin, error) {
-	f, err := findForeign(volume)
-	if err != nil || f == nil {
-		return nil, err
-	}
-	o := &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}
-	if o.Obstacle != "" {
-		return o, nil
+	f, o, err := foreignOrigin(volume)
+	if f == nil || o.Obstacle != "" {
+		return o, err
 	}
 	found, err := d.Inspect(f.dir)
 	if err != nil {
@@ -72,6 +64,15 @@ func (d Disk) Left(volume string) (*plan.Origin, error) {
 	}
 	o.Cluster, o.Member = found.ClusterID, found.Member
 	return o, nil
+}
+
+// foreignOrigin finds data that another program left on a volume, and says of its origin what shows outside of it.
+func foreignOrigin(volume string) (*foreign, *plan.Origin, error) {
+	f, err := findForeign(volume)
+	if err != nil || f == nil {
+		return nil, nil, err
+	}
+	return f, &plan.Origin{Program: f.program, Path: f.path, Token: f.token, Obstacle: f.obstacle}, nil
 }
 
 // Told completes what Left has said of a volume by what etcd tells of the cluster, which may run on it: the members and

@@ -124,18 +124,26 @@ func puts(r *pb.TxnRequest) bool {
 
 // Disarm takes back the alarm NOSPACE of every member, and no other alarm.
 func (m Maintenance) Disarm(ctx context.Context) error {
+	if err := m.lower(ctx, func(a *pb.AlarmMember) bool { return a.Alarm == pb.AlarmType_NOSPACE }); err != nil {
+		return fmt.Errorf("disarm: %w", err)
+	}
+	return nil
+}
+
+// lower takes back some of the alarms that are raised.
+func (m Maintenance) lower(ctx context.Context, which func(*pb.AlarmMember) bool) error {
 	l, err := m.running()
 	if err != nil {
-		return fmt.Errorf("disarm: %w", err)
+		return err
 	}
 	srv := l.etcd.Server
 	for _, a := range srv.Alarms() {
-		if a.Alarm != pb.AlarmType_NOSPACE {
+		if !which(a) {
 			continue
 		}
 		req := &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: a.MemberID, Alarm: a.Alarm}
 		if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
-			return fmt.Errorf("disarm %s of member %x: %w", a.Alarm, a.MemberID, err)
+			return fmt.Errorf("%s of member %x: %w", a.Alarm, a.MemberID, err)
 		}
 	}
 	return nil
@@ -167,19 +175,8 @@ func (m Maintenance) Mark(ctx context.Context, mark uint64) error {
 
 // Unmark takes a mark back, and no member's alarm; again is fine.
 func (m Maintenance) Unmark(ctx context.Context, mark uint64) error {
-	l, err := m.running()
-	if err != nil {
+	if err := m.lower(ctx, func(a *pb.AlarmMember) bool { return a.MemberID == mark }); err != nil {
 		return fmt.Errorf("take a mark back: %w", err)
-	}
-	srv := l.etcd.Server
-	for _, a := range srv.Alarms() {
-		if a.MemberID != mark {
-			continue
-		}
-		req := &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: mark, Alarm: a.Alarm}
-		if _, err := srv.Alarm(srv.AuthStore().WithRoot(ctx), req); err != nil {
-			return fmt.Errorf("take a mark back: %w", err)
-		}
 	}
 	return nil
 }

@@ -93,20 +93,10 @@ func vetPlain(msg []byte, outer bool) error {
 		if !outer {
 			return errHeader
 		}
-		n, rest := int(msg[1]), msg[2:]
-		if len(rest) < 2*n {
-			return nil
-		}
-		sizes, rest := rest[:2*n], rest[2*n:]
-		for ; len(sizes) > 0; sizes = sizes[2:] {
-			size := int(binary.BigEndian.Uint16(sizes))
-			if size > len(rest) {
-				return nil
-			}
-			if err := vetPlain(rest[:size], false); err != nil {
+		for _, part := range partsOf(msg) {
+			if err := vetPlain(part, false); err != nil {
 				return err
 			}
-			rest = rest[size:]
 		}
 	}
 	return nil
