@@ -138,8 +138,8 @@ func thisMachine(o etcdmanager.Options) (m etcdmanager.Machine, err error) {
 	return m, nil
 }
 
-// foreignDirectory refuses a disk that has both a volume of holdfast's own layout and the data of etcd-manager: only the
-// operator knows which of the two is the cluster.
+// foreignDirectory refuses a disk that has both a volume of holdfast's own layout and the data of etcd-manager: only
+// the operator knows which of the two is the cluster.
 func foreignDirectory(cfg config.Config, m etcdmanager.Machine) error {
 	if !m.Rooted || cfg.Volume.Provider != volume.ProviderLocal {
 		return nil

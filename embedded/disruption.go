@@ -25,9 +25,10 @@ var errHeld error = conflict("the disruption lock is held")
 var errGivenBack = errors.New("the key has changed")
 
 // TryLock takes the disruption lock through raft if nobody has it, or if its value is old, which is how a holder that
-// has forgotten its lock takes it again (nil: it never had it). It holds until Unlock, or until nobody has refreshed it for ttl,
-// which is rounded up to whole seconds and to at least etcd's shortest lease, a little more than one election. Else the
-// error wraps errHeld, and present is the value of who has it. It never waits for the lock, and ends soon after ctx.
+// has forgotten its lock takes it again (nil: it never had it). It holds until Unlock, or until nobody has refreshed it
+// for ttl, which is rounded up to whole seconds and to at least etcd's shortest lease, a little more than one election.
+// Else the error wraps errHeld, and present is the value of who has it. It never waits for the lock, and ends soon
+// after ctx.
 func (k Keys) TryLock(ctx context.Context, value, old []byte, ttl time.Duration) (present []byte, err error) {
 	l, err := k.running()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // InUse returns what an etcd works on among the data on a volume, "" for nothing: the database or the log that is
-// locked. It changes nothing and keeps nothing locked. Call it where no Start, Fit or SetAside runs: they would take the
-// probe for another holdfast.
+// locked. It changes nothing and keeps nothing locked. Call it where no Start, Fit or SetAside runs: they would take
+// the probe for another holdfast.
 func (Disk) InUse(volume string) (by string, err error) {
 	if by, err = layout.Running(volume); err == nil && by == "" { // holdfast's own lock, from before etcd has made a database
 		by, err = lockedDir(filepath.Join(volume, layout.Own))

@@ -51,8 +51,8 @@ func (d Disk) Origin(volume string) (*plan.Origin, error) {
 }
 
 // Left says what another program left on a volume as far as it shows while an etcd works on it: the program, where its
-// data is, its token, and the IDs in the log. Members and Version stay empty, for they are in the database. nil if there
-// is no such data; what would keep it from being used is the Obstacle. It changes nothing.
+// data is, its token, and the IDs in the log. Members and Version stay empty, for they are in the database. nil if
+// there is no such data; what would keep it from being used is the Obstacle. It changes nothing.
 func (d Disk) Left(volume string) (*plan.Origin, error) {
 	f, o, err := foreignOrigin(volume)
 	if f == nil || o.Obstacle != "" {
@@ -76,8 +76,8 @@ func foreignOrigin(volume string) (*foreign, *plan.Origin, error) {
 }
 
 // Told completes what Left has said of a volume by what etcd tells of the cluster, which may run on it: the members and
-// the version that they have agreed on, "" if that is not known. wrong is what of it keeps the data from being taken up.
-// It reads nothing.
+// the version that they have agreed on, "" if that is not known. wrong is what of it keeps the data from being taken
+// up. It reads nothing.
 func (d Disk) Told(left plan.Origin, members []ListedMember, version string) (o plan.Origin, wrong []string) {
 	o = left
 	m := &Memberships{Member: o.Member, Cluster: o.Cluster, V3: members, ClusterVersion: version}
@@ -157,8 +157,8 @@ func (m *Memberships) Unreplayable(dir string) (why, cure string) {
 // undecided is the cluster version until each of the founders has said which it has.
 const undecided = "3.0.0"
 
-// TooOld says why a cluster is too old to be taken over, and what to do; "" if it is not. A newer one was refused before
-// (errNewer).
+// TooOld says why a cluster is too old to be taken over, and what to do; "" if it is not. A newer one was refused
+// before (errNewer).
 func (m *Memberships) TooOld() (why, cure string) {
 	cure = "bring every member to etcd 3.6 first, one after the other; docs/migrate-etcd.md says how"
 	switch {

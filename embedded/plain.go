@@ -26,8 +26,8 @@ type Plain struct {
 	CA          string `json:"ca,omitempty"`
 }
 
-// RunPlain runs the member until ctx ends, as etcd itself does: nothing of holdfast's is in it. It must run in a process
-// of its own: etcd's ways to end the process are the process's, and so is the size of the segments of the log.
+// RunPlain runs the member until ctx ends, as etcd itself does: nothing of holdfast's is in it. It must run in a
+// process of its own: etcd's ways to end the process are the process's, and so is the size of the segments of the log.
 func RunPlain(ctx context.Context, p Plain, lg *zap.Logger) error {
 	wal.SegmentSizeBytes = rehearsalSegment
 	c := embed.NewConfig()

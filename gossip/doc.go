@@ -15,8 +15,8 @@
 // with its last state, since its facts still count, until it is forgotten.
 //
 // The package never decides anything: no claim, no founding, no removal follows from its clocks. It writes nothing to
-// disk, never sends a node's state through a seed or a leader, and never takes another node's word for what this process
-// published.
+// disk, never sends a node's state through a seed or a leader, and never takes another node's word for what this
+// process published.
 //
 // # Invariants
 //
@@ -29,12 +29,12 @@
 //   - An observer (Meta.Observer) is told everything and tells nothing: it never is among Nodes, in whatever number
 //     observers come and go, it is no company to a lone node, and no node's twin.
 //   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way; handshakes (without TLS:
-//     streams) of 32 for each address of the mesh, 8 for any other and 32 for all others; 1,024 admitted connections, 256
-//     that we have dialled for packets; no message is decompressed.
+//     streams) of 32 for each address of the mesh, 8 for any other and 32 for all others; 1,024 admitted connections,
+//     256 that we have dialled for packets; no message is decompressed.
 //   - No key is ever shown.
 //   - A proof has 4 KiB at most, and of one message no more than 8 that do not hold are looked at.
-//   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read of who has
-//     not shown a certificate; with keys nothing is accepted in the clear.
+//   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read of who
+//     has not shown a certificate; with keys nothing is accepted in the clear.
 //
 // # Forgetting
 //
@@ -64,21 +64,22 @@
 // # Transport
 //
 // With UseTLS every byte goes over TLS 1.3 connections on which both sides show a certificate of the mesh (tls.go,
-// secure.go): a stream has one of its own, and the packets to one address share one (link.go), which is dialled when the
-// first is due and closed when none was for 30 s. Sending a packet never waits: 64 of them may wait for a connection,
-// and what is more is lost, as it would be over UDP. Certificates and authorities are asked for at each handshake, and
-// open connections are checked again every minute. memberlist does not tell who speaks, so what a certificate may not
-// say is left out before memberlist hears it (heard.go): an observer may probe, answer, suspect, and tell of observers,
-// and nothing else. A node may say anything about who is live.
+// secure.go): a stream has one of its own, and the packets to one address share one (link.go), which is dialled when
+// the first is due and closed when none was for 30 s. Sending a packet never waits: 64 of them may wait for a
+// connection, and what is more is lost, as it would be over UDP. Certificates and authorities are asked for at each
+// handshake, and open connections are checked again every minute. memberlist does not tell who speaks, so what a
+// certificate may not say is left out before memberlist hears it (heard.go): an observer may probe, answer, suspect,
+// and tell of observers, and nothing else. A node may say anything about who is live.
 //
 // # Whose word counts
 //
-// With TLS the facts of a node (its Meta and its state) count only if its certificate tells them (proof.go). Two ways show
-// that. A word that comes from its speaker, over a connection with that node's certificate, counts as it is. One that is
-// told by others carries a proof: the signature of the certificate's key over cluster, Meta, number and state. The first
-// way alone is not enough: a newcomer hears of a lost node, whose facts may keep it from founding, only by others. The
-// second alone would make nodes of an earlier version, which sign nothing, unheard during an upgrade. Proofs travel where
-// such a version ignores them. A proof is checked once, when its word is news, and counts while the certificate does.
+// With TLS the facts of a node (its Meta and its state) count only if its certificate tells them (proof.go). Two ways
+// show that. A word that comes from its speaker, over a connection with that node's certificate, counts as it is. One
+// that is told by others carries a proof: the signature of the certificate's key over cluster, Meta, number and state.
+// The first way alone is not enough: a newcomer hears of a lost node, whose facts may keep it from founding, only by
+// others. The second alone would make nodes of an earlier version, which sign nothing, unheard during an upgrade.
+// Proofs travel where such a version ignores them. A proof is checked once, when its word is news, and counts while the
+// certificate does.
 //
 // A process is a node's only once it has spoken so; until then it is known to memberlist, and no more. A question is
 // answered to, and asked of, only the node whose certificate is at the other end. Not proven is what anybody may know
@@ -115,9 +116,9 @@
 //
 // # Dangers
 //
-//   - Without TLS and keys anyone who reaches the port can say anything, also that a node is dead. With a key anyone who
-//     has it can. With TLS anyone who has a node's certificate can say anything in that node's name, and of others only
-//     whether they are live.
+//   - Without TLS and keys anyone who reaches the port can say anything, also that a node is dead. With a key anyone
+//     who has it can. With TLS anyone who has a node's certificate can say anything in that node's name, and of others
+//     only whether they are live.
 //   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
 //     again if it was forgotten; a question
@@ -133,8 +134,8 @@
 //     them (all but the one about blocked UDP), so that an update that rewords them is noticed.
 //   - The start time is the clock of the machine. A process started while its clock was far ahead supersedes the later
 //     ones at its address until the clock has caught up, or until all nodes have forgotten it; Problems says so.
-//   - A node that is killed and started again at another address within 5 s counts when the old process is noticed to be
-//     gone.
+//   - A node that is killed and started again at another address within 5 s counts when the old process is noticed to
+//     be gone.
 //   - A line in /etc/hosts wins over DNS, and so over us: Check looks for it. etcd's dialers cannot be given a resolver
 //     that skips the file; only nsswitch.conf can ("hosts: dns files"). Where a cluster is taken over such lines are
 //     common, so that Stale tells only those which contradict what is known.

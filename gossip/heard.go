@@ -14,8 +14,8 @@ import (
 
 // What a certificate may say. An observer's must probe and answer, and may suspect anybody, for who is suspected
 // objects. It may say of observers that they came and went. Whatever else it says, of nodes, or for the delegates, is
-// left out before memberlist hears of it. A node's may say anything about who is live; what it says for the delegates is
-// put behind the name of the node for which it speaks, since memberlist does not tell them who does.
+// left out before memberlist hears of it. A node's may say anything about who is live; what it says for the delegates
+// is put behind the name of the node for which it speaks, since memberlist does not tell them who does.
 
 // Types of memberlist's messages, beside those of guard.go (net.go there).
 const (

@@ -73,8 +73,8 @@ func readKeys(path string) (keys [][]byte, err error) {
 }
 
 // refresh takes over what has changed in the file, and reports whether anything had. An error leaves the keys as they
-// are. memberlist removes a key from a slice that others are reading, but for the last one: so what differs is taken off
-// the end, and put there.
+// are. memberlist removes a key from a slice that others are reading, but for the last one: so what differs is taken
+// off the end, and put there.
 func (r *keyring) refresh() (bool, error) {
 	keys, err := readKeys(r.path)
 	if err != nil || slices.EqualFunc(keys, r.keys, bytes.Equal) {

@@ -17,8 +17,8 @@ const (
 	dialPause = 200 * time.Millisecond // after a connection that failed
 )
 
-// link is the connection for the packets to one address, which is dialled when the first of them is due. Anyone who sends
-// one never waits for it.
+// link is the connection for the packets to one address, which is dialled when the first of them is due. Anyone who
+// sends one never waits for it.
 type link struct {
 	queue chan []byte
 	used  time.Time // when the last one was sent; guarded by secure.mu

@@ -41,8 +41,8 @@ type Meta struct {
 	Observer bool
 }
 
-// decodeMeta reads what appendMeta wrote. It refuses another version, anything longer than 512 bytes, trailing bytes, and
-// whatever check refuses.
+// decodeMeta reads what appendMeta wrote. It refuses another version, anything longer than 512 bytes, trailing bytes,
+// and whatever check refuses.
 func decodeMeta(b []byte) (Meta, error) {
 	if len(b) > memberlist.MetaMaxSize {
 		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)

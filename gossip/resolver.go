@@ -22,14 +22,16 @@ type Resolver struct {
 	lg    *zap.Logger
 	names atomic.Pointer[names]
 	net   *net.Resolver
-	// tolerant: lines of the hosts file may have our names, for whose cluster it is is not known yet. adopted: another program may run members.
+	// tolerant: lines of the hosts file may have our names, for whose cluster it is is not known yet. adopted: another
+	// program may run members.
 	tolerant, adopted atomic.Bool
 
 	hostsFile, nsswitch string // paths; tests have their own
 }
 
 // NewResolver returns a resolver for the names <slot>.<zone>, and for those of a pattern with {slot} in
-// it, such as "etcd-{slot}.internal.example.com"; "" is no other names. None is known before Set. The zone is a domain name such as "main.holdfast.internal"; letter case and a final dot do not matter.
+// it, such as "etcd-{slot}.internal.example.com"; "" is no other names. None is known before Set. The zone is a domain
+// name such as "main.holdfast.internal"; letter case and a final dot do not matter.
 func NewResolver(zone, hosts string, lg *zap.Logger) *Resolver {
 	r := &Resolver{
 		zone:      strings.Trim(strings.ToLower(zone), "."),
@@ -53,13 +55,15 @@ func (r *Resolver) Set(table map[string][]netip.Addr) {
 	}
 }
 
-// Tolerate has [Resolver.Check] accept lines of the hosts file with our names until Adopt says whose cluster it is: while a cluster is taken over they are
-// its old manager's, or those by which plain etcd finds its members. [Resolver.Stale] tells which of them are wrong.
+// Tolerate has [Resolver.Check] accept lines of the hosts file with our names until Adopt says whose cluster it is:
+// while a cluster is taken over they are its old manager's, or those by which plain etcd finds its members.
+// [Resolver.Stale] tells which of them are wrong.
 func (r *Resolver) Tolerate() { r.tolerant.Store(true) }
 
 // Adopt says whether holdfast has taken over the cluster, and not founded it. Then another program may run members,
-// whose nodes tell no gossip where they are: a slot without addresses is asked of the nameserver (R11), as /etc/hosts is
-// before us in any case. Call it once that is known: of a cluster that holdfast made no lines are tolerated from then on.
+// whose nodes tell no gossip where they are: a slot without addresses is asked of the nameserver (R11), as /etc/hosts
+// is before us in any case. Call it once that is known: of a cluster that holdfast made no lines are tolerated from
+// then on.
 func (r *Resolver) Adopt(adopted bool) {
 	r.adopted.Store(adopted)
 	if !adopted {

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// disseminate sends our newest state to anyone who lacks it, until ctx ends. One send at most is under way to a peer, so
-// a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not repeated:
+// disseminate sends our newest state to anyone who lacks it, until ctx ends. One send at most is under way to a peer,
+// so a slow peer delays nobody else, and what was published meanwhile goes out as one. A failed send is not repeated:
 // push/pull brings the state within seconds.
 func (m *Mesh) disseminate(ctx context.Context, list *memberlist.Memberlist) {
 	var sends sync.WaitGroup

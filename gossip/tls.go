@@ -36,8 +36,8 @@ func (s Speaker) speaksFor(node string) bool {
 	return s.Role == RoleNode && (s.Node == "" || s.Node == node)
 }
 
-// TLS is what the gossip needs to go over mutually authenticated TLS. All functions are asked at each handshake, so that
-// a renewed certificate and a changed authority count at once.
+// TLS is what the gossip needs to go over mutually authenticated TLS. All functions are asked at each handshake, so
+// that a renewed certificate and a changed authority count at once.
 type TLS struct {
 	// Certificate is what this process presents, to whom it dials and to who dials it. An error says why there is none
 	// yet; the gossip does not start before there is one.

@@ -85,9 +85,10 @@
 //   - Ages count from the last backup, and a long gap counts only in part. A clock that jumps a year ahead, and a year
 //     in which no backups were made, cost a few of the older ones, never all of them. While nothing is saved, nothing
 //     expires.
-//   - Prune and whatever else asks for the age of what is unfinished believe neither the local clock nor the store's, but
-//     the one that is behind: a save under way is not taken for what a failed one left a day ago.
-//   - A backup from the future neither holds up the schedule nor takes the place of one of the newest. It is never pruned.
+//   - Prune and whatever else asks for the age of what is unfinished believe neither the local clock nor the store's,
+//     but the one that is behind: a save under way is not taken for what a failed one left a day ago.
+//   - A backup from the future neither holds up the schedule nor takes the place of one of the newest. It is never
+//     pruned.
 //
 // # Invariants
 //
@@ -116,17 +117,17 @@
 //     panics in a goroutine of its own when the tree is damaged: no recover can stop that, and it would take the live
 //     member down with the backup. Nor would a child of its own be enough: docs/dependencies.md says what that check
 //     does not find. The page walk in pages.go does, safely.
-//   - What a store holds may be forged by somebody who knows the formats. What is decompressed, listed or read into memory
-//     is bounded, the page walk by the size of the file, and faults of the reader's own goroutine are errors. A process
-//     that serves sets [Options].Examine nevertheless, so that a crafted database can end a child at most.
+//   - What a store holds may be forged by somebody who knows the formats. What is decompressed, listed or read into
+//     memory is bounded, the page walk by the size of the file, and faults of the reader's own goroutine are errors. A
+//     process that serves sets [Options].Examine nevertheless, so that a crafted database can end a child at most.
 //   - A [Dir] whose mount is absent before its first use is an ordinary empty directory. Make the store a
 //     sub-directory of the mount, so that an absent mount is an absent directory. Once used, its absence is noticed.
 //   - Verifying needs as much free space as the database has bytes, in [Config.Scratch]; a scratch directory in memory
 //     (/tmp often is) takes that much memory.
-//   - An encrypted backup is worth as much as the identity file: without it nobody can restore, nor prove more than that
-//     the stored bytes are those that were written. Keep it apart from the store, and where the drill can read it.
-//   - etcd-manager, pointed at the same store, prunes by its own rules whatever carries its mark, pinned or not, foreign
-//     or not. A name that is no time is safe from it; Save gives none.
+//   - An encrypted backup is worth as much as the identity file: without it nobody can restore, nor prove more than
+//     that the stored bytes are those that were written. Keep it apart from the store, and where the drill can read it.
+//   - etcd-manager, pointed at the same store, prunes by its own rules whatever carries its mark, pinned or not,
+//     foreign or not. A name that is no time is safe from it; Save gives none.
 //   - Anyone who can write to the store can record that a good backup is bad: then it is passed over, which every
 //     listing says, and nothing is deleted. A new verify or drill ends it.
 //   - An unfinished backup without a readable begin object is nobody's, and stays until somebody deletes it.

@@ -76,7 +76,8 @@ func (k *Keeper) cleanSpool(ctx context.Context) {
 }
 
 // tidy removes from the spool all backups but the newest, and everything unfinished or damaged, whatever its age:
-// nobody but us makes anything there. The caller has the turn. What is pinned, another cluster's or etcd-manager's stays.
+// nobody but us makes anything there. The caller has the turn. What is pinned, another cluster's or etcd-manager's
+// stays.
 func tidy(ctx context.Context, spool Store, id Identity) error {
 	if d, ok := spool.(*Dir); ok {
 		if err := d.sweepAll(); err != nil {

@@ -33,9 +33,10 @@
 //   - Foreign data is never touched. A volume that is not what its slot, cluster and tag say is
 //     held, so that nobody else stumbles over it, but has a Mismatch: nothing is written to it until
 //     an operator has it set aside; it is not deleted then either.
-//   - Want.Adopt has one exception: data of etcd's that etcd-manager or plain etcd made, on a volume without an identity
-//     and without a trace of holdfast. It is claimed and given an identity, and nothing else of it is touched. It is no
-//     exception where the claim or the marker names another disk, nor while an etcd still runs on the data ([layout.Running]).
+//   - Want.Adopt has one exception: data of etcd's that etcd-manager or plain etcd made, on a volume without an
+//     identity and without a trace of holdfast. It is claimed and given an identity, and nothing else of it is touched.
+//     It is no exception where the claim or the marker names another disk, nor while an etcd still runs on the data
+//     ([layout.Running]).
 //   - A claim that is lost is never written to again, neither its volume nor its tag.
 //   - Every step can be repeated after the process was killed behind any line of it.
 //

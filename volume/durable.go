@@ -20,7 +20,8 @@ const TempSuffix = ".tmp"
 const maxFile = 64 << 10
 
 // ReplaceFile writes a file so that after a crash its old or its new content is there, whole. It
-// calls step, if not nil, between the steps a crash can separate. What a crash leaves bears the name path + [TempSuffix].
+// calls step, if not nil, between the steps a crash can separate. What a crash leaves bears the name path +
+// [TempSuffix].
 func ReplaceFile(path, content string, step func(string)) error {
 	return cure(durable.File{Temp: path + TempSuffix, Step: step}.Write(path, []byte(content)))
 }

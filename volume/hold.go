@@ -87,8 +87,8 @@ func (h *Hold) Lose(evidence error) error {
 }
 
 // Evidence is the loop of a claim's Watch: it waits for evidence that the volume is lost, for which it calls look every
-// [WatchEvery] and listens to elsewhere. nil from either is no evidence; look must return soon. It returns nil when ctx ends
-// or the claim is released.
+// [WatchEvery] and listens to elsewhere. nil from either is no evidence; look must return soon. It returns nil when ctx
+// ends or the claim is released.
 func (h *Hold) Evidence(ctx context.Context, look func() error, elsewhere <-chan error) error {
 	ticker := time.NewTicker(WatchEvery)
 	defer ticker.Stop()

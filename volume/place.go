@@ -10,8 +10,8 @@ import (
 	"holdfast/durable"
 )
 
-// ownName is the directory in a volume that is LocalConfig.Directory, for what lies beside a volume otherwise: its parent
-// may be read-only, or another's. etcd and etcd-manager ignore it, and it is never set aside.
+// ownName is the directory in a volume that is LocalConfig.Directory, for what lies beside a volume otherwise: its
+// parent may be read-only, or another's. etcd and etcd-manager ignore it, and it is never set aside.
 const ownName = ".holdfast"
 
 // place is where a volume and what belongs to it lie.
@@ -41,8 +41,8 @@ func (l *Local) top() (string, error) {
 	return filepath.Abs(l.cfg.Root)
 }
 
-// open returns top, ready for locks and claims. A root is created unless it should be mounted first; a directory that is
-// the volume must be there.
+// open returns top, ready for locks and claims. A root is created unless it should be mounted first; a directory that
+// is the volume must be there.
 func (l *Local) open() (string, error) {
 	if l.cfg.Root == "" && l.cfg.Directory == "" || l.node == "" {
 		return "", errors.New("volume.local.root and node.name must be set")

@@ -73,8 +73,8 @@ func encode(file any) string {
 	return string(data) + "\n"
 }
 
-// Decode reads a versioned file, of version 1, into file. The error wraps [ErrNewer] if it has a later version, and else
-// means that the file is damaged.
+// Decode reads a versioned file, of version 1, into file. The error wraps [ErrNewer] if it has a later version, and
+// else means that the file is damaged.
 func Decode(data []byte, file any) error {
 	var head struct {
 		Version int `json:"version"`

@@ -34,9 +34,9 @@ type Want struct {
 	// Avoid names slots not to take and why, for instance because gossip knows a live holder on
 	// another machine. It never keeps a node from a volume that is its own already.
 	Avoid map[string]string
-	// Adopt has a volume claimed and given an identity that holds data of etcd's, made by etcd-manager or by plain etcd, and
-	// no identity; without it such a volume has a Mismatch. Nothing else on it is touched. While an etcd still runs on a
-	// volume, that volume is not free.
+	// Adopt has a volume claimed and given an identity that holds data of etcd's, made by etcd-manager or by plain etcd,
+	// and no identity; without it such a volume has a Mismatch. Nothing else on it is touched. While an etcd still runs on
+	// a volume, that volume is not free.
 	Adopt bool
 }
 
@@ -90,7 +90,8 @@ type Yielder interface {
 // RecordLister is a Provider whose volumes show every node which cluster they belong to. It counts as evidence that the
 // cluster exists.
 type RecordLister interface {
-	// Records returns, by volume, the tokens that the volumes' claims were given by SetRecord, as last seen. It does no I/O.
+	// Records returns, by volume, the tokens that the volumes' claims were given by SetRecord, as last seen. It does no
+	// I/O.
 	Records() map[string]string
 }
 

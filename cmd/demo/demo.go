@@ -53,8 +53,8 @@ type demo struct {
 	healthy atomic.Bool // the cluster was, once
 }
 
-// Run runs the cluster and writes to out, until ctx ends, which is a success, or until a node dies too often. It returns
-// when all nodes have ended, which kill hurries.
+// Run runs the cluster and writes to out, until ctx ends, which is a success, or until a node dies too often. It
+// returns when all nodes have ended, which kill hurries.
 func Run(ctx, kill context.Context, o Options, out io.Writer) (err error) {
 	d := &demo{screen: screen{out: out}}
 	if d.exe, err = os.Executable(); err != nil {

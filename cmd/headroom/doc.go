@@ -12,8 +12,8 @@
 // machine's RAM where that is less. The limit is Go's, a soft one: near it the runtime collects more often, whatever
 // the factor is. It does not count etcd's mapped database, which the kernel can reclaim.
 //
-// The user's variables stand: GOGC turns the budget off, GOMEMLIMIT replaces the limit. AUTOMEMLIMIT, a ratio or off, is
-// the library's. What is in force is logged at the start, and is in go_gc_gogc_percent and go_gc_gomemlimit_bytes.
+// The user's variables stand: GOGC turns the budget off, GOMEMLIMIT replaces the limit. AUTOMEMLIMIT, a ratio or off,
+// is the library's. What is in force is logged at the start, and is in go_gc_gogc_percent and go_gc_gomemlimit_bytes.
 //
 // Nothing here is about safety: with any values a node only becomes slower or larger.
 package headroom

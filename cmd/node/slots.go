@@ -106,7 +106,8 @@ func writeSlots(file, cluster string, slots []string) error {
 	return nil
 }
 
-// keepSlots has a reload keep the slots of the running node where they come from tags, which are read at the start only.
+// keepSlots has a reload keep the slots of the running node where they come from tags, which are read at the start
+// only.
 func keepSlots(running *config.Loaded, load func() (*config.Loaded, error)) func() (*config.Loaded, error) {
 	return func() (*config.Loaded, error) {
 		l, err := load()

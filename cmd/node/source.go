@@ -50,7 +50,8 @@ func (s source) Begin(ctx context.Context) (snapshot.Tx, snapshot.Meta, error) {
 	}, nil
 }
 
-// Hold implements [snapshot.Source]: while another program runs members of the cluster, its backups may be the way back.
+// Hold implements [snapshot.Source]: while another program runs members of the cluster, its backups may be the way
+// back.
 func (s source) Hold() string { return s.now().Observation.Mixed() }
 
 // Identity implements [snapshot.Source].

@@ -26,8 +26,8 @@ type cluster struct {
 	records     *generations.Records
 }
 
-// known is what the store says, if what it says of the present generation's end was signed by the cluster: anyone who can
-// write there could say what became of a proposal.
+// known is what the store says, if what it says of the present generation's end was signed by the cluster: anyone who
+// can write there could say what became of a proposal.
 func (c *cluster) known(ctx context.Context) (id string, known plan.Store, err error) {
 	if id, known, err = c.asked(ctx); err == nil {
 		err = doubted(known, known.Record.Generation)

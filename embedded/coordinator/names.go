@@ -121,9 +121,9 @@ func (n *names) among(slot string, begin func() error) error {
 	return begin()
 }
 
-// table is what the resolver answers; live are the nodes that are. A lost node's address may still be right, or its slot
-// may have been given back to another program elsewhere: both are told, and the dialer tries one after the other. What is
-// not known by gossip is never written to the volume. The caller holds mu.
+// table is what the resolver answers; live are the nodes that are. A lost node's address may still be right, or its
+// slot may have been given back to another program elsewhere: both are told, and the dialer tries one after the other.
+// What is not known by gossip is never written to the volume. The caller holds mu.
 func (n *names) table(adopted bool, live map[string]bool) map[string][]netip.Addr {
 	table := make(map[string][]netip.Addr, len(n.known))
 	for slot, a := range n.known {

@@ -27,9 +27,10 @@ func (c *Coordinator) GiveUp(ctx context.Context) (Identity, error) {
 }
 
 // HandBack gives the held volume up as GiveUp does, because this machine is about to go, as why says. It claims one
-// again as soon as its provider lets it, and, unless it must go, no other node has taken the slot for leftTime. Unless it must, the disruption lock is needed, and where the cluster would be at
-// risk without this member, or an operator has paused what nodes do by themselves, nothing is done, and the error says
-// why. dropped says that the volume is not held any more, whatever the error says is left to do about it.
+// again as soon as its provider lets it, and, unless it must go, no other node has taken the slot for leftTime. Unless
+// it must, the disruption lock is needed, and where the cluster would be at risk without this member, or an operator
+// has paused what nodes do by themselves, nothing is done, and the error says why. dropped says that the volume is not
+// held any more, whatever the error says is left to do about it.
 func (c *Coordinator) HandBack(ctx context.Context, why string, must bool) (id Identity, dropped bool, err error) {
 	v, err := c.holding.beginRelease(c.status)
 	if err != nil {

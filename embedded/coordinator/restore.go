@@ -230,9 +230,9 @@ func findBuilt(path string, prepared *plan.Restore) (id string, err error) {
 	return id, err
 }
 
-// conclude makes the new generation's record the outcome of its proposal: the point of no return. Where that is for want
-// of a leader, every node that runs a member is asked right before: voters that were named lost may have elected one
-// since gossip told of them, and it has not read the proposal yet.
+// conclude makes the new generation's record the outcome of its proposal: the point of no return. Where that is for
+// want of a leader, every node that runs a member is asked right before: voters that were named lost may have elected
+// one since gossip told of them, and it has not read the proposal yet.
 func (rs *restorer) conclude(ctx context.Context, o plan.Observation, a plan.Action) error {
 	defer rs.generations.ask()
 	rs.world.Step("before-conclude")

@@ -49,7 +49,8 @@ func (t *turn) act(ctx context.Context, o plan.Observation, a plan.Action) error
 // disrupt takes the disruption lock for what may keep this member from serving, and holds it until release or for ttl,
 // whichever comes first: a ttl must be longer than what it is taken for. The lock that an earlier life of this slot has
 // left is taken over, and so is one that a restored database has brought back, or that nobody will give back (see
-// [plan.Observation.Moot]). If another one holds it the error says who, and wraps plan.ErrConflict; there is no waiting.
+// [plan.Observation.Moot]). If another one holds it the error says who, and wraps plan.ErrConflict; there is no
+// waiting.
 func (t *turn) disrupt(ctx context.Context, purpose string, ttl time.Duration) (release func(), err error) {
 	value, err := t.lock(ctx, purpose, ttl)
 	if err != nil {

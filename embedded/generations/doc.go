@@ -10,9 +10,9 @@
 // a dead one, and the nonces, by which nodes find out whether they share a store or one of them has a copy. clock.go
 // compares this process's clock with the store's.
 //
-// With TLS every object bears a signature (signature.go), and [plan.Store] says from which generation on one is missing:
-// a disk that knows an older one does not follow. Signatures do not last: attest.go has the leader sign again what began
-// its generation.
+// With TLS every object bears a signature (signature.go), and [plan.Store] says from which generation on one is
+// missing: a disk that knows an older one does not follow. Signatures do not last: attest.go has the leader sign again
+// what began its generation.
 //
 // What is read comes from anyone who can write the store: every object is bounded and checked (Valid) before anything
 // rests on it. An error says nothing about what is stored, except those that wrap [plan.ErrConflict] and

@@ -41,8 +41,8 @@ type Records struct {
 	probed bool // the store's conditional put was proven to be one
 }
 
-// New returns the records of a cluster, by cluster.name, in a store. signer signs what is put, and tells what others have
-// put from what anyone has who can write the store; nil where TLS is off.
+// New returns the records of a cluster, by cluster.name, in a store. signer signs what is put, and tells what others
+// have put from what anyone has who can write the store; nil where TLS is off.
 func New(store snapshot.Store, cluster string, signer Signer) *Records {
 	return &Records{objects: objects{names: names{cluster}, Store: store, Signer: signer}}
 }

@@ -6,8 +6,9 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// isForeign reports whether the member of a slot of an adopted cluster is one that no node was ever heard to run: another
-// program does, or nobody. A node that held the slot and is lost is told as that, and once all were seen to be ours none is foreign.
+// isForeign reports whether the member of a slot of an adopted cluster is one that no node was ever heard to run:
+// another program does, or nobody. A node that held the slot and is lost is told as that, and once all were seen to be
+// ours none is foreign.
 func (s judged) isForeign(slot string) bool {
 	return s.Record != nil && s.Record.Cause == plan.Adopted && slices.Contains(s.Record.Charter.Slots(), slot) &&
 		!slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool {
@@ -20,8 +21,8 @@ func (s judged) returning() bool {
 	return s.Paused != nil && s.Paused.Return && s.Record != nil && s.Record.Cause == plan.Adopted
 }
 
-// isReleased reports whether the member of a slot may have been given back: the cluster goes back, and no live node holds
-// the slot, or one that is drained.
+// isReleased reports whether the member of a slot may have been given back: the cluster goes back, and no live node
+// holds the slot, or one that is drained.
 func (s judged) isReleased(slot string) bool {
 	n := s.holder(slot)
 	return s.returning() && slices.Contains(s.Record.Charter.Slots(), slot) && (n == nil || n.Reached && n.State == "drained")

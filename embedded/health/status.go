@@ -13,8 +13,8 @@ import (
 var States = []string{"claiming", "standby", "waiting", "founding", "joining", "starting", "learner", "follower",
 	"leader", "stalled", "drained"}
 
-// NodeStatus is what one node says of itself to people and programs. Times are RFC 3339, sizes bytes. It is flat, as the
-// JSON that programs read.
+// NodeStatus is what one node says of itself to people and programs. Times are RFC 3339, sizes bytes. It is flat, as
+// the JSON that programs read.
 type NodeStatus struct {
 	Node    string    `json:"node"`
 	Address string    `json:"address"`

@@ -115,8 +115,8 @@ type PeerTLS struct {
 	PeerCertAllowedHostname []string `mapstructure:"peer-cert-allowed-hostname"`
 }
 
-// Default returns etcd's defaults (a test of package embedded compares them) with the URLs left to Resolve, and a log level at which
-// what holdfast decides is not lost among a hundred lines for each start.
+// Default returns etcd's defaults (a test of package embedded compares them) with the URLs left to Resolve, and a log
+// level at which what holdfast decides is not lost among a hundred lines for each start.
 func Default() Config {
 	return Config{
 		Limits: Limits{

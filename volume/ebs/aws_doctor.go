@@ -78,7 +78,8 @@ func (e *EC2) mayDetach(ctx context.Context, volume, instance string) Permission
 	return verdict
 }
 
-// attached returns some volumes of the region that are attached, whosever they are: those of the first page that has any.
+// attached returns some volumes of the region that are attached, whosever they are: those of the first page that has
+// any.
 func (e *EC2) attached(ctx context.Context) ([]Volume, error) {
 	in := &ec2.DescribeVolumesInput{MaxResults: aws.Int32(pageSize), Filters: []types.Filter{
 		{Name: aws.String("attachment.status"), Values: []string{Attached}}}}

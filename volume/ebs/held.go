@@ -232,8 +232,8 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	return ""
 }
 
-// SetRecord has the volume's tag say which cluster its disk belongs to. It is written by Watch, and again whenever it is
-// not there.
+// SetRecord has the volume's tag say which cluster its disk belongs to. It is written by Watch, and again whenever it
+// is not there.
 func (c *claim) SetRecord(token string) {
 	c.mu.Lock()
 	news := c.record != token

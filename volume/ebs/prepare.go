@@ -51,8 +51,8 @@ func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	return c, nil
 }
 
-// verify is step 7: it asks EC2 for what only EC2 knows of the attachment. An answer that does not show it yet is old, and
-// says nothing; Watch looks again.
+// verify is step 7: it asks EC2 for what only EC2 knows of the attachment. An answer that does not show it yet is old,
+// and says nothing; Watch looks again.
 func (a *claimAttempt) verify(ctx context.Context) error {
 	c := a.c
 	v, ok, err := a.one(ctx, c.vol)
@@ -139,8 +139,8 @@ func (a *claimAttempt) stopped() error {
 	return err
 }
 
-// format is step 8: it makes the filesystem of a device that is provably blank. The journal says so first, for what a crash
-// leaves of it looks like anything, and no more before anything is written to the filesystem.
+// format is step 8: it makes the filesystem of a device that is provably blank. The journal says so first, for what a
+// crash leaves of it looks like anything, and no more before anything is written to the filesystem.
 func (a *claimAttempt) format(ctx context.Context, id string) error {
 	c := a.c
 	if err := a.requests.remember(func(j *Journal) { j.Formatting = &Formatting{Volume: c.vol, UUID: id} }); err != nil {
