@@ -22,7 +22,7 @@ func newTLSCommand() *cobra.Command {
 		Short: "Make, show and issue certificates",
 	}
 	return group(c, newTLSInitCommand(), newTLSShowCommand(), newTLSClientCommand(), newTLSObserverCommand(),
-		newTLSForgetCommand(), newTLSRotateCommand(), newTLSBundleCommand(), newTLSExportCommand())
+		newTLSOperatorCommand(), newTLSForgetCommand(), newTLSRotateCommand(), newTLSBundleCommand(), newTLSExportCommand())
 }
 
 func newTLSInitCommand() *cobra.Command {

@@ -73,7 +73,7 @@ func newTLSClientCommand() *cobra.Command {
 			return nil
 		},
 	}
-	i.flags(c, "the `directory` to write to")
+	i.flags(c, "the `directory` to write to", 365*24*time.Hour)
 	c.Flags().BoolVar(&renew, "renew", false, "renew the certificate that is there, if it is time")
 	c.Flags().BoolVar(&renewable, "renewable", false, "let its holder have it renewed by a node, over control.listen")
 	return c
@@ -101,8 +101,8 @@ type issuing struct {
 	dryRun bool
 }
 
-func (i *issuing) flags(c *cobra.Command, to string) {
-	i.life = 365 * 24 * time.Hour
+func (i *issuing) flags(c *cobra.Command, to string, life time.Duration) {
+	i.life = life
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringVar(&i.to, "to", "", to)
 	c.Flags().Var(&durationFlag{&i.life}, "life", "how long it is valid; never longer than the authority")

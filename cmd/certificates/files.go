@@ -16,19 +16,42 @@ import (
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
+	"holdfast/durable"
 	"holdfast/embedded/pki"
 )
 
-// Files are where a client's certificate, its key and the servers' authorities are.
-type Files struct{ Name, Certificate, Key, Authorities string }
+// Files are where a certificate, its key and the authorities of the servers are on a machine without a node. A client has
+// three; an observer or an operator has all in one, a [pki.Paper], and the name is that in the certificate.
+type Files struct {
+	Holder                              pki.Holder
+	Name, Certificate, Key, Authorities string
+	Zone                                string // CLUSTER.DOMAIN, which a client need not know
+}
 
 // FilesOf are those of a client in a directory: NAME.crt, NAME.key and ca.crt.
 func FilesOf(dir, name string) Files {
-	return Files{name, filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"), filepath.Join(dir, "ca.crt")}
+	return Files{Holder: pki.Client, Name: name, Certificate: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+		Authorities: filepath.Join(dir, "ca.crt")}
+}
+
+// PaperOf is the one of an observer or an operator.
+func PaperOf(h pki.Holder, path, zone string) Files {
+	return Files{Holder: h, Certificate: path, Key: path, Authorities: path, Zone: zone}
+}
+
+// Issue is the command that issues another certificate, on a node.
+func (f Files) Issue() string {
+	if f.Holder == pki.Client {
+		return "holdfast tls client " + f.Name + " --to DIR --renewable"
+	}
+	return fmt.Sprintf("holdfast tls %s NAME --to FILE --renewable", f.Holder)
 }
 
 // Read reads the certificate and the key that are there.
 func (f Files) Read() (*tls.Certificate, error) {
+	if f.Holder != pki.Client {
+		return f.readPaper()
+	}
 	has, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -42,6 +65,22 @@ func (f Files) Read() (*tls.Certificate, error) {
 	return &has, nil
 }
 
+func (f Files) readPaper() (*tls.Certificate, error) {
+	p, err := pki.ReadPaper(f.Certificate)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: an operator issues the first one, on a node, with `%s`", err, f.Issue())
+	case err != nil:
+		return nil, err
+	case f.Name != "" && p.Leaf.Subject.CommonName != f.Name:
+		return nil, fmt.Errorf("%s is a certificate of %q, not of %s", f.Certificate, p.Leaf.Subject.CommonName, f.Name)
+	}
+	if h, err := pki.HolderOf(p.Leaf, f.Zone); err != nil || h != f.Holder {
+		return nil, errors.Join(fmt.Errorf("%s is no %s's certificate of %s", f.Certificate, f.Holder, f.Zone), err)
+	}
+	return &p.Certificate, nil
+}
+
 // askTime bounds a question to a node, which may have to wait for the store.
 const askTime = 20 * time.Second
 
@@ -52,8 +91,7 @@ func (f Files) Refresh(ctx context.Context, address string, issue, write bool) (
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	ask := func(method string) (told node.Fresh, err error) {
-		who := config.Remote{Address: address, CertFile: f.Certificate, KeyFile: f.Key, CAFile: f.Authorities}
-		client, err := control.Open(config.Control{Remote: who})
+		client, err := f.open(address)
 		if err == nil {
 			err = client.Get(ctx, method, "/tls/client", &told)
 		}
@@ -64,7 +102,7 @@ func (f Files) Refresh(ctx context.Context, address string, issue, write bool) (
 			return told, fmt.Errorf("the authorities that %s tells: %w", address, err)
 		}
 		if write {
-			err = replace(f.Authorities, []byte(told.Authorities))
+			err = f.take(node.Fresh{Authorities: told.Authorities})
 		}
 		return told, err
 	}
@@ -78,11 +116,47 @@ func (f Files) Refresh(ctx context.Context, address string, issue, write bool) (
 	if err := f.fits(told); err != nil {
 		return true, false, fmt.Errorf("the certificate that %s has issued: %w", address, err)
 	}
-	return true, true, replace(f.Certificate, []byte(told.Certificate))
+	return true, true, f.take(told)
+}
+
+// open returns a client of a node that shows the present certificate.
+func (f Files) open(address string) (*control.Client, error) {
+	if f.Holder == pki.Client {
+		return control.Open(config.Control{Remote: config.Remote{Address: address, CertFile: f.Certificate, KeyFile: f.Key,
+			CAFile: f.Authorities}})
+	}
+	p, err := pki.ReadPaper(f.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	return control.OpenAs(address, pki.MeshName(f.Zone), p.Certificate, p.Pool()), nil
+}
+
+// take writes what a node has told and is not so already: the authorities, and the certificate if there is one.
+func (f Files) take(told node.Fresh) error {
+	if f.Holder != pki.Client {
+		p, err := pki.ReadPaper(f.Certificate)
+		if err != nil {
+			return err
+		}
+		text, err := p.With(told.Certificate, told.Authorities)
+		if err != nil {
+			return err
+		}
+		return replace(durable.File{Keep: 0o600}, f.Certificate, text)
+	}
+	if told.Certificate != "" {
+		return replace(Public, f.Certificate, []byte(told.Certificate))
+	}
+	return replace(Public, f.Authorities, []byte(told.Authorities))
 }
 
 // fits says why a certificate must not take the place of the present one.
 func (f Files) fits(told node.Fresh) error {
+	has, err := f.Read()
+	if err != nil {
+		return err
+	}
 	key, err := os.ReadFile(f.Key)
 	if err != nil {
 		return err
@@ -91,19 +165,25 @@ func (f Files) fits(told node.Fresh) error {
 	if err != nil {
 		return err
 	}
-	if cn := pair.Leaf.Subject.CommonName; cn != f.Name {
-		return fmt.Errorf("it is of %q, not of %s", cn, f.Name)
+	next := pair.Leaf
+	if cn := next.Subject.CommonName; cn != has.Leaf.Subject.CommonName {
+		return fmt.Errorf("it is of %q, not of %s", cn, has.Leaf.Subject.CommonName)
+	}
+	if f.Holder != pki.Client {
+		if h, err := pki.HolderOf(next, f.Zone); err != nil || h != f.Holder {
+			return errors.Join(fmt.Errorf("it is no %s's", f.Holder), err)
+		}
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(told.Authorities))
-	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err = next.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return err
 }
 
 // replace replaces a file that is not so already.
-func replace(path string, text []byte) error {
+func replace(w durable.File, path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return Public.Write(path, text)
+	return w.Write(path, text)
 }

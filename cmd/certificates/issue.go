@@ -27,11 +27,11 @@ import (
 var Public = durable.File{Keep: 0o644}
 
 // Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM; or what an observer
-// needs, all of it in Certificate.
+// or operator needs, all of it in Certificate.
 type Issued struct {
 	Certificate, Key, CA []byte
 	Renewable            bool // its holder may have the next one
-	role                 string
+	holder               pki.Holder
 	leaf                 *x509.Certificate
 	authority            *x509.Certificate // the one that has signed
 }
@@ -48,7 +48,7 @@ func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certifi
 	if err != nil {
 		return i, err
 	}
-	i.role = health.RoleClient
+	i.holder = pki.Client
 	i.CA = pki.EncodeCertificates(known.Clients.Bundle...)
 	i.authority = known.Clients.Primary
 	var key crypto.Signer
@@ -88,14 +88,14 @@ func (i Issued) Due(has *x509.Certificate, now time.Time) bool {
 	return pki.Due(has, i.authority, now)
 }
 
-// Observer issues what an observer needs for the gossip, as the text of one file, by a command, which is no node.
-func Observer(ctx context.Context, cfg config.Config, name string, life time.Duration) (i Issued, err error) {
+// IssuePaper issues what an observer or an operator needs, as the text of one file, by a command, which is no node.
+func IssuePaper(ctx context.Context, cfg config.Config, h pki.Holder, name string, life time.Duration) (i Issued, err error) {
 	_, known, err := issuer(ctx, cfg)
 	if err != nil {
 		return i, err
 	}
-	i.role, i.authority = health.RoleObserver, known.Peers.Primary
-	if i.Certificate, err = pki.Observer(known, cfg.Zone(), name, life, time.Now()); err != nil {
+	i.holder, i.authority = h, known.Peers.Primary
+	if i.Certificate, err = pki.IssuePaper(known, h, cfg.Zone(), name, life, time.Now()); err != nil {
 		return i, err
 	}
 	pair, err := tls.X509KeyPair(i.Certificate, i.Certificate)
@@ -122,7 +122,7 @@ func (i Issued) track(ctx context.Context, cfg config.Config, name string) error
 	ctx, cancel := context.WithTimeout(ctx, 2*authorities.StorePatience)
 	defer cancel()
 	known := &authorities.Issued{Store: store, Cluster: cfg.Cluster.Name}
-	of := health.IssuedClient{Role: i.role, Name: name, Renewable: i.Renewable}
+	of := health.IssuedClient{Role: string(i.holder), Name: name, Renewable: i.Renewable}
 	if i.authority != nil {
 		of.Authority = pki.Fingerprint(i.authority)
 	}

@@ -17,7 +17,7 @@ import (
 
 // secretKeys are the keys that name a file with a secret.
 var secretKeys = []string{
-	"etcd.key-file", "etcd.peer-key-file", "tls.client-ca-key-file", "tls.peer-ca-key-file",
+	"etcd.key-file", "etcd.peer-key-file", "tls.client-ca-key-file", "tls.peer-ca-key-file", "tls.operator-file",
 	"gossip.key-file", "gossip.observer-file", "snapshot.identity-file", "auth.file", "control.remote.key-file",
 }
 

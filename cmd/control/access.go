@@ -22,7 +22,8 @@ import (
 
 // Who may use the control socket: on this machine root and the user that holdfast runs as, whatever the mode of the
 // socket says; from other machines a certificate of the clients' authority whose common name the configuration names.
-// Any other certificate of that authority may ask for what concerns itself.
+// Any other certificate of that authority may ask for what concerns itself, and so may one of the peers' authority
+// ([Mesh]), whatever it is called.
 
 // The bounds of one connection to the control socket, and of all from other machines together. An answer takes as long
 // as what was asked for, and a bound for reading the request would end it (net/http cancels the context then).
@@ -50,6 +51,7 @@ const (
 type caller struct {
 	name string // for the history
 	role role
+	mesh bool   // it has shown a certificate of the peers' authority
 	why  string // it may do nothing
 }
 
@@ -57,6 +59,16 @@ type caller struct {
 func WhoAsks(r *http.Request) string {
 	who, _ := r.Context().Value(peerKey{}).(caller)
 	return who.name
+}
+
+// Shown is the certificate that the sender of a request has shown, and whether it is one of the peers' authority. Nothing
+// else in a request says whom it is about.
+func Shown(r *http.Request) (c *x509.Certificate, mesh bool, err error) {
+	who, _ := r.Context().Value(peerKey{}).(caller)
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return nil, false, errors.New("no certificate was shown: a machine without a node asks for its own, over control.listen")
+	}
+	return r.TLS.PeerCertificates[0], who.mesh, nil
 }
 
 // peerKey is the key of a *caller in the context of a connection to the socket.
@@ -91,14 +103,18 @@ func localCaller(uid uint32, known bool, own int) caller {
 	return caller{name: name, role: mayChange}
 }
 
-// remoteCaller judges who has come over TLS; the handshake has proven the certificate.
-func remoteCaller(c config.Control, state *tls.ConnectionState, from string) caller {
+// remoteCaller judges who has come over TLS; the handshake has proven the certificate. The name that was asked for says
+// of which authority it is (meet).
+func remoteCaller(c config.Control, mesh *Mesh, state *tls.ConnectionState, from string) caller {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return caller{name: from, why: "no certificate was shown"}
 	}
 	cn := state.PeerCertificates[0].Subject.CommonName
 	who := caller{name: fmt.Sprintf("%s from %s", cn, from)}
 	switch {
+	case mesh != nil && state.ServerName == mesh.Name:
+		who.role, who.mesh = mayOwn, true
+		who.why = fmt.Sprintf("the certificate of %q is one of the peers' authority, which gives no command", cn)
 	case cn != "" && slices.Contains(c.Operators, cn):
 		who.role = mayChange
 	case cn != "" && slices.Contains(c.Readers, cn):
@@ -118,7 +134,7 @@ func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 		who, local := r.Context().Value(peerKey{}).(caller)
 		if !local {
 			host, _, _ := net.SplitHostPort(r.RemoteAddr)
-			who = remoteCaller(s.Config, r.TLS, host)
+			who = remoteCaller(s.Config, s.Mesh, r.TLS, host)
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		switch own := routes.is(r, Own); {
@@ -144,7 +160,10 @@ func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 func (s *Server) listenRemote() (net.Listener, error) {
 	each := &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if s.Mesh != nil && hello.ServerName == s.Mesh.Name {
+				return s.Mesh.meet()
+			}
 			return remoteTLS(s.CertFile, s.KeyFile, s.CAFile)
 		},
 	}
@@ -160,11 +179,30 @@ func remoteTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return serverTLS(pair, pool), nil
+}
+
+// meet is the side of the node towards those who have a certificate of the peers' authority.
+func (m *Mesh) meet() (*tls.Config, error) {
+	pair, err := m.Certificate()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := m.Authorities()
+	if err != nil {
+		return nil, err
+	}
+	return serverTLS(*pair, pool), nil
+}
+
+// serverTLS admits those with a certificate of the authorities. No session is taken up again: it might have begun under
+// the other name, with another authority.
+func serverTLS(own tls.Certificate, authorities *x509.CertPool) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: pool,
-		ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, ClientCAs: authorities,
+		ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketsDisabled: true,
 		NextProtos: []string{"h2", "http/1.1"},
-	}, nil
+	}
 }
 
 // readIdentity reads a certificate with its key, and the authorities that others' are checked with.

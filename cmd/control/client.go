@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,11 +86,18 @@ func newRemote(c config.Remote) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control.remote: %w", err)
 	}
-	return &Client{At: c.Address, URL: "https://" + c.Address,
+	return OpenAs(c.Address, "", pair, pool), nil
+}
+
+// OpenAs returns a client of another machine's node, at host:port, that shows a certificate. The node's own one is of the
+// authorities and bears name, or the host of the address where that is empty.
+func OpenAs(address, name string, own tls.Certificate, authorities *x509.CertPool) *Client {
+	return &Client{At: address, URL: "https://" + address,
 		hint: "does that node's control.listen say so, and is it reached from here?",
 		HTTP: http.Client{Transport: &http.Transport{
-			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool},
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: authorities,
+				ServerName: name},
 			TLSHandshakeTimeout: headerTime,
 			DisableKeepAlives:   true,
-		}}}, nil
+		}}}
 }

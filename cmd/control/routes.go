@@ -20,7 +20,8 @@ const (
 	DryRun How = iota
 	// Unremembered: it changes something, and nothing that the history should tell, or it tells it itself.
 	Unremembered
-	// Own: it concerns the certificate that is shown alone, and so anyone with one of the clients' authority may ask.
+	// Own: it concerns the certificate that is shown alone, and so anyone with one of the clients' authority, or of the
+	// peers', may ask.
 	Own
 )
 

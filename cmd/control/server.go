@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +24,17 @@ import (
 type Server struct {
 	Config                    config.Control
 	CertFile, KeyFile, CAFile string // the node's certificate for other machines, and who signs theirs
+	Mesh                      *Mesh  // nil where the node issues no certificates
 	Log                       *zap.Logger
 	Remember                  func(Answered) // what was asked for that changes something
+}
+
+// Mesh is how the node meets those who have a certificate of the peers' authority, and are no nodes: at the same
+// address, under another name, with other certificates on both sides. They may ask for what concerns themselves.
+type Mesh struct {
+	Name        string // that they ask for, and that the node's certificate bears
+	Certificate func() (*tls.Certificate, error)
+	Authorities func() (*x509.CertPool, error)
 }
 
 // Answered is a request that changes something, when it is answered.

@@ -104,6 +104,9 @@ func serveTest(t *testing.T, s *Server, l net.Listener) {
 			Reply(w, nil, err)
 			return
 		}
+		if _, mesh, err := Shown(r); err == nil && mesh {
+			w.Header().Set("Mesh", "true")
+		}
 		Reply(w, r.Context().Value(peerKey{}).(caller).name, nil)
 	})
 	routes := new(Routes)
@@ -116,6 +119,88 @@ func serveTest(t *testing.T, s *Server, l net.Listener) {
 			t.Error(err)
 		}
 	})
+}
+
+// A certificate of the peers' authority gives no command, whatever it is called and whichever name it asks for; it may ask
+// for what concerns itself.
+func TestRemoteControlOfTheMesh(t *testing.T) {
+	const name = "node.gossip.main.internal"
+	clients, peers := newAuthority(t), newAuthority(t)
+	clients.sign("server", "")
+	clients.sign("ops", "ops")
+	peers.sign("ops", "ops") // an observer that somebody has called so
+	peers.sign("expired", "ops", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	peers.sign("node", "n1", func(c *x509.Certificate) { c.DNSNames = []string{name} })
+	certFile, keyFile := clients.pair("server")
+	s := &Server{CertFile: certFile, KeyFile: keyFile, CAFile: clients.ca(),
+		Config: config.Control{Listen: "127.0.0.1:0", Readers: []string{"n1"}, Operators: []string{"ops"}},
+		Mesh: &Mesh{Name: name, Certificate: func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(peers.pair("node"))
+			return &pair, err
+		}, Authorities: func() (*x509.CertPool, error) {
+			pool := x509.NewCertPool()
+			pool.AddCert(peers.cert)
+			return pool, nil
+		}}}
+	l, err := s.listenRemote()
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveTest(t, s, l)
+	sessions := tls.NewLRUClientSessionCache(1)
+	for _, c := range []struct {
+		by           *authority // of the certificate that is shown, and of the node
+		of           *authority
+		cert, name   string
+		method, path string
+		mesh         bool
+		want         string // of the error
+	}{
+		{clients, clients, "ops", "127.0.0.1", "POST", "/drain", false, ""},
+		{peers, peers, "ops", name, "POST", "/own", true, ""},
+		{peers, peers, "ops", name, "POST", "/drain", true, "gives no command"},
+		{peers, peers, "ops", name, "POST", "/drain?dry=true", true, "gives no command"},
+		{peers, peers, "ops", name, "GET", "/status", true, "gives no command"},
+		{peers, peers, "node", name, "GET", "/status", true, "gives no command"},
+		{peers, peers, "expired", name, "POST", "/own", true, "expired certificate"},
+		{peers, clients, "ops", "127.0.0.1", "POST", "/drain", false, "unknown certificate authority"},
+		{clients, peers, "ops", name, "POST", "/own", true, "unknown certificate authority"},
+		{clients, peers, "ops", name, "POST", "/drain", true, "unknown certificate authority"},
+	} {
+		t.Run(c.cert+" "+c.name+" "+c.method+" "+c.path, func(t *testing.T) {
+			pair, err := tls.LoadX509KeyPair(c.by.pair(c.cert))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool := x509.NewCertPool()
+			pool.AddCert(c.of.cert)
+			node := OpenAs(l.Addr().String(), c.name, pair, pool)
+			node.HTTP.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = sessions // of another name, and authority
+			req, err := http.NewRequestWithContext(t.Context(), c.method, node.URL+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := node.HTTP.Do(req)
+			said := ""
+			if err != nil {
+				said = err.Error()
+			} else {
+				text, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusOK {
+					said = string(text)
+				} else if (resp.Header.Get("Mesh") == "true") != c.mesh {
+					t.Errorf("mesh: %v", !c.mesh)
+				}
+				if resp.TLS.DidResume {
+					t.Error("a session was taken up again")
+				}
+			}
+			if (said == "") != (c.want == "") || !strings.Contains(said, c.want) {
+				t.Errorf("got %q, want %q", said, c.want)
+			}
+		})
+	}
 }
 
 // Another machine may do what its certificate is named for, and nothing without one.

@@ -23,15 +23,32 @@ func AuthoritySource(cfg config.Config, store snapshot.Store) pki.Source {
 	return nil
 }
 
+// orderNames say whose certificates sign orders: a member's, and an operator's. Where not all are issued by holdfast, a
+// member is who embedded.peerTLS lets in.
+func orderNames(cfg config.Config, issued bool) pki.Names {
+	n := pki.Names{Zone: cfg.Zone(), Members: []string{peerName(cfg)}}
+	if issued {
+		return n
+	}
+	if cns, names := cfg.Etcd.PeerCertAllowedCN, cfg.Etcd.PeerCertAllowedHostname; len(cns)+len(names) > 0 {
+		n.CommonNames, n.Members = cns, names
+	} else {
+		n.Members = append(n.Members, foreignHosts(cfg)...)
+	}
+	return n
+}
+
 // OrderSigner signs and checks, for a command, what the store holds as orders to the cluster; nil where TLS is off.
 // Without a key to sign with, or anything to check with, only what needs it fails.
 func OrderSigner(cfg config.Config, store snapshot.Store) generations.Signer {
 	var o *pki.Orders
 	switch source := AuthoritySource(cfg, store); {
+	case cfg.TLS.OperatorFile != "": // what the nodes sign with follows from their tls.mode, which this machine need not know
+		o = pki.OperatorOrders(cfg.TLS.OperatorFile, orderNames(cfg, false))
 	case source != nil:
-		o = pki.SourceOrders(source, peerName(cfg), cfg.TLS.Files().Peer)
+		o = pki.SourceOrders(source, orderNames(cfg, true), cfg.TLS.Files().Peer)
 	case cfg.TLS.Mode == pki.ModeFiles:
-		o = pki.FileOrders(cfg.Etcd.PeerCertFile, cfg.Etcd.PeerKeyFile, cfg.Etcd.PeerTrustedCAFile)
+		o = pki.FileOrders(cfg.Etcd.PeerCertFile, cfg.Etcd.PeerKeyFile, cfg.Etcd.PeerTrustedCAFile, orderNames(cfg, false))
 	}
 	if o == nil {
 		return nil

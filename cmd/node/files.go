@@ -28,6 +28,7 @@ func CertificateFiles(cfg config.Config) []health.File {
 		{Key: "etcd.peer-key-file", Path: cfg.Etcd.PeerKeyFile, Kind: health.Secret},
 		{Key: "gossip.key-file", Path: cfg.Gossip.KeyFile, Kind: health.Secret},
 		{Key: "gossip.observer-file", Path: cfg.Gossip.ObserverFile, Kind: health.Secret},
+		{Key: "tls.operator-file", Path: cfg.TLS.OperatorFile, Kind: health.Secret},
 		{Key: "snapshot.identity-file", Path: cfg.Snapshot.IdentityFile, Kind: health.Secret},
 	} {
 		if f.Path != "" {

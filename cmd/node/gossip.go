@@ -60,22 +60,15 @@ func meshPapers(cfg config.Config, issued bool, own func() (*tls.Certificate, er
 // With certificates of the operator's a node is who may be a member (embedded.peerTLS): they name slots or hosts, so
 // that one speaks for any node, unless it bears the names of an issued one.
 func meshSpeaker(cfg config.Config, issued bool) func(*x509.Certificate) (gossip.Speaker, error) {
-	zone := cfg.Zone()
-	var cns, names []string
-	if !issued {
-		cns, names = cfg.Etcd.PeerCertAllowedCN, cfg.Etcd.PeerCertAllowedHostname
-		if len(cns)+len(names) == 0 {
-			names = append([]string{peerName(cfg)}, foreignHosts(cfg)...)
-		}
-	}
+	zone, names := cfg.Zone(), orderNames(cfg, issued)
 	return func(c *x509.Certificate) (gossip.Speaker, error) {
 		switch {
+		case slices.Contains(c.DNSNames, pki.OrderName(zone)): // an operator's, whatever else it is
 		case slices.Contains(c.DNSNames, pki.WatchName(zone)):
 			return gossip.Speaker{Role: gossip.RoleObserver}, nil
 		case slices.Contains(c.DNSNames, pki.MeshName(zone)) && c.Subject.CommonName != "":
 			return gossip.Speaker{Role: gossip.RoleNode, Node: c.Subject.CommonName}, nil
-		case slices.Contains(cns, c.Subject.CommonName),
-			slices.ContainsFunc(names, func(name string) bool { return c.VerifyHostname(name) == nil }):
+		case !issued && names.Member(c):
 			return gossip.Speaker{Role: gossip.RoleNode}, nil
 		}
 		return gossip.Speaker{}, fmt.Errorf("it is for %q (%s), and not for a node of %s", c.DNSNames, c.Subject, zone)
@@ -87,13 +80,13 @@ func meshSpeaker(cfg config.Config, issued bool) func(*x509.Certificate) (gossip
 func Observe(ctx context.Context, cfg config.Config, mesh *gossip.Mesh, lg *zap.Logger,
 	reg prometheus.Registerer) (run func(context.Context) error, err error) {
 	if path := cfg.Gossip.ObserverFile; path != "" {
-		if _, _, err := pki.ReadObserver(path); err != nil {
+		if _, err := pki.ReadPaper(path); err != nil {
 			return nil, fmt.Errorf("gossip.observer-file: %w", err)
 		}
 		// What the nodes show follows from their tls.mode, which this machine need not know.
 		mesh.UseTLS(meshPapers(cfg, false,
-			func() (*tls.Certificate, error) { pair, _, err := pki.ReadObserver(path); return pair, err },
-			func() (*x509.CertPool, error) { _, pool, err := pki.ReadObserver(path); return pool, err }))
+			func() (*tls.Certificate, error) { p, err := pki.ReadPaper(path); return &p.Certificate, err },
+			func() (*x509.CertPool, error) { p, err := pki.ReadPaper(path); return p.Pool(), err }))
 		return nil, nil
 	}
 	if !cfg.TLS.IssuesPeers() {

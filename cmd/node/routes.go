@@ -13,6 +13,7 @@ import (
 	"holdfast/cmd/control"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/generations"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/plan"
 	"holdfast/snapshot"
 	"holdfast/volume"
@@ -34,6 +35,10 @@ func (n routes) serve(ctx context.Context) error {
 			}
 			n.coord.Remember(e)
 		}}
+	if n.cfg.TLS.Issues() {
+		s.Mesh = &control.Mesh{Name: pki.MeshName(n.cfg.Zone()), Certificate: n.certificates.MeshCertificate,
+			Authorities: n.certificates.MeshAuthorities}
+	}
 	return s.Serve(ctx, n.routes())
 }
 

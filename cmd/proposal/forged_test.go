@@ -75,7 +75,7 @@ func TestCommandsHeedWhatIsForged(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				signer := pki.SourceOrders(given{Peers: a}, "", "")
+				signer := pki.SourceOrders(given{Peers: a}, pki.Names{}, "")
 				p := proposed(founding, 0)
 				if !strings.HasPrefix(name, "a proposal") {
 					err = generations.New(thief.Store, "main", signer).Propose(t.Context(), p)

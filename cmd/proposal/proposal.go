@@ -44,7 +44,8 @@ func (p proposal) propose(ctx context.Context) error {
 	case errors.Is(err, control.ErrUnreachable):
 		p.say("%s leads the cluster, which continues until an operator confirms that it ends. Run on one of its nodes:\n\n"+
 			"  holdfast restore --confirm %s\n\n"+
-			"(Or run that here, with an operator's certificate and --control.remote.address: see `holdfast tls client`.)\n"+
+			"(Or run that here, with a client's certificate that control.operators names and --control.remote.address: see "+
+			"`holdfast tls client`.)\n"+
 			"Waiting for that, for %s at most; Ctrl-C or --abort withdraws the proposal",
 			p.Led, p.ID, config.FormatDuration(p.timeout))
 	default:

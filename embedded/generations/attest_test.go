@@ -24,7 +24,7 @@ func TestAttestation(t *testing.T) {
 		return a
 	}
 	was, is := authority("was"), authority("is")
-	by := func(a pki.Authority) Signer { return pki.SourceOrders(given{Peers: a}, "peer.main.x", "") }
+	by := func(a pki.Authority) Signer { return pki.SourceOrders(given{Peers: a}, pki.Names{}, "") }
 	before, after := by(was), by(is)
 	changing := by(pki.Authority{Bundle: append(is.Bundle, was.Bundle...), Primary: is.Primary, Key: is.Key})
 	type desk struct {

@@ -2,8 +2,10 @@ package generations
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
 	"holdfast/embedded/plan"
@@ -13,16 +15,17 @@ import (
 // ErrUnsigned is wrapped when nothing was put, for it could not be signed.
 var ErrUnsigned = errors.New("it cannot be signed here")
 
-// Signer signs orders to the cluster, and checks them.
+// Signer signs orders to the cluster, and checks them. command says that a text is one that a command gives: an operator
+// may sign it who has no part in the cluster.
 type Signer interface {
-	Sign(text []byte) (signature []byte, err error)
+	Sign(text []byte, command bool) (signature []byte, err error)
 	// Able says why nothing can be checked at present, nil if it can: the authorities are not known yet.
 	Able() error
 	// Check says why a signature does not count for a text that the store got at a time, nil if it does.
-	Check(text, signature []byte, at time.Time) error
+	Check(text, signature []byte, at time.Time, command bool) error
 	// Lasts reports whether a signature that counts is one of those that are made now, and not of an authority which is
 	// about to go.
-	Lasts(text, signature []byte, at time.Time) bool
+	Lasts(text, signature []byte, at time.Time, command bool) bool
 }
 
 // An order is a JSON object with one member more, the last one, which holds the signature of the text without it and of
@@ -37,9 +40,23 @@ func covered(name string, text []byte) []byte {
 	return fmt.Appendf(nil, "holdfast/order/1\n%s\n%s", name, text)
 }
 
+// commanded reports whether an object is one that a command puts: a proposal, or that one is aborted. How a proposal is
+// concluded, and what began a generation, only nodes say.
+func commanded(name string, text []byte) bool {
+	m := objectName.FindStringSubmatch(path.Base(name))
+	switch {
+	case m == nil:
+		return false
+	case m[1] == "outcome":
+		var done outcome
+		return json.Unmarshal(text, &done) == nil && done.Record == nil && done.Abort != nil
+	}
+	return m[1] == "restore"
+}
+
 // signed adds a signature to the text of an object.
 func signed(by Signer, name string, text []byte) ([]byte, error) {
-	signature, err := by.Sign(covered(name, text))
+	signature, err := by.Sign(covered(name, text), commanded(name, text))
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +103,9 @@ func (r *objects) signedBy(o snapshot.Object, data []byte) (text []byte, s seal)
 	if at.IsZero() {
 		at = time.Now()
 	}
-	if s.unproven = r.Signer.Check(covered(o.Name, text), signature, at); s.unproven == nil {
-		s.passing = !r.Signer.Lasts(covered(o.Name, text), signature, at)
+	ordered := commanded(o.Name, text)
+	if s.unproven = r.Signer.Check(covered(o.Name, text), signature, at, ordered); s.unproven == nil {
+		s.passing = !r.Signer.Lasts(covered(o.Name, text), signature, at, ordered)
 	}
 	return text, s
 }

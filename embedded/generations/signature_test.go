@@ -30,7 +30,7 @@ func signer(t *testing.T) Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pki.SourceOrders(given{Peers: a}, "peer.main.x", "")
+	return pki.SourceOrders(given{Peers: a}, pki.Names{}, "")
 }
 
 // Anyone who can only write the store makes no generation that counts where an older one is known, whatever he
@@ -177,7 +177,7 @@ func TestOutcomeThatIsForged(t *testing.T) {
 // What cannot be signed is not put.
 func TestNobodySigns(t *testing.T) {
 	dir, node, founding := shelf(t)
-	node.Signer = pki.SourceOrders(given{}, "", "")
+	node.Signer = pki.SourceOrders(given{}, pki.Names{}, "")
 	if err := node.Propose(t.Context(), proposal(founding, 0)); !errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), "run the command on a node") {
 		t.Errorf("got %v", err)
 	}
@@ -191,11 +191,11 @@ type watch struct{ at time.Time }
 
 func (*watch) Able() error { return nil }
 
-func (*watch) Lasts(_, _ []byte, _ time.Time) bool { return true }
+func (*watch) Lasts(_, _ []byte, _ time.Time, _ bool) bool { return true }
 
-func (*watch) Sign([]byte) ([]byte, error) { return []byte("{}"), nil }
+func (*watch) Sign([]byte, bool) ([]byte, error) { return []byte("{}"), nil }
 
-func (w *watch) Check(_, _ []byte, at time.Time) error { w.at = at; return nil }
+func (w *watch) Check(_, _ []byte, at time.Time, _ bool) error { w.at = at; return nil }
 
 // A signature counts as of the time at which the store got it.
 func TestWhenItWasSigned(t *testing.T) {

@@ -42,10 +42,10 @@ type ClientCertificate struct {
 	Last        time.Time `json:"last_seen"`
 }
 
-// IssuedClient is the last certificate that `holdfast tls client` has issued to a client, or `holdfast tls observer` to
-// an observer. Its holder renews it, or nobody.
+// IssuedClient is the last certificate that `holdfast tls client` has issued to a client, or `tls observer` and `tls
+// operator` to an observer and an operator. Its holder renews it, or nobody.
 type IssuedClient struct {
-	Role        string    `json:"role,omitempty"` // one of the roles
+	Role        string    `json:"role,omitempty"` // client, observer, operator; "" is a client
 	Name        string    `json:"name"`           // the common name
 	Fingerprint string    `json:"fingerprint"`
 	Authority   string    `json:"authority"` // fingerprint of the one that has signed
@@ -54,14 +54,11 @@ type IssuedClient struct {
 	Renewable   bool      `json:"renewable,omitempty"` // its holder may have the next one, for the same key
 }
 
-// The roles of those that a certificate is issued to by hand.
-const (
-	RoleClient   = "client"
-	RoleObserver = "observer" // of the gossip, on another machine
-)
+// roleClient is whose certificates a version before roles has issued.
+const roleClient = "client"
 
 // Of says whose certificate it is: no two roles share a name.
-func (c IssuedClient) Of() string { return cmp.Or(c.Role, RoleClient) + " " + c.Name }
+func (c IssuedClient) Of() string { return cmp.Or(c.Role, roleClient) + " " + c.Name }
 
 // maxOldClients bounds the clients that a status names.
 const maxOldClients = 30
@@ -231,9 +228,9 @@ const clientMourned = 7 * 24 * time.Hour
 func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
 	for _, c := range all {
 		left, end := c.NotAfter.Sub(now), c.NotAfter.UTC().Format(timeFormat)
-		role, again := cmp.Or(c.Role, RoleClient), "`holdfast tls client %s --to DIR`"
-		if role == RoleObserver {
-			again = "`holdfast tls observer %s --to FILE`"
+		role, to := cmp.Or(c.Role, roleClient), "FILE"
+		if role == roleClient {
+			to = "DIR"
 		}
 		text := fmt.Sprintf("the %s certificate of %s expires in %s, at %s", role, c.Name, Age(c.NotAfter, now), end)
 		switch {
@@ -244,10 +241,11 @@ func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
 			continue
 		}
 		if c.Renewable {
-			text += ": its machine has not renewed it (`holdfast discover --client`)"
+			text += ": its machine has not renewed it (`holdfast discover`)"
 		}
 		out = append(out, New(ClientEnds, c.Name, "%s, and there is no later one", text).
-			then(again+" issues another one; `holdfast tls forget %s` if the %s is gone.", c.Name, c.Name, role))
+			then("`holdfast tls %s %s --to %s` issues another one; `holdfast tls forget %s` if the %s is gone.", role, c.Name, to,
+				c.Name, role))
 	}
 	return out
 }

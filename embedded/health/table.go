@@ -186,7 +186,7 @@ var Kinds = []Kind{
 		"They were given no new certificates.",
 		"Give them new ones (`holdfast tls client NAME --to DIR`), then run `holdfast tls rotate-ca --drop-old`."},
 	{ClientEnds, areaCertificates, Warning,
-		"A certificate of `holdfast tls client` ends within 30 days (a tenth of its life if less), or has just ended.",
+		"A certificate of `holdfast tls client`, `observer` or `operator` ends within 30 days (a tenth of its life if less), or has just ended.",
 		"Nobody has renewed it.",
 		"`holdfast tls client NAME --to DIR` issues another one, with --renew in place; `holdfast tls forget NAME` if the client is gone."},
 	{Insecure, areaCertificates, Warning, "Other machines reach etcd without TLS.", "tls.insecure allows it.",

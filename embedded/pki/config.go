@@ -41,6 +41,9 @@ type Config struct {
 	PeerCAKeyFile   string `mapstructure:"peer-ca-key-file"`
 	// Dir is where what is issued lies, with mode 0700. It is this machine's, never on a volume that moves.
 	Dir string `mapstructure:"dir"`
+	// OperatorFile holds what commands sign with on a machine that has neither the key of the peers' authority nor a
+	// member's certificate: a Paper. A node does not use it.
+	OperatorFile string `mapstructure:"operator-file"`
 	// Names are more host names and IP addresses for the server's certificate.
 	Names []string `mapstructure:"names"`
 	// LeafLife is how long an issued certificate is valid, at least minLife; it is renewed at two thirds.

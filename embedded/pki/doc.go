@@ -18,6 +18,10 @@
 // survives a move. A third one, for the gossip, is in memory only: it is issued before there is a slot, and names
 // neither a member nor an address. While another program runs members of the cluster it has the node's, too, for they ask for that.
 //
+// Machines without a node have certificates, too ([Holder]): clients' of the clients' authority, observers' and operators'
+// of the peers'. Each bears a name that no member has. What an operator's signs counts as an order that a command gives
+// ([Orders]), and as nothing else.
+//
 // # A change of the authority, in order
 //
 // etcd reads certificate and key at each handshake, and the bundle of the trusted authorities only when it starts

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -29,6 +28,8 @@ type Identity struct {
 	// PeerAddress is the node's IP address, if the peer's certificate is to bear it; "" if not. Members that holdfast
 	// does not run take an address for proof of where a connection comes from, and else look all the names up.
 	PeerAddress string
+	// Orders say whose certificates sign what the backup store holds as orders.
+	Orders Names
 	// Watched are the operator's files of ModeFiles.
 	Watched []File
 }
@@ -209,15 +210,15 @@ func (k *Keeper) Issuer() string {
 // one that the user has, or a new one where that is nil.
 func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signer,
 	life time.Duration) (certificate, key []byte, err error) {
-	by, _, err := k.clientSigner(ctx)
+	by, _, err := k.signerFor(ctx, Client)
 	if err != nil {
 		return nil, nil, err
 	}
 	return issueClient(by, commonName, has, life, time.Now())
 }
 
-// clientSigner is what signs clients' certificates at present, and all authorities that are trusted with it.
-func (k *Keeper) clientSigner(ctx context.Context) (by signer, bundle []*x509.Certificate, err error) {
+// signerFor is what signs for a holder at present, and all authorities that are trusted with it.
+func (k *Keeper) signerFor(ctx context.Context, h Holder) (by signer, bundle []*x509.Certificate, err error) {
 	if !k.cfg.Issues() {
 		return by, nil, fmt.Errorf("tls.mode %s: this node issues no certificates", k.cfg.Mode)
 	}
@@ -229,9 +230,5 @@ func (k *Keeper) clientSigner(ctx context.Context) (by signer, bundle []*x509.Ce
 		}
 		known = &a
 	}
-	signers := known.Clients.signers()
-	if len(signers) == 0 {
-		return by, nil, errors.New("the key of the clients' authority is not known here (tls.client-ca-key-file)")
-	}
-	return signers[0], known.Clients.Bundle, nil
+	return h.signer(*known)
 }

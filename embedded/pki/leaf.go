@@ -211,14 +211,10 @@ func issueClient(by signer, commonName string, k crypto.Signer, life time.Durati
 			return nil, nil, err
 		}
 	}
-	l, err := clientProfile(commonName).issue(by, k, life, now)
+	l, err := Client.profile("", commonName).issue(by, k, life, now)
 	if err != nil {
 		return nil, nil, err
 	}
 	key, err = encodeKeys(k)
 	return l.chain(), key, err
-}
-
-func clientProfile(commonName string) profile {
-	return profile{commonName: commonName, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 }

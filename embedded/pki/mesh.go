@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"holdfast/durable"
 )
 
 // meshLeaf is the leaf that a process shows in the gossip. It is issued before there is a slot, names no member, and is
@@ -27,11 +25,10 @@ func WatchName(zone string) string { return "observer.gossip." + zone }
 func settleTime(life time.Duration) time.Duration { return min(2*time.Minute, life/10) }
 
 func meshProfile(id Identity) profile {
-	name := MeshName(id.Zone)
 	if id.Observer {
-		name = WatchName(id.Zone)
+		return Observer.profile(id.Zone, id.Node)
 	}
-	return profile{name: meshLeaf, commonName: id.Node, dns: []string{name}, usages: bothUsages}
+	return profile{name: meshLeaf, commonName: id.Node, dns: []string{MeshName(id.Zone)}, usages: bothUsages}
 }
 
 // issueMesh issues the leaf for the gossip when there is none, when it is due, or when another authority is to sign.
@@ -115,45 +112,4 @@ func (k *Keeper) MeshAuthorities() (*x509.CertPool, error) {
 		pool.AddCert(c)
 	}
 	return pool, nil
-}
-
-// Observer issues what an observer on another machine needs for the gossip, as the text of one file: its certificate,
-// its key, which is a secret, and the peers' authorities.
-func Observer(a Authorities, zone, name string, life time.Duration, now time.Time) ([]byte, error) {
-	signers := a.Peers.signers()
-	if len(signers) == 0 {
-		return nil, errors.New("the key of the peers' authority is not known here (tls.peer-ca-key-file)")
-	}
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	l, err := meshProfile(Identity{Zone: zone, Node: name, Observer: true}).issue(signers[0], key, life, now)
-	if err != nil {
-		return nil, err
-	}
-	text, err := l.encode()
-	return append(text, EncodeCertificates(a.Peers.Bundle...)...), err
-}
-
-// ReadObserver reads a file with the text of [Observer].
-func ReadObserver(path string) (*tls.Certificate, *x509.CertPool, error) {
-	text, err := durable.ReadSecret(path, maxFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	pair, err := tls.X509KeyPair(text, text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	pool := x509.NewCertPool()
-	for _, der := range pair.Certificate[1:] {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		pool.AddCert(c)
-	}
-	pair.Certificate = pair.Certificate[:1] // the others have the authorities
-	return &pair, pool, nil
 }

@@ -141,7 +141,7 @@ func TestMeshWaitsForTheMembers(t *testing.T) {
 // The file of an observer holds what it needs and no authority's key, and nobody else may read it.
 func TestObserverFile(t *testing.T) {
 	all := newAuthorities(t, "one", time.Hour)
-	text, err := Observer(all, "main.internal", "kubelet", time.Minute, time.Now())
+	text, err := IssuePaper(all, Observer, "main.internal", "kubelet", time.Minute, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,26 +149,26 @@ func TestObserverFile(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pair, pool, err := ReadObserver(path)
+	p, err := ReadPaper(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := pair.Leaf; !slices.Equal(c.DNSNames, []string{"observer.gossip.main.internal"}) || len(pair.Certificate) != 1 {
-		t.Errorf("it says %v, with %d certificates", c.DNSNames, len(pair.Certificate))
+	if c := p.Leaf; !slices.Equal(c.DNSNames, []string{"observer.gossip.main.internal"}) || len(p.Certificate.Certificate) != 1 {
+		t.Errorf("it says %v, with %d certificates", c.DNSNames, len(p.Certificate.Certificate))
 	}
 	want := x509.NewCertPool()
 	want.AddCert(all.Peers.Primary)
-	if !pool.Equal(want) {
+	if !p.Pool().Equal(want) {
 		t.Error("it trusts something else than the peers' authority")
 	}
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ReadObserver(path); err == nil {
+	if _, err := ReadPaper(path); err == nil {
 		t.Error("a file that others may read was read")
 	}
 	all.Peers.Key, all.Peers.Primary = nil, nil
-	if _, err := Observer(all, "main.internal", "kubelet", time.Minute, time.Now()); err == nil {
+	if _, err := IssuePaper(all, Observer, "main.internal", "kubelet", time.Minute, time.Now()); err == nil {
 		t.Error("issued without a key")
 	}
 }

@@ -19,7 +19,8 @@ import (
 )
 
 // Orders signs what is put into the backup store as an order to the cluster, and checks what others have put there: it
-// counts if the key of the peers' authority has signed it, or that of a certificate which a member may show.
+// counts if the key of the peers' authority has signed it, or that of a certificate which a member may show. What a
+// command gives counts as well if an operator's certificate has signed it.
 type Orders struct {
 	// papers are what there is to sign and to check with. An error says why nothing is known yet.
 	papers func() (papers, error)
@@ -30,7 +31,8 @@ type papers struct {
 	authorities []*x509.Certificate // the peers'
 	key         crypto.Signer       // nil where nothing can be signed
 	chain       [][]byte            // DER of the leaf that the key belongs to and what leads to its authority; none: the key is the authority's
-	member      string              // DNS name that a leaf must bear; "" for any leaf of the authorities
+	names       Names
+	file        string // of an operator's certificate, if that signs
 }
 
 // orderSignature is how a signature is stored.
@@ -49,14 +51,14 @@ func (k *Keeper) Orders() *Orders {
 		for _, f := range k.id.Watched {
 			paths[f.Name] = f
 		}
-		return FileOrders(paths["peer"].Path, paths["peer"].Key, paths["peers-ca"].Path)
+		return FileOrders(paths["peer"].Path, paths["peer"].Key, paths["peers-ca"].Path, k.id.Orders)
 	}
 	return &Orders{func() (papers, error) {
 		have := k.now()
 		if have.known == nil {
 			return papers{}, errors.Join(errors.New("the peers' authority is not known here yet"), have.failing)
 		}
-		p := papers{authorities: slices.Concat(have.known.Peers.Bundle, have.trusted), member: k.id.PeerName}
+		p := papers{authorities: slices.Concat(have.known.Peers.Bundle, have.trusted), names: k.id.Orders}
 		if p.key = have.known.Peers.Key; p.key == nil { // the operator has it; what he has put into Dir signs
 			p.signAs(k.cfg.Files().Peer)
 		}
@@ -74,7 +76,7 @@ func (p *papers) signAs(file string) {
 
 // SourceOrders signs and checks with the peers' authority, by a command that runs beside a node. Where only the operator
 // has its key, the member's certificate in a file signs, "" for none. The source is asked once.
-func SourceOrders(source Source, peerName, certFile string) *Orders {
+func SourceOrders(source Source, names Names, certFile string) *Orders {
 	return &Orders{sync.OnceValues(func() (papers, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), sourceWait)
 		defer cancel()
@@ -82,7 +84,7 @@ func SourceOrders(source Source, peerName, certFile string) *Orders {
 		if err != nil {
 			return papers{}, fmt.Errorf("read the certificate authorities: %w", err)
 		}
-		p := papers{authorities: a.Peers.Bundle, key: a.Peers.Key, member: peerName}
+		p := papers{authorities: a.Peers.Bundle, key: a.Peers.Key, names: names}
 		if p.key == nil && certFile != "" {
 			p.signAs(certFile)
 		}
@@ -90,8 +92,21 @@ func SourceOrders(source Source, peerName, certFile string) *Orders {
 	})}
 }
 
+// OperatorOrders signs and checks with an operator's [Paper], which is read each time.
+func OperatorOrders(file string, names Names) *Orders {
+	return &Orders{func() (papers, error) {
+		paper, err := ReadPaper(file)
+		if err != nil {
+			return papers{}, fmt.Errorf("tls.operator-file: %w", err)
+		}
+		p := papers{authorities: paper.Authorities, chain: paper.Certificate.Certificate, names: names, file: file}
+		p.key, _ = paper.PrivateKey.(crypto.Signer)
+		return p, nil
+	}}
+}
+
 // FileOrders signs with a member's certificate and checks with its authorities, of files that are read each time.
-func FileOrders(certFile, keyFile, authorityFile string) *Orders {
+func FileOrders(certFile, keyFile, authorityFile string, names Names) *Orders {
 	if authorityFile == "" {
 		return nil
 	}
@@ -100,7 +115,7 @@ func FileOrders(certFile, keyFile, authorityFile string) *Orders {
 		if err != nil {
 			return papers{}, err
 		}
-		p := papers{}
+		p := papers{names: names}
 		if p.authorities, err = ParseCertificates(text); err != nil {
 			return papers{}, fmt.Errorf("%s: %w", authorityFile, err)
 		}
@@ -114,20 +129,27 @@ func FileOrders(certFile, keyFile, authorityFile string) *Orders {
 	}}
 }
 
-// Sign signs a text.
-func (o *Orders) Sign(text []byte) ([]byte, error) {
+// Sign signs a text; command says that it is one that a command gives. An operator's certificate signs nothing else, and
+// nothing that would not count.
+func (o *Orders) Sign(text []byte, command bool) (signature []byte, err error) {
 	p, err := o.papers()
 	if err != nil {
 		return nil, err
 	}
 	if p.key == nil {
-		return nil, errors.New("neither the key of the peers' authority nor that of a member's certificate is known here: run the command on a node, as root or holdfast's user")
+		return nil, errors.New("neither the key of the peers' authority nor that of a member's certificate is known here: run the command on a node, as root or holdfast's user, or set tls.operator-file (`holdfast tls operator`)")
 	}
 	s := orderSignature{Chain: p.chain}
 	if s.Value, err = Sign(p.key, text); err != nil {
 		return nil, err
 	}
-	return json.Marshal(s)
+	if signature, err = json.Marshal(s); err != nil || p.file == "" {
+		return signature, err
+	}
+	if err := p.check(text, signature, time.Time{}, command); err != nil {
+		return nil, fmt.Errorf("tls.operator-file %s: %w", p.file, err)
+	}
+	return signature, nil
 }
 
 // Able says why nothing can be checked at present, nil if it can.
@@ -136,24 +158,25 @@ func (o *Orders) Able() error {
 	return err
 }
 
-// Check says why a signature of a text, which the store got at a time, does not count, nil if it does.
-func (o *Orders) Check(text, signature []byte, at time.Time) error {
+// Check says why a signature of a text, which the store got at a time, does not count, nil if it does. command says that
+// the text is one that a command gives, which an operator's certificate may sign.
+func (o *Orders) Check(text, signature []byte, at time.Time, command bool) error {
 	p, err := o.papers()
 	if err != nil {
 		return err
 	}
-	return p.check(text, signature, at)
+	return p.check(text, signature, at, command)
 }
 
 // Lasts reports whether a signature of a text, which the store got at a time, rests on an authority with which orders
 // are signed here now, so that it still counts when the others are dropped. Where nothing can be signed all do.
-func (o *Orders) Lasts(text, signature []byte, at time.Time) bool {
+func (o *Orders) Lasts(text, signature []byte, at time.Time, command bool) bool {
 	p, err := o.papers()
 	if err != nil || p.key == nil {
 		return true
 	}
 	p.authorities = slices.DeleteFunc(slices.Clone(p.authorities), func(c *x509.Certificate) bool { return !p.rests(c) })
-	return p.check(text, signature, at) == nil
+	return p.check(text, signature, at, command) == nil
 }
 
 // rests reports whether what is signed with these papers rests on an authority.
@@ -162,12 +185,12 @@ func (p papers) rests(on *x509.Certificate) bool {
 		public, ok := on.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 		return ok && public.Equal(p.key.Public())
 	}
-	_, err := p.verify(p.chain, []*x509.Certificate{on}, time.Time{})
+	_, err := p.verify(p.chain, []*x509.Certificate{on}, time.Time{}, true)
 	return err == nil
 }
 
 // check says why a signature of a text, which the store got at a time, does not count.
-func (p papers) check(text, signature []byte, at time.Time) error {
+func (p papers) check(text, signature []byte, at time.Time, command bool) error {
 	var s orderSignature
 	if err := json.Unmarshal(signature, &s); err != nil {
 		return fmt.Errorf("its signature cannot be read: %w", err)
@@ -178,7 +201,7 @@ func (p papers) check(text, signature []byte, at time.Time) error {
 		}
 		return errors.New("it is not signed by the peers' authority")
 	}
-	leaf, err := p.verify(s.Chain, p.authorities, at)
+	leaf, err := p.verify(s.Chain, p.authorities, at, command)
 	if err != nil {
 		return err
 	}
@@ -188,10 +211,11 @@ func (p papers) check(text, signature []byte, at time.Time) error {
 	return nil
 }
 
-// verify returns the leaf of a chain if that was a member's at a time, of one of the authorities; the zero time is now.
-func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.Time) (leaf *x509.Certificate,
+// verify returns the leaf of a chain if that was a member's at a time, or if a command is signed an operator's, of one of
+// the authorities; the zero time is now.
+func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.Time, command bool) (leaf *x509.Certificate,
 	err error) {
-	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: p.member,
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(),
 		CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, c := range authorities {
 		options.Roots.AddCert(c)
@@ -205,7 +229,13 @@ func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.
 	if _, err := leaf.Verify(options); err != nil {
 		return nil, fmt.Errorf("it is signed with a certificate that is no member's: %w", err)
 	}
-	return leaf, nil
+	switch operator := p.names.operator(leaf); {
+	case p.names.Member(leaf), operator && command:
+		return leaf, nil
+	case operator:
+		return nil, fmt.Errorf("it is signed with the operator's certificate of %s, which signs proposals and their aborts, and nothing else", leaf.Subject)
+	}
+	return nil, fmt.Errorf("it is signed with a certificate that is no member's, but for %q (%s)", leaf.DNSNames, leaf.Subject)
 }
 
 // Sign signs a text with a key as certificates are signed.

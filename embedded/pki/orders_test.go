@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -11,21 +12,27 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 )
 
+// names are those of the cluster main.
+var names = Names{Zone: "main.x", Members: []string{"peer.main.x"}}
+
 type fixed Authorities
 
 func (f fixed) Authorities(context.Context) (Authorities, error) { return Authorities(f), nil }
 
-// An order counts if the peers' authority has signed it, with whatever key it has, or a member's certificate.
+// An order counts if the peers' authority has signed it, with whatever key it has, or a member's certificate; what a
+// command gives also if an operator's has.
 func TestWhoseOrdersCount(t *testing.T) {
 	must := func(err error) {
 		t.Helper()
@@ -41,57 +48,71 @@ func TestWhoseOrdersCount(t *testing.T) {
 	clients, err := NewAuthority("clients", 24*time.Hour)
 	must(err)
 	both := Authority{Bundle: append(peers.Bundle, next.Bundle...), Primary: next.Primary, Key: next.Key, More: []crypto.Signer{peers.Key}}
-	reader := SourceOrders(fixed{Peers: both}, "peer.main.x", "")
+	reader := SourceOrders(fixed{Peers: both}, names, "")
 	by := func(a Authority, dns string, usage x509.ExtKeyUsage, life time.Duration) *Orders {
 		key, err := newKey()
 		must(err)
-		l, err := profile{dns: []string{dns}, usages: []x509.ExtKeyUsage{usage}}.issue(a.signers()[0], key, life, now)
+		l, err := profile{dns: strings.Fields(dns), usages: []x509.ExtKeyUsage{usage}}.issue(a.signers()[0], key, life, now)
 		must(err)
 		return &Orders{func() (papers, error) { return papers{key: key, chain: l.Certificate.Certificate}, nil }}
 	}
 	member := by(peers, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour)
 	for name, tc := range map[string]struct {
-		by   *Orders
-		at   time.Time
-		want string
+		by      *Orders
+		at      time.Time
+		want    string
+		command string // what is wanted of a command; "" is the same
 	}{
-		"the authority":                      {by: SourceOrders(fixed{Peers: next}, "", "")},
-		"the one that is on its way out":     {by: SourceOrders(fixed{Peers: peers}, "", "")},
-		"a member":                           {by: member},
-		"a member, after its certificate":    {by: member, at: now.Add(2 * time.Hour), want: "expired"},
-		"the clients' authority":             {by: SourceOrders(fixed{Peers: clients}, "", ""), want: "not signed by the peers' authority"},
-		"a client":                           {by: by(clients, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"an observer":                        {by: by(peers, WatchName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"what a node shows in the gossip":    {by: by(peers, MeshName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"a member of another cluster":        {by: by(peers, "peer.other.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
-		"a certificate of members, for else": {by: by(peers, "peer.main.x", x509.ExtKeyUsageServerAuth, time.Hour), want: "no member's"},
+		"an operator": {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour),
+			want: "which signs proposals and their aborts, and nothing else", command: "-"},
+		"an operator of the next authority": {by: by(next, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour),
+			want: "and nothing else", command: "-"},
+		"an operator, after its certificate":    {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), at: now.Add(2 * time.Hour), want: "expired"},
+		"an operator, before its certificate":   {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), at: now.Add(-time.Hour), want: "is not yet valid"},
+		"an operator of another cluster":        {by: by(peers, OrderName("other.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"an operator of the clients' authority": {by: by(clients, OrderName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"an operator's certificate, for else":   {by: by(peers, OrderName("main.x"), x509.ExtKeyUsageServerAuth, time.Hour), want: "no member's"},
+		"an operator that is a member, too":     {by: by(peers, OrderName("main.x")+" peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "and nothing else", command: "-"},
+		"an observer that is a member, too":     {by: by(peers, WatchName("main.x")+" peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"the authority":                         {by: SourceOrders(fixed{Peers: next}, names, "")},
+		"the one that is on its way out":        {by: SourceOrders(fixed{Peers: peers}, names, "")},
+		"a member":                              {by: member},
+		"a member, after its certificate":       {by: member, at: now.Add(2 * time.Hour), want: "expired"},
+		"the clients' authority":                {by: SourceOrders(fixed{Peers: clients}, names, ""), want: "not signed by the peers' authority"},
+		"a client":                              {by: by(clients, "peer.main.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"an observer":                           {by: by(peers, WatchName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"what a node shows in the gossip":       {by: by(peers, MeshName("main.x"), x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"a member of another cluster":           {by: by(peers, "peer.other.x", x509.ExtKeyUsageClientAuth, time.Hour), want: "no member's"},
+		"a certificate of members, for else":    {by: by(peers, "peer.main.x", x509.ExtKeyUsageServerAuth, time.Hour), want: "no member's"},
 	} {
-		signature, err := tc.by.Sign(text)
+		signature, err := tc.by.Sign(text, false)
 		must(err)
 		if tc.at.IsZero() {
 			tc.at = now
 		}
-		switch err := reader.Check(text, signature, tc.at); {
-		case tc.want == "" && err != nil, tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-			t.Errorf("%s: got %v, want %q", name, err, tc.want)
-		}
-		if reader.Check([]byte("another order"), signature, tc.at) == nil {
-			t.Errorf("%s: the signature is good for another order", name)
+		for command, want := range map[bool]string{false: tc.want, true: strings.TrimPrefix(cmp.Or(tc.command, tc.want), "-")} {
+			switch err := reader.Check(text, signature, tc.at, command); {
+			case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("%s, command %v: got %v, want %q", name, command, err, want)
+			}
+			if reader.Check([]byte("another order"), signature, tc.at, command) == nil {
+				t.Errorf("%s: the signature is good for another order", name)
+			}
 		}
 	}
 	for _, bad := range []string{"", "null", "{", `{"value":"AAAA"}`, `{"chain":["AAAA"],"value":"AAAA"}`, `{"chain":[""],"value":""}`} {
-		if reader.Check(text, []byte(bad), now) == nil {
+		if reader.Check(text, []byte(bad), now, false) == nil {
 			t.Errorf("%q counts", bad)
 		}
 	}
-	stolen, err := member.Sign(text)
+	stolen, err := member.Sign(text, false)
 	must(err)
 	var s orderSignature
 	must(json.Unmarshal(stolen, &s))
 	s.Value = nil
 	forged, err := json.Marshal(s)
 	must(err)
-	if reader.Check(text, forged, now) == nil {
+	if reader.Check(text, forged, now, false) == nil {
 		t.Error("a member's certificate without its signature counts")
 	}
 }
@@ -115,27 +136,27 @@ func TestWhatLasts(t *testing.T) {
 		l, err := profile{dns: []string{"peer.main.x"}, usages: bothUsages}.issue(a.signers()[0], key, time.Hour, time.Now())
 		must(err)
 		return &Orders{func() (papers, error) {
-			return papers{authorities: both, key: key, chain: l.Certificate.Certificate, member: "peer.main.x"}, nil
+			return papers{authorities: both, key: key, chain: l.Certificate.Certificate, names: names}, nil
 		}}
 	}
 	keyed := func(a Authority) *Orders {
-		return SourceOrders(fixed{Peers: Authority{Bundle: both, Primary: a.Primary, Key: a.Key}}, "peer.main.x", "")
+		return SourceOrders(fixed{Peers: Authority{Bundle: both, Primary: a.Primary, Key: a.Key}}, names, "")
 	}
 	for by, reader := range map[string]*Orders{"with the key": keyed(next), "with a certificate": member(next)} {
 		for name, tc := range map[string]struct {
 			by   *Orders
 			want bool
 		}{"the old authority": {keyed(old), false}, "its member": {member(old), false}, "the next authority": {keyed(next), true}, "its member too": {member(next), true}} {
-			signature, err := tc.by.Sign([]byte("x"))
+			signature, err := tc.by.Sign([]byte("x"), false)
 			must(err)
-			must(reader.Check([]byte("x"), signature, time.Now()))
-			if got := reader.Lasts([]byte("x"), signature, time.Now()); got != tc.want {
+			must(reader.Check([]byte("x"), signature, time.Now(), false))
+			if got := reader.Lasts([]byte("x"), signature, time.Now(), false); got != tc.want {
 				t.Errorf("%s, %s: lasts %v, want %v", by, name, got, tc.want)
 			}
 		}
 	}
-	nobody := SourceOrders(fixed{Peers: Authority{Bundle: both}}, "", "")
-	if !nobody.Lasts(nil, nil, time.Now()) {
+	nobody := SourceOrders(fixed{Peers: Authority{Bundle: both}}, names, "")
+	if !nobody.Lasts(nil, nil, time.Now(), false) {
 		t.Error("who cannot sign is asked to sign again")
 	}
 }
@@ -156,10 +177,10 @@ func TestOrdersWithAnyKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := SourceOrders(fixed{Peers: Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}}, "", "")
-		signature, err := o.Sign([]byte("an order"))
+		o := SourceOrders(fixed{Peers: Authority{Bundle: []*x509.Certificate{c}, Primary: c, Key: key}}, names, "")
+		signature, err := o.Sign([]byte("an order"), false)
 		if err == nil {
-			err = o.Check([]byte("an order"), signature, time.Now())
+			err = o.Check([]byte("an order"), signature, time.Now(), false)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -190,25 +211,81 @@ func TestOrdersOfFiles(t *testing.T) {
 	if err := os.WriteFile(pair, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := FileOrders(pair, pair, authority)
-	if err := o.Check([]byte("x"), []byte("{}"), time.Now()); err == nil || !strings.Contains(err.Error(), authority) {
+	files := Names{Zone: "main.x", CommonNames: []string{"n1"}}
+	o := FileOrders(pair, pair, authority, files)
+	if err := o.Check([]byte("x"), []byte("{}"), time.Now(), false); err == nil || !strings.Contains(err.Error(), authority) {
 		t.Errorf("without the authority: %v", err)
 	}
 	if err := os.WriteFile(authority, EncodeCertificates(peers.Bundle...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	signature, err := o.Sign([]byte("x"))
+	signature, err := o.Sign([]byte("x"), false)
 	if err == nil {
-		err = FileOrders("", "", authority).Check([]byte("x"), signature, time.Now())
+		err = FileOrders("", "", authority, files).Check([]byte("x"), signature, time.Now(), false)
 	}
 	if err != nil {
 		t.Error(err)
 	}
-	if _, err := FileOrders("", "", authority).Sign([]byte("x")); err == nil || !strings.Contains(err.Error(), "run the command on a node") {
+	if _, err := FileOrders("", "", authority, files).Sign([]byte("x"), false); err == nil || !strings.Contains(err.Error(), "run the command on a node") {
 		t.Errorf("without a certificate: %v", err)
 	}
-	if FileOrders(pair, pair, "") != nil {
+	if FileOrders(pair, pair, "", files) != nil {
 		t.Error("without an authority nothing can be checked, and nothing is")
+	}
+}
+
+// An operator's paper signs what commands give as long as that counts, and nothing else.
+func TestOrdersOfAnOperator(t *testing.T) { synctest.Test(t, ordersOfAnOperator) }
+
+func ordersOfAnOperator(t *testing.T) {
+	all := newAuthorities(t, "peers", 24*time.Hour)
+	path, node := filepath.Join(t.TempDir(), "operator.pem"), SourceOrders(fixed(all), names, "")
+	write := func(h Holder, zone string) *Orders {
+		t.Helper()
+		text, err := IssuePaper(all, h, zone, "alice", time.Hour, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return OperatorOrders(path, names)
+	}
+	o := write(Operator, "main.x")
+	signature, err := o.Sign([]byte("x"), true)
+	if err == nil {
+		err = errors.Join(o.Check([]byte("x"), signature, time.Now(), true), node.Check([]byte("x"), signature, time.Now(), true))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if node.Check([]byte("x"), signature, time.Now(), false) == nil {
+		t.Error("it counts as what no command gives")
+	}
+	if signature, err := node.Sign([]byte("x"), false); err != nil || o.Check([]byte("x"), signature, time.Now(), false) != nil {
+		t.Errorf("what a node signs does not count: %v", err)
+	}
+	for _, tc := range []struct {
+		holder  Holder
+		zone    string
+		age     time.Duration
+		command bool
+		says    string
+	}{
+		{Operator, "main.x", 0, false, "signs proposals and their aborts, and nothing else"},
+		{Operator, "main.x", 2 * time.Hour, true, "expired"},
+		{Operator, "other.x", 0, true, "no member's"},
+		{Observer, "main.x", 0, true, "no member's"},
+	} {
+		o := write(tc.holder, tc.zone)
+		time.Sleep(tc.age)
+		signature, err := o.Sign([]byte("x"), tc.command)
+		if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "tls.operator-file") || signature != nil {
+			t.Errorf("%+v: got %v", tc, err)
+		}
+	}
+	if _, err := OperatorOrders(path+"-", names).Sign(nil, true); err == nil || !strings.Contains(err.Error(), "tls.operator-file") {
+		t.Errorf("without a file: %v", err)
 	}
 }
 
@@ -228,15 +305,15 @@ func TestOrdersOfANode(t *testing.T) {
 	closed := Authority{Bundle: peers.Bundle}
 	for name, given := range map[string]Authority{"with the key": peers, "without": closed} {
 		cfg := Config{Mode: ModeCA, Dir: t.TempDir(), LeafLife: time.Hour, CALife: 2 * time.Hour}
-		k, err := New(cfg, Identity{Zone: "main.x", PeerName: "peer.main.x"}, fixed{Clients: clients, Peers: given}, zap.NewNop(), prometheus.NewRegistry())
+		k, err := New(cfg, Identity{Zone: "main.x", PeerName: "peer.main.x", Orders: names}, fixed{Clients: clients, Peers: given}, zap.NewNop(), prometheus.NewRegistry())
 		must(err)
 		o := k.Orders()
-		if _, err := o.Sign([]byte("x")); err == nil || !strings.Contains(err.Error(), "not known here yet") {
+		if _, err := o.Sign([]byte("x"), false); err == nil || !strings.Contains(err.Error(), "not known here yet") {
 			t.Errorf("%s, before anything was read: %v", name, err)
 		}
 		_, err = k.look(t.Context(), false)
 		if given.Key == nil {
-			if _, err := o.Sign([]byte("x")); err == nil || !strings.Contains(err.Error(), "run the command on a node") {
+			if _, err := o.Sign([]byte("x"), false); err == nil || !strings.Contains(err.Error(), "run the command on a node") {
 				t.Errorf("%s, and without a certificate: %v", name, err)
 			}
 			key, err := newKey()
@@ -249,14 +326,14 @@ func TestOrdersOfANode(t *testing.T) {
 		} else {
 			must(err)
 		}
-		signature, err := o.Sign([]byte("x"))
+		signature, err := o.Sign([]byte("x"), false)
 		must(err)
-		if err := SourceOrders(fixed{Peers: closed}, "peer.main.x", "").Check([]byte("x"), signature, time.Now()); err != nil {
+		if err := SourceOrders(fixed{Peers: closed}, names, "").Check([]byte("x"), signature, time.Now(), false); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if signature, err = SourceOrders(fixed{Peers: given}, "peer.main.x", cfg.Files().Peer).Sign([]byte("x")); err != nil {
+		if signature, err = SourceOrders(fixed{Peers: given}, names, cfg.Files().Peer).Sign([]byte("x"), false); err != nil {
 			t.Errorf("%s, by a command: %v", name, err)
-		} else if err := o.Check([]byte("x"), signature, time.Now()); err != nil {
+		} else if err := o.Check([]byte("x"), signature, time.Now(), false); err != nil {
 			t.Errorf("%s, by a command: %v", name, err)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Renewal is what a client is told whose certificate is to stay fresh.
+// Renewal is what a holder is told whose certificate is to stay fresh.
 type Renewal struct {
-	Bundle      []byte            // the clients' authorities, as PEM
+	Bundle      []byte            // the authorities of its kind, as PEM
 	Due         bool              // it is time for another certificate
 	Certificate []byte            // PEM, for the same key; nil where none was issued
 	Leaf        *x509.Certificate // the first of Certificate
@@ -33,25 +33,25 @@ func KeyOf(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Renewal tells what a client's certificate needs, and issues nothing.
-func (k *Keeper) Renewal(ctx context.Context, has *x509.Certificate, now time.Time) (r Renewal, err error) {
-	by, bundle, err := k.clientSigner(ctx)
+// Renewal tells what a holder's certificate needs, and issues nothing.
+func (k *Keeper) Renewal(ctx context.Context, h Holder, has *x509.Certificate, now time.Time) (r Renewal, err error) {
+	by, bundle, err := k.signerFor(ctx, h)
 	if err != nil {
 		return r, err
 	}
 	return Renewal{Bundle: EncodeCertificates(bundle...), Due: Due(has, by.cert, now)}, nil
 }
 
-// Renew issues a client's certificate that says what an earlier one says, for its key, and is valid for as long, but
-// no longer than most. The caller has made sure that the client has the key, and may have it.
-func (k *Keeper) Renew(ctx context.Context, has *x509.Certificate, most time.Duration, now time.Time) (r Renewal,
+// Renew issues a holder's certificate that says what an earlier one says, for its key, and is valid for as long, but
+// no longer than most. The caller has made sure that the holder has the key, and may have it.
+func (k *Keeper) Renew(ctx context.Context, h Holder, has *x509.Certificate, most time.Duration, now time.Time) (r Renewal,
 	err error) {
-	by, bundle, err := k.clientSigner(ctx)
+	by, bundle, err := k.signerFor(ctx, h)
 	switch {
 	case err != nil:
 		return r, err
 	case has.Subject.CommonName == "":
-		return r, errors.New("the certificate names no client")
+		return r, errors.New("the certificate names nobody")
 	case !now.Before(has.NotAfter):
 		return r, fmt.Errorf("the certificate expired at %s", has.NotAfter.UTC().Format(time.RFC3339))
 	case !Due(has, by.cert, now):
@@ -59,7 +59,7 @@ func (k *Keeper) Renew(ctx context.Context, has *x509.Certificate, most time.Dur
 	}
 	life := min(has.NotAfter.Sub(has.NotBefore), most) // with the time that it was backdated by: it never grows
 	from, _ := lifeFrom(now, life)
-	l, err := clientProfile(has.Subject.CommonName).sign(by, has.PublicKey, from, from.Add(life), now)
+	l, err := h.profile(k.id.Zone, has.Subject.CommonName).sign(by, has.PublicKey, from, from.Add(life), now)
 	if err != nil {
 		return r, err
 	}

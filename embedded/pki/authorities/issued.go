@@ -16,7 +16,7 @@ import (
 	"holdfast/snapshot"
 )
 
-// Issued are the certificates that `holdfast tls client` and `holdfast tls observer` have issued. Each is an object of
+// Issued are the certificates that `holdfast tls client`, `observer` and `operator` have issued. Each is an object of
 // its own in the backup store, client-FINGERPRINT.json below holdfast/<cluster>/, and the nodes tell when one is about
 // to end. They hold no secret. One that says so lets the holder of its key have the next one (renew.go).
 type Issued struct {
@@ -33,7 +33,7 @@ type Issued struct {
 	err    error
 }
 
-// Client is a certificate that was issued to a client or an observer.
+// Client is a certificate that was issued to a client, an observer or an operator.
 type Client struct {
 	Version int    `json:"version"` // clientRecordVersion
 	Cluster string `json:"cluster"`
@@ -58,7 +58,7 @@ func (c *Issued) Note(ctx context.Context, of health.IssuedClient, leaf *x509.Ce
 	of.Fingerprint, of.NotBefore, of.NotAfter = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter
 	r := Client{Version: clientRecordVersion, Cluster: c.Cluster, Serial: leaf.SerialNumber.Text(16), Key: pki.KeyOf(leaf),
 		IssuedClient: of}
-	if before := c.ofKey(ctx, leaf); before != nil {
+	if before := c.ofKey(ctx, of, leaf); before != nil {
 		r.Renewable = r.Renewable || before.Renewable
 	}
 	data, err := json.MarshalIndent(r, "", "  ")

@@ -24,7 +24,7 @@ func TestIssuedCertificatesAreForgotten(t *testing.T) {
 		s.must(err)
 		leaf, err := pki.ParseCertificates(text)
 		s.must(err)
-		s.must(c.Note(t.Context(), health.IssuedClient{Role: health.RoleClient, Name: name, Authority: "x"}, leaf[0], at))
+		s.must(c.Note(t.Context(), health.IssuedClient{Role: string(pki.Client), Name: name, Authority: "x"}, leaf[0], at))
 	}
 	issue("old", time.Hour, time.Now())
 	issue("new", time.Hour, time.Now().Add(forgetAfter))

@@ -18,10 +18,10 @@ const (
 	renewAgain = time.Minute // before a key is renewed again here
 )
 
-// Renew has issue make the next certificate of a client, for the same key, and keeps its record. An operator must have
-// allowed that when the first one was issued, and nobody may have forgotten the client since: then the record is gone.
+// Renew has issue make the next certificate of a holder, for the same key, and keeps its record. An operator must have
+// allowed that when the first one was issued, and nobody may have forgotten the holder since: then the record is gone.
 // issue is told how long the certificate may be valid at most. The error says why there is none.
-func (c *Issued) Renew(ctx context.Context, has *x509.Certificate, now time.Time,
+func (c *Issued) Renew(ctx context.Context, h pki.Holder, has *x509.Certificate, now time.Time,
 	issue func(most time.Duration) (pki.Renewal, error)) (next pki.Renewal, err error) {
 	c.renewing.Lock()
 	defer c.renewing.Unlock()
@@ -31,14 +31,15 @@ func (c *Issued) Renew(ctx context.Context, has *x509.Certificate, now time.Time
 		return next, err
 	}
 	key := pki.KeyOf(has)
-	last := c.ofKey(ctx, has)
+	of := health.IssuedClient{Role: string(h), Name: has.Subject.CommonName, Renewable: true}
+	last := c.ofKey(ctx, of, has)
 	switch {
 	case last == nil && c.lookError() != nil:
 		return next, fmt.Errorf("which certificates may be renewed is not known: %w", c.lookError())
 	case last == nil:
 		return next, errors.New("the certificate is not known, or was forgotten (`holdfast tls forget`): an operator must issue another one")
 	case !last.Renewable:
-		return next, errors.New("the certificate may not be renewed by its holder: an operator must issue one with `holdfast tls client --renewable`")
+		return next, errors.New("the certificate may not be renewed by its holder: an operator must issue one with --renewable")
 	}
 	life := last.NotAfter.Sub(last.NotBefore)
 	if wait := min(renewAgain, life/20) - now.Sub(c.granted[key]); wait > 0 {
@@ -56,15 +57,15 @@ func (c *Issued) Renew(ctx context.Context, has *x509.Certificate, now time.Time
 		c.granted = map[string]time.Time{}
 	}
 	c.granted[key] = now
-	of := health.IssuedClient{Role: health.RoleClient, Name: has.Subject.CommonName, Authority: next.Authority, Renewable: true}
+	of.Authority = next.Authority
 	if err := c.Note(ctx, of, next.Leaf, now); err != nil {
 		return pki.Renewal{}, fmt.Errorf("keep a record of the certificate: %w", err)
 	}
 	return next, nil
 }
 
-// ofKey is the last record of a client's key, nil if there is none. It asks the store unless that was a moment ago.
-func (c *Issued) ofKey(ctx context.Context, has *x509.Certificate) (last *Client) {
+// ofKey is the last record of a holder's key, nil if there is none. It asks the store unless that was a moment ago.
+func (c *Issued) ofKey(ctx context.Context, of health.IssuedClient, has *x509.Certificate) (last *Client) {
 	c.mu.Lock()
 	old := time.Since(c.looked) > lookAgain
 	c.mu.Unlock()
@@ -74,7 +75,7 @@ func (c *Issued) ofKey(ctx context.Context, has *x509.Certificate) (last *Client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.read {
-		if r.Key == pki.KeyOf(has) && r.Of() == health.RoleClient+" "+has.Subject.CommonName &&
+		if r.Key == pki.KeyOf(has) && r.Of() == of.Of() &&
 			(last == nil || r.NotAfter.After(last.NotAfter)) {
 			last = &r
 		}

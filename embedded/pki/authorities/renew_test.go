@@ -34,21 +34,24 @@ func TestRenewIssued(t *testing.T) {
 	issue := func(name string, renewable bool) *x509.Certificate {
 		t.Helper()
 		leaf := made(name)
-		s.must(operator.Note(t.Context(), health.IssuedClient{Role: health.RoleClient, Name: name, Renewable: renewable}, leaf, time.Now()))
+		s.must(operator.Note(t.Context(), health.IssuedClient{Role: string(pki.Client), Name: name, Renewable: renewable}, leaf, time.Now()))
 		return leaf
 	}
 	kube, plain, stranger := issue("kube", true), issue("plain", false), made("kube")
 	twin := made("kube") // of a machine of its own, with the same name
-	s.must(operator.Note(t.Context(), health.IssuedClient{Role: health.RoleClient, Name: "kube", Renewable: true}, twin, time.Now()))
+	s.must(operator.Note(t.Context(), health.IssuedClient{Role: string(pki.Client), Name: "kube", Renewable: true}, twin, time.Now()))
 
 	node := &Issued{Store: s.store, Cluster: "main"}
 	asked := 0
+	if _, err := node.Renew(t.Context(), pki.Operator, kube, kube.NotAfter.Add(-time.Hour), nil); err == nil || !strings.Contains(err.Error(), "is not known") {
+		t.Errorf("for another holder: %v", err)
+	}
 	renew := func(has *x509.Certificate, at time.Time) (pki.Renewal, error) {
 		t.Helper()
 		node.looked = time.Time{} // as a second later
-		return node.Renew(t.Context(), has, at, func(most time.Duration) (pki.Renewal, error) {
+		return node.Renew(t.Context(), pki.Client, has, at, func(most time.Duration) (pki.Renewal, error) {
 			asked++
-			return k.Renew(t.Context(), has, most, at)
+			return k.Renew(t.Context(), pki.Client, has, most, at)
 		})
 	}
 	due := kube.NotAfter.Add(-time.Hour)

@@ -1,0 +1,111 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/cmd/certificates"
+	"holdfast/cmd/config"
+	"holdfast/cmd/show"
+	"holdfast/embedded/pki"
+)
+
+func newTLSObserverCommand() *cobra.Command {
+	p := paper{holder: pki.Observer, key: "gossip.observer-file", life: 365 * 24 * time.Hour}
+	return p.command(&cobra.Command{
+		Short: "Issue what an observer on another machine needs for the gossip (tls.mode ca and auto)",
+		Long: "Issue what an observer on another machine (`holdfast discover`) needs for the gossip: one file with its certificate,\n" +
+			"its key and the peers' authorities. Copy it there, readable for its user alone, and set gossip.observer-file to it.\n\n" +
+			"Who has it hears what the nodes say of themselves, and is believed about nobody. It is of no use at the members'\n" +
+			"ports. One that was issued with --renewable is kept fresh by `holdfast discover`, where control.listen is set on the\n" +
+			"nodes. Of any other issue another one in time, which counts at once where it replaces the file; after a rotation of\n" +
+			"the authorities there must be a new one before the old authority goes.\n\n" + paperHelp,
+	})
+}
+
+func newTLSOperatorCommand() *cobra.Command {
+	p := paper{holder: pki.Operator, key: "tls.operator-file", life: 30 * 24 * time.Hour}
+	return p.command(&cobra.Command{
+		Short: "Issue what an operator on another machine signs orders with (tls.mode ca and auto)",
+		Long: "Issue what an operator on another machine signs orders with: `holdfast restore`, `recover` and `rejoin --instead` put\n" +
+			"proposals into the backup store, which the nodes heed only if they are signed. It is one file with a certificate, its\n" +
+			"key and the peers' authorities. Copy it there, readable for its user alone, and set tls.operator-file to it.\n\n" +
+			"It signs proposals and their aborts, and nothing else: it is no member's and no client's, and is not heard in the\n" +
+			"gossip. To give commands to a node from there, such as --confirm, a client's certificate is needed as well that\n" +
+			"control.operators names (control.remote).\n\n" +
+			"One that was issued with --renewable is renewed from its own machine: --renew with --control.remote.address HOST:PORT,\n" +
+			"which is control.listen of a node, asks for it once, from a timer, and `holdfast discover` keeps it fresh.\n\n" + paperHelp,
+	})
+}
+
+const paperHelp = "The nodes tell of its end from 30 days before, or a tenth of its life. `holdfast tls forget NAME` ends its renewals.\n\n" +
+	"The key of the peers' authority must be here: run it on a node, or with the node's configuration."
+
+// paper is how a [pki.Paper] is issued.
+type paper struct {
+	holder pki.Holder
+	key    string // of the configuration, that names its file
+	life   time.Duration
+}
+
+func (p paper) command(c *cobra.Command) *cobra.Command {
+	i, renew, renewable := issuing{kind: "file"}, false, false
+	c.Use = string(p.holder) + " NAME --to FILE"
+	c.Args = cobra.ExactArgs(1)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		name := args[0]
+		if renew {
+			if err := asItself(c.Flags(), certificates.PaperOf(p.holder, i.to, "")); err != nil {
+				return err
+			}
+		}
+		l, err := i.load(c, name)
+		if err != nil {
+			return err
+		}
+		if renew {
+			return p.renew(c, l.Config, name, i)
+		}
+		issued, err := certificates.IssuePaper(c.Context(), l.Config, p.holder, name, i.life)
+		if err != nil {
+			return err
+		}
+		file := []freshFile{{i.to, issued.Certificate, 0o600}}
+		if err := absent(file); err != nil {
+			return err
+		}
+		if i.dryRun {
+			return show.NothingChanged(c.OutOrStdout(), "would write "+i.to)
+		}
+		if err := writeFresh(filepath.Dir(i.to), file); err != nil {
+			return err
+		}
+		issued.Renewable = renewable
+		issued.Track(c.Context(), l.Config, name, c.ErrOrStderr())
+		_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: set %s to it where it is for\n", i.to, p.key)
+		return err
+	}
+	i.flags(c, "the `file` to write", p.life)
+	c.Flags().BoolVar(&renew, "renew", false, "have a node (--control.remote.address) renew the one that is there, if it is time")
+	c.Flags().BoolVar(&renewable, "renewable", false, "let its holder have it renewed by a node, over control.listen")
+	return c
+}
+
+// renew has a node renew the certificate, if it is time for that.
+func (p paper) renew(c *cobra.Command, cfg config.Config, name string, i issuing) error {
+	at := cfg.Control.Remote.Address
+	if at == "" {
+		return usage(errors.New("--renew: say with --control.remote.address which node to ask; on a node, issue another one"))
+	}
+	f := certificates.PaperOf(p.holder, i.to, cfg.Zone())
+	f.Name = name
+	has, err := f.Read()
+	if err != nil {
+		return fmt.Errorf("--renew: %w", err)
+	}
+	return clientFiles{f}.ask(c, at, has, i.dryRun)
+}

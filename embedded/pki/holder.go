@@ -1,0 +1,157 @@
+package pki
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/durable"
+)
+
+// Holder is for whom a certificate is issued that another machine keeps, where no node is.
+type Holder string
+
+const (
+	// Client talks to etcd. Its certificate is of the clients' authority, those of the other holders are of the peers'.
+	Client Holder = "client"
+	// Observer hears the gossip.
+	Observer Holder = "observer"
+	// Operator signs what commands put into the backup store, and has no other part in the cluster.
+	Operator Holder = "operator"
+)
+
+// OrderName is borne by an operator's certificate. No slot has such a name, so that it is of no use at a member's port.
+func OrderName(zone string) string { return "operator.orders." + zone }
+
+// profile is what the holder's certificate says.
+func (h Holder) profile(zone, name string) profile {
+	p := profile{name: string(h), commonName: name, usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	switch h {
+	case Observer:
+		p.dns, p.usages = []string{WatchName(zone)}, bothUsages // it is dialled, too
+	case Operator:
+		p.dns = []string{OrderName(zone)}
+	}
+	return p
+}
+
+// HolderOf says for whom a certificate of the peers' authority was issued, if not for a node.
+func HolderOf(c *x509.Certificate, zone string) (Holder, error) {
+	for _, h := range []Holder{Observer, Operator} {
+		if c.Subject.CommonName != "" && h.profile(zone, c.Subject.CommonName).fits(c) {
+			return h, nil
+		}
+	}
+	return "", fmt.Errorf("the certificate is for %q (%s), and neither for an observer nor for an operator of %s", c.DNSNames,
+		c.Subject, zone)
+}
+
+// of is the authority that signs for a holder, and the configuration's key of its own key.
+func (h Holder) of(a Authorities) (by Authority, key string) {
+	if h == Client {
+		return a.Clients, "clients' authority is not known here (tls.client-ca-key-file)"
+	}
+	return a.Peers, "peers' authority is not known here (tls.peer-ca-key-file)"
+}
+
+// signer is what signs for a holder at present, and all authorities that are trusted with it.
+func (h Holder) signer(a Authorities) (by signer, bundle []*x509.Certificate, err error) {
+	authority, missing := h.of(a)
+	signers := authority.signers()
+	if len(signers) == 0 {
+		return by, nil, fmt.Errorf("the key of the %s", missing)
+	}
+	return signers[0], authority.Bundle, nil
+}
+
+// IssuePaper issues what an observer or an operator needs, as the text of one file: a [Paper].
+func IssuePaper(a Authorities, h Holder, zone, name string, life time.Duration, now time.Time) ([]byte, error) {
+	by, bundle, err := h.signer(a)
+	if err != nil {
+		return nil, err
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	l, err := h.profile(zone, name).issue(by, key, life, now)
+	if err != nil {
+		return nil, err
+	}
+	text, err := l.encode()
+	return append(text, EncodeCertificates(bundle...)...), err
+}
+
+// Paper is what an observer or an operator has: a certificate with its key, which is a secret, and the peers'
+// authorities.
+type Paper struct {
+	tls.Certificate                     // the leaf alone: the others have the authorities
+	Authorities     []*x509.Certificate // of the peers
+}
+
+// ReadPaper reads a file with the text of [IssuePaper].
+func ReadPaper(path string) (p Paper, err error) {
+	text, err := durable.ReadSecret(path, maxFile)
+	if err != nil {
+		return p, err
+	}
+	if p.Certificate, err = tls.X509KeyPair(text, text); err != nil {
+		return p, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, der := range p.Certificate.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return p, fmt.Errorf("%s: %w", path, err)
+		}
+		p.Authorities = append(p.Authorities, c)
+	}
+	p.Certificate.Certificate = p.Certificate.Certificate[:1]
+	return p, nil
+}
+
+// Pool are its authorities.
+func (p Paper) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range p.Authorities {
+		pool.AddCert(c)
+	}
+	return pool
+}
+
+// With is the text of its file with other authorities and, unless that is empty, another certificate, as PEM.
+func (p Paper) With(certificate, authorities string) ([]byte, error) {
+	key, ok := p.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("a key of type %T cannot sign", p.PrivateKey)
+	}
+	text, err := encodeKeys(key)
+	if certificate == "" {
+		certificate = string(EncodeCertificates(p.Leaf))
+	}
+	return bytes.Join([][]byte{[]byte(certificate), text, []byte(authorities)}, nil), err
+}
+
+// Names say whose certificates, of the peers' authority, sign orders.
+type Names struct {
+	Zone string // CLUSTER.DOMAIN
+	// Members and CommonNames are who may be a member: its certificate bears one of these DNS names, or has one of these
+	// common names.
+	Members, CommonNames []string
+}
+
+// Member reports whether a certificate is one that a member may show.
+func (n Names) Member(c *x509.Certificate) bool {
+	if slices.Contains(c.DNSNames, WatchName(n.Zone)) || n.operator(c) { // both is the lesser
+		return false
+	}
+	return slices.Contains(n.CommonNames, c.Subject.CommonName) ||
+		slices.ContainsFunc(n.Members, func(name string) bool { return c.VerifyHostname(name) == nil })
+}
+
+func (n Names) operator(c *x509.Certificate) bool {
+	return slices.Contains(c.DNSNames, OrderName(n.Zone))
+}
