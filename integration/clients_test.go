@@ -38,8 +38,20 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 	me := &credentials{}
 	me.of(clientTLS(t, c, n1, "story"))
 	c.TLS = me.config()
-	o := c.Observe(21, "--gossip.observer-file", "observer.pem", "--client", "pki/kube", "--metrics.listen", c.Address(21)+":2390")
-	must1("tls", "observer", "o21", "--to", filepath.Join(o.Dir, "observer.pem"))
+	o := c.Observe(21, "--gossip.observer-file", "observer.pem", "--tls.operator-file", "operator.pem", "--client", "pki/kube",
+		"--metrics.listen", c.Address(21)+":2390")
+	papers := map[string]*x509.Certificate{}
+	paper := func(holder string) *x509.Certificate {
+		t.Helper()
+		file := filepath.Join(o.Dir, holder+".pem")
+		pair, err := tls.LoadX509KeyPair(file, file) // whole at every moment
+		must(t, err)
+		return pair.Leaf
+	}
+	for _, holder := range []string{"observer", "operator"} {
+		must1("tls", holder, "o21", "--to", filepath.Join(o.Dir, holder+".pem"), "--life", "1m", "--renewable")
+		papers[holder] = paper(holder)
+	}
 	dir := filepath.Join(o.Dir, "pki")
 	issue := func(name string, args ...string) {
 		t.Helper()
@@ -130,6 +142,18 @@ func TestClientCertificateKeptFresh(t *testing.T) {
 		}
 		return nil
 	})
+	for holder, first := range papers {
+		c.Until(90*time.Second, "the "+holder+"'s certificate is renewed, and of the new authority", func() error {
+			if now := paper(holder); !now.NotAfter.After(first.NotAfter) || string(now.AuthorityKeyId) == string(first.AuthorityKeyId) {
+				return fmt.Errorf("it ends at %s\n%s", now.NotAfter, o.Log())
+			}
+			return nil
+		})
+		if out := n1.Holdfast("tls", holder, "o21", "--to", filepath.Join(o.Dir, holder+".pem"), "--renew",
+			"--control.remote.address", n1.Address+":2391", "--cluster.name", c.Name); out.Code != 0 || !strings.Contains(out.Out, "not renewed yet") {
+			t.Errorf("too early: %+v", out)
+		}
+	}
 	out := n1.Holdfast("tls", "bundle", "--control.remote.address", n1.Address+":2391", "--control.remote.cert-file", filepath.Join(dir, "kube.crt"),
 		"--control.remote.key-file", filepath.Join(dir, "kube.key"), "--control.remote.ca-file", filepath.Join(dir, "ca.crt"))
 	if want, err := os.ReadFile(filepath.Join(dir, "ca.crt")); err != nil || out.Code != 0 || out.Out != string(want) {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/cmd/certificates"
+	"holdfast/embedded/pki"
 	"holdfast/gossip/discover"
 	"holdfast/metrics"
 )
@@ -26,7 +27,8 @@ const (
 	firstWait  = time.Second // while no node was heard of
 )
 
-// clients keeps the certificates of clients on this machine fresh. A node issues them: no key of an authority is here.
+// clients keeps certificates on this machine fresh, those of clients, and the observer's and the operator's own. A node
+// issues them: no key of an authority is here.
 type clients struct {
 	files []certificates.Files
 	nodes func() []string // host:port of those that may be asked
@@ -45,16 +47,17 @@ type kept struct {
 	until   time.Time // its end; zero if it cannot be read
 	failed  string    // why it may be out of date, "" if it is not
 	refused time.Time // when no node would issue another one
+	due     bool      // it is time for that
 }
 
 func newClients(files []certificates.Files, nodes func() []string, reg prometheus.Registerer, lg *zap.Logger) *clients {
 	return &clients{files: files, nodes: nodes, lg: lg, again: make(chan struct{}, 1), state: map[string]kept{},
 		ends: promauto.With(reg).NewGaugeVec(prometheus.GaugeOpts{
 			Name: "holdfast_discover_certificate_not_after_seconds",
-			Help: "When a client's certificate that is kept fresh ends, in seconds since 1970.",
+			Help: "When a certificate that is kept fresh ends, in seconds since 1970.",
 		}, []string{"file"}),
 		renewals: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-			Name: "holdfast_discover_renewals_total", Help: "Clients' certificates renewed, and looks that failed, by result.",
+			Name: "holdfast_discover_renewals_total", Help: "Certificates renewed, and looks that failed, by result.",
 		}, []string{"file", "result"}),
 	}
 }
@@ -84,7 +87,7 @@ func (c *clients) run(ctx context.Context) error {
 	for began := time.Now(); ; {
 		wait := firstWait
 		if len(c.nodes()) > 0 || time.Since(began) > lookEvery {
-			wait = lookEvery
+			wait = refusedFor
 			for _, f := range c.files {
 				wait = min(wait, c.keep(ctx, f))
 			}
@@ -103,13 +106,17 @@ func (c *clients) keep(ctx context.Context, f certificates.Files) (next time.Dur
 	now, k := time.Now(), c.of(f)
 	life, renewed, err := c.refresh(ctx, f, &k, now)
 	if ctx.Err() != nil {
-		return lookEvery
+		return lookEvery // nobody waits for it
 	}
 	before := k.failed
 	k.failed, k.until = "", time.Time{}
 	if has, err := f.Read(); err == nil {
-		k.until = has.Leaf.NotAfter
+		k.until, k.due = has.Leaf.NotAfter, k.due || pki.Due(has.Leaf, nil, now)
 		c.ends.WithLabelValues(f.Certificate).Set(float64(k.until.Unix()))
+	}
+	next = min(lookEvery, max(life/20, firstWait))
+	if err != nil && f.Holder != pki.Client && !k.due && !k.until.IsZero() { // nobody has asked for that, and nodes may renew none
+		err, next = nil, min(refusedFor, max(life/20, firstWait))
 	}
 	switch {
 	case err != nil:
@@ -126,7 +133,7 @@ func (c *clients) keep(ctx context.Context, f certificates.Files) (next time.Dur
 	c.mu.Lock()
 	c.state[f.Certificate] = k
 	c.mu.Unlock()
-	return min(lookEvery, max(life/20, firstWait))
+	return next
 }
 
 // refresh asks the nodes, one after the other, until one has told what there is to be done and has done it.
@@ -139,17 +146,18 @@ func (c *clients) refresh(ctx context.Context, f certificates.Files, k *kept, no
 	life = has.Leaf.NotAfter.Sub(has.Leaf.NotBefore)
 	if !now.Before(has.Leaf.NotAfter) {
 		return life, false, fmt.Errorf("%s expired at %s, and no node hears who has no valid one: issue another one on a node, "+
-			"with `holdfast tls client %s --to DIR --renewable`, and put it in its place", f.Certificate,
-			has.Leaf.NotAfter.UTC().Format(time.RFC3339), f.Name)
+			"with `%s`, and put it in its place", f.Certificate, has.Leaf.NotAfter.UTC().Format(time.RFC3339), f.Issue())
 	}
 	nodes := c.nodes()
 	if len(nodes) == 0 {
 		return life, false, errors.New("no node is known that could be asked: control.listen must be set on the nodes")
 	}
 	issue := now.Sub(k.refused) > min(refusedFor, life/20)
+	k.due = false
 	var all []error
 	for _, at := range nodes {
 		due, renewed, err := f.Refresh(ctx, at, issue, true)
+		k.due = k.due || due && !renewed
 		if err == nil && (!due || renewed) {
 			k.refused = time.Time{}
 			return life, renewed, nil

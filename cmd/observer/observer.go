@@ -17,6 +17,7 @@ import (
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
+	"holdfast/embedded/pki"
 	"holdfast/embedded/settings"
 	"holdfast/gossip"
 	"holdfast/gossip/discover"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 	}
 	w := discover.NewWatcher(cfg.Cluster.Name, names, o.Outputs, &members{Mesh: mesh}, registry, lg)
 	// A node that is named is asked first: a machine that hears of none may still reach one.
-	kept := newClients(o.Clients, func() []string {
+	kept := newClients(o.kept(cfg), func() []string {
 		all := membersControl(w.State())
 		if at := cfg.Control.Remote.Address; at != "" {
 			all = append([]string{at}, all...)
@@ -87,7 +88,7 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 			kept.look()
 		})
 	})
-	if len(o.Clients) > 0 {
+	if len(kept.files) > 0 {
 		group.Go(func() error { return kept.run(ctx) })
 	}
 	group.Go(func() error {
@@ -98,6 +99,21 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, load func()
 		return err
 	}
 	return nil
+}
+
+// kept are the certificates to keep fresh: clients', and where it stays what this machine has of the peers' authority.
+func (o Options) kept(cfg config.Config) []certificates.Files {
+	files := o.Clients
+	if o.Once {
+		return files
+	}
+	for _, p := range []certificates.Files{certificates.PaperOf(pki.Observer, cfg.Gossip.ObserverFile, cfg.Zone()),
+		certificates.PaperOf(pki.Operator, cfg.TLS.OperatorFile, cfg.Zone())} {
+		if p.Certificate != "" {
+			files = append(files, p)
+		}
+	}
+	return files
 }
 
 // setHere reports whether a key was set for this command. What stands in the file is meant for the node of the machine.
