@@ -1,7 +1,9 @@
 package authorities
 
 import (
+	"crypto"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +49,18 @@ func TestForgedEdition(t *testing.T) {
 		"with an authority more that is trusted": func(s *site) {
 			s.edit(3, func(e *Edition) {
 				e.Serial, e.Clients.Trusted = 4, append(e.Clients.Trusted, theirs(s).Clients.Trusted[0])
+			})
+		},
+		"signed with an operator's certificate": func(s *site) {
+			s.edit(3, func(e *Edition) {
+				file := filepath.Join(s.TempDir(), "operator.pem")
+				text, err := pki.IssuePaper(e.Authorities(), pki.Operator, "main.x", "alice", time.Hour, time.Now())
+				s.must(err)
+				s.must(os.WriteFile(file, text, 0o600))
+				p, err := pki.ReadPaper(file)
+				s.must(err)
+				e.Serial = 4
+				s.must(e.sign(keyed{Keys: []signing{{Key: pemKey{p.PrivateKey.(crypto.Signer)}}}}))
 			})
 		},
 		"the newest one overwritten": func(s *site) {
