@@ -195,6 +195,23 @@ func TestProofThatComesLater(t *testing.T) {
 	}
 }
 
+// A word is told on with its own proof, from the first on, and never with that of another one.
+func TestProofIsKept(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := newView(process("self", 1), now)
+	v.strict = true
+	for seq, proof := range []string{"first", "", "third"} {
+		word := entry{Meta: process("b", 2), Seq: uint64(seq + 1), State: []byte{byte(seq)}}
+		if proof != "" {
+			word.proof = []byte(proof)
+		}
+		v.learn(word, now)
+		if got := string(v.nodes["b"].proof); got != proof {
+			t.Errorf("the proof of word %d is %q, want %q", word.Seq, got, proof)
+		}
+	}
+}
+
 // Who is asked for a node must have its certificate.
 func TestOnlyTheNodeItselfIsAsked(t *testing.T) {
 	t.Parallel()
