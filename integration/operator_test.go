@@ -1,11 +1,13 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/integration"
 )
@@ -63,4 +65,87 @@ func TestOperatorOnAnotherMachine(t *testing.T) {
 			t.Errorf("%s: %+v, %v", n.Name, s.Found, err)
 		}
 	}
+}
+
+// Anyone who can delete in the store deletes the signed abort of a restore that the cluster had consented to, again and
+// again: the nodes remember it, take no part, and abort it again; no restart and no word of an operator opens it.
+func TestAbortDeletedFromTheStore(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{Keys: map[string]any{"tls.mode": "auto"}})
+	n1 := c.Nodes[0]
+	c.TLS = clientTLS(t, c, n1, "story")
+	p := produce(t, c)
+	saved := save(t, n1)
+	operator := filepath.Join(c.Dir, "operator.pem")
+	if out := n1.Command("tls", "operator", "alice", "--to", operator); out.Code != 0 {
+		t.Fatalf("tls operator: %+v", out)
+	}
+	backups := filepath.Join(c.Store, saved.Name)
+	elsewhere := make(chan integration.Output, 1)
+	go func() {
+		elsewhere <- n1.Holdfast("restore", saved.Name, "--yes", "--cluster.name", c.Name, "--snapshot.store", c.Store, "--tls.operator-file", operator,
+			"--control.socket", filepath.Join(c.Dir, "nobody"))
+	}()
+	c.Until(patience, "it is proposed", func() error {
+		if len(objects(t, c.Store, "restore-000002-01.json")) == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	must(t, os.Rename(backups, backups+".away")) // nobody can prepare it: so there is time to abort it
+	confirmed := make(chan integration.Output, 1)
+	go func() { confirmed <- n1.Command("restore", "--confirm", "--yes") }()
+	consent := func() string { return n1.Holdfast("etcdctl", "--config", n1.File(), "get", "holdfast.internal/consent").Out }
+	c.Until(patience, "the cluster consents", func() error {
+		if consent() == "" {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if out := n1.Command("restore", "--abort"); out.Code != 0 {
+		t.Fatalf("abort: %+v", out)
+	}
+	for _, ended := range []chan integration.Output{elsewhere, confirmed} {
+		if out := <-ended; out.Code == 0 {
+			t.Errorf("aborted, a command says that it was restored: %+v", out)
+		}
+	}
+	must(t, os.Rename(backups+".away", backups))
+	c.Until(time.Minute, "the consent is taken back", func() error {
+		if text := consent(); text != "" {
+			return errors.New(text)
+		}
+		return nil
+	})
+	abort := filepath.Join(c.Store, "holdfast", c.Name, "outcome-000002-01.json")
+	again := func() {
+		t.Helper()
+		must(t, os.Remove(abort))
+		out := n1.Command("restore", "--confirm", "--yes", "--timeout", "20s")
+		if out.Code == 0 || !strings.Contains(out.Err, "was aborted") && !strings.Contains(out.Err, "is proposed") {
+			t.Errorf("confirmed once more: %+v", out)
+		}
+		c.Until(patience, "it is aborted again", func() error { _, err := os.Stat(abort); return err })
+		text, err := os.ReadFile(abort)
+		if err != nil || !strings.Contains(string(text), `"signature"`) {
+			t.Errorf("the abort is %s, %v", text, err)
+		}
+		p.still()
+	}
+	for range 3 {
+		again()
+	}
+	for _, n := range p.Nodes {
+		n.Stop()
+		must(t, os.Remove(abort))
+		n.Start()
+		c.Until(time.Minute, n.Name+" serves again", func() error { return serves(n) })
+		c.Until(patience, "it is aborted again", func() error { _, err := os.Stat(abort); return err })
+	}
+	again()
+	p.untouched()
+	if out := n1.Command("restore", saved.Name, "--yes"); out.Code != 0 {
+		t.Fatalf("another restore: %+v", out)
+	}
+	generation(t, c, 2)
 }
