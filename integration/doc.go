@@ -166,6 +166,8 @@
 //	  TakeoverOfPlainEtcd  machine by machine, the leader last, under writes, a watch and a lease; and back
 //	  TakeoverOfPlainEtcdFenced  both programs on one machine, in both orders
 //	  KillWhileTakingPlainEtcdOver  at each step; the other program finds its data
+//	takeover_plain_test.go
+//	  TakeoverOfPlainEtcdWithTLS  with its operator's certificates; and back
 //	takeover_manager_test.go, with the programs in HOLDFAST_TEST_ETCD_MANAGER
 //	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and back
 //	  TakeoverOfEtcdManagerFenced, KillWhileTakingEtcdManagerOver

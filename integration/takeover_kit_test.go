@@ -153,7 +153,10 @@ func (h *handover) found(begin func(urls ...string) *traffic) {
 	}
 	h.traffic = begin(urls...)
 	h.more(50)
-	h.longest() // what came before the first write is no gap
+	h.longest()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.worst = 0 // what came before the first write is no gap
 }
 
 // program is a process of another program, in a process group of its own.

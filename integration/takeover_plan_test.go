@@ -58,7 +58,7 @@ func (p planned) blocking() (codes []string) {
 // While plain etcd runs, the plan names its members, and what is in the way until that is gone; it changes nothing. What
 // it says of the cluster is what the takeover finds.
 func TestPlanOfPlainEtcd(t *testing.T) {
-	h := plainHandover(t)
+	h := plainHandover(t, nil)
 	s := h.seats[0]
 	h.agreed("3.7")
 	before := tree(t, s.data)

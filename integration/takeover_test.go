@@ -68,53 +68,65 @@ func runPlainEtcd(names, config string) error {
 }
 
 // plainHandover is a cluster of plain etcd that runs, and holdfast beside it that may take it over. Names and tokens are
-// not those that holdfast would choose.
-func plainHandover(t *testing.T) *handover {
+// not those that holdfast would choose. secure are the certificates that clients and members have; nil: they need none.
+func plainHandover(t *testing.T, secure func(*integration.Cluster) plainTLS) *handover {
 	t.Helper()
 	story(t)
-	self, err := os.Executable()
-	must(t, err)
 	holdfast, err := binary()
 	must(t, err)
 	c := integration.New(t, holdfast, integration.Options{})
 	h := &handover{Cluster: c, t: t}
 	t.Cleanup(h.report)
+	scheme, certificates := "http", plainTLS{}
+	if secure != nil {
+		scheme, certificates = "https", secure(c)
+	}
+	peerURL := func(slot string) string { return fmt.Sprintf("%s://etcd-%s.%s:2380", scheme, slot, plainZone) }
 	var founders, names []string
 	for i, slot := range c.Slots {
 		names = append(names, slot+"="+c.Nodes[i].Address)
-		founders = append(founders, fmt.Sprintf("infra%d=http://etcd-%s.%s:2380", i, slot, plainZone))
+		founders = append(founders, fmt.Sprintf("infra%d=%s", i, peerURL(slot)))
 	}
 	c.Set("cluster.adopt", true)
 	c.Set("cluster.adopt-addresses", names)
-	c.Set("etcd.peer-url", "http://etcd-{slot}."+plainZone+":2380")
+	c.Set("etcd.peer-url", peerURL("{slot}"))
 	c.Set("volume.local.root", nil) // the volume is etcd's own directory
 	for i, n := range c.Nodes {
 		data := filepath.Join(n.Dir, "default.etcd")
 		n.Keys["volume.local.directory"] = data
-		config, err := json.Marshal(map[string]string{"name": fmt.Sprintf("infra%d", i), "data-dir": data,
+		config := map[string]any{"name": fmt.Sprintf("infra%d", i), "data-dir": data,
 			"listen-client-urls": n.ClientURL(), "advertise-client-urls": n.ClientURL(),
-			"listen-peer-urls":            "http://" + n.Address + ":2380",
-			"initial-advertise-peer-urls": fmt.Sprintf("http://etcd-%s.%s:2380", c.Slots[i], plainZone),
-			"initial-cluster":             strings.Join(founders, ","), "initial-cluster-token": "chosen by hand"})
+			"listen-peer-urls":            scheme + "://" + n.Address + ":2380",
+			"initial-advertise-peer-urls": peerURL(c.Slots[i]),
+			"initial-cluster":             strings.Join(founders, ","), "initial-cluster-token": "chosen by hand"}
+		certificates.configure(n, config)
+		text, err := json.Marshal(config)
 		must(t, err)
-		file := filepath.Join(n.Dir, "etcd.yaml") // JSON is YAML
-		must(t, os.WriteFile(file, config, 0o600))
+		must(t, os.WriteFile(plainFile(n), text, 0o600))
 		h.seats = append(h.seats, &seat{t: t, slot: c.Slots[i], url: n.ClientURL(), data: data, node: n, etcd: version.Version,
-			stop: syscall.SIGTERM,
-			other: func() *program {
-				cmd := exec.Command(self, file)
-				cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-				return launch(t, cmd, filepath.Join(n.Dir, "etcd.log"), plainNames+"="+strings.Join(names, ","))
-			}})
+			stop: syscall.SIGTERM, other: func() *program { return launchPlain(t, n, names...) }})
 	}
-	h.found(func(urls ...string) *traffic { return newTraffic(t, nil, urls...) })
+	h.found(func(urls ...string) *traffic { return newTraffic(t, c.TLS, urls...) })
 	return h
+}
+
+// plainFile is etcd's configuration on a node's host. JSON is YAML.
+func plainFile(n *integration.Node) string { return filepath.Join(n.Dir, "etcd.yaml") }
+
+// launchPlain starts etcd on a node's host, to which the names of these members lead somewhere: SLOT=ADDRESS.
+func launchPlain(t *testing.T, n *integration.Node, names ...string) *program {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(self, plainFile(n))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return launch(t, cmd, filepath.Join(n.Dir, "etcd.log"), plainNames+"="+strings.Join(names, ","))
 }
 
 // The other program and holdfast on one machine never work on the data at a time, and the second one takes over by
 // itself when the first one ends. After a change of mind everything is as before.
 func TestTakeoverOfPlainEtcdFenced(t *testing.T) {
-	h := plainHandover(t)
+	h := plainHandover(t, nil)
 	h.fenced(0)
 	h.give(0)
 	h.verify()
@@ -123,19 +135,19 @@ func TestTakeoverOfPlainEtcdFenced(t *testing.T) {
 // A machine is killed at each step of the takeover. The other program finds its data at that moment, and holdfast
 // carries on later.
 func TestKillWhileTakingPlainEtcdOver(t *testing.T) {
-	h := plainHandover(t)
+	h := plainHandover(t, nil)
 	h.killAtEachStep()
 }
 
 // A machine is killed at each step of the way back.
 func TestKillWhileGivingPlainEtcdBack(t *testing.T) {
-	h := plainHandover(t)
+	h := plainHandover(t, nil)
 	h.killWhileGivingBack(func() {})
 }
 
 // Two of three machines are taken over at the same time: the quorum is lost for that long, and nothing else.
 func TestTakeoverOfTwoAtOnce(t *testing.T) {
-	h := plainHandover(t)
+	h := plainHandover(t, nil)
 	order := h.leaderLast()
 	for _, i := range order[1:] {
 		h.seats[i].end()
@@ -154,7 +166,7 @@ func TestTakeoverOfTwoAtOnce(t *testing.T) {
 // the same way. One of its founders was replaced before: neither the cluster's ID nor the new member's follow from the
 // names and the token.
 func TestTakeoverOfPlainEtcd(t *testing.T) {
-	h := plainHandover(t)
+	h := plainHandover(t, nil)
 	i := h.leaderLast()[0]
 	s := h.seats[i]
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -180,7 +192,7 @@ func TestTakeoverOfPlainEtcd(t *testing.T) {
 		_, err := h.client.MemberAdd(call, list.Members[at].PeerURLs)
 		return err
 	})
-	setJSON(t, filepath.Join(s.node.Dir, "etcd.yaml"), "initial-cluster-state", "existing")
+	setJSON(t, plainFile(s.node), "initial-cluster-state", "existing")
 	s.start()
 	h.serves(s.url)
 	h.born = h.identity(ctx)
@@ -192,7 +204,7 @@ func setJSON(t *testing.T, file, key, value string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	must(t, err)
-	config := map[string]string{}
+	config := map[string]any{}
 	must(t, json.Unmarshal(text, &config))
 	config[key] = value
 	text, err = json.Marshal(config)

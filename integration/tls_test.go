@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -175,8 +176,9 @@ func clientTLS(t *testing.T, c *integration.Cluster, n *integration.Node, user s
 	return cfg
 }
 
-// signed is a certificate with a name, of an authority in a directory as `tls init` makes it.
-func signed(t *testing.T, dir, authority, name string) *tls.Certificate {
+// signed is a certificate with a name, and with more names or addresses, of an authority in a directory as `tls init` makes
+// it.
+func signed(t *testing.T, dir, authority, name string, more ...string) *tls.Certificate {
 	t.Helper()
 	ca, err := tls.LoadX509KeyPair(filepath.Join(dir, authority+".crt"), filepath.Join(dir, authority+".key"))
 	must(t, err)
@@ -186,6 +188,13 @@ func signed(t *testing.T, dir, authority, name string) *tls.Certificate {
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	for _, other := range more {
+		if ip := net.ParseIP(other); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, other)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
 	must(t, err)
