@@ -31,7 +31,8 @@ func newTakeoverReleaseCommand() *cobra.Command {
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place",
 		Long: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place. One machine after\n" +
-			"the other, the leader last; each is taken down only if the others can do without it.\n\n" +
+			"the other, the leader last; each is taken down only if the others can do without it. Members that were given back\n" +
+			"are asked at their client URLs whether they reach each other.\n\n" +
 			"It sees that the etcd which is to come can open the data (else `holdfast downgrade` comes first), makes sure of a\n" +
 			"verified backup that it can open as well, and of etcd-manager's mark and spec in the store, pauses the cluster, so\n" +
 			"that no node changes it by itself, writes etcd-manager's file `state`, and drains this member. Then it says what to\n" +

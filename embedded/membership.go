@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
@@ -46,6 +47,17 @@ func (c Cluster) MemberNames() map[uint64]string {
 		}
 	}
 	return names
+}
+
+// ClientURLs returns where each member has told that clients reach it, by ID: none until it has started for the first time.
+func (c Cluster) ClientURLs() map[uint64][]string {
+	urls := map[uint64][]string{}
+	if l, err := c.running(); err == nil {
+		for _, mm := range l.etcd.Server.Cluster().Members() {
+			urls[uint64(mm.ID)] = slices.Clone(mm.ClientURLs)
+		}
+	}
+	return urls
 }
 
 // AddLearner adds a member without a vote and returns its ID, which depends on the time.

@@ -168,6 +168,7 @@
 //	  KillWhileTakingPlainEtcdOver  at each step; the other program finds its data
 //	takeover_plain_test.go
 //	  TakeoverOfPlainEtcdWithTLS  with its operator's certificates; and back
+//	  ReleaseOfTheLastLink  members that were given back and do not reach each other hold the last release up
 //	takeover_manager_test.go, with the programs in HOLDFAST_TEST_ETCD_MANAGER
 //	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and back
 //	  TakeoverOfEtcdManagerFenced, KillWhileTakingEtcdManagerOver

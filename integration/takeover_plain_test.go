@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"holdfast/integration"
 )
@@ -59,4 +61,45 @@ func (p plainTLS) configure(n *integration.Node, etcd map[string]any) {
 func TestTakeoverOfPlainEtcdWithTLS(t *testing.T) {
 	h := plainHandover(t, newPlainTLS(t))
 	h.thereAndBack(func() {})
+}
+
+// Members that were given back reach each other by way of the last one of holdfast's alone, for their names lead nowhere,
+// as etcd-manager has it when it starts. That one is not released before they do, and no client notices.
+func TestReleaseOfTheLastLink(t *testing.T) {
+	h := plainHandover(t, newPlainTLS(t))
+	order := h.leaderLast()
+	for _, i := range order {
+		h.take(i)
+	}
+	h.healthy()
+	order = h.leaderLast()
+	name := func(i int) string { return h.seats[i].slot + "=" + h.seats[i].node.Address }
+	last := order[2]
+	for _, i := range order[:2] {
+		s, whole := h.seats[i], h.seats[i].other
+		s.other = func() *program { return launchPlain(t, s.node, name(i), name(last)) }
+		h.release(i)
+		s.other = whole
+	}
+	h.longest()
+	s := h.seats[last]
+	args := []string{"takeover", "release", "--to-etcd", s.etcd, "--control.socket", s.node.Socket(), "--wait", "0s"}
+	const want = "are not connected, so that there may be no quorum"
+	for _, dry := range []bool{true, false} {
+		all := args
+		if dry {
+			all = append(all, "--dry-run")
+		}
+		if out := s.node.Holdfast(all...); out.Code != 1 || !strings.Contains(out.Err, want) {
+			t.Errorf("release of the last link, dry %t: %+v", dry, out)
+		}
+	}
+	h.more(100)
+	first := order[0]
+	h.give(first) // it knows the names by now
+	h.release(last)
+	h.verify()
+	if h.worst > 3*time.Second {
+		t.Errorf("the longest gap was %s", h.worst)
+	}
 }

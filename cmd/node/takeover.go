@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,10 @@ func (r *released) again(to string) (health.Release, error) {
 
 // takeover says how far the takeover of another program's cluster is.
 func (n routes) takeover(ctx context.Context) health.Takeover {
-	s := n.statusOfAll(ctx)
+	return n.takeoverOf(n.statusOfAll(ctx))
+}
+
+func (n routes) takeoverOf(s health.ClusterStatus) health.Takeover {
 	o := n.coord.Now().Observation
 	record := o.Disk.Ledger.Record
 	if record == nil {
@@ -87,7 +91,7 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 	if len(rel.Why) > 0 {
 		return rel, nil
 	}
-	report, err := n.coord.Drain(ctx, how)
+	report, err := n.leave(ctx, how)
 	if err != nil {
 		return nil, err
 	}
@@ -102,15 +106,27 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()
 	how.Dry = false
-	if report, err = n.coord.Drain(ctx, how); err != nil {
+	if report, err = n.leave(ctx, how); err != nil {
 		return nil, err
 	}
-	n.step("release-drained")
 	rel.Risk, rel.Released = report.Risk, report.Drained
 	if rel.Released {
+		n.step("release-drained")
 		n.given.set(&rel)
 	}
 	return rel, nil
+}
+
+// leave drains the member, or judges whether it may be. Beside what every drain asks, the members that another program runs
+// must reach each other: no node tells what raft there sees.
+func (n routes) leave(ctx context.Context, how coordinator.DrainOptions) (coordinator.DrainReport, error) {
+	severed := n.severed(ctx)
+	if severed != "" && !how.Force {
+		return coordinator.DrainReport{Risk: severed}, nil
+	}
+	report, err := n.coord.Drain(ctx, how)
+	report.Risk = cmp.Or(report.Risk, severed)
+	return report, err
 }
 
 // prepareRelease does all that comes before the stop. The pause is before the file state: once another program may run

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,4 +150,62 @@ func (s ClusterStatus) runs(v plan.MemberInfo, near []uint64) TakeoverMember {
 		}
 	}
 	return m
+}
+
+// Links are the members that a member says raft is connected to from there.
+type Links struct {
+	Peers []string // IDs, hexadecimal
+	Err   string   // why it could not be asked
+}
+
+// Links returns those of the members that nodes run, by ID.
+func (s ClusterStatus) Links() map[string]Links {
+	all := map[string]Links{}
+	for _, n := range s.Nodes {
+		if !n.Reached || n.Etcd == nil || n.Checkup == nil {
+			continue
+		}
+		var l Links
+		for _, m := range n.Checkup.Members {
+			if m.Connected || slices.Contains(n.Checkup.Near, m.ID) {
+				l.Peers = append(l.Peers, fmt.Sprintf("%x", m.ID))
+			}
+		}
+		all[n.Etcd.Member] = l
+	}
+	return all
+}
+
+// Abroad returns the voters that another program runs and that raft is connected to.
+func (t Takeover) Abroad() (all []TakeoverMember) {
+	for _, m := range t.Members {
+		if !m.Ours && m.Connected {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Severed says why the members that are left may have no quorum once the member with an ID is down, although raft is
+// connected to each of them now: it may be so by way of that one alone, where another program runs them and does not know
+// their names yet. told is what each says of its connections, by ID. One side of two is enough: who can dial the other
+// takes its messages from there, and brings its own.
+func (t Takeover) Severed(without string, told map[string]Links) string {
+	left := slices.DeleteFunc(slices.Clone(t.Members), func(m TakeoverMember) bool { return !m.Connected || m.Member == without })
+	for i, m := range left {
+		for _, other := range left[:i] {
+			reaches := func(from, to TakeoverMember) bool { return slices.Contains(told[from.Member].Peers, to.Member) }
+			if m.Ours && other.Ours || reaches(m, other) || reaches(other, m) { // of ours, the leader tells
+				continue
+			}
+			if err := cmp.Or(told[other.Member].Err, told[m.Member].Err); err != "" {
+				return fmt.Sprintf("whether the members of slots %s and %s, one of which another program runs, are connected cannot be told: %s",
+					other.Slot, m.Slot, err)
+			}
+			return fmt.Sprintf("the members of slots %s and %s, one of which another program runs, are not connected, so that "+
+				"there may be no quorum without this one: see whether their names lead there (docs/migrate.md, The way back)",
+				other.Slot, m.Slot)
+		}
+	}
+	return ""
 }

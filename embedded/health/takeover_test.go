@@ -81,3 +81,48 @@ func TestTakeoverPhase(t *testing.T) {
 		}
 	}
 }
+
+// A member goes down only if those that are left reach each other without it, where another program runs some.
+func TestSevered(t *testing.T) {
+	links := func(peers ...string) Links { return Links{Peers: peers} }
+	a, b := TakeoverMember{Slot: "a", Member: "1", Connected: true}, TakeoverMember{Slot: "b", Member: "2", Connected: true}
+	c := TakeoverMember{Slot: "c", Member: "3", Connected: true, Ours: true}
+	ours := func(m TakeoverMember) TakeoverMember { m.Ours = true; return m }
+	gone := func(m TakeoverMember) TakeoverMember { m.Connected = false; return m }
+	for name, tc := range map[string]struct {
+		members []TakeoverMember
+		told    map[string]Links
+		want    string
+	}{
+		"all are ours":                {[]TakeoverMember{ours(a), ours(b), c}, nil, ""},
+		"they reach each other":       {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("2", "3"), "2": links("1", "3")}, ""},
+		"one reaches the other":       {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": links("1")}, ""},
+		"they reach this one alone":   {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": links("3")}, "slots a and b, one of which another program runs, are not connected"},
+		"one is not asked":            {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("3"), "2": {Err: "it hangs"}}, "connected cannot be told: it hangs"},
+		"one is asked and is enough":  {[]TakeoverMember{a, b, c}, map[string]Links{"1": links("2"), "2": {Err: "it hangs"}}, ""},
+		"none is asked":               {[]TakeoverMember{a, b, c}, map[string]Links{"1": {Err: "one"}, "2": {Err: "two"}}, "cannot be told: one"},
+		"another of ours reaches it":  {[]TakeoverMember{a, ours(b), c}, map[string]Links{"1": links("3"), "2": links("1")}, ""},
+		"another of ours does not":    {[]TakeoverMember{a, ours(b), c}, map[string]Links{"1": links("3"), "2": links("3")}, "are not connected"},
+		"one is away, as is said":     {[]TakeoverMember{a, gone(b), c}, map[string]Links{"1": links("3")}, ""},
+		"another program runs it all": {[]TakeoverMember{a, b, gone(c)}, nil, "are not connected"},
+		"one is left":                 {[]TakeoverMember{a, c}, nil, ""},
+	} {
+		got := Takeover{Members: tc.members}.Severed("3", tc.told)
+		if !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// What a node says of its connections counts if it answers, whether its member leads or not.
+func TestLinks(t *testing.T) {
+	members := []plan.MemberInfo{{ID: 0xa, Connected: true}, {ID: 0xb}, {ID: 0xc}}
+	s := ClusterStatus{Nodes: []NodeStatus{
+		{Reached: true, Etcd: &EtcdStatus{Member: "c"}, Checkup: &Checkup{Members: members, Near: []uint64{0xb}}},
+		{Reached: true, Checkup: &Checkup{Members: members}},
+		{Etcd: &EtcdStatus{Member: "b"}, Checkup: &Checkup{Members: members}},
+	}}
+	if got := s.Links(); len(got) != 1 || !slices.Equal(got["c"].Peers, []string{"a", "b"}) {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,151 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"holdfast/embedded/health"
+	"holdfast/embedded/settings"
+)
+
+const (
+	linksTime = 5 * time.Second // for each member, whether it answers or not
+	// linksGauge is 1 for each member that raft is connected to: the fact by which etcd itself judges that before it
+	// changes members (rafthttp, metrics.go and peer_status.go). All versions have it, and need no user to tell it.
+	linksGauge = "etcd_network_active_peers"
+	mostLinks  = 32 << 20 // bytes of an answer
+)
+
+// severed says why the members that are left may have no quorum without this node's, where another program runs some; ""
+// if they have one.
+func (n routes) severed(ctx context.Context) string {
+	s := n.statusOfAll(ctx)
+	t, told, urls := n.takeoverOf(s), s.Links(), n.etcd.ClientURLs()
+	client, err := membersClient(n.cfg.Etcd.ClientTLS)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, m := range t.Abroad() {
+		wg.Go(func() {
+			links := health.Links{}
+			if err != nil {
+				links.Err = err.Error()
+			} else {
+				id, _ := strconv.ParseUint(m.Member, 16, 64) // it was written from one
+				links = askLinks(ctx, client, urls[id], m.Member)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			told[m.Member] = links
+		})
+	}
+	wg.Wait()
+	return t.Severed(fmt.Sprintf("%x", n.etcd.Status().MemberID), told)
+}
+
+// membersClient is a client of the members' HTTP, with the certificate that etcd's own gateway shows as a client.
+func membersClient(c settings.ClientTLS) (*http.Client, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if c.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate %s with its key %s: %w", c.CertFile, c.KeyFile, err)
+		}
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+		if c.TrustedCAFile != "" {
+			text, err := os.ReadFile(c.TrustedCAFile)
+			if err != nil {
+				return nil, err
+			}
+			pool := x509.NewCertPool()
+			if !pool.AppendCertsFromPEM(text) {
+				return nil, fmt.Errorf("read %s: no certificate in it", c.TrustedCAFile)
+			}
+			transport.TLSClientConfig.RootCAs = pool
+		}
+	}
+	return &http.Client{Transport: transport}, nil
+}
+
+// askLinks asks a member, at its client URLs, which members it is connected to. Another member may answer there, as on
+// localhost: its answer does not count.
+func askLinks(ctx context.Context, client *http.Client, urls []string, id string) health.Links {
+	ctx, cancel := context.WithTimeout(ctx, linksTime)
+	defer cancel()
+	if len(urls) == 0 {
+		return health.Links{Err: "the member has told no client URL"}
+	}
+	var failed []string
+	for _, url := range urls {
+		peers, err := linksAt(ctx, client, url, id)
+		if err == nil {
+			return health.Links{Peers: peers}
+		}
+		failed = append(failed, err.Error())
+	}
+	return health.Links{Err: strings.Join(failed, "; ")}
+}
+
+func linksAt(ctx context.Context, client *http.Client, url, id string) (peers []string, err error) {
+	url = strings.TrimSuffix(url, "/") + "/metrics"
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, err // it names the URL
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", url, resp.Status)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(io.LimitReader(resp.Body, mostLinks))
+	if err == nil {
+		peers, err = linksOf(families[linksGauge], id)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", url, err)
+	}
+	return peers, nil
+}
+
+// linksOf takes from the gauge what the member with an ID says of its connections.
+func linksOf(gauge *dto.MetricFamily, id string) (peers []string, err error) {
+	mine := false
+	for _, m := range gauge.GetMetric() {
+		label := func(name string) string {
+			i := slices.IndexFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == name })
+			if i < 0 {
+				return ""
+			}
+			return m.GetLabel()[i].GetValue()
+		}
+		if label("Local") != id {
+			continue
+		}
+		mine = true
+		if m.GetGauge().GetValue() > 0 {
+			peers = append(peers, label("Remote"))
+		}
+	}
+	if !mine {
+		return nil, errors.New("the member " + id + " does not answer there, or was connected to no other yet")
+	}
+	return peers, nil
+}
