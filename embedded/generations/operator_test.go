@@ -64,7 +64,7 @@ func TestOperatorsOrders(t *testing.T) {
 		}},
 		"a record of his": {unproven: true, do: func(d desk) error { return d.thief.Put(t.Context(), d.born) }},
 		"attested by him": {unproven: true, do: func(d desk) error {
-			unsigned := &Records{Store: d.node.Store, Cluster: "main"}
+			unsigned := New(d.node.Store, "main", nil)
 			a := attestation{Generation: 2, Record: d.born.ID, Texts: map[string]string{}}
 			for name, v := range map[string]any{d.node.recordName(2): d.born, d.node.restoreName(2, 1): d.p,
 				d.node.outcomeName(2, 1): outcome{Record: &d.born}} {
@@ -81,8 +81,8 @@ func TestOperatorsOrders(t *testing.T) {
 			_, node, founding := shelf(t)
 			signs, operator := operators(t, "main.x")
 			node.Signer = signs
-			d := desk{node: node, operator: &Records{Store: node.Store, Cluster: "main", Signer: operator},
-				thief: &Records{Store: node.Store, Cluster: "main", Signer: bold{operator}}, p: proposal(founding, 0)}
+			d := desk{node: node, operator: New(node.Store, "main", operator),
+				thief: New(node.Store, "main", bold{operator}), p: proposal(founding, 0)}
 			d.born = outcomeOf(d.p, founding)
 			if err := tc.do(d); err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func TestOperatorLeavesTheRestToNodes(t *testing.T) {
 	dir, node, founding := shelf(t)
 	signs, operator := operators(t, "main.x")
 	node.Signer = signs
-	command := &Records{Store: node.Store, Cluster: "main", Signer: operator}
+	command := New(node.Store, "main", operator)
 	p := proposal(founding, 0)
 	born := outcomeOf(p, founding)
 	if err := command.Conclude(t.Context(), born); !errors.Is(err, ErrUnsigned) {
@@ -157,7 +157,7 @@ func TestForeignOperator(t *testing.T) {
 		} {
 			_, node, founding := shelf(t)
 			node.Store = snapshottest.Dated{Store: node.Store, Times: map[string]time.Time{"restore-000002-01.json": time.Now().Add(tc.late)}}
-			thief := &Records{Store: node.Store, Cluster: "main", Signer: tc.by}
+			thief := New(node.Store, "main", tc.by)
 			p := proposal(founding, 0)
 			if err := thief.Propose(t.Context(), p); err != nil {
 				t.Fatal(err)
