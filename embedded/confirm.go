@@ -41,6 +41,8 @@ type confirmation struct {
 	changed     func() <-chan struct{} // closed at the next change of leaders
 	applied     func() uint64
 	read, write func(context.Context) error
+	ready       <-chan struct{} // closed once clients are served
+	news        func()          // called when the leader has changed, clients are served, or the first answer has come
 	// patience is how long an answer may be missing before the member is stalled: within two election timeouts one that
 	// is merely cut off is shown no leader any more.
 	patience time.Duration
@@ -53,8 +55,9 @@ type confirmation struct {
 	grown time.Time // when index was seen to have grown
 }
 
-func newConfirmation(srv *etcdserver.EtcdServer) *confirmation {
+func newConfirmation(srv *etcdserver.EtcdServer, news func()) *confirmation {
 	return &confirmation{
+		ready: srv.ReadyNotify(), news: news,
 		lead:    func() (known, here bool) { return srv.Lead() != 0, srv.Leader() == srv.MemberID() },
 		changed: srv.LeaderChangedNotify,
 		applied: srv.AppliedIndex,
@@ -86,6 +89,7 @@ func (c *confirmation) run(ctx context.Context) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	waits := false // an entry does
+	ready := c.ready
 	for {
 		changed := c.changed()
 		if known, here := c.lead(); known {
@@ -105,6 +109,10 @@ func (c *confirmation) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
+			c.news()
+		case <-ready:
+			ready = nil
+			c.news()
 		case <-tick.C:
 		}
 	}
@@ -124,9 +132,13 @@ func (c *confirmation) ask(ctx context.Context, question func(context.Context) e
 	if question(ctx) != nil {
 		return false, ctx.Err() != nil
 	}
+	_, was := c.confirmed()
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.asked, c.led, c.since = begun, leads, time.Time{}
+	c.mu.Unlock()
+	if !was {
+		c.news()
+	}
 	return true, false
 }
 

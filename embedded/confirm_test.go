@@ -17,6 +17,7 @@ type asked struct {
 	changed       chan struct{}
 	index         uint64
 	reads, writes int
+	news          int
 	open, most    int // questions without an answer, and how many there were at the same time
 	answer        func(context.Context) error
 }
@@ -47,6 +48,7 @@ func newAsked() *asked {
 			}
 			return err
 		},
+		news:     func() { a.set(func() { a.news++ }) },
 		patience: confirmedFor,
 		grown:    time.Now(),
 	}
@@ -115,6 +117,32 @@ func TestStalled(t *testing.T) {
 		if !a.sure() {
 			t.Error("not confirmed")
 		}
+	})
+}
+
+// What others wait for is told at once: a tick of theirs would be late by up to a second.
+func TestConfirmationTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsked()
+		ready := make(chan struct{})
+		a.ready = ready
+		ctx, cancel := context.WithCancel(t.Context())
+		go a.run(ctx)
+		defer cancel()
+		told := func(want int, when string) {
+			t.Helper()
+			synctest.Wait()
+			if a.set(func() {}); a.news != want {
+				t.Errorf("%s: told %d times, want %d", when, a.news, want)
+			}
+		}
+		told(1, "the first answer")
+		time.Sleep(20 * askEvery)
+		told(1, "the same again")
+		close(ready)
+		told(2, "clients are served")
+		a.set(func() { close(a.changed); a.changed = make(chan struct{}) })
+		told(3, "another leader")
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 type life struct {
 	spec plan.Spec
 	lg   *zap.Logger
+	news func() // its leader is another, or confirmed, or clients are served
 
 	abort *latch // no new snapshot, the open ones fail
 	stop  *latch // etcd is to end
@@ -47,10 +48,11 @@ type life struct {
 	pulse   pulse                  // of the leader
 }
 
-func newLife(spec plan.Spec, lg *zap.Logger) *life {
+func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {
 	return &life{
 		spec:   spec,
 		lg:     lg,
+		news:   news,
 		abort:  newLatch(),
 		stop:   newLatch(),
 		killed: newLatch(),
@@ -105,7 +107,7 @@ func (l *life) launch(ec *embed.Config) error {
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
-	l.etcd, l.leader = e, newConfirmation(e.Server)
+	l.etcd, l.leader = e, newConfirmation(e.Server, l.news)
 	return nil
 }
 

@@ -48,6 +48,7 @@ type Member struct {
 	lg   *zap.Logger
 	note func(reason string)
 	seen Seen
+	news chan struct{} // there is something new to see in State
 }
 
 // present is the run of etcd that is there, if any.
@@ -67,12 +68,24 @@ func New(cfg Config, lg *zap.Logger, note func(reason string)) *Member {
 	p := new(present)
 	return &Member{
 		Cluster: Cluster{p, cfg.Names}, Keys: Keys{p}, Users: Users{p}, Maintenance: Maintenance{p}, present: p,
-		cfg: cfg, lg: lg, note: note,
+		cfg: cfg, lg: lg, note: note, news: make(chan struct{}, 1),
+	}
+}
+
+// Changed is sent to when State has something new that clients notice: another leader, one that has answered, or that
+// they are served here. Two changes may be one message.
+func (m *Member) Changed() <-chan struct{} { return m.news }
+
+func (m *Member) stir() {
+	select {
+	case m.news <- struct{}{}:
+	default:
 	}
 }
 
 // Start checks the data directory, starts etcd and returns when it runs, not when it is ready: without a quorum it
-// never is (see Ready). Founding waits about one second per absent peer. When ctx ends first, Start returns at once and
+// never is (see Ready). Founding waits up to one second for each peer whose name is known and
+// that does not serve. When ctx ends first, Start returns at once and
 // what was begun is undone in the background, until Done. Errors: errLocked (another process has the directory),
 // a [plan.Unfit] (ErrOldWAL, written by an etcd too old to be replayed, or errNewer, by one newer than this),
 // errStopped (Stop came between). A joiner is refused while the others have no cluster version yet (seconds after
@@ -106,7 +119,7 @@ func (m *Member) begin(spec plan.Spec) (*life, error) {
 	if m.life != nil && !m.life.over() {
 		return nil, errors.New("it is running already, or still stopping")
 	}
-	l := newLife(spec, m.lg)
+	l := newLife(spec, m.lg, m.stir)
 	lg := etcdLogger(m.lg, m.cfg.LogLevel, spec, lastWord{killed: l.killed, note: m.note}).
 		WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return newCalm(c, l.stop, l.killed) }))
 	ec, err := etcdConfig(m.cfg, spec, lg, append(m.seen.serverOptions(), l.serverOptions()...))

@@ -94,6 +94,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 			doing = nil
 			pace.did(err)
 		case <-l.world.Mesh.Changed():
+		case <-l.world.Etcd.Changed():
 		case <-l.again:
 		case <-ticker.C:
 		}

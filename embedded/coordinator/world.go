@@ -116,6 +116,7 @@ type Process interface {
 	// Stop hands over leadership for at most this long, then stops; again is fine.
 	Stop(ctx context.Context, handOver time.Duration) error
 	Kill()                               // stops without waiting for anything
+	Changed() <-chan struct{}            // sent to when State may have become another one
 	State() (m plan.Member, ended error) // ended: why etcd ended by itself
 	Revision() int64                     // of the running member, 0 without one
 }

@@ -243,7 +243,7 @@ func (o founding) holders() ([]holder, string) {
 	if !slices.Contains(o.Config.Slots, o.Claim.Slot) {
 		return nil, fmt.Sprintf("slot %s, held here, is not among the wanted slots %s", o.Claim.Slot, strings.Join(o.Config.Slots, ", "))
 	}
-	var found []holder
+	var found, rivals []holder
 	var missing []string
 	for _, slot := range o.Config.Slots {
 		var in []holder
@@ -259,7 +259,11 @@ func (o founding) holders() ([]holder, string) {
 		}
 		h := *o.occupant(slot)
 		for _, rival := range in {
-			if rival.node != h.node && !o.stands(rival.facts) {
+			switch {
+			case rival.node == h.node:
+			case o.stands(rival.facts):
+				rivals = append(rivals, rival)
+			default:
 				return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", in[0].node, in[1].node, slot)
 			}
 		}
@@ -271,12 +275,18 @@ func (o founding) holders() ([]holder, string) {
 	if len(missing) > 0 {
 		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"), strings.Join(o.Config.Slots, ", "))
 	}
+	for _, rival := range rivals {
+		if !o.target(found).keepsMajority(*rival.facts.Promise) {
+			return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", o.occupant(rival.facts.Slot).node, rival.node, rival.facts.Slot)
+		}
+	}
 	return found, ""
 }
 
-// stands reports whether a holder that its rival comes before is no founder and stays where it is: it has promised, so
-// that it keeps its disk, and waits. Three hosts that take one slot in the same moment can each have promised with
-// themselves in it. One that has promised nothing is about to take another slot.
+// stands reports whether a holder that its rival comes before may stay where it is while the others found without it: it
+// has promised, so that it keeps its disk, and waits. Three hosts that take one slot in the same moment can each have
+// promised with themselves in it. One that has promised nothing is about to take another slot. What it has promised may
+// be complete, and founded by now, unless a majority of those disks is among the founders, who would know.
 func (o founding) stands(f Facts) bool {
 	return o.Config.Yields && f.Phase == PhaseBlank && f.Promise != nil
 }

@@ -260,7 +260,7 @@ func (o knowledge) bearer(disk string) *holder {
 func (o knowledge) occupant(slot string) *holder {
 	var found *holder
 	consider := func(node string, f Facts) {
-		if f.Slot == slot && (found == nil || stronger(f, node, found.facts, found.node)) {
+		if f.Slot == slot && (found == nil || o.stronger(f, node, found.facts, found.node)) {
 			found = &holder{node, f}
 		}
 	}

@@ -53,7 +53,7 @@ func (o mesh) holder(slot string, member uint64) (*Peer, string) {
 			note = fmt.Sprintf("slot %s has no live holder, and the disk on %s is of %s", slot, p.Node, f.Record.Token())
 		case f.Running && f.Member == member:
 			return &p, ""
-		case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):
+		case found == nil || o.stronger(*f, p.Node, *found.Facts, found.Node):
 			found = &p
 		}
 	}

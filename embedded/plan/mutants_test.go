@@ -57,13 +57,19 @@ var mutants = []mutant{
 		if !to.keepsMajority`, byFoundings},
 	{"newer only", "founding.go", `if !to.keepsMajority(p) {`, `if false && !to.keepsMajority(p) {`, byFoundings},
 	{"majority only", "founding.go", `if !to.newer(promises[len(promises)-1]) {`, `if false && !to.newer(promises[len(promises)-1]) {`, byStories},
-	{"a rival that has promised blocks a founding", "founding.go", `!o.stands(rival.facts) {`, `true {`, bySimulation},
+	{"a rival that has promised blocks a founding", "founding.go", `case o.stands(rival.facts):`, `case false:`, bySimulation},
 	{"found while hosts take slots", "founding.go", `if o.Config.Yields && o.Stirred {`, `if false {`, byStories},
-	{"found beside a rival that will move", "founding.go", `f.Phase == PhaseBlank && f.Promise != nil`, `f.Phase == PhaseBlank`, byStories},
+	{"found beside a rival that will move", "founding.go", `				rivals = append(rivals, rival)
+`, `				rivals = append(rivals, rival)
+			case rival.facts.Promise == nil:
+`, byStories},
+	{"found beside a founding that may be complete", "founding.go", `if !o.target(found).keepsMajority(*rival.facts.Promise) {`, `if false {`, byStories},
 	{"found beside a second fixed holder", "founding.go", `return o.Config.Yields && f.Phase == PhaseBlank && f.Promise`, `return f.Phase == PhaseBlank && f.Promise`, byStories},
-	{"keep a promise that is moot", "rivals.go", `case pristine || f.Running && o.moot():`, `case pristine:`, byStories},
-	{"a promise is moot without a leader", "rivals.go", `conflict != "" || o.leader(known) == nil {`, `conflict != "" {`, byStories},
-	{"a promise is moot with what was prepared", "rivals.go", `o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" ||`, ``, byStories},
+	{"keep a promise that is moot", "rivals.go", `case pristine || o.moot():`, `case pristine:`, byStories},
+	{"a promise is moot without a leader", "rivals.go", `case known != nil && o.leader(known) != nil:`, `case known != nil:`, byStories},
+	{"the store's founding comes after a name", "rivals.go", `o.Store.Record != nil && o.Store.Record.ID == founding || `, ``, byStories},
+	{"an accepted founding comes after a name", "rivals.go", `p.Facts.Record != nil && p.Facts.Record.ID == founding`, `false`, byStories},
+	{"a promise is moot with what was prepared", "rivals.go", `|| o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {`, `{`, byStories},
 	{"a founder's promise is moot", "rivals.go", `return !slices.ContainsFunc(known.Charter.Seats, func(s Seat) bool { return s.Disk == o.Claim.Disk })`, `return true`, byStories},
 	{"found with a missing holder", "founding.go", `if len(missing) > 0 {`, `if len(missing) > len(o.Config.Slots)/2 {`, bySimulation},
 	{"ignore the store", "founding.go", "	shared = true\n", "	shared = false\n", bySimulation},
@@ -94,8 +100,8 @@ var mutants = []mutant{
 	{"wait for a learner that lost its log", "steady.go", ` && f.Join != ad.ID {`, ` {`, byStories},
 	{"keep another's admission", "resume.go", `l.Role == RoleJoiner && l.Join != d.Member`, `l.Role == "-"`, byStories},
 	{"ignore rivals", "next.go", `if a, stop := claiming(o).rivalry(); stop {`, `if a, stop := claiming(o).rivalry(); stop && a.Kind == "-" {`, bySimulation},
-	{"yield what is not blank", "rivals.go", `case pristine || f.Running`, `case o.Config.Yields || f.Running`, bySimulation},
-	{"a running rival comes before yielding", "rivals.go", `case pristine ||`, `case pristine && !f.Running ||`, byStories},
+	{"yield what is not blank", "rivals.go", `case pristine || o.moot():`, `case o.Config.Yields:`, bySimulation},
+	{"a running rival comes before yielding", "rivals.go", `case pristine || o.moot():`, `case pristine && !f.Running:`, byStories},
 	{"claim the slot of foreign data", "rivals.go", `for _, slot := range o.Foreign() {`, `for _, slot := range o.Foreign()[:0] {`, byStories},
 	{"keep the slot of foreign data", "rivals.go", `pristine && slices.Contains(o.Foreign(), me.Slot)`, `false && slices.Contains(o.Foreign(), me.Slot)`, byStories},
 	{"foreign data is worth nothing", "rivals.go", `case f.Foreign:`, `case f.Foreign && false:`, byStories},
@@ -493,7 +499,7 @@ var mutants = []mutant{
 	{"accept an admission that was used", "resume.go", `|| o.begunBefore(ad.ID) != "" `, `|| o.begunBefore(ad.ID) == "-" `, byStories},
 	{"wait for a learner that began and forgot it", "steady.go", ` && m.Acked == 0 && `, ` && `, byStories},
 	{"tell everybody of every write", "rollback.go", `		if f.Members[i].Connected {`, `		if f.Members[i].Connected && f.Members[i].Learner {`, byQuiet},
-	{"two holders stop the leader", "mesh.go", `case found == nil || stronger(*f, p.Node, *found.Facts, found.Node):`, `case found != nil:
+	{"two holders stop the leader", "mesh.go", `case found == nil || o.stronger(*f, p.Node, *found.Facts, found.Node):`, `case found != nil:
 			return nil, "two"
 		default:
 			found = &p

@@ -120,9 +120,9 @@ func (o claiming) rivalry() (Action, bool) {
 			continue
 		}
 		switch {
-		case stronger(me, o.Node, *f, p.Node):
+		case o.stronger(me, o.Node, *f, p.Node):
 			continue
-		case pristine || f.Running && o.moot():
+		case pristine || o.moot():
 			return Action{Kind: Yield, Slot: me.Slot,
 				Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node,
 					f.Slot)}, true
@@ -141,30 +141,43 @@ func (o claiming) rivalry() (Action, bool) {
 func (o claiming) loose() bool { return o.Config.Yields && o.phase() == PhaseBlank }
 
 // moot reports whether all that the disk has is promises that nobody needs any more: a leader serves the newest cluster,
-// and the disk is none of its founders. Without this a host that lost a founding's race would never be free again.
+// or the store has the record of one, and the disk is none of its founders. Without this a host that lost a founding's
+// race would never be free again.
 func (o claiming) moot() bool {
+	if !o.loose() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {
+		return false
+	}
 	known, conflict := o.latest()
-	if !o.loose() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" || known == nil || conflict != "" || o.leader(known) == nil {
+	switch {
+	case conflict != "":
+		return false
+	case known != nil && o.leader(known) != nil:
+	case o.Store.Unknown == "" && o.Store.Record != nil:
+		known = o.Store.Record
+	default:
 		return false
 	}
 	return !slices.ContainsFunc(known.Charter.Seats, func(s Seat) bool { return s.Disk == o.Claim.Disk })
 }
 
 // stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose, be it data
-// of another program's cluster that was not taken over yet; then the later claim; then the lower node name. Blank disks
-// have claims that cannot be compared (each host counts its own), so there the name decides at once.
-func stronger(a Facts, aNode string, b Facts, bNode string) bool {
+// of another program's cluster that was not taken over yet, or the promise of a founding that a disk or the store has
+// accepted; then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each host counts its own), so
+// there the name decides at once.
+func (o mesh) stronger(a Facts, aNode string, b Facts, bNode string) bool {
 	rank := func(f Facts) int {
 		switch {
 		case f.Running:
-			return 6
+			return 7
 		case f.Phase == PhaseData:
-			return 5
+			return 6
 		case f.Phase == PhaseFounder || f.Phase == PhaseJoiner:
-			return 4
+			return 5
 		case f.Foreign:
-			return 3
+			return 4
 		case f.Record != nil:
+			return 3
+		case f.Promise != nil && o.accepts(f.Promise.ID()):
 			return 2
 		case f.Promise != nil:
 			return 1
@@ -174,8 +187,15 @@ func stronger(a Facts, aNode string, b Facts, bNode string) bool {
 	if ra, rb := rank(a), rank(b); ra != rb {
 		return ra > rb
 	}
-	if rank(a) > 1 && a.Epoch != b.Epoch {
+	if rank(a) > 2 && a.Epoch != b.Epoch {
 		return a.Epoch > b.Epoch
 	}
 	return aNode < bNode
+}
+
+// accepts reports whether the store or another node's disk has accepted the founding.
+func (o mesh) accepts(founding string) bool {
+	return o.Store.Record != nil && o.Store.Record.ID == founding || slices.ContainsFunc(o.Peers, func(p Peer) bool {
+		return p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.ID == founding
+	})
 }

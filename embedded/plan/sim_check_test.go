@@ -378,9 +378,9 @@ func (w *world) unknown(d *disk) bool {
 
 func (d *disk) used() bool { return d.marker || d.data != nil }
 
-// settled reports whether a cluster is founded without the disk, so that what this one promised is over.
+// settled reports whether a cluster is founded without the disk, or in a store, so that what this one promised is over.
 func (w *world) settled(d *disk) bool {
-	return slices.ContainsFunc(w.clusters, func(c *cluster) bool {
+	return slices.ContainsFunc(w.stores, func(st *store) bool { return st.record != nil }) || slices.ContainsFunc(w.clusters, func(c *cluster) bool {
 		return c.quorate && !slices.ContainsFunc(c.record.Charter.Seats, func(s Seat) bool { return s.Disk == d.uuid })
 	})
 }

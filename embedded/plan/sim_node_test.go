@@ -146,7 +146,7 @@ func (n *node) observe() Observation {
 		o.Store.Managed = "its mark"
 	}
 	o.Early = w.travels && n.age < earlySteps
-	o.Stirred = w.host && w.chance(30) // mostly after they were quiet, for gossip may be late
+	o.Stirred = w.host && n.age%3 == 0 // gossip may be later than the moment that it waits
 	o.Starting = n.deaf() && n.read == 0 && w.chance(50)
 	if w.chance(20) {
 		n.unable = ""
