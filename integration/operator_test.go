@@ -95,7 +95,9 @@ func TestAbortDeletedFromTheStore(t *testing.T) {
 	must(t, os.Rename(backups, backups+".away")) // nobody can prepare it: so there is time to abort it
 	confirmed := make(chan integration.Output, 1)
 	go func() { confirmed <- n1.Command("restore", "--confirm", "--yes") }()
-	consent := func() string { return n1.Holdfast("etcdctl", "--config", n1.File(), "get", "holdfast.internal/consent").Out }
+	consent := func() string {
+		return n1.Holdfast("etcdctl", "--config", n1.File(), "get", "holdfast.internal/consent").Out
+	}
 	c.Until(patience, "the cluster consents", func() error {
 		if consent() == "" {
 			return errors.New("not yet")
