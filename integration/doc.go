@@ -172,6 +172,7 @@
 //	takeover_manager_test.go, with the programs in HOLDFAST_TEST_ETCD_MANAGER
 //	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and back
 //	  TakeoverOfEtcdManagerFenced, KillWhileTakingEtcdManagerOver
+//	  TakeoverOfMainAndEvents  two clusters on the same hosts at once; and back
 //	  TakeoverChangeOfMind back after one host
 //	  TakeoverPowerCut     while two programs run the cluster
 //	  RestoreWhileTakingOver  one that etcd-manager-ctl queues is refused, and shown

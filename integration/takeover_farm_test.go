@@ -28,18 +28,30 @@ const managerVariable = "HOLDFAST_TEST_ETCD_MANAGER"
 
 // What kops calls things, and where it has them, in a cluster without a cloud.
 const (
-	kopsSuffix  = ".internal.k8s.example.com"
-	kopsVolumes = "etcd-" // prefix of the volumes' names, and so of the members'
-	kopsPKI     = "/etc/kubernetes/pki/etcd-manager"
-	kopsEtcd    = "3.6.16"
+	kopsSuffix = ".internal.k8s.example.com"
+	kopsEtcd   = "3.6.16"
+)
+
+// kops is one of the clusters that kops has on the same machines.
+type kops struct {
+	name                           string // of the cluster
+	volumes                        string // prefix of the volumes' names, and so of the members'
+	pki                            string // directory of the authorities on a machine
+	client, peer, grpc, quarantine int    // ports
+}
+
+var (
+	kopsMain   = kops{"etcd", "etcd-", "/etc/kubernetes/pki/etcd-manager", 4001, 2380, 3996, 3994}
+	kopsEvents = kops{"etcd-events", "events-", "/etc/kubernetes/pki/etcd-manager-events", 4002, 2381, 3997, 3995}
 )
 
 // farm is a cluster of etcd-manager on three hosts, with kops' flags, names, ports and authorities.
 type farm struct {
 	*handover
-	net      *hosts.Network
-	programs string // directory of the other programs
-	pki      string // directory of the authorities
+	kops     kops
+	programs string   // directory of the other programs
+	pki      string   // directory of the authorities
+	roots    []string // of the hosts: what each has of its own in the place of /
 	// static: etcd-manager has kops' flags for machines without a cloud, --static-config among them. It then knows its
 	// cluster by files on the volumes, and heeds no store. Else it has a store, and seeds, as in a cloud.
 	static bool
@@ -62,18 +74,51 @@ func newFarm(t *testing.T, static bool) *farm {
 	must(t, err)
 	t.Cleanup(func() { must(t, network.Close()) })
 	c := integration.New(t, holdfast, integration.Options{Net: network})
-	c.Name = "etcd" // kops' main
-	f := &farm{handover: &handover{Cluster: c, t: t}, net: network, programs: programs, pki: filepath.Join(c.Dir, "pki"),
-		static: static}
+	f := &farm{handover: &handover{Cluster: c, t: t}, kops: kopsMain, programs: programs, static: static}
+	for _, n := range c.Nodes {
+		f.roots = append(f.roots, filepath.Join(n.Dir, "root"))
+		f.furnish(n)
+	}
+	f.begin()
+	return f
+}
+
+// beside runs another of kops' clusters on the same hosts, with authorities of its own but for the clients'.
+func (f *farm) beside(k kops) *farm {
+	f.t.Helper()
+	holdfast, err := binary()
+	must(f.t, err)
+	c := integration.New(f.t, holdfast, integration.Options{})
+	for i, n := range c.Nodes {
+		n.Host, n.Address = f.Nodes[i].Host, f.Nodes[i].Address
+	}
+	other := &farm{handover: &handover{Cluster: c, t: f.t}, kops: k, programs: f.programs, roots: f.roots, static: f.static}
+	must(f.t, os.CopyFS(filepath.Join(c.Dir, "pki"), os.DirFS(f.pki)))
+	for _, name := range []string{"etcd-manager-ca", "etcd-peers-ca"} {
+		for _, kind := range []string{".crt", ".key"} {
+			must(f.t, os.Remove(filepath.Join(c.Dir, "pki", name+kind)))
+		}
+	}
+	other.begin()
+	return other
+}
+
+// begin gives the hosts what the cluster needs on them, runs etcd-manager there and begins the traffic.
+func (f *farm) begin() {
+	f.t.Helper()
+	t := f.t
+	f.Name, f.pki = f.kops.name, filepath.Join(f.Dir, "pki")
 	t.Cleanup(f.report)
 	for _, name := range []string{"etcd-manager-ca", "etcd-peers-ca", "etcd-clients-ca"} {
-		rsaAuthority(t, f.pki, name)
+		if _, err := os.Stat(filepath.Join(f.pki, name+".crt")); err != nil {
+			rsaAuthority(t, f.pki, name)
+		}
 	}
-	for i, n := range c.Nodes {
-		f.furnish(n, c.Slots[i])
-		f.seats = append(f.seats, f.seat(n, c.Slots[i]))
+	for i := range f.Nodes {
+		f.admit(i)
+		f.seats = append(f.seats, f.seat(i))
 	}
-	if !static {
+	if !f.static {
 		f.ctl("--member-count=3", "--etcd-version="+kopsEtcd, "configure-cluster")
 	}
 	user := signed(t, f.pki, "etcd-clients-ca", "kube-apiserver")
@@ -100,7 +145,6 @@ func newFarm(t *testing.T, static bool) *farm {
 		return newTraffic(t, over, urls...)
 	})
 	f.agreed("3.6") // else it is not a cluster that an operator would take over
-	return f
 }
 
 // answers tries a linearizable read.
@@ -119,12 +163,11 @@ func answers(over *tls.Config, url string) error {
 }
 
 // furnish gives a host the directories of a machine of its own: /etc, /mnt, /opt and /var/lib.
-func (f *farm) furnish(n *integration.Node, slot string) {
+func (f *farm) furnish(n *integration.Node) {
 	f.t.Helper()
 	own := filepath.Join(n.Dir, "root")
 	etc := filepath.Join(own, "etc")
-	for _, dir := range []string{"etc/kubernetes/pki", "etc/kubernetes/etcd-manager/seeds",
-		"mnt/disks/" + kopsVolumes + slot + "/mnt", "var/lib/holdfast"} {
+	for _, dir := range []string{"etc/kubernetes/pki", "etc/kubernetes/etcd-manager/seeds", "mnt/disks", "var/lib/holdfast"} {
 		must(f.t, os.MkdirAll(filepath.Join(own, dir), 0o755))
 	}
 	for name, text := range map[string]string{
@@ -132,13 +175,6 @@ func (f *farm) furnish(n *integration.Node, slot string) {
 		"nsswitch.conf": "hosts: files dns\n", "passwd": "root:x:0:0:root:/root:/bin/sh\n", "group": "root:x:0:\n",
 	} {
 		must(f.t, os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644))
-	}
-	pki := filepath.Join(own, "etc/kubernetes/pki/etcd-manager")
-	must(f.t, os.CopyFS(pki, os.DirFS(f.pki)))
-	keys, err := filepath.Glob(filepath.Join(pki, "*.key"))
-	must(f.t, err)
-	for _, key := range keys {
-		must(f.t, os.Chmod(key, 0o600))
 	}
 	for _, other := range f.Nodes {
 		if other != n {
@@ -155,6 +191,24 @@ func (f *farm) furnish(n *integration.Node, slot string) {
 	}
 }
 
+// admit gives a host the volume and the authorities of the cluster.
+func (f *farm) admit(i int) {
+	f.t.Helper()
+	must(f.t, os.MkdirAll(f.volume(i), 0o755))
+	pki := filepath.Join(f.roots[i], f.kops.pki)
+	must(f.t, os.CopyFS(pki, os.DirFS(f.pki)))
+	keys, err := filepath.Glob(filepath.Join(pki, "*.key"))
+	must(f.t, err)
+	for _, key := range keys {
+		must(f.t, os.Chmod(key, 0o600))
+	}
+}
+
+// volume is that of a slot, as this process sees it.
+func (f *farm) volume(i int) string {
+	return filepath.Join(f.roots[i], "mnt/disks", f.kops.volumes+f.Slots[i], "mnt")
+}
+
 // acquaint adds the members' names to /etc/hosts of each host, outside of etcd-manager's block. Where etcd-manager starts
 // again, it forgets the others' names until it leads: without these lines two of its members have no connection for that
 // long but by way of holdfast's.
@@ -162,22 +216,23 @@ func (f *farm) acquaint() {
 	f.t.Helper()
 	lines := ""
 	for i, n := range f.Nodes {
-		lines += fmt.Sprintf("%s\t%s%s%s\n", n.Address, kopsVolumes, f.Slots[i], kopsSuffix)
+		lines += fmt.Sprintf("%s\t%s%s%s\n", n.Address, f.kops.volumes, f.Slots[i], kopsSuffix)
 	}
-	for _, n := range f.Nodes {
-		path := filepath.Join(n.Dir, "root/etc/hosts")
+	for _, root := range f.roots {
+		path := filepath.Join(root, "etc/hosts")
 		text, err := os.ReadFile(path)
 		must(f.t, err)
 		must(f.t, os.WriteFile(path, append([]byte(lines), text...), 0o644))
 	}
 }
 
-// flags are those that kops writes for main.
+// flags are those that kops writes.
 func (f *farm) flags() []string {
-	flags := []string{"--backup-store=file://" + f.Store, "--backup-interval=15m", "--client-urls=https://__name__:4001",
-		"--cluster-name=" + f.Name, "--dns-suffix=" + kopsSuffix, "--grpc-port=3996", "--peer-urls=https://__name__:2380",
-		"--quarantine-client-urls=https://__name__:3994", "--v=6", "--volume-provider=external",
-		"--volume-tag=" + kopsVolumes, "--pki-dir=" + kopsPKI}
+	url := func(port int) string { return fmt.Sprintf("https://__name__:%d", port) }
+	flags := []string{"--backup-store=file://" + f.Store, "--backup-interval=15m", "--client-urls=" + url(f.kops.client),
+		"--cluster-name=" + f.Name, "--dns-suffix=" + kopsSuffix, fmt.Sprintf("--grpc-port=%d", f.kops.grpc),
+		"--peer-urls=" + url(f.kops.peer), "--quarantine-client-urls=" + url(f.kops.quarantine), "--v=6",
+		"--volume-provider=external", "--volume-tag=" + f.kops.volumes, "--pki-dir=" + f.kops.pki}
 	if !f.static {
 		flags = append(flags, "--insecure") // its seeds are called by their addresses, which its certificates do not have
 	}
@@ -195,7 +250,7 @@ func (f *farm) config() string {
 		Nodes       []node `json:"nodes"`
 	}{EtcdVersion: kopsEtcd}
 	for i, n := range f.Nodes {
-		config.Nodes = append(config.Nodes, node{kopsVolumes + f.Slots[i], []string{n.Address}})
+		config.Nodes = append(config.Nodes, node{f.kops.volumes + f.Slots[i], []string{n.Address}})
 	}
 	text, err := json.Marshal(config)
 	must(f.t, err)
@@ -203,10 +258,11 @@ func (f *farm) config() string {
 }
 
 // seat has etcd-manager's flags for both programs.
-func (f *farm) seat(n *integration.Node, slot string) *seat {
+func (f *farm) seat(i int) *seat {
 	f.t.Helper()
-	s := &seat{t: f.t, slot: slot, url: "https://" + n.Address + ":4001", node: n, stop: syscall.SIGKILL,
-		data: filepath.Join(n.Dir, "root/mnt/disks", kopsVolumes+slot, "mnt")}
+	n, slot := f.Nodes[i], f.Slots[i]
+	s := &seat{t: f.t, slot: slot, url: fmt.Sprintf("https://%s:%d", n.Address, f.kops.client), node: n, stop: syscall.SIGKILL,
+		data: f.volume(i)}
 	flags := f.flags()
 	if f.static {
 		flags = append(flags, f.config())
@@ -220,7 +276,7 @@ func (f *farm) seat(n *integration.Node, slot string) *seat {
 		cmd := n.Host.Command(context.Background(), "/opt/etcd-manager", flags...)
 		return launch(f.t, cmd, filepath.Join(n.Dir, "etcd-manager.log"))
 	}
-	n.Data = filepath.Join(n.Dir, "root/var/lib/holdfast", f.Name) // as it is seen from here
+	n.Data = filepath.Join(f.roots[i], "var/lib/holdfast", f.Name) // as it is seen from here
 	bin := filepath.Join(n.Dir, "bin")
 	must(f.t, os.MkdirAll(bin, 0o700))
 	holdfast, err := binary()

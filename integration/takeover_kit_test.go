@@ -113,6 +113,13 @@ func (h *handover) give(i int) {
 // the other program, and the member is drained.
 func (h *handover) release(i int) {
 	h.t.Helper()
+	h.letGo(i)
+	h.give(i)
+}
+
+// letGo is the first half of it.
+func (h *handover) letGo(i int) {
+	h.t.Helper()
 	s := h.seats[i]
 	args := []string{"takeover", "release", "--control.socket", s.node.Socket()}
 	if s.etcd != "" {
@@ -123,7 +130,6 @@ func (h *handover) release(i int) {
 	} else if out.Err != "" {
 		h.t.Logf("release of slot %s: %s", s.slot, out.Err)
 	}
-	h.give(i)
 }
 
 // healthy waits until all nodes say that the cluster is healthy: every voter is theirs, and nothing is frozen.

@@ -81,16 +81,7 @@ func TestKillWhileGivingEtcdManagerBack(t *testing.T) {
 // A restore that etcd-manager-ctl queues while two programs run the cluster is refused, and shown.
 func TestRestoreWhileTakingOver(t *testing.T) {
 	f := newFarm(t, false)
-	backup := ""
-	until(t, time.Minute, "etcd-manager has made a backup", func() error {
-		for line := range strings.Lines(f.ctl("list-backups")) {
-			if line = strings.TrimSpace(line); strings.HasPrefix(line, "20") {
-				backup = line
-				return nil
-			}
-		}
-		return fmt.Errorf("there is none")
-	})
+	backup := f.newest()
 	f.take(0)
 	f.ctl("restore-backup", backup)
 	until(t, time.Minute, "the restore is refused, and shown", func() error {
@@ -106,4 +97,53 @@ func TestRestoreWhileTakingOver(t *testing.T) {
 	f.take(2)
 	f.more(100)
 	f.verify()
+}
+
+// newest waits for a backup that etcd-manager-ctl lists, and returns the newest.
+func (f *farm) newest() (backup string) {
+	f.t.Helper()
+	until(f.t, time.Minute, "etcd-manager-ctl lists a backup", func() error {
+		for line := range strings.Lines(f.ctl("list-backups")) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "20") {
+				backup = max(backup, line) // they begin with the time
+			}
+		}
+		if backup == "" {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	return backup
+}
+
+// kops has main and events on the same machines: both become holdfast's at once, host by host, and go back so, while
+// clients write to both. Each has its ports, volumes and directories there.
+func TestTakeoverOfMainAndEvents(t *testing.T) {
+	f := newFarm(t, true)
+	both := []*farm{f, f.beside(kopsEvents)}
+	each := func(do func(*farm)) {
+		t.Helper()
+		for _, f := range both {
+			do(f)
+		}
+	}
+	order := f.leaderLast()
+	for _, i := range order {
+		each(func(f *farm) { f.seats[i].end() })
+		each(func(f *farm) { f.seats[i].node.Start() })
+		each(func(f *farm) { f.taken(i) })
+		each(func(f *farm) { t.Logf("%s: slot %s was taken over, gap %s", f.Name, f.Slots[i], f.longest()) })
+	}
+	each(func(f *farm) { f.healthy() })
+	each(func(f *farm) { f.more(50) })
+	each(func(f *farm) { f.older() })
+	each(func(f *farm) { f.acquaint() })
+	for _, i := range f.leaderLast() {
+		each(func(f *farm) { f.letGo(i) })
+		each(func(f *farm) { f.seats[i].end() })
+		each(func(f *farm) { f.seats[i].start() })
+		each(func(f *farm) { f.serves(f.seats[i].url) })
+		each(func(f *farm) { t.Logf("%s: slot %s was given back, gap %s", f.Name, f.Slots[i], f.longest()) })
+	}
+	each(func(f *farm) { f.verify() })
 }
