@@ -173,6 +173,7 @@
 //	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and back
 //	  TakeoverOfEtcdManagerFenced, KillWhileTakingEtcdManagerOver
 //	  TakeoverOfMainAndEvents  two clusters on the same hosts at once; and back
+//	  TakeoverAfterRestoreOfEtcdManager  given back, restored by etcd-manager into another cluster, and that taken over
 //	  TakeoverChangeOfMind back after one host
 //	  TakeoverPowerCut     while two programs run the cluster
 //	  RestoreWhileTakingOver  one that etcd-manager-ctl queues is refused, and shown

@@ -2,6 +2,8 @@ package integration_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +116,76 @@ func (f *farm) newest() (backup string) {
 		return nil
 	})
 	return backup
+}
+
+// What went back is restored by etcd-manager itself, into another cluster, of a backup that holdfast has made. That one is
+// taken over with the same store and the same disks. The data of the first cluster is in the way until it is moved away.
+func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
+	f := newFarm(t, false)
+	for _, i := range f.leaderLast() {
+		f.take(i)
+	}
+	f.healthy()
+	f.older()
+	f.acquaint()
+	for _, i := range f.leaderLast() {
+		f.release(i)
+	}
+	f.verify()
+
+	backup, first := f.newest(), f.born.cluster
+	f.ctl("restore-backup", backup)
+	for _, s := range f.seats { // it looks for commands when it begins to lead
+		s.end()
+		s.start()
+	}
+	t.Logf("etcd-manager restores %s", backup)
+	until(t, 5*time.Minute, "etcd-manager has made another cluster", func() error {
+		for _, url := range f.urls {
+			if err := answers(f.over, url); err != nil {
+				return err
+			}
+			c := f.dial(url)
+			list, err := c.MemberList(t.Context())
+			c.Close()
+			if err != nil || list.Header.ClusterId == first || len(list.Members) != len(f.seats) {
+				return fmt.Errorf("%s says %v: %v", url, list, err)
+			}
+		}
+		return nil
+	})
+	f.agreed("3.6")
+	kept, err := f.dial(f.urls...).Get(t.Context(), trafficPrefix+"leased")
+	if err != nil || len(kept.Kvs) != 1 {
+		t.Fatalf("the restored cluster has %+v: %v", kept, err)
+	}
+
+	f.traffic = newTraffic(t, f.over, f.urls...)
+	f.more(50)
+	for _, i := range f.leaderLast() {
+		s := f.seats[i]
+		s.end()
+		s.node.Start()
+		until(t, time.Minute, "the data of the first cluster is in the way", func() error {
+			self, err := s.node.Self()
+			if err == nil && !strings.Contains(self.Why, "move etcd, origin.json and founding.json away") {
+				err = fmt.Errorf("it says %s: %s", self.Action, self.Why)
+			}
+			return err
+		})
+		s.end()
+		aside := filepath.Join(s.data, "first-cluster")
+		must(t, os.Mkdir(aside, 0o700))
+		for _, name := range []string{"etcd", "origin.json", "founding.json"} {
+			must(t, os.Rename(filepath.Join(s.data, name), filepath.Join(aside, name)))
+		}
+		f.take(i)
+	}
+	f.healthy()
+	f.verify()
+	if f.born.cluster == first {
+		t.Errorf("the cluster is %x still", first)
+	}
 }
 
 // kops has main and events on the same machines: both become holdfast's at once, host by host, and go back so, while
