@@ -177,6 +177,8 @@
 //	  TakeoverChangeOfMind back after one host
 //	  TakeoverPowerCut     while two programs run the cluster
 //	  RestoreWhileTakingOver  one that etcd-manager-ctl queues is refused, and shown
+//	takeover_etcd35_test.go, with etcd 3.5 in the same place
+//	  ShortestStopFromEtcd35  a backup, restored into a new cluster of holdfast's
 //	ebs_test.go, ebs_operator_test.go, ebs_machines_test.go, ebs_faults_test.go, ebs_fit_test.go, ebs_demo_test.go
 //	  EBS…                 volumes that move between machines, and EC2 that fails; each story says which
 //	bench_*_test.go, with docs/benchmarks.md

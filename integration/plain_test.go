@@ -23,6 +23,12 @@ func plainEtcd(t *testing.T, c *integration.Cluster, size int) []string {
 	t.Helper()
 	binary, err := etcdBinary()
 	must(t, err)
+	return plainEtcdOf(t, binary, c, size)
+}
+
+// plainEtcdOf does it with another binary of etcd.
+func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) []string {
+	t.Helper()
 	first := 101 + 10*int(plains.Add(1)%10)
 	var members []*plain
 	var founders, urls []string
@@ -42,7 +48,7 @@ func plainEtcd(t *testing.T, c *integration.Cluster, size int) []string {
 	})
 	for _, p := range members {
 		p.founders = strings.Join(founders, ",")
-		p.Start()
+		p.Start(fmt.Sprintf("ETCD_QUOTA_BACKEND_BYTES=%d", quota()))
 	}
 	for _, url := range urls {
 		must(t, firstWrite(t.Context(), url))

@@ -273,9 +273,10 @@ func (f *farm) seat(i int) *seat {
 			must(f.t, os.WriteFile(filepath.Join(s.data, "please-create-new-cluster"), nil, 0o600))
 		}
 	}
+	room := fmt.Sprintf("ETCD_QUOTA_BACKEND_BYTES=%d", quota())
 	s.other = func() *program {
 		cmd := n.Host.Command(context.Background(), "/opt/etcd-manager", flags...)
-		return launch(f.t, cmd, filepath.Join(n.Dir, "etcd-manager.log"))
+		return launch(f.t, cmd, filepath.Join(n.Dir, "etcd-manager.log"), room)
 	}
 	n.Data = filepath.Join(f.roots[i], "var/lib/holdfast", f.Name) // as it is seen from here
 	bin := filepath.Join(n.Dir, "bin")
@@ -285,7 +286,7 @@ func (f *farm) seat(i int) *seat {
 	link := filepath.Join(bin, "etcd-manager")
 	must(f.t, os.Symlink(holdfast, link))
 	script := "#!/bin/sh\n[ \"$1\" = run ] || exec " + holdfast + " \"$@\"\n" +
-		"export HOLDFAST_LOG_FORMAT=json HOLDFAST_SNAPSHOT_DRILL=0s\n" +
+		"export HOLDFAST_LOG_FORMAT=json HOLDFAST_SNAPSHOT_DRILL=0s " + room + "\n" +
 		"exec " + link + " '" + strings.Join(append(f.flags(), f.config()), "' '") + "'\n"
 	n.Binary = filepath.Join(bin, "node")
 	must(f.t, os.WriteFile(n.Binary, []byte(script), 0o700))

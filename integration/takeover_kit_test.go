@@ -159,6 +159,7 @@ func (h *handover) found(begin func(urls ...string) *traffic) {
 	}
 	h.traffic = begin(urls...)
 	h.more(50)
+	h.fill()
 	h.longest()
 	h.mu.Lock()
 	defer h.mu.Unlock()

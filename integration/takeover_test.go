@@ -90,6 +90,7 @@ func plainHandover(t *testing.T, secure func(*integration.Cluster) plainTLS) *ha
 	c.Set("cluster.adopt", true)
 	c.Set("cluster.adopt-addresses", names)
 	c.Set("etcd.peer-url", peerURL("{slot}"))
+	c.Set("etcd.quota-backend-bytes", quota())
 	c.Set("volume.local.root", nil) // the volume is etcd's own directory
 	for i, n := range c.Nodes {
 		data := filepath.Join(n.Dir, "default.etcd")
@@ -98,6 +99,7 @@ func plainHandover(t *testing.T, secure func(*integration.Cluster) plainTLS) *ha
 			"listen-client-urls": n.ClientURL(), "advertise-client-urls": n.ClientURL(),
 			"listen-peer-urls":            scheme + "://" + n.Address + ":2380",
 			"initial-advertise-peer-urls": peerURL(c.Slots[i]),
+			"quota-backend-bytes":         quota(),
 			"initial-cluster":             strings.Join(founders, ","), "initial-cluster-token": "chosen by hand"}
 		certificates.configure(n, config)
 		text, err := json.Marshal(config)

@@ -1,0 +1,62 @@
+package integration_test
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// database is how large the databases are that the stories of takeovers pass on. Filling them takes a while, and room on
+// the disk for several times as much: such a run is not for each day.
+var database = flag.Int("database", 0, "MiB in the other program's cluster before it is taken over; 0: next to nothing")
+
+// quota is what etcd is given for it; 0 is its default.
+func quota() int64 {
+	if *database == 0 {
+		return 0
+	}
+	return 8 << 30 // the most that etcd advises
+}
+
+const (
+	filler      = 256 << 10 // bytes of a value
+	fillWriters = 4
+)
+
+// fill writes so much that the database has its size. What does not compress is as large in a backup.
+func (w *traffic) fill() {
+	if *database == 0 {
+		return
+	}
+	w.t.Helper()
+	begun, next := time.Now(), make(chan int)
+	var writers sync.WaitGroup
+	for range fillWriters {
+		writers.Go(func() {
+			value := make([]byte, filler)
+			for i := range next {
+				_, _ = rand.Read(value) // it never fails
+				ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+				_, err := w.client.Put(ctx, fmt.Sprintf("filler/%08d", i), string(value))
+				cancel()
+				if err != nil {
+					w.t.Errorf("fill the database: %v", err)
+				}
+			}
+		})
+	}
+	for i := range *database << 20 / filler {
+		if w.t.Failed() {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	writers.Wait()
+	status, err := w.client.Status(w.t.Context(), w.urls[0])
+	must(w.t, err)
+	w.t.Logf("the database has %d MiB after %s", status.DbSize>>20, time.Since(begun).Round(time.Second))
+}
