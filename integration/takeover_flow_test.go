@@ -14,7 +14,9 @@ func (h *handover) thereAndBack(prepare func()) {
 	}
 	h.healthy()
 	h.more(50)
+	h.t.Logf("the freeze has ended; the longest gap meanwhile was %s", h.longest())
 	prepare()
+	h.t.Logf("the way back is prepared; the longest gap meanwhile was %s", h.longest())
 	for _, i := range h.leaderLast() {
 		h.release(i)
 	}

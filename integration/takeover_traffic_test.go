@@ -329,7 +329,7 @@ func (w *traffic) verify() {
 	for _, n := range w.refused {
 		unsure += n
 	}
-	w.t.Logf("%d writes were acknowledged and %d were not; the longest gap was %s", len(w.acked), unsure,
+	w.t.Logf("%d writes were acknowledged and %d were not (%v); the longest gap was %s", len(w.acked), unsure, w.refused,
 		w.worst.Round(time.Millisecond))
 }
 
