@@ -35,7 +35,7 @@ const (
 	// Action.Member, for the ID was then given to another disk.
 	Start Kind = "start"
 	// Replace, on the leader: confirm by a direct call to Action.Node that its disk is vacant, remove the
-	// member Action.Member (if not 0), and add a learner for Action.Slot and Action.Disk.
+	// member Action.Member (if not 0), and add a learner for Action.Slot and Action.Disk with Action.PeerURL.
 	Replace Kind = "replace"
 	// Promote, on the leader: promote the learner Action.Member if it has caught up.
 	Promote Kind = "promote"
@@ -70,10 +70,12 @@ const (
 	Stay Kind = "stay"
 	// Note writes into the ledger the slots Action.Set, which the cluster has accepted, that the proposal
 	// Action.Aborted was aborted, that the adopted cluster of the record Action.Taken is ours as a whole, or, with
-	// Action.Return, that it goes back.
+	// Action.Return, that it goes back; or Action.Secured, how far this disk has come from http to https.
 	Note Kind = "note"
 	// Resize, on the leader: makes Action.Set what the cluster has accepted, through raft.
 	Resize Kind = "resize"
+	// Update, on the leader: gives the member Action.Member of Action.Slot the peer URL Action.PeerURL.
+	Update Kind = "update"
 	// Remove, on the leader: removes the member Action.Member of Action.Slot, which the cluster does not want any more.
 	Remove Kind = "remove"
 	// HandOver gives the leadership to another voter.
@@ -125,5 +127,7 @@ type Action struct {
 	Return   bool
 	Ask      bool // Note: each other member's node is asked directly before whether it runs its member of that record
 	Revision int64
+	Secured  *Secured // of Accept, too
+	PeerURL  string
 	Reason   string // SetAside: RolledBack, or "" for a former member
 }

@@ -21,6 +21,7 @@
 //   - adopting (adopt.go): foreign data on a disk, and a cluster of which another program still runs a part.
 //   - resuming (resume.go, rollback.go, scheme.go, versions.go): a disk that has accepted a record, before etcd runs.
 //   - steady (steady.go, shrink.go): a member that runs, and what its leader does for the member list.
+//   - securing (secure.go): how the members go from http to https.
 //   - resizing (resize.go): which slots the cluster wants.
 //   - upkeep (upkeep.go, room.go, versions.go): what is due for the databases, and what is in the way of it.
 //   - reloading (reload.go): a member whose trusted authorities have changed.

@@ -80,6 +80,9 @@ type Facts struct {
 	Stale  bool     `json:"stale,omitempty"`
 	// Taken: this disk has noted that no other program runs a voter of its adopted cluster any more.
 	Taken bool `json:"taken,omitempty"`
+	// Secured is the pattern of peer URLs with TLS that this disk has noted to serve for good, in a generation that began
+	// with http.
+	Secured string `json:"secured,omitempty"`
 	// Foreign: the disk holds data of another program's cluster that was not taken over yet.
 	Foreign bool `json:"foreign,omitempty"`
 }
@@ -109,6 +112,9 @@ func (o knowledge) facts(removed []uint64) Facts {
 	f.Slot, f.Epoch, f.Disk, f.Phase = o.Claim.Slot, o.Claim.Epoch, o.Claim.Disk, o.phase()
 	f.Promise, f.Record, f.Join = l.Promise(), l.Record, l.Join
 	f.Taken = l.Record != nil && l.Taken == l.Record.ID
+	if l.Secured != nil {
+		f.Secured = l.Secured.PeerURL
+	}
 	f.Foreign = o.Disk.Origin != nil && l.Record == nil
 	if !o.changing() { // else the data is still that of the generation before
 		f.Member, f.CID, f.Log = o.Disk.Member, o.Disk.ClusterID, o.Disk.Log

@@ -197,7 +197,7 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 	old := o.Store.Record
 	f := o.fence(old, p)
 	dead := p.Led == nil && f.deserted()
-	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
+	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: p.Pattern(old.Charter)}
 	seated, ready, free := map[string]bool{}, 0, 0
 	give := func(wanted func(stand) bool) {
 		for _, slot := range f.slots {

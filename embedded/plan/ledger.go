@@ -23,6 +23,9 @@ func (l Ledger) After(a Action, disk string) Ledger {
 		l.Record, l.Role = a.Record, RoleFounder
 	case Accept:
 		l.Record, l.Role, l.Join, l.Started = a.Record, RoleJoiner, a.Member, ""
+		if a.Secured != nil {
+			l.Secured = a.Secured
+		}
 	case Start:
 		l.Started = disk
 	case Prepare:
@@ -43,6 +46,9 @@ func (l Ledger) After(a Action, disk string) Ledger {
 		}
 		if a.Return {
 			l.Taken = ""
+		}
+		if a.Secured != nil {
+			l.Secured = a.Secured
 		}
 		l = l.remember(a.Aborted)
 	case Leave:
@@ -71,7 +77,7 @@ func (l Ledger) remember(id string) Ledger {
 // enter accepts a record. What was noted of another generation is over with it.
 func (l Ledger) enter(r *Record) Ledger {
 	if l.Record == nil || l.Record.ID != r.ID {
-		l.Left, l.Aborted = nil, nil
+		l.Left, l.Aborted, l.Secured = nil, nil, nil
 	}
 	l.Record = r
 	return l

@@ -47,6 +47,8 @@ var (
 	byHolders    = test{"TestHoldersNameFounders", `holders: [^\n]*`}
 	byBallot     = test{"TestBallot", `ballot: [^\n]*`}
 	byValid      = test{"Test(Record|Ledger|Facts|Adopted)Valid", `want an error with[^\n]*`}
+	bySecures    = test{"TestSecureSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
+	bySchemes    = test{"TestJoinBetweenSchemes|TestSecuredEnds", `secure_test.go:\d+: [^\n]*`}
 	byStories    = test{"TestStories", `story:[^$]*want: [^\n]*`} // what random lives meet too rarely, or another guard catches
 )
 
@@ -247,7 +249,7 @@ var mutants = []mutant{
 		return wait("%s", why)
 	}
 	peers := r.`, byStories},
-	{"start with other host names", "scheme.go", `&& wasHost == isHost {`, `&& (wasHost == isHost || was == is) {`, byStories},
+	{"start with other host names", "scheme.go", `case was == is && wasHost == isHost, secure`, `case was == is && wasHost != "-" && isHost != "-", secure`, byStories},
 	{"heed the port of a peer URL", "scheme.go", `rest = rest[:i]`, `_ = i`, byStories},
 	{"found with the other scheme", "resume.go", `case o.unlike(r) != "":`, `case o.unlike(r) == "-":`, byStories},
 	{"resume with the other scheme", "resume.go", `	if why := o.unlike(r); why != "" {
@@ -707,6 +709,36 @@ var mutants = []mutant{
 		return r.adopted()`, `	case Adopted:
 		return nil`, byValid},
 	{"an adoption in any record", "valid.go", `if (r.Cause == Adopted) != (r.Adopted != nil) {`, `if r.Cause == Adopted && r.Adopted == nil {`, byValid},
+	{"change a URL before all have promised", "secure.go", `return (runs || !begun) && !o.says(`, `return runs && !runs && !o.says(`, bySecures},
+	{"a configuration is a promise", "secure.go", `f.Secured == o.pattern() })`, `f.PeerURL == o.pattern() })`, bySecures},
+	{"start with less than was promised", "scheme.go", `case promised != nil && promised.PeerURL != o.Config.PeerURL:`, `case promised != nil && promised.PeerURL == "":`, bySecures},
+	{"http ends with the promise", "secure.go", `Secured: &Secured{PeerURL: o.pattern()},`, `Secured: &Secured{o.pattern(), true},`, bySecures},
+	{"http ends with the first URL", "secure.go", `	case len(left) == 0 && (s == nil || !s.Changed):`, `	case len(left) < len(m.Members) && (s == nil || !s.Changed):`, bySecures},
+	{"http ends when the operator says so", "scheme.go", `(o.Config.FromHTTP || o.secured(r, secure))`, `(o.Config.FromHTTP || o.Node != "-")`, bySecures},
+	{"the next generation remembers the promise", "ledger.go", `l.Left, l.Aborted, l.Secured = nil, nil, nil`, `l.Left, l.Aborted = nil, nil`, bySchemes},
+	{"who joins notes nothing", "secure.go", `			return &Secured{pattern, true}, ""`, `			return nil, ""`, byStories},
+	{"a restore goes back to http", "restore.go", `return cmp.Or(r.PeerURL, old.PeerURL)`, `return old.PeerURL`, byStories},
+	{"promise before all serve https", "secure.go", `case s == nil && o.still() != "":`, `case s == nil && o.still() == "-":`, byStories},
+	{"what a lost node served", "secure.go", `p.Live && f.Running && f.PeerURL == o.pattern()`, `f.Running && f.PeerURL == o.pattern()`, byStories},
+	{"http ends by a list that nobody confirms", "secure.go", `!m.Ready || !m.Led() || m.Learner`, `!m.Ready || m.Learner`, byStories},
+	{"the promise of another member", "secure.go", `p.Facts.Member == m.ID && p.Facts.of(`, `p.Facts.Slot == m.Slot && p.Facts.of(`, byStories},
+	{"begin while a voter is away", "secure.go", `(!begun || o.returns(q))`, `o.returns(q)`, byStories},
+	{"wait for nobody", "secure.go", `(!begun || o.returns(q))`, `!begun`, byStories},
+	{"wait for who is lost", "secure.go", `(!begun || o.returns(q))`, `(!begun || q.healthy > 0)`, byStories},
+	{"wait for a promise that nobody remembers", "secure.go", `return (runs || !begun) && !o.says(`, `return (runs || !runs) && !o.says(`, byStories},
+	{"change a URL without a majority", "secure.go", `case q.healthy <= q.voters/2:`, `case q.healthy <= q.voters/9:`, byStories},
+	{"change URLs beside a learner", "secure.go", `case q.learner != nil:`, `case q.learner != nil && !begun:`, byStories},
+	{"change URLs while a member goes down", "secure.go", `cmp.Or(o.unpromised(begun), o.lockedBy())`, `o.unpromised(begun)`, byStories},
+	{"change URLs while paused", "secure.go", `cmp.Or(proposals(o).frozen(), upkeep(o).halted()) != ""`, `proposals(o).frozen() != ""`, byStories},
+	{"change URLs during a restore", "secure.go", `cmp.Or(proposals(o).frozen(), upkeep(o).halted()) != ""`, `upkeep(o).halted() != ""`, byStories},
+	{"change URLs beside a corrupt member", "secure.go", `case o.Member.alarmed(Corrupt):`, `case o.Member.alarmed("-"):`, byStories},
+	{"admit while the URLs are of two kinds", "secure.go", `	case left > 0:`, `	case left > 9:`, byStories},
+	{"admit who has no TLS", "secure.go", `case said && scheme == "http":`, `case said && scheme == "-":`, byStories},
+	{"accept a URL that is not served", "secure.go", `case pattern == "" || PeerURL(pattern, m.Slot) != m.PeerURL:`, `case pattern == "-":`, byStories},
+	{"without http by another member's URL", "secure.go", `return m.ID == id && m.PeerURL == PeerURL(pattern, o.Claim.Slot)`, `return m.PeerURL == PeerURL(pattern, o.Claim.Slot)`, byStories},
+	{"join by the record's URLs", "resume.go", `cmp.Or(m.PeerURL, PeerURL(r.Charter.PeerURL, m.Slot))`, `PeerURL(r.Charter.PeerURL, m.Slot)`, bySchemes},
+	{"believe a restore with other URLs", "valid.go", `case p.PeerURL != "" && p.PeerURL != r.Charter.PeerURL:`, `case p.PeerURL == "-":`, byValid},
+	{"believe a promise of nothing", "valid_disk.go", `if l.Secured.PeerURL == "" || l.Record == nil {`, `if l.Secured.PeerURL == "-" {`, byValid},
 }
 
 // TestMutants shows that the tests see what each guard is for: without the guard, they fail.

@@ -44,7 +44,7 @@ func Next(obs Observation) Action {
 		return Action{Kind: SetAside, Record: later,
 			Why: fmt.Sprintf("%s can never have a leader, for its founders went on to %s: the data, which nobody ever wrote to, is set aside and slot %s joins that", o.Disk.Ledger.Record.Token(), later.Token(), o.Claim.Slot)}
 	case o.Member.Running:
-		return proposals(o).beside(steady(o).serve())
+		return securing(o).beside(proposals(o).beside(steady(o).serve()))
 	case o.Disk.WAL && o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy(o.Disk.Member) != "":
 		return resuming(o).setAside(o.dismissedBy(o.Disk.Member))
 	case o.Disk.Ledger.Left != nil && o.Disk.Ledger.Record != nil && !o.changing():

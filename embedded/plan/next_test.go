@@ -18,7 +18,7 @@ var (
 )
 
 func charters(t *rapid.T) Charter {
-	return Charter{Cluster: "main", Generation: number.Draw(t, "generation"), PeerURL: rapid.SampledFrom([]string{"", "x{slot}"}).Draw(t, "url"),
+	return Charter{Cluster: "main", Generation: number.Draw(t, "generation"), PeerURL: rapid.SampledFrom([]string{"", "x{slot}", "http://{slot}.x:1"}).Draw(t, "url"),
 		Seats: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Seat {
 			return Seat{Slot: slot.Draw(t, "slot"), Disk: name.Draw(t, "disk"), Epoch: number.Draw(t, "epoch")}
 		}), 0, 4).Draw(t, "seats")}
@@ -83,7 +83,8 @@ func ends(t *rapid.T, o *Observation) {
 }
 
 func memberInfo(t *rapid.T) MemberInfo {
-	return MemberInfo{ID: number.Draw(t, "id"), Slot: slot.Draw(t, "slot"), Learner: rapid.Bool().Draw(t, "learner"), Connected: rapid.Bool().Draw(t, "connected")}
+	return MemberInfo{ID: number.Draw(t, "id"), Slot: slot.Draw(t, "slot"), Learner: rapid.Bool().Draw(t, "learner"), Connected: rapid.Bool().Draw(t, "connected"),
+		PeerURL: rapid.SampledFrom([]string{"", "http://a.x:1", "https://a.x:2", "https://b.x:2"}).Draw(t, "member's url")}
 }
 
 func admission(t *rapid.T) Admission {
@@ -127,7 +128,7 @@ func observations(t *rapid.T) Observation {
 	flip := func() bool { return rapid.Bool().Draw(t, "flip") }
 	some := func() bool { return rapid.IntRange(0, 9).Draw(t, "some") == 0 }
 	o := Observation{Node: "n1", Peers: rapid.SliceOfN(rapid.Custom(peers), 0, 5).Draw(t, "peers"), Orders: Orders{Abandon: some(), New: some()},
-		Config: Config{Cluster: "main", Slots: rapid.SliceOfN(slot, 0, 4).Draw(t, "wanted"), PeerURL: "x{slot}", Never: some(), Yields: flip()},
+		Config: Config{Cluster: "main", Slots: rapid.SliceOfN(slot, 0, 4).Draw(t, "wanted"), PeerURL: rapid.SampledFrom([]string{"x{slot}", "https://{slot}.x:2"}).Draw(t, "own url"), FromHTTP: flip(), Never: some(), Yields: flip()},
 		Claim:  Claim{Held: !some(), Slot: slot.Draw(t, "slot"), Disk: name.Draw(t, "disk"), Epoch: number.Draw(t, "epoch")},
 		Disk: Disk{HasLedger: flip(), WAL: flip(), Member: number.Draw(t, "member"), ClusterID: number.Draw(t, "cid"), Founder: number.Draw(t, "founder"), RecordCID: number.Draw(t, "rcid"),
 			Ledger: Ledger{Promises: rapid.SliceOfN(rapid.Custom(charters), 0, 3).Draw(t, "promises"), Record: records(t), Join: number.Draw(t, "join"),
@@ -135,6 +136,9 @@ func observations(t *rapid.T) Observation {
 		Member: Member{Running: some(), Ready: flip(), Leader: flip(), HasLead: flip(), Learner: flip(), ID: number.Draw(t, "id"), Removed: some(),
 			Members: rapid.SliceOfN(rapid.Custom(memberInfo), 0, 4).Draw(t, "members"), Admitted: rapid.SliceOfN(rapid.Custom(admission), 0, 2).Draw(t, "admitted")},
 		Store: Store{ID: name.Draw(t, "store"), Record: records(t), CID: number.Draw(t, "scid"), Restore: restores(t)},
+	}
+	if some() {
+		o.Disk.Ledger.Secured = &Secured{"https://{slot}.x:2", flip()}
 	}
 	o.Disk.Ledger.Prepared, o.Disk.Built, o.Config.Automatic = restores(t), rapid.SampledFrom([]string{"", "q", "r"}).Draw(t, "built"), flip()
 	o.Config.Upkeep.Cure, o.Compacted, o.Member.Fragmented, o.Member.Full = flip(), flip(), flip(), flip()
@@ -165,9 +169,9 @@ var needs = map[Kind]struct{ must, may []string }{
 	Promise:  {must: []string{"Charter"}},
 	Commit:   {must: []string{"Record"}, may: []string{"Mirror"}},
 	Vacate:   {must: []string{"Record"}},
-	Accept:   {must: []string{"Record"}, may: []string{"Member"}},
+	Accept:   {must: []string{"Record"}, may: []string{"Member", "Secured"}},
 	Start:    {must: []string{"Record", "Peers"}, may: []string{"Member", "Join"}},
-	Replace:  {may: []string{"Node", "Slot", "Disk", "Member"}},
+	Replace:  {may: []string{"Node", "Slot", "Disk", "Member", "PeerURL"}},
 	Promote:  {may: []string{"Slot", "Member"}},
 	Renounce: {may: []string{"Mirror"}},
 	Mirror:   {must: []string{"Record"}},
@@ -180,7 +184,8 @@ var needs = map[Kind]struct{ must, may []string }{
 	Swap:     {must: []string{"Record"}},
 	Leave:    {must: []string{"Left"}},
 	Stay:     {must: []string{"Aborted"}},
-	Note:     {may: []string{"Set", "Aborted"}},
+	Note:     {may: []string{"Set", "Aborted", "Secured"}},
+	Update:   {must: []string{"PeerURL"}, may: []string{"Slot", "Member"}},
 	Resize:   {must: []string{"Set"}},
 	Remove:   {may: []string{"Slot", "Member"}},
 	HandOver: {may: []string{"Slot"}},
@@ -209,7 +214,7 @@ func checkNext(t interface {
 	Object(o)
 	o.Conflicts()
 	o.Survey().Declare(nil, "")
-	if a.Kind == Note && (a.Set == nil) == (a.Aborted == "") {
+	if a.Kind == Note && boolToInt(a.Set != nil)+boolToInt(a.Aborted != "")+boolToInt(a.Secured != nil) != 1 {
 		t.Fatalf("a note of nothing, or of two things: %+v", a)
 	}
 	if after, _ := json.Marshal(o); string(before) != string(after) {

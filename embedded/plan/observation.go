@@ -58,11 +58,13 @@ type Config struct {
 	Cluster string
 	Slots   []string // wanted slots, sorted
 	PeerURL string   // pattern with {slot}
-	Etcd    string   // version of the etcd in this holdfast, as 3.7.3
-	Clients []string // client URLs of a member that runs here, for others to be told
-	Control string   // host:port where this node answers other machines, for the same; "" if nowhere
-	Never   bool     // cluster.founding: never
-	Seeded  bool     // there are seeds: this node expects others in the gossip
+	// FromHTTP: tls.from-http. A member that runs here serves http as well, at the URL that its record has.
+	FromHTTP bool
+	Etcd     string   // version of the etcd in this holdfast, as 3.7.3
+	Clients  []string // client URLs of a member that runs here, for others to be told
+	Control  string   // host:port where this node answers other machines, for the same; "" if nowhere
+	Never    bool     // cluster.founding: never
+	Seeded   bool     // there are seeds: this node expects others in the gossip
 	// Automatic: restore.automatic. Where every disk is blank and the store knows the cluster, the newest backup
 	// is restored without an operator.
 	Automatic bool
@@ -120,6 +122,8 @@ type Ledger struct {
 	Aborted []string `json:"aborted,omitempty"`
 	// Taken is the ID of the record of an adopted cluster whose voters were all seen to be run by holdfast.
 	Taken string `json:"taken,omitempty"`
+	// Secured is how far the disk has come from http to https in its generation.
+	Secured *Secured `json:"secured,omitempty"`
 }
 
 // Promise returns the newest promised charter.
@@ -219,6 +223,8 @@ type MemberInfo struct {
 	Learner   bool   `json:"learner,omitempty"`
 	Started   bool   `json:"started,omitempty"`   // it has published its name
 	Connected bool   `json:"connected,omitempty"` // to the leader; only meaningful on the leader
+	// PeerURL is its only peer URL, "" of one with several or none, and where an older version tells of it.
+	PeerURL string `json:"peer_url,omitempty"`
 	// Matched is up to which index its log agrees with the leader's, and Receiving says that it is being sent a whole
 	// database: only known on the leader. Stuck: a learner that lags has made no progress for minutes.
 	Matched   uint64 `json:"-"`

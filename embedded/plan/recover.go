@@ -86,7 +86,7 @@ func (o proposals) instead(p *Restore, a Action) Action {
 
 // born makes the record of a recovery: the survivor's is the only seat with a disk.
 func (o proposals) born(p *Restore, old *Record, slots []Survivor) *Record {
-	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: old.Charter.PeerURL}
+	c := Charter{Cluster: old.Charter.Cluster, Generation: p.Generation, PeerURL: p.Pattern(old.Charter)}
 	seat := Seat{Slot: p.Survivor, Disk: p.Disk}
 	if h := o.bearer(p.Disk); h != nil {
 		seat.Epoch = h.facts.Epoch

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -23,6 +24,9 @@ type Restore struct {
 	Revision int64  `json:"revision"`         // of the backup; of a survivor, as far as it was known
 	Bump     int64  `json:"bump"`             // added to Revision; everything up to the sum counts as compacted
 
+	// PeerURL is the pattern of the peer URLs that it would begin with, "" for those of its parent's record: the members
+	// may have gone from http to https since (R24).
+	PeerURL string `json:"peer_url,omitempty"`
 	// Slots are those of the generation that it would begin, sorted; absent in proposals of versions that never changed
 	// them.
 	Slots []string `json:"slots,omitempty"`
@@ -67,6 +71,9 @@ func (r Restore) Source() string {
 	}
 	return "backup " + r.Backup
 }
+
+// Pattern is the pattern of the peer URLs of the generation that it would begin after old.
+func (r Restore) Pattern(old Charter) string { return cmp.Or(r.PeerURL, old.PeerURL) }
 
 // founders are the slots of the generation that it would begin after old.
 func (r Restore) founders(old *Record) []string {

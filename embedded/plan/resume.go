@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func (o resuming) resume() Action {
 		return wait("%s", why)
 	}
 	peers := r.Charter.Peers()
-	peers[o.Claim.Slot] = PeerURL(r.Charter.PeerURL, o.Claim.Slot) // which may have been added later
+	peers[o.Claim.Slot] = o.ownURL(r) // which may have been added later
 	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers,
 		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
 }
@@ -199,7 +200,11 @@ func (o resuming) await(r *Record) Action {
 		listed := slices.ContainsFunc(leader.Facts.Members, func(m MemberInfo) bool { return m.ID == ad.ID })
 		spent := ad.ID == o.Disk.Ledger.Join || o.begunBefore(ad.ID) != "" // and lost: a member begins once
 		if ad.Disk == o.Claim.Disk && ad.Slot == o.Claim.Slot && listed && !spent && o.removedBy(ad.ID) == "" {
-			return Action{Kind: Accept, Record: r, Member: ad.ID,
+			secured, why := o.joins(r, leader.Facts.Members, ad.ID)
+			if why != "" {
+				return wait("%s", why)
+			}
+			return Action{Kind: Accept, Record: r, Member: ad.ID, Secured: secured,
 				Why: fmt.Sprintf("leader %s has admitted slot %s as learner %x", leader.Node, ad.Slot, ad.ID)}
 		}
 	}
@@ -233,7 +238,7 @@ func (o resuming) join(r *Record, id uint64) Action {
 	peers := map[string]string{}
 	listed := false
 	for _, m := range leader.Facts.Members {
-		peers[m.Slot] = PeerURL(r.Charter.PeerURL, m.Slot)
+		peers[m.Slot] = cmp.Or(m.PeerURL, PeerURL(r.Charter.PeerURL, m.Slot))
 		listed = listed || m.ID == id
 	}
 	if !listed {

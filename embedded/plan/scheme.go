@@ -5,22 +5,32 @@ import (
 	"strings"
 )
 
-// unlike says why etcd here must not be started in a generation, whose record has its peer URLs for ever; "" if nothing
-// speaks against it. With TLS there and without it in the configuration, or the reverse, its members would not
-// understand a word from this one. With other host names this node would find none of them: it resolves those that its
-// configuration makes. The port is only where to listen.
+// unlike says why etcd here must not be started in a generation, whose record has the peer URLs that it began with; "" if
+// nothing speaks against it. With TLS there and without it in the configuration, or the reverse, its members would not
+// understand a word from this one, unless they are on the way from the one to the other (R24). With other host names
+// this node would find none of them: it resolves those that its configuration makes. The port is only where to listen.
 func (o resuming) unlike(r *Record) string {
 	was, wasHost, known := hostURL(r.Charter.PeerURL)
 	is, isHost, said := hostURL(o.Config.PeerURL)
-	if !known || !said || was == is && wasHost == isHost {
+	promised := o.Disk.Ledger.Secured
+	secure := SecureURL(*r, o.Config.PeerURL)
+	switch {
+	case !known || !said:
+		return ""
+	case promised != nil && promised.PeerURL != o.Config.PeerURL:
+		return fmt.Sprintf("slot %s does not start: its disk has noted that it serves the other members %s, and the configuration says %s: set tls.mode with the authorities, etcd.listen-peer-urls and tls.from-http as they were; the change to https, once it has begun, goes on to its end",
+			o.Claim.Slot, promised.PeerURL, o.Config.PeerURL)
+	case was == is && wasHost == isHost, secure != "" && (o.Config.FromHTTP || o.secured(r, secure)):
 		return ""
 	}
 	then, cure := "its member would not be understood", "its members keep TLS for good: set tls.mode to files, ca or auto, with the authorities that they have"
 	switch {
 	case was == is:
 		then, cure = "it would not find the other members", "set etcd.peer-url to "+r.Charter.PeerURL
+	case secure != "":
+		cure = "set tls.from-http to true, with both URLs in etcd.listen-peer-urls, until no member has a URL with http; or, where no other node has TLS, set tls.mode to off, and tls.insecure to true if other machines reach them"
 	case was == "http":
-		cure = "its members can have no TLS: set tls.mode to off, and tls.insecure to true if other machines reach them; to have TLS, restore a backup into a new cluster"
+		cure = "set etcd.peer-url to one with https and the host of that, and tls.from-http to true; or tls.mode to off, and tls.insecure to true if other machines reach them"
 	}
 	return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the configuration says %s, so that %s: %s",
 		o.Claim.Slot, r.Token(), r.Charter.PeerURL, o.Config.PeerURL, then, cure)

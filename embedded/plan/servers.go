@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Server is a voter of the cluster and the node that runs it, for those who look for the cluster from outside.
 type Server struct {
@@ -10,7 +13,7 @@ type Server struct {
 	Live    bool
 	Clients []string // client URLs
 	Control string   // host:port where its node answers other machines, "" if nowhere
-	PeerURL string   // pattern with {slot}
+	PeerURL string   // or its pattern, with {slot}
 }
 
 // Servers is what the peers say of who serves, to one who takes no part (R10).
@@ -48,7 +51,7 @@ func Serving(peers []Peer, before Servers) Servers {
 		for _, p := range peers {
 			if p.Node == holders[m.Slot] && p.Facts != nil && p.Facts.Running && p.Facts.Member == m.ID {
 				s.Running = append(s.Running, Server{Slot: m.Slot, Node: p.Node, Leader: p.Live && p.Facts.Leader, Live: p.Live,
-					Clients: p.Facts.Clients, Control: p.Facts.Control, PeerURL: p.Facts.PeerURL})
+					Clients: p.Facts.Clients, Control: p.Facts.Control, PeerURL: cmp.Or(m.PeerURL, p.Facts.PeerURL)})
 			}
 		}
 	}

@@ -35,6 +35,8 @@ func (n *node) perform(a Action) {
 		n.todo = []func(){n.timely, func() { n.start(d, a) }, write, tell}
 	case Replace:
 		n.todo = []func(){func() { n.confirm(a) }, func() { n.replace(a) }, func() { n.admit(a) }, tell}
+	case Update:
+		n.todo = []func(){func() { n.proc.data.c.update(n.w, n, a) }, tell}
 	case Promote:
 		n.todo = []func(){func() { n.proc.data.c.promote(n.w, n, a.Member) }}
 	case Prepare:
@@ -163,12 +165,12 @@ func (r Record) founders() []MemberInfo {
 	var list []MemberInfo
 	if r.Adopted != nil {
 		for _, m := range r.Adopted.Members {
-			list = append(list, MemberInfo{ID: m.ID, Slot: m.Slot, Started: true})
+			list = append(list, MemberInfo{ID: m.ID, Slot: m.Slot, Started: true, PeerURL: PeerURL(r.Charter.PeerURL, m.Slot)})
 		}
 		return list
 	}
 	for _, s := range slices.Sorted(maps.Keys(r.Peers())) {
-		list = append(list, MemberInfo{ID: hash(r.Token(), s), Slot: s})
+		list = append(list, MemberInfo{ID: hash(r.Token(), s), Slot: s, PeerURL: PeerURL(r.Charter.PeerURL, s)})
 	}
 	return list
 }
@@ -217,7 +219,7 @@ func (n *node) replace(a Action) {
 }
 
 func (n *node) admit(a Action) {
-	id := n.proc.data.c.add(n.w, n, a.Slot)
+	id := n.proc.data.c.add(n.w, n, a)
 	if id == 0 {
 		n.abort()
 		return

@@ -9,7 +9,7 @@ import (
 // judge checks a decision against what the node could know: evidence of a cluster that has lived vetoes
 // founding another.
 func (w *world) judge(n *node, o Observation, a Action) {
-	if o.Member.Paused != nil && slices.Contains([]Kind{Replace, Resize, Remove, Defrag, Compact, Disarm}, a.Kind) {
+	if o.Member.Paused != nil && slices.Contains([]Kind{Replace, Resize, Remove, Update, Defrag, Compact, Disarm}, a.Kind) {
 		w.fail("I11: %s decides to %s, and sees that the cluster is paused", n.name, a.Kind)
 	}
 	w.judgeEnd(n, o, a)

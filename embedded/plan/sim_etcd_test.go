@@ -100,6 +100,7 @@ func (c *cluster) reachable(w *world, n *node) (up []*node, quorum int) {
 
 // tick elects, replicates, applies and turns removed members away.
 func (c *cluster) tick(w *world) {
+	w.talk(c)
 	if n := c.leader; n != nil {
 		up, quorum := c.reachable(w, n)
 		if !slices.Contains(up, n) || len(up) < quorum {
@@ -237,14 +238,15 @@ func (c *cluster) remove(w *world, by *node, id uint64) bool {
 	return true
 }
 
-func (c *cluster) add(w *world, by *node, slot string) uint64 {
+func (c *cluster) add(w *world, by *node, a Action) uint64 {
+	slot := a.Slot
 	taken := slices.ContainsFunc(c.members, func(m MemberInfo) bool { return m.Slot == slot })
 	if c.leader != by || taken || !c.propose(w) {
 		return 0
 	}
 	c.added++
 	id := hash(c.record.ID, slot) + uint64(c.added)
-	c.members = append(c.members, MemberInfo{ID: id, Slot: slot, Learner: true})
+	c.members = append(c.members, MemberInfo{ID: id, Slot: slot, Learner: true, PeerURL: a.PeerURL})
 	c.attend(w, by)
 	return id
 }

@@ -34,8 +34,9 @@ type node struct {
 	waited   int             // for how many steps it has had no leader since
 	blind    map[string]bool // by record: it could not read the store while that was proposed
 	rejoin   bool
-	files    int // the newest authority that its files name
-	age      int // how often it has decided since it booted
+	serves   scheme // what its configuration has it serve its peers
+	files    int    // the newest authority that its files name
+	age      int    // how often it has decided since it booted
 
 	drained, stopping bool
 	patience          int   // of a process that was told to end
@@ -90,7 +91,7 @@ func (n *node) crash() {
 	if n.disk != nil {
 		n.disk.holder = nil
 	}
-	*n = node{w: n.w, i: n.i, name: n.name, drill: n.drill, alien: n.alien, own: n.own, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor, files: n.files}
+	*n = node{w: n.w, i: n.i, name: n.name, drill: n.drill, alien: n.alien, own: n.own, store: n.store, seq: n.seq, remote: n.remote, wants: n.wants, minor: n.minor, files: n.files, serves: n.serves}
 }
 
 // deaf reports whether the store does not answer.
@@ -135,7 +136,7 @@ func (n *node) observe() Observation {
 	w := n.w
 	o := Observation{
 		Node:   n.name,
-		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: simPeerURL, Yields: w.host, Adopt: w.adopts, Automatic: w.automatic, Foreign: true, Recovery: w.automatic, Etcd: etcd(n.minor)},
+		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: n.peerURL(), FromHTTP: n.serves == both, Yields: w.host, Adopt: w.adopts, Automatic: w.automatic, Foreign: true, Recovery: w.automatic, Etcd: etcd(n.minor)},
 		Store:  Store{ID: n.store.id, Record: n.store.record, Requests: n.store.requests(n.bad), Newest: &BackupStand{}},
 		Unable: n.unable, Drained: n.drained, Stopping: n.stopping, Orders: Orders{Join: n.rejoin},
 	}
@@ -239,7 +240,7 @@ func (n *node) publish(o Observation) {
 
 // deliver brings all that one node has heard to another.
 func (w *world) deliver(from, to *node) {
-	if from == to || !from.up || !to.up || from.alien || to.alien || w.gossipCut[from.i][to.i] || from.drill != to.drill && !w.contact {
+	if from == to || !from.up || !to.up || from.alien || to.alien || w.gossipCut[from.i][to.i] || from.drill != to.drill && !w.contact || !w.hears(from, to) {
 		return
 	}
 	v := &to.views[from.i]
@@ -269,7 +270,7 @@ func (w *world) suspect(n, m *node) {
 	if n == m || !n.up || !n.views[m.i].known {
 		return
 	}
-	alive := m.up && !m.alien && !w.gossipCut[m.i][n.i]
+	alive := m.up && !m.alien && !w.gossipCut[m.i][n.i] && w.hears(m, n)
 	if w.chance(15) {
 		alive = !alive
 	}

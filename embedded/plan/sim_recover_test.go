@@ -67,6 +67,12 @@ func (n *node) recovering(a Action) {
 	for range n.w.rng.IntN(3) * n.w.rng.IntN(8) { // it may be slow
 		n.todo = append(n.todo, func() {})
 	}
+	old := *d.ledgerRecord(n.store)
+	d.pattern = a.Restore.Pattern(old.Charter)
+	if o := n.observe(); !o.Config.Serves(d.pattern) {
+		n.unable, n.todo = "other peer URLs", nil
+		return
+	}
 	build := func() { n.build(d, a.Restore.ID) }
 	if a.Restore.Survivor != "" {
 		build = func() {

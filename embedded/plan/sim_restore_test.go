@@ -68,6 +68,7 @@ func (w *world) propose(st *store, n *node, r Restore) {
 	w.clock++
 	r.Cluster, r.Generation, r.Attempt, r.ID = "main", st.record.Generation+1, attempts+1, fmt.Sprintf("%016x", w.clock)
 	r.Line = append(slices.Clone(st.record.Line), st.record.ID)
+	r.PeerURL = SecureURL(*st.record, n.peerURL())
 	if r.Survivor == "" {
 		r.Backup, r.Digest = "b", strings.Repeat("b", 64)
 	}
@@ -287,6 +288,9 @@ func (n *node) swapIn(d *disk, r Record) {
 	}
 	if d.built != r.ID || !d.complete {
 		w.fail("I8: disk %s swaps in what was not prepared for %s", d.uuid, r.Token())
+	}
+	if d.pattern != r.Charter.PeerURL {
+		w.fail("R24: disk %s swaps in members at %s, and %s has them at %s", d.uuid, d.pattern, r.Token(), r.Charter.PeerURL)
 	}
 	d.data, d.built, d.complete = &data{c: w.clusterOf(r), id: hash(r.Token(), d.slot), base: r.ID, list: r.founders()}, "", false
 }

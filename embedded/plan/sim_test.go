@@ -107,7 +107,15 @@ func (l life) live(seed uint64, t *tally, trace func(string, ...any)) (end, brok
 		}
 	}
 	w.note("faults end")
+	if w.secures {
+		w.wave = both
+	}
 	_, ok := w.recover()
+	if ok && w.secures {
+		w.note("http ends")
+		w.wave = secure
+		_, ok = w.recover()
+	}
 	switch why := w.excuse(); {
 	case w.broken != "":
 		return "", w.broken

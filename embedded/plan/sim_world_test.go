@@ -28,6 +28,7 @@ type life struct {
 	kind      drillKind
 	travels   bool // disks go back in time
 	deletes   bool // somebody deletes aborts in the store
+	secures   bool // founded with http; the operator gives and takes TLS, forward and back
 	adopts    bool // another program has founded the cluster, and the machines are taken over one by one
 	calm      bool // few crashes, many partitions: most of the time is spent founding
 }
@@ -48,6 +49,7 @@ type world struct {
 	names     []string // slots, all that anybody ever wants
 	goal      []string // what the operator wants by now
 	minor     int      // of the etcd that nodes are to have by now, in a life of versions
+	wave      scheme   // what the operator is about to have all nodes serve, in a life that secures
 	boxes     []*node
 	disks     [][]*disk // by owner (one for all without host) and slot
 	lost      []*disk
@@ -81,6 +83,7 @@ type disk struct {
 	holder *node
 
 	built    string   // ID of the restore whose directory lies beside the data
+	pattern  string   // of the peer URLs that are in it
 	complete bool     // all of it is there
 	copied   int      // of a recovery: how much of the log it has
 	went     []Record // every restored generation that it ever accepted
@@ -211,6 +214,10 @@ func (w *world) tick() {
 		w.reopen()
 		return
 	}
+	if w.secures && w.chance(6) {
+		w.roll()
+		return
+	}
 	if w.renews && w.chance(4) {
 		w.renew()
 		return
@@ -278,7 +285,7 @@ func (w *world) heal() {
 }
 
 func (w *world) reach(n, m *node) bool {
-	return n.drill == m.drill && n.up && m.up && !w.peerCut[n.i][m.i] && n.understands(m)
+	return n.drill == m.drill && n.up && m.up && !w.peerCut[n.i][m.i] && n.understands(m) && w.linked(n, m)
 }
 
 // recover ends all faults and runs the world until every slot is healthy. It returns the number of
@@ -299,6 +306,7 @@ func (w *world) recover() (int, bool) {
 			n.alien = false
 		}
 		n.files = w.issued
+		n.serve(w.wave)
 		if n.wants = w.goal; n.minor != w.minor {
 			n.crash()
 			n.minor = w.minor
@@ -365,7 +373,7 @@ func (w *world) healthy(c *cluster) bool {
 	}
 	for _, s := range w.goal {
 		i := slices.IndexFunc(c.members, func(m MemberInfo) bool { return m.Slot == s })
-		if i < 0 || c.members[i].Learner || c.runner(w, c.members[i].ID) == nil {
+		if i < 0 || c.members[i].Learner || c.runner(w, c.members[i].ID) == nil || w.wave != plain && !w.secure(c.members[i]) {
 			return false
 		}
 	}

@@ -163,7 +163,10 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, st
 			return nil, fmt.Sprintf("slot %s is admitted as learner %x; waiting for %s to start it", slot, m.ID, h.Node)
 		}
 	}
+	peerURL, obstacle := securing(o).admits(slot, f)
 	switch {
+	case obstacle != "":
+		return nil, obstacle
 	case older(f.Etcd, o.Member.Cluster):
 		return nil, fmt.Sprintf("slot %s is not admitted: %s embeds etcd %s and the cluster is at %s; run a holdfast with that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.Cluster)
 	case m.Connected:
@@ -175,9 +178,9 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, st
 	case m.ID == 0 && len(q.away) > 0: // etcd refuses it, too; a lost member is replaced or removed first
 		return nil, fmt.Sprintf("slot %s waits to be admitted: slot %s is not connected", slot, strings.Join(q.away, ", "))
 	case m.ID == 0:
-		return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk,
+		return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk, PeerURL: peerURL,
 			Why: fmt.Sprintf("slot %s on %s is no member yet: adding it as a learner", slot, h.Node)}, ""
 	}
-	return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk, Member: m.ID,
+	return &Action{Kind: Replace, Node: h.Node, Slot: slot, Disk: f.Disk, PeerURL: peerURL, Member: m.ID,
 		Why: fmt.Sprintf("the disk of slot %s on %s has no member data: replacing the member by a learner", slot, h.Node)}, ""
 }

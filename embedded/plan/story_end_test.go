@@ -64,6 +64,7 @@ func (r *reader) proposal(x *Restore, p map[string]string, has func(string) bool
 	if of := r.record(p["origin"]); of != nil {
 		x.Origin = of.ID
 	}
+	x.PeerURL = p["url"]
 	x.Overruled, x.Revision = list(p["overruled"]), int64(r.number(p["revision"]))
 }
 

@@ -20,10 +20,10 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 // dashes, and the answer. A line of an observation is a noun and its properties (story_end_test.go has more):
 //
 //	charter X a=d1@1 b=d2@1 c=d3@2#7   a charter and its record, for use by name below (for all later paragraphs)
-//	node n1 slots=a,b,c never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
+//	node n1 slots=a,b,c fromhttp never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
 //	claim a d1 epoch=2 mismatch="..." missing="..." drained  or: claim none="..." parked
-//	disk promises=X,Y record=X role=founder join=5 started=d1 wal=1 cid=X founder=1
-//	member running ready leader members=a:1+,b:2* lock=a/n1/drain    + is connected, * is a learner, ! is stuck, c:3@1f has acknowledged 1f; paused=ops@n1 why="..."
+//	disk promises=X,Y record=X role=founder join=5 started=d1 secured=promised|changed wal=1 cid=X founder=1
+//	member running ready leader members=a:1+,b:2* lock=a/n1/drain    + is connected, * is a learner, ! is stuck, ^ has a URL with https, c:3@1f has acknowledged 1f; paused=ops@n1 why="..."
 //	peer n2 live slot=b disk=d2 phase=blank promise=X record=X member=2 ...
 //	store id=S record=X restore=R attempts=1 request=c1 problem="..." newest=b1@2.1f    generation and revision of the newest backup;
 //	                                                                                  or newest=none, or unlisted="..."
@@ -101,6 +101,7 @@ func answer(a Action) string {
 			seats = append(seats, fmt.Sprintf("%s/%s/%x", s.Slot, s.Disk, s.Member))
 		}
 		add("seats", strings.Join(seats, ","), true)
+		add("url", a.Record.Charter.PeerURL, a.Restore == nil && a.Record.Restore != nil && a.Record.Restore.PeerURL != "")
 	}
 	if a.Request != nil {
 		add("request", a.Request.Command+a.Request.By, true)
@@ -119,6 +120,10 @@ func answer(a Action) string {
 	if a.Set != nil {
 		add("set", fmt.Sprintf("%s#%d", strings.Join(a.Set.Slots, ","), a.Set.Serial), true)
 	}
+	if a.Secured != nil {
+		add("secured", fmt.Sprintf("%s/%t", a.Secured.PeerURL, a.Secured.Changed), true)
+	}
+	add("url", a.PeerURL, a.PeerURL != "" && a.Kind == Update)
 	b.WriteString(ended(a))
 	add("revision", a.Revision, a.Revision != 0)
 	add("reason", a.Reason, a.Reason != "")
@@ -140,6 +145,9 @@ func lines(all []Command) (out []string) {
 	}
 	return out
 }
+
+// secureStory is the pattern of URLs to which the members of stories go from http.
+const secureStory = "https://{slot}.main:2381"
 
 // reader keeps the charters that a story has named.
 type reader struct {
@@ -192,7 +200,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		o.Config.Never, o.Config.Yields, o.Config.Seeded, o.Config.Automatic = has("never"), has("yields"), has("seeded"), has("automatic")
 		o.Config.Foreign = has("foreign")
-		o.Config.Recovery, o.Config.Adopt = has("recovery"), has("adopts")
+		o.Config.Recovery, o.Config.Adopt, o.Config.FromHTTP = has("recovery"), has("adopts"), has("fromhttp")
 		if has("url") {
 			o.Config.PeerURL = p["url"]
 		}
@@ -273,6 +281,9 @@ func (r *reader) disk(p map[string]string, has func(string) bool) {
 	if d.Built == "id-" {
 		d.Built = ""
 	}
+	if has("secured") {
+		d.Ledger.Secured = &Secured{secureStory, p["secured"] == "changed"}
+	}
 	d.Log, d.Term = r.log(p["log"]), r.number(p["term"])
 	if has("copied") {
 		d.Ledger.Prepared.Log = r.log(p["copied"])
@@ -305,6 +316,9 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 	}
 	if has("url") {
 		f.PeerURL = p["url"]
+	}
+	if has("secured") {
+		f.Secured = secureStory
 	}
 	if has("promise") {
 		c := r.charter(p["promise"])
@@ -443,7 +457,11 @@ func (r *reader) members(s string) []MemberInfo {
 	for _, w := range strings.FieldsFunc(s, func(c rune) bool { return c == ',' }) {
 		slot, id, _ := strings.Cut(w, ":")
 		id, acked, _ := strings.Cut(id, "@")
-		list = append(list, MemberInfo{Slot: slot, ID: r.number(strings.Trim(id, "+*!")), Learner: strings.Contains(id, "*"), Connected: strings.Contains(id, "+"), Stuck: strings.Contains(id, "!"), Acked: r.number(acked)})
+		m := MemberInfo{Slot: slot, ID: r.number(strings.Trim(id, "+*!^")), Learner: strings.Contains(id, "*"), Connected: strings.Contains(id, "+"), Stuck: strings.Contains(id, "!"), Acked: r.number(acked)}
+		if strings.Contains(id, "^") { // behind the others: its URL has https
+			m.PeerURL = PeerURL(secureStory, slot)
+		}
+		list = append(list, m)
 	}
 	return list
 }

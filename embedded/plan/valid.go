@@ -123,6 +123,8 @@ func (r Record) followed() error {
 		return bad("restore.id", p.ID, "must be the record's, %s", r.ID)
 	case p.Cluster != r.Cluster:
 		return bad("restore.cluster", p.Cluster, "must be the record's, %q", r.Cluster)
+	case p.PeerURL != "" && p.PeerURL != r.Charter.PeerURL:
+		return bad("restore.peer_url", p.PeerURL, "must be the charter's, %q", r.Charter.PeerURL)
 	case !slices.Equal(p.Line, r.Line):
 		return bad("restore.line", p.Line, "must be the record's, %q", r.Line)
 	case (p.Survivor != "") != (r.Cause == Recovered):
@@ -195,7 +197,7 @@ func (s Seat) Valid() error {
 func (r Restore) Valid() error {
 	err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
 		bounded("attempt", r.Attempt, 1, maxAttempts),
-		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
+		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command), optional("peer_url", r.PeerURL),
 		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled))
 	if err == nil && r.Led != nil {
 		err = within("led", r.Led.Valid())

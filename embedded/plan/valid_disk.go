@@ -55,6 +55,11 @@ func (l Ledger) parts() error {
 			return err
 		}
 	}
+	if l.Secured != nil {
+		if l.Secured.PeerURL == "" || l.Record == nil {
+			return bad("secured", l.Secured.PeerURL, "must be a pattern of peer URLs, beside a record")
+		}
+	}
 	if l.Left != nil {
 		return within("left", l.Left.Valid())
 	}
@@ -75,7 +80,7 @@ func (m MemberInfo) Valid() error {
 	case m.Started && m.Slot == "":
 		return bad("slot", m.Slot, "must not be empty of a member that has started")
 	}
-	return optional("slot", m.Slot)
+	return first(optional("slot", m.Slot), optional("peer_url", m.PeerURL))
 }
 
 func memberList(field string, all []MemberInfo) error {

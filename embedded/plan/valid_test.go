@@ -108,6 +108,7 @@ func TestRecordValid(t *testing.T) {
 		{"no restore", "restore: must be there", func(r *Record) { r.Restore = nil }},
 		{"of another proposal", "restore.id", func(r *Record) { r.Restore.ID = "00000000000000bb" }},
 		{"of another cluster", "restore.cluster", func(r *Record) { r.Restore.Cluster = "other" }},
+		{"of other URLs", "restore.peer_url", func(r *Record) { r.Restore.PeerURL = "https://{slot}.other:2381" }},
 		{"of another parent", "restore.line", func(r *Record) { r.Restore.Line = []string{"00000000000000bb"} }},
 		{"no line", "line: must have one entry", func(r *Record) { r.Line = nil }},
 		{"its own parent", "line[0]: must not be there twice", func(r *Record) { r.Line = []string{r.ID} }},
@@ -197,6 +198,7 @@ func TestLedgerValid(t *testing.T) {
 		{"left for nothing", "left.proposal", func(l *Ledger) { l.Left.Proposal = "" }},
 		{"left a member without an ID", "left.members[0].id", func(l *Ledger) { l.Left.Members[0].ID = 0 }},
 		{"a bad set", "set.serial", func(l *Ledger) { l.Set.Serial = 0 }},
+		{"secured by nothing", "secured", func(l *Ledger) { l.Secured = &Secured{Changed: true} }},
 		{"aborted what is no ID", "aborted[0]", func(l *Ledger) { l.Aborted[0] = "" }},
 	})
 }
