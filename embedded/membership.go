@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
@@ -100,6 +102,55 @@ func (c Cluster) Promote(ctx context.Context, id uint64) error {
 	}
 	return nil
 }
+
+// Update gives a voter another peer URL; again is fine. Errors: ErrNotFound.
+func (c Cluster) Update(ctx context.Context, id uint64, peerURL string) error {
+	urls, err := types.NewURLs([]string{peerURL})
+	if err != nil {
+		return fmt.Errorf("update member %x: %w", id, err)
+	}
+	err = c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
+		_, err := srv.UpdateMember(ctx, membership.Member{ID: types.ID(id),
+			RaftAttributes: membership.RaftAttributes{PeerURLs: urls.StringSlice()}})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("update member %x: %w", id, err)
+	}
+	return nil
+}
+
+// Reach returns an error unless a peer answers at a URL, to whom this member's certificate is good, and whose is good
+// here.
+func (c Cluster) Reach(ctx context.Context, peerURL string) error {
+	l, err := c.running()
+	if err != nil {
+		return err
+	}
+	t, err := transport.NewTransport(l.etcd.Config().PeerTLSInfo, reachTimeout)
+	if err != nil {
+		return fmt.Errorf("reach %s: %w", peerURL, err)
+	}
+	defer t.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, peerURL+"/version", http.NoBody)
+	if err != nil {
+		return fmt.Errorf("reach %s: %w", peerURL, err)
+	}
+	answer, err := t.RoundTrip(q)
+	if err != nil {
+		return fmt.Errorf("reach %s: %w", peerURL, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("reach %s: it answers %s", peerURL, answer.Status)
+	}
+	return nil
+}
+
+// reachTimeout is for one peer.
+const reachTimeout = 3 * time.Second
 
 // Remove removes a member for good; again is fine. Errors: [plan.ErrUnhealthy].
 func (c Cluster) Remove(ctx context.Context, id uint64) error {

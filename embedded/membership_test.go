@@ -2,12 +2,15 @@ package embedded
 
 import (
 	"errors"
+	"net"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/embedded/plan"
+	"holdfast/embedded/settings"
 )
 
 func TestLearnerJoinsAndIsRemoved(t *testing.T) {
@@ -212,5 +215,60 @@ func TestJoinMayBeRepeated(t *testing.T) {
 		if _, err := os.Stat(DatabasePath(b.spec.DataDir)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A peer answers to who shows a certificate of the members' authority, by http to anyone, and not where nobody listens. A
+// member's URL can be changed to where it listens with TLS beside http, and its slot is the one that it was.
+func TestUpdateToTLS(t *testing.T) {
+	ca, stranger := newAuthority(t), newAuthority(t)
+	n := newNode(t, "a")
+	secure := func(ca *authority) settings.PeerTLS {
+		cert, key := ca.issue(t, "a", peerName, n.addr)
+		return settings.PeerTLS{PeerCertFile: cert, PeerKeyFile: key, PeerTrustedCAFile: ca.ca()}
+	}
+	plain := n.spec.PeerURL
+	u, err := url.Parse(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tls := "https://" + net.JoinHostPort(u.Hostname(), "2381")
+	n.cfg.PeerTLS, n.cfg.FromHTTP, n.cfg.Names.Peer = secure(ca), true, peerName
+	n.cfg.Names.PeerURL = strings.Replace(tls, "a.", "{slot}.", 1)
+	n.cfg.ListenPeerURLs = []string{"http://" + n.addr + ":" + u.Port(), "https://" + n.addr + ":2381"}
+	n.spec.Peers = map[string]string{"a": plain}
+	n.run(t).awaitReady(t)
+	for _, at := range []string{plain, tls} {
+		if err := n.Reach(soon(t), at); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := n.Reach(soon(t), "https://"+n.addr+":2382"); err == nil {
+		t.Error("reached a port where nobody listens")
+	}
+	id := n.Status().MemberID
+	if err := n.Update(soon(t), id+1, tls); !errors.Is(err, ErrNotFound) {
+		t.Errorf("update nobody: got %v, want ErrNotFound", err)
+	}
+	for range 2 { // again is fine
+		if err := n.Update(soon(t), id, tls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := n.Members(); len(got) != 1 || got[0].PeerURL != tls || got[0].Slot != "a" || got[0].ID != id || got[0].Learner {
+		t.Errorf("members: got %+v", got)
+	}
+	stop(t, n, 0)
+	n.Member, n.cfg.PeerTLS = nil, secure(stranger)
+	n.run(t).awaitReady(t)
+	if err := n.Reach(soon(t), tls); err != nil {
+		t.Error(err)
+	}
+	n.cfg.PeerTLS.PeerTrustedCAFile = ca.ca()
+	stop(t, n, 0)
+	n.Member = nil
+	n.run(t).awaitReady(t)
+	if err := n.Reach(soon(t), tls); err == nil {
+		t.Error("reached a peer whose certificate nobody trusts")
 	}
 }

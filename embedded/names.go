@@ -53,6 +53,11 @@ func (n Names) slotOf(m *membership.Member) string {
 			return slot
 		}
 	}
+	for _, u := range m.PeerURLs { // of the other scheme, while the members go from http to https (R24)
+		if slot, ok := cutSlot(settings.PeerHost(n.PeerURL), settings.PeerHost(u)); ok {
+			return slot
+		}
+	}
 	if slot, ok := cutSlot(cmp.Or(n.Member, settings.SlotMark), m.Name); ok {
 		return slot
 	}
@@ -75,5 +80,9 @@ func cutSlot(pattern, text string) (string, bool) {
 
 // listed is an entry of etcd's member list in the words of the plan.
 func (n Names) listed(m *membership.Member) plan.MemberInfo {
-	return plan.MemberInfo{ID: uint64(m.ID), Slot: n.slotOf(m), Learner: m.IsLearner, Started: m.Name != ""}
+	info := plan.MemberInfo{ID: uint64(m.ID), Slot: n.slotOf(m), Learner: m.IsLearner, Started: m.Name != ""}
+	if len(m.PeerURLs) == 1 {
+		info.PeerURL = m.PeerURLs[0]
+	}
+	return info
 }

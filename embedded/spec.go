@@ -35,7 +35,7 @@ func checkSpec(cfg Config, s plan.Spec) error {
 	if got := s.Peers[s.Slot]; got != s.PeerURL {
 		errs = append(errs, fmt.Errorf("peers name %q for slot %q, want its own peer URL %q", got, s.Slot, s.PeerURL))
 	}
-	if want := settings.Scheme(cfg.PeerCertFile); !strings.HasPrefix(s.PeerURL, want) {
+	if want := settings.Scheme(cfg.PeerCertFile); !strings.HasPrefix(s.PeerURL, want) && !cfg.FromHTTP {
 		errs = append(errs, fmt.Errorf("peer URL %q does not start with %s, as etcd.peer-cert-file asks for", s.PeerURL,
 			want))
 	}

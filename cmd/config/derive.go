@@ -88,7 +88,14 @@ func (c Config) OwnPeerHost() string { return SlotMark + "." + c.Zone() }
 // ownPeerURL is the pattern of peer URLs that holdfast makes: names that never change, on the port etcd listens on. It
 // is "" where a part of it is wrong, of which its own key tells.
 func ownPeerURL(c Config) string {
-	u, err := url.Parse(c.Etcd.ListenPeerURLs[0])
+	own := c.Etcd.ListenPeerURLs[0]
+	for _, text := range c.Etcd.ListenPeerURLs { // of two schemes that which stays
+		if c.TLS.FromHTTP && strings.HasPrefix(text, "https://") {
+			own = text
+			break
+		}
+	}
+	u, err := url.Parse(own)
 	named := clusterName.MatchString(c.Cluster.Name) && domainName.MatchString(c.Cluster.Domain)
 	if err != nil || u.Port() == "" || (u.Scheme == "https") != (c.Etcd.PeerCertFile != "") || !named {
 		return ""

@@ -173,6 +173,21 @@ func TestFileErrors(t *testing.T) {
 				"tls.plain-clients: must be false where other machines reach etcd (node.address 10.0.0.1), got true, unless tls.insecure is true (config.yaml:5)",
 			},
 		},
+		"members from http, and no https": {
+			"node: {address: 10.0.0.1}\ntls:\n  from-http: true\n  mode: off\n  insecure: true\n",
+			[]string{
+				`etcd.listen-peer-urls: must hold URLs with http and with https, at different ports, with tls.from-http, got ["http://10.0.0.1:2380"] (derived from node.address)`,
+				"tls.from-http: must be false where members have no TLS, got true with tls.mode off: it is for modes auto and ca, and for files with the etcd.peer-*-file keys (config.yaml:3)",
+			},
+		},
+		"members from http, and nobody said that it may be": {
+			"node: {address: 10.0.0.1}\nsnapshot: {store: /shared}\netcd: {listen-peer-urls: ['http://10.0.0.1:2380', 'https://10.0.0.1:2381']}\ntls: {mode: auto, from-http: true}\n",
+			[]string{"tls.from-http: must be false where other machines reach etcd (node.address 10.0.0.1), got true, unless tls.insecure is true (config.yaml:4)"},
+		},
+		"http for members without the key": {
+			"snapshot: {store: /shared}\netcd: {listen-peer-urls: ['http://127.0.0.1:2380', 'https://127.0.0.1:2381']}\ntls: {mode: auto}\n",
+			[]string{`etcd.listen-peer-urls: must be https because a certificate is set or issued, got "http://127.0.0.1:2380" (config.yaml:2)`},
+		},
 		"http beside no TLS": {
 			"tls: {plain-clients: true}\n",
 			[]string{"tls.plain-clients: must be false with tls.mode off and no etcd.cert-file, got true: clients have no TLS (config.yaml:1)"},

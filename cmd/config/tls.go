@@ -59,7 +59,7 @@ func anySet(keys []pathKey) bool {
 // deriveTLS decides on the mode, and fills in the files that follow from it. The keys of the addresses that are not set
 // follow from node.address, which alone counts then.
 func deriveTLS(c *Config, origin map[string]string, fill func(key string, field *string, source, value string)) {
-	c.Etcd.PlainClients = c.TLS.PlainClients
+	c.Etcd.PlainClients, c.Etcd.FromHTTP = c.TLS.PlainClients, c.TLS.FromHTTP
 	fill("tls.dir", &c.TLS.Dir, "node.data-dir", Abs(filepath.Join(c.Node.DataDir, "tls")))
 	etcd, issued := etcdFiles(c)
 	authorities, given := authorityFiles(c)
@@ -194,11 +194,15 @@ func plainContradictions(c Config) []contradiction {
 		add("tls.plain-clients", "tls.mode", "must be false with tls.mode %s and no etcd.cert-file, got true: clients have no TLS",
 			c.TLS.Mode)
 	}
+	if c.TLS.FromHTTP && !c.GossipTLS() {
+		add("tls.from-http", "tls.mode", "must be false where members have no TLS, got true with tls.mode %s: it is for modes auto "+
+			"and ca, and for files with the etcd.peer-*-file keys", c.TLS.Mode)
+	}
 	at, exposed := exposedAddress(c)
 	for _, k := range []struct {
 		Key string
 		set bool
-	}{{"tls.clients-only", c.TLS.ClientsOnly}, {"tls.plain-clients", c.TLS.PlainClients}} {
+	}{{"tls.clients-only", c.TLS.ClientsOnly}, {"tls.plain-clients", c.TLS.PlainClients}, {"tls.from-http", c.TLS.FromHTTP}} {
 		if k.set && exposed && !c.TLS.Insecure {
 			add(k.Key, "tls.insecure", "must be false where other machines reach etcd (%s), got true, unless tls.insecure is true", at)
 		}
@@ -273,5 +277,5 @@ func tlsDoubts(c Config) []string {
 // Insecure reports whether other machines reach etcd without TLS, as the operator has allowed.
 func (c Config) Insecure() bool {
 	_, exposed := exposedAddress(c)
-	return exposed && (c.TLS.PlainClients || c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
+	return exposed && (c.TLS.PlainClients || c.TLS.FromHTTP || c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
 }

@@ -83,6 +83,11 @@ func TestTLSFiles(t *testing.T) {
 		e.PeerURL != "http://{slot}.holdfast.holdfast.internal:2380" || half.GossipTLS() || !half.Insecure() {
 		t.Errorf("clients only: %+v, gossip over TLS %v, insecure %v", e, half.GossipTLS(), half.Insecure())
 	}
+	way := load(t, "node: {address: 10.0.0.1}\ntls: {from-http: true, insecure: true, ca-dir: "+dir+"}\n"+
+		"etcd: {listen-peer-urls: ['http://10.0.0.1:2380', 'https://10.0.0.1:2381']}", nil).Config
+	if e := way.Etcd; !e.FromHTTP || e.PeerURL != "https://{slot}.holdfast.holdfast.internal:2381" || !way.GossipTLS() || !way.Insecure() {
+		t.Errorf("from http: %+v, gossip over TLS %v, insecure %v", e, way.GossipTLS(), way.Insecure())
+	}
 	whole := load(t, "node: {address: 10.0.0.1}\ntls: {plain-clients: true, insecure: true, ca-dir: "+dir+"}", nil).Config
 	if !whole.Insecure() || !whole.GossipTLS() || whole.Etcd.PeerCertFile == "" {
 		t.Errorf("http beside TLS: insecure %v, gossip over TLS %v", whole.Insecure(), whole.GossipTLS())

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/gossip"
 	"holdfast/metrics"
 )
@@ -36,13 +37,30 @@ func (n *node) found() []health.Finding {
 	if d := o.Disagreement(); d != "" {
 		all = append(all, health.New(health.SlotsDiffer, "", "%s", d))
 	}
-	if r := o.Disk.Ledger.Record; r != nil && r.Charter.PeerURL != o.Config.PeerURL {
-		all = append(all, health.New(health.PeerURLDiffer, "",
-			"the configuration makes the peer URL %s, but the cluster was founded with %s: set etcd.peer-url to that, "+
-				"or what it follows from",
-			o.Config.PeerURL, r.Charter.PeerURL))
+	return append(all, peerURLFindings(o)...)
+}
+
+// peerURLFindings tell where the configuration makes other peer URLs than the cluster was founded with.
+func peerURLFindings(o plan.Observation) []health.Finding {
+	r, s := o.Disk.Ledger.Record, o.Disk.Ledger.Secured
+	if r == nil || r.Charter.PeerURL == o.Config.PeerURL {
+		return nil
 	}
-	return all
+	found := func(format string, args ...any) []health.Finding {
+		return []health.Finding{health.New(health.PeerURLDiffer, "", format, args...)}
+	}
+	switch secure := plan.SecureURL(*r, o.Config.PeerURL) != ""; {
+	case secure && o.Config.FromHTTP != "" && s != nil && s.Changed:
+		return found("every member has a peer URL with https: remove tls.from-http, and the http URL from " +
+			"etcd.listen-peer-urls, on one node after the other")
+	case secure && s != nil && s.Changed:
+		return nil
+	case secure && o.Config.FromHTTP != "":
+		return found("the members are on the way from http to https (tls.from-http): those with http URLs keep them " +
+			"until every node has TLS")
+	}
+	return found("the configuration makes the peer URL %s, but the cluster was founded with %s: set etcd.peer-url to that, "+
+		"or what it follows from", o.Config.PeerURL, r.Charter.PeerURL)
 }
 
 // nameFindings are what is wrong with the answers to the members' names.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"syscall"
@@ -165,6 +166,7 @@ func Wanted(cfg config.Config) plan.Config {
 		Cluster:   cfg.Cluster.Name,
 		Slots:     slices.Sorted(slices.Values(cfg.Cluster.Slots)),
 		PeerURL:   cfg.Etcd.PeerURL,
+		FromHTTP:  httpPort(cfg),
 		Clients:   cfg.Etcd.AdvertiseClientURLs,
 		Control:   controlAt(cfg),
 		Seeded:    len(cfg.Gossip.Seeds) > 0 || cfg.Gossip.SeedsFile != "" || cfg.Volume.Provider == volume.ProviderEBS,
@@ -177,6 +179,16 @@ func Wanted(cfg config.Config) plan.Config {
 		Yields:    local && cfg.Volume.Local.Scope == volume.ScopeHost && cfg.Volume.Local.Slot == "",
 		Upkeep:    upkeepOf(cfg.Upkeep),
 	}
+}
+
+// httpPort is where members are served http beside TLS, "" for nowhere.
+func httpPort(cfg config.Config) string {
+	for _, text := range cfg.Etcd.ListenPeerURLs {
+		if u, err := url.Parse(text); err == nil && cfg.TLS.FromHTTP && u.Scheme == "http" {
+			return u.Port()
+		}
+	}
+	return ""
 }
 
 // MemberNames are what the members are called.
@@ -210,7 +222,7 @@ func actions() []string {
 		plan.Vacate,
 		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Dismiss,
 		plan.Prepare, plan.Discard,
-		plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note, plan.Resize, plan.Remove, plan.HandOver,
+		plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note, plan.Resize, plan.Remove, plan.Update, plan.HandOver,
 		plan.Retire, plan.Unlock,
 		plan.Defrag, plan.Reload, plan.Compact, plan.Raise, plan.Disarm}
 	names := make([]string, len(kinds))

@@ -2,7 +2,10 @@ package node
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"holdfast/embedded/plan"
 )
 
 // Only a pattern that holdfast did not make brings host names of which a certificate may bear one instead of the
@@ -28,5 +31,38 @@ func TestForeignHosts(t *testing.T) {
 	}
 	if got := Wanted(cfg).PeerURL; got != "http://etcd-{slot}.internal.example.com:2380" {
 		t.Errorf("the charter says %q", got)
+	}
+}
+
+// A node says what the other URLs mean that its configuration makes: how far the members have come from http to https, when
+// the key can go, and else that they are wrong.
+func TestPeerURLFindings(t *testing.T) {
+	const before, after = "http://{slot}.x:2380", "https://{slot}.x:2381"
+	r := &plan.Record{Charter: plan.Charter{PeerURL: before}}
+	for _, tc := range []struct {
+		name, url, from string
+		secured         *plan.Secured
+		want            string
+	}{
+		{"as founded", before, "", nil, ""},
+		{"on the way", after, "2380", nil, "on the way from http to https"},
+		{"promised", after, "2380", &plan.Secured{PeerURL: after}, "on the way from http to https"},
+		{"all changed", after, "2380", &plan.Secured{PeerURL: after, Changed: true}, "remove tls.from-http"},
+		{"done", after, "", &plan.Secured{PeerURL: after, Changed: true}, ""},
+		{"without the key", after, "", nil, "set etcd.peer-url to that"},
+		{"other names", "https://{slot}.y:2381", "2380", nil, "set etcd.peer-url to that"},
+	} {
+		o := plan.Observation{Config: plan.Config{PeerURL: tc.url, FromHTTP: tc.from}, Disk: plan.Disk{Ledger: plan.Ledger{Record: r, Secured: tc.secured}}}
+		var got string
+		for _, f := range peerURLFindings(o) {
+			got += f.Text
+		}
+		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+	cfg := loaded(t, "tls: {mode: auto, from-http: true}\netcd: {listen-peer-urls: ['https://127.0.0.1:2381', 'http://127.0.0.1:2380']}\ncluster: {slots: [a]}")
+	if got := Wanted(cfg).FromHTTP; got != "2380" {
+		t.Errorf("http is served at port %q", got)
 	}
 }

@@ -60,6 +60,7 @@ func (o Operator) Recover(ctx context.Context, survivor, despite string) error {
 	}
 	q := plan.Request{By: o.Name, Lost: o.Lost, Survivor: s.Chosen.Slot, Disk: s.Chosen.Disk, Log: s.Chosen.Log}
 	p := coordinator.NewRecovery(*known.Record, known.Attempts, q, s.Revisions[s.Chosen.Slot], s.raised(o.Bump))
+	p.PeerURL = plan.SecureURL(*known.Record, o.Config.Etcd.PeerURL)
 	o.sign(&p)
 	alive, err := o.lookout(c).lives(ctx, &v)
 	switch {

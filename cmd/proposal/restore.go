@@ -41,6 +41,7 @@ func (o Operator) Restore(ctx context.Context, name string) error {
 		return err
 	}
 	p := coordinator.NewRestore(*known.Record, known.Attempts, checked, last, o.Bump)
+	p.PeerURL = plan.SecureURL(*known.Record, o.Config.Etcd.PeerURL)
 	p.Lost, p.Slots = o.Lost, v.founders(*known.Record)
 	o.sign(&p)
 	if p.Led, err = o.led(ctx, c, &v, *known.Record); err != nil {

@@ -66,7 +66,7 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 		return ac.setAside(ctx, a)
 	case plan.Leave:
 		return ac.depart(ctx, a)
-	case plan.Replace, plan.Promote, plan.Resize, plan.Remove:
+	case plan.Replace, plan.Promote, plan.Resize, plan.Remove, plan.Update:
 		return ac.members.act(ctx, a)
 	case plan.Propose, plan.Dismiss, plan.Prepare, plan.Discard, plan.Conclude, plan.Enter, plan.Swap:
 		return ac.restorer.act(ctx, o, a)
@@ -172,6 +172,13 @@ func (ac *actor) note(ctx context.Context, o plan.Observation, a plan.Action) er
 			return err
 		}
 	}
+	if a.Secured != nil && !a.Secured.Changed { // it is for good, so the others must be there with TLS
+		for _, m := range o.Member.Members {
+			if err := ac.world.Etcd.Reach(ctx, plan.PeerURL(a.Secured.PeerURL, m.Slot)); err != nil {
+				return fmt.Errorf("reach slot %s with TLS, as all members are to: %w", m.Slot, err)
+			}
+		}
+	}
 	return ac.holding.record(a)
 }
 
@@ -192,7 +199,7 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 	ac.world.Step("before-etcd")
 	spec := plan.Spec{
 		Slot: o.Claim.Slot, DataDir: dir, Token: r.EtcdToken(),
-		PeerURL: plan.PeerURL(r.Charter.PeerURL, o.Claim.Slot), Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
+		PeerURL: a.Peers[o.Claim.Slot], Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
 		// The first slot's founder elects itself as soon as a majority is there; two at once would split the vote.
 		Yields: ac.cfg.EarlyCampaign && o.Disk.Fresh && !o.Disk.WAL && r.First() != o.Claim.Slot,
 	}

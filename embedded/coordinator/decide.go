@@ -33,7 +33,7 @@ func (d *decider) stands(a plan.Action) bool {
 	o, _ := d.observer.observe()
 	now := d.next(o)
 	if now.Kind == a.Kind && now.Slot == a.Slot && now.Node == a.Node && now.Disk == a.Disk && now.Member == a.Member &&
-		reflect.DeepEqual(now.Set, a.Set) {
+		now.PeerURL == a.PeerURL && reflect.DeepEqual(now.Set, a.Set) {
 		return true
 	}
 	d.lg.Info("a change of the members is put off: it is not what there is to do any more",

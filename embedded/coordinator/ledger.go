@@ -22,6 +22,13 @@ const (
 // EtcdDir is the name of etcd's data directory on the volume.
 const EtcdDir = "etcd"
 
+// Versions of the ledger. One that an older holdfast knows too is written as such; that which says that its member
+// serves TLS for good is not for one that would start it without.
+const (
+	ledgerAny     = 1
+	ledgerSecured = 2
+)
+
 // ledgerV1 is the ledger as it is stored. Etcd is the version that wrote the log last: a log of the
 // version that runs now needs no pre-flight.
 type ledgerV1 struct {
@@ -55,10 +62,11 @@ func decodeLedger(data []byte) (l ledgerV1, err error) {
 		return l, fmt.Errorf("decode founding ledger: %w", err)
 	}
 	switch {
-	case v.Version > 1:
-		return l, fmt.Errorf("founding ledger has version %d, this program knows 1: %w", v.Version, plan.ErrUnsupported)
-	case v.Version < 1:
-		return l, fmt.Errorf("founding ledger has version %d, this program knows 1", v.Version)
+	case v.Version > ledgerSecured:
+		return l, fmt.Errorf("founding ledger has version %d, this program knows %d: %w", v.Version, ledgerSecured,
+			plan.ErrUnsupported)
+	case v.Version < ledgerAny:
+		return l, fmt.Errorf("founding ledger has version %d, this program knows %d", v.Version, ledgerSecured)
 	}
 	if err := json.Unmarshal(data, &l); err != nil {
 		return l, fmt.Errorf("decode founding ledger: %w", err)
@@ -71,6 +79,9 @@ func decodeLedger(data []byte) (l ledgerV1, err error) {
 
 // write makes the ledger durable.
 func (l ledgerV1) write(dir string) error {
+	if l.Version = ledgerAny; l.Secured != nil {
+		l.Version = ledgerSecured
+	}
 	data, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode founding ledger: %w", err)

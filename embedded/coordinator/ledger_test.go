@@ -38,15 +38,24 @@ func TestLedgerRoundTrip(t *testing.T) {
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("files beside the ledger: got %v", entries)
 	}
+
+	// An older holdfast would start this member without TLS.
+	want.Secured = &plan.Secured{PeerURL: "https://{slot}.x:2381"}
+	if err := want.write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err = readLedger(dir); err != nil || got.Version != 2 || !reflect.DeepEqual(got.Secured, want.Secured) {
+		t.Errorf("got %+v, error %v; want version 2 with %+v", got, err, want.Secured)
+	}
 }
 
 func TestLedgerThatCannotBeRead(t *testing.T) {
 	for name, tc := range map[string]struct{ content, want string }{
 		"torn":          {`{"version":1,"promi`, "unexpected end of JSON"},
 		"empty":         {``, "unexpected end of JSON"},
-		"newer version": {`{"version":2}`, "has version 2, this program knows 1: a newer holdfast wrote it"},
-		"newer types":   {`{"version":2,"role":{}}`, "run that version here, or a newer one"},
-		"no version":    {`{}`, "has version 0, this program knows 1;"},
+		"newer version": {`{"version":3}`, "has version 3, this program knows 2: a newer holdfast wrote it"},
+		"newer types":   {`{"version":3,"role":{}}`, "run that version here, or a newer one"},
+		"no version":    {`{}`, "has version 0, this program knows 2;"},
 		"newer record":  {`{"version":1,"role":"founder","record":{"cause":"merged"}}`, "record.cause: got \"merged\": a newer holdfast wrote it"},
 		"no record":     {`{"version":1,"started":"d1"}`, "founding ledger is not whole: record: must be there"},
 		"what crashed":  {`{"version":1,"role":"founder","record":{"cluster":"c","id":"0000000000000001","line":["0000000000000000"],"generation":2,"cause":"recover","charter":{"cluster":"c","generation":2,"peer_url":"x","seats":[{"slot":"a"}]}}}`, "record.restore: must be there"},

@@ -31,6 +31,8 @@ func (m *members) act(ctx context.Context, a plan.Action) error {
 		return m.resize(ctx, a)
 	case plan.Remove:
 		return m.remove(ctx, a)
+	case plan.Update:
+		return m.update(ctx, a)
 	}
 	return unknown(a)
 }
@@ -65,7 +67,7 @@ func (m *members) replace(ctx context.Context, a plan.Action) error {
 	if !m.decider.stands(a) {
 		return errNotYet // the slot may be without a member now: the next decision continues from there
 	}
-	id, err := m.world.Etcd.AddLearner(ctx, plan.PeerURL(m.holding.now().ledger.Record.Charter.PeerURL, a.Slot))
+	id, err := m.world.Etcd.AddLearner(ctx, a.PeerURL)
 	if err != nil {
 		return notYet(fmt.Errorf("add a learner for slot %s: %w", a.Slot, err))
 	}
@@ -150,5 +152,21 @@ func (m *members) remove(ctx context.Context, a plan.Action) error {
 	m.world.Step("after-shrink")
 	m.lg.Warn("removed a member", zap.String("slot", a.Slot), zap.String("member", fmt.Sprintf("%x", a.Member)),
 		zap.String("why", a.Text()))
+	return nil
+}
+
+// update gives a member another peer URL, at which it listens already.
+func (m *members) update(ctx context.Context, a plan.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
+	defer cancel()
+	m.world.Step("before-update")
+	if !m.decider.stands(a) {
+		return errNotYet
+	}
+	if err := m.world.Etcd.Update(ctx, a.Member, a.PeerURL); err != nil {
+		return notYet(fmt.Errorf("change the peer URL of slot %s: %w", a.Slot, err))
+	}
+	m.world.Step("after-update")
+	m.lg.Warn("changed a peer URL", zap.String("slot", a.Slot), zap.String("url", a.PeerURL))
 	return nil
 }

@@ -65,6 +65,7 @@ func (c *Coordinator) Continue(lost []string, last int64, led bool) (plan.Restor
 	}
 	q := plan.Request{Survivor: o.Claim.Slot, Disk: o.Claim.Disk, Log: o.Disk.Log, Lost: lost}
 	p := newContinuation(*s.Record, s.Attempts, q, o.Disk.Ledger.Record.ID, own, last, c.cfg.RevisionBump)
+	p.PeerURL = plan.SecureURL(*s.Record, o.Config.PeerURL)
 	if why := o.Hopeless(&p); why != "" && !led {
 		return plan.Restore{}, errors.New(why)
 	}
@@ -87,6 +88,7 @@ func (c *Coordinator) RecoverAlone(lost []string, by string, dry bool) (plan.Res
 	}
 	r := NewRecovery(*mine, 0, plan.Request{By: by, Survivor: chosen.Slot, Disk: chosen.Disk, Log: chosen.Log, Lost: lost},
 		o.Member.Revision, c.cfg.RevisionBump)
+	r.PeerURL = plan.SecureURL(*mine, o.Config.PeerURL)
 	return r, c.give(plan.Orders{Alone: &r}, dry)
 }
 

@@ -49,6 +49,7 @@ func (rs *restorer) propose(ctx context.Context, o plan.Observation, a plan.Acti
 	}
 	if q.Survivor != "" {
 		r := NewRecovery(*parent, o.Store.Attempts, q, o.Member.Revision, rs.cfg.RevisionBump)
+		r.PeerURL = plan.SecureURL(*parent, o.Config.PeerURL)
 		return rs.put(ctx, r)
 	}
 	b, err := rs.world.Backups.Check(ctx, q.Backup, parent.Lineage(), rs.status.progress)
@@ -67,7 +68,7 @@ func (rs *restorer) propose(ctx context.Context, o plan.Observation, a plan.Acti
 		}
 	}
 	r := NewRestore(*parent, o.Store.Attempts, b, last, rs.cfg.RevisionBump)
-	r.By, r.Command, r.Lost = q.By, q.Command, q.Lost
+	r.By, r.Command, r.Lost, r.PeerURL = q.By, q.Command, q.Lost, plan.SecureURL(*parent, o.Config.PeerURL)
 	r.Slots = o.Founders(parent)
 	// the configuration asks for it: that is an operator's word
 	if o, _ = rs.observer.observe(); o.Member.Leader && o.Member.Confirmed {

@@ -78,6 +78,10 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 	if charter == nil {
 		return fmt.Errorf("prepare the %s: generation %d, which it would end, is not known here", r.Title(), r.Generation-1)
 	}
+	if !o.Config.Serves(charter.PeerURL) {
+		return fmt.Errorf("prepare the %s: its members are to have the peer URLs %s, and the configuration here says %s: set TLS, etcd.peer-url and tls.from-http as on the other nodes, or abort it",
+			r.Title(), charter.PeerURL, o.Config.PeerURL)
+	}
 	if r.Survivor == "" && o.Member.Leader {
 		rs.saver.fresh(ctx, "restore", freshRestore, saveRestore)
 	}
@@ -139,11 +143,13 @@ func (rs *restorer) rebuild(ctx context.Context, o plan.Observation, r *plan.Res
 }
 
 // charterOf returns the charter of the generation that a restore ends, or of the one that it has begun: of both the
-// slots and the peer URLs are the same. nil: neither is known.
+// slots are the same, and the peer URLs are as proposed. nil: neither is known.
 func charterOf(o plan.Observation, r plan.Restore) *plan.Charter {
 	for _, known := range []*plan.Record{o.Disk.Ledger.Record, o.Store.Record} {
 		if known != nil && (known.ID == r.Parent() || known.ID == r.ID) {
-			return &known.Charter
+			c := known.Charter
+			c.PeerURL = r.Pattern(c)
+			return &c
 		}
 	}
 	return nil

@@ -162,7 +162,10 @@ type Members interface {
 	AddLearner(ctx context.Context, peerURL string) (uint64, error)
 	Remove(ctx context.Context, id uint64) error
 	Promote(ctx context.Context, id uint64) error // plan.ErrNotReady
-	IsRemoved(id uint64) bool                     // whether a quorum has removed it, as far as applied here
+	Update(ctx context.Context, id uint64, peerURL string) error
+	// Reach returns an error unless a peer answers at a URL, and each shows the other a certificate that it accepts.
+	Reach(ctx context.Context, peerURL string) error
+	IsRemoved(id uint64) bool // whether a quorum has removed it, as far as applied here
 }
 
 // Keys are what the cluster remembers for holdfast, in etcd itself.

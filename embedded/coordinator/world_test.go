@@ -26,29 +26,30 @@ type world struct {
 	dir  string
 	lost chan error
 
-	mu       sync.Mutex
-	member   plan.Member
-	data     plan.DataDir
-	starts   []plan.Spec
-	startErr error
-	stopErr  error
-	hang     chan struct{} // Start waits for it, if set
-	killed   bool
-	released []Release
-	giving   func() // while the volume is released, if set
-	removed  []uint64
-	added    []string
-	store    func(ctx context.Context) (string, error)
-	nodes    []Node
-	forgets  func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
-	answer   []byte
-	asking   func()   // called when another node is asked, if set
-	asked    []string // questions
-	failed   []string
-	ending   []string
-	twin     netip.Addr
-	twins    []string
-	borne    string // the record that the volume bears
+	mu          sync.Mutex
+	member      plan.Member
+	data        plan.DataDir
+	starts      []plan.Spec
+	startErr    error
+	stopErr     error
+	hang        chan struct{} // Start waits for it, if set
+	killed      bool
+	released    []Release
+	giving      func() // while the volume is released, if set
+	removed     []uint64
+	added       []string
+	unreachable map[string]error // by peer URL
+	store       func(ctx context.Context) (string, error)
+	nodes       []Node
+	forgets     func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
+	answer      []byte
+	asking      func()   // called when another node is asked, if set
+	asked       []string // questions
+	failed      []string
+	ending      []string
+	twin        netip.Addr
+	twins       []string
+	borne       string // the record that the volume bears
 
 	witnesses  []plan.Witness
 	deaf       bool // changes of the member list have no effect
@@ -312,6 +313,15 @@ func (w *world) Kill()                                 { w.mu.Lock(); defer w.mu
 func (w *world) State() (plan.Member, error)           { w.mu.Lock(); defer w.mu.Unlock(); return w.member, nil }
 func (w *world) IsRemoved(uint64) bool                 { return false }
 func (w *world) Promote(context.Context, uint64) error { return plan.ErrNotReady }
+func (w *world) Update(_ context.Context, _ uint64, url string) error {
+	w.note(&w.added, url)
+	return nil
+}
+func (w *world) Reach(_ context.Context, url string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unreachable[url]
+}
 func (w *world) AddLearner(_ context.Context, url string) (uint64, error) {
 	w.note(&w.added, url)
 	w.mu.Lock()

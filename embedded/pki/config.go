@@ -30,6 +30,8 @@ type Config struct {
 	ClientsOnly bool `mapstructure:"clients-only"`
 	// PlainClients has etcd serve clients without TLS as well, at the same addresses.
 	PlainClients bool `mapstructure:"plain-clients"`
+	// FromHTTP has the members serve each other http as well, at another port, until all have URLs with https.
+	FromHTTP bool `mapstructure:"from-http"`
 	// CADir holds the authorities of ModeCA as kops lays them out: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and
 	// .key.
 	CADir string `mapstructure:"ca-dir"`

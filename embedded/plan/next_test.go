@@ -128,7 +128,7 @@ func observations(t *rapid.T) Observation {
 	flip := func() bool { return rapid.Bool().Draw(t, "flip") }
 	some := func() bool { return rapid.IntRange(0, 9).Draw(t, "some") == 0 }
 	o := Observation{Node: "n1", Peers: rapid.SliceOfN(rapid.Custom(peers), 0, 5).Draw(t, "peers"), Orders: Orders{Abandon: some(), New: some()},
-		Config: Config{Cluster: "main", Slots: rapid.SliceOfN(slot, 0, 4).Draw(t, "wanted"), PeerURL: rapid.SampledFrom([]string{"x{slot}", "https://{slot}.x:2"}).Draw(t, "own url"), FromHTTP: flip(), Never: some(), Yields: flip()},
+		Config: Config{Cluster: "main", Slots: rapid.SliceOfN(slot, 0, 4).Draw(t, "wanted"), PeerURL: rapid.SampledFrom([]string{"x{slot}", "https://{slot}.x:2"}).Draw(t, "own url"), FromHTTP: rapid.SampledFrom([]string{"", "1", "3"}).Draw(t, "from http"), Never: some(), Yields: flip()},
 		Claim:  Claim{Held: !some(), Slot: slot.Draw(t, "slot"), Disk: name.Draw(t, "disk"), Epoch: number.Draw(t, "epoch")},
 		Disk: Disk{HasLedger: flip(), WAL: flip(), Member: number.Draw(t, "member"), ClusterID: number.Draw(t, "cid"), Founder: number.Draw(t, "founder"), RecordCID: number.Draw(t, "rcid"),
 			Ledger: Ledger{Promises: rapid.SliceOfN(rapid.Custom(charters), 0, 3).Draw(t, "promises"), Record: records(t), Join: number.Draw(t, "join"),

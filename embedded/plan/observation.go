@@ -58,8 +58,8 @@ type Config struct {
 	Cluster string
 	Slots   []string // wanted slots, sorted
 	PeerURL string   // pattern with {slot}
-	// FromHTTP: tls.from-http. A member that runs here serves http as well, at the URL that its record has.
-	FromHTTP bool
+	// FromHTTP is the port at which a member that runs here serves http as well (tls.from-http), "" for none.
+	FromHTTP string
 	Etcd     string   // version of the etcd in this holdfast, as 3.7.3
 	Clients  []string // client URLs of a member that runs here, for others to be told
 	Control  string   // host:port where this node answers other machines, for the same; "" if nowhere

@@ -20,7 +20,10 @@ func (o resuming) unlike(r *Record) string {
 	case promised != nil && promised.PeerURL != o.Config.PeerURL:
 		return fmt.Sprintf("slot %s does not start: its disk has noted that it serves the other members %s, and the configuration says %s: set tls.mode with the authorities, etcd.listen-peer-urls and tls.from-http as they were; the change to https, once it has begun, goes on to its end",
 			o.Claim.Slot, promised.PeerURL, o.Config.PeerURL)
-	case was == is && wasHost == isHost, secure != "" && (o.Config.FromHTTP || o.secured(r, secure)):
+	case secure != "" && o.Config.FromHTTP != "" && !o.secured(r, secure) && !strings.HasSuffix(r.Charter.PeerURL, ":"+o.Config.FromHTTP):
+		return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the http URL in etcd.listen-peer-urls has port %s, where no other member looks for it: set it to that of the peer URL",
+			o.Claim.Slot, r.Token(), r.Charter.PeerURL, o.Config.FromHTTP)
+	case was == is && wasHost == isHost, secure != "" && (o.Config.FromHTTP != "" || o.secured(r, secure)):
 		return ""
 	}
 	then, cure := "its member would not be understood", "its members keep TLS for good: set tls.mode to files, ca or auto, with the authorities that they have"

@@ -193,7 +193,7 @@ func (o resuming) joins(r *Record, list []MemberInfo, id uint64) (s *Secured, ob
 
 // ownURL is the peer URL with which a member starts on its data; etcd has the true one there, and looks at the scheme.
 func (o resuming) ownURL(r *Record) string {
-	if s := SecureURL(*r, o.Config.PeerURL); s != "" && !o.Config.FromHTTP {
+	if s := SecureURL(*r, o.Config.PeerURL); s != "" && o.Config.FromHTTP == "" {
 		return PeerURL(s, o.Claim.Slot)
 	}
 	return PeerURL(r.Charter.PeerURL, o.Claim.Slot)
@@ -218,5 +218,5 @@ func (o resuming) secured(r *Record, pattern string) bool {
 func (c Config) Serves(pattern string) bool {
 	was, wasHost, known := hostURL(pattern)
 	is, isHost, said := hostURL(c.PeerURL)
-	return !known || !said || wasHost == isHost && (was == is || was == "http" && c.FromHTTP)
+	return !known || !said || wasHost == isHost && (was == is || was == "http" && c.FromHTTP != "")
 }

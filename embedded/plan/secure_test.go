@@ -8,7 +8,7 @@ import (
 // A learner begins with each member's URL as the leader lists it, and of an older leader, who tells none, as founded.
 func TestJoinBetweenSchemes(t *testing.T) {
 	r := FoundingRecord(Charter{Cluster: "main", Generation: 1, PeerURL: plainURL, Seats: []Seat{{Slot: "a", Disk: "d1", Epoch: 1}, {Slot: "b", Disk: "d2", Epoch: 1}}})
-	o := Observation{Node: "n2", Config: Config{Cluster: "main", Slots: []string{"a", "b"}, PeerURL: secureURL, FromHTTP: true},
+	o := Observation{Node: "n2", Config: Config{Cluster: "main", Slots: []string{"a", "b"}, PeerURL: secureURL, FromHTTP: "2380"},
 		Claim: Claim{Held: true, Slot: "b", Disk: "d9", Epoch: 1}, Disk: Disk{HasLedger: true, Ledger: Ledger{Record: &r, Role: RoleJoiner, Join: 9}},
 		Peers: []Peer{{Node: "n1", Live: true, Facts: &Facts{Version: 1, Slot: "a", Disk: "d1", Phase: PhaseData, Record: &r, Member: 1, Running: true, Leader: true,
 			Members: []MemberInfo{{ID: 1, Slot: "a", PeerURL: "https://a.main:2381"}, {ID: 9, Slot: "b", Learner: true}}}}}}

@@ -136,7 +136,7 @@ func (n *node) observe() Observation {
 	w := n.w
 	o := Observation{
 		Node:   n.name,
-		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: n.peerURL(), FromHTTP: n.serves == both, Yields: w.host, Adopt: w.adopts, Automatic: w.automatic, Foreign: true, Recovery: w.automatic, Etcd: etcd(n.minor)},
+		Config: Config{Cluster: "main", Slots: n.wants, PeerURL: n.peerURL(), FromHTTP: n.fromHTTP(), Yields: w.host, Adopt: w.adopts, Automatic: w.automatic, Foreign: true, Recovery: w.automatic, Etcd: etcd(n.minor)},
 		Store:  Store{ID: n.store.id, Record: n.store.record, Requests: n.store.requests(n.bad), Newest: &BackupStand{}},
 		Unable: n.unable, Drained: n.drained, Stopping: n.stopping, Orders: Orders{Join: n.rejoin},
 	}

@@ -45,6 +45,14 @@ func (n *node) peerURL() string {
 	return secureURL
 }
 
+// fromHTTP is the port of http beside TLS.
+func (n *node) fromHTTP() string {
+	if n.serves == both {
+		return "2380"
+	}
+	return ""
+}
+
 // serve gives the node another configuration, which it reads when it starts.
 func (n *node) serve(s scheme) {
 	if n.serves != s {

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 // dashes, and the answer. A line of an observation is a noun and its properties (story_end_test.go has more):
 //
 //	charter X a=d1@1 b=d2@1 c=d3@2#7   a charter and its record, for use by name below (for all later paragraphs)
-//	node n1 slots=a,b,c fromhttp never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
+//	node n1 slots=a,b,c fromhttp=2380 never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
 //	claim a d1 epoch=2 mismatch="..." missing="..." drained  or: claim none="..." parked
 //	disk promises=X,Y record=X role=founder join=5 started=d1 secured=promised|changed wal=1 cid=X founder=1
 //	member running ready leader members=a:1+,b:2* lock=a/n1/drain    + is connected, * is a learner, ! is stuck, ^ has a URL with https, c:3@1f has acknowledged 1f; paused=ops@n1 why="..."
@@ -200,7 +200,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		}
 		o.Config.Never, o.Config.Yields, o.Config.Seeded, o.Config.Automatic = has("never"), has("yields"), has("seeded"), has("automatic")
 		o.Config.Foreign = has("foreign")
-		o.Config.Recovery, o.Config.Adopt, o.Config.FromHTTP = has("recovery"), has("adopts"), has("fromhttp")
+		o.Config.Recovery, o.Config.Adopt, o.Config.FromHTTP = has("recovery"), has("adopts"), p["fromhttp"]
 		if has("url") {
 			o.Config.PeerURL = p["url"]
 		}

@@ -58,6 +58,8 @@ type Config struct {
 	Issued bool `mapstructure:"-"`
 	// PlainClients: clients are served without TLS as well, at the same addresses. What they are told may be either.
 	PlainClients bool `mapstructure:"-"`
+	// FromHTTP has ListenPeerURLs of both schemes, for a cluster whose members are on the way from http to https.
+	FromHTTP bool `mapstructure:"-"`
 }
 
 // Listen says where etcd listens, and what it tells clients and members. Empty lists are

@@ -127,13 +127,18 @@ func (c Config) validateURLs(p problems) {
 		want := strings.TrimSuffix(Scheme(u.cert), "://")
 		for _, s := range u.urls {
 			scheme := want
-			if c.PlainClients && !u.listen && strings.HasPrefix(s, "http://") {
+			plain := c.PlainClients && !u.listen || c.FromHTTP && u.key == "listen-peer-urls"
+			if plain && strings.HasPrefix(s, "http://") {
 				scheme = "http"
 			}
 			if err := checkURL(s, scheme, u.listen); err != nil {
 				p(u.key, "%v, got %q", err, s)
 			}
 		}
+	}
+	if c.FromHTTP && !(c.listensToPeers("http://") && c.listensToPeers("https://")) {
+		p("listen-peer-urls", "must hold URLs with http and with https, at different ports, with tls.from-http, got %q",
+			c.ListenPeerURLs)
 	}
 	if err := c.checkPeerURL(strings.TrimSuffix(Scheme(c.PeerCertFile), "://")); err != nil && c.PeerURL != "" {
 		p("peer-url", "%v, got %q", err, c.PeerURL)
@@ -143,6 +148,11 @@ func (c Config) validateURLs(p problems) {
 			p("listen-client-http-urls", "must differ from listen-client-urls, got %q in both", s)
 		}
 	}
+}
+
+// listensToPeers reports whether one of the URLs for peers has a scheme.
+func (c Config) listensToPeers(scheme string) bool {
+	return slices.ContainsFunc(c.ListenPeerURLs, func(s string) bool { return strings.HasPrefix(s, scheme) })
 }
 
 // checkURL applies etcd's checkBindURLs and checkHostURLs. The scheme must be the one the
