@@ -136,3 +136,19 @@ func TestSlotOf(t *testing.T) {
 		}
 	}
 }
+
+// While members go from http to https the list has URLs of both kinds, and a learner that never ran has no name.
+func TestSlotBetweenSchemes(t *testing.T) {
+	for _, tc := range []struct{ pattern, url, want string }{
+		{"https://{slot}.x.test:2381", "http://b.x.test:2380", "b"},
+		{"http://{slot}.x.test:2380", "https://b.x.test:2381", "b"},
+		{"https://{slot}.x.test:2381", "https://b.x.test:2381", "b"},
+		{"https://{slot}.x.test:2381", "http://b.y.test:2380", ""},
+		{"https://{slot}.x.test:2381", "http://b.c.x.test:2380", ""},
+	} {
+		m := &membership.Member{RaftAttributes: membership.RaftAttributes{PeerURLs: []string{tc.url}}}
+		if got := (Names{PeerURL: tc.pattern}).listed(m); got.Slot != tc.want || got.PeerURL != tc.url {
+			t.Errorf("%s by %s: got %+v, want slot %q", tc.url, tc.pattern, got, tc.want)
+		}
+	}
+}

@@ -24,7 +24,7 @@ import (
 )
 
 // schemes is a cluster of plain etcd, none of it ours, which shows what etcd itself can do on the way from http to https
-// (docs/https.md). Peers listen for http on 2380 and for TLS on 2381, clients for both on 2379.
+// (docs/tls.md). Peers listen for http on 2380 and for TLS on 2381, clients for both on 2379.
 type schemes struct {
 	ca    *authority
 	nodes []*plainNode

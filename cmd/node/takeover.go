@@ -229,8 +229,11 @@ func (n routes) mayRelease(ctx context.Context, to string) health.Release {
 		in.Path, in.Data = now.Path, filepath.Join(now.Path, coordinator.EtcdDir)
 		in.Was, in.Token, in.Names, in.Problem = managersWord(now.Path)
 	}
-	if r := now.Observation.Disk.Ledger.Record; r != nil {
-		in.Adopted = r.Adopted
+	if l := now.Observation.Disk.Ledger; l.Record != nil {
+		in.Adopted = l.Record.Adopted
+		if l.Secured != nil {
+			in.Secured = l.Secured.PeerURL
+		}
 	}
 	if err == nil && in.Manager {
 		control, err := snapshot.ReadControl(ctx, n.store)

@@ -45,6 +45,7 @@ type Releasing struct {
 	Etcd    *EtcdStatus    // its member; nil if none runs
 	To      string         // version of the etcd that is to run it, "" for that in the file state
 	Was     string         // the version in the file state
+	Secured string         // pattern of peer URLs with TLS that it serves in the place of its record's, "" for that
 	Voters  int
 	Foreign int // voters that raft is connected to and that no node runs
 	// Manager is whether the backups are in etcd-manager's format: then the store tells etcd-manager what follows.
@@ -74,6 +75,12 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	}
 	if in.Origin != nil && in.Origin.Obstacle != "" && (!manager || in.Problem == "") { // else manager says more
 		r.refuse("%s", in.Origin.Obstacle)
+	}
+	switch {
+	case in.Secured != "" && manager:
+		r.refuse("the members go from http to https (%s), and etcd-manager would run this one at its old peer URL, where nobody looks for it", in.Secured)
+	case in.Secured != "":
+		r.Notes = append(r.Notes, fmt.Sprintf("members find each other at %s: the other etcd needs that in its flags, and the certificates", in.Secured))
 	}
 	if r.To == "" {
 		r.To = in.Was

@@ -38,6 +38,8 @@ func TestReleaseOfAFilledDisk(t *testing.T) {
 		"plain etcd, an old record":  {want: plan.PlainEtcd, data: "/mnt/a/etcd"},
 		"etcd-manager":               {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names }, want: plan.EtcdManager},
 		"etcd-manager, old record":   {token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names }, want: plan.EtcdManager},
+		"etcd-manager, and https":    {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names, in.Secured = "tok", names, "https://{slot}.x:2381" }, want: plan.EtcdManager, why: "where nobody looks for it"},
+		"plain etcd, and https":      {program: plan.PlainEtcd, change: func(in *Releasing) { in.Secured = "https://{slot}.x:2381" }, want: plan.PlainEtcd, data: "/mnt/a/etcd"},
 		"no state":                   {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Problem = missing }, want: plan.EtcdManager, why: "`scp n2:/mnt/b/state /mnt/a/state`"},
 		"another cluster's state":    {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "events", names }, want: plan.EtcdManager, why: "is of the cluster events, and this is tok"},
 		"a state without the member": {program: plan.EtcdManager, token: "tok", change: func(in *Releasing) { in.Token, in.Names = "tok", names[1:] }, want: plan.EtcdManager, why: "names no member etcd-a"},

@@ -246,9 +246,9 @@ var Kinds = []Kind{
 	{SlotsDiffer, areaConfig, Warning, "cluster.slots of a node differs from the cluster's.",
 		"A change that not all nodes have, or an old configuration.",
 		"Give all nodes the same cluster.slots (docs/resize.md)."},
-	{PeerURLDiffer, areaConfig, Warning, "The configuration makes other peer URLs than the cluster was founded with. With another scheme or other host names the member does not start.",
-		"etcd.peer-url was changed, or what it follows from: scheme, port, cluster.name, cluster.domain.",
-		"Set etcd.peer-url to what the finding names."},
+	{PeerURLDiffer, areaConfig, Warning, "The configuration makes other peer URLs than the cluster was founded with. With another scheme or other host names the member does not start, unless the members go from http to https.",
+		"etcd.peer-url was changed, or what it follows from: scheme, port, cluster.name, cluster.domain. Or tls.from-http is set.",
+		"Set etcd.peer-url to what the finding names, or end the change (docs/tls.md#from-http-to-https)."},
 	{AuthFails, areaConfig, Warning, "etcd's users and roles are not as auth.file wants them.",
 		"The file is wrong, or etcd refuses a change.", "Correct what the text names."},
 
