@@ -1,11 +1,16 @@
 package integration_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"holdfast/embedded/health"
 	"holdfast/integration"
 )
 
@@ -64,5 +69,184 @@ func TestClientsFromHTTPToHTTPS(t *testing.T) {
 	c.TLS = nil
 	if _, err := c.ReadMembers(); err == nil {
 		t.Error("a client without TLS is still served")
+	}
+}
+
+// The members of a cluster that was founded without TLS go to https while clients write over http. A node that goes back to
+// http too early does not start its member, nor one that gives http up too early, and the others serve. Nodes are killed
+// at every step of the change, whoever leads. No acknowledged write is lost. Then a disk is lost and a backup restored.
+func TestMembersFromHTTPToHTTPS(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	c.Start()
+	c.Healthy()
+	before := c.Members()
+	w := c.Write()
+	w.More(50)
+	ca := filepath.Join(c.Dir, "ca")
+	if out := c.Nodes[0].Holdfast("tls", "init", ca); out.Code != 0 {
+		t.Fatalf("tls init: %+v", out)
+	}
+	schemes := func(n *integration.Node, http, https bool) {
+		var listen []string
+		if http {
+			listen = append(listen, "http://"+n.Address+":2380")
+		}
+		if https {
+			listen = append(listen, "https://"+n.Address+":2381")
+		}
+		n.Keys["etcd.listen-peer-urls"], n.Keys["tls.from-http"], n.Keys["tls.plain-clients"] = listen, http && https, https
+		if n.Keys["tls.ca-dir"] = ca; !https {
+			n.Keys["tls.ca-dir"] = ""
+		}
+	}
+	operate := func(command ...string) {
+		t.Helper()
+		if out := c.Nodes[0].Command(command...); out.Code != 0 {
+			t.Fatalf("%v: %+v", command, out)
+		}
+	}
+	restart := func(n *integration.Node, env ...string) {
+		t.Helper()
+		n.Signal(syscall.SIGTERM)
+		n.Exit(20 * time.Second)
+		n.Start(env...)
+	}
+	serves := func(n *integration.Node) {
+		t.Helper()
+		c.Until(patience, n.Name+" serves", func() error {
+			s, err := n.Self()
+			if err == nil && s.State != "leader" && s.State != "follower" {
+				err = fmt.Errorf("it is %s: %s", s.State, s.Why)
+			}
+			return err
+		})
+	}
+
+	// Paused, so that the URLs stay while a node is given a configuration that is not due.
+	operate("pause", "--reason", "the way to https")
+	steps := []string{"before-note", "after-note"}
+	for i, n := range c.Nodes {
+		schemes(n, true, true)
+		if i < len(steps) {
+			restart(n, killAt+steps[i])
+		} else {
+			restart(n)
+		}
+		serves(n) // the last one has all promise
+	}
+	for _, n := range c.Nodes[:len(steps)] { // killed as it promises
+		n.Exit(patience)
+		n.Start()
+		serves(n)
+	}
+	for _, n := range c.Nodes {
+		secures(c, n)
+	}
+	n := c.Nodes[1]
+	for _, early := range []struct {
+		http, https bool
+		says        string
+	}{{true, false, "its disk has noted that it serves the other members"}, {false, true, "set tls.from-http to true"}} {
+		schemes(n, early.http, early.https)
+		restart(n)
+		says(c, n, early.says)
+		w.More(20)
+	}
+	schemes(n, true, true)
+	restart(n)
+	serves(n)
+
+	// Each node dies at each step, as far as it comes to it.
+	next := map[*integration.Node][]string{}
+	for _, n := range c.Nodes {
+		next[n] = []string{"before-update", "after-update", "before-note", "after-note"}
+		restart(n, killAt+next[n][0])
+		serves(n)
+	}
+	operate("resume")
+	killed := 0
+	c.Until(3*time.Minute, "every member has an https URL, and every disk has noted it", func() error {
+		for _, n := range c.Nodes {
+			if !n.Running() {
+				killed++
+				next[n] = next[n][1:]
+				var env []string
+				if len(next[n]) > 0 {
+					env = append(env, killAt+next[n][0])
+				}
+				n.Start(env...)
+			}
+		}
+		for _, n := range c.Nodes {
+			s, err := n.Self()
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(strings.Join(health.Texts(s.Found), "; "), "remove tls.from-http") {
+				return fmt.Errorf("%s says %s; %v", n.Name, s.Why, health.Texts(s.Found))
+			}
+		}
+		return nil
+	})
+	t.Logf("killed %d times", killed)
+	if killed < 4 {
+		t.Errorf("killed %d times, want the leaders before and after an update, and nodes at a note", killed)
+	}
+	for _, n := range c.Nodes { // whoever was not killed would be, at a later note
+		restart(n)
+		serves(n)
+	}
+	c.Healthy()
+	w.More(50)
+	https(t, c, before)
+
+	lost := c.Nodes[2]
+	lost.Kill()
+	lost.Wipe()
+	lost.Start()
+	c.Healthy()
+	before = c.Members()
+	for i, n := range c.Nodes {
+		schemes(n, false, true)
+		if i == 1 {
+			n.Kill()
+			n.Start()
+		} else {
+			restart(n)
+		}
+		c.Healthy()
+	}
+	w.More(50)
+	w.Stop()
+	w.Verify()
+	https(t, c, before)
+	t.Logf("longest time without an acknowledgement: %v", w.Gap())
+
+	operate("snapshot", "save")
+	operate("restore", "latest", "--yes")
+	c.Healthy()
+	w.Verify()
+	https(t, c, nil)
+}
+
+// secures waits until a node's disk has noted that it serves https.
+func secures(c *integration.Cluster, n *integration.Node) {
+	c.Until(patience, n.Name+" has promised", func() error {
+		data, err := os.ReadFile(filepath.Join(n.Volume(), "founding.json"))
+		if err == nil && !strings.Contains(string(data), `"secured"`) {
+			err = errors.New(string(data))
+		}
+		return err
+	})
+}
+
+// https checks that every member has a peer URL with TLS alone, and is still who it was.
+func https(t *testing.T, c *integration.Cluster, before map[string]integration.Member) {
+	t.Helper()
+	for slot, m := range c.Members() {
+		if !strings.HasPrefix(m.PeerURL, "https://"+slot+".") || strings.Contains(m.PeerURL, ",") || before != nil && before[slot].ID != m.ID {
+			t.Errorf("slot %s is member %+v, and was %+v", slot, m, before[slot])
+		}
 	}
 }
