@@ -43,19 +43,20 @@ func (n *node) found() []health.Finding {
 // peerURLFindings tell where the configuration makes other peer URLs than the cluster was founded with.
 func peerURLFindings(o plan.Observation) []health.Finding {
 	r, s := o.Disk.Ledger.Record, o.Disk.Ledger.Secured
-	if r == nil || r.Charter.PeerURL == o.Config.PeerURL {
+	key := o.Config.FromHTTP != ""
+	if r == nil || r.Charter.PeerURL == o.Config.PeerURL && !key {
 		return nil
 	}
 	found := func(format string, args ...any) []health.Finding {
 		return []health.Finding{health.New(health.PeerURLDiffer, "", format, args...)}
 	}
 	switch secure := plan.SecureURL(*r, o.Config.PeerURL) != ""; {
-	case secure && o.Config.FromHTTP != "" && s != nil && s.Changed:
+	case key && (secure && s != nil && s.Changed || r.Charter.PeerURL == o.Config.PeerURL):
 		return found("every member has a peer URL with https: remove tls.from-http, and the http URL from " +
 			"etcd.listen-peer-urls, on one node after the other")
 	case secure && s != nil && s.Changed:
 		return nil
-	case secure && o.Config.FromHTTP != "":
+	case secure && key:
 		return found("the members are on the way from http to https (tls.from-http): those with http URLs keep them " +
 			"until every node has TLS")
 	}

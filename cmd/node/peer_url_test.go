@@ -61,6 +61,10 @@ func TestPeerURLFindings(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
+	r.Charter.PeerURL = after // a restore began the generation with https
+	if got := peerURLFindings(plan.Observation{Config: plan.Config{PeerURL: after, FromHTTP: "2380"}, Disk: plan.Disk{Ledger: plan.Ledger{Record: r}}}); len(got) != 1 || !strings.Contains(got[0].Text, "remove tls.from-http") {
+		t.Errorf("begun with https: got %+v", got)
+	}
 	cfg := loaded(t, "tls: {mode: auto, from-http: true}\netcd: {listen-peer-urls: ['https://127.0.0.1:2381', 'http://127.0.0.1:2380']}\ncluster: {slots: [a]}")
 	if got := Wanted(cfg).FromHTTP; got != "2380" {
 		t.Errorf("http is served at port %q", got)
