@@ -87,19 +87,6 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	if out := c.Nodes[0].Holdfast("tls", "init", ca); out.Code != 0 {
 		t.Fatalf("tls init: %+v", out)
 	}
-	schemes := func(n *integration.Node, http, https bool) {
-		var listen []string
-		if http {
-			listen = append(listen, "http://"+n.Address+":2380")
-		}
-		if https {
-			listen = append(listen, "https://"+n.Address+":2381")
-		}
-		n.Keys["etcd.listen-peer-urls"], n.Keys["tls.from-http"], n.Keys["tls.plain-clients"] = listen, http && https, https
-		if n.Keys["tls.ca-dir"] = ca; !https {
-			n.Keys["tls.ca-dir"] = ""
-		}
-	}
 	operate := func(command ...string) {
 		t.Helper()
 		if out := c.Nodes[0].Command(command...); out.Code != 0 {
@@ -127,7 +114,7 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	operate("pause", "--reason", "the way to https")
 	steps := []string{"before-note", "after-note"}
 	for i, n := range c.Nodes {
-		schemes(n, true, true)
+		schemes(n, ca, true, true)
 		if i < len(steps) {
 			restart(n, killAt+steps[i])
 		} else {
@@ -148,12 +135,12 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 		http, https bool
 		says        string
 	}{{true, false, "its disk has noted that it serves the other members"}, {false, true, "set tls.from-http to true"}} {
-		schemes(n, early.http, early.https)
+		schemes(n, ca, early.http, early.https)
 		restart(n)
 		says(c, n, early.says)
 		w.More(20)
 	}
-	schemes(n, true, true)
+	schemes(n, ca, true, true)
 	restart(n)
 	serves(n)
 
@@ -208,7 +195,7 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	c.Healthy()
 	before = c.Members()
 	for i, n := range c.Nodes {
-		schemes(n, false, true)
+		schemes(n, ca, false, true)
 		if i == 1 {
 			n.Kill()
 			n.Start()
@@ -228,6 +215,83 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	c.Healthy()
 	w.Verify()
 	https(t, c, nil)
+}
+
+// A majority is lost for good in the middle of the change: the survivor continues, whatever URL it had, and the next
+// generation has https from its first moment.
+func TestRecoverBetweenSchemes(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{})
+	c.Start()
+	c.Healthy()
+	ca := filepath.Join(c.Dir, "ca")
+	if out := c.Nodes[0].Holdfast("tls", "init", ca); out.Code != 0 {
+		t.Fatalf("tls init: %+v", out)
+	}
+	w := c.Write()
+	w.More(50)
+	for _, n := range c.Nodes {
+		schemes(n, ca, true, true)
+		n.Stop()
+		n.Start(killAt + "after-update") // whoever leads then
+	}
+	var survivor *integration.Node
+	var lost []string
+	c.Until(2*time.Minute, "two leaders have changed a URL, and died of it", func() error {
+		survivor, lost = nil, nil
+		for _, n := range c.Nodes {
+			if n.Running() {
+				survivor = n
+			} else {
+				lost = append(lost, n.Keys["volume.local.slot"].(string))
+			}
+		}
+		if len(lost) != 2 {
+			return fmt.Errorf("of %v", lost)
+		}
+		return nil
+	})
+	w.Stop()
+	for _, n := range c.Nodes {
+		if n != survivor {
+			n.Wipe()
+		}
+	}
+	c.Until(2*time.Minute, "the survivor continues", func() error {
+		if out := survivor.Command("recover", "--lost", strings.Join(lost, ","), "--yes"); out.Code != 0 {
+			return fmt.Errorf("%+v", out)
+		}
+		return nil
+	})
+	for _, n := range c.Nodes {
+		if n != survivor {
+			n.Start()
+		}
+	}
+	c.Healthy()
+	https(t, c, nil)
+	for _, n := range c.Nodes {
+		schemes(n, ca, false, true)
+		n.Stop()
+		n.Start()
+		c.Healthy()
+	}
+	https(t, c, nil)
+}
+
+// schemes has a node serve its peers http, TLS, or both, and its clients both where it has TLS.
+func schemes(n *integration.Node, ca string, http, https bool) {
+	var listen []string
+	if http {
+		listen = append(listen, "http://"+n.Address+":2380")
+	}
+	if https {
+		listen = append(listen, "https://"+n.Address+":2381")
+	}
+	n.Keys["etcd.listen-peer-urls"], n.Keys["tls.from-http"], n.Keys["tls.plain-clients"] = listen, http && https, https
+	if n.Keys["tls.ca-dir"] = ca; !https {
+		n.Keys["tls.ca-dir"] = ""
+	}
 }
 
 // secures waits until a node's disk has noted that it serves https.
