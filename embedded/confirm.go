@@ -120,7 +120,8 @@ func (c *confirmation) run(ctx context.Context) {
 
 // ask puts a question and waits for the answer. It counts from the moment it was put: only then a leader was sure to be
 // needed. What was not answered in time waits on, what was refused does not.
-func (c *confirmation) ask(ctx context.Context, question func(context.Context) error, leads bool) (answered, waits bool) {
+func (c *confirmation) ask(ctx context.Context, question func(context.Context) error, leads bool,
+) (answered, waits bool) {
 	ctx, cancel := context.WithTimeout(ctx, confirmedFor)
 	defer cancel()
 	begun := time.Now()

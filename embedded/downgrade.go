@@ -13,7 +13,9 @@ import (
 // that it cannot reach because some member runs another minor. It is over, by itself, when every member runs that
 // minor.
 func (m Maintenance) Downgrade(ctx context.Context, to string) error {
-	for _, action := range []pb.DowngradeRequest_DowngradeAction{pb.DowngradeRequest_VALIDATE, pb.DowngradeRequest_ENABLE} {
+	for _, action := range []pb.DowngradeRequest_DowngradeAction{
+		pb.DowngradeRequest_VALIDATE, pb.DowngradeRequest_ENABLE,
+	} {
 		if err := m.askDowngrade(ctx, &pb.DowngradeRequest{Action: action, Version: to}); err != nil {
 			return fmt.Errorf("downgrade to etcd %s: %w", to, err)
 		}

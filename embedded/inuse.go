@@ -16,7 +16,8 @@ import (
 // locked. It changes nothing and keeps nothing locked. Call it where no Start, Fit or SetAside runs: they would take
 // the probe for another holdfast.
 func (Disk) InUse(volume string) (by string, err error) {
-	if by, err = layout.Running(volume); err == nil && by == "" { // holdfast's own lock, from before etcd has made a database
+	if by, err = layout.Running(volume); err == nil && by == "" {
+		// holdfast's own lock, from before etcd has made a database
 		by, err = lockedDir(filepath.Join(volume, layout.Own))
 	}
 	if err != nil {

@@ -125,7 +125,8 @@ type closing struct{ zapcore.Core }
 func (c closing) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	for _, f := range fields {
 		err, ok := f.Interface.(error)
-		if ok && (errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) || err.Error() == "mux: server closed") { // of soheilhy/cmux
+		if ok && (errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) ||
+			err.Error() == "mux: server closed") { // of soheilhy/cmux
 			return nil
 		}
 	}

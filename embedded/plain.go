@@ -32,7 +32,8 @@ func RunPlain(ctx context.Context, p Plain, lg *zap.Logger) error {
 	wal.SegmentSizeBytes = rehearsalSegment
 	c := embed.NewConfig()
 	c.Name, c.Dir = p.Name, p.Dir
-	c.InitialCluster, c.ClusterState = p.Name+"="+p.Peer, embed.ClusterStateFlagExisting // the log says who the members are
+	// the log says who the members are
+	c.InitialCluster, c.ClusterState = p.Name+"="+p.Peer, embed.ClusterStateFlagExisting
 	c.QuotaBackendBytes = p.Quota
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(lg)
 	var errs [4]error

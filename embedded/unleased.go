@@ -79,7 +79,8 @@ func prefixEnd(prefix string) []byte {
 func (k Keys) DeleteUnchanged(ctx context.Context, key string, revision int64) error {
 	same := &pb.Compare{Key: []byte(key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL,
 		TargetUnion: &pb.Compare_ModRevision{ModRevision: revision}}
-	op := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte(key)}}}
+	drop := &pb.DeleteRangeRequest{Key: []byte(key)}
+	op := &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: drop}}
 	if err := k.onlyIf(ctx, same, op); err != nil {
 		return fmt.Errorf("delete key %s: %w", key, err)
 	}

@@ -24,9 +24,9 @@ type knowledge struct {
 }
 
 func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowledge {
-	k := &knowledge{lg: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: newView(self, time.Now())}
-	k.view.forgetAfter = forgetAfter
-	return k
+	v := newView(self, time.Now())
+	v.forgetAfter = forgetAfter
+	return &knowledge{lg: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: v}
 }
 
 // Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and no
@@ -148,7 +148,8 @@ func (k *knowledge) joined(meta Meta, at netip.AddrPort) {
 	poke(k.behind)
 	if changed {
 		poke(k.changed)
-		k.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at), zap.String("version", meta.Version))
+		k.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at),
+			zap.String("version", meta.Version))
 	}
 }
 

@@ -71,7 +71,8 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	}
 	m.refusals = refusals{newNotices(lg, time.Now), m.series.rejected}
 	m.prover = &prover{label: label, known: m.knowledge, refusals: m.refusals, lg: lg}
-	m.asking = &asking{calls: newCalls(answer), self: self, known: m.knowledge, here: m.endpoint, refusals: m.refusals, lg: lg}
+	m.asking = &asking{calls: newCalls(answer), self: self, known: m.knowledge, here: m.endpoint, refusals: m.refusals,
+		lg: lg}
 	m.seeker = &seeker{cfg: cfg, known: m.knowledge, here: m.endpoint, refusals: m.refusals, joins: m.series.joins, lg: lg}
 	return m, nil
 }

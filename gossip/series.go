@@ -33,7 +33,8 @@ func newSeries(reg prometheus.Registerer, count func(live bool) float64) (*serie
 			Help: "Attempts to reach a seed or a lost node, by result (joined, failed).",
 		}, []string{"result"}),
 	}
-	for _, reason := range []string{reasonKey, reasonCertificate, reasonCluster, reasonVersion, reasonUnreadable, reasonFull} {
+	for _, reason := range []string{reasonKey, reasonCertificate, reasonCluster, reasonVersion, reasonUnreadable,
+		reasonFull} {
 		s.rejected.WithLabelValues(reason)
 	}
 	for _, result := range []string{"joined", "failed"} {

@@ -97,7 +97,8 @@ func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Spea
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
-	_, err = chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err == nil {
 		from, err = t.Speaker(chain[0])
 	}

@@ -172,7 +172,8 @@ func decodeHearsay(b []byte) (w hearsay, err error) {
 	}
 	if r.err == nil && len(r.rest) > 0 { // a version before proofs ends here
 		for range r.count(perEntry) {
-			w.proofs = append(w.proofs, entry{Meta: Meta{Node: r.text(), Boot: r.uint64()}, Seq: r.uint64(), proof: r.bytes(maxProof)})
+			of := Meta{Node: r.text(), Boot: r.uint64()}
+			w.proofs = append(w.proofs, entry{Meta: of, Seq: r.uint64(), proof: r.bytes(maxProof)})
 		}
 	}
 	if r.err != nil {

@@ -17,7 +17,7 @@
 //
 //	2026-07-01T00:15:03Z-000042/holdfast.begin.json   reserves the name: who is saving here, since when
 //	2026-07-01T00:15:03Z-000042/etcd.backup.zst       the data; .gz in etcd-manager's format, .age after it if encrypted
-//	2026-07-01T00:15:03Z-000042/holdfast.verify.json  the last verification since, by whomever; .digest.json without a key
+//	2026-07-01T00:15:03Z-000042/holdfast.verify.json  the last verification since, by anyone; .digest.json without a key
 //	2026-07-01T00:15:03Z-000042/holdfast.drill.json   the last drill of it
 //	2026-07-01T00:15:03Z-000042/holdfast.pin.json     only while the backup is pinned: it is never pruned, and why
 //	2026-07-01T00:15:03Z-000042/holdfast.meta.json    the sidecar: the commit mark

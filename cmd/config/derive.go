@@ -243,7 +243,8 @@ func doubts(c Config) []string {
 	} else if n := len(c.Cluster.Slots); n%2 == 0 {
 		add("cluster.slots: %d members survive the loss of %d, no more than %d members do", n, n/2-1, n-1)
 	}
-	return slices.Concat(all, gossipDoubts(c), peerURLDoubts(c), tlsDoubts(c), backupDoubts(c), upkeepDoubts(c), authDoubts(c))
+	return slices.Concat(all, gossipDoubts(c), peerURLDoubts(c), tlsDoubts(c), backupDoubts(c), upkeepDoubts(c),
+		authDoubts(c))
 }
 
 func isLoopback(host string) bool {

@@ -9,7 +9,8 @@ import (
 
 // GossipTLS reports whether the gossip goes over TLS: where the members do, and know each other's authority.
 func (c Config) GossipTLS() bool {
-	return c.TLS.IssuesPeers() || c.TLS.Mode == pki.ModeFiles && c.Etcd.PeerCertFile != "" && c.Etcd.PeerTrustedCAFile != ""
+	return c.TLS.IssuesPeers() ||
+		c.TLS.Mode == pki.ModeFiles && c.Etcd.PeerCertFile != "" && c.Etcd.PeerTrustedCAFile != ""
 }
 
 // gossipContradictions finds a gossip in the clear where TLS says that nothing is.

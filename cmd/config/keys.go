@@ -285,7 +285,8 @@ func AddFlags(fs *pflag.FlagSet) {
 	for _, k := range Keys() {
 		word, _ := k.kind()
 		// pflag would take what stands in backquotes for the name of the value.
-		flag := fs.VarPF(&flagValue{text: k.Text(&defaults), word: word}, k.Name, "", strings.ReplaceAll(help[k.Name], "`", "'"))
+		value, usage := &flagValue{text: k.Text(&defaults), word: word}, strings.ReplaceAll(help[k.Name], "`", "'")
+		flag := fs.VarPF(value, k.Name, "", usage)
 		flag.Annotations = map[string][]string{keyFlag: nil}
 		if word == "bool" {
 			flag.NoOptDefVal = "true"

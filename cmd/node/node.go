@@ -286,7 +286,8 @@ func (n *node) readyz(context.Context) []metrics.Check {
 	for _, f := range s.Local(n.cfg.Cluster.Slots, time.Now()) {
 		c := metrics.Check{Name: string(f.Code), Warning: f.String()}
 		switch {
-		case f.Code == health.NamesUnknown, f.Code == health.AlarmCorrupt: // with NOSPACE reads are answered, and there is no better node
+		case f.Code == health.NamesUnknown, f.Code == health.AlarmCorrupt:
+			// with NOSPACE reads are answered, and there is no better node
 			c = metrics.Check{Name: string(f.Code), Err: errors.New(f.String())}
 		case f.Severity == health.Info:
 			c = metrics.Check{Name: string(f.Code), Detail: f.String()}

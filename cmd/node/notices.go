@@ -78,7 +78,8 @@ func (n *notices) look(ctx context.Context) {
 	switch {
 	case err == nil:
 		n.said = ""
-		n.lg.Warn("gave the volume back", zap.String("slot", id.Slot), zap.String("volume", id.Volume), zap.String("why", why))
+		n.lg.Warn("gave the volume back",
+			zap.String("slot", id.Slot), zap.String("volume", id.Volume), zap.String("why", why))
 	case err.Error() != n.said && ctx.Err() == nil:
 		n.said = err.Error()
 		n.lg.Warn("the volume could not be given back; trying again", zap.String("why", why), zap.Error(err))

@@ -103,7 +103,8 @@ func volumesOf(cfg config.Config, p volume.Provider) volumes {
 
 func (v volumes) Claim(ctx context.Context, slots, known []string,
 	avoid map[string]string) (coordinator.Volume, error) {
-	c, err := v.provider.Claim(ctx, volume.Want{Cluster: v.cluster, Slots: slots, Known: known, Avoid: avoid, Adopt: v.adopt})
+	want := volume.Want{Cluster: v.cluster, Slots: slots, Known: known, Avoid: avoid, Adopt: v.adopt}
+	c, err := v.provider.Claim(ctx, want)
 	if none, ok := errors.AsType[volume.None](err); ok {
 		return nil, fmt.Errorf("%w: %s", coordinator.ErrNoVolume, none.Why)
 	}

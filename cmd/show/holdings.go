@@ -25,7 +25,8 @@ func BackupStatus(k snapshot.Status) *health.BackupStatus {
 		b.Skipped = k.Skipped[0].Name
 	}
 	if n := k.Newest; n.Name != "" {
-		b.Name, b.Time, b.Verified, b.Generation, b.Revision, b.Database, b.Size = n.Name, &n.Created, &n.Verified, n.Generation, n.Content.Revision, n.Content.Size, n.Stored.Size
+		b.Name, b.Time, b.Verified, b.Generation = n.Name, &n.Created, &n.Verified, n.Generation
+		b.Revision, b.Database, b.Size = n.Content.Revision, n.Content.Size, n.Stored.Size
 	}
 	if d := k.Drill; d.Last.Name != "" || d.Error != "" || d.Running != "" || !d.Due.IsZero() || d.Off != "" {
 		b.Drill = &health.DrillStatus{

@@ -57,7 +57,8 @@
 //	addresses.json  the last known address of each slot, so that a failing gossip loses no names
 //	history.jsonl   what the nodes that held it decided and did, with history.1.jsonl before it; at most 4 MiB
 //	etcd/           etcd's data directory
-//	restore-<id>/   the data directory with which this slot begins the generation of a restore or a recovery, finished or not
+//	restore-<id>/   the data directory with which this slot begins the generation of a restore or a recovery, finished
+//	                or not
 //	aside/          data that was set aside; deleted when the member has served for Config.ReclaimAfter without a
 //	                break, but for what an operator has set aside, which may be another cluster's
 //

@@ -67,7 +67,8 @@ func (e *ending) tell(o *plan.Observation, began time.Time, live map[string]stri
 	if o.Store.Unknown == "" && o.Disk.Ledger.Record != nil {
 		e.believed = true
 	}
-	o.Starting = !e.believed && (o.Disk.Ledger.Record != nil || !e.answered) && o.Store.Unknown != "" && now.Sub(began) < storeWait
+	o.Starting = !e.believed && (o.Disk.Ledger.Record != nil || !e.answered) && o.Store.Unknown != "" &&
+		now.Sub(began) < storeWait
 	for node, nonce := range live {
 		if nonce != "" && e.nonces[nonce] != "" {
 			o.Store.Met = append(o.Store.Met, node)

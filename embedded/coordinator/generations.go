@@ -55,7 +55,8 @@ func proven(s plan.Store, own *plan.Record) plan.Store {
 	if own == nil || s.Unproven <= own.Generation {
 		return s
 	}
-	return plan.Store{Unknown: fmt.Sprintf("%v: %s", ErrUnread, s.Doubt), Unread: true, Unproven: s.Unproven, Doubt: s.Doubt}
+	unknown := fmt.Sprintf("%v: %s", ErrUnread, s.Doubt)
+	return plan.Store{Unknown: unknown, Unread: true, Unproven: s.Unproven, Doubt: s.Doubt}
 }
 
 // order takes up an operator's orders, which hold for what was observed.

@@ -72,7 +72,8 @@ func (h held) keepsContent(now Situation) error {
 		return fmt.Errorf("etcd runs on slot %s: its data is in use and is not set aside", o.Claim.Slot)
 	case now.Action.Kind != plan.Wait && !unfit || h.gate.busy || h.gate.closed:
 		return fmt.Errorf("the content of slot %s need not be set aside: %s", o.Claim.Slot, now.Action.Text())
-	case o.Claim.Mismatch == "" && o.Claim.Missing == "" && !o.Disk.WAL && o.Disk.Origin == nil && o.Disk.Unknown == "" && !copied:
+	case o.Claim.Mismatch == "" && o.Claim.Missing == "" && !o.Disk.WAL && o.Disk.Origin == nil &&
+		o.Disk.Unknown == "" && !copied:
 		return fmt.Errorf("the volume of slot %s holds nothing to set aside: %s", o.Claim.Slot, now.Action.Text())
 	}
 	return nil

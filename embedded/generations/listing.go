@@ -35,7 +35,7 @@ type listing struct {
 	here                                []snapshot.Object
 	beacon                              snapshot.Object
 	returned                            []snapshot.Object
-	beside                              bool                  // an operator has had a cluster founded beside one of etcd-manager's
+	beside                              bool                  // a cluster was founded beside one of etcd-manager's
 	asked                               time.Time             // by our clock
 	begun                               map[uint64]*beginning // by generation, as it is read
 	newest                              time.Time             // the store's time of what it got last
@@ -79,7 +79,8 @@ func (r *objects) list(ctx context.Context) (l listing, err error) {
 		n := numbered{Object: o}
 		n.generation, _ = strconv.ParseUint(m[2], 10, 64) // 19 digits fit
 		n.attempt, _ = strconv.Atoi(m[3])
-		kind := map[string]*[]numbered{"record": &l.records, "restore": &l.restores, "outcome": &l.outcomes, "proof": &l.proofs}[m[1]]
+		kind := map[string]*[]numbered{"record": &l.records, "restore": &l.restores, "outcome": &l.outcomes,
+			"proof": &l.proofs}[m[1]]
 		*kind = append(*kind, n)
 	}
 	for _, kind := range [][]numbered{l.records, l.restores, l.outcomes, l.proofs} {

@@ -51,7 +51,8 @@ func (r *Records) meetAll(ctx context.Context, l listing) {
 		if l.newest.Sub(o.Modified) < storeTick {
 			o.Modified = time.Time{} // not kept
 		}
-		if _, _, err := r.read(ctx, o, &p, func() error { return nil }); err == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
+		_, _, err := r.read(ctx, o, &p, func() error { return nil })
+		if err == nil && p.Nonce != "" && o.Name == r.HereName(p.Node) {
 			nonces[p.Nonce] = p.Node
 			put[o.Name] = p.Nonce
 		}

@@ -119,7 +119,8 @@ func (r *objects) readOutcome(ctx context.Context, o snapshot.Object) (got objec
 
 // readOrder reads an object that is signed. What cannot be checked at present was not read: it is no answer of the
 // store.
-func (r *objects) readOrder(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
+func (r *objects) readOrder(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal,
+	err error) {
 	if r.Signer != nil {
 		if err := r.Signer.Able(); err != nil {
 			return nil, s, fmt.Errorf("check %s in the store: %w", o.Name, err)
@@ -131,7 +132,8 @@ func (r *objects) readOrder(ctx context.Context, o snapshot.Object, v any, valid
 // read decodes an object, which is fetched only if its name, size and time are new. valid says what is not whole about
 // it. The error wraps [coordinator.ErrUnread] when the store has answered. What is signed counts, and nothing beside
 // it.
-func (r *objects) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal, err error) {
+func (r *objects) read(ctx context.Context, o snapshot.Object, v any, valid func() error) (text []byte, s seal,
+	err error) {
 	data, err := r.fetch(ctx, r.Store, o)
 	if err != nil {
 		return nil, s, fmt.Errorf("read %s in the store: %w", o.Name, err)

@@ -28,7 +28,8 @@ import (
 //
 //	beacon.json             where the leader of the newest generation stood, every ten seconds
 //	proof-000002.json       the texts that began generation 2, signed again where signatures do not last
-//	here/<hash>.json        a random number of each node's process, put every hour: who finds it shares the store, and has no copy of it
+//	here/<hash>.json        a random number of each node's process, put every hour: a node that finds it shares the
+//	                        store, and has no copy of it
 //
 // Each of the others is put with the condition that it is not there, and never written again, so that of two who
 // disagree one is refused. What is known of an object is asked for once.
@@ -137,7 +138,8 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 		if p == nil || done.Abort != nil {
 			return s, since, nil
 		}
-		if done.Record == nil && (!completes || p.unproven != nil || !r.expired(p, l)) { // no abort of ours for what is not ours
+		// what is not ours gets no abort of ours
+		if done.Record == nil && (!completes || p.unproven != nil || !r.expired(p, l)) {
 			doubt(&s, p.Generation, r.restoreName(p.Generation, p.Attempt), p.unproven)
 			s.Restore = p.Restore
 			return s, since, nil

@@ -60,7 +60,9 @@ func (r *Records) gaveBack(ctx context.Context, l listing, record *plan.Record) 
 		return false, nil
 	}
 	var mark returned
-	_, s, err := r.readOrder(ctx, l.returned[i], &mark, func() error { return named(l.returned[i], r.returnedName(mark.ID)) })
+	_, s, err := r.readOrder(ctx, l.returned[i], &mark, func() error {
+		return named(l.returned[i], r.returnedName(mark.ID))
+	})
 	if errors.Is(err, coordinator.ErrUnread) {
 		return false, nil
 	}

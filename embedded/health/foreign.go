@@ -25,7 +25,8 @@ func (s judged) returning() bool {
 // holds the slot, or one that is drained.
 func (s judged) isReleased(slot string) bool {
 	n := s.holder(slot)
-	return s.returning() && slices.Contains(s.Record.Charter.Slots(), slot) && (n == nil || n.Reached && n.State == "drained")
+	return s.returning() && slices.Contains(s.Record.Charter.Slots(), slot) &&
+		(n == nil || n.Reached && n.State == "drained")
 }
 
 // elsewhere reports whether another program runs the member of a slot, for raft is connected to it.

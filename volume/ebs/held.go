@@ -61,7 +61,8 @@ func (a *claimAttempt) newClaim(v Volume) *claim {
 }
 
 func (p *Provider) newTag(epoch uint64) claimTag {
-	return claimTag{Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: newNonce(), Phase: volume.PhaseClaiming,
+	return claimTag{
+		Epoch: epoch, Instance: p.me.Instance, Node: p.node.Name, Nonce: newNonce(), Phase: volume.PhaseClaiming,
 		Address: p.node.Address}
 }
 
