@@ -22,8 +22,8 @@ var (
 	errBusy       = errors.New("too many questions and answers are under way")
 )
 
-// calls are the questions under way. Run's workers do what may block, so that neither memberlist nor a
-// caller whose ctx ended has to wait for a slow peer.
+// calls are the questions under way. The workers of Run do what may block, so that neither memberlist nor a caller
+// whose ctx has ended waits for a slow peer.
 type calls struct {
 	answer func(ctx context.Context, question []byte) ([]byte, error)
 	jobs   chan func(ctx context.Context)
@@ -175,7 +175,7 @@ func (a *asking) asked(q ask) {
 	}
 }
 
-// reply sends an answer to the very process that asked, over a stream of its own, within streamTimeout for each step.
+// reply sends an answer to exactly the process that asked, over its own stream, within streamTimeout for each step.
 func (a *asking) reply(q ask, reply answer) error {
 	asker := Meta{Node: q.Node, Boot: q.Boot}
 	at, known := a.known.last(asker)

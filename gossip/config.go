@@ -13,8 +13,8 @@ import (
 // memberlist's own default.
 const DefaultPort = 7946
 
-// Config says where to listen, whom to ask first, and with which keys. The keys of the configuration
-// file are those of the tags, below "gossip".
+// Config says where to listen, which nodes to ask first, and with which keys. The keys of the configuration file are
+// those of the tags, below "gossip".
 type Config struct {
 	// Listen is the IP address and port, UDP and TCP. Port 0 takes a free one. An unspecified address
 	// (0.0.0.0) listens everywhere and tells the others the node's own address. Empty means: the
@@ -36,9 +36,9 @@ type Config struct {
 	ForgetAfter time.Duration `mapstructure:"forget-after"`
 }
 
-// Default returns the configuration of a node that knows nobody and gossips in the clear. A day is longer than a
-// machine takes to come back or an operator to look at one that does not, and short enough that what is gone is no
-// riddle next week.
+// Default returns the configuration of a node without seeds that gossips in the clear. A day is longer than a machine
+// takes to come back, or an operator to look at one that does not, and short enough that a lost node does not puzzle
+// anyone a week later.
 func Default() Config { return Config{ForgetAfter: 24 * time.Hour} }
 
 // Validate reports every wrong key at once. It touches neither files nor network.

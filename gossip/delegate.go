@@ -26,7 +26,7 @@ var (
 	_ memberlist.MergeDelegate = delegate{}
 )
 
-// NodeMeta returns what we say of ourselves; it fits the limit because New checked it.
+// NodeMeta returns what we say of ourselves; it is within the limit, as New has checked.
 func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.self) }
 
 // GetBroadcasts returns nothing: states are larger than packets and go over streams.
@@ -78,7 +78,7 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 }
 
-// NotifyAlive refuses a process that we could not show. memberlist asks again at every message about it.
+// NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	meta, err := decodeMeta(n.Meta)
 	if err == nil && n.Name != meta.process() {
@@ -100,8 +100,8 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyMerge refuses to join a mesh of which we cannot read a single live node. Where only some are
-// unreadable NotifyAlive refuses those: one odd node must not part the others.
+// NotifyMerge refuses to join a mesh in which no live node is readable. Where only some are unreadable NotifyAlive
+// refuses those: one odd node must not keep the others apart.
 func (d delegate) NotifyMerge(peers []*memberlist.Node) error {
 	var refusal error
 	for _, n := range peers {
@@ -115,7 +115,7 @@ func (d delegate) NotifyMerge(peers []*memberlist.Node) error {
 	return refusal
 }
 
-// NotifyJoin takes in that memberlist hears of a process.
+// NotifyJoin notes that memberlist hears of a process.
 func (d delegate) NotifyJoin(n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta)
 	if err != nil || meta == d.self {
@@ -133,14 +133,14 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 // NotifyUpdate does nothing: what a process says of itself never changes.
 func (d delegate) NotifyUpdate(*memberlist.Node) {}
 
-// NotifyLeave takes in that a process left, or that memberlist gave it up.
+// NotifyLeave notes that a process left, or that memberlist gave it up.
 func (d delegate) NotifyLeave(n *memberlist.Node) {
 	if meta, err := decodeMeta(n.Meta); err == nil && meta != d.self {
 		d.known.left(meta, n.State == memberlist.StateLeft)
 	}
 }
 
-// merge takes in all that another node knows, and what it says of those it has lost or forgotten.
+// merge takes in what another node knows, and what it says of the nodes that it has lost or forgotten.
 func (d delegate) merge(entries []entry, from Speaker) {
 	said, err := asides(entries)
 	if err != nil {

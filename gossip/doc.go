@@ -26,84 +26,84 @@
 //     counts rather than a lost one, and of lost ones that with the highest start time. Section "Twins" has the rest.
 //   - Everything sent begins with a version; another version, trailing bytes or a size beyond the
 //     limits are refused whole, counted, and shown in Problems.
-//   - An observer (Meta.Observer) is told everything and tells nothing: it never is among Nodes, in whatever number
-//     observers come and go, it is no company to a lone node, and no node's twin.
+//   - An observer (Meta.Observer) hears everything and is believed about nothing. However many there are, none is among
+//     Nodes, a node with only observers around it still counts as alone, and an observer is never a twin.
 //   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way; handshakes (without TLS:
 //     streams) of 32 for each address of the mesh, 8 for any other and 32 for all others; 1,024 admitted connections,
 //     256 that we have dialled for packets; no message is decompressed.
 //   - No key is ever shown.
-//   - A proof has 4 KiB at most, and of one message no more than 8 that do not hold are looked at.
-//   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read of who
-//     has not shown a certificate; with keys nothing is accepted in the clear.
+//   - A proof has at most 4 KiB. After 8 invalid ones the other proofs of a message are not checked.
+//   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read from a
+//     peer that has not shown a certificate; with keys nothing is accepted in the clear.
 //
 // # Forgetting
 //
-// A lost node is forgotten by time (Config.ForgetAfter) or by command (Forget). The time is each process's own since
-// it saw the node go, or, of a node it never saw, what others say: they tell a lost node with the time since they lost
-// it, so that however often it is told, and whatever restarts meanwhile, that time only grows. What bears witness of a
-// cluster (UseEvidence) is forgotten by time only while this node has a part in one (Settle): a blank one might found
-// a cluster that exists. Forgotten by time means hidden and not told; the address is still sought, so that a mesh
-// parted for days heals. A command spreads as a tombstone that names the last word that was known; a later word
-// counts, and a process that is heard alive counts at once. Tombstones are kept for 7 days, 64 at most, and only in
-// memory. Both travel in a push/pull in the state of an entry about an observer, which a holdfast that does not know of
-// this drops; it tells lost nodes without their time, and knows no tombstones.
+// A lost node is forgotten by time (Config.ForgetAfter) or by command (Forget). Each process counts the time since it
+// lost the node itself. For a node that it never saw it takes the time that others report with the node, so that this
+// time only grows, no matter how often the node is reported and who restarts meanwhile. A node whose state is evidence
+// of a cluster (UseEvidence) is forgotten by time only while this node is part of one (Settle): a blank node might
+// otherwise found a cluster that exists. Forgotten by time means hidden and no longer reported; its address is still
+// tried, so that a mesh that was partitioned for days heals. A command spreads as a tombstone that names the last word
+// known by then: a later word counts, and a process that is heard alive counts at once. At most 64 tombstones are kept,
+// for 7 days, and only in memory. Times and tombstones travel in a push/pull in the state of an entry about an
+// observer. A holdfast that does not know of this drops that entry: it reports lost nodes without their time, and knows
+// no tombstones.
 //
 // # Twins
 //
 // Two live processes with one node name are a mistake: a copied machine, or a wrong configuration. The one that this
-// process heard first counts as long as it is live, so that a copy, alive for however short a time, takes no name away
-// from the node that serves. Of two that were heard within 2 s of each other, which is all that a newcomer hears, the
-// one that was started first counts. The other is asked nothing and told to nobody; it is answered, and Problems names
-// it. When the one that counts is lost, the other counts at once, with what it said last, and needs no restart. At one
-// address no two processes can listen: there the later one is a restart, and counts at once.
+// process heard first counts as long as it is live, so that a copy cannot take the name from the node that serves, not
+// even for a moment. Of two that are heard within 2 s of each other, as by a process that has just joined, the one that
+// was started first counts. The other is not asked, and not reported to anyone; its questions are answered, and
+// Problems names it. When the one that counts is lost, the other counts at once, with what it said last, and needs no
+// restart. Two processes cannot listen at one address: there the later one is a restart, and counts at once.
 //
-// Who counts is each process's own view. Two processes can differ in it, one that was parted from the node for more
-// than 5 s say, and agree again when one of the twins is gone. So gossip never tells who is connected or who leads:
-// raft does.
+// Each process decides for itself which of them counts. Two processes can disagree, for example after one of them was
+// partitioned from the node for more than 5 s; they agree again when one of the twins is gone. So gossip never says who
+// is connected or who leads: raft does.
 //
 // # Transport
 //
 // With UseTLS every byte goes over TLS 1.3 connections on which both sides show a certificate of the mesh (tls.go,
-// secure.go): a stream has one of its own, and the packets to one address share one (link.go), which is dialled when
-// the first is due and closed when none was for 30 s. Sending a packet never waits: 64 of them may wait for a
-// connection, and what is more is lost, as it would be over UDP. Certificates and authorities are asked for at each
-// handshake, and open connections are checked again every minute. memberlist does not tell who speaks, so what a
-// certificate may not say is left out before memberlist hears it (heard.go): an observer may probe, answer, suspect,
-// and tell of observers, and nothing else. A node may say anything about who is live.
+// secure.go). Each stream has a connection of its own. The packets to one address share one (link.go), which is dialled
+// when the first is due and closed after 30 s without one. Sending a packet never blocks: at most 64 wait for a
+// connection, and any more are lost, as they would be over UDP. Certificates and authorities are read at each
+// handshake, and open connections are checked again every minute. memberlist does not say whom a message is from, so
+// what a certificate may not say is removed before memberlist sees it (heard.go): an observer may probe, answer,
+// suspect, and tell of observers, and nothing else. A node may say anything about who is live.
 //
 // # Whose word counts
 //
-// With TLS the facts of a node (its Meta and its state) count only if its certificate tells them (proof.go). Two ways
-// show that. A word that comes from its speaker, over a connection with that node's certificate, counts as it is. One
-// that is told by others carries a proof: the signature of the certificate's key over cluster, Meta, number and state.
-// The first way alone is not enough: a newcomer hears of a lost node, whose facts may keep it from founding, only by
-// others. The second alone would make nodes of an earlier version, which sign nothing, unheard during an upgrade.
-// Proofs travel where such a version ignores them. A proof is checked once, when its word is news, and counts while the
-// certificate does.
+// With TLS the facts of a node (its Meta and its state) count only if its certificate proves them (proof.go), in one of
+// two ways. A word that comes from its speaker, over a connection with that node's certificate, counts as it is. One
+// that others pass on carries a proof: a signature, with the certificate's key, of cluster, Meta, number and state. The
+// first way alone is not enough: a node that has just joined hears of a lost node only from others, and that node's
+// facts may keep it from founding. The second alone would silence nodes of an earlier version, which sign nothing,
+// during an upgrade. Proofs travel where such a version ignores them. A proof is checked once, when its word is news,
+// and counts as long as the certificate does.
 //
-// A process is a node's only once it has spoken so; until then it is known to memberlist, and no more. A question is
-// answered to, and asked of, only the node whose certificate is at the other end. Not proven is what anybody may know
-// better than the node itself: that it is live, suspect or gone, where it gossips, since when it is lost, and that an
-// operator had it forgotten.
+// A process counts for a node only once it has said so itself; until then only memberlist knows it. A question is asked
+// of, and answered to, only the node whose certificate is at the other end. What others may know better than the node
+// itself is not proven: that it is live, suspect or gone, where it gossips, since when it is lost, and that an operator
+// had it forgotten.
 //
 // A certificate names the node and not its slot: it is issued before there is a slot, and by the node itself, which has
 // the authority's key, so that a slot in it would be worth no more than its word. Members prove slots to each other. A
 // certificate of the operator's that names no node (Speaker.Node is "") speaks for any.
 //
-// Without it the packets go over UDP and the streams over TCP, in the clear, or under the keys of Config.KeyFile:
+// Without TLS the packets go over UDP and the streams over TCP, in the clear, or under the keys of Config.KeyFile:
 // memberlist's own keyring, which follows the file (keys.go).
 //
 // # Timings
 //
-// They are for a LAN. Each node probes another every 0.5 s, waits 0.3 s for a packet and 0.2 s more for a
-// detour through others or over TCP; then the node is suspect for 2.5 s (3.25 s among 20 nodes), in
-// which it may object. So a killed process counts as lost after 3 to 5 s, while one that stands still
-// for 2 s objects in time and never does. A clean end is known within 0.5 s. Published states arrive in
-// milliseconds; one whose stream was lost follows by push/pull, every 2 s. Seeds and lost nodes are
-// sought after 0.2 s, then ever more slowly: every 3 s when alone, every 3 to 9 s in company, forever.
-// That is also what heals a mesh that was parted for longer than memberlist remembers. Looking for seeds
-// takes 3 s at most for their names, and as much for the functions of AddSeeds; a function that does not
-// return delays one attempt by that, and no other.
+// They are for a LAN. Each node probes another every 0.5 s, waits 0.3 s for a packet and 0.2 s more for a detour
+// through others or over TCP; then the node is suspect for 2.5 s (3.25 s among 20 nodes), in which it may object. So a
+// killed process counts as lost after 3 to 5 s, while one that is stopped for 2 s objects in time and stays live. A
+// clean end is known within 0.5 s. Published states arrive in milliseconds; one whose stream was lost follows by
+// push/pull, every 2 s. Seeds and lost nodes are tried again after 0.2 s, then less and less often: every 3 s while
+// alone, every 3 to 9 s in company, forever. That also heals a mesh that was partitioned for longer than memberlist
+// remembers. A lookup of the seeds takes at most 3 s, and so do the functions of AddSeeds; one that does not return
+// delays a single attempt.
 //
 // # The resolver
 //
@@ -116,19 +116,19 @@
 //
 // # Dangers
 //
-//   - Without TLS and keys anyone who reaches the port can say anything, also that a node is dead. With a key anyone
-//     who has it can. With TLS anyone who has a node's certificate can say anything in that node's name, and of others
-//     only whether they are live.
-//   - With keys a recorded message can be sent again. One about a live process is older than what is known and changes
+//   - Without TLS and keys anyone who reaches the port can say anything, including that a node is dead. With a key
+//     anyone who has it can. With TLS anyone who has a node's certificate can say anything in that node's name, and of
+//     others only whether they are live.
+//   - With keys a recorded message can be replayed. One about a live process is older than what is known and changes
 //     nothing; one about a process that is gone, and forgotten by memberlist, makes it live for some seconds, and known
-//     again if it was forgotten; a question
-//     is answered again, to the process that asked it. So an answer must not do what may be done only once.
-//   - memberlist trusts bytes before it has authenticated them, and an observer's as it does a node's; guard.go and
-//     heard.go look at them first. They know memberlist's format for that: an update may make them refuse everything,
+//     again if it was forgotten; a question is answered again, to the process that asked it. So an answer must not do
+//     what may be done only once.
+//   - memberlist trusts bytes before it has authenticated them, and an observer's as much as a node's; guard.go and
+//     heard.go look at them first. They depend on memberlist's format: after an update they may refuse everything,
 //     which the tests would show.
 //   - With TLS, clocks matter: a node whose clock is outside the life of the others' certificates hears nobody.
-//   - A TCP connection that stands still holds up what comes behind it. Linux gives one up after 2 s without an
-//     acknowledgement (patience_linux.go); elsewhere a mesh that was parted may need longer to heal.
+//   - A TCP connection that stalls holds up what is queued behind it. Linux gives one up after 2 s without an
+//     acknowledgement (patience_linux.go); elsewhere a mesh that was partitioned may need longer to heal.
 //   - memberlist calls the delegate under its own lock: code there must neither block nor call back.
 //   - memberlist reports what it refuses only in its log. logs.go reads those lines; the tests provoke
 //     them (all but the one about blocked UDP), so that an update that rewords them is noticed.
@@ -138,6 +138,6 @@
 //     be gone.
 //   - A line in /etc/hosts wins over DNS, and so over us: Check looks for it. etcd's dialers cannot be given a resolver
 //     that skips the file; only nsswitch.conf can ("hosts: dns files"). Where a cluster is taken over such lines are
-//     common, so that Stale tells only those which contradict what is known.
+//     common, so Stale reports only those that contradict what is known.
 //   - net.DefaultResolver is one per process: two clusters in one process cannot each have their own.
 package gossip

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// A lost node is forgotten in two ways. By time: it is hidden here, and told to nobody, once it was lost for
-// Config.ForgetAfter. It stays in memory, as bounded as before, so that no re-telling makes it young again, and it
-// is shown again should this node need it as a witness. By command: it is deleted, and a tombstone spreads that keeps
-// what was known by then from coming back. A node that is heard alive counts at once, whatever was forgotten.
+// A lost node is forgotten in two ways. By time: once it was lost for Config.ForgetAfter it is hidden here and no
+// longer reported. It stays in memory, within the same bounds, so that hearing of it again does not make it look
+// recent, and it is shown again if this node needs it as evidence. By command: it is deleted, and a tombstone spreads
+// that keeps what was known by then from coming back. A node that is heard alive counts at once, no matter what was
+// forgotten.
 
 const (
 	maxForgotten = 64                 // tombstones
@@ -24,7 +25,8 @@ const (
 	maxForgetAfter = 365 * 24 * time.Hour
 )
 
-// lastWord says what an operator has had forgotten: all that a node has said up to this word. A later one counts.
+// lastWord says what an operator has had forgotten: everything that a node has said up to this word. A later one
+// counts.
 type lastWord struct {
 	Node string `json:"node"`
 	Boot uint64 `json:"boot"`
@@ -45,7 +47,7 @@ type tombstone struct {
 // tombstones are the newest maxForgotten of them, by Meta.Node.
 type tombstones map[string]tombstone
 
-// add takes in a command that was given this long ago.
+// add takes in a command that was given age ago.
 func (s tombstones) add(f lastWord, age time.Duration, now time.Time) {
 	t, known := s[f.Node]
 	at := now.Add(-age)
@@ -76,7 +78,7 @@ type forgetAnswer struct {
 // refused reports whether nothing is forgotten there.
 func (a forgetAnswer) refused() bool { return a.Live || a.Later }
 
-// merge reports whether there was news of nodes, and which were forgotten for it.
+// merge reports whether a node changed, and which nodes were forgotten.
 func (v *view) merge(entries []entry, said hearsay, now time.Time) (changed bool, gone []string) {
 	for _, f := range said.forgotten {
 		if v.forget(f.lastWord, f.age, now) {
@@ -92,7 +94,7 @@ func (v *view) merge(entries []entry, said hearsay, now time.Time) (changed bool
 	return changed, append(gone, v.fade(now)...)
 }
 
-// fade brings up to date which lost nodes are forgotten by time, and returns those that are since the last call.
+// fade updates which lost nodes are forgotten by time, and returns those that have been since the last call.
 func (v *view) fade(now time.Time) (gone []string) {
 	for name, rec := range v.nodes {
 		was := rec.faded
@@ -121,7 +123,7 @@ func (v *view) mayForget(f lastWord) forgetAnswer {
 	return forgetAnswer{}
 }
 
-// forget has a lost node forgotten by command, given this long ago, and reports whether a node is gone for it.
+// forget forgets a lost node by a command that was given age ago, and reports whether that removed it.
 func (v *view) forget(f lastWord, age time.Duration, now time.Time) bool {
 	if age >= forgottenFor || v.mayForget(f).refused() {
 		return false
@@ -132,13 +134,13 @@ func (v *view) forget(f lastWord, age time.Duration, now time.Time) bool {
 	return here
 }
 
-// dead reports whether a word was forgotten by command. A process that is live is heard all the same.
+// dead reports whether a word was forgotten by command. A live process is heard all the same.
 func (v *view) dead(e entry) bool {
 	return v.forgotten[e.Node].covers(e.Boot, e.Seq) && v.peers[e.process()] == nil
 }
 
-// age takes in for how long another has lost a node. What we saw ourselves we know better; else the age only grows,
-// through however many mouths it goes.
+// age notes for how long another node has lost one. What we saw ourselves we know better; otherwise the time only
+// grows, no matter how many nodes pass it on.
 func (v *view) age(l lostFor, now time.Time) {
 	rec := v.nodes[l.node]
 	if rec == nil || rec.Live || rec.seen || rec.Boot != l.boot || v.ours(l.node) {

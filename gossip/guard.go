@@ -11,13 +11,12 @@ import (
 	"net"
 )
 
-// What memberlist v0.7 makes of bytes that nobody has authenticated, and what is therefore looked at before it sees
-// them:
+// What memberlist v0.7 does with unauthenticated bytes, and what is therefore checked before it sees them:
 //
 //   - The first byte behind the label says whether a message is padded (0) or not (1). It is not authenticated, and the
-//     padding is taken off without a look at its length: one recorded message, sent again with the other byte, ends the
-//     process in a panic (security.go, pkcs7decode).
-//   - Compressed messages are taken even where compression is off, and grow to 40 MiB each, in packets also nested.
+//     padding is removed without a check of its length: one recorded message, replayed with the other byte, makes the
+//     process panic (security.go, pkcs7decode).
+//   - Compressed messages are accepted even with compression off, and grow to 40 MiB each; in packets they nest.
 //   - A stream's header makes it reserve room for a million nodes or for 20 MiB before any of them has come (net.go).
 
 // The first bytes of memberlist's messages, and its label (net.go, label.go).
@@ -81,7 +80,7 @@ func vet(packet []byte, label string, keyed bool) error {
 	return vetPlain(packet, true)
 }
 
-// vetPlain looks at a message, and into a compound one, which memberlist does not put into another.
+// vetPlain checks a message, and the parts of a compound one, which memberlist never nests.
 func vetPlain(msg []byte, outer bool) error {
 	if len(msg) < 2 {
 		return nil
@@ -102,8 +101,8 @@ func vetPlain(msg []byte, outer bool) error {
 	return nil
 }
 
-// guarded is a stream whose beginning is looked at before the first byte of it is handed on, within the reader's own
-// deadline, and that ends after limit bytes.
+// guarded is a stream whose beginning is checked before its first byte is handed on, within the reader's own deadline,
+// and that ends after limit bytes.
 type guarded struct {
 	net.Conn
 	read    *bufio.Reader
@@ -139,7 +138,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check looks at the beginning without taking anything of it. A stream that ends is memberlist's to judge.
+// check looks at the beginning without consuming it. A stream that ends is memberlist's to judge.
 func (g *guarded) check() error {
 	h := head{r: g.read}
 	if g.label != "" {
@@ -174,7 +173,7 @@ func (g *guarded) check() error {
 	return nil
 }
 
-// sift puts, with TLS, what the filter leaves in the place of what is behind the first n bytes, if those are whole.
+// sift replaces, with TLS, what follows the first n bytes by what the filter leaves of it, if they are whole.
 func (g *guarded) sift(n int, whole bool, filter func(*bufio.Reader) ([]byte, error)) error {
 	if !whole || g.heard.from.Role == 0 {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
-// What a certificate may say. An observer's must probe and answer, and may suspect anybody, for who is suspected
-// objects. It may say of observers that they came and went. Whatever else it says, of nodes, or for the delegates, is
-// left out before memberlist hears of it. A node's may say anything about who is live; what it says for the delegates
-// is put behind the name of the node for which it speaks, since memberlist does not tell them who does.
+// What a certificate may say. An observer's must probe and answer, and may suspect any process, which then objects. It
+// may say of observers that they came and went. Anything else it says of nodes, or to the delegates, is removed before
+// memberlist sees it. A node's may say anything about who is live. What it says to the delegates is prefixed with the
+// name of the node that it speaks for, since memberlist does not tell them who speaks.
 
 // Types of memberlist's messages, beside those of guard.go (net.go there).
 const (
@@ -26,7 +26,8 @@ const (
 	typeNack         = 11
 )
 
-// maxIncarnation bounds how often a process can have objected. A word with more would leave it nothing to object with.
+// maxIncarnation bounds how often a process can have objected. A message with a higher number would leave it none to
+// object with.
 const maxIncarnation = 1 << 20
 
 var errSpeaks = errors.New("with an observer's certificate it speaks as a node does: it is not listened to")
@@ -52,13 +53,13 @@ type pushed struct {
 	Vsn         []uint8
 }
 
-// hearing is what is heard over a connection, from somebody. Without TLS the speaker is the zero one.
+// hearing filters what one speaker says over a connection. Without TLS the speaker is the zero one.
 type hearing struct {
 	rules
 	from Speaker
 }
 
-// mayTell reports whether it may be said of a process that it lives, as which it is described.
+// mayTell reports whether the speaker may say that a process is live, and describe it so.
 func (r hearing) mayTell(process string, meta []byte, incarnation uint32) bool {
 	if r.from.Role == RoleNode {
 		return true
@@ -71,7 +72,7 @@ func (r hearing) mayTell(process string, meta []byte, incarnation uint32) bool {
 	return was.Observer || !known
 }
 
-// mayHear reports whether a message in a packet counts. One for the delegates does not: they get theirs over streams.
+// mayHear reports whether a message in a packet counts. Those for the delegates do not: they come over streams.
 func (r hearing) mayHear(msg []byte) bool {
 	if len(msg) == 0 {
 		return false
@@ -100,7 +101,7 @@ func (r hearing) mayHear(msg []byte) bool {
 	return r.mayTell(about.Node, about.Meta, about.Incarnation)
 }
 
-// packet returns what counts of a packet, with its label; nil if that is nothing.
+// packet returns what counts of a packet, with its label; nil if nothing does.
 func (r hearing) packet(packet []byte) ([]byte, error) {
 	head := append([]byte{typeLabel, byte(len(r.label))}, r.label...)
 	body, ours := bytes.CutPrefix(packet, head)
@@ -134,7 +135,7 @@ func (r hearing) packet(packet []byte) ([]byte, error) {
 	return append(append(append(head, typeCompound, byte(n)), sizes...), texts...), nil
 }
 
-// partsOf are the messages in a compound one, as far as it is whole.
+// partsOf returns the messages in a compound one, up to the first that is cut short.
 func partsOf(msg []byte) (parts [][]byte) {
 	n, rest := int(msg[1]), msg[2:]
 	if len(rest) < 2*n {
@@ -151,8 +152,8 @@ func partsOf(msg []byte) (parts [][]byte) {
 	return parts
 }
 
-// pushPull reads a push/pull, behind its first byte, and returns what counts of it: of an observer's the observers that
-// it tells of. An observer's state for the delegate must be empty, as that of an honest one is.
+// pushPull reads a push/pull, after its first byte, and returns what counts of it: of an observer's, the observers that
+// it tells of. An observer's state for the delegate must be empty, as an honest one's is.
 func (r hearing) pushPull(in *bufio.Reader) ([]byte, error) {
 	var head struct {
 		Nodes, UserStateLen int
@@ -202,7 +203,8 @@ func (r hearing) message(in *bufio.Reader) ([]byte, error) {
 	return append(out.Bytes(), msg...), err
 }
 
-// attributed reads n bytes for the delegate, and puts before them for whom their speaker speaks; speakerOf reads that.
+// attributed reads n bytes for the delegate and prefixes them with the node that the speaker speaks for; speakerOf
+// reads that.
 func (r hearing) attributed(in io.Reader, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil

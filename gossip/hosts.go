@@ -51,8 +51,8 @@ func (r *Resolver) checkHosts() error {
 	return err
 }
 
-// ourLines reads the hosts file itself: the resolver caches it, and asks it only for one name at a time. The address of
-// a line that has none is the zero one.
+// ourLines reads the hosts file itself: the resolver caches it and looks up one name at a time. The address of a line
+// without one is the zero one.
 func (r *Resolver) ourLines() (ours []StaleLine, err error) {
 	text, err := os.ReadFile(r.hostsFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -46,8 +46,8 @@ type seeker struct {
 // Run.
 func (s *seeker) SeedPort(port uint16) { s.port = port }
 
-// rejoin looks for seeds and lost nodes that are not in the mesh, until ctx ends. memberlist forgets a
-// lost node after a while and would never look for it again: this is what heals a parted mesh.
+// rejoin looks for seeds and lost nodes that are not in the mesh, until ctx ends. memberlist forgets a lost node after
+// a while and never looks for it again: this is what heals a partitioned mesh.
 func (s *seeker) rejoin(ctx context.Context, list *memberlist.Memberlist) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = joinFirst, joinAlone
@@ -70,7 +70,7 @@ func (s *seeker) rejoin(ctx context.Context, list *memberlist.Memberlist) {
 type target struct {
 	seed string
 	at   netip.AddrPort
-	told bool // by a source, whose word may be old
+	told bool // by a source, whose answer may be outdated
 }
 
 // key names the target's problem.
@@ -130,7 +130,7 @@ func (s *seeker) seeds(ctx context.Context) []target {
 	return slices.Concat(found...)
 }
 
-// resolve asks the ordinary resolver; memberlist's own lookup knows no context and goes past ours.
+// resolve asks the ordinary resolver; memberlist's own lookup takes no context and bypasses ours.
 func (s *seeker) resolve(ctx context.Context, seed string) []target {
 	key := "resolve/" + seed
 	host, port, err := splitSeed(seed, cmp.Or(s.port, s.here.Address().Port()))
@@ -171,8 +171,8 @@ func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets 
 	}
 }
 
-// unjoined says why a target could not be joined. A seed that is not there is no news for the log:
-// a first node, or a lone one, has only such seeds.
+// unjoined reports why a target could not be joined. A seed that does not answer is not logged: a first node, or a lone
+// one, has only such seeds.
 func (s *seeker) unjoined(t target, err error) {
 	s.lg.Debug("node not joined", zap.Stringer("address", t.at), zap.Error(err))
 	if is, ok := diagnose(err.Error()); ok {
@@ -182,7 +182,7 @@ func (s *seeker) unjoined(t target, err error) {
 	}
 	heard, _ := s.known.addresses() // it may have come to us while we tried
 	if t.seed == "" || heard[t.at] || t.told && !s.known.alone() {
-		return // to who has company, an old word of a source is no problem
+		return // with other nodes in the mesh, an outdated answer of a source is no problem
 	}
 	text := reasonOf(err)
 	switch {

@@ -42,8 +42,8 @@ func NewKey() string {
 	return base64.StdEncoding.EncodeToString(secret)
 }
 
-// readKeys returns the keys of a file. One that others may read is refused, because it would be no key; so is a file
-// without keys, because the config asked for authentication and must not quietly get none.
+// readKeys returns the keys of a file. A file that others may read is refused, because its keys are no secret; so is a
+// file without keys, because the configuration asks for authentication.
 func readKeys(path string) (keys [][]byte, err error) {
 	text, err := durable.ReadSecret(path, maxKeyFile)
 	if err != nil {
@@ -72,9 +72,9 @@ func readKeys(path string) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// refresh takes over what has changed in the file, and reports whether anything had. An error leaves the keys as they
-// are. memberlist removes a key from a slice that others are reading, but for the last one: so what differs is taken
-// off the end, and put there.
+// refresh takes over the keys of the file, and reports whether they changed. An error leaves the keys as they are.
+// memberlist removes a key from a slice that others are reading, except for the last one: so keys that differ are
+// removed from the end and added there.
 func (r *keyring) refresh() (bool, error) {
 	keys, err := readKeys(r.path)
 	if err != nil || slices.EqualFunc(keys, r.keys, bytes.Equal) {
@@ -101,7 +101,7 @@ func (r *keyring) refresh() (bool, error) {
 	return true, nil
 }
 
-// follow takes over what changes in the file, until ctx ends.
+// follow takes over changes of the file, until ctx ends.
 func (r *keyring) follow(ctx context.Context, n *notices, lg *zap.Logger) {
 	tick := time.NewTicker(keyInterval)
 	defer tick.Stop()

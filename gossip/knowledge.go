@@ -71,11 +71,12 @@ func (k *knowledge) Twins() []string {
 // Changed yields a value after Nodes changed; several changes may yield one value.
 func (k *knowledge) Changed() <-chan struct{} { return k.changed }
 
-// UseEvidence sets what tells whether a state is evidence of a cluster. Without it each is. Call it before Run.
+// UseEvidence sets the function that tells whether a state is evidence of a cluster. Without it every state is. Call it
+// before Run.
 func (k *knowledge) UseEvidence(evidence func(state []byte) bool) { k.view.evidence = evidence }
 
-// Settle says whether this node has a part in a cluster for good, so that it needs no lost node as a witness of one:
-// only then is evidence forgotten by time. What was forgotten before comes back when that is no longer so.
+// Settle says whether this node is part of a cluster for good and needs no lost node as evidence of one: only then is
+// evidence forgotten by time. What was forgotten comes back when that is no longer so.
 func (k *knowledge) Settle(settled bool) {
 	k.mu.Lock()
 	k.view.settled = settled
@@ -84,8 +85,7 @@ func (k *knowledge) Settle(settled bool) {
 	k.noteForgotten(gone)
 }
 
-// forget forgets a lost node here, and has the others forget it when they hear of that. With dry it only says whether
-// it would.
+// forget forgets a lost node here; the others forget it when they hear of that. With dry it only says whether it would.
 func (k *knowledge) forget(f lastWord, dry bool) forgetAnswer {
 	k.mu.Lock()
 	a := k.view.mayForget(f)
@@ -191,7 +191,7 @@ func (k *knowledge) process(name string) (Meta, bool) {
 	return p.meta, true
 }
 
-// heardAt reports whether somebody in the mesh, or who was, has this address.
+// heardAt reports whether a process that is or was in the mesh has this address.
 func (k *knowledge) heardAt(ip netip.Addr) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -279,8 +279,8 @@ func (k *knowledge) news(e entry) bool {
 	return k.view.news(e)
 }
 
-// unsigned returns our newest word, and whether it lacks a proof by this certificate, nil where there is none. A word
-// that another certificate has proved counts as a new one.
+// unsigned returns our newest word, and whether it lacks a proof by this certificate; nil means that there is no
+// certificate. A word that another certificate has proved becomes a new one.
 func (k *knowledge) unsigned(certificate []byte) (entry, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -17,8 +17,8 @@ const (
 	dialPause = 200 * time.Millisecond // after a connection that failed
 )
 
-// link is the connection for the packets to one address, which is dialled when the first of them is due. Anyone who
-// sends one never waits for it.
+// link is the connection for the packets to one address. It is dialled when the first of them is due, and a sender
+// never waits for it.
 type link struct {
 	queue chan []byte
 	used  time.Time // when the last one was sent; guarded by secure.mu
@@ -64,7 +64,7 @@ func (t *secure) WriteToAddress(packet []byte, a memberlist.Address) (time.Time,
 	return t.WriteTo(packet, a.Addr)
 }
 
-// cut ends the link that was not used for the longest time.
+// cut ends the least recently used link.
 func (t *secure) cut() {
 	var oldest string
 	for address, l := range t.links {
@@ -76,7 +76,7 @@ func (t *secure) cut() {
 	delete(t.links, oldest)
 }
 
-// unused removes a link that nobody has used for a while.
+// unused removes a link that was not used for linkIdle.
 func (t *secure) unused(address string, l *link) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *secure) unused(address string, l *link) bool {
 	return true
 }
 
-// carry writes the packets of a link until it is unused, is cut, or all ends.
+// carry writes the packets of a link until it is unused or cut, or Shutdown.
 func (t *secure) carry(address string, l *link) {
 	w := wire{t: t, address: address}
 	defer func() {
@@ -138,7 +138,7 @@ type wire struct {
 	checked time.Time
 }
 
-// write writes a packet, over another connection if the present one has ended, and reports whether that went well.
+// write writes a packet, over a new connection if the present one has ended, and reports whether that succeeded.
 func (w *wire) write(packet []byte) bool {
 	now := time.Now()
 	if w.conn != nil && now.Sub(w.checked) >= recheck {
@@ -162,7 +162,7 @@ func (w *wire) write(packet []byte) bool {
 func (w *wire) dial() bool {
 	conn, _, err := w.t.connect(w.address, forPackets, streamTimeout)
 	if err != nil {
-		return false // who joins tells why
+		return false // join reports why
 	}
 	gone := make(chan struct{})
 	w.conn, w.gone, w.checked = conn, gone, time.Now()

@@ -59,7 +59,7 @@ func newNotices(lg *zap.Logger, now func() time.Time) *notices {
 // show makes text a problem under key.
 func (n *notices) show(key, text string) { n.put(key, text, false) }
 
-// warn does so too, and logs it, once a minute at most.
+// warn does the same, and logs it at most once a minute.
 func (n *notices) warn(key, text string) { n.put(key, text, true) }
 
 func (n *notices) put(key, text string, log bool) {
@@ -93,7 +93,7 @@ func (n *notices) settle(key string) {
 	delete(n.known, key)
 }
 
-// settleAll ends the problems whose keys begin so.
+// settleAll ends the problems whose keys begin with prefix.
 func (n *notices) settleAll(prefix string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +129,7 @@ func (r refusals) reject(reason, key, text string) {
 	r.warn(key, text)
 }
 
-// refused takes in what the transport did not let in.
+// refused reports what the transport has refused.
 func (r refusals) refused(from net.Addr, reason string, err error) {
 	host, _, splitErr := net.SplitHostPort(from.String())
 	if splitErr != nil {

@@ -148,7 +148,7 @@ func (m *Mesh) bind(ctx context.Context, keyed bool) (streams carrier, err error
 	return streams, nil
 }
 
-// knows reports whether an address is our own, or that of somebody who is or was in the mesh.
+// knows reports whether an address is our own, or that of a process that is or was in the mesh.
 func (m *Mesh) knows(ip netip.Addr) bool { return ip == m.Address().Addr() || m.heardAt(ip) }
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.

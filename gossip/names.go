@@ -70,7 +70,7 @@ func (n *names) ours(name string) bool {
 	return strings.Contains("."+name+".", "."+n.zone+".") || n.fits(name)
 }
 
-// fits reports whether a name is one of the pattern, for whatever slot.
+// fits reports whether a name matches the pattern, for any slot.
 func (n *names) fits(name string) bool {
 	before, after, ok := strings.Cut(n.hosts, slotMark)
 	rest, begins := strings.CutPrefix(name, before)
@@ -86,7 +86,7 @@ func (n *names) elsewhere(q dnsmessage.Question) bool {
 		(inPattern(slotMark+"."+n.zone, name) || inPattern(n.hosts, name))
 }
 
-// inPattern reports whether a name is exactly that of a slot, whatever slot.
+// inPattern reports whether a name is exactly that of some slot.
 func inPattern(pattern, name string) bool {
 	before, after, ok := strings.Cut(pattern, slotMark)
 	rest, begins := strings.CutPrefix(name, before)

@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Orders are what nodes have each other do about the gossip itself, asked directly: to forget a lost node.
+// Orders are what nodes ask each other to do about the gossip itself: to forget a lost node.
 type Orders struct {
 	mesh    *Mesh
 	lg      *zap.Logger
@@ -25,7 +25,7 @@ func NewOrders(mesh *Mesh, witness func(state []byte) Witness, lg *zap.Logger) *
 // askToForget begins the question that is an order to forget a node.
 const askToForget = "gossip-forget "
 
-// Answer does here what another node orders; ok says whether the question is an order.
+// Answer carries out what another node orders; ok says whether the question is an order.
 func (o *Orders) Answer(question []byte) (answer []byte, ok bool, err error) {
 	body, ok := bytes.CutPrefix(question, []byte(askToForget))
 	if !ok {
@@ -68,8 +68,8 @@ func send[Answer any](ctx context.Context, m *Mesh, node, question string, order
 	return a, nil
 }
 
-// Forget has all live nodes forget a lost one, after all of them have said that they would. None forgets it if one
-// hears it.
+// Forget makes all live nodes forget a lost one, after all of them have said that they would. If one of them hears it,
+// none does.
 func (o *Orders) Forget(ctx context.Context, name string, dry bool) (Forgetting, error) {
 	f := forgetAll{self: o.mesh.self.Node, nodes: o.mesh.Nodes(), lost: o.mesh.Lost(), witness: o.witness,
 		ask: func(ctx context.Context, node string, order forgetOrder) (forgetAnswer, error) {

@@ -10,8 +10,9 @@ import (
 )
 
 // A word is what a process says of itself: its entry. With TLS it counts if it came from its speaker, over a connection
-// with that node's certificate, or, told by another one, if it has a proof: a signature of the certificate's key, and
-// the certificate. The first needs no proof, so that nodes of a version before proofs are heard by all whom they reach.
+// with that node's certificate, or, passed on by another node, if it has a proof: a signature of the certificate's key,
+// and the certificate. The first needs no proof, so that nodes of a version without proofs are heard by all nodes they
+// reach.
 
 const (
 	maxProof  = 4 << 10 // bytes, of which a certificate of ours takes 600
@@ -52,7 +53,7 @@ func (t TLS) prove(label string, e entry) (proof []byte, chain [][]byte, err err
 	return proof, pair.Certificate, nil
 }
 
-// proves says why a word is not the one of its speaker, nil if it is.
+// proves returns why a word is not its speaker's, nil if it is.
 func (t TLS) proves(label string, e entry) error {
 	r := reader{rest: e.proof}
 	signature := r.bytes(maxProof)
@@ -75,7 +76,7 @@ func (t TLS) proves(label string, e entry) error {
 	return t.Check(chain[0], e.text(label), signature)
 }
 
-// prover signs this process's words, and says which of those that others tell count. Without TLS all do.
+// prover signs this process's words, and decides which words that others pass on count. Without TLS all do.
 type prover struct {
 	tls      *TLS // nil: as Config.KeyFile says; not changed after Run has begun
 	label    string
@@ -84,7 +85,8 @@ type prover struct {
 	lg       *zap.Logger
 }
 
-// sign proves our newest word, again when our certificate was renewed: that is another word, so that all hear of it.
+// sign proves our newest word, and again when our certificate was renewed: that makes it a new word, which all nodes
+// hear.
 func (p *prover) sign() {
 	if p.tls == nil {
 		return
@@ -106,7 +108,7 @@ func (p *prover) sign() {
 	p.known.signed(own, proof, chain[0])
 }
 
-// authentic returns which of the words that somebody tells count. What is no news is not looked at.
+// authentic returns which words of a message count. A word that is no news is not checked.
 func (p *prover) authentic(entries []entry, from Speaker) (counts []entry) {
 	forged := 0
 	for _, e := range entries {

@@ -85,7 +85,7 @@ func (t *secure) dial(ctx context.Context, address, protocol string, limit time.
 	return conn, from, nil
 }
 
-// open opens a stream, which ends with its timeout and with ctx. Where a node is meant nobody else may answer.
+// open opens a stream, which ends with its timeout and with ctx. If it is meant for a node no other may answer.
 func (t *secure) open(ctx context.Context, to memberlist.Address, limit time.Duration) (net.Conn, error) {
 	end := time.Now().Add(limit)
 	conn, from, err := t.dial(ctx, to.Addr, forStream, limit)
@@ -179,7 +179,7 @@ func (t *secure) serve(conn *tls.Conn, heard hearing, known bool) {
 	_ = conn.Close()
 }
 
-// receive takes packets off a connection until it ends, or says nothing for longer than who dialled it keeps it.
+// receive takes packets off a connection until it ends, or is silent for longer than a dialler keeps it.
 func (t *secure) receive(conn *tls.Conn, heard hearing) error {
 	r := bufio.NewReaderSize(conn, 2+maxPacket)
 	checked := time.Now()
@@ -224,7 +224,7 @@ func (t *secure) receive(conn *tls.Conn, heard hearing) error {
 	}
 }
 
-// quiet takes a connection that went silent for one that has ended.
+// quiet treats a connection that went silent as one that has ended.
 func quiet(err error) error {
 	var slow net.Error
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &slow) {
@@ -233,7 +233,7 @@ func quiet(err error) error {
 	return err
 }
 
-// admit takes note of a connection after its handshake, unless there are too many.
+// admit registers a connection after its handshake, unless there are too many.
 func (t *secure) admit(conn net.Conn, ip netip.Addr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,7 +255,7 @@ func (t *secure) dismiss(conn net.Conn) {
 	}
 }
 
-// Shutdown implements memberlist.Transport. Packets that wait are written, where that takes no time.
+// Shutdown implements memberlist.Transport. Packets that wait are written if that takes no time.
 func (t *secure) Shutdown() error {
 	t.once.Do(func() { close(t.done) })
 	err := t.listener.Close()

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// AddSeeds adds a source of seeds, written as in Config.Seeds, that is asked at every attempt to join. alone
-// says that no other process is live: a source to which looking is dear looks harder then. ctx ends after
-// 3 s. A source that answers later, or never, holds up nobody any longer; until it answers, its last answer
-// stands, and it is not asked again. Call AddSeeds before Run.
+// AddSeeds adds a source of seeds, written as in Config.Seeds, that is asked at every attempt to join. alone says that
+// no other process is live: a source for which looking is expensive looks harder then. ctx ends after 3 s. A source
+// that answers later, or never, does not hold up the attempt; until it answers, its last answer stands, and it is not
+// asked again. Call AddSeeds before Run.
 func (s *seeker) AddSeeds(ask func(ctx context.Context, alone bool) []string) {
 	s.sources = append(s.sources, &source{ask: ask})
 }
@@ -26,8 +26,8 @@ func (s *seeker) fromSources(ctx context.Context) []string {
 	return slices.Concat(answers...)
 }
 
-// source asks aside, one question at a time. Only who asked a question waits for it, and not beyond
-// resolveTime: what lies behind it, an API or a disk, must not keep us from all other seeds.
+// source asks in the background, one question at a time. Only the caller waits for the answer, for at most resolveTime:
+// what is behind it, an API or a disk, must not keep us from all other seeds.
 type source struct {
 	ask func(ctx context.Context, alone bool) []string
 

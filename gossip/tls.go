@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Role says for whom a certificate speaks in the mesh.
+// Role is the kind of process that a certificate speaks for in the mesh.
 type Role int
 
 const (
@@ -24,7 +24,7 @@ const (
 	RoleObserver
 )
 
-// Speaker is for whom a certificate speaks.
+// Speaker is the process that a certificate speaks for.
 type Speaker struct {
 	Role Role
 	// Node is the only node whose facts a certificate of RoleNode may tell; "" means any, for it names none.
@@ -36,15 +36,16 @@ func (s Speaker) speaksFor(node string) bool {
 	return s.Role == RoleNode && (s.Node == "" || s.Node == node)
 }
 
-// TLS is what the gossip needs to go over mutually authenticated TLS. All functions are asked at each handshake, so
-// that a renewed certificate and a changed authority count at once.
+// TLS is what the gossip needs for mutually authenticated TLS. All functions are called at each handshake, so that a
+// renewed certificate and a changed authority count at once.
 type TLS struct {
-	// Certificate is what this process presents, to whom it dials and to who dials it. An error says why there is none
-	// yet; the gossip does not start before there is one.
+	// Certificate is what this process presents, as client and as server. An error says why there is none yet; the gossip
+	// does not start before there is one.
 	Certificate func() (*tls.Certificate, error)
 	// Authorities are those that sign the certificates of the mesh.
 	Authorities func() (*x509.CertPool, error)
-	// Speaker says for whom a certificate speaks that one of the authorities has signed, or why it has no place here.
+	// Speaker says which process a certificate that one of the authorities has signed speaks for, or why it has no place
+	// here.
 	Speaker func(*x509.Certificate) (Speaker, error)
 	// Sign signs a text with the key of a certificate, and Check says why such a signature is not one.
 	Sign  func(key crypto.Signer, text []byte) ([]byte, error)
@@ -83,8 +84,8 @@ func (t TLS) config(usage x509.ExtKeyUsage, protocols ...string) *tls.Config {
 	}
 }
 
-// check verifies another's certificate, which is followed by what leads to its authority, for a usage, and returns for
-// whom it speaks.
+// check verifies another's certificate, followed by its chain to the authority, for a usage, and returns the process
+// that it speaks for.
 func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Speaker, err error) {
 	roots, err := t.Authorities()
 	if err != nil {
@@ -108,7 +109,7 @@ func (t TLS) check(chain []*x509.Certificate, usage x509.ExtKeyUsage) (from Spea
 	return from, nil
 }
 
-// shake completes a handshake within limit, and returns for whom the other side speaks.
+// shake completes a handshake within limit, and returns the process that the other side speaks for.
 func (t TLS) shake(ctx context.Context, conn *tls.Conn, limit time.Duration) (Speaker, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -118,8 +119,8 @@ func (t TLS) shake(ctx context.Context, conn *tls.Conn, limit time.Duration) (Sp
 	return t.Speaker(conn.ConnectionState().PeerCertificates[0])
 }
 
-// whyNot translates the error of a handshake, or of what follows one: with TLS 1.3 who dials hears only then that it
-// was refused.
+// whyNot translates the error of a handshake, or of the first read after one: with TLS 1.3 the client learns only then
+// that it was refused.
 func whyNot(err error) error {
 	var plain tls.RecordHeaderError
 	var alert tls.AlertError
@@ -138,14 +139,14 @@ func whyNot(err error) error {
 	return err
 }
 
-// hungUp reports whether the other side only went away, as a node that stops, or a port check, does.
+// hungUp reports whether the other side only went away, as a node that stops or a port check does.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET)
 }
 
-// await returns true when there is a certificate, and false when ctx ends. One of an authority which is not known yet,
-// say, is waited for while a member serves.
+// await returns true when there is a certificate, and false when ctx ends. A certificate whose authority is not known
+// yet, for example, takes until a member serves.
 func (t TLS) await(ctx context.Context, n *notices) bool {
 	begin := time.Now()
 	for {
@@ -170,5 +171,5 @@ func (t TLS) await(ctx context.Context, n *notices) bool {
 	}
 }
 
-// certificateTime is how long the lack of a certificate is nothing unusual.
+// certificateTime is how long it is normal to have no certificate.
 const certificateTime = 2 * time.Second

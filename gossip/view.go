@@ -14,7 +14,7 @@ const (
 	// twinAfter is how long two processes of one node may be live together before it is a problem. A
 	// killed process is still listed for about 5 s beside the one that replaced it.
 	twinAfter = 10 * time.Second
-	// together is the time within which two processes are heard of at once: who joins hears of all in one push/pull.
+	// together is the time within which two processes are heard of at once: a process that joins hears of all in one push/pull.
 	together = 2 * time.Second
 )
 
@@ -72,7 +72,7 @@ func newView(self Meta, now time.Time) *view {
 	return v
 }
 
-// publish replaces our own state and reports whether it is another one.
+// publish replaces our own state and reports whether it changed.
 func (v *view) publish(state []byte) bool {
 	if v.self.Observer || v.own.Seq > 0 && bytes.Equal(v.own.State, state) {
 		return false
@@ -104,9 +104,9 @@ func (e entry) later(than entry) bool {
 	return cmp.Or(cmp.Compare(e.Boot, than.Boot), cmp.Compare(e.Seq, than.Seq)) > 0
 }
 
-// learn takes in what a process published, and reports whether that was news. Of our own node
-// nobody knows more than we do, so hearsay about it is dropped. No word makes another process count than one that is
-// live; it is kept until that is gone.
+// learn takes in what a process published, and reports whether a node changed. Nobody knows more of our own node than
+// we do, so hearsay about it is dropped. No word makes a process count before the live one is gone; until then it is
+// kept.
 func (v *view) learn(e entry, now time.Time) bool {
 	if e.Observer {
 		return false
@@ -140,7 +140,7 @@ func (v *view) learn(e entry, now time.Time) bool {
 	return true
 }
 
-// prove has a live process count once it has spoken itself, and reports whether a node changed.
+// prove makes a live process count once it has spoken itself, and reports whether a node changed.
 func (v *view) prove(e entry, now time.Time) bool {
 	p := v.peers[e.process()]
 	if p == nil || p.proven {
@@ -160,7 +160,7 @@ func (v *view) up(meta Meta, gossip netip.AddrPort, now time.Time) bool {
 	return v.count(p, now)
 }
 
-// count has a live process count for its node, if it may, and reports whether a node changed.
+// count makes a live process count for its node, if it may, and reports whether a node changed.
 func (v *view) count(p *peer, now time.Time) bool {
 	meta, gossip := p.meta, p.gossip
 	if meta.Observer || !p.proven {
@@ -186,9 +186,9 @@ func (v *view) count(p *peer, now time.Time) bool {
 	return changed
 }
 
-// precedes reports whether a live process counts for its node rather than the one that does now. At one address only
-// the later one can be alive, and the other is not known to be gone yet. At two, the one that was there first counts as
-// long as it lives, so that a copy of a machine takes no name away; of two that are heard of at once, the one that was
+// precedes reports whether a live process counts for its node instead of the one that does now. At one address only the
+// later one can be alive; the other is not yet known to be gone. At two, the one that was there first counts as long as
+// it is live, so that a copy of a machine cannot take its name; of two that are heard of at once, the one that was
 // started first.
 func (v *view) precedes(p *peer, rec *record) bool {
 	switch now := v.peers[rec.process()]; {
