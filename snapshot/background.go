@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// niceness is that of the threads that hash, compress and check. The member that serves runs in this process: Linux,
-// where niceness is a thread's (setpriority(2)), gives its threads nine parts of a busy core to one of these.
+// niceness is that of the threads that hash, compress and check. The member that serves runs in this process. On Linux
+// niceness belongs to a thread (setpriority(2)): of a busy core the member's threads get nine tenths, one of these the
+// rest.
 const niceness = 10
 
 // background runs do in a goroutine that gives way to all others, and waits for it.

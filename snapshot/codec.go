@@ -14,8 +14,8 @@ const (
 	// window is how far a zstd stream of ours looks back. Kubernetes-shaped data becomes 5.87 times smaller at the
 	// fastest level, and 5.93 times with a window of 4 MiB.
 	window = 512 << 10
-	// maxWindow is how far back a stream may look that we read: the decoder keeps that much in memory, and a forged
-	// header must not ask for more.
+	// maxWindow is how far back a stream that we read may look: the decoder keeps that much in memory, and a forged header
+	// must not demand more.
 	maxWindow = 8 << 20
 )
 
@@ -60,7 +60,7 @@ func newEncoder(w io.Writer, codec string, level int) (io.WriteCloser, error) {
 		zstd.WithWindowSize(window))
 }
 
-// newDecoder decompresses r, in bounded memory whatever r says.
+// newDecoder decompresses r in bounded memory, no matter what r says.
 func newDecoder(r io.Reader, codec string) (io.ReadCloser, error) {
 	if codec == codecGzip {
 		return gzip.NewReader(r)

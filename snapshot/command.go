@@ -86,7 +86,7 @@ func (c *Command) decode(text []byte) error {
 	return nil
 }
 
-// DeleteCommand removes a command that has been carried out, as etcd-manager does. One that is gone is no error.
+// DeleteCommand removes a command that has been carried out, as etcd-manager does. A missing one is no error.
 func DeleteCommand(ctx context.Context, store Store, name string) error {
 	if !segment.MatchString(name) {
 		return fmt.Errorf("delete command: %q is not the name of one", name)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config is the section "snapshot" of the configuration, but for how a bucket is reached.
+// Config is the section "snapshot" of the configuration, except how a bucket is reached.
 type Config struct {
 	// Store keeps the backups: a directory, as an absolute path or file:///path, or s3://bucket/prefix.
 	Store string `mapstructure:"store"`
@@ -57,7 +57,8 @@ func Default() Config {
 	}
 }
 
-// Validate returns all that is wrong with c, key by key. That some keys exclude each other is for the caller to say.
+// Validate returns everything that is wrong with c, key by key. Which keys exclude each other is for the caller to
+// check.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	c.validateStore(wrong)
 	bad := func(key, must string, got any) { wrong("snapshot."+key, "must be %s, got %v", must, got) }
@@ -98,7 +99,7 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 }
 
 // NoDrill says why no drills are made, "" if they are. A node that encrypts and has no key is the usual way to keep
-// backups from anyone who steals its disk: that is no fault of the configuration.
+// backups from anyone who steals its disk; the configuration is right then.
 func (c Config) NoDrill() string {
 	switch {
 	case c.Drill == 0:
@@ -112,7 +113,7 @@ func (c Config) NoDrill() string {
 // maxRate is beyond any disk and any network, and far from what overflows.
 const maxRate = 1 << 20
 
-// validateStore tells what is wrong with the key store. An empty one is for the caller to fill in or to refuse.
+// validateStore reports what is wrong with the key store. An empty one is for the caller to fill in or to refuse.
 func (c Config) validateStore(wrong func(key, format string, args ...any)) {
 	at, err := ParseAddress(c.Store)
 	if err != nil {
@@ -154,7 +155,7 @@ func ParseAddress(text string) (string, error) {
 	}
 }
 
-// validate tells bad all that is wrong with k.
+// validate calls bad for everything that is wrong with k.
 func (k Keep) validate(bad func(key, must string, got any)) {
 	if k.All < 0 {
 		bad("keep.all", "0 or more", k.All)

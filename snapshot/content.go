@@ -49,8 +49,8 @@ type Content struct {
 	Size int64 `json:"size"`
 }
 
-// ContentOf reads the content of the database tx sees. It returns an error for what is no etcd database, a damaged
-// one included, and when ctx ends. It does not close tx.
+// ContentOf reads the content of the database that tx sees. It returns an error if that is no etcd database, or a
+// damaged one, and when ctx ends. It does not close tx.
 func ContentOf(ctx context.Context, tx interface {
 	Size() int64
 	Bucket(name []byte) *bbolt.Bucket

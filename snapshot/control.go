@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// specObject is what etcd-manager's cluster is to be (kubernetes-sigs/etcd-manager, pkg/commands/vfs.go). kops writes
-// it, and so does etcd-manager.
+// specObject holds what etcd-manager wants its cluster to be (kubernetes-sigs/etcd-manager, pkg/commands/vfs.go). kops
+// writes it, and so does etcd-manager.
 const specObject = controlDir + "/etcd-cluster-spec"
 
-// ManagerSpec is etcd-manager's word of what its cluster is to be: etcd.ClusterSpec (pkg/apis/etcd/etcdapi.proto).
+// ManagerSpec is what etcd-manager wants its cluster to be: etcd.ClusterSpec (pkg/apis/etcd/etcdapi.proto).
 type ManagerSpec struct {
 	Members     int    `json:"memberCount"`
 	EtcdVersion string `json:"etcdVersion"`
@@ -22,8 +22,8 @@ type ManagerSpec struct {
 
 // Control is what a store tells etcd-manager about the cluster that it keeps.
 type Control struct {
-	// Created: there is the mark of a cluster that exists. Without it etcd-manager founds an empty one, over data that
-	// serves, as soon as there is a spec.
+	// Created: the mark of a cluster that exists is there. Without it, and with a spec, etcd-manager founds an empty
+	// cluster over data that serves.
 	Created  bool         `json:"created"`
 	Spec     *ManagerSpec `json:"spec,omitempty"` // nil if there is none
 	Commands []string     `json:"commands,omitempty"`
@@ -69,8 +69,8 @@ func decodeSpec(text []byte) (*ManagerSpec, error) {
 	return &ManagerSpec{cmp.Or(file.Members, file.Members2), cmp.Or(file.EtcdVersion, file.EtcdVersion2)}, nil
 }
 
-// KeepControl writes what of it is missing, so that etcd-manager takes the cluster for one that exists, and for such a
-// one. What is there stays. The mark comes first: the spec alone would have etcd-manager found a cluster.
+// KeepControl writes what is missing of it, so that etcd-manager takes the cluster for one that exists, and for this
+// one. What is there stays. The mark comes first: with the spec alone etcd-manager would found a cluster.
 func KeepControl(ctx context.Context, store Store, spec ManagerSpec) error {
 	mark, err := json.Marshal(map[string]int64{"timestamp": time.Now().UnixNano()})
 	if err != nil {

@@ -118,8 +118,8 @@ func (t *transfer) reserve(ctx context.Context) (done bool, err error) {
 	return false, errors.New("others write to that name in the other store: try again later")
 }
 
-// takeOver decides about an unfinished backup of that name. One that was begun for the very same data is as good as
-// ours, because anyone who writes it writes the same bytes. One that was given up is removed, so that the name is free.
+// takeOver decides about an unfinished backup of that name. One that was begun for the same data is as good as ours,
+// because its writer writes the same bytes. One that was abandoned is removed, which frees the name.
 func (t *transfer) takeOver(ctx context.Context, e entry, text []byte) (ours bool, err error) {
 	var by begin
 	if e.has(beginObject) {
@@ -169,7 +169,7 @@ func (t *transfer) compareSidecar(ctx context.Context, e entry) (done bool, err 
 		describe(t.source.Meta))
 }
 
-// describe tells whose a backup is.
+// describe says whose backup it is.
 func describe(m Meta) string {
 	if m.Stored.SHA256 == "" {
 		return "etcd-manager's"
@@ -178,7 +178,7 @@ func describe(m Meta) string {
 		m.Content.Revision, m.Stored.SHA256)
 }
 
-// compareData decides about a legacy backup in the other store. It tells nothing of its data, so that is read.
+// compareData decides about a legacy backup in the other store. Nothing there describes its data, so the data is read.
 func (t *transfer) compareData(ctx context.Context) (done bool, err error) {
 	if !t.source.Legacy {
 		return false, fmt.Errorf("the other store has another backup of that name, etcd-manager's; the one to copy is %s",
@@ -217,7 +217,7 @@ func (t *transfer) send(ctx context.Context) error {
 	return nil
 }
 
-// commit writes what makes it a backup, in the order in which that must appear. What is there stays.
+// commit writes the objects that make it a backup, in the order in which they must appear. What is there stays.
 func (t *transfer) commit(ctx context.Context) error {
 	against := ""
 	if t.failed != nil {
@@ -260,7 +260,7 @@ func (t *transfer) digest(ctx context.Context, store Store) (string, error) {
 	return got.hex(), nil
 }
 
-// proven reads what is to be size bytes with a known digest, and ends with an error where it is not: a Store keeps
+// proven reads what must have size bytes and a known digest, and ends with an error if it has not: a Store keeps
 // nothing of a reader that fails.
 type proven struct {
 	io.Reader

@@ -59,9 +59,9 @@ func (d *Dir) open(write bool) (*os.Root, error) {
 	return root, nil
 }
 
-// prepare checks the mark. The first write makes it, and removes what crashed writers left there. Reading makes none: a
-// listing must not turn the empty directory of an absent mount into a store, for those who wait for the mount; and it
-// works where nothing can be written.
+// prepare checks the mark. The first write makes it, and removes what crashed writers left there. A read does not make
+// it: a listing must not turn the empty directory of an absent mount into a store while others wait for the mount, and
+// it must work where nothing can be written.
 func (d *Dir) prepare(root *os.Root, write bool) error {
 	if d.seen || !write {
 		_, err := root.Stat(mark)
@@ -85,7 +85,8 @@ func (d *Dir) prepare(root *os.Root, write bool) error {
 	return nil
 }
 
-// sweepAll removes all unfinished files: it is for a store that has no writer but the caller, who writes nothing now.
+// sweepAll removes all unfinished files: it is for a store whose only writer is the caller, and which is not writing
+// now.
 func (d *Dir) sweepAll() error {
 	root, err := d.open(true)
 	if err != nil {

@@ -4,10 +4,10 @@
 //
 // A snapshot is one open read transaction of the database ([Tx]). [Save] streams it to a [Store] without a client or a
 // copy on disk, reads the stored bytes back, and writes a sidecar ([Meta]) only when they hold what the transaction
-// held. From then on it is a backup. [Verify] repeats the proof at any later time, [Fetch] does so on the way to a file
-// that can be restored. [Keeper] does the saving on a schedule, on the node whose member is the raft leader: into a
-// spool directory, if there is one, so that the transaction never waits for a network, and from there to the main store
-// by [Copy]; it prunes, and drills, which is to restore the newest backup in a process of its own and to compare.
+// held. From then on it is a backup. [Verify] repeats the proof at any later time; [Fetch] does so while it writes a
+// file that can be restored. [Keeper] saves on a schedule, on the node whose member is the raft leader. If there is a
+// spool directory it saves into that, so that the transaction never waits for a network, and copies the backup to the
+// main store ([Copy]). It also prunes, and drills: it restores the newest backup in a process of its own and compares.
 // [Dir] is the store in a directory, package s3 the one in a bucket.
 //
 // # Layout
@@ -26,9 +26,9 @@
 //	control/...                                       etcd-manager's: commands ([Commands]), its cluster's specification
 //	holdfast-store-id                                 the store's identity ([StoreID])
 //
-// Each is written after the one above it, and a deletion goes the other way, but for the pin and the proofs. So
-// whatever was cut short where, a backup with a sidecar is whole, etcd-manager sees none that we do not, and what tells
-// whose it was is there to the last.
+// Except for the pin and the proofs, each is written after the one above it, and deleted before it. So wherever a save
+// or a deletion is cut short, a backup with a sidecar is whole, etcd-manager sees no backup that we do not see, and the
+// object that says whose backup it was goes last.
 //
 // Decompressed with any zstd or gzip, the data is what `etcdctl snapshot save` writes: the database, then its SHA-256.
 // `etcdutl snapshot status` and `restore` accept it.
@@ -40,17 +40,17 @@
 // # Formats
 //
 // [FormatNative] is zstd and our sidecar. [FormatManager] is what etcd-manager lists and restores: gzip, and its mark,
-// with our sidecar beside them. The mark holds the version of etcd, the time and the number of members and not a byte
-// more: etcd-manager refuses the file if it has a key that it does not know. It restores only with versions of etcd
-// that it carries: of 3.5 and 3.6 the latest patch that it knows stands for all, of 3.7 it must be the very one (as of
-// its v3.0.20260707; none before kops 1.37). We write the true version, so a backup of a 3.7 that it lacks is listed
-// there but cannot be restored there.
+// with our sidecar beside them. The mark holds the version of etcd, the time and the number of members, and nothing
+// else: etcd-manager refuses the file if it has a key that it does not know. It restores only with versions of etcd
+// that it carries: for 3.5 and 3.6 the latest patch that it knows stands in for the others, for 3.7 the patch must
+// match (as of its v3.0.20260707; none before kops 1.37). We write the true version, so a backup of a 3.7 that it lacks
+// is listed there but cannot be restored there.
 //
 // A crash between the sidecar and the mark leaves a backup that is good, counts, is pruned and restored by us, and that
 // etcd-manager does not see. It is listed as unmarked ([Backup].Unmarked); Copy writes the mark in the copy.
 //
-// A backup without a sidecar that has etcd-manager's mark is legacy. Nothing proves whose it is or what was in it when
-// it was made: it is listed, verified as far as its own trailer goes, copied and restored, but never pruned.
+// A backup without a sidecar that has etcd-manager's mark is legacy. Nothing proves whose it is, or what was in it when
+// it was made: it is listed, verified as far as its own trailer allows, copied and restored, but never pruned.
 //
 // # Whose backup it is
 //
@@ -80,28 +80,28 @@
 // [Keep] keeps every backup for a while, the last of each hour and then of each day for longer, and the newest few
 // always. Never pruned are foreign, legacy, pinned, damaged and unverified backups, and those from the future.
 //
-// Clocks are wrong at times, and nothing that is deleted comes back:
+// Clocks are sometimes wrong, and a deletion cannot be undone:
 //
 //   - Ages count from the last backup, and a long gap counts only in part. A clock that jumps a year ahead, and a year
 //     in which no backups were made, cost a few of the older ones, never all of them. While nothing is saved, nothing
 //     expires.
-//   - Prune and whatever else asks for the age of what is unfinished believe neither the local clock nor the store's,
-//     but the one that is behind: a save under way is not taken for what a failed one left a day ago.
+//   - Prune, and everything else that needs the age of an unfinished backup, goes by the local clock or the store's,
+//     whichever is behind: so a save under way is not mistaken for one that failed a day ago.
 //   - A backup from the future neither holds up the schedule nor takes the place of one of the newest. It is never
 //     pruned.
 //
 // # Invariants
 //
-//   - A sidecar exists only beside data that was read back and found equal. Anyone who reads a sidecar may trust its
-//     every byte or gets an error: it carries a checksum of itself.
-//   - The identity in [Content] (revision, checksum, key count) is computed inside the very transaction that is copied.
+//   - A sidecar exists only beside data that was read back and found equal. A reader of a sidecar can trust every byte
+//     of it or gets an error: it carries a checksum of itself.
+//   - The identity in [Content] (revision, checksum, key count) is computed inside the transaction that is copied.
 //   - Two writers never share a name: it is reserved with [Store.PutIfAbsent], not guessed to be unique. Two copiers of
 //     the same bytes may help each other; of two different backups of one name one stays, and the other is an error.
 //   - The transaction is open only while bytes flow. It is closed before the store has finished, when the context
 //     ends, when the store fails, and when the store accepts nothing for a minute.
 //   - What cannot be read is an error or is listed with a problem. It is never "there are no backups".
 //   - The newest verified backup, by generation and revision, is never pruned.
-//   - Saving, verifying and copying use the same memory for a database of any size, but for one bit a page while
+//   - Saving, verifying and copying use the same memory for a database of any size, except one bit a page while
 //     verifying. Listing reads one small object for each backup and no data.
 //
 // # What it never does
@@ -112,22 +112,22 @@
 // # Dangers
 //
 //   - While a [Tx] is open, a defragmentation blocks all reads and writes of the member, and stopping the member hangs.
-//     Anyone who implements [Source] must keep the three apart.
-//   - bbolt's own Tx.Check must not be run in this process. etcd keeps no freelist on disk, and rebuilding it, bbolt
-//     panics in a goroutine of its own when the tree is damaged: no recover can stop that, and it would take the live
-//     member down with the backup. Nor would a child of its own be enough: docs/dependencies.md says what that check
-//     does not find. The page walk in pages.go does, safely.
+//     An implementation of [Source] must keep the three apart.
+//   - bbolt's own Tx.Check must not be run in this process. etcd keeps no freelist on disk, and while it rebuilds it
+//     bbolt panics in a goroutine of its own when the tree is damaged: no recover can stop that, and it would take the
+//     live member down with the backup. A child process would not be enough either: docs/dependencies.md says what that
+//     check does not find. The page walk in pages.go does, safely.
 //   - What a store holds may be forged by somebody who knows the formats. What is decompressed, listed or read into
 //     memory is bounded, the page walk by the size of the file, and faults of the reader's own goroutine are errors. A
-//     process that serves sets [Options].Examine nevertheless, so that a crafted database can end a child at most.
+//     process that serves sets [Options].Examine nevertheless, so that a crafted database can end only a child.
 //   - A [Dir] whose mount is absent before its first use is an ordinary empty directory. Make the store a
 //     sub-directory of the mount, so that an absent mount is an absent directory. Once used, its absence is noticed.
 //   - Verifying needs as much free space as the database has bytes, in [Config.Scratch]; a scratch directory in memory
 //     (/tmp often is) takes that much memory.
 //   - An encrypted backup is worth as much as the identity file: without it nobody can restore, nor prove more than
 //     that the stored bytes are those that were written. Keep it apart from the store, and where the drill can read it.
-//   - etcd-manager, pointed at the same store, prunes by its own rules whatever carries its mark, pinned or not,
-//     foreign or not. A name that is no time is safe from it; Save gives none.
+//   - etcd-manager, pointed at the same store, prunes by its own rules everything that carries its mark, pinned or not,
+//     foreign or not. It leaves alone a name that is no time; Save gives none.
 //   - Anyone who can write to the store can record that a good backup is bad: then it is passed over, which every
 //     listing says, and nothing is deleted. A new verify or drill ends it.
 //   - An unfinished backup without a readable begin object is nobody's, and stays until somebody deletes it.

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Reasons of a failed save: the label of holdfast_snapshot_failures_total, and what a change of is logged.
+// Reasons of a failed save: the label of holdfast_snapshot_failures_total; a change of the reason is logged.
 const (
 	reasonSource      = "source"      // the member gave no transaction
 	reasonDatabase    = "database"    // the database could not be read, or is damaged
@@ -41,8 +41,8 @@ func reasonOf(ctx context.Context, err error) string {
 	return reasonInterrupted
 }
 
-// blame gives an error of a store that has no reason of its own, or only that it is the store's, the reason of that
-// very store: reasonSpool or reasonStore. A disk without room is a reason by itself.
+// blame gives an error of a store without a reason of its own, or with the general one, the reason of this store:
+// reasonSpool or reasonStore. A disk without room is a reason by itself.
 func blame(reason string, err error) error {
 	f := (*failure)(nil)
 	switch own := errors.As(err, &f); {

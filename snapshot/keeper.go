@@ -20,13 +20,13 @@ type Source interface {
 	Begin(ctx context.Context) (Tx, Meta, error)
 	// Identity says whose backups are ours. It must not block.
 	Identity() Identity
-	// Hold says why no backup may be deleted by itself now, "" if nothing is in the way. It must not block.
+	// Hold says why no backup may be pruned now, "" if nothing is in the way. It must not block.
 	Hold() string
 }
 
 // Stores are where a Keeper keeps backups.
 type Stores struct {
-	// Main keeps them: what is there, and only that, counts.
+	// Main keeps them: only what is there counts.
 	Main Store
 	// Spool, nil for none, is a directory of this machine in which each is made first. It is this Keeper's alone: what
 	// is unfinished there is removed as garbage.
@@ -36,9 +36,9 @@ type Stores struct {
 // Keeper saves a backup whenever one is due, on the node whose member leads, and any time on request. It prunes what
 // need not be kept, and drills the newest backup now and then.
 //
-// The schedule is kept nowhere but in the store: a backup is due one interval after the last one that was made there, a
-// drill one after the last one recorded there. So neither a restart nor a change of leader makes one early or late. Two
-// nodes that both believe to lead may both save; that is one backup more.
+// The schedule is kept only in the store: a backup is due one interval after the last one that was made there, a drill
+// one interval after the last one recorded there. So neither a restart nor a change of leader makes one early or late.
+// If two nodes both believe that they lead, both may save; that is one backup more.
 type Keeper struct {
 	cluster string
 	stores  Stores
@@ -165,8 +165,8 @@ func (k *Keeper) Save(ctx context.Context, progress func(Progress)) (Meta, error
 	return k.attempt(ctx, time.Now(), "", progress)
 }
 
-// Fresh makes sure that there is a verified backup made at most within ago, and saves one if there is none. It is for
-// what is about to change the cluster; its caller bounds it with ctx. The result is that backup's sidecar.
+// Fresh makes sure that there is a verified backup made at most within ago, and saves one if there is none. Call it
+// before a change of the cluster, with a bounded ctx. The result is that backup's sidecar.
 func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) {
 	release, err := k.urgent(ctx)
 	if err != nil {
@@ -185,7 +185,7 @@ func (k *Keeper) Fresh(ctx context.Context, within time.Duration) (Meta, error) 
 	return k.attempt(ctx, now, "", nil)
 }
 
-// look sees who leads, and reports whether it is time to attempt a backup, or a drill.
+// look checks whether this node leads, and reports whether it is time to attempt a backup, or a drill.
 func (k *Keeper) look() (save, drill bool) {
 	leads := k.source.Leader()
 	now := time.Now()
@@ -208,8 +208,8 @@ func (k *Keeper) look() (save, drill bool) {
 	return !k.schedule.off() && !now.Before(s.due(k.schedule, now)), ok && !now.Before(at)
 }
 
-// due returns when the next attempt is to be made, the past if that is not known: or no longer, after the clock was
-// set back behind the backup that was made last.
+// due returns when the next attempt is to be made: in the past if that is not known, or no longer known after the clock
+// was set back to before the last backup.
 func (s *state) due(sched schedule, now time.Time) time.Time {
 	switch {
 	case s.failures > 0:
@@ -345,7 +345,7 @@ func (k *Keeper) options(progress func(Progress)) Options {
 	return opt
 }
 
-// know takes h for what the main store holds.
+// know records that the main store holds h.
 func (k *Keeper) know(h holdings) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -382,7 +382,7 @@ func (k *Keeper) failed(ctx context.Context, start time.Time, err error) {
 	}
 }
 
-// recovered ends a row of failures.
+// recovered ends a series of failures.
 func (k *Keeper) recovered() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lowerThread gives the calling thread a niceness. Refused by a sandbox, it is all the slower for the member.
+// lowerThread gives the calling thread a niceness. If a sandbox refuses that, the member is slower meanwhile.
 func lowerThread(niceness int) { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) }
 
-// forget drops what the kernel has cached of a file that is on the disk. It may be refused: it is advice.
+// forget makes the kernel drop its cache of a file that is on the disk. It is advice, and may be refused.
 func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }
 
 // writeOut sends the bytes between from and at to the disk, and waits for those between before and from.

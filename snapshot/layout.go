@@ -107,7 +107,7 @@ func timeOf(name string) time.Time {
 	return time.Time{}
 }
 
-// begin is the object that reserves a name: who writes a backup there, since when.
+// begin is the object that reserves a name: it says which node has been writing a backup there, and since when.
 type begin struct {
 	Version int       `json:"version"` // 1
 	Cluster string    `json:"cluster,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// sighting is what could be seen of a volume without locking it.
+// sighting is what can be seen of a volume without locking it.
 type sighting struct {
 	slot   string
 	locked bool
@@ -39,7 +39,7 @@ type rules struct {
 	after time.Duration // how long a volume is kept for the node that left it
 }
 
-// judge decides whether a volume may be taken, having been seen without its holder for idle.
+// judge decides whether a volume may be taken that has been without a holder for idle.
 func (r rules) judge(s sighting, idle time.Duration) judged {
 	j := judged{sighting: s}
 	named := s.tag != nil && s.tag.Phase != PhaseReleased
@@ -60,7 +60,7 @@ func (r rules) judge(s sighting, idle time.Duration) judged {
 	case j.own:
 		j.take, j.rank, j.why = true, 1, "this node was claiming it"
 	case r.scope == ScopeHost:
-		// What lies on this host's own root is this host's, and candidates has heeded avoid.
+		// What lies on this host's own root is this host's, and candidates has left out those to avoid.
 		j.take, j.rank, j.why = true, 2, "it is this host's own"
 	case avoided:
 		j.why = avoid
@@ -111,7 +111,7 @@ func (l *Local) look(root, slot string) sighting {
 	return s
 }
 
-// candidates are the slots this node may claim at all, in no order.
+// candidates are the slots that this node may claim at all, in no order.
 func (l *Local) candidates(root string, want Want) ([]string, error) {
 	wanted := slices.Concat(want.Slots, want.Known)
 	if l.cfg.Slot != "" {
@@ -153,8 +153,8 @@ func (l *Local) candidates(root string, want Want) ([]string, error) {
 	return ofHost(root, data, wanted, want.Avoid)
 }
 
-// givenUp says why a host stands by although it has a volume: that was released for anybody, and is to be avoided now.
-// What was not is this host's, whatever else is said of its slot.
+// givenUp says why a host stands by although it has a volume: one that was released for any node and is to be avoided
+// now.
 func (l *Local) givenUp(root string, data []string, avoid map[string]string) string {
 	if len(data) != 1 || avoid[data[0]] == "" {
 		return ""

@@ -23,9 +23,9 @@ const (
 	// MountAuto refuses a directory below a mount point of /etc/fstab, or of a mount unit of systemd, that is not
 	// mounted.
 	MountAuto = "auto"
-	// MountRequire refuses moreover a directory that is on the file system mounted at /.
+	// MountRequire also refuses a directory on the file system mounted at /.
 	MountRequire = "require"
-	// MountIgnore looks at no mounts.
+	// MountIgnore checks no mounts.
 	MountIgnore = "ignore"
 )
 
@@ -33,7 +33,7 @@ const (
 type Config struct {
 	// Provider is the kind of volumes: ProviderLocal or ProviderEBS.
 	Provider string `mapstructure:"provider"`
-	// Local is heeded when Provider is local.
+	// Local counts when Provider is local.
 	Local LocalConfig `mapstructure:"local"`
 }
 
@@ -42,15 +42,14 @@ type LocalConfig struct {
 	// Root is the directory the volumes lie in. The empty string is filled in by the command line,
 	// which knows node.data-dir.
 	Root string `mapstructure:"root"`
-	// Directory, when set, is the one volume there is: this very directory, with the slot Slot. Root means nothing then.
+	// Directory, when set, is the only volume: this directory itself, with the slot Slot. Root is ignored then.
 	Directory string `mapstructure:"directory"`
 	// Scope says who else sees Root: ScopeMachine or ScopeHost.
 	Scope string `mapstructure:"scope"`
 	// Slot, when set, is the only slot this node claims.
 	Slot string `mapstructure:"slot"`
-	// TakeoverAfter is how long, 0 to 1 h, a volume that another node left without releasing it is
-	// kept for that node to come back. Only ScopeMachine waits: on a root of its own nobody else
-	// can come back.
+	// TakeoverAfter is how long, 0 to 1 h, a volume that another node left without releasing it is kept for that node.
+	// Only ScopeMachine waits: on a root of its own no other node can come back.
 	TakeoverAfter time.Duration `mapstructure:"takeover-after"`
 	// Mount says how to make sure that Root is mounted: MountAuto, MountRequire or MountIgnore.
 	Mount string `mapstructure:"mount"`
@@ -68,7 +67,7 @@ func Default() Config {
 	}
 }
 
-// Validate tells wrong of every value out of range.
+// Validate calls wrong for every value out of range.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Provider != ProviderLocal && c.Provider != ProviderEBS {
 		wrong("volume.provider", "must be %s or %s, got %q", ProviderLocal, ProviderEBS, c.Provider)

@@ -30,7 +30,8 @@ func Look(dir string) (Contents, error) {
 	return Contents{Names: names, EtcdManager: managerData(dir)}, nil
 }
 
-// managerData returns by what etcd-manager's volume is known: its file state, and the data directories of its clusters.
+// managerData returns the paths that show a volume to be etcd-manager's: its file state, and the data directories of
+// its clusters.
 func managerData(dir string) (found []string) {
 	all, _ := layout.Directories(dir) // what cannot be read is not known
 	for _, d := range all {

@@ -10,9 +10,9 @@
 //
 // # Three things that must not be confused
 //
-//   - The lock decides. For the local provider that is flock(2): the kernel grants it to one open
-//     file and takes it back when the process ends, however it ends. (For a cloud disk it is the
-//     attachment.) Nothing else in this package excludes anybody.
+//   - The lock decides. For the local provider that is flock(2): the kernel grants it to one open file and takes it
+//     back when the process ends, however it ends. (For a cloud disk it is the attachment.) Nothing else in this
+//     package excludes another process.
 //   - The tag (claimTag, `<slot>.claim`) is intent and memory: who holds the volume or held it last, in
 //     which epoch, and which disk was formatted here. Safety never rests on it. A torn tag is not
 //     evidence of anything and is replaced.
@@ -27,18 +27,18 @@
 //   - A volume is formatted only when it is provably blank: the directory does not exist, or it is
 //     empty and its tag names no disk. An empty directory whose tag does name a disk is taken for a
 //     file system that is not mounted.
-//   - What this node held last, with data, is remembered outside of the root, in the marker (MarkerName). Where that
-//     disk is not in its slot, what is blank there is held without being touched, and has a Mismatch and a Missing,
+//   - The marker (MarkerName), outside of the root, remembers the last volume with data that this node held. If that
+//     disk is not in its slot, a blank directory there is held without being touched, and has a Mismatch and a Missing,
 //     until an operator has its content set aside. Release with drop, Yield and SetAside end the memory.
-//   - Foreign data is never touched. A volume that is not what its slot, cluster and tag say is
-//     held, so that nobody else stumbles over it, but has a Mismatch: nothing is written to it until
-//     an operator has it set aside; it is not deleted then either.
+//   - Foreign data is never touched. A volume that is not what its slot, cluster and tag say is held, so that no other
+//     node takes it, but has a Mismatch: nothing is written to it until an operator has it set aside; it is not deleted
+//     then either.
 //   - Want.Adopt has one exception: data of etcd's that etcd-manager or plain etcd made, on a volume without an
 //     identity and without a trace of holdfast. It is claimed and given an identity, and nothing else of it is touched.
 //     It is no exception where the claim or the marker names another disk, nor while an etcd still runs on the data
 //     ([layout.Running]).
 //   - A claim that is lost is never written to again, neither its volume nor its tag.
-//   - Every step can be repeated after the process was killed behind any line of it.
+//   - Every step can be repeated after the process was killed at any line of it.
 //
 // # Layout of the local provider
 //
@@ -54,18 +54,17 @@
 //	<directory>/.holdfast/volume.lock
 //	<directory>/.holdfast/volume.claim
 //
-// There the tag is no witness of a disk that is not mounted: only the marker is.
+// There the tag is no evidence of a disk that is not mounted: only the marker is.
 //
-// The directory of the volume is locked as well, so that a lock file deleted by a tidy mind does
-// not give the volume two holders.
+// The directory of the volume is locked as well, so that deleting the lock file does not give the volume two holders.
 //
 // # Dangers
 //
 //   - The root must be on a file system of this machine. On a network file system flock may be
 //     granted to one process of each machine.
-//   - A directory whose file system is not mounted looks blank. `volume.local.mount: auto` knows
-//     /etc/fstab and the units of systemd; where disks are mounted by other means, use `require`. A marker that
-//     lies on the file system of the root itself is no witness.
+//   - A directory whose file system is not mounted looks blank. `volume.local.mount: auto` knows /etc/fstab and the
+//     units of systemd; where disks are mounted by other means, use `require`. A marker on the file system of the root
+//     itself is no evidence.
 //   - Watch looks at names, inodes and small files, most of which the kernel answers from memory.
 //     It notices a volume that was unmounted, replaced, taken or that no longer answers, but a disk
 //     that fails only reads and writes shows first as an error or a stall of etcd's own fsync.

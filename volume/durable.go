@@ -19,9 +19,8 @@ const TempSuffix = ".tmp"
 // maxFile bounds what is read of the small files of this package, in bytes.
 const maxFile = 64 << 10
 
-// ReplaceFile writes a file so that after a crash its old or its new content is there, whole. It
-// calls step, if not nil, between the steps a crash can separate. What a crash leaves bears the name path +
-// [TempSuffix].
+// ReplaceFile replaces a file: after a crash either the old or the new content is there, whole. It calls step, if not
+// nil, between the steps that a crash can separate. What a crash leaves has the name path + [TempSuffix].
 func ReplaceFile(path, content string, step func(string)) error {
 	return cure(durable.File{Temp: path + TempSuffix, Step: step}.Write(path, []byte(content)))
 }
@@ -47,7 +46,7 @@ func MakeDirs(path string) error {
 	return cure(durable.SyncDir(parent))
 }
 
-// ReadSmall reads a file, but not more than anything this package has written: 64 KiB.
+// ReadSmall reads a file of at most 64 KiB, which is more than this package ever writes.
 func ReadSmall(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,8 +56,8 @@ func ReadSmall(path string) ([]byte, error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// readTag returns the tag at path. There is none (nil, nil) when the file is missing or torn; torn
-// says so. The error is one of reading, or that a newer holdfast wrote the file.
+// readTag returns the tag at path. It is nil, without an error, when the file is missing or torn; torn says which. The
+// error is one of reading, or that a newer holdfast wrote the file.
 func readTag(path string) (tag *claimTag, torn error, err error) {
 	data, err := ReadSmall(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +76,7 @@ func readTag(path string) (tag *claimTag, torn error, err error) {
 	return &t, nil, nil
 }
 
-// cure adds to an error of the file system what an operator can do about it. Such errors name the
-// path already.
+// cure adds to an error of the file system what an operator can do about it. Such errors name the path already.
 func cure(err error) error {
 	var hint string
 	switch {

@@ -17,7 +17,7 @@ const (
 	ext4Is64bit    = 0x80
 )
 
-// worthGrowing is by how much a device must exceed its filesystem, in bytes: mkfs leaves a rest of its own.
+// worthGrowing is the least, in bytes, by which a device must exceed its filesystem: mkfs leaves some space unused.
 const worthGrowing = 1 << 20
 
 // Extend makes an ext4 filesystem that is not mounted as large as its device, and returns its size in bytes before

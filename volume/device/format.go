@@ -11,16 +11,16 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// Filesystem is one that is to be made.
+// Filesystem is a filesystem to make.
 type Filesystem struct {
 	Type  string // ext4 or xfs
 	UUID  string // of 36 characters
 	Label string // 12 characters at most
 }
 
-// Format makes a filesystem on a device that a Probe has proved blank, or on which a Format with the same UUID
-// was interrupted. What it finds must bear that out: nobody may have the device in use, and it must be blank,
-// bear no signature, or bear that of this very filesystem.
+// Format makes a filesystem on a device that a Probe has proved blank, or on which a Format with the same UUID was
+// interrupted. It checks that: nobody may be using the device, and it must be blank, without a signature, or with the
+// signature of this filesystem.
 //
 // Of ext4 everything is written at once: no inode tables are left to the kernel, which would write them while
 // etcd waits for its fsyncs, and no journal whose old content could be taken for its own after a crash. One
@@ -94,8 +94,8 @@ func (c Content) describe() string {
 	return c.Other
 }
 
-// mkfs has mount-utils format a device. It also looks with blkid whether the device is blank; that is a last
-// guard, and never the only one.
+// mkfs makes mount-utils format a device. It also checks with blkid that the device is blank; that is a last guard, and
+// never the only one.
 func mkfs(ctx context.Context, device, fstype string, options []string) error {
 	formatter := mount.NewSafeFormatAndMount(noMount{}, newPrograms(ctx))
 	err := formatter.FormatAndMountSensitiveWithFormatOptions(device, "", fstype, nil, nil, options)
@@ -117,7 +117,7 @@ func (noMount) MountSensitive(source, target, fstype string, options, sensitive 
 	return nil
 }
 
-// verify makes sure that the filesystem is there: mount-utils leaves out mkfs when it sees anything.
+// verify makes sure that the filesystem is there: mount-utils skips mkfs when it sees anything.
 func verify(ctx context.Context, device string, fs Filesystem) error {
 	c, err := Probe(ctx, device)
 	if err == nil && (c.Type != fs.Type || !strings.EqualFold(c.UUID, fs.UUID) || c.Label != fs.Label) {

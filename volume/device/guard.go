@@ -43,7 +43,7 @@ type Target struct {
 	Readonly bool   // it was mounted so, and that is no evidence
 }
 
-// Mounted says that a device was mounted now: errors that its filesystem has counted up to now do not count.
+// Mounted says that a device has just been mounted: errors that its filesystem counted before do not count.
 func (g *Guard) Mounted(device string) {
 	dev, err := numberAt(device)
 	if err != nil {
@@ -114,7 +114,7 @@ func (g *Guard) look(t Target) (dev number, device string, err error) {
 	return dev, "", fmt.Errorf("what is mounted at %s is device %s, but %s is %s now", t.Dir, dev, t.Volume, device)
 }
 
-// ask has read look at the device, unless an earlier look has not come back.
+// ask makes read look at the device, unless an earlier look has not come back.
 func (g *Guard) ask(read func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -152,7 +152,7 @@ func read(device, file string) error {
 	return nil
 }
 
-// isDead tells the errors of a device that is gone, or whose volume was taken away, from those of this process.
+// isDead distinguishes the errors of a device that is gone, or whose volume was taken away, from those of this process.
 func isDead(err error) bool {
 	return errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV)
 }
@@ -186,7 +186,7 @@ func readFile(path string) error {
 	return err
 }
 
-// kernelName is the name that the kernel gives a device, which its node need not bear.
+// kernelName is the name that the kernel gives a device; its node may have another.
 func kernelName(dev number) string {
 	link, err := os.Readlink("/sys/dev/block/" + dev.String())
 	if err != nil {

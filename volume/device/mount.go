@@ -16,7 +16,7 @@ import (
 	"k8s.io/mount-utils"
 )
 
-// options are those of every mount: what lies on a volume is data, and etcd reads no access times.
+// options are those of every mount: a volume holds data only, and etcd reads no access times.
 var options = []string{"noatime", "nodev", "nosuid", "noexec"}
 
 // Mount checks the filesystem of a device and mounts it at dir, which is created. Read-only, not even its
@@ -80,9 +80,9 @@ func mountAt(ctx context.Context, device, dir string, readonly bool) error {
 	return mountNow(ctx, device, dir, c.Type, readonly)
 }
 
-// InPassing repeats f for 3 s as long as its error wraps ErrBusy, which says that somebody has the device for
-// himself: so do programs that look at a device that is new, or has been written to (multipathd, mdadm, LVM), for
-// an instant.
+// InPassing repeats f for 3 s as long as its error wraps ErrBusy, that is, as long as another program has the device
+// open exclusively: programs that look at a device that is new or was written to (multipathd, mdadm, LVM) do so for a
+// moment.
 func InPassing(ctx context.Context, f func() error) error { return inPassing(ctx, ErrBusy, f) }
 
 // inPassing is InPassing for another error than ErrBusy.
@@ -112,8 +112,8 @@ func makeDir(dir string) error {
 	return err
 }
 
-// check repairs an ext4 filesystem, as far as that is possible without asking anyone. An xfs has nothing to be
-// checked before it is mounted, which replays its log.
+// check repairs an ext4 filesystem as far as that is possible without asking. An xfs needs no check before it is
+// mounted, which replays its log.
 func check(ctx context.Context, device string) error {
 	_, err := run(ctx, "e2fsck", "-p", device)
 	switch out := fmt.Sprint(err); {
@@ -275,8 +275,8 @@ func isReadonly(m *mountinfo.Info) bool {
 	return has(m.Options, "ro") || has(m.VFSOptions, "ro")
 }
 
-// failure is what the options of a filesystem say of its having failed. Since Linux 6.15 an ext4 that has met
-// an error stays rw there, and shows emergency_ro.
+// failure is what the options of a filesystem say about its failure. Since Linux 6.15 an ext4 that has met an error
+// stays rw there, and shows emergency_ro.
 func failure(m *mountinfo.Info) string {
 	for _, option := range []string{"emergency_ro", "shutdown"} {
 		if has(m.VFSOptions, option) {

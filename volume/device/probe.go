@@ -14,20 +14,20 @@ import (
 
 // Content is what is on a device.
 type Content struct {
-	// Blank: provably never used. All proofs agree: its first and last MiB are zero on the device itself,
-	// blkid finds no signature, and nobody has it mounted or opened for himself.
+	// Blank: provably never used. All proofs agree: its first and last MiB are zero on the device itself, blkid finds no
+	// signature, and nobody has it mounted or open exclusively.
 	Blank bool
 	// Type, UUID and Label are those of an ext4 or xfs filesystem; Type is "" when there is none.
 	Type, UUID, Label string
 	// Other names what is there when it is neither blank nor such a filesystem.
 	Other string
-	// Busy: somebody has it mounted or opened for himself.
+	// Busy: a process has it mounted or open exclusively.
 	Busy bool
 
 	signed bool // blkid found a signature
 }
 
-// Probe says what is on a device, and writes nothing.
+// Probe returns what is on a device, and writes nothing.
 func Probe(ctx context.Context, device string) (Content, error) {
 	f, err := exclusive(device, os.O_RDONLY|unix.O_DIRECT)
 	busy := errors.Is(err, ErrBusy)

@@ -17,8 +17,8 @@ import (
 	utilexec "k8s.io/utils/exec"
 )
 
-// ErrStalled is wrapped by errors that say no more than that a device did not answer in time. A stalled EBS
-// volume comes back: it is not lost.
+// ErrStalled is wrapped by errors that only say that a device did not answer in time. A stalled EBS volume comes back:
+// it is not lost.
 var ErrStalled = errors.New("the device does not answer")
 
 // grace is how long a program that was killed may take to end. One that waits for a device does not.
@@ -80,7 +80,7 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// exitCode is that of a program that ended with another one than 0; -1 for any other error.
+// exitCode is that of a program that ended with a code other than 0; -1 for any other error.
 func exitCode(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
@@ -90,7 +90,7 @@ func exitCode(err error) int {
 
 func environment() []string { return append(os.Environ(), "LC_ALL=C") }
 
-// oneLine makes the output of a program a part of a sentence.
+// oneLine puts the output of a program on one line.
 func oneLine(out []byte) string {
 	return strings.Join(strings.FieldsFunc(strings.TrimSpace(string(out)),
 		func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
@@ -135,7 +135,7 @@ func (p programs) Command(name string, args ...string) utilexec.Cmd {
 	return cmd
 }
 
-// newMounter returns what mounts. systemd-run is not needed: there are no daemons in these mounts.
+// newMounter returns a mounter without systemd-run, which is not needed: there are no daemons in these mounts.
 func newMounter() mount.Interface {
 	quiet()
 	return mount.NewWithoutSystemd("")

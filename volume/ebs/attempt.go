@@ -23,8 +23,8 @@ const (
 	patience   = 3                      // looks at EC2 in a row that must agree
 )
 
-// claimAttempt is one walk through the protocol, from the devices of this machine to a held volume. It is used once, by
-// a goroutine that has the provider's turn. The steps follow in the order in which they are taken; choose.go has the
+// claimAttempt is one run of the protocol, from the devices of this machine to a held volume. It is used once, by a
+// goroutine that has the provider's turn. The steps follow in the order in which they are taken; choose.go has the
 // choice, seize.go the takeover, and prepare.go what is done on the device itself.
 type claimAttempt struct {
 	*Provider
@@ -107,7 +107,7 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	return j.Held, nil
 }
 
-// scan is step 1: the cluster's volumes. EC2 has no long time for it while there is a volume that needs no answer.
+// scan is step 1: the cluster's volumes. EC2 gets little time to answer while there is a volume that needs no answer.
 func (a *claimAttempt) scan(ctx context.Context, last *Holding) (err error) {
 	if last != nil {
 		var cancel context.CancelFunc
@@ -118,8 +118,8 @@ func (a *claimAttempt) scan(ctx context.Context, last *Holding) (err error) {
 	return err
 }
 
-// settle is what comes before anything else is tried: the ends of earlier requests, the volumes that are here and not
-// in the list, and those that are in the list and not here.
+// settle is what comes first: the outcome of earlier requests, the volumes that are here and not in the list, and those
+// that are in the list and not here.
 func (a *claimAttempt) settle(ctx context.Context) (err error) {
 	if a.open, err = a.requests.settle(ctx, a.devices); err != nil {
 		return err
@@ -209,8 +209,8 @@ func (a *claimAttempt) present(ctx context.Context) (best Volume, ok bool, err e
 	return best, true, nil
 }
 
-// adopt takes up a volume whose device is here. With takeover of stopped instances somebody may be about to
-// detach it, having seen this one stopped: then the claim must settle first.
+// adopt takes over a volume whose device is here. With takeover of stopped instances another node may be about to
+// detach it, because it saw this one stopped: then the claim must settle first.
 func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
 	a.c = a.newClaim(v)
 	device := a.devices[v.ID]
@@ -253,7 +253,7 @@ func (a *claimAttempt) adoptBlind(ctx context.Context, h Holding, cause error) (
 	return a.use(ctx, a.devices[h.Volume])
 }
 
-// finish continues with the volume whose attachment is not settled: nothing else may be tried meanwhile, for the
+// finish continues with the volume whose attachment is not settled: nothing else may be tried meanwhile, because the
 // late request would give this machine a second volume.
 func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 	for _, v := range a.volumes {
@@ -278,9 +278,9 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 		"for at most %s", a.open, unsettled)
 }
 
-// declare is steps 3 and 4: it writes the claim and makes sure that it stays. The last writer wins, so who reads his
-// own claim back, after the others had time to write theirs, has most likely won. It keeps the others from wasting an
-// attachment, and nobody out.
+// declare is steps 3 and 4: it writes the claim and makes sure that it stays. The last writer wins, so a node that
+// reads its own claim back after the others had time to write theirs has most likely won. That saves the others a
+// useless attachment; it excludes nobody.
 func (a *claimAttempt) declare(ctx context.Context) error {
 	c := a.c
 	a.status.at(StateClaiming, c.vol, "writes its claim and lets it settle")

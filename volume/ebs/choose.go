@@ -57,15 +57,15 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 	return Volume{}, none("%s", text)
 }
 
-// rules say which volumes can be this node's as things are configured.
+// rules say which volumes this node may have as configured.
 type rules struct {
 	cfg  Config
 	me   Self
 	want volume.Want
 }
 
-// judge says which of the cluster's volumes are free for this node. What it reads may be stale; it costs a wasted
-// attempt then, nothing else.
+// judge says which of the cluster's volumes are free for this node. What it reads may be stale; then an attempt is
+// wasted, and nothing else.
 type judge struct {
 	rules
 	volumes  []Volume
@@ -114,7 +114,7 @@ func (j judge) of(v Volume) verdict {
 	return d
 }
 
-// unfit says why a volume can never be this node's as things are configured.
+// unfit says why this node can never have a volume as configured.
 func (r rules) unfit(v Volume) string {
 	slot, members := r.cfg.slot(v)
 	affinity := v.Tags[TagInstance]
@@ -158,7 +158,7 @@ func (j judge) taken(v Volume, t *claimTag) string {
 			return where
 		}
 	}
-	// When, not in how long: a reason that changed every second would be logged every second.
+	// The time of it, and not the duration: a reason that changes every second would be logged every second.
 	free := seen.Add(j.cfg.TakeoverAfter)
 	switch {
 	case v.State != VolumeAvailable:
@@ -177,10 +177,10 @@ func (j judge) taken(v Volume, t *claimTag) string {
 	return fmt.Sprintf("claimed by node %s (%s); free at %s if that does not change", t.Node, t.Instance, clock(free))
 }
 
-// clock is a moment that is near, for people, as the log has it.
+// clock is a time of the near future or past, for people, as the log shows it.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
-// rival says which other volume of the same slot comes first: one in use, and else one that was formatted.
+// rival returns the other volume of the same slot that comes first: one in use, otherwise one that was formatted.
 func (j judge) rival(v Volume, slot string) string {
 	for _, o := range j.volumes {
 		other, _ := j.cfg.slot(o)
@@ -202,8 +202,8 @@ func (j judge) rival(v Volume, slot string) string {
 	return ""
 }
 
-// rank orders the volumes that could be taken: what is reserved for this instance, what it claimed before,
-// and else by a hash that differs from node to node, so that nodes that start together spread.
+// rank orders the volumes that could be taken: those reserved for this instance, those that it claimed before, then by
+// a hash that differs from node to node, so that nodes that start together spread.
 func (r rules) rank(v Volume) uint64 {
 	if v.Tags[TagInstance] == r.me.Instance {
 		return 0
@@ -216,8 +216,8 @@ func (r rules) rank(v Volume) uint64 {
 	return 2 + h.Sum64()>>1
 }
 
-// closer reports whether a is to be adopted rather than b: what was held last, what bears our claim, what was
-// formatted, and else the lower ID, which comes first in the list.
+// closer reports whether a is adopted before b: what was held last, what bears our claim, what was formatted, and then
+// the lower ID, which comes first in the list.
 func (r rules) closer(a, b Volume, held *Holding) bool {
 	rank := func(v Volume) int {
 		t, err := r.cfg.claim(v)
@@ -236,7 +236,7 @@ func (r rules) closer(a, b Volume, held *Holding) bool {
 	return rank(a) < rank(b)
 }
 
-// here is a volume whose device is on this machine: what EC2 says of it may be old, and that is not.
+// here is a volume whose device is on this machine. What EC2 says of it may be stale; the device is not.
 func (r rules) here(v Volume) Volume {
 	v.Zone = r.me.Zone
 	return v

@@ -8,8 +8,8 @@ import (
 )
 
 // Cloud is what the protocol uses of EC2. Reads may be stale without bound, and older than an earlier read.
-// Every error is, or wraps, an *[Error]; of a call that changes something its Meaning tells whether it may
-// have been executed all the same. No call is repeated behind the protocol's back.
+// Every error is, or wraps, an *[Error]. For a call that changes something its Meaning tells whether it may have been
+// executed all the same. Nothing repeats a call without the protocol's knowledge.
 type Cloud interface {
 	// Volumes returns every volume that q selects, all pages of them, in no order.
 	Volumes(ctx context.Context, q Query) ([]Volume, error)
@@ -18,7 +18,7 @@ type Cloud interface {
 	// Attach asks for the attachment of a volume to an instance under a device name such as /dev/sdf. It
 	// returns when EC2 has accepted, long before the device is there.
 	Attach(ctx context.Context, volume, instance, device string) error
-	// Detach asks for the end of that attachment. It is never forced.
+	// Detach requests the end of that attachment. It is never forced.
 	Detach(ctx context.Context, volume, instance string) error
 	// Tag adds or overwrites tags of a volume: the last writer wins, and nothing is compared.
 	Tag(ctx context.Context, volume string, tags map[string]string) error

@@ -14,7 +14,7 @@ import (
 const (
 	// TakeoverTerminated takes what EC2 has detached by itself, which it does when an instance terminates.
 	TakeoverTerminated = "terminated"
-	// TakeoverStopped detaches, moreover, the volume of an instance that is stopped and cannot hibernate.
+	// TakeoverStopped also detaches the volume of an instance that is stopped and cannot hibernate.
 	TakeoverStopped = "stopped"
 )
 
@@ -88,7 +88,7 @@ func Default() Config {
 	}
 }
 
-// Validate tells wrong of every value out of range.
+// Validate calls wrong for every value out of range.
 func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	bad := func(key, want string, got any) { wrong("volume.ebs."+key, "must be %s, got %q", want, fmt.Sprint(got)) }
 	for _, t := range c.Tags {
@@ -186,7 +186,7 @@ func (c Config) kopsTags(cluster, slot string) map[string]string {
 	}
 }
 
-// filters are Tags as a query has them.
+// filters are Tags in the form of a query.
 func (c Config) filters() map[string]string {
 	m := map[string]string{}
 	for _, t := range c.Tags {
@@ -199,7 +199,7 @@ func (c Config) filters() map[string]string {
 // selects reports whether a volume has the tags of the cluster's.
 func (c Config) selects(v Volume) bool { return selects(Query{Tags: c.filters()}, v) }
 
-// slot is the slot that a volume is for, and all slots of its cluster where the tag names them, ordered.
+// slot is the slot of a volume, and all slots of its cluster, ordered, where the tag names them.
 func (c Config) slot(v Volume) (slot string, all []string) {
 	slot, list, ok := strings.Cut(v.Tags[c.SlotTag], "/") // "a", or "a/a,b,c"
 	if ok {

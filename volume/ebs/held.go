@@ -66,8 +66,7 @@ func (p *Provider) newTag(epoch uint64) claimTag {
 		Address: p.node.Address}
 }
 
-// write writes the claim to the tag as it is now. Whether an uncertain write was executed does not matter, it will be
-// repeated.
+// write writes the present claim to the tag. Whether an uncertain write was executed does not matter: it is repeated.
 func (c *claim) write(ctx context.Context) error {
 	c.mu.Lock()
 	c.tag.Since = time.Now().UTC().Truncate(time.Second)
@@ -107,7 +106,7 @@ func (c *claim) look() error {
 	return err
 }
 
-// lose makes sure that nothing is written to the volume any more, and remembers it.
+// lose makes sure that nothing more is written to the volume, and remembers it.
 func (c *claim) lose(evidence error) error {
 	err := c.Lose(evidence)
 	if err == nil {
@@ -122,8 +121,8 @@ func (c *claim) lose(evidence error) error {
 	return err
 }
 
-// watchCloud looks at what EC2 says until ctx ends, and repairs what it says of us. It returns an error when
-// EC2 has said long enough that another instance has the volume.
+// watchCloud follows what EC2 says until ctx ends, and repairs what it says of us. It returns an error when EC2 has
+// said for long enough that another instance has the volume.
 func (c *claim) watchCloud(ctx context.Context) error {
 	var since time.Time // of the first look in a row that showed another instance
 	looks := 0
@@ -159,8 +158,8 @@ func (c *claim) isUnsaid() bool {
 	return c.unsaid
 }
 
-// review compares what EC2 says with what is. It returns the other instance that the volume is said to be
-// attached to; "" when nothing is said of one.
+// review compares what EC2 says with the facts. It returns the other instance that the volume is said to be attached
+// to, "" if there is none.
 func (c *claim) review(ctx context.Context) (other string) {
 	if c.p.op.take(ctx) != nil {
 		return ""
@@ -233,8 +232,8 @@ func (c *claim) reviewOwn(ctx context.Context, v Volume) (other string) {
 	return ""
 }
 
-// SetRecord has the volume's tag say which cluster its disk belongs to. It is written by Watch, and again whenever it
-// is not there.
+// SetRecord makes the volume's tag say which cluster its disk belongs to. Watch writes it, and writes it again whenever
+// it is missing.
 func (c *claim) SetRecord(token string) {
 	c.mu.Lock()
 	news := c.record != token

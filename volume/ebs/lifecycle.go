@@ -43,7 +43,7 @@ func (l Lifecycle) Leaves() string {
 
 func (l Lifecycle) warm() bool { return strings.HasPrefix(l.Target, "Warmed:") }
 
-// problem is what an operator should know of it. A warm pool is no problem: its instances should wait.
+// problem is what an operator should know about it. A warm pool is no problem: its instances are meant to wait.
 func (l Lifecycle) problem() string {
 	switch {
 	case l.warm() && l.Action == "":
@@ -57,8 +57,8 @@ func (l Lifecycle) problem() string {
 	return ""
 }
 
-// Lifecycle asks the metadata service what is planned for this instance. What it does not answer, or not in a form that
-// is known, stays as it was last, and the error tells.
+// Lifecycle asks the metadata service what is planned for this instance. What it does not answer, or answers in an
+// unknown form, stays as it was last, and the error says so.
 //
 // The paths are in "Instance metadata categories" of the EC2 guide, "Retrieve the target lifecycle state through
 // instance metadata" of the Auto Scaling guide, "Spot Instance interruption notices" and "EC2 instance rebalance
@@ -122,8 +122,8 @@ const (
 	outlookWait  = 2 * time.Second // for the metadata service, which is on this machine's host
 )
 
-// outlook remembers what is planned for this instance. It is asked again when it is older than outlookEvery. That the
-// metadata service fails changes nothing of it: neither does it take a volume away, nor give one to a warm instance.
+// outlook remembers what is planned for this instance, and asks again when that is older than outlookEvery. A failing
+// metadata service changes nothing: it neither takes a volume away nor gives one to a warm instance.
 type outlook struct {
 	log *zap.Logger
 	ask func(context.Context, Lifecycle) (Lifecycle, error) // nil: nothing is ever planned
@@ -166,15 +166,15 @@ func (o *outlook) look(ctx context.Context) Lifecycle {
 	return now
 }
 
-// now returns what is planned as it was last heard.
+// now returns what was planned when it was last asked.
 func (o *outlook) now() Lifecycle {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.last
 }
 
-// Follow has the provider heed what is planned for its instance, as ask tells it, given what it told last. It must be
-// called before anything else.
+// Follow makes the provider respect what is planned for its instance, as ask reports it, given its last answer. It must
+// be called before anything else.
 func (p *Provider) Follow(ask func(context.Context, Lifecycle) (Lifecycle, error)) {
 	p.outlook.ask = ask
 }

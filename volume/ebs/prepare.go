@@ -15,7 +15,7 @@ import (
 // read-only before anything is written.
 const label = "holdfast"
 
-// use is steps 7 to 9: it makes the volume whose device is here this node's, and only then says that it is held.
+// use is steps 7 to 9: it makes the volume whose device is here this node's, and only then reports it as held.
 func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	c := a.c
 	a.status.at(StatePreparing, c.vol, "checks, mounts and identifies it")
@@ -34,7 +34,7 @@ func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	}); err != nil {
 		return nil, err
 	}
-	// Who has the device is who holds the volume, whatever the tag has come to say meanwhile.
+	// The node that has the device holds the volume, whatever the tag says by now.
 	c.tag.Phase = volume.PhaseHeld
 	if !c.blind {
 		a.step("before-held-tag")
@@ -75,8 +75,8 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 	if err := a.stopped(); err != nil {
 		return err
 	}
-	// What a former life has left mounted is unmounted, and looked at again. Where that fails somebody still
-	// has files open on it.
+	// What an earlier life has left mounted is unmounted, and looked at again. If that fails, a process still has files
+	// open on it.
 	if err := a.requests.unmountAll(ctx, c.device); err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (a *claimAttempt) stopped() error {
 	return err
 }
 
-// format is step 8: it makes the filesystem of a device that is provably blank. The journal says so first, for what a
-// crash leaves of it looks like anything, and no more before anything is written to the filesystem.
+// format is step 8: it makes the filesystem of a device that is provably blank. The journal records that first, because
+// a device after a crash may look like anything; the record ends before anything is written to the filesystem.
 func (a *claimAttempt) format(ctx context.Context, id string) error {
 	c := a.c
 	if err := a.requests.remember(func(j *Journal) { j.Formatting = &Formatting{Volume: c.vol, UUID: id} }); err != nil {
@@ -193,7 +193,7 @@ func (a *claimAttempt) mount(ctx context.Context, content Content) error {
 	return a.identify(ctx, id, format)
 }
 
-// whose says whose the mounted filesystem is: its identity, a fresh one where it may be given one, or a mismatch.
+// whose returns whose the mounted filesystem is: its identity, a fresh one if it may be given one, or a mismatch.
 func (a *claimAttempt) whose(format string) (id volume.Identity, mismatch string, err error) {
 	c := a.c
 	a.adopted = nil

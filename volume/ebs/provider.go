@@ -13,15 +13,15 @@ import (
 	"holdfast/volume"
 )
 
-// Node is who claims: what is written into the claim's tag.
+// Node is the node that claims, as its claim's tag names it.
 type Node struct {
 	Name    string         // node.name
 	Cluster string         // cluster.name
 	Address netip.AddrPort // of the gossip; the others find us by it
 }
 
-// Provider claims the EBS volumes of one cluster for one process. What it has seen, asked for and been refused outlives
-// a claim; one walk through the protocol is a claimAttempt.
+// Provider claims the EBS volumes of one cluster for one process. What it has seen and requested, and what was refused,
+// outlives a claim; one run of the protocol is a claimAttempt.
 type Provider struct {
 	*site
 	status   *status
@@ -83,12 +83,11 @@ type staller interface {
 	Stalled() (since time.Time, ok bool)
 }
 
-// Observe has Seeds work for a process that never claims a volume, on whatever machine that may ask EC2.
+// Observe makes Seeds work for a process that never claims a volume, on any machine that may call EC2.
 func (p *Provider) Observe() { p.seen.observe() }
 
-// Seeds returns the gossip addresses of the nodes whose claims stand in the tags of the cluster's volumes in
-// the whole region, as host:port. They are those of the last scan; who is alone has it repeated, ever more
-// seldom.
+// Seeds returns the gossip addresses of the nodes whose claims are in the tags of the cluster's volumes in the whole
+// region, as host:port. They are those of the last scan; a node that is alone has it repeated, less and less often.
 func (p *Provider) Seeds(ctx context.Context, alone bool) []string { return p.seen.seeds(ctx, alone) }
 
 // Records returns, by volume, what the tags of the cluster's volumes in the whole region said at the last look of
@@ -160,7 +159,7 @@ func (p *Provider) leave() {
 	}
 }
 
-// turn is a lock that is waited for no longer than a context lasts: who has it may be waiting for EC2.
+// turn is a lock that is waited for only until a context ends: its holder may be waiting for EC2.
 type turn chan struct{}
 
 func (t turn) take(ctx context.Context) error {
@@ -174,7 +173,7 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// checkAttachment warns of an attachment that would take the disk along when the instance ends.
+// checkAttachment warns of an attachment that would delete the disk with the instance.
 func (p *Provider) checkAttachment(v Volume) {
 	text := ""
 	for _, a := range v.Attachments {

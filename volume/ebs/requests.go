@@ -15,7 +15,7 @@ import (
 // older (RequestExpired).
 const zombie = 15 * time.Minute
 
-// requests are what this machine asks EC2 to do to volumes, and the journal of what became of that.
+// requests are what this machine asks EC2 to do to volumes, and the journal of their outcome.
 type requests struct {
 	*site
 	status   *status
@@ -57,9 +57,9 @@ func (r *requests) remember(change func(*Journal)) error {
 	return nil
 }
 
-// detach asks for the end of this instance's attachment of a volume, which must not be mounted. The request is
-// journaled before it is sent: executed late, it would hit the next attachment just the same. nil means that
-// EC2 has accepted it, or that there is no attachment.
+// detach requests the end of this instance's attachment of a volume, which must not be mounted. The request is
+// journaled before it is sent: if executed late, it would hit the next attachment just the same. nil means that EC2 has
+// accepted it, or that there is no attachment.
 func (r *requests) detach(ctx context.Context, vol string) error {
 	var before time.Time // of an earlier request without an answer
 	var known bool       // there was one before, which may have been accepted
@@ -133,8 +133,8 @@ func (r *requests) settle(ctx context.Context, devices map[string]string) (open 
 	return open, nil
 }
 
-// settleDetach brings a detach to its end: sent is when the last request without an answer was sent, the zero
-// time when there is none.
+// settleDetach completes a detach: sent is when the last request without an answer was sent, the zero time if there is
+// none.
 func (r *requests) settleDetach(ctx context.Context, vol string, sent time.Time, device string) error {
 	old := !sent.IsZero() && time.Since(sent) > zombie
 	if device == "" {
@@ -197,7 +197,7 @@ func (r *requests) strays(ctx context.Context, rules rules, volumes []Volume, de
 	return nil
 }
 
-// unmountAll unmounts what a former life of this process has left mounted. A mount elsewhere is not ours.
+// unmountAll unmounts what an earlier life of this process has left mounted. A mount elsewhere is not ours.
 func (r *requests) unmountAll(ctx context.Context, device string) error {
 	dirs, err := r.host.Disks.Mounted(device)
 	if err != nil {
@@ -214,8 +214,8 @@ func (r *requests) unmountAll(ctx context.Context, device string) error {
 	return nil
 }
 
-// refused deals with an AttachVolume that certainly was not executed. Of an earlier one that is not certain,
-// and it stays in the journal.
+// refused handles an AttachVolume that certainly was not executed. An earlier one may have been, and stays in the
+// journal.
 func (r *requests) refused(vol string, m Meaning, cause error, earlier bool) error {
 	if !earlier {
 		if err := r.remember(func(j *Journal) { delete(j.Attaching, vol) }); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// scanner knows what EC2 said last of the cluster's volumes, and since when.
+// scanner knows what EC2 last said of the cluster's volumes, and since when.
 type scanner struct {
 	*site
 	status *status
@@ -49,8 +49,8 @@ const (
 	aloneLast   = time.Minute      // and its limit
 )
 
-// scan returns the cluster's volumes in the whole region. Between two looks it returns what was seen at the
-// first one: a standby asks often, and EC2 counts. A device that was not here then has it look at once.
+// scan returns the cluster's volumes in the whole region. Between two looks it returns what the first one saw: a
+// standby asks often, and EC2 limits the rate. A device that was not here then makes it look at once.
 func (s *scanner) scan(ctx context.Context, devices map[string]string) ([]Volume, error) {
 	s.mu.Lock()
 	v := s.view
@@ -121,7 +121,7 @@ func (s *scanner) unchanged(vol string) time.Time {
 	return s.sights[vol].since
 }
 
-// since reports whether something has been so at every look for d at least.
+// since reports whether something has been so at every look for at least d.
 func (s *scanner) since(what string, so bool, d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"holdfast/volume"
 )
 
-// site is what every part of the protocol works with. Nothing of it changes, but that the process learns once which
+// site is what every part of the protocol works with. It never changes, except that the process learns once which
 // instance it runs on.
 type site struct {
 	cfg    Config
@@ -54,7 +54,7 @@ func (s *site) self() Self {
 
 // one reads a single volume.
 func (s *site) one(ctx context.Context, id string) (Volume, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, cloudLook) // who asks has more to do than to wait for EC2
+	ctx, cancel := context.WithTimeout(ctx, cloudLook) // the caller has more to do than wait for EC2
 	defer cancel()
 	volumes, err := s.cloud.Volumes(ctx, Query{IDs: []string{id}})
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *site) ours(dir string) bool {
 	return filepath.Dir(filepath.Clean(dir)) == filepath.Clean(s.cfg.MountRoot)
 }
 
-// jitter spreads a duration by a quarter to both sides.
+// jitter varies a duration by up to a quarter.
 func (s *site) jitter(d time.Duration) time.Duration {
 	if d < 4 {
 		return d
@@ -84,7 +84,7 @@ func (s *site) jitter(d time.Duration) time.Duration {
 	return d - d/4 + time.Duration(s.random(int64(d/2)))
 }
 
-// pause waits, and is cut short by ctx.
+// pause waits, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

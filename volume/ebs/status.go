@@ -61,7 +61,7 @@ func (s *status) now() Progress {
 	return s.progress
 }
 
-// problem shows what is wrong under a key; "" settles it. It is logged when it is news.
+// problem shows what is wrong under a key; "" settles it. A new problem is logged.
 func (s *status) problem(key, text string) {
 	s.mu.Lock()
 	before := s.problems[key]
