@@ -46,7 +46,7 @@ func MakeDirs(path string) error {
 	return cure(durable.SyncDir(parent))
 }
 
-// ReadSmall reads a file of at most 64 KiB, which is more than this package ever writes.
+// ReadSmall reads a file, at most its first 64 KiB: this package never writes more.
 func ReadSmall(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
