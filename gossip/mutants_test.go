@@ -8,10 +8,9 @@ import (
 
 // mutants are the guards around signed words made void, and the tests that must see it.
 var mutants = []mutanttest.Mutant{
-	{Name: "a renewed certificate signs nothing again", File: "proof.go", Old: `if err == nil && own.proof != nil && string(`, New: `if err == nil && own.proof == nil && string(`,
+	{Name: "a renewed certificate signs nothing again", File: "knowledge.go", Old: `if certificate != nil && own.proof != nil && `, New: `if certificate != nil && own.proof == nil && `,
 		Test: "TestProofsAreToldOn", Says: "another proof"},
-	{Name: "signed again, it is the same word", File: "proof.go", Old: `		own.Seq++
-		m.view.own.Seq, own.proof = own.Seq, nil`, New: `		own.proof = nil`, Test: "TestProofsAreToldOn", Says: "another proof"},
+	{Name: "signed again, it is the same word", File: "knowledge.go", Old: `		own.Seq, own.proof = own.Seq+1, nil`, New: `		own.proof = nil`, Test: "TestProofsAreToldOn", Says: "another proof"},
 	{Name: "the proof is not kept", File: "view.go", Old: `	rec.proof = e.proof
 	if e.Seq > 0 {`, New: `	if e.Seq > 0 {`, Test: "TestProofIsKept", Says: "the proof of word 1 is"},
 	{Name: "the proof of another word stays", File: "view.go", Old: `	rec.proof = e.proof
@@ -30,7 +29,7 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestCertificatesWithoutNames", Says: "altered, it counts"},
 	{Name: "any cluster", File: "proof.go", Old: `appendText([]byte("holdfast gossip word 1\n"), label)`, New: `appendText([]byte("holdfast gossip word 1\n"), "")`,
 		Test: "TestCertificatesWithoutNames", Says: "it counts in another cluster"},
-	{Name: "words without proof", File: "proof.go", Old: `case e.proof == nil || forged == maxForged || !m.news(e):`, New: `case forged == maxForged || !m.news(e):
+	{Name: "words without proof", File: "proof.go", Old: `case e.proof == nil || forged == maxForged || !p.known.news(e):`, New: `case forged == maxForged || !p.known.news(e):
 		case e.proof == nil:
 			counts = append(counts, e)`, Test: "TestStolenNodeCertificate", Says: "ghost"},
 	{Name: "forgeries without end", File: "proof.go", Old: `forged == maxForged || `, New: ``,
