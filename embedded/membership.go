@@ -17,8 +17,8 @@ import (
 	"holdfast/embedded/plan"
 )
 
-// ErrNotFound: no such member, or it was removed.
-var ErrNotFound = errors.New("no such member")
+// errNotFound: no such member, or it was removed.
+var errNotFound = errors.New("no such member")
 
 // Cluster is the member list of the cluster, and its leadership, as this member has them and changes them through raft.
 type Cluster struct {
@@ -84,7 +84,7 @@ func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 
 // Promote gives a learner its vote; it does nothing to a voter. Any member may be asked,
 // the leader decides. Errors: [plan.ErrNotReady],
-// [plan.ErrUnhealthy], ErrNotFound.
+// [plan.ErrUnhealthy], errNotFound.
 func (c Cluster) Promote(ctx context.Context, id uint64) error {
 	err := c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		// etcd would first ask whether the voter has caught up.
@@ -158,7 +158,7 @@ func (c Cluster) Remove(ctx context.Context, id uint64) error {
 		_, err := srv.RemoveMember(ctx, id)
 		return err
 	})
-	if err != nil && !errors.Is(err, ErrNotFound) { // it is gone, which is what was wanted
+	if err != nil && !errors.Is(err, errNotFound) { // it is gone, which is what was wanted
 		return fmt.Errorf("remove member %x: %w", id, err)
 	}
 	return nil
@@ -185,7 +185,7 @@ func (c Cluster) change(ctx context.Context, ask func(context.Context, *etcdserv
 	case errors.Is(err, etcderrors.ErrUnhealthy), errors.Is(err, etcderrors.ErrNotEnoughStartedMembers):
 		return fmt.Errorf("%w: %w", plan.ErrUnhealthy, err)
 	case errors.Is(err, membership.ErrIDNotFound), errors.Is(err, membership.ErrIDRemoved):
-		return fmt.Errorf("%w: %w", ErrNotFound, err)
+		return fmt.Errorf("%w: %w", errNotFound, err)
 	case errors.Is(err, etcderrors.ErrStopped):
 		return fmt.Errorf("%w: %w", errStopped, err)
 	default:

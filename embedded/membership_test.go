@@ -27,8 +27,8 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 	if err := a.Promote(soon(t), id); !errors.Is(err, plan.ErrNotReady) {
 		t.Errorf("promote a learner that never ran: got %v, want plan.ErrNotReady", err)
 	}
-	if err := a.Promote(soon(t), id+1); !errors.Is(err, ErrNotFound) {
-		t.Errorf("promote nobody: got %v, want ErrNotFound", err)
+	if err := a.Promote(soon(t), id+1); !errors.Is(err, errNotFound) {
+		t.Errorf("promote nobody: got %v, want errNotFound", err)
 	}
 	b.spec.Join = true
 	b.spec.Peers = map[string]string{"a": a.spec.PeerURL, "b": b.spec.PeerURL}

@@ -14,7 +14,8 @@ const (
 	// twinAfter is how long two processes of one node may be live together before it is a problem. A
 	// killed process is still listed for about 5 s beside the one that replaced it.
 	twinAfter = 10 * time.Second
-	// together is the time within which two processes are heard of at once: a process that joins hears of all in one push/pull.
+	// together is the time within which two processes are heard of at once: a process that joins hears of all in one
+	// push/pull.
 	together = 2 * time.Second
 )
 

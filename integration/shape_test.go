@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -88,28 +89,38 @@ func TestTypesAreSmall(t *testing.T) {
 // productFiles parses the files of the product, without tests and test kits, by the directory below the module.
 func productFiles(t *testing.T) map[string][]*ast.File {
 	t.Helper()
-	const root = ".."
 	all := map[string][]*ast.File{}
+	for path, f := range goFiles(t) {
+		if dir := filepath.ToSlash(filepath.Dir(path)); !kit(module+"/"+dir) && !strings.HasSuffix(path, "_test.go") {
+			all[dir] = append(all[dir], f)
+		}
+	}
+	if len(all) < 20 {
+		t.Fatalf("found the packages %q: the check is broken", slices.Collect(maps.Keys(all)))
+	}
+	return all
+}
+
+// goFiles parses all files of the module, by their path below it.
+func goFiles(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	const root = ".."
+	all := map[string]*ast.File{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		below, _ := filepath.Rel(root, path)
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (kit(module+"/"+filepath.ToSlash(below)) || below != "." && strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && below != "." && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+		case d.IsDir() || !strings.HasSuffix(path, ".go"):
 			return nil
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		dir := filepath.ToSlash(filepath.Dir(below))
-		all[dir] = append(all[dir], f)
+		all[below], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if len(all) < 20 {
-		t.Fatalf("found the packages %q: the check is broken", slices.Collect(maps.Keys(all)))
 	}
 	return all
 }
@@ -158,6 +169,67 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
+// What only its own package uses is not exported. Types and constants may be: they are seen through what is.
+func TestExportsAreUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, f := range goFiles(t) {
+		names := map[string]string{} // of our packages in this file
+		for _, i := range f.Imports {
+			path, _ := strconv.Unquote(i.Path.Value)
+			if dir, ours := strings.CutPrefix(path, module+"/"); ours {
+				name := filepath.Base(dir)
+				if i.Name != nil {
+					name = i.Name.Name
+				}
+				names[name] = dir
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if p, ok := s.X.(*ast.Ident); ok && names[p.Name] != "" {
+					used[names[p.Name]+"."+s.Sel.Name] = true
+				}
+			}
+			return true
+		})
+	}
+	for dir, files := range productFiles(t) {
+		for _, name := range exportsOf(files) {
+			if !used[dir+"."+name] {
+				t.Errorf("%s.%s is exported, and no other package uses it: unexport it", dir, name)
+			}
+		}
+	}
+}
+
+// exportsOf returns the names of the exported functions and variables of a package.
+func exportsOf(files []*ast.File) (names []string) {
+	add := func(id *ast.Ident) {
+		if id.IsExported() && !slices.Contains(names, id.Name) {
+			names = append(names, id.Name)
+		}
+	}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					add(d.Name)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR {
+						for _, id := range v.Names {
+							add(id)
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
 // The counts are those of a type.
 func TestShapes(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "", `package p
@@ -165,11 +237,18 @@ type s[T any] struct { a, b int; other }
 func (s[T]) one() {}
 func (x *s[T]) two() {}
 func three() {}
+func Four() {}
+var Five, six int
+const Seven = 7
+func (s[T]) Eight() {}
 type i interface { one(); two(); other }`, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(shapesOf([]*ast.File{f})); got != "{map[s:2] map[s:3] map[i:2]}" {
+	if got := fmt.Sprint(shapesOf([]*ast.File{f})); got != "{map[s:3] map[s:3] map[i:2]}" {
 		t.Errorf("got %s", got)
+	}
+	if got := fmt.Sprint(exportsOf([]*ast.File{f})); got != "[Four Five]" {
+		t.Errorf("exported: got %s", got)
 	}
 }

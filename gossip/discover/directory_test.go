@@ -59,19 +59,19 @@ func TestDirectory(t *testing.T) {
 func TestEndpointsFile(t *testing.T) {
 	a := live("a", "n1", "10.0.0.1")
 	a.Clients, a.Since = []string{"https://10.0.0.1:2379", "https://a.example:2379"}, time.Unix(100, 0).UTC()
-	lines := Endpoints("", Lines, "k8s", []Entry{a})
+	lines := endpointsFile("", Lines, "k8s", []Entry{a})
 	if got, _ := lines.edit([]byte("old")); string(got) != "https://10.0.0.1:2379\nhttps://a.example:2379\n" {
 		t.Errorf("lines: got %q", got)
 	}
-	if got, _ := Endpoints("", Lines, "k8s", []Entry{at("a", "10.0.0.1")}).edit([]byte("old")); string(got) != "old" {
+	if got, _ := endpointsFile("", Lines, "k8s", []Entry{at("a", "10.0.0.1")}).edit([]byte("old")); string(got) != "old" {
 		t.Errorf("without client URLs: got %q, want what was there", got)
 	}
-	file := Endpoints("", JSON, "k8s", []Entry{a})
+	file := endpointsFile("", JSON, "k8s", []Entry{a})
 	data, _ := file.edit(nil)
-	if got := RecallEndpoints(data, "k8s"); !reflect.DeepEqual(got, []Entry{a}) {
+	if got := recallEndpoints(data, "k8s"); !reflect.DeepEqual(got, []Entry{a}) {
 		t.Errorf("recalled: got %+v, want %+v", got, a)
 	}
-	if got := RecallEndpoints(data, "other"); got != nil {
+	if got := recallEndpoints(data, "other"); got != nil {
 		t.Errorf("of another cluster: got %+v", got)
 	}
 	if again, _ := file.edit(data); &again[0] != &data[0] {

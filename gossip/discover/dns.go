@@ -24,10 +24,10 @@ type Zone struct {
 	serial  uint32
 }
 
-// NewZone makes the zone <cluster>.<domain> of entries. With no entries all its names are unknown. The members' names
+// newZone makes the zone <cluster>.<domain> of entries. With no entries all its names are unknown. The members' names
 // outside of the zone, if they have any, are answered like zones of one name. The serial is for anyone who compares the
 // SOA records of two answers.
-func NewZone(names Names, entries []Entry, serial uint32) *Zone {
+func newZone(names Names, entries []Entry, serial uint32) *Zone {
 	return &Zone{origin: dns.CanonicalName(names.Zone), names: names, known: len(entries) > 0, entries: entries,
 		serial: serial}
 }

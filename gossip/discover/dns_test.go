@@ -56,7 +56,7 @@ func show(m *dns.Msg) string {
 }
 
 func TestZone(t *testing.T) {
-	z := NewZone(Names{Zone: zone}, members(2), 1)
+	z := newZone(Names{Zone: zone}, members(2), 1)
 	for _, c := range []struct {
 		name string
 		kind uint16
@@ -87,13 +87,13 @@ func TestZone(t *testing.T) {
 			t.Errorf("%s %s: got %s, %+v, want %s", c.name, dns.TypeToString[c.kind], got, m.MsgHdr, c.want)
 		}
 	}
-	if got := show(NewZone(Names{Zone: zone}, nil, 1).Answer(query("a."+zone+".", dns.TypeA, 0), false)); got != "SERVFAIL " {
+	if got := show(newZone(Names{Zone: zone}, nil, 1).Answer(query("a."+zone+".", dns.TypeA, 0), false)); got != "SERVFAIL " {
 		t.Errorf("nothing known: got %s", got)
 	}
 }
 
 func TestAnswerSizes(t *testing.T) {
-	z := NewZone(Names{Zone: zone}, members(26), 1)
+	z := newZone(Names{Zone: zone}, members(26), 1)
 	name := "_etcd-server._tcp." + zone + "."
 	for _, c := range []struct {
 		question  *dns.Msg
@@ -156,7 +156,7 @@ func ask(t *testing.T, s *Server, packet []byte) *dns.Msg {
 }
 
 func TestOddQuestions(t *testing.T) {
-	s, end := serving(t, NewZone(Names{Zone: zone}, members(2), 1))
+	s, end := serving(t, newZone(Names{Zone: zone}, members(2), 1))
 	defer end()
 	bytes := func(m *dns.Msg) []byte {
 		m.Id = 9
@@ -203,7 +203,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	z := NewZone(Names{Zone: zone}, members(9), 1)
+	z := newZone(Names{Zone: zone}, members(9), 1)
 	f.Fuzz(func(t *testing.T, packet []byte) {
 		q := new(dns.Msg)
 		if q.Unpack(packet) != nil {
@@ -237,7 +237,7 @@ func serving(t *testing.T, z *Zone) (*Server, func()) {
 }
 
 func TestServer(t *testing.T) {
-	s, end := serving(t, NewZone(Names{Zone: zone}, members(26), 1))
+	s, end := serving(t, newZone(Names{Zone: zone}, members(26), 1))
 	question := query("_etcd-server._tcp."+zone+".", dns.TypeSRV, 0)
 	if m, _, err := new(dns.Client).Exchange(question, s.Address().String()); err != nil || !m.Truncated {
 		t.Errorf("by UDP: got %v, %v, want a truncated answer", m, err)

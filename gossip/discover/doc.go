@@ -8,8 +8,8 @@
 // # Invariants
 //
 //   - A file is replaced as a whole by a rename, so that a reader sees the old or the new one. Only where that is
-//     impossible, as with /etc/hosts in a container, which is a mount point, it is written in place: from the first byte
-//     that differs on, by one write, and cut to size after it.
+//     impossible, as with /etc/hosts in a container, which is a mount point, it is written in place: from the first
+//     byte that differs on, by one write, and cut to size after it.
 //   - In /etc/hosts nothing is touched that does not bear our marks, and nothing is written that is there already.
 //   - The DNS server answers from memory, for its own zone only, and asks nobody.
 //

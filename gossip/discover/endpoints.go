@@ -13,8 +13,8 @@ const (
 	JSON  = "json"  // all that is known
 )
 
-// Endpoints keeps a file that holds nothing but the endpoints.
-func Endpoints(path, format, cluster string, entries []Entry) File {
+// endpointsFile keeps a file that holds nothing but the endpoints.
+func endpointsFile(path, format, cluster string, entries []Entry) File {
 	return File{Path: path, edit: func(old []byte) ([]byte, string) {
 		if len(entries) == 0 {
 			return old, ""
@@ -61,8 +61,8 @@ func endpointsJSON(old []byte, cluster string, entries []Entry) []byte {
 	return append(data, '\n')
 }
 
-// RecallEndpoints reads the members from an endpoints file in JSON that an earlier process left.
-func RecallEndpoints(data []byte, cluster string) []Entry {
+// recallEndpoints reads the members from an endpoints file in JSON that an earlier process left.
+func recallEndpoints(data []byte, cluster string) []Entry {
 	var was document
 	if json.Unmarshal(data, &was) != nil || was.Cluster != cluster {
 		return nil

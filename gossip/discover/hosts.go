@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Hosts keeps a block in a file like /etc/hosts (hosts(5)): a line for each member with its names, of which
-// <slot>.<cluster>.<domain> is the first, and with the cluster's. Lines bear a mark of their own beside those that enclose the
-// block, so that a block that was torn apart can be told from what others wrote.
-func Hosts(path, cluster string, names Names, entries []Entry) File {
+// hostsFile keeps a block in a file like /etc/hosts (hosts(5)): a line for each member with its names, of which
+// <slot>.<cluster>.<domain> is the first, and with the cluster's. Lines bear a mark of their own beside those that
+// enclose the block, so that a block that was torn apart can be told from what others wrote.
+func hostsFile(path, cluster string, names Names, entries []Entry) File {
 	h := hostsBlock{cluster, names}
 	return File{Path: path, edit: func(old []byte) ([]byte, string) { return h.edit(old, entries) }}
 }
 
-// RecallHosts reads the members from the block that an earlier process left, as far as it can be read.
-func RecallHosts(data []byte, cluster, zone string) []Entry {
+// recallHosts reads the members from the block that an earlier process left, as far as it can be read.
+func recallHosts(data []byte, cluster, zone string) []Entry {
 	h := hostsBlock{cluster: cluster}
 	var entries []Entry
 	for line := range bytes.Lines(data) {

@@ -84,7 +84,7 @@ func FuzzHosts(f *testing.F) {
 }
 
 func TestRecallHosts(t *testing.T) {
-	got := RecallHosts([]byte("10.9.9.9 a.k8s.holdfast.internal\n"+block+"x # holdfast k8s\n1.1.1.1 z # holdfast k8s\n"), "k8s", zone)
+	got := recallHosts([]byte("10.9.9.9 a.k8s.holdfast.internal\n"+block+"x # holdfast k8s\n1.1.1.1 z # holdfast k8s\n"), "k8s", zone)
 	if !reflect.DeepEqual(got, two) {
 		t.Errorf("got %v, want %v", got, two)
 	}
@@ -92,7 +92,7 @@ func TestRecallHosts(t *testing.T) {
 
 func brought(t *testing.T, path string, entries []Entry) (wrote bool) {
 	t.Helper()
-	wrote, _, err := Hosts(path, "k8s", Names{Zone: zone}, entries).Sync()
+	wrote, _, err := hostsFile(path, "k8s", Names{Zone: zone}, entries).Sync()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,10 +171,10 @@ func TestPatternOfHosts(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if recalled := RecallHosts(got, "k8s", zone); !reflect.DeepEqual(recalled, two) {
+	if recalled := recallHosts(got, "k8s", zone); !reflect.DeepEqual(recalled, two) {
 		t.Errorf("recalled %v", recalled)
 	}
-	z := NewZone(names, two, 1)
+	z := newZone(names, two, 1)
 	for name, want := range map[string]string{"Etcd-a.Internal.example.com.": "NOERROR 10.0.0.1 aa",
 		"etcd-b.internal.example.com.": "NOERROR authority aa", "etcd-c.internal.example.com.": "REFUSED ",
 		"a." + zone + ".": "NOERROR 10.0.0.1 aa"} {

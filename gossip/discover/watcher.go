@@ -73,10 +73,10 @@ func NewWatcher(cluster string, names Names, out Outputs, feed Feed, reg prometh
 		}),
 	}
 	if data, err := os.ReadFile(out.Endpoints); err == nil && out.Format == JSON {
-		w.directory.Recall(RecallEndpoints(data, cluster))
+		w.directory.Recall(recallEndpoints(data, cluster))
 	}
 	if data, err := os.ReadFile(out.Hosts); err == nil {
-		w.directory.Recall(RecallHosts(data, cluster, names.Zone))
+		w.directory.Recall(recallHosts(data, cluster, names.Zone))
 	}
 	w.answer()
 	return w
@@ -174,7 +174,7 @@ func (w *Watcher) answer() {
 	}
 	w.mu.Lock()
 	w.serial++
-	z := NewZone(w.names, w.directory.Entries(), w.serial)
+	z := newZone(w.names, w.directory.Entries(), w.serial)
 	w.mu.Unlock()
 	w.out.Server.Set(z)
 }
@@ -186,10 +186,10 @@ func (w *Watcher) write() error {
 	w.mu.Unlock()
 	var errs []error
 	if w.out.Hosts != "" {
-		errs = append(errs, w.sync("hosts", Hosts(w.out.Hosts, w.cluster, w.names, entries)))
+		errs = append(errs, w.sync("hosts", hostsFile(w.out.Hosts, w.cluster, w.names, entries)))
 	}
 	if w.out.Endpoints != "" {
-		errs = append(errs, w.sync("endpoints", Endpoints(w.out.Endpoints, w.out.Format, w.cluster, entries)))
+		errs = append(errs, w.sync("endpoints", endpointsFile(w.out.Endpoints, w.out.Format, w.cluster, entries)))
 	}
 	return errors.Join(errs...)
 }
