@@ -247,7 +247,7 @@ func TestUpdateToTLS(t *testing.T) {
 		t.Error("reached a port where nobody listens")
 	}
 	id := n.Status().MemberID
-	if err := n.Update(soon(t), id+1, tls); !errors.Is(err, ErrNotFound) {
+	if err := n.Update(soon(t), id+1, tls); !errors.Is(err, errNotFound) {
 		t.Errorf("update nobody: got %v, want ErrNotFound", err)
 	}
 	for range 2 { // again is fine

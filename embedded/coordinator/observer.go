@@ -35,8 +35,13 @@ type observer struct {
 	began    time.Time  // the process; set by begin
 	stopping bool       // the process was told to end
 	seen     map[string]decoded
-	stand    string    // who lives, and what each holds
-	stirred  time.Time // when that changed last
+	stand    stand
+}
+
+// stand is who lives, and which disk each holds.
+type stand struct {
+	text  string
+	since time.Time
 }
 
 // begin notes that the process begins.
@@ -126,17 +131,17 @@ func (ob *observer) stirs(o plan.Observation) bool {
 	if !o.Config.Yields {
 		return false
 	}
-	stand := o.Claim.Disk
+	now := o.Claim.Disk
 	for _, p := range o.Peers {
 		if p.Live && p.Facts != nil {
-			stand += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
+			now += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
 		}
 	}
-	if stand != ob.stand {
-		ob.stand, ob.stirred = stand, time.Now()
+	if now != ob.stand.text {
+		ob.stand = stand{now, time.Now()}
 		time.AfterFunc(settle+time.Millisecond, ob.look)
 	}
-	return time.Since(ob.stirred) < settle
+	return time.Since(ob.stand.since) < settle
 }
 
 // decode reads the facts that a node published. What is not understood is nothing said, and why is told.

@@ -376,8 +376,6 @@ func (w *world) unknown(d *disk) bool {
 	return !slices.ContainsFunc(stores, func(s *store) bool { return s.record != nil && s.record.ID == d.data.c.record.ID })
 }
 
-func (d *disk) used() bool { return d.marker || d.data != nil }
-
 // settled reports whether a cluster is founded without the disk, or in a store, so that what this one promised is over.
 func (w *world) settled(d *disk) bool {
 	return slices.ContainsFunc(w.stores, func(st *store) bool { return st.record != nil }) || slices.ContainsFunc(w.clusters, func(c *cluster) bool {

@@ -69,7 +69,7 @@ func (n *node) recovering(a Action) {
 	}
 	old := *d.ledgerRecord(n.store)
 	d.pattern = a.Restore.Pattern(old.Charter)
-	if o := n.observe(); !o.Config.Serves(d.pattern) {
+	if !(Config{PeerURL: n.peerURL(), FromHTTP: n.fromHTTP()}).Serves(d.pattern) {
 		n.unable, n.todo = "other peer URLs", nil
 		return
 	}
