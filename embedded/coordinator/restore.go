@@ -78,7 +78,7 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 	if charter == nil {
 		return fmt.Errorf("prepare the %s: generation %d, which it would end, is not known here", r.Title(), r.Generation-1)
 	}
-	if !o.Config.Serves(charter.PeerURL) {
+	if !o.Config.Serves(charter.PeerURL) || r.PeerURL != "" && r.PeerURL != o.Config.PeerURL { // its port as well, which a command elsewhere may not know
 		return fmt.Errorf("prepare the %s: its members are to have the peer URLs %s, and the configuration here says %s: set TLS, etcd.peer-url and tls.from-http as on the other nodes, or abort it",
 			r.Title(), charter.PeerURL, o.Config.PeerURL)
 	}

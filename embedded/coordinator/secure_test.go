@@ -67,6 +67,10 @@ func TestPrepareOtherPeerURLs(t *testing.T) {
 	if err := c.loop.actor.restorer.build(t.Context(), o, &p); err == nil || !strings.Contains(err.Error(), "set TLS") {
 		t.Errorf("without TLS: got %v", err)
 	}
+	o.Config.PeerURL = "https://{slot}.test:2380" // served, and the proposal says where nobody listens
+	if err := c.loop.actor.restorer.build(t.Context(), o, &p); err == nil || !strings.Contains(err.Error(), "set TLS") {
+		t.Errorf("another port: got %v", err)
+	}
 	for _, cfg := range []struct {
 		url, http string
 		want      bool

@@ -188,7 +188,7 @@ var Kinds = []Kind{
 	{ClientEnds, areaCertificates, Warning,
 		"A certificate of `holdfast tls client`, `observer` or `operator` ends within 30 days (a tenth of its life if less), or has just ended.",
 		"Nobody has renewed it.",
-		"`holdfast tls client NAME --to DIR` issues another one, with --renew in place; `holdfast tls forget NAME` if the client is gone."},
+		"Issue another one: `holdfast tls client NAME --to DIR` (with --renew in place), or `tls observer` or `tls operator NAME --to FILE`; `holdfast tls forget NAME` if nobody needs it."},
 	{Insecure, areaCertificates, Warning, "Other machines reach etcd without TLS.", "tls.insecure allows it.",
 		"Set tls.mode, and take tls.insecure back."},
 
