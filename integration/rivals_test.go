@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"holdfast/embedded/health"
+	"holdfast/embedded/plan"
 	"holdfast/integration"
+	"holdfast/volume"
 )
 
 // Four hosts share three slots by gossip. A member is away for a while, and its disk perhaps longer: the host
@@ -63,6 +68,48 @@ func TestStandbyHostLeavesRestartingMember(t *testing.T) {
 			w.Verify()
 		})
 	}
+}
+
+// A host that has promised a founding that came to nothing is free again once the cluster serves without it: it gives the
+// disk up with the promise, and stands by.
+func TestMootPromiseIsGivenUp(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{Nodes: 4})
+	for _, n := range c.Nodes {
+		delete(n.Keys, "volume.local.slot")
+	}
+	late := c.Nodes[3]
+	late.Start()
+	c.Until(patience, late.Name+" holds slot a", func() error { return holds(late, "a") })
+	late.Stop()
+	for _, n := range c.Nodes[:3] {
+		n.Start()
+	}
+	c.Serving()
+	s, err := c.Nodes[0].Status()
+	must(t, err)
+	var disk volume.Identity
+	path := filepath.Join(late.Root, "a")
+	data, err := os.ReadFile(filepath.Join(path, volume.IdentityName))
+	must(t, err)
+	must(t, json.Unmarshal(data, &disk))
+	promised := s.Record.Charter
+	promised.Seats = slices.Clone(promised.Seats)
+	promised.Seats[0].Disk, promised.Seats[1].Disk = disk.Disk, uuid.NewString() // that one is gone
+	data, err = json.Marshal(map[string]any{"version": 1, "promises": []plan.Charter{promised}})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(path, "founding.json"), data, 0o600))
+	late.Start()
+	c.Until(patience, late.Name+" has given it up and stands by", func() error {
+		if !slices.ContainsFunc(late.Decisions(), func(d integration.Decision) bool { return d.Action == "yield" }) {
+			return errors.New("it has not decided to")
+		}
+		return standsBy(late, 0)
+	})
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the volume that was given up is still there: %v", err)
+	}
+	c.Healthy()
 }
 
 // startWithBusyDisk starts a node whose volume something else uses for a few seconds, a check of its file

@@ -89,17 +89,21 @@ func (ac *actor) acquire(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// yield gives the volume up without a trace, and first its promises, if it made any: they are moot.
+// yield gives the volume up without a trace, and first its promises, if it made any: they are moot. Where the volume
+// turns out to hold more, it stays, with its promises.
 func (ac *actor) yield(ctx context.Context, a plan.Action) error {
 	now := ac.holding.now()
-	v := now.volume
 	if now.found {
 		if err := ac.holding.record(a); err != nil {
 			return err
 		}
 	}
-	if err := v.Release(ctx, Yield); err != nil {
-		return fmt.Errorf("give up the blank volume: %w", err)
+	if err := now.volume.Release(ctx, Yield); err != nil {
+		err = fmt.Errorf("give up the blank volume: %w", err)
+		if now.found {
+			err = errors.Join(err, ac.holding.restate(now.ledger))
+		}
+		return err
 	}
 	ac.holding.forget()
 	return nil
@@ -205,7 +209,7 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 	}
 	begin := func() error { return ac.world.Etcd.Start(ctx, spec) }
 	var err error
-	if a.Join || o.Disk.WAL {
+	if a.Join || !o.Disk.Fresh || o.Disk.WAL { // of what was not founded just now, etcd's own question is one more guard
 		err = begin()
 	} else {
 		err = ac.names.among(o.Claim.Slot, begin)

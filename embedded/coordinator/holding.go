@@ -201,7 +201,7 @@ func (h *holding) record(a plan.Action) error {
 		l.Etcd = h.cfg.Plan.Etcd
 	}
 	h.world.Step("before-" + string(a.Kind))
-	forgets := a.Kind == plan.Renounce || a.Kind == plan.Yield
+	forgets := a.Kind == plan.Yield || a.Kind == plan.Renounce && now.ledger.Record == nil
 	write := l.write
 	if forgets { // an empty ledger would keep the disk from being yielded
 		l, write = ledgerV1{Version: 1}, removeLedger
@@ -222,6 +222,17 @@ func (h *holding) record(a plan.Action) error {
 	return nil
 }
 
+// restate writes promises again that were to be forgotten with the disk, which is not given up after all.
+func (h *holding) restate(promised ledgerV1) error {
+	if err := promised.write(h.now().path); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.held.ledger, h.held.found = promised, true
+	return nil
+}
+
 // asideEtcd sets etcd's data aside.
 func (h *holding) asideEtcd(reason string) error {
 	path := h.now().path
@@ -236,13 +247,13 @@ func (h *holding) asideEtcd(reason string) error {
 	return nil
 }
 
-// house has the history written to a volume that is ours, and no longer blank: a blank one may have to be given up
-// without a trace. o is what was observed last.
+// house has the history written to a volume that has taken part in a cluster: one that has not, promises or no, may have
+// to be given up without a trace. What waits is written then. o is what was observed last.
 func (h *holding) house(o plan.Observation) {
 	h.history.at(o)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if now := h.held; now.readable() && now.found && !now.gate.dead && !now.gate.closed {
+	if now := h.held; now.readable() && now.ledger.Record != nil && !now.gate.dead && !now.gate.closed {
 		h.history.keep(now.path)
 	} else {
 		h.history.keep("")

@@ -109,14 +109,16 @@ func (n *names) update(o plan.Observation, accepted bool) {
 // none serves. That question, whether a member that lost its data begins again, is the ledger's (R2).
 func (n *names) among(slot string, begin func() error) error {
 	n.mu.Lock()
-	n.only, n.told = slot, map[string][]netip.Addr{slot: n.told[slot]}
+	all := n.told
+	n.only, n.told = slot, map[string][]netip.Addr{slot: all[slot]}
 	n.world.Names.Set(n.told)
 	n.mu.Unlock()
-	defer n.look()
+	defer n.look() // for what has changed since
 	defer func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.only = ""
+		n.only, n.told = "", all
+		n.world.Names.Set(all)
 	}()
 	return begin()
 }

@@ -116,6 +116,7 @@ func TestOneNameWhileAFounderBegins(t *testing.T) {
 	}); err != failed {
 		t.Errorf("got %v, want %v", err, failed)
 	}
+	told("at its end", all)
 	n.update(o, true)
 	told("after", all)
 }

@@ -133,7 +133,7 @@ func (ob *observer) stirs(o plan.Observation) bool {
 	}
 	now := o.Claim.Disk
 	for _, p := range o.Peers {
-		if p.Live && p.Facts != nil {
+		if p.Live && p.Facts != nil && p.Facts.Disk != "" { // who comes and goes without one holds up nobody
 			now += fmt.Sprintf(" %s %s", p.Node, p.Facts.Disk)
 		}
 	}

@@ -152,10 +152,13 @@ func (o claiming) moot() bool {
 	case conflict != "":
 		return false
 	case known != nil && o.leader(known) != nil:
-	case o.Store.Unknown == "" && o.Store.Record != nil:
-		known = o.Store.Record
-	default:
+	case o.Store.Record == nil || known != nil && known.ID != o.Store.Record.ID:
 		return false
+	default: // it counts where all use it (R8)
+		if shared, unknown := founding(o).shared(nil); !shared || unknown != "" {
+			return false
+		}
+		known = o.Store.Record
 	}
 	return !slices.ContainsFunc(known.Charter.Seats, func(s Seat) bool { return s.Disk == o.Claim.Disk })
 }
@@ -193,8 +196,11 @@ func (o mesh) stronger(a Facts, aNode string, b Facts, bNode string) bool {
 	return aNode < bNode
 }
 
-// accepts reports whether the store or another node's disk has accepted the founding.
+// accepts reports whether the store or a disk has accepted the founding.
 func (o mesh) accepts(founding string) bool {
+	if mine := o.Disk.Ledger.Record; mine != nil && mine.ID == founding {
+		return true
+	}
 	return o.Store.Record != nil && o.Store.Record.ID == founding || slices.ContainsFunc(o.Peers, func(p Peer) bool {
 		return p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.ID == founding
 	})
