@@ -197,12 +197,12 @@ func TestSetAsideKeepsEverything(t *testing.T) {
 	n.Stop()
 	ledger, identity, data := filepath.Join(n.Volume(), "founding.json"), filepath.Join(n.Volume(), "identity.json"), filepath.Join(n.Volume(), "etcd")
 	former := object(t, ledger)
-	former["version"] = 2
+	former["version"] = 3
 	text, err := json.Marshal(former)
 	must(t, err)
 	must(t, os.WriteFile(ledger, text, 0o600))
 	n.Start()
-	n.Says("version 2", "holdfast volume set-aside")
+	n.Says("version 3", "holdfast volume set-aside")
 	disk := object(t, identity)
 	files := map[string]string{"founding.json": hash(t, ledger), "identity.json": hash(t, identity), "etcd": hash(t, data)}
 	replaced(t, c, n, func() {
