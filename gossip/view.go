@@ -306,6 +306,9 @@ func (v *view) listed(which func(*record) bool) []Node {
 // behind marks as sending, and returns, the peers that lack our newest state and to which no send is under way.
 func (v *view) behind() []*peer {
 	var out []*peer
+	if v.self.Observer { // has nothing to say, and nodes would report that it does
+		return nil
+	}
 	for _, p := range v.peers {
 		if !p.sending && (p.sent < v.own.Seq || v.strict && !p.told) {
 			p.sending, p.told = true, true

@@ -280,3 +280,15 @@ func TestViewSendsOneAtATime(t *testing.T) {
 		t.Errorf("after the first send: got %d peers, want 1", len(again))
 	}
 }
+
+// An observer has nothing to say: a node that heard a word of its would report that it speaks as a node does.
+func TestObserverSaysNothing(t *testing.T) {
+	for observer, want := range map[bool]int{true: 0, false: 1} {
+		v := newView(Meta{Node: "x", Boot: 1, Observer: observer}, time.Now())
+		v.strict = true
+		v.peers["y"] = &peer{}
+		if got := len(v.behind()); got != want {
+			t.Errorf("observer %v: it speaks to %d, want %d", observer, got, want)
+		}
+	}
+}

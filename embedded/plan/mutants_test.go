@@ -82,7 +82,7 @@ var mutants = []mutant{
 	{"promise against a witness", "founding.go", `if why := o.witness(mine); why != "" {`, `if why := o.witness(mine); why == "-" {`, byStories},
 	{"commit against a witness", "founding.go", `case o.witness(&c) != "":`, `case o.witness(&c) == "-":`, byStories},
 	{"a witness of what is known", "founding.go", `known := own != nil && FoundingRecord(*own).Token() == w.Token`, `known := false`, byStories},
-	{"ignore lost peers", "knowledge.go", `p.Facts.Record == nil || o.stillborn(p.Facts.Record) {`, `p.Facts.Record == nil || !p.Live {`, bySimulation},
+	{"ignore lost peers", "knowledge.go", `p.Facts.Record == nil || o.stillborn(p.Facts.Record) {`, `p.Facts.Record == nil || !p.Live {`, byStories},
 	{"found beside a cluster", "founding.go", "	case known != nil:\n", "	case known != nil && known.ID == \"-\":\n", bySimulation},
 	{"found with a disk that is not blank", "founding.go", `case f.Phase != PhaseBlank:`, `case f.Phase == PhaseNone:`, byStories},
 	{"commit without all promises", "founding.go", `if !promised {`, `if false {`, bySimulation},
