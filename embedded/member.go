@@ -84,9 +84,9 @@ func (m *Member) stir() {
 }
 
 // Start checks the data directory, starts etcd and returns when it runs, not when it is ready: without a quorum it
-// never is (see Ready). Founding waits up to one second for each peer whose name is known and
-// that does not serve. When ctx ends first, Start returns at once and
-// what was begun is undone in the background, until Done. Errors: errLocked (another process has the directory),
+// never is (see Ready). Founding waits up to one second for each peer whose name is known and that does not
+// serve. When ctx ends first, Start returns at once and what was begun is undone in the background, until Done. Errors:
+// errLocked (another process has the directory),
 // a [plan.Unfit] (ErrOldWAL, written by an etcd too old to be replayed, or errNewer, by one newer than this),
 // errStopped (Stop came between). A joiner is refused while the others have no cluster version yet (seconds after
 // founding) or cannot be reached; that leaves a database without a WAL, and Start may be repeated.

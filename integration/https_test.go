@@ -27,9 +27,7 @@ func TestClientsFromHTTPToHTTPS(t *testing.T) {
 	old.More(50)
 
 	ca := filepath.Join(c.Dir, "ca")
-	if out := c.Nodes[0].Holdfast("tls", "init", ca); out.Code != 0 {
-		t.Fatalf("tls init: %+v", out)
-	}
+	authorities(t, c.Nodes[0], ca)
 	roll := func(keys map[string]any) {
 		t.Helper()
 		for i, n := range c.Nodes {
@@ -84,9 +82,7 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 	w := c.Write()
 	w.More(50)
 	ca := filepath.Join(c.Dir, "ca")
-	if out := c.Nodes[0].Holdfast("tls", "init", ca); out.Code != 0 {
-		t.Fatalf("tls init: %+v", out)
-	}
+	authorities(t, c.Nodes[0], ca)
 	operate := func(command ...string) {
 		t.Helper()
 		if out := c.Nodes[0].Command(command...); out.Code != 0 {
@@ -225,9 +221,7 @@ func TestRecoverBetweenSchemes(t *testing.T) {
 	c.Start()
 	c.Healthy()
 	ca := filepath.Join(c.Dir, "ca")
-	if out := c.Nodes[0].Holdfast("tls", "init", ca); out.Code != 0 {
-		t.Fatalf("tls init: %+v", out)
-	}
+	authorities(t, c.Nodes[0], ca)
 	w := c.Write()
 	w.More(50)
 	for _, n := range c.Nodes {

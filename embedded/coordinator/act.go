@@ -200,19 +200,20 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 			return err
 		}
 	}
+	founds := o.Disk.Fresh && !o.Disk.WAL
 	ac.world.Step("before-etcd")
 	spec := plan.Spec{
 		Slot: o.Claim.Slot, DataDir: dir, Token: r.EtcdToken(),
 		PeerURL: a.Peers[o.Claim.Slot], Peers: a.Peers, Join: a.Join, TrustWAL: trusted,
 		// The first slot's founder elects itself as soon as a majority is there; two at once would split the vote.
-		Yields: ac.cfg.EarlyCampaign && o.Disk.Fresh && !o.Disk.WAL && r.First() != o.Claim.Slot,
+		Yields: ac.cfg.EarlyCampaign && founds && r.First() != o.Claim.Slot,
 	}
 	begin := func() error { return ac.world.Etcd.Start(ctx, spec) }
 	var err error
-	if a.Join || !o.Disk.Fresh || o.Disk.WAL { // of what was not founded just now, etcd's own question is one more guard
-		err = begin()
-	} else {
+	if founds && !a.Join {
 		err = ac.names.among(o.Claim.Slot, begin)
+	} else { // of what was not founded just now, etcd's own question is one more guard
+		err = begin()
 	}
 	if err != nil {
 		ac.holding.misfit(dir, err)

@@ -214,7 +214,8 @@ func (o founding) found() Action {
 		return o.commit(*mine, "the store has the record of what this disk promised")
 	}
 	if o.Config.Yields && o.Stirred {
-		return wait("every slot has a live, blank disk; hosts may still be taking other slots, so nothing is promised for a moment")
+		return wait("every slot has a live, blank disk; hosts may still be taking other slots, " +
+			"so nothing is promised for a moment")
 	}
 	target := o.target(holders)
 	if mine == nil {
@@ -275,9 +276,11 @@ func (o founding) holders() ([]holder, string) {
 	if len(missing) > 0 {
 		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"), strings.Join(o.Config.Slots, ", "))
 	}
+	target := o.target(found)
 	for _, rival := range rivals {
-		if !o.target(found).keepsMajority(*rival.facts.Promise) {
-			return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", o.occupant(rival.facts.Slot).node, rival.node, rival.facts.Slot)
+		if !target.keepsMajority(*rival.facts.Promise) {
+			slot := rival.facts.Slot
+			return nil, fmt.Sprintf("nodes %s and %s both hold slot %s", o.occupant(slot).node, rival.node, slot)
 		}
 	}
 	return found, ""

@@ -65,7 +65,7 @@ var mutants = []mutant{
 `, `				rivals = append(rivals, rival)
 			case rival.facts.Promise == nil:
 `, byStories},
-	{"found beside a founding that may be complete", "founding.go", `if !o.target(found).keepsMajority(*rival.facts.Promise) {`, `if false {`, byStories},
+	{"found beside a founding that may be complete", "founding.go", `if !target.keepsMajority(*rival.facts.Promise) {`, `if false && !target.keepsMajority(*rival.facts.Promise) {`, byStories},
 	{"found beside a second fixed holder", "founding.go", `return o.Config.Yields && f.Phase == PhaseBlank && f.Promise`, `return f.Phase == PhaseBlank && f.Promise`, byStories},
 	{"keep a promise that is moot", "rivals.go", `case pristine || o.moot():`, `case pristine:`, byStories},
 	{"a promise is moot without a leader", "rivals.go", `case known != nil && o.leader(known) != nil:`, `case known != nil:`, byStories},

@@ -165,8 +165,8 @@ func (o claiming) moot() bool {
 
 // stronger says which of two holders of one slot may continue: the one that runs; the one with more to lose, be it data
 // of another program's cluster that was not taken over yet, or the promise of a founding that a disk or the store has
-// accepted; then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each host counts its own), so
-// there the name decides at once.
+// accepted; then the later claim; then the lower node name. Blank disks have claims that cannot be compared (each host
+// counts its own), so there the name decides at once.
 func (o mesh) stronger(a Facts, aNode string, b Facts, bNode string) bool {
 	rank := func(f Facts) int {
 		switch {

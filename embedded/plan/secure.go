@@ -12,7 +12,7 @@ import (
 //
 // It rests on what stays true: a promise is on the disk before it is told, and members apply one log, so that of two
 // lists one is the beginning of the other. Of two members that have promised, at least one finds the other where its
-// list has it, however old that is; and a connection carries raft's messages both ways, whoever has dialled it.
+// list has it, however old that is; and a connection carries raft's messages both ways, no matter which end has dialled it.
 type securing view
 
 // Secured is what a disk remembers of that, of its own generation only.
@@ -81,7 +81,7 @@ func (o securing) still() string {
 	})
 }
 
-// unpromised names the members whose disks have not promised. A promise counts whoever tells it, and when. Once the first
+// unpromised names the members whose disks have not promised. A promise counts, no matter which node tells it, and when. Once the first
 // URL was changed all had, and nobody was added: one of whom nobody knows any more has promised as well.
 func (o securing) unpromised(begun bool) string {
 	return o.lacking("has not noted that it serves https", func(m MemberInfo) bool {
