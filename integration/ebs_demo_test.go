@@ -17,11 +17,13 @@ import (
 	"time"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 	"holdfast/volume/volumetest/ec2test"
 )
 
 // What is exported of claims and of requests, and how many requests an hour a holder and a standby make.
 func TestEBSMetricsAndRequests(t *testing.T) {
+	tier.Long(t, "it counts for a minute; the simulation of volume/ebs counts requests for an hour, and its own tests export them")
 	r := masters(t)
 	r.cluster.Set("volume.ebs.scan-every", "15s") // the default
 	r.cluster.Set("volume.ebs.takeover-after", "30s")

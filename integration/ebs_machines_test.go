@@ -10,6 +10,7 @@ import (
 
 	"holdfast/integration"
 	"holdfast/integration/hosts"
+	"holdfast/integration/tier"
 	"holdfast/volume/volumetest/ec2test"
 )
 
@@ -76,11 +77,11 @@ func TestEBSPausedHolder(t *testing.T) {
 // Every instance is terminated at another step of its first claim, and replaced: the new ones are in no dead end.
 func TestEBSTerminatedInTheMiddleOfTheClaim(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for _, steps := range [][3]string{
+	for _, steps := range tier.Share(t, 3, [][3]string{
 		{"after-claim-tag", "after-attach", "device"},
 		{"before-format", "after-format", "after-mount"},
 		{"before-identity", "after-identity", "before-held-tag"},
-	} {
+	}) {
 		t.Run(strings.Join(steps[:], ","), func(t *testing.T) {
 			r := masters(t)
 			first := slices.Clone(r.cluster.Nodes)

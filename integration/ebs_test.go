@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 	"holdfast/volume/volumetest/ec2test"
 )
 
@@ -218,10 +219,11 @@ func TestEBSTwoMastersInOneZone(t *testing.T) {
 // nothing is formatted twice, and nobody comes to a second volume.
 func TestEBSKilledAtEachStepOfTheClaim(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for _, step := range []string{
+	steps := []string{
 		"before-claim-tag", "after-claim-tag", "before-attach", "after-attach", "device", "before-format", "after-format",
 		"before-mount", "after-mount", "before-identity", "after-identity", "before-held-tag", "held",
-	} {
+	}
+	for _, step := range tier.Share(t, 4, steps) {
 		t.Run(step, func(t *testing.T) {
 			r := masters(t)
 			victim := r.cluster.Nodes[0]

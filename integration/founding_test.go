@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 )
 
 // Nodes are killed at each step of the founding, one of them, two, or all: started again they found exactly
@@ -19,17 +20,28 @@ func TestKillWhileFounding(t *testing.T) {
 		"before-promise", "after-promise", "before-mirror", "before-commit", "after-commit",
 		"before-etcd", "after-etcd", "before-start", "after-start",
 	}
+	type kill struct {
+		step    string
+		victims int // 0: of a founder that is alone
+	}
+	var kills []kill
 	for _, step := range steps {
-		t.Run(step+"/alone", func(t *testing.T) {
-			story(t)
-			killWhileFounding(t, step, cluster(t, integration.Options{Nodes: 1, Slots: []string{"a"}}), 1)
-		})
-		for victims := 1; victims <= 3; victims++ {
-			t.Run(fmt.Sprintf("%s/%d", step, victims), func(t *testing.T) {
-				story(t)
-				killWhileFounding(t, step, cluster(t, integration.Options{}), victims)
-			})
+		for victims := range 4 {
+			kills = append(kills, kill{step, victims})
 		}
+	}
+	for _, k := range tier.Share(t, 3, kills) {
+		if k.victims == 0 {
+			t.Run(k.step+"/alone", func(t *testing.T) {
+				story(t)
+				killWhileFounding(t, k.step, cluster(t, integration.Options{Nodes: 1, Slots: []string{"a"}}), 1)
+			})
+			continue
+		}
+		t.Run(fmt.Sprintf("%s/%d", k.step, k.victims), func(t *testing.T) {
+			story(t)
+			killWhileFounding(t, k.step, cluster(t, integration.Options{}), k.victims)
+		})
 	}
 }
 
@@ -87,13 +99,14 @@ func killWhileFounding(t *testing.T, step string, c *integration.Cluster, victim
 // in the end the slot is a voter again, and the other members are who they were.
 func TestKillWhileReplacing(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for _, step := range []string{"before-vacate", "before-accept", "after-accept", "before-etcd", "after-etcd", "before-start", "after-start"} {
+	steps := []string{"before-vacate", "before-accept", "after-accept", "before-etcd", "after-etcd", "before-start", "after-start"}
+	for _, step := range tier.Share(t, 3, steps) {
 		t.Run(step, func(t *testing.T) {
 			story(t)
 			killWhileReplacing(t, nil, []string{killAt + step})
 		})
 	}
-	for _, step := range []string{"before-remove", "before-add"} {
+	for _, step := range tier.Share(t, 2, []string{"before-remove", "before-add"}) {
 		t.Run(step, func(t *testing.T) {
 			story(t)
 			killWhileReplacing(t, []string{killAt + step}, nil)

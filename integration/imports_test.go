@@ -69,10 +69,12 @@ var arrows = map[string][]string{
 	"integration/hosts": {},
 	// a program that shows holdfast on hosts: it runs the binary, and knows none of its packages
 	"integration/demo": {"integration/hosts", "volume/volumetest/ec2test"},
+	// what is left to make prove, whatever it is
+	"integration/tier": {},
 	// runs spin: it knows nothing of what is modelled
-	"integration/spintest": {},
+	"integration/spintest": {"integration/tier"},
 	// breaks guards of a package and runs its tests: it knows nothing of what it breaks
-	"integration/mutanttest": {},
+	"integration/mutanttest": {"integration/tier"},
 	// runs the cluster of the stories; etcd's tests come with it, which is why it is a package of its own
 	"integration/faults": {"integration", "volume/volumetest/ec2test"},
 }

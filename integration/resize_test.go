@@ -13,6 +13,7 @@ import (
 
 	"holdfast/embedded/health"
 	"holdfast/integration"
+	"holdfast/integration/tier"
 )
 
 // unpinned makes a cluster of nodes that take any slot, and starts them one after the other, so that they hold the
@@ -204,7 +205,7 @@ func TestShrinkDeadFirst(t *testing.T) {
 // finished.
 func TestKillWhileResizing(t *testing.T) {
 	t.Parallel() // its parts are stories
-	for _, step := range []string{"after-resize", "after-shrink", "before-hand-over", "before-retire"} {
+	for _, step := range tier.Share(t, 2, []string{"after-resize", "after-shrink", "before-hand-over", "before-retire"}) {
 		t.Run(step, func(t *testing.T) {
 			story(t)
 			c := cluster(t, integration.Options{})

@@ -13,6 +13,7 @@ import (
 	"filippo.io/age"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 )
 
 var restores = flag.Int("restores", 2, "of the storm of restores")
@@ -20,6 +21,7 @@ var restores = flag.Int("restores", 2, "of the storm of restores")
 // Nodes are killed, stopped and paused at random while one restore after the other is carried out. After each there is
 // one generation, which no node leaves again, and the cluster holds either the backup or what it held before.
 func TestRestoreStorm(t *testing.T) {
+	tier.Long(t, "TestKillWhileRestoring kills at each step what this kills at random")
 	story(t)
 	from := *seed
 	if from == 0 {

@@ -5,15 +5,17 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
+	"testing"
 	"time"
 )
 
 const (
 	// minStories run at a time in any case, and no more than maxStories. They wait for much of their time: between the
-	// two, another one begins when the processor was idle for some of the last seconds. On a slow machine, too, no story
+	// two, another one begins when the processor was free for some of the last seconds. On a slow machine, too, no story
 	// is made late by the others.
 	minStories, maxStories = 3, 8
-	idleEnough             = 0.35
+	freeEnough             = 0.35
 )
 
 // seats are those of the stories that run.
@@ -24,7 +26,7 @@ type hall struct {
 	free  *sync.Cond
 	taken int
 	watch sync.Once
-	spare bool // the processor was idle enough since the last story began
+	spare bool // the processor was free enough since the last story began
 }
 
 func (r *hall) take() {
@@ -45,31 +47,54 @@ func (r *hall) leave() {
 	r.free.Signal()
 }
 
-// look admits one story more every few seconds if the processor was idle in between: what the last one needs shows only
+// look admits one story more every few seconds if the processor was free in between: what the last one needs shows only
 // after a while.
 func (r *hall) look() {
-	idle, all := processor()
+	free, all := processor()
 	for range time.Tick(4 * time.Second) {
-		nowIdle, nowAll := processor()
+		nowFree, nowAll := processor()
 		r.free.L.Lock()
-		r.spare = nowAll > all && float64(nowIdle-idle)/float64(nowAll-all) >= idleEnough
+		r.spare = nowAll > all && float64(nowFree-free)/float64(nowAll-all) >= freeEnough
 		r.free.L.Unlock()
 		r.free.Signal()
-		idle, all = nowIdle, nowAll
+		free, all = nowFree, nowAll
 	}
 }
 
-// processor returns how long the processor was idle since the machine began, and how long that is, in ticks of all
-// cores (proc_stat(5)); waiting for a disk is not idle here, for the stories wait for it.
-func processor() (idle, all uint64) {
-	text, err := os.ReadFile("/proc/stat")
+// processor returns how long the processor was free for stories since the machine began, and how long that is.
+func processor() (free, all uint64) {
+	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	var user, nice, system, waiting, irq, soft, steal uint64
+	priority, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	return ticks(string(stat), err == nil && priority == 20) // what the system call returns is 20 less nice
+}
+
+// ticks reads proc_stat(5), for all cores. Waiting for a disk is not free, for the stories wait for it. What runs beside
+// them at a lower priority (.ci/beside) yields to them, and so it is, unless their own priority is as low.
+func ticks(stat string, normal bool) (free, all uint64) {
+	line, _, _ := strings.Cut(stat, "\n")
+	var user, nice, system, idle, waiting, irq, soft, steal uint64
 	if _, err := fmt.Sscanf(line, "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &waiting, &irq, &soft, &steal); err != nil {
 		return 0, 0
 	}
-	return idle, user + nice + system + idle + waiting + irq + soft + steal
+	free = idle
+	if normal {
+		free += nice
+	}
+	return free, user + nice + system + idle + waiting + irq + soft + steal
+}
+
+// What runs at a lower priority keeps no story waiting, but for one that is as low.
+func TestTicks(t *testing.T) {
+	const stat = "cpu  1 20 300 4000 50000 600000 7000000 80000000 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
+	for normal, want := range map[bool]uint64{true: 4020, false: 4000} {
+		if free, all := ticks(stat, normal); free != want || all != 87654321 {
+			t.Errorf("normal priority %t: got %d of %d, want %d of 87654321", normal, free, all, want)
+		}
+	}
+	if free, all := processor(); all == 0 || free == 0 {
+		t.Errorf("this machine: got %d of %d", free, all)
+	}
 }

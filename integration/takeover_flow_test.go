@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"holdfast/integration/tier"
 )
 
 // thereAndBack takes all seats over, and releases them after what prepares that, the leader last each time.
@@ -93,15 +95,15 @@ func (h *handover) fenced(i int) {
 
 // takeoverSteps are those at which a process kills itself on each seat: while it takes up the data for the first time,
 // and while it starts etcd on it.
-var takeoverSteps = [][2]string{{"before-take-up", "before-etcd"}, {"after-take-up", "before-start"},
+var takeoverSteps = [][]string{{"before-take-up", "before-etcd"}, {"after-take-up", "before-start"},
 	{"after-adopt", "after-etcd"}}
 
-// killAtEachStep has takeovers killed, two on each seat. Both times the other program continues first, as if nothing had
+// killAtEachStep has takeovers killed, in make prove two on each seat. Each time the other program continues first, as if nothing had
 // been.
 func (h *handover) killAtEachStep() {
 	h.t.Helper()
 	for i, s := range h.seats {
-		for _, step := range takeoverSteps[i] {
+		for _, step := range tier.Share(h.t, 2, takeoverSteps[i]) {
 			s.end()
 			s.node.Start(killAt + step)
 			if code := s.node.Exit(time.Minute); code != -1 {
@@ -117,8 +119,8 @@ func (h *handover) killAtEachStep() {
 	h.verify()
 }
 
-// releaseSteps are those at which a process kills itself while it gives a seat back, two on each.
-var releaseSteps = [][2]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"}, {"release-paused", "release-returned"}}
+// releaseSteps are those at which a process kills itself while it gives a seat back, in make prove two on each.
+var releaseSteps = [][]string{{"release-saved", "release-drained"}, {"release-marked", "release-handed"}, {"release-paused", "release-returned"}}
 
 // killWhileGivingBack has releases killed. The other program finds its data each time, also where only half was made
 // ready for it, and holdfast takes the seat again. In the end all go back.
@@ -130,7 +132,7 @@ func (h *handover) killWhileGivingBack(prepare func()) {
 	h.healthy()
 	prepare()
 	for i, s := range h.seats {
-		for _, step := range releaseSteps[i] {
+		for _, step := range tier.Share(h.t, 2, releaseSteps[i]) {
 			s.end()
 			s.node.Start(killAt + step)
 			h.taken(i)

@@ -180,7 +180,7 @@ func adoptions(seed uint64) life {
 }
 
 func TestAdoptionSimulation(t *testing.T) {
-	s := sweepLives(t, 700, 60, nil, of(adoptions))
+	s := sweepLives(t, 700, 60, []uint64{273}, of(adoptions))
 	came(t, s, s.kinds, Adopt, Note, Replace, Promote, Start, Conclude, Mirror)
 	came(t, s, s.events, "taken over", "given back", "ledger lost")
 	s.well(t, 8)

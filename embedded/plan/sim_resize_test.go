@@ -11,7 +11,7 @@ import (
 const maxResized = 5
 
 // hardResizes are lives of changing slots that have broken an earlier version of the plan, or that break a mutant.
-var hardResizes = []uint64{274, 901, 1007, 1293, 1744}
+var hardResizes = []uint64{274, 901, 1007, 1293, 1744, 125, 194}
 
 func resized(seed uint64) life {
 	r := rand.New(rand.NewPCG(seed, 2))

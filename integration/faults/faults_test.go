@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 )
 
 var (
@@ -173,9 +174,9 @@ func play(t *testing.T, seed uint64, length time.Duration) (decided bool) {
 // Everything goes wrong, under traffic that etcd's own checker follows: what clients saw was possible, all the time.
 func TestFaultsUnderChecker(t *testing.T) {
 	real(t)
-	all := seeds
-	if *seed != 0 {
-		all = []uint64{*seed}
+	all := []uint64{*seed}
+	if *seed == 0 {
+		all = tier.Share(t, len(seeds), seeds)
 	}
 	for _, seed := range all {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { run(t, seed) })

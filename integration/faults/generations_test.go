@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"holdfast/integration"
+	"holdfast/integration/tier"
 	"holdfast/snapshot"
 )
 
@@ -35,7 +36,8 @@ func TestGenerationsUnderFaults(t *testing.T) {
 		}
 		return
 	}
-	for seed, end := range map[uint64]string{7: endRestore, 8: endRecover} {
+	for _, end := range tier.Share(t, 2, []string{endRestore, endRecover}) {
+		seed := map[string]uint64{endRestore: 7, endRecover: 8}[end]
 		t.Run(fmt.Sprintf("%s %d", end, seed), func(t *testing.T) { generations(t, seed, end) })
 	}
 }

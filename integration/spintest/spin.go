@@ -2,13 +2,11 @@
 // its mutants is found.
 //
 // A variant is a promela file and what is defined for it. A search that was cut short is an error and no verdict.
-// Without spin and a C compiler the test is skipped; with the flag -all it fails. The package knows nothing of the
-// protocols.
+// Without spin and a C compiler the test is skipped; in make prove it fails. The package knows nothing of the protocols.
 package spintest
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,9 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var all = flag.Bool("all", false, "search also what takes longer; without spin and a C compiler it is a failure then")
+	"holdfast/integration/tier"
+)
 
 // What a search ends with.
 const (
@@ -34,7 +32,7 @@ type Variant struct {
 	File string
 	Defs string // -D of each, separated by spaces
 	Want string // Holds or Violated
-	Long bool   // only with -all
+	Long bool   // only in make prove
 }
 
 // Check searches the variants, in parallel, and prints a table of what was found.
@@ -45,7 +43,7 @@ func Check(t *testing.T, variants []Variant) {
 	}
 	for _, program := range []string{"spin", "cc"} {
 		if _, err := exec.LookPath(program); err != nil {
-			if *all {
+			if tier.All() {
 				t.Fatalf("%s is missing, so nothing is checked: install spin, gcc and libc6-dev", program)
 			}
 			t.Skipf("%s is missing: install spin, gcc and libc6-dev", program)
@@ -53,9 +51,13 @@ func Check(t *testing.T, variants []Variant) {
 	}
 	const row = "%-7s %-44s %-10s %-10s %9v %8s %8s\n"
 	rows := make([]string, len(variants))
+	searched := map[Variant]bool{}
+	for _, v := range tier.Share(t, 4, variants) {
+		searched[v] = tier.All() || !v.Long
+	}
 	t.Run("variants", func(t *testing.T) {
 		for i, v := range variants {
-			if v.Long && !*all {
+			if !searched[v] {
 				continue
 			}
 			t.Run(v.Name+"_"+strings.ReplaceAll(v.Defs, " ", "_"), func(t *testing.T) {

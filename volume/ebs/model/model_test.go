@@ -23,7 +23,7 @@ type variant struct {
 	n    int    // nodes
 	defs string // -D of each
 	want string
-	long bool // only with -all
+	long bool // only in make prove
 }
 
 // variants is the table: the protocol must hold, and everything else must be found. V, R and T are what is
