@@ -30,6 +30,7 @@
 //   - Killing at a line of the protocol: the environment variable HOLDFAST_TEST_KILL_AT names a step of
 //     embedded/coordinator or volume/ebs (before-promise, after-attach, ...) at which the process kills itself.
 //   - go test -short tells no stories; the arrows are checked all the same.
+//   - Of kills at each of many steps CI runs a share, and leaves a few stories to make prove: package tier says how.
 //
 // # The stories
 //

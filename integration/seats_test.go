@@ -14,8 +14,8 @@ const (
 	// minStories run at a time in any case, and no more than maxStories. They wait for much of their time: between the
 	// two, another one begins when the processor was free for some of the last seconds. On a slow machine, too, no story
 	// is made late by the others.
-	minStories, maxStories = 3, 8
-	freeEnough             = 0.35
+	minStories, maxStories = 4, 8
+	freeEnough             = 0.25
 )
 
 // seats are those of the stories that run.
