@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"holdfast/integration/tier"
 )
 
 // sweep is what came of many simulated lives.
@@ -15,8 +17,8 @@ type sweep struct {
 	whole bool // as many as the test wants: something must have happened in them
 }
 
-// sweepLives simulates a life for each seed: the hard ones, and count others, or few in a short test, or as many as
-// -sim.lives; with -sim.seed only that one, which is printed. It ends the test with the first that breaks something.
+// sweepLives simulates a life for each seed: the hard ones, and count others, or half of them in CI, few in a short test, or
+// as many as -sim.lives; with -sim.seed only that one, which is printed. It ends the test with the first that breaks something.
 func sweepLives(t *testing.T, count, few uint64, hard []uint64,
 	live func(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string)) sweep {
 	t.Helper()
@@ -30,6 +32,8 @@ func sweepLives(t *testing.T, count, few uint64, hard []uint64,
 		count = *simLives
 	case testing.Short():
 		count = few
+	case !tier.All():
+		count /= 2
 	}
 	for seed := uint64(1); seed <= count; seed++ {
 		seeds = append(seeds, seed)

@@ -1,8 +1,8 @@
 // Package tier divides the tests between `make test`, which is CI, and `make prove`, which runs everything.
 //
-// What takes long and has a shorter neighbour that proves the same property is left to make prove ([Long]). Of many alike
-// cases, a kill at each of many steps or a mutant of each guard, CI runs a share that changes every day, so that it meets
-// all of them within days ([Share]). What one share takes out, another puts in: no case is in none of them.
+// What takes long and has a shorter neighbour that proves the same property is left to make prove ([Long]). Of many
+// alike cases, such as a kill at each of many steps, CI runs a share that changes every day, so that it meets all of
+// them within days ([Share]). Each case is in one of the shares.
 //
 // HOLDFAST_SHARE is read here and nowhere else. "all" runs everything, a number that share, and without it today's.
 package tier
@@ -27,7 +27,7 @@ func Long(t testing.TB, why string) {
 	}
 }
 
-// Share returns one of so many shares of alike cases: every so-manieth of them.
+// Share returns one of so many shares of alike cases. All shares together are all cases, each once.
 func Share[T any](t testing.TB, of int, cases []T) []T {
 	t.Helper()
 	if All() {
