@@ -16,7 +16,7 @@ import (
 const (
 	// glanceEvery is how often the campaigner looks whether the leader's streams are there, and lookEvery how often it
 	// looks at all else while nothing is suspicious: the mesh may have lost a leader whose streams stand.
-	glanceEvery = 20 * time.Millisecond
+	glanceEvery = 50 * time.Millisecond
 	lookEvery   = 200 * time.Millisecond
 	// doubtEvery is how often it looks at most while something is: a wakeup is dear only where there are many of them.
 	doubtEvery = 5 * time.Millisecond
