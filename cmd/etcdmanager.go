@@ -85,7 +85,7 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 		}
 		return planTakeover(c, loaded, "", "table")
 	}
-	return run(c.Context(), loaded, load)
+	return run(c, loaded, load)
 }
 
 // loadMeaning is the configuration that options mean on a machine, with what the environment says now.

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"os"
 	"os/signal"
 	"syscall"
@@ -29,7 +28,7 @@ func newRunCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return run(c.Context(), loaded, func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) })
+			return run(c, loaded, func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) })
 		},
 	}
 	config.AddFlags(c.Flags())
@@ -37,7 +36,8 @@ func newRunCommand() *cobra.Command {
 }
 
 // run wires a node and lives its life. Everything starts in this order and ends in the reverse one.
-func run(ctx context.Context, loaded *config.Loaded, reload func() (*config.Loaded, error)) error {
+func run(c *cobra.Command, loaded *config.Loaded, reload func() (*config.Loaded, error)) error {
+	c.Root().ResetCommands() // the others' flags, each key of the configuration for each command, take 4 MB
 	cfg := loaded.Config
 	// To the end: it kills by default, before the watch of the file begins and after that has ended.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -46,7 +46,7 @@ func run(ctx context.Context, loaded *config.Loaded, reload func() (*config.Load
 		return err
 	}
 	defer lg.Sync() //nolint:errcheck // standard error cannot be synced on a terminal
-	if err := node.Run(ctx, buildVersion(), loaded, reload, lg, level); err != nil {
+	if err := node.Run(c.Context(), buildVersion(), loaded, reload, lg, level); err != nil {
 		if cfg.Log.Format == config.LogConsole {
 			return err // as people read it
 		}

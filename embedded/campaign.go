@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.etcd.io/etcd/client/pkg/v3/types"
-	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -87,9 +86,7 @@ func logEnd(log *raft.MemoryStorage) (end plan.LogEnd) {
 
 // raftLog is what raft has written to its log; nil if a later etcd moves it: then nobody campaigns early, and
 // TestCampaign fails. Its methods lock.
-func raftLog(srv *etcdserver.EtcdServer) *raft.MemoryStorage {
-	return dig[*raft.MemoryStorage](srv, "raftStorage")
-}
+var raftLog = dig[*raft.MemoryStorage]("raftStorage")
 
 // Refused reports whether the member's peer port refuses a new connection, at each address of each of its URLs: no
 // process listens there, or what is asked is not the member. A timeout is no evidence, nor is a name that does not

@@ -63,25 +63,33 @@ func (c Cluster) Progress() (all map[uint64]Progress, leads uint64) {
 
 // raftNode is raft itself; its Status asks raft's own loop. nil if a later etcd moves it: then nothing is known of any
 // member, and TestProgress fails.
-func raftNode(srv *etcdserver.EtcdServer) raft.Node { return dig[raft.Node](srv, "Node") }
+var raftNode = dig[raft.Node]("Node")
 
 // raftTransport is raft's transport. The gauge etcd_network_active_peers does not tell since when, and a dial of our
 // own would say something else than what etcd decides by. ActiveSince locks. nil if a later etcd moves it: then nobody
 // counts as connected, and TestConnected fails.
-func raftTransport(srv *etcdserver.EtcdServer) rafthttp.Transporter {
-	return dig[rafthttp.Transporter](srv, "transport")
-}
+var raftTransport = dig[rafthttp.Transporter]("transport")
 
-// dig takes a field of the server's raft node, to which etcd 3.7 exports no way: nil if there is none of this name and
-// type. The fields asked for are set before the server is returned and never again.
-func dig[T any](srv *etcdserver.EtcdServer, name string) (found T) {
-	node := reflect.ValueOf(srv).Elem().FieldByName("r")
-	if !node.IsValid() || node.Kind() != reflect.Struct {
-		return found
+// dig returns what takes a field of the server's raft node, to which etcd 3.7 exports no way: nil if there is none of
+// this name and type. The fields asked for are set before the server is returned and never again. Where a field lies is
+// found out once: the campaigner looks many times a second.
+func dig[T any](name string) func(*etcdserver.EtcdServer) T {
+	none := func(*etcdserver.EtcdServer) (none T) { return none }
+	at, ok := reflect.TypeFor[etcdserver.EtcdServer]().FieldByName("r")
+	if !ok || at.Type.Kind() != reflect.Struct {
+		return none
 	}
-	field := node.FieldByName(name)
-	if !field.IsValid() || field.Type() != reflect.TypeFor[T]() {
-		return found
+	field, ok := at.Type.FieldByName(name)
+	if !ok || field.Type != reflect.TypeFor[T]() {
+		return none
 	}
-	return *(*T)(unsafe.Pointer(field.UnsafeAddr()))
+	offset := at.Offset
+	for t, path := at.Type, field.Index; len(path) > 0; path = path[1:] { // it may be a field of an embedded struct
+		if t.Kind() != reflect.Struct {
+			return none
+		}
+		f := t.Field(path[0])
+		offset, t = offset+f.Offset, f.Type
+	}
+	return func(srv *etcdserver.EtcdServer) T { return *(*T)(unsafe.Add(unsafe.Pointer(srv), offset)) }
 }

@@ -25,28 +25,10 @@ const (
 // BenchmarkPut compares throughput, latency and the CPU time that all three servers together spend on a write. A
 // round is made of short slices in which the clusters take turns, because the load of a shared machine changes
 // within seconds by more than the difference that is looked for.
-func BenchmarkPut(b *testing.B) { compareOperations(b, runningRivals(b), kindEtcd, puts) }
+func BenchmarkPut(b *testing.B) { compareOperations(b, runningRivals(b), puts) }
 
 // BenchmarkGet does the same with linearizable reads.
-func BenchmarkGet(b *testing.B) { compareOperations(b, runningRivals(b), kindEtcd, gets) }
-
-// BenchmarkHeadroom compares puts and reads with the garbage collector's headroom, and without: holdfast beside holdfast
-// with Go's default factor, which as the user's turns the headroom off.
-func BenchmarkHeadroom(b *testing.B) {
-	for name, do := range map[string]operation{"Put": puts, "Get": gets} {
-		b.Run(name, func(b *testing.B) {
-			with, _ := holdfastRival(b, kindHoldfast)
-			without, _ := holdfastRival(b, kindFactor, "GOGC=100")
-			rivals := []*rival{with, without}
-			b.Cleanup(func() { with.kill(); without.kill() }) // before their directories are removed
-			startAll(b, rivals)
-			compareOperations(b, rivals, kindFactor, do)
-		})
-	}
-}
-
-// kindFactor is holdfast without the headroom.
-const kindFactor = "GOGC=100"
+func BenchmarkGet(b *testing.B) { compareOperations(b, runningRivals(b), gets) }
 
 // operation is what clients do as fast as they can.
 type operation struct {
@@ -66,7 +48,7 @@ var (
 )
 
 // compareOperations compares rivals that serve.
-func compareOperations(b *testing.B, rivals []*rival, peer string, do operation) {
+func compareOperations(b *testing.B, rivals []*rival, do operation) {
 	tallies := map[string]*tally{}
 	for _, r := range rivals {
 		t := &tally{do: puts}
@@ -81,7 +63,6 @@ func compareOperations(b *testing.B, rivals []*rival, peer string, do operation)
 	}
 	for b.Loop() {
 		d := newDuel(b, do.name+"/s", "p50-ms", "p99-ms", "cpu-us/"+do.name, "resident-MB")
-		d.peer = peer
 		for range rounds(15) {
 			for _, r := range rivals {
 				tallies[r.kind].begin(b, r)

@@ -32,7 +32,6 @@ func rounds(count int) int {
 // package would cut what b.Log is given after ten lines.
 type duel struct {
 	b       *testing.B
-	peer    string                 // the kind that holdfast is compared with
 	columns []string               // what is measured, with its unit: they are names of metrics as well
 	trials  map[string][][]float64 // kind -> trial -> column
 }
@@ -43,7 +42,7 @@ func newDuel(b *testing.B, columns ...string) *duel {
 		fmt.Printf(" %15s", c)
 	}
 	fmt.Println()
-	return &duel{b: b, peer: kindEtcd, columns: columns, trials: map[string][][]float64{}}
+	return &duel{b: b, columns: columns, trials: map[string][][]float64{}}
 }
 
 // fight measures both rivals count times. Who goes first alternates, so that neither always finds the disk as
@@ -84,7 +83,7 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 func (d *duel) report() {
 	var ours, theirs, ratio, middle, lowest, highest []float64
 	for i, name := range d.columns {
-		h, e := d.column(kindHoldfast, i), d.column(d.peer, i)
+		h, e := d.column(kindHoldfast, i), d.column(kindEtcd, i)
 		record(d.b.Name(), name, h, e)
 		var ratios []float64
 		for round := range h {
@@ -95,13 +94,13 @@ func (d *duel) report() {
 		middle = append(middle, median(ratios))
 		lowest, highest = append(lowest, slices.Min(ratios)), append(highest, slices.Max(ratios))
 		d.b.ReportMetric(ours[i], kindHoldfast+"-"+name)
-		d.b.ReportMetric(theirs[i], d.peer+"-"+name)
+		d.b.ReportMetric(theirs[i], kindEtcd+"-"+name)
 		if finite(middle[i]) {
 			d.b.ReportMetric(middle[i], "ratio-"+name)
 		}
 	}
 	row("median", kindHoldfast, ours)
-	row("median", d.peer, theirs)
+	row("median", kindEtcd, theirs)
 	row("ratio", "medians", ratio)
 	row("ratio", "median", middle)
 	row("ratio", "lowest", lowest)

@@ -25,13 +25,12 @@ var arrows = map[string][]string{
 	"cmd/show":                 {"embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "snapshot", "volume"},                                                                                          // what people are told of a cluster
 	"cmd/takeover":             {"cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/node", "embedded", "embedded/generations", "embedded/health", "embedded/pki", "embedded/plan", "embedded/settings", "gossip", "snapshot", "volume"}, // a cluster that another program runs
 	"cmd/demo":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "embedded/health"},
-	"cmd/node":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/headroom", "cmd/show", "durable", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
+	"cmd/node":                 {"cmd/child", "cmd/config", "cmd/control", "cmd/show", "durable", "embedded", "embedded/auth", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "embedded/settings", "gossip", "metrics", "snapshot", "snapshot/s3", "volume", "volume/ebs"},
 	"cmd/backups":              {"cmd/child", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "embedded", "embedded/generations", "embedded/health", "embedded/plan", "snapshot", "snapshot/etcdclient"},                                 // what commands do with them
 	"cmd/proposal":             {"cmd/backups", "cmd/config", "cmd/control", "cmd/node", "cmd/show", "embedded/coordinator", "embedded/generations", "embedded/health", "embedded/plan", "snapshot"},                                          // how an operator ends a generation
 	"cmd/observer":             {"cmd/certificates", "cmd/config", "cmd/node", "embedded", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/plan", "embedded/settings", "gossip", "gossip/discover", "metrics", "volume"}, // hears, and is no node
 	"cmd/certificates":         {"cmd/config", "cmd/control", "cmd/node", "cmd/show", "durable", "embedded/health", "embedded/pki", "embedded/pki/authorities"},                                                                               // issues, renews, looks
 	"cmd/etcdmanager":          {"cmd/config"},                                                                                                                                                                                                // a translation, and asks nobody
-	"cmd/headroom":             {},                                                                                                                                                                                                            // the garbage collector's, whatever the process does
 	"cmd/gorunner":             {},                                                                                                                                                                                                            // runs any program
 	"cmd":                      {"cmd/backups", "cmd/certificates", "cmd/child", "cmd/config", "cmd/control", "cmd/demo", "cmd/etcdmanager", "cmd/gorunner", "cmd/node", "cmd/observer", "cmd/proposal", "cmd/show", "cmd/takeover", "embedded", "embedded/auth", "embedded/coordinator", "embedded/health", "embedded/pki", "embedded/pki/authorities", "embedded/plan", "gossip", "gossip/discover", "snapshot", "snapshot/etcdclient", "volume", "volume/ebs"},
 	"durable":                  {},                                                                       // how a file is replaced; nothing of what is in it
@@ -182,7 +181,7 @@ func TestReleaseHasNoTestKit(t *testing.T) {
 }
 
 // serverless are the packages that need no member, and whose tests start in a second because they link no etcd server.
-var serverless = []string{"cmd/config", "cmd/control", "cmd/etcdmanager", "cmd/headroom", "cmd/show", "embedded/auth",
+var serverless = []string{"cmd/config", "cmd/control", "cmd/etcdmanager", "cmd/show", "embedded/auth",
 	"embedded/coordinator", "embedded/generations", "embedded/health", "embedded/pki", "embedded/pki/authorities",
 	"embedded/plan", "embedded/settings", "gossip", "gossip/discover", "metrics", "snapshot/etcdclient", "snapshot/s3",
 	"volume", "volume/ebs"}

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/cmd/config"
-	"holdfast/cmd/headroom"
 	"holdfast/embedded/coordinator"
 	"holdfast/embedded/pki/authorities"
 	"holdfast/metrics"
@@ -39,7 +38,6 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	if err := config.CloseDataDir(cfg); err != nil {
 		return err
 	}
-	room := headroom.New(lg.Named("memory"))
 	cfg, err := knownSlots(ctx, cfg, lg)
 	if err != nil {
 		return err
@@ -61,7 +59,6 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	defer end()
 	server := metrics.NewServer(cfg.Metrics, prometheus.DefaultGatherer, n.livez, n.readyz, n.clusterStatus,
 		lg.Named("http"))
-	group.Go(func() error { return room.Run(outer) })
 	group.Go(func() error { return server.Run(outer) })
 	group.Go(func() error { return metrics.Profile(outer, cfg.Metrics.Pprof, lg.Named("pprof"), nil) })
 	group.Go(func() error { return routes{n}.serve(outer) })

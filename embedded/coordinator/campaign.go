@@ -16,8 +16,10 @@ import (
 const (
 	// glanceEvery is how often the campaigner looks whether the leader's streams are there, and lookEvery how often it
 	// looks at all else while nothing is suspicious: the mesh may have lost a leader whose streams stand.
-	glanceEvery = 5 * time.Millisecond
+	glanceEvery = 50 * time.Millisecond
 	lookEvery   = 200 * time.Millisecond
+	// doubtEvery is how often it looks at most while something is: a wakeup is dear only where there are many of them.
+	doubtEvery = 5 * time.Millisecond
 	// restEvery bounds how rarely it looks while a doubt lasts, as for a minority that is cut off.
 	restEvery = 500 * time.Millisecond
 	// standingWait is how long another voter may take to tell its standing.
@@ -55,7 +57,8 @@ type suspicion struct {
 func (c *campaigner) run(ctx context.Context) {
 	var s suspicion
 	var last time.Time
-	ticker := time.NewTicker(glanceEvery)
+	glance := glanceEvery
+	ticker := time.NewTicker(glance)
 	defer ticker.Stop()
 	for {
 		select {
@@ -63,14 +66,18 @@ func (c *campaigner) run(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		pause := lookEvery
+		pause, next := lookEvery, glanceEvery
 		if c.world.Etcd.Doubtful() {
 			if s.began.IsZero() {
 				s.began = time.Now()
 			}
-			pause = min(time.Since(s.began)/16, restEvery)
+			pause, next = min(time.Since(s.began)/16, restEvery), doubtEvery
 		} else {
 			s.began = time.Time{}
+		}
+		if next != glance {
+			glance = next
+			ticker.Reset(glance)
 		}
 		if time.Since(last) >= pause {
 			c.look(ctx, &s)

@@ -64,7 +64,10 @@ func (s *sentinel) guard(ctx context.Context) {
 	for every(ctx, watchProposals) {
 		o := s.status.get().Observation
 		mine, store := o.Disk.Ledger.Record, o.Store
-		if m, _ := s.world.Etcd.State(); mine == nil || !m.Leader || store.Record == nil || store.Record.ID != mine.ID {
+		if mine == nil || store.Record == nil || store.Record.ID != mine.ID {
+			continue
+		}
+		if m, _ := s.world.Etcd.State(); !m.Leader { // which reads the database
 			continue
 		}
 		if store.Restore != nil && store.Unknown == "" { // an abort may have failed

@@ -51,7 +51,7 @@ type EC2 struct {
 
 	asking turn // for the metadata service; guards what follows
 	self   atomic.Pointer[Self]
-	client atomic.Pointer[ec2.Client]
+	client atomic.Pointer[sdk]
 }
 
 // NewEC2 returns the client. It reads the SDK's own configuration (files, environment) and sends nothing: where
@@ -92,7 +92,7 @@ func unproxied(client imds.HTTPClient) imds.HTTPClient {
 }
 
 // connect returns the client of the region, which it may have to ask for first.
-func (e *EC2) connect(ctx context.Context) (*ec2.Client, error) {
+func (e *EC2) connect(ctx context.Context) (*sdk, error) {
 	if c := e.client.Load(); c != nil {
 		return c, nil
 	}
@@ -104,7 +104,7 @@ func (e *EC2) connect(ctx context.Context) (*ec2.Client, error) {
 		}
 		region = me.Region
 	}
-	e.client.CompareAndSwap(nil, ec2.NewFromConfig(e.base, func(o *ec2.Options) { e.configure(o, region) }))
+	e.client.CompareAndSwap(nil, newSDK(ec2.NewFromConfig(e.base, func(o *ec2.Options) { e.configure(o, region) })))
 	return e.client.Load(), nil
 }
 
@@ -129,8 +129,8 @@ func (e *EC2) configure(o *ec2.Options, region string) {
 	o.APIOptions = append(o.APIOptions, e.series.count)
 }
 
-// operation is a method of the SDK's client, as ec2.Client.DescribeVolumes.
-type operation[In, Out any] func(*ec2.Client, context.Context, *In, ...func(*ec2.Options)) (*Out, error)
+// operation is a method of the SDK's client, as sdk.DescribeVolumes.
+type operation[In, Out any] func(*sdk, context.Context, *In, ...options) (*Out, error)
 
 // ask sends a request that may be sent again: it changes nothing, or EC2 knows it by its token.
 func ask[In, Out any](ctx context.Context, e *EC2, op string, call operation[In, Out], in *In) (*Out, error) {
@@ -164,7 +164,7 @@ func change[In, Out any](ctx context.Context, e *EC2, op string, call operation[
 	}
 }
 
-func once[In, Out any](ctx context.Context, e *EC2, client *ec2.Client, op string, call operation[In, Out],
+func once[In, Out any](ctx context.Context, e *EC2, client *sdk, op string, call operation[In, Out],
 	in *In) error {
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()

@@ -310,9 +310,9 @@ func TestAttemptsAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, ok := c.Options().HTTPClient.(*awshttp.BuildableClient)
+	h, ok := c.of().Options().HTTPClient.(*awshttp.BuildableClient)
 	if !ok || h.GetTimeout() != readAttempt {
-		t.Errorf("got %T, want the SDK's with a timeout of %s", c.Options().HTTPClient, readAttempt)
+		t.Errorf("got %T, want the SDK's with a timeout of %s", c.of().Options().HTTPClient, readAttempt)
 	}
 	if e.limit != changeWithin {
 		t.Errorf("got %s for a change, want %s", e.limit, changeWithin)

@@ -1,0 +1,30 @@
+package integration_test
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// Of the SDKs' clients only what is called is linked. Once reflection can reach a client's type the linker keeps all of
+// its operations; EC2's alone are 30 MB.
+func TestUnusedOperationsAreNotLinked(t *testing.T) {
+	story(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"service/ec2.(*Client).AttachVolume":          true, // the binary names its functions
+		"service/ec2.(*Client).AcceptAddressTransfer": false,
+	} {
+		if got := bytes.Contains(data, []byte(name)); got != want {
+			t.Errorf("%s is linked: %t, want %t; -ldflags=-dumpdep says by what its client's type is UsedInIface",
+				name, got, want)
+		}
+	}
+}
