@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
@@ -278,4 +279,17 @@ func tlsDoubts(c Config) []string {
 func (c Config) Insecure() bool {
 	_, exposed := exposedAddress(c)
 	return exposed && (c.TLS.PlainClients || c.TLS.FromHTTP || c.Etcd.CertFile == "" || c.Etcd.PeerCertFile == "")
+}
+
+// ReadPool reads the authorities that others' certificates are checked with.
+func ReadPool(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read %s: no certificate in it", file)
+	}
+	return pool, nil
 }

@@ -210,12 +210,6 @@ func readIdentity(certFile, keyFile, caFile string) (pair tls.Certificate, pool 
 	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
 		return pair, nil, fmt.Errorf("read the certificate %s with its key %s: %w", certFile, keyFile, err)
 	}
-	pem, err := os.ReadFile(caFile)
-	if err != nil {
-		return pair, nil, err
-	}
-	if pool = x509.NewCertPool(); !pool.AppendCertsFromPEM(pem) {
-		return pair, nil, fmt.Errorf("read %s: no certificate in it", caFile)
-	}
-	return pair, pool, nil
+	pool, err = config.ReadPool(caFile)
+	return pair, pool, err
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"time"
 
@@ -34,13 +33,9 @@ func meshTLS(cfg config.Config, k *pki.Keeper) *gossip.TLS {
 				return &pair, err
 			},
 			func() (*x509.CertPool, error) {
-				text, err := os.ReadFile(cfg.Etcd.PeerTrustedCAFile)
+				pool, err := config.ReadPool(cfg.Etcd.PeerTrustedCAFile)
 				if err != nil {
-					return nil, err
-				}
-				pool := x509.NewCertPool()
-				if !pool.AppendCertsFromPEM(text) {
-					return nil, fmt.Errorf("etcd.peer-trusted-ca-file %s: holds no certificate", cfg.Etcd.PeerTrustedCAFile)
+					return nil, fmt.Errorf("etcd.peer-trusted-ca-file: %w", err)
 				}
 				return pool, nil
 			})

@@ -3,12 +3,10 @@ package node
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"holdfast/cmd/config"
 	"holdfast/embedded/health"
 	"holdfast/embedded/settings"
 )
@@ -67,21 +66,15 @@ func membersClient(c settings.ClientTLS) (*http.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 		if c.TrustedCAFile != "" {
-			text, err := os.ReadFile(c.TrustedCAFile)
-			if err != nil {
+			if transport.TLSClientConfig.RootCAs, err = config.ReadPool(c.TrustedCAFile); err != nil {
 				return nil, err
 			}
-			pool := x509.NewCertPool()
-			if !pool.AppendCertsFromPEM(text) {
-				return nil, fmt.Errorf("read %s: no certificate in it", c.TrustedCAFile)
-			}
-			transport.TLSClientConfig.RootCAs = pool
 		}
 	}
 	return &http.Client{Transport: transport}, nil
 }
 
-// askLinks asks a member, at its client URLs, which members it is connected to. Another member may answer there, as on
+// askLinks asks a member, at all its client URLs at once, which members it is connected to. Another member may answer there, as on
 // localhost: its answer does not count.
 func askLinks(ctx context.Context, client *http.Client, urls []string, id string) health.Links {
 	ctx, cancel := context.WithTimeout(ctx, linksTime)
@@ -89,13 +82,24 @@ func askLinks(ctx context.Context, client *http.Client, urls []string, id string
 	if len(urls) == 0 {
 		return health.Links{Err: "the member has told no client URL"}
 	}
-	var failed []string
-	for _, url := range urls {
-		peers, err := linksAt(ctx, client, url, id)
-		if err == nil {
-			return health.Links{Peers: peers}
+	told, failed := make([]*health.Links, len(urls)), make([]string, len(urls))
+	var wg sync.WaitGroup
+	for i, url := range urls {
+		wg.Go(func() {
+			peers, err := linksAt(ctx, client, url, id)
+			if err != nil {
+				failed[i] = err.Error()
+				return
+			}
+			told[i] = &health.Links{Peers: peers}
+			cancel()
+		})
+	}
+	wg.Wait()
+	for _, l := range told {
+		if l != nil {
+			return *l
 		}
-		failed = append(failed, err.Error())
 	}
 	return health.Links{Err: strings.Join(failed, "; ")}
 }

@@ -27,6 +27,8 @@ func TestAskLinks(t *testing.T) {
 		return `etcd_network_active_peers{Local="` + local + `",Remote="` + remote + `"} ` + value + "\n"
 	}
 	good := serve(200, gauge+link("a1", "b2", "1")+link("a1", "c3", "0")+link("f6", "e5", "1")+"other 1\n")
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hangs.Close()
 	elsewhere := serve(200, gauge+link("b2", "a1", "1"))
 	for name, tc := range map[string]struct {
 		urls []string
@@ -37,6 +39,7 @@ func TestAskLinks(t *testing.T) {
 		"with a slash":         {[]string{good + "/"}, []string{"b2"}, ""},
 		"another answers":      {[]string{elsewhere}, nil, "the member a1 does not answer there"},
 		"another, and then it": {[]string{elsewhere, good}, []string{"b2"}, ""},
+		"one hangs":            {[]string{hangs.URL, good}, []string{"b2"}, ""},
 		"connected to none":    {[]string{serve(200, gauge+link("a1", "b2", "0"))}, nil, ""},
 		"no such gauge":        {[]string{serve(200, "other 1\n")}, nil, "the member a1 does not answer there"},
 		"no metrics":           {[]string{serve(404, "")}, nil, "404"},

@@ -48,6 +48,7 @@ type kept struct {
 	failed  string    // why it may be out of date, "" if it is not
 	refused time.Time // when no node would issue another one
 	due     bool      // it is time for that
+	misses  int       // looks that have failed since the last that did not
 }
 
 func newClients(files []certificates.Files, nodes func() []string, reg prometheus.Registerer, lg *zap.Logger) *clients {
@@ -114,9 +115,15 @@ func (c *clients) keep(ctx context.Context, f certificates.Files) (next time.Dur
 		k.until, k.due = has.Leaf.NotAfter, k.due || pki.Due(has.Leaf, nil, now)
 		c.ends.WithLabelValues(f.Certificate).Set(float64(k.until.Unix()))
 	}
-	next = min(lookEvery, max(life/20, firstWait))
+	next, k.misses = min(lookEvery, max(life/20, firstWait)), k.misses+1
+	if err == nil {
+		k.misses = 0
+	}
 	if err != nil && f.Holder != pki.Client && !k.due && !k.until.IsZero() { // nobody has asked for that, and nodes may renew none
 		err, next = nil, min(refusedFor, max(life/20, firstWait))
+	}
+	if k.misses > 0 { // a node that restarts is back in a moment, and one that refuses does not know better so soon
+		next = min(next, firstWait<<min(k.misses-1, 10))
 	}
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -92,6 +93,15 @@ func TestWhenNobodyRenews(t *testing.T) {
 		if next > 4*time.Minute { // a twentieth of its life, which was backdated
 			t.Errorf("%s: looks again in %s", name, next)
 		}
+	}
+	restarts := paper(20 * time.Hour)
+	patient := newClients(nil, func() []string { return none }, prometheus.NewRegistry(), zap.NewNop())
+	var waits []time.Duration
+	for range 12 {
+		waits = append(waits, patient.keep(t.Context(), restarts).Round(time.Second))
+	}
+	if got, want := fmt.Sprint(waits), "[1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s 5m0s 5m0s]"; got != want {
+		t.Errorf("after looks that failed it looks again in %s, want %s", got, want)
 	}
 	past := paper(3 * time.Second)
 	kept := newClients(nil, func() []string { return none }, prometheus.NewRegistry(), zap.NewNop())

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // A member reads the authorities that it trusts only when it starts. When others stand in the files by then it is
@@ -11,6 +12,10 @@ import (
 //
 // It changes no member list, so members of different minors of etcd do not hinder it: a restart of one after the other
 // is what an upgrade is. A learner that hears from its leader waits until it is promoted, as the others wait for it.
+//
+// One after the other needs members that find each other again. Where an authority has ended, the certificates that
+// follow may come before the restarts: connections that stand live on, and new ones are refused. A voter that was away
+// then cannot come back, so nobody waits for it, and all are restarted at once ([Observation.Severed]).
 
 // reloading asks when a member is restarted with the authorities that it is told to trust.
 type reloading view
@@ -20,6 +25,11 @@ func (o reloading) stale() (*Action, string) {
 	const waits = "the trusted authorities have changed; the reload waits: %s"
 	if obstacle := o.keeps(); obstacle != "" {
 		return nil, fmt.Sprintf(waits, obstacle)
+	}
+	if o.severed() {
+		return &Action{Kind: Reload,
+			Why: fmt.Sprintf("the members refuse new connections, for certificates come from an authority that they do not trust yet: restarting the member of slot %s with it",
+				o.Claim.Slot)}, ""
 	}
 	if before := upkeep(o).before(func(f *Facts) bool { return f.Stale }); before != "" {
 		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
@@ -31,13 +41,33 @@ func (o reloading) stale() (*Action, string) {
 
 // keeps says what must be over before a member is stopped for its authorities.
 func (o reloading) keeps() string {
-	if obstacle := cmp.Or(proposals(o).frozen(), o.paused(), upkeep(o).absent(), o.lockedBy()); obstacle != "" {
+	if obstacle := cmp.Or(proposals(o).frozen(), o.paused()); obstacle != "" || o.severed() {
+		return obstacle
+	}
+	if obstacle := cmp.Or(upkeep(o).absent(), o.lockedBy()); obstacle != "" {
 		return obstacle
 	}
 	if o.Member.Snapshot {
 		return "a backup is being read"
 	}
 	return ""
+}
+
+// Severed reports whether this member would refuse a new connection even of itself, for it presents a certificate of an
+// authority that it does not trust, and every other one that runs will find it after a restart: it trusts that authority,
+// or is to be restarted as well. A node that has been given other authorities than the rest is not severed, but alone.
+func (obs Observation) Severed() bool { return reloading(look(&obs)).severed() }
+
+func (o reloading) severed() bool {
+	m := o.Member
+	if !m.Stale || m.Issuer == "" || len(m.Trusts) == 0 || slices.Contains(m.Trusts, m.Issuer) {
+		return false
+	}
+	return !slices.ContainsFunc(o.Peers, func(p Peer) bool {
+		f := p.Facts
+		return p.Live && f != nil && f.Running && f.of(o.Disk.Ledger.Record) &&
+			!slices.Contains(f.Trusts, m.Issuer) && !f.Stale
+	})
 }
 
 // Unready says why a member that has the disruption lock for it must not be restarted now, "" if nothing is in the

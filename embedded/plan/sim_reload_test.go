@@ -41,14 +41,38 @@ func (n *node) trusts() int {
 }
 
 // understands reports whether two running members trust an authority in common that is valid: each trusts the last
-// three.
+// three. Where they did, the connections outlive it.
 func (n *node) understands(m *node) bool {
 	w := n.w
 	if !w.renews || n == m || n.proc == nil || m.proc == nil {
 		return true
 	}
 	lo, hi := min(n.proc.trusts, m.proc.trusts), max(n.proc.trusts, m.proc.trusts)
-	return lo >= w.ended && hi-lo < 3
+	if lo >= w.ended && hi-lo < 3 {
+		w.standing[[2]*proc{n.proc, m.proc}], w.standing[[2]*proc{m.proc, n.proc}] = true, true
+	}
+	return w.standing[[2]*proc{n.proc, m.proc}]
+}
+
+// apart ends the connections of two nodes.
+func (w *world) apart(n, m *node) {
+	delete(w.standing, [2]*proc{n.proc, m.proc})
+	delete(w.standing, [2]*proc{m.proc, n.proc})
+}
+
+// papers are the authorities that a member trusts, and the one whose certificate it presents: what its files name once
+// none that it trusts is valid.
+func (n *node) papers() (trusts []string, issuer string) {
+	if !n.w.renews {
+		return nil, ""
+	}
+	for i := range 3 {
+		trusts = append(trusts, fmt.Sprint(n.proc.trusts-i))
+	}
+	if n.proc.trusts < n.w.ended {
+		return trusts, fmt.Sprint(n.files)
+	}
+	return trusts, trusts[0]
 }
 
 // reload is what the coordinator does: the lock, another look, the hand-over, the end of the member. The next decision
@@ -56,8 +80,8 @@ func (n *node) understands(m *node) bool {
 func (n *node) reload() {
 	w := n.w
 	stop := func() { n.proc = nil }
-	if !n.proc.hasLead {
-		w.tally.event("reloaded without a leader")
+	if !n.proc.hasLead || n.observe().Severed() {
+		w.tally.event(map[bool]string{false: "reloaded without a leader", true: "reloaded at once"}[n.proc.hasLead])
 		n.todo = []func(){stop}
 		return
 	}
@@ -117,7 +141,7 @@ func (w *world) judgeReload(n *node, o Observation) {
 		w.fail("L7: %s reloads while the cluster is paused", n.name)
 	}
 	for _, p := range o.Peers {
-		if m.HasLead && m.Leader && p.Live && p.Facts != nil && p.Facts.Running && p.Facts.Stale {
+		if m.HasLead && m.Leader && !o.Severed() && p.Live && p.Facts != nil && p.Facts.Running && p.Facts.Stale {
 			w.fail("L8: %s leads and reloads before slot %s", n.name, p.Facts.Slot)
 		}
 	}
@@ -128,7 +152,7 @@ func (w *world) judgeReload(n *node, o Observation) {
 // the end every one trusts what its files say, also where all authorities that were trusted have ended.
 func TestReloadSimulation(t *testing.T) {
 	s := sweepLives(t, 1500, 40, nil, renewed)
-	came(t, s, s.events, "authority ended", "reloaded without a leader", "reloaded under the lock", "reload refused",
+	came(t, s, s.events, "authority ended", "reloaded without a leader", "reloaded at once", "reloaded under the lock", "reload refused",
 		"lock given back", "lock expired")
 }
 

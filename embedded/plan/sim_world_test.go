@@ -59,8 +59,9 @@ type world struct {
 	gossipCut [][]bool // from, to
 	peerCut   [][]bool // symmetric
 	clock     uint64
-	issued    int // the newest authority
-	ended     int // authorities up to this one are not valid any more
+	issued    int               // the newest authority
+	standing  map[[2]*proc]bool // connections of members that once understood each other
+	ended     int               // authorities up to this one are not valid any more
 	tally     *tally
 	broken    string
 	over      string          // why the life ends here, and nothing is broken
@@ -134,7 +135,7 @@ func (w *world) addDisks(rows, universe int) {
 }
 
 func newWorld(seed uint64, l life, t *tally) *world {
-	w := &world{life: l, rng: rand.New(rand.NewPCG(seed, 7)), tally: t, lies: map[string]bool{}}
+	w := &world{life: l, rng: rand.New(rand.NewPCG(seed, 7)), tally: t, lies: map[string]bool{}, standing: map[[2]*proc]bool{}}
 	universe := l.slots
 	if l.resizes {
 		universe = maxResized
@@ -285,7 +286,11 @@ func (w *world) heal() {
 }
 
 func (w *world) reach(n, m *node) bool {
-	return n.drill == m.drill && n.up && m.up && !w.peerCut[n.i][m.i] && n.understands(m) && w.linked(n, m)
+	if n.drill != m.drill || !n.up || !m.up || w.peerCut[n.i][m.i] || !w.linked(n, m) {
+		w.apart(n, m)
+		return false
+	}
+	return n.understands(m)
 }
 
 // recover ends all faults and runs the world until every slot is healthy. It returns the number of

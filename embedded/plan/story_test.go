@@ -257,7 +257,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		o.Witnesses = append(o.Witnesses, Witness{Volume: p["0"], Token: token})
 	case "orders":
 		o.Orders = Orders{Abandon: has("abandon"), New: has("new"), Join: has("join"), Differs: has("differs"), Alone: r.restore(p["alone"])}
-	case "care", "database", "room", "stale":
+	case "care", "database", "room", "stale", "papers":
 		r.upkeep(noun, p, has)
 	default:
 		r.err = fmt.Errorf("unknown noun %q", noun)

@@ -21,6 +21,18 @@ func (r *reader) upkeep(noun string, p map[string]string, has func(string) bool)
 		return
 	}
 	m := &r.o.Member
+	if noun == "papers" {
+		trusts, issuer := strings.Split(p["trusts"], ","), p["presents"]
+		if len(p) == 2 {
+			m.Trusts, m.Issuer = trusts, issuer
+		}
+		for _, peer := range r.o.Peers {
+			if peer.Node == p["0"] {
+				peer.Facts.Trusts, peer.Facts.Issuer = trusts, issuer
+			}
+		}
+		return
+	}
 	if noun == "stale" {
 		m.Stale = m.Stale || len(p) == 0
 		for _, peer := range r.o.Peers {
