@@ -71,7 +71,7 @@ soak: deps ## long: simulated lives of the claim (SEEDS=100000), the model, then
 	$(MAKE) faults
 
 prove: deps ## everything that is too long for CI: 10^8 decisions of the plan, whole models, all fuzzing, soak; hours
-	$(GOTEST) -count=1 -v -timeout 12h -run 'TestSimulation|TestWholeSimulation' ./embedded/plan -args -sim.lives=$(or $(LIVES),100000)
+	$(GOTEST) -count=1 -v -timeout 12h -run '^Test(Whole|Adoption)?Simulation$$' ./embedded/plan -args -sim.lives=$(or $(LIVES),100000)
 	$(MAKE) fuzz
 	$(MAKE) test ETCD=3.6
 	$(MAKE) soak
