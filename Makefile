@@ -91,7 +91,7 @@ prove: export HOLDFAST_SHARE := all
 prove: deps ## everything, hours: CI with nothing left out, with both etcds, 10^8 decisions, all fuzzing, soak
 	$(MAKE) test
 	$(MAKE) test ETCD=3.6
-	$(GOTEST) -count=1 -v -timeout 12h -run 'TestSimulation|TestWholeSimulation' ./embedded/plan -args -sim.lives=$(or $(LIVES),100000)
+	$(GOTEST) -count=1 -v -timeout 12h -run '^Test(Whole|Adoption)?Simulation$$' ./embedded/plan -args -sim.lives=$(or $(LIVES),100000)
 	$(MAKE) fuzz
 	$(MAKE) soak
 

@@ -70,15 +70,26 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 		t.Next = goingBack(t.Members)
 	case frozen != "":
 		t.Phase = TakeoverMixed
-		t.Next = "wait until every member was seen to run here"
-		if len(foreign) > 0 {
-			t.Next = fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
-				foreign[0])
-		}
+		t.Next = takingOver(t.Members, foreign)
 	default:
 		t.Phase = TakeoverOver
 	}
 	return t
+}
+
+// takingOver is what an operator does next while a cluster is taken over. A member that is away comes first: the stop of
+// another one may take the majority away.
+func takingOver(members []TakeoverMember, foreign []string) string {
+	if len(foreign) == 0 {
+		return "wait until every member was seen to run here"
+	}
+	for _, m := range members {
+		if !m.Connected && slices.Contains(foreign, m.Slot) {
+			return fmt.Sprintf("raft is not connected to the member of slot %s: start holdfast there, or its etcd again, before any "+
+				"other machine; if its machine is lost for good: `holdfast etcdctl member remove %s`", m.Slot, m.Member)
+		}
+	}
+	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", foreign[0])
 }
 
 // goingBack is what an operator does next while a cluster is given back.

@@ -56,6 +56,8 @@ func TestTakeoverPhase(t *testing.T) {
 			Checkup: &Checkup{Members: members, Near: []uint64{1, 2, 3}}}
 	}
 	two, three := []NodeStatus{node("n1", "1"), node("n2", "2")}, []NodeStatus{node("n1", "1"), node("n2", "2"), node("n3", "3")}
+	far := []NodeStatus{node("n1", "1")}
+	far[0].Checkup = &Checkup{Members: members, Near: []uint64{1, 2}}
 	maintained, returned := &plan.Pause{By: "alice", Why: "new switches"}, &plan.Pause{By: "bob", Return: true}
 	for name, tc := range map[string]struct {
 		nodes   []NodeStatus
@@ -71,6 +73,7 @@ func TestTakeoverPhase(t *testing.T) {
 		"a machine reboots while paused":   {nodes: two, paused: maintained, want: TakeoverOver},
 		"mixed":                            {nodes: two, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over the machine of slot c"},
 		"mixed and paused":                 {nodes: two, paused: maintained, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over"},
+		"one is away":                      {nodes: far, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot c: start holdfast there, or its etcd again, before any other machine; if its machine is lost for good: `holdfast etcdctl member remove 3`"},
 		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "see that the members which were released serve again, and then release the next: `holdfast takeover release` on n1, then n2"},
 		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "see that the members"},
 		"about to go back, or taken again": {nodes: three, paused: returned, want: TakeoverReturning, next: "release a member: "},

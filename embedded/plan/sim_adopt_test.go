@@ -168,6 +168,23 @@ func (w *world) surviving(c *cluster) int {
 	return len(slices.DeleteFunc(w.here(), func(d *disk) bool { return d.data == nil || d.data.c != c }))
 }
 
+// robbed reports whether the only voter of the other program's cluster was lost with a disk that nobody had taken over. No
+// node knows that cluster, so the operator has nothing to restore into; its mark in the store vetoes a founding (R22).
+// Nothing else excuses a blank disk there: no other cluster, no record in a store or on a disk.
+func (w *world) robbed() bool {
+	c := w.alien
+	if c == nil || w.store != storeShared || len(w.goal) != 1 || len(c.members) != 1 || len(w.clusters) != 1 {
+		return false
+	}
+	known := func(d *disk) bool { return d.data != nil || d.ledger.Record != nil || len(d.ledger.Promises) > 0 }
+	if w.stores[0].record != nil || slices.ContainsFunc(w.here(), known) {
+		return false
+	}
+	return slices.ContainsFunc(w.lost, func(d *disk) bool {
+		return d.data != nil && d.data.c == c && d.data.alien && d.data.id == c.members[0].ID && d.ledger.Record == nil
+	})
+}
+
 func adoptions(seed uint64) life {
 	r := rand.New(rand.NewPCG(seed, 22))
 	l := life{slots: []int{1, 3, 3, 3, 5}[r.IntN(5)], host: r.IntN(2) == 0, store: storeMode(r.IntN(3)), adopts: true,

@@ -233,6 +233,9 @@ func (w *world) excuse() string {
 	if w.bereaved() && !operator {
 		return "a majority of the voters' disks is lost"
 	}
+	if w.robbed() {
+		return "the only voter's disk was lost before it was taken over, and the store has the other program's mark"
+	}
 	for _, d := range w.here() {
 		if d.data != nil && !d.marker && w.unknown(d) {
 			return "the ledger beside the data is lost, and nobody else knows the record"

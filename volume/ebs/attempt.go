@@ -88,15 +88,13 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	if err := a.enter(ctx); err != nil {
 		return nil, err
 	}
-	if why := a.outlook.look(ctx).Leaves(); why != "" {
-		why += ": it claims no volume"
-		a.status.at(StateStandby, "", why)
-		return nil, none("%s", why)
-	}
 	if a.devices, err = a.host.Devices(); err != nil {
 		return nil, fmt.Errorf("look for devices: %w", err)
 	}
 	j, err := a.requests.journal()
+	if why := a.outlook.look(ctx).Leaves(); why != "" {
+		return nil, a.vacate(ctx, why, j)
+	}
 	if err != nil || j.Held == nil || a.cfg.Takeover == TakeoverStopped {
 		return nil, nil
 	}
@@ -105,6 +103,30 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 		return nil, nil
 	}
 	return j.Held, nil
+}
+
+// vacate is all that an instance does that is about to go: it claims no volume, and gives up what it has still, as after a
+// detach that failed, or where a process ended under the notice. What it has is in the journal, or bears its claim: another
+// program's volume stays. The error says in any case why nothing is claimed.
+func (a *claimAttempt) vacate(ctx context.Context, why string, j Journal) error {
+	why += ": it claims no volume"
+	a.status.at(StateStandby, "", why)
+	if len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 {
+		return none("%s", why) // its own disk: EC2 need not be asked
+	}
+	dropped, err := a.dropAll(ctx, a.devices, false, func(v Volume) bool {
+		_, leaving := j.Detaching[v.ID]
+		t, err := a.cfg.claim(v)
+		return leaving || j.Held != nil && j.Held.Volume == v.ID || err == nil && t.Instance == a.me.Instance
+	})
+	a.status.at(StateStandby, "", why)
+	if len(dropped) > 0 {
+		a.log.Warn("gave volumes back that were attached still", zap.Strings("volumes", dropped), zap.String("why", why))
+	}
+	if err != nil {
+		return fmt.Errorf("%s, and what is attached to it could not be given back yet: %w", why, err)
+	}
+	return none("%s", why)
 }
 
 // scan is step 1: the cluster's volumes. EC2 gets little time to answer while there is a volume that needs no answer.

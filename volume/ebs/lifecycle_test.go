@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -168,6 +170,99 @@ func TestWarmInstanceClaimsNothing(t *testing.T) {
 		}
 	})
 }
+
+// What an instance that must go has still is detached, whatever process left it there: a detach that failed, and the volume
+// of a process that ended under the notice. Another program's volume stays, and so does one that somebody has mounted.
+func TestGoingInstanceGivesTheRestBack(t *testing.T) {
+	of := func(instance string) map[string]string {
+		return map[string]string{TagClaim: claimTag{Epoch: 3, Instance: instance, Node: "x", Nonce: newNonce(), Phase: volume.PhaseHeld,
+			Since: time.Unix(1700000000, 0), Address: netip.MustParseAddrPort("10.0.0.1:7946")}.String()}
+	}
+	for name, c := range map[string]struct {
+		journal Journal
+		tags    map[string]string
+		mounted string
+		refused bool // the first detach
+		want    []string
+	}{
+		"a detach that was accepted": {journal: Journal{Detaching: map[string]time.Time{"vol-1": {}}}, want: []string{"vol-1"}},
+		"a detach without an answer": {journal: Journal{Detaching: map[string]time.Time{"vol-1": time.Now()}}, want: []string{"vol-1"}},
+		"a process that ended":       {journal: Journal{Held: &Holding{Volume: "vol-1", Slot: "a"}}, want: []string{"vol-1"}},
+		"a detach that was refused":  {tags: of("i-1"), want: []string{"vol-1"}},
+		"again":                      {tags: of("i-1"), refused: true, want: []string{"vol-1", "vol-1"}},
+		"another's":                  {tags: of("i-2")},
+		"nobody's":                   {},
+		"mounted elsewhere":          {tags: of("i-1"), mounted: "/mnt/master-vol-1"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c.journal.Instance = "i-1"
+			m := &machine{journal: c.journal, tags: c.tags, mounted: c.mounted, refused: c.refused}
+			host := Host{Memory: m, Disks: m, Devices: m.devices}
+			p := New(Default(), Node{Name: "x", Cluster: "main"}, m, host,
+				func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
+			p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{Target: "Terminated"}, nil })
+			for range 3 {
+				if _, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}}); err == nil {
+					t.Fatalf("%s: it claimed a volume", name)
+				}
+			}
+			if !slices.Equal(m.detached, c.want) {
+				t.Errorf("%s: detached %v, want %v", name, m.detached, c.want)
+			}
+		})
+	}
+}
+
+// machine is one with its own disk and vol-1, and the cloud that knows them.
+type machine struct {
+	Cloud
+	Disks
+	journal  Journal
+	tags     map[string]string
+	mounted  string
+	refused  bool
+	gone     bool
+	detached []string
+}
+
+func (m *machine) Lock() (func(), error)     { return func() {}, nil }
+func (m *machine) Journal() (Journal, error) { return m.journal, nil }
+func (m *machine) Remember(j Journal) error  { m.journal = j; return nil }
+
+func (m *machine) devices() (map[string]string, error) {
+	all := map[string]string{"vol-root": "/dev/nvme0n1"}
+	if !m.gone {
+		all["vol-1"] = "/dev/nvme1n1"
+	}
+	return all, nil
+}
+
+func (m *machine) Mounted(string) ([]string, error) {
+	if m.mounted == "" {
+		return nil, nil
+	}
+	return []string{m.mounted}, nil
+}
+
+func (m *machine) Volumes(context.Context, Query) ([]Volume, error) {
+	v := Volume{ID: "vol-1", Zone: "z", Tags: m.tags, State: "in-use"}
+	if !m.gone {
+		v.Attachments = []Attachment{{Instance: "i-1", State: Attached}}
+	}
+	return []Volume{v}, nil
+}
+
+func (m *machine) Detach(_ context.Context, volume, _ string) error {
+	m.detached = append(m.detached, volume)
+	if m.refused {
+		m.refused = false
+		return &Error{Op: "DetachVolume", Code: "UnauthorizedOperation", Meaning: Denied}
+	}
+	m.gone = true
+	return nil
+}
+
+func (m *machine) Untag(context.Context, string, string, string) error { return nil }
 
 // lookedAt is a cloud that notes that somebody looked for volumes.
 type lookedAt struct {

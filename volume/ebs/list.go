@@ -87,13 +87,18 @@ func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.dropAll(ctx, devices, dry, func(Volume) bool { return true })
+}
+
+// dropAll is Drop of the volumes that are chosen, for one who has the provider's turn and the machine's lock.
+func (p *Provider) dropAll(ctx context.Context, devices map[string]string, dry bool, chosen func(Volume) bool) (
+	dropped []string, err error) {
 	volumes, err := p.seen.look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var dropped []string
 	for _, v := range volumes {
-		if devices[v.ID] == "" {
+		if devices[v.ID] == "" || !chosen(v) {
 			continue
 		}
 		if dry {
