@@ -24,7 +24,7 @@ import (
 const dialWait = 200 * time.Millisecond
 
 // Doubtful reports whether a look at this member's Standing may be worth it: it runs, does not lead, and raft shows no
-// leader, or no stream to it. It is cheap: it asks neither raft's loop nor a disk.
+// leader, or no stream to it, or its heartbeats are late. It is cheap: it asks neither raft's loop nor a disk.
 func (c Cluster) Doubtful() bool {
 	l, err := c.running()
 	if err != nil {
@@ -36,7 +36,12 @@ func (c Cluster) Doubtful() bool {
 		return false
 	}
 	_, connected := connectedSince(srv, lead)
-	return lead == 0 || !connected
+	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead)), Heartbeat: heartbeat(srv)}
+	return lead == 0 || !connected || late.Late()
+}
+
+func heartbeat(srv *etcdserver.EtcdServer) time.Duration {
+	return time.Duration(srv.Cfg.TickMs) * time.Millisecond
 }
 
 // Standing is what raft shows of itself and of its log just now. It asks raft's own loop, which waits for no disk.
@@ -53,7 +58,7 @@ func (c Cluster) Standing() plan.Standing {
 	status := node.Status()
 	s := plan.Standing{Running: true, ID: uint64(srv.MemberID()), Term: term(status), Lead: status.Lead,
 		End: logEnd(log), Settled: status.Applied >= commit(status),
-		Heartbeat: time.Duration(srv.Cfg.TickMs) * time.Millisecond}
+		Heartbeat: heartbeat(srv)}
 	for _, m := range srv.Cluster().Members() {
 		id := uint64(m.ID)
 		if !m.IsLearner {
@@ -66,11 +71,28 @@ func (c Cluster) Standing() plan.Standing {
 	slices.Sort(s.Voters)
 	slices.Sort(s.Near)
 	s.Voter = slices.Contains(s.Voters, s.ID)
-	if s.Lead != 0 {
-		s.Silence = l.pulse.silence(types.ID(s.Lead))
+	switch lead := types.ID(s.Lead); {
+	case status.RaftState == raft.StateLeader:
+		s.Silence = l.pulse.silence(lead, written(status))
+	case s.Lead != 0:
+		s.Silence = l.pulse.silence(lead, received(lead))
 	}
 	return s
 }
+
+// written is up to where a leader's own disk has written its log while another's has written more, in vain here: that
+// disk hangs, or is slower than all others. Otherwise each answer differs from the one before.
+func written(status raft.Status) float64 {
+	mine := status.Progress[status.ID].Match
+	for _, p := range status.Progress {
+		if p.Match > mine {
+			return float64(mine)
+		}
+	}
+	return always()
+}
+
+func always() float64 { return float64(time.Now().UnixNano()) }
 
 // logEnd is the last entry that is on the disk.
 func logEnd(log *raft.MemoryStorage) (end plan.LogEnd) {
@@ -147,23 +169,30 @@ func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
 		Term: field(s.Term)}))
 }
 
+// starved is how long nobody looks at the pulse when this process itself does not run as it should: it was stopped, or
+// gets too little of the processor. What it has not heard meanwhile is no evidence.
+const starved = 300 * time.Millisecond
+
 // pulse knows since when nothing has come from the leader: from the counter of the bytes that raft's messages had, for
-// etcd tells of no heartbeat. The counter is the process's.
+// etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs.
 type pulse struct {
-	mu    sync.Mutex
-	from  types.ID
-	bytes float64
-	heard time.Time
+	mu     sync.Mutex
+	of     types.ID
+	mark   float64
+	heard  time.Time
+	looked time.Time
 }
 
-// silence is how long ago a message of the member's was last seen to have come: at most as long as it is looked at.
-func (p *pulse) silence(from types.ID) time.Duration {
-	now, bytes := time.Now(), received(from)
+// silence is how long ago a member's mark was last seen to have changed: at most as long as it is looked at, without a
+// pause in which this process was starved.
+func (p *pulse) silence(of types.ID, mark float64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if from != p.from || bytes != p.bytes {
-		p.from, p.bytes, p.heard = from, bytes, now
+	now := time.Now()
+	if of != p.of || mark != p.mark || now.Sub(p.looked) > starved {
+		p.of, p.mark, p.heard = of, mark, now
 	}
+	p.looked = now
 	return now.Sub(p.heard)
 }
 
@@ -186,7 +215,7 @@ func received(from types.ID) float64 {
 	var m dto.Metric
 	vec := receivedBytes()
 	if vec == nil || vec.WithLabelValues(from.String()).Write(&m) != nil {
-		return float64(time.Now().UnixNano())
+		return always()
 	}
 	return m.GetCounter().GetValue()
 }
