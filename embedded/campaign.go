@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -36,7 +37,7 @@ func (c Cluster) Doubtful() bool {
 		return false
 	}
 	_, connected := connectedSince(srv, lead)
-	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead)), Heartbeat: heartbeat(srv)}
+	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead), starved), Heartbeat: heartbeat(srv)}
 	return lead == 0 || !connected || late.Late()
 }
 
@@ -73,26 +74,27 @@ func (c Cluster) Standing() plan.Standing {
 	s.Voter = slices.Contains(s.Voters, s.ID)
 	switch lead := types.ID(s.Lead); {
 	case status.RaftState == raft.StateLeader:
-		s.Silence = l.pulse.silence(lead, written(status))
+		s.Silence = l.pulse.silence(lead, hanging(status), leaderStarved)
 	case s.Lead != 0:
-		s.Silence = l.pulse.silence(lead, received(lead))
+		s.Silence = l.pulse.silence(lead, received(lead), starved)
 	}
 	return s
 }
 
-// written is up to where a leader's own disk has written its log while another's has written more, in vain here: that
-// disk hangs, or is slower than all others. Otherwise each answer differs from the one before.
-func written(status raft.Status) float64 {
+// hanging is up to where a leader's own disk has written its log while another's has written more, in vain here: that
+// disk hangs. Otherwise it is unknown, so that nothing is ever silent.
+func hanging(status raft.Status) float64 {
 	mine := status.Progress[status.ID].Match
 	for _, p := range status.Progress {
 		if p.Match > mine {
 			return float64(mine)
 		}
 	}
-	return always()
+	return unknown
 }
 
-func always() float64 { return float64(time.Now().UnixNano()) }
+// unknown differs from itself.
+var unknown = math.NaN()
 
 // logEnd is the last entry that is on the disk.
 func logEnd(log *raft.MemoryStorage) (end plan.LogEnd) {
@@ -170,8 +172,9 @@ func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
 }
 
 // starved is how long nobody looks at the pulse when this process itself does not run as it should: it was stopped, or
-// gets too little of the processor. What it has not heard meanwhile is no evidence.
-const starved = 300 * time.Millisecond
+// gets too little of the processor. That it hears nothing meanwhile is no evidence. The campaigner looks every 5 ms, on
+// a leader every 200 ms.
+const starved, leaderStarved = 25 * time.Millisecond, 250 * time.Millisecond
 
 // pulse knows since when nothing has come from the leader: from the counter of the bytes that raft's messages had, for
 // etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs.
@@ -179,21 +182,22 @@ type pulse struct {
 	mu     sync.Mutex
 	of     types.ID
 	mark   float64
-	heard  time.Time
+	lasted time.Duration
 	looked time.Time
 }
 
-// silence is how long ago a member's mark was last seen to have changed: at most as long as it is looked at, without a
-// pause in which this process was starved.
-func (p *pulse) silence(of types.ID, mark float64) time.Duration {
+// silence is for how long a member's mark was seen not to change: what a look comes later than within does not count.
+func (p *pulse) silence(of types.ID, mark float64, within time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if of != p.of || mark != p.mark || now.Sub(p.looked) > starved {
-		p.of, p.mark, p.heard = of, mark, now
+	if of != p.of || mark != p.mark {
+		p.of, p.mark, p.lasted = of, mark, 0
+	} else {
+		p.lasted += min(now.Sub(p.looked), within)
 	}
 	p.looked = now
-	return now.Sub(p.heard)
+	return p.lasted
 }
 
 // receivedBytes is etcd's own counter, of which only the registry tells. Without it nothing is ever silent: every look
@@ -210,12 +214,12 @@ var receivedBytes = sync.OnceValue(func() *prometheus.CounterVec {
 	return found
 })
 
-// received is how many bytes have come from a member. Where it is not known each answer differs from the one before.
+// received is how many bytes have come from a member.
 func received(from types.ID) float64 {
 	var m dto.Metric
 	vec := receivedBytes()
 	if vec == nil || vec.WithLabelValues(from.String()).Write(&m) != nil {
-		return always()
+		return unknown
 	}
 	return m.GetCounter().GetValue()
 }

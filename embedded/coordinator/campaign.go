@@ -50,36 +50,43 @@ type suspicion struct {
 	reason     plan.Reason
 	term       uint64
 	since      time.Time // when reason and term were first seen together
-	began      time.Time // of the doubt; zero while there is none
 	campaigned uint64    // the term in which this member campaigned last
 	at         time.Time // when
 	fruitless  int       // campaigns in a row that brought no leader
 }
 
-// run looks until ctx ends.
+// run looks until ctx ends. It glances also while a look waits for answers: what is not glanced at does not count.
 func (c *campaigner) run(ctx context.Context) {
 	var s suspicion
-	var last time.Time
+	var last, began time.Time // of the doubt; zero while there is none
+	looked := make(chan struct{}, 1)
+	looking := false
 	ticker := time.NewTicker(glanceEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			if looking {
+				<-looked
+			}
 			return
+		case <-looked:
+			looking, last = false, time.Now()
+			continue
 		case <-ticker.C:
 		}
 		pause := lookEvery
-		if c.world.Etcd.Doubtful() {
-			if s.began.IsZero() {
-				s.began = time.Now()
-			}
-			pause = min(time.Since(s.began)/16, restEvery)
-		} else {
-			s.began = time.Time{}
+		switch doubtful := c.world.Etcd.Doubtful(); {
+		case !doubtful:
+			began = time.Time{}
+		case began.IsZero():
+			began, pause = time.Now(), 0
+		default:
+			pause = min(time.Since(began)/16, restEvery)
 		}
-		if time.Since(last) >= pause {
-			c.look(ctx, &s)
-			last = time.Now()
+		if !looking && time.Since(last) >= pause {
+			looking = true
+			go func() { c.look(ctx, &s); looked <- struct{}{} }()
 		}
 	}
 }
@@ -182,7 +189,9 @@ func (c *campaigner) confront(ctx context.Context, now *plan.Candidacy, s *suspi
 	case node != "" && (!now.Unanswered() || time.Since(s.asked) >= againAfter):
 		s.asked = time.Now()
 		now.Answer = c.ask(ctx, node, now.Suspect)
-		s.mute++
+		if time.Since(s.asked) < 3*standingWait/2 { // else it is this process that is late
+			s.mute++
+		}
 	case node == "" && lost:
 		s.mute++
 	}

@@ -53,11 +53,13 @@ const (
 )
 
 const (
-	// silentBeats is how many heartbeats must be missing, and lateBeats after how many the leader's node is asked.
+	// silentBeats is how many heartbeats must be missing, and lateBeats after how many the leader's node is asked. A
+	// leader whose disk has hung for stuckBeats sends none.
 	silentBeats = 5
-	lateBeats   = 3
+	lateBeats   = 2
+	stuckBeats  = 3
 	// muteTries is how many questions in a row the leader's node leaves unanswered when it is gone.
-	muteTries = 2
+	muteTries = 3
 	// settle is how long evidence stands before the first campaigns, and rankStep how much longer each next one waits:
 	// enough for an election, which costs each voter one fsync.
 	settle   = 10 * time.Millisecond
@@ -92,13 +94,19 @@ func (s Standing) hears() bool {
 }
 
 // silent reports whether the leader's heartbeats are missing.
-func (s Standing) silent() bool { return s.Heartbeat > 0 && s.Silence >= silentBeats*s.Heartbeat }
+func (s Standing) silent() bool { return s.missing(silentBeats) }
 
 // Late reports whether heartbeats begin to be missing.
-func (s Standing) Late() bool { return s.Heartbeat > 0 && s.Silence >= lateBeats*s.Heartbeat }
+func (s Standing) Late() bool { return s.missing(lateBeats) }
+
+func (s Standing) missing(beats time.Duration) bool {
+	return s.Heartbeat > 0 && s.Silence >= beats*s.Heartbeat
+}
 
 // stuck reports whether a leader says that its disk does not write what others have written.
-func (s *Standing) stuck() bool { return s != nil && s.Running && s.Lead == s.ID && s.Late() }
+func (s *Standing) stuck() bool {
+	return s != nil && s.Running && s.Lead == s.ID && s.missing(stuckBeats)
+}
 
 // Rival is another voter.
 type Rival struct {

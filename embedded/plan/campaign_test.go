@@ -82,7 +82,7 @@ func TestBallot(t *testing.T) {
 		{"first by its log", func(c *Candidacy) { third(c); c.Rivals[0].Said.End.Index--; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
 		{"paused", func(c *Candidacy) { paused(c) }, Ballot{Reason: LeaderGone}},
 		{"paused, and it answers", func(c *Candidacy) { paused(c); c.Mute, c.Answer = 0, said(1, LogEnd{5, 100}) }, Ballot{Hold: HoldNoEvidence}},
-		{"mute once", func(c *Candidacy) { paused(c); c.Mute = 1 }, Ballot{Hold: HoldNoEvidence}},
+		{"mute twice", func(c *Candidacy) { paused(c); c.Mute = 2 }, Ballot{Hold: HoldNoEvidence}},
 		{"mute, and heard", func(c *Candidacy) { paused(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
 		{"paused, and settles", func(c *Candidacy) { paused(c); c.Silence = 509 * time.Millisecond }, Ballot{Hold: HoldRank}},
 		{"paused, and another hears it", func(c *Candidacy) {
@@ -126,7 +126,7 @@ func third(c *Candidacy) {
 }
 
 func paused(c *Candidacy) {
-	c.Near, c.Refused, c.Mute, c.Silence = []uint64{1, 3}, false, 2, 510*time.Millisecond
+	c.Near, c.Refused, c.Mute, c.Silence = []uint64{1, 3}, false, 3, 510*time.Millisecond
 	c.Rivals[0].Said.Silence = 500 * time.Millisecond
 }
 
@@ -211,7 +211,7 @@ func TestBallotProperties(t *testing.T) {
 		campaigns[b.Reason]++
 		refused := c.Refused && !slices.Contains(c.Near, c.Suspect)
 		stuck := c.Answer != nil && c.Answer.Lead == c.Answer.ID && c.Answer.Silence >= 3*c.Heartbeat
-		silent := c.Silence >= 5*c.Heartbeat && (c.Mute >= 2 || stuck)
+		silent := c.Silence >= 5*c.Heartbeat && (c.Mute >= 3 || stuck)
 		missed := 1
 		for _, r := range c.Rivals {
 			if r.Said != nil && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.Silence >= 5*c.Heartbeat {
@@ -261,7 +261,7 @@ func randomCandidacy(rng *rand.Rand) Candidacy {
 		return s
 	}
 	c := Candidacy{Standing: standing(1 + uint64(rng.IntN(int(n)))), Departing: rare(), Ending: rare(), Suspect: id(),
-		Refused: half(), Mute: rng.IntN(4), First: half(), Since: time.Duration(rng.IntN(600)) * time.Millisecond,
+		Refused: half(), Mute: rng.IntN(6), First: half(), Since: time.Duration(rng.IntN(600)) * time.Millisecond,
 		Campaigned: uint64(rng.IntN(7)), Ago: time.Duration(rng.IntN(2000)) * time.Millisecond, Fruitless: rng.IntN(3)}
 	if half() {
 		c.Suspect = c.Lead

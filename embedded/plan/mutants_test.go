@@ -304,10 +304,10 @@ var mutants = []mutant{
 	{"campaign beside a stream", "campaign.go", `c.Refused && !slices.Contains(c.Near, c.Suspect):`, `c.Refused:`, byBallot},
 	{"campaign although heartbeats come", "campaign.go", `c.Suspect != 0 && c.silent() && c.Unanswered():`, `c.Suspect != 0 && c.Unanswered():`, byBallot},
 	{"campaign although the leader answers", "campaign.go", `c.Suspect != 0 && c.silent() && c.Unanswered():`, `c.Suspect != 0 && c.silent():`, byBallot},
-	{"a leader that misses one question is gone", "campaign.go", `return c.Mute >= muteTries`, `return c.Mute > 0`, byBallot},
+	{"a leader that misses one question is gone", "campaign.go", `return c.Mute >= muteTries`, `return c.Mute > 1`, byBallot},
 	{"a stalled leader is heard", "campaign.go", `c.Suspect != 0 && c.silent() && c.Answer.stuck():`, `c.Suspect != 0 && c.Answer.stuck():`, byBallot},
-	{"a leader that answers is stalled", "campaign.go", `s.Lead == s.ID && s.Late()`, `s.Lead == s.ID`, byBallot},
-	{"a slow follower is a stalled leader", "campaign.go", `s.Running && s.Lead == s.ID && s.Late()`, `s.Running && s.Late()`, byBallot},
+	{"a leader that answers is stalled", "campaign.go", `s.Lead == s.ID && s.missing(stuckBeats)`, `s.Lead == s.ID`, byBallot},
+	{"a slow follower is a stalled leader", "campaign.go", `s.Running && s.Lead == s.ID && s.missing`, `s.Running && s.missing`, byBallot},
 	{"campaign on one witness's word", "campaign.go", `	return without > len(c.Voters)/2
 }
 
