@@ -35,8 +35,8 @@ func BenchmarkGet(b *testing.B) { compareOperations(b, runningRivals(b), kindEtc
 func BenchmarkHeadroom(b *testing.B) {
 	for name, do := range map[string]operation{"Put": puts, "Get": gets} {
 		b.Run(name, func(b *testing.B) {
-			with, _ := holdfastRival(b, kindHoldfast)
-			without, _ := holdfastRival(b, kindFactor, "GOGC=100")
+			with, _ := holdfastRival(b, kindHoldfast, nil)
+			without, _ := holdfastRival(b, kindFactor, nil, "GOGC=100")
 			rivals := []*rival{with, without}
 			b.Cleanup(func() { with.kill(); without.kill() }) // before their directories are removed
 			startAll(b, rivals)
