@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -23,7 +25,7 @@ import (
 const dialWait = 200 * time.Millisecond
 
 // Doubtful reports whether a look at this member's Standing may be worth it: it runs, does not lead, and raft shows no
-// leader, or no stream to it. It is cheap: it asks neither raft's loop nor a disk.
+// leader, or no stream to it, or its heartbeats are late. It is cheap: it asks neither raft's loop nor a disk.
 func (c Cluster) Doubtful() bool {
 	l, err := c.running()
 	if err != nil {
@@ -35,7 +37,12 @@ func (c Cluster) Doubtful() bool {
 		return false
 	}
 	_, connected := connectedSince(srv, lead)
-	return lead == 0 || !connected
+	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead), starved), Heartbeat: heartbeat(srv)}
+	return lead == 0 || !connected || late.Late()
+}
+
+func heartbeat(srv *etcdserver.EtcdServer) time.Duration {
+	return time.Duration(srv.Cfg.TickMs) * time.Millisecond
 }
 
 // Standing is what raft shows of itself and of its log just now. It asks raft's own loop, which waits for no disk.
@@ -52,7 +59,7 @@ func (c Cluster) Standing() plan.Standing {
 	status := node.Status()
 	s := plan.Standing{Running: true, ID: uint64(srv.MemberID()), Term: term(status), Lead: status.Lead,
 		End: logEnd(log), Settled: status.Applied >= commit(status),
-		Heartbeat: time.Duration(srv.Cfg.TickMs) * time.Millisecond}
+		Heartbeat: heartbeat(srv)}
 	for _, m := range srv.Cluster().Members() {
 		id := uint64(m.ID)
 		if !m.IsLearner {
@@ -65,11 +72,29 @@ func (c Cluster) Standing() plan.Standing {
 	slices.Sort(s.Voters)
 	slices.Sort(s.Near)
 	s.Voter = slices.Contains(s.Voters, s.ID)
-	if s.Lead != 0 {
-		s.Silence = l.pulse.silence(types.ID(s.Lead))
+	switch lead := types.ID(s.Lead); {
+	case status.RaftState == raft.StateLeader:
+		s.Silence = l.pulse.silence(lead, hanging(status), leaderStarved)
+	case s.Lead != 0:
+		s.Silence = l.pulse.silence(lead, received(lead), starved)
 	}
 	return s
 }
+
+// hanging is up to where a leader's own disk has written its log while another's has written more, in vain here: that
+// disk hangs. Otherwise it is unknown, so that nothing is ever silent.
+func hanging(status raft.Status) float64 {
+	mine := status.Progress[status.ID].Match
+	for _, p := range status.Progress {
+		if p.Match > mine {
+			return float64(mine)
+		}
+	}
+	return unknown
+}
+
+// unknown differs from itself.
+var unknown = math.NaN()
 
 // logEnd is the last entry that is on the disk.
 func logEnd(log *raft.MemoryStorage) (end plan.LogEnd) {
@@ -144,24 +169,33 @@ func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
 		Term: field(s.Term)}))
 }
 
+// starved is how long nobody looks at the pulse when this process itself does not run as it should: it was stopped, or
+// gets too little of the processor. That it hears nothing meanwhile is no evidence. The campaigner looks every 20 ms or
+// more often, on a leader every 200 ms.
+const starved, leaderStarved = 40 * time.Millisecond, 250 * time.Millisecond
+
 // pulse knows since when nothing has come from the leader: from the counter of the bytes that raft's messages had, for
-// etcd tells of no heartbeat. The counter is the process's.
+// etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs.
 type pulse struct {
-	mu    sync.Mutex
-	from  types.ID
-	bytes float64
-	heard time.Time
+	mu     sync.Mutex
+	of     types.ID
+	mark   float64
+	lasted time.Duration
+	looked time.Time
 }
 
-// silence is how long ago a message of the member's was last seen to have come: at most as long as it is looked at.
-func (p *pulse) silence(from types.ID) time.Duration {
-	now, bytes := time.Now(), received(from)
+// silence is for how long a member's mark was seen not to change: what a look comes later than within does not count.
+func (p *pulse) silence(of types.ID, mark float64, within time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if from != p.from || bytes != p.bytes {
-		p.from, p.bytes, p.heard = from, bytes, now
+	now := time.Now()
+	if of != p.of || mark != p.mark {
+		p.of, p.mark, p.lasted = of, mark, 0
+	} else {
+		p.lasted += min(now.Sub(p.looked), within)
 	}
-	return now.Sub(p.heard)
+	p.looked = now
+	return p.lasted
 }
 
 // receivedBytes is etcd's own counter, of which only the registry tells. Without it nothing is ever silent: every look
@@ -178,12 +212,12 @@ var receivedBytes = sync.OnceValue(func() *prometheus.CounterVec {
 	return found
 })
 
-// received is how many bytes have come from a member. Where it is not known each answer differs from the one before.
+// received is how many bytes have come from a member.
 func received(from types.ID) float64 {
 	var m dto.Metric
 	vec := receivedBytes()
 	if vec == nil || vec.WithLabelValues(from.String()).Write(&m) != nil {
-		return float64(time.Now().UnixNano())
+		return unknown
 	}
 	return m.GetCounter().GetValue()
 }

@@ -8,7 +8,7 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants are the guards around another program's data made void, and the tests that must see it.
+// mutants are the guards around another program's data, and around an early election, made void, and the tests that must see it.
 var mutants = []mutanttest.Mutant{
 	{Name: "take up what is in use", File: "takeup.go", Old: `if err == nil && by != "" {`, New: `if err == nil && by == "-" {`,
 		Test: "TestTakeUpRuns", Says: "taken up while etcd runs"},
@@ -64,6 +64,12 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestHandBack", Says: "both: got"},
 	{Name: "hand back a blank disk", File: "handback.go", Old: `case free && (taken || !there):`, New: `case free && taken && !there:`,
 		Test: "TestHandBack", Says: "blank: got"},
+	{Name: "campaign though this process was starved", File: "campaign.go", Old: `p.lasted += min(now.Sub(p.looked), within)`,
+		New: `p.lasted += now.Sub(p.looked)`, Test: "TestPulse", Says: "pulse: silent for"},
+	{Name: "another leader's silence", File: "campaign.go", Old: `if of != p.of || mark != p.mark {`, New: `if mark != p.mark {`,
+		Test: "TestPulse", Says: "pulse: another leader"},
+	{Name: "each leader's disk hangs", File: "campaign.go", Old: `if p.Match > mine {`, New: `if p.Match >= mine {`,
+		Test: "TestHanging", Says: "hanging: 5 of 5"},
 }
 
 // TestMutants shows that the tests see what each guard is for: without the guard, they fail.

@@ -132,6 +132,9 @@ func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte,
 	unsent := make(chan error, 1)
 	msg := encodeAsk(ask{ID: id, Node: a.self.Node, Boot: a.self.Boot, Question: question})
 	if err := a.queue(func(context.Context) {
+		if ctx.Err() != nil {
+			return // nobody waits for the answer any more
+		}
 		if err := list.SendReliable(destination(meta, at), msg); err != nil {
 			unsent <- err
 		}

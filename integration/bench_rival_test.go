@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"holdfast/integration"
+	"holdfast/integration/hosts"
 )
 
 // server is one process with a member of etcd in it.
@@ -45,18 +46,28 @@ type rival struct {
 const logLevel = "warn"
 
 // newRivals makes a cluster of each kind; nothing runs yet. Both have etcd's defaults but for the log level.
-func newRivals(b *testing.B) []*rival {
+func newRivals(b *testing.B) []*rival { return newRivalsOn(b, nil) }
+
+// newRivalsOn makes them on hosts of a network.
+func newRivalsOn(b *testing.B, network *hosts.Network) []*rival {
 	b.Helper()
 	etcd, err := etcdBinary()
 	if err != nil {
 		b.Fatal(err)
 	}
-	ours, c := holdfastRival(b, kindHoldfast)
+	ours, c := holdfastRival(b, kindHoldfast, network)
 	theirs := &rival{kind: kindEtcd, dir: c.Dir}
 	var founders []string
 	for i := range c.Nodes {
 		p := &plain{b: b, binary: etcd, name: fmt.Sprintf("e%d", i+1), address: c.Address(101 + i)}
+		if network != nil {
+			if p.host, err = network.Add(p.name); err != nil {
+				b.Fatal(err)
+			}
+			p.address = p.host.Address().String()
+		}
 		p.dir = filepath.Join(c.Dir, p.name)
+		p.data = filepath.Join(p.dir, "etcd")
 		if err := os.Mkdir(p.dir, 0o700); err != nil {
 			b.Fatal(err)
 		}
@@ -71,13 +82,13 @@ func newRivals(b *testing.B) []*rival {
 }
 
 // holdfastRival makes a cluster of holdfast whose processes get env in addition.
-func holdfastRival(b *testing.B, kind string, env ...string) (*rival, *integration.Cluster) {
+func holdfastRival(b *testing.B, kind string, network *hosts.Network, env ...string) (*rival, *integration.Cluster) {
 	b.Helper()
 	path, err := binary()
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := integration.New(b, path, integration.Options{Keys: map[string]any{"etcd.log-level": logLevel}})
+	c := integration.New(b, path, integration.Options{Keys: map[string]any{"etcd.log-level": logLevel}, Net: network})
 	r := &rival{kind: kind, dir: c.Dir, env: env}
 	for _, n := range c.Nodes {
 		r.servers = append(r.servers, n)
@@ -247,7 +258,9 @@ type plain struct {
 	name     string // of the member
 	address  string
 	dir      string
-	founders string // etcd's initial-cluster
+	data     string      // its data directory
+	host     *hosts.Host // where it runs; nil: on this machine
+	founders string      // etcd's initial-cluster
 
 	cmd  *exec.Cmd     // the present or the last one; nil before the first start
 	done chan struct{} // closed when it has ended
@@ -263,11 +276,14 @@ func (p *plain) Start(env ...string) {
 	}
 	defer log.Close()
 	peer := "http://" + p.address + ":2380"
-	p.cmd = exec.Command(p.binary, "--name", p.name, "--data-dir", filepath.Join(p.dir, "etcd"),
+	args := []string{"--name", p.name, "--data-dir", p.data,
 		"--listen-client-urls", p.ClientURL(), "--advertise-client-urls", p.ClientURL(),
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", p.founders, "--initial-cluster-state", "new", "--initial-cluster-token", "bench",
-		"--log-level", logLevel)
+		"--log-level", logLevel}
+	if p.cmd = exec.Command(p.binary, args...); p.host != nil {
+		p.cmd = p.host.Command(context.Background(), p.binary, args...)
+	}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.dir, append(os.Environ(), env...), log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	done := make(chan struct{})

@@ -42,12 +42,18 @@ func fell(b *testing.B, count int, how syscall.Signal, watches int) {
 	}
 	for b.Loop() {
 		d := newDuel(b, columns...)
-		d.fight(count, rivals, func(r *rival) []float64 { return fellLeader(b, r, how, watches)[:len(columns)] })
+		end := func(leader server) (mend func()) {
+			leader.Signal(how)
+			leader.Exit(time.Minute)
+			return func() { leader.Start() }
+		}
+		d.fight(count, rivals, func(r *rival) []float64 { return loseLeader(b, r, end, watches)[:len(columns)] })
 		d.report()
 	}
 }
 
-func fellLeader(b *testing.B, r *rival, how syscall.Signal, watches int) []float64 {
+// loseLeader measures what the writes through the two other members suffer while something befalls the leader.
+func loseLeader(b *testing.B, r *rival, befall func(leader server) (mend func()), watches int) []float64 {
 	b.Helper()
 	leader, others := r.leader(b)
 	ctx, cancel := context.WithCancel(b.Context())
@@ -69,13 +75,12 @@ func fellLeader(b *testing.B, r *rival, how syscall.Signal, watches int) []float
 
 	p.wait(b, time.Now(), beats)
 	begin := time.Now()
-	leader.Signal(how)
-	leader.Exit(time.Minute)
+	mend := befall(leader)
 	exited := time.Now()
 	p.wait(b, exited, beats)
 	rest()
 	<-ended
-	leader.Start()
+	mend()
 	r.serving(b)
 
 	return []float64{

@@ -90,6 +90,10 @@ var promises = []promise{
 	{"idle: processor", "Idle", "cpu-s/minute", "etcd", []bound{most(beyond, 0.3)}}, // half a percent of a core
 	{"idle: memory", "Idle", "resident-MB", "etcd", []bound{most(beyond, 26.2)}},    // 25 MiB
 	{"leader killed: longest gap", "LeaderKill", "gap-ms", "etcd", []bound{most(absolute, 200), most(ratio, 0.2)}},
+	{"leader's machine gone: longest gap", "LeaderGone", "gap-ms", "etcd", []bound{most(ratio, 0.6)}},
+	{"leader paused: longest gap", "LeaderPaused", "gap-ms", "etcd", []bound{most(ratio, 0.6)}},
+	{"leader's disk stalled: longest gap", "LeaderStalled", "gap-ms", "etcd", []bound{most(ratio, 0.6)}},
+	{"elections where nobody died", "Elections", "elections", "etcd", []bound{most(beyond, 0)}},
 	{"three blank nodes to a write on each", "Bootstrap", "serving-ms", "etcd", []bound{most(absolute, 400)}},
 	{"node lost: its slot is served", "NodeLost", "serving-ms", "", []bound{most(absolute, 1500)}},
 	{"disk lost: voter again", "DiskLost/0MiB", "serving-ms", "", []bound{most(absolute, 1000)}},

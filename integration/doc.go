@@ -150,6 +150,8 @@
 //	  TwoClustersInOneGossip  of one name: both continue, and both say so
 //	impostor_test.go
 //	  Impostor             a stray with the leader's name lives for 8 s: nothing changes, others can be drained, and it is over when it is dead
+//	leader_lost_test.go
+//	  LeaderLost           the leader's machine vanishes, its process is stopped: one early election each, with its reason; a line broken one way: none
 //	stall_test.go
 //	  StalledDisk          the leader's disk takes no writes and reports no error: not ready, and not the leader
 //	storm_test.go

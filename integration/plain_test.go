@@ -35,6 +35,7 @@ func plainEtcdOf(t *testing.T, binary string, c *integration.Cluster, size int) 
 	for i := range size {
 		p := &plain{b: t, binary: binary, name: fmt.Sprintf("e%d", i+1), address: c.Address(first + i)}
 		p.dir = filepath.Join(c.Dir, fmt.Sprintf("%s-%d", p.name, first))
+		p.data = filepath.Join(p.dir, "etcd")
 		must(t, os.Mkdir(p.dir, 0o700))
 		founders = append(founders, p.name+"=http://"+p.address+":2380")
 		urls = append(urls, p.ClientURL())

@@ -14,16 +14,19 @@ import (
 )
 
 const (
-	// glanceEvery is how often the campaigner looks whether the leader's streams are there, and lookEvery how often it
-	// looks at all else while nothing is suspicious: the mesh may have lost a leader whose streams stand.
-	glanceEvery = 50 * time.Millisecond
+	// glanceEvery is how often the campaigner looks whether the leader's streams are there and its heartbeats come, and
+	// lookEvery how often it looks at all else while nothing is suspicious.
+	glanceEvery = 20 * time.Millisecond
 	lookEvery   = 200 * time.Millisecond
 	// doubtEvery is how often it looks at most while something is: a wakeup is dear only where there are many of them.
 	doubtEvery = 5 * time.Millisecond
 	// restEvery bounds how rarely it looks while a doubt lasts, as for a minority that is cut off.
 	restEvery = 500 * time.Millisecond
-	// standingWait is how long another voter may take to tell its standing.
+	// standingWait is how long another voter, or the leader, may take to tell its standing.
 	standingWait = 100 * time.Millisecond
+	// againAfter is when a leader that did not answer is asked again: a question to a machine that is gone keeps one of
+	// the mesh's few senders busy.
+	againAfter = time.Second
 	// campaignWait bounds handing the order to raft, which waits for nothing while it runs.
 	campaignWait = time.Second
 )
@@ -43,45 +46,55 @@ type campaigner struct {
 
 // suspicion is what the campaigner remembers from one look to the next, of one run of etcd.
 type suspicion struct {
-	suspect    uint64 // the leader that raft has shown last
+	suspect    uint64    // the leader that raft has shown last
+	mute       int       // questions in a row that its node has not answered
+	asked      time.Time // when it was asked last
 	reason     plan.Reason
 	term       uint64
 	since      time.Time // when reason and term were first seen together
-	began      time.Time // of the doubt; zero while there is none
 	campaigned uint64    // the term in which this member campaigned last
 	at         time.Time // when
 	fruitless  int       // campaigns in a row that brought no leader
 }
 
-// run looks until ctx ends.
+// run looks until ctx ends. It glances also while a look waits for answers: what is not glanced at does not count.
 func (c *campaigner) run(ctx context.Context) {
 	var s suspicion
-	var last time.Time
+	var last, began time.Time // of the doubt; zero while there is none
+	looked := make(chan struct{}, 1)
+	looking := false
 	glance := glanceEvery
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			if looking {
+				<-looked
+			}
 			return
+		case <-looked:
+			looking, last = false, time.Now()
+			continue
 		case <-ticker.C:
 		}
 		pause, next := lookEvery, glanceEvery
 		if c.world.Etcd.Doubtful() {
-			if s.began.IsZero() {
-				s.began = time.Now()
+			next = doubtEvery
+			if began.IsZero() {
+				began = time.Now()
 			}
-			pause, next = min(time.Since(s.began)/16, restEvery), doubtEvery
+			pause = min(time.Since(began)/16, restEvery)
 		} else {
-			s.began = time.Time{}
+			began = time.Time{}
 		}
 		if next != glance {
 			glance = next
 			ticker.Reset(glance)
 		}
-		if time.Since(last) >= pause {
-			c.look(ctx, &s)
-			last = time.Now()
+		if !looking && time.Since(last) >= pause {
+			looking = true
+			go func() { c.look(ctx, &s); looked <- struct{}{} }()
 		}
 	}
 }
@@ -97,13 +110,21 @@ func (c *campaigner) look(ctx context.Context, s *suspicion) {
 		if now.Lead != s.suspect || now.Term > s.campaigned {
 			s.fruitless = 0
 		}
+		if now.Lead != s.suspect || !now.Late() {
+			s.mute = 0
+		}
 		s.suspect = now.Lead
 	}
-	now.Suspect, now.Campaigned, now.Fruitless = s.suspect, s.campaigned, s.fruitless
+	now.Suspect, now.Mute, now.Campaigned, now.Fruitless = s.suspect, s.mute, s.campaigned, s.fruitless
 	if now.Lead == now.ID || now.Departing || now.Ending {
 		return
 	}
-	c.inquire(ctx, &now)
+	c.inquire(ctx, &now, s)
+	if fresh := c.world.Etcd.Standing(); fresh.Term == now.Term && fresh.Lead == now.Lead {
+		now.Silence = fresh.Silence
+	} else {
+		return // something has happened meanwhile
+	}
 	if reason := now.Evidence(); reason != s.reason || now.Term != s.term {
 		s.reason, s.term, s.since = reason, now.Term, time.Now()
 	}
@@ -133,8 +154,8 @@ func (c *campaigner) candidacy() plan.Candidacy {
 func (c *campaigner) standing() plan.Standing { return c.candidacy().Standing }
 
 // inquire completes a candidacy with what the mesh says, and, where the leader may be gone, with what its peer port and
-// the other voters say just now. It takes as long as the slowest of them, which is bounded.
-func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy) {
+// the other voters and it itself say just now. It takes as long as the slowest of them, which is bounded.
+func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy, s *suspicion) {
 	nodes, lost := map[uint64]string{}, map[uint64]bool{}
 	for _, p := range c.status.said().Observation.Peers {
 		switch f := p.Facts; {
@@ -150,9 +171,8 @@ func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy) {
 			now.Rivals = append(now.Rivals, plan.Rival{ID: id, Live: live})
 		}
 	}
-	now.Gone = lost[now.Suspect] && nodes[now.Suspect] == ""
 	apart := now.Suspect != 0 && now.Suspect != now.ID && !slices.Contains(now.Near, now.Suspect)
-	if !apart && !now.Gone && (now.Suspect != 0 || now.Founds()) {
+	if !apart && !now.Late() && (now.Suspect != 0 || now.Founds()) {
 		return
 	}
 	var asking sync.WaitGroup
@@ -164,7 +184,29 @@ func (c *campaigner) inquire(ctx context.Context, now *plan.Candidacy) {
 			asking.Go(func() { r.Said = c.ask(ctx, nodes[r.ID], r.ID) })
 		}
 	}
+	if now.Late() {
+		c.confront(ctx, now, s, nodes[now.Suspect], lost[now.Suspect])
+	}
 	asking.Wait()
+}
+
+// confront asks the leader whose heartbeats are late what it shows itself. One that the mesh has lost was asked before,
+// and one that another program runs cannot be asked.
+func (c *campaigner) confront(ctx context.Context, now *plan.Candidacy, s *suspicion, node string, lost bool) {
+	switch {
+	case node != "" && (!now.Unanswered() || time.Since(s.asked) >= againAfter):
+		s.asked = time.Now()
+		now.Answer = c.ask(ctx, node, now.Suspect)
+		if time.Since(s.asked) < 3*standingWait/2 { // else it is this process that is late
+			s.mute++
+		}
+	case node == "" && lost:
+		s.mute++
+	}
+	if now.Answer != nil {
+		s.mute = 0
+	}
+	now.Mute = s.mute
 }
 
 // ask returns the standing of a voter on a node, nil if it does not tell in time.

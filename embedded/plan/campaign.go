@@ -15,8 +15,12 @@ type Reason string
 const (
 	// LeaderRefused: every stream to the leader has ended, and its peer port refuses connections: its process is gone.
 	LeaderRefused Reason = "leader-refused"
-	// LeaderGone: the mesh has lost the leader's node, and the leader's heartbeats are missing.
+	// LeaderGone: a majority of the voters misses the leader's heartbeats, and its node does not answer, or the mesh has
+	// lost it: the machine or its network is gone, or the process is stopped.
 	LeaderGone Reason = "leader-gone"
+	// LeaderStalled: a majority of the voters misses the leader's heartbeats, and the leader itself says that its disk
+	// does not write what others have written.
+	LeaderStalled Reason = "leader-stalled"
 	// FirstFounder: the founder of the first slot elects itself as soon as a majority is connected.
 	FirstFounder Reason = "founding"
 	// NoLeader: no leader was seen since the member started, and a majority, asked directly, knows none.
@@ -24,7 +28,9 @@ const (
 )
 
 // Reasons are all of them.
-func Reasons() []Reason { return []Reason{LeaderRefused, LeaderGone, FirstFounder, NoLeader} }
+func Reasons() []Reason {
+	return []Reason{LeaderRefused, LeaderGone, LeaderStalled, FirstFounder, NoLeader}
+}
 
 // Hold is why a member does not campaign now.
 type Hold string
@@ -37,7 +43,7 @@ const (
 	HoldEnding     Hold = "ending"       // it has left its generation, enters the next one, or an end is proposed (R16)
 	HoldNoEvidence Hold = "no-evidence"  // nothing says that there is no leader
 	HoldHeard      Hold = "leader-heard" // another voter hears a leader
-	HoldUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not answer
+	HoldUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not say otherwise
 	HoldOnce       Hold = "once"         // it has campaigned in this term
 	HoldBackOff    Hold = "back-off"     // its last campaign brought no leader
 	HoldQuorum     Hold = "no-quorum"    // no majority is connected
@@ -47,8 +53,13 @@ const (
 )
 
 const (
-	// silentBeats is how many heartbeats must be missing.
+	// silentBeats is how many heartbeats must be missing, and lateBeats after how many the leader's node is asked. A
+	// leader whose disk has hung for stuckBeats sends none.
 	silentBeats = 5
+	lateBeats   = 2
+	stuckBeats  = 3
+	// muteTries is how many questions in a row the leader's node leaves unanswered when it is gone.
+	muteTries = 3
 	// settle is how long evidence stands before the first campaigns, and rankStep how much longer each next one waits:
 	// enough for an election, which costs each voter one fsync.
 	settle   = 10 * time.Millisecond
@@ -69,7 +80,8 @@ type Standing struct {
 	End     LogEnd   `json:"end"`              // of its log on the disk
 	Voters  []uint64 `json:"voters,omitempty"` // as applied, itself among them
 	Near    []uint64 `json:"near,omitempty"`   // members that raft messages flow to
-	// Silence is how long nothing has come from the leader, with a new heartbeat due every Heartbeat.
+	// Silence is how long nothing has come from the leader, with a new heartbeat due every Heartbeat; a leader's own is
+	// how long its disk has not written what others have. It is counted only while this process runs as it should.
 	Silence   time.Duration `json:"silence,omitempty"`
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 	// Settled: all that is committed is applied. Raft refuses to campaign before a change of the members is.
@@ -82,7 +94,19 @@ func (s Standing) hears() bool {
 }
 
 // silent reports whether the leader's heartbeats are missing.
-func (s Standing) silent() bool { return s.Heartbeat > 0 && s.Silence >= silentBeats*s.Heartbeat }
+func (s Standing) silent() bool { return s.missing(silentBeats) }
+
+// Late reports whether heartbeats begin to be missing.
+func (s Standing) Late() bool { return s.missing(lateBeats) }
+
+func (s Standing) missing(beats time.Duration) bool {
+	return s.Heartbeat > 0 && s.Silence >= beats*s.Heartbeat
+}
+
+// stuck reports whether a leader says that its disk does not write what others have written.
+func (s *Standing) stuck() bool {
+	return s != nil && s.Running && s.Lead == s.ID && s.missing(stuckBeats)
+}
 
 // Rival is another voter.
 type Rival struct {
@@ -99,9 +123,12 @@ type Candidacy struct {
 	Rivals    []Rival
 
 	// Suspect is the leader that raft showed last, 0 if it has shown none since the member started. Refused: a new
-	// connection to its peer port was refused just now. Gone: the mesh has lost its node.
-	Suspect       uint64
-	Refused, Gone bool
+	// connection to its peer port was refused just now. Mute counts the questions in a row that its node has not answered,
+	// Answer is what it said.
+	Suspect uint64
+	Refused bool
+	Mute    int
+	Answer  *Standing
 	// First: this process has committed the founding, and its slot is the first.
 	First bool
 
@@ -173,7 +200,7 @@ func (c Candidacy) Ballot() Ballot {
 		return Ballot{Hold: HoldUnsettled}
 	case behind:
 		return Ballot{Hold: HoldBehind}
-	case reason != FirstFounder && c.Since < settle+time.Duration(before)*rankStep:
+	case reason != FirstFounder && c.stood(reason) < settle+time.Duration(before)*rankStep:
 		return Ballot{Hold: HoldRank}
 	}
 	return Ballot{Reason: reason}
@@ -186,14 +213,27 @@ func (c Candidacy) Evidence() Reason {
 		return ""
 	case c.Suspect != 0 && c.Refused && !slices.Contains(c.Near, c.Suspect):
 		return LeaderRefused
-	case c.Suspect != 0 && c.Gone && c.silent():
+	case c.Suspect != 0 && c.silent() && c.Unanswered():
 		return LeaderGone
+	case c.Suspect != 0 && c.silent() && c.Answer.stuck():
+		return LeaderStalled
 	case c.Founds():
 		return FirstFounder
 	case c.Suspect == 0 && c.unled():
 		return NoLeader
 	}
 	return ""
+}
+
+// Unanswered reports whether the suspect was asked often enough in vain.
+func (c Candidacy) Unanswered() bool { return c.Mute >= muteTries }
+
+// stood is how long the evidence has stood. The voters miss the last heartbeat at the same time.
+func (c Candidacy) stood(reason Reason) time.Duration {
+	if reason == LeaderGone || reason == LeaderStalled {
+		return c.Silence - silentBeats*c.Heartbeat
+	}
+	return c.Since
 }
 
 // Founds reports whether nobody can have led yet: etcd founds in term 1, and the first election is that of term 2. A
@@ -218,19 +258,30 @@ func (c Candidacy) heard() bool {
 
 // unsure reports whether a voter that may hear the leader has not answered: one that raft is connected to, or of a node
 // that lives. Its silence is no consent. A refused connection then needs missing heartbeats as well: a firewall and a
-// stale address refuse, too. A leader that only the mesh has lost may be cut off from here alone.
+// stale address refuse, too. A leader whose heartbeats are missing here may be cut off from here alone.
 func (c Candidacy) unsure(reason Reason) bool {
 	near := func(r Rival) bool { return r.ID != c.Suspect && r.Said == nil && slices.Contains(c.Near, r.ID) }
 	live := func(r Rival) bool { return r.Said == nil && r.Live }
 	switch reason {
 	case LeaderRefused:
 		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
-	case LeaderGone:
-		return slices.ContainsFunc(c.Rivals, near)
+	case LeaderGone, LeaderStalled:
+		return !c.missed()
 	case NoLeader:
 		return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)
 	}
 	return false
+}
+
+// missed reports whether a majority of the voters, this one among them, says that the suspect's heartbeats are missing.
+func (c Candidacy) missed() bool {
+	without := 1
+	for _, r := range c.Rivals {
+		if r.Said != nil && r.Said.Running && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent() {
+			without++
+		}
+	}
+	return without > len(c.Voters)/2
 }
 
 // majority reports whether a majority of the voters is connected, without the one that is thought to be gone.

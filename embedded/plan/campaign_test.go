@@ -68,7 +68,7 @@ func TestBallot(t *testing.T) {
 		{"another does not answer, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said = nil }, Ballot{Hold: HoldUnsure}},
 		{"another program runs the other, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: HoldUnsure}},
 		{"another does not answer, and no heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Silence = nil, 500*time.Millisecond }, Ballot{Reason: LeaderRefused}},
-		{"cut off from the mesh and the leader", func(c *Candidacy) { paused(c); c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: HoldUnsure}},
+		{"cut off from all", func(c *Candidacy) { paused(c); c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: HoldUnsure}},
 		{"restarted beside one that does not answer", func(c *Candidacy) {
 			restarted(c)
 			c.Rivals = append(c.Rivals, Rival{ID: 1, Live: true})
@@ -81,8 +81,29 @@ func TestBallot(t *testing.T) {
 		{"first, for the other may not", func(c *Candidacy) { third(c); c.Rivals[0].Said.Able = false; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
 		{"first by its log", func(c *Candidacy) { third(c); c.Rivals[0].Said.End.Index--; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
 		{"paused", func(c *Candidacy) { paused(c) }, Ballot{Reason: LeaderGone}},
-		{"paused, and the mesh sees it", func(c *Candidacy) { paused(c); c.Gone = false }, Ballot{Hold: HoldNoEvidence}},
-		{"lost by the mesh alone", func(c *Candidacy) { paused(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
+		{"paused, and it answers", func(c *Candidacy) { paused(c); c.Mute, c.Answer = 0, said(1, LogEnd{5, 100}) }, Ballot{Hold: HoldNoEvidence}},
+		{"mute twice", func(c *Candidacy) { paused(c); c.Mute = 2 }, Ballot{Hold: HoldNoEvidence}},
+		{"mute, and heard", func(c *Candidacy) { paused(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
+		{"paused, and settles", func(c *Candidacy) { paused(c); c.Silence = 509 * time.Millisecond }, Ballot{Hold: HoldRank}},
+		{"paused, and another hears it", func(c *Candidacy) {
+			paused(c)
+			c.Rivals[0].Said.Near, c.Rivals[0].Said.Silence = []uint64{1}, 499*time.Millisecond
+		}, Ballot{Hold: HoldHeard}},
+		{"paused, and another has heard it lately", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldUnsure}},
+		{"paused, and another knows no leader", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Lead = 0 }, Ballot{Hold: HoldUnsure}},
+		{"paused, and a learner misses it", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Voter = false }, Ballot{Hold: HoldUnsure}},
+		{"paused, on one witness's word", func(c *Candidacy) { paused(c); five(c); c.Rivals[2].Said = nil }, Ballot{Hold: HoldUnsure}},
+		{"paused, on two witnesses' word", func(c *Candidacy) { paused(c); five(c) }, Ballot{Reason: LeaderGone}},
+		{"paused, second by ID", func(c *Candidacy) {
+			third(c)
+			paused(c)
+			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 629*time.Millisecond
+		}, Ballot{Hold: HoldRank}},
+		{"stalled", func(c *Candidacy) { stalls(c) }, Ballot{Reason: LeaderStalled}},
+		{"stalled for a moment", func(c *Candidacy) { stalls(c); c.Answer.Silence = 299 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
+		{"stalled, and heard", func(c *Candidacy) { stalls(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
+		{"stalled as a follower", func(c *Candidacy) { stalls(c); c.Answer.Lead = 3 }, Ballot{Hold: HoldNoEvidence}},
+		{"stalled, and another has heard it lately", func(c *Candidacy) { stalls(c); c.Rivals[0].Said.Silence = 0 }, Ballot{Hold: HoldUnsure}},
 		{"founds", func(c *Candidacy) { founds(c) }, Ballot{Reason: FirstFounder}},
 		{"founds, started again", func(c *Candidacy) { founds(c); c.Term = 2 }, Ballot{Hold: HoldNoEvidence}},
 		{"founds, not first", func(c *Candidacy) { founds(c); c.First = false }, Ballot{Hold: HoldNoEvidence}},
@@ -105,7 +126,22 @@ func third(c *Candidacy) {
 }
 
 func paused(c *Candidacy) {
-	c.Near, c.Refused, c.Gone, c.Silence = []uint64{1, 3}, false, true, 500*time.Millisecond
+	c.Near, c.Refused, c.Mute, c.Silence = []uint64{1, 3}, false, 3, 510*time.Millisecond
+	c.Rivals[0].Said.Silence = 500 * time.Millisecond
+}
+
+func stalls(c *Candidacy) {
+	paused(c)
+	c.Mute, c.Answer = 0, said(1, LogEnd{5, 99})
+	c.Answer.Silence = 300 * time.Millisecond
+}
+
+// five has two voters more, of which one misses the leader as well.
+func five(c *Candidacy) {
+	c.Voters, c.Near = []uint64{1, 2, 3, 4, 5}, []uint64{1, 3, 4, 5}
+	missing := said(5, LogEnd{5, 100})
+	missing.Silence = 500 * time.Millisecond
+	c.Rivals = append(c.Rivals, Rival{ID: 4, Live: true}, Rival{ID: 5, Live: true, Said: missing})
 }
 
 func founds(c *Candidacy) {
@@ -174,7 +210,14 @@ func TestBallotProperties(t *testing.T) {
 		}
 		campaigns[b.Reason]++
 		refused := c.Refused && !slices.Contains(c.Near, c.Suspect)
-		silent := c.Gone && c.Silence >= 5*c.Heartbeat
+		stuck := c.Answer != nil && c.Answer.Lead == c.Answer.ID && c.Answer.Silence >= 3*c.Heartbeat
+		silent := c.Silence >= 5*c.Heartbeat && (c.Mute >= 3 || stuck)
+		missed := 1
+		for _, r := range c.Rivals {
+			if r.Said != nil && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.Silence >= 5*c.Heartbeat {
+				missed++
+			}
+		}
 		for what, wrong := range map[string]bool{
 			"without a vote": !c.Running || !c.Voter, "as the leader": c.Lead == c.ID,
 			"on the way out": c.Departing, "at the end of its generation": c.Ending,
@@ -182,6 +225,7 @@ func TestBallotProperties(t *testing.T) {
 			"at once again":          c.Fruitless > 0 && c.Ago < 100*time.Millisecond,
 			"beside another leader":  c.Lead != 0 && c.Lead != c.Suspect,
 			"on no evidence":         c.Suspect != 0 && !refused && !silent,
+			"on too few words":       (b.Reason == LeaderGone || b.Reason == LeaderStalled) && missed <= len(c.Voters)/2,
 			"with a shorter log":     slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Live && r.Said != nil && r.ID != c.Suspect && r.Said.End.after(c.End) }),
 			"beside who hears it":    slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.hears() }),
 			"without any connection": len(c.Voters) > 2 && len(c.Near) == 0,
@@ -217,10 +261,14 @@ func randomCandidacy(rng *rand.Rand) Candidacy {
 		return s
 	}
 	c := Candidacy{Standing: standing(1 + uint64(rng.IntN(int(n)))), Departing: rare(), Ending: rare(), Suspect: id(),
-		Refused: half(), Gone: half(), First: half(), Since: time.Duration(rng.IntN(600)) * time.Millisecond,
+		Refused: half(), Mute: rng.IntN(6), First: half(), Since: time.Duration(rng.IntN(600)) * time.Millisecond,
 		Campaigned: uint64(rng.IntN(7)), Ago: time.Duration(rng.IntN(2000)) * time.Millisecond, Fruitless: rng.IntN(3)}
 	if half() {
 		c.Suspect = c.Lead
+	}
+	if s := standing(c.Suspect); half() {
+		s.Lead = c.Suspect
+		c.Answer, c.Mute = &s, 0
 	}
 	for v := uint64(1); v <= n; v++ {
 		if v == c.ID || v == c.Suspect && half() {
@@ -243,5 +291,5 @@ func randomCandidacy(rng *rand.Rand) Candidacy {
 }
 
 func (c Candidacy) String() string {
-	return fmt.Sprintf("%+v lead %d suspect %d refused %v gone %v", c.Standing, c.Lead, c.Suspect, c.Refused, c.Gone)
+	return fmt.Sprintf("%+v lead %d suspect %d refused %v mute %d", c.Standing, c.Lead, c.Suspect, c.Refused, c.Mute)
 }

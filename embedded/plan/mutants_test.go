@@ -302,12 +302,26 @@ var mutants = []mutant{
 	{"campaign with a short log", "campaign.go", `	case behind:`, `	case behind && c.Ending:`, byBallot},
 	{"campaign out of turn", "campaign.go", `time.Duration(before)*rankStep:`, `time.Duration(0*before)*rankStep:`, byBallot},
 	{"campaign beside a stream", "campaign.go", `c.Refused && !slices.Contains(c.Near, c.Suspect):`, `c.Refused:`, byBallot},
-	{"campaign although heartbeats come", "campaign.go", `c.Suspect != 0 && c.Gone && c.silent():`, `c.Suspect != 0 && c.Gone:`, byBallot},
+	{"campaign although heartbeats come", "campaign.go", `c.Suspect != 0 && c.silent() && c.Unanswered():`, `c.Suspect != 0 && c.Unanswered():`, byBallot},
+	{"campaign although the leader answers", "campaign.go", `c.Suspect != 0 && c.silent() && c.Unanswered():`, `c.Suspect != 0 && c.silent():`, byBallot},
+	{"a leader that misses one question is gone", "campaign.go", `return c.Mute >= muteTries`, `return c.Mute > 1`, byBallot},
+	{"a stalled leader is heard", "campaign.go", `c.Suspect != 0 && c.silent() && c.Answer.stuck():`, `c.Suspect != 0 && c.Answer.stuck():`, byBallot},
+	{"a leader that answers is stalled", "campaign.go", `s.Lead == s.ID && s.missing(stuckBeats)`, `s.Lead == s.ID`, byBallot},
+	{"a slow follower is a stalled leader", "campaign.go", `s.Running && s.Lead == s.ID && s.missing`, `s.Running && s.missing`, byBallot},
+	{"campaign on one witness's word", "campaign.go", `	return without > len(c.Voters)/2
+}
+
+// majority`, `	return without > 1
+}
+
+// majority`, byBallot},
+	{"a voter that hears the leader misses it", "campaign.go", `r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Lead == c.Suspect`, byBallot},
+	{"a voter without a leader misses this one", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Voter && r.Said.silent()`, byBallot},
+	{"a learner misses the leader", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect`, `r.Said.Lead == c.Suspect`, byBallot},
+	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - silentBeats*c.Heartbeat`, `return c.Silence`, byBallot},
 	{"a silent voter consents to a refusal", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return !c.silent() && slices.ContainsFunc(c.Rivals[:0], near)`, byBallot},
 	{"a refusal needs an answer of all", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return slices.ContainsFunc(c.Rivals, near)`, byBallot},
-	{"a silent voter has lost the leader as well", "campaign.go", `	case LeaderGone:
-		return slices.ContainsFunc(c.Rivals, near)`, `	case LeaderGone:
-		return false`, byBallot},
+	{"a silent voter has lost the leader as well", "campaign.go", `		return !c.missed()`, `		return false`, byBallot},
 	{"a silent voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals[:0], live)`, byBallot},
 	{"a connected voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, live)`, byBallot},
 	{"a founder again", "campaign.go", `c.First && c.Suspect == 0 && c.Term <= 1`, `c.First && c.Suspect == 0`, byBallot},

@@ -111,7 +111,9 @@ func (c *cluster) tick(w *world) {
 		}
 	}
 	if c.leader == nil {
-		c.elect(w)
+		c.elect(w, nil)
+	} else if w.chance(2) { // somebody campaigns early, on evidence that is wrong
+		c.elect(w, c.leader)
 	}
 	if c.leader != nil {
 		c.locks.age(w)
@@ -130,10 +132,11 @@ func (c *cluster) tick(w *world) {
 	}
 }
 
-func (c *cluster) elect(w *world) {
+// elect makes a leader, of all who can win; another one than old, which lives, if there is one.
+func (c *cluster) elect(w *world, old *node) {
 	for _, i := range w.rng.Perm(len(w.boxes)) {
 		n := w.boxes[i]
-		if n.proc == nil || n.proc.data.c != c {
+		if n.proc == nil || n.proc.data.c != c || n == old {
 			continue
 		}
 		up, quorum := c.reachable(w, n)
@@ -149,6 +152,9 @@ func (c *cluster) elect(w *world) {
 		c.crown(n, up)
 		c.locks.left = lockTicks
 		w.note("%s leads %s", n.name, c.record.ID)
+		if old != nil {
+			w.tally.event("a living leader was deposed")
+		}
 		c.strange = c.strange || n.drill
 		w.elected(c, n)
 		return

@@ -1,9 +1,13 @@
 package devicetest
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mount gives the disk an ext4 file system and mounts it at a new directory.
@@ -21,8 +25,37 @@ func (d *Disk) Mount(t testing.TB) (path string) {
 func Freeze(t testing.TB, path string) (thaw func()) {
 	t.Helper()
 	Run(t, "fsfreeze", "-f", path)
+	return thawed(t, path, `fsfreeze -u "$0"`)
+}
+
+// Stalls returns what lets every write to the file system mounted at path hang for a time: within this process, so that
+// no other one must get the processor for it to end.
+func Stalls(t testing.TB, path string) (stall func(time.Duration)) {
+	t.Helper()
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	thawed(t, path, `fsfreeze -u "$0" 2>/dev/null; true`) // if this process is killed meanwhile
+	return func(d time.Duration) {
+		const freeze, thaw = 0xc0045877, 0xc0045878 // linux/fs.h
+		if err := unix.IoctlSetInt(int(dir.Fd()), freeze, 0); err != nil {
+			t.Errorf("freeze %s: %v", path, err)
+			return
+		}
+		time.Sleep(d)
+		if err := unix.IoctlSetInt(int(dir.Fd()), thaw, 0); err != nil {
+			t.Errorf("thaw %s: %v", path, err)
+		}
+	}
+}
+
+// thawed sees to it that path is thawed, by a shell's command, when the test ends, or by thaw before.
+func thawed(t testing.TB, path, how string) (thaw func()) {
+	t.Helper()
 	// its input ends with this process
-	guard := exec.Command("sh", "-c", `trap "" INT TERM; read -r _; fsfreeze -u "$0"`, path)
+	guard := exec.Command("sh", "-c", `trap "" INT TERM; read -r _; `+how, path)
 	input, err := guard.StdinPipe()
 	if err == nil {
 		err = guard.Start()
@@ -31,10 +64,10 @@ func Freeze(t testing.TB, path string) (thaw func()) {
 		Run(t, "fsfreeze", "-u", path)
 		t.Fatal(err)
 	}
-	thawed := false
+	done := false
 	thaw = func() {
-		if !thawed {
-			thawed = true
+		if !done {
+			done = true
 			input.Close()
 			if err := guard.Wait(); err != nil {
 				t.Errorf("thaw %s: %v", path, err)

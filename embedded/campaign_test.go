@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+
+	"holdfast/embedded/plan"
+)
+
+// What is not looked at in time does not count: this process was starved, or stopped.
+func TestPulse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulse
+		look := func(mark float64, pause, want time.Duration) {
+			t.Helper()
+			time.Sleep(pause)
+			if got := p.silence(1, mark, starved); got != want {
+				t.Errorf("pulse: silent for %s, want %s", got, want)
+			}
+		}
+		look(1, time.Hour, 0)
+		look(1, 5*time.Millisecond, 5*time.Millisecond)
+		look(1, 40*time.Millisecond, 45*time.Millisecond)
+		look(1, time.Hour, 85*time.Millisecond)
+		look(2, 5*time.Millisecond, 0)
+		look(2, 5*time.Millisecond, 5*time.Millisecond)
+		if got := p.silence(2, 2, starved); got != 0 {
+			t.Errorf("pulse: another leader is silent for %s", got)
+		}
+	})
+}
+
+// A leader's disk hangs where another's has written more.
+func TestHanging(t *testing.T) {
+	at := func(mine, other uint64) bool {
+		s := raft.Status{BasicStatus: raft.BasicStatus{ID: 1}, Progress: map[uint64]tracker.Progress{1: {Match: mine}, 2: {Match: other}, 3: {Match: 1}}}
+		return !math.IsNaN(hanging(s))
+	}
+	for _, c := range []struct {
+		mine, other uint64
+		want        bool
+	}{{5, 5, false}, {6, 5, false}, {5, 6, true}} {
+		if got := at(c.mine, c.other); got != c.want {
+			t.Errorf("hanging: %d of %d written: got %v, want %v", c.mine, c.other, got, c.want)
+		}
+	}
+}
+
+// Three members tell their standings: a leader's bytes are counted, and a follower that is told to campaign leads,
+// though the leader lives.
+func TestCampaign(t *testing.T) {
+	peers := map[string]string{}
+	var nodes []*node
+	for _, slot := range []string{"a", "b", "c"} {
+		n := newNode(t, slot)
+		peers[slot] = n.spec.PeerURL
+		nodes = append(nodes, n)
+	}
+	nodes = runAll(t, nodes, peers)
+	old := leads(t, nodes...)
+	heir := nodes[(slices.Index(nodes, old)+1)%3]
+	var s plan.Standing
+	await(t, "it is connected", func() bool { s = heir.Standing(); return len(s.Near) == 2 })
+	if !s.Running || !s.Voter || s.ID != heir.Status().MemberID || s.Lead != old.Status().MemberID || len(s.Voters) != 3 ||
+		s.End == (plan.LogEnd{}) || s.Heartbeat <= 0 {
+		t.Errorf("standing: got %+v", s)
+	}
+	if lead := old.current().server().MemberID(); math.IsNaN(received(lead)) {
+		t.Error("etcd counts the bytes that came from a member elsewhere: nobody is ever silent")
+	}
+	if err := heir.Campaign(soon(t), s); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it leads", func() bool { now := heir.Standing(); return now.Lead == now.ID && now.Term > s.Term })
+}

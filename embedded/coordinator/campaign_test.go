@@ -1,0 +1,64 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// The leader whose heartbeats are late is asked three times at once, and then once a second. Only an answer that is not
+// missing for want of the processor here counts.
+func TestInquireOfTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a").campaigner
+		peer := func(node string, live bool, id uint64) plan.Peer {
+			return plan.Peer{Node: node, Live: live, Facts: &plan.Facts{Member: id}}
+		}
+		sees := func(peers ...plan.Peer) { c.status.looked(plan.Observation{Peers: peers}) }
+		voter, err := json.Marshal(plan.Standing{ID: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leader, err := json.Marshal(plan.Standing{ID: 2, Lead: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.says = map[string][]byte{"n3": voter}
+		sees(peer("n2", true, 2), peer("n3", true, 3))
+		var s suspicion
+		inquire := func(mute, asked int) plan.Candidacy {
+			t.Helper()
+			w.asked = nil
+			now := plan.Candidacy{Suspect: 2, Mute: s.mute, Standing: plan.Standing{Running: true, ID: 1, Lead: 2, Voters: []uint64{1, 2, 3},
+				Near: []uint64{2, 3}, Silence: 200 * time.Millisecond, Heartbeat: 100 * time.Millisecond}}
+			c.inquire(t.Context(), &now, &s)
+			if now.Mute != mute || len(w.asked) != asked || len(now.Rivals) != 1 || now.Rivals[0].Said == nil {
+				t.Errorf("mute %d, asked %q, rivals %+v; want mute %d after %d questions", now.Mute, w.asked, now.Rivals, mute, asked)
+			}
+			return now
+		}
+		inquire(1, 2)
+		inquire(2, 2)
+		inquire(3, 2)
+		inquire(3, 1) // not asked again
+		time.Sleep(againAfter)
+		inquire(4, 2)
+		time.Sleep(againAfter)
+		w.says["n2"] = leader
+		if now := inquire(0, 2); now.Answer == nil || now.Answer.ID != 2 {
+			t.Errorf("it answers: got %+v", now.Answer)
+		}
+		delete(w.says, "n2")
+		w.asking = func() { time.Sleep(2 * standingWait) }
+		inquire(0, 2) // this process is late itself
+		w.asking = nil
+		sees(peer("n2", false, 2), peer("n3", true, 3))
+		inquire(1, 1) // the mesh has lost it
+		sees(peer("n3", true, 3))
+		inquire(1, 1) // another program runs it
+	})
+}

@@ -1,0 +1,84 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"holdfast/embedded/plan"
+	"holdfast/integration"
+)
+
+// A leader is lost in a way that nothing tells of: its machine vanishes, and nothing resets its connections; or its
+// process is stopped, and the kernel accepts connections for it. The others elect early, once, and say why. What the old
+// one was asked meanwhile is not lost, and it follows.
+func TestLeaderLost(t *testing.T) {
+	c, network := onHosts(t)
+	c.Healthy()
+	lost := func(how string, befall, mend func(leader *integration.Node)) {
+		old := c.Leader()
+		others := slices.DeleteFunc(slices.Clone(c.Nodes), func(n *integration.Node) bool { return n == old })
+		before := campaigns(t, others)
+		w := c.Write(others...)
+		w.More(50)
+		w.Gap()
+		befall(old)
+		c.Until(patience, how+": the others have campaigned, and one leads", func() error {
+			if campaigns(t, others) == before {
+				return errors.New("nobody has campaigned")
+			}
+			for _, n := range others {
+				s, err := n.Self()
+				if err != nil {
+					return err
+				}
+				if s.State == "leader" {
+					return nil
+				}
+			}
+			return errors.New("nobody leads")
+		})
+		w.More(50)
+		t.Logf("%s: longest time without a write %s", how, w.Gap())
+		if got := campaigns(t, others) - before; got != 1 {
+			t.Errorf("%s: %v campaigns, want 1", how, got)
+		}
+		if !slices.ContainsFunc(others, func(n *integration.Node) bool {
+			return contains(past(t, n), "campaign", "done", string(plan.LeaderGone))
+		}) {
+			t.Errorf("%s: no history names the reason %s", how, plan.LeaderGone)
+		}
+		mend(old)
+		c.Healthy()
+		if now := c.Leader(); now == old {
+			t.Errorf("%s: %s leads again", how, old.Name)
+		}
+		w.More(20)
+		w.Verify()
+	}
+	lost("gone", func(n *integration.Node) { must(t, n.Host.Isolate()) }, func(*integration.Node) { must(t, network.Heal()) })
+	lost("paused", (*integration.Node).Pause, (*integration.Node).Continue)
+
+	// A line that is broken in one direction deposes nobody early.
+	old, before := c.Leader(), campaigns(t, c.Nodes)
+	follower := c.Nodes[(slices.Index(c.Nodes, old)+1)%3]
+	w := c.Write(old)
+	must(t, network.Cut(old.Host, follower.Host))
+	w.More(200) // takes longer than two election timeouts
+	must(t, network.Heal())
+	c.Healthy()
+	if got := campaigns(t, c.Nodes); got != before {
+		t.Errorf("the leader's line to %s broke: %v campaigns, want %v", follower.Name, got, before)
+	}
+	w.Verify()
+}
+
+// campaigns is how many of the nodes' early elections their metrics have counted, for a leader that is gone.
+func campaigns(t *testing.T, nodes []*integration.Node) (count float64) {
+	t.Helper()
+	for _, n := range nodes {
+		count += series(t, n, "holdfast_early")[fmt.Sprintf("holdfast_early_campaigns_total{reason=%q}", plan.LeaderGone)]
+	}
+	return count
+}
