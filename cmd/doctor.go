@@ -36,8 +36,8 @@ func newDoctorCommand() *cobra.Command {
 			"Exit code: 0 all is well, 1 something is to be looked at (a warning), 2 something is bad (degraded or critical).",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
-				return err
+			if f.yes && !f.fix {
+				return errors.New("--yes: says yes to the questions of --fix, which is missing")
 			}
 			cfg, client, err := loadClient(c)
 			if err != nil {
@@ -52,13 +52,6 @@ func newDoctorCommand() *cobra.Command {
 	f.format.add(c.Flags())
 	addDryRun(c.Flags(), &f.dryRun)
 	return c
-}
-
-func (f doctorFlags) check() error {
-	if f.yes && !f.fix {
-		return errors.New("--yes: says yes to the questions of --fix, which is missing")
-	}
-	return f.format.check()
 }
 
 func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Client) error {

@@ -45,22 +45,18 @@ func newDowngradeCommand() *cobra.Command {
 			"Exit code: 0 if the binaries may be replaced, or were.",
 		Example: "  holdfast downgrade --to 3.6 --dry-run\n  holdfast downgrade --to 3.6\n  holdfast downgrade --cancel",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if f.cancel == (f.to != "") {
 				return errors.New("say either --to MINOR, as 3.6, or --cancel")
 			}
 			if err := atLeast("timeout", time.Second, f.timeout); err != nil {
 				return err
 			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
 			if f.cancel {
 				return f.giveUp(c, client)
 			}
 			return f.run(c, client)
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	fs := c.Flags()
@@ -97,10 +93,8 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 		return err
 	}
 	if d.Phase == health.DowngradePossible {
-		if !f.yes {
-			if err := confirm(ctx, c, "Downgrade?"); err != nil {
-				return err
-			}
+		if err := confirmUnless(f.yes, c, "Downgrade?"); err != nil {
+			return err
 		}
 		if err := client.Get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
 			return err
@@ -187,10 +181,8 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 		_, err := fmt.Fprintf(out, "the downgrade to etcd %s would be given up; nothing was changed\n", e.Downgrade)
 		return err
 	}
-	if !f.yes {
-		if err := confirm(ctx, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
-			return err
-		}
+	if err := confirmUnless(f.yes, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
+		return err
 	}
 	if err := client.Get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
 		return err

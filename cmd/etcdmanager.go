@@ -83,7 +83,7 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 		for _, w := range loaded.Warnings {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: %s\n", w)
 		}
-		return planTakeover(c, loaded, "", "table")
+		return planTakeover(c, loaded, "", output{})
 	}
 	return run(c.Context(), loaded, load)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 )
 
@@ -23,13 +24,9 @@ func newFoundCommand() *cobra.Command {
 			"           beside a cluster that etcd-manager keeps in the store, one may be founded from then on.\n" +
 			"           Right when the former cluster is given up. Its backups stay.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if abandon == anew {
 				return errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)")
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
 			}
 			if err := client.Get(c.Context(), http.MethodPost,
 				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
@@ -44,7 +41,7 @@ func newFoundCommand() *cobra.Command {
 			}
 			fmt.Fprintln(c.OutOrStdout(), "ordered; `holdfast status` shows what the node does now")
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	c.Flags().BoolVar(&abandon, "abandon", false, "this blank disk forgets its promises")

@@ -36,9 +36,6 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 	c := &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
 			cfg, _, err := loadClient(c)
 			if err != nil {
 				return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -41,14 +40,7 @@ func newSaveCommand() *cobra.Command {
 			"  holdfast snapshot save --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key \\\n" +
 			"    --cluster.name main --snapshot.store s3://bucket/etcd",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			if dryRun {
 				return wouldSave(c, loaded, &remote, format)
 			}
@@ -64,7 +56,7 @@ func newSaveCommand() *cobra.Command {
 					time.Since(start).Round(time.Millisecond))
 				return err
 			})
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	remote.add(c.Flags())

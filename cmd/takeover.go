@@ -30,9 +30,6 @@ func newTakeoverCheckCommand() *cobra.Command {
 		Example: "  holdfast takeover check /mnt/master-vol-0123456789abcdef0",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, dirs []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
 			r := takeover.Check(dirs)
 			err := format.write(c, r, func(w io.Writer) error {
 				_, err := io.WriteString(w, takeoverText(r))

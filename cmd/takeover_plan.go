@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,16 +25,9 @@ func newTakeoverPlanCommand() *cobra.Command {
 			"Exit code: 0 if nothing is in the way, 1 if something is.",
 		Example: "  holdfast takeover plan --config holdfast.yaml",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, dirs []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
 			return planTakeover(c, loaded, strings.Join(dirs, ""), format)
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), append(providerFlags, "cluster.name", "cluster.slots", "etcd.peer-url", "snapshot.store")...)
 	format.add(c.Flags())

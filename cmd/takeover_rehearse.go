@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -34,19 +33,13 @@ func newTakeoverRehearseCommand() *cobra.Command {
 			"Exit code: 0 if the rehearsal went through, 1 if something stopped it.",
 		Example: "  holdfast takeover rehearse --config holdfast.yaml\n" +
 			"  holdfast takeover rehearse --etcd.peer-url 'https://etcd-{slot}.internal.example:2380' copies/a copies/b copies/c",
-		RunE: func(c *cobra.Command, copies []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, copies []string) error {
 			if err := atLeast("members", 0, members); err != nil {
-				return err
-			}
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
 				return err
 			}
 			cfg := loaded.Config
 			if len(copies) == 0 {
+				var err error
 				if cfg, err = node.WithSlots(c.Context(), cfg); err != nil {
 					return err
 				}
@@ -63,7 +56,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 				return exitCode(1)
 			}
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), append(shownForStores, "cluster.slots", "etcd.peer-url", "stop.hold")...)
 	c.Flags().IntVar(&members, "members", 0, "`number` of members of a backup's cluster, 1–9 (default as the backup says)")

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,12 +40,8 @@ func newTakeoverReleaseCommand() *cobra.Command {
 			"Exit code: 0 if the member is released (with --dry-run: if it could be), 1 if it was refused.",
 		Example: "  holdfast takeover release --dry-run\n  holdfast takeover release --to-etcd 3.6.12",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(format.check(), atLeast("wait", 0, f.wait)); err != nil {
-				return err
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+			if err := atLeast("wait", 0, f.wait); err != nil {
 				return err
 			}
 			r, err := f.release(c.Context(), client, c.ErrOrStderr())
@@ -57,7 +52,7 @@ func newTakeoverReleaseCommand() *cobra.Command {
 				return err
 			}
 			return f.refusal(r)
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	fs := c.Flags()
@@ -74,23 +69,16 @@ func newTakeoverReleaseCommand() *cobra.Command {
 func (f releaseFlags) release(ctx context.Context, client *control.Client, progress io.Writer) (health.Release, error) {
 	path := "/takeover/release?" + url.Values{"to": {f.to}, "by": {operator()}, "force": {fmt.Sprint(f.force)},
 		"dry": {fmt.Sprint(f.dryRun)}}.Encode()
-	deadline, said := time.Now().Add(f.wait), ""
-	for {
-		var r health.Release
+	var r health.Release
+	err := whileRefused(ctx, f.wait, progress, func() (string, error) {
+		r = health.Release{}
 		err := client.Get(ctx, http.MethodPost, path, &r)
-		if err != nil || r.Released || len(r.Why) > 0 || r.Risk == "" || f.dryRun || !time.Now().Before(deadline) {
-			return r, err
+		if r.Released || len(r.Why) > 0 || f.dryRun {
+			return "", err
 		}
-		if r.Risk != said {
-			said = r.Risk
-			fmt.Fprintf(progress, "not yet: %s\n", r.Risk)
-		}
-		select {
-		case <-ctx.Done():
-			return r, ctx.Err()
-		case <-time.After(drainAgain):
-		}
-	}
+		return r.Risk, err
+	})
+	return r, err
 }
 
 // refusal is why the member was not released, or would not be.

@@ -22,14 +22,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 			"next. The node on this machine answers; it needs no other. On the way back it shows who still runs here.\n\n" +
 			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers here.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var t health.Takeover
 			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {
 				if errors.Is(err, control.ErrUnreachable) {
@@ -45,7 +38,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 				return exitCode(1)
 			}
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	format.add(c.Flags())

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"time"
@@ -87,11 +86,7 @@ func newTLSForgetCommand() *cobra.Command {
 			"node renews them: it is gone, or gets its certificates elsewhere now. They stay good until they end. What\n" +
 			"tells of their end follows within ten minutes, and renewals end at once.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			l, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
 			store, err := node.OpenStore(c.Context(), l.Config)
 			if err != nil {
 				return fmt.Errorf("snapshot.store: %w", err)
@@ -112,7 +107,7 @@ func newTLSForgetCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "forgot the certificates of %s\n", args[0])
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
@@ -31,11 +31,7 @@ func newTLSRotateCommand() *cobra.Command {
 			"--now and --drop-old say first what will be refused, from when, and which clients that meets. `holdfast status`\n" +
 			"and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
 				err = client.Get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
@@ -63,7 +59,7 @@ func newTLSRotateCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "stored %s\n", done.Meaning)
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	c.Flags().BoolVar(&now, "now", false,
@@ -85,11 +81,7 @@ func newTLSExportCommand() *cobra.Command {
 			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is overwritten. The keys\n" +
 			"are for operators alone: anyone who has one can make a certificate that opens everything.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, args []string) error {
 			cfg := loaded.Config
 			if cfg.TLS.Mode != pki.ModeAuto {
 				return fmt.Errorf("tls.mode is %s: only with %s are there authorities that holdfast has made", cfg.TLS.Mode,
@@ -120,7 +112,7 @@ func newTLSExportCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)

@@ -44,7 +44,7 @@ func newVolumeCreateCommand() *cobra.Command {
 			"  holdfast volume create --config holdfast.yaml --zones eu-west-1a --kms-key alias/etcd --dry-run",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := loadClient(c)
+			cfg, err := loadEBS(c)
 			if err != nil {
 				return err
 			}
@@ -67,9 +67,6 @@ func newVolumeCreateCommand() *cobra.Command {
 
 // createVolumes makes what is missing, one after the other, and says so.
 func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out io.Writer) error {
-	if cfg.Volume.Provider != volume.ProviderEBS {
-		return fmt.Errorf("volume.provider is %s: only EBS volumes are made by this command", cfg.Volume.Provider)
-	}
 	if err := o.check(); err != nil {
 		return err
 	}

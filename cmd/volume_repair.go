@@ -26,15 +26,10 @@ func newVolumeRepairWALCommand() *cobra.Command {
 		Example: "  holdfast volume repair-wal /var/lib/holdfast/volumes/a/etcd --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
 			r, err := embedded.RepairWAL(args[0], true)
 			if err == nil && r.Obstacle == "" && r.Entries > 0 && !dryRun {
-				if !yes {
-					if err := confirm(c.Context(), c, fmt.Sprintf("Copy %s aside and repair its log?", args[0])); err != nil {
-						return err
-					}
+				if err := confirmUnless(yes, c, fmt.Sprintf("Copy %s aside and repair its log?", args[0])); err != nil {
+					return err
 				}
 				r, err = embedded.RepairWAL(args[0], false)
 			}
