@@ -95,8 +95,8 @@ func nameOf(m plan.MemberInfo, name string) string {
 
 // The names of etcd's alarms.
 const (
-	NoSpace = "NOSPACE"
-	Corrupt = "CORRUPT"
+	noSpace = "NOSPACE"
+	corrupt = "CORRUPT"
 )
 
 func (s judged) judgeAlarms() (out []Finding) {
@@ -118,7 +118,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 	}
 	for _, a := range alarms {
 		switch a.Name {
-		case NoSpace:
+		case noSpace:
 			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is taken back", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
@@ -129,7 +129,7 @@ func (s judged) judgeAlarms() (out []Finding) {
 				f = f.then("Nothing, if it is history that takes the room: the leader is curing it (`holdfast status --why`). If it is live data, delete keys or raise etcd.quota-backend-bytes on all nodes.")
 			}
 			out = append(out, f)
-		case Corrupt:
+		case corrupt:
 			what := "etcd says that the data of this member differs from the others'"
 			if a.Member == "0" {
 				what = "members' data differ, and etcd could not tell whose is right"

@@ -90,14 +90,14 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	}
 	if why := a.outlook.look(ctx).Leaves(); why != "" {
 		why += ": it claims no volume"
-		a.status.at(StateStandby, "", why)
+		a.status.at(stateStandby, "", why)
 		return nil, none("%s", why)
 	}
 	if a.devices, err = a.host.Devices(); err != nil {
 		return nil, fmt.Errorf("look for devices: %w", err)
 	}
 	j, err := a.requests.journal()
-	if err != nil || j.Held == nil || a.cfg.Takeover == TakeoverStopped {
+	if err != nil || j.Held == nil || a.cfg.Takeover == takeoverStopped {
 		return nil, nil
 	}
 	_, leaving := j.Detaching[j.Held.Volume]
@@ -214,7 +214,7 @@ func (a *claimAttempt) present(ctx context.Context) (best Volume, ok bool, err e
 func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
 	a.c = a.newClaim(v)
 	device := a.devices[v.ID]
-	if a.cfg.Takeover == TakeoverStopped {
+	if a.cfg.Takeover == takeoverStopped {
 		if err := a.declare(ctx); err != nil {
 			return nil, err
 		}
@@ -273,7 +273,7 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 			return a.take(ctx, v)
 		}
 	}
-	a.status.at(StateStandby, a.open, "an attachment is not settled")
+	a.status.at(stateStandby, a.open, "an attachment is not settled")
 	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is tried "+
 		"for at most %s", a.open, unsettled)
 }
@@ -283,14 +283,14 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 // useless attachment; it excludes nobody.
 func (a *claimAttempt) declare(ctx context.Context) error {
 	c := a.c
-	a.status.at(StateClaiming, c.vol, "writes its claim and lets it settle")
+	a.status.at(stateClaiming, c.vol, "writes its claim and lets it settle")
 	a.step("before-claim-tag")
 	if err := c.write(ctx); err != nil {
 		return err
 	}
 	a.step("after-claim-tag")
 	tagless := a.claims.isDenied()
-	if tagless && a.cfg.Takeover != TakeoverStopped { // else the wait is also for who has seen us stopped
+	if tagless && a.cfg.Takeover != takeoverStopped { // else the wait is also for who has seen us stopped
 		return nil
 	}
 	if err := pause(ctx, a.cfg.Settle+time.Duration(a.random(int64(a.cfg.Settle/2+1)))); err != nil || tagless {
@@ -324,7 +324,7 @@ func (a *claimAttempt) declare(ctx context.Context) error {
 // and stays so until it is known not to be executed, or the device is used.
 func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 	vol := a.c.vol
-	a.status.at(StateAttaching, vol, "asks for the attachment")
+	a.status.at(stateAttaching, vol, "asks for the attachment")
 	j, err := a.requests.journal()
 	if err != nil {
 		return "", err
@@ -360,7 +360,7 @@ func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 // EC2 says meanwhile only tells when to stop waiting. sure: EC2 has accepted the request.
 func (a *claimAttempt) await(ctx context.Context, name string, sure bool) (string, error) {
 	vol := a.c.vol
-	a.status.at(StateAttaching, vol, "waits for the device")
+	a.status.at(stateAttaching, vol, "waits for the device")
 	last, looked := time.Now().Add(stuck), time.Now()
 	free, others := 0, 0 // looks in a row that showed the volume free, or with another instance
 	for {
