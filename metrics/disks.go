@@ -26,8 +26,6 @@ var (
 		"Room that the volume must have for etcd to keep running; with less the cluster is made to refuse writes (alarm NOSPACE).", "use")
 )
 
-var diskDescs = []*prometheus.Desc{diskFreeDesc, diskSizeDesc, diskReserveDesc}
-
 func (d Disks) collect(ch chan<- prometheus.Metric) {
 	for use, disk := range map[string]Disk{"volume": d.Volume, "spool": d.Spool, "scratch": d.Scratch} {
 		if disk.Size == 0 {

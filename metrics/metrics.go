@@ -135,18 +135,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // collector keeps prometheus' interface out of the API of Metrics.
 type collector struct{ m *Metrics }
 
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		buildDesc, stateDesc, actionDesc, runningDesc, readyDesc, leaderDesc,
-		learnerDesc, claimDesc, heldDesc, epochDesc, generationDesc, conflictsDesc, pausedDesc, clockDesc, membersDesc,
-		rotationPhaseDesc, rotationBeganDesc, rotationClientsDesc, clientsEndDesc,
-	} {
-		ch <- d
-	}
-	for _, d := range slices.Concat(databaseDescs, diskDescs) {
-		ch <- d
-	}
-}
+// Describe names nothing: which series there are depends on the sample.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
