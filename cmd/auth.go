@@ -23,8 +23,9 @@ func newAuthCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "auth",
 		Short: "Etcd's users and roles, as the file auth.file says",
-		Long: "Etcd's users and roles, as the file auth.file says. The leader keeps them so by itself; these commands show\n" +
-			"beforehand what a changed file would do, and do it at once. No password is printed. See docs/auth.md.",
+		Long: "Etcd's users and roles, as the file auth.file says. The leader keeps them so by itself; these commands\n" +
+			"show beforehand what a changed file would do, and do it at once. No password is printed. See\n" +
+			"docs/auth.md.",
 	}, newAuthCheckCommand(), newAuthPlanCommand(), newAuthApplyCommand())
 }
 
@@ -32,8 +33,8 @@ func newAuthCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report everything that is wrong with a file of users and roles, or that all is well",
-		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The files of the passwords\n" +
-			"are read too. It needs no node.",
+		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The files of the\n" +
+			"passwords are read too. It needs no node.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			w, err := auth.Read(args[0])
@@ -97,8 +98,9 @@ func newAuthApplyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply",
 		Short: "Make etcd's users and roles what auth.file says, at once",
-		Long: "Make etcd's users and roles what auth.file says, at once, as the node on this machine reads that file. It works on\n" +
-			"any node that runs a member, and while the cluster is paused. Without --yes it shows the steps and asks.",
+		Long: "Make etcd's users and roles what auth.file says, at once, as the node on this machine reads that file. It\n" +
+			"works on any node that runs a member, and while the cluster is paused. Without --yes it shows the steps and\n" +
+			"asks.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if dryRun || !yes {

@@ -23,8 +23,11 @@ func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
 	return l.Config, client, err
 }
 
-// asking is the RunE of a command that asks a node.
-func asking(ask func(c *cobra.Command, node *control.Client, args []string) error) func(*cobra.Command, []string) error {
+// runE is how cobra runs a command.
+type runE = func(c *cobra.Command, args []string) error
+
+// asking runs a command that asks a node.
+func asking(ask func(c *cobra.Command, node *control.Client, args []string) error) runE {
 	return func(c *cobra.Command, args []string) error {
 		_, client, err := loadClient(c)
 		if err != nil {
@@ -34,8 +37,8 @@ func asking(ask func(c *cobra.Command, node *control.Client, args []string) erro
 	}
 }
 
-// configured is the RunE of a command that works by the configuration.
-func configured(run func(c *cobra.Command, l *config.Loaded, args []string) error) func(*cobra.Command, []string) error {
+// configured runs a command that works by the configuration.
+func configured(run func(c *cobra.Command, l *config.Loaded, args []string) error) runE {
 	return func(c *cobra.Command, args []string) error {
 		l, err := config.Load("", c.Flags(), os.Environ())
 		if err != nil {

@@ -128,7 +128,8 @@ func (f downgradeFlags) await(ctx context.Context, client *control.Client, path 
 		}
 		select {
 		case <-ctx.Done():
-			return d, fmt.Errorf("not every member has the version of etcd %s yet (%s); the downgrade continues by itself: give the command again to follow it, or --cancel",
+			return d, fmt.Errorf("not every member has the version of etcd %s yet (%s); the downgrade continues by itself: "+
+				"give the command again to follow it, or --cancel",
 				f.to, strings.Join(said, ", "))
 		case <-time.After(downgradePoll):
 		}
@@ -145,7 +146,8 @@ func writeDowngrade(out io.Writer, d health.Downgrade) {
 		fmt.Fprintf(out, "the downgrade to etcd %s is under way and waits: %s\n", d.To, strings.Join(d.Why, ", "))
 	case health.DowngradeReady:
 		fmt.Fprintf(out,
-			"the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this order:\n", d.Cluster)
+			"the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this "+
+				"order:\n", d.Cluster)
 		for _, n := range d.Replace {
 			fmt.Fprintf(out, "  %s\n", n)
 		}
@@ -157,8 +159,10 @@ func writeDowngrade(out io.Writer, d health.Downgrade) {
 			d.To)
 		if d.Target != "" {
 			fmt.Fprintf(out,
-				"When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no newer\n"+
-					"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises as soon as\n"+
+				"When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no "+
+					"newer\n"+
+					"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises "+
+					"as soon as\n"+
 					"no member runs etcd %s.\n", d.To)
 		}
 	}
@@ -188,7 +192,8 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 		return err
 	}
 	_, err = fmt.Fprintf(out,
-		"the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, and else when\n"+
+		"the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, "+
+			"and else when\n"+
 			"the last one does; a binary that embeds %s cannot be started after that.\n", e.Downgrade, e.Downgrade)
 	return err
 }

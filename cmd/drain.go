@@ -65,7 +65,8 @@ func drain(ctx context.Context, client *control.Client, how coordinator.DrainOpt
 }
 
 // whileRefused asks the node until it refuses nothing, for as long as wait, and tells of each other risk that it sees.
-func whileRefused(ctx context.Context, wait time.Duration, progress io.Writer, ask func() (risk string, err error)) error {
+func whileRefused(ctx context.Context, wait time.Duration, progress io.Writer,
+	ask func() (risk string, err error)) error {
 	deadline, said := time.Now().Add(wait), ""
 	for {
 		risk, err := ask()
@@ -97,7 +98,8 @@ func drainResult(r coordinator.DrainReport, how coordinator.DrainOptions, out io
 	case how.Dry:
 		return errors.New("it would be refused: " + r.Risk)
 	default:
-		return fmt.Errorf("refused: %s; nothing was changed; --wait 60s tries again for a while, --force does it all the same", r.Risk)
+		return fmt.Errorf("refused: %s; nothing was changed; --wait 60s tries again for a while, --force does it all the "+
+			"same", r.Risk)
 	}
 	return nil
 }

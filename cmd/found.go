@@ -35,7 +35,8 @@ func newFoundCommand() *cobra.Command {
 			if dryRun {
 				would := "this blank disk would forget which disks it promised to found with"
 				if anew {
-					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded beside etcd-manager's"
+					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded " +
+						"beside etcd-manager's"
 				}
 				return show.NothingChanged(c.OutOrStdout(), would)
 			}

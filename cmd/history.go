@@ -33,11 +33,13 @@ func newHistoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Show what this node has decided and done, why, and what came of it",
-		Long: "Show what this node has decided and done, why, and what came of it, and what operators asked of it. The history\n" +
-			"lies on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and goes with it: of a disk that was taken over\n" +
-			"it shows what the nodes before did. Where no node runs, the volumes below volume.local.root are read, or --file.",
-		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq 'select(.outcome == \"failed\")'",
-		Args:    cobra.NoArgs,
+		Long: "Show what this node has decided and done, why, and what came of it, and what operators asked of it. The\n" +
+			"history lies on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and goes with it: of a disk\n" +
+			"that was taken over it shows what the nodes before did. Where no node runs, the volumes below\n" +
+			"volume.local.root are read, or --file.",
+		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq " +
+			"'select(.outcome == \"failed\")'",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(atLeast("since", 0, f.since), atLeast("number", 0, f.count)); err != nil {
 				return err

@@ -21,11 +21,11 @@ func newPauseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pause",
 		Short: "Have no node change the cluster by itself, until resume",
-		Long: "Have no node change the cluster by itself, until resume. It holds for all nodes and through restarts, is kept in\n" +
-			"etcd, and needs a quorum.\n\n" +
-			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, taking back the alarm\n" +
-			"NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted. Not paused are\n" +
-			"fencing and stopping, following a later generation, backups, and whatever an operator asks for.",
+		Long: "Have no node change the cluster by itself, until resume. It holds for all nodes and through restarts, is\n" +
+			"kept in etcd, and needs a quorum.\n\n" +
+			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, taking back the\n" +
+			"alarm NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted. Not\n" +
+			"paused are fencing and stopping, following a later generation, backups, and whatever an operator asks for.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := snapshot.CheckReason(reason); err != nil {

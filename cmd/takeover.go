@@ -12,8 +12,10 @@ import (
 )
 
 func newTakeoverCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "takeover", Short: "Take a cluster over in place from etcd-manager or plain etcd, and give it back"},
-		newTakeoverCheckCommand(), newTakeoverPlanCommand(), newTakeoverRehearseCommand(), newTakeoverStatusCommand(), newTakeoverReleaseCommand())
+	return group(&cobra.Command{Use: "takeover", Short: "Take a cluster over in place from etcd-manager or plain etcd, " +
+		"and give it back"},
+		newTakeoverCheckCommand(), newTakeoverPlanCommand(), newTakeoverRehearseCommand(), newTakeoverStatusCommand(),
+		newTakeoverReleaseCommand())
 }
 
 func newTakeoverCheckCommand() *cobra.Command {

@@ -22,14 +22,15 @@ func newTLSRotateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate-ca [--now | --drop-old]",
 		Short: "Replace the certificate authorities that holdfast has made (tls.mode auto)",
-		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when two thirds of\n" +
-			"their life are over. All members keep serving.\n\n" +
-			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining life is\n" +
-			"over, so that clients can be given the new bundle (`holdfast tls bundle`), or with --now at once, also later:\n" +
-			"clients that do not trust it by then refuse the servers. When every member presents a new certificate, members do not\n" +
-			"trust the old authority any more. Clients' certificates of the old one are good until it ends, or --drop-old.\n\n" +
-			"--now and --drop-old say first what will be refused, from when, and which clients that meets. `holdfast status`\n" +
-			"and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
+		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when\n" +
+			"two thirds of their life are over. All members keep serving.\n\n" +
+			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining\n" +
+			"life is over, so that clients can be given the new bundle (`holdfast tls bundle`), or with --now at\n" +
+			"once, also later: clients that do not trust it by then refuse the servers. When every member presents a\n" +
+			"new certificate, members do not trust the old authority any more. Clients' certificates of the old one\n" +
+			"are good until it ends, or --drop-old.\n\n" +
+			"--now and --drop-old say first what will be refused, from when, and which clients that meets. `holdfast\n" +
+			"status` and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
@@ -76,10 +77,12 @@ func newTLSExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write the authorities that holdfast has made (tls.mode auto), with their keys, into a directory",
-		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode ca takes them in\n" +
-			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need `holdfast tls bundle`.\n\n" +
-			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is overwritten. The keys\n" +
-			"are for operators alone: anyone who has one can make a certificate that opens everything.",
+		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode\n" +
+			"ca takes them in tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need\n" +
+			"`holdfast tls bundle`.\n\n" +
+			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is\n" +
+			"overwritten. The keys are for operators alone: anyone who has one can make a certificate that opens\n" +
+			"everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, args []string) error {
 			cfg := loaded.Config

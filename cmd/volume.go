@@ -83,12 +83,12 @@ func newVolumeReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release",
 		Short: "Give up the volume of this machine, so that another one can take it",
-		Long: "Give up the volume of this machine, so that another one can take it. A running node hands the leadership over,\n" +
-			"stops etcd, unmounts and detaches the volume, and claims none until it is restarted; its cluster has a member\n" +
-			"less until another node takes the slot. Without a running node the volumes of this machine are unmounted and\n" +
-			"detached by the command itself.\n\n" +
-			"The exit code is 0 when the volume is free. A voluntary release can be one-way: an encrypted volume whose key\n" +
-			"was disabled stays usable only while it is attached.",
+		Long: "Give up the volume of this machine, so that another one can take it. A running node hands the leadership\n" +
+			"over, stops etcd, unmounts and detaches the volume, and claims none until it is restarted; its cluster has a\n" +
+			"member less until another node takes the slot. Without a running node the volumes of this machine are\n" +
+			"unmounted and detached by the command itself.\n\n" +
+			"The exit code is 0 when the volume is free. A voluntary release can be one-way: an encrypted volume whose\n" +
+			"key was disabled stays usable only while it is attached.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, client, err := loadClient(c)

@@ -107,7 +107,8 @@ var Kinds = []Kind{
 	{RotationWaits, areaCertificates, Warning,
 		"Bring the member back that the text names, or replace it. The next step is retried automatically."},
 	{BundleDue, areaCertificates, Warning,
-		"Give clients the output of `holdfast tls bundle` (kube-apiserver needs a restart), then run `holdfast tls rotate-ca --now`."},
+		"Give clients the output of `holdfast tls bundle` (kube-apiserver needs a restart), then run `holdfast tls " +
+			"rotate-ca --now`."},
 	{ClientsOld, areaCertificates, Warning,
 		"Give them new ones (`holdfast tls client NAME --to DIR`), then run `holdfast tls rotate-ca --drop-old`."},
 	{ClientEnds, areaCertificates, Warning,
