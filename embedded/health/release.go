@@ -95,14 +95,11 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	if in.Etcd.Learner {
 		r.refuse("the member is a learner still, which etcd does not start without a leader's consent: wait until it votes")
 	}
-	for _, n := range s.Nodes {
-		if n.Reached && n.Etcd != nil && n.Node != s.Asked && !n.Etcd.Leader {
-			r.Rest = append(r.Rest, n.Node)
-		}
-	}
-	for _, n := range s.Nodes {
-		if n.Reached && n.Etcd != nil && n.Node != s.Asked && n.Etcd.Leader {
-			r.Rest = append(r.Rest, n.Node)
+	for _, leads := range []bool{false, true} { // the leader last
+		for _, n := range s.Nodes {
+			if n.Reached && n.Etcd != nil && n.Node != s.Asked && n.Etcd.Leader == leads {
+				r.Rest = append(r.Rest, n.Node)
+			}
 		}
 	}
 	r.Unknown = s.unheard()
@@ -239,12 +236,10 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 		to, wrong := parseMinor(r.To)
 		if wrong == nil && spec.LessThan(to) {
 			r.refuse("etcd-manager's spec in the store says etcd %s, and to go down from %s etcd-manager stops the whole "+
-				"cluster "+
-				"and makes it anew from keys: set the version there to %s first", in.Spec, r.To, r.To)
+				"cluster and rebuilds it from its keys: set the version there to %s first", in.Spec, r.To, r.To)
 		} else if in.Spec != r.To {
 			r.Notes = append(r.Notes, fmt.Sprintf("etcd-manager's spec in the store says etcd %s: it goes there from %s by "+
-				"itself "+
-				"when every member is its own", in.Spec, r.To))
+				"itself when every member is its own", in.Spec, r.To))
 		}
 	}
 	if in.Spec != "" && in.SpecMembers < in.Voters {

@@ -92,20 +92,18 @@ func goingBack(members []TakeoverMember) string {
 
 // restOf names the nodes that run members, the leader last, as they are released.
 func restOf(members []TakeoverMember) string {
-	var rest, last []string
-	for _, m := range members {
-		switch {
-		case !m.Ours:
-		case m.Leader:
-			last = append(last, m.Node)
-		default:
-			rest = append(rest, m.Node)
+	var rest []string
+	for _, leads := range []bool{false, true} {
+		for _, m := range members {
+			if m.Ours && m.Leader == leads {
+				rest = append(rest, m.Node)
+			}
 		}
 	}
-	if len(rest)+len(last) == 0 {
+	if len(rest) == 0 {
 		return "no node runs one any more"
 	}
-	return "`holdfast takeover release` on " + strings.Join(append(rest, last...), ", then ")
+	return "`holdfast takeover release` on " + strings.Join(rest, ", then ")
 }
 
 // votersSeen are the voters by a member that runs here, the leader's word first, else by the record, and the IDs of

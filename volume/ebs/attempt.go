@@ -274,8 +274,8 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 		}
 	}
 	a.status.at(stateStandby, a.open, "an attachment is not settled")
-	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is tried "+
-		"for at most %s", a.open, unsettled)
+	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is "+
+		"tried for at most %s", a.open, unsettled)
 }
 
 // declare is steps 3 and 4: it writes the claim and makes sure that it stays. The last writer wins, so a node that

@@ -103,15 +103,15 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 			c.device)
 	case content.Blank && c.formatted != "":
 		c.Known(c.Want,
-			fmt.Sprintf("its tag %s says that it was formatted (%s), but the device %s is blank: is it another volume, or was it "+
-				"wiped? remove the tag to have it formatted", TagFormat, c.formatted, c.device))
+			fmt.Sprintf("its tag %s says that it was formatted (%s), but the device %s is blank: is it another volume, or was "+
+				"it wiped? remove the tag to have it formatted", TagFormat, c.formatted, c.device))
 		return nil
 	case content.Blank:
 		return a.format(ctx, uuid.NewString())
 	case content.Type == "":
 		c.Known(c.Want,
-			fmt.Sprintf("its device %s holds %s, which is not touched; if it may be lost, wipe it (dd if=/dev/zero of=%s bs=1M) "+
-				"and restart this node", c.device, content.Other, c.device))
+			fmt.Sprintf("its device %s holds %s, which is not touched; if it may be lost, wipe it (dd if=/dev/zero of=%s "+
+				"bs=1M) and restart this node", c.device, content.Other, c.device))
 		return nil
 	}
 	return a.mount(ctx, content)
