@@ -12,8 +12,8 @@ func newRecoverCommand() *cobra.Command {
 	var survivor, despite string
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
-		Short: "Go on without a majority that is lost for good, as a new generation of the cluster",
-		Long: "Go on without a majority of the members that is lost for good, as a new generation of the cluster. It is\n" +
+		Short: "Continue without a majority that is lost for good, as a new generation of the cluster",
+		Long: "Continue without a majority of the members that is lost for good, as a new generation of the cluster. It is\n" +
 			"run on a machine whose node runs. Without --yes it only shows what is left, and what would be done.\n\n" +
 			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and founds\n" +
 			"the new generation with that, alone; everybody else joins it, and what their disks held is set aside.\n" +

@@ -33,8 +33,8 @@ func newTLSInitCommand() *cobra.Command {
 			"etcd-peers-ca.crt and .key in DIR, as kops names them. What is there is never overwritten.\n\n" +
 			"Copy DIR to every node by a way that nobody listens on, with its modes (0700, and 0600 for the keys), and\n" +
 			"set tls.ca-dir to it. Each node issues and renews its own certificates then. Clients need\n" +
-			"etcd-clients-ca.crt, to know the servers, and a certificate (`holdfast tls client`). Whoever has a key can\n" +
-			"make a certificate that lets him in.",
+			"etcd-clients-ca.crt, to know the servers, and a certificate (`holdfast tls client`). Anyone who has a key can\n" +
+			"issue certificates that open everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := atLeast("life", time.Hour, life); err != nil {

@@ -118,8 +118,7 @@ func exposedAddress(c Config) (at string, exposed bool) {
 
 // waysOut ends the errors about a cluster without TLS.
 const waysOut = "give the nodes one backup store (snapshot.store: a bucket or a shared directory) for tls.mode auto, " +
-	"or authorities of your own " +
-	"(`holdfast tls init DIR`, then tls.ca-dir), or say tls.mode off with tls.insecure true"
+	"or authorities of your own (`holdfast tls init DIR`, then tls.ca-dir), or say tls.mode off with tls.insecure true"
 
 // tlsContradictions finds what the keys of TLS cannot say together, and with the rest.
 func tlsContradictions(c Config) []contradiction {
@@ -191,8 +190,7 @@ func plainContradictions(c Config) []contradiction {
 	}
 	if c.TLS.ClientsOnly && c.TLS.Mode != pki.ModeCA {
 		add("tls.clients-only", "tls.mode", "must be false with tls.mode %s, got true: it is for mode ca; in mode files "+
-			"leave "+
-			"the etcd.peer-*-file keys empty", c.TLS.Mode)
+			"leave the etcd.peer-*-file keys empty", c.TLS.Mode)
 	}
 	if c.TLS.PlainClients && c.Etcd.CertFile == "" {
 		add("tls.plain-clients", "tls.mode", "must be false with tls.mode %s and no etcd.cert-file, got true: clients have "+
@@ -201,8 +199,7 @@ func plainContradictions(c Config) []contradiction {
 	}
 	if c.TLS.FromHTTP && !c.GossipTLS() {
 		add("tls.from-http", "tls.mode", "must be false where members have no TLS, got true with tls.mode %s: it is for "+
-			"modes auto "+
-			"and ca, and for files with the etcd.peer-*-file keys", c.TLS.Mode)
+			"modes auto and ca, and for files with the etcd.peer-*-file keys", c.TLS.Mode)
 	}
 	at, exposed := exposedAddress(c)
 	for _, k := range []struct {

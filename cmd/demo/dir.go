@@ -215,8 +215,7 @@ func checkPorts(nodes []*node) error {
 			}
 			if err != nil {
 				return fmt.Errorf("node %s needs this for %s: %w; end what listens there, or take other addresses, such as "+
-					"--address-base 127.0.9.1"+
-					" (macOS has them after: sudo ifconfig lo0 alias %s)", n.name, e.Key, err, e.Host)
+					"--address-base 127.0.9.1 (macOS has them after: sudo ifconfig lo0 alias %s)", n.name, e.Key, err, e.Host)
 			}
 		}
 	}

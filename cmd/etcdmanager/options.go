@@ -118,8 +118,8 @@ func Usage() string {
 	return b.String()
 }
 
-// ReadEnvFile returns the variables in a file of KEY=VALUE lines, as in os.Environ. Blank lines and those that begin
-// with # are none.
+// ReadEnvFile returns the variables in a file of KEY=VALUE lines, as in os.Environ. It skips blank lines and those that
+// begin with #.
 func ReadEnvFile(path string) ([]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

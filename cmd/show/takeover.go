@@ -74,8 +74,7 @@ func Release(w io.Writer, r health.Release, dry bool) error {
 	if !r.Released {
 		if dry {
 			fmt.Fprintf(&b, "would release slot %s to %s, which is to run etcd %s: a verified backup, a pause of the "+
-				"cluster%s, "+
-				"and a drain of this member\nnothing was changed\n", r.Slot, r.Program, r.To,
+				"cluster%s, and a drain of this member\nnothing was changed\n", r.Slot, r.Program, r.To,
 				map[bool]string{true: ", the file `state` on " + r.Path}[r.Program == plan.EtcdManager])
 		}
 		_, err := io.WriteString(w, b.String())
@@ -114,8 +113,7 @@ func Release(w io.Writer, r health.Release, dry bool) error {
 			unknown)
 	}
 	fmt.Fprintln(&b, "to abort: `holdfast undrain` here, before the other program starts; `holdfast resume` when all "+
-		"members "+
-		"run here again")
+		"members run here again")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
