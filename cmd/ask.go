@@ -54,6 +54,14 @@ func confirm(ctx context.Context, c *cobra.Command, question string) error {
 	return nil
 }
 
+// confirmUnless is confirm, unless the operator has said --yes.
+func confirmUnless(yes bool, c *cobra.Command, question string) error {
+	if yes {
+		return nil
+	}
+	return confirm(c.Context(), c, question)
+}
+
 // askYes asks, and returns whether the next line is a yes.
 func askYes(ctx context.Context, out io.Writer, lines *bufio.Reader, question string) (bool, error) {
 	fmt.Fprintf(out, "%s [y/N] ", question)

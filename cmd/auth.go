@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 	"holdfast/embedded/auth"
 )
@@ -23,8 +23,9 @@ func newAuthCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "auth",
 		Short: "Etcd's users and roles, as the file auth.file says",
-		Long: "Etcd's users and roles, as the file auth.file says. The leader keeps them so by itself; these commands show\n" +
-			"beforehand what a changed file would do, and do it at once. No password is printed. See docs/auth.md.",
+		Long: "Etcd's users and roles, as the file auth.file says. The leader keeps them so by itself; these commands\n" +
+			"show beforehand what a changed file would do, and do it at once. No password is printed. See\n" +
+			"docs/auth.md.",
 	}, newAuthCheckCommand(), newAuthPlanCommand(), newAuthApplyCommand())
 }
 
@@ -32,8 +33,8 @@ func newAuthCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report everything that is wrong with a file of users and roles, or that all is well",
-		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The files of the passwords\n" +
-			"are read too. It needs no node.",
+		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The files of the\n" +
+			"passwords are read too. It needs no node.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			w, err := auth.Read(args[0])
@@ -65,57 +66,58 @@ func onOff(on bool) string {
 }
 
 func newAuthPlanCommand() *cobra.Command {
-	output := "table"
+	var format output
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what has to change for etcd to be as auth.file says",
 		Long: "Show what has to change for etcd to be as auth.file says, as the node on this machine reads that file.\n\n" +
 			"Exit code: 0 if there is nothing to do, 2 if there is, 1 on an error.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := askAuth(c, http.MethodGet, output)
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+			r, err := askAuth(c, client, http.MethodGet)
 			if err != nil {
 				return err
 			}
-			if err := showAuth(c.OutOrStdout(), output, r, "has to be done"); err != nil {
+			if err := showAuth(c, format, r, "has to be done"); err != nil {
 				return err
 			}
 			if len(r.Steps)+len(r.Problems) > 0 {
 				return authDiffers
 			}
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", output, "`format`: table or json")
+	format.add(c.Flags())
 	return c
 }
 
 func newAuthApplyCommand() *cobra.Command {
 	var dryRun, yes bool
-	output := "table"
+	var format output
 	c := &cobra.Command{
 		Use:   "apply",
 		Short: "Make etcd's users and roles what auth.file says, at once",
-		Long: "Make etcd's users and roles what auth.file says, at once, as the node on this machine reads that file. It works on\n" +
-			"any node that runs a member, and while the cluster is paused. Without --yes it shows the steps and asks.",
+		Long: "Make etcd's users and roles what auth.file says, at once, as the node on this machine reads that file. It\n" +
+			"works on any node that runs a member, and while the cluster is paused. Without --yes it shows the steps and\n" +
+			"asks.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if dryRun || !yes {
-				r, err := askAuth(c, http.MethodGet, output)
+				r, err := askAuth(c, client, http.MethodGet)
 				if err == nil && r.Obstacle != "" {
 					err = fmt.Errorf("change users and roles: %s", r.Obstacle)
 				}
 				if err != nil {
 					return err
 				}
-				if output != "json" || dryRun {
-					if err := showAuth(c.OutOrStdout(), output, r, "would be done"); err != nil {
+				if !format.json() || dryRun {
+					if err := showAuth(c, format, r, "would be done"); err != nil {
 						return err
 					}
 				}
 				switch {
-				case dryRun && output == "json":
+				case dryRun && format.json():
 					return nil
 				case dryRun:
 					_, err := fmt.Fprintln(c.OutOrStdout(), "nothing was changed (--dry-run)")
@@ -127,29 +129,22 @@ func newAuthApplyCommand() *cobra.Command {
 					return err
 				}
 			}
-			r, err := askAuth(c, http.MethodPost, output)
+			r, err := askAuth(c, client, http.MethodPost)
 			if err != nil {
 				return err
 			}
-			return showAuth(c.OutOrStdout(), output, r, "done")
-		},
+			return showAuth(c, format, r, "done")
+		}),
 	}
 	addClientFlags(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	c.Flags().StringVarP(&output, "output", "o", output, "`format`: table or json")
+	format.add(c.Flags())
 	return c
 }
 
 // askAuth asks the node on this machine what it would change (GET), or to change it (POST).
-func askAuth(c *cobra.Command, method, output string) (r auth.Report, err error) {
-	if !slices.Contains([]string{"table", "json"}, output) {
-		return r, fmt.Errorf("--output: must be table or json, got %q", output)
-	}
-	_, client, err := loadClient(c)
-	if err != nil {
-		return r, err
-	}
+func askAuth(c *cobra.Command, client *control.Client, method string) (r auth.Report, err error) {
 	if err := client.Get(c.Context(), method, "/auth", &r); err != nil {
 		return r, fmt.Errorf("users and roles: %w", err)
 	}
@@ -157,10 +152,11 @@ func askAuth(c *cobra.Command, method, output string) (r auth.Report, err error)
 }
 
 // showAuth prints a report; of tells what the steps are.
-func showAuth(w io.Writer, output string, r auth.Report, of string) error {
-	if output == "json" {
-		return show.JSON(w, r)
-	}
+func showAuth(c *cobra.Command, format output, r auth.Report, of string) error {
+	return format.write(c, r, func(w io.Writer) error { return writeAuth(w, r, of) })
+}
+
+func writeAuth(w io.Writer, r auth.Report, of string) error {
 	if len(r.Steps) > 0 {
 		t := show.Table("step", of)
 		for i, s := range r.Steps {

@@ -23,6 +23,31 @@ func loadClient(c *cobra.Command) (config.Config, *control.Client, error) {
 	return l.Config, client, err
 }
 
+// runE is how cobra runs a command.
+type runE = func(c *cobra.Command, args []string) error
+
+// asking runs a command that asks a node.
+func asking(ask func(c *cobra.Command, node *control.Client, args []string) error) runE {
+	return func(c *cobra.Command, args []string) error {
+		_, client, err := loadClient(c)
+		if err != nil {
+			return err
+		}
+		return ask(c, client, args)
+	}
+}
+
+// configured runs a command that works by the configuration.
+func configured(run func(c *cobra.Command, l *config.Loaded, args []string) error) runE {
+	return func(c *cobra.Command, args []string) error {
+		l, err := config.Load("", c.Flags(), os.Environ())
+		if err != nil {
+			return err
+		}
+		return run(c, l, args)
+	}
+}
+
 // selfOf returns what the node says of itself.
 func selfOf(ctx context.Context, c *control.Client) (health.NodeStatus, error) {
 	var s health.ClusterStatus

@@ -71,26 +71,18 @@ func newConfigCheckCommand() *cobra.Command {
 }
 
 func newConfigShowCommand() *cobra.Command {
-	format := "table"
+	var format output
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Print each key with its effective value and where that comes from",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			write, ok := map[string]func(*config.Loaded, io.Writer) error{
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
+			return map[string]func(*config.Loaded, io.Writer) error{
 				"table": writeTable, "yaml": (*config.Loaded).WriteYAML, "json": (*config.Loaded).WriteJSON,
-			}[format]
-			if !ok {
-				return oneOf(format, "table", "yaml", "json")
-			}
-			l, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
-			return write(l, c.OutOrStdout())
-		},
+			}[format.format](l, c.OutOrStdout())
+		}),
 	}
-	c.Flags().StringVarP(&format, "output", "o", format, "`format`: table, yaml or json")
+	format.add(c.Flags(), "yaml")
 	return c
 }
 

@@ -88,7 +88,7 @@ func TestConfigShow(t *testing.T) {
 			t.Errorf("json: %s: got %v, %q", row.Key, row.Value, row.Origin)
 		}
 	}
-	if _, err := configCommand(t, append(args, "xml")...); err == nil || err.Error() != `--output: must be table, yaml or json, got "xml"` {
+	if _, err := configCommand(t, append(args, "xml")...); err == nil || !strings.Contains(err.Error(), `"-o, --output" flag: must be table, yaml or json`) {
 		t.Errorf("-o xml: got %v", err)
 	}
 }

@@ -24,11 +24,13 @@ func checkDiscover(o observer.Options) error {
 	}
 	for _, f := range o.Clients {
 		if !clientName.MatchString(f.Name) {
-			errs = append(errs, fmt.Errorf("--client: must be DIR/NAME, as /etc/etcd/kube for kube.crt and kube.key there, got %q", f.Certificate))
+			errs = append(errs, fmt.Errorf("--client: must be DIR/NAME, as /etc/etcd/kube for kube.crt and kube.key there, "+
+				"got %q", f.Certificate))
 		}
 	}
 	if o.Once && len(o.Clients) > 0 {
-		errs = append(errs, errors.New("--once ends when the files are written: it cannot keep --client fresh (`holdfast tls client NAME --to DIR --renew` looks once)"))
+		errs = append(errs, errors.New("--once ends when the files are written: it cannot keep --client fresh (`holdfast "+
+			"tls client NAME --to DIR --renew` looks once)"))
 	}
 	if o.Format != discover.Lines && o.Format != discover.JSON {
 		errs = append(errs, fmt.Errorf("--format: must be %s or %s, got %q", discover.Lines, discover.JSON, o.Format))
@@ -51,17 +53,19 @@ func newDiscoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "discover",
 		Short: "Keep this machine told where the members are, and its client certificates fresh",
-		Long: "Keep this machine told where the members are, as they move: a block in /etc/hosts, a file of endpoints, a small\n" +
-			"DNS server, or several of these. It joins the gossip as an observer, which counts for nothing there: no slot, no\n" +
-			"volume, no etcd. The last known addresses stay when the cluster is not heard of.\n\n" +
-			"--client keeps a client's certificate fresh that was issued with `holdfast tls client --renewable`: a node whose\n" +
-			"control.listen is set renews it at two thirds of its life and when the authority was replaced. ca.crt follows the\n" +
-			"authorities within half a minute. No key of an authority is needed here, and NAME.key never leaves the machine.\n\n" +
-			"Of the configuration it uses cluster.name, cluster.domain, node.…, gossip.…, volume.… (to find seeds) and log.…. It\n" +
-			"gossips on port 7947, or a free one if that is taken, unless --gossip.listen says otherwise; /metrics and /readyz\n" +
-			"are there with --metrics.listen. SIGHUP reads the configuration again and looks at the files.\n\n" +
-			"Exit code: 0 after SIGTERM, and with --once when all was written; 1 when something went wrong, or nothing was\n" +
-			"heard within --wait.",
+		Long: "Keep this machine told where the members are, as they move: a block in /etc/hosts, a file of endpoints, a\n" +
+			"small DNS server, or several of these. It joins the gossip as an observer, which counts for nothing there:\n" +
+			"no slot, no volume, no etcd. The last known addresses stay when the cluster is not heard of.\n\n" +
+			"--client keeps a client's certificate fresh that was issued with `holdfast tls client --renewable`: a node\n" +
+			"whose control.listen is set renews it at two thirds of its life and when the authority was replaced. ca.crt\n" +
+			"follows the authorities within half a minute. No key of an authority is needed here, and NAME.key never\n" +
+			"leaves the machine.\n\n" +
+			"Of the configuration it uses cluster.name, cluster.domain, node.…, gossip.…, volume.… (to find seeds) and\n" +
+			"log.…. It gossips on port 7947, or a free one if that is taken, unless --gossip.listen says otherwise;\n" +
+			"/metrics and /readyz are there with --metrics.listen. SIGHUP reads the configuration again and looks at the\n" +
+			"files.\n\n" +
+			"Exit code: 0 after SIGTERM, and with --once when all was written; 1 when something went wrong, or nothing\n" +
+			"was heard within --wait.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, path := range clients {
@@ -83,7 +87,8 @@ func newDiscoverCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Endpoints, "endpoints", "", "keep the endpoints in this `file`")
 	c.Flags().StringVar(&o.Format, "format", discover.Lines, "of the endpoints: `lines` of client URLs, or json")
 	c.Flags().StringVar(&o.DNS, "dns", "", "answer DNS, UDP and TCP, on this `address:port`")
-	c.Flags().StringArrayVar(&clients, "client", nil, "keep the client's certificate `DIR/NAME`.crt fresh, beside NAME.key and ca.crt")
+	c.Flags().StringArrayVar(&clients, "client", nil, "keep the client's certificate `DIR/NAME`.crt fresh, beside "+
+		"NAME.key and ca.crt")
 	c.Flags().BoolVar(&o.Once, "once", false, "write when every member was heard of, and end")
 	c.Flags().DurationVar(&o.Wait, "wait", 30*time.Second, "with --once, how long to wait for that")
 	return c

@@ -28,16 +28,18 @@ func newDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find what is wrong with the cluster, what it means, and what to do",
-		Long: "Find what is wrong with the cluster, what it means, and what to do: Kubernetes' endpoints that a restore left behind,\n" +
-			"alarms, stale members, versions, clocks, slow and full disks, certificates that expire, backups, and what was switched\n" +
-			"off and forgotten. The node on this machine asks the others; without one, only the files and the store are examined.\n" +
-			"What cannot be examined is reported as that, never as well. docs/findings.md lists all that can be found.\n\n" +
+		Long: "Find what is wrong with the cluster, what it means, and what to do: Kubernetes' endpoints that a restore\n" +
+			"left behind, alarms, stale members, versions, clocks, slow and full disks, certificates that expire,\n" +
+			"backups, and what was switched off and forgotten. The node on this machine asks the others; without one,\n" +
+			"only the files and the store are examined. What cannot be examined is reported as that, never as well.\n" +
+			"docs/findings.md lists all that can be found.\n\n" +
 			"--fix offers what can be repaired without a risk, one after the other, and asks before each.\n\n" +
-			"Exit code: 0 all is well, 1 something is to be looked at (a warning), 2 something is bad (degraded or critical).",
+			"Exit code: 0 all is well, 1 something is to be looked at (a warning), 2 something is bad (degraded or\n" +
+			"critical).",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
-				return err
+			if f.yes && !f.fix {
+				return errors.New("--yes: says yes to the questions of --fix, which is missing")
 			}
 			cfg, client, err := loadClient(c)
 			if err != nil {
@@ -52,13 +54,6 @@ func newDoctorCommand() *cobra.Command {
 	f.format.add(c.Flags())
 	addDryRun(c.Flags(), &f.dryRun)
 	return c
-}
-
-func (f doctorFlags) check() error {
-	if f.yes && !f.fix {
-		return errors.New("--yes: says yes to the questions of --fix, which is missing")
-	}
-	return f.format.check()
 }
 
 func (f doctorFlags) run(c *cobra.Command, cfg config.Config, client *control.Client) error {
@@ -149,7 +144,8 @@ func (f doctorFlags) asker(c *cobra.Command) (func(question string) (bool, error
 	}
 	lines := terminalOf(c)
 	if lines == nil {
-		return nil, errors.New("there is no terminal to ask on: say --yes if all that --dry-run lists is to be done; nothing was changed")
+		return nil, errors.New("there is no terminal to ask on: say --yes if all that --dry-run lists is to be done; " +
+			"nothing was changed")
 	}
 	return func(question string) (bool, error) { return askYes(c.Context(), c.ErrOrStderr(), lines, question) }, nil
 }

@@ -45,22 +45,18 @@ func newDowngradeCommand() *cobra.Command {
 			"Exit code: 0 if the binaries may be replaced, or were.",
 		Example: "  holdfast downgrade --to 3.6 --dry-run\n  holdfast downgrade --to 3.6\n  holdfast downgrade --cancel",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if f.cancel == (f.to != "") {
 				return errors.New("say either --to MINOR, as 3.6, or --cancel")
 			}
 			if err := atLeast("timeout", time.Second, f.timeout); err != nil {
 				return err
 			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
 			if f.cancel {
 				return f.giveUp(c, client)
 			}
 			return f.run(c, client)
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	fs := c.Flags()
@@ -97,10 +93,8 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 		return err
 	}
 	if d.Phase == health.DowngradePossible {
-		if !f.yes {
-			if err := confirm(ctx, c, "Downgrade?"); err != nil {
-				return err
-			}
+		if err := confirmUnless(f.yes, c, "Downgrade?"); err != nil {
+			return err
 		}
 		if err := client.Get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
 			return err
@@ -134,7 +128,8 @@ func (f downgradeFlags) await(ctx context.Context, client *control.Client, path 
 		}
 		select {
 		case <-ctx.Done():
-			return d, fmt.Errorf("not every member has the version of etcd %s yet (%s); the downgrade continues by itself: give the command again to follow it, or --cancel",
+			return d, fmt.Errorf("not every member has the version of etcd %s yet (%s); the downgrade continues by itself: "+
+				"give the command again to follow it, or --cancel",
 				f.to, strings.Join(said, ", "))
 		case <-time.After(downgradePoll):
 		}
@@ -151,7 +146,8 @@ func writeDowngrade(out io.Writer, d health.Downgrade) {
 		fmt.Fprintf(out, "the downgrade to etcd %s is under way and waits: %s\n", d.To, strings.Join(d.Why, ", "))
 	case health.DowngradeReady:
 		fmt.Fprintf(out,
-			"the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this order:\n", d.Cluster)
+			"the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this "+
+				"order:\n", d.Cluster)
 		for _, n := range d.Replace {
 			fmt.Fprintf(out, "  %s\n", n)
 		}
@@ -163,8 +159,10 @@ func writeDowngrade(out io.Writer, d health.Downgrade) {
 			d.To)
 		if d.Target != "" {
 			fmt.Fprintf(out,
-				"When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no newer\n"+
-					"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises as soon as\n"+
+				"When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no "+
+					"newer\n"+
+					"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises "+
+					"as soon as\n"+
 					"no member runs etcd %s.\n", d.To)
 		}
 	}
@@ -187,16 +185,15 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 		_, err := fmt.Fprintf(out, "the downgrade to etcd %s would be given up; nothing was changed\n", e.Downgrade)
 		return err
 	}
-	if !f.yes {
-		if err := confirm(ctx, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
-			return err
-		}
+	if err := confirmUnless(f.yes, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
+		return err
 	}
 	if err := client.Get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out,
-		"the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, and else when\n"+
+		"the downgrade to etcd %s is given up. The cluster rises again within seconds if every member runs a newer etcd, "+
+			"and else when\n"+
 			"the last one does; a binary that embeds %s cannot be started after that.\n", e.Downgrade, e.Downgrade)
 	return err
 }

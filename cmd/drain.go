@@ -32,16 +32,12 @@ func newDrainCommand() *cobra.Command {
 			"and when no majority of the voters would be left. The exit code is 0 when the member is down (with --dry-run:\n" +
 			"when it could be), and 1 when it was refused.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := atLeast("wait", 0, wait); err != nil {
 				return err
 			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
 			return drain(c.Context(), client, how, wait, c.OutOrStdout(), c.ErrOrStderr())
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	c.Flags().BoolVar(&how.Force, "force", false, "do it although it puts the cluster at risk, and say what is at risk")
@@ -53,19 +49,33 @@ func newDrainCommand() *cobra.Command {
 // drain asks the node, again and again for as long as wait while it refuses.
 func drain(ctx context.Context, client *control.Client, how coordinator.DrainOptions, wait time.Duration, out,
 	progress io.Writer) error {
+	var r coordinator.DrainReport
+	err := whileRefused(ctx, wait, progress, func() (string, error) {
+		r = coordinator.DrainReport{}
+		err := client.Get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry), &r)
+		if r.Drained {
+			return "", err
+		}
+		return r.Risk, err
+	})
+	if err != nil {
+		return err
+	}
+	return drainResult(r, how, out)
+}
+
+// whileRefused asks the node until it refuses nothing, for as long as wait, and tells of each other risk that it sees.
+func whileRefused(ctx context.Context, wait time.Duration, progress io.Writer,
+	ask func() (risk string, err error)) error {
 	deadline, said := time.Now().Add(wait), ""
 	for {
-		var r coordinator.DrainReport
-		if err := client.Get(ctx, http.MethodPost, fmt.Sprintf("/drain?force=%t&dry=%t", how.Force, how.Dry),
-			&r); err != nil {
+		risk, err := ask()
+		if err != nil || risk == "" || !time.Now().Before(deadline) {
 			return err
 		}
-		if r.Drained || r.Risk == "" || !time.Now().Before(deadline) {
-			return drainResult(r, how, out)
-		}
-		if r.Risk != said {
-			said = r.Risk
-			fmt.Fprintf(progress, "not yet: %s\n", r.Risk)
+		if risk != said {
+			said = risk
+			fmt.Fprintf(progress, "not yet: %s\n", risk)
 		}
 		select {
 		case <-ctx.Done():
@@ -88,7 +98,8 @@ func drainResult(r coordinator.DrainReport, how coordinator.DrainOptions, out io
 	case how.Dry:
 		return errors.New("it would be refused: " + r.Risk)
 	default:
-		return fmt.Errorf("refused: %s; nothing was changed; --wait 60s tries again for a while, --force does it all the same", r.Risk)
+		return fmt.Errorf("refused: %s; nothing was changed; --wait 60s tries again for a while, --force does it all the "+
+			"same", r.Risk)
 	}
 	return nil
 }
@@ -99,11 +110,7 @@ func newUndrainCommand() *cobra.Command {
 		Use:   "undrain",
 		Short: "Start the member of this machine again after a drain",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun), &struct{}{}); err != nil {
 				return err
 			}
@@ -112,7 +119,7 @@ func newUndrainCommand() *cobra.Command {
 			}
 			fmt.Fprintln(c.OutOrStdout(), "etcd starts again; the disruption lock is given back when the member has caught up")
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	addDryRun(c.Flags(), &dryRun)

@@ -27,8 +27,8 @@ func newEtcdManagerCommand() *cobra.Command {
 			"What a flag asks for is done. A flag that means nothing here is a warning at the start; one whose meaning\n" +
 			"cannot be kept is an error, with exit code 64. HOLDFAST_… variables go before the flags, so every key can be\n" +
 			"set, as with HOLDFAST_LOG_LEVEL=debug. --print-config prints all of it as a configuration file for\n" +
-			"`holdfast run`, and --plan says what a takeover of this machine would do. A volume with etcd-manager's data is claimed once no etcd runs on it (cluster.adopt). See\n" +
-			"deploy/kops/README.md.\n\n" +
+			"`holdfast run`, and --plan says what a takeover of this machine would do. A volume with etcd-manager's data is\n" +
+			"claimed once no etcd runs on it (cluster.adopt). See deploy/kops/README.md.\n\n" +
 			"Flags, with the key that each sets:\n" + strings.TrimRight(etcdmanager.Usage(), "\n"),
 		DisableFlagParsing: true, // they are written as Go's package flag takes them
 		RunE: func(c *cobra.Command, args []string) error {
@@ -83,7 +83,7 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 		for _, w := range loaded.Warnings {
 			fmt.Fprintf(c.ErrOrStderr(), "warning: %s\n", w)
 		}
-		return planTakeover(c, loaded, "", "table")
+		return planTakeover(c, loaded, "", output{})
 	}
 	return run(c, loaded, load)
 }

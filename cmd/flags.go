@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,17 +22,36 @@ func addDryRun(fs *pflag.FlagSet, dryRun *bool) {
 }
 
 // output is the format in which a command answers: as a table, or as another text, for people, or as JSON.
-type output string
-
-// add adds the flag. A table is the default.
-func (o *output) add(fs *pflag.FlagSet) {
-	fs.StringVarP((*string)(o), "output", "o", "table", "`format`: table or json")
+type output struct {
+	format  string
+	formats []string
 }
 
-func (o output) check() error { return oneOf(string(o), "table", "json") }
+// add adds the flag, for a table, which is the default, for JSON, and for other formats between these.
+func (o *output) add(fs *pflag.FlagSet, others ...string) {
+	o.format, o.formats = "table", slices.Concat([]string{"table"}, others, []string{"json"})
+	fs.VarP(o, "output", "o", "`format`: "+o.allowed())
+}
+
+func (o *output) allowed() string {
+	last := len(o.formats) - 1
+	return strings.Join(o.formats[:last], ", ") + " or " + o.formats[last]
+}
+
+func (o *output) String() string { return o.format }
+func (o *output) Type() string   { return "string" }
+
+// Set implements [pflag.Value].
+func (o *output) Set(format string) error {
+	if !slices.Contains(o.formats, format) {
+		return errors.New("must be " + o.allowed())
+	}
+	o.format = format
+	return nil
+}
 
 // json reports whether the answer is for programs.
-func (o output) json() bool { return o == "json" }
+func (o output) json() bool { return o.format == "json" }
 
 // write prints an answer: as it is for programs, and with text for people.
 func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error) error {
@@ -38,17 +59,6 @@ func (o output) write(c *cobra.Command, answer any, text func(w io.Writer) error
 		return show.JSON(c.OutOrStdout(), answer)
 	}
 	return text(c.OutOrStdout())
-}
-
-func oneOf(output string, allowed ...string) error {
-	for _, a := range allowed {
-		if output == a {
-			return nil
-		}
-	}
-	last := len(allowed) - 1
-	return usage(fmt.Errorf("--output: must be %s or %s, got %q", strings.Join(allowed[:last], ", "), allowed[last],
-		output))
 }
 
 // atLeast says that a number or a time, given with a flag, is too small to mean anything.

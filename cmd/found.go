@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 )
 
@@ -23,13 +24,9 @@ func newFoundCommand() *cobra.Command {
 			"           beside a cluster that etcd-manager keeps in the store, one may be founded from then on.\n" +
 			"           Right when the former cluster is given up. Its backups stay.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if abandon == anew {
 				return errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)")
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
 			}
 			if err := client.Get(c.Context(), http.MethodPost,
 				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
@@ -38,13 +35,14 @@ func newFoundCommand() *cobra.Command {
 			if dryRun {
 				would := "this blank disk would forget which disks it promised to found with"
 				if anew {
-					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded beside etcd-manager's"
+					would += ", the backup store's record of the former cluster would be moved aside, and one could be founded " +
+						"beside etcd-manager's"
 				}
 				return show.NothingChanged(c.OutOrStdout(), would)
 			}
 			fmt.Fprintln(c.OutOrStdout(), "ordered; `holdfast status` shows what the node does now")
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	c.Flags().BoolVar(&abandon, "abandon", false, "this blank disk forgets its promises")

@@ -17,8 +17,8 @@ func newGossipKeygenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "keygen",
 		Short: "Print a new line for gossip.key-file (tls.mode off)",
-		Long: "Print a new line for gossip.key-file, which must have mode 0600 and be the same on each node. It is for clusters\n" +
-			"without TLS: with it, the gossip needs no key.\n\n" +
+		Long: "Print a new line for gossip.key-file, which must have mode 0600 and be the same on each node. It is for\n" +
+			"clusters without TLS: with it, the gossip needs no key.\n\n" +
 			"  (umask 077; holdfast gossip keygen > /etc/holdfast-gossip.key)",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

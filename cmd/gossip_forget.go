@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"holdfast/cmd/show"
+	"holdfast/cmd/control"
 	"holdfast/gossip"
 )
 
 func newGossipForgetCommand() *cobra.Command {
-	var output string
+	var format output
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "forget NODE",
@@ -30,33 +30,22 @@ func newGossipForgetCommand() *cobra.Command {
 			"It is refused for a node that is live, and for one that is not known. Exit code: 0 all live nodes have\n" +
 			"forgotten it, 1 it was refused, or a live node did not confirm.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := oneOf(output, "text", "json"); err != nil {
-				return err
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, args []string) error {
 			var r gossip.Forgetting
 			q := url.Values{"node": {args[0]}, "dry": {fmt.Sprint(dryRun)}}
 			if err := client.Get(c.Context(), http.MethodPost, "/gossip/forget?"+q.Encode(), &r); err != nil {
 				return fmt.Errorf("forget %s: %w", args[0], err)
 			}
-			if output == "json" {
-				err = show.JSON(c.OutOrStdout(), r)
-			} else {
-				err = writeForgotten(c.OutOrStdout(), r)
-			}
+			err := format.write(c, r, func(w io.Writer) error { return writeForgotten(w, r) })
 			if err == nil && !dryRun && len(r.Untold) > 0 {
 				return fmt.Errorf("forget %s: %s did not confirm: give the command again",
 					args[0], strings.Join(slices.Sorted(maps.Keys(r.Untold)), ", "))
 			}
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "text", "`format`: text or json")
+	format.add(c.Flags())
 	addDryRun(c.Flags(), &dryRun)
 	return c
 }

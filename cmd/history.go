@@ -25,7 +25,7 @@ type historyFlags struct {
 	count  int
 	follow bool
 	file   string
-	format string
+	format output
 }
 
 func newHistoryCommand() *cobra.Command {
@@ -33,15 +33,14 @@ func newHistoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Show what this node has decided and done, why, and what came of it",
-		Long: "Show what this node has decided and done, why, and what came of it, and what operators asked of it. The history\n" +
-			"lies on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and goes with it: of a disk that was taken over\n" +
-			"it shows what the nodes before did. Where no node runs, the volumes below volume.local.root are read, or --file.",
-		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq 'select(.outcome == \"failed\")'",
-		Args:    cobra.NoArgs,
+		Long: "Show what this node has decided and done, why, and what came of it, and what operators asked of it. The\n" +
+			"history lies on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and goes with it: of a disk\n" +
+			"that was taken over it shows what the nodes before did. Where no node runs, the volumes below\n" +
+			"volume.local.root are read, or --file.",
+		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq " +
+			"'select(.outcome == \"failed\")'",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf(f.format, "table", "json"); err != nil {
-				return err
-			}
 			if err := errors.Join(atLeast("since", 0, f.since), atLeast("number", 0, f.count)); err != nil {
 				return err
 			}
@@ -56,7 +55,7 @@ func newHistoryCommand() *cobra.Command {
 	c.Flags().IntVarP(&f.count, "number", "n", 50, "at most this `number` of entries, the newest; 0: all")
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing what happens, until Ctrl-C")
 	c.Flags().StringVar(&f.file, "file", "", "read this `file`, and no node")
-	c.Flags().StringVarP(&f.format, "output", "o", "table", "`format`: table, or json: one entry a line")
+	f.format.add(c.Flags())
 	return c
 }
 
@@ -129,7 +128,7 @@ func askHistory(ctx context.Context, client *control.Client, after time.Time) (h
 }
 
 func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
-	if f.format != "json" {
+	if !f.format.json() {
 		return show.History(w, entries)
 	}
 	enc := json.NewEncoder(w)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/control"
 	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 	"holdfast/embedded/plan"
@@ -20,19 +21,15 @@ func newPauseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pause",
 		Short: "Have no node change the cluster by itself, until resume",
-		Long: "Have no node change the cluster by itself, until resume. It holds for all nodes and through restarts, is kept in\n" +
-			"etcd, and needs a quorum.\n\n" +
-			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, taking back the alarm\n" +
-			"NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted. Not paused are\n" +
-			"fencing and stopping, following a later generation, backups, and whatever an operator asks for.",
+		Long: "Have no node change the cluster by itself, until resume. It holds for all nodes and through restarts, is\n" +
+			"kept in etcd, and needs a quorum.\n\n" +
+			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, taking back the\n" +
+			"alarm NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted. Not\n" +
+			"paused are fencing and stopping, following a later generation, backups, and whatever an operator asks for.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := snapshot.CheckReason(reason); err != nil {
 				return fmt.Errorf("--reason: %w", err)
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
 			}
 			q := url.Values{"why": {reason}, "by": {operator()}, "dry": {fmt.Sprint(dryRun)}}
 			if err := client.Get(c.Context(), http.MethodPost, "/pause?"+q.Encode(), &struct{}{}); err != nil {
@@ -41,10 +38,10 @@ func newPauseCommand() *cobra.Command {
 			if dryRun {
 				return show.NothingChanged(c.OutOrStdout(), "would pause the whole cluster, for all nodes, until `holdfast resume`")
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(),
+			_, err := fmt.Fprintln(c.OutOrStdout(),
 				"paused: no node changes the cluster by itself until `holdfast resume`; `holdfast status --why` shows what waits")
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	c.Flags().StringVar(&reason, "reason", "", "`text` that the status shows")
@@ -58,11 +55,7 @@ func newResumeCommand() *cobra.Command {
 		Use:   "resume",
 		Short: "Let the nodes act by themselves again after a pause",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var p plan.Pause
 			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/resume?dry=%t", dryRun), &p); err != nil {
 				return fmt.Errorf("resume: %w", err)
@@ -72,9 +65,9 @@ func newResumeCommand() *cobra.Command {
 			if dryRun {
 				return show.NothingChanged(c.OutOrStdout(), "would end "+was)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "resumed: ended %s\n", was)
+			_, err := fmt.Fprintf(c.OutOrStdout(), "resumed: ended %s\n", was)
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	addDryRun(c.Flags(), &dryRun)

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ func (f *proposalFlags) check() error {
 				strings.Join(f.Lost, ","))
 		}
 	}
-	return errors.Join(f.format.check(), atLeast("timeout", time.Second, f.Timeout))
+	return atLeast("timeout", time.Second, f.Timeout)
 }
 
 // operator is who has given the command, with all that is in reach.

@@ -12,19 +12,20 @@ func newRecoverCommand() *cobra.Command {
 	var survivor, despite string
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
-		Short: "Go on without a majority that is lost for good, as a new generation of the cluster",
-		Long: "Go on without a majority of the members that is lost for good, as a new generation of the cluster. It is run on a\n" +
-			"machine whose node runs. Without --yes it only shows what is left, and what would be done.\n\n" +
-			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and founds the new\n" +
-			"generation with that, alone; everybody else joins it, and what their disks held is set aside. Nothing that the\n" +
-			"survivor's log holds is lost, acknowledged or not. Until the point of no return --abort or Ctrl-C ends it, and so\n" +
-			"does a leader: a cluster that was only slow continues as it was. Leases, users and versions stay; the revision is\n" +
-			"raised by restore.revision-bump, so that watchers start over.\n\n" +
-			"--lost names every slot whose voter is not here. A member that was named, is alive and serves without the survivor\n" +
-			"stops when it sees the new generation, and keeps its data: `holdfast rejoin` on its node says what becomes of that.\n\n" +
-			"A survivor that the newest backup goes beyond is refused, by generation and then by revision: `holdfast restore`\n" +
-			"keeps more then. To continue from it all the same, name both: --survivor SLOT --despite-backup NAME. Where the\n" +
-			"backups cannot be listed, NAME is \"unknown\".\n\n" +
+		Short: "Continue without a majority that is lost for good, as a new generation of the cluster",
+		Long: "Continue without a majority of the members that is lost for good, as a new generation of the cluster. It is\n" +
+			"run on a machine whose node runs. Without --yes it only shows what is left, and what would be done.\n\n" +
+			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and founds\n" +
+			"the new generation with that, alone; everybody else joins it, and what their disks held is set aside.\n" +
+			"Nothing that the survivor's log holds is lost, acknowledged or not. Until the point of no return --abort\n" +
+			"or Ctrl-C ends it, and so does a leader: a cluster that was only slow continues as it was. Leases, users\n" +
+			"and versions stay; the revision is raised by restore.revision-bump, so that watchers start over.\n\n" +
+			"--lost names every slot whose voter is not here. A member that was named, is alive and serves without\n" +
+			"the survivor stops when it sees the new generation, and keeps its data: `holdfast rejoin` on its node\n" +
+			"says what becomes of that.\n\n" +
+			"A survivor that the newest backup goes beyond is refused, by generation and then by revision: `holdfast\n" +
+			"restore` keeps more then. To continue from it all the same, name both: --survivor SLOT --despite-backup\n" +
+			"NAME. Where the backups cannot be listed, NAME is \"unknown\".\n\n" +
 			"Exit code: 0 if the cluster serves again, or without --yes if it could be recovered.",
 		Example: "  holdfast recover\n  holdfast recover --lost b,c --yes\n  holdfast recover --abort",
 		Args:    cobra.NoArgs,
@@ -57,8 +58,10 @@ func newRecoverCommand() *cobra.Command {
 	c.Flags().BoolVar(&alone, "without-store", false,
 		"the store is lost as well: continue from this node, with every other voter named in --lost")
 	c.Flags().StringVar(&survivor, "survivor", "",
-		"`slot` to continue from: of several that are equally advanced (default: the first of them), or one that the cluster had given up")
+		"`slot` to continue from: of several that are equally advanced (default: the first of them), or one that the "+
+			"cluster had given up")
 	c.Flags().StringVar(&despite, "despite-backup", "",
-		"continue from --survivor although this newest backup holds more: its `NAME`, or unknown where the backups cannot be listed")
+		"continue from --survivor although this newest backup holds more: its `NAME`, or unknown where the backups cannot "+
+			"be listed")
 	return c
 }

@@ -18,15 +18,19 @@ func newRejoinCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rejoin [--instead [--lost SLOTS]] [--dry-run]",
 		Short: "Choose what becomes of data that the cluster continued without",
-		Long: "Choose what becomes of data that the cluster continued without: the disk of this node was declared lost, and is back.\n" +
-			"`holdfast status` on this node shows both ends, and nothing happens before somebody chooses.\n\n" +
-			"Without a flag the data is set aside, and the slot joins the generation that the cluster is in by now. So it is with the\n" +
-			"data of a member that differs from what a majority of the members has (finding member-differs, alarm CORRUPT).\n\n" +
-			"--instead continues from this data, as the next generation, with a revision beyond both: what the present one has\n" +
-			"written is set aside on its disks. Where that has a leader, it consents, for the operator confirms it by this command;\n" +
-			"where it has none, its voters that are gone must be named with --lost.",
-		Example: "  holdfast rejoin --dry-run\n  holdfast rejoin\n  holdfast rejoin --instead\n  holdfast rejoin --instead --lost a,b,c",
-		Args:    cobra.NoArgs,
+		Long: "Choose what becomes of data that the cluster continued without: the disk of this node was declared lost,\n" +
+			"and is back. `holdfast status` on this node shows both ends, and nothing happens before somebody\n" +
+			"chooses.\n\n" +
+			"Without a flag the data is set aside, and the slot joins the generation that the cluster is in by now.\n" +
+			"So it is with the data of a member that differs from what a majority of the members has (finding\n" +
+			"member-differs, alarm CORRUPT).\n\n" +
+			"--instead continues from this data, as the next generation, with a revision beyond both: what the\n" +
+			"present one has written is set aside on its disks. Where that has a leader, it consents, for the\n" +
+			"operator confirms it by this command; where it has none, its voters that are gone must be named with\n" +
+			"--lost.",
+		Example: "  holdfast rejoin --dry-run\n  holdfast rejoin\n  holdfast rejoin --instead\n  holdfast rejoin --instead " +
+			"--lost a,b,c",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (len(f.Lost) > 0 || len(f.Overrule) > 0) && !instead {
 				return errors.New("--lost and --overrule belong to --instead")

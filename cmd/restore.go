@@ -19,25 +19,29 @@ func newRestoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore {NAME | latest} [--to DIR] | --confirm [ID] | --abort",
 		Short: "Continue with a backup, as a new generation of the cluster",
-		Long: "Continue with a backup, as a new generation of the cluster. It works from any machine with access to the store,\n" +
-			"with a quorum or without; on a machine that runs a node its progress is followed to the end.\n\n" +
-			"A cluster that has a leader ends only through that leader, when an operator confirms it on one of its nodes: there\n" +
-			"the command itself does, elsewhere run `holdfast restore --confirm` on a node, or use control.remote with an\n" +
-			"operator's certificate. A cluster without a leader ends when its voters have left it, which takes 15 s at least.\n\n" +
+		Long: "Continue with a backup, as a new generation of the cluster. It works from any machine with access to the\n" +
+			"store, with a quorum or without; on a machine that runs a node its progress is followed to the end.\n\n" +
+			"A cluster that has a leader ends only through that leader, when an operator confirms it on one of its nodes:\n" +
+			"there the command itself does, elsewhere run `holdfast restore --confirm` on a node, or use control.remote\n" +
+			"with an operator's certificate. A cluster without a leader ends when its voters have left it, which takes 15\n" +
+			"s at least.\n\n" +
 			"First the backup is verified completely. Then every member prepares: it fetches the backup, verifies it, and\n" +
-			"builds its new data beside that in use, which serves on. Until a majority has prepared, --abort or Ctrl-C ends\n" +
-			"it and nothing has changed. Then there is no way back: the members stop, set their data aside, and start with\n" +
-			"what they have built. Keys, leases, users and versions are those of the backup; the revision is raised, so that\n" +
-			"watchers start over. What was set aside is deleted when the member has served for restore.reclaim-after.\n\n" +
+			"builds its new data beside that in use, which serves on. Until a majority has prepared, --abort or Ctrl-C\n" +
+			"ends it and nothing has changed. Then there is no way back: the members stop, set their data aside, and\n" +
+			"start with what they have built. Keys, leases, users and versions are those of the backup; the revision is\n" +
+			"raised, so that watchers start over. What was set aside is deleted when the member has served for\n" +
+			"restore.reclaim-after.\n\n" +
 			"--lost names slots whose disks are gone for good. It is needed where no majority of the members is here: a\n" +
 			"member that was named and comes back all the same would serve what the cluster was before.\n\n" +
 			"--to makes a data directory for any etcd instead, on any machine, and touches no cluster.\n\n" +
 			"Exit code: 0 if the cluster is restored and healthy, or, where no node answers, if the members will do it.",
-		Example: "  holdfast restore latest --dry-run\n  holdfast restore 2026-07-01T00:15:03Z-000042\n  holdfast restore latest --lost b,c --yes\n" +
+		Example: "  holdfast restore latest --dry-run\n  holdfast restore 2026-07-01T00:15:03Z-000042\n" +
+			"  holdfast restore latest --lost b,c --yes\n" +
 			"  holdfast restore latest --to ./restored --revision-bump 0",
 		Args: func(_ *cobra.Command, args []string) error {
 			if abort && confirm || abort != (len(args) == 0) && !confirm || len(args) > 1 {
-				return errors.New("say which backup, or latest; or --confirm, with or without the proposal's ID, or --abort alone (see `holdfast snapshot list` for the names)")
+				return errors.New("say which backup, or latest; or --confirm, with or without the proposal's ID, or --abort " +
+					"alone (see `holdfast snapshot list` for the names)")
 			}
 			return nil
 		},
@@ -71,7 +75,8 @@ func newRestoreCommand() *cobra.Command {
 	c.Flags().StringVar(&dir.Path, "to", "", "make a data directory `DIR` of the backup and restore no cluster")
 	addDirectoryFlags(c.Flags(), &dir)
 	c.Flags().Lookup("revision-bump").
-		Usage = "raise the revision by this `number`, or more where that is not beyond the last known one (default restore.revision-bump)"
+		Usage = "raise the revision by this `number`, or more where that is not beyond the last known one (default " +
+		"restore.revision-bump)"
 	return c
 }
 
@@ -96,7 +101,8 @@ func addDirectoryFlags(fs *pflag.FlagSet, d *backups.Directory) {
 	fs.StringVar(&d.InitialCluster, "initial-cluster", "",
 		"with --to: `name=URL,...` of all members of the new cluster (default this one alone at "+backups.DefaultPeerURL+")")
 	fs.StringVar(&d.Token, "token", "",
-		"with --to: the cluster's `token`, the same for all its members and never used before (default made of the backup's name)")
+		"with --to: the cluster's `token`, the same for all its members and never used before (default made of the "+
+			"backup's name)")
 	fs.Int64Var(&d.Bump, "revision-bump", -1,
 		"with --to: raise the revision by this `number` (default restore.revision-bump; 0 keeps it, for a copy to look into)")
 }

@@ -136,10 +136,12 @@ func newRoot() *cobra.Command {
 
 // completeOutput has a shell complete the formats.
 func completeOutput(c *cobra.Command) {
-	if c.Flags().Lookup("output") != nil {
-		// it fails for a flag that is not there
-		_ = c.RegisterFlagCompletionFunc("output",
-			cobra.FixedCompletions([]cobra.Completion{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	if f := c.Flags().Lookup("output"); f != nil {
+		if o, ok := f.Value.(*output); ok {
+			// it fails for a flag that is not there
+			_ = c.RegisterFlagCompletionFunc("output",
+				cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
+		}
 	}
 	for _, below := range c.Commands() {
 		completeOutput(below)

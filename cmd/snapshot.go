@@ -19,9 +19,9 @@ func newSnapshotCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save, list, verify, drill, prune, copy and pin backups",
-		Long: "Save, list, verify, drill, prune, copy and pin backups. save asks the node on this machine, or with --endpoints\n" +
-			"any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX, and no\n" +
-			"running node.\n\n" +
+		Long: "Save, list, verify, drill, prune, copy and pin backups. save asks the node on this machine, or with\n" +
+			"--endpoints any etcd. All others need only the store, --snapshot.store DIRECTORY or s3://BUCKET/PREFIX, and\n" +
+			"no running node.\n\n" +
 			"Exit code: 0 only if what was asked for is done and true.",
 	}
 	return group(c, newSaveCommand(), newListCommand(), newVerifyCommand(), newDrillCommand(), newPruneCommand(),
@@ -36,9 +36,6 @@ func backupCommand(use, short, long string, args cobra.PositionalArgs,
 	c := &cobra.Command{
 		Use: use, Short: short, Args: args,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
 			cfg, _, err := loadClient(c)
 			if err != nil {
 				return err

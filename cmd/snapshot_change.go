@@ -77,7 +77,8 @@ func newCopyCommand() *cobra.Command {
 	c := backupCommand("copy {NAME|latest}... {--to|--from} STORE",
 		"Copy backups to or from another store, and check them there",
 		"STORE is a directory, file:///PATH or s3://BUCKET/PREFIX, reached as snapshot.s3 says; the other side is\n"+
-			"snapshot.store. The copy has the same name; what was read back there has the digest that the sidecar tells. What is\n"+
+			"snapshot.store. The copy has the same name; what was read back there has the digest that the sidecar tells. What "+
+			"is\n"+
 			"there already and equal is left as it is.",
 		cobra.MinimumNArgs(1),
 		func(c *cobra.Command, b *backups.Backups, format output, names []string) error {

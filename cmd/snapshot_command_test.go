@@ -102,7 +102,7 @@ func TestSnapshotCommandsInJSON(t *testing.T) {
 		if err != nil || !json.Valid([]byte(out)) {
 			t.Errorf("%q: got %q, %v", args, out, err)
 		}
-		if _, err := a.run(append(args, "-o", "xml")...); err == nil || !strings.Contains(err.Error(), "--output: must be table or json") {
+		if _, err := a.run(append(args, "-o", "xml")...); err == nil || !strings.Contains(err.Error(), `"-o, --output" flag: must be table or json`) {
 			t.Errorf("%q -o xml: got %v", args, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -38,17 +37,10 @@ func newSaveCommand() *cobra.Command {
 			"this process saves any etcd, of a follower if it can, to snapshot.store; no node needs to run. The flags that\n" +
 			"say how to reach it are etcdctl's, and so are the variables ETCDCTL_CACERT, _CERT, _KEY, _USER and _PASSWORD.",
 		Example: "  holdfast snapshot save\n" +
-			"  holdfast snapshot save --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt --key client.key \\\n" +
-			"    --cluster.name main --snapshot.store s3://bucket/etcd",
+			"  holdfast snapshot save --endpoints https://10.0.0.1:2379 --cacert ca.crt --cert client.crt \\\n" +
+			"    --key client.key --cluster.name main --snapshot.store s3://bucket/etcd",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			if dryRun {
 				return wouldSave(c, loaded, &remote, format)
 			}
@@ -64,7 +56,7 @@ func newSaveCommand() *cobra.Command {
 					time.Since(start).Round(time.Millisecond))
 				return err
 			})
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	remote.add(c.Flags())
@@ -165,7 +157,8 @@ func (r *remoteFlags) config() (clientv3.Config, error) {
 		return clientv3.Config{}, errors.New("--password: must be empty when --user holds one")
 	}
 	if password = cmp.Or(password, r.password); user != "" && password == "" {
-		return clientv3.Config{}, errors.New("--password: must be set with --user (ETCDCTL_PASSWORD in the environment keeps it out of `ps`)")
+		return clientv3.Config{}, errors.New("--password: must be set with --user (ETCDCTL_PASSWORD in the environment " +
+			"keeps it out of `ps`)")
 	}
 	r.secure.InsecureTransport = true // as etcdctl: the scheme of a URL decides
 	if len(r.endpoints) == 0 {

@@ -25,14 +25,7 @@ func newStatusCommand() *cobra.Command {
 			"what comes next, and what stops it, the most urgent first. JSON has all of it either way.\n\n" +
 			"Exit code: 0 healthy, which it is with warnings, 1 degraded, 2 no quorum or electing, 3 no node answers here.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var s health.ClusterStatus
 			if err := client.Get(c.Context(), http.MethodGet, "/status", &s); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "holdfast: %v\n", err)
@@ -50,7 +43,7 @@ func newStatusCommand() *cobra.Command {
 			}
 			return map[health.Verdict]error{health.Degraded: exitCode(1), health.NoLeaderYet: exitCode(2),
 				health.NoQuorum: exitCode(2)}[s.Health]
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	format.add(c.Flags())

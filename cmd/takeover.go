@@ -12,8 +12,10 @@ import (
 )
 
 func newTakeoverCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "takeover", Short: "Take a cluster over in place from etcd-manager or plain etcd, and give it back"},
-		newTakeoverCheckCommand(), newTakeoverPlanCommand(), newTakeoverRehearseCommand(), newTakeoverStatusCommand(), newTakeoverReleaseCommand())
+	return group(&cobra.Command{Use: "takeover", Short: "Take a cluster over in place from etcd-manager or plain etcd, " +
+		"and give it back"},
+		newTakeoverCheckCommand(), newTakeoverPlanCommand(), newTakeoverRehearseCommand(), newTakeoverStatusCommand(),
+		newTakeoverReleaseCommand())
 }
 
 func newTakeoverCheckCommand() *cobra.Command {
@@ -30,9 +32,6 @@ func newTakeoverCheckCommand() *cobra.Command {
 		Example: "  holdfast takeover check /mnt/master-vol-0123456789abcdef0",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, dirs []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
 			r := takeover.Check(dirs)
 			err := format.write(c, r, func(w io.Writer) error {
 				_, err := io.WriteString(w, takeoverText(r))

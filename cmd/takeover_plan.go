@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,23 +18,17 @@ func newTakeoverPlanCommand() *cobra.Command {
 		Use:   "plan [DIR]",
 		Short: "Say what would stop the takeover of this machine, and what a node would do here, step by step",
 		Long: "Say what would stop the takeover of this machine, and what a node would do here, step by step. Give it the\n" +
-			"configuration that `holdfast run` will have; of etcd-manager's flags, `holdfast etcd-manager FLAGS --plan` does the\n" +
-			"same. The other program may run: it is asked for its members where the configuration has etcd listen for clients.\n" +
-			"Nothing is changed.\n\n" +
-			"DIR is the directory of etcd's data, or the volume of etcd-manager; without it the configuration says where it is.\n\n" +
+			"configuration that `holdfast run` will have; of etcd-manager's flags, `holdfast etcd-manager FLAGS --plan`\n" +
+			"does the same. The other program may run: it is asked for its members where the configuration has etcd\n" +
+			"listen for clients. Nothing is changed.\n\n" +
+			"DIR is the directory of etcd's data, or the volume of etcd-manager; without it the configuration says where\n" +
+			"it is.\n\n" +
 			"Exit code: 0 if nothing is in the way, 1 if something is.",
 		Example: "  holdfast takeover plan --config holdfast.yaml",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, dirs []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, dirs []string) error {
 			return planTakeover(c, loaded, strings.Join(dirs, ""), format)
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), append(providerFlags, "cluster.name", "cluster.slots", "etcd.peer-url", "snapshot.store")...)
 	format.add(c.Flags())
@@ -77,7 +70,8 @@ func planText(p takeover.Plan) string {
 			fmt.Fprintf(&b, "members, by %s; cluster version %s\n", from, cmp.Or(p.Version, "not known"))
 		}
 		for _, m := range p.Members {
-			fmt.Fprintf(&b, "  %s  %s  %s  %s%s%s\n", cmp.Or(m.Slot, "-"), cmp.Or(m.ID, "ID not known"), cmp.Or(m.Name, "no name"),
+			fmt.Fprintf(&b, "  %s  %s  %s  %s%s%s\n", cmp.Or(m.Slot, "-"), cmp.Or(m.ID, "ID not known"), cmp.Or(m.Name,
+				"no name"),
 				m.PeerURL, map[bool]string{true: "  this machine"}[m.Own], map[bool]string{true: "  leads"}[m.Leads])
 		}
 		fmt.Fprintln(&b, "\nwhat happens:")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -22,31 +21,26 @@ func newTakeoverRehearseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rehearse [DIR...]",
 		Short: "Rehearse a takeover and the way back on the newest backup, or on copies",
-		Long: "Take a cluster over and give it back, made of its newest backup or of copies, and say what that does to clients:\n" +
-			"how long each step took, the longest time without an acknowledged write, lost writes, and whether all members have\n" +
-			"the same data in the end.\n\n" +
-			"It runs on any machine that has the store, in a network of its own, from which no member of the cluster can be\n" +
-			"reached; for that it needs Linux, and root or user namespaces. Etcd is of this holdfast's version, also where it\n" +
-			"plays the other program. DIR are copies of the directories or volumes of all members: they are rehearsed with their\n" +
-			"own IDs. A backup has no member's log, so its members get others. Everything is made in temporary files, with room\n" +
-			"for a database and 200 MiB for each member, and removed. On the way back each member waits up to stop.hold for the\n" +
-			"disruption lock of the one before, as it would in earnest.\n\n" +
+		Long: "Take a cluster over and give it back, made of its newest backup or of copies, and say what that does to\n" +
+			"clients: how long each step took, the longest time without an acknowledged write, lost writes, and whether\n" +
+			"all members have the same data in the end.\n\n" +
+			"It runs on any machine that has the store, in a network of its own, from which no member of the cluster can\n" +
+			"be reached; for that it needs Linux, and root or user namespaces. Etcd is of this holdfast's version, also\n" +
+			"where it plays the other program. DIR are copies of the directories or volumes of all members: they are\n" +
+			"rehearsed with their own IDs. A backup has no member's log, so its members get others. Everything is made in\n" +
+			"temporary files, with room for a database and 200 MiB for each member, and removed. On the way back each\n" +
+			"member waits up to stop.hold for the disruption lock of the one before, as it would in earnest.\n\n" +
 			"Exit code: 0 if the rehearsal went through, 1 if something stopped it.",
 		Example: "  holdfast takeover rehearse --config holdfast.yaml\n" +
-			"  holdfast takeover rehearse --etcd.peer-url 'https://etcd-{slot}.internal.example:2380' copies/a copies/b copies/c",
-		RunE: func(c *cobra.Command, copies []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
+			"  holdfast takeover rehearse --etcd.peer-url 'https://etcd-{slot}.internal.example:2380' copies/a copies/b " +
+			"copies/c",
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, copies []string) error {
 			if err := atLeast("members", 0, members); err != nil {
-				return err
-			}
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
 				return err
 			}
 			cfg := loaded.Config
 			if len(copies) == 0 {
+				var err error
 				if cfg, err = node.WithSlots(c.Context(), cfg); err != nil {
 					return err
 				}
@@ -63,7 +57,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 				return exitCode(1)
 			}
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), append(shownForStores, "cluster.slots", "etcd.peer-url", "stop.hold")...)
 	c.Flags().IntVar(&members, "members", 0, "`number` of members of a backup's cluster, 1–9 (default as the backup says)")
@@ -93,8 +87,8 @@ func rehearsalText(r takeover.Rehearsal) string {
 		fmt.Fprintf(&b, "%-50s %8s %8s\n", text, seconds(s.Took), seconds(s.Gap))
 	}
 	if r.Acked > 0 {
-		fmt.Fprintf(&b, "writes: %d acknowledged, %d lost, %d without an answer; the longest gap was %s\n", r.Acked, r.Lost, r.Unsure,
-			seconds(r.Gap))
+		fmt.Fprintf(&b, "writes: %d acknowledged, %d lost, %d without an answer; the longest gap was %s\n", r.Acked,
+			r.Lost, r.Unsure, seconds(r.Gap))
 	}
 	for _, h := range r.Hashes {
 		fmt.Fprintf(&b, "hash of slot %s at revision %d: %08x\n", h.Slot, r.Compared, h.Hash)

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,42 +29,44 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place",
-		Long: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place. One machine after\n" +
-			"the other, the leader last; each is taken down only if the others can do without it. Members that were given back\n" +
-			"are asked at their client URLs whether they reach each other.\n\n" +
-			"It sees that the etcd which is to come can open the data (else `holdfast downgrade` comes first), makes sure of a\n" +
-			"verified backup that it can open as well, and of etcd-manager's mark and spec in the store, pauses the cluster, so\n" +
-			"that no node changes it by itself, writes etcd-manager's file `state`, and drains this member. Then it says what to\n" +
-			"do next. It may be given again at any time and does what is left. `holdfast undrain` takes it back, and so does a\n" +
-			"restart of the process, until the other program has started.\n\n" +
+		Long: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place. One\n" +
+			"machine after the other, the leader last; each is taken down only if the others can do without it.\n" +
+			"Members that were given back are asked at their client URLs whether they reach each other.\n\n" +
+			"It sees that the etcd which is to come can open the data (else `holdfast downgrade` comes first), makes\n" +
+			"sure of a verified backup that it can open as well, and of etcd-manager's mark and spec in the store,\n" +
+			"pauses the cluster, so that no node changes it by itself, writes etcd-manager's file `state`, and drains\n" +
+			"this member. Then it says what to do next. It may be given again at any time and does what is left.\n" +
+			"`holdfast undrain` takes it back, and so does a restart of the process, until the other program has\n" +
+			"started.\n\n" +
 			"Exit code: 0 if the member is released (with --dry-run: if it could be), 1 if it was refused.",
 		Example: "  holdfast takeover release --dry-run\n  holdfast takeover release --to-etcd 3.6.12",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(format.check(), atLeast("wait", 0, f.wait)); err != nil {
-				return err
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
+			if err := atLeast("wait", 0, f.wait); err != nil {
 				return err
 			}
 			r, err := f.release(c.Context(), client, c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			if err := format.write(c, r, func(w io.Writer) error { return show.Release(w, r, f.dryRun && f.refusal(r) == nil) }); err != nil {
+			refusal := f.refusal(r)
+			if err := format.write(c, r, func(w io.Writer) error {
+				return show.Release(w, r, f.dryRun && refusal == nil)
+			}); err != nil {
 				return err
 			}
-			return f.refusal(r)
-		},
+			return refusal
+		}),
 	}
 	addClientFlags(c.Flags())
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to-etcd", "",
-		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that in its file state)")
+		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that "+
+			"in its file state)")
 	fs.BoolVar(&f.force, "force", false, "do it although it puts the cluster at risk, and say what is at risk")
 	addDryRun(fs, &f.dryRun)
-	fs.DurationVar(&f.wait, "wait", 2*time.Minute, "how long to try again while another member is down, or no majority would be left")
+	fs.DurationVar(&f.wait, "wait", 2*time.Minute, "how long to try again while another member is down, or no majority "+
+		"would be left")
 	format.add(fs)
 	return c
 }
@@ -74,23 +75,16 @@ func newTakeoverReleaseCommand() *cobra.Command {
 func (f releaseFlags) release(ctx context.Context, client *control.Client, progress io.Writer) (health.Release, error) {
 	path := "/takeover/release?" + url.Values{"to": {f.to}, "by": {operator()}, "force": {fmt.Sprint(f.force)},
 		"dry": {fmt.Sprint(f.dryRun)}}.Encode()
-	deadline, said := time.Now().Add(f.wait), ""
-	for {
-		var r health.Release
+	var r health.Release
+	err := whileRefused(ctx, f.wait, progress, func() (string, error) {
+		r = health.Release{}
 		err := client.Get(ctx, http.MethodPost, path, &r)
-		if err != nil || r.Released || len(r.Why) > 0 || r.Risk == "" || f.dryRun || !time.Now().Before(deadline) {
-			return r, err
+		if r.Released || len(r.Why) > 0 || f.dryRun {
+			return "", err
 		}
-		if r.Risk != said {
-			said = r.Risk
-			fmt.Fprintf(progress, "not yet: %s\n", r.Risk)
-		}
-		select {
-		case <-ctx.Done():
-			return r, ctx.Err()
-		case <-time.After(drainAgain):
-		}
-	}
+		return r.Risk, err
+	})
+	return r, err
 }
 
 // refusal is why the member was not released, or would not be.
@@ -101,6 +95,7 @@ func (f releaseFlags) refusal(r health.Release) error {
 	case r.Released || f.dryRun && (r.Risk == "" || f.force):
 		return nil
 	}
-	return fmt.Errorf("not released, for the member cannot go down now: %s; --wait tries again for longer, --force does it all the same",
+	return fmt.Errorf("not released, for the member cannot go down now: %s; --wait tries again for longer, --force does "+
+		"it all the same",
 		r.Risk)
 }

@@ -18,18 +18,13 @@ func newTakeoverStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show how far the takeover of a cluster is: who runs which member, what is frozen, what comes next",
-		Long: "Show how far the takeover of a cluster is: who runs which member, what is frozen until the end, and what to do\n" +
-			"next. The node on this machine answers; it needs no other. On the way back it shows who still runs here.\n\n" +
-			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers here.",
+		Long: "Show how far the takeover of a cluster is: who runs which member, what is frozen until the end, and what\n" +
+			"to do next. The node on this machine answers; it needs no other. On the way back it shows who still runs\n" +
+			"here.\n\n" +
+			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers\n" +
+			"here.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var t health.Takeover
 			if err := client.Get(c.Context(), http.MethodGet, "/takeover", &t); err != nil {
 				if errors.Is(err, control.ErrUnreachable) {
@@ -45,7 +40,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 				return exitCode(1)
 			}
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	format.add(c.Flags())

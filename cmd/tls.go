@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"time"
@@ -30,11 +29,12 @@ func newTLSInitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Make the two certificate authorities of a cluster, for tls.mode ca",
-		Long: "Make the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and\n" +
-			".key in DIR, as kops names them. What is there is never overwritten.\n\n" +
-			"Copy DIR to every node by a way that nobody listens on, with its modes (0700, and 0600 for the keys), and set tls.ca-dir\n" +
-			"to it. Each node issues and renews its own certificates then. Clients need etcd-clients-ca.crt, to know the servers,\n" +
-			"and a certificate (`holdfast tls client`). Whoever has a key can make a certificate that lets him in.",
+		Long: "Make the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key,\n" +
+			"etcd-peers-ca.crt and .key in DIR, as kops names them. What is there is never overwritten.\n\n" +
+			"Copy DIR to every node by a way that nobody listens on, with its modes (0700, and 0600 for the keys), and\n" +
+			"set tls.ca-dir to it. Each node issues and renews its own certificates then. Clients need\n" +
+			"etcd-clients-ca.crt, to know the servers, and a certificate (`holdfast tls client`). Anyone who has a key can\n" +
+			"issue certificates that open everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := atLeast("life", time.Hour, life); err != nil {
@@ -52,7 +52,8 @@ func newTLSInitCommand() *cobra.Command {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
-				"next: copy the directory to every node (the keys with mode 0600), and set on each\n\n  tls: {mode: ca, ca-dir: %s}\n\n"+
+				"next: copy the directory to every node (the keys with mode 0600), and set on each\n\n  tls: {mode: ca, ca-dir: "+
+				"%s}\n\n"+
 				"for a client: holdfast tls client NAME --to DIR\n", args[0], config.Abs(args[0]))
 			return err
 		},
@@ -87,11 +88,7 @@ func newTLSForgetCommand() *cobra.Command {
 			"node renews them: it is gone, or gets its certificates elsewhere now. They stay good until they end. What\n" +
 			"tells of their end follows within ten minutes, and renewals end at once.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			l, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
 			store, err := node.OpenStore(c.Context(), l.Config)
 			if err != nil {
 				return fmt.Errorf("snapshot.store: %w", err)
@@ -112,7 +109,7 @@ func newTLSForgetCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "forgot the certificates of %s\n", args[0])
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)

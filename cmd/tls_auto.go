@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"holdfast/cmd/config"
+	"holdfast/cmd/control"
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/pki"
@@ -22,20 +22,17 @@ func newTLSRotateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate-ca [--now | --drop-old]",
 		Short: "Replace the certificate authorities that holdfast has made (tls.mode auto)",
-		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when two thirds of\n" +
-			"their life are over. All members keep serving.\n\n" +
-			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining life is\n" +
-			"over, so that clients can be given the new bundle (`holdfast tls bundle`), or with --now at once, also later:\n" +
-			"clients that do not trust it by then refuse the servers. When every member presents a new certificate, members do not\n" +
-			"trust the old authority any more. Clients' certificates of the old one are good until it ends, or --drop-old.\n\n" +
-			"--now and --drop-old say first what will be refused, from when, and which clients that meets. `holdfast status`\n" +
-			"and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
+		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when\n" +
+			"two thirds of their life are over. All members keep serving.\n\n" +
+			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining\n" +
+			"life is over, so that clients can be given the new bundle (`holdfast tls bundle`), or with --now at\n" +
+			"once, also later: clients that do not trust it by then refuse the servers. When every member presents a\n" +
+			"new certificate, members do not trust the old authority any more. Clients' certificates of the old one\n" +
+			"are good until it ends, or --drop-old.\n\n" +
+			"--now and --drop-old say first what will be refused, from when, and which clients that meets. `holdfast\n" +
+			"status` and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
 				q := url.Values{"now": {fmt.Sprint(now)}, "drop-old": {fmt.Sprint(dropOld)}, "dry": {fmt.Sprint(dry)}}
 				err = client.Get(c.Context(), http.MethodPost, "/tls/rotate?"+q.Encode(), &a)
@@ -63,7 +60,7 @@ func newTLSRotateCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "stored %s\n", done.Meaning)
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	c.Flags().BoolVar(&now, "now", false,
@@ -80,16 +77,14 @@ func newTLSExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write the authorities that holdfast has made (tls.mode auto), with their keys, into a directory",
-		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode ca takes them in\n" +
-			"tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need `holdfast tls bundle`.\n\n" +
-			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is overwritten. The keys\n" +
-			"are for operators alone: anyone who has one can make a certificate that opens everything.",
+		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode\n" +
+			"ca takes them in tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need\n" +
+			"`holdfast tls bundle`.\n\n" +
+			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is\n" +
+			"overwritten. The keys are for operators alone: anyone who has one can make a certificate that opens\n" +
+			"everything.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, args []string) error {
 			cfg := loaded.Config
 			if cfg.TLS.Mode != pki.ModeAuto {
 				return fmt.Errorf("tls.mode is %s: only with %s are there authorities that holdfast has made", cfg.TLS.Mode,
@@ -120,7 +115,7 @@ func newTLSExportCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	addDryRun(c.Flags(), &dryRun)

@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -30,11 +29,7 @@ func newTLSBundleCommand() *cobra.Command {
 			"ca and files from the files of the configuration. With control.remote.address a node on another machine\n" +
 			"tells the clients' authorities to anyone with a client's certificate.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, _ []string) error {
 			a, problem, err := certificates.Trusted(c.Context(), loaded.Config)
 			if err != nil {
 				return fmt.Errorf("read the certificate authorities: %w", err)
@@ -74,7 +69,7 @@ func newTLSBundleCommand() *cobra.Command {
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	c.Flags().StringVar(&out, "out", "", "the `directory` to write both bundles to, instead of standard output")

@@ -22,17 +22,18 @@ func newTLSClientCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "client NAME --to DIR",
 		Short: "Issue a client's certificate (tls.mode ca and auto)",
-		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client needs to know the\n" +
-			"servers. It lets its holder read and write everything.\n\n" +
-			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: what a certificate for\n" +
-			"root may do is everything, and one for a user that etcd does not know may do nothing.\n\n" +
-			"Its end is kept in the backup store, and the nodes tell of it from 30 days before, until there is a later one of NAME.\n" +
-			"--renew, from a timer, renews NAME.crt where it is: once two thirds of its life are over, or its authority was replaced.\n" +
-			"NAME.key stays as it is, so that the pair fits at every moment.\n\n" +
-			"The key of the clients' authority must be here: run it on a node, or with the node's configuration. A certificate that\n" +
-			"was issued with --renewable is renewed from its own machine as well, for the same name and time and nothing else:\n" +
-			"`holdfast discover --client DIR/NAME` keeps it fresh, and --renew with --control.remote.address HOST:PORT, which is\n" +
-			"control.listen of a node, asks for it once. `holdfast tls forget NAME` ends that.",
+		Long: "Issue a client's certificate (tls.mode ca and auto): NAME.crt, NAME.key and ca.crt, which the client needs\n" +
+			"to know the servers. It lets its holder read and write everything.\n\n" +
+			"NAME is the certificate's common name. Where etcd's own authentication is on, it is the user: what a\n" +
+			"certificate for root may do is everything, and one for a user that etcd does not know may do nothing.\n\n" +
+			"Its end is kept in the backup store, and the nodes tell of it from 30 days before, until there is a later\n" +
+			"one of NAME. --renew, from a timer, renews NAME.crt where it is: once two thirds of its life are over, or\n" +
+			"its authority was replaced. NAME.key stays as it is, so that the pair fits at every moment.\n\n" +
+			"The key of the clients' authority must be here: run it on a node, or with the node's configuration. A\n" +
+			"certificate that was issued with --renewable is renewed from its own machine as well, for the same name and\n" +
+			"time and nothing else: `holdfast discover --client DIR/NAME` keeps it fresh, and --renew with\n" +
+			"--control.remote.address HOST:PORT, which is control.listen of a node, asks for it once. `holdfast tls\n" +
+			"forget NAME` ends that.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
@@ -112,7 +113,8 @@ func (i *issuing) flags(c *cobra.Command, to string, life time.Duration) {
 // load checks what is asked for, and reads the configuration.
 func (i *issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
 	if !clientName.MatchString(name) {
-		return nil, fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, got %q", name)
+		return nil, fmt.Errorf("NAME: must be 1–64 of letters, digits and . _ @ : -, beginning with one of the first two, "+
+			"got %q", name)
 	}
 	if i.to == "" {
 		return nil, fmt.Errorf("--to: must be a %s, got none", i.kind)
@@ -129,7 +131,8 @@ type clientFiles struct{ certificates.Files }
 // ask has a node renew the certificate, if it is time for that.
 func (p clientFiles) ask(c *cobra.Command, address string, has *tls.Certificate, dryRun bool) error {
 	if c.Flags().Changed("life") || c.Flags().Changed("renewable") {
-		return usage(errors.New("--life, --renewable: a node renews a certificate for as long as it was issued, and no other way"))
+		return usage(errors.New("--life, --renewable: a node renews a certificate for as long as it was issued, and no " +
+			"other way"))
 	}
 	due, renewed, err := p.Refresh(c.Context(), address, true, !dryRun)
 	if err != nil {

@@ -18,12 +18,14 @@ func newTLSObserverCommand() *cobra.Command {
 	p := paper{holder: pki.Observer, key: "gossip.observer-file", life: 365 * 24 * time.Hour}
 	return p.command(&cobra.Command{
 		Short: "Issue what an observer on another machine needs for the gossip (tls.mode ca and auto)",
-		Long: "Issue what an observer on another machine (`holdfast discover`) needs for the gossip: one file with its certificate,\n" +
-			"its key and the peers' authorities. Copy it there, readable for its user alone, and set gossip.observer-file to it.\n\n" +
-			"Who has it hears what the nodes say of themselves, and is believed about nobody. It is of no use at the members'\n" +
-			"ports. One that was issued with --renewable is kept fresh by `holdfast discover`, where control.listen is set on the\n" +
-			"nodes. Of any other issue another one in time, which counts at once where it replaces the file; after a rotation of\n" +
-			"the authorities there must be a new one before the old authority goes.\n\n" + paperHelp,
+		Long: "Issue what an observer on another machine (`holdfast discover`) needs for the gossip: one file with its\n" +
+			"certificate, its key and the peers' authorities. Copy it there, readable for its user alone, and set\n" +
+			"gossip.observer-file to it.\n\n" +
+			"Who has it hears what the nodes say of themselves, and is believed about nobody. It is of no use at the\n" +
+			"members' ports. One that was issued with --renewable is kept fresh by `holdfast discover`, where\n" +
+			"control.listen is set on the nodes. Of any other issue another one in time, which counts at once where it\n" +
+			"replaces the file; after a rotation of the authorities there must be a new one before the old authority\n" +
+			"goes.\n\n" + paperHelp,
 	})
 }
 
@@ -31,18 +33,21 @@ func newTLSOperatorCommand() *cobra.Command {
 	p := paper{holder: pki.Operator, key: "tls.operator-file", life: 30 * 24 * time.Hour}
 	return p.command(&cobra.Command{
 		Short: "Issue what an operator on another machine signs orders with (tls.mode ca and auto)",
-		Long: "Issue what an operator on another machine signs orders with: `holdfast restore`, `recover` and `rejoin --instead` put\n" +
-			"proposals into the backup store, which the nodes heed only if they are signed. It is one file with a certificate, its\n" +
-			"key and the peers' authorities. Copy it there, readable for its user alone, and set tls.operator-file to it.\n\n" +
-			"It signs proposals and their aborts, and nothing else: it is no member's and no client's, and is not heard in the\n" +
-			"gossip. To give commands to a node from there, such as --confirm, a client's certificate is needed as well that\n" +
-			"control.operators names (control.remote).\n\n" +
-			"One that was issued with --renewable is renewed from its own machine: --renew with --control.remote.address HOST:PORT,\n" +
-			"which is control.listen of a node, asks for it once, from a timer, and `holdfast discover` keeps it fresh.\n\n" + paperHelp,
+		Long: "Issue what an operator on another machine signs orders with: `holdfast restore`, `recover` and `rejoin\n" +
+			"--instead` put proposals into the backup store, which the nodes heed only if they are signed. It is one file\n" +
+			"with a certificate, its key and the peers' authorities. Copy it there, readable for its user alone, and set\n" +
+			"tls.operator-file to it.\n\n" +
+			"It signs proposals and their aborts, and nothing else: it is no member's and no client's, and is not heard\n" +
+			"in the gossip. To give commands to a node from there, such as --confirm, a client's certificate is needed as\n" +
+			"well that control.operators names (control.remote).\n\n" +
+			"One that was issued with --renewable is renewed from its own machine: --renew with --control.remote.address\n" +
+			"HOST:PORT, which is control.listen of a node, asks for it once, from a timer, and `holdfast discover` keeps\n" +
+			"it fresh.\n\n" + paperHelp,
 	})
 }
 
-const paperHelp = "The nodes tell of its end from 30 days before, or a tenth of its life. `holdfast tls forget NAME` ends its renewals.\n\n" +
+const paperHelp = "The nodes tell of its end from 30 days before, or a tenth of its life. `holdfast tls forget NAME`\n" +
+	"ends its renewals.\n\n" +
 	"The key of the peers' authority must be here: run it on a node, or with the node's configuration."
 
 // paper is how a [pki.Paper] is issued.
@@ -90,7 +95,8 @@ func (p paper) command(c *cobra.Command) *cobra.Command {
 		return err
 	}
 	i.flags(c, "the `file` to write", p.life)
-	c.Flags().BoolVar(&renew, "renew", false, "have a node (--control.remote.address) renew the one that is there, if it is time")
+	c.Flags().BoolVar(&renew, "renew", false, "have a node (--control.remote.address) renew the one that is there, if "+
+		"it is time")
 	c.Flags().BoolVar(&renewable, "renewable", false, "let its holder have it renewed by a node, over control.listen")
 	return c
 }

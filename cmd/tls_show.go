@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,18 +21,10 @@ func newTLSShowCommand() *cobra.Command {
 			"knows the certificates that `holdfast tls client` has issued.\n\n" +
 			"Exit code: 0, or 1 if a certificate of the configuration has expired or cannot be read.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
-			l, err := config.Load("", c.Flags(), os.Environ())
-			if err != nil {
-				return err
-			}
+		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
 			now := time.Now()
 			shown := certificates.Look(c.Context(), l.Config, now)
-			err = format.write(c, shown, func(w io.Writer) error { return shown.Write(w, now) })
-			if err != nil {
+			if err := format.write(c, shown, func(w io.Writer) error { return shown.Write(w, now) }); err != nil {
 				return err
 			}
 			for _, s := range shown.Certificates {
@@ -42,7 +33,7 @@ func newTLSShowCommand() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), shownForStores...)
 	format.add(c.Flags())

@@ -22,8 +22,9 @@ func newEtcdctlCommand() *cobra.Command {
 		Use:   "etcdctl [--config FILE] [etcdctl's own arguments]",
 		Short: "etcd's own client, preset to this node's endpoint",
 		Long: "etcd's own client. Unless --endpoints or ETCDCTL_ENDPOINTS says otherwise, it talks to the node of the\n" +
-			"configuration; certificates likewise. Where holdfast issues them (tls.mode ca and auto), a certificate for a day is\n" +
-			"issued into tls.dir, which only the node's user can do. It is for the user root of etcd's own authentication.",
+			"configuration; certificates likewise. Where holdfast issues them (tls.mode ca and auto), a certificate for a\n" +
+			"day is issued into tls.dir, which only the node's user can do. It is for the user root of etcd's own\n" +
+			"authentication.",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, args := cutConfig(args)

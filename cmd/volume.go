@@ -36,9 +36,6 @@ func newVolumeListCommand() *cobra.Command {
 			"call ec2:DescribeVolumes; only an instance can say what it would do.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
 			cfg, client, err := loadClient(c)
 			if err != nil {
 				return err
@@ -86,12 +83,12 @@ func newVolumeReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release",
 		Short: "Give up the volume of this machine, so that another one can take it",
-		Long: "Give up the volume of this machine, so that another one can take it. A running node hands the leadership over,\n" +
-			"stops etcd, unmounts and detaches the volume, and claims none until it is restarted; its cluster has a member\n" +
-			"less until another node takes the slot. Without a running node the volumes of this machine are unmounted and\n" +
-			"detached by the command itself.\n\n" +
-			"The exit code is 0 when the volume is free. A voluntary release can be one-way: an encrypted volume whose key\n" +
-			"was disabled stays usable only while it is attached.",
+		Long: "Give up the volume of this machine, so that another one can take it. A running node hands the leadership\n" +
+			"over, stops etcd, unmounts and detaches the volume, and claims none until it is restarted; its cluster has a\n" +
+			"member less until another node takes the slot. Without a running node the volumes of this machine are\n" +
+			"unmounted and detached by the command itself.\n\n" +
+			"The exit code is 0 when the volume is free. A voluntary release can be one-way: an encrypted volume whose\n" +
+			"key was disabled stays usable only while it is attached.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, client, err := loadClient(c)
@@ -157,11 +154,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			"nothing is wrong with it.\n\n" +
 			"It is also the word that a disk which the node misses is lost for good: a blank one takes its place.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, client, err := loadClient(c)
-			if err != nil {
-				return err
-			}
+		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var found node.Aside
 			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside?dry=true", &found); err != nil {
 				return err
@@ -171,10 +164,8 @@ func newVolumeSetAsideCommand() *cobra.Command {
 				return show.NothingChanged(c.OutOrStdout(),
 					fmt.Sprintf("would set everything on the volume aside, in %s/aside", found.Path))
 			}
-			if !yes {
-				if err := confirm(c.Context(), c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
-					return err
-				}
+			if err := confirmUnless(yes, c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
+				return err
 			}
 			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside", &struct{}{}); err != nil {
 				return err
@@ -182,7 +173,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			fmt.Fprintf(c.OutOrStdout(),
 				"set aside: what was on the volume lies in %s/aside; `holdfast status` shows what the node does now\n", found.Path)
 			return nil
-		},
+		}),
 	}
 	addClientFlags(c.Flags())
 	addDryRun(c.Flags(), &dryRun)

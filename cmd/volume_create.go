@@ -37,14 +37,14 @@ func newVolumeCreateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Make the EBS volumes of the cluster: one for each slot that has none",
-		Long: "Make the EBS volumes of the cluster: one for each slot of cluster.slots that has none yet, in the zones given,\n" +
-			"in turn, with all tags that holdfast looks for, encrypted unless told otherwise. A slot that has a volume is\n" +
-			"left alone, so the command can be repeated.",
+		Long: "Make the EBS volumes of the cluster: one for each slot of cluster.slots that has none yet, in the zones\n" +
+			"given, in turn, with all tags that holdfast looks for, encrypted unless told otherwise. A slot that has a\n" +
+			"volume is left alone, so the command can be repeated.",
 		Example: "  holdfast volume create --config holdfast.yaml --zones eu-west-1a,eu-west-1b,eu-west-1c --size 20\n" +
 			"  holdfast volume create --config holdfast.yaml --zones eu-west-1a --kms-key alias/etcd --dry-run",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, _, err := loadClient(c)
+			cfg, err := loadEBS(c)
 			if err != nil {
 				return err
 			}
@@ -67,9 +67,6 @@ func newVolumeCreateCommand() *cobra.Command {
 
 // createVolumes makes what is missing, one after the other, and says so.
 func createVolumes(ctx context.Context, cfg config.Config, o createOptions, out io.Writer) error {
-	if cfg.Volume.Provider != volume.ProviderEBS {
-		return fmt.Errorf("volume.provider is %s: only EBS volumes are made by this command", cfg.Volume.Provider)
-	}
 	if err := o.check(); err != nil {
 		return err
 	}

@@ -20,9 +20,9 @@ func newVolumeDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out what keeps this machine from the cluster's volumes: identity, permissions, programs, tags",
-		Long: "Find out what keeps this machine from the cluster's volumes: whether the metadata service says who it is, what\n" +
-			"its role may do (by DryRun: nothing is executed), which programs are missing, and what is wrong with the\n" +
-			"volumes' tags. The exit code is 1 when something is missing that a node cannot do without.",
+		Long: "Find out what keeps this machine from the cluster's volumes: whether the metadata service says who it is,\n" +
+			"what its role may do (by DryRun: nothing is executed), which programs are missing, and what is wrong with\n" +
+			"the volumes' tags. The exit code is 1 when something is missing that a node cannot do without.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := loadEBS(c)

@@ -13,10 +13,10 @@ func newVolumePolicyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy",
 		Short: "Print the IAM policy that the nodes' role needs for its volumes",
-		Long: "Print the IAM policy that the nodes' role needs for its volumes, for this configuration: its tags and takeover.\n" +
-			"It is the least that works. A role with it attaches and detaches only volumes of the cluster, and only at the\n" +
-			"instance that asks. Nothing is asked of AWS. `holdfast volume doctor` then tells, on a node, whether the role\n" +
-			"may do what it must, and nothing that it must not.",
+		Long: "Print the IAM policy that the nodes' role needs for its volumes, for this configuration: its tags and\n" +
+			"takeover. It is the least that works. A role with it attaches and detaches only volumes of the cluster, and\n" +
+			"only at the instance that asks. Nothing is asked of AWS. `holdfast volume doctor` then tells, on a node,\n" +
+			"whether the role may do what it must, and nothing that it must not.",
 		Example: "  holdfast volume policy --config /etc/holdfast.yaml > policy.json\n" +
 			"  holdfast volume policy --config /etc/holdfast.yaml --partition aws-us-gov",
 		Args: cobra.NoArgs,

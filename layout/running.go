@@ -10,8 +10,8 @@ import (
 )
 
 // Running returns the file on a volume by whose lock a running etcd is known, "" if none is. It looks where plain etcd,
-// holdfast and etcd-manager have the data; an etcd of this process counts as any other. What was set aside is not looked
-// at.
+// holdfast and etcd-manager have the data; an etcd of this process counts as any other. What was set aside is not
+// looked at.
 func Running(volume string) (file string, err error) {
 	paths, err := managers(volume)
 	for _, path := range append([]string{".", Own}, paths...) {
@@ -56,8 +56,8 @@ func isLocked(path string, asks func(*os.File) (bool, error)) (bool, error) {
 }
 
 // Locked reports whether somebody has locked a file or directory for himself alone (flock), as bbolt does for who
-// writes. Others who only look do not count. Its own lock is shared and given up at once; bbolt tries again until it has
-// its own.
+// writes. Others who only look do not count. Its own lock is shared and given up at once; bbolt tries again until it
+// has its own.
 func Locked(f *os.File) (bool, error) {
 	switch err := retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) }); {
 	case errors.Is(err, unix.EWOULDBLOCK):

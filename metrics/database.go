@@ -42,11 +42,6 @@ var (
 	defragOKDesc = desc("defragmentation_last_success", "0 if the last defragmentation failed or was of no use, else 1.")
 )
 
-var databaseDescs = []*prometheus.Desc{
-	sizeDesc, inUseDesc, quotaDesc, growthDesc, fragmentedDesc, fullDesc, alarmDesc, defragsDesc, curesDesc,
-	defragTimeDesc, defragTookDesc, defragOKDesc,
-}
-
 func (d Database) collect(ch chan<- prometheus.Metric) {
 	put := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, kind, value, labels...)

@@ -19,14 +19,15 @@ type Disks struct {
 // The descriptions of the series about the disks.
 var (
 	diskFreeDesc = desc("disk_free_bytes",
-		"Room on the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
+		"Room on the file system of the held volume, the snapshot spool and the scratch directory; no series while it is "+
+			"not known.", "use")
 	diskSizeDesc = desc("disk_size_bytes",
-		"Size of the file system of the held volume, the snapshot spool and the scratch directory; no series while it is not known.", "use")
+		"Size of the file system of the held volume, the snapshot spool and the scratch directory; no series while it is "+
+			"not known.", "use")
 	diskReserveDesc = desc("disk_reserve_bytes",
-		"Room that the volume must have for etcd to keep running; with less the cluster is made to refuse writes (alarm NOSPACE).", "use")
+		"Room that the volume must have for etcd to keep running; with less the cluster is made to refuse writes (alarm "+
+			"NOSPACE).", "use")
 )
-
-var diskDescs = []*prometheus.Desc{diskFreeDesc, diskSizeDesc, diskReserveDesc}
 
 func (d Disks) collect(ch chan<- prometheus.Metric) {
 	for use, disk := range map[string]Disk{"volume": d.Volume, "spool": d.Spool, "scratch": d.Scratch} {

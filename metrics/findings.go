@@ -10,7 +10,8 @@ type Finding struct {
 }
 
 var findingDesc = desc("finding",
-	"How often something of this kind is found wrong with this node at present, by code and severity; `holdfast status` says what.", "code", "severity")
+	"How often something of this kind is found wrong with this node at present, by code and severity; `holdfast status` "+
+		"says what.", "code", "severity")
 
 // Findings registers the series holdfast_finding with reg. found is called by each scrape, and returns each code and
 // severity once at most; those of kinds that it leaves out are 0, so that an alert finds a series from the first scrape

@@ -120,11 +120,13 @@ var (
 	epochDesc      = desc("volume_epoch", "Claim epoch of the held volume; 0 without a volume.")
 	generationDesc = desc("generation", "Generation of the cluster this node belongs to; 0 while unknown.")
 	conflictsDesc  = desc("conflicts",
-		"What contradicts what this node knows of its cluster's generations: a store, a copy of one, a stray node. It touches nothing; `holdfast status` names each.")
+		"What contradicts what this node knows of its cluster's generations: a store, a copy of one, a stray node. It "+
+			"touches nothing; `holdfast status` names each.")
 	pausedDesc = desc("paused",
 		"1 while an operator has paused what the nodes do to the cluster by themselves, as this member knows.")
 	clockDesc = desc("store_clock_difference_seconds",
-		"How far the clock of this node is ahead of the backup store's, behind it if negative; no series while it is not measured.")
+		"How far the clock of this node is ahead of the backup store's, behind it if negative; no series while it is not "+
+			"measured.")
 	membersDesc = desc("members", "Members in the applied member list, by role.", "role")
 )
 
@@ -135,18 +137,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // collector keeps prometheus' interface out of the API of Metrics.
 type collector struct{ m *Metrics }
 
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		buildDesc, stateDesc, actionDesc, runningDesc, readyDesc, leaderDesc,
-		learnerDesc, claimDesc, heldDesc, epochDesc, generationDesc, conflictsDesc, pausedDesc, clockDesc, membersDesc,
-		rotationPhaseDesc, rotationBeganDesc, rotationClientsDesc, clientsEndDesc,
-	} {
-		ch <- d
-	}
-	for _, d := range slices.Concat(databaseDescs, diskDescs) {
-		ch <- d
-	}
-}
+// Describe names nothing: which series there are depends on the sample.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {

@@ -35,8 +35,6 @@ type Server struct {
 	listen string
 	http   http.Server
 	lg     *zap.Logger
-	bound  chan struct{} // closed once addr is set
-	addr   string
 }
 
 // NewServer returns a server that is not bound yet. g is everything that
@@ -45,7 +43,7 @@ type Server struct {
 // that ends after 5 s; a caller is answered then even if they have not returned.
 func NewServer(cfg Config, g prometheus.Gatherer, live, ready func(context.Context) []Check,
 	status func(context.Context) (any, error), lg *zap.Logger) *Server {
-	s := &Server{listen: cfg.Listen, lg: lg, bound: make(chan struct{})}
+	s := &Server{listen: cfg.Listen, lg: lg}
 	errorLog := zap.NewStdLog(lg)
 
 	mux := http.NewServeMux()
@@ -99,9 +97,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("bind metrics.listen: %w (%s)", err, hint)
 	}
-	s.addr = ln.Addr().String()
-	close(s.bound)
-	s.lg.Info("metrics server listened", zap.String("address", s.addr))
+	s.lg.Info("metrics server listened", zap.String("address", ln.Addr().String()))
 
 	served := make(chan error, 1)
 	all := newConnLimit(ln, maxConnections)
@@ -109,7 +105,7 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() { served <- s.http.Serve(all) }()
 	select {
 	case err = <-served:
-		return fmt.Errorf("serve metrics on %s: %w", s.addr, err)
+		return fmt.Errorf("serve metrics on %s: %w", ln.Addr(), err)
 	case <-ctx.Done():
 	}
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -119,16 +115,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	<-served
 	return nil
-}
-
-// address waits until Run has bound the address and returns it as host:port; this is how a test learns the port.
-func (s *Server) address(ctx context.Context) (string, error) {
-	select {
-	case <-s.bound:
-		return s.addr, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
 }
 
 func writeStatus(w http.ResponseWriter, r *http.Request, status func(context.Context) (any, error)) {

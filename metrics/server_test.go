@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
 )
 
@@ -36,7 +38,8 @@ func serve(t *testing.T, g prometheus.Gatherer, c callbacks) string {
 	if c.status == nil {
 		c.status = func(context.Context) (any, error) { return nil, nil }
 	}
-	s := NewServer(Config{Listen: "127.0.0.1:0"}, g, c.live, c.ready, c.status, zaptest.NewLogger(t))
+	lg, bound := listening(t)
+	s := NewServer(Config{Listen: "127.0.0.1:0"}, g, c.live, c.ready, c.status, lg)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -47,11 +50,32 @@ func serve(t *testing.T, g prometheus.Gatherer, c callbacks) string {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	addr, err := s.address(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	return "http://" + <-bound
+}
+
+// boundCore tells where a server listens, which it logs.
+type boundCore struct {
+	zapcore.Core
+	bound chan string
+}
+
+func (c boundCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return ce.AddCore(e, c)
+}
+
+func (c boundCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if e.Message == "metrics server listened" {
+		c.bound <- fields[0].String
 	}
-	return "http://" + addr
+	return c.Core.Write(e, fields)
+}
+
+// listening returns a logger for a server, and the address at which that listens then.
+func listening(t *testing.T) (*zap.Logger, <-chan string) {
+	bound := make(chan string, 1)
+	return zaptest.NewLogger(t, zaptest.WrapOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return boundCore{c, bound}
+	}))), bound
 }
 
 func do(t *testing.T, method, url string) (status int, body string, h http.Header) {
@@ -232,30 +256,28 @@ func TestRunReportsWhatCannotBeBound(t *testing.T) {
 }
 
 func TestOffWaitsForTheEnd(t *testing.T) {
-	s := NewServer(Config{Listen: Off}, prometheus.NewRegistry(), nil, nil, nil, zaptest.NewLogger(t))
+	lg, bound := listening(t)
+	s := NewServer(Config{Listen: Off}, prometheus.NewRegistry(), nil, nil, nil, lg)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ctx); err != nil {
 		t.Error(err)
 	}
-	if addr, err := s.address(ctx); err == nil {
-		t.Errorf("a server that is off has the address %s", addr)
+	if len(bound) > 0 {
+		t.Errorf("a server that is off has the address %s", <-bound)
 	}
 }
 
 // A request that hangs must not hold up the stop.
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
+	lg, bound := listening(t)
 	s := NewServer(Config{Listen: "127.0.0.1:0"}, prometheus.NewRegistry(), nil,
-		func(context.Context) []Check { close(entered); <-release; return nil }, nil, zaptest.NewLogger(t))
+		func(context.Context) []Check { close(entered); <-release; return nil }, nil, lg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	addr, err := s.address(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", addr)
+	conn, err := net.Dial("tcp", <-bound)
 	if err != nil {
 		t.Fatal(err)
 	}

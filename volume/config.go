@@ -20,13 +20,13 @@ const (
 
 // The values of LocalConfig.Mount.
 const (
-	// MountAuto refuses a directory below a mount point of /etc/fstab, or of a mount unit of systemd, that is not
+	// mountAuto refuses a directory below a mount point of /etc/fstab, or of a mount unit of systemd, that is not
 	// mounted.
-	MountAuto = "auto"
-	// MountRequire also refuses a directory on the file system mounted at /.
-	MountRequire = "require"
-	// MountIgnore checks no mounts.
-	MountIgnore = "ignore"
+	mountAuto = "auto"
+	// mountRequire also refuses a directory on the file system mounted at /.
+	mountRequire = "require"
+	// mountIgnore checks no mounts.
+	mountIgnore = "ignore"
 )
 
 // Config is the section `volume` of the configuration.
@@ -51,7 +51,7 @@ type LocalConfig struct {
 	// TakeoverAfter is how long, 0 to 1 h, a volume that another node left without releasing it is kept for that node.
 	// Only ScopeMachine waits: on a root of its own no other node can come back.
 	TakeoverAfter time.Duration `mapstructure:"takeover-after"`
-	// Mount says how to make sure that Root is mounted: MountAuto, MountRequire or MountIgnore.
+	// Mount says how to make sure that Root is mounted: mountAuto, mountRequire or mountIgnore.
 	Mount string `mapstructure:"mount"`
 }
 
@@ -62,7 +62,7 @@ func Default() Config {
 		Local: LocalConfig{
 			Scope:         ScopeHost,
 			TakeoverAfter: 10 * time.Second,
-			Mount:         MountAuto,
+			Mount:         mountAuto,
 		},
 	}
 }
@@ -92,8 +92,8 @@ func (c LocalConfig) validate(wrong func(key, format string, args ...any)) {
 		wrong("volume.local.takeover-after", "must be 0s to 1h, got %s", c.TakeoverAfter)
 	}
 	switch c.Mount {
-	case MountAuto, MountRequire, MountIgnore:
+	case mountAuto, mountRequire, mountIgnore:
 	default:
-		wrong("volume.local.mount", "must be %s, %s or %s, got %q", MountAuto, MountRequire, MountIgnore, c.Mount)
+		wrong("volume.local.mount", "must be %s, %s or %s, got %q", mountAuto, mountRequire, mountIgnore, c.Mount)
 	}
 }

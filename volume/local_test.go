@@ -20,7 +20,7 @@ var wantABC = Want{Cluster: "c", Slots: []string{"a", "b", "c"}}
 func newLocal(t testing.TB, root, node string) *Local {
 	t.Helper()
 	cfg := Default().Local
-	cfg.Root, cfg.Scope, cfg.Mount = root, ScopeMachine, MountIgnore
+	cfg.Root, cfg.Scope, cfg.Mount = root, ScopeMachine, mountIgnore
 	return NewLocal(cfg, node, "", zap.NewNop())
 }
 

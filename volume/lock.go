@@ -3,11 +3,12 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"holdfast/layout"
 )
 
 // ErrBusy means that another process, or another provider of this one, holds the lock.
@@ -60,18 +61,11 @@ func lockPath(path string, flag int) (*lock, error) {
 // that two who look do not disturb each other; a Claim of that very instant sees it as held.
 func isLocked(path string) (bool, error) {
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err != nil {
-		return false, cure(err)
+		return false, cure(missing(err))
 	}
-	defer closeLock(f)
-	err = flock(f, unix.LOCK_SH)
-	if errors.Is(err, ErrBusy) {
-		return true, nil
-	}
-	return false, err
+	defer f.Close()
+	return layout.Locked(f)
 }
 
 func flock(f *os.File, how int) error {

@@ -31,14 +31,14 @@ func systemMounts() mounts {
 
 // check returns an error when the directory, which need not exist, is not mounted as mode demands.
 func (m mounts) check(mode, dir string) error {
-	if mode == MountIgnore {
+	if mode == mountIgnore {
 		return nil
 	}
 	// Walking through the directory lets an automounter do its work first.
 	_, _ = os.Stat(dir + "/.")
 	dir = resolve(dir)
 	expected, err := m.expected(dir)
-	if err != nil || mode == MountAuto && len(expected) == 0 {
+	if err != nil || mode == mountAuto && len(expected) == 0 {
 		return err
 	}
 	mounted, err := m.mounted()
@@ -49,12 +49,12 @@ func (m mounts) check(mode, dir string) error {
 		if !mounted[p.path] {
 			return fmt.Errorf("%s is below %s, which %s names but which is not mounted: "+
 				"mount it, or set volume.local.mount to %s",
-				dir, p.path, p.named, MountIgnore)
+				dir, p.path, p.named, mountIgnore)
 		}
 	}
-	if mode == MountRequire && nearest(dir, mounted) == "/" {
+	if mode == mountRequire && nearest(dir, mounted) == "/" {
 		return fmt.Errorf("%s is on the file system mounted at /, and volume.local.mount is %s: mount a disk there, or set "+
-			"it to %s", dir, MountRequire, MountAuto)
+			"it to %s", dir, mountRequire, mountAuto)
 	}
 	return nil
 }

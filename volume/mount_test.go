@@ -35,18 +35,18 @@ func TestMountCheck(t *testing.T) {
 		mounted         []string
 		want            string // part of the error
 	}{
-		{"not in fstab", MountAuto, "/no-such/other", nil, ""},
-		{"a name that only begins alike", MountAuto, "/no-such/database", nil, ""},
-		{"above the mount point", MountAuto, "/no-such", nil, ""},
-		{"the mount point, not mounted", MountAuto, "/no-such/data", nil, "/no-such/data"},
-		{"below it, not mounted", MountAuto, "/no-such/data/etcd/a", nil, "is not mounted: mount it"},
-		{"below it, mounted", MountAuto, "/no-such/data/etcd/a", []string{"/no-such/data"}, ""},
-		{"only promised by an automounter", MountAuto, "/no-such/data", []string{"autofs:/no-such/data"}, "is not mounted"},
-		{"a space in its name", MountAuto, "/no-such/a b/etcd", nil, "/no-such/a b"},
-		{"ignored", MountIgnore, "/no-such/data", nil, ""},
-		{"required, on the root file system", MountRequire, "/no-such/other", nil, "mounted at /"},
-		{"required, on a file system of its own", MountRequire, "/no-such/other/x", []string{"/no-such/other"}, ""},
-		{"required, one of two not mounted", MountRequire, "/no-such/data", []string{"/no-such"}, "is not mounted"},
+		{"not in fstab", mountAuto, "/no-such/other", nil, ""},
+		{"a name that only begins alike", mountAuto, "/no-such/database", nil, ""},
+		{"above the mount point", mountAuto, "/no-such", nil, ""},
+		{"the mount point, not mounted", mountAuto, "/no-such/data", nil, "/no-such/data"},
+		{"below it, not mounted", mountAuto, "/no-such/data/etcd/a", nil, "is not mounted: mount it"},
+		{"below it, mounted", mountAuto, "/no-such/data/etcd/a", []string{"/no-such/data"}, ""},
+		{"only promised by an automounter", mountAuto, "/no-such/data", []string{"autofs:/no-such/data"}, "is not mounted"},
+		{"a space in its name", mountAuto, "/no-such/a b/etcd", nil, "/no-such/a b"},
+		{"ignored", mountIgnore, "/no-such/data", nil, ""},
+		{"required, on the root file system", mountRequire, "/no-such/other", nil, "mounted at /"},
+		{"required, on a file system of its own", mountRequire, "/no-such/other/x", []string{"/no-such/other"}, ""},
+		{"required, one of two not mounted", mountRequire, "/no-such/data", []string{"/no-such"}, "is not mounted"},
 	} {
 		err := fakeMounts(t, fstab, test.mounted...).check(test.mode, test.dir)
 		if test.want == "" && err != nil {
@@ -65,7 +65,7 @@ func TestMountCheckFollowsLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := fakeMounts(t, "UUID=1 "+disk+" ext4\n")
-	if err := m.check(MountAuto, filepath.Join(dir, "link", "volumes")); err == nil {
+	if err := m.check(mountAuto, filepath.Join(dir, "link", "volumes")); err == nil {
 		t.Error("got nil, want the error of the directory the link leads to")
 	}
 }
@@ -74,14 +74,14 @@ func TestMountCheckNeedsItsFacts(t *testing.T) {
 	m := mounts{fstab: filepath.Join(t.TempDir(), "none"), units: func() units { return units{} }, now: func() ([]*mountinfo.Info, error) {
 		return nil, errors.New("no /proc")
 	}}
-	if err := m.check(MountAuto, "/no-such"); err != nil {
+	if err := m.check(mountAuto, "/no-such"); err != nil {
 		t.Errorf("without fstab: got %v, want nil", err)
 	}
-	if err := m.check(MountRequire, "/no-such"); err == nil {
+	if err := m.check(mountRequire, "/no-such"); err == nil {
 		t.Error("without the mounts: got nil, want an error")
 	}
 	m.fstab = t.TempDir()
-	if err := m.check(MountAuto, "/no-such"); err == nil {
+	if err := m.check(mountAuto, "/no-such"); err == nil {
 		t.Error("unreadable fstab: got nil, want an error")
 	}
 }
@@ -108,7 +108,7 @@ func TestUnmountedIsNotBlank(t *testing.T) {
 	for _, scope := range []string{ScopeHost, ScopeMachine} {
 		root := resolve(t.TempDir())
 		l := newLocal(t, root, "n1")
-		l.cfg.Scope, l.cfg.Mount = scope, MountAuto
+		l.cfg.Scope, l.cfg.Mount = scope, mountAuto
 		l.mounts = fakeMounts(t, "UUID=1 "+root+"/a ext4\n")
 		_, err := l.Claim(t.Context(), Want{Cluster: "c", Slots: []string{"a"}})
 		if err == nil || errors.Is(err, ErrNoneFree) || !strings.Contains(err.Error(), "is not mounted") {
@@ -131,7 +131,7 @@ func TestUnmountedIsNotBlank(t *testing.T) {
 func TestUnmountedSlotIsNotPassedOver(t *testing.T) {
 	root := resolve(t.TempDir())
 	l := newLocal(t, root, "n1")
-	l.cfg.Scope, l.cfg.Mount = ScopeHost, MountAuto
+	l.cfg.Scope, l.cfg.Mount = ScopeHost, mountAuto
 	l.mounts = fakeMounts(t, "UUID=1 "+root+"/a ext4\n")
 	want := wantABC
 	want.Avoid = map[string]string{"a": "n9 has it"}

@@ -16,7 +16,7 @@ import (
 func newDirectory(t testing.TB, dir, marker string) *Local {
 	t.Helper()
 	cfg := Default().Local
-	cfg.Directory, cfg.Slot, cfg.Mount = dir, "a", MountIgnore
+	cfg.Directory, cfg.Slot, cfg.Mount = dir, "a", mountIgnore
 	return NewLocal(cfg, "n1", marker, zap.NewNop())
 }
 

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 func (s script) run() error {
 	ctx := context.Background()
 	cfg := Default().Local
-	cfg.Root, cfg.Scope, cfg.Mount, cfg.TakeoverAfter = s.Root, ScopeMachine, MountIgnore, 0
+	cfg.Root, cfg.Scope, cfg.Mount, cfg.TakeoverAfter = s.Root, ScopeMachine, mountIgnore, 0
 	l := NewLocal(cfg, s.Node, s.Marker, zap.NewNop())
 	n := 0
 	l.step = func(string) {

@@ -177,8 +177,8 @@ func (c *localClaim) inspect(disk string) (f found, err error) {
 	case in.Foreign != nil && c.adopt:
 		f.foreign = in.Foreign
 	case in.Foreign != nil:
-		f.mismatch = fmt.Sprintf("%s holds data but no %s: it is that of another program's etcd; `cluster.adopt: true` takes "+
-			"the cluster over in place (docs/migrate.md)", c.Path(), IdentityName)
+		f.mismatch = fmt.Sprintf("%s holds data but no %s: it is that of another program's etcd; `cluster.adopt: true` "+
+			"takes the cluster over in place (docs/migrate.md)", c.Path(), IdentityName)
 	case in.Identity == nil && in.Entries > 0:
 		f.mismatch = fmt.Sprintf("%s holds data but no %s", c.Path(), IdentityName)
 	case in.Identity == nil && disk != "":

@@ -59,7 +59,7 @@ func TestMountUnits(t *testing.T) {
 		m := fakeMounts(t, "", test.mounted...)
 		found := fakeUnits(t, test.files)
 		m.units = func() units { return found }
-		err := m.check(MountAuto, test.dir)
+		err := m.check(mountAuto, test.dir)
 		if test.want == "" && err != nil {
 			t.Errorf("%s: got %v, want nil", test.name, err)
 		}
@@ -74,7 +74,7 @@ func TestUnitsThatCannotBeRead(t *testing.T) {
 	writeFile(t, file, "")
 	m := fakeMounts(t, "")
 	m.units = func() units { return units{admin: []string{file}} }
-	if err := m.check(MountAuto, "/no-such/data"); err == nil {
+	if err := m.check(mountAuto, "/no-such/data"); err == nil {
 		t.Error("got nil, want an error: what is not known may be a mount")
 	}
 }

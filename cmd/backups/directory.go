@@ -129,7 +129,8 @@ func (d Directory) spec(cfg config.Config, backup string) (plan.Spec, error) {
 	slot := d.Slot
 	switch {
 	case slot == "" && cfg.Cluster.TagSlots:
-		return plan.Spec{}, errors.New("--slot: must be given, for cluster.slots is not set: the volumes' tags have the slots")
+		return plan.Spec{}, errors.New("--slot: must be given, for cluster.slots is not set: the volumes' tags have the " +
+			"slots")
 	case slot == "":
 		slot = cfg.Cluster.Slots[0]
 	}

@@ -20,8 +20,8 @@ import (
 	"holdfast/embedded/pki"
 )
 
-// Files are where a certificate, its key and the authorities of the servers are on a machine without a node. A client has
-// three; an observer or an operator has all in one, a [pki.Paper], and the name is that in the certificate.
+// Files are where a certificate, its key and the authorities of the servers are on a machine without a node. A client
+// has three; an observer or an operator has all in one, a [pki.Paper], and the name is that in the certificate.
 type Files struct {
 	Holder                              pki.Holder
 	Name, Certificate, Key, Authorities string

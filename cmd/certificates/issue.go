@@ -26,8 +26,8 @@ import (
 // Public replaces a file that everybody may read, unless the present one says otherwise.
 var Public = durable.File{Keep: 0o644}
 
-// Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM; or what an observer
-// or operator needs, all of it in Certificate.
+// Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM; or what an
+// observer or operator needs, all of it in Certificate.
 type Issued struct {
 	Certificate, Key, CA []byte
 	Renewable            bool // its holder may have the next one
@@ -36,8 +36,8 @@ type Issued struct {
 	authority            *x509.Certificate // the one that has signed
 }
 
-// Issue issues a certificate to a client of the cluster, by a command, which is no node: for the key of one that it has,
-// or for a new key where that is nil.
+// Issue issues a certificate to a client of the cluster, by a command, which is no node: for the key of one that it
+// has, or for a new key where that is nil.
 func Issue(ctx context.Context, cfg config.Config, name string, has *tls.Certificate,
 	life time.Duration) (i Issued, err error) {
 	source, known, err := issuer(ctx, cfg)
@@ -152,7 +152,8 @@ func Trusted(ctx context.Context, cfg config.Config) (a pki.Authorities, problem
 	case cfg.TLS.Mode == pki.ModeFiles && cfg.Etcd.TrustedCAFile != "":
 		return ofFiles(cfg)
 	}
-	return a, nil, fmt.Errorf("tls.mode is %s, and neither etcd.trusted-ca-file nor control.remote.address is set: there are no authorities to tell of",
+	return a, nil, fmt.Errorf("tls.mode is %s, and neither etcd.trusted-ca-file nor control.remote.address is set: "+
+		"there are no authorities to tell of",
 		cfg.TLS.Mode)
 }
 
@@ -198,7 +199,8 @@ func ofFiles(cfg config.Config) (a pki.Authorities, problem, err error) {
 		between.AddCert(c)
 	}
 	if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between}); err != nil {
-		return a, nil, fmt.Errorf("etcd.cert-file %s is not signed by an authority of etcd.trusted-ca-file, so that clients need another bundle: %w",
+		return a, nil, fmt.Errorf("etcd.cert-file %s is not signed by an authority of etcd.trusted-ca-file, so that "+
+			"clients need another bundle: %w",
 			cfg.Etcd.CertFile, err)
 	}
 	return a, nil, nil

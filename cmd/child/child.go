@@ -119,26 +119,17 @@ const isolatedGrace = 20 * time.Second
 // It has a process group of its own, so that no signal meant for us reaches it, and nothing of our configuration. The
 // files are its descriptors from 3 on. Whatever ends it is an error here.
 func runChild(ctx context.Context, command, dir string, order, answer any, files ...*os.File) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	input, err := json.Marshal(order)
+	cmd, said, err := newChild(ctx, command, order)
 	if err != nil {
 		return err
 	}
 	// Pdeathsig is of the thread that started the child: it must live as long.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, exe, command)
-	cmd.Dir, cmd.Env = dir, WithoutOurs(os.Environ())
-	cmd.ExtraFiles = files
-	cmd.SysProcAttr = EndWithParent()
-	cmd.SysProcAttr.Setpgid = true
+	words := &firstWords{}
+	cmd.Dir, cmd.ExtraFiles, cmd.Stderr = dir, files, words
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = childGrace
-	said, words := &bytes.Buffer{}, &firstWords{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), said, words
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -149,6 +140,27 @@ func runChild(ctx context.Context, command, dir string, order, answer any, files
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, words)
 	}
+	return decode(said, answer)
+}
+
+// newChild is a child that is not started yet, in a process group of its own, and what it answers.
+func newChild(ctx context.Context, command string, order any) (cmd *exec.Cmd, said *bytes.Buffer, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find this program: %w", err)
+	}
+	input, err := json.Marshal(order)
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd, said = exec.CommandContext(ctx, exe, command), &bytes.Buffer{}
+	cmd.Env, cmd.Stdin, cmd.Stdout = WithoutOurs(os.Environ()), bytes.NewReader(input), said
+	cmd.SysProcAttr = EndWithParent()
+	cmd.SysProcAttr.Setpgid = true
+	return cmd, said, nil
+}
+
+func decode(said *bytes.Buffer, answer any) error {
 	if err := json.Unmarshal(said.Bytes(), answer); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}

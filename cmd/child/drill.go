@@ -86,7 +86,8 @@ func compareTrial(want snapshot.Content, got embedded.Trial) (checked []string, 
 	}
 	if len(got.Alarms) > 0 {
 		errs = append(errs,
-			fmt.Errorf("the restored member has the alarm %s and serves nothing: its cluster did not agree on the data, choose an older backup", strings.Join(got.Alarms, ", ")))
+			fmt.Errorf("the restored member has the alarm %s and serves nothing: its cluster did not agree on the data, "+
+				"choose an older backup", strings.Join(got.Alarms, ", ")))
 	}
 	return checked, errors.Join(errs...)
 }

@@ -1,14 +1,11 @@
 package child
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"syscall"
 
@@ -22,21 +19,13 @@ var errNoIsolation = errors.New("no network of its own can be made here: run it 
 // Isolated runs a child in a network of its own, from which nobody else can be reached, and decodes its answer. What it
 // says on its error output goes to progress. It ends with ctx and with this process.
 func Isolated(ctx context.Context, command string, order, answer any, progress io.Writer) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
-	}
-	input, err := json.Marshal(order)
+	cmd, said, err := newChild(ctx, command, order)
 	if err != nil {
 		return err
 	}
 	runtime.LockOSThread() // see runChild
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, exe, command)
-	said := &bytes.Buffer{}
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = WithoutOurs(os.Environ()), bytes.NewReader(input), said, progress
-	cmd.SysProcAttr = EndWithParent()
-	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Cloneflags = true, unix.CLONE_NEWNET
+	cmd.Stderr, cmd.SysProcAttr.Cloneflags = progress, unix.CLONE_NEWNET
 	if uid := os.Geteuid(); uid != 0 {
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
@@ -56,10 +45,7 @@ func Isolated(ctx context.Context, command string, order, answer any, progress i
 		}
 		return err
 	}
-	if err := json.Unmarshal(said.Bytes(), answer); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	return nil
+	return decode(said, answer)
 }
 
 // Loopback makes the addresses of the loopback network usable in a network of one's own.

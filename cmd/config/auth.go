@@ -29,7 +29,8 @@ func authDoubts(c Config) []string {
 			all = append(all, fmt.Sprintf("auth.file: the password of user %s: %s", u.Name, u.Unreadable))
 		case u.NoPassword && !c.Etcd.ClientCertAuth && c.Etcd.TrustedCAFile == "":
 			all = append(all,
-				fmt.Sprintf("auth.file: user %s has no password, and clients' certificates are not asked for: nobody can be that user", u.Name))
+				fmt.Sprintf("auth.file: user %s has no password, and clients' certificates are not asked for: nobody can be that "+
+					"user", u.Name))
 		}
 	}
 	return all

@@ -15,11 +15,14 @@ func autoContradictions(c Config) []contradiction {
 	case c.TLS.Mode != pki.ModeAuto:
 	case len(s.Recipients) == 0 && c.storeInClear() && !c.TLS.Insecure:
 		return []contradiction{{[]string{"snapshot.s3.endpoint", "snapshot.recipients", "tls.mode"},
-			fmt.Sprintf("must be https with tls.mode auto, got %q: the keys of the authorities would cross the network in the clear; or set snapshot.recipients, which encrypts them, use tls.mode ca (`holdfast tls init DIR`), or say tls.mode auto with tls.insecure true",
+			fmt.Sprintf("must be https with tls.mode auto, got %q: the keys of the authorities would cross the network in the "+
+				"clear; or set snapshot.recipients, which encrypts them, use tls.mode ca (`holdfast tls init DIR`), or say "+
+				"tls.mode auto with tls.insecure true",
 				s.S3.Endpoint)}}
 	case len(s.Recipients) > 0 && s.IdentityFile == "":
 		return []contradiction{{[]string{"snapshot.identity-file", "snapshot.recipients", "tls.mode"},
-			"must be set with tls.mode auto and snapshot.recipients, for the authorities that the nodes share are encrypted like the backups; or use tls.mode ca (`holdfast tls init DIR`)"}}
+			"must be set with tls.mode auto and snapshot.recipients, for the authorities that the nodes share are encrypted " +
+				"like the backups; or use tls.mode ca (`holdfast tls init DIR`)"}}
 	}
 	return nil
 }

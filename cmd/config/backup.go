@@ -130,7 +130,8 @@ func backupDoubts(c Config) []string {
 		add("snapshot.drill: 0s, it is never tried whether a backup can be restored")
 	}
 	if len(s.Recipients) > 0 && s.IdentityFile == "" {
-		add("snapshot.identity-file: not set, so this node makes no drills, and cannot restore or, once saved, fully verify its encrypted backups: drill them where the key is")
+		add("snapshot.identity-file: not set, so this node makes no drills, and cannot restore or, once saved, fully " +
+			"verify its encrypted backups: drill them where the key is")
 	}
 	if s.IdentityFile != "" {
 		if _, err := snapshot.ReadIdentities(s.IdentityFile); err != nil {
@@ -138,7 +139,8 @@ func backupDoubts(c Config) []string {
 		}
 	}
 	if c.storeInClear() && len(s.Recipients) == 0 {
-		add("snapshot.s3.endpoint: %s is not https, so anyone on the way to it reads every backup: take https, or set snapshot.recipients",
+		add("snapshot.s3.endpoint: %s is not https, so anyone on the way to it reads every backup: take https, or set "+
+			"snapshot.recipients",
 			s.S3.Endpoint)
 	}
 	if s.S3 != s3.Default() && !s.InBucket() {

@@ -65,7 +65,8 @@ func controlContradictions(c Config) []contradiction {
 	k := c.Control
 	if k.Listen != "" && (c.Etcd.CertFile == "" || c.Etcd.TrustedCAFile == "") {
 		found = append(found, contradiction{[]string{"control.listen", "etcd.cert-file", "etcd.trusted-ca-file"},
-			fmt.Sprintf("must be empty without TLS and an authority that signs clients' certificates (tls.mode, or etcd.cert-file and etcd.trusted-ca-file), got %q", k.Listen)})
+			fmt.Sprintf("must be empty without TLS and an authority that signs clients' certificates (tls.mode, or "+
+				"etcd.cert-file and etcd.trusted-ca-file), got %q", k.Listen)})
 	}
 	if k.Listen != "" && len(k.Readers)+len(k.Operators) == 0 && !c.TLS.Issues() { // else clients renew their certificates
 		found = append(found, contradiction{[]string{"control.listen", "control.readers", "control.operators"},

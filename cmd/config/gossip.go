@@ -21,7 +21,8 @@ func gossipContradictions(c Config) []contradiction {
 		return nil
 	}
 	return []contradiction{{[]string{"etcd.peer-trusted-ca-file", "tls.mode", "gossip.listen"},
-		fmt.Sprintf("must be set with tls.mode files, as etcd.peer-cert-file, or anyone who reaches %s can join the gossip; or say tls.insecure true", c.Gossip.Listen)}}
+		fmt.Sprintf("must be set with tls.mode files, as etcd.peer-cert-file, or anyone who reaches %s can join the "+
+			"gossip; or say tls.insecure true", c.Gossip.Listen)}}
 }
 
 // gossipDoubts are what is valid in the section, and seldom meant.

@@ -270,7 +270,8 @@ func FlagsText(fs *pflag.FlagSet) string {
 	})
 	text := strings.TrimRight(own.FlagUsagesWrapped(helpColumns), "\n")
 	if keys {
-		text += "\n\nEvery key of the configuration is a flag as well, as --cluster.name: `holdfast config default` shows\nthem all, with what they mean."
+		text += "\n\nEvery key of the configuration is a flag as well, as --cluster.name: `holdfast config default` " +
+			"shows\nthem all, with what they mean."
 	}
 	return text
 }

@@ -118,8 +118,8 @@ func exposedAddress(c Config) (at string, exposed bool) {
 }
 
 // waysOut ends the errors about a cluster without TLS.
-const waysOut = "give the nodes one backup store (snapshot.store: a bucket or a shared directory) for tls.mode auto, or authorities of your own " +
-	"(`holdfast tls init DIR`, then tls.ca-dir), or say tls.mode off with tls.insecure true"
+const waysOut = "give the nodes one backup store (snapshot.store: a bucket or a shared directory) for tls.mode auto, " +
+	"or authorities of your own (`holdfast tls init DIR`, then tls.ca-dir), or say tls.mode off with tls.insecure true"
 
 // tlsContradictions finds what the keys of TLS cannot say together, and with the rest.
 func tlsContradictions(c Config) []contradiction {
@@ -141,7 +141,8 @@ func tlsContradictions(c Config) []contradiction {
 			{"etcd.peer-cert-file", c.Etcd.PeerCertFile, "members"}} {
 			if k.value == "" && exposed && !c.TLS.Insecure {
 				add([]string{k.Key, "tls.mode", "node.address"},
-					"must be set with tls.mode files where other machines reach etcd (%s), and its %s are to be sure of whom they talk to; or say tls.insecure true", at, k.traffic)
+					"must be set with tls.mode files where other machines reach etcd (%s), and its %s are to be sure of whom they "+
+						"talk to; or say tls.insecure true", at, k.traffic)
 			}
 		}
 	case pki.ModeOff:
@@ -176,7 +177,8 @@ func tlsContradictions(c Config) []contradiction {
 			count = "the slots of the volumes' tags"
 		}
 		add([]string{"snapshot.store", "tls.mode", "cluster.slots"},
-			"must be set to what all nodes share with tls.mode auto and %s, got a directory of this node alone, so that each would trust only itself: %s", count, waysOut)
+			"must be set to what all nodes share with tls.mode auto and %s, got a directory of this node alone, so that each "+
+				"would trust only itself: %s", count, waysOut)
 	}
 	return slices.Concat(found, plainContradictions(c), authorityContradictions(c), tlsDirectory(c))
 }
@@ -188,24 +190,27 @@ func plainContradictions(c Config) []contradiction {
 		found = append(found, contradiction{[]string{key, other}, fmt.Sprintf(format, args...)})
 	}
 	if c.TLS.ClientsOnly && c.TLS.Mode != pki.ModeCA {
-		add("tls.clients-only", "tls.mode", "must be false with tls.mode %s, got true: it is for mode ca; in mode files leave "+
-			"the etcd.peer-*-file keys empty", c.TLS.Mode)
+		add("tls.clients-only", "tls.mode", "must be false with tls.mode %s, got true: it is for mode ca; in mode files "+
+			"leave the etcd.peer-*-file keys empty", c.TLS.Mode)
 	}
 	if c.TLS.PlainClients && c.Etcd.CertFile == "" {
-		add("tls.plain-clients", "tls.mode", "must be false with tls.mode %s and no etcd.cert-file, got true: clients have no TLS",
+		add("tls.plain-clients", "tls.mode", "must be false with tls.mode %s and no etcd.cert-file, got true: clients have "+
+			"no TLS",
 			c.TLS.Mode)
 	}
 	if c.TLS.FromHTTP && !c.GossipTLS() {
-		add("tls.from-http", "tls.mode", "must be false where members have no TLS, got true with tls.mode %s: it is for modes auto "+
-			"and ca, and for files with the etcd.peer-*-file keys", c.TLS.Mode)
+		add("tls.from-http", "tls.mode", "must be false where members have no TLS, got true with tls.mode %s: it is for "+
+			"modes auto and ca, and for files with the etcd.peer-*-file keys", c.TLS.Mode)
 	}
 	at, exposed := exposedAddress(c)
 	for _, k := range []struct {
 		Key string
 		set bool
-	}{{"tls.clients-only", c.TLS.ClientsOnly}, {"tls.plain-clients", c.TLS.PlainClients}, {"tls.from-http", c.TLS.FromHTTP}} {
+	}{{"tls.clients-only", c.TLS.ClientsOnly},
+		{"tls.plain-clients", c.TLS.PlainClients}, {"tls.from-http", c.TLS.FromHTTP}} {
 		if k.set && exposed && !c.TLS.Insecure {
-			add(k.Key, "tls.insecure", "must be false where other machines reach etcd (%s), got true, unless tls.insecure is true", at)
+			add(k.Key, "tls.insecure", "must be false where other machines reach etcd (%s), got true, unless tls.insecure is "+
+				"true", at)
 		}
 	}
 	return found
@@ -268,7 +273,8 @@ func tlsDoubts(c Config) []string {
 	case c.Insecure():
 		return []string{fmt.Sprintf("tls.insecure: true, and so anyone who reaches %s can read and write everything", at)}
 	case exposed && c.Etcd.TrustedCAFile == "":
-		return []string{fmt.Sprintf("etcd.trusted-ca-file: not set, anyone who reaches %s can read and write, unless etcd's own authentication is on", at)}
+		return []string{fmt.Sprintf("etcd.trusted-ca-file: not set, anyone who reaches %s can read and write, unless "+
+			"etcd's own authentication is on", at)}
 	case exposed && c.TLS.Insecure && (c.TLS.Mode != pki.ModeAuto || !c.storeInClear()):
 		return []string{fmt.Sprintf("tls.insecure: true means nothing here with tls.mode %s", c.TLS.Mode)}
 	}

@@ -61,12 +61,13 @@ func WhoAsks(r *http.Request) string {
 	return who.name
 }
 
-// Shown is the certificate that the sender of a request has shown, and whether it is one of the peers' authority. Nothing
-// else in a request says whom it is about.
+// Shown is the certificate that the sender of a request has shown, and whether it is one of the peers' authority.
+// Nothing else in a request says whom it is about.
 func Shown(r *http.Request) (c *x509.Certificate, mesh bool, err error) {
 	who, _ := r.Context().Value(peerKey{}).(caller)
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return nil, false, errors.New("no certificate was shown: a machine without a node asks for its own, over control.listen")
+		return nil, false, errors.New("no certificate was shown: a machine without a node asks for its own, over " +
+			"control.listen")
 	}
 	return r.TLS.PeerCertificates[0], who.mesh, nil
 }
@@ -141,7 +142,8 @@ func (s *Server) guarded(next http.Handler, routes *Routes) http.Handler {
 		case who.role == mayOwn && !own:
 			who.role = mayNothing
 		case who.role == mayLook && !own && !routes.looks(r):
-			who.role, who.why = mayNothing, fmt.Sprintf("%s may look, but not change anything: control.operators does not name it", who.name)
+			who.role, who.why = mayNothing, fmt.Sprintf("%s may look, but not change anything: control.operators does not "+
+				"name it", who.name)
 		}
 		if who.role == mayNothing {
 			s.Log.Warn("a command was refused", zap.String("by", who.name), zap.String("command", r.URL.Path),

@@ -27,7 +27,8 @@ func commandText(r *http.Request) string {
 	if r.Method == http.MethodDelete {
 		text += " cancel"
 	}
-	for _, name := range []string{"abandon", "new", "force", "to", "lost", "fix", "now", "drop-old", "proposal", "by", "why", "node"} {
+	for _, name := range []string{"abandon", "new", "force", "to", "lost", "fix", "now", "drop-old", "proposal", "by",
+		"why", "node"} {
 		if v := r.FormValue(name); v != "" && v != "false" {
 			text += fmt.Sprintf(" %s=%q", name, v)
 		}

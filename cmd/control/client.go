@@ -89,14 +89,14 @@ func newRemote(c config.Remote) (*Client, error) {
 	return OpenAs(c.Address, "", pair, pool), nil
 }
 
-// OpenAs returns a client of another machine's node, at host:port, that shows a certificate. The node's own one is of the
-// authorities and bears name, or the host of the address where that is empty.
+// OpenAs returns a client of another machine's node, at host:port, that shows a certificate. The node's own one is of
+// the authorities and bears name, or the host of the address where that is empty.
 func OpenAs(address, name string, own tls.Certificate, authorities *x509.CertPool) *Client {
 	return &Client{At: address, URL: "https://" + address,
 		hint: "does that node's control.listen say so, and is it reached from here?",
 		HTTP: http.Client{Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: authorities,
-				ServerName: name},
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own},
+				RootCAs: authorities, ServerName: name},
 			TLSHandshakeTimeout: headerTime,
 			DisableKeepAlives:   true,
 		}}}

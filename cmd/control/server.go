@@ -93,7 +93,8 @@ func listenUnix(path string) (net.Listener, error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		if c, dialErr := net.Dial("unix", path); dialErr == nil {
 			_ = c.Close()
-			return nil, fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give each node its own node.data-dir)", path)
+			return nil, fmt.Errorf("control.socket: another process serves %s: is holdfast running here already? (give each "+
+				"node its own node.data-dir)", path)
 		}
 		if info, statErr := os.Lstat(path); statErr == nil && info.Mode()&fs.ModeSocket == 0 {
 			return nil, fmt.Errorf("control.socket: %s exists but is not a socket; choose another path", path)

@@ -62,7 +62,8 @@ func planFor(o Options, former *plan) (plan, error) {
 	}
 	for _, a := range p.addresses() {
 		if ip, _ := netip.ParseAddr(a); !ip.IsLoopback() { // the demo asks for no authentication: it is for this machine only
-			return p, fmt.Errorf("--address-base: must be a loopback address such as 127.0.1.1 for every node, got %q, which leads to %s", cmp.Or(o.Base, p.base.String()), a)
+			return p, fmt.Errorf("--address-base: must be a loopback address such as 127.0.1.1 for every node, got %q, which "+
+				"leads to %s", cmp.Or(o.Base, p.base.String()), a)
 		}
 	}
 	return p, nil
@@ -102,7 +103,8 @@ func openDir(o Options, say func(string, ...any)) (*directory, error) {
 // own locks the directory itself, so that there is no lock file to be removed by anybody.
 func (d *directory) own(o Options, say func(string, ...any)) error {
 	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("lock %s: %w; a demo runs there, or its nodes are still ending: end it first, or choose another directory with --dir", o.Dir, err)
+		return fmt.Errorf("lock %s: %w; a demo runs there, or its nodes are still ending: end it first, or choose another "+
+			"directory with --dir", o.Dir, err)
 	}
 	p, remove, err := plannedIn(d.path, o)
 	for _, name := range remove {
@@ -141,7 +143,8 @@ func plannedIn(path string, o Options) (p plan, remove []string, err error) {
 	}
 	for _, e := range entries {
 		if !ownName.MatchString(e.Name()) {
-			return p, nil, fmt.Errorf("%s holds what the demo did not make: %s; nothing was removed: move it away, or choose another directory with --dir", o.Dir, e.Name())
+			return p, nil, fmt.Errorf("%s holds what the demo did not make: %s; nothing was removed: move it away, or choose "+
+				"another directory with --dir", o.Dir, e.Name())
 		}
 		if e.Name() != planName {
 			remove = append(remove, e.Name())
@@ -211,8 +214,8 @@ func checkPorts(nodes []*node) error {
 				err = l.Close()
 			}
 			if err != nil {
-				return fmt.Errorf("node %s needs this for %s: %w; end what listens there, or take other addresses, such as --address-base 127.0.9.1"+
-					" (macOS has them after: sudo ifconfig lo0 alias %s)", n.name, e.Key, err, e.Host)
+				return fmt.Errorf("node %s needs this for %s: %w; end what listens there, or take other addresses, such as "+
+					"--address-base 127.0.9.1 (macOS has them after: sudo ifconfig lo0 alias %s)", n.name, e.Key, err, e.Host)
 			}
 		}
 	}

@@ -46,7 +46,8 @@ func (o *Options) flags() *flag.FlagSet {
 	fs.StringVar(&o.backupStore, "backup-store", "", "`URL` of backups: s3://bucket/prefix, file:///path (snapshot.store)")
 	fs.StringVar(&o.backupInterval, "backup-interval", "15m", "`time` from one backup to the next (snapshot.every)")
 	fs.StringVar(&o.discoveryPoll, "discovery-poll-interval", "60s", "means nothing: members are found by gossip")
-	fs.StringVar(&o.DataDir, "data-dir", "", "`directory` of the data without a volume provider (volume.local.root; volume.local.directory where it has etcd-manager's data)")
+	fs.StringVar(&o.DataDir, "data-dir", "", "`directory` of the data without a volume provider (volume.local.root; "+
+		"volume.local.directory where it has etcd-manager's data)")
 	fs.StringVar(&o.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "`directory` of the authorities (tls.ca-dir)")
 	fs.StringVar(&o.staticConfig, "static-config", "", "`JSON` of the cluster's nodes, with the provider external")
 	fs.StringVar(&o.EnvFile, "env-file", "", "`file` of KEY=VALUE lines that become environment")
@@ -58,7 +59,8 @@ func (o *Options) flags() *flag.FlagSet {
 	fs.StringVar(&o.metricsURLs, "listen-metrics-urls", "", "`URL` of metrics (metrics.listen)")
 	fs.StringVar(&o.dnsSuffix, "dns-suffix", "", "what follows a member's name in its host name (etcd.peer-url)")
 	fs.StringVar(&o.networkCIDR, "network-cidr", "", "refused: for OpenStack only")
-	fs.IntVar(&o.grpcPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen; without TLS UDP, too)")
+	fs.IntVar(&o.grpcPort, "grpc-port", 8000, "`port` on which nodes talk to each other (gossip.listen; without TLS "+
+		"UDP, too)")
 	fs.IntVar(&o.metricsPort, "etcd-manager-metrics-port", 0, "`port` of metrics, 0: none (metrics.listen)")
 	fs.BoolVar(&o.Insecure, "insecure", false, "nodes may talk without TLS; the gossip has TLS where etcd has it")
 	fs.BoolVar(&o.etcdInsecure, "etcd-insecure", false, "etcd has no TLS (tls.mode, tls.insecure)")
@@ -67,7 +69,8 @@ func (o *Options) flags() *flag.FlagSet {
 	fs.Var(&o.volumeTags, "volume-tag", "`tag` of volumes, KEY=VALUE or KEY, or prefix of directories; again for more")
 	fs.StringVar(&o.volumeNameTag, "volume-name-tag", "", "`key` of the tag that names the slot (volume.ebs.slot-tag)")
 	fs.BoolVar(&o.PrintConfig, "print-config", false, "holdfast's own: print the configuration that this means, and end")
-	fs.BoolVar(&o.Plan, "plan", false, "holdfast's own: say what would stop the takeover of this machine, and what it does; and end")
+	fs.BoolVar(&o.Plan, "plan", false, "holdfast's own: say what would stop the takeover of this machine, and what it "+
+		"does; and end")
 	fs.IntVar(&o.verbosity, "v", 0, "klog's `level`: 7 and more is debug (log.level)")
 	for _, name := range klogSwitches {
 		fs.Bool(name, false, "klog's; means nothing")
@@ -115,8 +118,8 @@ func Usage() string {
 	return b.String()
 }
 
-// ReadEnvFile returns the variables in a file of KEY=VALUE lines, as in os.Environ. Blank lines and those that begin
-// with # are none.
+// ReadEnvFile returns the variables in a file of KEY=VALUE lines, as in os.Environ. It skips blank lines and those that
+// begin with #.
 func ReadEnvFile(path string) ([]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

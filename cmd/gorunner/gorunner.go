@@ -108,7 +108,7 @@ func code(err error, state *os.ProcessState, stderr io.Writer) int {
 	return 1
 }
 
-// both writes to a file and to standard output. Where one fails, the other goes on: a full disk must not end the
+// both writes to a file and to standard output. Where one fails, the other continues: a full disk must not end the
 // command whose log it was, nor keep it from being read elsewhere.
 type both struct{ file, stdout io.Writer }
 

@@ -73,8 +73,8 @@ func Release(w io.Writer, r health.Release, dry bool) error {
 	}
 	if !r.Released {
 		if dry {
-			fmt.Fprintf(&b, "would release slot %s to %s, which is to run etcd %s: a verified backup, a pause of the cluster%s, "+
-				"and a drain of this member\nnothing was changed\n", r.Slot, r.Program, r.To,
+			fmt.Fprintf(&b, "would release slot %s to %s, which is to run etcd %s: a verified backup, a pause of the "+
+				"cluster%s, and a drain of this member\nnothing was changed\n", r.Slot, r.Program, r.To,
 				map[bool]string{true: ", the file `state` on " + r.Path}[r.Program == plan.EtcdManager])
 		}
 		_, err := io.WriteString(w, b.String())
@@ -102,16 +102,18 @@ func Release(w io.Writer, r health.Release, dry bool) error {
 	case len(r.Rest) > 0:
 		fmt.Fprintf(&b, "  3. `holdfast takeover release` on %s, one at a time\n", strings.Join(r.Rest, ", then "))
 	case unknown != "":
-		fmt.Fprintln(&b, "  3. no other node that answers runs a member: this was the last one, if the slots below were released before")
+		fmt.Fprintln(&b, "  3. no other node that answers runs a member: this was the last one, if the slots below were "+
+			"released before")
 	default:
 		fmt.Fprintln(&b, "  3. no node of holdfast runs a member any more: this was the last one")
 	}
 	if unknown != "" {
-		fmt.Fprintf(&b, "not known: who runs %s, for no node that answers holds it; where holdfast still runs, release it there too\n",
+		fmt.Fprintf(&b, "not known: who runs %s, for no node that answers holds it; where holdfast still runs, release it "+
+			"there too\n",
 			unknown)
 	}
-	fmt.Fprintln(&b, "to abort: `holdfast undrain` here, before the other program starts; `holdfast resume` when all members "+
-		"run here again")
+	fmt.Fprintln(&b, "to abort: `holdfast undrain` here, before the other program starts; `holdfast resume` when all "+
+		"members run here again")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -159,7 +159,8 @@ func (d *diff) user(want WantedUser) {
 		d.problem("user %s is not added: %s", want.Name, want.Unreadable)
 		return
 	case other && want.Name == Root:
-		d.problem("user root: etcd cannot change a user with a password to one without, or back, and root is never deleted here: set enabled: false, delete it with etcdctl, and set enabled: true again")
+		d.problem("user root: etcd cannot change a user with a password to one without, or back, and root is never deleted " +
+			"here: set enabled: false, delete it with etcdctl, and set enabled: true again")
 	case want.Unreadable != "":
 		d.problem("the password of user %s is not looked at: %s", want.Name, want.Unreadable)
 	case have == nil, other:

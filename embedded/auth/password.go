@@ -84,4 +84,5 @@ func (m *matcher) match(hash, password Secret) bool {
 }
 
 // errNone is returned where auth.file is not set.
-var errNone = errors.New("auth.file is not set: etcd's users and roles are nobody's business here; name a file (docs/auth.md), the same on all nodes")
+var errNone = errors.New("auth.file is not set: etcd's users and roles are nobody's business here; name a file " +
+	"(docs/auth.md), the same on all nodes")

@@ -15,8 +15,8 @@ import (
 // ErrUnsigned is wrapped when nothing was put, for it could not be signed.
 var ErrUnsigned = errors.New("it cannot be signed here")
 
-// Signer signs orders to the cluster, and checks them. command says that a text is one that a command gives: an operator
-// may sign it who has no part in the cluster.
+// Signer signs orders to the cluster, and checks them. command says that a text is one that a command gives: an
+// operator may sign it who has no part in the cluster.
 type Signer interface {
 	Sign(text []byte, command bool) (signature []byte, err error)
 	// Able says why nothing can be checked at present, nil if it can: the authorities are not known yet.
@@ -116,6 +116,7 @@ func doubt(s *plan.Store, generation uint64, name string, unproven error) {
 		return
 	}
 	s.Unproven = generation
-	s.Doubt = fmt.Sprintf("%s: %v. Find out who can write the store; remove it if it is forged, or if a holdfast that does not sign has put it there",
+	s.Doubt = fmt.Sprintf("%s: %v. Find out who can write the store; remove it if it is forged, or if a holdfast that "+
+		"does not sign has put it there",
 		name, unproven)
 }

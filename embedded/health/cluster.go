@@ -56,7 +56,8 @@ func (s judged) judgeMembers() (out []Finding) {
 // judgeMember judges an entry of the member list. What is wrong with a slot itself is said there.
 func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
 	subject := fmt.Sprintf("%x, %s", m.ID, nameOf(m, leader.Checkup.Names[m.ID]))
-	wait := fmt.Sprintf("The leader (%s) removes it by itself as soon as that is safe; `holdfast status --why` says what holds it back.", leader.Node)
+	wait := fmt.Sprintf("The leader (%s) removes it by itself as soon as that is safe; `holdfast status --why` says "+
+		"what holds it back.", leader.Node)
 	if p := s.Paused; p != nil {
 		wait = fmt.Sprintf("The leader (%s) would remove it, but the cluster is paused by %s: `holdfast resume`.",
 			leader.Node, p.By)
@@ -68,7 +69,8 @@ func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
 			"this member belongs to no slot of the cluster, and yet it is connected and counts").then("%s", wait)}
 	case !ours:
 		return []Finding{New(MemberStale, subject,
-			"this member belongs to no slot of the cluster and is not there: a zombie, which only makes a quorum harder to reach").then("%s", wait)}
+			"this member belongs to no slot of the cluster and is not there: a zombie, which only makes a quorum harder to "+
+				"reach").then("%s", wait)}
 	case m.Connected && !m.Started:
 		return []Finding{New(MemberUnnamed, subject, "this member is connected and has not published its name yet")}
 	case !m.Connected && h == nil && !m.Started:
@@ -95,8 +97,8 @@ func nameOf(m plan.MemberInfo, name string) string {
 
 // The names of etcd's alarms.
 const (
-	NoSpace = "NOSPACE"
-	Corrupt = "CORRUPT"
+	noSpace = "NOSPACE"
+	corrupt = "CORRUPT"
 )
 
 func (s judged) judgeAlarms() (out []Finding) {
@@ -118,18 +120,20 @@ func (s judged) judgeAlarms() (out []Finding) {
 	}
 	for _, a := range alarms {
 		switch a.Name {
-		case NoSpace:
+		case noSpace:
 			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is taken back", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
 				f = f.then("Make room on the volume of %s, or make it larger: then the leader takes the alarm back.", on)
 			case len(short) > 0:
-				f = f.then("Make room on the volume of %s, or make it larger, and then run `holdfast etcdctl alarm disarm`, for upkeep.cure-nospace is off.", on)
+				f = f.then("Make room on the volume of %s, or make it larger, and then run `holdfast etcdctl alarm disarm`, for "+
+					"upkeep.cure-nospace is off.", on)
 			case curing:
-				f = f.then("Nothing, if it is history that takes the room: the leader is curing it (`holdfast status --why`). If it is live data, delete keys or raise etcd.quota-backend-bytes on all nodes.")
+				f = f.then("Nothing, if it is history that takes the room: the leader is curing it (`holdfast status --why`). If " +
+					"it is live data, delete keys or raise etcd.quota-backend-bytes on all nodes.")
 			}
 			out = append(out, f)
-		case Corrupt:
+		case corrupt:
 			what := "etcd says that the data of this member differs from the others'"
 			if a.Member == "0" {
 				what = "members' data differ, and etcd could not tell whose is right"
@@ -289,7 +293,8 @@ func (h *Holdings) judge() (out []Finding) {
 	}
 	if h.Good == 0 {
 		out = append(out, New(BackupNone, "",
-			"there is no verified backup of this cluster in the store: what is lost with a majority of the disks is lost for good"))
+			"there is no verified backup of this cluster in the store: what is lost with a majority of the disks is lost for "+
+				"good"))
 	}
 	if len(h.Skipped) > 0 {
 		out = append(out, New(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; ")))

@@ -5,8 +5,8 @@
 // [ClusterStatus.Judge] turns them into a list of [Finding]: a code that stays the same, a severity, what it is about,
 // one sentence, and the command that cures it. `holdfast status`, `status --why`, `doctor`, /readyz, the series
 // holdfast_finding and the alerts all judge by the same functions, each of what it has looked at: status of what the
-// nodes say, doctor also of the store and of Kubernetes' keys, /readyz of this node alone. docs/findings.md is the
-// table of all codes, made from [Kinds].
+// nodes say, doctor also of the store and of Kubernetes' keys, /readyz of this node alone. docs/findings.md has
+// the table of all codes, which a test compares with [Kinds].
 //
 // Whether there is a quorum comes from raft alone, asked of the members: a linearizable read that was answered. What
 // the gossip says of a node can be wrong in many ways (a stray process with its name, a seed that is away), and is a

@@ -30,7 +30,7 @@ type Downgrade struct {
 	Cluster string         `json:"cluster_version"` // that the cluster has agreed on
 	Target  string         `json:"target,omitempty"`
 	Why     []string       `json:"why,omitempty"`     // it is refused, or what it waits for
-	Replace []string       `json:"replace,omitempty"` // nodes that run a newer etcd, in the order in which to replace their binaries
+	Replace []string       `json:"replace,omitempty"` // nodes with a newer etcd, in the order in which to replace it
 }
 
 // AssessDowngrade judges a downgrade by what the nodes say, and by the asked node's own member list. cluster is the
@@ -77,7 +77,8 @@ func AssessDowngrade(s ClusterStatus, members []plan.MemberInfo, names map[uint6
 	case d.Target != "":
 		d.Phase, d.Why = DowngradeWaiting, []string{fmt.Sprintf("the cluster is still at %s", d.Cluster)}
 	case agreed.Equal(target):
-		d.refuse("the cluster is at %s and every member runs a newer etcd, to which it rises any moment: ask again in a few seconds", d.Cluster)
+		d.refuse("the cluster is at %s and every member runs a newer etcd, to which it rises any moment: ask again in a "+
+			"few seconds", d.Cluster)
 	case !target.Equal(below):
 		d.refuse("the cluster is at %s, and a downgrade goes one minor at a time: only %d.%d is possible", d.Cluster,
 			below.Major, below.Minor)

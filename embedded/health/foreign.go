@@ -67,7 +67,8 @@ func (s judged) judgeReleased(slot string) []Finding {
 		return []Finding{New(SlotReleased, subject,
 			"slot %s was given back: another program runs its member, to which raft is connected, so that it counts", slot)}
 	}
-	return []Finding{New(SlotDown, subject, "slot %s is run by no node while the cluster goes back, and raft is not connected to its member", slot).
-		then("If it was released, start etcd or its manager on that machine, and wait until its member serves. To take it back, start holdfast " +
-			"there, or run `holdfast undrain` where it still runs.")}
+	return []Finding{New(SlotDown, subject, "slot %s is run by no node while the cluster goes back, and raft is not "+
+		"connected to its member", slot).
+		then("If it was released, start etcd or its manager on that machine, and wait until its member serves. To take it " +
+			"back, start holdfast there, or run `holdfast undrain` where it still runs.")}
 }

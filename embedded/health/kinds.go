@@ -40,8 +40,6 @@ type Kind struct {
 	Code     Code
 	Area     string
 	Severity Severity // as a rule; a finding may say another one
-	Meaning  string
-	Cause    string
 	Do       string
 }
 

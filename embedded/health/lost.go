@@ -32,8 +32,8 @@ func (s *ClusterStatus) blocks(lost NodeStatus) string {
 		return fmt.Sprintf("its cluster %s is another one than that of %s (%s); %s",
 			token, live[other].Node, live[other].Record.Token(), cure)
 	case !known && blank >= 0:
-		return fmt.Sprintf("no live node knows its cluster %s, so the blank disk of %s founds nothing; bring its disks back; "+
-			"%s, and a new cluster may be founded", token, live[blank].Node, cure)
+		return fmt.Sprintf("no live node knows its cluster %s, so the blank disk of %s founds nothing; bring its disks "+
+			"back; %s, and a new cluster may be founded", token, live[blank].Node, cure)
 	}
 	return ""
 }

@@ -78,9 +78,11 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	}
 	switch {
 	case in.Secured != "" && manager:
-		r.refuse("the members go from http to https (%s), and etcd-manager would run this one at its old peer URL, where nobody looks for it", in.Secured)
+		r.refuse("the members go from http to https (%s), and etcd-manager would run this one at its old peer URL, where "+
+			"nobody looks for it", in.Secured)
 	case in.Secured != "":
-		r.Notes = append(r.Notes, fmt.Sprintf("members find each other at %s: the other etcd needs that in its flags, and the certificates", in.Secured))
+		r.Notes = append(r.Notes, fmt.Sprintf("members find each other at %s: the other etcd needs that in its flags, and "+
+			"the certificates", in.Secured))
 	}
 	if r.To == "" {
 		r.To = in.Was
@@ -93,14 +95,11 @@ func AssessRelease(s ClusterStatus, in Releasing) Release {
 	if in.Etcd.Learner {
 		r.refuse("the member is a learner still, which etcd does not start without a leader's consent: wait until it votes")
 	}
-	for _, n := range s.Nodes {
-		if n.Reached && n.Etcd != nil && n.Node != s.Asked && !n.Etcd.Leader {
-			r.Rest = append(r.Rest, n.Node)
-		}
-	}
-	for _, n := range s.Nodes {
-		if n.Reached && n.Etcd != nil && n.Node != s.Asked && n.Etcd.Leader {
-			r.Rest = append(r.Rest, n.Node)
+	for _, leads := range []bool{false, true} { // the leader last
+		for _, n := range s.Nodes {
+			if n.Reached && n.Etcd != nil && n.Node != s.Asked && n.Etcd.Leader == leads {
+				r.Rest = append(r.Rest, n.Node)
+			}
 		}
 	}
 	r.Unknown = s.unheard()
@@ -167,7 +166,8 @@ func (r *Release) versions(s ClusterStatus, in Releasing) {
 	}
 	down := fmt.Sprintf("bring the cluster down first: `holdfast downgrade --to %d.%d`", to.Major, to.Minor)
 	if to.Major == agreed.Major && to.Minor+1 < agreed.Minor {
-		down = fmt.Sprintf("a downgrade goes one minor at a time, to %d.%d: release it to that etcd", agreed.Major, agreed.Minor-1)
+		down = fmt.Sprintf("a downgrade goes one minor at a time, to %d.%d: release it to that etcd", agreed.Major,
+			agreed.Minor-1)
 	}
 	stored, err := parseMinor(in.Etcd.StorageVersion)
 	switch {
@@ -207,7 +207,8 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 		r.refuse("%s: copy the file `state`, which is the same on all members, from the volume of one that was taken over "+
 			"or given back, and release again: `scp %s %s`", in.Problem, s.stateElsewhere(), filepath.Join(in.Path, "state"))
 	case in.Adopted != nil && in.Adopted.Token != "" && in.Token != in.Adopted.Token:
-		r.refuse("etcd-manager's file %s is of the cluster %s, and this is %s: replace it by that of another member: `scp %s %[1]s`",
+		r.refuse("etcd-manager's file %s is of the cluster %s, and this is %s: replace it by that of another member: `scp "+
+			"%s %[1]s`",
 			filepath.Join(in.Path, "state"), in.Token, in.Adopted.Token, s.stateElsewhere())
 	case !slices.Contains(in.Names, in.Own):
 		r.refuse("etcd-manager's file state names no member %s, but %s: etcd-manager would not find itself there", in.Own,
@@ -234,11 +235,11 @@ func (r *Release) manager(s ClusterStatus, in Releasing) {
 	default:
 		to, wrong := parseMinor(r.To)
 		if wrong == nil && spec.LessThan(to) {
-			r.refuse("etcd-manager's spec in the store says etcd %s, and to go down from %s etcd-manager stops the whole cluster "+
-				"and makes it anew from keys: set the version there to %s first", in.Spec, r.To, r.To)
+			r.refuse("etcd-manager's spec in the store says etcd %s, and to go down from %s etcd-manager stops the whole "+
+				"cluster and rebuilds it from its keys: set the version there to %s first", in.Spec, r.To, r.To)
 		} else if in.Spec != r.To {
-			r.Notes = append(r.Notes, fmt.Sprintf("etcd-manager's spec in the store says etcd %s: it goes there from %s by itself "+
-				"when every member is its own", in.Spec, r.To))
+			r.Notes = append(r.Notes, fmt.Sprintf("etcd-manager's spec in the store says etcd %s: it goes there from %s by "+
+				"itself when every member is its own", in.Spec, r.To))
 		}
 	}
 	if in.Spec != "" && in.SpecMembers < in.Voters {

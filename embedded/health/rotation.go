@@ -244,8 +244,8 @@ func JudgeIssued(all []IssuedClient, now time.Time) (out []Finding) {
 			text += ": its machine has not renewed it (`holdfast discover`)"
 		}
 		out = append(out, New(ClientEnds, c.Name, "%s, and there is no later one", text).
-			then("`holdfast tls %s %s --to %s` issues another one; `holdfast tls forget %s` if the %s is gone.", role, c.Name, to,
-				c.Name, role))
+			then("`holdfast tls %s %s --to %s` issues another one; `holdfast tls forget %s` if the %s is gone.", role,
+				c.Name, to, c.Name, role))
 	}
 	return out
 }

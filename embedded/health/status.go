@@ -114,7 +114,7 @@ type VolumeStatus struct {
 
 // StallStatus tells that raft shows the member a leader, and yet no read through it is answered: its disk may hang.
 type StallStatus struct {
-	Unwritten float64 `json:"unwritten_seconds"` // since a committed write has reached the member, by the clock of its node
+	Unwritten float64 `json:"unwritten_seconds"` // since a committed write has reached it, by its node's clock
 }
 
 // EtcdStatus is the member in that node's process.
@@ -123,8 +123,8 @@ type EtcdStatus struct {
 	Cluster        string   `json:"cluster"`
 	Leader         bool     `json:"leader"`                       // as raft said last
 	HasLeader      bool     `json:"has_leader"`                   // as raft said last
-	Leaderless     *float64 `json:"leaderless_seconds,omitempty"` // since it last was sure that there is one; nil while it is
-	Confirmed      bool     `json:"confirmed"`                    // that there is one: a linearizable read was answered within the last 5 s
+	Leaderless     *float64 `json:"leaderless_seconds,omitempty"` // since it last saw one; nil while it does
+	Confirmed      bool     `json:"confirmed"`                    // a linearizable read was answered within the last 5 s
 	Learner        bool     `json:"learner"`
 	Learners       []string `json:"learners,omitempty"` // slots whose members have no vote yet, as applied by this member
 	Term           uint64   `json:"term"`
@@ -312,7 +312,8 @@ func (n NodeStatus) Stalls() string {
 		return ""
 	}
 	if n.Stall.Unwritten < fresh {
-		return "no read through the member is answered, although what is committed reaches it: it catches up, or its messages to the leader do not get through"
+		return "no read through the member is answered, although what is committed reaches it: it catches up, or its " +
+			"messages to the leader do not get through"
 	}
 	disk := "its disk"
 	if v := n.Volume; v != nil {
@@ -339,7 +340,7 @@ type UpkeepStatus struct {
 	Defrags  int           `json:"defragmentations,omitempty"` // since this process began
 	Failures int           `json:"failures,omitempty"`         // that failed
 	Last     *DefragStatus `json:"last,omitempty"`
-	Advice   string        `json:"advice,omitempty"` // what to do about a full database, where the cure of NOSPACE does not say it
+	Advice   string        `json:"advice,omitempty"` // about a full database, where the cure of NOSPACE gives none
 	Cures    int           `json:"cures,omitempty"`  // that NOSPACE was disarmed by this member
 }
 

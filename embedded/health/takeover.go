@@ -43,10 +43,11 @@ type TakeoverMember struct {
 	Released  bool   `json:"released,omitempty"` // a node holds its disk and does not run it
 }
 
-// AssessTakeover judges how far a takeover is: record is that of the asked node, and foreign and frozen are what its plan
-// says of it.
+// AssessTakeover judges how far a takeover is: record is that of the asked node, and foreign and frozen are what its
+// plan says of it.
 func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, frozen string) Takeover {
-	t := Takeover{Phase: TakeoverNone, Members: []TakeoverMember{}, Foreign: append([]string{}, foreign...), Frozen: frozen}
+	t := Takeover{Phase: TakeoverNone, Members: []TakeoverMember{}, Foreign: append([]string{}, foreign...),
+		Frozen: frozen}
 	for _, n := range s.Nodes {
 		switch {
 		case !n.Live || n.Record != nil:
@@ -102,20 +103,18 @@ func goingBack(members []TakeoverMember) string {
 
 // restOf names the nodes that run members, the leader last, as they are released.
 func restOf(members []TakeoverMember) string {
-	var rest, last []string
-	for _, m := range members {
-		switch {
-		case !m.Ours:
-		case m.Leader:
-			last = append(last, m.Node)
-		default:
-			rest = append(rest, m.Node)
+	var rest []string
+	for _, leads := range []bool{false, true} {
+		for _, m := range members {
+			if m.Ours && m.Leader == leads {
+				rest = append(rest, m.Node)
+			}
 		}
 	}
-	if len(rest)+len(last) == 0 {
+	if len(rest) == 0 {
 		return "no node runs one any more"
 	}
-	return "`holdfast takeover release` on " + strings.Join(append(rest, last...), ", then ")
+	return "`holdfast takeover release` on " + strings.Join(rest, ", then ")
 }
 
 // votersSeen are the voters by a member that runs here, the leader's word first, else by the record, and the IDs of
@@ -198,11 +197,12 @@ func (t Takeover) Abroad() (all []TakeoverMember) {
 }
 
 // Severed says why the members that are left may have no quorum once the member with an ID is down, although raft is
-// connected to each of them now: it may be so by way of that one alone, where another program runs them and does not know
-// their names yet. told is what each says of its connections, by ID. One side of two is enough: who can dial the other
-// takes its messages from there, and brings its own.
+// connected to each of them now: it may be so by way of that one alone, where another program runs them and does not
+// know their names yet. told is what each says of its connections, by ID. One side of two is enough: who can dial the
+// other takes its messages from there, and brings its own.
 func (t Takeover) Severed(without string, told map[string]Links) string {
-	left := slices.DeleteFunc(slices.Clone(t.Members), func(m TakeoverMember) bool { return !m.Connected || m.Member == without })
+	left := slices.DeleteFunc(slices.Clone(t.Members),
+		func(m TakeoverMember) bool { return !m.Connected || m.Member == without })
 	for i, m := range left {
 		for _, other := range left[:i] {
 			reaches := func(from, to TakeoverMember) bool { return slices.Contains(told[from.Member].Peers, to.Member) }
@@ -210,7 +210,8 @@ func (t Takeover) Severed(without string, told map[string]Links) string {
 				continue
 			}
 			if err := cmp.Or(told[other.Member].Err, told[m.Member].Err); err != "" {
-				return fmt.Sprintf("whether the members of slots %s and %s, one of which another program runs, are connected cannot be told: %s",
+				return fmt.Sprintf("whether the members of slots %s and %s, one of which another program runs, are connected "+
+					"cannot be told: %s",
 					other.Slot, m.Slot, err)
 			}
 			return fmt.Sprintf("the members of slots %s and %s, one of which another program runs, are not connected, so that "+

@@ -66,7 +66,8 @@ func (s judged) judgeData() (out []Finding) {
 	if len(v.Right) == 0 && len(v.Differ) > 0 {
 		return []Finding{New(MemberDiffers, "", "the data of %s differ at revision %d, and no majority of the members agrees",
 			strings.Join(v.Differ, ", "), v.Revision).
-			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast restore latest`.")}
+			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast restore " +
+				"latest`.")}
 	}
 	for _, node := range v.Differ {
 		f := New(MemberDiffers, node, "at revision %d the data of %s differs from what %s have", v.Revision, node,
@@ -83,7 +84,7 @@ func (s judged) judgeData() (out []Finding) {
 // disarmText says what is to be done after the members agree again.
 func (s judged) disarmText() string {
 	for _, n := range s.Nodes {
-		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == Corrupt }) {
+		if n.Etcd != nil && slices.ContainsFunc(n.Etcd.Alarms, func(a Alarm) bool { return a.Name == corrupt }) {
 			return "When it serves again: `holdfast etcdctl alarm disarm`."
 		}
 	}
@@ -95,7 +96,8 @@ func (s judged) disarmText() string {
 func (v Vote) Odd(node string) error {
 	switch {
 	case !slices.Contains(v.Differ, node) && len(v.Right) == 0:
-		return errors.New("no majority of the members tells the same hash of one revision, so nobody knows which of them is right")
+		return errors.New("no majority of the members tells the same hash of one revision, so nobody knows which of them " +
+			"is right")
 	case !slices.Contains(v.Differ, node):
 		return fmt.Errorf("the data of %s does not differ from what a majority of the members has (revision %d)", node,
 			v.Revision)
@@ -103,7 +105,8 @@ func (v Vote) Odd(node string) error {
 		return fmt.Errorf("the members differ at revision %d, and no majority agrees, so nobody knows which of them is right",
 			v.Revision)
 	case len(v.Differ) > 1:
-		return fmt.Errorf("the data of %s differ from what the majority has: with more than one that is to be cured by hand, see docs/upkeep.md", strings.Join(v.Differ, " and "))
+		return fmt.Errorf("the data of %s differ from what the majority has: with more than one that is to be cured by "+
+			"hand, see docs/upkeep.md", strings.Join(v.Differ, " and "))
 	}
 	return nil
 }

@@ -100,13 +100,15 @@ func ParseAuthority(bundle, keys []byte) (Authority, error) {
 	}
 	a.Key, a.More = signers[0], signers[1:]
 	if a.Primary = certificateOf(certs, a.Key); a.Primary == nil {
-		return Authority{}, errors.New("key: belongs to none of the certificates: a bundle must hold the certificate of the key")
+		return Authority{}, errors.New("key: belongs to none of the certificates: a bundle must hold the certificate of " +
+			"the key")
 	}
 	if u := a.Primary.KeyUsage; u != 0 && u&x509.KeyUsageCertSign == 0 {
 		return Authority{}, fmt.Errorf("certificates: %q may not sign certificates (key usage)", a.Primary.Subject)
 	}
 	if until := a.Primary.NotAfter; time.Now().After(until) {
-		return Authority{}, fmt.Errorf("certificates: %q (%s) expired at %s: give a new authority, with its key, and leave the old one in the bundle",
+		return Authority{}, fmt.Errorf("certificates: %q (%s) expired at %s: give a new authority, with its key, and leave "+
+			"the old one in the bundle",
 			a.Primary.Subject, Fingerprint(a.Primary), until.Format(time.RFC3339))
 	}
 	return a, nil

@@ -15,12 +15,13 @@
 //
 // A node has two leaves. The server's bears the names and addresses at which clients reach the node. The peer's bears
 // the name that all peers of the cluster share (R12 of docs/protocol.md) and the slot's own name; no address, so it
-// survives a move. A third one, for the gossip, is in memory only: it is issued before there is a slot, and names
-// neither a member nor an address. While another program runs members of the cluster it has the node's, too, for they ask for that.
+// survives a move: while another program runs members of the cluster it has the node's, too, for they ask for that. A
+// third one, for the gossip, is in memory only: it is issued before there is a slot, and names neither a member nor an
+// address.
 //
-// Machines without a node have certificates, too ([Holder]): clients' of the clients' authority, observers' and operators'
-// of the peers'. Each bears a name that no member has. What an operator's signs counts as an order that a command gives
-// ([Orders]), and as nothing else.
+// Machines without a node have certificates, too ([Holder]): clients' of the clients' authority, observers' and
+// operators' of the peers'. Each bears a name that no member has. What an operator's signs counts as an order that a
+// command gives ([Orders]), and as nothing else.
 //
 // # A change of the authority, in order
 //

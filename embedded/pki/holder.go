@@ -46,8 +46,8 @@ func HolderOf(c *x509.Certificate, zone string) (Holder, error) {
 			return h, nil
 		}
 	}
-	return "", fmt.Errorf("the certificate is for %q (%s), and neither for an observer nor for an operator of %s", c.DNSNames,
-		c.Subject, zone)
+	return "", fmt.Errorf("the certificate is for %q (%s), and neither for an observer nor for an operator of %s",
+		c.DNSNames, c.Subject, zone)
 }
 
 // of is the authority that signs for a holder, and the configuration's key of its own key.

@@ -66,7 +66,7 @@ type state struct {
 	known        *Authorities
 	server, peer *leaf
 	mesh         *leaf                // what the gossip shows
-	seen         map[string]time.Time // since when the peers' authorities of the bundle are known to this process; nil at first
+	seen         map[string]time.Time // since when this process knows the peers' authorities of the bundle
 	clients      []*x509.Certificate  // in the file of the clients' authorities
 	trusted      []*x509.Certificate  // in the file of the peers' authorities
 	stances      []Stance
@@ -206,8 +206,8 @@ func (k *Keeper) Issuer() string {
 	return ""
 }
 
-// Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority. The key is the
-// one that the user has, or a new one where that is nil.
+// Client issues a certificate of the clients' authority for a user, as PEM. It never outlives the authority. The key is
+// the one that the user has, or a new one where that is nil.
 func (k *Keeper) Client(ctx context.Context, commonName string, has crypto.Signer,
 	life time.Duration) (certificate, key []byte, err error) {
 	by, _, err := k.signerFor(ctx, Client)

@@ -117,7 +117,8 @@ func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Tim
 		until = by.cert.NotAfter
 	}
 	if !now.Before(until) {
-		return nil, fmt.Errorf("the authority %q (%s) expired at %s", by.cert.Subject, Fingerprint(by.cert), until.Format(time.RFC3339))
+		return nil, fmt.Errorf("the authority %q (%s) expired at %s", by.cert.Subject, Fingerprint(by.cert),
+			until.Format(time.RFC3339))
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: p.commonName}, DNSNames: p.dns, IPAddresses: p.ips,
@@ -131,7 +132,8 @@ func (p profile) sign(by signer, key crypto.PublicKey, from, until, now time.Tim
 	roots := x509.NewCertPool()
 	roots.AddCert(by.cert)
 	for _, usage := range p.usages {
-		if _, err := c.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+		options := x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}
+		if _, err := c.Verify(options); err != nil {
 			return nil, fmt.Errorf("what the authority %q (%s) signs is refused: %w", by.cert.Subject, Fingerprint(by.cert), err)
 		}
 	}

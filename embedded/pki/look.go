@@ -42,7 +42,8 @@ func (k *Keeper) look(ctx context.Context, before bool) (time.Time, error) {
 			k.issue(&have.server, server, known.Clients, d.Server, now, before))
 	}
 	if err == nil && !have.good(now, server, peer) {
-		err = errors.New("there is no good certificate, and no key of an authority to issue one (tls.client-ca-key-file, tls.peer-ca-key-file)")
+		err = errors.New("there is no good certificate, and no key of an authority to issue one (tls.client-ca-key-file, " +
+			"tls.peer-ca-key-file)")
 	}
 	if err == nil {
 		have.failures = 0
@@ -127,7 +128,8 @@ func (k *Keeper) question(ctx context.Context) (answer, error) {
 		case <-k.late:
 			k.late = nil
 		default:
-			return answer{}, errors.New("there is no answer to the last question yet: does the store, or the disk of tls.ca-dir, hang?")
+			return answer{}, errors.New("there is no answer to the last question yet: does the store, or the disk of " +
+				"tls.ca-dir, hang?")
 		}
 	}
 	asked := make(chan answer, 1)

@@ -67,7 +67,8 @@ func (k *Keeper) issueMesh(have *state, now time.Time) error {
 }
 
 // mesh returns the authority to issue the leaf for the gossip by, "" to keep what there is. Unlike a member, the gossip
-// trusts a new authority as soon as it is known, and so it signs when all members trust it and it was known for a while.
+// trusts a new authority as soon as it is known, and so it signs when all members trust it and it was known for a
+// while.
 func (s situation) mesh(now time.Time, h *held, seen map[string]time.Time) string {
 	if len(s.Peers) == 0 {
 		return ""

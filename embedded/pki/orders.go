@@ -30,7 +30,7 @@ type Orders struct {
 type papers struct {
 	authorities []*x509.Certificate // the peers'
 	key         crypto.Signer       // nil where nothing can be signed
-	chain       [][]byte            // DER of the leaf that the key belongs to and what leads to its authority; none: the key is the authority's
+	chain       [][]byte            // DER, the key's leaf first; none: the key is the authority's
 	names       Names
 	file        string // of an operator's certificate, if that signs
 }
@@ -74,8 +74,8 @@ func (p *papers) signAs(file string) {
 	}
 }
 
-// SourceOrders signs and checks with the peers' authority, by a command that runs beside a node. Where only the operator
-// has its key, the member's certificate in a file signs, "" for none. The source is asked once.
+// SourceOrders signs and checks with the peers' authority, by a command that runs beside a node. Where only the
+// operator has its key, the member's certificate in a file signs, "" for none. The source is asked once.
 func SourceOrders(source Source, names Names, certFile string) *Orders {
 	return &Orders{sync.OnceValues(func() (papers, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), sourceWait)
@@ -129,15 +129,16 @@ func FileOrders(certFile, keyFile, authorityFile string, names Names) *Orders {
 	}}
 }
 
-// Sign signs a text; command says that it is one that a command gives. An operator's certificate signs nothing else, and
-// nothing that would not count.
+// Sign signs a text; command says that it is one that a command gives. An operator's certificate signs nothing else,
+// and nothing that would not count.
 func (o *Orders) Sign(text []byte, command bool) (signature []byte, err error) {
 	p, err := o.papers()
 	if err != nil {
 		return nil, err
 	}
 	if p.key == nil {
-		return nil, errors.New("neither the key of the peers' authority nor that of a member's certificate is known here: run the command on a node, as root or holdfast's user, or set tls.operator-file (`holdfast tls operator`)")
+		return nil, errors.New("neither the key of the peers' authority nor that of a member's certificate is known here: " +
+			"run the command on a node, as root or holdfast's user, or set tls.operator-file (`holdfast tls operator`)")
 	}
 	s := orderSignature{Chain: p.chain}
 	if s.Value, err = Sign(p.key, text); err != nil {
@@ -158,8 +159,8 @@ func (o *Orders) Able() error {
 	return err
 }
 
-// Check says why a signature of a text, which the store got at a time, does not count, nil if it does. command says that
-// the text is one that a command gives, which an operator's certificate may sign.
+// Check says why a signature of a text, which the store got at a time, does not count, nil if it does. command says
+// that the text is one that a command gives, which an operator's certificate may sign.
 func (o *Orders) Check(text, signature []byte, at time.Time, command bool) error {
 	p, err := o.papers()
 	if err != nil {
@@ -211,10 +212,10 @@ func (p papers) check(text, signature []byte, at time.Time, command bool) error 
 	return nil
 }
 
-// verify returns the leaf of a chain if that was a member's at a time, or if a command is signed an operator's, of one of
-// the authorities; the zero time is now.
-func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.Time, command bool) (leaf *x509.Certificate,
-	err error) {
+// verify returns the leaf of a chain if that was a member's at a time, or if a command is signed an operator's, of one
+// of the authorities; the zero time is now.
+func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.Time,
+	command bool) (leaf *x509.Certificate, err error) {
 	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(),
 		CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, c := range authorities {
@@ -233,9 +234,11 @@ func (p papers) verify(chain [][]byte, authorities []*x509.Certificate, at time.
 	case p.names.Member(leaf), operator && command:
 		return leaf, nil
 	case operator:
-		return nil, fmt.Errorf("it is signed with the operator's certificate of %s, which signs proposals and their aborts, and nothing else", leaf.Subject)
+		return nil, fmt.Errorf("it is signed with the operator's certificate of %s, which signs proposals and their "+
+			"aborts, and nothing else", leaf.Subject)
 	}
-	return nil, fmt.Errorf("it is signed with a certificate that is no member's, but for %q (%s)", leaf.DNSNames, leaf.Subject)
+	return nil, fmt.Errorf("it is signed with a certificate that is no member's, but for %q (%s)", leaf.DNSNames,
+		leaf.Subject)
 }
 
 // Sign signs a text with a key as certificates are signed.

@@ -44,8 +44,8 @@ func (k *Keeper) Renewal(ctx context.Context, h Holder, has *x509.Certificate, n
 
 // Renew issues a holder's certificate that says what an earlier one says, for its key, and is valid for as long, but
 // no longer than most. The caller has made sure that the holder has the key, and may have it.
-func (k *Keeper) Renew(ctx context.Context, h Holder, has *x509.Certificate, most time.Duration, now time.Time) (r Renewal,
-	err error) {
+func (k *Keeper) Renew(ctx context.Context, h Holder, has *x509.Certificate, most time.Duration,
+	now time.Time) (r Renewal, err error) {
 	by, bundle, err := k.signerFor(ctx, h)
 	switch {
 	case err != nil:

@@ -24,7 +24,8 @@ func (s FileSource) Authorities(context.Context) (Authorities, error) {
 	}
 	for _, c := range clients.Bundle {
 		if slices.ContainsFunc(peers.Bundle, c.Equal) {
-			return Authorities{}, fmt.Errorf("tls.client-ca-file and tls.peer-ca-file: both hold %s (%s), so that any client could be a member: they must be different authorities; `holdfast tls init` makes two",
+			return Authorities{}, fmt.Errorf("tls.client-ca-file and tls.peer-ca-file: both hold %s (%s), so that any client "+
+				"could be a member: they must be different authorities; `holdfast tls init` makes two",
 				Fingerprint(c), c.Subject)
 		}
 	}

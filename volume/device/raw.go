@@ -11,8 +11,8 @@ import (
 
 // ErrBusy is wrapped by errors that say that somebody uses a device: it is mounted somewhere, perhaps in
 // another mount namespace, or another program has opened it for itself.
-var ErrBusy = errors.New("it is mounted, or another program has opened it for itself: see lsblk, and fuser -v or grep " +
-	"its number in /proc/*/mountinfo")
+var ErrBusy = errors.New("it is mounted, or another program has opened it for itself: see lsblk, and fuser -v or " +
+	"grep its number in /proc/*/mountinfo")
 
 // edge is how much of the beginning and of the end of a device must be zero in one that was never used.
 const edge = 1 << 20

@@ -95,7 +95,7 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	if why := a.outlook.look(ctx).Leaves(); why != "" {
 		return nil, a.vacate(ctx, why, j)
 	}
-	if err != nil || j.Held == nil || a.cfg.Takeover == TakeoverStopped {
+	if err != nil || j.Held == nil || a.cfg.Takeover == takeoverStopped {
 		return nil, nil
 	}
 	_, leaving := j.Detaching[j.Held.Volume]
@@ -110,7 +110,7 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 // program's volume stays. The error says in any case why nothing is claimed.
 func (a *claimAttempt) vacate(ctx context.Context, why string, j Journal) error {
 	why += ": it claims no volume"
-	a.status.at(StateStandby, "", why)
+	a.status.at(stateStandby, "", why)
 	if len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 {
 		return none("%s", why) // its own disk: EC2 need not be asked
 	}
@@ -119,7 +119,7 @@ func (a *claimAttempt) vacate(ctx context.Context, why string, j Journal) error 
 		t, err := a.cfg.claim(v)
 		return leaving || j.Held != nil && j.Held.Volume == v.ID || err == nil && t.Instance == a.me.Instance
 	})
-	a.status.at(StateStandby, "", why)
+	a.status.at(stateStandby, "", why)
 	if len(dropped) > 0 {
 		a.log.Warn("gave volumes back that were attached still", zap.Strings("volumes", dropped), zap.String("why", why))
 	}
@@ -236,7 +236,7 @@ func (a *claimAttempt) present(ctx context.Context) (best Volume, ok bool, err e
 func (a *claimAttempt) adopt(ctx context.Context, v Volume) (*claim, error) {
 	a.c = a.newClaim(v)
 	device := a.devices[v.ID]
-	if a.cfg.Takeover == TakeoverStopped {
+	if a.cfg.Takeover == takeoverStopped {
 		if err := a.declare(ctx); err != nil {
 			return nil, err
 		}
@@ -295,9 +295,9 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 			return a.take(ctx, v)
 		}
 	}
-	a.status.at(StateStandby, a.open, "an attachment is not settled")
-	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is tried "+
-		"for at most %s", a.open, unsettled)
+	a.status.at(stateStandby, a.open, "an attachment is not settled")
+	return nil, none("an attachment of %s was asked for, and it is not known yet what became of it; nothing else is "+
+		"tried for at most %s", a.open, unsettled)
 }
 
 // declare is steps 3 and 4: it writes the claim and makes sure that it stays. The last writer wins, so a node that
@@ -305,14 +305,14 @@ func (a *claimAttempt) finish(ctx context.Context) (*claim, error) {
 // useless attachment; it excludes nobody.
 func (a *claimAttempt) declare(ctx context.Context) error {
 	c := a.c
-	a.status.at(StateClaiming, c.vol, "writes its claim and lets it settle")
+	a.status.at(stateClaiming, c.vol, "writes its claim and lets it settle")
 	a.step("before-claim-tag")
 	if err := c.write(ctx); err != nil {
 		return err
 	}
 	a.step("after-claim-tag")
 	tagless := a.claims.isDenied()
-	if tagless && a.cfg.Takeover != TakeoverStopped { // else the wait is also for who has seen us stopped
+	if tagless && a.cfg.Takeover != takeoverStopped { // else the wait is also for who has seen us stopped
 		return nil
 	}
 	if err := pause(ctx, a.cfg.Settle+time.Duration(a.random(int64(a.cfg.Settle/2+1)))); err != nil || tagless {
@@ -346,7 +346,7 @@ func (a *claimAttempt) declare(ctx context.Context) error {
 // and stays so until it is known not to be executed, or the device is used.
 func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 	vol := a.c.vol
-	a.status.at(StateAttaching, vol, "asks for the attachment")
+	a.status.at(stateAttaching, vol, "asks for the attachment")
 	j, err := a.requests.journal()
 	if err != nil {
 		return "", err
@@ -382,7 +382,7 @@ func (a *claimAttempt) attach(ctx context.Context) (device string, err error) {
 // EC2 says meanwhile only tells when to stop waiting. sure: EC2 has accepted the request.
 func (a *claimAttempt) await(ctx context.Context, name string, sure bool) (string, error) {
 	vol := a.c.vol
-	a.status.at(StateAttaching, vol, "waits for the device")
+	a.status.at(stateAttaching, vol, "waits for the device")
 	last, looked := time.Now().Add(stuck), time.Now()
 	free, others := 0, 0 // looks in a row that showed the volume free, or with another instance
 	for {

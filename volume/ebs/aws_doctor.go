@@ -12,12 +12,12 @@ import (
 
 // Permission is what EC2 said of one action.
 type Permission struct {
-	Action  string `json:"action"` // ec2:AttachVolume
-	Known   bool   `json:"known"`  // EC2 gave a verdict
-	Allowed bool   `json:"allowed"`
-	Needed  bool   `json:"needed"` // a node cannot do without
-	Why     string `json:"why"`    // what it is for
-	Detail  string `json:"detail"` // EC2's words when it is not allowed
+	Action  string // ec2:AttachVolume
+	Known   bool   // EC2 gave a verdict
+	Allowed bool
+	Needed  bool   // a node cannot do without
+	Why     string // what it is for
+	Detail  string // EC2's words when it is not allowed
 }
 
 // trial is one action to be tried.

@@ -23,8 +23,7 @@ const (
 // meanings is what every error code means that is known to be possible for our operations. Unless something
 // else is said, the code is in "Error codes for the Amazon EC2 API" of the EC2 API reference; "query" is
 // "Common Errors" of AWS's query APIs, "SDK" the SDK's own list of throttling codes, and "seen" was met by
-// others. A code is listed although it is Invalid, as an unknown one of the client's is, so that it has been
-// decided upon.
+// others. What says only that the request cannot be right is not here: any other error of the client's is Invalid.
 var meanings = map[string]Meaning{
 	// Somebody has the volume.
 	"VolumeInUse": InUse,
@@ -96,59 +95,6 @@ var meanings = map[string]Meaning{
 	"InvalidSignatureException":   Invalid, // query
 	"UnrecognizedClientException": Invalid, // query
 	"InvalidAccessKeyId":          Invalid, // query
-
-	// A request that cannot be right.
-	codeInvalidValue:                Invalid, // but see meaningOf
-	codeUnsupported:                 Invalid, // but see meaningOf
-	"Unsupported":                   Invalid, // but see meaningOf
-	codeDryRun:                      Invalid, // with DryRun only
-	"OperationNotPermitted":         Invalid, // as to detach the root volume
-	"InvalidParameter":              Invalid,
-	"InvalidParameterCombination":   Invalid,
-	"InvalidParameterDependency":    Invalid,
-	"InvalidID":                     Invalid,
-	"InvalidInstanceID":             Invalid,
-	"InvalidInstanceID.Malformed":   Invalid,
-	"InvalidVolumeID.Malformed":     Invalid,
-	"InvalidVolumeID.Duplicate":     Invalid,
-	"InvalidBlockDeviceMapping":     Invalid,
-	"InvalidFilter":                 Invalid,
-	"FilterLimitExceeded":           Invalid,
-	"InvalidMaxResults":             Invalid,
-	"InvalidNextToken":              Invalid,
-	"InvalidPaginationToken":        Invalid,
-	"InvalidTagKey.Malformed":       Invalid,
-	"TagLimitExceeded":              Invalid,
-	"ResourceCountExceeded":         Invalid,
-	"RequestResourceCountExceeded":  Invalid,
-	"InvalidInput":                  Invalid,
-	"InvalidRequest":                Invalid,
-	"InvalidRegion":                 Invalid,
-	"InvalidResourceType.Unknown":   Invalid,
-	"MissingInput":                  Invalid,
-	"ResourceCountLimitExceeded":    Invalid,
-	"InvalidFormat":                 Invalid,
-	"InvalidCharacter":              Invalid,
-	"InvalidAction":                 Invalid,
-	"InvalidQueryParameter":         Invalid,
-	"MalformedQueryString":          Invalid,
-	"MissingAction":                 Invalid,
-	"MissingParameter":              Invalid,
-	"UnknownParameter":              Invalid,
-	"UnsupportedProtocol":           Invalid,
-	"ValidationError":               Invalid,
-	"NoSuchVersion":                 Invalid,
-	"IdempotentParameterMismatch":   Invalid, // CreateVolume
-	"InvalidZone.NotFound":          Invalid, // CreateVolume
-	"VolumeTypeNotAvailableInZone":  Invalid, // CreateVolume
-	"UnknownVolumeType":             Invalid, // CreateVolume
-	"VolumeLimitExceeded":           Invalid, // CreateVolume
-	"VolumeIOPSLimit":               Invalid, // CreateVolume
-	"InvalidAvailabilityZone":       Invalid, // CreateVolume
-	"InvalidClientToken":            Invalid, // CreateVolume
-	"ResourceLimitExceeded":         Invalid, // CreateVolume
-	"MaxIOPSLimitExceeded":          Invalid, // CreateVolume
-	"InvalidInstanceAttributeValue": Invalid,
 
 	// Something broke at EC2. It may have been after the work was done.
 	"InternalError":           Uncertain,

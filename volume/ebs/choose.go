@@ -43,7 +43,7 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 		}
 		why = append(why, fmt.Sprintf("%s (slot %s): %s", v.ID, v.slot, v.why))
 	}
-	if a.cfg.Takeover == TakeoverStopped {
+	if a.cfg.Takeover == takeoverStopped {
 		if v, ok, err := a.seize(ctx, judged); ok || err != nil {
 			return v, err
 		}
@@ -53,7 +53,7 @@ func (a *claimAttempt) choose(ctx context.Context) (Volume, error) {
 		text = fmt.Sprintf("no volume in region %s has the tags %s; `holdfast volume create` makes them", a.me.Region,
 			strings.Join(a.cfg.Tags, ", "))
 	}
-	a.status.at(StateStandby, "", text)
+	a.status.at(stateStandby, "", text)
 	return Volume{}, none("%s", text)
 }
 

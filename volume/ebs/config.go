@@ -12,10 +12,10 @@ import (
 
 // The values of Config.Takeover.
 const (
-	// TakeoverTerminated takes what EC2 has detached by itself, which it does when an instance terminates.
-	TakeoverTerminated = "terminated"
-	// TakeoverStopped also detaches the volume of an instance that is stopped and cannot hibernate.
-	TakeoverStopped = "stopped"
+	// takeoverTerminated takes what EC2 has detached by itself, which it does when an instance terminates.
+	takeoverTerminated = "terminated"
+	// takeoverStopped also detaches the volume of an instance that is stopped and cannot hibernate.
+	takeoverStopped = "stopped"
 )
 
 // The filesystems.
@@ -63,7 +63,7 @@ type Config struct {
 	DeviceRoot string `mapstructure:"device-root"`
 	// Filesystem is what a blank volume is formatted with.
 	Filesystem string `mapstructure:"filesystem"`
-	// Takeover says whose volume may be taken: TakeoverTerminated or TakeoverStopped.
+	// Takeover says whose volume may be taken: takeoverTerminated or takeoverStopped.
 	Takeover string `mapstructure:"takeover"`
 	// TakeoverAfter is how long, 0 to 1 h, a claim of another node must not have changed before its
 	// volume, which must be free, is taken.
@@ -81,7 +81,7 @@ func Default() Config {
 		State:         "/var/lib/holdfast/ebs",
 		DeviceRoot:    "/",
 		Filesystem:    Ext4,
-		Takeover:      TakeoverTerminated,
+		Takeover:      takeoverTerminated,
 		TakeoverAfter: 30 * time.Second,
 		Settle:        5 * time.Second,
 		ScanEvery:     15 * time.Second,
@@ -119,11 +119,11 @@ func (c Config) Validate(wrong func(key, format string, args ...any)) {
 	if c.Filesystem != Ext4 && c.Filesystem != XFS {
 		bad("filesystem", Ext4+" or "+XFS, c.Filesystem)
 	}
-	if c.Takeover != TakeoverTerminated && c.Takeover != TakeoverStopped {
-		bad("takeover", TakeoverTerminated+" or "+TakeoverStopped, c.Takeover)
+	if c.Takeover != takeoverTerminated && c.Takeover != takeoverStopped {
+		bad("takeover", takeoverTerminated+" or "+takeoverStopped, c.Takeover)
 	}
-	if c.Takeover == TakeoverStopped && c.Settle < settleStopped {
-		bad("settle", fmt.Sprintf("at least %s with takeover: %s", settleStopped, TakeoverStopped), c.Settle)
+	if c.Takeover == takeoverStopped && c.Settle < settleStopped {
+		bad("settle", fmt.Sprintf("at least %s with takeover: %s", settleStopped, takeoverStopped), c.Settle)
 	}
 	for _, d := range []struct {
 		key      string

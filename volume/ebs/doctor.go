@@ -101,7 +101,7 @@ func (d Doctor) permissions(ctx context.Context, me Self, infos []volume.Info) {
 	}
 	all := d.Cloud.Permissions(ctx, id, me.Instance, d.Config.ClaimTag, TagFormat, TagRecord)
 	for _, p := range all {
-		needed := p.Needed || p.Action == "ec2:DescribeInstances" && d.Config.Takeover == TakeoverStopped
+		needed := p.Needed || p.Action == "ec2:DescribeInstances" && d.Config.Takeover == takeoverStopped
 		switch {
 		case p.Allowed:
 			d.well("permission %s (%s)", p.Action, p.Why)
@@ -122,7 +122,7 @@ func (d Doctor) permissions(ctx context.Context, me Self, infos []volume.Info) {
 // reach asks whether this role could take away what is not this node's: the volumes of the other nodes, and those of
 // other clusters. Nobody needs that, and a stolen role could stop a cluster with it.
 func (d Doctor) reach(ctx context.Context, me Self, infos []volume.Info) {
-	if d.Config.Takeover != TakeoverStopped { // which needs that
+	if d.Config.Takeover != takeoverStopped { // which needs that
 		for _, i := range infos {
 			if i.Instance != "" && i.Instance != me.Instance && instanceID.MatchString(i.Instance) {
 				d.mayDetach(ctx, i.Volume, i.Instance, "another node's")

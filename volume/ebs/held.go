@@ -112,7 +112,7 @@ func (c *claim) lose(evidence error) error {
 	if err == nil {
 		return nil // it was released, and what we saw is what came after us
 	}
-	c.p.status.at(StateLost, c.vol, evidence.Error())
+	c.p.status.at(stateLost, c.vol, evidence.Error())
 	if c.mounted {
 		if e := c.p.host.Disks.Fence(c.dir); e != nil {
 			c.p.log.Error("the filesystem of the lost volume could not be shut down", zap.String("path", c.dir), zap.Error(e))
@@ -281,7 +281,7 @@ func (c *claim) setAside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.status.at(StateHeld, c.vol, "")
+	p.status.at(stateHeld, c.vol, "")
 	p.log.Warn("set the content of the volume aside", zap.String("volume", c.vol), zap.String("slot", c.Want.Slot),
 		zap.String("disk", c.Volume().Disk), zap.String("mismatch", why))
 	return nil

@@ -157,7 +157,7 @@ func TestWarmInstanceClaimsNothing(t *testing.T) {
 		if !errors.Is(err, volume.ErrNoneFree) || !strings.Contains(err.Error(), "warm pool (Warmed:Stopped)") || looked {
 			t.Errorf("got %v, looked: %t, want a standby that says why and does not look", err, looked)
 		}
-		if now := p.Progress(); now.State != StateStandby || !strings.Contains(now.Why, "warm pool") {
+		if now := p.Progress(); now.State != stateStandby || !strings.Contains(now.Why, "warm pool") {
 			t.Errorf("got %+v", now)
 		}
 		if got := p.Problems(); len(got) != 0 {

@@ -129,8 +129,8 @@ func (m *Machine) Journal() (Journal, error) {
 	case errors.Is(err, volume.ErrNewer):
 		return Journal{}, fmt.Errorf("read the journal %s: %w", path, err)
 	case err != nil:
-		return Journal{}, fmt.Errorf("read the journal %s: it is damaged (%w), and may have known of a detach that can yet be "+
-			"executed: wait %s from the last time holdfast ran here, then remove the file", path, err, zombie)
+		return Journal{}, fmt.Errorf("read the journal %s: it is damaged (%w), and may have known of a detach that can yet "+
+			"be executed: wait %s from the last time holdfast ran here, then remove the file", path, err, zombie)
 	}
 	m.mu.Lock()
 	m.instance = j.Instance

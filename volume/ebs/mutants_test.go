@@ -108,11 +108,11 @@ var mutants = []mutant{
 	// So are`, `	// So are`, harmless},
 	{"seize without a second look", "seize.go", `err != nil || len(now) != 1 || now[0].State != InstanceStopped`, `err != nil || len(now) != 1`, bySimulation},
 	{"seize from who runs", "seize.go", `return i.State == InstanceStopped && `, `return i.State != InstancePending && `, harmless},
-	{"serve at once after a stop", "attempt.go", `	if a.cfg.Takeover == TakeoverStopped {
+	{"serve at once after a stop", "attempt.go", `	if a.cfg.Takeover == takeoverStopped {
 		if err`, `	if a.cfg.Takeover == "-" {
 		if err`, bySimulation},
 	{"serve while being detached after a stop", "attempt.go", `!ok || !a.attachedHere(now)`, `!ok || now.ID == ""`, bySimulation},
-	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != TakeoverStopped {`, `if tagless {`, bySimulation},
+	{"serve at once after a stop, without tags", "attempt.go", `if tagless && a.cfg.Takeover != takeoverStopped {`, `if tagless {`, bySimulation},
 	{"give up when EC2 fails", "held.go", `		return "" // that EC2 cannot be asked is no evidence of anything
 `, `		return "nobody"
 `, byOutage},

@@ -44,7 +44,7 @@ func (c Config) Policy(cluster, in string) ([]byte, error) {
 		return statement{Sid: sid, Effect: "Allow", Action: actions, Resource: resource, Condition: conditions}
 	}
 	look := []string{"ec2:" + opVolumes}
-	if e.Takeover == TakeoverStopped {
+	if e.Takeover == takeoverStopped {
 		look = append(look, "ec2:"+opInstances)
 	}
 	written := e.selected()
@@ -59,7 +59,7 @@ func (c Config) Policy(cluster, in string) ([]byte, error) {
 		allow("AtTheOwnInstance", arn("instance/*"), own, "ec2:"+opAttach, "ec2:"+opDetach),
 		allow("TheHoldersTags", arn("volume/*"), written, "ec2:"+opTag, "ec2:"+opUntag),
 	}}
-	if e.Takeover == TakeoverStopped {
+	if e.Takeover == takeoverStopped {
 		p.Statement = append(p.Statement, allow("FromStoppedInstances", arn("instance/*"), nil, "ec2:"+opDetach))
 	}
 	text, err := json.MarshalIndent(p, "", "  ")

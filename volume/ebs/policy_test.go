@@ -42,7 +42,7 @@ var policies = map[string]struct {
 	"GovCloud":   {func(*Config) {}, "aws-us-gov"},
 	"kops":       {func(c *Config) { c.KubernetesCluster = "k8s.example.com" }, "aws"},
 	"claim tag":  {func(c *Config) { c.ClaimTag = "team:claim" }, "aws"},
-	"takes over": {func(c *Config) { c.Takeover = TakeoverStopped }, "aws"},
+	"takes over": {func(c *Config) { c.Takeover = takeoverStopped }, "aws"},
 }
 
 func policyOf(t *testing.T, name string) (p policy, c Config) {
@@ -207,7 +207,7 @@ func TestPolicyAllowsNoMoreThanANodeNeeds(t *testing.T) {
 		instance := func(id string) resource { // instances of kops have its tags, too
 			return with(arn("instance/"+id), ours, map[string][]string{"ec2:InstanceID": {id}})
 		}
-		stopped := c.Takeover == TakeoverStopped
+		stopped := c.Takeover == takeoverStopped
 		for what, check := range map[string]struct{ got, want bool }{
 			"look":                         {p.allows("ec2:DescribeVolumes", resource{arn: "*"}), true},
 			"look at instances":            {p.allows("ec2:DescribeInstances", resource{arn: "*"}), stopped},

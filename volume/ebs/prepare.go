@@ -18,7 +18,7 @@ const label = "holdfast"
 // use is steps 7 to 9: it makes the volume whose device is here this node's, and only then reports it as held.
 func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 	c := a.c
-	a.status.at(StatePreparing, c.vol, "checks, mounts and identifies it")
+	a.status.at(statePreparing, c.vol, "checks, mounts and identifies it")
 	c.device, c.dir = device, a.dir(c.Want.Slot)
 	if !c.blind {
 		if err := a.verify(ctx); err != nil {
@@ -44,7 +44,7 @@ func (a *claimAttempt) use(ctx context.Context, device string) (*claim, error) {
 		}
 	}
 	a.step("held")
-	a.status.at(StateHeld, c.vol, c.Mismatch())
+	a.status.at(stateHeld, c.vol, c.Mismatch())
 	a.log.Info("claimed a volume", zap.String("volume", c.vol), zap.String("slot", c.Want.Slot),
 		zap.String("device", device), zap.String("path", c.dir),
 		zap.Uint64("epoch", c.tag.Epoch), zap.String("disk", c.Volume().Disk), zap.String("mismatch", c.Mismatch()))
@@ -103,15 +103,15 @@ func (a *claimAttempt) prepare(ctx context.Context) error {
 			c.device)
 	case content.Blank && c.formatted != "":
 		c.Known(c.Want,
-			fmt.Sprintf("its tag %s says that it was formatted (%s), but the device %s is blank: is it another volume, or was it "+
-				"wiped? remove the tag to have it formatted", TagFormat, c.formatted, c.device))
+			fmt.Sprintf("its tag %s says that it was formatted (%s), but the device %s is blank: is it another volume, or was "+
+				"it wiped? remove the tag to have it formatted", TagFormat, c.formatted, c.device))
 		return nil
 	case content.Blank:
 		return a.format(ctx, uuid.NewString())
 	case content.Type == "":
 		c.Known(c.Want,
-			fmt.Sprintf("its device %s holds %s, which is not touched; if it may be lost, wipe it (dd if=/dev/zero of=%s bs=1M) "+
-				"and restart this node", c.device, content.Other, c.device))
+			fmt.Sprintf("its device %s holds %s, which is not touched; if it may be lost, wipe it (dd if=/dev/zero of=%s "+
+				"bs=1M) and restart this node", c.device, content.Other, c.device))
 		return nil
 	}
 	return a.mount(ctx, content)

@@ -26,7 +26,7 @@ func (c *claim) Release(ctx context.Context, drop bool) error {
 	if lost := c.Lost(); lost != nil {
 		return lost
 	}
-	p.status.at(StateReleasing, c.vol, "unmounts it")
+	p.status.at(stateReleasing, c.vol, "unmounts it")
 	p.step("before-unmount")
 	err := p.host.Disks.Unmount(ctx, c.dir)
 	if err == nil && drop {
@@ -35,14 +35,14 @@ func (c *claim) Release(ctx context.Context, drop bool) error {
 	if err != nil {
 		return fmt.Errorf("release %s (slot %s): %w", c.vol, c.Want.Slot, err)
 	}
-	p.status.at(StateIdle, "", "")
+	p.status.at(stateIdle, "", "")
 	return nil
 }
 
 // drop detaches the volume and removes the claim, if it still is this one.
 func (c *claim) drop(ctx context.Context) error {
 	p := c.p
-	p.status.at(StateReleasing, c.vol, "detaches it")
+	p.status.at(stateReleasing, c.vol, "detaches it")
 	if err := p.requests.detach(ctx, c.vol); err != nil {
 		return err
 	}

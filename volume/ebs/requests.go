@@ -77,7 +77,8 @@ func (r *requests) detach(ctx context.Context, vol string) error {
 	r.step("after-detach")
 	m := MeaningOf(err)
 	if err != nil && m == Uncertain {
-		return fmt.Errorf("detach %s: %w: until it is known what became of it, %s is not used on this machine, for at most %s",
+		return fmt.Errorf("detach %s: %w: until it is known what became of it, %s is not used on this machine, for at most "+
+			"%s",
 			vol, err, vol, zombie)
 	}
 	none := err != nil && (m == NotNow || m == NotFound) // there is no attachment that could be ended
@@ -244,8 +245,8 @@ func (r *requests) giveUp(ctx context.Context, vol, name string, back bool) erro
 			"encrypted, look whether its KMS key is enabled and whether this instance's role may use it (kms:CreateGrant, "+
 			"kms:Decrypt)", vol))
 	}
-	return r.setbacks.fail(vol, fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again under "+
-		"another device name", vol, stuck))
+	return r.setbacks.fail(vol, fmt.Errorf("attach %s: no device appeared within %s; it is detached, and tried again "+
+		"under another device name", vol, stuck))
 }
 
 // cure says what an operator can do about a refusal.

@@ -63,8 +63,8 @@ func (s *scanner) scan(ctx context.Context, devices map[string]string) ([]Volume
 	if time.Now().Before(v.next) && (!news || v.err != nil) {
 		return v.volumes, v.err
 	}
-	if s.status.now().State != StateStandby {
-		s.status.at(StateScanning, "", "")
+	if s.status.now().State != stateStandby {
+		s.status.at(stateScanning, "", "")
 	}
 	return s.look(ctx)
 }

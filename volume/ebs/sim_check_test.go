@@ -199,7 +199,7 @@ func (w *simWorld) seized(b *simBox, vol string) {
 			recently = true
 		}
 	}
-	if w.life.takeover != TakeoverStopped || !recently {
+	if w.life.takeover != takeoverStopped || !recently {
 		w.fail("I7: %s is to be detached from %s, which is %s", vol, b.id, b.state)
 	}
 }

@@ -51,7 +51,7 @@ func simLife(seed uint64) life {
 	l := life{
 		nodes: pick(r, 3, 4, 4, 5, 5), zones: pick(r, 1, 1, 2),
 		extra:     pick(r, "", "", "", "duplicate", "other cluster", "multi", "managed", "other zone", "affinity", "strange slot", "foreign", "etcd-manager", "unlabelled", "no filesystem", "other identity", "wiped"),
-		takeover:  TakeoverTerminated,
+		takeover:  takeoverTerminated,
 		settle:    pick(r, time.Second, 5*time.Second),
 		scanEvery: pick(r, 5*time.Second, 15*time.Second),
 		after:     pick(r, 5*time.Second, 30*time.Second),
@@ -79,7 +79,7 @@ func simLife(seed uint64) life {
 	case 1:
 		// A stopped instance is known to be stopped for a moment only, and what comes after that moment is
 		// what this option accepts.
-		l.takeover, l.settle, l.pause, l.stale = TakeoverStopped, 5*time.Second, 0, 0
+		l.takeover, l.settle, l.pause, l.stale = takeoverStopped, 5*time.Second, 0, 0
 	}
 	return l
 }
@@ -96,7 +96,7 @@ var simEvents = []struct {
 		}
 	}},
 	{"pause", 3, func(w *simWorld, n *simNode) {
-		if n.proc != nil && w.life.takeover != TakeoverStopped {
+		if n.proc != nil && w.life.takeover != takeoverStopped {
 			w.pause(n.proc)
 		}
 	}},

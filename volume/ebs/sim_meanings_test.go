@@ -75,7 +75,7 @@ func meaningAt(t *testing.T, step string, m Meaning) string {
 	l := simCalm()
 	l.nodes, l.lag, l.after = 2, 0, 0
 	if step == "Instances" {
-		l.takeover = TakeoverStopped
+		l.takeover = takeoverStopped
 	}
 	w := newSimWorld(1, l, &simTally{map[string]int{}}, nil)
 	w.mu.Lock()

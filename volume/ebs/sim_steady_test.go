@@ -8,7 +8,7 @@ import (
 
 // simCalm is a life without faults.
 func simCalm() life {
-	return life{nodes: 5, zones: 1, takeover: TakeoverTerminated, settle: 5 * time.Second, scanEvery: 15 * time.Second, after: 30 * time.Second,
+	return life{nodes: 5, zones: 1, takeover: takeoverTerminated, settle: 5 * time.Second, scanEvery: 15 * time.Second, after: 30 * time.Second,
 		retry: 500 * time.Millisecond, write: 10 * time.Second, slow: 5 * time.Second, lag: time.Second}
 }
 

@@ -9,20 +9,20 @@ import (
 
 // The states of a claim, in the order in which they follow each other.
 const (
-	StateIdle      = "idle"      // nothing was tried yet
-	StateScanning  = "scanning"  // looks for volumes
-	StateStandby   = "standby"   // there is none to take; looks again
-	StateClaiming  = "claiming"  // has written its claim and lets it settle
-	StateAttaching = "attaching" // has asked for the attachment, or waits for the device
-	StatePreparing = "preparing" // checks, formats, mounts, identifies
-	StateHeld      = "held"
-	StateReleasing = "releasing" // unmounts, and detaches if it is given up
-	StateLost      = "lost"
+	stateIdle      = "idle"      // nothing was tried yet
+	stateScanning  = "scanning"  // looks for volumes
+	stateStandby   = "standby"   // there is none to take; looks again
+	stateClaiming  = "claiming"  // has written its claim and lets it settle
+	stateAttaching = "attaching" // has asked for the attachment, or waits for the device
+	statePreparing = "preparing" // checks, formats, mounts, identifies
+	stateHeld      = "held"
+	stateReleasing = "releasing" // unmounts, and detaches if it is given up
+	stateLost      = "lost"
 )
 
 // States are all of them.
-var States = []string{StateIdle, StateScanning, StateStandby, StateClaiming, StateAttaching, StatePreparing, StateHeld,
-	StateReleasing, StateLost}
+var States = []string{stateIdle, stateScanning, stateStandby, stateClaiming, stateAttaching, statePreparing, stateHeld,
+	stateReleasing, stateLost}
 
 // Progress is how far the claim is.
 type Progress struct {
@@ -42,7 +42,7 @@ type status struct {
 }
 
 func newStatus(lg *zap.Logger) *status {
-	return &status{log: lg, progress: Progress{State: StateIdle, Since: time.Now()}, problems: map[string]string{}}
+	return &status{log: lg, progress: Progress{State: stateIdle, Since: time.Now()}, problems: map[string]string{}}
 }
 
 // at says how far the claim is.
