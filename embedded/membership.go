@@ -73,8 +73,10 @@ func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 	now := time.Now()
 	learner := membership.NewMemberAsLearner("", urls, "", &now)
 	err = c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
-		_, err := srv.AddMember(ctx, *learner)
-		return err
+		return adding(*learner).perform(ctx, srv, func() error {
+			_, err := srv.AddMember(ctx, *learner)
+			return err
+		})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("add learner %s: %w", peerURL, err)
@@ -155,8 +157,10 @@ const reachTimeout = 3 * time.Second
 // Remove removes a member for good; again is fine. Errors: [plan.ErrUnhealthy].
 func (c Cluster) Remove(ctx context.Context, id uint64) error {
 	err := c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
-		_, err := srv.RemoveMember(ctx, id)
-		return err
+		return removing(types.ID(id)).perform(ctx, srv, func() error {
+			_, err := srv.RemoveMember(ctx, id)
+			return err
+		})
 	})
 	if err != nil && !errors.Is(err, errNotFound) { // it is gone, which is what was wanted
 		return fmt.Errorf("remove member %x: %w", id, err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
 )
@@ -49,22 +51,78 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 	if got := len(b.Members()); got != 2 {
 		t.Errorf("members: got %d, want 2", got)
 	}
-	if _, err := a.AddLearner(soon(t), "http://127.0.0.1:1"); !errors.Is(err, plan.ErrUnhealthy) {
-		t.Errorf("add right after a join: got %v, want plan.ErrUnhealthy", err)
+	leader, follower := a, b
+	if !a.Status().Leader {
+		leader, follower = b, a
 	}
-	await(t, "removal", func() bool {
-		err := a.Remove(soon(t), id)
-		if err != nil && !errors.Is(err, plan.ErrUnhealthy) {
+	// What the plan decides waits for no timer, and an operator's change does.
+	if _, err := leader.client(t).MemberAddAsLearner(soon(t), []string{"http://127.0.0.1:1"}); !errors.Is(err, rpctypes.ErrUnhealthy) {
+		t.Errorf("an operator adds right after a join: got %v, want rpctypes.ErrUnhealthy", err)
+	}
+	if _, err := follower.AddLearner(soon(t), "http://127.0.0.1:1"); !errors.Is(err, plan.ErrUnhealthy) {
+		t.Errorf("a follower adds right after a join: got %v, want plan.ErrUnhealthy", err)
+	}
+	third, err := leader.AddLearner(soon(t), "http://127.0.0.1:1")
+	if err != nil {
+		t.Fatalf("add right after a join: %v", err)
+	}
+	if _, err := leader.AddLearner(soon(t), "http://127.0.0.1:1"); err == nil {
+		t.Error("added a peer URL twice")
+	}
+	if err := leader.Remove(soon(t), third); err != nil {
+		t.Errorf("remove right after an addition: %v", err)
+	}
+	if err := leader.Remove(soon(t), third); err != nil {
+		t.Errorf("remove again: %v", err)
+	}
+	if leader != a {
+		if err := leader.TransferLeadership(soon(t)); err != nil {
 			t.Fatal(err)
 		}
-		return err == nil
-	})
+	}
+	await(t, "a leads", func() bool { return a.Status().Leader })
+	if err := a.Remove(soon(t), id); err != nil {
+		t.Errorf("remove right after a join: %v", err)
+	}
 	awaitClosed(t, "b ends by itself", b.Done())
 	if err := b.Err(); !errors.Is(err, errRemoved) {
 		t.Errorf("b: got %v, want errRemoved", err)
 	}
 	if err := a.Remove(soon(t), id); err != nil {
 		t.Errorf("remove again: got %v", err)
+	}
+}
+
+// A change that would leave no majority connected is refused, however long the cluster was whole before.
+func TestChangesKeepQuorum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	nodes := found(t, "a", "b", "c")
+	leader := leaderOf(nodes)
+	var others []*node
+	for _, n := range nodes {
+		if n != leader {
+			others = append(others, n)
+		}
+	}
+	for _, n := range others {
+		await(t, "all are connected", func() bool { _, ok := leader.Connected(n.Status().MemberID); return ok })
+	}
+	gone, there := others[0].Status().MemberID, others[1].Status().MemberID
+	others[0].Kill()
+	await(t, "one is gone", func() bool { _, ok := leader.Connected(gone); return !ok })
+	if _, err := leader.AddLearner(soon(t), "http://127.0.0.1:1"); !errors.Is(err, plan.ErrUnhealthy) {
+		t.Errorf("add beside a lost member: got %v, want plan.ErrUnhealthy", err)
+	}
+	if err := leader.Remove(soon(t), there); !errors.Is(err, plan.ErrUnhealthy) {
+		t.Errorf("remove one of two that serve: got %v, want plan.ErrUnhealthy", err)
+	}
+	if err := leader.Remove(soon(t), gone); err != nil {
+		t.Errorf("remove the one that is lost: %v", err)
+	}
+	if _, err := leader.AddLearner(soon(t), "http://127.0.0.1:1"); err != nil {
+		t.Errorf("add to two that serve: %v", err)
 	}
 }
 

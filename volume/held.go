@@ -40,6 +40,9 @@ func newLocalClaim(l *Local, root string, want Identity) *localClaim {
 // Path implements Claim.
 func (c *localClaim) Path() string { return c.at.dir }
 
+// Lock implements Locker.
+func (c *localClaim) Lock() string { return c.file.name() }
+
 // Watch implements Claim. A look that hangs in the kernel cannot be stopped and cannot be waited
 // for: its goroutine outlives Watch until the disk answers.
 func (c *localClaim) Watch(ctx context.Context) error {

@@ -400,3 +400,30 @@ func TestListChangesNothing(t *testing.T) {
 		t.Errorf("got %+v, %v, want the volume nobody wants as the fourth", infos, err)
 	}
 }
+
+// The name of a lock is the same for one volume in each claim, and another one for another volume, and for a copy. (Two
+// processes at once are not needed: that one alone has the lock is shown elsewhere.)
+func TestLockName(t *testing.T) {
+	root := t.TempDir()
+	c := mustClaim(t, newLocal(t, root, "n1"))
+	first, epoch, disk := c.Lock(), c.Volume().Epoch, c.Volume().Disk
+	if first == "" {
+		t.Fatal("the lock has no name")
+	}
+	if other := mustClaim(t, newLocal(t, root, "n2")); other.Lock() == first {
+		t.Errorf("slots %s and %s have the same lock %s", c.Volume().Slot, other.Volume().Slot, first)
+	}
+	mustRelease(t, c, true)
+	again := mustClaim(t, newLocal(t, root, "n3"))
+	if v := again.Volume(); again.Lock() != first || v.Disk != disk || v.Epoch <= epoch {
+		t.Errorf("claimed again: got lock %s, disk %s, epoch %d, want %s, %s, more than %d", again.Lock(), v.Disk, v.Epoch, first, disk, epoch)
+	}
+	mustRelease(t, again, true)
+	copied := filepath.Join(t.TempDir(), "copied")
+	if err := os.CopyFS(copied, os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	if c := mustClaim(t, newLocal(t, copied, "n4")); c.Lock() == first || c.Volume().Disk != disk {
+		t.Errorf("a copy: got lock %s and disk %s, want another lock and disk %s", c.Lock(), c.Volume().Disk, disk)
+	}
+}

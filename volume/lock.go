@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -55,6 +57,17 @@ func lockPath(path string, flag int) (*lock, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBusy, why)
 	}
 	return l, nil
+}
+
+// name tells the lock from every other one, a copy of its file on this machine or another one too: while the file is
+// open nothing else has its inode. A kernel that names no boot may be that of another machine: "".
+func (l *lock) name() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	st, ok := l.info.Sys().(*syscall.Stat_t)
+	if err != nil || !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d/%d", strings.TrimSpace(string(boot)), st.Dev, st.Ino)
 }
 
 // isLocked reports whether somebody holds the lock at path. It takes the lock for an instant, shared, so

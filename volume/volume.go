@@ -114,6 +114,13 @@ type MissingReporter interface {
 	Missing() string
 }
 
+// Locker is a Claim on a lock of the operating system.
+type Locker interface {
+	// Lock names the lock that the claim holds: the kernel that runs, and the file in it. Of all processes that tell the
+	// same name only one has the volume. "" where that cannot be known.
+	Lock() string
+}
+
 // State says whether some process holds a volume.
 type State string
 

@@ -147,7 +147,11 @@ func (h held) Trouble() (mismatch, missing string) {
 
 func (h held) Identity() coordinator.Identity {
 	id := h.Volume()
-	return coordinator.Identity{Slot: id.Slot, Volume: id.Volume, Disk: id.Disk, Epoch: id.Epoch}
+	is := coordinator.Identity{Slot: id.Slot, Volume: id.Volume, Disk: id.Disk, Epoch: id.Epoch}
+	if l, ok := h.Claim.(volume.Locker); ok {
+		is.Lock = l.Lock()
+	}
+	return is
 }
 
 func (h held) SetAllAside(ctx context.Context) error {

@@ -46,7 +46,11 @@ func (g *generations) tell(o *plan.Observation, began time.Time, live map[string
 	if g.ordered == occasion(*o) {
 		o.Orders = g.orders
 	}
+	before := g.ending.open
 	g.ending.tell(o, began, live)
+	if open := g.ending.open; open != "" && open != before {
+		time.AfterFunc(LeaderWait, g.look) // it has waited for a leader long enough then
+	}
 }
 
 // proven is what the store says as far as a disk may go by it: anyone who can only write the store ends no

@@ -270,7 +270,7 @@ func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
 		return ""
 	}
 	id := now.volume.Identity()
-	o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk}
+	o.Claim = plan.Claim{Held: true, Slot: id.Slot, Epoch: id.Epoch, Disk: id.Disk, Lock: id.Lock}
 	o.Claim.Mismatch, o.Claim.Missing = now.volume.Trouble()
 	if id.Disk != now.id.Disk && o.Claim.Mismatch == "" { // what is held was read on the disk that it was
 		o.Claim.Mismatch = "its content is being set aside"

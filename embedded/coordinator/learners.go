@@ -51,12 +51,6 @@ func (l *learners) tell(o *plan.Observation, now time.Time) {
 	o.Member.Admitted = slices.SortedFunc(maps.Values(l.admitted), func(a, b plan.Admission) int {
 		return strings.Compare(a.Slot, b.Slot)
 	})
-	var last uint64
-	for _, m := range o.Member.Members {
-		if m.ID == o.Member.ID {
-			last = m.Matched
-		}
-	}
 	before := l.progress
 	l.progress = map[uint64]progressed{} // of those that are gone nothing is remembered
 	o.Member.Members = slices.Clone(o.Member.Members)
@@ -66,11 +60,7 @@ func (l *learners) tell(o *plan.Observation, now time.Time) {
 			continue
 		}
 		p, ok := before[m.ID]
-		inSync := float64(m.Matched) >= 0.9*float64(last) // as etcd judges it
-		if last == 0 {
-			inSync = m.Connected // raft tells nothing
-		}
-		if !ok || m.Matched > p.matched || inSync {
+		if !ok || m.Matched > p.matched || o.Member.InSync(*m) {
 			p = progressed{m.Matched, now}
 		}
 		patience := stuckAfter

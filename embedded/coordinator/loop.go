@@ -82,8 +82,11 @@ func (l *loop) live(ctx, watching context.Context) error {
 			}
 		}
 		var done chan error
+		var rested <-chan time.Time
 		if doing != nil {
 			done = doing.done
+		} else {
+			rested = pace.rested()
 		}
 		select {
 		case <-ctx.Done():
@@ -96,6 +99,7 @@ func (l *loop) live(ctx, watching context.Context) error {
 		case <-l.world.Mesh.Changed():
 		case <-l.world.Etcd.Changed():
 		case <-l.again:
+		case <-rested:
 		case <-ticker.C:
 		}
 	}

@@ -88,6 +88,9 @@ func notYet(err error) error {
 func (m *members) promote(ctx context.Context, a plan.Action) error {
 	ctx, cancel := context.WithTimeout(ctx, raftTimeout)
 	defer cancel()
+	if !m.decider.stands(a) {
+		return errNotYet
+	}
 	err := m.world.Etcd.Promote(ctx, a.Member)
 	if errors.Is(err, plan.ErrNotReady) || errors.Is(err, plan.ErrUnhealthy) {
 		return errNotYet

@@ -26,6 +26,7 @@ type Identity struct {
 	Volume string // the provider's ID of it
 	Disk   string // UUID
 	Epoch  uint64 // of this claim
+	Lock   string // the name of the operating system's lock that the claim holds, "" where it has none
 }
 
 // Volumes gives this node a volume.

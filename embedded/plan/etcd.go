@@ -11,7 +11,7 @@ import (
 var ErrNotReady = errors.New("learner is not in sync with the leader")
 
 // ErrUnhealthy is wrapped by changes of the member list that etcd refuses for now: the change would endanger the
-// quorum. For 5 s after a member has joined etcd says so of a healthy cluster as well.
+// quorum. A member that does not lead hears it of a healthy cluster as well, for 5 s after another has joined.
 var ErrUnhealthy = errors.New("cluster is not healthy enough for a membership change")
 
 // ErrReadOnly is wrapped by writes while an alarm has etcd refuse every one.

@@ -17,10 +17,13 @@ const (
 // rests on stays true once it is true (a promise, a record, a removal), or is confirmed by a direct call. It is flat, as
 // it is told: older versions read the same fields.
 type Facts struct {
-	Version  int          `json:"version"` // 1
-	Slot     string       `json:"slot,omitempty"`
-	Epoch    uint64       `json:"epoch,omitempty"`
-	Disk     string       `json:"disk,omitempty"`
+	Version int    `json:"version"` // 1
+	Slot    string `json:"slot,omitempty"`
+	Epoch   uint64 `json:"epoch,omitempty"`
+	Disk    string `json:"disk,omitempty"`
+	// Lock names the lock that the node has on its disk, if only one process of all machines can have it: the kernel that
+	// runs and the file in it. "": nothing is known of that. See [Observation.heard].
+	Lock     string       `json:"lock,omitempty"`
 	Phase    Phase        `json:"phase,omitempty"`
 	Slots    []string     `json:"slots,omitempty"`    // wanted
 	PeerURL  string       `json:"peer_url,omitempty"` // wanted pattern
@@ -110,6 +113,7 @@ func (o knowledge) facts(removed []uint64) Facts {
 	}
 	f.Unable, f.Left = o.Unable[:min(len(o.Unable), maxText)], l.Left
 	f.Slot, f.Epoch, f.Disk, f.Phase = o.Claim.Slot, o.Claim.Epoch, o.Claim.Disk, o.phase()
+	f.Lock = o.Claim.Lock
 	f.Promise, f.Record, f.Join = l.Promise(), l.Record, l.Join
 	f.Taken = l.Record != nil && l.Taken == l.Record.ID
 	if l.Secured != nil {

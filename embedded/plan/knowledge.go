@@ -15,7 +15,7 @@ type knowledge struct{ mesh }
 type view struct{ knowledge }
 
 // look returns the view of an observation.
-func look(obs *Observation) view { return view{knowledge{mesh{obs}}} }
+func look(obs *Observation) view { return view{knowledge{mesh{obs.heard()}}} }
 
 // latest returns the newest record that anybody knows, lost nodes and the store among them, or says what contradicts
 // it. A generation descends from those in its line; two records of which neither descends from the other are two

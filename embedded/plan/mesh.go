@@ -9,6 +9,35 @@ import (
 // mesh is what the other nodes say in the gossip, each for itself, and how that goes with our own disk and store.
 type mesh struct{ *Observation }
 
+// heard is the observation without the word of those that are gone and that the gossip still believes to live. A lock is
+// had by one process: the operating system gives it to the next only when the one before has ended, or has released the
+// disk. So who had it in an earlier claim holds the disk no more. A copy of the disk has another lock.
+func (obs *Observation) heard() *Observation {
+	claims := []Facts{{Disk: obs.Claim.Disk, Lock: obs.Claim.Lock, Epoch: obs.Claim.Epoch}}
+	for _, p := range obs.Peers {
+		if p.Facts != nil {
+			claims = append(claims, *p.Facts)
+		}
+	}
+	var o *Observation
+	for i, p := range obs.Peers {
+		if f := p.Facts; !p.Live || f == nil || f.Lock == "" || !slices.ContainsFunc(claims, func(c Facts) bool {
+			return c.Lock == f.Lock && c.Disk == f.Disk && c.Epoch > f.Epoch
+		}) {
+			continue
+		}
+		if o == nil {
+			c := *obs
+			o, c.Peers = &c, slices.Clone(obs.Peers)
+		}
+		o.Peers[i].Live = false
+	}
+	if o == nil {
+		return obs
+	}
+	return o
+}
+
 // live returns the nodes that the gossip sees now.
 func (o mesh) live() []Peer {
 	live := make([]Peer, 0, len(o.Peers))

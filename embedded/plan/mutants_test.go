@@ -126,6 +126,16 @@ var mutants = []mutant{
 	{"repair with any record", "resume.go", ` && f.CID == o.Disk.ClusterID {`, ` {`, bySimulation},
 	{"replace without asking the holder", "sim_act_test.go", `func() { n.confirm(a) }, `, ``, byVacancy},
 	{"replace without a quorum", "steady.go", `	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal`, `	case q.healthy < 0:`, bySimulation},
+	{"promote without a quorum", "steady.go", `	case q.healthy <= q.voters/2:
+		return nil, fmt.Sprintf("slot %s waits to be promoted`, `	case q.healthy < 0:
+		return nil, fmt.Sprintf("slot %s waits to be promoted`, byStories},
+	{"promote a learner that is not connected", "steady.go", `	case !m.Connected:
+		return nil, fmt.Sprintf("learner %x`, `	case q.healthy < 0:
+		return nil, fmt.Sprintf("learner %x`, byResizes},
+	{"promote a learner that lags", "steady.go", `case !o.Member.InSync(m):`, `case false:`, byStories},
+	{"whoever claims a copy proves the original's holder gone", "mesh.go", `c.Lock == f.Lock && c.Disk == f.Disk`, `c.Disk == f.Disk`, byStories},
+	{"a lock without a name proves a holder gone", "mesh.go", `f == nil || f.Lock == "" ||`, `f == nil ||`, byStories},
+	{"an earlier claim proves a later holder gone", "mesh.go", ` && c.Epoch > f.Epoch`, ` && c.Epoch != f.Epoch`, byStories},
 	{"lead with a disk that stalls", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled && m.Defragging {`, byStories},
 	{"stalled while it is defragmented", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled {`, byStories},
 	{"tell others of a leader that is stalled", "facts.go", `o.Member.Leader && !o.Member.Stalled, removed`, `o.Member.Leader, removed`, byFacts},

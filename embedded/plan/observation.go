@@ -85,6 +85,7 @@ type Claim struct {
 	Slot     string
 	Epoch    uint64
 	Disk     string // UUID
+	Lock     string // see [Facts]
 	Mismatch string // not empty: the identity on the volume is not that of the volume
 	// Missing: which disk with data this node held last, and does not find where it was; "" for none.
 	Missing string
@@ -232,6 +233,17 @@ type MemberInfo struct {
 	Stuck     bool   `json:"-"`
 	// Acked, on the leader: up to where the member has acknowledged its log in its term, 0 if it has not.
 	Acked uint64 `json:"acked,omitempty"`
+}
+
+// InSync reports, on the leader, whether a learner has enough of the log to be promoted, as etcd demands it; where raft
+// tells nothing, whether it is connected.
+func (m Member) InSync(learner MemberInfo) bool {
+	for _, i := range m.Members {
+		if i.ID == m.ID && i.Matched > 0 {
+			return float64(learner.Matched) >= 0.9*float64(i.Matched)
+		}
+	}
+	return learner.Connected
 }
 
 // Member is the state of the etcd member in this process. It is flat, so that one look at etcd fills it, and a story

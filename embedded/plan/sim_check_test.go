@@ -21,7 +21,7 @@ func (w *world) judge(n *node, o Observation, a Action) {
 	case Start:
 		w.judgeStart(n, o)
 		return
-	case Replace:
+	case Replace, Promote:
 		connected, voters := 0, 0
 		for _, m := range o.Member.Members {
 			voters += boolToInt(!m.Learner)
@@ -29,6 +29,10 @@ func (w *world) judge(n *node, o Observation, a Action) {
 		}
 		if connected*2 <= voters {
 			w.fail("R6: %s changes the members with %d of %d voters connected", n.name, connected, voters)
+		}
+		if a.Kind == Promote {
+			w.judgePromotion(n, o, a)
+			return
 		}
 		w.judgeJoin(n, o, a)
 		return
@@ -72,7 +76,8 @@ func (w *world) judgeStart(n *node, o Observation) {
 		if mine := o.Disk.Ledger.Record; slices.Contains(f.Removed, id) && p.Live && f.Leader && f.Record.ID == mine.ID {
 			w.fail("R6: %s starts member %x, which leader %s shows as removed", n.name, id, p.Node)
 		}
-		if p.Live && f.Running && f.Slot == o.Claim.Slot && !look(&o).apart(f) {
+		// who had this very disk before has ended: a disk has one holder here, as its lock has
+		if p.Live && f.Running && f.Slot == o.Claim.Slot && f.Disk != o.Claim.Disk && !look(&o).apart(f) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {

@@ -158,7 +158,7 @@ func (n *node) observe() Observation {
 		o.Store.CID = r.cid()
 	}
 	if d := n.disk; d != nil {
-		o.Claim = Claim{Held: true, Slot: d.slot, Epoch: d.epoch, Disk: d.uuid}
+		o.Claim = Claim{Held: true, Slot: d.slot, Epoch: d.epoch, Disk: d.uuid, Lock: "lock of " + d.uuid}
 		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker, Built: d.built, Origin: n.origin()}
 		if d.data != nil && (o.Disk.Origin == nil || d.moved) {
 			o.Disk.WAL, o.Disk.Member, o.Disk.ClusterID = true, d.data.id, d.data.c.cid
@@ -214,8 +214,11 @@ func (n *node) member() Member {
 		}
 		r := p.data.c.runner(n.w, mi.ID)
 		mi.Connected = p.leads && r != nil && n.w.reach(n, r)
-		if p.leads && mi.ID != m.ID {
-			m.Term, mi.Acked = p.term, uint64(p.acked[mi.ID])
+		switch {
+		case p.leads && mi.ID == m.ID:
+			mi.Matched = uint64(p.data.match)
+		case p.leads:
+			m.Term, mi.Acked, mi.Matched = p.term, uint64(p.acked[mi.ID]), uint64(p.acked[mi.ID])
 		}
 	}
 	return m

@@ -131,6 +131,15 @@ func (w *world) judgeJoin(n *node, o Observation, a Action) {
 	}
 }
 
+// judgePromotion: who gets a vote is there, and has what the leader has.
+func (w *world) judgePromotion(n *node, o Observation, a Action) {
+	for _, m := range o.Member.Members {
+		if m.ID == a.Member && (!m.Connected || !o.Member.InSync(m)) {
+			w.fail("R15: %s promotes learner %x of slot %s, connected %t, with %d of its log", n.name, m.ID, m.Slot, m.Connected, m.Matched)
+		}
+	}
+}
+
 // judgeResize: more than half of all voters' holders want the set, as far as the leader can know.
 func (w *world) judgeResize(n *node, o Observation, a Action) {
 	voters, want := 0, 0

@@ -81,9 +81,13 @@ func (w *world) reborn(d *disk) bool {
 	if !d.back {
 		return false
 	}
+	seen := Observation{}
 	for _, v := range d.holder.views {
-		f := v.facts
-		if !v.live || f == nil || !f.Leader || f.Record == nil || f.Record.ID != d.data.c.record.ID {
+		seen.Peers = append(seen.Peers, Peer{Live: v.live, Facts: v.facts})
+	}
+	for _, p := range seen.heard().Peers {
+		f := p.Facts
+		if !p.Live || f == nil || !f.Leader || f.Record == nil || f.Record.ID != d.data.c.record.ID {
 			continue
 		}
 		if slices.ContainsFunc(f.Members, func(m MemberInfo) bool { return m.ID == d.data.id && m.Acked > 0 }) {
@@ -122,6 +126,7 @@ func (w *world) judgeRollback(n *node, o Observation, a Action) {
 	if a.Kind != Start || !d.WAL {
 		return
 	}
+	o = *o.heard() // a leader whose lock another has is no leader that lives
 	newest := uint64(0)
 	for _, p := range o.Peers {
 		if f := p.Facts; p.Live && f != nil && f.Leader && f.Record.ID == d.Ledger.Record.ID {

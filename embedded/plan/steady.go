@@ -136,8 +136,7 @@ func (o steady) mend(slot string, q quorum) (*Action, string) {
 	f := h.Facts
 	switch {
 	case listed && m.Learner && f.Running && f.Member == m.ID:
-		return &Action{Kind: Promote, Slot: slot, Member: m.ID,
-			Why: fmt.Sprintf("learner %x of slot %s runs on %s: promoting it when it is in sync", m.ID, slot, h.Node)}, ""
+		return o.promote(h, m, q)
 	case f.Phase == PhaseVacant:
 		return o.admit(slot, h, m, q)
 	case listed && m.Learner:
@@ -150,6 +149,21 @@ func (o steady) mend(slot string, q quorum) (*Action, string) {
 		return nil, fmt.Sprintf("slot %s on %s is not connected", slot, h.Node)
 	}
 	return nil, ""
+}
+
+// promote gives a learner its vote. The quorum grows with it: so it must be there and in sync, and with it a majority of
+// the voters before is one of those after.
+func (o steady) promote(h *Peer, m MemberInfo, q quorum) (*Action, string) {
+	switch {
+	case !m.Connected:
+		return nil, fmt.Sprintf("learner %x of slot %s runs on %s and is not connected", m.ID, m.Slot, h.Node)
+	case !o.Member.InSync(m):
+		return nil, fmt.Sprintf("learner %x of slot %s on %s is not in sync yet", m.ID, m.Slot, h.Node)
+	case q.healthy <= q.voters/2:
+		return nil, fmt.Sprintf("slot %s waits to be promoted, but only %d of %d voters are connected", m.Slot, q.healthy, q.voters)
+	}
+	return &Action{Kind: Promote, Slot: m.Slot, Member: m.ID,
+		Why: fmt.Sprintf("learner %x of slot %s is in sync on %s: promoting it", m.ID, m.Slot, h.Node)}, ""
 }
 
 // admit replaces the member of a slot whose holder has no data, for that holder's disk only.

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the answers into the story files"
 //
 //	charter X a=d1@1 b=d2@1 c=d3@2#7   a charter and its record, for use by name below (for all later paragraphs)
 //	node n1 slots=a,b,c fromhttp=2380 never yields etcd=3.7.3 url=http://{slot}.main:2380   Config; a charter after it has this peer URL
-//	claim a d1 epoch=2 mismatch="..." missing="..." drained  or: claim none="..." parked
+//	claim a d1 epoch=2 lock=l1 mismatch="..." missing="..." drained  or: claim none="..." parked
 //	disk promises=X,Y record=X role=founder join=5 started=d1 secured=promised|changed wal=1 cid=X founder=1
 //	member running ready leader members=a:1+,b:2* lock=a/n1/drain    + is connected, * is a learner, ! is stuck, ^ has a URL with https, c:3@1f has acknowledged 1f; paused=ops@n1 why="..."
 //	peer n2 live slot=b disk=d2 phase=blank promise=X record=X member=2 ...
@@ -209,7 +209,7 @@ func (r *reader) noun(noun string, p map[string]string) {
 		r.ending(noun, p, has)
 	case "claim":
 		o.Parked, o.Drained = has("parked"), has("drained")
-		o.Claim = Claim{Held: !has("none"), None: p["none"], Slot: p["0"], Disk: p["1"], Epoch: r.number(p["epoch"]), Mismatch: p["mismatch"], Missing: p["missing"]}
+		o.Claim = Claim{Held: !has("none"), None: p["none"], Slot: p["0"], Disk: p["1"], Epoch: r.number(p["epoch"]), Mismatch: p["mismatch"], Missing: p["missing"], Lock: p["lock"]}
 	case "disk":
 		r.disk(p, has)
 	case "member":
@@ -307,7 +307,7 @@ func (r *reader) peer(p map[string]string, has func(string) bool) Peer {
 		Record: r.record(p["record"]), Join: r.number(p["join"]), Member: r.number(p["member"]), CID: r.cid(p["cid"]), Running: has("running"), Leader: has("leader"),
 		Members: r.members(p["members"]), Admitted: r.admitted(p["admitted"]), Store: "S", Unable: p["unable"], Restore: r.id(p["restore"]), Prepared: r.id(p["prepared"]), Etcd: p["etcd"], Agreed: p["agreed"]}
 	f.Log, f.Term, f.Confirmed, f.Taken = r.log(p["log"]), r.number(p["term"]), has("confirmed"), has("taken")
-	f.Drained, f.Foreign = has("drained"), has("foreign")
+	f.Drained, f.Foreign, f.Lock = has("drained"), has("foreign"), p["lock"]
 	if has("store") {
 		f.Store = p["store"]
 	}
@@ -457,7 +457,7 @@ func (r *reader) members(s string) []MemberInfo {
 	for _, w := range strings.FieldsFunc(s, func(c rune) bool { return c == ',' }) {
 		slot, id, _ := strings.Cut(w, ":")
 		id, acked, _ := strings.Cut(id, "@")
-		m := MemberInfo{Slot: slot, ID: r.number(strings.Trim(id, "+*!^")), Learner: strings.Contains(id, "*"), Connected: strings.Contains(id, "+"), Stuck: strings.Contains(id, "!"), Acked: r.number(acked)}
+		m := MemberInfo{Slot: slot, ID: r.number(strings.Trim(id, "+*!^")), Learner: strings.Contains(id, "*"), Connected: strings.Contains(id, "+"), Stuck: strings.Contains(id, "!"), Acked: r.number(acked), Matched: r.number(acked)}
 		if strings.Contains(id, "^") { // behind the others: its URL has https
 			m.PeerURL = PeerURL(secureStory, slot)
 		}

@@ -45,7 +45,7 @@ func (f Facts) held() error {
 // words checks texts and IDs.
 func (f Facts) words() error {
 	err := first(slotSet("slots", f.Slots), optional("peer_url", f.PeerURL), optional("store", f.Store),
-		optional("nonce", f.Nonce),
+		optional("nonce", f.Nonce), optional("lock", f.Lock),
 		optional("etcd", f.Etcd), optional("agreed", f.Agreed), optional("issuer", f.Issuer), optional("control", f.Control), optional("secured", f.Secured), text("unable", f.Unable),
 		names("trusts", f.Trusts), names("clients", f.Clients), bounded("holders", len(f.Holders), 0, maxList),
 		optionalID("restore", f.Restore), optionalID("prepared", f.Prepared), optionalID("consent", f.Consent))

@@ -1,0 +1,116 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"holdfast/embedded/plan"
+)
+
+// appliedLook is how often a change that was proposed is looked for in the member list. It takes about an fsync.
+const appliedLook = 2 * time.Millisecond
+
+// reconfiguration is a change of the members that the leader proposes itself.
+//
+// Etcd refuses to add a member, or to remove one that serves, until the voters have been connected for 5 s
+// (StrictReconfigCheck). That protects a cluster from an operator's mistake, and it stays on for operators. The plan
+// changes nothing without a majority of connected voters of its own accord, and looks again right before. So its changes
+// go to raft directly, and need that the voters are connected now.
+type reconfiguration struct {
+	kind    raftpb.ConfChangeType
+	member  types.ID
+	context any // what etcd applies, nil of a removal
+	applied func(*etcdserver.EtcdServer) bool
+}
+
+// adding adds a learner.
+func adding(learner membership.Member) reconfiguration {
+	return reconfiguration{raftpb.ConfChangeAddLearnerNode, learner.ID, learner,
+		func(srv *etcdserver.EtcdServer) bool { return srv.Cluster().Member(learner.ID) != nil }}
+}
+
+// removing removes a member.
+func removing(id types.ID) reconfiguration {
+	return reconfiguration{raftpb.ConfChangeRemoveNode, id, nil,
+		func(srv *etcdserver.EtcdServer) bool { return srv.IsIDRemoved(uint64(id)) }}
+}
+
+// perform proposes the change, and waits until it is applied here. usual is etcd's own way, for a member that does not
+// lead.
+func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer, usual func() error) error {
+	node, list := raftNode(srv), members(srv)
+	if node == nil || list == nil || node.Status().RaftState != raft.StateLeader {
+		return usual()
+	}
+	if err := r.keepsQuorum(srv, list.VotingMembers()); err != nil {
+		return err
+	}
+	var data []byte
+	if r.context != nil {
+		var err error
+		if data, err = json.Marshal(r.context); err != nil {
+			return fmt.Errorf("encode the change: %w", err)
+		}
+	}
+	change := confChange(r.kind, uint64(r.member), data)
+	if err := list.ValidateConfigurationChange(message(change), membership.ApplyBoth); err != nil {
+		return err
+	}
+	if err := node.ProposeConfChange(ctx, message(change)); err != nil {
+		return err
+	}
+	// Raft drops the next change without a word until it has heard that this one is applied (etcd-io/etcd #15528).
+	var until uint64
+	for {
+		if until == 0 && r.applied(srv) {
+			until = commit(node.Status())
+		}
+		if until != 0 && node.Status().Applied >= until {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-srv.StopNotify():
+			return errStopped
+		case <-time.After(appliedLook):
+		}
+	}
+}
+
+// members is the member list that etcd itself uses, nil if a later etcd has another one.
+func members(srv *etcdserver.EtcdServer) *membership.RaftCluster {
+	list, _ := srv.Cluster().(*membership.RaftCluster)
+	return list
+}
+
+// keepsQuorum returns an error unless a majority of the voters after the change is connected now. A member that is added
+// counts as a voter that is away, as it does for etcd: it is to become one.
+func (r reconfiguration) keepsQuorum(srv *etcdserver.EtcdServer, now []*membership.Member) error {
+	voters, healthy := 0, 0
+	for _, m := range now {
+		if m.ID == r.member {
+			continue
+		}
+		voters++
+		if _, connected := connectedSince(srv, m.ID); connected || m.ID == srv.MemberID() {
+			healthy++
+		}
+	}
+	if r.kind == raftpb.ConfChangeAddLearnerNode && voters > 1 { // one can have no second without this
+		voters++
+	}
+	if healthy <= voters/2 {
+		return fmt.Errorf("%w: of %d voters after the change of member %s only %d are connected", plan.ErrUnhealthy, voters,
+			r.member, healthy)
+	}
+	return nil
+}
