@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"unsafe"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // backendSnapshot is what etcd's backend.Snapshot really returns: the interface hides the
@@ -16,6 +18,7 @@ type backendSnapshot interface {
 	Size() int64
 	WriteTo(w io.Writer) (int64, error)
 	Bucket(name []byte) *bolt.Bucket
+	DB() *bolt.DB
 	Close() error
 }
 
@@ -80,6 +83,10 @@ func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 // Close ends the transaction. Calling it again does nothing and returns the same.
 func (t *Tx) Close() error {
 	t.once.Do(func() {
+		// What was read stays in the kernel's cache, but is no longer counted as this process's memory: it would be the
+		// whole database. The mapping is the one that was read from as long as the transaction is open.
+		at := t.snap.DB().Info()
+		_ = unix.Madvise(unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), t.Size()), unix.MADV_DONTNEED)
 		t.closeErr = t.snap.Close()
 		t.release()
 	})

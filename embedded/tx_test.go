@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,4 +188,48 @@ func TestDefragmentWaitsForSnapshot(t *testing.T) {
 		t.Errorf("revision after it: got %d, want %d", got, rev+1)
 	}
 	stop(t, n, 0)
+}
+
+// TestSnapshotMemory reads a database of 24 MiB in a transaction: what is read counts as this process's memory until
+// the transaction is closed, and no longer.
+func TestSnapshotMemory(t *testing.T) {
+	n := found(t, "a")[0]
+	c := n.client(t)
+	for i := range 24 {
+		put(t, c, fmt.Sprint(i), strings.Repeat("x", 1<<20))
+	}
+	tx, err := n.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	cursor := tx.Bucket([]byte("key")).Cursor()
+	for k, v := cursor.First(); k != nil; k, v = cursor.Next() {
+		sum += bytes.Count(v, []byte("x"))
+	}
+	read := residentFiles(t)
+	if err := tx.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if after := residentFiles(t); sum < 24<<20 || after > read-16<<10 {
+		t.Errorf("%d bytes read, resident file pages: %d KiB, and %d KiB after the end", sum, read, after)
+	}
+	got, err := c.Get(t.Context(), "23")
+	if err != nil || len(got.Kvs) != 1 || len(got.Kvs[0].Value) != 1<<20 {
+		t.Errorf("read afterwards: want one value of 1 MiB, got another answer, %v", err)
+	}
+}
+
+// residentFiles is what of mapped files counts as this process's memory, in KiB.
+func residentFiles(t *testing.T) (kib int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "RssFile:")
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		t.Fatal(err)
+	}
+	return kib
 }

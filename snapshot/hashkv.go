@@ -23,7 +23,7 @@ type kvHash struct {
 	compacted int64
 	known     bool
 	sum       uint32 // with the exceptions
-	all       uint32 // but for the tombstones at the compacted revision
+	all       uint32 // but for the tombstones at the compacted revision, until a live key is found
 	seed      maphash.Seed
 	newer     map[uint64]bool // the keys written since the compaction, by their hash, and whether they live
 	live      bool            // a key that was not written since
@@ -58,7 +58,9 @@ func (h *kvHash) add(k, v []byte, rev int64) error {
 	if !h.known || rev == h.compacted && tombstone(k) {
 		return nil
 	}
-	h.all = crc32.Update(crc32.Update(h.all, castagnoli, k), castagnoli, v)
+	if !h.live {
+		h.all = crc32.Update(crc32.Update(h.all, castagnoli, k), castagnoli, v)
+	}
 	if rev <= h.compacted {
 		id, err := h.id(v)
 		if err != nil {

@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // Page layout of bbolt (internal/common/page.go, bucket.go), which has not changed since boltdb 1.0: a header of
@@ -37,17 +34,13 @@ type pages struct {
 // type, under their own number, reached once, their keys in order and within the bounds the page above sets. These are
 // the faults that bbolt's Tx.Check looks for, except that it also wants to know all unreached pages to be free: here
 // only what a list of free pages says is compared. The work is bounded by the size of the file, no matter who has made
-// it. The caller guards against a fault in mapped memory.
-func checkPages(f *os.File, size int64, pageSize int, root uint64) error {
+// it. The caller guards against a fault in data, which is mapped.
+func checkPages(data []byte, pageSize int, root uint64) error {
+	size := int64(len(data))
 	if pageSize < 512 || pageSize > maxPage || pageSize&(pageSize-1) != 0 || size < 2*int64(pageSize) ||
 		size%int64(pageSize) != 0 {
 		return fmt.Errorf("page size is %d in a file of %d bytes", pageSize, size)
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return fmt.Errorf("map database: %w", err)
-	}
-	defer unix.Munmap(data)
 	count := int(size) / pageSize
 	p := &pages{data: data, size: pageSize, seen: make([]uint64, count/64+1)}
 	if err := p.tree(root, nil, nil, 0); err != nil {

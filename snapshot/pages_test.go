@@ -124,3 +124,20 @@ func TestContentOfDamage(t *testing.T) {
 		})
 	}
 }
+
+// TestExamineCutFile examines a file that lost its end after its size was taken: bbolt maps what is there.
+func TestExamineCutFile(t *testing.T) {
+	db := snapshottest.NewDB(t)
+	db.Fill(500, 100)
+	tx := db.Begin()
+	defer tx.Close()
+	file := filepath.Join(t.TempDir(), "copy")
+	must(t, tx.CopyFile(file, 0o600))
+	must(t, os.Truncate(file, tx.Size()/2))
+	f, err := os.Open(file)
+	must(t, err)
+	_, err = snapshot.Examine(t.Context(), f, tx.Size())
+	if err == nil || !strings.Contains(err.Error(), "fewer than") {
+		t.Errorf("want that the file has fewer bytes, got %v", err)
+	}
+}

@@ -79,19 +79,27 @@ func Save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (save
 }
 
 func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta, error) {
-	closeTx := sync.OnceValue(tx.Close)
-	defer closeTx()
 	if err := checkOrder(&meta, opt); err != nil {
-		return Meta{}, fail(reasonSource, err)
+		return Meta{}, errors.Join(fail(reasonSource, err), tx.Close())
 	}
-	content, err := ContentOf(ctx, tx)
-	if err != nil {
-		return Meta{}, fail(reasonDatabase, fmt.Errorf("read database: %w", err))
-	}
-	meta.Content = content
+	var err error
 	if meta.StorageVersion, err = storageVersionOf(tx); err != nil {
-		return Meta{}, fail(reasonDatabase, fmt.Errorf("read database: %w", err))
+		return Meta{}, errors.Join(fail(reasonDatabase, fmt.Errorf("read database: %w", err)), tx.Close())
 	}
+	var content Content
+	var contentErr error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		giveWay()
+		if content, contentErr = ContentOf(ctx, tx); contentErr != nil {
+			contentErr = fmt.Errorf("read database: %w", contentErr)
+		}
+	})
+	closeTx := sync.OnceValue(func() error { // after which nothing can be read
+		reading.Wait()
+		return errors.Join(contentErr, tx.Close())
+	})
+	defer closeTx()
 	// A store may hang here, too, and etcd does not close under an open transaction.
 	hold := context.AfterFunc(ctx, func() { _ = closeTx() })
 	if err := reserve(ctx, store, &meta); err != nil {
@@ -102,6 +110,7 @@ func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 	}
 	key, err := upload(ctx, store, tx, closeTx, &meta, opt)
 	if err == nil {
+		meta.Content = content
 		opt.Identities = []age.Identity{key}
 		err = readBack(ctx, store, meta, opt)
 	}
@@ -211,8 +220,7 @@ func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta 
 }
 
 // encode writes the compressed stream to w, encrypted if need be: the database, then its SHA-256, as etcd's own
-// Snapshot call sends them (server/etcdserver/api/v3rpc/maintenance.go). Compressing and hashing take about the same
-// time, a core each. It closes tx when the bytes are read.
+// Snapshot call sends them (server/etcdserver/api/v3rpc/maintenance.go). It closes tx when the bytes are read.
 func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (key age.Identity, err error) {
 	codec, level, err := codecOf(opt)
 	if err != nil {
@@ -224,28 +232,26 @@ func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (
 			return nil, err
 		}
 	}
-	enc, err := newEncoder(sealed, codec, level)
+	lanes, finish, err := newEncoder(sealed, codec, level)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, enc.Close(), sealed.Close()) }()
 
-	raw := newDigest()
-	in := newFan(enc, io.MultiWriter(raw, newMeter("copying", meta.Content.Size, opt.Progress)))
+	size, raw := tx.Size(), newDigest()
+	in := newFan(append(lanes, io.MultiWriter(raw, newMeter("copying", size, opt.Progress)))...)
 	_, err = tx.WriteTo(in)
 	err = errors.Join(err, closeTx())
 	if closeErr := in.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil && raw.size != meta.Content.Size {
-		err = fmt.Errorf("want %d bytes, got %d", meta.Content.Size, raw.size)
+	if err == nil && raw.size != size {
+		err = fmt.Errorf("want %d bytes, got %d", size, raw.size)
 	}
 	if err != nil {
 		return nil, err
 	}
 	meta.Trailer = raw.hex()
-	_, err = enc.Write(raw.sum.Sum(nil))
-	return key, err
+	return key, errors.Join(finish(raw.sum.Sum(nil)), sealed.Close())
 }
 
 type nopCloser struct{ io.Writer }

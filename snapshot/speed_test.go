@@ -1,9 +1,12 @@
 package snapshot_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
 	"holdfast/snapshot"
 	"holdfast/snapshot/snapshottest"
@@ -58,4 +61,40 @@ func BenchmarkContent(b *testing.B) {
 		_, err := snapshot.ContentOf(b.Context(), tx)
 		must(b, err)
 	}
+}
+
+// BenchmarkList lists a store with 100,000 objects, those of 25,000 backups.
+func BenchmarkList(b *testing.B) {
+	_, _, meta, _ := speedOf(b)
+	b.SetBytes(0)
+	root := b.TempDir()
+	proof, err := json.Marshal(map[string]any{"version": 1, "proof": snapshot.Proof{Kind: snapshot.ProofVerify}})
+	must(b, err)
+	for range 25_000 {
+		meta.Created = meta.Created.Add(15 * time.Minute)
+		meta.Name, meta.Stored.Size = snapshot.FormatName(meta.Created), 1
+		text, err := snapshot.EncodeMeta(meta)
+		must(b, err)
+		dir := filepath.Join(root, meta.Name)
+		must(b, os.Mkdir(dir, 0o700))
+		for file, text := range map[string][]byte{"holdfast.begin.json": {}, "etcd.backup.zst": []byte("x"),
+			"holdfast.verify.json": proof, "holdfast.meta.json": text} {
+			must(b, os.WriteFile(filepath.Join(dir, file), text, 0o600))
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		list, err := snapshot.List(b.Context(), snapshot.NewDir(root), ours)
+		must(b, err)
+		if len(list) != 25_000 || list[0].Problem != "" {
+			b.Fatalf("listed %d, the first is %+v", len(list), list[0])
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB-held")
+		runtime.KeepAlive(list)
+	}
+	b.ReportMetric(float64(after.HeapSys)/(1<<20), "MiB-heap")
 }

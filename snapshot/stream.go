@@ -16,13 +16,13 @@ import (
 const (
 	// chunkSize is the number of bytes that pass from one goroutine, and thread, to the next at a time.
 	chunkSize = 512 << 10
-	// fanChunks is how many chunks are under way in one fan, 4 MiB: enough to bridge a sync of the disk.
+	// fanChunks is how many chunks are under way in one fan: enough to bridge a sync of the disk.
 	fanChunks = 8
 )
 
 // fan writes to several writers at once, to each from a goroutine of its own, so that reading, hashing, compressing
-// and writing share the cores there are. It copies what it is given into chunks that it recycles. When one writer
-// fails the others get nothing more, and Write and Close return its error.
+// and writing share the cores there are. It copies what it is given into chunks that it recycles; each but the last is
+// one Write of chunkSize bytes. When one writer fails the others get nothing more, and Write and Close return its error.
 type fan struct {
 	lanes []chan *chunk
 	free  chan *chunk
@@ -37,11 +37,14 @@ type chunk struct {
 	users atomic.Int32 // writers that have not had it
 }
 
+// chunks are those of fans that were closed: the ones that save pass theirs to the ones that read back.
+var chunks = sync.Pool{New: func() any { return &chunk{data: make([]byte, 0, chunkSize)} }}
+
 // newFan starts the goroutines, which end with Close and give way to all others meanwhile.
 func newFan(writers ...io.Writer) *fan {
 	f := &fan{free: make(chan *chunk, fanChunks)}
 	for range fanChunks {
-		f.free <- &chunk{}
+		f.free <- nil
 	}
 	for _, w := range writers {
 		lane := make(chan *chunk, fanChunks) // never full
@@ -112,9 +115,8 @@ func (f *fan) room() ([]byte, error) {
 		return nil, err
 	}
 	if f.part == nil {
-		f.part = <-f.free
-		if f.part.data == nil {
-			f.part.data = make([]byte, 0, chunkSize)
+		if f.part = <-f.free; f.part == nil {
+			f.part = chunks.Get().(*chunk)
 		}
 		f.part.data = f.part.data[:0]
 	}
@@ -148,6 +150,11 @@ func (f *fan) Close() error {
 	}
 	f.lanes = nil
 	f.wg.Wait()
+	for len(f.free) > 0 {
+		if c := <-f.free; c != nil {
+			chunks.Put(c)
+		}
+	}
 	return f.Err()
 }
 
@@ -167,13 +174,13 @@ func (d *digest) Write(p []byte) (int, error) {
 // hex is the SHA-256 so far.
 func (d *digest) hex() string { return hex.EncodeToString(d.sum.Sum(nil)) }
 
-// limited returns r with its reads spread over time, so that no more than bytesPerSecond come out of it; 0 is no bound.
-// Reading fails when ctx ends.
+// limited returns r with its reads spread over time, so that no more than bytesPerSecond come out of it, after what may
+// come at once: a tenth of that, but at least 1 MiB of it; 0 is no bound. Reading fails when ctx ends.
 func limited(ctx context.Context, r io.Reader, bytesPerSecond int64) io.Reader {
 	if bytesPerSecond <= 0 {
 		return r
 	}
-	burst := int(min(bytesPerSecond, 1<<20))
+	burst := int(max(min(bytesPerSecond, 1<<20), bytesPerSecond/10))
 	return &limiter{ctx, r, rate.NewLimiter(rate.Limit(bytesPerSecond), burst)}
 }
 

@@ -71,6 +71,38 @@ func TestFanFails(t *testing.T) {
 	}
 }
 
+// TestEncoder compresses pieces of which every other one takes much longer, and wants them in their order.
+func TestEncoder(t *testing.T) {
+	want := make([]byte, 9<<20+17)
+	for i := 0; i < len(want); i += 1 << 20 {
+		rand.NewChaCha8([32]byte{byte(i >> 20)}).Read(want[i:min(len(want), i+512<<10)])
+	}
+	for _, codec := range []string{"zstd", "gzip"} {
+		var stored bytes.Buffer
+		lanes, finish, err := snapshot.NewEncoder(&stored, codec)
+		must(t, err)
+		f := snapshot.NewFan(lanes...)
+		_, err = f.Write(want)
+		must(t, errors.Join(err, f.Close()))
+		must(t, finish([]byte("end")))
+		dec, err := snapshot.NewDecoder(&stored, codec)
+		must(t, err)
+		got, err := io.ReadAll(dec)
+		must(t, errors.Join(err, dec.Close()))
+		if !bytes.Equal(got, append(bytes.Clone(want), "end"...)) {
+			t.Errorf("%s: want %d bytes, got %d or others", codec, len(want)+3, len(got))
+		}
+		boom := errors.New("boom")
+		lanes, _, err = snapshot.NewEncoder(writerFunc(func([]byte) (int, error) { return 0, boom }), codec)
+		must(t, err)
+		f = snapshot.NewFan(lanes...)
+		_, _ = f.Write(want)
+		if err := f.Close(); !errors.Is(err, boom) {
+			t.Errorf("%s: writer that fails: want boom, got %v", codec, err)
+		}
+	}
+}
+
 type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"unsafe"
 
 	"go.etcd.io/bbolt"
 )
@@ -128,7 +129,7 @@ func unpack(ctx context.Context, store Store, meta *Meta, file *target, opt Opti
 	}()
 
 	// A pipe wakes its writer for each read, and the decoder reads the head of each block alone.
-	decErr := decode(ctx, bufio.NewReaderSize(pr, 64<<10), file, meta, opt)
+	decErr := decode(ctx, bufio.NewReaderSize(pr, chunkSize), file, meta, opt)
 	if f := (*failure)(nil); errors.As(decErr, &f) && f.reason == reasonScratch {
 		pr.CloseWithError(decErr)
 		<-fetched
@@ -244,8 +245,12 @@ func Examine(ctx context.Context, f *os.File, size int64) (c Content, err error)
 			if tx.Size() != size {
 				return fmt.Errorf("size by its own account: want %d bytes, got %d", size, tx.Size())
 			}
-			root := uint64(tx.Cursor().Bucket().Root())
-			if err := checkPages(f, size, db.Info().PageSize, root); err != nil {
+			if info, err := f.Stat(); err != nil || info.Size() < size { // bbolt has mapped the file, not what it says
+				return cmp.Or(err, fmt.Errorf("the file has fewer than %d bytes", size))
+			}
+			root, at := uint64(tx.Cursor().Bucket().Root()), db.Info()
+			data := unsafe.Slice(*(**byte)(unsafe.Pointer(&at.Data)), size)
+			if err := checkPages(data, at.PageSize, root); err != nil {
 				return err
 			}
 			c, err = ContentOf(ctx, tx)
