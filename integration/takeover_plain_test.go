@@ -67,7 +67,7 @@ func TestTakeoverOfPlainEtcdWithTLS(t *testing.T) {
 // Members that were given back reach each other by way of the last one of holdfast's alone, for their names lead nowhere,
 // as etcd-manager has it when it starts. That one is not released before they do, and no client notices.
 func TestReleaseOfTheLastLink(t *testing.T) {
-	tier.Long(t, "the stories of embedded/plan and embedded/health refuse such a release, in all cases")
+	tier.Long(t, "TestSevered of embedded/health and TestSight of embedded/plan refuse such a release in each case")
 	h := plainHandover(t, newPlainTLS(t))
 	order := h.leaderLast()
 	for _, i := range order {

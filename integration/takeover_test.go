@@ -25,7 +25,6 @@ import (
 
 	"holdfast/gossip"
 	"holdfast/integration"
-	"holdfast/integration/tier"
 )
 
 const (
@@ -169,7 +168,6 @@ func TestTakeoverOfTwoAtOnce(t *testing.T) {
 // the same way. One of its founders was replaced before: neither the cluster's ID nor the new member's follow from the
 // names and the token.
 func TestTakeoverOfPlainEtcd(t *testing.T) {
-	tier.Long(t, "TestTakeoverOfPlainEtcdWithTLS goes the same way, and TestKillWhileTakingPlainEtcdOver without TLS")
 	h := plainHandover(t, nil)
 	i := h.leaderLast()[0]
 	s := h.seats[i]
