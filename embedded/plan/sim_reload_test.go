@@ -129,7 +129,7 @@ func (w *world) judgeReload(n *node, o Observation) {
 func TestReloadSimulation(t *testing.T) {
 	s := sweepLives(t, 1500, 40, nil, renewed)
 	came(t, s, s.events, "authority ended", "reloaded without a leader", "reloaded under the lock", "reload refused",
-		"lock given back", "lock expired")
+		"lock given back", "lock expired", "a living leader was deposed")
 }
 
 func renewed(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string) {
