@@ -152,8 +152,8 @@ func (w *world) judgeReload(n *node, o Observation) {
 // the end every one trusts what its files say, also where all authorities that were trusted have ended.
 func TestReloadSimulation(t *testing.T) {
 	s := sweepLives(t, 1500, 40, nil, renewed)
-	came(t, s, s.events, "authority ended", "reloaded without a leader", "reloaded at once", "reloaded under the lock", "reload refused",
-		"lock given back", "lock expired")
+	came(t, s, s.events, "authority ended", "reloaded without a leader", "reloaded at once", "reloaded under the lock",
+		"reload refused", "lock given back", "lock expired", "a living leader was deposed")
 }
 
 func renewed(seed uint64, tally *tally, trace func(string, ...any)) (end, broken string) {
