@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Whoever reaches the peers' port without a peer's certificate is told nothing, and nothing that is sent there stops the
-// member or keeps a peer out.
+// Anyone who reaches the peers' port without a peer's certificate is told nothing, and nothing that is sent there stops
+// the member or keeps a peer out.
 func TestHostilePeersPort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -34,6 +34,8 @@ func TestHostilePeersPort(t *testing.T) {
 		return []tls.Certificate{pair}
 	}
 	same := func(*x509.Certificate) {}
+	past := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
+	server := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
 	peer := as(ca, "peer", peerName, same)
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", at)
@@ -76,13 +78,14 @@ func TestHostilePeersPort(t *testing.T) {
 	large := http.Header{"X-Large": {strings.Repeat("x", 2<<20)}}
 	foreign := http.Header{"X-Etcd-Cluster-Id": {"1"}, "X-Server-From": {"1"}, "X-Server-Version": {"3.6.0"},
 		"X-Min-Cluster-Version": {"3.0.0"}}
+	version := func(pair []tls.Certificate) error { return ask(pair, http.MethodGet, "/version", nil, nil) }
 	for name, err := range map[string]error{
-		"no certificate":         ask(nil, http.MethodGet, "/version", nil, nil),
-		"a forged authority":     ask(as(forged, "forged", peerName, same), http.MethodGet, "/version", nil, nil),
-		"an expired one":         ask(as(ca, "old", peerName, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), http.MethodGet, "/version", nil, nil),
-		"one of the gossip":      ask(as(ca, "gossip", "node.gossip.test.holdfast.internal", same), http.MethodGet, "/version", nil, nil),
-		"one of a server alone":  ask(as(ca, "server", peerName, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), http.MethodGet, "/version", nil, nil),
-		"one of another cluster": ask(as(ca, "other", "peer.other.holdfast.internal", same), http.MethodGet, "/version", nil, nil),
+		"no certificate":         version(nil),
+		"a forged authority":     version(as(forged, "forged", peerName, same)),
+		"an expired one":         version(as(ca, "old", peerName, past)),
+		"one of the gossip":      version(as(ca, "gossip", "node.gossip.test.holdfast.internal", same)),
+		"one of a server alone":  version(as(ca, "server", peerName, server)),
+		"one of another cluster": version(as(ca, "other", "peer.other.holdfast.internal", same)),
 		"an oversized header":    ask(peer, http.MethodGet, "/version", large, nil),
 		"a foreign message":      ask(peer, http.MethodPost, "/raft", foreign, io.LimitReader(zeros{}, 1<<30)),
 	} {
@@ -100,7 +103,11 @@ func TestHostilePeersPort(t *testing.T) {
 	if text, err := io.ReadAll(once); err != nil || !bytes.Contains(text, []byte("200 OK")) {
 		t.Fatalf("got %q, %v", text, err)
 	}
-	for what, text := range map[string][]byte{"a replay": wire.sent, "garbage": bytes.Repeat([]byte{22}, 1<<20), "http": []byte("GET /version HTTP/1.1\r\nHost: a\r\n\r\n")} {
+	for what, text := range map[string][]byte{
+		"a replay": wire.sent,
+		"garbage":  bytes.Repeat([]byte{22}, 1<<20),
+		"http":     []byte("GET /version HTTP/1.1\r\nHost: a\r\n\r\n"),
+	} {
 		conn := dial()
 		_, _ = conn.Write(text) // the member may end it before
 		got, err := io.ReadAll(conn)
