@@ -62,6 +62,11 @@ func (a *authority) ca() string { return filepath.Join(a.dir, "ca.pem") }
 // issue makes a certificate with these DNS names and addresses and returns its files.
 func (a *authority) issue(t *testing.T, file string, sans ...string) (cert, key string) {
 	t.Helper()
+	return a.issueAs(t, file, func(*x509.Certificate) {}, sans...)
+}
+
+func (a *authority) issueAs(t *testing.T, file string, change func(*x509.Certificate), sans ...string) (cert, key string) {
+	t.Helper()
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +82,7 @@ func (a *authority) issue(t *testing.T, file string, sans ...string) (cert, key 
 		}
 		return ip != nil
 	})
+	change(tmpl)
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &priv.PublicKey, a.key)
 	if err != nil {
 		t.Fatal(err)

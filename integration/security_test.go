@@ -34,6 +34,18 @@ func TestPromisesAreTried(t *testing.T) {
 	if len(named) < 20 {
 		t.Errorf("docs/security.md names %d tests: is the table of promises there?", len(named))
 	}
+	for _, attack := range []string{"forged", "replayed", "foreign", "oversized", "slow", "half-open", "expired", "wrong role"} {
+		row := regexp.MustCompile(`(?m)^\| ` + attack + ` \|.*$`).FindString(string(text))
+		cells := strings.Split(strings.Trim(row, "|"), "|")
+		if len(cells) != 6 {
+			t.Fatalf("docs/security.md says of %s attacks %q: want the gossip, the peers' port, control, the store and metrics", attack, row)
+		}
+		for i, cell := range cells[1:] {
+			if !strings.Contains(cell, "`Test") && !(i == 4 && strings.TrimSpace(cell) == "open to all") {
+				t.Errorf("docs/security.md names no test of %s attacks in column %d", attack, i+1)
+			}
+		}
+	}
 	for _, m := range named {
 		if !tests[string(m[1])] {
 			t.Errorf("docs/security.md names %s, which does not exist", m[1])

@@ -74,8 +74,8 @@ func membersClient(c settings.ClientTLS) (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// askLinks asks a member, at all its client URLs at once, which members it is connected to. Another member may answer there, as on
-// localhost: its answer does not count.
+// askLinks asks a member, at all its client URLs at once, which members it is connected to. Another member may answer
+// there, as on localhost: its answer does not count.
 func askLinks(ctx context.Context, client *http.Client, urls []string, id string) health.Links {
 	ctx, cancel := context.WithTimeout(ctx, linksTime)
 	defer cancel()

@@ -129,3 +129,16 @@ func TestReloadWithoutALeader(t *testing.T) {
 		}
 	})
 }
+
+// Members that refuse each other's new connections are restarted without the lock, which another one may keep for long:
+// its holder finds nobody before.
+func TestReloadAtOnce(t *testing.T) {
+	staling(t, func(w *world) {
+		w.set(func() { w.locked = []byte(`{"slot":"b","node":"n2"}`) })
+		w.change(func(m *plan.Member) { m.Trusts, m.Issuer = []string{"old"}, "new" })
+	}, func(t *testing.T, w *world, c *Coordinator) {
+		if len(w.left) == 0 || !strings.Contains(string(w.locked), "n2") {
+			t.Errorf("stopped %d times, started %d times, the lock is %q: %s", len(w.left), len(w.starts), w.locked, c.Now().Action.Text())
+		}
+	})
+}

@@ -28,8 +28,8 @@ func (o reloading) stale() (*Action, string) {
 	}
 	if o.severed() {
 		return &Action{Kind: Reload,
-			Why: fmt.Sprintf("the members refuse new connections, for certificates come from an authority that they do not trust yet: restarting the member of slot %s with it",
-				o.Claim.Slot)}, ""
+			Why: fmt.Sprintf("the members refuse new connections, for certificates come from an authority that they do "+
+				"not trust yet: restarting the member of slot %s with it", o.Claim.Slot)}, ""
 	}
 	if before := upkeep(o).before(func(f *Facts) bool { return f.Stale }); before != "" {
 		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
@@ -54,8 +54,8 @@ func (o reloading) keeps() string {
 }
 
 // Severed reports whether this member would refuse a new connection even of itself, for it presents a certificate of an
-// authority that it does not trust, and every other one that runs will find it after a restart: it trusts that authority,
-// or is to be restarted as well. A node that has been given other authorities than the rest is not severed, but alone.
+// authority that it does not trust, and every other one that runs will find it after a restart: it trusts that
+// authority, or is to be restarted as well. A node that alone was given other authorities is not severed.
 func (obs Observation) Severed() bool { return reloading(look(&obs)).severed() }
 
 func (o reloading) severed() bool {

@@ -63,7 +63,7 @@ func (o securing) beside(a Action) Action {
 			Why: fmt.Sprintf("every member has a peer URL with https: noting on the disk of slot %s that it need not serve http", slot)}
 	case len(left) == 0:
 		return a
-	case s == nil && len(left) == len(m.Members) && o.still() != "": // later all had promised once, and some ledger is lost
+	case s == nil && len(left) == len(m.Members) && o.still() != "": // later all had promised, and a ledger is lost
 		return a.but(fmt.Sprintf("the members keep http: %s", o.still()))
 	case s == nil:
 		return Action{Kind: Note, Secured: &Secured{PeerURL: o.pattern()},
