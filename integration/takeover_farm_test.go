@@ -44,6 +44,8 @@ type kops struct {
 var (
 	kopsMain   = kops{"etcd", "etcd-", "/etc/kubernetes/pki/etcd-manager", 4001, 2380, 3996, 3994}
 	kopsEvents = kops{"etcd-events", "events-", "/etc/kubernetes/pki/etcd-manager-events", 4002, 2381, 3997, 3995}
+	kopsCilium = kops{"etcd-cilium", "cilium-", "/etc/kubernetes/pki/etcd-manager-cilium", 4003, 2382, 3991, 3992}
+	kopsLeases = kops{"etcd-leases", "leases-", "/etc/kubernetes/pki/etcd-manager-leases", 4004, 2383, 4006, 4005}
 )
 
 // farm is a cluster of etcd-manager on three hosts, with kops' flags, names, ports and authorities.
@@ -58,8 +60,14 @@ type farm struct {
 	static bool
 }
 
-// newFarm makes the hosts, runs etcd-manager on all of them and begins the traffic.
+// newFarm makes the hosts, runs etcd-manager's main cluster on all of them and begins the traffic.
 func newFarm(t *testing.T, static bool) *farm {
+	t.Helper()
+	return newFarmOf(t, kopsMain, static)
+}
+
+// newFarmOf is newFarm with another of kops' clusters.
+func newFarmOf(t *testing.T, k kops, static bool) *farm {
 	t.Helper()
 	programs := os.Getenv(managerVariable)
 	if programs == "" {
@@ -75,7 +83,7 @@ func newFarm(t *testing.T, static bool) *farm {
 	must(t, err)
 	t.Cleanup(func() { must(t, network.Close()) })
 	c := integration.New(t, holdfast, integration.Options{Net: network})
-	f := &farm{handover: &handover{Cluster: c, t: t}, kops: kopsMain, programs: programs, static: static}
+	f := &farm{handover: &handover{Cluster: c, t: t}, kops: k, programs: programs, static: static}
 	for _, n := range c.Nodes {
 		f.roots = append(f.roots, filepath.Join(n.Dir, "root"))
 		f.furnish(n)

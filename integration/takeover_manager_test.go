@@ -195,9 +195,14 @@ func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 
 // kops has main and events on the same machines: both become holdfast's at once, host by host, and go back so, while
 // clients write to both. Each has its ports, volumes and directories there.
-func TestTakeoverOfMainAndEvents(t *testing.T) {
-	f := newFarm(t, true)
-	both := []*farm{f, f.beside(kopsEvents)}
+func TestTakeoverOfMainAndEvents(t *testing.T) { takenAtOnce(t, kopsMain, kopsEvents) }
+
+// So do kops' other two.
+func TestTakeoverOfCiliumAndLeases(t *testing.T) { takenAtOnce(t, kopsCilium, kopsLeases) }
+
+func takenAtOnce(t *testing.T, one, other kops) {
+	f := newFarmOf(t, one, true)
+	both := []*farm{f, f.beside(other)}
 	each := func(do func(*farm)) {
 		t.Helper()
 		for _, f := range both {

@@ -164,6 +164,61 @@ func TestTakeoverOfTwoAtOnce(t *testing.T) {
 	h.verify()
 }
 
+// A machine that was not taken over yet is lost for good while two programs run the cluster. Nothing is replaced by itself:
+// the operator removes its member, as `takeover status` says, takes the rest over, and a machine with a blank disk has the
+// slot once the takeover is over (R22).
+func TestTakeoverWithALostMachine(t *testing.T) {
+	h := plainHandover(t, nil)
+	order := h.leaderLast()
+	lost, here, rest := h.seats[order[0]], h.seats[order[1]], order[2]
+	h.take(order[1])
+	member := func() string {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		list, err := h.client.MemberList(ctx)
+		must(t, err)
+		for _, m := range list.Members {
+			if strings.Contains(m.PeerURLs[0], "etcd-"+lost.slot+".") {
+				return fmt.Sprintf("%x", m.ID)
+			}
+		}
+		return ""
+	}
+	id := member()
+	lost.cut()
+	must(t, os.RemoveAll(lost.data))
+	until(t, time.Minute, "takeover status says what to do about the lost machine", func() error {
+		out := here.node.Holdfast("takeover", "status", "--control.socket", here.node.Socket())
+		if out.Code != 1 || !strings.Contains(out.Out, "`holdfast etcdctl member remove "+id+"`") {
+			return fmt.Errorf("it says %+v", out)
+		}
+		return nil
+	})
+	must(t, os.Mkdir(lost.data, 0o700)) // a new machine with a blank disk
+	lost.node.Start()
+	h.more(100)
+	if now := member(); now != id {
+		t.Fatalf("the lost member %s was replaced by %q although nobody has removed it", id, now)
+	}
+	until(t, time.Minute, "the lost member is removed", func() error {
+		out := here.node.Holdfast("etcdctl", "--endpoints", here.url, "member", "remove", id)
+		if out.Code != 0 && !strings.Contains(out.Err, "member not found") {
+			return fmt.Errorf("it says %+v", out)
+		}
+		return nil
+	})
+	h.take(rest)
+	h.healthy()
+	if now := member(); now == id || now == "" {
+		t.Fatalf("slot %s has the member %q, was %s", lost.slot, now, id)
+	}
+	cluster := h.born.cluster
+	if h.born = h.identity(t.Context()); h.born.cluster != cluster {
+		t.Errorf("the cluster is %x, was %x", h.born.cluster, cluster)
+	}
+	h.verify()
+}
+
 // A cluster of plain etcd becomes holdfast's, machine by machine and the leader last, while clients write; and goes back
 // the same way. One of its founders was replaced before: neither the cluster's ID nor the new member's follow from the
 // names and the token.
