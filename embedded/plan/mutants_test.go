@@ -131,7 +131,7 @@ var mutants = []mutant{
 		return nil, fmt.Sprintf("slot %s waits to be promoted`, byStories},
 	{"promote a learner that is not connected", "steady.go", `	case !m.Connected:
 		return nil, fmt.Sprintf("learner %x`, `	case q.healthy < 0:
-		return nil, fmt.Sprintf("learner %x`, byResizes},
+		return nil, fmt.Sprintf("learner %x`, byStories},
 	{"promote a learner that lags", "steady.go", `case !o.Member.InSync(m):`, `case false:`, byStories},
 	{"whoever claims a copy proves the original's holder gone", "mesh.go", `c.Lock == f.Lock && c.Disk == f.Disk`, `c.Disk == f.Disk`, byStories},
 	{"a lock without a name proves a holder gone", "mesh.go", `f == nil || f.Lock == "" ||`, `f == nil ||`, byStories},
