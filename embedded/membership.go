@@ -71,7 +71,8 @@ func (c Cluster) AddLearner(ctx context.Context, peerURL string) (uint64, error)
 		return 0, fmt.Errorf("add learner: %w", err)
 	}
 	now := time.Now()
-	learner := membership.NewMemberAsLearner("", urls, "", &now)
+	// The ID is a hash of the URLs, this name and the second: without it a slot could be replaced only once a second.
+	learner := membership.NewMemberAsLearner("", urls, now.Format(time.RFC3339Nano), &now)
 	err = c.change(ctx, func(ctx context.Context, srv *etcdserver.EtcdServer) error {
 		return adding(*learner).perform(ctx, srv, func() error {
 			_, err := srv.AddMember(ctx, *learner)
