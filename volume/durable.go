@@ -46,9 +46,13 @@ func MakeDirs(path string) error {
 	return cure(durable.SyncDir(parent))
 }
 
-// ReadSmall reads a file, at most its first 64 KiB: this package never writes more.
+// ReadSmall reads a file, at most its first 64 KiB: this package never writes more. It does not update the time of
+// access: that is a change of the file system, waits for its journal, and a slow disk would look like a lost one.
 func ReadSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|noAccessTime, 0)
+	if errors.Is(err, fs.ErrPermission) { // only the owner of a file may ask for that
+		f, err = os.Open(path)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,31 @@
+package volume
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The watch of a volume must not wait for the file system's journal, as an update of the time of access does.
+func TestReadSmallLeavesTheAccessTime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "claim")
+	if err := os.WriteFile(path, []byte("held"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-48 * time.Hour).Truncate(time.Second) // older than a day: relatime updates it
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadSmall(path); err != nil || string(got) != "held" {
+		t.Fatalf("read %q, %v", got, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Sys().(*syscall.Stat_t).Atim; got.Sec != old.Unix() {
+		t.Errorf("access time: got %s, want %s", time.Unix(got.Sec, got.Nsec), old)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package volume
+
+const noAccessTime = 0
