@@ -129,8 +129,8 @@ func (e *EC2) configure(o *ec2.Options, region string) {
 	o.APIOptions = append(o.APIOptions, e.series.count)
 }
 
-// operation is a method of the SDK's client, as sdk.DescribeVolumes.
-type operation[In, Out any] func(*sdk, context.Context, *In, ...options) (*Out, error)
+// operation chooses one of the sdk, as (*sdk).DescribeVolumes.
+type operation[In, Out any] func(*sdk) request[In, Out]
 
 // ask sends a request that may be sent again: it changes nothing, or EC2 knows it by its token.
 func ask[In, Out any](ctx context.Context, e *EC2, op string, call operation[In, Out], in *In) (*Out, error) {
@@ -138,7 +138,7 @@ func ask[In, Out any](ctx context.Context, e *EC2, op string, call operation[In,
 	if err != nil {
 		return nil, unsent(op, err)
 	}
-	out, err := call(client, ctx, in)
+	out, err := call(client)(ctx, in)
 	if err != nil {
 		return nil, translate(op, err)
 	}
@@ -169,7 +169,7 @@ func once[In, Out any](ctx context.Context, e *EC2, client *sdk, op string, call
 	ctx, cancel := context.WithTimeout(ctx, e.limit)
 	defer cancel()
 	var sent atomic.Bool
-	_, err := call(client, ctx, in, func(o *ec2.Options) {
+	_, err := call(client)(ctx, in, func(o *ec2.Options) {
 		o.Retryer = aws.NopRetryer{}
 		o.APIOptions = append(o.APIOptions,
 			func(s *middleware.Stack) error { return s.Deserialize.Add(mark(&sent), middleware.Before) })

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
@@ -306,13 +307,10 @@ func TestReadGivesUp(t *testing.T) {
 // The limit of an attempt must be the HTTP client's: one of the context would end the whole read.
 func TestAttemptsAreLimited(t *testing.T) {
 	e := newTestEC2(t, AWSConfig{Region: "eu-test-1"}, nil)
-	c, err := e.connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, ok := c.of().Options().HTTPClient.(*awshttp.BuildableClient)
+	c := ec2.NewFromConfig(e.base, func(o *ec2.Options) { e.configure(o, "eu-test-1") })
+	h, ok := c.Options().HTTPClient.(*awshttp.BuildableClient)
 	if !ok || h.GetTimeout() != readAttempt {
-		t.Errorf("got %T, want the SDK's with a timeout of %s", c.of().Options().HTTPClient, readAttempt)
+		t.Errorf("got %T, want the SDK's with a timeout of %s", c.Options().HTTPClient, readAttempt)
 	}
 	if e.limit != changeWithin {
 		t.Errorf("got %s for a change, want %s", e.limit, changeWithin)
