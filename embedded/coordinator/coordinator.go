@@ -26,7 +26,7 @@ const (
 	maxRetry = 5 * time.Second  // longest pause before a failed action is tried again
 	maxFetch = time.Minute      // the same for one that reads a whole backup
 	early    = 2 * time.Second  // that the gossip has to find the others before a member starts without them
-	settle   = time.Second      // that hosts which may have any slot hold the same ones before any of them promises
+	settle   = time.Second      // that hosts which may have any slot hold the same ones before one promises or joins
 	storeAge = 10 * time.Second // how often the store is asked, and how long it may take to answer
 )
 

@@ -43,6 +43,10 @@ func (o founding) begin() Action {
 			return wait("the cluster %s exists, so this blank disk founds nothing; it waits to see its leader%s", known.Token(),
 				o.whoRuns(known))
 		}
+		if o.taking() { // once it has a record it cannot take another slot
+			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk does not join it for a moment",
+				known.Token())
+		}
 		return Action{Kind: Vacate, Record: known,
 			Why: fmt.Sprintf("the cluster %s exists: this blank disk must be admitted to it, it founds nothing", known.Token())}
 	case me.Promise != nil && o.complete(*me.Promise):
@@ -50,6 +54,9 @@ func (o founding) begin() Action {
 	}
 	return o.found()
 }
+
+// taking reports whether hosts may still be taking slots, so that another may hold this one as well.
+func (o founding) taking() bool { return o.Config.Yields && o.Stirred }
 
 // complete reports whether every disk of the charter is known to have promised it.
 func (o founding) complete(c Charter) bool {
@@ -213,7 +220,7 @@ func (o founding) found() Action {
 	if o.Store.Record != nil {
 		return o.commit(*mine, "the store has the record of what this disk promised")
 	}
-	if o.Config.Yields && o.Stirred {
+	if o.taking() {
 		return wait("every slot has a live, blank disk; hosts may still be taking other slots, " +
 			"so nothing is promised for a moment")
 	}

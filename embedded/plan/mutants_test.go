@@ -60,7 +60,10 @@ var mutants = []mutant{
 	{"newer only", "founding.go", `if !to.keepsMajority(p) {`, `if false && !to.keepsMajority(p) {`, byFoundings},
 	{"majority only", "founding.go", `if !to.newer(promises[len(promises)-1]) {`, `if false && !to.newer(promises[len(promises)-1]) {`, byStories},
 	{"a rival that has promised blocks a founding", "founding.go", `case o.stands(rival.facts):`, `case false:`, bySimulation},
-	{"found while hosts take slots", "founding.go", `if o.Config.Yields && o.Stirred {`, `if false {`, byStories},
+	{"found while hosts take slots", "founding.go", `if o.taking() {
+		return wait("every slot`, `if false {
+		return wait("every slot`, byStories},
+	{"join while hosts take slots", "founding.go", `if o.taking() { // once`, `if false { // once`, byStories},
 	{"found beside a rival that will move", "founding.go", `				rivals = append(rivals, rival)
 `, `				rivals = append(rivals, rival)
 			case rival.facts.Promise == nil:
