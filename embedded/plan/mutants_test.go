@@ -491,7 +491,7 @@ var mutants = []mutant{
 	{"reload at once with an authority of one's own", "reload.go", `			!slices.Contains(f.Trusts, m.Issuer) && !f.Stale`, `			!slices.Contains(f.Trusts, m.Issuer) && f.Phase == "-"`, byStories},
 	{"reload at once, and wait for the order of slots", "reload.go", `	if o.severed() {
 		return &Action`, `	if o.severed() && upkeep(o).before(func(f *Facts) bool { return f.Stale }) == "" {
-		return &Action`, byReloads},
+		return &Action`, byStories},
 	{"reload in an election", "reload.go", `	case o.Disk.Log == nil:`, `	case o.Disk.Log == nil && frozen != "":`, byReloads},
 	{"never reload without a leader", "reload.go", `case !m.Stale || m.HasLead || `, `case !m.Stale || !m.HasLead || `, byReloads},
 	{"reload what is removed", "reload.go", ` || o.dismissedBy(m.ID) != "":`, ` || o.dismissedBy(m.ID) == "-":`, byStories},
