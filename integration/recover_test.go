@@ -243,7 +243,9 @@ func TestRecoverOfSlowCluster(t *testing.T) {
 		return nil
 	})
 	n.Start()
-	if o := <-done; o.Code == 0 || !strings.Contains(o.Err, "objected") || !strings.Contains(o.Err, "--overrule") {
+	o := <-done // a voter without a leader objects, or the leader itself, which nobody overrules
+	if o.Code == 0 || !strings.Contains(o.Err, "objected") ||
+		!strings.Contains(o.Err, "--overrule") && !strings.Contains(o.Err, "a recovery is not needed") {
 		t.Errorf("recover: exit code %d: %s%s", o.Code, o.Out, o.Err)
 	}
 	generation(t, c, 1)
