@@ -24,6 +24,7 @@ var (
 	byMeanings   = caught{"TestMeanings", `got [^\n]*`}
 	byOutage     = caught{"TestOutage", `at [0-9hms.]+: [^\n]*`}
 	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
+	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
 	// Of these it is proved that nothing depends on them but the number of requests: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
 )
@@ -134,6 +135,7 @@ var mutants = []mutant{
 	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.ask(ctx, Lifecycle{})
 	return now.Leaves() != ""`, `	now, err := o.ask(ctx, Lifecycle{})
 	return err == nil && now.Leaves() != ""`, byGoing},
+	{"give up volumes after the time is up", "list.go", ` || err != nil && ctx.Err() != nil {`, ` {`, byDrop},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
 `, byOutage},
