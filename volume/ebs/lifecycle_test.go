@@ -224,7 +224,8 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 	}
 }
 
-// What an instance that must go had is in its journal: where that cannot be read it says so, and not only that it is to go.
+// What an instance that must go had is in its journal: where that cannot be read it says so, and not only that it is to
+// go.
 func TestGoingInstanceCannotReadItsJournal(t *testing.T) {
 	m := &machine{gone: true, unread: errors.New("it is damaged")}
 	p := New(Default(), Node{Name: "x", Cluster: "main"}, m, Host{Memory: m, Disks: m, Devices: m.devices},
