@@ -78,19 +78,25 @@ func AssessTakeover(s ClusterStatus, record *plan.Record, foreign []string, froz
 	return t
 }
 
-// takingOver is what an operator does next while a cluster is taken over. A member that is away comes first: the stop of
-// another one may take the majority away.
+// takingOver is what an operator does next while a cluster is taken over. A member that is away comes first, of
+// holdfast or not: the stop of another one may take the majority away.
 func takingOver(members []TakeoverMember, foreign []string) string {
+	for _, m := range members {
+		if m.Connected {
+			continue
+		}
+		cure := "start holdfast there, or its etcd again"
+		if m.Node != "" {
+			cure = fmt.Sprintf("see that holdfast on %s runs it again", m.Node)
+		}
+		return fmt.Sprintf("raft is not connected to the member of slot %s: %s, before any other machine; if its disk is "+
+			"lost for good: `holdfast etcdctl member remove %s`", m.Slot, cure, m.Member)
+	}
 	if len(foreign) == 0 {
 		return "wait until every member was seen to run here"
 	}
-	for _, m := range members {
-		if !m.Connected && slices.Contains(foreign, m.Slot) {
-			return fmt.Sprintf("raft is not connected to the member of slot %s: start holdfast there, or its etcd again, before any "+
-				"other machine; if its machine is lost for good: `holdfast etcdctl member remove %s`", m.Slot, m.Member)
-		}
-	}
-	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there", foreign[0])
+	return fmt.Sprintf("take over the machine of slot %s: stop its etcd or etcd-manager, and start holdfast there",
+		foreign[0])
 }
 
 // goingBack is what an operator does next while a cluster is given back.
@@ -155,7 +161,7 @@ func (s ClusterStatus) runs(v plan.MemberInfo, near []uint64) TakeoverMember {
 			m.Node, m.Ours, m.Connected, m.Released = n.Node, true, true, false
 			m.Leader, m.Version = n.Etcd.Leader, n.Etcd.Version
 			return m
-		case n.Volume != nil && n.Volume.Slot == v.Slot:
+		case n.Volume != nil && n.Volume.Slot == v.Slot && (n.Live || m.Node == ""): // a lost node's may be elsewhere now
 			m.Node, m.Released = n.Node, true
 		}
 	}

@@ -58,6 +58,13 @@ func TestTakeoverPhase(t *testing.T) {
 	two, three := []NodeStatus{node("n1", "1"), node("n2", "2")}, []NodeStatus{node("n1", "1"), node("n2", "2"), node("n3", "3")}
 	far := []NodeStatus{node("n1", "1")}
 	far[0].Checkup = &Checkup{Members: members, Near: []uint64{1, 2}}
+	lost := NodeStatus{Node: "n1", State: "lost", Record: &r, Volume: &VolumeStatus{Slot: "a"}}
+	without, led := []NodeStatus{lost, node("n2", "2")}, []NodeStatus{lost, node("n2", "2"), node("n3", "3")}
+	heir := NodeStatus{Node: "n4", Live: true, Record: &r, Volume: &VolumeStatus{Slot: "a"}}
+	moved := append([]NodeStatus{heir}, without...)
+	for _, n := range append(without[1:], led[1:]...) {
+		n.Checkup.Near = []uint64{2, 3}
+	}
 	maintained, returned := &plan.Pause{By: "alice", Why: "new switches"}, &plan.Pause{By: "bob", Return: true}
 	for name, tc := range map[string]struct {
 		nodes   []NodeStatus
@@ -73,7 +80,11 @@ func TestTakeoverPhase(t *testing.T) {
 		"a machine reboots while paused":   {nodes: two, paused: maintained, want: TakeoverOver},
 		"mixed":                            {nodes: two, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over the machine of slot c"},
 		"mixed and paused":                 {nodes: two, paused: maintained, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "take over"},
-		"one is away":                      {nodes: far, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot c: start holdfast there, or its etcd again, before any other machine; if its machine is lost for good: `holdfast etcdctl member remove 3`"},
+		"one is away":                      {nodes: far, foreign: []string{"b", "c"}, frozen: "they are not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot c: start holdfast there, or its etcd again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 3`"},
+		"one of ours is away":              {nodes: without, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: see that holdfast on n1 runs it again, before any other machine; if its disk is lost for good: `holdfast etcdctl member remove 1`"},
+		"the last of ours is away":         {nodes: led, frozen: "not all were seen", want: TakeoverMixed, next: "raft is not connected to the member of slot a: see that holdfast on n1"},
+		"its disk is elsewhere":            {nodes: moved, foreign: []string{"c"}, frozen: "c is not taken over", want: TakeoverMixed, next: "raft is not connected to the member of slot a: see that holdfast on n4"},
+		"all are here":                     {nodes: three, frozen: "not all were seen", want: TakeoverMixed, next: "wait until every member was seen to run here"},
 		"one was released":                 {nodes: two, paused: returned, want: TakeoverReturning, next: "see that the members which were released serve again, and then release the next: `holdfast takeover release` on n1, then n2"},
 		"one was released, frozen":         {nodes: two, paused: returned, foreign: []string{"c"}, frozen: "it goes back", want: TakeoverReturning, next: "see that the members"},
 		"about to go back, or taken again": {nodes: three, paused: returned, want: TakeoverReturning, next: "release a member: "},

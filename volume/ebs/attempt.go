@@ -91,10 +91,10 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	if a.devices, err = a.host.Devices(); err != nil {
 		return nil, fmt.Errorf("look for devices: %w", err)
 	}
-	j, err := a.requests.journal()
 	if why := a.outlook.look(ctx).Leaves(); why != "" {
-		return nil, a.vacate(ctx, why, j)
+		return nil, a.vacate(ctx, why)
 	}
+	j, err := a.requests.journal()
 	if err != nil || j.Held == nil || a.cfg.Takeover == takeoverStopped {
 		return nil, nil
 	}
@@ -107,12 +107,18 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 
 // vacate is all that an instance does that is about to go: it claims no volume, and gives up what it has still, as after a
 // detach that failed, or where a process ended under the notice. What it has is in the journal, or bears its claim: another
-// program's volume stays. The error says in any case why nothing is claimed.
-func (a *claimAttempt) vacate(ctx context.Context, why string, j Journal) error {
+// program's volume stays. An old notice gives nothing up: an instance that comes back from hibernation knows one, and
+// stays. The error says in any case why nothing is claimed.
+func (a *claimAttempt) vacate(ctx context.Context, why string) error {
 	why += ": it claims no volume"
 	a.status.at(stateStandby, "", why)
-	if len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 {
-		return none("%s", why) // its own disk: EC2 need not be asked
+	j, err := a.requests.journal()
+	if err != nil {
+		return fmt.Errorf("%s, and what is attached to it cannot be given back: %w", why, err)
+	}
+	own := len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 // its disk alone is here: EC2 need not be asked
+	if own || !a.outlook.confirms(ctx) {
+		return none("%s", why)
 	}
 	dropped, err := a.dropAll(ctx, a.devices, false, func(v Volume) bool {
 		_, leaving := j.Detaching[v.ID]

@@ -166,6 +166,15 @@ func (o *outlook) look(ctx context.Context) Lifecycle {
 	return now
 }
 
+// confirms asks again whether the instance must go: what is not answered now counts for nothing. The age of the last
+// answer is no measure, as the clock of [time.Since] stands still while an instance hibernates.
+func (o *outlook) confirms(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, outlookWait)
+	defer cancel()
+	now, _ := o.ask(ctx, Lifecycle{})
+	return now.Leaves() != ""
+}
+
 // now returns what was planned when it was last asked.
 func (o *outlook) now() Lifecycle {
 	o.mu.Lock()

@@ -183,6 +183,7 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 		tags    map[string]string
 		mounted string
 		refused bool // the first detach
+		told    int  // how often the metadata service answers, at its other path it never does; 0: always, at all
 		want    []string
 	}{
 		"a detach that was accepted": {journal: Journal{Detaching: map[string]time.Time{"vol-1": {}}}, want: []string{"vol-1"}},
@@ -193,6 +194,8 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 		"another's":                  {tags: of("i-2")},
 		"nobody's":                   {},
 		"mounted elsewhere":          {tags: of("i-1"), mounted: "/mnt/master-vol-1"},
+		"an old notice":              {tags: of("i-1"), told: 1},
+		"a path that never answers":  {tags: of("i-1"), told: 100, want: []string{"vol-1"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.journal.Instance = "i-1"
@@ -200,7 +203,15 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 			host := Host{Memory: m, Disks: m, Devices: m.devices}
 			p := New(Default(), Node{Name: "x", Cluster: "main"}, m, host,
 				func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
-			p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{Target: "Terminated"}, nil })
+			asked := 0
+			p.Follow(func(_ context.Context, now Lifecycle) (Lifecycle, error) {
+				if asked++; c.told == 0 {
+					return Lifecycle{Target: "Terminated"}, nil
+				} else if asked <= c.told {
+					now.Target = "Terminated"
+				}
+				return now, errors.New("no answer")
+			})
 			for range 3 {
 				if _, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}}); err == nil {
 					t.Fatalf("%s: it claimed a volume", name)
@@ -213,6 +224,19 @@ func TestGoingInstanceGivesTheRestBack(t *testing.T) {
 	}
 }
 
+// What an instance that must go had is in its journal: where that cannot be read it says so, and not only that it is to
+// go.
+func TestGoingInstanceCannotReadItsJournal(t *testing.T) {
+	m := &machine{gone: true, unread: errors.New("it is damaged")}
+	p := New(Default(), Node{Name: "x", Cluster: "main"}, m, Host{Memory: m, Disks: m, Devices: m.devices},
+		func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
+	p.Follow(func(context.Context, Lifecycle) (Lifecycle, error) { return Lifecycle{Target: "Terminated"}, nil })
+	_, err := p.Claim(t.Context(), volume.Want{Cluster: "main", Slots: []string{"a"}})
+	if err == nil || errors.Is(err, volume.ErrNoneFree) || !strings.Contains(err.Error(), "it is damaged") {
+		t.Errorf("got %v, want what is wrong with the journal", err)
+	}
+}
+
 // machine is one with its own disk and vol-1, and the cloud that knows them.
 type machine struct {
 	Cloud
@@ -222,11 +246,12 @@ type machine struct {
 	mounted  string
 	refused  bool
 	gone     bool
+	unread   error // why the journal cannot be read
 	detached []string
 }
 
 func (m *machine) Lock() (func(), error)     { return func() {}, nil }
-func (m *machine) Journal() (Journal, error) { return m.journal, nil }
+func (m *machine) Journal() (Journal, error) { return m.journal, m.unread }
 func (m *machine) Remember(j Journal) error  { m.journal = j; return nil }
 
 func (m *machine) devices() (map[string]string, error) {

@@ -90,7 +90,8 @@ func (p *Provider) Drop(ctx context.Context, dry bool) ([]string, error) {
 	return p.dropAll(ctx, devices, dry, func(Volume) bool { return true })
 }
 
-// dropAll is Drop of the volumes that are chosen, for one who has the provider's turn and the machine's lock.
+// dropAll is Drop of the volumes that are chosen, for one who has the provider's turn and the machine's lock. A volume
+// that cannot be given up keeps no other.
 func (p *Provider) dropAll(ctx context.Context, devices map[string]string, dry bool, chosen func(Volume) bool) (
 	dropped []string, err error) {
 	volumes, err := p.seen.look(ctx)
@@ -98,24 +99,28 @@ func (p *Provider) dropAll(ctx context.Context, devices map[string]string, dry b
 		return nil, err
 	}
 	for _, v := range volumes {
-		if devices[v.ID] == "" || !chosen(v) {
+		if devices[v.ID] == "" || !chosen(v) || err != nil && ctx.Err() != nil {
 			continue
 		}
-		if dry {
-			dropped = append(dropped, v.ID)
-			continue
-		}
-		if err := p.requests.unmountAll(ctx, devices[v.ID]); err != nil {
-			return dropped, err
-		}
-		c := newClaim(p, v.ID, volume.Identity{})
-		if t, err := p.cfg.claim(v); err == nil && t.Instance == p.me.Instance {
-			c.tag = t
-		}
-		if err := c.drop(ctx); err != nil {
-			return dropped, fmt.Errorf("release %s: %w", v.ID, err)
+		if !dry {
+			if e := p.drop(ctx, v, devices[v.ID]); e != nil {
+				err = errors.Join(err, fmt.Errorf("release %s: %w", v.ID, e))
+				continue
+			}
 		}
 		dropped = append(dropped, v.ID)
 	}
-	return dropped, nil
+	return dropped, err
+}
+
+// drop unmounts a volume that this process does not hold, and detaches it.
+func (p *Provider) drop(ctx context.Context, v Volume, device string) error {
+	if err := p.requests.unmountAll(ctx, device); err != nil {
+		return err
+	}
+	c := newClaim(p, v.ID, volume.Identity{})
+	if t, err := p.cfg.claim(v); err == nil && t.Instance == p.me.Instance {
+		c.tag = t
+	}
+	return c.drop(ctx)
 }

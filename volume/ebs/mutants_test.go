@@ -23,6 +23,8 @@ var (
 	bySteady     = caught{"TestSteady", `want [^\n]*`}
 	byMeanings   = caught{"TestMeanings", `got [^\n]*`}
 	byOutage     = caught{"TestOutage", `at [0-9hms.]+: [^\n]*`}
+	byGoing      = caught{"TestGoingInstanceGivesTheRestBack", `detached [^\n]*`}
+	byDrop       = caught{"TestDropContinues", `dropped [^\n]*`}
 	// Of these it is proved that nothing depends on them but the number of requests: the simulation stays green.
 	harmless = caught{"TestSimulation", ``}
 )
@@ -128,6 +130,12 @@ var mutants = []mutant{
 `, `	case !time.Now().Before(seen):
 `, harmless},
 	{"scan all the time", "scan.go", `next: now.Add(s.jitter(s.cfg.ScanEvery))`, `next: now`, bySteady},
+	{"vacate on an old notice", "attempt.go", `if own || !a.outlook.confirms(ctx) {`, `if own {`, byGoing},
+	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.ask(ctx, Lifecycle{})`, `now, _ := o.ask(ctx, o.now())`, byGoing},
+	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.ask(ctx, Lifecycle{})
+	return now.Leaves() != ""`, `	now, err := o.ask(ctx, Lifecycle{})
+	return err == nil && now.Leaves() != ""`, byGoing},
+	{"give up volumes after the time is up", "list.go", ` || err != nil && ctx.Err() != nil {`, ` {`, byDrop},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {
 `, byOutage},

@@ -1,0 +1,64 @@
+package ebs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/zap"
+)
+
+// A volume that cannot be given up keeps no other one, unless there is no time left.
+func TestDropContinues(t *testing.T) {
+	for name, c := range map[string]struct {
+		late bool // the time is up at the first volume
+		want []string
+	}{"in time": {want: []string{"vol-1"}}, "late": {late: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			m := pair{machine: &machine{}, asked: func() {
+				if c.late {
+					cancel()
+				}
+			}}
+			p := New(Default(), Node{Name: "x", Cluster: "main"}, m, Host{Memory: m, Disks: m, Devices: m.devices},
+				func(context.Context) (Self, error) { return Self{Instance: "i-1", Zone: "z"}, nil }, nil, zap.NewNop())
+			dropped, err := p.Drop(ctx, false)
+			if !slices.Equal(dropped, c.want) || !slices.Equal(m.detached, c.want) {
+				t.Errorf("%s: dropped %v, detached %v, want %v", name, dropped, m.detached, c.want)
+			}
+			if err == nil || !strings.Contains(err.Error(), "vol-0") || !strings.Contains(err.Error(), "unmount it there") {
+				t.Errorf("%s: got %v, want why vol-0 stays", name, err)
+			}
+		})
+	}
+}
+
+// pair is a machine that has vol-0 as well, which another program has mounted.
+type pair struct {
+	*machine
+	asked func() // before it is said where vol-0 is mounted
+}
+
+func (p pair) devices() (map[string]string, error) {
+	all, err := p.machine.devices()
+	all["vol-0"] = "/dev/nvme2n1"
+	return all, err
+}
+
+func (p pair) Volumes(ctx context.Context, q Query) ([]Volume, error) {
+	all, err := p.machine.Volumes(ctx, q)
+	zero := Volume{ID: "vol-0", Zone: "z", State: "in-use", Attachments: []Attachment{{Instance: "i-1", State: Attached}}}
+	return append([]Volume{zero}, all...), err
+}
+
+func (p pair) Mounted(device string) ([]string, error) {
+	if device == "/dev/nvme2n1" {
+		p.asked()
+		return []string{"/mnt/master-vol-0"}, nil
+	}
+	return p.machine.Mounted(device)
+}
