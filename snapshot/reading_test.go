@@ -21,7 +21,10 @@ type stagedTx struct {
 	*snapshottest.Tx
 	writeTo func(w io.Writer) (int64, error)
 	keys    func() *bbolt.Bucket
+	aborted chan struct{}
 }
+
+func (t stagedTx) Aborted() <-chan struct{} { return t.aborted }
 
 func (t stagedTx) WriteTo(w io.Writer) (int64, error) {
 	if t.writeTo == nil {
@@ -60,10 +63,12 @@ func TestSaveStopsReading(t *testing.T) {
 	for name, test := range map[string]struct {
 		writeTo func(w io.Writer) (int64, error)
 		put     error
+		stops   bool
 		want    string
 	}{
-		"the member stops": {writeTo: func(io.Writer) (int64, error) { return 0, boom }, want: "copy database: boom"},
+		"the copy fails":   {writeTo: func(io.Writer) (int64, error) { return 0, boom }, want: "copy database: boom"},
 		"the store fails":  {put: boom, want: "store backup: boom"},
+		"the member stops": {stops: true, want: "copy database: the member is about to stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := smallDB(t)
@@ -77,9 +82,12 @@ func TestSaveStopsReading(t *testing.T) {
 			all := cursors(whole) - before
 			dir, scratch := snapshot.NewDir(t.TempDir()), t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				tx := stagedTx{Tx: db.Begin(), writeTo: test.writeTo}
+				tx := stagedTx{Tx: db.Begin(), writeTo: test.writeTo, aborted: make(chan struct{})}
 				tx.keys = func() *bbolt.Bucket {
 					before = cursors(tx.Tx)
+					if test.stops {
+						close(tx.aborted)
+					}
 					time.Sleep(time.Second)
 					return tx.Tx.Bucket([]byte("key"))
 				}

@@ -69,6 +69,7 @@ const (
 var (
 	errSinkClosed = errors.New("the store stopped reading")
 	errStalled    = fail(reasonStore, fmt.Errorf("store backup: the store accepted nothing for %s", stall))
+	errAborted    = fail(reasonSource, errors.New("copy database: the member is about to stop"))
 )
 
 // Save stores what tx sees as a new backup of meta.Cluster, reads it back, and commits it when it is proven. It closes
@@ -80,8 +81,20 @@ func Save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (save
 }
 
 func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta, error) {
-	closeTx := sync.OnceValue(tx.Close)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	closed := make(chan struct{})
+	closeTx := sync.OnceValue(func() error { close(closed); return tx.Close() })
 	defer closeTx()
+	if member, ok := tx.(Abortable); ok {
+		go func() {
+			select {
+			case <-member.Aborted():
+				cancel(errAborted)
+			case <-closed: // from now on the member's end does not matter
+			}
+		}()
+	}
 	if err := checkOrder(&meta, opt); err != nil {
 		return Meta{}, fail(reasonSource, err)
 	}
@@ -92,10 +105,10 @@ func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 	// A store may hang here, too, and etcd does not close under an open transaction.
 	hold := context.AfterFunc(ctx, func() { _ = closeTx() })
 	if err := reserve(ctx, store, &meta); err != nil {
-		return Meta{}, fail(reasonStore, err)
+		return Meta{}, cmp.Or(endOf(ctx), fail(reasonStore, err))
 	}
 	if !hold() {
-		return Meta{}, errors.Join(fail(reasonStore, context.Cause(ctx)), withdraw(ctx, store, meta.Name))
+		return Meta{}, errors.Join(endOf(ctx), withdraw(ctx, store, meta.Name))
 	}
 	key, err := upload(ctx, store, tx, closeTx, &meta, opt)
 	if err == nil {
@@ -109,6 +122,15 @@ func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 		return Meta{}, errors.Join(err, withdraw(ctx, store, meta.Name))
 	}
 	return meta, nil
+}
+
+// endOf is the failure that has ended ctx, or that the caller did, and nil while it has not ended.
+func endOf(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if err != nil && !errors.As(err, new(*failure)) {
+		err = fail(reasonInterrupted, fmt.Errorf("store backup: %w", err))
+	}
+	return err
 }
 
 // withdraw removes what a failed save has written, also when its context has ended.
@@ -195,10 +217,7 @@ func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta 
 	}
 	pw.CloseWithError(err)
 	if err = errors.Join(err, <-put); err != nil {
-		if err = context.Cause(ctx); !errors.As(err, new(*failure)) {
-			err = fail(reasonInterrupted, fmt.Errorf("store backup: %w", err))
-		}
-		return nil, err
+		return nil, endOf(ctx)
 	}
 	meta.Stored.Size, meta.Stored.SHA256 = sent.size, sent.hex()
 	return key, nil
