@@ -66,6 +66,9 @@ func (t *Tx) Size() int64 { return t.snap.Size() }
 // it must not be used after Close: the memory is gone then.
 func (t *Tx) Bucket(name []byte) *bolt.Bucket { return t.snap.Bucket(name) }
 
+// Aborted is closed once the member is about to stop, which waits for Close, but not long.
+func (t *Tx) Aborted() <-chan struct{} { return t.abort.C() }
+
 // WriteTo writes the database file as of this transaction. It fails with errStopped at the
 // next chunk, 32 KiB or what w as an io.ReaderFrom reads at a time, once the member is about to stop.
 func (t *Tx) WriteTo(w io.Writer) (int64, error) {

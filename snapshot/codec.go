@@ -76,7 +76,7 @@ type packer struct {
 const packers = 2
 
 // newPackers is newEncoder for zstd. Kubernetes-shaped data becomes 5.78 times smaller in frames of 1 MiB, and 5.83
-// times as one frame.
+// times as one frame; ours are of chunkSize.
 func newPackers(w io.Writer, level zstd.EncoderLevel) (lanes []io.Writer, finish func(end []byte) error, err error) {
 	out := &inOrder{w: w}
 	out.changed.L = &out.mu
@@ -105,7 +105,9 @@ func (p *packer) Write(piece []byte) (int, error) {
 	return len(piece), err
 }
 
-// inOrder writes what several goroutines bring in its order, and nothing more after an error.
+// inOrder writes what several goroutines bring in its order, and nothing more after an error. A goroutine that drops out
+// without an error of w leaves the others waiting: so no packer may fail by itself, and a writer beside them in their fan
+// may not fail at all.
 type inOrder struct {
 	mu      sync.Mutex
 	changed sync.Cond // of next and err

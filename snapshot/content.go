@@ -27,6 +27,9 @@ type Tx interface {
 	Close() error
 }
 
+// Abortable is a Tx whose member may want it closed. Save closes it soon after Aborted is.
+type Abortable interface{ Aborted() <-chan struct{} }
+
 // Content says what is in a database. Read inside a transaction, it belongs to exactly the bytes of that transaction.
 type Content struct {
 	// Revision is the store's revision, as etcd itself would report it after opening these bytes: 1 when empty.

@@ -98,7 +98,7 @@
 //   - Two writers never share a name: it is reserved with [Store.PutIfAbsent], not guessed to be unique. Two copiers of
 //     the same bytes may help each other; of two different backups of one name one stays, and the other is an error.
 //   - The transaction is open only while bytes flow. It is closed before the store has finished, when the context
-//     ends, when the store fails, and when the store accepts nothing for a minute.
+//     ends, when its member is about to stop, when the store fails, and when it accepts nothing for a minute.
 //   - What cannot be read is an error or is listed with a problem. It is never "there are no backups".
 //   - The newest verified backup, by generation and revision, is never pruned.
 //   - Saving, verifying and copying use the same memory for a database of any size, except one bit a page while

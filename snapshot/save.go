@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,8 +59,8 @@ type Progress struct {
 }
 
 const (
-	// stall is how long a store may accept nothing while the transaction is open: held open, it keeps the pages it
-	// sees from being reused and blocks a defragmentation.
+	// stall is how long a store that has got bytes may ask for no more while the transaction is open: held open, it
+	// keeps the pages it sees from being reused and blocks a defragmentation.
 	stall = time.Minute
 	// cleanup is how long a failed Save tries to remove what it wrote, also when its context has ended.
 	cleanup = 10 * time.Second
@@ -67,7 +68,8 @@ const (
 
 var (
 	errSinkClosed = errors.New("the store stopped reading")
-	errStalled    = fmt.Errorf("the store accepted nothing for %s", stall)
+	errStalled    = fail(reasonStore, fmt.Errorf("store backup: the store accepted nothing for %s", stall))
+	errAborted    = fail(reasonSource, errors.New("copy database: the member is about to stop"))
 )
 
 // Save stores what tx sees as a new backup of meta.Cluster, reads it back, and commits it when it is proven. It closes
@@ -79,38 +81,37 @@ func Save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (save
 }
 
 func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	closed := make(chan struct{})
+	closeTx := sync.OnceValue(func() error { close(closed); return tx.Close() })
+	defer closeTx()
+	if member, ok := tx.(Abortable); ok {
+		go func() {
+			select {
+			case <-member.Aborted():
+				cancel(errAborted)
+			case <-closed: // from now on the member's end does not matter
+			}
+		}()
+	}
 	if err := checkOrder(&meta, opt); err != nil {
-		return Meta{}, errors.Join(fail(reasonSource, err), tx.Close())
+		return Meta{}, fail(reasonSource, err)
 	}
 	var err error
 	if meta.StorageVersion, err = storageVersionOf(tx); err != nil {
-		return Meta{}, errors.Join(fail(reasonDatabase, fmt.Errorf("read database: %w", err)), tx.Close())
+		return Meta{}, fail(reasonDatabase, fmt.Errorf("read database: %w", err))
 	}
-	var content Content
-	var contentErr error
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		giveWay()
-		if content, contentErr = ContentOf(ctx, tx); contentErr != nil {
-			contentErr = fmt.Errorf("read database: %w", contentErr)
-		}
-	})
-	closeTx := sync.OnceValue(func() error { // after which nothing can be read
-		reading.Wait()
-		return errors.Join(contentErr, tx.Close())
-	})
-	defer closeTx()
 	// A store may hang here, too, and etcd does not close under an open transaction.
 	hold := context.AfterFunc(ctx, func() { _ = closeTx() })
 	if err := reserve(ctx, store, &meta); err != nil {
-		return Meta{}, fail(reasonStore, err)
+		return Meta{}, cmp.Or(endOf(ctx), fail(reasonStore, err))
 	}
 	if !hold() {
-		return Meta{}, errors.Join(fail(reasonStore, context.Cause(ctx)), withdraw(ctx, store, meta.Name))
+		return Meta{}, errors.Join(endOf(ctx), withdraw(ctx, store, meta.Name))
 	}
 	key, err := upload(ctx, store, tx, closeTx, &meta, opt)
 	if err == nil {
-		meta.Content = content
 		opt.Identities = []age.Identity{key}
 		err = readBack(ctx, store, meta, opt)
 	}
@@ -121,6 +122,15 @@ func save(ctx context.Context, store Store, tx Tx, meta Meta, opt Options) (Meta
 		return Meta{}, errors.Join(err, withdraw(ctx, store, meta.Name))
 	}
 	return meta, nil
+}
+
+// endOf is the failure that has ended ctx, or that the caller did, and nil while it has not ended.
+func endOf(ctx context.Context) error {
+	err := context.Cause(ctx)
+	if err != nil && !errors.As(err, new(*failure)) {
+		err = fail(reasonInterrupted, fmt.Errorf("store backup: %w", err))
+	}
+	return err
 }
 
 // withdraw removes what a failed save has written, also when its context has ended.
@@ -177,8 +187,9 @@ func reserve(ctx context.Context, store Store, meta *Meta) error {
 	}
 }
 
-// upload streams the database into the store and describes in meta what it sent. The identity decrypts it, nil if it
-// is not encrypted.
+// upload streams the database into the store and describes in meta what it sent, and what is in it. The identity
+// decrypts it, nil if it is not encrypted. Reading and storing end together: the first that fails ends ctx for all, and
+// its failure is the error.
 func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta *Meta,
 	opt Options) (age.Identity, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -191,37 +202,31 @@ func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta 
 	put := make(chan error, 1)
 	go func() {
 		err := store.Put(ctx, object(meta.Name, meta.Stored.dataObject()), watched{limited(ctx, pr, opt.Rate), watchdog})
-		pr.CloseWithError(errSinkClosed)
+		// A store that took a part of the data for the whole has failed as well.
+		cancel(fail(reasonStore, fmt.Errorf("store backup: %w", cmp.Or(err, errSinkClosed))))
 		put <- err
 	}()
 
 	sent := newDigest()
 	out := newFan(sent, pw)
-	key, readErr := encode(out, tx, closeTx, meta, opt)
-	sinkErr := out.Close()
+	key, err := encode(ctx, cancel, out, tx, closeTx, meta, opt)
+	err = errors.Join(err, out.Close())
 	watchdog.Stop()
-	pw.CloseWithError(errors.Join(readErr, sinkErr))
-	putErr := <-put
-
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errStalled):
-		return nil, fail(reasonStore, fmt.Errorf("store backup: %w", cause))
-	case cause != nil:
-		return nil, fail(reasonInterrupted, fmt.Errorf("store backup: %w", cause))
-	case readErr != nil && sinkErr == nil:
-		return nil, fail(reasonDatabase, fmt.Errorf("copy database: %w", readErr))
-	case putErr != nil:
-		return nil, fail(reasonStore, fmt.Errorf("store backup: %w", putErr))
-	case sinkErr != nil: // the store took a part of the data for the whole
-		return nil, fail(reasonStore, fmt.Errorf("store backup: %w", errSinkClosed))
+	if err != nil {
+		cancel(fail(reasonDatabase, fmt.Errorf("copy database: %w", err)))
+	}
+	pw.CloseWithError(err)
+	if err = errors.Join(err, <-put); err != nil {
+		return nil, endOf(ctx)
 	}
 	meta.Stored.Size, meta.Stored.SHA256 = sent.size, sent.hex()
 	return key, nil
 }
 
 // encode writes the compressed stream to w, encrypted if need be: the database, then its SHA-256, as etcd's own
-// Snapshot call sends them (server/etcdserver/api/v3rpc/maintenance.go). It closes tx when the bytes are read.
-func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (key age.Identity, err error) {
+// Snapshot call sends them (server/etcdserver/api/v3rpc/maintenance.go). It closes tx when all is read.
+func encode(ctx context.Context, cancel context.CancelCauseFunc, w io.Writer, tx Tx, closeTx func() error, meta *Meta,
+	opt Options) (key age.Identity, err error) {
 	codec, level, err := codecOf(opt)
 	if err != nil {
 		return nil, err
@@ -239,7 +244,7 @@ func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (
 
 	size, raw := tx.Size(), newDigest()
 	in := newFan(append(lanes, io.MultiWriter(raw, newMeter("copying", size, opt.Progress)))...)
-	_, err = tx.WriteTo(in)
+	meta.Content, err = readBoth(ctx, cancel, tx, in)
 	err = errors.Join(err, closeTx())
 	if closeErr := in.Close(); err == nil {
 		err = closeErr
@@ -252,6 +257,24 @@ func encode(w io.Writer, tx Tx, closeTx func() error, meta *Meta, opt Options) (
 	}
 	meta.Trailer = raw.hex()
 	return key, errors.Join(finish(raw.sum.Sum(nil)), sealed.Close())
+}
+
+// readBoth writes the database that tx sees to w, and meanwhile reads what is in it. If either fails it calls cancel,
+// which is to end ctx and w and so the other one. When it returns nothing reads tx.
+func readBoth(ctx context.Context, cancel context.CancelCauseFunc, tx Tx, w io.Writer) (c Content, err error) {
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		giveWay()
+		var err error
+		if c, err = ContentOf(ctx, tx); err != nil {
+			cancel(fail(reasonDatabase, fmt.Errorf("read database: %w", err)))
+		}
+	})
+	if _, err = tx.WriteTo(w); err != nil {
+		cancel(fail(reasonDatabase, fmt.Errorf("copy database: %w", err)))
+	}
+	reading.Wait()
+	return c, context.Cause(ctx)
 }
 
 type nopCloser struct{ io.Writer }

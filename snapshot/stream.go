@@ -23,6 +23,8 @@ const (
 // fan writes to several writers at once, to each from a goroutine of its own, so that reading, hashing, compressing
 // and writing share the cores there are. It copies what it is given into chunks that it recycles; each but the last is
 // one Write of chunkSize bytes. When one writer fails the others get nothing more, and Write and Close return its error.
+// A writer that waits for another one of its fan must not wait for one that failed: that one gets nothing more. After
+// Close, a Write blocks for good.
 type fan struct {
 	lanes []chan *chunk
 	free  chan *chunk
@@ -201,15 +203,19 @@ func (l *limiter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watched is the store's end of a stream: each read of the store tells the watchdog that it lives.
+// watched is the store's end of a stream. The watchdog runs while the store does not ask for more; a store that asks,
+// and waits for us, lives.
 type watched struct {
 	io.Reader
 	watchdog *time.Timer
 }
 
 func (w watched) Read(p []byte) (int, error) {
+	w.watchdog.Stop()
 	n, err := w.Reader.Read(p)
-	w.watchdog.Reset(stall)
+	if err == nil { // after which the transaction may be open
+		w.watchdog.Reset(stall)
+	}
 	return n, err
 }
 

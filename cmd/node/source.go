@@ -18,6 +18,8 @@ type source struct {
 	now                    func() coordinator.Situation
 }
 
+var _ snapshot.Abortable = (*embedded.Tx)(nil)
+
 // Leader implements [snapshot.Source]: the schedule runs on the raft leader, and not on one that only remembers to be
 // it.
 func (s source) Leader() bool {
