@@ -15,7 +15,8 @@ import (
 //
 // One after the other needs members that find each other again. Where an authority has ended, the certificates that
 // follow may come before the restarts: connections that stand live on, and new ones are refused. A voter that was away
-// then cannot come back, so nobody waits for it, and all are restarted at once ([Observation.Severed]).
+// then cannot come back, so nobody waits for it, and a majority that will find each other restarts at once
+// ([Observation.Severed]).
 
 // reloading asks when a member is restarted with the authorities that it is told to trust.
 type reloading view
@@ -54,8 +55,8 @@ func (o reloading) keeps() string {
 }
 
 // Severed reports whether this member would refuse a new connection even of itself, for it presents a certificate of an
-// authority that it does not trust, and every other one that runs will find it after a restart: it trusts that
-// authority, or is to be restarted as well. A node that alone was given other authorities is not severed.
+// authority that it does not trust, and after a restart it finds a majority of the voters. Only what they say of
+// themselves is evidence: that nobody says otherwise is none, for the gossip may be cut as well.
 func (obs Observation) Severed() bool { return reloading(look(&obs)).severed() }
 
 func (o reloading) severed() bool {
@@ -63,11 +64,32 @@ func (o reloading) severed() bool {
 	if !m.Stale || m.Issuer == "" || len(m.Trusts) == 0 || slices.Contains(m.Trusts, m.Issuer) {
 		return false
 	}
-	return !slices.ContainsFunc(o.Peers, func(p Peer) bool {
-		f := p.Facts
-		return p.Live && f != nil && f.Running && f.of(o.Disk.Ledger.Record) &&
-			!slices.Contains(f.Trusts, m.Issuer) && !f.Stale
-	})
+	found := []uint64{m.ID}
+	for _, p := range o.Peers {
+		switch f := p.Facts; {
+		case !p.Live || f == nil || !f.Running || !f.of(o.Disk.Ledger.Record):
+		case o.finds(f):
+			found = append(found, f.Member)
+		case !f.Stale: // it will not know this authority, which may be this node's mistake
+			return false
+		}
+	}
+	here := 0
+	for _, i := range m.Members {
+		if !i.Learner && slices.Contains(found, i.ID) {
+			here++
+		}
+	}
+	return 2*here > m.Voters()
+}
+
+// finds reports whether this member and another that runs refuse each other's new connections now, and will not after a
+// restart: the other one trusts the authority that signed for this one, or presents the same and is to be restarted as
+// well. Stale alone is no evidence of that: its clients' authority may have changed, or it was given another one.
+func (o reloading) finds(f *Facts) bool {
+	m := o.Member
+	return !slices.Contains(m.Trusts, f.Issuer) &&
+		(slices.Contains(f.Trusts, m.Issuer) || f.Stale && f.Issuer == m.Issuer)
 }
 
 // Unready says why a member that has the disruption lock for it must not be restarted now, "" if nothing is in the
