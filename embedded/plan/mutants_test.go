@@ -382,6 +382,7 @@ var mutants = []mutant{
 	{"what serves goes while another is away", "shrink.go", `	case len(q.away) > 0:
 		return refuse(`, `	case len(q.away) > 1:
 		return refuse(`, byResizes},
+	{"what serves goes while one that stays lags", "shrink.go", `case o.lagging(wanted) != "":`, `case o.lagging(wanted) == "-":`, byStories},
 	{"what serves goes before what is dead", "shrink.go", `	all = append(all, o.bury(q, wanted))
 	mend(false)
 	return append(all, o.dismiss(q, wanted))`, `	mend(false)
