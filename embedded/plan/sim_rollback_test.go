@@ -42,13 +42,13 @@ func (w *world) travel() {
 	if older.data == nil && d.data == nil && s.ledger.Join == d.ledger.Join && s.ledger.Started == d.ledger.Started {
 		return
 	}
-	d.data, d.ledger, d.marker, d.back = older.data, older.ledger, older.marker, true
+	d.epoch, d.data, d.ledger, d.marker, d.back = older.epoch, older.data, older.ledger, older.marker, true
 	w.tally.event("went back in time")
 }
 
 // copy copies what is on a disk.
 func (d *disk) copy() *disk {
-	c := &disk{ledger: d.ledger, marker: d.marker}
+	c := &disk{epoch: d.epoch, ledger: d.ledger, marker: d.marker}
 	if d.data != nil {
 		data := *d.data
 		c.data = &data
