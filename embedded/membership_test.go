@@ -81,9 +81,16 @@ func TestLearnerJoinsAndIsRemoved(t *testing.T) {
 		}
 	}
 	await(t, "a leads", func() bool { return a.Status().Leader })
-	if err := a.Remove(soon(t), id); err != nil {
-		t.Errorf("remove right after a join: %v", err)
+	if err := a.Remove(soon(t), id); !errors.Is(err, plan.ErrUnhealthy) {
+		t.Errorf("remove a voter that serves right after a join: got %v, want plan.ErrUnhealthy", err)
 	}
+	await(t, "removal", func() bool {
+		err := a.Remove(soon(t), id)
+		if err != nil && !errors.Is(err, plan.ErrUnhealthy) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	awaitClosed(t, "b ends by itself", b.Done())
 	if err := b.Err(); !errors.Is(err, errRemoved) {
 		t.Errorf("b: got %v, want errRemoved", err)

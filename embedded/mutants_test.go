@@ -8,8 +8,11 @@ import (
 	"holdfast/integration/mutanttest"
 )
 
-// mutants are the guards around another program's data, and around an early election, made void, and the tests that must see it.
+// mutants are the guards around another program's data, around changes of the members, and around an early election, made
+// void, and the tests that must see it.
 var mutants = []mutanttest.Mutant{
+	{Name: "remove what serves at once", File: "reconfigure.go", Old: ` || r.serves(srv, list) {`, New: ` {`,
+		Test: "TestLearnerJoinsAndIsRemoved", Says: "remove a voter that serves"},
 	{Name: "take up what is in use", File: "takeup.go", Old: `if err == nil && by != "" {`, New: `if err == nil && by == "-" {`,
 		Test: "TestTakeUpRuns", Says: "taken up while etcd runs"},
 	{Name: "read whose data is in use", File: "origin.go", Old: `if err == nil && by != "" {`, New: `if err == nil && by == "-" {`,

@@ -23,7 +23,8 @@ const appliedLook = 2 * time.Millisecond
 // Etcd refuses to add a member, or to remove one that serves, until the voters have been connected for 5 s
 // (StrictReconfigCheck). That protects a cluster from an operator's mistake, and it stays on for operators. The plan
 // changes nothing without a majority of connected voters of its own accord, and looks again right before. So its changes
-// go to raft directly, and need that the voters are connected now.
+// go to raft directly, and need that the voters are connected now. But a voter that serves is removed etcd's way: what is
+// left may be whole only for this moment, if one of it starts again and again.
 type reconfiguration struct {
 	kind    raftpb.ConfChangeType
 	member  types.ID
@@ -44,10 +45,10 @@ func removing(id types.ID) reconfiguration {
 }
 
 // perform proposes the change, and waits until it is applied here. usual is etcd's own way, for a member that does not
-// lead.
+// lead, and for one that removes a voter that serves.
 func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer, usual func() error) error {
 	node, list := raftNode(srv), members(srv)
-	if node == nil || list == nil || node.Status().RaftState != raft.StateLeader {
+	if node == nil || list == nil || node.Status().RaftState != raft.StateLeader || r.serves(srv, list) {
 		return usual()
 	}
 	if err := r.keepsQuorum(srv, list.VotingMembers()); err != nil {
@@ -84,6 +85,13 @@ func (r reconfiguration) perform(ctx context.Context, srv *etcdserver.EtcdServer
 		case <-time.After(appliedLook):
 		}
 	}
+}
+
+// serves reports whether the change removes a voter that is connected.
+func (r reconfiguration) serves(srv *etcdserver.EtcdServer, list *membership.RaftCluster) bool {
+	m := list.Member(r.member)
+	_, connected := connectedSince(srv, r.member)
+	return r.kind == raftpb.ConfChangeRemoveNode && m != nil && !m.IsLearner && connected
 }
 
 // members is the member list that etcd itself uses, nil if a later etcd has another one.

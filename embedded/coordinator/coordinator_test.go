@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,6 +194,46 @@ func TestReplaceBelievesTheDirectAnswerOnly(t *testing.T) {
 				}
 				if tc.want && (w.removed[0] != 2 || w.added[0] != "http://b.test:2380") {
 					t.Errorf("removed %v, added %v", w.removed, w.added)
+				}
+			})
+		})
+	}
+}
+
+// A node that says that it has another's lock takes its word from it in the gossip, and not its seat: the leader asks.
+func TestReplaceAsksWhoIsSaidToBeGone(t *testing.T) {
+	for name, lives := range map[string]bool{"it lives": true, "it is gone": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := replacing(t, nil)
+				r := record("a", "b", "c")
+				say := func(f plan.Facts) []byte {
+					f.Version, f.Slot, f.Disk, f.Record, f.Lock, f.Store = 1, "b", "disk-b", &r, "boot/1/2", "store"
+					said, err := json.Marshal(f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return said
+				}
+				victim := say(plan.Facts{Phase: plan.PhaseData, Running: true, Member: 2, Epoch: 1})
+				w.nodes = []Node{{Name: "n2", Live: true, State: victim, Stamp: [2]uint64{1, 1}},
+					{Name: "n3", Live: true, State: say(plan.Facts{Phase: plan.PhaseVacant, Running: true, Epoch: 2}), Stamp: [2]uint64{2, 1}}}
+				w.told = func(node string) ([]byte, error) {
+					switch {
+					case node == "n3":
+						return say(plan.Facts{Phase: plan.PhaseVacant, Epoch: 2}), nil
+					case lives:
+						return victim, nil
+					}
+					return nil, syscall.ECONNREFUSED
+				}
+				stop := live(t, w.coordinator("a", "b", "c"))
+				time.Sleep(3 * time.Second)
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if got := len(w.removed) > 0; got == lives {
+					t.Errorf("removed %v, want removal %t (failures %q)", w.removed, !lives, w.failed)
 				}
 			})
 		})

@@ -2,9 +2,11 @@ package coordinator
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +81,65 @@ func TestRolledBack(t *testing.T) {
 				}
 				if !tc.aside && !tc.starts && tc.gossip.Members[0].Acked > 0 && !strings.Contains(why, "went back in time") {
 					t.Errorf("it waits and says %q", why)
+				}
+			})
+		})
+	}
+}
+
+// A lock lets a node start before the gossip knows that the lock's last holder is gone, once that one is asked: a machine
+// that was cloned with its memory has the same lock, and both would run one member.
+func TestLockAsksItsLastHolder(t *testing.T) {
+	r := record("a", "b", "c")
+	held := plan.Facts{Version: 1, Slot: "a", Disk: "disk-a", Phase: plan.PhaseData, Record: &r, Store: "store", Lock: "boot/1/2",
+		Running: true, Leader: true, Confirmed: true, Member: 1, Members: []plan.MemberInfo{{ID: 1, Slot: "a"}}}
+	stopped := held
+	stopped.Running, stopped.Leader, stopped.Confirmed, stopped.Member = false, false, false, 0
+	for name, tc := range map[string]struct {
+		answer *plan.Facts
+		err    error
+		want   bool
+	}{
+		"it runs the member":                   {&held, nil, false},
+		"it holds the disk and is about to":    {&stopped, nil, false},
+		"it holds the disk no more":            {&plan.Facts{Version: 1}, nil, true},
+		"it holds another disk":                {&plan.Facts{Version: 1, Slot: "a", Disk: "disk-b", Phase: plan.PhaseBlank}, nil, true},
+		"nobody listens there":                 {nil, fmt.Errorf("dial: %w", syscall.ECONNREFUSED), true},
+		"there is no way to it":                {nil, syscall.EHOSTUNREACH, false},
+		"it was cut off while it was answered": {nil, syscall.ECONNRESET, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.bolt = held.Lock
+				l := ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}
+				if err := l.write(w.dir); err != nil {
+					t.Fatal(err)
+				}
+				w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
+				state, err := json.Marshal(held)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.nodes = []Node{{Name: "n2", Live: true, State: state, Stamp: [2]uint64{1, 1}}}
+				w.told = func(string) ([]byte, error) {
+					if tc.err != nil {
+						return nil, tc.err
+					}
+					return json.Marshal(tc.answer)
+				}
+				c := w.coordinator("a", "b", "c")
+				stop := live(t, c)
+				time.Sleep(5 * time.Second)
+				why := c.Now().Action.Text()
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if got := len(w.starts) > 0; got != tc.want {
+					t.Errorf("started: got %t, want %t (%s; failures %q)", got, tc.want, why, w.failed)
+				}
+				if n := len(w.asked); n == 0 || tc.want && n > 1 { // as a leader it is not asked: that word does not count
+					t.Errorf("asked %q, want once", w.asked)
 				}
 			})
 		})

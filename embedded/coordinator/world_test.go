@@ -43,8 +43,10 @@ type world struct {
 	nodes       []Node
 	forgets     func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
 	answer      []byte
-	asking      func()   // called when another node is asked, if set
-	asked       []string // questions
+	asking      func()                            // called when another node is asked, if set
+	told        func(node string) ([]byte, error) // what a node tells of itself, before answer, if set
+	bolt        string                            // the name of the lock on the volume
+	asked       []string                          // questions
 	failed      []string
 	ending      []string
 	twin        netip.Addr
@@ -116,7 +118,7 @@ func (w *world) Claim(_ context.Context, _, _ []string, avoid map[string]string)
 func (w *world) Witnesses() []plan.Witness { return w.witnesses }
 func (w *world) SetRecord(token string)    { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
 func (w *world) Identity() Identity {
-	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1}
+	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt}
 }
 func (w *world) Path() string                        { return w.dir }
 func (w *world) Trouble() (mismatch, missing string) { return "", "" }
@@ -157,6 +159,9 @@ func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, er
 	}
 	if said := w.says[node]; said != nil && string(question) == askForStanding {
 		return said, nil
+	}
+	if w.told != nil && string(question) == askForFacts {
+		return w.told(node)
 	}
 	if w.answer == nil {
 		return nil, errors.New("it is gone")

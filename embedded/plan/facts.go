@@ -21,8 +21,9 @@ type Facts struct {
 	Slot    string `json:"slot,omitempty"`
 	Epoch   uint64 `json:"epoch,omitempty"`
 	Disk    string `json:"disk,omitempty"`
-	// Lock names the lock that the node has on its disk, if only one process of all machines can have it: the kernel that
-	// runs and the file in it. "": nothing is known of that. See [Observation.heard].
+	// Lock names the lock that the node has on its disk, if only one process can have it, but for that of a clone of the
+	// machine with its memory: the kernel that runs and the file in it. "": nothing is known of that. See
+	// [Observation.heard].
 	Lock     string       `json:"lock,omitempty"`
 	Phase    Phase        `json:"phase,omitempty"`
 	Slots    []string     `json:"slots,omitempty"`    // wanted

@@ -11,19 +11,19 @@ type mesh struct{ *Observation }
 
 // heard is the observation without the word of those that are gone and that the gossip still believes to live. A lock is
 // had by one process: the operating system gives it to the next only when the one before has ended, or has released the
-// disk. So who had it in an earlier claim holds the disk no more. A copy of the disk has another lock.
+// disk. So who had it in an earlier claim holds the disk no more. A copy of the disk has another lock, but for that of a
+// machine that was cloned with its memory: so our own claim only lets us ask (see [Observation.Ousted]), and another's
+// counts once its member runs, for then it has asked. A lost node's does not: epochs go back with a disk's time.
 func (obs *Observation) heard() *Observation {
-	claims := []Facts{{Disk: obs.Claim.Disk, Lock: obs.Claim.Lock, Epoch: obs.Claim.Epoch}}
+	claims := []Facts{obs.claimed()}
 	for _, p := range obs.Peers {
-		if p.Facts != nil {
+		if p.Live && p.Facts != nil && p.Facts.Running {
 			claims = append(claims, *p.Facts)
 		}
 	}
 	var o *Observation
 	for i, p := range obs.Peers {
-		if f := p.Facts; !p.Live || f == nil || f.Lock == "" || !slices.ContainsFunc(claims, func(c Facts) bool {
-			return c.Lock == f.Lock && c.Disk == f.Disk && c.Epoch > f.Epoch
-		}) {
+		if !slices.ContainsFunc(claims, p.ousted) {
 			continue
 		}
 		if o == nil {
@@ -36,6 +36,29 @@ func (obs *Observation) heard() *Observation {
 		return obs
 	}
 	return o
+}
+
+// claimed is what our own claim is to others.
+func (obs *Observation) claimed() Facts {
+	return Facts{Disk: obs.Claim.Disk, Lock: obs.Claim.Lock, Epoch: obs.Claim.Epoch}
+}
+
+// ousted reports whether a node that the gossip believes to live had the lock of a later claim.
+func (p Peer) ousted(by Facts) bool {
+	f := p.Facts
+	return p.Live && f != nil && f.Lock != "" && by.Lock == f.Lock && by.Disk == f.Disk && by.Epoch > f.Epoch
+}
+
+// Ousted returns the nodes that the gossip believes to live, and whose lock we have. Before anything rests on that, each
+// is to say that it holds the disk no more, or its machine that nobody listens there.
+func (obs *Observation) Ousted() []string {
+	var nodes []string
+	for _, p := range obs.Peers {
+		if p.ousted(obs.claimed()) {
+			nodes = append(nodes, p.Node)
+		}
+	}
+	return nodes
 }
 
 // live returns the nodes that the gossip sees now.

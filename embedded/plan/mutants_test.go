@@ -136,9 +136,15 @@ var mutants = []mutant{
 		return nil, fmt.Sprintf("learner %x`, `	case q.healthy < 0:
 		return nil, fmt.Sprintf("learner %x`, byStories},
 	{"promote a learner that lags", "steady.go", `case !o.Member.InSync(m):`, `case false:`, byStories},
-	{"whoever claims a copy proves the original's holder gone", "mesh.go", `c.Lock == f.Lock && c.Disk == f.Disk`, `c.Disk == f.Disk`, byStories},
-	{"a lock without a name proves a holder gone", "mesh.go", `f == nil || f.Lock == "" ||`, `f == nil ||`, byStories},
-	{"an earlier claim proves a later holder gone", "mesh.go", ` && c.Epoch > f.Epoch`, ` && c.Epoch != f.Epoch`, byStories},
+	{"whoever claims a copy proves the original's holder gone", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `by.Disk == f.Disk`, byStories},
+	{"a lock without a name proves a holder gone", "mesh.go", `f != nil && f.Lock != "" && by`, `f != nil && by`, byStories},
+	{"an earlier claim proves a later holder gone", "mesh.go", ` && by.Epoch > f.Epoch`, ` && by.Epoch != f.Epoch`, byStories},
+	{"a lost node's claim silences a holder", "mesh.go", `p.Live && p.Facts != nil && p.Facts.Running {
+			claims`, `p.Facts != nil && p.Facts.Running {
+			claims`, byStories},
+	{"a claim proves before its member runs", "mesh.go", `p.Live && p.Facts != nil && p.Facts.Running {
+			claims`, `p.Live && p.Facts != nil {
+			claims`, byStories},
 	{"lead with a disk that stalls", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled && m.Defragging {`, byStories},
 	{"stalled while it is defragmented", "steady.go", `if m.Stalled && !m.Defragging {`, `if m.Stalled {`, byStories},
 	{"tell others of a leader that is stalled", "facts.go", `o.Member.Leader && !o.Member.Stalled, removed`, `o.Member.Leader, removed`, byFacts},
@@ -382,6 +388,7 @@ var mutants = []mutant{
 	{"what serves goes while another is away", "shrink.go", `	case len(q.away) > 0:
 		return refuse(`, `	case len(q.away) > 1:
 		return refuse(`, byResizes},
+	{"what serves goes while one that stays lags", "shrink.go", `case o.lagging(wanted) != "":`, `case o.lagging(wanted) == "-":`, byStories},
 	{"what serves goes before what is dead", "shrink.go", `	all = append(all, o.bury(q, wanted))
 	mend(false)
 	return append(all, o.dismiss(q, wanted))`, `	mend(false)

@@ -235,15 +235,15 @@ type MemberInfo struct {
 	Acked uint64 `json:"acked,omitempty"`
 }
 
-// InSync reports, on the leader, whether a learner has enough of the log to be promoted, as etcd demands it; where raft
+// InSync reports, on the leader, whether a member has as much of the log as etcd demands of a learner to be promoted; where raft
 // tells nothing, whether it is connected.
-func (m Member) InSync(learner MemberInfo) bool {
+func (m Member) InSync(of MemberInfo) bool {
 	for _, i := range m.Members {
 		if i.ID == m.ID && i.Matched > 0 {
-			return float64(learner.Matched) >= 0.9*float64(i.Matched)
+			return float64(of.Matched) >= 0.9*float64(i.Matched)
 		}
 	}
-	return learner.Connected
+	return of.Connected
 }
 
 // Member is the state of the etcd member in this process. It is flat, so that one look at etcd fills it, and a story

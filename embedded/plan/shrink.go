@@ -135,7 +135,8 @@ func (o steady) bury(q quorum, wanted []string) step {
 }
 
 // dismiss removes a member that serves and whose slot is not wanted, and the leader last: that hands over to one that
-// stays, which continues. All that stay must be there, so that the smaller cluster is at its full strength at once.
+// stays, which continues. All that stay must be there and in sync, so that the smaller cluster is at its full strength at
+// once: one that starts again and again is connected for moments.
 func (o steady) dismiss(q quorum, wanted []string) step {
 	out := o.unwantedVoters(wanted)
 	if len(out) == 0 && (slices.Contains(wanted, o.Claim.Slot) || q.voters < 2) {
@@ -160,10 +161,22 @@ func (o steady) dismiss(q quorum, wanted []string) step {
 		return refuse("slot %s holds the disruption lock (%s)", o.Member.Lock.Slot, o.Member.Lock.Purpose)
 	case len(q.away) > 0:
 		return refuse("slot %s is not connected", strings.Join(q.away, ", "))
+	case o.lagging(wanted) != "":
+		return refuse("slot %s is not in sync", o.lagging(wanted))
 	case len(out) > 0:
 		return step{action: &Action{Kind: Remove, Slot: slot, Member: out[0].ID,
 			Why: fmt.Sprintf("slot %s is no longer in the cluster (%s): removing its member", slot, strings.Join(wanted, ","))}}
 	}
 	return step{action: &Action{Kind: HandOver, Slot: slot,
 		Why: fmt.Sprintf("slot %s, which leads, is no longer in the cluster (%s): handing over, so that the next leader removes it", slot, strings.Join(wanted, ","))}}
+}
+
+// lagging names a slot that is to stay and whose member is not in sync, "" for none.
+func (o steady) lagging(wanted []string) string {
+	for _, m := range o.Member.Members {
+		if m.ID != o.Member.ID && slices.Contains(wanted, m.Slot) && !o.Member.InSync(m) {
+			return m.Slot
+		}
+	}
+	return ""
 }

@@ -76,8 +76,8 @@ func (w *world) judgeStart(n *node, o Observation) {
 		if mine := o.Disk.Ledger.Record; slices.Contains(f.Removed, id) && p.Live && f.Leader && f.Record.ID == mine.ID {
 			w.fail("R6: %s starts member %x, which leader %s shows as removed", n.name, id, p.Node)
 		}
-		// who had this very disk before has ended: a disk has one holder here, as its lock has
-		if p.Live && f.Running && f.Slot == o.Claim.Slot && f.Disk != o.Claim.Disk && !look(&o).apart(f) {
+		// who had this very disk before has ended, for a disk has one holder here
+		if p.Live && f.Running && f.Slot == o.Claim.Slot && f.Lock != n.disk.lock && !look(&o).apart(f) {
 			w.fail("R10: %s starts slot %s, which it sees running on %s", n.name, f.Slot, p.Node)
 		}
 		for _, m := range f.Members {

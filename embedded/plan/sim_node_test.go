@@ -158,7 +158,7 @@ func (n *node) observe() Observation {
 		o.Store.CID = r.cid()
 	}
 	if d := n.disk; d != nil {
-		o.Claim = Claim{Held: true, Slot: d.slot, Epoch: d.epoch, Disk: d.uuid, Lock: "lock of " + d.uuid}
+		o.Claim = Claim{Held: true, Slot: d.slot, Epoch: d.epoch, Disk: d.uuid, Lock: d.lock}
 		o.Disk = Disk{Ledger: d.ledger, HasLedger: d.marker, Built: d.built, Origin: n.origin()}
 		if d.data != nil && (o.Disk.Origin == nil || d.moved) {
 			o.Disk.WAL, o.Disk.Member, o.Disk.ClusterID = true, d.data.id, d.data.c.cid

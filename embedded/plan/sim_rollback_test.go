@@ -42,13 +42,13 @@ func (w *world) travel() {
 	if older.data == nil && d.data == nil && s.ledger.Join == d.ledger.Join && s.ledger.Started == d.ledger.Started {
 		return
 	}
-	d.data, d.ledger, d.marker, d.back = older.data, older.ledger, older.marker, true
+	d.epoch, d.data, d.ledger, d.marker, d.back = older.epoch, older.data, older.ledger, older.marker, true
 	w.tally.event("went back in time")
 }
 
 // copy copies what is on a disk.
 func (d *disk) copy() *disk {
-	c := &disk{ledger: d.ledger, marker: d.marker}
+	c := &disk{epoch: d.epoch, ledger: d.ledger, marker: d.marker}
 	if d.data != nil {
 		data := *d.data
 		c.data = &data
@@ -81,13 +81,9 @@ func (w *world) reborn(d *disk) bool {
 	if !d.back {
 		return false
 	}
-	seen := Observation{}
-	for _, v := range d.holder.views {
-		seen.Peers = append(seen.Peers, Peer{Live: v.live, Facts: v.facts})
-	}
-	for _, p := range seen.heard().Peers {
-		f := p.Facts
-		if !p.Live || f == nil || !f.Leader || f.Record == nil || f.Record.ID != d.data.c.record.ID {
+	for i, v := range d.holder.views {
+		f := v.facts
+		if !v.live || f == nil || !f.Leader || f.Record == nil || f.Record.ID != d.data.c.record.ID || w.passedOn(w.boxes[i].name, f) {
 			continue
 		}
 		if slices.ContainsFunc(f.Members, func(m MemberInfo) bool { return m.ID == d.data.id && m.Acked > 0 }) {
@@ -96,6 +92,13 @@ func (w *world) reborn(d *disk) bool {
 	}
 	w.over = "a disk forgot that its member ever began, and there was no leader to say so"
 	return true
+}
+
+// passedOn reports whether the disk of which a node spoke was claimed again since, by another node: what it said is over.
+func (w *world) passedOn(node string, f *Facts) bool {
+	return slices.ContainsFunc(append(w.in(w.disks), w.lost...), func(d *disk) bool {
+		return d.lock == f.Lock && (d.holder != nil && d.holder.name != node || d.holder == nil && d.epoch > f.Epoch)
+	})
 }
 
 // timely asks the leaders that are heard directly, right before a member resumes on its data.
@@ -126,16 +129,19 @@ func (w *world) judgeRollback(n *node, o Observation, a Action) {
 	if a.Kind != Start || !d.WAL {
 		return
 	}
-	o = *o.heard() // a leader whose lock another has is no leader that lives
+	leads := func(p Peer) bool {
+		f := p.Facts
+		return p.Live && f != nil && f.Leader && f.Record.ID == d.Ledger.Record.ID && !w.passedOn(p.Node, f)
+	}
 	newest := uint64(0)
 	for _, p := range o.Peers {
-		if f := p.Facts; p.Live && f != nil && f.Leader && f.Record.ID == d.Ledger.Record.ID {
-			newest = max(newest, f.Term)
+		if leads(p) {
+			newest = max(newest, p.Facts.Term)
 		}
 	}
 	for _, p := range o.Peers {
 		f := p.Facts
-		if !p.Live || f == nil || !f.Leader || f.Record.ID != d.Ledger.Record.ID || f.Term < newest || d.Term > f.Term {
+		if !leads(p) || f.Term < newest || d.Term > f.Term {
 			continue
 		}
 		for _, m := range f.Members {

@@ -74,6 +74,7 @@ type world struct {
 
 type disk struct {
 	uuid   string
+	lock   string // the name of its lock: no other disk has it
 	slot   string
 	epoch  uint64
 	ledger Ledger
@@ -181,7 +182,7 @@ func newWorld(seed uint64, l life, t *tally) *world {
 // format makes a blank disk. Its claims are counted from one again, as on a volume that is recreated.
 func (w *world) format(slot string) *disk {
 	w.clock++
-	return &disk{uuid: fmt.Sprintf("%s-%d", slot, w.clock), slot: slot, epoch: uint64(w.rng.IntN(3))}
+	return &disk{uuid: fmt.Sprintf("%s-%d", slot, w.clock), lock: fmt.Sprintf("lock %d", w.clock), slot: slot, epoch: uint64(w.rng.IntN(3))}
 }
 
 func (w *world) fail(format string, args ...any) {
