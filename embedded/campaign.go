@@ -37,12 +37,13 @@ func (c Cluster) Doubtful() bool {
 		return false
 	}
 	_, connected := connectedSince(srv, lead)
-	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead), starved), Heartbeat: heartbeat(srv)}
+	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead), starved), Beat: beat(srv)}
 	return lead == 0 || !connected || late.Late()
 }
 
-func heartbeat(srv *etcdserver.EtcdServer) time.Duration {
-	return time.Duration(srv.Cfg.TickMs) * time.Millisecond
+func beat(srv *etcdserver.EtcdServer) time.Duration {
+	heartbeat := time.Duration(srv.Cfg.TickMs) * time.Millisecond
+	return plan.Beat(heartbeat, time.Duration(srv.Cfg.ElectionTicks)*heartbeat)
 }
 
 // Standing is what raft shows of itself and of its log just now. It asks raft's own loop, which waits for no disk.
@@ -59,7 +60,7 @@ func (c Cluster) Standing() plan.Standing {
 	status := node.Status()
 	s := plan.Standing{Running: true, ID: uint64(srv.MemberID()), Term: term(status), Lead: status.Lead,
 		End: logEnd(log), Settled: status.Applied >= commit(status),
-		Heartbeat: heartbeat(srv)}
+		Beat: beat(srv)}
 	for _, m := range srv.Cluster().Members() {
 		id := uint64(m.ID)
 		if !m.IsLearner {

@@ -53,8 +53,8 @@ const (
 )
 
 const (
-	// silentBeats is how many heartbeats must be missing, and lateBeats after how many the leader's node is asked. A
-	// leader whose disk has hung for stuckBeats sends none.
+	// silentBeats is after how many beats heartbeats are missing, and lateBeats after how many the leader's node is asked.
+	// A leader whose disk has hung for stuckBeats sends none.
 	silentBeats = 5
 	lateBeats   = 2
 	stuckBeats  = 3
@@ -80,10 +80,10 @@ type Standing struct {
 	End     LogEnd   `json:"end"`              // of its log on the disk
 	Voters  []uint64 `json:"voters,omitempty"` // as applied, itself among them
 	Near    []uint64 `json:"near,omitempty"`   // members that raft messages flow to
-	// Silence is how long nothing has come from the leader, with a new heartbeat due every Heartbeat; a leader's own is
-	// how long its disk has not written what others have. It is counted only while this process runs as it should.
-	Silence   time.Duration `json:"silence,omitempty"`
-	Heartbeat time.Duration `json:"heartbeat,omitempty"`
+	// Silence is how long nothing has come from the leader; a leader's own is how long its disk has not written what
+	// others have. It is counted only while this process runs as it should, and judged by the Beat.
+	Silence time.Duration `json:"silence,omitempty"`
+	Beat    time.Duration `json:"beat,omitempty"`
 	// Settled: all that is committed is applied. Raft refuses to campaign before a change of the members is.
 	Settled bool `json:"-"`
 }
@@ -93,6 +93,10 @@ func (s Standing) hears() bool {
 	return s.Running && s.Lead != 0 && (s.Lead == s.ID || slices.Contains(s.Near, s.Lead) && !s.silent())
 }
 
+// Beat is the unit in which silence is judged: the heartbeat interval, or more where the election timeout says that a
+// leader on slow disks or lines may pause for longer.
+func Beat(heartbeat, election time.Duration) time.Duration { return max(heartbeat, election*12/100) }
+
 // silent reports whether the leader's heartbeats are missing.
 func (s Standing) silent() bool { return s.missing(silentBeats) }
 
@@ -100,7 +104,7 @@ func (s Standing) silent() bool { return s.missing(silentBeats) }
 func (s Standing) Late() bool { return s.missing(lateBeats) }
 
 func (s Standing) missing(beats time.Duration) bool {
-	return s.Heartbeat > 0 && s.Silence >= beats*s.Heartbeat
+	return s.Beat > 0 && s.Silence >= beats*s.Beat
 }
 
 // stuck reports whether a leader says that its disk does not write what others have written.
@@ -231,7 +235,7 @@ func (c Candidacy) Unanswered() bool { return c.Mute >= muteTries }
 // stood is how long the evidence has stood. The voters miss the last heartbeat at the same time.
 func (c Candidacy) stood(reason Reason) time.Duration {
 	if reason == LeaderGone || reason == LeaderStalled {
-		return c.Silence - silentBeats*c.Heartbeat
+		return c.Silence - silentBeats*c.Beat
 	}
 	return c.Since
 }

@@ -12,7 +12,7 @@ import (
 func doomed() Candidacy {
 	return Candidacy{
 		Standing: Standing{Running: true, Voter: true, Able: true, ID: 2, Term: 5, Lead: 1, End: LogEnd{5, 100}, Settled: true,
-			Voters: []uint64{1, 2, 3}, Near: []uint64{3}, Silence: 50 * time.Millisecond, Heartbeat: 100 * time.Millisecond},
+			Voters: []uint64{1, 2, 3}, Near: []uint64{3}, Silence: 50 * time.Millisecond, Beat: 100 * time.Millisecond},
 		Rivals:  []Rival{{ID: 3, Live: true, Said: said(3, LogEnd{5, 100})}},
 		Suspect: 1, Refused: true, Since: time.Second,
 	}
@@ -21,7 +21,7 @@ func doomed() Candidacy {
 // said is a voter that has lost the same leader.
 func said(id uint64, end LogEnd) *Standing {
 	return &Standing{Running: true, Voter: true, Able: true, ID: id, Term: 5, Lead: 1, End: end,
-		Voters: []uint64{1, 2, 3}, Heartbeat: 100 * time.Millisecond}
+		Voters: []uint64{1, 2, 3}, Beat: 100 * time.Millisecond}
 }
 
 func TestBallot(t *testing.T) {
@@ -121,6 +121,18 @@ func TestBallot(t *testing.T) {
 	}
 }
 
+// A leader may be silent for a part of what raft's own timer grants it.
+func TestBeat(t *testing.T) {
+	for _, c := range []struct{ heartbeat, election, want int }{
+		{100, 1000, 120}, {100, 5000, 600}, {500, 2500, 500},
+	} {
+		ms := time.Millisecond
+		if got := Beat(time.Duration(c.heartbeat)*ms, time.Duration(c.election)*ms); got != time.Duration(c.want)*ms {
+			t.Errorf("beat: of %d and %d ms: got %s, want %d ms", c.heartbeat, c.election, got, c.want)
+		}
+	}
+}
+
 func third(c *Candidacy) {
 	c.ID, c.Near, c.Rivals = 3, []uint64{2}, []Rival{{ID: 2, Live: true, Said: said(2, LogEnd{5, 100})}}
 }
@@ -210,11 +222,11 @@ func TestBallotProperties(t *testing.T) {
 		}
 		campaigns[b.Reason]++
 		refused := c.Refused && !slices.Contains(c.Near, c.Suspect)
-		stuck := c.Answer != nil && c.Answer.Lead == c.Answer.ID && c.Answer.Silence >= 3*c.Heartbeat
-		silent := c.Silence >= 5*c.Heartbeat && (c.Mute >= 3 || stuck)
+		stuck := c.Answer != nil && c.Answer.Lead == c.Answer.ID && c.Answer.Silence >= 3*c.Beat
+		silent := c.Silence >= 5*c.Beat && (c.Mute >= 3 || stuck)
 		missed := 1
 		for _, r := range c.Rivals {
-			if r.Said != nil && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.Silence >= 5*c.Heartbeat {
+			if r.Said != nil && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.Silence >= 5*c.Beat {
 				missed++
 			}
 		}
@@ -249,7 +261,7 @@ func randomCandidacy(rng *rand.Rand) Candidacy {
 	id := func() uint64 { return uint64(rng.IntN(int(n + 1))) }
 	standing := func(self uint64) Standing {
 		s := Standing{Running: !rare(), Voter: !rare(), Able: !rare(), ID: self, Term: uint64(4 + rng.IntN(3)), Settled: !rare(),
-			End: LogEnd{5, uint64(100 + rng.IntN(2))}, Silence: time.Duration(rng.IntN(800)) * time.Millisecond, Heartbeat: 100 * time.Millisecond}
+			End: LogEnd{5, uint64(100 + rng.IntN(2))}, Silence: time.Duration(rng.IntN(800)) * time.Millisecond, Beat: 100 * time.Millisecond}
 		if half() {
 			s.Lead = id()
 		}
