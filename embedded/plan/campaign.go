@@ -45,7 +45,7 @@ const (
 	HoldHeard      Hold = "leader-heard" // another voter hears a leader
 	HoldUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not say otherwise
 	HoldOnce       Hold = "once"         // it has campaigned in this term
-	HoldBackOff    Hold = "back-off"     // its last campaign brought no leader
+	HoldBackOff    Hold = "back-off"     // its last campaign brought no leader, or the leader that pauses is a new one
 	HoldQuorum     Hold = "no-quorum"    // no majority is connected
 	HoldUnsettled  Hold = "unsettled"    // it has just begun, and applies what is committed
 	HoldBehind     Hold = "behind"       // another voter's log reaches further
@@ -58,6 +58,9 @@ const (
 	silentBeats = 5
 	lateBeats   = 2
 	stuckBeats  = 3
+	// calmBeats is for how long after an election no leader is deposed because it may only pause: some ten election
+	// timeouts. Where all disks are slow each needless election makes the next leader pause.
+	calmBeats = 84
 	// muteTries is how many questions in a row the leader's node leaves unanswered when it is gone.
 	muteTries = 3
 	// settle is how long evidence stands before the first campaigns, and rankStep how much longer each next one waits:
@@ -84,6 +87,8 @@ type Standing struct {
 	// others have. It is counted only while this process runs as it should, and judged by the Beat.
 	Silence time.Duration `json:"silence,omitempty"`
 	Beat    time.Duration `json:"beat,omitempty"`
+	// Elected is how long ago another leader followed the one before, 0 if none has since the member started.
+	Elected time.Duration `json:"elected,omitempty"`
 	// Settled: all that is committed is applied. Raft refuses to campaign before a change of the members is.
 	Settled bool `json:"-"`
 }
@@ -193,7 +198,7 @@ func (c Candidacy) Ballot() Ballot {
 		return Ballot{Hold: HoldUnsure}
 	case c.Campaigned != 0 && c.Term <= c.Campaigned:
 		return Ballot{Hold: HoldOnce}
-	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff):
+	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff), c.unsettling(reason):
 		return Ballot{Hold: HoldBackOff}
 	case !c.majority():
 		return Ballot{Hold: HoldQuorum}
@@ -297,6 +302,14 @@ func (c Candidacy) majority() bool {
 		}
 	}
 	return with > len(c.Voters)/2
+}
+
+// unsettling reports whether a campaign against a leader that may only pause comes too soon after an election, here or as
+// another voter has seen it.
+func (c Candidacy) unsettling(reason Reason) bool {
+	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < calmBeats*c.Beat }
+	return (reason == LeaderGone || reason == LeaderStalled) &&
+		(lately(&c.Standing) || slices.ContainsFunc(c.Rivals, func(r Rival) bool { return lately(r.Said) }))
 }
 
 // before returns how many live voters come first, and whether the log of one reaches further. Of a voter that does not

@@ -99,6 +99,11 @@ func TestBallot(t *testing.T) {
 			paused(c)
 			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 629*time.Millisecond
 		}, Ballot{Hold: HoldRank}},
+		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, Ballot{Hold: HoldBackOff}},
+		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, Ballot{Reason: LeaderGone}},
+		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, Ballot{Hold: HoldBackOff}},
+		{"stalled, soon after an election", func(c *Candidacy) { stalls(c); c.Elected = time.Second }, Ballot{Hold: HoldBackOff}},
+		{"refused, soon after an election", func(c *Candidacy) { c.Elected = time.Second }, Ballot{Reason: LeaderRefused}},
 		{"stalled", func(c *Candidacy) { stalls(c) }, Ballot{Reason: LeaderStalled}},
 		{"stalled for a moment", func(c *Candidacy) { stalls(c); c.Answer.Silence = 299 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
 		{"stalled, and heard", func(c *Candidacy) { stalls(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
@@ -235,6 +240,7 @@ func TestBallotProperties(t *testing.T) {
 			"on the way out": c.Departing, "at the end of its generation": c.Ending,
 			"again in its term":      c.Campaigned != 0 && c.Campaigned >= c.Term,
 			"at once again":          c.Fruitless > 0 && c.Ago < 100*time.Millisecond,
+			"soon after an election": (b.Reason == LeaderGone || b.Reason == LeaderStalled) && c.Elected > 0 && c.Elected < 8400*time.Millisecond,
 			"beside another leader":  c.Lead != 0 && c.Lead != c.Suspect,
 			"on no evidence":         c.Suspect != 0 && !refused && !silent,
 			"on too few words":       (b.Reason == LeaderGone || b.Reason == LeaderStalled) && missed <= len(c.Voters)/2,
@@ -264,6 +270,9 @@ func randomCandidacy(rng *rand.Rand) Candidacy {
 			End: LogEnd{5, uint64(100 + rng.IntN(2))}, Silence: time.Duration(rng.IntN(800)) * time.Millisecond, Beat: 100 * time.Millisecond}
 		if half() {
 			s.Lead = id()
+		}
+		if rare() {
+			s.Elected = time.Duration(rng.IntN(20)) * time.Second
 		}
 		for v := uint64(1); v <= n; v++ {
 			if s.Voters = append(s.Voters, v); v != self && half() {

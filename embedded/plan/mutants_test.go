@@ -314,6 +314,17 @@ var mutants = []mutant{
 	{"campaign again at once", "campaign.go", `case c.Fruitless > 0 && c.Ago <`, `case c.Fruitless > 0 && c.Ending && c.Ago <`, byBallot},
 	{"silence whatever the election timeout", "campaign.go", `max(heartbeat, election*12/100)`, `max(heartbeat, 0*election)`, byBeat},
 	{"silence of less than a heartbeat", "campaign.go", `max(heartbeat, election*12/100)`, `max(0*heartbeat, election*12/100)`, byBeat},
+	{"depose a new leader that pauses", "campaign.go", `(lately(&c.Standing) || slices`, `(slices`, byBallot},
+	{"depose a leader that is new to another", "campaign.go", `(lately(&c.Standing) || slices.ContainsFunc(c.Rivals, `, `(lately(&c.Standing) || slices.ContainsFunc(c.Rivals[:0], `, byBallot},
+	{"depose a new leader that stalls", "campaign.go", `(reason == LeaderGone || reason == LeaderStalled) &&
+		(lately`, `reason == LeaderGone &&
+		(lately`, byBallot},
+	{"depose a new leader that is gone", "campaign.go", `(reason == LeaderGone || reason == LeaderStalled) &&
+		(lately`, `reason == LeaderStalled &&
+		(lately`, byBallot},
+	{"wait for a new leader that was killed", "campaign.go", `(reason == LeaderGone || reason == LeaderStalled) &&
+		(lately`, `(lately`, byBallot},
+	{"wait for a leader that pauses since it was elected", "campaign.go", `s.Elected > 0 && s.Elected <`, `s.Elected > 0 || s.Elected <`, byBallot},
 	{"campaign without a majority", "campaign.go", `	case !c.majority():`, `	case !c.majority() && c.Ending:`, byBallot},
 	{"campaign with a short log", "campaign.go", `	case behind:`, `	case behind && c.Ending:`, byBallot},
 	{"campaign out of turn", "campaign.go", `time.Duration(before)*rankStep:`, `time.Duration(0*before)*rankStep:`, byBallot},
