@@ -37,12 +37,13 @@ func (c Cluster) Doubtful() bool {
 		return false
 	}
 	_, connected := connectedSince(srv, lead)
-	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead), starved), Heartbeat: heartbeat(srv)}
+	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead), starved), Beat: beat(srv)}
 	return lead == 0 || !connected || late.Late()
 }
 
-func heartbeat(srv *etcdserver.EtcdServer) time.Duration {
-	return time.Duration(srv.Cfg.TickMs) * time.Millisecond
+func beat(srv *etcdserver.EtcdServer) time.Duration {
+	heartbeat := time.Duration(srv.Cfg.TickMs) * time.Millisecond
+	return plan.Beat(heartbeat, time.Duration(srv.Cfg.ElectionTicks)*heartbeat)
 }
 
 // Standing is what raft shows of itself and of its log just now. It asks raft's own loop, which waits for no disk.
@@ -59,7 +60,7 @@ func (c Cluster) Standing() plan.Standing {
 	status := node.Status()
 	s := plan.Standing{Running: true, ID: uint64(srv.MemberID()), Term: term(status), Lead: status.Lead,
 		End: logEnd(log), Settled: status.Applied >= commit(status),
-		Heartbeat: heartbeat(srv)}
+		Beat: beat(srv), Elected: l.pulse.elected(status.Lead, term(status))}
 	for _, m := range srv.Cluster().Members() {
 		id := uint64(m.ID)
 		if !m.IsLearner {
@@ -175,13 +176,34 @@ func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
 const starved, leaderStarved = 40 * time.Millisecond, 250 * time.Millisecond
 
 // pulse knows since when nothing has come from the leader: from the counter of the bytes that raft's messages had, for
-// etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs.
+// etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs, and of each
+// how long ago it followed another.
 type pulse struct {
 	mu     sync.Mutex
 	of     types.ID
 	mark   float64
 	lasted time.Duration
 	looked time.Time
+
+	term     uint64 // of the leader that raft showed last
+	followed time.Time
+}
+
+// elected is how long ago a leader followed the one before, 0 if none has. Each election has a term of its own, and may
+// have the same leader.
+func (p *pulse) elected(lead, term uint64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if lead != 0 && term != p.term {
+		if p.term != 0 {
+			p.followed = time.Now()
+		}
+		p.term = term
+	}
+	if p.followed.IsZero() {
+		return 0
+	}
+	return time.Since(p.followed)
 }
 
 // silence is for how long a member's mark was seen not to change: what a look comes later than within does not count.

@@ -36,6 +36,22 @@ func TestPulse(t *testing.T) {
 	})
 }
 
+// Each leader but the first one counts, also the same one in another term; an election that brings none does not.
+func TestElected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulse
+		for _, c := range []struct {
+			lead, term uint64
+			want       time.Duration
+		}{{0, 4, 0}, {1, 5, 0}, {1, 5, 0}, {0, 6, 0}, {1, 7, 0}, {1, 7, time.Second}, {0, 8, 2 * time.Second}, {2, 8, 0}, {2, 8, time.Second}} {
+			if got := p.elected(c.lead, c.term); got != c.want {
+				t.Errorf("elected: %d leads in term %d: got %s, want %s", c.lead, c.term, got, c.want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
 // A leader's disk hangs where another's has written more.
 func TestHanging(t *testing.T) {
 	at := func(mine, other uint64) bool {
@@ -68,7 +84,7 @@ func TestCampaign(t *testing.T) {
 	var s plan.Standing
 	await(t, "it is connected", func() bool { s = heir.Standing(); return len(s.Near) == 2 })
 	if !s.Running || !s.Voter || s.ID != heir.Status().MemberID || s.Lead != old.Status().MemberID || len(s.Voters) != 3 ||
-		s.End == (plan.LogEnd{}) || s.Heartbeat <= 0 {
+		s.End == (plan.LogEnd{}) || s.Beat != plan.Beat(50*time.Millisecond, 500*time.Millisecond) {
 		t.Errorf("standing: got %+v", s)
 	}
 	if lead := old.current().server().MemberID(); math.IsNaN(received(lead)) {

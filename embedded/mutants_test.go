@@ -71,6 +71,10 @@ var mutants = []mutanttest.Mutant{
 		New: `p.lasted += now.Sub(p.looked)`, Test: "TestPulse", Says: "pulse: silent for"},
 	{Name: "another leader's silence", File: "campaign.go", Old: `if of != p.of || mark != p.mark {`, New: `if mark != p.mark {`,
 		Test: "TestPulse", Says: "pulse: another leader"},
+	{Name: "the first leader follows another", File: "campaign.go", Old: `if p.term != 0 {`, New: `if true {`,
+		Test: "TestElected", Says: "elected: 1 leads in term 5"},
+	{Name: "an election that brings no leader", File: "campaign.go", Old: `if lead != 0 && term != p.term {`, New: `if term != p.term {`,
+		Test: "TestElected", Says: "elected: "},
 	{Name: "each leader's disk hangs", File: "campaign.go", Old: `if p.Match > mine {`, New: `if p.Match >= mine {`,
 		Test: "TestHanging", Says: "hanging: 5 of 5"},
 }

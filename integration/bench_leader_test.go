@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"holdfast/integration"
 	"holdfast/integration/hosts"
@@ -80,7 +81,10 @@ func deprive(b *testing.B, rivals []*rival, befall func(leader server) (mend fun
 	startAll(b, rivals)
 	for b.Loop() {
 		d := newDuel(b, "gap-ms", "gap-before-ms", "failed")
-		d.fight(rounds(15), rivals, func(r *rival) []float64 { return loseLeader(b, r, befall, 0)[:3] })
+		d.fight(rounds(15), rivals, func(r *rival) []float64 {
+			time.Sleep(calm)
+			return loseLeader(b, r, befall, 0)[:3]
+		})
 		d.report()
 	}
 }

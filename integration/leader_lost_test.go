@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"holdfast/embedded/plan"
 	"holdfast/integration"
 )
+
+// calm is for how long after an election nobody deposes a leader that may only pause: nothing shows when it is over.
+const calm = 11 * time.Second
 
 // A leader is lost in a way that nothing tells of: its machine vanishes, and nothing resets its connections; or its
 // process is stopped, and the kernel accepts connections for it. The others elect early, once, and say why. What the old
@@ -17,6 +21,7 @@ func TestLeaderLost(t *testing.T) {
 	c, network := onHosts(t)
 	c.Healthy()
 	lost := func(how string, befall, mend func(leader *integration.Node)) {
+		time.Sleep(calm)
 		old := c.Leader()
 		others := slices.DeleteFunc(slices.Clone(c.Nodes), func(n *integration.Node) bool { return n == old })
 		before := campaigns(t, others)
@@ -61,6 +66,7 @@ func TestLeaderLost(t *testing.T) {
 	lost("paused", (*integration.Node).Pause, (*integration.Node).Continue)
 
 	// A line that is broken in one direction deposes nobody early.
+	time.Sleep(calm)
 	old, before := c.Leader(), campaigns(t, c.Nodes)
 	follower := c.Nodes[(slices.Index(c.Nodes, old)+1)%3]
 	w := c.Write(old)

@@ -34,7 +34,7 @@ func TestInquireOfTheLeader(t *testing.T) {
 			t.Helper()
 			w.asked = nil
 			now := plan.Candidacy{Suspect: 2, Mute: s.mute, Standing: plan.Standing{Running: true, ID: 1, Lead: 2, Voters: []uint64{1, 2, 3},
-				Near: []uint64{2, 3}, Silence: 200 * time.Millisecond, Heartbeat: 100 * time.Millisecond}}
+				Near: []uint64{2, 3}, Silence: 200 * time.Millisecond, Beat: 100 * time.Millisecond}}
 			c.inquire(t.Context(), &now, &s)
 			if now.Mute != mute || len(w.asked) != asked || len(now.Rivals) != 1 || now.Rivals[0].Said == nil {
 				t.Errorf("mute %d, asked %q, rivals %+v; want mute %d after %d questions", now.Mute, w.asked, now.Rivals, mute, asked)

@@ -45,7 +45,7 @@ const (
 	HoldHeard      Hold = "leader-heard" // another voter hears a leader
 	HoldUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not say otherwise
 	HoldOnce       Hold = "once"         // it has campaigned in this term
-	HoldBackOff    Hold = "back-off"     // its last campaign brought no leader
+	HoldBackOff    Hold = "back-off"     // its last campaign brought no leader, or the leader that pauses is a new one
 	HoldQuorum     Hold = "no-quorum"    // no majority is connected
 	HoldUnsettled  Hold = "unsettled"    // it has just begun, and applies what is committed
 	HoldBehind     Hold = "behind"       // another voter's log reaches further
@@ -53,11 +53,14 @@ const (
 )
 
 const (
-	// silentBeats is how many heartbeats must be missing, and lateBeats after how many the leader's node is asked. A
-	// leader whose disk has hung for stuckBeats sends none.
+	// silentBeats is after how many beats heartbeats are missing, and lateBeats after how many the leader's node is asked.
+	// A leader whose disk has hung for stuckBeats sends none.
 	silentBeats = 5
 	lateBeats   = 2
 	stuckBeats  = 3
+	// calmBeats is for how long after an election no leader is deposed because it may only pause: some ten election
+	// timeouts. Where all disks are slow each needless election makes the next leader pause.
+	calmBeats = 84
 	// muteTries is how many questions in a row the leader's node leaves unanswered when it is gone.
 	muteTries = 3
 	// settle is how long evidence stands before the first campaigns, and rankStep how much longer each next one waits:
@@ -80,10 +83,12 @@ type Standing struct {
 	End     LogEnd   `json:"end"`              // of its log on the disk
 	Voters  []uint64 `json:"voters,omitempty"` // as applied, itself among them
 	Near    []uint64 `json:"near,omitempty"`   // members that raft messages flow to
-	// Silence is how long nothing has come from the leader, with a new heartbeat due every Heartbeat; a leader's own is
-	// how long its disk has not written what others have. It is counted only while this process runs as it should.
-	Silence   time.Duration `json:"silence,omitempty"`
-	Heartbeat time.Duration `json:"heartbeat,omitempty"`
+	// Silence is how long nothing has come from the leader; a leader's own is how long its disk has not written what
+	// others have. It is counted only while this process runs as it should, and judged by the Beat.
+	Silence time.Duration `json:"silence,omitempty"`
+	Beat    time.Duration `json:"beat,omitempty"`
+	// Elected is how long ago another leader followed the one before, 0 if none has since the member started.
+	Elected time.Duration `json:"elected,omitempty"`
 	// Settled: all that is committed is applied. Raft refuses to campaign before a change of the members is.
 	Settled bool `json:"-"`
 }
@@ -93,6 +98,10 @@ func (s Standing) hears() bool {
 	return s.Running && s.Lead != 0 && (s.Lead == s.ID || slices.Contains(s.Near, s.Lead) && !s.silent())
 }
 
+// Beat is the unit in which silence is judged: the heartbeat interval, or more where the election timeout says that a
+// leader on slow disks or lines may pause for longer.
+func Beat(heartbeat, election time.Duration) time.Duration { return max(heartbeat, election*12/100) }
+
 // silent reports whether the leader's heartbeats are missing.
 func (s Standing) silent() bool { return s.missing(silentBeats) }
 
@@ -100,7 +109,7 @@ func (s Standing) silent() bool { return s.missing(silentBeats) }
 func (s Standing) Late() bool { return s.missing(lateBeats) }
 
 func (s Standing) missing(beats time.Duration) bool {
-	return s.Heartbeat > 0 && s.Silence >= beats*s.Heartbeat
+	return s.Beat > 0 && s.Silence >= beats*s.Beat
 }
 
 // stuck reports whether a leader says that its disk does not write what others have written.
@@ -189,7 +198,7 @@ func (c Candidacy) Ballot() Ballot {
 		return Ballot{Hold: HoldUnsure}
 	case c.Campaigned != 0 && c.Term <= c.Campaigned:
 		return Ballot{Hold: HoldOnce}
-	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff):
+	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff), c.unsettling(reason):
 		return Ballot{Hold: HoldBackOff}
 	case !c.majority():
 		return Ballot{Hold: HoldQuorum}
@@ -231,7 +240,7 @@ func (c Candidacy) Unanswered() bool { return c.Mute >= muteTries }
 // stood is how long the evidence has stood. The voters miss the last heartbeat at the same time.
 func (c Candidacy) stood(reason Reason) time.Duration {
 	if reason == LeaderGone || reason == LeaderStalled {
-		return c.Silence - silentBeats*c.Heartbeat
+		return c.Silence - silentBeats*c.Beat
 	}
 	return c.Since
 }
@@ -293,6 +302,14 @@ func (c Candidacy) majority() bool {
 		}
 	}
 	return with > len(c.Voters)/2
+}
+
+// unsettling reports whether a campaign against a leader that may only pause comes too soon after an election, here or as
+// another voter has seen it.
+func (c Candidacy) unsettling(reason Reason) bool {
+	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < calmBeats*c.Beat }
+	return (reason == LeaderGone || reason == LeaderStalled) &&
+		(lately(&c.Standing) || slices.ContainsFunc(c.Rivals, func(r Rival) bool { return lately(r.Said) }))
 }
 
 // before returns how many live voters come first, and whether the log of one reaches further. Of a voter that does not

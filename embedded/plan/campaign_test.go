@@ -12,7 +12,7 @@ import (
 func doomed() Candidacy {
 	return Candidacy{
 		Standing: Standing{Running: true, Voter: true, Able: true, ID: 2, Term: 5, Lead: 1, End: LogEnd{5, 100}, Settled: true,
-			Voters: []uint64{1, 2, 3}, Near: []uint64{3}, Silence: 50 * time.Millisecond, Heartbeat: 100 * time.Millisecond},
+			Voters: []uint64{1, 2, 3}, Near: []uint64{3}, Silence: 50 * time.Millisecond, Beat: 100 * time.Millisecond},
 		Rivals:  []Rival{{ID: 3, Live: true, Said: said(3, LogEnd{5, 100})}},
 		Suspect: 1, Refused: true, Since: time.Second,
 	}
@@ -21,7 +21,7 @@ func doomed() Candidacy {
 // said is a voter that has lost the same leader.
 func said(id uint64, end LogEnd) *Standing {
 	return &Standing{Running: true, Voter: true, Able: true, ID: id, Term: 5, Lead: 1, End: end,
-		Voters: []uint64{1, 2, 3}, Heartbeat: 100 * time.Millisecond}
+		Voters: []uint64{1, 2, 3}, Beat: 100 * time.Millisecond}
 }
 
 func TestBallot(t *testing.T) {
@@ -99,6 +99,11 @@ func TestBallot(t *testing.T) {
 			paused(c)
 			c.Near, c.Rivals[0].Said.Silence, c.Silence = []uint64{1, 2}, time.Second, 629*time.Millisecond
 		}, Ballot{Hold: HoldRank}},
+		{"paused, soon after an election", func(c *Candidacy) { paused(c); c.Elected = 8399 * time.Millisecond }, Ballot{Hold: HoldBackOff}},
+		{"paused, long after an election", func(c *Candidacy) { paused(c); c.Elected = 8400 * time.Millisecond }, Ballot{Reason: LeaderGone}},
+		{"paused, soon after an election that another saw", func(c *Candidacy) { paused(c); c.Rivals[0].Said.Elected = time.Second }, Ballot{Hold: HoldBackOff}},
+		{"stalled, soon after an election", func(c *Candidacy) { stalls(c); c.Elected = time.Second }, Ballot{Hold: HoldBackOff}},
+		{"refused, soon after an election", func(c *Candidacy) { c.Elected = time.Second }, Ballot{Reason: LeaderRefused}},
 		{"stalled", func(c *Candidacy) { stalls(c) }, Ballot{Reason: LeaderStalled}},
 		{"stalled for a moment", func(c *Candidacy) { stalls(c); c.Answer.Silence = 299 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
 		{"stalled, and heard", func(c *Candidacy) { stalls(c); c.Silence = 499 * time.Millisecond }, Ballot{Hold: HoldNoEvidence}},
@@ -117,6 +122,18 @@ func TestBallot(t *testing.T) {
 		c.change(&now)
 		if got := now.Ballot(); got != c.want {
 			t.Errorf("ballot: %s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// A leader may be silent for a part of what raft's own timer grants it.
+func TestBeat(t *testing.T) {
+	for _, c := range []struct{ heartbeat, election, want int }{
+		{100, 1000, 120}, {100, 5000, 600}, {500, 2500, 500},
+	} {
+		ms := time.Millisecond
+		if got := Beat(time.Duration(c.heartbeat)*ms, time.Duration(c.election)*ms); got != time.Duration(c.want)*ms {
+			t.Errorf("beat: of %d and %d ms: got %s, want %d ms", c.heartbeat, c.election, got, c.want)
 		}
 	}
 }
@@ -210,11 +227,11 @@ func TestBallotProperties(t *testing.T) {
 		}
 		campaigns[b.Reason]++
 		refused := c.Refused && !slices.Contains(c.Near, c.Suspect)
-		stuck := c.Answer != nil && c.Answer.Lead == c.Answer.ID && c.Answer.Silence >= 3*c.Heartbeat
-		silent := c.Silence >= 5*c.Heartbeat && (c.Mute >= 3 || stuck)
+		stuck := c.Answer != nil && c.Answer.Lead == c.Answer.ID && c.Answer.Silence >= 3*c.Beat
+		silent := c.Silence >= 5*c.Beat && (c.Mute >= 3 || stuck)
 		missed := 1
 		for _, r := range c.Rivals {
-			if r.Said != nil && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.Silence >= 5*c.Heartbeat {
+			if r.Said != nil && r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.Silence >= 5*c.Beat {
 				missed++
 			}
 		}
@@ -223,6 +240,7 @@ func TestBallotProperties(t *testing.T) {
 			"on the way out": c.Departing, "at the end of its generation": c.Ending,
 			"again in its term":      c.Campaigned != 0 && c.Campaigned >= c.Term,
 			"at once again":          c.Fruitless > 0 && c.Ago < 100*time.Millisecond,
+			"soon after an election": (b.Reason == LeaderGone || b.Reason == LeaderStalled) && c.Elected > 0 && c.Elected < 8400*time.Millisecond,
 			"beside another leader":  c.Lead != 0 && c.Lead != c.Suspect,
 			"on no evidence":         c.Suspect != 0 && !refused && !silent,
 			"on too few words":       (b.Reason == LeaderGone || b.Reason == LeaderStalled) && missed <= len(c.Voters)/2,
@@ -249,9 +267,12 @@ func randomCandidacy(rng *rand.Rand) Candidacy {
 	id := func() uint64 { return uint64(rng.IntN(int(n + 1))) }
 	standing := func(self uint64) Standing {
 		s := Standing{Running: !rare(), Voter: !rare(), Able: !rare(), ID: self, Term: uint64(4 + rng.IntN(3)), Settled: !rare(),
-			End: LogEnd{5, uint64(100 + rng.IntN(2))}, Silence: time.Duration(rng.IntN(800)) * time.Millisecond, Heartbeat: 100 * time.Millisecond}
+			End: LogEnd{5, uint64(100 + rng.IntN(2))}, Silence: time.Duration(rng.IntN(800)) * time.Millisecond, Beat: 100 * time.Millisecond}
 		if half() {
 			s.Lead = id()
+		}
+		if rare() {
+			s.Elected = time.Duration(rng.IntN(20)) * time.Second
 		}
 		for v := uint64(1); v <= n; v++ {
 			if s.Voters = append(s.Voters, v); v != self && half() {

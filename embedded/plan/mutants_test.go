@@ -28,6 +28,7 @@ var (
 	bySurvey     = test{"TestSurvey", `survey: [^\n]*`}
 	byLocks      = test{"TestLockSimulation", `L\d: [^\n]*`}
 	byDisruption = test{"TestDisruption|TestHaste", `got [^\n]*`}
+	byBeat       = test{"TestBeat", `beat: [^\n]*`}
 	byUpkeep     = test{"TestUpkeep", `(U\d|liveness): [^\n]*`}
 	byReloads    = test{"TestReloadSimulation", `(L\d|liveness): [^\n]*`}
 	byJudge      = test{"TestJudge", `upkeep_test.go:\d+: [^\n]*`}
@@ -317,6 +318,19 @@ var mutants = []mutant{
 	{"campaign although a leader is heard", "campaign.go", `	case c.heard():`, `	case c.heard() && c.Ending:`, byBallot},
 	{"campaign every tick", "campaign.go", `case c.Campaigned != 0 && c.Term <= c.Campaigned:`, `case c.Campaigned != 0 && c.Term < c.Campaigned:`, byBallot},
 	{"campaign again at once", "campaign.go", `case c.Fruitless > 0 && c.Ago <`, `case c.Fruitless > 0 && c.Ending && c.Ago <`, byBallot},
+	{"silence whatever the election timeout", "campaign.go", `max(heartbeat, election*12/100)`, `max(heartbeat, 0*election)`, byBeat},
+	{"silence of less than a heartbeat", "campaign.go", `max(heartbeat, election*12/100)`, `max(0*heartbeat, election*12/100)`, byBeat},
+	{"depose a new leader that pauses", "campaign.go", `(lately(&c.Standing) || slices`, `(slices`, byBallot},
+	{"depose a leader that is new to another", "campaign.go", `(lately(&c.Standing) || slices.ContainsFunc(c.Rivals, `, `(lately(&c.Standing) || slices.ContainsFunc(c.Rivals[:0], `, byBallot},
+	{"depose a new leader that stalls", "campaign.go", `(reason == LeaderGone || reason == LeaderStalled) &&
+		(lately`, `reason == LeaderGone &&
+		(lately`, byBallot},
+	{"depose a new leader that is gone", "campaign.go", `(reason == LeaderGone || reason == LeaderStalled) &&
+		(lately`, `reason == LeaderStalled &&
+		(lately`, byBallot},
+	{"wait for a new leader that was killed", "campaign.go", `(reason == LeaderGone || reason == LeaderStalled) &&
+		(lately`, `(lately`, byBallot},
+	{"wait for a leader that pauses since it was elected", "campaign.go", `s.Elected > 0 && s.Elected <`, `s.Elected > 0 || s.Elected <`, byBallot},
 	{"campaign without a majority", "campaign.go", `	case !c.majority():`, `	case !c.majority() && c.Ending:`, byBallot},
 	{"campaign with a short log", "campaign.go", `	case behind:`, `	case behind && c.Ending:`, byBallot},
 	{"campaign out of turn", "campaign.go", `time.Duration(before)*rankStep:`, `time.Duration(0*before)*rankStep:`, byBallot},
@@ -337,7 +351,7 @@ var mutants = []mutant{
 	{"a voter that hears the leader misses it", "campaign.go", `r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Lead == c.Suspect`, byBallot},
 	{"a voter without a leader misses this one", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Voter && r.Said.silent()`, byBallot},
 	{"a learner misses the leader", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect`, `r.Said.Lead == c.Suspect`, byBallot},
-	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - silentBeats*c.Heartbeat`, `return c.Silence`, byBallot},
+	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - silentBeats*c.Beat`, `return c.Silence`, byBallot},
 	{"a silent voter consents to a refusal", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return !c.silent() && slices.ContainsFunc(c.Rivals[:0], near)`, byBallot},
 	{"a refusal needs an answer of all", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return slices.ContainsFunc(c.Rivals, near)`, byBallot},
 	{"a silent voter has lost the leader as well", "campaign.go", `		return !c.missed()`, `		return false`, byBallot},
