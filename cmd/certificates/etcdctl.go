@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holdfast/cmd/config"
@@ -24,9 +25,61 @@ const (
 	etcdctlUser = "root"
 )
 
-// Etcdctl returns a file with a certificate and its key for etcdctl on this machine. It is reissued when
+// PresetEtcdctl fills in, through the environment, what the user did not say. Without a usable configuration
+// of ours etcdctl works as it always does, unless a file was named.
+func PresetEtcdctl(ctx context.Context, file string, args []string) error {
+	l, err := config.Load(file, nil, os.Environ())
+	if err != nil {
+		if file != "" {
+			return err
+		}
+		return nil
+	}
+	e := l.Config.Etcd
+	certificate, key := ifSet(e.TrustedCAFile, e.CertFile), ifSet(e.TrustedCAFile, e.KeyFile)
+	if l.Config.TLS.Issues() && os.Getenv("ETCDCTL_CERT") == "" && !given(args, "--cert") {
+		// The server's own certificate would do, but for etcd it is nobody's.
+		if certificate, err = etcdctl(ctx, l.Config, time.Now()); err != nil {
+			fmt.Fprintf(os.Stderr, "holdfast: no certificate for etcdctl: %v\n", err)
+		}
+		key = certificate
+	}
+	for _, preset := range []struct{ flag, variable, value string }{
+		{"--endpoints", "ETCDCTL_ENDPOINTS", strings.Join(e.AdvertiseClientURLs, ",")},
+		{"--cacert", "ETCDCTL_CACERT", e.TrustedCAFile},
+		{"--cert", "ETCDCTL_CERT", certificate},
+		{"--key", "ETCDCTL_KEY", key},
+	} {
+		if preset.value == "" || os.Getenv(preset.variable) != "" || given(args, preset.flag) {
+			continue
+		}
+		if err := os.Setenv(preset.variable, preset.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ifSet returns value where the server asks clients for certificates, which it does once it has a CA.
+func ifSet(ca, value string) string {
+	if ca == "" {
+		return ""
+	}
+	return value
+}
+
+func given(args []string, flag string) bool {
+	for _, a := range args {
+		if a == flag || strings.HasPrefix(a, flag+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+// etcdctl returns a file with a certificate and its key for etcdctl on this machine. It is reissued when
 // less than half of its life is left, and when the authorities are others.
-func Etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, error) {
+func etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, error) {
 	path := filepath.Join(cfg.TLS.Dir, etcdctlFile)
 	if _, err := os.Stat(cfg.TLS.Files().ClientsCA); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s is not there: the node has not run yet", cfg.TLS.Files().ClientsCA)
