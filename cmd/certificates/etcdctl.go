@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,10 @@ func PresetEtcdctl(ctx context.Context, file string, args []string) error {
 		return nil
 	}
 	e := l.Config.Etcd
-	certificate, key := ifSet(e.TrustedCAFile, e.CertFile), ifSet(e.TrustedCAFile, e.KeyFile)
+	certificate, key := "", ""
+	if e.TrustedCAFile != "" { // the server asks clients for certificates once it has a CA
+		certificate, key = e.CertFile, e.KeyFile
+	}
 	if l.Config.TLS.Issues() && os.Getenv("ETCDCTL_CERT") == "" && !given(args, "--cert") {
 		// The server's own certificate would do, but for etcd it is nobody's.
 		if certificate, err = etcdctl(ctx, l.Config, time.Now()); err != nil {
@@ -60,21 +64,8 @@ func PresetEtcdctl(ctx context.Context, file string, args []string) error {
 	return nil
 }
 
-// ifSet returns value where the server asks clients for certificates, which it does once it has a CA.
-func ifSet(ca, value string) string {
-	if ca == "" {
-		return ""
-	}
-	return value
-}
-
 func given(args []string, flag string) bool {
-	for _, a := range args {
-		if a == flag || strings.HasPrefix(a, flag+"=") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
 }
 
 // etcdctl returns a file with a certificate and its key for etcdctl on this machine. It is reissued when
