@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
@@ -52,17 +51,10 @@ func newAuthCheckCommand() *cobra.Command {
 				return fmt.Errorf("check users and roles: %d wrong\n%w", len(errs), errors.Join(errs...))
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: ok: %d users, %d roles, auth %s, others: %s\n", args[0], len(w.Users),
-				len(w.Roles), onOff(w.Enabled), w.Others)
+				len(w.Roles), map[bool]string{true: "enabled", false: "disabled"}[w.Enabled], w.Others)
 			return err
 		},
 	}
-}
-
-func onOff(on bool) string {
-	if on {
-		return "enabled"
-	}
-	return "disabled"
 }
 
 func newAuthPlanCommand() *cobra.Command {
@@ -153,26 +145,5 @@ func askAuth(c *cobra.Command, client *control.Client, method string) (r auth.Re
 
 // showAuth prints a report; of tells what the steps are.
 func showAuth(c *cobra.Command, format output, r auth.Report, of string) error {
-	return format.write(c, r, func(w io.Writer) error { return writeAuth(w, r, of) })
-}
-
-func writeAuth(w io.Writer, r auth.Report, of string) error {
-	if len(r.Steps) > 0 {
-		t := show.Table("step", of)
-		for i, s := range r.Steps {
-			t.AppendRow(table.Row{i + 1, s})
-		}
-		fmt.Fprintln(w, t.Render())
-	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(w, "problem: %s\n", p)
-	}
-	if r.Obstacle != "" {
-		fmt.Fprintf(w, "not now: %s\n", r.Obstacle)
-	}
-	if len(r.Steps)+len(r.Problems) == 0 {
-		_, err := fmt.Fprintf(w, "nothing to do: etcd is as the file says, auth is %s\n", onOff(r.Enabled))
-		return err
-	}
-	return nil
+	return format.write(c, r, func(w io.Writer) error { return show.Auth(w, r, of) })
 }

@@ -15,6 +15,7 @@ import (
 
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
+	"holdfast/cmd/show"
 	"holdfast/embedded/health"
 )
 
@@ -78,17 +79,10 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 	if d.Phase == health.DowngradeRefused {
 		return fmt.Errorf("no downgrade to etcd %s:\n  - %s", d.To, strings.Join(d.Why, "\n  - "))
 	}
-	if d.Phase == health.DowngradePossible {
-		fmt.Fprintf(out, "the cluster is at etcd %s; to go down to %s\n"+
-			"  1. a backup is made, unless one is younger than %s\n"+
-			"  2. etcd is told to write its data as %s does, on every member\n"+
-			"  3. then the binaries may be replaced, one at a time: %s\n", d.Cluster, d.To, node.DowngradeBackup, d.To,
-			strings.Join(d.Replace, ", "))
+	if d.Phase == health.DowngradePossible || f.dryRun {
+		show.Downgrade(out, d, node.DowngradeBackup)
 	}
 	if f.dryRun {
-		if d.Phase != health.DowngradePossible {
-			writeDowngrade(out, d)
-		}
 		_, err := fmt.Fprintln(out, "nothing was changed")
 		return err
 	}
@@ -105,7 +99,7 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 	if err != nil {
 		return err
 	}
-	writeDowngrade(out, d)
+	show.Downgrade(out, d, node.DowngradeBackup)
 	return nil
 }
 
@@ -134,37 +128,6 @@ func (f downgradeFlags) await(ctx context.Context, client *control.Client, path 
 		case <-time.After(downgradePoll):
 		}
 		d = health.Downgrade{}
-	}
-}
-
-// writeDowngrade says what to do next.
-func writeDowngrade(out io.Writer, d health.Downgrade) {
-	switch d.Phase {
-	case health.DowngradeDone:
-		fmt.Fprintf(out, "every member runs etcd %s: nothing is left to do\n", d.To)
-	case health.DowngradeWaiting:
-		fmt.Fprintf(out, "the downgrade to etcd %s is under way and waits: %s\n", d.To, strings.Join(d.Why, ", "))
-	case health.DowngradeReady:
-		fmt.Fprintf(out,
-			"the cluster is at etcd %s and every member's data with it. Now replace the binary, one node at a time, in this "+
-				"order:\n", d.Cluster)
-		for _, n := range d.Replace {
-			fmt.Fprintf(out, "  %s\n", n)
-		}
-		for _, why := range d.Why {
-			fmt.Fprintf(out, "  not yet, for %s\n", why)
-		}
-		fmt.Fprintf(out,
-			"with a holdfast that embeds etcd %s, restart it, and wait until `holdfast status` says HEALTHY before the next.\n",
-			d.To)
-		if d.Target != "" {
-			fmt.Fprintf(out,
-				"When the last one runs give this command once more: it waits until etcd knows that it is over. Before that no "+
-					"newer\n"+
-					"etcd can raise the cluster again; `holdfast downgrade --cancel` gives the downgrade up, and the cluster rises "+
-					"as soon as\n"+
-					"no member runs etcd %s.\n", d.To)
-		}
 	}
 }
 

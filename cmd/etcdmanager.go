@@ -3,16 +3,13 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/etcdmanager"
-	"holdfast/volume"
 )
 
 // etcdManagerName is the command, and the name under which the binary is just that.
@@ -46,18 +43,11 @@ func newEtcdManagerCommand() *cobra.Command {
 
 func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 	if o.EnvFile != "" {
-		variables, err := etcdmanager.ReadEnvFile(o.EnvFile)
-		if err != nil {
+		if err := etcdmanager.SetEnv(o.EnvFile); err != nil {
 			return usage(err)
 		}
-		for _, pair := range variables {
-			name, value, _ := strings.Cut(pair, "=")
-			if err := os.Setenv(name, value); err != nil {
-				return fmt.Errorf("--env-file: %w", err)
-			}
-		}
 	}
-	machine, err := thisMachine(o)
+	machine, err := etcdmanager.ThisMachine(o)
 	if err != nil {
 		return err
 	}
@@ -66,26 +56,22 @@ func runAsEtcdManager(c *cobra.Command, o etcdmanager.Options) error {
 	if err != nil {
 		return err
 	}
-	foreign := foreignDirectory(loaded.Config, machine)
+	foreign := etcdmanager.ForeignDirectory(loaded.Config, machine)
+	switch {
+	case foreign != nil && !o.PrintConfig:
+		return foreign
+	case foreign != nil:
+		loaded.Warnings = append(loaded.Warnings, foreign.Error())
+	case !o.PrintConfig && !o.Plan:
+		return run(c, loaded, load)
+	}
+	for _, w := range loaded.Warnings {
+		fmt.Fprintf(c.ErrOrStderr(), "warning: %s\n", w)
+	}
 	if o.PrintConfig {
-		if foreign != nil {
-			loaded.Warnings = append(loaded.Warnings, foreign.Error())
-		}
-		for _, w := range loaded.Warnings {
-			fmt.Fprintf(c.ErrOrStderr(), "warning: %s\n", w)
-		}
 		return loaded.WriteYAML(c.OutOrStdout())
 	}
-	if foreign != nil {
-		return foreign
-	}
-	if o.Plan {
-		for _, w := range loaded.Warnings {
-			fmt.Fprintf(c.ErrOrStderr(), "warning: %s\n", w)
-		}
-		return planTakeover(c, loaded, "", output{})
-	}
-	return run(c, loaded, load)
+	return planTakeover(c, loaded, "", output{})
 }
 
 // loadMeaning is the configuration that options mean on a machine, with what the environment says now.
@@ -105,65 +91,4 @@ func loadMeaning(o etcdmanager.Options, machine etcdmanager.Machine) (*config.Lo
 	}
 	loaded.Warnings = append(meaning.Warnings, loaded.Warnings...)
 	return loaded, nil
-}
-
-// thisMachine finds out what the flags do not say.
-func thisMachine(o etcdmanager.Options) (m etcdmanager.Machine, err error) {
-	if ip, err := config.OwnAddress(); err == nil {
-		m.Address = ip.String()
-	}
-	if prefix := o.Prefix(); prefix != "" {
-		found, err := filepath.Glob(filepath.Join(o.DisksDir(), "*", "mnt"))
-		if err != nil {
-			return m, fmt.Errorf("look for volumes: %w", err)
-		}
-		for _, dir := range found {
-			if name := filepath.Base(filepath.Dir(dir)); strings.HasPrefix(name, prefix) {
-				m.Disks = append(m.Disks, name)
-				if m.Rooted, err = exists(filepath.Join(dir, etcdmanager.RootName)); err != nil {
-					return m, fmt.Errorf("look for volumes: %w", err)
-				}
-			}
-		}
-	}
-	if o.VolumeProvider == "" && o.DataDir != "" {
-		for _, name := range append(managersNames, volume.IdentityName) {
-			has, err := exists(filepath.Join(o.DataDir, name))
-			if err != nil {
-				return m, fmt.Errorf("look for data in --data-dir: %w", err)
-			}
-			m.Volume = m.Volume || has
-		}
-	}
-	return m, nil
-}
-
-// foreignDirectory refuses a disk that has both a volume of holdfast's own layout and the data of etcd-manager: only
-// the operator knows which of the two is the cluster.
-func foreignDirectory(cfg config.Config, m etcdmanager.Machine) error {
-	if !m.Rooted || cfg.Volume.Provider != volume.ProviderLocal {
-		return nil
-	}
-	root := cfg.Volume.Local.Root
-	for _, name := range managersNames {
-		switch has, err := exists(filepath.Join(filepath.Dir(root), name)); {
-		case err != nil:
-			return fmt.Errorf("look for data of etcd-manager: %w", err)
-		case has:
-			return fmt.Errorf("%s holds the data of etcd-manager's cluster, and volumes of holdfast's in %s: nothing is "+
-				"touched; move away the one that is not the cluster's", filepath.Dir(root), root)
-		}
-	}
-	return nil
-}
-
-// managersNames are by what etcd-manager itself tells whether a disk is in use.
-var managersNames = []string{"state", "data"}
-
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

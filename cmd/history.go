@@ -1,22 +1,19 @@
 package cmd
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/control"
+	"holdfast/cmd/node"
 	"holdfast/cmd/show"
 	"holdfast/embedded/coordinator"
-	"holdfast/volume"
 )
 
 // historyFlags are the flags of `holdfast history`.
@@ -101,30 +98,15 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 	if err != nil {
 		return coordinator.History{}, nil, err
 	}
-	h, err := askHistory(c.Context(), client, after)
+	h, err := node.AskHistory(c.Context(), client, after)
 	if err == nil || f.follow || !errors.Is(err, control.ErrUnreachable) {
 		return h, client, err
 	}
-	if cfg.Volume.Provider != volume.ProviderLocal {
-		return h, nil, fmt.Errorf("%w; without the node, say --file PATH of the history.jsonl on its volume", err)
-	}
-	_, root := cfg.VolumeDirectory()
-	read := coordinator.ReadHistories
-	if cfg.Volume.Local.Directory != "" {
-		read = func(volume string) (coordinator.History, error) { return coordinator.ReadHistory(volume), nil }
-	}
-	if h, err = read(root); err != nil {
-		err = fmt.Errorf("no node answers, and there are no volumes to read: %w", err)
-	} else {
+	h, root, err := node.HistoryAlone(cfg, err)
+	if err == nil {
 		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: this is what lies on the volumes in %s\n", root)
 	}
 	return h, nil, err
-}
-
-func askHistory(ctx context.Context, client *control.Client, after time.Time) (h coordinator.History, err error) {
-	q := url.Values{"after": {after.Format(time.RFC3339Nano)}}
-	err = client.Get(ctx, http.MethodGet, "/history?"+q.Encode(), &h)
-	return h, err
 }
 
 func (f historyFlags) write(w io.Writer, entries []coordinator.Entry) error {
@@ -153,7 +135,7 @@ func (f historyFlags) more(c *cobra.Command, client *control.Client, after time.
 			return nil
 		case <-t.C:
 		}
-		h, err := askHistory(c.Context(), client, after)
+		h, err := node.AskHistory(c.Context(), client, after)
 		if err != nil || len(h.Entries) == 0 {
 			continue
 		}

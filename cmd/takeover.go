@@ -1,11 +1,6 @@
 package cmd
 
 import (
-	"cmp"
-	"fmt"
-	"io"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"holdfast/cmd/takeover"
@@ -33,10 +28,7 @@ func newTakeoverCheckCommand() *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			r := takeover.Check(dirs)
-			err := format.write(c, r, func(w io.Writer) error {
-				_, err := io.WriteString(w, takeoverText(r))
-				return err
-			})
+			err := format.write(c, r, r.Text)
 			if err == nil && r.Obstacles > 0 {
 				return exitCode(1)
 			}
@@ -45,41 +37,4 @@ func newTakeoverCheckCommand() *cobra.Command {
 	}
 	format.add(c.Flags())
 	return c
-}
-
-func takeoverText(r takeover.Report) string {
-	var b strings.Builder
-	for _, m := range r.Members {
-		fmt.Fprintln(&b, m.Dir)
-		if l := m.Lists; l != nil {
-			fmt.Fprintf(&b, "[+] member %x of cluster %x, which has %d; its log ends at index %d, term %d\n", l.Member,
-				l.Cluster, len(l.V3), l.Log.Index, l.Log.Term)
-			fmt.Fprintf(&b, "[+] cluster version %s, storage version %s\n", cmp.Or(l.ClusterVersion, "not known"),
-				cmp.Or(l.StorageVersion, "none, as before etcd 3.6"))
-		}
-		for _, f := range m.Findings {
-			writeFinding(&b, f)
-		}
-		fmt.Fprintln(&b)
-	}
-	if r.Obstacles > 0 {
-		fmt.Fprintf(&b, "in the way: %d of these\n", r.Obstacles)
-	} else {
-		fmt.Fprintln(&b, "nothing is in the way")
-	}
-	return b.String()
-}
-
-// writeFinding writes what is in the way, or worth to be known, and what to do about it.
-func writeFinding(b *strings.Builder, f takeover.Finding) {
-	mark := "[!]"
-	if f.Blocks {
-		mark = "[-]"
-	}
-	fmt.Fprintln(b, mark, f.Text)
-	for _, line := range append(f.Means, f.Cure) {
-		if line != "" {
-			fmt.Fprintf(b, "      %s\n", line)
-		}
-	}
 }

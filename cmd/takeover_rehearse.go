@@ -1,11 +1,7 @@
 package cmd
 
 import (
-	"cmp"
 	"fmt"
-	"io"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,10 +45,7 @@ func newTakeoverRehearseCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("not rehearsed: %w", err)
 			}
-			err = format.write(c, r, func(w io.Writer) error {
-				_, err := io.WriteString(w, rehearsalText(r))
-				return err
-			})
+			err = format.write(c, r, r.Text)
 			if err == nil && r.Stopped != "" {
 				return exitCode(1)
 			}
@@ -65,40 +58,3 @@ func newTakeoverRehearseCommand() *cobra.Command {
 	format.add(c.Flags())
 	return c
 }
-
-func rehearsalText(r takeover.Rehearsal) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "rehearsed on %s\n", r.Source)
-	if len(r.Real) > 0 {
-		fmt.Fprintf(&b, "members of the cluster itself%s\n", map[bool]string{true: ", as which they were rehearsed",
-			false: "; those of the rehearsal had other IDs"}[r.Same])
-	}
-	for _, m := range r.Real {
-		fmt.Fprintf(&b, "  %s  %s  %s  %s\n", cmp.Or(m.Slot, "-"), m.ID, cmp.Or(m.Name, "no name"), m.PeerURL)
-	}
-	if len(r.Steps) > 0 {
-		fmt.Fprintf(&b, "%-50s %8s %8s\n", "step", "took", "gap")
-	}
-	for _, s := range r.Steps {
-		text := s.Text
-		if s.Slot != "" {
-			text = "slot " + s.Slot + ": " + text
-		}
-		fmt.Fprintf(&b, "%-50s %8s %8s\n", text, seconds(s.Took), seconds(s.Gap))
-	}
-	if r.Acked > 0 {
-		fmt.Fprintf(&b, "writes: %d acknowledged, %d lost, %d without an answer; the longest gap was %s\n", r.Acked,
-			r.Lost, r.Unsure, seconds(r.Gap))
-	}
-	for _, h := range r.Hashes {
-		fmt.Fprintf(&b, "hash of slot %s at revision %d: %08x\n", h.Slot, r.Compared, h.Hash)
-	}
-	if r.Stopped != "" {
-		fmt.Fprintf(&b, "stopped: %s\n", r.Stopped)
-	} else {
-		fmt.Fprintf(&b, "it went through, with etcd %s on both sides\n", r.Etcd)
-	}
-	return b.String()
-}
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
 	"holdfast/cmd/show"
@@ -40,7 +41,7 @@ func newTLSInitCommand() *cobra.Command {
 			if err := atLeast("life", time.Hour, life); err != nil {
 				return err
 			}
-			files, err := makeAuthorities(args[0], life)
+			files, err := certificates.MakeAuthorities(args[0], life)
 			if err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ func newTLSInitCommand() *cobra.Command {
 				return show.NothingChanged(c.OutOrStdout(), fmt.Sprintf("would write %s.crt and .key, %s.crt and .key into %s",
 					config.GivenClientsCA, config.GivenPeersCA, args[0]))
 			}
-			if err := writeFresh(args[0], files); err != nil {
+			if err := certificates.WriteFresh(args[0], files); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote the clients' and the peers' authority, with their keys, into %s\n\n"+
@@ -61,19 +62,6 @@ func newTLSInitCommand() *cobra.Command {
 	c.Flags().Var(&durationFlag{&life}, "life", "how long they are valid")
 	addDryRun(c.Flags(), &dryRun)
 	return c
-}
-
-// makeAuthorities makes both authorities, as files that are to be written into dir.
-func makeAuthorities(dir string, life time.Duration) ([]freshFile, error) {
-	clients, err := pki.NewAuthority(config.GivenClientsCA, life)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
-	}
-	peers, err := pki.NewAuthority(config.GivenPeersCA, life)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
-	}
-	return authorityFiles(dir, pki.Authorities{Clients: clients, Peers: peers})
 }
 
 // clientName bounds what `tls client` makes a file name of. It is the user where etcd's authentication is on.

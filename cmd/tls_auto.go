@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
 	"holdfast/cmd/control"
 	"holdfast/cmd/node"
@@ -102,7 +103,7 @@ func newTLSExportCommand() *cobra.Command {
 			if problem != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "warning: %v\n", problem)
 			}
-			files, err := authorityFiles(args[0], e.Authorities())
+			files, err := certificates.AuthorityFiles(args[0], e.Authorities())
 			if err != nil {
 				return err
 			}
@@ -110,7 +111,7 @@ func newTLSExportCommand() *cobra.Command {
 			if dryRun {
 				return show.NothingChanged(c.OutOrStdout(), "would write "+what)
 			}
-			if err := writeFresh(args[0], files); err != nil {
+			if err := certificates.WriteFresh(args[0], files); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)

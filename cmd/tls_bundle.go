@@ -52,19 +52,21 @@ func newTLSBundleCommand() *cobra.Command {
 				_, err = c.OutOrStdout().Write(text)
 				return err
 			}
-			files := []freshFile{{filepath.Join(out, config.GivenClientsCA+".crt"), clients, 0o644}}
-			what := files[0].path
+			files := []certificates.FreshFile{
+				{Path: filepath.Join(out, config.GivenClientsCA+".crt"), Text: clients, Mode: 0o644}}
+			what := files[0].Path
 			if len(members) > 0 {
-				files = append(files, freshFile{filepath.Join(out, config.GivenPeersCA+".crt"), members, 0o644})
-				what += " and " + files[1].path
+				files = append(files, certificates.FreshFile{Path: filepath.Join(out, config.GivenPeersCA+".crt"),
+					Text: members, Mode: 0o644})
+				what += " and " + files[1].Path
 			}
-			if err := absent(files); err != nil {
+			if err := certificates.Absent(files); err != nil {
 				return err
 			}
 			if dryRun {
 				return show.NothingChanged(c.OutOrStdout(), "would write "+what)
 			}
-			if err := writeFresh(out, files); err != nil {
+			if err := certificates.WriteFresh(out, files); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s\n", what)

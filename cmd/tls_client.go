@@ -4,9 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +12,6 @@ import (
 
 	"holdfast/cmd/certificates"
 	"holdfast/cmd/config"
-	"holdfast/cmd/show"
 )
 
 func newTLSClientCommand() *cobra.Command {
@@ -46,15 +43,15 @@ func newTLSClientCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := clientFiles{certificates.FilesOf(i.to, name)}
+			f := certificates.FilesOf(i.to, name)
 			var has *tls.Certificate
 			if renew {
-				if has, err = p.Read(); err != nil {
+				if has, err = f.Read(); err != nil {
 					return fmt.Errorf("--renew: %w", err)
 				}
 			}
 			if at := l.Config.Control.Remote.Address; renew && at != "" {
-				return p.ask(c, at, has, i.dryRun)
+				return ask(c, f, at, has, i.dryRun)
 			}
 			issued, err := certificates.Issue(c.Context(), l.Config, name, has, i.life)
 			if err != nil {
@@ -63,9 +60,9 @@ func newTLSClientCommand() *cobra.Command {
 			issued.Renewable = renewable
 			written := false
 			if renew {
-				written, err = p.renew(c.OutOrStdout(), issued, has, i.dryRun)
+				written, err = f.Renew(c.OutOrStdout(), issued, has, i.dryRun)
 			} else {
-				written, err = p.write(c.OutOrStdout(), issued, i.dryRun)
+				written, err = f.Write(c.OutOrStdout(), issued, i.dryRun)
 			}
 			if !written || err != nil {
 				return err
@@ -125,72 +122,11 @@ func (i *issuing) load(c *cobra.Command, name string) (*config.Loaded, error) {
 	return config.Load("", c.Flags(), os.Environ())
 }
 
-// clientFiles are where a client's certificate, its key and the servers' authorities are, for a command.
-type clientFiles struct{ certificates.Files }
-
 // ask has a node renew the certificate, if it is time for that.
-func (p clientFiles) ask(c *cobra.Command, address string, has *tls.Certificate, dryRun bool) error {
+func ask(c *cobra.Command, f certificates.Files, address string, has *tls.Certificate, dryRun bool) error {
 	if c.Flags().Changed("life") || c.Flags().Changed("renewable") {
 		return usage(errors.New("--life, --renewable: a node renews a certificate for as long as it was issued, and no " +
 			"other way"))
 	}
-	due, renewed, err := p.Refresh(c.Context(), address, true, !dryRun)
-	if err != nil {
-		return err
-	}
-	return p.told(c.OutOrStdout(), has, due, renewed, dryRun)
-}
-
-// write writes all of them, none of which may be there but the authorities, of which the newest are right.
-func (p clientFiles) write(out io.Writer, i certificates.Issued, dryRun bool) (bool, error) {
-	files := []freshFile{{p.Certificate, i.Certificate, 0o644}, {p.Key, i.Key, 0o600}}
-	if err := absent(files); err != nil {
-		return false, err
-	}
-	if dryRun {
-		return false, show.NothingChanged(out, fmt.Sprintf("would write %s, %s and ca.crt", p.Certificate, p.Key))
-	}
-	if err := writeFresh(filepath.Dir(p.Certificate), files); err != nil {
-		return false, err
-	}
-	if err := certificates.Public.Write(p.Authorities, i.CA); err != nil {
-		return false, err
-	}
-	_, err := fmt.Fprintf(out, "wrote %s, %s and %s\n", p.Certificate, p.Key, p.Authorities)
-	return true, err
-}
-
-// renew replaces the authorities, and the certificate if it is time for that. The authorities come first: a server may
-// have a new one already.
-func (p clientFiles) renew(out io.Writer, i certificates.Issued, has *tls.Certificate, dryRun bool) (bool, error) {
-	due := i.Due(has.Leaf, time.Now())
-	if !dryRun {
-		if err := certificates.Public.Write(p.Authorities, i.CA); err != nil {
-			return false, err
-		}
-	}
-	renewed := due && !dryRun
-	if renewed {
-		if err := certificates.Public.Write(p.Certificate, i.Certificate); err != nil {
-			return false, err
-		}
-	}
-	return renewed, p.told(out, has, due, renewed, dryRun)
-}
-
-// told says what became of a certificate.
-func (p clientFiles) told(out io.Writer, has *tls.Certificate, due, renewed, dryRun bool) error {
-	good := fmt.Sprintf("%s is good until %s", p.Certificate, has.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	switch {
-	case dryRun && due:
-		return show.NothingChanged(out, good+": it would be renewed")
-	case dryRun:
-		return show.NothingChanged(out, good+": it would not be renewed yet")
-	case renewed:
-		good = fmt.Sprintf("renewed %s; its key is the same", p.Certificate)
-	default:
-		good += ": not renewed yet"
-	}
-	_, err := fmt.Fprintln(out, good)
-	return err
+	return f.Ask(c.Context(), c.OutOrStdout(), address, has, dryRun)
 }

@@ -79,14 +79,14 @@ func (p paper) command(c *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		file := []freshFile{{i.to, issued.Certificate, 0o600}}
-		if err := absent(file); err != nil {
+		file := []certificates.FreshFile{{Path: i.to, Text: issued.Certificate, Mode: 0o600}}
+		if err := certificates.Absent(file); err != nil {
 			return err
 		}
 		if i.dryRun {
 			return show.NothingChanged(c.OutOrStdout(), "would write "+i.to)
 		}
-		if err := writeFresh(filepath.Dir(i.to), file); err != nil {
+		if err := certificates.WriteFresh(filepath.Dir(i.to), file); err != nil {
 			return err
 		}
 		issued.Renewable = renewable
@@ -113,5 +113,5 @@ func (p paper) renew(c *cobra.Command, cfg config.Config, name string, i issuing
 	if err != nil {
 		return fmt.Errorf("--renew: %w", err)
 	}
-	return clientFiles{f}.ask(c, at, has, i.dryRun)
+	return ask(c, f, at, has, i.dryRun)
 }

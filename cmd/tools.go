@@ -1,20 +1,16 @@
 package cmd
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/etcdctl/v3/ctlv3"
 	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 
 	"holdfast/cmd/certificates"
-	"holdfast/cmd/config"
 )
 
 func newEtcdctlCommand() *cobra.Command {
@@ -28,7 +24,7 @@ func newEtcdctlCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, args := cutConfig(args)
-			if err := presetEtcdctl(c.Context(), file, args); err != nil {
+			if err := certificates.PresetEtcdctl(c.Context(), file, args); err != nil {
 				return err
 			}
 			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // it is etcdctl's to end on them
@@ -52,58 +48,6 @@ func cutConfig(args []string) (file string, rest []string) {
 		}
 	}
 	return "", args
-}
-
-// presetEtcdctl fills in, through the environment, what the user did not say. Without a usable configuration
-// of ours etcdctl works as it always does, unless a file was named.
-func presetEtcdctl(ctx context.Context, file string, args []string) error {
-	l, err := config.Load(file, nil, os.Environ())
-	if err != nil {
-		if file != "" {
-			return err
-		}
-		return nil
-	}
-	e := l.Config.Etcd
-	certificate, key := ifSet(e.TrustedCAFile, e.CertFile), ifSet(e.TrustedCAFile, e.KeyFile)
-	if l.Config.TLS.Issues() && os.Getenv("ETCDCTL_CERT") == "" && !given(args, "--cert") {
-		// The server's own certificate would do, but for etcd it is nobody's.
-		if certificate, err = certificates.Etcdctl(ctx, l.Config, time.Now()); err != nil {
-			fmt.Fprintf(os.Stderr, "holdfast: no certificate for etcdctl: %v\n", err)
-		}
-		key = certificate
-	}
-	for _, preset := range []struct{ flag, variable, value string }{
-		{"--endpoints", "ETCDCTL_ENDPOINTS", strings.Join(e.AdvertiseClientURLs, ",")},
-		{"--cacert", "ETCDCTL_CACERT", e.TrustedCAFile},
-		{"--cert", "ETCDCTL_CERT", certificate},
-		{"--key", "ETCDCTL_KEY", key},
-	} {
-		if preset.value == "" || os.Getenv(preset.variable) != "" || given(args, preset.flag) {
-			continue
-		}
-		if err := os.Setenv(preset.variable, preset.value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ifSet returns value where the server asks clients for certificates, which it does once it has a CA.
-func ifSet(ca, value string) string {
-	if ca == "" {
-		return ""
-	}
-	return value
-}
-
-func given(args []string, flag string) bool {
-	for _, a := range args {
-		if a == flag || strings.HasPrefix(a, flag+"=") {
-			return true
-		}
-	}
-	return false
 }
 
 func newEtcdutlCommand() *cobra.Command {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	etcdversion "go.etcd.io/etcd/api/v3/version"
+
+	"holdfast/cmd/show"
 )
 
 // version is set by the linker: -ldflags "-X holdfast/cmd.version=v1.2.3".
@@ -31,7 +33,7 @@ func newVersionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if sbom {
-				return printSBOM(c.OutOrStdout())
+				return show.SBOM(c.OutOrStdout(), buildVersion())
 			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "holdfast %s\netcd     %s\ngo       %s %s/%s\n",
 				buildVersion(), etcdversion.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)

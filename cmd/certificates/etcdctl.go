@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"holdfast/cmd/config"
@@ -24,9 +26,51 @@ const (
 	etcdctlUser = "root"
 )
 
-// Etcdctl returns a file with a certificate and its key for etcdctl on this machine. It is reissued when
+// PresetEtcdctl fills in, through the environment, what the user did not say. Without a usable configuration
+// of ours etcdctl works as it always does, unless a file was named.
+func PresetEtcdctl(ctx context.Context, file string, args []string) error {
+	l, err := config.Load(file, nil, os.Environ())
+	if err != nil {
+		if file != "" {
+			return err
+		}
+		return nil
+	}
+	e := l.Config.Etcd
+	certificate, key := "", ""
+	if e.TrustedCAFile != "" { // the server asks clients for certificates once it has a CA
+		certificate, key = e.CertFile, e.KeyFile
+	}
+	if l.Config.TLS.Issues() && os.Getenv("ETCDCTL_CERT") == "" && !given(args, "--cert") {
+		// The server's own certificate would do, but for etcd it is nobody's.
+		if certificate, err = etcdctl(ctx, l.Config, time.Now()); err != nil {
+			fmt.Fprintf(os.Stderr, "holdfast: no certificate for etcdctl: %v\n", err)
+		}
+		key = certificate
+	}
+	for _, preset := range []struct{ flag, variable, value string }{
+		{"--endpoints", "ETCDCTL_ENDPOINTS", strings.Join(e.AdvertiseClientURLs, ",")},
+		{"--cacert", "ETCDCTL_CACERT", e.TrustedCAFile},
+		{"--cert", "ETCDCTL_CERT", certificate},
+		{"--key", "ETCDCTL_KEY", key},
+	} {
+		if preset.value == "" || os.Getenv(preset.variable) != "" || given(args, preset.flag) {
+			continue
+		}
+		if err := os.Setenv(preset.variable, preset.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func given(args []string, flag string) bool {
+	return slices.ContainsFunc(args, func(a string) bool { return a == flag || strings.HasPrefix(a, flag+"=") })
+}
+
+// etcdctl returns a file with a certificate and its key for etcdctl on this machine. It is reissued when
 // less than half of its life is left, and when the authorities are others.
-func Etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, error) {
+func etcdctl(ctx context.Context, cfg config.Config, now time.Time) (string, error) {
 	path := filepath.Join(cfg.TLS.Dir, etcdctlFile)
 	if _, err := os.Stat(cfg.TLS.Files().ClientsCA); errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s is not there: the node has not run yet", cfg.TLS.Files().ClientsCA)

@@ -46,7 +46,7 @@ func withAuthorities(t *testing.T) config.Config {
 func TestEtcdctlCertificate(t *testing.T) {
 	cfg := withAuthorities(t)
 	now := time.Now()
-	if _, err := Etcdctl(t.Context(), cfg, now); err == nil || !strings.Contains(err.Error(), "has not run") {
+	if _, err := etcdctl(t.Context(), cfg, now); err == nil || !strings.Contains(err.Error(), "has not run") {
 		t.Errorf("before the node has run: %v", err)
 	}
 	trust := func(from string) {
@@ -64,7 +64,7 @@ func TestEtcdctlCertificate(t *testing.T) {
 	}
 	issue := func(at time.Time) string {
 		t.Helper()
-		path, err := Etcdctl(t.Context(), cfg, at)
+		path, err := etcdctl(t.Context(), cfg, at)
 		if err != nil {
 			t.Fatal(err)
 		}

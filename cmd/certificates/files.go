@@ -146,9 +146,9 @@ func (f Files) take(told node.Fresh) error {
 		return replace(durable.File{Keep: 0o600}, f.Certificate, text)
 	}
 	if told.Certificate != "" {
-		return replace(Public, f.Certificate, []byte(told.Certificate))
+		return replace(public, f.Certificate, []byte(told.Certificate))
 	}
-	return replace(Public, f.Authorities, []byte(told.Authorities))
+	return replace(public, f.Authorities, []byte(told.Authorities))
 }
 
 // fits says why a certificate must not take the place of the present one.

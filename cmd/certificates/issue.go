@@ -23,8 +23,8 @@ import (
 	"holdfast/embedded/pki/authorities"
 )
 
-// Public replaces a file that everybody may read, unless the present one says otherwise.
-var Public = durable.File{Keep: 0o644}
+// public replaces a file that everybody may read, unless the present one says otherwise.
+var public = durable.File{Keep: 0o644}
 
 // Issued is a client's certificate and key, and the authorities by which it knows the servers, as PEM; or what an
 // observer or operator needs, all of it in Certificate.
@@ -82,9 +82,9 @@ func issuer(ctx context.Context, cfg config.Config) (source pki.Source, known pk
 	return source, known, nil
 }
 
-// Due reports whether a certificate should give way to this one: two thirds of its life are over, or another authority
+// due reports whether a certificate should give way to this one: two thirds of its life are over, or another authority
 // has signed it.
-func (i Issued) Due(has *x509.Certificate, now time.Time) bool {
+func (i Issued) due(has *x509.Certificate, now time.Time) bool {
 	return pki.Due(has, i.authority, now)
 }
 

@@ -12,7 +12,7 @@ func TestDue(t *testing.T) {
 	has := &x509.Certificate{NotBefore: now, NotAfter: now.Add(3 * time.Hour)}
 	for after, want := range map[time.Duration]bool{0: false, 119 * time.Minute: false, 121 * time.Minute: true,
 		4 * time.Hour: true} {
-		if got := (Issued{}).Due(has, now.Add(after)); got != want {
+		if got := (Issued{}).due(has, now.Add(after)); got != want {
 			t.Errorf("after %s: got %t, want %t", after, got, want)
 		}
 	}

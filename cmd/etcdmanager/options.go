@@ -118,9 +118,24 @@ func Usage() string {
 	return b.String()
 }
 
-// ReadEnvFile returns the variables in a file of KEY=VALUE lines, as in os.Environ. It skips blank lines and those that
+// SetEnv sets the variables in a file of KEY=VALUE lines.
+func SetEnv(file string) error {
+	variables, err := readEnvFile(file)
+	if err != nil {
+		return err
+	}
+	for _, pair := range variables {
+		name, value, _ := strings.Cut(pair, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("--env-file: %w", err)
+		}
+	}
+	return nil
+}
+
+// readEnvFile returns the variables in a file of KEY=VALUE lines, as in os.Environ. It skips blank lines and those that
 // begin with #.
-func ReadEnvFile(path string) ([]string, error) {
+func readEnvFile(path string) ([]string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--env-file: %w", err)

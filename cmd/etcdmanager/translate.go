@@ -17,7 +17,7 @@ import (
 // Machine is what the command line does not say, and this machine knows.
 type Machine struct {
 	Address string   // of this machine, as others reach it
-	Disks   []string // names of the directories below DisksDir, with the provider external
+	Disks   []string // names of the directories below disksDir, with the provider external
 	// Rooted says that such a directory has volumes of holdfast's already, as it laid them out before it took over
 	// etcd-manager's own: below mnt/holdfast, a directory for each slot. They stay where they are.
 	Rooted bool

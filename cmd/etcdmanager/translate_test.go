@@ -256,14 +256,14 @@ func TestReadEnvFile(t *testing.T) {
 		}
 	}
 	write("# a comment\n\n A_B = c=d\nX=\n")
-	if got, err := ReadEnvFile(path); err != nil || !slices.Equal(got, []string{"A_B= c=d", "X="}) {
+	if got, err := readEnvFile(path); err != nil || !slices.Equal(got, []string{"A_B= c=d", "X="}) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	write("A=1\nB\n1C=2\n")
-	if _, err := ReadEnvFile(path); err == nil || !strings.Contains(err.Error(), path+":2") || !strings.Contains(err.Error(), path+":3") {
+	if _, err := readEnvFile(path); err == nil || !strings.Contains(err.Error(), path+":2") || !strings.Contains(err.Error(), path+":3") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := ReadEnvFile(path + "x"); err == nil || !strings.HasPrefix(err.Error(), "--env-file: ") {
+	if _, err := readEnvFile(path + "x"); err == nil || !strings.HasPrefix(err.Error(), "--env-file: ") {
 		t.Errorf("got %v", err)
 	}
 }

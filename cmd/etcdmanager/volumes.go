@@ -89,19 +89,19 @@ func (t *translation) ebs() {
 	t.flag("volume.ebs.device-root", t.host("/"), "containerized")
 }
 
-// RootName is the directory below mnt of [Machine.Rooted].
-const RootName = "holdfast"
+// rootName is the directory below mnt of [Machine.Rooted].
+const rootName = "holdfast"
 
-// DisksDir is where the provider external looks for directories.
-func (o Options) DisksDir() string {
+// disksDir is where the provider external looks for directories.
+func (o Options) disksDir() string {
 	if o.containerized {
 		return hostRoot + "/mnt/disks"
 	}
 	return "/mnt/disks"
 }
 
-// Prefix is what the names of such directories begin with; "" where no single one is given.
-func (o Options) Prefix() string {
+// prefix is what the names of such directories begin with; "" where no single one is given.
+func (o Options) prefix() string {
 	if o.VolumeProvider != "external" || len(o.volumeTags) != 1 {
 		return ""
 	}
@@ -111,20 +111,20 @@ func (o Options) Prefix() string {
 // external is a directory <prefix><slot>/mnt for each slot, which is the volume itself.
 func (t *translation) external() {
 	t.flag("volume.provider", "local", "volume-provider")
-	prefix := t.Prefix()
+	prefix := t.prefix()
 	if prefix == "" {
 		t.wrong("--volume-tag", "must be given once with --volume-provider=external, as the prefix of the directories in "+
-			"%s, got %q", t.DisksDir(), []string(t.volumeTags))
+			"%s, got %q", t.disksDir(), []string(t.volumeTags))
 		return
 	}
 	if len(t.Disks) != 1 {
 		t.wrong("--volume-tag", "must be the prefix of one directory in %s that has a directory mnt, got %q, which fits %q: "+
-			"a node holds one volume", t.DisksDir(), prefix, t.Disks)
+			"a node holds one volume", t.disksDir(), prefix, t.Disks)
 		return
 	}
 	slot := strings.TrimPrefix(t.Disks[0], prefix)
-	if mnt := path.Join(t.DisksDir(), t.Disks[0], "mnt"); t.Rooted {
-		t.flag("volume.local.root", path.Join(mnt, RootName), "volume-tag")
+	if mnt := path.Join(t.disksDir(), t.Disks[0], "mnt"); t.Rooted {
+		t.flag("volume.local.root", path.Join(mnt, rootName), "volume-tag")
 	} else if !t.decided("volume.local.root") {
 		t.flag("volume.local.directory", mnt, "volume-tag")
 	}

@@ -11,5 +11,5 @@
 // findings.go); status, readyz, livez, doctor and the metrics are views of that.
 //
 // Commands that work without a node open the same things by the same functions: [OpenStore], [OpenProvider],
-// [EditionOptions], [FactsAlone].
+// [EditionOptions], [FactsAlone], [HistoryAlone].
 package node

@@ -1,4 +1,4 @@
-package cmd
+package etcdmanager
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"holdfast/cmd/config"
-	"holdfast/cmd/etcdmanager"
 )
 
 func TestTheMachineKnowsWhatDataDirIs(t *testing.T) {
@@ -16,7 +15,7 @@ func TestTheMachineKnowsWhatDataDirIs(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); name != "" && err != nil {
 			t.Fatal(err)
 		}
-		m, err := thisMachine(etcdmanager.Options{DataDir: dir})
+		m, err := ThisMachine(Options{DataDir: dir})
 		if err != nil || m.Volume != want {
 			t.Errorf("%q: got %v, %v, want %v", name, m.Volume, err, want)
 		}
@@ -26,18 +25,18 @@ func TestTheMachineKnowsWhatDataDirIs(t *testing.T) {
 func TestTwoClustersOnOneDiskAreRefused(t *testing.T) {
 	mnt := t.TempDir()
 	cfg := config.Default()
-	cfg.Volume.Local.Root = filepath.Join(mnt, etcdmanager.RootName)
-	if err := foreignDirectory(cfg, etcdmanager.Machine{Rooted: true}); err != nil {
+	cfg.Volume.Local.Root = filepath.Join(mnt, rootName)
+	if err := ForeignDirectory(cfg, Machine{Rooted: true}); err != nil {
 		t.Errorf("holdfast's own: got %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(mnt, "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	err := foreignDirectory(cfg, etcdmanager.Machine{Rooted: true})
+	err := ForeignDirectory(cfg, Machine{Rooted: true})
 	if err == nil || !strings.Contains(err.Error(), mnt+" holds the data of etcd-manager's cluster, and volumes of holdfast's") {
 		t.Errorf("both: got %v, want a refusal", err)
 	}
-	if err := foreignDirectory(cfg, etcdmanager.Machine{}); err != nil {
+	if err := ForeignDirectory(cfg, Machine{}); err != nil {
 		t.Errorf("etcd-manager's alone: got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package cmd
+package show
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-
-	"holdfast/cmd/show"
 )
 
 // bom is a CycloneDX document (https://cyclonedx.org/docs/1.6/json), as much of it as the toolchain has left in the
@@ -50,12 +48,13 @@ type bomProperty struct {
 // algorithms that CycloneDX has names for.
 const goSum = "holdfast:go.sum"
 
-func printSBOM(w io.Writer) error {
+// SBOM prints what this binary, of this version, was linked of.
+func SBOM(w io.Writer, version string) error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return errors.New("this binary does not know what it was built of: build it with modules")
 	}
-	return show.JSON(w, sbomOf(info, buildVersion(), runtime.Version()))
+	return JSON(w, sbomOf(info, version, runtime.Version()))
 }
 
 // sbomOf is the document of a binary of this version, that Go of this version has built.

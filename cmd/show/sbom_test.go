@@ -1,4 +1,4 @@
-package cmd
+package show
 
 import (
 	"bytes"
@@ -12,10 +12,7 @@ import (
 // The document has what the schema of CycloneDX 1.6 requires, and each module once, as the toolchain tells it.
 func TestSBOM(t *testing.T) {
 	var out bytes.Buffer
-	root := newRoot()
-	root.SetOut(&out)
-	root.SetArgs([]string{"version", "--sbom"})
-	if err := root.Execute(); err != nil {
+	if err := SBOM(&out, "v1.2.3"); err != nil {
 		t.Fatal(err)
 	}
 	var doc bom

@@ -1,0 +1,128 @@
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Text writes the report for people.
+func (r Report) Text(w io.Writer) error {
+	var b strings.Builder
+	for _, m := range r.Members {
+		fmt.Fprintln(&b, m.Dir)
+		if l := m.Lists; l != nil {
+			fmt.Fprintf(&b, "[+] member %x of cluster %x, which has %d; its log ends at index %d, term %d\n", l.Member,
+				l.Cluster, len(l.V3), l.Log.Index, l.Log.Term)
+			fmt.Fprintf(&b, "[+] cluster version %s, storage version %s\n", cmp.Or(l.ClusterVersion, "not known"),
+				cmp.Or(l.StorageVersion, "none, as before etcd 3.6"))
+		}
+		for _, f := range m.Findings {
+			writeFinding(&b, f)
+		}
+		fmt.Fprintln(&b)
+	}
+	return conclude(w, &b, r.Obstacles)
+}
+
+// writeFinding writes what is in the way, or worth to be known, and what to do about it.
+func writeFinding(b *strings.Builder, f Finding) {
+	mark := "[!]"
+	if f.Blocks {
+		mark = "[-]"
+	}
+	fmt.Fprintln(b, mark, f.Text)
+	for _, line := range append(f.Means, f.Cure) {
+		if line != "" {
+			fmt.Fprintf(b, "      %s\n", line)
+		}
+	}
+}
+
+// conclude writes a text, and how much is in the way.
+func conclude(w io.Writer, b *strings.Builder, obstacles int) error {
+	if obstacles > 0 {
+		fmt.Fprintf(b, "in the way: %d of these\n", obstacles)
+	} else {
+		fmt.Fprintln(b, "nothing is in the way")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Text writes the plan for people.
+func (p Plan) Text(w io.Writer) error {
+	var b strings.Builder
+	for _, f := range p.Findings {
+		writeFinding(&b, f)
+	}
+	if len(p.Findings) > 0 {
+		fmt.Fprintln(&b)
+	}
+	if p.Program != "" {
+		fmt.Fprintf(&b, "slot %s: member %s of cluster %s, which %s has made\n", cmp.Or(p.Slot, "?"), cmp.Or(p.Member, "?"),
+			cmp.Or(p.Cluster, "?"), p.Program)
+		fmt.Fprintf(&b, "data: %s in %s; token %s\n", p.Path, p.Volume, cmp.Or(p.Token, "not on the disk"))
+		from := "the data"
+		if p.Endpoint != "" {
+			from = p.Endpoint
+		} else if p.Version == "" {
+			from = "etcd-manager's file `state`"
+		}
+		if len(p.Members) > 0 {
+			fmt.Fprintf(&b, "members, by %s; cluster version %s\n", from, cmp.Or(p.Version, "not known"))
+		}
+		for _, m := range p.Members {
+			fmt.Fprintf(&b, "  %s  %s  %s  %s%s%s\n", cmp.Or(m.Slot, "-"), cmp.Or(m.ID, "ID not known"), cmp.Or(m.Name,
+				"no name"),
+				m.PeerURL, map[bool]string{true: "  this machine"}[m.Own], map[bool]string{true: "  leads"}[m.Leads])
+		}
+		fmt.Fprintln(&b, "\nwhat happens:")
+		for i, step := range p.Steps {
+			fmt.Fprintf(&b, "  %d. %s\n", i+1, step)
+		}
+		fmt.Fprintf(&b, "frozen: %s\n\n", p.Frozen)
+	}
+	return conclude(w, &b, p.Obstacles)
+}
+
+// Text writes the rehearsal for people.
+func (r Rehearsal) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rehearsed on %s\n", r.Source)
+	if len(r.Real) > 0 {
+		fmt.Fprintf(&b, "members of the cluster itself%s\n", map[bool]string{true: ", as which they were rehearsed",
+			false: "; those of the rehearsal had other IDs"}[r.Same])
+	}
+	for _, m := range r.Real {
+		fmt.Fprintf(&b, "  %s  %s  %s  %s\n", cmp.Or(m.Slot, "-"), m.ID, cmp.Or(m.Name, "no name"), m.PeerURL)
+	}
+	if len(r.Steps) > 0 {
+		fmt.Fprintf(&b, "%-50s %8s %8s\n", "step", "took", "gap")
+	}
+	for _, s := range r.Steps {
+		text := s.Text
+		if s.Slot != "" {
+			text = "slot " + s.Slot + ": " + text
+		}
+		fmt.Fprintf(&b, "%-50s %8s %8s\n", text, seconds(s.Took), seconds(s.Gap))
+	}
+	if r.Acked > 0 {
+		fmt.Fprintf(&b, "writes: %d acknowledged, %d lost, %d without an answer; the longest gap was %s\n", r.Acked,
+			r.Lost, r.Unsure, seconds(r.Gap))
+	}
+	for _, h := range r.Hashes {
+		fmt.Fprintf(&b, "hash of slot %s at revision %d: %08x\n", h.Slot, r.Compared, h.Hash)
+	}
+	if r.Stopped != "" {
+		fmt.Fprintf(&b, "stopped: %s\n", r.Stopped)
+	} else {
+		fmt.Fprintf(&b, "it went through, with etcd %s on both sides\n", r.Etcd)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
