@@ -88,7 +88,7 @@ func (d Difference) String() string {
 	if d.V2 != "" {
 		text += fmt.Sprintf(", the v2 store %s", d.V2)
 	}
-	if d.Kind == ListedTwice {
+	if d.Kind == listedTwice {
 		text += ", and the database says as well that it was removed"
 	}
 	if d.V3URLs != nil {
@@ -102,13 +102,13 @@ type Discrepancy string
 
 // The discrepancies. What each means for a start by etcd 3.6 and 3.7 is in Means.
 const (
-	OnlyV3       Discrepancy = "only-v3"       // a phantom: the database lists a member that raft does not have
-	OnlyV2       Discrepancy = "only-v2"       // a lost member: raft or the v2 store has it, the database does not
-	LearnerInV3  Discrepancy = "learner-in-v3" // promoted, which the database has not heard of
-	VoterInV3    Discrepancy = "voter-in-v3"   // never promoted, and the database says that it was
-	ListedTwice  Discrepancy = "listed-twice"  // the database lists it both as a member and as a removed one
-	OtherURLs    Discrepancy = "other-urls"    // the database and the v2 store have other peer URLs
-	StaleV2      Discrepancy = "stale-v2"      // the database and raft agree, and the v2 store does not
+	onlyV3       Discrepancy = "only-v3"       // a phantom: the database lists a member that raft does not have
+	onlyV2       Discrepancy = "only-v2"       // a lost member: raft or the v2 store has it, the database does not
+	learnerInV3  Discrepancy = "learner-in-v3" // promoted, which the database has not heard of
+	voterInV3    Discrepancy = "voter-in-v3"   // never promoted, and the database says that it was
+	listedTwice  Discrepancy = "listed-twice"  // the database lists it both as a member and as a removed one
+	otherURLs    Discrepancy = "other-urls"    // the database and the v2 store have other peer URLs
+	staleV2      Discrepancy = "stale-v2"      // the database and raft agree, and the v2 store does not
 	noDifference Discrepancy = ""
 )
 
@@ -120,43 +120,43 @@ func (k Discrepancy) Means() (in36, in37 string) {
 }
 
 // meanings are from the source of etcd 3.6.16 and 3.7.3. TestPhantoms and the others beside it show those of 3.7; those
-// of 3.6 of OnlyV3, OnlyV2 and LearnerInV3 were tried by hand with 3.6.14.
+// of 3.6 of onlyV3, onlyV2 and learnerInV3 were tried by hand with 3.6.14.
 var meanings = map[Discrepancy][2]string{
-	OnlyV3: {
+	onlyV3: {
 		"it is listed and dialed, but does not vote; `etcdctl member remove` of it may end all members with a panic, " +
 			"again at each start",
 		"it is a member again: a voter counts for the majority, which may be out of reach from the first start",
 	},
-	OnlyV2: {
+	onlyV2: {
 		"it votes, but nobody dials it; a member panics when it finds its name announced in the log",
 		"it is no member: its vote is gone, nobody sends to it; a member panics when it finds its name announced in the log",
 	},
-	LearnerInV3: {
+	learnerInV3: {
 		"it is put right if the raft snapshot knows of the promotion; else it is listed as a learner, and etcd itself " +
 			"does not start with two such members",
 		"it is a learner again: its vote is gone, so the others need fewer for a majority; etcd itself does not start " +
 			"with two such members",
 	},
-	VoterInV3: {
+	voterInV3: {
 		"it is listed as a voter, does not vote, and cannot be promoted",
 		"it votes, though it may not have the data yet",
 	},
-	ListedTwice: {
+	listedTwice: {
 		"it is listed, and no message is sent to it",
 		"it is a member again, and no message is sent to it: a voter that can never answer",
 	},
-	OtherURLs: {
+	otherURLs: {
 		"members dial the database's URLs",
 		"members dial the database's URLs",
 	},
-	StaleV2: {
+	staleV2: {
 		"a learner of the database that the v2 store calls a voter becomes one; else nothing",
 		"nothing: the v2 store is not read",
 	},
 }
 
 // Blocks reports whether an upgrade must wait until differences of this kind are gone.
-func (k Discrepancy) Blocks() bool { return k != StaleV2 }
+func (k Discrepancy) Blocks() bool { return k != staleV2 }
 
 // compare finds the differences.
 func (m *Memberships) compare() {
@@ -174,12 +174,12 @@ func (m *Memberships) compare() {
 			d.V2 = standing(v2, m.V2Removed, id)
 		}
 		if d.Kind = d.kind(); d.Kind == noDifference && slices.Contains(m.V3Removed, id) {
-			d.Kind = ListedTwice
+			d.Kind = listedTwice
 		}
 		if d.V3.listed() && d.V2.listed() && !slices.Equal(sorted(v3[id].PeerURLs), sorted(v2[id].PeerURLs)) {
 			d.V3URLs, d.V2URLs = v3[id].PeerURLs, v2[id].PeerURLs
 			if d.Kind == noDifference {
-				d.Kind = OtherURLs
+				d.Kind = otherURLs
 			}
 		}
 		if d.Kind != noDifference {
@@ -192,15 +192,15 @@ func (m *Memberships) compare() {
 func (d Difference) kind() Discrepancy {
 	switch {
 	case d.V3.listed() && !d.Raft.listed():
-		return OnlyV3
+		return onlyV3
 	case !d.V3.listed() && (d.Raft.listed() || d.V2.listed()):
-		return OnlyV2
+		return onlyV2
 	case d.V3 == Learner && d.Raft == Voter:
-		return LearnerInV3
+		return learnerInV3
 	case d.V3 == Voter && d.Raft == Learner:
-		return VoterInV3
+		return voterInV3
 	case d.V2 != "" && d.V2 != d.V3:
-		return StaleV2
+		return staleV2
 	}
 	return noDifference
 }

@@ -198,7 +198,7 @@ func TestPhantoms(t *testing.T) {
 	}
 	for _, n := range nodes {
 		list(t, n, gone(101, "http://127.0.0.1:1"), gone(103, "http://127.0.0.1:2"))
-		finds(t, n, OnlyV3, 101, 103)
+		finds(t, n, onlyV3, 101, 103)
 	}
 	for _, n := range nodes {
 		n.run(t)
@@ -217,7 +217,7 @@ func TestPhantomsOfForceNewCluster(t *testing.T) {
 	nodes, ids := trio(t)
 	n := nodes[0]
 	removeInLog(t, n, ids[0], ids[1], ids[2])
-	finds(t, n, OnlyV3, ids[1], ids[2])
+	finds(t, n, onlyV3, ids[1], ids[2])
 	logs := watched(n)
 	awaitElections(t, n.run(t), logs)
 }
@@ -227,7 +227,7 @@ func TestLostMember(t *testing.T) {
 	nodes, ids := trio(t)
 	for _, n := range nodes {
 		unlist(t, n, ids[2])
-		finds(t, n, OnlyV2, ids[2])
+		finds(t, n, onlyV2, ids[2])
 		cutLog(t, n.spec.DataDir, ids) // see TestLostMemberPanics
 	}
 	for _, n := range nodes {
@@ -270,7 +270,7 @@ func TestForgottenPromotion(t *testing.T) {
 	nodes, ids := trio(t)
 	for _, n := range nodes {
 		list(t, n, asLearner(nodes[2], ids[2]))
-		finds(t, n, LearnerInV3, ids[2])
+		finds(t, n, learnerInV3, ids[2])
 	}
 	for _, n := range nodes {
 		n.run(t)
@@ -291,7 +291,7 @@ func TestForgottenPromotionLosesWrites(t *testing.T) {
 	nodes, ids := trio(t)
 	a, others := nodes[0], nodes[1:]
 	list(t, a, asLearner(nodes[1], ids[1]), asLearner(nodes[2], ids[2]))
-	finds(t, a, LearnerInV3, ids[1:]...)
+	finds(t, a, learnerInV3, ids[1:]...)
 	for _, n := range others {
 		finds(t, n, noDifference)
 	}

@@ -171,10 +171,7 @@ func receiver(e ast.Expr) string {
 
 // exportedStill are declarations that no other package uses, by their first name: unexport them with the next change
 // there.
-var exportedStill = []string{
-	"cmd/takeover.CodeRefused", "embedded.Absent", "embedded.OnlyV3", "embedded/coordinator.EntryBug",
-	"embedded/plan.HoldNoVoter", "gossip/discover.Directory", "gossip/discover.File",
-}
+var exportedStill = []string{"embedded.Absent", "embedded/plan.HoldNoVoter"}
 
 // What only its own package uses is not exported. A type is seen through what is exported and names it, and the constants
 // of one declaration belong together: one that is used elsewhere exports them all.

@@ -26,25 +26,25 @@ func (p *Plan) members(s Seen, o plan.Origin) {
 	slices.Sort(theirs)
 	ours := slices.Sorted(slices.Values(s.Config.Cluster.Slots))
 	if len(theirs) == len(o.Members) && len(theirs) > 0 && !slices.Equal(theirs, ours) && s.Slots == nil {
-		p.block(CodeSlots, fmt.Sprintf("the members have the slots %s, and cluster.slots is %s: holdfast would add and remove "+
+		p.block(codeSlots, fmt.Sprintf("the members have the slots %s, and cluster.slots is %s: holdfast would add and remove "+
 			"members once the takeover is over", strings.Join(theirs, ","), strings.Join(ours, ",")),
 			"set cluster.slots to "+strings.Join(theirs, ","))
 	}
 	if s.Told != nil && s.Told.Leader == o.Member && len(o.Members) > 1 {
-		p.warn(CodeLeader, "the member of this machine leads, so that its stop costs an election",
+		p.warn(codeLeader, "the member of this machine leads, so that its stop costs an election",
 			"take this machine over last, or move the leadership first: `etcdctl move-leader`")
 	}
 	for _, r := range s.Others {
 		who := fmt.Sprintf("the member of slot %s (%s)", r.Slot, r.URL)
 		switch {
 		case r.Unknown != nil:
-			p.block(CodeName, fmt.Sprintf("the name of %s leads nowhere: %v", who, r.Unknown),
+			p.block(codeName, fmt.Sprintf("the name of %s leads nowhere: %v", who, r.Unknown),
 				fmt.Sprintf("add %s=ADDRESS to cluster.adopt-addresses, or a line to /etc/hosts", r.Slot))
 		case r.Silent != nil:
-			p.block(CodeSilent, fmt.Sprintf("%s does not answer: %v", who, r.Silent),
+			p.block(codeSilent, fmt.Sprintf("%s does not answer: %v", who, r.Silent),
 				"start it, or let this machine through to it: while it is away, this one cannot be missed")
 		case r.Distrust != nil:
-			p.block(CodeCertificate, fmt.Sprintf("this node would not trust the certificate of %s: %v", who, r.Distrust),
+			p.block(codeCertificate, fmt.Sprintf("this node would not trust the certificate of %s: %v", who, r.Distrust),
 				"give this node the authorities of that cluster: tls.mode ca with tls.ca-dir, or etcd.peer-trusted-ca-file")
 		}
 	}
@@ -59,15 +59,15 @@ func (p *Plan) manager(s Seen, o plan.Origin) {
 	const cure = `put an object control/etcd-cluster-created with the text {"timestamp":"1"} into the store`
 	switch {
 	case !c.Created && c.Spec != nil:
-		p.block(CodeMark, "the store has etcd-manager's spec and not its mark control/etcd-cluster-created: an etcd-manager "+
+		p.block(codeMark, "the store has etcd-manager's spec and not its mark control/etcd-cluster-created: an etcd-manager "+
 			"that leads founds an empty cluster over this one", cure)
 	case !c.Created:
-		p.warn(CodeMark, "the store has neither etcd-manager's mark nor its spec: see that it is the store of this cluster",
+		p.warn(codeMark, "the store has neither etcd-manager's mark nor its spec: see that it is the store of this cluster",
 			"with the provider external etcd-manager needs none; `holdfast takeover release` writes both")
 	}
 	voters := len(slices.DeleteFunc(slices.Clone(o.Members), func(m plan.Elder) bool { return m.Learner }))
 	if c.Spec != nil && voters > 0 && c.Spec.Members != voters {
-		p.block(CodeSpec, fmt.Sprintf("etcd-manager's spec in the store says %d members, and there are %d: it adds or removes some",
+		p.block(codeSpec, fmt.Sprintf("etcd-manager's spec in the store says %d members, and there are %d: it adds or removes some",
 			c.Spec.Members, voters), "correct it with `etcd-manager-ctl configure-cluster`, or let etcd-manager finish")
 	}
 }
@@ -81,10 +81,10 @@ func (p *Plan) ports(s Seen, v *Volume) {
 		switch {
 		case taken && v.Running != "" && (etcds || e.Key == "gossip.listen" && p.Program == plan.EtcdManager):
 		case taken:
-			p.block(CodePort, fmt.Sprintf("another program listens at %s, which is %s", at, e.Key),
+			p.block(codePort, fmt.Sprintf("another program listens at %s, which is %s", at, e.Key),
 				"stop that program, or set "+e.Key+" to a port that is free")
 		case v.Running != "" && strings.HasPrefix(e.Key, "etcd.listen-client-urls"):
-			p.warn(CodeClients, fmt.Sprintf("nobody listens at %s now, where clients will find etcd (%s)", at, e.Key),
+			p.warn(codeClients, fmt.Sprintf("nobody listens at %s now, where clients will find etcd (%s)", at, e.Key),
 				"see that it is the address that the clients know")
 		}
 	}
@@ -101,7 +101,7 @@ func recent(every time.Duration) time.Duration {
 // store says whether there is a backup to return to.
 func (p *Plan) store(s Seen) {
 	if s.Store.Err != nil {
-		p.block(CodeStore, fmt.Sprintf("the backup store does not answer: %v", s.Store.Err),
+		p.block(codeStore, fmt.Sprintf("the backup store does not answer: %v", s.Store.Err),
 			"see that snapshot.store is right and can be reached from here; a node waits for its answer")
 		return
 	}
@@ -109,9 +109,9 @@ func (p *Plan) store(s Seen) {
 	b := s.Store.Newest
 	switch most := recent(s.Config.Snapshot.Every); {
 	case b == nil:
-		p.block(CodeBackup, "no verified backup of cluster "+s.Config.Cluster.Name+" is in "+s.Config.Snapshot.Store, save)
+		p.block(codeBackup, "no verified backup of cluster "+s.Config.Cluster.Name+" is in "+s.Config.Snapshot.Store, save)
 	case s.Now.Sub(b.Created) > most:
-		p.block(CodeBackup, fmt.Sprintf("the newest verified backup, %s, is from %s, which is older than %s", b.Name,
+		p.block(codeBackup, fmt.Sprintf("the newest verified backup, %s, is from %s, which is older than %s", b.Name,
 			health.Age(s.Now, b.Created), config.FormatDuration(most)), save)
 	}
 }

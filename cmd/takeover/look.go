@@ -103,7 +103,7 @@ func lookAt(path, slot string, cfg config.Config) Volume {
 		m := examine(path) // the other members' directories are not here
 		v.Lists, v.Findings = m.Lists, m.Findings
 		for i := range v.Findings {
-			v.Findings[i].Code = CodeData
+			v.Findings[i].Code = codeData
 		}
 	}
 	if v.Origin.Program == plan.EtcdManager {

@@ -19,23 +19,23 @@ type Code string
 
 // The codes of a plan's findings.
 const (
-	CodeRefused     Code = "config-refused"  // the node would not start with this configuration
-	CodeSlots       Code = "slots"           // cluster.slots is not what the members have
-	CodeVolume      Code = "volume"          // there is no volume, or not one alone, with data to take over
-	CodeHeld        Code = "volume-held"     // holdfast has the volume already
-	CodeData        Code = "data"            // the data cannot be taken up as it is
-	CodeUnknown     Code = "members-unknown" // etcd runs, and does not tell who its members are
-	CodeDecision    Code = "decision"        // the node would wait, by what is known
-	CodeStore       Code = "store"           // the backup store does not answer
-	CodeMark        Code = "mark-missing"    // etcd-manager's mark of a cluster that exists is not in the store
-	CodeSpec        Code = "spec"            // etcd-manager's spec is not what the cluster is
-	CodeBackup      Code = "backup-missing"  // there is no recent verified backup
-	CodePort        Code = "port-in-use"     // another program has a port that holdfast needs
-	CodeClients     Code = "client-address"  // nobody listens where clients will find etcd
-	CodeName        Code = "name-unknown"    // the host name of a member leads nowhere
-	CodeSilent      Code = "member-silent"   // a member does not answer at its peer URL
-	CodeCertificate Code = "certificate"     // a member's certificate is not one that this node trusts
-	CodeLeader      Code = "leader"          // the member of this machine leads
+	codeRefused     Code = "config-refused"  // the node would not start with this configuration
+	codeSlots       Code = "slots"           // cluster.slots is not what the members have
+	codeVolume      Code = "volume"          // there is no volume, or not one alone, with data to take over
+	codeHeld        Code = "volume-held"     // holdfast has the volume already
+	codeData        Code = "data"            // the data cannot be taken up as it is
+	codeUnknown     Code = "members-unknown" // etcd runs, and does not tell who its members are
+	codeDecision    Code = "decision"        // the node would wait, by what is known
+	codeStore       Code = "store"           // the backup store does not answer
+	codeMark        Code = "mark-missing"    // etcd-manager's mark of a cluster that exists is not in the store
+	codeSpec        Code = "spec"            // etcd-manager's spec is not what the cluster is
+	codeBackup      Code = "backup-missing"  // there is no recent verified backup
+	codePort        Code = "port-in-use"     // another program has a port that holdfast needs
+	codeClients     Code = "client-address"  // nobody listens where clients will find etcd
+	codeName        Code = "name-unknown"    // the host name of a member leads nowhere
+	codeSilent      Code = "member-silent"   // a member does not answer at its peer URL
+	codeCertificate Code = "certificate"     // a member's certificate is not one that this node trusts
+	codeLeader      Code = "leader"          // the member of this machine leads
 )
 
 // Plan is what a takeover of this machine would meet and do.
@@ -125,10 +125,10 @@ type Reach struct {
 func Judge(s Seen) Plan {
 	p := Plan{Node: s.Config.Node.Name, Findings: []Finding{}, Steps: []string{}, Frozen: plan.Frozen}
 	for _, err := range s.Refused {
-		p.block(CodeRefused, err.Error(), "")
+		p.block(codeRefused, err.Error(), "")
 	}
 	if s.Slots != nil {
-		p.block(CodeSlots, s.Slots.Error(), "set cluster.slots")
+		p.block(codeSlots, s.Slots.Error(), "set cluster.slots")
 	}
 	if v := p.volume(s); v != nil {
 		o := p.cluster(s, v)
@@ -161,7 +161,7 @@ func (p *Plan) warn(code Code, text, cure string) {
 // volume chooses the volume with data to take over, nil if there is not exactly one.
 func (p *Plan) volume(s Seen) *Volume {
 	if s.Unseen != nil {
-		p.block(CodeVolume, s.Unseen.Error(), "name the directory of the data: `holdfast takeover plan DIR`")
+		p.block(codeVolume, s.Unseen.Error(), "name the directory of the data: `holdfast takeover plan DIR`")
 	}
 	var found []*Volume
 	var looked []string
@@ -169,7 +169,7 @@ func (p *Plan) volume(s Seen) *Volume {
 		v := &s.Volumes[i]
 		looked = append(looked, v.Path)
 		if v.Err != nil {
-			p.block(CodeVolume, v.Err.Error(), "")
+			p.block(codeVolume, v.Err.Error(), "")
 		}
 		if v.Origin != nil {
 			found = append(found, v)
@@ -178,10 +178,10 @@ func (p *Plan) volume(s Seen) *Volume {
 	key, _ := s.Config.VolumeDirectory()
 	switch {
 	case len(found) == 0 && len(p.Findings) == 0:
-		p.block(CodeVolume, fmt.Sprintf("there is no data of etcd-manager or plain etcd in %s", strings.Join(looked, ", ")),
+		p.block(codeVolume, fmt.Sprintf("there is no data of etcd-manager or plain etcd in %s", strings.Join(looked, ", ")),
 			fmt.Sprintf("set %s to where the data is; volume.local.directory names the data directory itself", key))
 	case len(found) > 1:
-		p.block(CodeVolume, fmt.Sprintf("%d volumes have data of another program (%s, %s): a node takes over one", len(found),
+		p.block(codeVolume, fmt.Sprintf("%d volumes have data of another program (%s, %s): a node takes over one", len(found),
 			found[0].Path, found[1].Path), "set volume.local.slot, or name the directory: `holdfast takeover plan DIR`")
 	}
 	if len(found) != 1 {
@@ -190,7 +190,7 @@ func (p *Plan) volume(s Seen) *Volume {
 	v := found[0]
 	p.Slot, p.Volume, p.Running = v.Slot, v.Path, v.Running
 	if v.Held != "" {
-		p.block(CodeHeld, fmt.Sprintf("the volume in %s is not free: %s", v.Path, v.Held),
+		p.block(codeHeld, fmt.Sprintf("the volume in %s is not free: %s", v.Path, v.Held),
 			"`holdfast takeover status` shows how far the takeover is")
 	}
 	return v
@@ -201,7 +201,7 @@ func (p *Plan) cluster(s Seen, v *Volume) plan.Origin {
 	o := *v.Origin
 	p.Findings = append(p.Findings, v.Findings...)
 	if o.Obstacle != "" && len(v.Findings) == 0 {
-		p.block(CodeData, o.Obstacle, "")
+		p.block(codeData, o.Obstacle, "")
 	}
 	list, version := v.Names, ""
 	switch {
@@ -221,7 +221,7 @@ func (p *Plan) cluster(s Seen, v *Volume) plan.Origin {
 		var wrong []string
 		o, wrong = disk.Told(o, list, version)
 		for _, text := range wrong {
-			p.block(CodeData, text, "")
+			p.block(codeData, text, "")
 		}
 	}
 	p.Program, p.Path, p.Token, p.Version = o.Program, o.Path, o.Token, version
@@ -250,10 +250,10 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 		if s.Silent != nil {
 			why = s.Silent.Error()
 		}
-		p.warn(CodeUnknown, "the etcd that runs here does not tell its members and its version: "+why,
+		p.warn(codeUnknown, "the etcd that runs here does not tell its members and its version: "+why,
 			"see that the configuration has its client URLs and certificates; else the node finds out when etcd has stopped")
 	}
-	if !whole || p.has(CodeData) { // of the members nothing is known yet, or what is wrong with them was said
+	if !whole || p.has(codeData) { // of the members nothing is known yet, or what is wrong with them was said
 		o.Obstacle, o.Version = "", ""
 		o.Members = []plan.Elder{{ID: o.Member, Slot: p.Slot, Name: p.Slot,
 			PeerURL: strings.Replace(s.Config.Etcd.PeerURL, config.SlotMark, p.Slot, 1)}}
@@ -274,7 +274,7 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 			return
 		}
 		if text := a.Text(); text != said {
-			p.block(CodeDecision, text, "")
+			p.block(codeDecision, text, "")
 			said = text
 		}
 	}

@@ -21,8 +21,8 @@ const (
 	theCampaign = "whether to start an election"
 )
 
-// EntryBug is the kind of an entry in the history on something that panicked.
-const EntryBug = "bug"
+// entryBug is the kind of an entry in the history on something that panicked.
+const entryBug = "bug"
 
 // bugs remembers what panics at present.
 type bugs struct {
@@ -55,7 +55,7 @@ func (b *bugs) guard(what string, f func()) (bug string) {
 	b.mu.Unlock()
 	if bug != "" && news {
 		b.lg.Error("a decision panicked", zap.String("why", bug), zap.ByteString("stack", stack))
-		b.history.remember(Entry{Kind: EntryBug, Why: what, Error: bug})
+		b.history.remember(Entry{Kind: entryBug, Why: what, Error: bug})
 	}
 	return bug
 }

@@ -51,15 +51,15 @@ type View struct {
 	Running []Entry  // of these, those that say they run
 }
 
-// Directory is what is known of the members. Its zero value knows nothing. It is not safe for concurrent use.
-type Directory struct {
+// directory is what is known of the members. Its zero value knows nothing. It is not safe for concurrent use.
+type directory struct {
 	entries map[string]Entry // by slot
 	missing []string         // voters of the last view that were never heard of
 	known   bool             // a leader's word was heard
 }
 
 // Recall adds what was known in an earlier life, where nothing newer is.
-func (d *Directory) Recall(entries []Entry) {
+func (d *directory) Recall(entries []Entry) {
 	for _, e := range entries {
 		if _, ok := d.entries[e.Slot]; !ok && e.Slot != "" && e.Address.IsValid() {
 			e.Live, e.Leader = false, false
@@ -68,7 +68,7 @@ func (d *Directory) Recall(entries []Entry) {
 	}
 }
 
-func (d *Directory) set(e Entry) {
+func (d *directory) set(e Entry) {
 	if d.entries == nil {
 		d.entries = map[string]Entry{}
 	}
@@ -76,7 +76,7 @@ func (d *Directory) set(e Entry) {
 }
 
 // Update takes in a view and reports whether that changed any entry.
-func (d *Directory) Update(v View, now time.Time) bool {
+func (d *directory) Update(v View, now time.Time) bool {
 	before := maps.Clone(d.entries)
 	d.known = d.known || v.Known
 	running := map[string]bool{}
@@ -105,13 +105,13 @@ func (d *Directory) Update(v View, now time.Time) bool {
 }
 
 // Known reports whether a leader's member list was ever heard.
-func (d *Directory) Known() bool { return d.known }
+func (d *directory) Known() bool { return d.known }
 
 // Missing returns the voters of the last view that do not run, as far as is heard.
-func (d *Directory) Missing() []string { return d.missing }
+func (d *directory) Missing() []string { return d.missing }
 
 // Entries returns what is known, by slot.
-func (d *Directory) Entries() []Entry {
+func (d *directory) Entries() []Entry {
 	out := make([]Entry, 0, len(d.entries))
 	for _, slot := range slices.Sorted(maps.Keys(d.entries)) {
 		out = append(out, d.entries[slot])

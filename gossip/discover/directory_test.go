@@ -15,7 +15,7 @@ func live(slot, node, ip string) Entry {
 
 // Only a leader's list takes a slot away; silence keeps the last known address.
 func TestDirectory(t *testing.T) {
-	var d Directory
+	var d directory
 	addresses := func() (all []string) {
 		for _, e := range d.Entries() {
 			all = append(all, e.Slot+"="+e.Address.String())

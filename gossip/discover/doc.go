@@ -2,7 +2,7 @@
 // file of endpoints, by a small DNS server.
 //
 // It does not know how the members are found: a [Feed] says it, a [Watcher] keeps the outputs up to date, and its
-// [Directory] remembers. What is known stays: a member that is not heard of keeps its last address, for anyone who lost
+// directory remembers. What is known stays: a member that is not heard of keeps its last address, for anyone who lost
 // sight of the cluster must not make its clients lose it, too. Only the member list of a leader takes a slot away.
 //
 // # Invariants

@@ -14,8 +14,8 @@ const (
 )
 
 // endpointsFile keeps a file that holds nothing but the endpoints.
-func endpointsFile(path, format, cluster string, entries []Entry) File {
-	return File{Path: path, edit: func(old []byte) ([]byte, string) {
+func endpointsFile(path, format, cluster string, entries []Entry) outputFile {
+	return outputFile{Path: path, edit: func(old []byte) ([]byte, string) {
 		if len(entries) == 0 {
 			return old, ""
 		}

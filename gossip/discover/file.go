@@ -15,8 +15,8 @@ import (
 // fileMode is that of a file that was not there: what it holds is for every client on the machine.
 const fileMode = 0o644
 
-// File is a file that is kept up to date.
-type File struct {
+// outputFile is a file that is kept up to date.
+type outputFile struct {
 	Path string
 	// edit returns what the file should hold for what it holds, nil when there is none; the note is what was wrong with
 	// it.
@@ -25,7 +25,7 @@ type File struct {
 
 // Sync brings the file to what edit makes of it, and does not touch one that is so already. It reports whether it
 // wrote, and what was wrong in the file. Only one process at a time is in here for a file, whichever cluster it serves.
-func (f File) Sync() (wrote bool, note string, err error) {
+func (f outputFile) Sync() (wrote bool, note string, err error) {
 	path, err := filepath.EvalSymlinks(f.Path) // a link stays one: its target is what is replaced
 	if errors.Is(err, fs.ErrNotExist) {
 		path, err = f.Path, nil

@@ -10,9 +10,9 @@ import (
 // hostsFile keeps a block in a file like /etc/hosts (hosts(5)): a line for each member with its names, of which
 // <slot>.<cluster>.<domain> is the first, and with the cluster's. Lines bear a mark of their own beside those that
 // enclose the block, so that a block that was torn apart can be told from what others wrote.
-func hostsFile(path, cluster string, names Names, entries []Entry) File {
+func hostsFile(path, cluster string, names Names, entries []Entry) outputFile {
 	h := hostsBlock{cluster, names}
-	return File{Path: path, edit: func(old []byte) ([]byte, string) { return h.edit(old, entries) }}
+	return outputFile{Path: path, edit: func(old []byte) ([]byte, string) { return h.edit(old, entries) }}
 }
 
 // recallHosts reads the members from the block that an earlier process left, as far as it can be read.

@@ -52,7 +52,7 @@ type Watcher struct {
 	updated prometheus.Gauge
 
 	mu        sync.Mutex // guards what follows
-	directory Directory
+	directory directory
 	heard     time.Time         // when a leader was first heard of
 	serial    uint32            // of the zone
 	failed    map[string]string // file -> why it could not be written
@@ -194,7 +194,7 @@ func (w *Watcher) write() error {
 	return errors.Join(errs...)
 }
 
-func (w *Watcher) sync(output string, f File) error {
+func (w *Watcher) sync(output string, f outputFile) error {
 	wrote, note, err := f.Sync()
 	w.mu.Lock()
 	before, text := w.failed[f.Path], ""
