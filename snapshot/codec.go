@@ -105,9 +105,9 @@ func (p *packer) Write(piece []byte) (int, error) {
 	return len(piece), err
 }
 
-// inOrder writes what several goroutines bring in its order, and nothing more after an error. A goroutine that drops out
-// without an error of w leaves the others waiting: so no packer may fail by itself, and a writer beside them in their fan
-// may not fail at all.
+// inOrder writes what several goroutines bring in its order, and nothing more after an error. A goroutine that drops
+// out without an error of w leaves the others waiting: so no packer may fail by itself, and a writer beside them in
+// their fan may not fail at all.
 type inOrder struct {
 	mu      sync.Mutex
 	changed sync.Cond // of next and err

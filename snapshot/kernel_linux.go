@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longTurn is longer than the kernel's own (at most 3 ms), so that any thread that wakes up interrupts a thread with it at
-// once, where the kernel knows lengths (6.12). It must be short: of a busy core such a thread gets a tenth, so after one
-// turn it waits for some ten, and Go stops the world, for the collector, only when each thread has had its turn.
+// longTurn is longer than the kernel's own (at most 3 ms), so that any thread that wakes up interrupts a thread with it
+// at once, where the kernel knows lengths (6.12). It must be short: of a busy core such a thread gets a tenth, so after
+// one turn it waits for some ten, and Go stops the world, for the collector, only when each thread has had its turn.
 const longTurn = 5 * time.Millisecond
 
 // lowerThread gives the calling thread a niceness, and makes it one that computes (sched(7), SCHED_BATCH) in turns of
