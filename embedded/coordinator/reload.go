@@ -12,9 +12,8 @@ import (
 
 // reload stops the member, for it to be started with the authorities that stand in its files now: the next decision is
 // to resume. Where there is a leader, and the members find each other again, it does so under the disruption lock, and
-// after handing over. What keeps the
-// member from being stopped gives the lock back; once it is being stopped, the lock is kept until it serves again and
-// gives it back ([plan.Unlock]), or until stop.hold is over.
+// after handing over. What keeps the member from being stopped gives the lock back; once it is being stopped, the lock
+// is kept until it serves again and gives it back ([plan.Unlock]), or until stop.hold is over.
 func (t *turn) reload(ctx context.Context, o plan.Observation) error {
 	handOver := time.Duration(0)
 	if alone := !o.Member.HasLead || o.Severed(); !alone {
