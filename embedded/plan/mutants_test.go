@@ -22,6 +22,7 @@ var (
 	byResizes    = test{"TestResizeSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	bySimulation = test{"TestSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	byFence      = test{"TestFence", `I9: [^\n]*`}
+	byCopies     = test{"TestCopies", `(I\d+|R\d+): [^\n]*`}
 	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
 	byDismissal  = test{"TestFalseDismissal", `I4: [^\n]*`}
 	byFoundings  = test{"TestFoundings", `I2: [^\n]*`}
@@ -140,6 +141,8 @@ var mutants = []mutant{
 	{"whoever claims a copy proves the original's holder gone", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `by.Disk == f.Disk`, byStories},
 	{"a lock without a name proves a holder gone", "mesh.go", `f != nil && f.Lock != "" && by`, `f != nil && by`, byStories},
 	{"an earlier claim proves a later holder gone", "mesh.go", ` && by.Epoch > f.Epoch`, ` && by.Epoch != f.Epoch`, byStories},
+	{"start without asking who had the lock", "sim_act_test.go", `n.todo = []func(){n.gone, `, `n.todo = []func(){`, byCopies},
+	{"whoever claims a copy starts it", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `(by.Lock == f.Lock || by.Disk == f.Disk)`, byCopies},
 	{"a lost node's claim silences a holder", "mesh.go", `p.Live && p.Facts != nil && p.Facts.Running {
 			claims`, `p.Facts != nil && p.Facts.Running {
 			claims`, byStories},

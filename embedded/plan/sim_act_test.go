@@ -32,7 +32,7 @@ func (n *node) perform(a Action) {
 	case SetAside:
 		n.todo = []func(){func() { n.dismissed(a) }, func() { n.setAside(d) }, write, tell}
 	case Start:
-		n.todo = []func(){n.timely, func() { n.start(d, a) }, write, tell}
+		n.todo = []func(){n.gone, n.timely, func() { n.start(d, a) }, write, tell}
 	case Replace:
 		n.todo = []func(){func() { n.confirm(a) }, func() { n.replace(a) }, func() { n.admit(a) }, tell}
 	case Update:
