@@ -11,11 +11,13 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -165,6 +167,27 @@ func readPapers(path string) *papers {
 func startTLS(t *testing.T, self Meta, p *papers, seeds ...*member) *member {
 	t.Helper()
 	return launch(t, "main", self, seeded(seeds...), func(m *Mesh) { m.UseTLS(p.tls()) })
+}
+
+// Where nobody listens any more, who sends there is told so: the lock on a volume needs it as a proof.
+func TestRefusedConnectionIsTold(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := l.Addr().(*net.TCPAddr).AddrPort()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]*member{
+		"plain": start(t, "main", node("a"), nil), "TLS": startTLS(t, node("a"), papersOf(t, newAuthority(t), bound("a"))),
+	} {
+		await(t, name+" runs", 5*time.Second, func() bool { return m.asking.here.running() != nil })
+		if err := m.asking.here.running().SendReliable(destination(node("b"), gone), []byte("word")); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%s: got %v, want ECONNREFUSED", name, err)
+		}
+	}
 }
 
 func TestNodesMeetOverTLS(t *testing.T) {

@@ -83,7 +83,8 @@ func (w *world) reborn(d *disk) bool {
 	}
 	for i, v := range d.holder.views {
 		f := v.facts
-		if !v.live || f == nil || !f.Leader || f.Record == nil || f.Record.ID != d.data.c.record.ID || w.passedOn(w.boxes[i].name, f) {
+		if !v.live || f == nil || !f.Leader || f.Record == nil || f.Record.ID != d.data.c.record.ID ||
+			w.passedOn(w.boxes[i].name, f) {
 			continue
 		}
 		if slices.ContainsFunc(f.Members, func(m MemberInfo) bool { return m.ID == d.data.id && m.Acked > 0 }) {
@@ -94,7 +95,7 @@ func (w *world) reborn(d *disk) bool {
 	return true
 }
 
-// passedOn reports whether the disk of which a node spoke was claimed again since, by another node: what it said is over.
+// passedOn reports whether the disk of which a node spoke was claimed by another node since: what it said is over.
 func (w *world) passedOn(node string, f *Facts) bool {
 	return slices.ContainsFunc(append(w.in(w.disks), w.lost...), func(d *disk) bool {
 		return d.lock == f.Lock && (d.holder != nil && d.holder.name != node || d.holder == nil && d.epoch > f.Epoch)
