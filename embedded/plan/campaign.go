@@ -234,7 +234,7 @@ func (c Candidacy) Evidence() Reason {
 	return ""
 }
 
-// Unanswered reports whether the suspect was asked often enough in vain. It copies nothing: other fields may be written.
+// Unanswered reports whether the suspect was asked often enough in vain. It copies nothing: others may write beside it.
 func (c *Candidacy) Unanswered() bool { return c.Mute >= muteTries }
 
 // stood is how long the evidence has stood. The voters miss the last heartbeat at the same time.
@@ -304,7 +304,7 @@ func (c Candidacy) majority() bool {
 	return with > len(c.Voters)/2
 }
 
-// unsettling reports whether a campaign against a leader that may only pause comes too soon after an election, here or as
+// unsettling reports whether a campaign against a leader that may only pause comes soon after an election, here or as
 // another voter has seen it.
 func (c Candidacy) unsettling(reason Reason) bool {
 	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < calmBeats*c.Beat }
