@@ -37,7 +37,7 @@ func (c Cluster) Doubtful() bool {
 		return false
 	}
 	_, connected := connectedSince(srv, lead)
-	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead), starved), Beat: beat(srv)}
+	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead)), Beat: beat(srv)}
 	return lead == 0 || !connected || late.Late()
 }
 
@@ -75,9 +75,9 @@ func (c Cluster) Standing() plan.Standing {
 	s.Voter = slices.Contains(s.Voters, s.ID)
 	switch lead := types.ID(s.Lead); {
 	case status.RaftState == raft.StateLeader:
-		s.Silence = l.pulse.silence(lead, hanging(status), leaderStarved)
+		s.Silence = l.pulse.silence(lead, hanging(status))
 	case s.Lead != 0:
-		s.Silence = l.pulse.silence(lead, received(lead), starved)
+		s.Silence = l.pulse.silence(lead, received(lead))
 	}
 	return s
 }
@@ -172,8 +172,8 @@ func (c Cluster) Campaign(ctx context.Context, s plan.Standing) error {
 
 // starved is how long nobody looks at the pulse when this process itself does not run as it should: it was stopped, or
 // gets too little of the processor. That it hears nothing meanwhile is no evidence. The campaigner looks every 20 ms or
-// more often, on a leader every 200 ms.
-const starved, leaderStarved = 40 * time.Millisecond, 250 * time.Millisecond
+// more often; a leader is asked so often by those that its heartbeats reach late, and counts from then on.
+const starved = 40 * time.Millisecond
 
 // pulse knows since when nothing has come from the leader: from the counter of the bytes that raft's messages had, for
 // etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs, and of each
@@ -206,15 +206,15 @@ func (p *pulse) elected(lead, term uint64) time.Duration {
 	return time.Since(p.followed)
 }
 
-// silence is for how long a member's mark was seen not to change: what a look comes later than within does not count.
-func (p *pulse) silence(of types.ID, mark float64, within time.Duration) time.Duration {
+// silence is for how long a member's mark was seen not to change.
+func (p *pulse) silence(of types.ID, mark float64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if of != p.of || mark != p.mark {
 		p.of, p.mark, p.lasted = of, mark, 0
 	} else {
-		p.lasted += min(now.Sub(p.looked), within)
+		p.lasted += min(now.Sub(p.looked), starved)
 	}
 	p.looked = now
 	return p.lasted
@@ -234,11 +234,11 @@ var receivedBytes = sync.OnceValue(func() *prometheus.CounterVec {
 	return found
 })
 
-// received is how many bytes have come from a member.
+// received is how many bytes have come from a member. To ask for those of none would begin a series.
 func received(from types.ID) float64 {
 	var m dto.Metric
 	vec := receivedBytes()
-	if vec == nil || vec.WithLabelValues(from.String()).Write(&m) != nil {
+	if from == 0 || vec == nil || vec.WithLabelValues(from.String()).Write(&m) != nil {
 		return unknown
 	}
 	return m.GetCounter().GetValue()

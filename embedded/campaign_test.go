@@ -20,7 +20,7 @@ func TestPulse(t *testing.T) {
 		look := func(mark float64, pause, want time.Duration) {
 			t.Helper()
 			time.Sleep(pause)
-			if got := p.silence(1, mark, starved); got != want {
+			if got := p.silence(1, mark); got != want {
 				t.Errorf("pulse: silent for %s, want %s", got, want)
 			}
 		}
@@ -30,7 +30,7 @@ func TestPulse(t *testing.T) {
 		look(1, time.Hour, 85*time.Millisecond)
 		look(2, 5*time.Millisecond, 0)
 		look(2, 5*time.Millisecond, 5*time.Millisecond)
-		if got := p.silence(2, 2, starved); got != 0 {
+		if got := p.silence(2, 2); got != 0 {
 			t.Errorf("pulse: another leader is silent for %s", got)
 		}
 	})
@@ -50,6 +50,13 @@ func TestElected(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 	})
+}
+
+// Where there is no leader, nothing is counted.
+func TestReceivedOfNone(t *testing.T) {
+	if !math.IsNaN(received(0)) || receivedBytes().DeleteLabelValues("0") {
+		t.Error("received: there is a series of the member 0")
+	}
 }
 
 // A leader's disk hangs where another's has written more.

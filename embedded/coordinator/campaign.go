@@ -197,7 +197,8 @@ func (c *campaigner) confront(ctx context.Context, now *plan.Candidacy, s *suspi
 	case node != "" && (!now.Unanswered() || time.Since(s.asked) >= againAfter):
 		s.asked = time.Now()
 		now.Answer = c.ask(ctx, node, now.Suspect)
-		if time.Since(s.asked) < 3*standingWait/2 { // else it is this process that is late
+		// An error that comes sooner is no silence, and what comes much later is late in this process.
+		if took := time.Since(s.asked); took >= standingWait && took < 3*standingWait/2 {
 			s.mute++
 		}
 	case node == "" && lost:

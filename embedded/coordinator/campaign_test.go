@@ -10,7 +10,7 @@ import (
 )
 
 // The leader whose heartbeats are late is asked three times at once, and then once a second. Only an answer that is not
-// missing for want of the processor here counts.
+// missing for want of the processor here counts, nor an error that comes at once.
 func TestInquireOfTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -30,18 +30,26 @@ func TestInquireOfTheLeader(t *testing.T) {
 		w.says = map[string][]byte{"n3": voter}
 		sees(peer("n2", true, 2), peer("n3", true, 3))
 		var s suspicion
+		near, unheard := []uint64{3}, func() { time.Sleep(standingWait) }
 		inquire := func(mute, asked int) plan.Candidacy {
 			t.Helper()
 			w.asked = nil
 			now := plan.Candidacy{Suspect: 2, Mute: s.mute, Standing: plan.Standing{Running: true, ID: 1, Lead: 2, Voters: []uint64{1, 2, 3},
-				Near: []uint64{2, 3}, Silence: 200 * time.Millisecond, Beat: 100 * time.Millisecond}}
+				Near: near, Silence: 200 * time.Millisecond, Beat: 100 * time.Millisecond}}
 			c.inquire(t.Context(), &now, &s)
 			if now.Mute != mute || len(w.asked) != asked || len(now.Rivals) != 1 || now.Rivals[0].Said == nil {
 				t.Errorf("mute %d, asked %q, rivals %+v; want mute %d after %d questions", now.Mute, w.asked, now.Rivals, mute, asked)
 			}
 			return now
 		}
-		inquire(1, 2)
+		w.asking, w.refuses = unheard, true
+		if now := inquire(1, 2); !now.Refused { // its port is dialed meanwhile
+			t.Errorf("no stream, and it refuses: got %+v", now)
+		}
+		near = []uint64{2, 3}
+		w.asking = nil
+		inquire(1, 2) // it could not be asked
+		w.asking = unheard
 		inquire(2, 2)
 		inquire(3, 2)
 		inquire(3, 1) // not asked again

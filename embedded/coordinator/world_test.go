@@ -222,12 +222,8 @@ func (w *world) Doubtful() bool {
 	s := w.Standing()
 	return s.Running && s.Lead != s.ID && (s.Lead == 0 || !slices.Contains(s.Near, s.Lead))
 }
-func (w *world) Standing() plan.Standing { w.mu.Lock(); defer w.mu.Unlock(); return w.standing }
-func (w *world) Refused(context.Context, uint64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.refuses
-}
+func (w *world) Standing() plan.Standing              { w.mu.Lock(); defer w.mu.Unlock(); return w.standing }
+func (w *world) Refused(context.Context, uint64) bool { return w.refuses } // no lock: it would hide a race of who asks
 func (w *world) Campaign(_ context.Context, s plan.Standing) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -95,7 +95,7 @@ type Standing struct {
 
 // hears reports whether the member leads, or its leader's messages reach it.
 func (s Standing) hears() bool {
-	return s.Running && s.Lead != 0 && (s.Lead == s.ID || slices.Contains(s.Near, s.Lead) && !s.silent())
+	return s.Running && (s.Lead == s.ID || slices.Contains(s.Near, s.Lead) && !s.silent())
 }
 
 // Beat is the unit in which silence is judged: the heartbeat interval, or more where the election timeout says that a
@@ -117,7 +117,7 @@ func (s *Standing) stuck() bool {
 	return s != nil && s.Running && s.Lead == s.ID && s.missing(stuckBeats)
 }
 
-// Rival is another voter.
+// Rival is another voter that is not the suspect.
 type Rival struct {
 	ID   uint64
 	Live bool      // the mesh sees its node
@@ -234,8 +234,8 @@ func (c Candidacy) Evidence() Reason {
 	return ""
 }
 
-// Unanswered reports whether the suspect was asked often enough in vain.
-func (c Candidacy) Unanswered() bool { return c.Mute >= muteTries }
+// Unanswered reports whether the suspect was asked often enough in vain. It copies nothing: others may write beside it.
+func (c *Candidacy) Unanswered() bool { return c.Mute >= muteTries }
 
 // stood is how long the evidence has stood. The voters miss the last heartbeat at the same time.
 func (c Candidacy) stood(reason Reason) time.Duration {
@@ -266,14 +266,14 @@ func (c Candidacy) heard() bool {
 }
 
 // unsure reports whether a voter that may hear the leader has not answered: one that raft is connected to, or of a node
-// that lives. Its silence is no consent. A refused connection then needs missing heartbeats as well: a firewall and a
-// stale address refuse, too. A leader whose heartbeats are missing here may be cut off from here alone.
+// that lives. Its silence is no consent: a firewall and a stale address refuse connections, too, and a leader whose
+// heartbeats are missing here may be cut off from here alone.
 func (c Candidacy) unsure(reason Reason) bool {
-	near := func(r Rival) bool { return r.ID != c.Suspect && r.Said == nil && slices.Contains(c.Near, r.ID) }
+	near := func(r Rival) bool { return r.Said == nil && slices.Contains(c.Near, r.ID) }
 	live := func(r Rival) bool { return r.Said == nil && r.Live }
 	switch reason {
 	case LeaderRefused:
-		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
+		return slices.ContainsFunc(c.Rivals, near)
 	case LeaderGone, LeaderStalled:
 		return !c.missed()
 	case NoLeader:
@@ -304,7 +304,7 @@ func (c Candidacy) majority() bool {
 	return with > len(c.Voters)/2
 }
 
-// unsettling reports whether a campaign against a leader that may only pause comes too soon after an election, here or as
+// unsettling reports whether a campaign against a leader that may only pause comes soon after an election, here or as
 // another voter has seen it.
 func (c Candidacy) unsettling(reason Reason) bool {
 	lately := func(s *Standing) bool { return s != nil && s.Elected > 0 && s.Elected < calmBeats*c.Beat }
@@ -316,7 +316,7 @@ func (c Candidacy) unsettling(reason Reason) bool {
 // answer only the ID counts.
 func (c Candidacy) before() (rank int, behind bool) {
 	for _, r := range c.Rivals {
-		if !r.Live || r.ID == c.Suspect {
+		if !r.Live {
 			continue
 		}
 		end, able := c.End, true

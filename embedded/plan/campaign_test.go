@@ -62,12 +62,18 @@ func TestBallot(t *testing.T) {
 		{"second by ID", func(c *Candidacy) { third(c); c.Since = 129 * time.Millisecond }, Ballot{Hold: HoldRank}},
 		{"second by ID in its turn", func(c *Candidacy) { third(c); c.Since = 130 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
 		{"second to one that does not answer", func(c *Candidacy) {
-			third(c)
-			c.Rivals[0].Said, c.Silence, c.Since = nil, time.Second, 129*time.Millisecond
+			paused(c)
+			five(c)
+			c.ID, c.Rivals[1].ID, c.Near, c.Silence = 4, 2, []uint64{2, 3, 5}, 749*time.Millisecond
 		}, Ballot{Hold: HoldRank}},
+		{"heard by one that does not run", func(c *Candidacy) { c.Rivals[0].Said.Near, c.Rivals[0].Said.Running = []uint64{1}, false }, Ballot{Reason: LeaderRefused}},
+		{"applies what is committed", func(c *Candidacy) { c.Settled = false }, Ballot{Reason: LeaderRefused}},
+		{"no quorum but with the leader", func(c *Candidacy) { paused(c); c.Near = []uint64{1} }, Ballot{Hold: HoldQuorum}},
+		{"first, for the other does not run", func(c *Candidacy) { third(c); c.Rivals[0].Said.Running = false; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		{"first, for the other has no vote", func(c *Candidacy) { third(c); c.Rivals[0].Said.Voter = false; c.Since = 10 * time.Millisecond }, Ballot{Reason: LeaderRefused}},
 		{"another does not answer, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said = nil }, Ballot{Hold: HoldUnsure}},
 		{"another program runs the other, and heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: HoldUnsure}},
-		{"another does not answer, and no heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Silence = nil, 500*time.Millisecond }, Ballot{Reason: LeaderRefused}},
+		{"another does not answer, and no heartbeats come", func(c *Candidacy) { c.Rivals[0].Said, c.Silence = nil, 500*time.Millisecond }, Ballot{Hold: HoldUnsure}},
 		{"cut off from all", func(c *Candidacy) { paused(c); c.Rivals[0].Said, c.Rivals[0].Live = nil, false }, Ballot{Hold: HoldUnsure}},
 		{"restarted beside one that does not answer", func(c *Candidacy) {
 			restarted(c)
@@ -238,15 +244,16 @@ func TestBallotProperties(t *testing.T) {
 		for what, wrong := range map[string]bool{
 			"without a vote": !c.Running || !c.Voter, "as the leader": c.Lead == c.ID,
 			"on the way out": c.Departing, "at the end of its generation": c.Ending,
-			"again in its term":      c.Campaigned != 0 && c.Campaigned >= c.Term,
-			"at once again":          c.Fruitless > 0 && c.Ago < 100*time.Millisecond,
-			"soon after an election": (b.Reason == LeaderGone || b.Reason == LeaderStalled) && c.Elected > 0 && c.Elected < 8400*time.Millisecond,
-			"beside another leader":  c.Lead != 0 && c.Lead != c.Suspect,
-			"on no evidence":         c.Suspect != 0 && !refused && !silent,
-			"on too few words":       (b.Reason == LeaderGone || b.Reason == LeaderStalled) && missed <= len(c.Voters)/2,
-			"with a shorter log":     slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Live && r.Said != nil && r.ID != c.Suspect && r.Said.End.after(c.End) }),
-			"beside who hears it":    slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.hears() }),
-			"without any connection": len(c.Voters) > 2 && len(c.Near) == 0,
+			"again in its term":       c.Campaigned != 0 && c.Campaigned >= c.Term,
+			"at once again":           c.Fruitless > 0 && c.Ago < 100*time.Millisecond,
+			"beside who says nothing": b.Reason == LeaderRefused && slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said == nil && slices.Contains(c.Near, r.ID) }),
+			"soon after an election":  (b.Reason == LeaderGone || b.Reason == LeaderStalled) && c.Elected > 0 && c.Elected < 8400*time.Millisecond,
+			"beside another leader":   c.Lead != 0 && c.Lead != c.Suspect,
+			"on no evidence":          c.Suspect != 0 && !refused && !silent,
+			"on too few words":        (b.Reason == LeaderGone || b.Reason == LeaderStalled) && missed <= len(c.Voters)/2,
+			"with a shorter log":      slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Live && r.Said != nil && r.Said.End.after(c.End) }),
+			"beside who hears it":     slices.ContainsFunc(c.Rivals, func(r Rival) bool { return r.Said != nil && r.Said.hears() }),
+			"without any connection":  len(c.Voters) > 2 && len(c.Near) == 0,
 		} {
 			if wrong {
 				t.Errorf("ballot: %s campaigns %s: %+v", b.Reason, what, c)
@@ -292,7 +299,7 @@ func randomCandidacy(rng *rand.Rand) Candidacy {
 		c.Answer, c.Mute = &s, 0
 	}
 	for v := uint64(1); v <= n; v++ {
-		if v == c.ID || v == c.Suspect && half() {
+		if v == c.ID || v == c.Suspect {
 			continue
 		}
 		r := Rival{ID: v, Live: half()}

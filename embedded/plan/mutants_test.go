@@ -355,8 +355,24 @@ var mutants = []mutant{
 	{"a voter without a leader misses this one", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect && r.Said.silent()`, `r.Said.Voter && r.Said.silent()`, byBallot},
 	{"a learner misses the leader", "campaign.go", `r.Said.Voter && r.Said.Lead == c.Suspect`, `r.Said.Lead == c.Suspect`, byBallot},
 	{"all who miss the leader campaign at once", "campaign.go", `return c.Silence - silentBeats*c.Beat`, `return c.Silence`, byBallot},
-	{"a silent voter consents to a refusal", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return !c.silent() && slices.ContainsFunc(c.Rivals[:0], near)`, byBallot},
-	{"a refusal needs an answer of all", "campaign.go", `return !c.silent() && slices.ContainsFunc(c.Rivals, near)`, `return slices.ContainsFunc(c.Rivals, near)`, byBallot},
+	{"a silent voter consents to a refusal", "campaign.go", `		return slices.ContainsFunc(c.Rivals, near)
+`, `		return !c.silent() && slices.ContainsFunc(c.Rivals, near)
+`, byBallot},
+	{"campaign although another leads", "campaign.go", `case c.Lead != 0 && c.Lead != c.Suspect:`, `case c.Lead != 0 && c.Suspect == 0:`, byBallot},
+	{"campaign before the first entries are applied", "campaign.go", `case c.Suspect == 0 && !c.Settled:`, `case c.Suspect == 0 && !c.Settled && c.Ending:`, byBallot},
+	{"apply what is committed before a leader is replaced", "campaign.go", `case c.Suspect == 0 && !c.Settled:`, `case !c.Settled:`, byBallot},
+	{"the leader that is gone counts for the quorum", "campaign.go", `id == c.ID || id != c.Suspect && slices`, `id == c.ID || slices`, byBallot},
+	{"a lost node comes first", "campaign.go", `		if !r.Live {
+`, `		if !r.Live && c.Ending {
+`, byBallot},
+	{"who may not campaign comes first", "campaign.go", `r.Said.Able && r.Said.Running && r.Said.Voter`, `r.Said.Running && r.Said.Voter`, byBallot},
+	{"who does not run comes first", "campaign.go", `r.Said.Able && r.Said.Running && r.Said.Voter`, `r.Said.Able && r.Said.Voter`, byBallot},
+	{"a learner comes first", "campaign.go", `r.Said.Able && r.Said.Running && r.Said.Voter`, `r.Said.Able && r.Said.Running`, byBallot},
+	{"who does not answer comes last", "campaign.go", `end, able := c.End, true`, `end, able := c.End, false`, byBallot},
+	{"who does not run hears the leader", "campaign.go", `return s.Running && (s.Lead == s.ID ||`, `return (s.Lead == s.ID ||`, byBallot},
+	{"a leader does not hear itself", "campaign.go", `return s.Running && (s.Lead == s.ID ||`, `return s.Running && (false ||`, byBallot},
+	{"heard without a stream", "campaign.go", `slices.Contains(s.Near, s.Lead) && !s.silent())`, `!s.silent())`, byBallot},
+	{"heard though silent", "campaign.go", `slices.Contains(s.Near, s.Lead) && !s.silent())`, `slices.Contains(s.Near, s.Lead))`, byBallot},
 	{"a silent voter has lost the leader as well", "campaign.go", `		return !c.missed()`, `		return false`, byBallot},
 	{"a silent voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals[:0], live)`, byBallot},
 	{"a connected voter knows no leader", "campaign.go", `return slices.ContainsFunc(c.Rivals, near) || slices.ContainsFunc(c.Rivals, live)`, `return slices.ContainsFunc(c.Rivals, live)`, byBallot},
