@@ -172,6 +172,10 @@ func (w *world) written(d *disk, old Ledger, a Action) {
 	switch a.Kind {
 	case Renounce:
 		return
+	case Enter:
+		if d.holder.proc != nil { // what it acknowledges from now on may be in no generation
+			w.fail("R13: disk %s accepts %s while its old member runs", d.uuid, a.Record.Token())
+		}
 	case Repair, Adopt:
 		if d.data.c != w.clusterOf(*a.Record) {
 			w.fail("I5: the ledger of disk %s is repaired with the record of another cluster", d.uuid)
