@@ -138,11 +138,11 @@ var mutants = []mutant{
 		return nil, fmt.Sprintf("learner %x`, `	case q.healthy < 0:
 		return nil, fmt.Sprintf("learner %x`, byStories},
 	{"promote a learner that lags", "steady.go", `case !o.Member.InSync(m):`, `case false:`, byStories},
-	{"whoever claims a copy proves the original's holder gone", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `by.Disk == f.Disk`, byStories},
+	{"anyone who claims a copy proves the original's holder gone", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `by.Disk == f.Disk`, byStories},
 	{"a lock without a name proves a holder gone", "mesh.go", `f != nil && f.Lock != "" && by`, `f != nil && by`, byStories},
 	{"an earlier claim proves a later holder gone", "mesh.go", ` && by.Epoch > f.Epoch`, ` && by.Epoch != f.Epoch`, byStories},
 	{"start without asking who had the lock", "sim_act_test.go", `n.todo = []func(){n.gone, `, `n.todo = []func(){`, byCopies},
-	{"whoever claims a copy starts it", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `(by.Lock == f.Lock || by.Disk == f.Disk)`, byCopies},
+	{"anyone who claims a copy starts it", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `(by.Lock == f.Lock || by.Disk == f.Disk)`, byCopies},
 	{"a lost node's claim silences a holder", "mesh.go", `p.Live && p.Facts != nil && p.Facts.Running {
 			claims`, `p.Facts != nil && p.Facts.Running {
 			claims`, byStories},
