@@ -50,7 +50,7 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 
 # The stories wait for half of their time: what runs beside them takes what they leave. What both need is compiled
 # before, else it is compiled twice.
-test: deps ## what CI runs, in 20 minutes: lint, stories, packages; of what is alike a share (integration/tier)
+test: deps ## what CI runs, in some 25 minutes: lint, stories, packages; of what is alike a share (integration/tier)
 	$(MAKE) compile
 ifeq ($(ETCD),3.7)
 	$(MAKE) compile $(OTHER)
