@@ -21,7 +21,7 @@ type Tx interface {
 	Size() int64
 	// WriteTo writes the whole database as the transaction sees it.
 	WriteTo(w io.Writer) (int64, error)
-	// Bucket is the named top level bucket, nil if there is none. Buckets are read while WriteTo writes.
+	// Bucket is the named top level bucket, nil if there is none.
 	Bucket(name []byte) *bbolt.Bucket
 	// Close ends the transaction. It is called exactly once: etcd's panics at the second call.
 	Close() error
