@@ -180,26 +180,33 @@ func TestKilledSavesAndPrunes(t *testing.T) {
 		{"snapshot", "prune", "--cluster.name", "legacy", "--snapshot.keep.all", "0s", "--snapshot.keep.hourly", "0s", "--snapshot.keep.daily", "0s", "--snapshot.keep.newest", "2"},
 	}
 	store := snapshot.NewDir(c.Store)
-	begin := time.Now()
 	if o := n.Holdfast(append(commands[0], "--snapshot.store", c.Store)...); o.Code != 0 {
 		t.Fatalf("save: exit code %d: %s", o.Code, o.Err)
 	}
-	life := time.Since(begin) // of a command that nobody kills, on this machine
-	begin = time.Now()
+	begin := time.Now()
+	var lives [2]time.Duration // of either command, as it last finished, and longer with each that did not: the machine's speed changes
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	killed, finished := 0, 0
 	for killed < 100 && time.Since(begin) < time.Minute {
-		cmd := exec.Command(path, append(commands[(killed+finished)%3/2], "--snapshot.store", c.Store)...)
+		kind := (killed + finished) % 3 / 2
+		cmd := exec.Command(path, append(commands[kind], "--snapshot.store", c.Store)...)
 		cmd.Dir = n.Dir
+		born := time.Now()
 		must(t, cmd.Start())
-		timer := time.AfterFunc(life/10+time.Duration(random.Int64N(int64(life*5/4))), func() { _ = cmd.Process.Kill() })
+		killIn := patience // the first of each finishes
+		if life := lives[kind]; life > 0 {
+			killIn = life/10 + time.Duration(random.Int64N(int64(life*5/4)))
+		}
+		timer := time.AfterFunc(killIn, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait() // what it says is in the state
 		timer.Stop()
 		if cmd.ProcessState.ExitCode() == 0 {
 			finished++
+			lives[kind] = time.Since(born)
 		} else {
 			killed++
+			lives[kind] += lives[kind] / 50
 		}
 		if (killed+finished)%10 == 0 {
 			allGood(t, store)
