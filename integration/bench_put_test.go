@@ -162,7 +162,7 @@ func BenchmarkIdle(b *testing.B) {
 	rivals := runningRivals(b)
 	watch := idleTime
 	if testing.Short() {
-		watch = 2 * time.Second
+		watch = 20 * time.Second
 	}
 	for b.Loop() {
 		d := newDuel(b, "cpu-s/minute", "resident-MB")
