@@ -9,11 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
-// watchMissed is how many ticks in a row a look may not return: a lost volume is noticed within WatchEvery by its names
-// and files, and within (1 + watchMissed) * WatchEvery = 2 s when looking at them does not return.
-const watchMissed = 3
+// stalledAfter is how long a look at the volume may take before the operator is told.
+const stalledAfter = 3 * WatchEvery
 
 // localClaim is a directory held by this process.
 type localClaim struct {
@@ -24,6 +24,8 @@ type localClaim struct {
 	file  *lock // at.lock
 	dir   *lock // the volume
 	adopt bool  // data of etcd's that another program made is to be adopted
+
+	asked atomic.Pointer[time.Time] // when the look that is under way began
 
 	op sync.Mutex // held by what changes the volume or gives it up
 
@@ -43,43 +45,43 @@ func (c *localClaim) Path() string { return c.at.dir }
 // Lock implements Locker.
 func (c *localClaim) Lock() string { return c.file.name() }
 
-// Watch implements Claim. A look that hangs in the kernel cannot be stopped and cannot be waited
-// for: its goroutine outlives Watch until the disk answers.
+// Watch implements Claim. That the disk does not answer is no evidence: this process has the lock all the same, the
+// member waits with the disk, and the others elect a leader. Ending would serve nobody, and where all disks stall for a
+// moment, as on one storage system, it would end every node at once. Problems tells of it meanwhile.
+//
+// A look that hangs in the kernel cannot be stopped: its goroutine outlives Watch until the disk answers.
 func (c *localClaim) Watch(ctx context.Context) error {
+	c.local.watched.Store(c)
+	defer c.local.watched.CompareAndSwap(c, nil)
 	found := make(chan error, 1)
-	var looking atomic.Bool
-	look := func() {
-		if err := c.evidence(); err != nil {
-			found <- err
-			return
-		}
-		looking.Store(false)
-	}
-	missed := 0
-	begin := func() {
-		missed = 0
-		looking.Store(true)
-		go look()
-	}
-	begin()
-	evidence := c.Evidence(ctx, func() error {
-		switch {
-		case !looking.Load():
-			begin()
-		case len(found) > 0:
-			// The evidence came together with the tick.
-		case missed+1 == watchMissed:
-			return fmt.Errorf("%s has not answered for %s", c.Path(), watchMissed*WatchEvery)
-		default:
-			// Counting ticks, not time: a process that was stopped for an hour sees one.
-			missed++
+	look := func() error {
+		if now := time.Now(); c.asked.CompareAndSwap(nil, &now) {
+			go func() {
+				err := c.evidence()
+				c.asked.Store(nil)
+				if err != nil {
+					found <- err
+				}
+			}()
 		}
 		return nil
-	}, found)
+	}
+	look()
+	evidence := c.Evidence(ctx, look, found)
 	if evidence == nil {
 		return nil
 	}
 	return c.Lose(evidence)
+}
+
+// stall says since when the disk has not answered, "" while it does.
+func (c *localClaim) stall() string {
+	since := c.asked.Load()
+	if since == nil || time.Since(*since) < stalledAfter {
+		return ""
+	}
+	return fmt.Sprintf("the disk of %s has not answered for %s; it is not lost, the member waits with it",
+		c.Path(), time.Since(*since).Round(time.Second))
 }
 
 // evidence looks whether the volume still is ours; the error says what shows that it is not. What

@@ -23,6 +23,7 @@ type Local struct {
 	mounts mounts
 	step   func(string) // called between the steps of a change; tests end the process there
 
+	watched atomic.Pointer[localClaim]
 	unborne atomic.Value // string: why the held volume could not be remembered, "" if it could
 
 	mu   sync.Mutex

@@ -143,7 +143,7 @@ func (c *localClaim) SetRecord(token string) {
 	}
 }
 
-// Problems says why an unmounted root could be taken for a blank disk here. It does no I/O.
+// Problems says that the disk stalls, and why an unmounted root could be taken for a blank disk here. It does no I/O.
 func (l *Local) Problems() []string {
 	var all []string
 	if top, err := l.top(); err == nil && l.marker != "" && within(l.marker, top) {
@@ -157,6 +157,11 @@ func (l *Local) Problems() []string {
 	if why, _ := l.unborne.Load().(string); why != "" {
 		all = append(all,
 			"the volume is not remembered outside of its root, which would look blank if it were not mounted: "+why)
+	}
+	if c := l.watched.Load(); c != nil {
+		if text := c.stall(); text != "" {
+			all = append(all, text)
+		}
 	}
 	return all
 }
