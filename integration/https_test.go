@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,7 +119,16 @@ func TestMembersFromHTTPToHTTPS(t *testing.T) {
 		}
 		serves(n) // the last one has all promise
 	}
-	for _, n := range c.Nodes[:len(steps)] { // killed as it promises
+	for left := slices.Clone(c.Nodes[:len(steps)]); len(left) > 0; { // killed as they promise, each while all serve
+		i := -1
+		c.Until(patience, "a node that promises is killed", func() error {
+			if i = slices.IndexFunc(left, func(n *integration.Node) bool { return !n.Running() }); i < 0 {
+				return errors.New("all of them run")
+			}
+			return nil
+		})
+		n := left[i]
+		left = slices.Delete(left, i, i+1)
 		n.Exit(patience)
 		n.Start()
 		serves(n)
