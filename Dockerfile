@@ -42,7 +42,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=devel
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=${VERSION}" -o /holdfast ./cmd/holdfast && mkdir -m 0700 /state && deploy/licences.sh /licences && deploy/links.sh /links
+RUN CGO_ENABLED=0 go build -pgo=deploy/cpu.pgo -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=${VERSION}" -o /holdfast ./cmd/holdfast && mkdir -m 0700 /state && deploy/licences.sh /licences && deploy/links.sh /links
 
 FROM scratch
 COPY --from=build /holdfast /holdfast

@@ -8,7 +8,9 @@ GOTEST      := $(GO) test -vet=off -ldflags=-w
 BIN         := bin/holdfast
 IMAGE_TAG   := $(VERSION)
 PACKAGES    := ./...
-BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
+# make profile renews it. Tests do without: with it all that is linked is compiled once more.
+PROFILE     := $(CURDIR)/deploy/cpu.pgo
+BUILD_FLAGS := -pgo=$(PROFILE) -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
 # What only computes: nothing in it depends on how fast it runs.
 DECISIONS   := ./embedded/plan ./embedded/plan/model ./volume/ebs/model
@@ -33,7 +35,7 @@ else ifneq ($(ETCD),3.7)
 $(error ETCD must be 3.7 or 3.6, got $(ETCD))
 endif
 
-.PHONY: help build demo demo-hosts test compile compile-race stories packages decisions short race prove soak faults fuzz bench model lint image image-kops links licences sbom reproducible clean deps
+.PHONY: help build demo demo-hosts test compile compile-race stories packages decisions short race prove soak faults fuzz bench profile model lint image image-kops links licences sbom reproducible clean deps
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -106,7 +108,12 @@ fuzz: ## every fuzz target for FUZZTIME (10s); what breaks one is kept in its pa
 	  done; done
 
 bench: build ## measure beside plain etcd of the same version, and sum up what is promised; SHORT=1: two rounds
-	$(GOTEST) -run "^$$" -bench . -benchtime 1x -timeout 3h $(if $(SHORT),-short,./snapshot) ./integration # whose end is the summary
+	HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN) $(GOTEST) -run "^$$" -bench . -benchtime 1x -timeout 3h $(if $(SHORT),-short,./snapshot) ./integration # whose end is the summary
+
+profile: ## renew the profile that the build is optimised for, from a minute of Kubernetes' load
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; set -e; \
+	  $(GOTEST) -run '^$$' -bench 'Profile$$' -benchtime 1x ./integration -args -profile.to "$$dir"; \
+	  $(GO) tool pprof -proto -output $(PROFILE) "$$dir"/*.prof
 
 model: deps ## check with spin how a volume is claimed and a generation ended, and see the mutants fail
 	@echo "this takes a few minutes"; set -o pipefail; HOLDFAST_SHARE=all \

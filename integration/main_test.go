@@ -14,8 +14,16 @@ import (
 	"holdfast/integration"
 )
 
+// testBinary names a binary of holdfast that is built already.
+const testBinary = "HOLDFAST_TEST_BINARY"
+
 // binary builds holdfast once, when the first story wants it.
-var binary = sync.OnceValues(func() (string, error) { return integration.Build(work) })
+var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv(testBinary); path != "" {
+		return path, nil
+	}
+	return integration.Build(work)
+})
 
 // work is a directory for the binary.
 var work string

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,7 +17,8 @@ import (
 
 const (
 	writers    = 2                     // that write at the same time
-	writePause = 25 * time.Millisecond // of each writer from one write to the next
+	writePause = 50 * time.Millisecond // of each writer from one write to the next: writing is what most stories cost
+	writeSoon  = 20 * time.Millisecond // the same, while somebody waits for more writes
 	writeTime  = 2 * time.Second       // that a write may take; after that nobody knows what became of it
 )
 
@@ -27,6 +29,7 @@ type Writer struct {
 	id     int // of this writer in the cluster
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	wanted atomic.Int32 // how many wait for more writes
 
 	mu     sync.Mutex
 	acked  map[string]string // record -> value
@@ -59,13 +62,15 @@ func (c *Cluster) Write(nodes ...*Node) *Writer {
 }
 
 func (w *Writer) write(ctx context.Context, client *clientv3.Client, i int) {
-	pace := time.NewTicker(writePause)
-	defer pace.Stop()
 	for n := 1; ; n++ {
+		pause := writePause
+		if w.wanted.Load() > 0 {
+			pause = writeSoon
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-pace.C:
+		case <-time.After(pause):
 		}
 		key, value := w.record(i, n), strconv.Itoa(n)
 		call, cancel := context.WithTimeout(ctx, writeTime)
@@ -112,6 +117,8 @@ func (w *Writer) Gap() time.Duration {
 // More waits until count further writes are acknowledged.
 func (w *Writer) More(count int) {
 	w.c.t.Helper()
+	w.wanted.Add(1)
+	defer w.wanted.Add(-1)
 	want := w.Acked() + count
 	w.c.Until(30*time.Second, fmt.Sprintf("%d more writes are acknowledged", count), func() error {
 		if got := w.Acked(); got < want {

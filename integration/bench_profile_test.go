@@ -1,0 +1,134 @@
+package integration_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"holdfast/integration"
+)
+
+var profileTo = flag.String("profile.to", "", "directory for the profiles of BenchmarkProfile; it is left out without")
+
+const (
+	profileTime    = 40 * time.Second
+	profileClients = 12
+	profileWatches = 60
+)
+
+// BenchmarkProfile takes a profile of the processor from each node of a cluster that does what Kubernetes asks of it:
+// puts in transactions, linearizable reads, ranges, leases, watches, and a backup meanwhile. `make profile` makes of them
+// what the released binary is optimised for.
+func BenchmarkProfile(b *testing.B) {
+	if *profileTo == "" {
+		b.Skip("without -profile.to there is nothing to write")
+	}
+	path, err := binary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := integration.New(b, path, integration.Options{Keys: map[string]any{"etcd.log-level": logLevel}})
+	for i, n := range c.Nodes {
+		n.Keys["metrics.pprof"] = fmt.Sprintf("127.0.0.1:%d", 6061+i)
+	}
+	c.Start()
+	c.Serving()
+	for b.Loop() {
+		group, ctx := errgroup.WithContext(b.Context())
+		load, end := context.WithTimeout(ctx, profileTime+2*time.Second)
+		defer end()
+		for i := range profileClients {
+			client := mustDial(b, c.Nodes[i%len(c.Nodes)].ClientURL())
+			defer client.Close()
+			group.Go(func() error { return kubernetes(load, client, i) })
+		}
+		for i := range c.Nodes {
+			group.Go(func() error { return profile(ctx, fmt.Sprintf("127.0.0.1:%d", 6061+i), i) })
+		}
+		if o := c.Nodes[0].Command("snapshot", "save"); o.Code != 0 {
+			b.Fatal(o)
+		}
+		if err := group.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// kubernetes is the load of one client until ctx is done.
+func kubernetes(ctx context.Context, client *clientv3.Client, number int) error {
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	for i := range profileWatches / profileClients {
+		prefix := fmt.Sprintf("/registry/pods/%d/", i)
+		events := client.Watch(watched, prefix, clientv3.WithPrefix(), clientv3.WithPrevKV())
+		go func() {
+			for range events {
+			}
+		}()
+	}
+	lease, err := client.Grant(ctx, 3600)
+	for err == nil {
+		key := fmt.Sprintf("/registry/pods/%d/%d", rand.IntN(50), rand.IntN(100))
+		var found *clientv3.GetResponse
+		if found, err = client.Get(ctx, key); err != nil {
+			break
+		}
+		var revision int64
+		if len(found.Kvs) == 1 {
+			revision = found.Kvs[0].ModRevision
+		}
+		if _, err = client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+			Then(clientv3.OpPut(key, string(make([]byte, 200+rand.IntN(2000))))).Else(clientv3.OpGet(key)).Commit(); err != nil {
+			break
+		}
+		switch rand.IntN(10) {
+		case 0:
+			_, err = client.Get(ctx, fmt.Sprintf("/registry/pods/%d/", rand.IntN(50)), clientv3.WithPrefix(), clientv3.WithLimit(50))
+		case 1:
+			_, err = client.Put(ctx, fmt.Sprintf("/registry/leases/%d", number), "held", clientv3.WithLease(lease.ID))
+		case 2:
+			_, err = client.KeepAliveOnce(ctx, lease.ID)
+		case 3:
+			_, err = client.Delete(ctx, key)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// profile writes the profile of the process that serves it at address.
+func profile(ctx context.Context, address string, number int) error {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, profileTime/time.Second)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	f, err := os.Create(filepath.Join(*profileTo, fmt.Sprintf("%d.prof", number)))
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, resp.Body); err != nil {
+		return err
+	}
+	return f.Close()
+}
