@@ -24,6 +24,25 @@ func TestBackgroundGivesWay(t *testing.T) {
 	}
 }
 
+// TestBackgroundMakesRoom wants processors for the threads that give way as long as there are some, but not more for
+// more of them, and no change without.
+func TestBackgroundMakesRoom(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	background(func() {
+		background(func() {
+			if got := runtime.GOMAXPROCS(0); got != before+room {
+				t.Errorf("processors inside: got %d, want %d", got, before+room)
+			}
+		})
+		if got := runtime.GOMAXPROCS(0); got != before+room {
+			t.Errorf("processors beside one that is left: got %d, want %d", got, before+room)
+		}
+	})
+	if got := runtime.GOMAXPROCS(0); got != before {
+		t.Errorf("processors afterwards: got %d, want %d as before", got, before)
+	}
+}
+
 // priority is the niceness of this thread. Linux returns 20 less it (getpriority(2)).
 func priority(t *testing.T) int {
 	t.Helper()
