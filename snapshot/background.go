@@ -42,27 +42,31 @@ func giveWay() {
 // roomy counts the backgrounds under way.
 var roomy struct {
 	sync.Mutex
-	users, before int // before is the number of the runtime's processors without them
+	users, before int // before is the number of the runtime's processors without them, 0 if there is no room
 }
 
+// makeRoom makes none where the runtime has fewer processors than there are cores, by the environment or by a quota of
+// the control group: what these threads used of that on more cores, the member would lack at once.
 func makeRoom() {
 	roomy.Lock()
 	defer roomy.Unlock()
-	if roomy.users++; roomy.users == 1 {
-		roomy.before = runtime.GOMAXPROCS(0)
-		runtime.GOMAXPROCS(roomy.before + room)
+	if roomy.users++; roomy.users > 1 || runtime.GOMAXPROCS(0) < runtime.NumCPU() {
+		return
 	}
+	roomy.before = runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(roomy.before + room)
 }
 
 func takeRoom() {
 	roomy.Lock()
 	defer roomy.Unlock()
-	if roomy.users--; roomy.users > 0 {
+	if roomy.users--; roomy.users > 0 || roomy.before == 0 {
 		return
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.SetDefaultGOMAXPROCS() // which goes by the limits of the control group, also by those to come
+		runtime.SetDefaultGOMAXPROCS() // which goes by the quota, also by those to come
 	} else {
 		runtime.GOMAXPROCS(roomy.before)
 	}
+	roomy.before = 0
 }
