@@ -24,6 +24,45 @@ func TestBackgroundGivesWay(t *testing.T) {
 	}
 }
 
+// TestBackgroundMakesRoom wants processors for the threads that give way as long as there are some, not more for more
+// of them, none where the runtime may not use all cores, and no change without.
+func TestBackgroundMakesRoom(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	cores := runtime.NumCPU()
+	for _, test := range []struct{ before, inside int }{{cores, cores + room}, {cores - 1, cores - 1}} {
+		if test.before == 0 {
+			continue
+		}
+		t.Setenv("GOMAXPROCS", "set")
+		runtime.GOMAXPROCS(test.before)
+		background(func() {
+			background(func() {
+				if got := runtime.GOMAXPROCS(0); got != test.inside {
+					t.Errorf("processors inside: got %d, want %d", got, test.inside)
+				}
+			})
+			if got := runtime.GOMAXPROCS(0); got != test.inside {
+				t.Errorf("processors beside one that is left: got %d, want %d", got, test.inside)
+			}
+		})
+		if got := runtime.GOMAXPROCS(0); got != test.before {
+			t.Errorf("processors afterwards: got %d, want %d as before", got, test.before)
+		}
+	}
+}
+
+// TestBackgroundFollowsQuota wants the runtime's own choice back, which goes by the quota of the control group.
+func TestBackgroundFollowsQuota(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	t.Setenv("GOMAXPROCS", "")
+	runtime.SetDefaultGOMAXPROCS()
+	before := runtime.GOMAXPROCS(0)
+	background(func() {})
+	if got := runtime.GOMAXPROCS(0); got != before {
+		t.Errorf("processors afterwards: got %d, want the runtime's %d", got, before)
+	}
+}
+
 // priority is the niceness of this thread. Linux returns 20 less it (getpriority(2)).
 func priority(t *testing.T) int {
 	t.Helper()

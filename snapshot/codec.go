@@ -82,7 +82,7 @@ func newPackers(w io.Writer, level zstd.EncoderLevel) (lanes []io.Writer, finish
 	out.changed.L = &out.mu
 	for i := range packers {
 		enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(chunkSize))
+			zstd.WithWindowSize(chunkSize), zstd.WithEncoderCRC(false)) // the SHA-256 of it all is at the end
 		if err != nil {
 			return nil, nil, err
 		}

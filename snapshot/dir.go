@@ -296,7 +296,9 @@ func writeFile(root *os.Root, name string, r io.Reader) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.Copy(&steady{f: f}, r); err != nil {
+	c := chunks.Get().(*chunk)
+	defer chunks.Put(c)
+	if _, err := io.CopyBuffer(&steady{f: f}, r, c.data[:chunkSize]); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {

@@ -263,7 +263,7 @@ func TestSaveSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := faulty{Store: dir, put: func(ctx context.Context, name string, r io.Reader) error {
 			return dir.Put(ctx, name, readerFunc(func(p []byte) (int, error) {
-				time.Sleep(12 * time.Second) // four of these a block of the encoder
+				time.Sleep(40 * time.Second) // once for each chunk that it is given
 				return r.Read(p)
 			}))
 		}}

@@ -3,27 +3,12 @@ package snapshot
 import (
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// longTurn is longer than the kernel's own (at most 3 ms), so that any thread that wakes up interrupts a thread with it
-// at once, where the kernel knows lengths (6.12). It must be short: of a busy core such a thread gets a tenth, so after
-// one turn it waits for some ten, and Go stops the world, for the collector, only when each thread has had its turn.
-const longTurn = 5 * time.Millisecond
-
-// lowerThread gives the calling thread a niceness, and makes it one that computes (sched(7), SCHED_BATCH) in turns of
-// longTurn. Measured on 2 cores with three such threads and turns of 100 ms, the p99 of how late another wakes from a
-// sleep of 2 ms: 0.5 ms with the niceness alone, 0.1 ms with this. If a sandbox refuses both, the member is slower
-// meanwhile.
-func lowerThread(niceness int) {
-	computes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_BATCH, Nice: int32(niceness),
-		Runtime: uint64(longTurn)}
-	if unix.SchedSetAttr(0, &computes, 0) != nil {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
-	}
-}
+// lowerThread gives the calling thread a niceness. If a sandbox refuses that, the member is slower meanwhile.
+func lowerThread(niceness int) { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness) }
 
 // forget makes the kernel drop its cache of a file that is on the disk. It is advice, and may be refused.
 func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }

@@ -203,15 +203,13 @@ func (l *limiter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// watched is the store's end of a stream. The watchdog runs while the store does not ask for more; a store that asks,
-// and waits for us, lives.
+// watched is the store's end of a stream: each read of the store tells the watchdog that it lives.
 type watched struct {
 	io.Reader
 	watchdog *time.Timer
 }
 
 func (w watched) Read(p []byte) (int, error) {
-	w.watchdog.Stop()
 	n, err := w.Reader.Read(p)
 	if err == nil { // after which the transaction may be open
 		w.watchdog.Reset(stall)
