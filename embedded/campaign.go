@@ -24,21 +24,23 @@ import (
 // dialWait bounds one look at a peer port. A refusal comes within a round trip; what does not answer is no evidence.
 const dialWait = 200 * time.Millisecond
 
-// Doubtful reports whether a look at this member's Standing may be worth it: it runs, does not lead, and raft shows no
-// leader, or no stream to it, or its heartbeats are late. It is cheap: it asks neither raft's loop nor a disk.
-func (c Cluster) Doubtful() bool {
+// Glance tells what may make a look at this member's Standing worth it; the zero value where it does not run. It is
+// cheap: it asks neither raft's loop nor a disk.
+func (c Cluster) Glance() plan.Glance {
 	l, err := c.running()
 	if err != nil {
-		return false
+		return plan.Glance{}
 	}
 	srv := l.etcd.Server
 	lead := srv.Leader()
-	if lead == srv.MemberID() {
-		return false
+	g := plan.Glance{Lead: uint64(lead), Term: srv.Term(), Leads: lead == srv.MemberID()}
+	if g.Leads {
+		return g
 	}
 	_, connected := connectedSince(srv, lead)
 	late := plan.Standing{Silence: l.pulse.silence(lead, received(lead)), Beat: beat(srv)}
-	return lead == 0 || !connected || late.Late()
+	g.Doubtful = lead == 0 || !connected || late.Late()
+	return g
 }
 
 func beat(srv *etcdserver.EtcdServer) time.Duration {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 
@@ -54,25 +55,26 @@ type storedKey struct {
 
 // key reads a key, or repeats what it read before where it cannot.
 func (l *life) key(name string) (storedKey, error) {
-	var r *mvcc.RangeResult
+	var k storedKey
 	var err error
-	if !l.glimpse(func() {
-		r, err = l.etcd.Server.KV().Range(context.Background(), []byte(keyPrefix+name), nil, mvcc.RangeOptions{})
-	}) {
+	if !l.glimpse(func() { k, err = readKey(l.etcd.Server, name) }) {
 		if k, ok := l.keys.Load(name); ok {
 			return k.(storedKey), nil
 		}
 		return storedKey{}, errBusy
 	}
-	if err != nil {
+	if err == nil {
+		l.keys.Store(name, k)
+	}
+	return k, err
+}
+
+func readKey(srv *etcdserver.EtcdServer, name string) (storedKey, error) {
+	r, err := srv.KV().Range(context.Background(), []byte(keyPrefix+name), nil, mvcc.RangeOptions{})
+	if err != nil || len(r.KVs) == 0 {
 		return storedKey{}, err
 	}
-	var k storedKey
-	if len(r.KVs) > 0 {
-		k = storedKey{r.KVs[0].Value, r.KVs[0].Version, r.KVs[0].Lease}
-	}
-	l.keys.Store(name, k)
-	return k, nil
+	return storedKey{r.KVs[0].Value, r.KVs[0].Version, r.KVs[0].Lease}, nil
 }
 
 // PutKey sets one of holdfast's own keys through raft if its version is still the one that Key has told, and deletes it

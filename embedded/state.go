@@ -11,7 +11,7 @@ import (
 // State is this member in the words of the plan, but for the certificate that it presents; ended says why etcd ended by
 // itself. As Status it waits for nothing.
 func (m *Member) State() (p plan.Member, ended error) {
-	s := m.Status()
+	s, l := m.status(plan.KeyConsent, plan.KeySlots, plan.KeyLock, plan.KeyPaused)
 	p = plan.Member{
 		Running: s.Running, Ready: s.Ready, Leader: s.Leader, HasLead: s.LeaderID != 0,
 		Confirmed: s.Confirmed, Stalled: s.Stalled, Learner: s.Learner, ID: s.MemberID,
@@ -23,8 +23,8 @@ func (m *Member) State() (p plan.Member, ended error) {
 		return p, err
 	}
 	if s.Running {
-		p.Consent, p.Set = kept[plan.Consent](m, plan.KeyConsent), kept[plan.SlotSet](m, plan.KeySlots)
-		p.Lock, p.Paused = kept[plan.Lock](m, plan.KeyLock), kept[plan.Pause](m, plan.KeyPaused)
+		p.Consent, p.Set = kept[plan.Consent](l, plan.KeyConsent), kept[plan.SlotSet](l, plan.KeySlots)
+		p.Lock, p.Paused = kept[plan.Lock](l, plan.KeyLock), kept[plan.Pause](l, plan.KeyPaused)
 		p.Cluster, p.Revision, p.Compacted, p.Snapshot = s.ClusterVersion, s.Revision, s.Compacted, !m.Quiet()
 		p.Trusts, p.Stale, p.Space = s.Trusts, s.Stale, s.Space
 	}
@@ -56,11 +56,12 @@ func (m *Member) State() (p plan.Member, ended error) {
 	return p, nil
 }
 
-// kept decodes one of holdfast's own keys. What cannot be read or understood counts as absent.
-func kept[T any](m *Member, name string) *T {
-	data, version, err := m.Key(name)
+// kept decodes one of holdfast's own keys as it was read last. What was not read or is not understood counts as absent.
+func kept[T any](l *life, name string) *T {
+	k, _ := l.keys.Load(name)
+	read, _ := k.(storedKey)
 	v := new(T)
-	if err != nil || version == 0 || json.Unmarshal(data, v) != nil {
+	if read.version == 0 || json.Unmarshal(read.value, v) != nil {
 		return nil
 	}
 	return v

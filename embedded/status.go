@@ -86,9 +86,15 @@ type Hash struct {
 // loads a database its leader has sent it (at most once, when it has fallen far behind) does
 // it take as long as that.
 func (m *Member) Status() Status {
+	s, _ := m.status()
+	return s
+}
+
+// status also has the life read holdfast's own keys of these names, in the same look at the database.
+func (m *Member) status(keys ...string) (Status, *life) {
 	l, err := m.running()
 	if err != nil {
-		return Status{}
+		return Status{}, nil
 	}
 	srv := l.etcd.Server
 	s := Status{
@@ -120,9 +126,9 @@ func (m *Member) Status() Status {
 	if d := srv.DowngradeInfo(); d.Enabled {
 		s.Downgrade = d.TargetVersion
 	}
-	st := l.stored()
+	st := l.stored(keys...)
 	s.Revision, s.Compacted, s.Space, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.space, st.version, st.hashes
-	return s
+	return s, l
 }
 
 // Revision is that of the running member as applied, 0 without one.
@@ -137,11 +143,23 @@ type stored struct {
 	hashes    []Hash
 }
 
-// stored reads from the backend, or, where it cannot, repeats what it read before.
-func (l *life) stored() stored {
+// stored reads from the backend, or, where it cannot, repeats what it read before. It takes up these keys as well.
+func (l *life) stored(keys ...string) stored {
 	var now stored
-	if l.glimpse(func() { now = readStored(l.etcd.Server) }) {
+	read := make([]storedKey, len(keys))
+	errs := make([]error, len(keys))
+	if l.glimpse(func() {
+		now = readStored(l.etcd.Server)
+		for i, name := range keys {
+			read[i], errs[i] = readKey(l.etcd.Server, name)
+		}
+	}) {
 		l.before.Store(&now)
+		for i, name := range keys {
+			if errs[i] == nil {
+				l.keys.Store(name, read[i])
+			}
+		}
 		return now
 	}
 	if before := l.before.Load(); before != nil {

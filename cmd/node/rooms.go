@@ -19,6 +19,9 @@ const (
 	// roomEvery is how often a file system is asked, at most: a fast disk has 50 MB more on it by the next answer
 	// but one.
 	roomEvery = 200 * time.Millisecond
+	// roomRest is how often a volume is asked at least, and roomSpeed how many bytes a second are written to one at most.
+	roomRest  = 2 * time.Second
+	roomSpeed = 10 << 30
 	// roomAge is how long an answer counts.
 	roomAge = 10 * time.Second
 )
@@ -110,24 +113,33 @@ func (r *rooms) all(volume string) (all coordinator.Rooms) {
 	return all
 }
 
+// untilRoom is when to ask again: long before the reserve can be reached, for the next answer is used only after the one
+// that is under way.
+func untilRoom(r plan.Room) time.Duration {
+	spare := time.Duration((r.Free-r.Reserve())/(2*roomSpeed/1000)) * time.Millisecond
+	return min(max(spare, roomEvery), roomRest)
+}
+
 // watch asks about the held volume until ctx ends, and calls look as soon as less than its reserve is free: at the
 // speed of a fast disk etcd uses that up in seconds.
 func (r *rooms) watch(ctx context.Context, look func()) error {
-	ticker := time.NewTicker(roomEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(roomEvery)
+	defer timer.Stop()
 	for short := false; ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		r.mu.Lock()
 		volume := r.volume
 		r.mu.Unlock()
 		if volume == "" {
+			timer.Reset(roomEvery)
 			continue
 		}
 		room, _ := r.on(volume) // what is not known changes nothing
+		timer.Reset(untilRoom(room.Room))
 		before := short
 		if short = room.Short(before); short && !before {
 			look()

@@ -146,3 +146,35 @@ func TestRoomsWatch(t *testing.T) {
 		cancel()
 	})
 }
+
+// A volume with much room is asked seldom, and one that fills up often enough to notice it before it is full.
+func TestRoomsWatchFilling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const speed = 1 << 30 // bytes a second
+		room, asked := plan.Room{Free: 100 << 30, Size: 200 << 30}, 0
+		var filling time.Time
+		left := func() plan.Room {
+			now := room
+			if !filling.IsZero() {
+				now.Free = max(0, room.Free-int64(time.Since(filling).Seconds()*speed))
+			}
+			return now
+		}
+		r := newRooms("", "")
+		r.statfs = func(string) (fileSystem, error) { asked++; return fileSystem{Room: left()}, nil }
+		r.all("/volume")
+		ctx, cancel := context.WithCancel(t.Context())
+		noticed := make(chan plan.Room, 1)
+		go r.watch(ctx, func() { noticed <- left() })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if most := int(time.Minute/roomRest) + 3; asked > most {
+			t.Errorf("asked %d times a minute, want at most %d", asked, most)
+		}
+		filling = time.Now()
+		if now := <-noticed; now.Free < now.Reserve()/2 {
+			t.Errorf("noticed when %d MiB were free, of a reserve of %d", now.Free>>20, now.Reserve()>>20)
+		}
+		cancel()
+	})
+}

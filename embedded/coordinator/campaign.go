@@ -15,9 +15,11 @@ import (
 
 const (
 	// glanceEvery is how often the campaigner looks whether the leader's streams are there and its heartbeats come, and
-	// lookEvery how often it looks at all else while nothing is suspicious.
+	// leadEvery how often where the member leads: a leader waits for nobody.
 	glanceEvery = 20 * time.Millisecond
-	lookEvery   = 200 * time.Millisecond
+	leadEvery   = 100 * time.Millisecond
+	// lookEvery is how often it looks at all else at most while nothing is suspicious.
+	lookEvery = 200 * time.Millisecond
 	// doubtEvery is how often it looks at most while something is: a wakeup is dear only where there are many of them.
 	doubtEvery = 5 * time.Millisecond
 	// restEvery bounds how rarely it looks while a doubt lasts, as for a minority that is cut off.
@@ -57,14 +59,46 @@ type suspicion struct {
 	fruitless  int       // campaigns in a row that brought no leader
 }
 
+// vigil says when to look.
+type vigil struct {
+	seen  plan.Glance // with which the last look began
+	last  time.Time   // when it ended
+	began time.Time   // of the doubt; zero while there is none
+}
+
+// due reports whether a look is worth it. Where nothing is suspicious a follower looks once, for what it has to remember
+// of the leader; a leader looks on, for whether its disk hangs.
+func (v *vigil) due(g plan.Glance) bool {
+	ago := time.Since(v.last)
+	if !g.Doubtful {
+		v.began = time.Time{}
+		return (g != v.seen || g.Leads) && ago >= lookEvery
+	}
+	if v.began.IsZero() {
+		v.began = time.Now()
+	}
+	return ago >= min(time.Since(v.began)/16, restEvery)
+}
+
+// next is the pause after a glance.
+func next(g plan.Glance) time.Duration {
+	switch {
+	case g.Doubtful:
+		return doubtEvery
+	case g.Leads:
+		return leadEvery
+	}
+	return glanceEvery
+}
+
 // run looks until ctx ends. It glances also while a look waits for answers: what is not glanced at does not count.
 func (c *campaigner) run(ctx context.Context) {
 	var s suspicion
-	var last, began time.Time // of the doubt; zero while there is none
+	var v vigil
 	looked := make(chan struct{}, 1)
 	looking := false
-	glance := glanceEvery
-	ticker := time.NewTicker(glance)
+	pause := glanceEvery
+	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for {
 		select {
@@ -74,26 +108,17 @@ func (c *campaigner) run(ctx context.Context) {
 			}
 			return
 		case <-looked:
-			looking, last = false, time.Now()
+			looking, v.last = false, time.Now()
 			continue
 		case <-ticker.C:
 		}
-		pause, next := lookEvery, glanceEvery
-		if c.world.Etcd.Doubtful() {
-			next = doubtEvery
-			if began.IsZero() {
-				began = time.Now()
-			}
-			pause = min(time.Since(began)/16, restEvery)
-		} else {
-			began = time.Time{}
+		g := c.world.Etcd.Glance()
+		if now := next(g); now != pause {
+			pause = now
+			ticker.Reset(pause)
 		}
-		if next != glance {
-			glance = next
-			ticker.Reset(glance)
-		}
-		if !looking && time.Since(last) >= pause {
-			looking = true
+		if v.due(g) && !looking {
+			looking, v.seen = true, g
 			go func() { c.look(ctx, &s); looked <- struct{}{} }()
 		}
 	}

@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,5 +70,49 @@ func TestInquireOfTheLeader(t *testing.T) {
 		inquire(1, 1) // the mesh has lost it
 		sees(peer("n3", true, 3))
 		inquire(1, 1) // another program runs it
+	})
+}
+
+// A follower looks once at each leader and term, and again when a doubt is over, for the evidence of that is void; in
+// doubt it looks often, and a leader all the time.
+func TestLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.coordinator("a").campaigner
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.run(ctx) })
+		follows := plan.Standing{Running: true, Voter: true, ID: 1, Term: 5, Lead: 2, Voters: []uint64{1, 2, 3}, Near: []uint64{2, 3}}
+		leads, alone, later, other := follows, follows, follows, follows
+		leads.Lead, alone.Near, later.Term, other.Lead = 1, []uint64{3}, 6, 3
+		for _, stage := range []struct {
+			name        string
+			shown       plan.Standing
+			least, most int // in 10 s
+		}{
+			{"no member", plan.Standing{}, 0, 0},
+			{"another leader", follows, 1, 1},
+			{"the same", follows, 0, 0},
+			{"no stream", alone, 20, 200},
+			{"the stream is back", follows, 1, 1},
+			{"another term", later, 1, 1},
+			{"another leader", other, 1, 1},
+			{"it leads", leads, 30, 50},
+			{"it follows", follows, 1, 1},
+			{"no member", plan.Standing{}, 1, 1},
+		} {
+			w.mu.Lock()
+			w.standing, w.looks = stage.shown, 0
+			w.mu.Unlock()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			w.mu.Lock()
+			if w.looks < stage.least || w.looks > stage.most {
+				t.Errorf("%s: it looked %d times, want %d to %d", stage.name, w.looks, stage.least, stage.most)
+			}
+			w.mu.Unlock()
+		}
+		cancel()
+		running.Wait()
 	})
 }

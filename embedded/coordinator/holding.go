@@ -263,7 +263,9 @@ func (h *holding) house(o plan.Observation) {
 // tell completes an observation with the volume, and with what is on it: data is what was found of etcd's there. It
 // returns the path of the volume.
 func (h *holding) tell(o *plan.Observation, data inspected) (path string) {
-	h.look()
+	if !o.Member.Running {
+		h.look()
+	}
 	now := h.now()
 	o.Parked, o.Drained, o.Claim.None = now.parked, now.drained.on, now.none
 	if now.volume == nil || now.leaving {

@@ -197,8 +197,8 @@ type Locks interface {
 
 // Elections are how the member elects early (R23). None of it waits for a disk.
 type Elections interface {
-	// Doubtful reports, at the cost of a lock, whether a look at Standing may be worth it.
-	Doubtful() bool
+	// Glance tells, at the cost of a few locks, what may make a look at Standing worth it.
+	Glance() plan.Glance
 	Standing() plan.Standing
 	// Refused dials the peer port of a member, and reports whether that is refused for certain.
 	Refused(ctx context.Context, id uint64) bool

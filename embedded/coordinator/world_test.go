@@ -86,6 +86,7 @@ type world struct {
 	campaigns  []plan.Standing
 	campaigned []string
 	says       map[string][]byte // answers of single nodes, before answer
+	looks      int               // at the standing
 }
 
 func newWorld(t *testing.T) *world {
@@ -218,11 +219,22 @@ func (w *world) Unmark(_ context.Context, mark uint64) error {
 	w.member.Marks = w.marked
 	return nil
 }
-func (w *world) Doubtful() bool {
-	s := w.Standing()
-	return s.Running && s.Lead != s.ID && (s.Lead == 0 || !slices.Contains(s.Near, s.Lead))
+func (w *world) Glance() plan.Glance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.standing
+	if !s.Running {
+		return plan.Glance{}
+	}
+	return plan.Glance{Lead: s.Lead, Term: s.Term, Leads: s.Lead == s.ID,
+		Doubtful: s.Lead != s.ID && (s.Lead == 0 || !slices.Contains(s.Near, s.Lead))}
 }
-func (w *world) Standing() plan.Standing              { w.mu.Lock(); defer w.mu.Unlock(); return w.standing }
+func (w *world) Standing() plan.Standing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks++
+	return w.standing
+}
 func (w *world) Refused(context.Context, uint64) bool { return w.refuses } // no lock: it would hide a race of who asks
 func (w *world) Campaign(_ context.Context, s plan.Standing) error {
 	w.mu.Lock()

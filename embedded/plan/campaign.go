@@ -72,6 +72,13 @@ const (
 	maxBackOff = 1600 * time.Millisecond
 )
 
+// Glance is what etcd shows at the cost of a few locks.
+type Glance struct {
+	Lead, Term uint64
+	Leads      bool // this member leads
+	Doubtful   bool // no leader, no stream to it, or its heartbeats are late
+}
+
 // Standing is what a running member's raft shows at one moment. Voters ask each other for it directly.
 type Standing struct {
 	Running bool     `json:"running,omitempty"`
