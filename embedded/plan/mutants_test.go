@@ -164,7 +164,8 @@ var mutants = []mutant{
 	{"a standby that is silent holds it up", "contest.go", `case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":`, `case a.Facts == nil:`, byFirst},
 	{"a refusal is silence", "contest.go", `case !asked || a.Gone:`, `case !asked:`, byFirst},
 	{"who asked and is not heard yet counts as nobody", "contest.go", `			c.asked = c.asked || c.ours.same(about)
-			c.Forget`, `			c.Forget`, byFirst},
+			c.Forget`, `			c.asked = c.asked || about.Disk == "-"
+			c.Forget`, byFirst},
 	{"who asks for another disk holds it up", "contest.go", `	c.asked = c.asked || c.ours.same(about)
 	return`, `	c.asked = true
 	return`, byFirst},
