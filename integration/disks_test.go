@@ -347,3 +347,47 @@ func TestClone(t *testing.T) {
 	}
 	w.Verify()
 }
+
+// A member's disk is copied to another host while it is down, and both are started in the same moment: one of both runs
+// the member, and the other says so.
+func TestCopiesStartAtOnce(t *testing.T) {
+	story(t)
+	c := cluster(t, integration.Options{Nodes: 4})
+	both := []*integration.Node{c.Nodes[1], c.Nodes[3]}
+	for _, n := range c.Nodes[:3] {
+		n.Start()
+	}
+	c.Serving()
+	w := c.Write()
+	w.More(20)
+	before := c.Members()
+	both[0].Stop()
+	place(t, both[0].Volume(), filepath.Join(both[1].Root, "b"))
+	for _, n := range both {
+		n.Start()
+	}
+	c.Until(patience, "one of both runs slot b, and the other waits", func() error {
+		var runs, waits []string
+		for _, n := range both {
+			s, err := n.Self()
+			switch {
+			case err != nil:
+				return err
+			case s.Etcd != nil:
+				runs = append(runs, n.Name)
+			case strings.Contains(s.Why, "does not start; stop one of the two"):
+				waits = append(waits, n.Name)
+			}
+		}
+		if len(runs) > 1 {
+			t.Fatalf("%v both run slot b", runs)
+		}
+		if len(runs)+len(waits) < 2 {
+			return fmt.Errorf("%v run it, %v wait", runs, waits)
+		}
+		return nil
+	})
+	w.More(50)
+	sameMembers(t, c, before)
+	w.Verify()
+}

@@ -53,6 +53,7 @@
 //	  VolumeLost           renamed while serving: ends within 3 s; an unmounted disk is not a blank one
 //	  LedgerMissing        repaired from what the others know, or the store
 //	  Clone                a copy of a running slot's volume does not start
+//	  CopiesStartAtOnce    a copied disk and its original in the same moment: one of both runs
 //	store_test.go
 //	  FoundWithoutStore    no founding while the store does not answer
 //	  FoundNew             the store knows a cluster that no disk knows: an operator decides

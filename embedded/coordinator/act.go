@@ -32,6 +32,7 @@ type actor struct {
 	restorer    *restorer
 	turn        *turn
 	names       *names
+	contest     *contest
 
 	begun string // the start for which room was made
 }
@@ -61,6 +62,7 @@ func (ac *actor) act(ctx context.Context, o plan.Observation, a plan.Action) err
 	case plan.Renounce:
 		return ac.renounce(ctx, o, a)
 	case plan.Start:
+		defer ac.contest.end()
 		return ac.start(ctx, o, a)
 	case plan.SetAside:
 		return ac.setAside(ctx, a)

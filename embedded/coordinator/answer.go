@@ -13,6 +13,10 @@ func (c *Coordinator) Answer(ctx context.Context, question []byte) (answer []byt
 		defer cancel()
 		return nil, true, c.world.Etcd.RefreshLock(ctx, value)
 	}
+	if about, ok := bytes.CutPrefix(question, []byte(askToStart)); ok {
+		answer, err = c.loop.actor.contest.answer(about)
+		return answer, true, err
+	}
 	if ok, err := c.sentinel.answer(ctx, question); ok {
 		return nil, true, err
 	}

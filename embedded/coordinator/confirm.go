@@ -16,8 +16,8 @@ const goneTimeout = time.Second
 // due looks again, right before an action, whether it is still to be done: what cannot be taken back is asked of the nodes
 // that it rests on.
 func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) error {
-	gone := make(chan bool, 1)
-	go func() { gone <- o.Member.Running || ac.gone(ctx, o) }()
+	free := make(chan bool, 1)
+	go func() { free <- ac.free(ctx, o, a) }()
 	var err error
 	switch {
 	case a.Kind == plan.Enter, a.Kind == plan.SetAside, a.Kind == plan.Vacate:
@@ -25,10 +25,18 @@ func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) err
 	case a.Kind == plan.Start && o.Disk.WAL && !ac.timely(ctx, o), a.Kind == plan.Replace && ac.serves(ctx, o, a.Member):
 		err = errNotYet
 	}
-	if !<-gone && err == nil {
+	if !<-free && err == nil || err == nil && a.Kind == plan.Start && !ac.contest.begin() {
 		err = errNotYet
 	}
 	return err
+}
+
+// free reports whether nobody else holds what is to be started, or acted on.
+func (ac *actor) free(ctx context.Context, o plan.Observation, a plan.Action) bool {
+	if a.Kind == plan.Start {
+		return ac.contest.first(ctx)
+	}
+	return o.Member.Running || ac.gone(ctx, o)
 }
 
 // gone reports whether those whose lock we have are gone. A machine that was cloned with its memory has the same lock as

@@ -165,8 +165,9 @@ func New(cfg Config, w World, lg *zap.Logger) *Coordinator {
 	members := &members{env: env, holding: holding, decider: decider, peers: peers, saver: saver, learners: learners}
 	restorer := &restorer{env: env, holding: holding, status: status, observer: observer, generations: generations,
 		restoring: restoring, saver: saver, sentinel: sentinel, peers: peers}
+	contest := &contest{env: env, observer: observer, announcer: announcer, peers: peers}
 	actor := &actor{env: env, holding: holding, observer: observer, generations: generations, decider: decider,
-		peers: peers, members: members, restorer: restorer, turn: turn, names: names}
+		peers: peers, members: members, restorer: restorer, turn: turn, names: names, contest: contest}
 	loop := &loop{env: env, history: history, holding: holding, status: status, names: names, generations: generations,
 		observer: observer, announcer: announcer, decider: decider, actor: actor, turn: turn, lost: make(chan error, 1)}
 	return &Coordinator{env: env, history: history, holding: holding, status: status, names: names,

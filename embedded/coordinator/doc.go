@@ -13,6 +13,7 @@
 //	observer   observer.go          gathers the observation: each part adds what it knows
 //	decider    decide.go            asks the plan; bugs.go: a panic there is reported, and the node waits
 //	actor      act.go, confirm.go   carries out one action; asks again right before what cannot be taken back
+//	contest    contest.go           asks who may start the same member, right before ours starts, and answers those who ask
 //	members    members.go           what an action changes in the list of the members
 //	restorer   restore.go           the steps of a restore; propose.go: before them; recover.go: of a recovery
 //	turn       turn.go              takes the disruption lock (a key: embedded/disruption.go); what is done under it:

@@ -95,13 +95,16 @@ func TestLockAsksItsLastHolder(t *testing.T) {
 		Running: true, Leader: true, Confirmed: true, Member: 1, Members: []plan.MemberInfo{{ID: 1, Slot: "a"}}}
 	stopped := held
 	stopped.Running, stopped.Leader, stopped.Confirmed, stopped.Member = false, false, false, 0
+	later := stopped
+	later.Epoch = 2
 	for name, tc := range map[string]struct {
 		answer *plan.Facts
 		err    error
 		want   bool
 	}{
 		"it runs the member":                   {&held, nil, false},
-		"it holds the disk and is about to":    {&stopped, nil, false},
+		"it holds the disk and gives way":      {&stopped, nil, true},
+		"it holds the disk and comes first":    {&later, nil, false},
 		"it holds the disk no more":            {&plan.Facts{Version: 1}, nil, true},
 		"it holds another disk":                {&plan.Facts{Version: 1, Slot: "a", Disk: "disk-b", Phase: plan.PhaseBlank}, nil, true},
 		"nobody listens there":                 {nil, fmt.Errorf("dial: %w", syscall.ECONNREFUSED), true},

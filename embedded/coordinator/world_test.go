@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,10 +44,11 @@ type world struct {
 	nodes       []Node
 	forgets     func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
 	answer      []byte
-	asking      func()                            // called when another node is asked, if set
-	told        func(node string) ([]byte, error) // what a node tells of itself, before answer, if set
-	bolt        string                            // the name of the lock on the volume
-	asked       []string                          // questions
+	asking      func()                                             // called when another node is asked, if set
+	told        func(node string) ([]byte, error)                  // what a node tells of itself, before answer, if set
+	rival       func(node string, question []byte) ([]byte, error) // what it answers one that is about to start, if set
+	bolt        string                                             // the name of the lock on the volume
+	asked       []string                                           // questions
 	failed      []string
 	ending      []string
 	twin        netip.Addr
@@ -161,8 +163,17 @@ func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, er
 	if said := w.says[node]; said != nil && string(question) == askForStanding {
 		return said, nil
 	}
-	if w.told != nil && string(question) == askForFacts {
+	switch starts := strings.HasPrefix(string(question), askToStart); {
+	case w.rival != nil && starts:
+		return w.rival(node, question)
+	case w.told != nil && string(question) == askForFacts:
 		return w.told(node)
+	case w.told != nil && starts:
+		facts, err := w.told(node)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(said{Facts: facts})
 	}
 	if w.answer == nil {
 		return nil, errors.New("it is gone")

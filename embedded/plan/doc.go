@@ -69,6 +69,12 @@
 // that the slot had, adds the slot as a learner for exactly this disk ([Admission]), and promotes it when
 // it has caught up. A disk that once started and has lost its write-ahead log is a replacement as well.
 //
+// # Copies
+//
+// Two processes never serve as one member, also where its disk was copied: what the gossip tells of another holder may be
+// older than the copy, so a node asks the others right before its member starts. A [Contest] says whom, and when it is
+// too late to give way; [Observation.ComesFirst] judges the answers.
+//
 // # Generations and restore
 //
 // A restore ends one generation of the cluster and begins the next. It is proposed to the backup store (a [Restore]);

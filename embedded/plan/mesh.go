@@ -50,7 +50,7 @@ func (p Peer) ousted(by Facts) bool {
 }
 
 // Ousted returns the nodes that the gossip believes to live, and whose lock we have. Before anything rests on that, each
-// is to say that it holds the disk no more, or its machine that nobody listens there.
+// is to say that it holds the disk no more, or its machine that nobody listens there. A start is settled by a [Contest].
 func (obs *Observation) Ousted() []string {
 	var nodes []string
 	for _, p := range obs.Peers {

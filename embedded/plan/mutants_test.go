@@ -22,7 +22,8 @@ var (
 	byResizes    = test{"TestResizeSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	bySimulation = test{"TestSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	byFence      = test{"TestFence", `I9: [^\n]*`}
-	byCopies     = test{"TestCopies", `(I\d+|R\d+): [^\n]*`}
+	byCopies     = test{"TestCopies|TestCopiesStart", `(I\d+|R\d+): [^\n]*`}
+	byFirst      = test{"TestComesFirst|TestContest", `(first|contest): [^\n]*`}
 	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
 	byDismissal  = test{"TestFalseDismissal", `I4: [^\n]*`}
 	byFoundings  = test{"TestFoundings", `I2: [^\n]*`}
@@ -141,7 +142,33 @@ var mutants = []mutant{
 	{"anyone who claims a copy proves the original's holder gone", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `by.Disk == f.Disk`, byStories},
 	{"a lock without a name proves a holder gone", "mesh.go", `f != nil && f.Lock != "" && by`, `f != nil && by`, byStories},
 	{"an earlier claim proves a later holder gone", "mesh.go", ` && by.Epoch > f.Epoch`, ` && by.Epoch != f.Epoch`, byStories},
-	{"start without asking who had the lock", "sim_act_test.go", `n.todo = []func(){n.gone, `, `n.todo = []func(){`, byCopies},
+	{"start without asking who holds the same disk", "sim_act_test.go", `n.timely, n.askRivals, `, `n.timely, `, byCopies},
+	{"ask only who was heard to hold the disk", "contest.go", ` || f == nil || f.Disk == "" || obs.same(f) {`, ` || f != nil && obs.same(f) {`, byCopies},
+	{"ask only holders of the same disk", "contest.go", ` || c.Member != 0 && c.Member == d.Member`, ``, byCopies},
+	{"forget who has asked", "contest.go", `if f := p.Facts; c.askers[p.Node].same(c.ours) || f == nil`, `if f := p.Facts; f == nil`, byCopies},
+	{"start although asked meanwhile", "contest.go", `c.begun = !c.asked`, `c.begun = true`, byCopies},
+	{"give way to nobody and say nothing", "contest.go", `	return c.begun
+}
+
+// Forget`, `	return false
+}
+
+// Forget`, byCopies},
+	{"any answer lets it start", "contest.go", `return !stop`, `return !stop || true`, byCopies},
+	{"whose lock we have is gone although it answers", "contest.go", `f.Lock = ""`, `_ = f`, byCopies},
+	{"start before the other can ask in turn", "contest.go", `			if a.Deaf {
+				return false
+			}
+`, ``, byFirst},
+	{"silence lets it start", "contest.go", `case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":`, `case a.Facts == nil && p.Node == "-":`, byFirst},
+	{"a standby that is silent holds it up", "contest.go", `case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":`, `case a.Facts == nil:`, byFirst},
+	{"a refusal is silence", "contest.go", `case !asked || a.Gone:`, `case !asked:`, byFirst},
+	{"who asked and is not heard yet counts as nobody", "contest.go", `			c.asked = c.asked || c.ours.same(about)
+			c.Forget`, `			c.asked = c.asked || about.Disk == "-"
+			c.Forget`, byFirst},
+	{"who asks for another disk holds it up", "contest.go", `	c.asked = c.asked || c.ours.same(about)
+	return`, `	c.asked = true
+	return`, byFirst},
 	{"anyone who claims a copy starts it", "mesh.go", `by.Lock == f.Lock && by.Disk == f.Disk`, `(by.Lock == f.Lock || by.Disk == f.Disk)`, byCopies},
 	{"a lost node's claim silences a holder", "mesh.go", `p.Live && p.Facts != nil && p.Facts.Running {
 			claims`, `p.Facts != nil && p.Facts.Running {

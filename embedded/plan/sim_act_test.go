@@ -32,7 +32,7 @@ func (n *node) perform(a Action) {
 	case SetAside:
 		n.todo = []func(){func() { n.dismissed(a) }, func() { n.setAside(d) }, write, tell}
 	case Start:
-		n.todo = []func(){n.gone, n.timely, func() { n.start(d, a) }, write, tell}
+		n.todo = []func(){n.timely, n.askRivals, func() { n.start(d, a) }, write, tell}
 	case Replace:
 		n.todo = []func(){func() { n.confirm(a) }, func() { n.replace(a) }, func() { n.admit(a) }, tell}
 	case Update:
@@ -67,7 +67,10 @@ func (n *node) perform(a Action) {
 }
 
 // abort drops the rest of the action; the next decision sees what came of it.
-func (n *node) abort() { n.todo = nil }
+func (n *node) abort() {
+	n.todo = nil
+	n.contest.End()
+}
 
 func (n *node) write(d *disk, a Action) {
 	if d.holder != n {
@@ -110,6 +113,7 @@ func (n *node) setAside(d *disk) {
 // then; the coordinator stops it at once, and says nothing, if that is not the ID it was admitted as.
 func (n *node) start(d *disk, a Action) {
 	w := n.w
+	defer n.contest.End()
 	if n.drained {
 		w.fail("L6: %s starts although it is drained", n.name)
 	}

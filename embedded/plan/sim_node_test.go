@@ -37,6 +37,7 @@ type node struct {
 	serves   scheme // what its configuration has it serve its peers
 	files    int    // the newest authority that its files name
 	age      int    // how often it has decided since it booted
+	contest  Contest
 
 	drained, stopping bool
 	patience          int   // of a process that was told to end

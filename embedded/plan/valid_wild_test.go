@@ -158,6 +158,11 @@ func askEverything(o Observation) {
 	o.Haste()
 	o.Deserted()
 	o.Word("a")
+	answers := map[string]Answer{}
+	for i, node := range new(Contest).Whom(&o) {
+		answers[node] = Answer{Facts: &facts, Gone: i == 1, Deaf: i == 2}
+	}
+	o.ComesFirst(answers)
 	for _, seen := range [][]MemberInfo{nil, facts.Seen(), o.Member.Members} {
 		o.Disruption(seen)
 		o.Hindrance(seen)

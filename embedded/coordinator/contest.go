@@ -1,0 +1,123 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"holdfast/embedded/plan"
+)
+
+// askToStart begins the question of a node that is about to start what may be here as well.
+const askToStart = "start "
+
+// aboutToStart is the rest of the question.
+type aboutToStart struct {
+	Node string `json:"node"`
+	plan.Contender
+}
+
+// said is the answer. Deaf: the gossip here does not hear the node that asks.
+type said struct {
+	Facts json.RawMessage `json:"facts"`
+	Deaf  bool            `json:"deaf,omitempty"`
+}
+
+// contest asks the nodes that may start the same member as this one, and answers those that ask: see [plan.Contest].
+type contest struct {
+	env
+	observer  *observer
+	announcer *announcer
+	peers     peers
+
+	mu sync.Mutex
+	of plan.Contest
+}
+
+// first reports whether the member here may start, as far as the others say.
+func (ct *contest) first(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	defer cancel()
+	o, _ := ct.observer.observe()
+	ct.mu.Lock()
+	nodes := ct.of.Whom(&o)
+	ct.mu.Unlock()
+	question, err := json.Marshal(aboutToStart{ct.cfg.Node, o.Contender()})
+	if err != nil {
+		return false
+	}
+	question = append([]byte(askToStart), question...)
+	answers := make([]plan.Answer, len(nodes))
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		asking.Go(func() { answers[i] = ct.ask(ctx, node, question) })
+	}
+	asking.Wait()
+	by := make(map[string]plan.Answer, len(nodes))
+	for i, node := range nodes {
+		by[node] = answers[i]
+	}
+	return o.ComesFirst(by)
+}
+
+// begin reports whether nobody has asked since. From then on, until end, the member here gives way no more.
+func (ct *contest) begin() bool {
+	ct.mu.Lock()
+	defer ct.mu.Unlock()
+	return ct.of.Begin()
+}
+
+func (ct *contest) end() {
+	ct.mu.Lock()
+	defer ct.mu.Unlock()
+	ct.of.End()
+}
+
+// ask asks one node. What it says and cannot be read is silence.
+func (ct *contest) ask(ctx context.Context, node string, question []byte) plan.Answer {
+	data, err := ct.peers.mesh.Ask(ctx, node, question)
+	if err != nil {
+		return plan.Answer{Gone: errors.Is(err, syscall.ECONNREFUSED)}
+	}
+	var s said
+	if json.Unmarshal(data, &s) != nil {
+		return plan.Answer{}
+	}
+	facts, err := ReadFacts(s.Facts)
+	if err != nil {
+		return plan.Answer{}
+	}
+	return plan.Answer{Facts: facts, Deaf: s.Deaf}
+}
+
+// answer answers a node that is about to start.
+func (ct *contest) answer(question []byte) ([]byte, error) {
+	var asks aboutToStart
+	if err := json.Unmarshal(question, &asks); err != nil {
+		return nil, fmt.Errorf("read what another node is about to start: %w", err)
+	}
+	ct.mu.Lock()
+	begun := ct.of.Asked(asks.Node, asks.Contender)
+	ct.mu.Unlock()
+	o, _ := ct.observer.observe() // after the question is noted: else the member could begin, and run, in between
+	s := said{Deaf: true}
+	for _, p := range o.Peers {
+		if p.Node == asks.Node && p.Live {
+			s.Deaf = false
+		}
+	}
+	if s.Deaf {
+		ct.mu.Lock()
+		ct.of.Forget(asks.Node)
+		ct.mu.Unlock()
+	}
+	o.Member.Running = o.Member.Running || begun
+	var err error
+	if s.Facts, err = ct.announcer.told(o, false); err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}

@@ -1,0 +1,89 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"holdfast/embedded/plan"
+)
+
+// twoCopies makes two nodes that hold a copy each of one disk, which was founded in r. Each has heard that the other
+// lives, and nothing of a disk; how long each question to the other takes is told.
+func twoCopies(t *testing.T, r plan.Record, takes [2]time.Duration) (worlds [2]*world, nodes [2]*Coordinator) {
+	for i := range nodes {
+		w := newWorld(t)
+		l := ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: "disk-a"}}
+		if err := l.write(w.dir); err != nil {
+			t.Fatal(err)
+		}
+		w.data = plan.DataDir{WAL: true, Member: 1, ClusterID: 77}
+		w.nodes = []Node{{Name: fmt.Sprintf("n%d", 2-i), Live: true}}
+		w.rival = func(_ string, question []byte) ([]byte, error) {
+			time.Sleep(takes[i])
+			answer, _, err := nodes[1-i].Answer(context.Background(), question)
+			time.Sleep(takes[i])
+			return answer, err
+		}
+		worlds[i], nodes[i] = w, w.coordinator("a")
+		nodes[i].cfg.Node = fmt.Sprintf("n%d", 1+i)
+	}
+	return worlds, nodes
+}
+
+// Two copies of one disk start in the same moment, or almost, and neither is heard to hold the disk: one of them runs.
+func TestCopiesStartOnce(t *testing.T) {
+	r := record("a")
+	for _, late := range []time.Duration{0, time.Millisecond, 9 * time.Millisecond, 50 * time.Millisecond, time.Second} {
+		for _, takes := range [][2]time.Duration{{0, 0}, {1e6, 20e6}, {20e6, 1e6}} {
+			for _, slow := range []bool{false, true} { // to start
+				t.Run(fmt.Sprint(late, takes, slow), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						worlds, nodes := twoCopies(t, r, takes)
+						var stops [2]func() error
+						for i, w := range worlds {
+							if slow {
+								w.hang = make(chan struct{})
+								time.AfterFunc(10*time.Second, func() { close(w.hang) })
+							}
+							stops[i] = live(t, nodes[i])
+							time.Sleep(late)
+						}
+						time.Sleep(20 * time.Second)
+						if one, other := len(worlds[0].starts), len(worlds[1].starts); one+other != 1 {
+							t.Errorf("one started %d times, the other %d", one, other)
+						}
+						for _, stop := range stops {
+							if err := stop(); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// Who asks is told what the node holds, and whether it could be asked in turn.
+func TestAnswerToWhoIsAboutToStart(t *testing.T) {
+	_, nodes := twoCopies(t, record("a"), [2]time.Duration{})
+	c := nodes[0]
+	c.holding.hold(c.world.Volumes.(*world))
+	for node, deaf := range map[string]bool{"n2": false, "n3": true} {
+		answer, ok, err := c.Answer(t.Context(), fmt.Appendf(nil, askToStart+`{"node":%q,"disk":"disk-a"}`, node))
+		if !ok || err != nil {
+			t.Fatalf("no answer: %t, %v", ok, err)
+		}
+		var s said
+		if err := json.Unmarshal(answer, &s); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := ReadFacts(s.Facts); err != nil || f.Disk != "disk-a" || f.Running || s.Deaf != deaf {
+			t.Errorf("to %s: got %s, %v", node, answer, err)
+		}
+	}
+}

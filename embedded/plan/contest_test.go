@@ -1,0 +1,81 @@
+package plan
+
+import "testing"
+
+// TestComesFirst asks a node that, as far as is heard, holds the same disk and does not run its member, by a lower claim.
+func TestComesFirst(t *testing.T) {
+	r := FoundingRecord(Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}:2380",
+		Seats: []Seat{{Slot: "a", Disk: "A"}}})
+	holds := func(disk string, epoch uint64, running bool) *Facts {
+		return &Facts{Version: 1, Slot: "a", Disk: disk, Epoch: epoch, Phase: PhaseData, Record: &r, Member: 1,
+			Running: running, Lock: "lock"}
+	}
+	same := holds("A", 1, false)
+	for name, tc := range map[string]struct {
+		heard  *Facts
+		answer Answer
+		want   bool
+	}{
+		"it runs the member":             {same, Answer{Facts: holds("A", 1, true)}, false},
+		"it runs, and we have its lock":  {same, Answer{Facts: holds("A", 0, true)}, false},
+		"it comes first":                 {same, Answer{Facts: holds("A", 3, false)}, false},
+		"it gives way":                   {same, Answer{Facts: holds("A", 1, false)}, true},
+		"it does not hear us":            {same, Answer{Facts: holds("A", 1, false), Deaf: true}, false},
+		"it holds nothing, hears us not": {same, Answer{Facts: &Facts{Version: 1}, Deaf: true}, true},
+		"it holds the data elsewhere":    {nil, Answer{Facts: holds("B", 3, false)}, false},
+		"nobody listens there":           {same, Answer{Gone: true}, true},
+		"it is silent":                   {same, Answer{}, false},
+		"a standby is silent":            {&Facts{Version: 1}, Answer{}, true},
+		"who has said nothing is silent": {nil, Answer{}, true},
+	} {
+		o := Observation{Node: "n2", Claim: Claim{Held: true, Slot: "a", Disk: "A", Epoch: 2, Lock: "lock"},
+			Disk:  Disk{WAL: true, Member: 1, HasLedger: true, Ledger: Ledger{Record: &r, Role: RoleFounder, Started: "A"}},
+			Peers: []Peer{{Node: "n1", Live: true, Facts: tc.heard}}}
+		if got := o.ComesFirst(map[string]Answer{"n1": tc.answer}); got != tc.want {
+			t.Errorf("first: %s: got %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// TestContest: who asks for the same disk while a member asks has it ask again, also one that is not heard yet. Who
+// asks for another disk holds up nobody.
+func TestContest(t *testing.T) {
+	var c Contest
+	mine, data, other := Contender{Disk: "A", Member: 1}, Contender{Disk: "B", Member: 1}, Contender{Disk: "C", Member: 2}
+	sees := func(peers ...Peer) *Observation {
+		return &Observation{Claim: Claim{Held: true, Disk: "A"}, Disk: Disk{Member: 1}, Peers: peers}
+	}
+	heard, unheard := sees(Peer{Node: "n1", Live: true, Facts: &Facts{Disk: "C"}}), sees()
+	begins := func(obs *Observation, asked int, want bool) {
+		t.Helper()
+		if got := len(c.Whom(obs)); got != asked {
+			t.Errorf("contest: %d are asked, want %d", got, asked)
+		}
+		if got := c.Begin(); got != want {
+			t.Errorf("contest: it begins, %t, want %t", got, want)
+		}
+		c.End()
+	}
+	begins(heard, 0, true)
+	for _, about := range []Contender{mine, data} {
+		if c.Asked("n1", about) {
+			t.Error("contest: it has begun before it began")
+		}
+		begins(unheard, 0, false)
+		begins(heard, 0, true)
+		c.Asked("n1", about)
+		begins(heard, 1, true)
+		if c.Whom(heard); c.Asked("n1", about) || c.Begin() {
+			t.Error("contest: it begins although it was asked meanwhile")
+		}
+		if c.Whom(heard); !c.Begin() || !c.Asked("n1", about) {
+			t.Error("contest: it has begun and does not say so")
+		}
+		c.End()
+	}
+	if c.Whom(heard); c.Asked("n1", other) || !c.Begin() {
+		t.Error("contest: a question about another disk holds it up")
+	}
+	begins(heard, 0, true)
+	begins(unheard, 0, true)
+}
