@@ -130,7 +130,7 @@ func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte,
 	id, reply, forget := a.open()
 	defer forget()
 	unsent := make(chan error, 1)
-	msg := encodeAsk(ask{ID: id, Node: a.self.Node, Boot: a.self.Boot, Question: question})
+	msg := encode(ask{ID: id, Node: a.self.Node, Boot: a.self.Boot, Question: question})
 	if err := a.queue(func(context.Context) {
 		if ctx.Err() != nil {
 			return // nobody waits for the answer any more
@@ -185,5 +185,5 @@ func (a *asking) reply(q ask, reply answer) error {
 	if !known {
 		return errors.New("the asking process is not known here")
 	}
-	return a.here.running().SendReliable(destination(asker, at), encodeAnswer(reply))
+	return a.here.running().SendReliable(destination(asker, at), encode(reply))
 }

@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -27,7 +26,7 @@ var (
 )
 
 // NodeMeta returns what we say of ourselves; it is within the limit, as New has checked.
-func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.self) }
+func (d delegate) NodeMeta(int) []byte { return encode(d.self) }
 
 // GetBroadcasts returns nothing: states are larger than packets and go over streams.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
@@ -37,7 +36,7 @@ func (d delegate) LocalState(bool) []byte {
 	if d.self.Observer && d.prover.tls != nil {
 		return nil // nobody believes it
 	}
-	return encodeAll(d.known.entries())
+	return encode(d.known.words())
 }
 
 // MergeRemoteState takes in all that another node knows.
@@ -62,10 +61,8 @@ func (d delegate) NotifyMsg(b []byte) {
 		return
 	}
 	switch msg := msg.(type) {
-	case entry:
-		d.merge([]entry{msg}, from)
-	case []entry:
-		d.merge(msg, from)
+	case words:
+		d.known.merge(msg, d.prover.authentic(msg.entries, from))
 	case ask:
 		if !from.speaksFor(msg.Node) {
 			d.refusals.reject(reasonCertificate, "proof/"+msg.Node,
@@ -138,15 +135,4 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 	if meta, err := decodeMeta(n.Meta); err == nil && meta != d.self {
 		d.known.left(meta, n.State == memberlist.StateLeft)
 	}
-}
-
-// merge takes in what another node knows, and what it says of the nodes that it has lost or forgotten.
-func (d delegate) merge(entries []entry, from Speaker) {
-	said, err := asides(entries)
-	if err != nil {
-		d.refusals.reject(reasonUnreadable, "message/"+reasonUnreadable,
-			fmt.Sprintf("%s: what it says of lost nodes is not understood: %v", cmp.Or(from.Node, "some node"), err))
-		return
-	}
-	d.known.merge(d.prover.authentic(entries, from), said)
 }

@@ -78,18 +78,37 @@ type forgetAnswer struct {
 // refused reports whether nothing is forgotten there.
 func (a forgetAnswer) refused() bool { return a.Live || a.Later }
 
-// merge reports whether a node changed, and which nodes were forgotten.
-func (v *view) merge(entries []entry, said hearsay, now time.Time) (changed bool, gone []string) {
-	for _, f := range said.forgotten {
-		if v.forget(f.lastWord, f.age, now) {
+// words returns everything known, lost nodes too, as it goes over in a push/pull.
+func (v *view) words(now time.Time) (w words) {
+	for _, rec := range v.nodes {
+		if rec.faded {
+			continue
+		}
+		e := entry{Meta: rec.Meta, Seq: rec.Seq, State: rec.State, Proof: rec.proof}
+		if !rec.Live {
+			e.Lost = max(1, now.Sub(rec.Since))
+		}
+		w.entries = append(w.entries, e)
+	}
+	for _, t := range v.forgotten {
+		w.forgotten = append(w.forgotten, forgetting{t.lastWord, now.Sub(t.at)})
+	}
+	return w
+}
+
+// merge takes in what another process tells, of which the entries in counts are their speakers' own words. It reports
+// whether a node changed, and which nodes were forgotten.
+func (v *view) merge(told words, counts []entry, now time.Time) (changed bool, gone []string) {
+	for _, f := range told.forgotten {
+		if v.forget(f.lastWord, f.Age, now) {
 			gone = append(gone, f.Node)
 		}
 	}
-	for _, e := range entries {
+	for _, e := range counts {
 		changed = v.learn(e, now) || changed
 	}
-	for _, l := range said.lost {
-		v.age(l, now)
+	for _, e := range told.entries {
+		v.age(e, now)
 	}
 	return changed, append(gone, v.fade(now)...)
 }
@@ -141,12 +160,12 @@ func (v *view) dead(e entry) bool {
 
 // age notes for how long another node has lost one. What we saw ourselves we know better; otherwise the time only
 // grows, no matter how many nodes pass it on.
-func (v *view) age(l lostFor, now time.Time) {
-	rec := v.nodes[l.node]
-	if rec == nil || rec.Live || rec.seen || rec.Boot != l.boot || v.ours(l.node) {
+func (v *view) age(e entry, now time.Time) {
+	rec := v.nodes[e.Node]
+	if rec == nil || rec.Live || rec.seen || rec.Boot != e.Boot || v.ours(e.Node) {
 		return
 	}
-	if since := now.Add(-l.age); since.Before(rec.Since) {
+	if since := now.Add(-e.Lost); since.Before(rec.Since) {
 		rec.Since = since
 	}
 }

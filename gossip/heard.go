@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
@@ -88,7 +89,7 @@ func (r hearing) mayHear(msg []byte) bool {
 		return false
 	}
 	var about rumour
-	if codec.NewDecoderBytes(msg[1:], &codec.MsgpackHandle{}).Decode(&about) != nil {
+	if codec.NewDecoderBytes(msg[1:], msgpack).Decode(&about) != nil {
 		return false
 	}
 	switch msg[0] {
@@ -159,7 +160,7 @@ func (r hearing) pushPull(in *bufio.Reader) ([]byte, error) {
 		Nodes, UserStateLen int
 		Join                bool
 	}
-	dec := codec.NewDecoder(in, &codec.MsgpackHandle{})
+	dec := codec.NewDecoder(in, msgpack)
 	if err := dec.Decode(&head); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHeader, err)
 	}
@@ -179,7 +180,7 @@ func (r hearing) pushPull(in *bufio.Reader) ([]byte, error) {
 	state, err := r.attributed(in, head.UserStateLen)
 	head.Nodes, head.UserStateLen = len(told), len(state)
 	var out bytes.Buffer
-	enc := codec.NewEncoder(&out, &codec.MsgpackHandle{})
+	enc := codec.NewEncoder(&out, msgpack)
 	err = errors.Join(err, enc.Encode(&head))
 	for i := range told {
 		err = errors.Join(err, enc.Encode(&told[i]))
@@ -193,13 +194,13 @@ func (r hearing) message(in *bufio.Reader) ([]byte, error) {
 		return nil, errSpeaks
 	}
 	var head struct{ UserMsgLen int }
-	if err := codec.NewDecoder(in, &codec.MsgpackHandle{}).Decode(&head); err != nil {
+	if err := codec.NewDecoder(in, msgpack).Decode(&head); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHeader, err)
 	}
 	msg, err := r.attributed(in, head.UserMsgLen)
 	head.UserMsgLen = len(msg)
 	var out bytes.Buffer
-	err = errors.Join(err, codec.NewEncoder(&out, &codec.MsgpackHandle{}).Encode(&head))
+	err = errors.Join(err, codec.NewEncoder(&out, msgpack).Encode(&head))
 	return append(out.Bytes(), msg...), err
 }
 
@@ -213,11 +214,15 @@ func (r hearing) attributed(in io.Reader, n int) ([]byte, error) {
 	if err == nil && len(msg) < n {
 		err = io.ErrUnexpectedEOF
 	}
-	return append(appendText(nil, r.from.Node), msg...), err
+	node := r.from.Node
+	return slices.Concat(binary.BigEndian.AppendUint32(nil, uint32(len(node))), []byte(node), msg), err
 }
 
 func speakerOf(msg []byte) (from Speaker, rest []byte, err error) {
-	r := reader{rest: msg}
-	from = Speaker{Role: RoleNode, Node: r.text()}
-	return from, r.rest, r.err
+	const size = 4
+	if len(msg) < size || len(msg)-size < int(binary.BigEndian.Uint32(msg)) {
+		return from, nil, errHeader
+	}
+	end := size + int(binary.BigEndian.Uint32(msg))
+	return Speaker{RoleNode, string(msg[size:end])}, msg[end:], nil
 }

@@ -85,7 +85,7 @@ func tapped(t *testing.T, a *member, self Meta, key byte) (*recorder, *memberlis
 	conf := memberlist.DefaultLocalConfig()
 	conf.Name, conf.Label, conf.EnableCompression = self.process(), a.label, false
 	conf.Transport, conf.AdvertiseAddr, conf.AdvertisePort = r, "127.0.0.1", inner.GetAutoBindPort()
-	conf.Delegate, conf.Logger = foreign{meta: appendMeta(nil, self), state: encodeAll(nil)}, quiet
+	conf.Delegate, conf.Logger = foreign{meta: encode(self), state: encode(words{})}, quiet
 	if key != 0 {
 		if conf.Keyring, err = memberlist.NewKeyring(nil, bytes.Repeat([]byte{key}, 32)); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAlteredRecordingsDoNoHarm(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	r, list := tapped(t, a, node("b"), 'x')
-	if err := list.SendReliable(destination(a.self, a.Address()), encodeAnswer(answer{ID: 1, Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
+	if err := list.SendReliable(destination(a.self, a.Address()), encode(answer{ID: 1, Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "b has acknowledged probes", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
@@ -166,7 +166,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			r, list := tapped(t, a, self, key)
 			to := destination(a.self, a.Address())
 			for seq, state := range []string{"old", "new"} {
-				if err := list.SendReliable(to, encodeEntry(entry{Meta: self, Seq: uint64(seq + 1), State: []byte(state)})); err != nil {
+				if err := list.SendReliable(to, encode(words{entries: []entry{{Meta: self, Seq: uint64(seq + 1), State: []byte(state)}}})); err != nil {
 					t.Fatal(err)
 				}
 				await(t, state, 5*time.Second, says(a, "b", state))

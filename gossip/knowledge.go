@@ -119,9 +119,9 @@ func (k *knowledge) publish(state []byte) {
 }
 
 // merge takes in what another process knows.
-func (k *knowledge) merge(entries []entry, said hearsay) {
+func (k *knowledge) merge(told words, counts []entry) {
 	k.mu.Lock()
-	changed, gone := k.view.merge(entries, said, time.Now())
+	changed, gone := k.view.merge(told, counts, time.Now())
 	k.mu.Unlock()
 	if changed {
 		poke(k.changed)
@@ -129,15 +129,15 @@ func (k *knowledge) merge(entries []entry, said hearsay) {
 	k.noteForgotten(gone)
 }
 
-// entries returns all that is known, for a push/pull.
-func (k *knowledge) entries() []entry {
+// words returns all that is known, for a push/pull.
+func (k *knowledge) words() words {
 	now := time.Now()
 	k.mu.Lock()
 	gone := k.view.fade(now)
-	entries := k.view.entries(now)
+	all := k.view.words(now)
 	k.mu.Unlock()
 	k.noteForgotten(gone)
-	return entries
+	return all
 }
 
 // joined notes that memberlist hears of a process.
@@ -279,30 +279,25 @@ func (k *knowledge) news(e entry) bool {
 	return k.view.news(e)
 }
 
-// unsigned returns our newest word, and whether it lacks a proof by this certificate; nil means that there is no
-// certificate. A word that another certificate has proved becomes a new one.
-func (k *knowledge) unsigned(certificate []byte) (entry, bool) {
+// signOwn puts a proof to our newest word where it lacks one by this certificate. A word that another certificate has
+// proved becomes a new one.
+func (k *knowledge) signOwn(certificate []byte, prove func(own entry) ([]byte, error)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	own := &k.view.own
-	if own.Observer {
-		return *own, false
+	renewed := !bytes.Equal(k.view.signer, certificate)
+	if own.Observer || own.Proof != nil && !renewed {
+		return nil
 	}
-	if certificate != nil && own.proof != nil && !bytes.Equal(k.view.signer, certificate) {
-		own.Seq, own.proof = own.Seq+1, nil
+	if own.Proof != nil {
+		own.Seq++
 	}
-	return *own, own.proof == nil
-}
-
-// signed puts a proof by this certificate to our word, unless there is a newer word by now.
-func (k *knowledge) signed(word entry, proof, certificate []byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if own := &k.view.own; own.Seq == word.Seq {
-		own.proof, k.view.signer = proof, certificate
-		rec := k.view.nodes[word.Node]
-		rec.Seq, rec.proof = word.Seq, proof
-	}
+	var err error
+	own.Proof, err = prove(*own)
+	k.view.signer = certificate
+	rec := k.view.nodes[own.Node]
+	rec.Seq, rec.proof = own.Seq, own.Proof
+	return err
 }
 
 // delivery is our newest word on its way to a peer.
@@ -320,10 +315,7 @@ func (k *knowledge) due() (word []byte, deliveries []delivery) {
 	for _, p := range k.view.behind() {
 		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
 	}
-	if own.proof != nil {
-		return encodeAll([]entry{own, own.aside(hearsay{proofs: []entry{own}})}), deliveries
-	}
-	return encodeEntry(own), deliveries
+	return encode(words{entries: []entry{own}}), deliveries
 }
 
 // sent notes that a delivery was tried.

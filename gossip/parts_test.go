@@ -40,7 +40,7 @@ func TestNewcomerIsSentOurState(t *testing.T) {
 	m, other := newMesh(t), node("b")
 	m.Publish([]byte("fact"))
 	<-m.behind
-	m.delegate().NotifyJoin(&memberlist.Node{Name: other.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: appendMeta(nil, other)})
+	m.delegate().NotifyJoin(&memberlist.Node{Name: other.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: encode(other)})
 	select {
 	case <-m.behind:
 	default:

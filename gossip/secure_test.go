@@ -207,10 +207,10 @@ func TestStolenObserverCertificate(t *testing.T) {
 		message(t, typeDead, []any{high, b.self.process(), b.self.process()}),
 		message(t, typeSuspect, map[string]any{"Incarnation": high, "Node": b.self.process(), "From": a.self.process()}),
 		message(t, typeSuspect, []any{high, b.self.process(), a.self.process()}),
-		message(t, typeAlive, map[string]any{"Incarnation": 7, "Node": ghost.process(), "Addr": at, "Port": 1, "Meta": appendMeta(nil, ghost), "Vsn": vsn}),
-		message(t, typeAlive, map[string]any{"Incarnation": high, "Node": b.self.process(), "Addr": at, "Port": 1, "Meta": appendMeta(nil, b.self), "Vsn": vsn}),
-		message(t, typeAlive, map[string]any{"Incarnation": 9, "Node": b.self.process(), "Addr": []byte{127, 0, 0, 1}, "Port": b.Address().Port(), "Meta": appendMeta(nil, claimed), "Vsn": vsn}),
-		append([]byte{typeUser}, encodeEntry(entry{Meta: b.self, Seq: 99, State: []byte("forged")})...),
+		message(t, typeAlive, map[string]any{"Incarnation": 7, "Node": ghost.process(), "Addr": at, "Port": 1, "Meta": encode(ghost), "Vsn": vsn}),
+		message(t, typeAlive, map[string]any{"Incarnation": high, "Node": b.self.process(), "Addr": at, "Port": 1, "Meta": encode(b.self), "Vsn": vsn}),
+		message(t, typeAlive, map[string]any{"Incarnation": 9, "Node": b.self.process(), "Addr": []byte{127, 0, 0, 1}, "Port": b.Address().Port(), "Meta": encode(claimed), "Vsn": vsn}),
+		append([]byte{typeUser}, encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})...),
 	}
 	compound := append([]byte{typeCompound, byte(len(forged))}, make([]byte, 2*len(forged))...)
 	for i, m := range forged {
@@ -227,15 +227,15 @@ func TestStolenObserverCertificate(t *testing.T) {
 			t.Error("packets were answered")
 		}
 	}
-	user := encodeEntry(entry{Meta: b.self, Seq: 99, State: []byte("forged")})
+	user := encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})
 	_ = attack(t, a, thief, forStream, labelled(a, append(message(t, typeUser, map[string]any{"UserMsgLen": len(user)}), user...)...))
 	await(t, "a message for the delegate is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > 0 })
-	state := encodeAll([]entry{{Meta: b.self, Seq: 99, State: []byte("forged")}})
+	state := encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})
 	before := rejected(t, a, reasonCertificate)
 	_ = attack(t, a, thief, forStream, labelled(a, append(message(t, typePushPull, map[string]any{"Nodes": 0, "UserStateLen": len(state), "Join": true}), state...)...))
 	await(t, "a push/pull with a state is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
 	list := message(t, typePushPull, map[string]any{"Nodes": 2, "UserStateLen": 0, "Join": true})
-	for _, p := range []pushed{{ghost.process(), at, 1, appendMeta(nil, ghost), 5, 0, vsn}, {b.self.process(), at, 1, appendMeta(nil, b.self), high, 3, vsn}} {
+	for _, p := range []pushed{{ghost.process(), at, 1, encode(ghost), 5, 0, vsn}, {b.self.process(), at, 1, encode(b.self), high, 3, vsn}} {
 		list = append(list, message(t, 0, p)[1:]...)
 	}
 	if err := attack(t, a, thief, forStream, labelled(a, list...)); err != nil {

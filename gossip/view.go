@@ -97,7 +97,7 @@ func (v *view) news(e entry) bool {
 	case e.Boot != rec.Boot:
 		return e.later(rec.other)
 	}
-	return e.Seq > rec.Seq || e.Seq == rec.Seq && rec.proof == nil
+	return e.Seq > rec.Seq
 }
 
 // later reports whether a word is a later one than another of the same node.
@@ -125,16 +125,13 @@ func (v *view) learn(e entry, now time.Time) bool {
 			rec.other = e
 		}
 		return found
-	case e.Seq == rec.Seq && rec.proof == nil:
-		rec.proof = e.proof
-		return found
 	case e.Seq <= rec.Seq:
 		return found
 	}
 	if rec == nil {
 		return false
 	}
-	rec.proof = e.proof
+	rec.proof = e.Proof
 	if e.Seq > 0 {
 		rec.Seq, rec.State = e.Seq, e.State
 	}
@@ -251,10 +248,10 @@ func (v *view) replace(meta Meta, now time.Time) *record {
 	}
 	if old := v.nodes[meta.Node]; old != nil {
 		if old.other.Boot == meta.Boot {
-			rec.Seq, rec.State, rec.proof = old.other.Seq, old.other.State, old.other.proof
+			rec.Seq, rec.State, rec.proof = old.other.Seq, old.other.State, old.other.Proof
 		}
 		if old.Live {
-			rec.other = entry{old.Meta, old.Seq, old.State, old.proof}
+			rec.other = entry{Meta: old.Meta, Seq: old.Seq, State: old.State, Proof: old.proof}
 		}
 	}
 	v.nodes[meta.Node] = rec
