@@ -64,11 +64,6 @@ func (s tombstones) add(f lastWord, age time.Duration, now time.Time) {
 	}
 }
 
-// expire drops those that are too old.
-func (s tombstones) expire(now time.Time) {
-	maps.DeleteFunc(s, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
-}
-
 // forgetAnswer says what a node makes of the order to forget another.
 type forgetAnswer struct {
 	Live  bool `json:"live,omitempty"`  // it hears the node, and forgets nothing
@@ -97,12 +92,10 @@ func (v *view) words(now time.Time) (w words) {
 }
 
 // merge takes in what another process tells, of which the entries in counts are their speakers' own words. It reports
-// whether a node changed, and which nodes were forgotten.
-func (v *view) merge(told words, counts []entry, now time.Time) (changed bool, gone []string) {
+// whether a node changed.
+func (v *view) merge(told words, counts []entry, now time.Time) (changed bool) {
 	for _, f := range told.forgotten {
-		if v.forget(f.lastWord, f.Age, now) {
-			gone = append(gone, f.Node)
-		}
+		v.forget(f.lastWord, f.Age, now)
 	}
 	for _, e := range counts {
 		changed = v.learn(e, now) || changed
@@ -110,21 +103,20 @@ func (v *view) merge(told words, counts []entry, now time.Time) (changed bool, g
 	for _, e := range told.entries {
 		v.age(e, now)
 	}
-	return changed, append(gone, v.fade(now)...)
+	return changed
 }
 
-// fade updates which lost nodes are forgotten by time, and returns those that have been since the last call.
-func (v *view) fade(now time.Time) (gone []string) {
+// fade updates which lost nodes are forgotten by time.
+func (v *view) fade(now time.Time) {
 	for name, rec := range v.nodes {
 		was := rec.faded
 		over := v.forgetAfter > 0 && now.Sub(rec.Since) >= v.forgetAfter
 		rec.faded = over && !rec.Live && !v.ours(name) && (v.settled || !v.bearsWitness(rec.State))
 		if rec.faded && !was {
-			gone = append(gone, name)
+			v.dropped = append(v.dropped, name)
 		}
 	}
-	v.forgotten.expire(now)
-	return gone
+	maps.DeleteFunc(v.forgotten, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
 }
 
 // bearsWitness reports whether a state is evidence of a cluster.
@@ -149,7 +141,10 @@ func (v *view) forget(f lastWord, age time.Duration, now time.Time) bool {
 	}
 	v.forgotten.add(f, age, now)
 	_, here := v.nodes[f.Node]
-	delete(v.nodes, f.Node)
+	if here {
+		delete(v.nodes, f.Node)
+		v.dropped = append(v.dropped, f.Node)
+	}
 	return here
 }
 

@@ -54,6 +54,7 @@ type view struct {
 	processes
 
 	forgotten   tombstones
+	dropped     []string      // nodes that were forgotten since anybody was told
 	forgetAfter time.Duration // 0: never by time
 	evidence    func(state []byte) bool
 	settled     bool
