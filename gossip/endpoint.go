@@ -14,13 +14,13 @@ import (
 type endpoint struct {
 	mu        sync.Mutex // guards what follows; never held while memberlist is called
 	at        netip.AddrPort
-	transport carrier
+	transport *transport
 	list      *memberlist.Memberlist
 	keys      *keyring // nil without keys
 }
 
 // bound notes where the listeners are.
-func (e *endpoint) bound(streams carrier, at netip.AddrPort) {
+func (e *endpoint) bound(streams *transport, at netip.AddrPort) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.transport, e.at = streams, at

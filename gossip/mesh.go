@@ -129,14 +129,10 @@ func (m *Mesh) Run(ctx context.Context) error {
 }
 
 // bind opens the listeners.
-func (m *Mesh) bind(ctx context.Context, keyed bool) (streams carrier, err error) {
+func (m *Mesh) bind(ctx context.Context, keyed bool) (*transport, error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
 	r := rules{label: m.label, keyed: keyed, known: m.knows, process: m.process, refused: m.refused}
-	if m.tls != nil {
-		streams, err = listenTLS(ctx, at, r, *m.tls)
-	} else {
-		streams, err = listen(ctx, at, r, m.logger())
-	}
+	streams, err := listen(ctx, at, r, m.tls)
 	if err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
@@ -152,7 +148,7 @@ func (m *Mesh) bind(ctx context.Context, keyed bool) (streams carrier, err error
 func (m *Mesh) knows(ip netip.Addr) bool { return ip == m.Address().Addr() || m.heardAt(ip) }
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
-func (m *Mesh) configure(streams carrier, keys *keyring) *memberlist.Config {
+func (m *Mesh) configure(streams *transport, keys *keyring) *memberlist.Config {
 	d, at := m.delegate(), m.Address()
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label = m.self.process(), m.label

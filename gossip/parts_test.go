@@ -3,8 +3,6 @@ package gossip
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"net"
 	"net/netip"
 	"os"
@@ -61,7 +59,7 @@ func TestStreamsEnd(t *testing.T) {
 	}
 	defer func() { _ = mute.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
-	streams, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), rules{}, log.New(io.Discard, "", 0))
+	streams, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), rules{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

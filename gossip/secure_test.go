@@ -120,10 +120,7 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "those that say nothing are gone", 10*time.Second, func() bool {
-		d := &a.transport.(*secure).door
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.strangers == 0
+		return open(a.transport.strangers) == 0
 	})
 	if !complains(a, errSlow.Error())() {
 		t.Errorf("problems: %q", a.Problems())
@@ -163,10 +160,7 @@ func TestFramesAreBounded(t *testing.T) {
 		raw.Close()
 	}
 	await(t, "no connection is left", 5*time.Second, func() bool {
-		s := a.transport.(*secure)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.conns) == 0 && len(s.of) == 0
+		return open(a.transport.inside) == 0
 	})
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
@@ -309,8 +303,9 @@ func TestPacketsNeverWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	p := papersOf(t, newAuthority(t), nodeName)
-	streams, err := listenTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{}, p.tls())
+	papers := papersOf(t, newAuthority(t), nodeName).tls()
+	over := &papers
+	streams, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{}, over)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,11 +325,11 @@ func TestPacketsNeverWait(t *testing.T) {
 	if _, err := streams.WriteTo(make([]byte, maxPacket+1), mute.Addr().String()); err == nil {
 		t.Error("a packet without bound was taken")
 	}
-	streams.mu.Lock()
-	if n := len(streams.links); n > maxLinks {
+	streams.links.mu.Lock()
+	if n := len(streams.to); n > maxLinks {
 		t.Errorf("%d connections, want at most %d", n, maxLinks)
 	}
-	streams.mu.Unlock()
+	streams.links.mu.Unlock()
 	began = time.Now()
 	if err := streams.Shutdown(); err != nil {
 		t.Error(err)
@@ -347,14 +342,15 @@ func TestPacketsNeverWait(t *testing.T) {
 // A stream has a deadline, and ends with the context.
 func TestSecureStreamsEnd(t *testing.T) {
 	t.Parallel()
-	p := papersOf(t, newAuthority(t), nodeName)
-	quiet := rules{known: func(netip.Addr) bool { return true }, refused: func(net.Addr, string, error) {}}
+	papers := papersOf(t, newAuthority(t), nodeName).tls()
+	over := &papers
+	quiet := rules{known: func(netip.Addr) bool { return true }, process: func(string) (Meta, bool) { return Meta{}, false }, refused: func(net.Addr, string, error) {}}
 	ctx, cancel := context.WithCancel(t.Context())
-	client, err := listenTLS(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet, p.tls())
+	client, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet, over)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := listenTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), quiet, p.tls())
+	server, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), quiet, over)
 	if err != nil {
 		t.Fatal(err)
 	}
