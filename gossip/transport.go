@@ -52,7 +52,8 @@ type transport struct {
 // rules are what a Mesh tells its transport.
 type rules struct {
 	label string
-	keyed bool
+	keyed bool // encrypted by memberlist
+	plain bool // without TLS: nobody knows who speaks
 	// known reports whether an address is one of the mesh, or was.
 	known func(netip.Addr) bool
 	// process describes a live process, or this one; false if it is not known.
@@ -66,6 +67,7 @@ var _ memberlist.NodeAwareTransport = (*transport)(nil)
 // listen begins to take what comes. Streams that we open end with ctx; packets are carried until Shutdown, for the last
 // ones tell that we leave.
 func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transport, error) {
+	r.plain = over == nil
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t := &transport{rules: r, tls: over, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(), links: links{to: map[string]*link{}},
@@ -138,20 +140,19 @@ func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.
 	if err != nil {
 		return nil, err
 	}
-	g, raw := guard(conn, "", t.keyed, maxStream), conn
+	raw := conn
 	if over, ok := conn.(*tls.Conn); ok {
 		meant, known := t.process(to.Name) // of a seed it is not
 		if known && !meant.Observer && !from.speaksFor(meant.Node) {
 			return nil, errors.Join(errOther, conn.Close())
 		}
-		g, raw = guard(translated{over}, "", false, maxStream), over.NetConn()
-		g.heard = hearing{t.rules, from}
+		conn, raw = translated{over}, over.NetConn()
 	}
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	return stream{g, func() { stop() }}, nil
+	return stream{guard(conn, nil, hearing{t.rules, from}, maxStream), func() { stop() }}, nil
 }
 
 // translated says in our words why the other side ended a connection.
@@ -200,7 +201,7 @@ func (t *transport) accept(ctx context.Context) {
 		end := context.AfterFunc(ctx, func() { _ = raw.Close() })
 		leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
 		if server == nil {
-			t.handOn(stream{guard(raw, t.label, t.keyed, limit), leave(entrance)})
+			t.handOn(stream{guard(raw, t.head(), hearing{rules: t.rules}, limit), leave(entrance)})
 			continue
 		}
 		t.work.Go(func() {
@@ -251,9 +252,7 @@ func (t *transport) handOn(s stream) {
 // serve hands a stream on, or takes the packets of a connection.
 func (t *transport) serve(conn *tls.Conn, heard hearing, limit int, leave func()) {
 	if conn.ConnectionState().NegotiatedProtocol == forStream {
-		g := guard(conn, t.label, false, limit)
-		g.heard = heard
-		t.handOn(stream{g, leave})
+		t.handOn(stream{guard(conn, t.head(), heard, limit), leave})
 		return
 	}
 	defer leave()
@@ -287,7 +286,7 @@ func (t *transport) receive(conn *tls.Conn, heard hearing) error {
 			}
 			checked = now
 		}
-		t.take(packet, conn.RemoteAddr(), heard.packet)
+		t.take(packet, conn.RemoteAddr(), heard)
 	}
 }
 
@@ -306,7 +305,7 @@ func (t *transport) receiveUDP() {
 	for {
 		n, from, err := t.udp.ReadFrom(buf)
 		if err == nil {
-			t.take(bytes.Clone(buf[:n]), from, func(packet []byte) ([]byte, error) { return packet, nil })
+			t.take(bytes.Clone(buf[:n]), from, hearing{rules: t.rules})
 		} else if !t.pause() {
 			return
 		}
@@ -314,11 +313,8 @@ func (t *transport) receiveUDP() {
 }
 
 // take gives a packet to memberlist, or what counts of it.
-func (t *transport) take(packet []byte, from net.Addr, filter func([]byte) ([]byte, error)) {
-	err := vet(packet, t.label, t.keyed)
-	if err == nil {
-		packet, err = filter(packet)
-	}
+func (t *transport) take(packet []byte, from net.Addr, heard hearing) {
+	packet, err := heard.packet(packet)
 	if err != nil {
 		t.refused(from, reasonOfGuard(err), err)
 	}
