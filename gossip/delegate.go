@@ -10,13 +10,7 @@ import (
 
 // delegate is what memberlist calls. Most calls come under memberlist's own lock: none may call back
 // into memberlist, and none may block.
-type delegate struct {
-	self     Meta
-	known    *knowledge
-	prover   *prover
-	asking   *asking
-	refusals refusals
-}
+type delegate struct{ *Mesh }
 
 var (
 	_ memberlist.Delegate      = delegate{}
@@ -33,7 +27,7 @@ func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState returns all we know, for a push/pull.
 func (d delegate) LocalState(bool) []byte {
-	if d.self.Observer && d.prover.tls != nil {
+	if d.self.Observer && d.tls != nil {
 		return nil // nobody believes it
 	}
 	return encode(d.known.words())
@@ -45,7 +39,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
 // NotifyMsg takes in one message.
 func (d delegate) NotifyMsg(b []byte) {
 	from, err := Speaker{Role: RoleNode}, error(nil)
-	if d.prover.tls != nil {
+	if d.tls != nil {
 		from, b, err = speakerOf(b)
 	}
 	var msg any
@@ -57,21 +51,21 @@ func (d delegate) NotifyMsg(b []byte) {
 		if errors.Is(err, errVersion) {
 			reason = reasonVersion
 		}
-		d.refusals.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
+		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
 	switch msg := msg.(type) {
 	case words:
-		d.known.merge(msg, d.prover.authentic(msg.entries, from))
+		d.known.merge(msg, d.authentic(msg.entries, from))
 	case ask:
 		if !from.speaksFor(msg.Node) {
-			d.refusals.reject(reasonCertificate, "proof/"+msg.Node,
+			d.reject(reasonCertificate, "proof/"+msg.Node,
 				fmt.Sprintf("%s: a question in its name was asked with a certificate of %q", msg.Node, from.Node))
 			return
 		}
-		d.asking.asked(msg)
+		d.asked(msg)
 	case answer:
-		d.asking.answered(msg)
+		d.answered(msg)
 	}
 }
 
@@ -86,12 +80,12 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		if errors.Is(err, errVersion) {
 			reason = reasonVersion
 		}
-		d.refusals.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
+		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}
 	if !d.known.room(meta) {
 		err := fmt.Errorf("%d processes may be live, %d of them nodes in any case", maxNodes, nodesOnly)
-		d.refusals.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
+		d.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
 		return err
 	}
 	return nil
@@ -121,9 +115,9 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	ip, _ := netip.AddrFromSlice(n.Addr)
 	at := netip.AddrPortFrom(ip.Unmap(), n.Port)
 	d.known.joined(meta, at)
-	d.refusals.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
+	d.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
 	for _, reason := range []string{reasonKey, reasonCertificate} {
-		d.refusals.settle(reason + "/" + at.Addr().String())
+		d.settle(reason + "/" + at.Addr().String())
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // knowledge is what this process knows of the mesh: a view under its lock, and the channels that say when to look at it
 // again.
 type knowledge struct {
-	lg      *zap.Logger
+	log     *zap.Logger
 	changed chan struct{} // capacity 1: Nodes() changed
 	behind  chan struct{} // capacity 1: a peer lacks our newest state
 
@@ -26,7 +26,7 @@ type knowledge struct {
 func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowledge {
 	v := newView(self, time.Now())
 	v.forgetAfter = forgetAfter
-	return &knowledge{lg: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: v}
+	return &knowledge{log: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: v}
 }
 
 // Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and no
@@ -47,7 +47,7 @@ func (k *knowledge) with(f func(v *view, now time.Time) (changed bool)) bool {
 	k.view.dropped = nil
 	k.mu.Unlock()
 	for _, name := range gone {
-		k.lg.Info("forgot lost node", zap.String("node", name))
+		k.log.Info("forgot lost node", zap.String("node", name))
 	}
 	if changed || len(gone) > 0 {
 		poke(k.changed)
@@ -126,7 +126,7 @@ func (k *knowledge) words() (all words) {
 // joined notes that memberlist hears of a process.
 func (k *knowledge) joined(meta Meta, at netip.AddrPort) {
 	if k.with(func(v *view, now time.Time) bool { return v.up(meta, at, now) }) {
-		k.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at),
+		k.log.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at),
 			zap.String("version", meta.Version))
 	}
 	poke(k.behind)
@@ -135,7 +135,7 @@ func (k *knowledge) joined(meta Meta, at netip.AddrPort) {
 // left notes that a process left, or else that memberlist gave it up.
 func (k *knowledge) left(meta Meta, itself bool) {
 	if k.with(func(v *view, now time.Time) bool { return v.down(meta, now) }) {
-		k.lg.Info("lost node", zap.String("node", meta.Node), zap.Bool("left", itself))
+		k.log.Info("lost node", zap.String("node", meta.Node), zap.Bool("left", itself))
 	}
 }
 

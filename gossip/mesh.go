@@ -31,18 +31,25 @@ const (
 // Mesh is this node's part in the gossip of its cluster. What it is made of has a file each, and a lock where it needs
 // one.
 type Mesh struct {
-	*knowledge // what is known of the mesh
-	*endpoint  // memberlist, and what carries its messages
-	*prover    // whose word counts
-	*asking    // questions and answers
-	*seeker    // seeds and lost nodes
-	refusals   // what is wrong
+	parts
+	*knowledge
+	*endpoint
+	*prover // whose word counts
+	*asking // questions and answers
+	*seeker // seeds and lost nodes
 
 	cfg     Config
 	self    Meta
-	lg      *zap.Logger
 	series  *series
 	started chan struct{} // closed once bound
+}
+
+// parts are what all others need.
+type parts struct {
+	known    *knowledge // what is known of the mesh
+	here     *endpoint  // memberlist, and what carries its messages
+	refusals            // what is wrong
+	lg       *zap.Logger
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -63,17 +70,17 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err := self.check(); err != nil {
 		return nil, fmt.Errorf("describe this node: %w", err)
 	}
-	m := &Mesh{cfg: cfg, self: self, lg: lg, started: make(chan struct{}),
-		knowledge: newKnowledge(self, cfg.ForgetAfter, lg), endpoint: &endpoint{}}
+	m := &Mesh{cfg: cfg, self: self, started: make(chan struct{})}
+	m.parts = parts{known: newKnowledge(self, cfg.ForgetAfter, lg), here: &endpoint{}, lg: lg}
+	m.knowledge, m.endpoint = m.known, m.here
 	var err error
 	if m.series, err = newSeries(reg, m.count); err != nil {
 		return nil, fmt.Errorf("register gossip metrics: %w", err)
 	}
 	m.refusals = refusals{newNotices(lg, time.Now), m.series.rejected}
-	m.prover = &prover{label: label, known: m.knowledge, refusals: m.refusals, lg: lg}
-	m.asking = &asking{calls: newCalls(answer), self: self, known: m.knowledge, here: m.endpoint, refusals: m.refusals,
-		lg: lg}
-	m.seeker = &seeker{cfg: cfg, known: m.knowledge, here: m.endpoint, refusals: m.refusals, joins: m.series.joins, lg: lg}
+	m.prover = &prover{parts: m.parts, label: label}
+	m.asking = newAsking(m.parts, self, answer)
+	m.seeker = &seeker{parts: m.parts, cfg: cfg, joins: m.series.joins}
 	return m, nil
 }
 
@@ -81,7 +88,7 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 // at most 1 s, and returns nil. It returns an error only if it cannot begin: the key file is not
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
-	defer m.calls.close()
+	defer close(m.ended)
 	var keys *keyring
 	switch {
 	case m.tls != nil:
@@ -115,7 +122,7 @@ func (m *Mesh) Run(ctx context.Context) error {
 		work.Go(func() { keys.follow(ctx, m.notices, m.lg) })
 	}
 	for range callWorkers {
-		work.Go(func() { m.calls.work(ctx) })
+		work.Go(func() { m.work(ctx) })
 	}
 	m.watch(ctx)
 	work.Wait()
@@ -149,7 +156,7 @@ func (m *Mesh) knows(ip netip.Addr) bool { return ip == m.Address().Addr() || m.
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
 func (m *Mesh) configure(streams *transport, keys *keyring) *memberlist.Config {
-	d, at := m.delegate(), m.Address()
+	d, at := delegate{m}, m.Address()
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label = m.self.process(), m.label
 	conf.Transport = streams
@@ -167,10 +174,6 @@ func (m *Mesh) configure(streams *transport, keys *keyring) *memberlist.Config {
 	conf.TCPTimeout = streamTimeout
 	conf.EnableCompression = false // a few KiB among a few nodes; it would only cost CPU
 	return conf
-}
-
-func (m *Mesh) delegate() delegate {
-	return delegate{self: m.self, known: m.knowledge, prover: m.prover, asking: m.asking, refusals: m.refusals}
 }
 
 // logger takes memberlist's log. With TLS nothing goes over UDP, whatever it says.

@@ -14,7 +14,7 @@ import (
 
 func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
-	c := newCalls(echo)
+	c := newAsking(parts{}, node("a"), echo)
 	for range callQueue {
 		if err := c.queue(func(context.Context) {}); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestNewcomerIsSentOurState(t *testing.T) {
 	m, other := newMesh(t), node("b")
 	m.Publish([]byte("fact"))
 	<-m.behind
-	m.delegate().NotifyJoin(&memberlist.Node{Name: other.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: encode(other)})
+	delegate{m}.NotifyJoin(&memberlist.Node{Name: other.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: encode(other)})
 	select {
 	case <-m.behind:
 	default:

@@ -74,11 +74,9 @@ func (t TLS) proves(label string, e entry) error {
 
 // prover signs this process's words, and decides which words that others pass on count. Without TLS all do.
 type prover struct {
-	tls      *TLS // nil: as Config.KeyFile says; not changed after Run has begun
-	label    string
-	known    *knowledge
-	refusals refusals
-	lg       *zap.Logger
+	tls   *TLS // nil: as Config.KeyFile says; not changed after Run has begun
+	label string
+	parts
 }
 
 // sign proves our newest word, and again when our certificate was renewed: that makes it a new word, which all nodes
@@ -108,7 +106,7 @@ func (p *prover) authentic(entries []entry, from Speaker) (counts []entry) {
 		default:
 			if err := p.tls.proves(p.label, e); err != nil {
 				forged++
-				p.refusals.reject(reasonCertificate, "proof/"+e.Node,
+				p.reject(reasonCertificate, "proof/"+e.Node,
 					fmt.Sprintf("%s, told by %q: %v: %v", e.Node, from.Node, errProof, err))
 				continue
 			}
