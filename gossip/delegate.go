@@ -47,10 +47,7 @@ func (d delegate) NotifyMsg(b []byte) {
 		msg, err = decode(b)
 	}
 	if err != nil {
-		reason := reasonUnreadable
-		if errors.Is(err, errVersion) {
-			reason = reasonVersion
-		}
+		reason := reasonOfMessage(err)
 		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
@@ -69,6 +66,13 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 }
 
+func reasonOfMessage(err error) string {
+	if errors.Is(err, errVersion) {
+		return reasonVersion
+	}
+	return reasonUnreadable
+}
+
 // NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	meta, err := decodeMeta(n.Meta)
@@ -76,10 +80,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
 	if err != nil {
-		reason := reasonUnreadable
-		if errors.Is(err, errVersion) {
-			reason = reasonVersion
-		}
+		reason := reasonOfMessage(err)
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}

@@ -114,23 +114,18 @@ func (v *view) learn(e entry, now time.Time) bool {
 		return false
 	}
 	found := v.prove(e, now)
-	if v.ours(e.Node) || v.dead(e) {
+	if !v.news(e) {
 		return found
 	}
 	rec := v.nodes[e.Node]
-	switch {
-	case rec == nil || e.Boot > rec.Boot && !rec.Live:
-		rec = v.replace(e.Meta, now)
-	case e.Boot != rec.Boot:
-		if e.later(rec.other) {
-			rec.other = e
-		}
-		return found
-	case e.Seq <= rec.Seq:
+	if rec != nil && e.Boot != rec.Boot && (rec.Live || e.Boot < rec.Boot) {
+		rec.other = e
 		return found
 	}
-	if rec == nil {
-		return false
+	if rec == nil || e.Boot != rec.Boot {
+		if rec = v.replace(e.Meta, now); rec == nil {
+			return false
+		}
 	}
 	rec.proof = e.Proof
 	if e.Seq > 0 {
