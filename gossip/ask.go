@@ -106,7 +106,7 @@ func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte,
 	if node == a.self.Node {
 		return a.answer(ctx, question)
 	}
-	list := a.here.running()
+	list := a.here.list.Load()
 	if list == nil {
 		return nil, errNotRunning
 	}
@@ -172,5 +172,5 @@ func (a *asking) reply(q ask, reply answer) error {
 	if !known {
 		return errors.New("the asking process is not known here")
 	}
-	return a.here.running().SendReliable(destination(asker, at), encode(reply))
+	return a.here.list.Load().SendReliable(destination(asker, at), encode(reply))
 }

@@ -291,7 +291,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'x'))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
-		return open(a.transport.strangers) == 0
+		return open(a.streams.strangers) == 0
 	})
 }
 

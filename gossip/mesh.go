@@ -41,7 +41,9 @@ type Mesh struct {
 	cfg     Config
 	self    Meta
 	series  *series
-	started chan struct{} // closed once bound
+	started chan struct{} // closed once bound; what follows is there then
+	streams *transport
+	keys    *keyring // nil without
 }
 
 // parts are what all others need.
@@ -89,37 +91,35 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
 	defer close(m.ended)
-	var keys *keyring
 	switch {
 	case m.tls != nil:
 		if !m.tls.await(ctx, m.notices) {
 			return nil
 		}
 	case m.cfg.KeyFile != "":
-		keys = &keyring{path: m.cfg.KeyFile}
-		if _, err := keys.refresh(); err != nil {
+		m.keys = &keyring{path: m.cfg.KeyFile}
+		if _, err := m.keys.refresh(); err != nil {
 			return err
 		}
 	}
 	m.sign()
-	streams, err := m.bind(ctx, keys != nil)
-	if err != nil {
+	if err := m.bind(ctx); err != nil {
 		return err
 	}
-	list, err := memberlist.Create(m.configure(streams, keys))
+	list, err := memberlist.Create(m.configure())
 	if err != nil {
-		return fmt.Errorf("start gossip: %w", errors.Join(err, streams.Shutdown()))
+		return fmt.Errorf("start gossip: %w", errors.Join(err, m.streams.Shutdown()))
 	}
-	m.begin(list, keys)
+	m.list.Store(list)
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
-		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || keys != nil))
+		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || m.keys != nil))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx, list) })
 	work.Go(func() { m.rejoin(ctx, list) })
-	if keys != nil {
-		work.Go(func() { keys.follow(ctx, m.notices, m.lg) })
+	if m.keys != nil {
+		work.Go(func() { m.keys.follow(ctx, m.notices, m.lg) })
 	}
 	for range callWorkers {
 		work.Go(func() { m.work(ctx) })
@@ -136,32 +136,32 @@ func (m *Mesh) Run(ctx context.Context) error {
 }
 
 // bind opens the listeners.
-func (m *Mesh) bind(ctx context.Context, keyed bool) (*transport, error) {
+func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{label: m.label, keyed: keyed, known: m.knows, process: m.process, refused: m.refused}
-	streams, err := listen(ctx, at, r, m.tls)
-	if err != nil {
-		return nil, fmt.Errorf("listen for gossip on %s: %w", at, err)
+	r := rules{label: m.label, keyed: m.keys != nil, known: m.knows, process: m.process, refused: m.refused}
+	if m.streams, err = listen(ctx, at, r, m.tls); err != nil {
+		return fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
 	ip := at.Addr().Unmap()
 	if ip.IsUnspecified() {
 		ip = m.self.Address
 	}
-	m.bound(streams, netip.AddrPortFrom(ip, uint16(streams.GetAutoBindPort())))
-	return streams, nil
+	here := netip.AddrPortFrom(ip, uint16(m.streams.GetAutoBindPort()))
+	m.at.Store(&here)
+	return nil
 }
 
 // knows reports whether an address is our own, or that of a process that is or was in the mesh.
 func (m *Mesh) knows(ip netip.Addr) bool { return ip == m.Address().Addr() || m.heardAt(ip) }
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
-func (m *Mesh) configure(streams *transport, keys *keyring) *memberlist.Config {
+func (m *Mesh) configure() *memberlist.Config {
 	d, at := delegate{m}, m.Address()
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label = m.self.process(), m.label
-	conf.Transport = streams
-	if keys != nil {
-		conf.Keyring = &keys.ring
+	conf.Transport = m.streams
+	if m.keys != nil {
+		conf.Keyring = &m.keys.ring
 	}
 	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
@@ -204,10 +204,6 @@ func (m *Mesh) Twin() (netip.Addr, bool) { return m.twin(m.Address()) }
 
 // Started is closed once the listener is bound.
 func (m *Mesh) Started() <-chan struct{} { return m.started }
-
-// Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each
-// disappears when it was not seen for a minute; at most 64 are kept.
-func (m *Mesh) Problems() []Problem { return m.current() }
 
 // watch looks for twins, and for lost nodes whose time is over, until ctx ends.
 func (m *Mesh) watch(ctx context.Context) {

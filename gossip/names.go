@@ -72,12 +72,14 @@ func (n *names) ours(name string) bool {
 	return strings.Contains("."+name+".", "."+n.zone+".") || n.fits(name)
 }
 
-// fits reports whether a name matches the pattern, for any slot.
+// fits reports whether a name matches the pattern, for any slot, or does without some of its last labels.
 func (n *names) fits(name string) bool {
-	before, after, ok := strings.Cut(n.hosts, slotMark)
-	rest, begins := strings.CutPrefix(name, before)
-	i := strings.Index(rest+".", after+".")
-	return ok && begins && i > 0 && !strings.Contains(rest[:i], ".")
+	for i := len(name); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+		if inPattern(n.hosts, name[:i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // elsewhere reports whether a question is for the address of a slot of which none is known. What a search domain makes

@@ -182,7 +182,7 @@ func TestOnlyTheNodeItselfIsAsked(t *testing.T) {
 	if got, err := a.Ask(t.Context(), "b", []byte("who")); !errors.Is(err, errOther) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := a.transport.DialAddressTimeout(memberlist.Address{Addr: liar.Address().String()}, time.Second); err != nil {
+	if _, err := a.streams.DialAddressTimeout(memberlist.Address{Addr: liar.Address().String()}, time.Second); err != nil {
 		t.Errorf("a seed, whose name is not known: %v", err)
 	}
 }

@@ -199,7 +199,7 @@ func TestOtherVersionDoesNotMix(t *testing.T) {
 // alive returns memberlist's other live nodes.
 func (m *Mesh) alive() []string {
 	var out []string
-	for _, n := range m.list.Members() {
+	for _, n := range m.list.Load().Members() {
 		if n.Name != m.self.process() {
 			out = append(out, n.Name)
 		}

@@ -120,7 +120,7 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "those that say nothing are gone", 10*time.Second, func() bool {
-		return open(a.transport.strangers) == 0
+		return open(a.streams.strangers) == 0
 	})
 	if !complains(a, errSlow.Error())() {
 		t.Errorf("problems: %q", a.Problems())
@@ -160,7 +160,7 @@ func TestFramesAreBounded(t *testing.T) {
 		raw.Close()
 	}
 	await(t, "no connection is left", 5*time.Second, func() bool {
-		return open(a.transport.inside) == 0
+		return open(a.streams.inside) == 0
 	})
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))

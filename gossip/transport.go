@@ -235,7 +235,7 @@ func (t *transport) pause() bool {
 
 // told reports why a connection ended, unless the other side only went away.
 func (t *transport) told(from net.Addr, err error) {
-	if !hungUp(err) {
+	if err != nil && !hungUp(err) {
 		t.refused(from, reasonOfGuard(err), err)
 	}
 }
@@ -270,7 +270,7 @@ func (t *transport) receive(conn *tls.Conn, heard hearing) error {
 		}
 		var size [2]byte
 		if _, err := io.ReadFull(r, size[:]); err != nil {
-			return quiet(err)
+			return nil // it has ended
 		}
 		n := int(binary.BigEndian.Uint16(size[:]))
 		if n == 0 || n > maxPacket {
@@ -278,7 +278,7 @@ func (t *transport) receive(conn *tls.Conn, heard hearing) error {
 		}
 		packet := make([]byte, n)
 		if _, err := io.ReadFull(r, packet); err != nil {
-			return quiet(err)
+			return nil // it has ended
 		}
 		if now := time.Now(); now.Sub(checked) >= recheck {
 			if _, err := t.tls.check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
@@ -288,15 +288,6 @@ func (t *transport) receive(conn *tls.Conn, heard hearing) error {
 		}
 		t.take(packet, conn.RemoteAddr(), heard)
 	}
-}
-
-// quiet treats a connection that went silent as one that has ended.
-func quiet(err error) error {
-	var slow net.Error
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &slow) {
-		return io.EOF
-	}
-	return err
 }
 
 // receiveUDP takes packets until Shutdown.
@@ -356,13 +347,9 @@ func (t *transport) Shutdown() error {
 	return err
 }
 
-// FinalAdvertiseAddr implements memberlist.Transport. The address is always given.
+// FinalAdvertiseAddr implements memberlist.Transport. The address is always given, as Mesh.configure does.
 func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
-	at := net.ParseIP(ip)
-	if at == nil {
-		return nil, 0, fmt.Errorf("advertise %q: not an IP address", ip)
-	}
-	return at, port, nil
+	return net.ParseIP(ip), port, nil
 }
 
 // GetAutoBindPort is the port that is listened on.
