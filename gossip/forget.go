@@ -79,7 +79,7 @@ func (v *view) words(now time.Time) (w words) {
 		if rec.faded {
 			continue
 		}
-		e := entry{Meta: rec.Meta, Seq: rec.Seq, State: rec.State, Proof: rec.proof}
+		e := rec.entry
 		if !rec.Live {
 			e.Lost = max(1, now.Sub(rec.Since))
 		}

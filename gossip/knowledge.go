@@ -255,7 +255,7 @@ func (k *knowledge) news(e entry) bool {
 func (k *knowledge) signOwn(certificate []byte, prove func(own entry) ([]byte, error)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	own := &k.view.own
+	own := k.view.own
 	renewed := !bytes.Equal(k.view.signer, certificate)
 	if own.Observer || own.Proof != nil && !renewed {
 		return nil
@@ -264,10 +264,8 @@ func (k *knowledge) signOwn(certificate []byte, prove func(own entry) ([]byte, e
 		own.Seq++
 	}
 	var err error
-	own.Proof, err = prove(*own)
+	own.Proof, err = prove(own.entry)
 	k.view.signer = certificate
-	rec := k.view.nodes[own.Node]
-	rec.Seq, rec.proof = own.Seq, own.Proof
 	return err
 }
 
@@ -282,7 +280,7 @@ type delivery struct {
 func (k *knowledge) due() (word []byte, deliveries []delivery) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	own := k.view.own
+	own := k.view.own.entry
 	for _, p := range k.view.behind() {
 		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
 	}

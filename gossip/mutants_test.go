@@ -11,13 +11,16 @@ var mutants = []mutanttest.Mutant{
 	{Name: "a renewed certificate signs nothing again", File: "knowledge.go", Old: `own.Proof != nil && !renewed {`, New: `own.Proof != nil && (!renewed || true) {`,
 		Test: "TestProofsAreToldOn", Says: "another proof"},
 	{Name: "signed again, it is the same word", File: "knowledge.go", Old: `		own.Seq++`, New: ``, Test: "TestProofsAreToldOn", Says: "another proof"},
-	{Name: "the proof is not kept", File: "view.go", Old: `	rec.proof = e.Proof
-	if e.Seq > 0 {`, New: `	if e.Seq > 0 {`, Test: "TestProofIsKept", Says: "the proof of word 1 is"},
-	{Name: "the proof of another word stays", File: "view.go", Old: `	rec.proof = e.Proof
-	if e.Seq > 0 {`, New: `	if e.Proof != nil {
-		rec.proof = e.Proof
-	}
-	if e.Seq > 0 {`, Test: "TestProofIsKept", Says: "the proof of word 2 is"},
+	{Name: "the proof is not kept", File: "view.go", Old: `		rec.entry = e
+`, New: `		rec.entry = e
+		rec.Proof = nil
+`, Test: "TestProofIsKept", Says: "the proof of word 1 is"},
+	{Name: "the proof of another word stays", File: "view.go", Old: `		rec.entry = e
+`, New: `		proof := rec.Proof
+		if rec.entry = e; e.Proof == nil {
+			rec.Proof = proof
+		}
+`, Test: "TestProofIsKept", Says: "the proof of word 2 is"},
 	{Name: "any node signs", File: "proof.go", Old: `if err == nil && !from.speaksFor(e.Node) {`, New: `if err == nil && from.Role != RoleNode {`,
 		Test: "TestCertificatesWithoutNames", Says: "another node's: got <nil>"},
 	{Name: "any signature", File: "proof.go", Old: `return t.Check(chain[0], e.text(label), p.Signature)`, New: `return nil`,

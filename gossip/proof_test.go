@@ -73,7 +73,7 @@ func TestStolenNodeCertificate(t *testing.T) {
 	for _, w := range lies {
 		replayed := w
 		b.knowledge.mu.Lock()
-		replayed.Proof = b.view.nodes["b"].proof // b's own, of another word
+		replayed.Proof = b.view.nodes["b"].Proof // b's own, of another word
 		b.knowledge.mu.Unlock()
 		accuse(t, a, thief, tells(w), tells(proven(t, thief, a.label, w)), tells(replayed))
 	}
@@ -162,7 +162,7 @@ func TestProofIsKept(t *testing.T) {
 			word.Proof = []byte(proof)
 		}
 		v.learn(word, now)
-		if got := string(v.nodes["b"].proof); got != proof {
+		if got := string(v.nodes["b"].Proof); got != proof {
 			t.Errorf("the proof of word %d is %q, want %q", word.Seq, got, proof)
 		}
 	}
