@@ -295,7 +295,7 @@ func (v *view) listed(which func(*record) bool) []Node {
 // behind marks as sending, and returns, the peers that lack our newest state and to which no send is under way.
 func (v *view) behind() []*peer {
 	var out []*peer
-	if v.self.Observer { // has nothing to say, and nodes would report that it does
+	if v.self.Observer || v.strict && v.own.Proof == nil { // it has nothing to say, or not yet: nobody would believe it
 		return nil
 	}
 	for _, p := range v.peers {
