@@ -21,7 +21,8 @@ func (r *Resolver) Check(ctx context.Context) error {
 	got, err := r.net.LookupNetIP(ctx, "ip", name+".")
 	if err != nil {
 		if line := r.sources(); line != "" && !slices.Contains(strings.Fields(line), "dns") {
-			return fmt.Errorf("%s has no dns in its line %q, so names are never asked for: add dns to that line", r.nsswitch, line)
+			return fmt.Errorf("%s has no dns in its line %q, so names are never asked for: add dns to that line", r.nsswitch,
+				line)
 		}
 		return fmt.Errorf("look up %s, a name only holdfast knows: %w", name, err)
 	}

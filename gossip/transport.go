@@ -70,8 +70,8 @@ func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transp
 	r.plain = over == nil
 	open, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t := &transport{rules: r, tls: over, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
-		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(), links: links{to: map[string]*link{}},
-		stop: stop, done: open.Done()}
+		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(),
+		links: links{to: map[string]*link{}}, stop: stop, done: open.Done()}
 	if err := t.bind(at); err != nil {
 		stop()
 		return nil, err
@@ -118,7 +118,8 @@ func localAddr(at netip.AddrPort) net.Addr {
 }
 
 // dial opens a connection, with TLS to the end of its handshake, within limit. It is a *tls.Conn then.
-func (t *transport) dial(ctx context.Context, address, protocol string, limit time.Duration) (net.Conn, Speaker, error) {
+func (t *transport) dial(ctx context.Context, address, protocol string, limit time.Duration) (net.Conn, Speaker,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	raw, err := t.dialer.DialContext(ctx, "tcp", address)
@@ -222,8 +223,8 @@ func (t *transport) accept(ctx context.Context) {
 	}
 }
 
-// pause waits after an error of a listener: of file descriptors, say, there are none left for a moment. It returns false
-// at Shutdown.
+// pause waits after an error of a listener: of file descriptors, say, there are none left for a moment. It returns
+// false at Shutdown.
 func (t *transport) pause() bool {
 	select {
 	case <-t.done:
