@@ -22,42 +22,38 @@ var (
 	errBusy       = errors.New("too many questions and answers are under way")
 )
 
-// calls are the questions under way. The workers of Run do what may block, so that neither memberlist nor a caller
-// whose ctx has ended waits for a slow peer.
-type calls struct {
+// asking puts questions to other nodes, and answers theirs. The workers of Run do what may block, so that neither
+// memberlist nor a caller whose ctx has ended waits for a slow peer.
+type asking struct {
+	parts
+	self   Meta
 	answer func(ctx context.Context, question []byte) ([]byte, error)
 	jobs   chan func(ctx context.Context)
-	closed chan struct{}
+	ended  chan struct{} // closed when Run ends
 
 	mu      sync.Mutex
 	waiting map[uint64]chan answer // capacity 1
 }
 
-func newCalls(reply func(context.Context, []byte) ([]byte, error)) *calls {
-	return &calls{
-		answer:  reply,
-		jobs:    make(chan func(context.Context), callQueue),
-		closed:  make(chan struct{}),
-		waiting: map[uint64]chan answer{},
-	}
+func newAsking(p parts, self Meta, reply func(context.Context, []byte) ([]byte, error)) *asking {
+	return &asking{parts: p, self: self, answer: reply, jobs: make(chan func(context.Context), callQueue),
+		ended: make(chan struct{}), waiting: map[uint64]chan answer{}}
 }
 
-func (c *calls) close() { close(c.closed) }
-
-func (c *calls) work(ctx context.Context) {
+func (a *asking) work(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case job := <-c.jobs:
+		case job := <-a.jobs:
 			job(ctx)
 		}
 	}
 }
 
-func (c *calls) queue(job func(ctx context.Context)) error {
+func (a *asking) queue(job func(ctx context.Context)) error {
 	select {
-	case c.jobs <- job:
+	case a.jobs <- job:
 		return nil
 	default:
 		return errBusy
@@ -65,37 +61,28 @@ func (c *calls) queue(job func(ctx context.Context)) error {
 }
 
 // open registers a question; the returned func forgets it.
-func (c *calls) open() (uint64, <-chan answer, func()) {
+func (a *asking) open() (uint64, <-chan answer, func()) {
 	id, reply := rand.Uint64(), make(chan answer, 1)
-	c.mu.Lock()
-	c.waiting[id] = reply
-	c.mu.Unlock()
-	return id, reply, func() {
-		c.mu.Lock()
-		delete(c.waiting, id)
-		c.mu.Unlock()
-	}
+	a.mu.Lock()
+	a.waiting[id] = reply
+	a.mu.Unlock()
+	return id, reply, func() { a.waiter(id) }
 }
 
 // answered hands an answer to anyone who waits; a late, repeated or invented one finds nobody.
-func (c *calls) answered(a answer) {
-	c.mu.Lock()
-	reply := c.waiting[a.ID]
-	delete(c.waiting, a.ID)
-	c.mu.Unlock()
-	if reply != nil {
-		reply <- a
+func (a *asking) answered(reply answer) {
+	if waiter := a.waiter(reply.ID); waiter != nil {
+		waiter <- reply
 	}
 }
 
-// asking puts questions to other nodes, and answers theirs.
-type asking struct {
-	*calls
-	self     Meta
-	known    *knowledge
-	here     *endpoint
-	refusals refusals
-	lg       *zap.Logger
+// waiter returns who waits for an answer, and forgets it.
+func (a *asking) waiter(id uint64) chan answer {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	waiter := a.waiting[id]
+	delete(a.waiting, id)
+	return waiter
 }
 
 // Ask sends a question of at most maxMessage bytes straight to the process that counts for a live node, or to one of
@@ -119,7 +106,7 @@ func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte,
 	if node == a.self.Node {
 		return a.answer(ctx, question)
 	}
-	list := a.here.running()
+	list := a.here.list.Load()
 	if list == nil {
 		return nil, errNotRunning
 	}
@@ -130,7 +117,7 @@ func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte,
 	id, reply, forget := a.open()
 	defer forget()
 	unsent := make(chan error, 1)
-	msg := encodeAsk(ask{ID: id, Node: a.self.Node, Boot: a.self.Boot, Question: question})
+	msg := encode(ask{ID: id, Node: a.self.Node, Boot: a.self.Boot, Question: question})
 	if err := a.queue(func(context.Context) {
 		if ctx.Err() != nil {
 			return // nobody waits for the answer any more
@@ -149,7 +136,7 @@ func (a *asking) ask(ctx context.Context, node string, question []byte) ([]byte,
 		return a.Body, nil
 	case err := <-unsent:
 		return nil, err
-	case <-a.closed:
+	case <-a.ended:
 		return nil, errNotRunning
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -174,7 +161,7 @@ func (a *asking) asked(q ask) {
 		}
 	})
 	if err != nil {
-		a.refusals.reject(reasonFull, "ask", fmt.Sprintf("%s: a question of it was not answered: %v", q.Node, err))
+		a.reject(reasonFull, "ask", fmt.Sprintf("%s: a question of it was not answered: %v", q.Node, err))
 	}
 }
 
@@ -185,5 +172,5 @@ func (a *asking) reply(q ask, reply answer) error {
 	if !known {
 		return errors.New("the asking process is not known here")
 	}
-	return a.here.running().SendReliable(destination(asker, at), encodeAnswer(reply))
+	return a.here.list.Load().SendReliable(destination(asker, at), encode(reply))
 }

@@ -3,7 +3,6 @@ package gossip
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 )
@@ -21,29 +20,15 @@ func (r *Resolver) Check(ctx context.Context) error {
 	name := canary + "." + r.zone
 	got, err := r.net.LookupNetIP(ctx, "ip", name+".")
 	if err != nil {
-		if cause := r.checkNsswitch(); cause != nil {
-			return cause
+		if line := r.sources(); line != "" && !slices.Contains(strings.Fields(line), "dns") {
+			return fmt.Errorf("%s has no dns in its line %q, so names are never asked for: add dns to that line", r.nsswitch,
+				line)
 		}
 		return fmt.Errorf("look up %s, a name only holdfast knows: %w", name, err)
 	}
 	if len(got) != 1 || got[0].Unmap() != canaryAddress {
 		return fmt.Errorf("look up %s, a name only holdfast knows: got %v, want %v: something else answers our names", name,
 			got, canaryAddress)
-	}
-	return nil
-}
-
-// checkNsswitch explains a failed lookup: Go looks only at "files" and "dns" (nsswitch.conf(5)).
-func (r *Resolver) checkNsswitch() error {
-	text, err := os.ReadFile(r.nsswitch)
-	if err != nil {
-		return nil // without the file DNS is asked, so it is not the cause
-	}
-	for _, line := range lines(string(text)) {
-		if sources, ok := strings.CutPrefix(line, "hosts:"); ok && !slices.Contains(strings.Fields(sources), "dns") {
-			return fmt.Errorf("%s has no dns in its line %q, so names are never asked for: add dns to that line", r.nsswitch,
-				line)
-		}
 	}
 	return nil
 }

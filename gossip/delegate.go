@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,13 +10,7 @@ import (
 
 // delegate is what memberlist calls. Most calls come under memberlist's own lock: none may call back
 // into memberlist, and none may block.
-type delegate struct {
-	self     Meta
-	known    *knowledge
-	prover   *prover
-	asking   *asking
-	refusals refusals
-}
+type delegate struct{ *Mesh }
 
 var (
 	_ memberlist.Delegate      = delegate{}
@@ -27,17 +20,17 @@ var (
 )
 
 // NodeMeta returns what we say of ourselves; it is within the limit, as New has checked.
-func (d delegate) NodeMeta(int) []byte { return appendMeta(nil, d.self) }
+func (d delegate) NodeMeta(int) []byte { return encode(d.self) }
 
 // GetBroadcasts returns nothing: states are larger than packets and go over streams.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState returns all we know, for a push/pull.
 func (d delegate) LocalState(bool) []byte {
-	if d.self.Observer && d.prover.tls != nil {
+	if d.self.Observer && d.tls != nil {
 		return nil // nobody believes it
 	}
-	return encodeAll(d.known.entries())
+	return encode(d.known.words())
 }
 
 // MergeRemoteState takes in all that another node knows.
@@ -46,7 +39,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) { d.NotifyMsg(b) }
 // NotifyMsg takes in one message.
 func (d delegate) NotifyMsg(b []byte) {
 	from, err := Speaker{Role: RoleNode}, error(nil)
-	if d.prover.tls != nil {
+	if d.tls != nil {
 		from, b, err = speakerOf(b)
 	}
 	var msg any
@@ -54,28 +47,30 @@ func (d delegate) NotifyMsg(b []byte) {
 		msg, err = decode(b)
 	}
 	if err != nil {
-		reason := reasonUnreadable
-		if errors.Is(err, errVersion) {
-			reason = reasonVersion
-		}
-		d.refusals.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
+		reason := reasonOfMessage(err)
+		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
 	switch msg := msg.(type) {
-	case entry:
-		d.merge([]entry{msg}, from)
-	case []entry:
-		d.merge(msg, from)
+	case words:
+		d.known.merge(msg, d.authentic(msg.entries, from))
 	case ask:
 		if !from.speaksFor(msg.Node) {
-			d.refusals.reject(reasonCertificate, "proof/"+msg.Node,
+			d.reject(reasonCertificate, "proof/"+msg.Node,
 				fmt.Sprintf("%s: a question in its name was asked with a certificate of %q", msg.Node, from.Node))
 			return
 		}
-		d.asking.asked(msg)
+		d.asked(msg)
 	case answer:
-		d.asking.answered(msg)
+		d.answered(msg)
 	}
+}
+
+func reasonOfMessage(err error) string {
+	if errors.Is(err, errVersion) {
+		return reasonVersion
+	}
+	return reasonUnreadable
 }
 
 // NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.
@@ -85,16 +80,13 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
 	if err != nil {
-		reason := reasonUnreadable
-		if errors.Is(err, errVersion) {
-			reason = reasonVersion
-		}
-		d.refusals.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
+		reason := reasonOfMessage(err)
+		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}
 	if !d.known.room(meta) {
 		err := fmt.Errorf("%d processes may be live, %d of them nodes in any case", maxNodes, nodesOnly)
-		d.refusals.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
+		d.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
 		return err
 	}
 	return nil
@@ -124,9 +116,9 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	ip, _ := netip.AddrFromSlice(n.Addr)
 	at := netip.AddrPortFrom(ip.Unmap(), n.Port)
 	d.known.joined(meta, at)
-	d.refusals.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
+	d.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
 	for _, reason := range []string{reasonKey, reasonCertificate} {
-		d.refusals.settle(reason + "/" + at.Addr().String())
+		d.settle(reason + "/" + at.Addr().String())
 	}
 }
 
@@ -138,15 +130,4 @@ func (d delegate) NotifyLeave(n *memberlist.Node) {
 	if meta, err := decodeMeta(n.Meta); err == nil && meta != d.self {
 		d.known.left(meta, n.State == memberlist.StateLeft)
 	}
-}
-
-// merge takes in what another node knows, and what it says of the nodes that it has lost or forgotten.
-func (d delegate) merge(entries []entry, from Speaker) {
-	said, err := asides(entries)
-	if err != nil {
-		d.refusals.reject(reasonUnreadable, "message/"+reasonUnreadable,
-			fmt.Sprintf("%s: what it says of lost nodes is not understood: %v", cmp.Or(from.Node, "some node"), err))
-		return
-	}
-	d.known.merge(d.prover.authentic(entries, from), said)
 }

@@ -25,7 +25,7 @@
 //   - One record per node name, that of one process; within a process the highest sequence number wins. A live process
 //     counts rather than a lost one, and of lost ones that with the highest start time. Section "Twins" has the rest.
 //   - Everything sent begins with a version; another version, trailing bytes or a size beyond the
-//     limits are refused whole, counted, and shown in Problems.
+//     limits are refused whole, counted, and shown in Problems. Fields that are not known are passed over.
 //   - An observer (Meta.Observer) hears everything and is believed about nothing. However many there are, none is among
 //     Nodes, a node with only observers around it still counts as alone, and an observer is never a twin.
 //   - Memory is bounded: 256 nodes, 64 KiB of state each, 64 problems, 64 questions under way; handshakes (without TLS:
@@ -45,9 +45,7 @@
 // otherwise found a cluster that exists. Forgotten by time means hidden and no longer reported; its address is still
 // tried, so that a mesh that was partitioned for days heals. A command spreads as a tombstone that names the last word
 // known by then: a later word counts, and a process that is heard alive counts at once. At most 64 tombstones are kept,
-// for 7 days, and only in memory. Times and tombstones travel in a push/pull in the state of an entry about an
-// observer. A holdfast that does not know of this drops that entry: it reports lost nodes without their time, and knows
-// no tombstones.
+// for 7 days, and only in memory. Times and tombstones travel in a push/pull.
 //
 // # Twins
 //
@@ -65,7 +63,7 @@
 // # Transport
 //
 // With UseTLS every byte goes over TLS 1.3 connections on which both sides show a certificate of the mesh (tls.go,
-// secure.go). Each stream has a connection of its own. The packets to one address share one (link.go), which is dialled
+// transport.go). Each stream has a connection of its own. The packets to one address share one (link.go), which is dialled
 // when the first is due and closed after 30 s without one. Sending a packet never blocks: at most 64 wait for a
 // connection, and any more are lost, as they would be over UDP. Certificates and authorities are read at each
 // handshake, and open connections are checked again every minute. memberlist does not say whom a message is from, so
@@ -74,13 +72,11 @@
 //
 // # Whose word counts
 //
-// With TLS the facts of a node (its Meta and its state) count only if its certificate proves them (proof.go), in one of
-// two ways. A word that comes from its speaker, over a connection with that node's certificate, counts as it is. One
-// that others pass on carries a proof: a signature, with the certificate's key, of cluster, Meta, number and state. The
-// first way alone is not enough: a node that has just joined hears of a lost node only from others, and that node's
-// facts may keep it from founding. The second alone would silence nodes of an earlier version, which sign nothing,
-// during an upgrade. Proofs travel where such a version ignores them. A proof is checked once, when its word is news,
-// and counts as long as the certificate does.
+// With TLS the facts of a node (its Meta and its state) count only if its certificate proves them (proof.go): each word
+// carries a signature, with the certificate's key, of cluster, Meta, number and state. That it comes from its speaker,
+// over a connection with that node's certificate, is not enough: a node that has just joined hears of a lost node only
+// from others, and that node's facts may keep it from founding. A proof is checked once, when its word is news, and
+// counts as long as the certificate does.
 //
 // A process counts for a node only once it has said so itself; until then only memberlist knows it. A question is asked
 // of, and answered to, only the node whose certificate is at the other end. What others may know better than the node

@@ -3,48 +3,25 @@ package gossip
 import (
 	"net"
 	"net/netip"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/zap"
 )
 
-// endpoint is where this process gossips: memberlist, and what carries its messages. There is nothing before Run.
+// endpoint is where this process gossips. There is nothing before Run.
 type endpoint struct {
-	mu        sync.Mutex // guards what follows; never held while memberlist is called
-	at        netip.AddrPort
-	transport carrier
-	list      *memberlist.Memberlist
-	keys      *keyring // nil without keys
-}
-
-// bound notes where the listeners are.
-func (e *endpoint) bound(streams carrier, at netip.AddrPort) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.transport, e.at = streams, at
-}
-
-// begin notes that memberlist runs.
-func (e *endpoint) begin(list *memberlist.Memberlist, keys *keyring) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.list, e.keys = list, keys
+	at   atomic.Pointer[netip.AddrPort]
+	list atomic.Pointer[memberlist.Memberlist]
 }
 
 // Address is where the others reach our gossip. It is the zero value before Started.
 func (e *endpoint) Address() netip.AddrPort {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.at
-}
-
-// running returns memberlist, nil before it runs.
-func (e *endpoint) running() *memberlist.Memberlist {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.list
+	if at := e.at.Load(); at != nil {
+		return *at
+	}
+	return netip.AddrPort{}
 }
 
 // leave tells the others that this process leaves, for at most leaveTimeout, and only while anybody is there to be

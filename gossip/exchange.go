@@ -1,125 +1,123 @@
 package gossip
 
 import (
-	"encoding/binary"
+	"bytes"
+	"context"
 	"io"
 	"net"
-	"sync"
+	"strings"
 	"time"
+
+	"github.com/miekg/dns"
 )
 
-// maxFrame is what fits a frame of DNS over a stream (RFC 1035 §4.2.2).
-const maxFrame = 1<<16 - 1
+// upstreamTimeout bounds a question whose asker set no deadline. It is the most that the timeout option
+// of resolv.conf allows, so it never ends what the asker still waits for.
+const upstreamTimeout = 30 * time.Second
 
-// exchange is a net.Conn on which queries are written and replies are read, each behind its length in
-// two bytes. That it is no net.PacketConn makes net.Resolver speak so even where it dialled "udp", so
-// that a reply of any size fits. The reader does the work: there is no goroutine that could be left.
-//
-// It is made for net.Resolver, which sets the deadline, writes a query and then reads. A deadline set
-// during a Read counts for the next; a Read without a query ends in io.EOF.
+// exchange is net.Resolver's end of a pipe, on which it writes a query and reads the reply, each behind its length in
+// two bytes. That it is no net.PacketConn makes net.Resolver speak so even where it dialled "udp", so that a reply of
+// any size fits.
 type exchange struct {
-	answer func(deadline time.Time, query []byte) ([]byte, error)
-	cancel func() // ends an answer under way
-
-	mu       sync.Mutex
-	in, out  []byte // written and not answered; answered and not read
-	deadline time.Time
-	closed   bool
+	net.Conn
+	cancel context.CancelFunc // ends the answer under way
+	failed error              // why the other end was closed, if it was; set before that
 }
 
-// Write takes in a query or a part of one. It never blocks.
-func (e *exchange) Write(p []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return 0, net.ErrClosed
-	}
-	if len(e.in)+len(p) > 2+maxFrame {
-		return 0, io.ErrShortBuffer
-	}
-	e.in = append(e.in, p...)
-	return len(p), nil
+// converse returns a conversation in which answer replies to each query. It ends with ctx, and when it is closed.
+func converse(ctx context.Context, answer func(ctx context.Context, query []byte) ([]byte, error)) net.Conn {
+	asker, answerer := net.Pipe()
+	ctx, cancel := context.WithCancel(ctx)
+	e := &exchange{Conn: asker, cancel: cancel}
+	go func() {
+		defer func() { _ = answerer.Close() }()
+		c := dns.Conn{Conn: answerer}
+		for {
+			query, err := c.ReadMsgHeader(nil)
+			if err != nil {
+				return // the asker has gone, or writes no DNS
+			}
+			reply, err := answer(ctx, query)
+			if err == nil {
+				_, err = c.Write(reply)
+			}
+			if err != nil {
+				e.failed = err
+				return
+			}
+		}
+	}()
+	return e
 }
 
-// Read hands out the reply to the oldest query. Its errors are those of the nameserver's sockets as they
-// are, because net.Resolver looks at their types.
+// Read returns the errors of the nameserver's sockets as they are, because net.Resolver looks at their types.
 func (e *exchange) Read(p []byte) (int, error) {
-	if err := e.fill(); err != nil {
-		return 0, err
+	n, err := e.Conn.Read(p)
+	if err == io.EOF && e.failed != nil {
+		err = e.failed
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n := copy(p, e.out)
-	e.out = e.out[n:]
-	return n, nil
-}
-
-// fill gets the next reply unless one is waiting. Close must get through meanwhile, so it does not hold the lock.
-func (e *exchange) fill() error {
-	e.mu.Lock()
-	query, deadline, ready, closed := e.query(), e.deadline, len(e.out) > 0, e.closed
-	e.mu.Unlock()
-	switch {
-	case closed:
-		return net.ErrClosed
-	case ready:
-		return nil
-	case query == nil:
-		return io.EOF
-	}
-	reply, err := e.answer(deadline, query)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.in = e.in[2+len(query):]
-	e.out = append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...)
-	return nil
-}
-
-// query returns the oldest whole query, nil if there is none.
-func (e *exchange) query() []byte {
-	if len(e.in) < 2 {
-		return nil
-	}
-	n := int(binary.BigEndian.Uint16(e.in))
-	if len(e.in) < 2+n {
-		return nil
-	}
-	return e.in[2 : 2+n : 2+n]
+	return n, err
 }
 
 // Close ends what is under way.
 func (e *exchange) Close() error {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
 	e.cancel()
-	return nil
+	return e.Conn.Close()
 }
 
-// SetDeadline says until when a reply may take; zero means forever.
-func (e *exchange) SetDeadline(t time.Time) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.deadline = t
-	return nil
+// forward asks the nameserver at address as it would have been asked without us: over UDP with the
+// query as it is (so EDNS keeps its meaning), then over TCP if the reply did not fit; over TCP alone if
+// TCP was dialled.
+func forward(ctx context.Context, network, address string, query []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, upstreamTimeout)
+	defer cancel()
+	reply, err := request(ctx, network, address, query)
+	if over, udp := strings.CutPrefix(network, "udp"); err == nil && udp && truncated(reply) {
+		return request(ctx, "tcp"+over, address, query)
+	}
+	return reply, err
 }
 
-// SetReadDeadline is SetDeadline, since a write never waits.
-func (e *exchange) SetReadDeadline(t time.Time) error { return e.SetDeadline(t) }
+// request has one conversation on a socket of its own, which ends with ctx. It passes over what does not answer the
+// query, as net.Resolver itself does: that may be forged, and the true reply may still come.
+func request(ctx context.Context, network, address string, query []byte) ([]byte, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	// A deadline, not Close: so an end in time looks like one, a net.Error with Timeout.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	c := dns.Conn{Conn: conn}
+	if _, err := c.Write(query); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, dns.MaxMsgSize)
+	for {
+		n, err := c.Read(buf)
+		if err != nil {
+			return nil, err
+		}
+		if answers(buf[:n], query) {
+			return bytes.Clone(buf[:n]), nil
+		}
+	}
+}
 
-// SetWriteDeadline does nothing, since a write never waits.
-func (e *exchange) SetWriteDeadline(time.Time) error { return nil }
+// answers reports whether reply belongs to query: same id and, where one can be read, same question.
+func answers(reply, query []byte) bool {
+	if len(reply) < 12 || len(query) < 2 || !bytes.Equal(reply[:2], query[:2]) || reply[2]&0x80 == 0 {
+		return false
+	}
+	_, asked, ok := question(query)
+	if !ok {
+		return true
+	}
+	_, got, ok := question(reply)
+	return ok && got.Type == asked.Type && got.Class == asked.Class &&
+		strings.EqualFold(got.Name.String(), asked.Name.String())
+}
 
-// LocalAddr says that nothing is on the network.
-func (e *exchange) LocalAddr() net.Addr { return inMemory{} }
-
-// RemoteAddr says that nothing is on the network.
-func (e *exchange) RemoteAddr() net.Addr { return inMemory{} }
-
-type inMemory struct{}
-
-func (inMemory) Network() string { return "memory" }
-func (inMemory) String() string  { return "holdfast resolver" }
+// truncated reads the TC bit.
+func truncated(reply []byte) bool { return reply[2]&0x02 != 0 }

@@ -64,11 +64,6 @@ func (s tombstones) add(f lastWord, age time.Duration, now time.Time) {
 	}
 }
 
-// expire drops those that are too old.
-func (s tombstones) expire(now time.Time) {
-	maps.DeleteFunc(s, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
-}
-
 // forgetAnswer says what a node makes of the order to forget another.
 type forgetAnswer struct {
 	Live  bool `json:"live,omitempty"`  // it hears the node, and forgets nothing
@@ -78,34 +73,50 @@ type forgetAnswer struct {
 // refused reports whether nothing is forgotten there.
 func (a forgetAnswer) refused() bool { return a.Live || a.Later }
 
-// merge reports whether a node changed, and which nodes were forgotten.
-func (v *view) merge(entries []entry, said hearsay, now time.Time) (changed bool, gone []string) {
-	for _, f := range said.forgotten {
-		if v.forget(f.lastWord, f.age, now) {
-			gone = append(gone, f.Node)
+// words returns everything known, lost nodes too, as it goes over in a push/pull.
+func (v *view) words(now time.Time) (w words) {
+	for _, rec := range v.nodes {
+		if rec.faded {
+			continue
 		}
+		e := rec.entry
+		if !rec.Live {
+			e.Lost = max(1, now.Sub(rec.Since))
+		}
+		w.entries = append(w.entries, e)
 	}
-	for _, e := range entries {
-		changed = v.learn(e, now) || changed
+	for _, t := range v.forgotten {
+		w.forgotten = append(w.forgotten, forgetting{t.lastWord, now.Sub(t.at)})
 	}
-	for _, l := range said.lost {
-		v.age(l, now)
-	}
-	return changed, append(gone, v.fade(now)...)
+	return w
 }
 
-// fade updates which lost nodes are forgotten by time, and returns those that have been since the last call.
-func (v *view) fade(now time.Time) (gone []string) {
+// merge takes in what another process tells, of which the entries in counts are their speakers' own words. It reports
+// whether a node changed.
+func (v *view) merge(told words, counts []entry, now time.Time) (changed bool) {
+	for _, f := range told.forgotten {
+		v.forget(f.lastWord, f.Age, now)
+	}
+	for _, e := range counts {
+		changed = v.learn(e, now) || changed
+	}
+	for _, e := range told.entries {
+		v.age(e, now)
+	}
+	return changed
+}
+
+// fade updates which lost nodes are forgotten by time.
+func (v *view) fade(now time.Time) {
 	for name, rec := range v.nodes {
 		was := rec.faded
 		over := v.forgetAfter > 0 && now.Sub(rec.Since) >= v.forgetAfter
 		rec.faded = over && !rec.Live && !v.ours(name) && (v.settled || !v.bearsWitness(rec.State))
 		if rec.faded && !was {
-			gone = append(gone, name)
+			v.dropped = append(v.dropped, name)
 		}
 	}
-	v.forgotten.expire(now)
-	return gone
+	maps.DeleteFunc(v.forgotten, func(_ string, t tombstone) bool { return now.Sub(t.at) >= forgottenFor })
 }
 
 // bearsWitness reports whether a state is evidence of a cluster.
@@ -130,7 +141,10 @@ func (v *view) forget(f lastWord, age time.Duration, now time.Time) bool {
 	}
 	v.forgotten.add(f, age, now)
 	_, here := v.nodes[f.Node]
-	delete(v.nodes, f.Node)
+	if here {
+		delete(v.nodes, f.Node)
+		v.dropped = append(v.dropped, f.Node)
+	}
 	return here
 }
 
@@ -141,12 +155,12 @@ func (v *view) dead(e entry) bool {
 
 // age notes for how long another node has lost one. What we saw ourselves we know better; otherwise the time only
 // grows, no matter how many nodes pass it on.
-func (v *view) age(l lostFor, now time.Time) {
-	rec := v.nodes[l.node]
-	if rec == nil || rec.Live || rec.seen || rec.Boot != l.boot || v.ours(l.node) {
+func (v *view) age(e entry, now time.Time) {
+	rec := v.nodes[e.Node]
+	if rec == nil || rec.Live || rec.seen || rec.Boot != e.Boot || v.ours(e.Node) {
 		return
 	}
-	if since := now.Add(-l.age); since.Before(rec.Since) {
+	if since := now.Add(-e.Lost); since.Before(rec.Since) {
 		rec.Since = since
 	}
 }

@@ -1,9 +1,7 @@
 package gossip
 
 import (
-	"bytes"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -29,19 +27,12 @@ func forgetful(self Meta, now time.Time) *view {
 func tell(t *testing.T, from, to *view, now time.Time) {
 	t.Helper()
 	from.fade(now)
-	msg, err := decode(encodeAll(from.entries(now)))
+	msg, err := decode(encode(from.words(now)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := msg.([]entry)
-	said, err := decodeHearsay(entries[len(entries)-1].State)
-	if !entries[len(entries)-1].Observer {
-		said, err = hearsay{}, nil
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	to.merge(entries, said, now)
+	all := msg.(words)
+	to.merge(all, all.entries, now)
 }
 
 func lists(v *view, now time.Time, name string) bool {
@@ -81,7 +72,7 @@ func TestLostNodeIsForgottenWithTime(t *testing.T) {
 		if got := lists(v, lost.Add(day), "x"); got != c.never {
 			t.Errorf("%s: after a day: got listed %v, want %v", c.name, got, c.never)
 		}
-		if got := len(v.entries(lost.Add(day))) > 1; got != c.never {
+		if got := len(v.words(lost.Add(day)).entries) > 1; got != c.never {
 			t.Errorf("%s: after a day: got told %v, want %v", c.name, got, c.never)
 		}
 		v.up(process("x", 1), at, lost.Add(2*day))
@@ -263,24 +254,6 @@ func TestTombstonesAreBoundedAndEnd(t *testing.T) {
 	}
 }
 
-// A version that knows nothing of this reads the entries and drops the last one.
-func TestHearsayIsDroppedByOlderVersions(t *testing.T) {
-	now := time.Unix(1, 0)
-	v := newView(process("self", 1), now)
-	if got := v.entries(now); len(got) != 1 {
-		t.Errorf("nothing to say: got %d entries, want 1", len(got))
-	}
-	v.learn(entry{Meta: process("x", 1), Seq: 1, State: []byte("state")}, now)
-	got := v.entries(now)
-	last := got[len(got)-1]
-	if len(got) != 3 || !last.Observer || last.Seq != 0 {
-		t.Fatalf("got %+v", got)
-	}
-	if newView(process("old", 1), now).learn(last, now) {
-		t.Error("it is news")
-	}
-}
-
 func TestFullMeshIsTold(t *testing.T) {
 	now := time.Unix(1, 0)
 	v := newView(process("self", 1), now)
@@ -298,61 +271,14 @@ func TestFullMeshIsTold(t *testing.T) {
 	}
 }
 
-func TestHearsayRoundTrip(t *testing.T) {
-	long := strings.Repeat("n", maxNode)
-	want := hearsay{}
-	for i := range maxNodes {
-		want.lost = append(want.lost, lostFor{long, uint64(i), maxAge})
-	}
-	for i := range maxForgotten {
-		want.forgotten = append(want.forgotten, forgetting{lastWord{long, uint64(i), 1}, time.Second})
-	}
-	for i := range perEntry {
-		want.proofs = append(want.proofs, entry{Meta: Meta{Node: long, Boot: uint64(i)}, Seq: 1, proof: make([]byte, maxProof)})
-	}
-	for _, said := range []hearsay{{proofs: want.proofs}, {lost: want.lost, forgotten: want.forgotten}} { // never both
-		if b := encodeHearsay(said); len(b) > maxState {
-			t.Errorf("got %d bytes, at most %d fit", len(b), maxState)
-		}
-	}
-	b := encodeHearsay(want)
-	for _, b := range [][]byte{b, append(bytes.Clone(b), 1, 2, 3)} { // a later version may say more
-		if got, err := decodeHearsay(b); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %.100v, %v", got, err)
-		}
-	}
-	for _, cut := range []int{1, 5, len(b) / 2, len(b) - 1} {
-		if got, err := decodeHearsay(b[:cut]); err == nil {
-			t.Errorf("cut to %d bytes: got %.100v", cut, got)
-		}
-	}
-	for _, many := range []hearsay{{lost: make([]lostFor, maxNodes+1)}, {forgotten: make([]forgetting, maxForgotten+1)}, {proofs: make([]entry, perEntry+1)}} {
-		if _, err := decodeHearsay(encodeHearsay(many)); err == nil || !strings.Contains(err.Error(), "at most") {
-			t.Errorf("too many: got %v", err)
-		}
-	}
-	w, err := decodeHearsay(encodeHearsay(hearsay{lost: []lostFor{{"x", 1, -1}}}))
-	if err != nil || w.lost[0].age != maxAge {
-		t.Errorf("an age beyond all bounds: got %v, %v", w, err)
-	}
-}
-
-func TestGarbledHearsayChangesNothing(t *testing.T) {
-	m := newMesh(t)
-	m.delegate().merge([]entry{{Meta: process("x", 1), Seq: 1}, {Meta: watcher("w"), State: []byte{0}}}, Speaker{Role: RoleNode})
-	if len(m.Nodes()) != 1 || !strings.Contains(fmt.Sprint(m.Problems()), "what it says of lost nodes") {
-		t.Errorf("got %v, %q", m.Nodes(), m.Problems())
-	}
-}
-
 // The mesh's own clock does it, with nobody looking, and says so.
 func TestMeshForgetsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t)
-		m.knowledge.lg = zap.NewNop()
+		m.knowledge.log = zap.NewNop()
 		m.view.forgetAfter = day
 		m.UseEvidence(func(state []byte) bool { return string(state) == witness })
-		m.delegate().merge([]entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode})
+		delegate{m}.NotifyMsg(encode(words{entries: []entry{{Meta: process("x", 1), Seq: 1, State: []byte(witness)}}}))
 		<-m.Changed()
 		time.Sleep(day)
 		if len(m.Nodes()) != 2 || m.count(false) != 1 {
@@ -412,7 +338,7 @@ func TestForgottenNodeDoesNotComeBack(t *testing.T) {
 	}
 	late := start(t, "main", node("late"), seeded(c))
 	await(t, "the newcomer hears a", 5*time.Second, sees(late, "a"))
-	late.delegate().merge([]entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}, Speaker{Role: RoleNode}) // it has brought the old word with it
+	delegate{late.Mesh}.NotifyMsg(encode(words{entries: []entry{{Meta: x.self, Seq: 1, State: []byte(witness)}}})) // it has brought the old word with it
 	await(t, "the newcomer forgets x", 10*time.Second, func() bool { _, ok := find(late, "x"); return !ok })
 	for _, m := range []*member{a, b, c} {
 		if _, ok := find(m, "x"); ok {

@@ -1,12 +1,16 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 func lostNode(name string) Node {
@@ -41,18 +45,24 @@ func TestForgetAll(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			var asked []forgetOrder
-			f := forgetAll{self: "n1", nodes: nodes, lost: []Node{stray, lostNode("old")}, witness: func(state []byte) Witness { return Witness{Slot: string(state)} },
-				ask: func(_ context.Context, node string, o forgetOrder) (forgetAnswer, error) {
-					asked = append(asked, o)
-					if node == c.broken {
-						return forgetAnswer{}, errors.New("no answer to the question")
-					}
-					if o.Dry {
-						return c.answers[node], nil
-					}
-					return c.late[node], nil
-				}}
-			r, err := f.run(t.Context(), c.node, c.dry)
+			m := newMesh(t)
+			m.self.Node = "n1"
+			o := NewOrders(m, func(state []byte) Witness { return Witness{Slot: string(state)} }, zap.NewNop())
+			o.ask = func(_ context.Context, node string, question []byte) ([]byte, error) {
+				var order forgetOrder
+				if err := json.Unmarshal(bytes.TrimPrefix(question, []byte(askToForget)), &order); err != nil {
+					t.Fatal(err)
+				}
+				asked = append(asked, order)
+				if node == c.broken {
+					return nil, errors.New("no answer to the question")
+				}
+				if order.Dry {
+					return json.Marshal(c.answers[node])
+				}
+				return json.Marshal(c.late[node])
+			}
+			r, err := o.forget(t.Context(), c.node, c.dry, nodes, []Node{stray, lostNode("old")})
 			if len(asked) != c.orders {
 				t.Errorf("orders: got %+v, want %d", asked, c.orders)
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
@@ -53,15 +54,18 @@ type pushed struct {
 	Vsn         []uint8
 }
 
-// hearing filters what one speaker says over a connection. Without TLS the speaker is the zero one.
+// hearing filters what one speaker says over a connection. Without TLS nobody knows who it is.
 type hearing struct {
 	rules
 	from Speaker
 }
 
+// node reports whether the speaker may say what a node does.
+func (r hearing) node() bool { return r.plain || r.from.Role == RoleNode }
+
 // mayTell reports whether the speaker may say that a process is live, and describe it so.
 func (r hearing) mayTell(process string, meta []byte, incarnation uint32) bool {
-	if r.from.Role == RoleNode {
+	if r.node() {
 		return true
 	}
 	m, err := decodeMeta(meta)
@@ -73,22 +77,25 @@ func (r hearing) mayTell(process string, meta []byte, incarnation uint32) bool {
 }
 
 // mayHear reports whether a message in a packet counts. Those for the delegates do not: they come over streams.
-func (r hearing) mayHear(msg []byte) bool {
+func (r hearing) mayHear(msg []byte) (bool, error) {
 	if len(msg) == 0 {
-		return false
+		return false, nil
 	}
 	switch msg[0] {
 	case typePing, typeIndirectPing, typeAck, typeNack:
-		return true
+		return true, nil
 	case typeSuspect, typeAlive, typeDead:
-		if r.from.Role == RoleNode {
-			return true
-		}
-	default:
-		return false
+		return r.node() || r.mayRumour(msg), nil
+	case typeCompress:
+		return false, errCompressed
 	}
+	return false, errHeader
+}
+
+// mayRumour reports whether an observer may say this of a process.
+func (r hearing) mayRumour(msg []byte) bool {
 	var about rumour
-	if codec.NewDecoderBytes(msg[1:], &codec.MsgpackHandle{}).Decode(&about) != nil {
+	if codec.NewDecoderBytes(msg[1:], msgpack).Decode(&about) != nil {
 		return false
 	}
 	switch msg[0] {
@@ -103,10 +110,15 @@ func (r hearing) mayHear(msg []byte) bool {
 
 // packet returns what counts of a packet, with its label; nil if nothing does.
 func (r hearing) packet(packet []byte) ([]byte, error) {
-	head := append([]byte{typeLabel, byte(len(r.label))}, r.label...)
+	head := r.head()
 	body, ours := bytes.CutPrefix(packet, head)
-	if !ours {
+	switch {
+	case !ours:
 		return packet, nil // memberlist says so
+	case r.keyed && len(body) > 0 && body[0] != unpadded:
+		return nil, errPadding
+	case r.keyed:
+		return packet, nil
 	}
 	if len(body) >= 5 && body[0] == typeCRC {
 		if crc32.ChecksumIEEE(body[5:]) != binary.BigEndian.Uint32(body[1:]) {
@@ -116,24 +128,33 @@ func (r hearing) packet(packet []byte) ([]byte, error) {
 	}
 	parts := [][]byte{body}
 	if len(body) > 1 && body[0] == typeCompound {
-		parts = partsOf(body)
+		parts = partsOf(body) // memberlist never nests them
 	}
-	var sizes, texts []byte
-	n := 0
+	var counts [][]byte
 	for _, p := range parts {
-		if r.mayHear(p) {
-			sizes, texts = binary.BigEndian.AppendUint16(sizes, uint16(len(p))), append(texts, p...)
-			n++
+		may, err := r.mayHear(p)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			counts = append(counts, p)
 		}
 	}
-	switch n {
+	switch len(counts) {
 	case 0:
 		return nil, nil
 	case len(parts):
 		return packet, nil
 	}
-	return append(append(append(head, typeCompound, byte(n)), sizes...), texts...), nil
+	some := append(head, typeCompound, byte(len(counts)))
+	for _, p := range counts {
+		some = binary.BigEndian.AppendUint16(some, uint16(len(p)))
+	}
+	return append(some, bytes.Join(counts, nil)...), nil
 }
+
+// head is the label, as memberlist puts it before what it says.
+func (r rules) head() []byte { return append([]byte{typeLabel, byte(len(r.label))}, r.label...) }
 
 // partsOf returns the messages in a compound one, up to the first that is cut short.
 func partsOf(msg []byte) (parts [][]byte) {
@@ -154,16 +175,19 @@ func partsOf(msg []byte) (parts [][]byte) {
 
 // pushPull reads a push/pull, after its first byte, and returns what counts of it: of an observer's, the observers that
 // it tells of. An observer's state for the delegate must be empty, as an honest one's is.
-func (r hearing) pushPull(in *bufio.Reader) ([]byte, error) {
+func (r hearing) pushPull(in *bufio.Reader, limit int) ([]byte, error) {
 	var head struct {
 		Nodes, UserStateLen int
 		Join                bool
 	}
-	dec := codec.NewDecoder(in, &codec.MsgpackHandle{})
+	dec := codec.NewDecoder(in, msgpack)
 	if err := dec.Decode(&head); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHeader, err)
 	}
-	if head.UserStateLen != 0 && r.from.Role != RoleNode {
+	if !within(head.Nodes, maxListed) || !within(head.UserStateLen, limit) {
+		return nil, errHeader
+	}
+	if head.UserStateLen != 0 && !r.node() {
 		return nil, errSpeaks
 	}
 	var told []pushed
@@ -179,7 +203,7 @@ func (r hearing) pushPull(in *bufio.Reader) ([]byte, error) {
 	state, err := r.attributed(in, head.UserStateLen)
 	head.Nodes, head.UserStateLen = len(told), len(state)
 	var out bytes.Buffer
-	enc := codec.NewEncoder(&out, &codec.MsgpackHandle{})
+	enc := codec.NewEncoder(&out, msgpack)
 	err = errors.Join(err, enc.Encode(&head))
 	for i := range told {
 		err = errors.Join(err, enc.Encode(&told[i]))
@@ -188,23 +212,28 @@ func (r hearing) pushPull(in *bufio.Reader) ([]byte, error) {
 }
 
 // message reads a message for the delegate, behind its first byte.
-func (r hearing) message(in *bufio.Reader) ([]byte, error) {
-	if r.from.Role != RoleNode {
+func (r hearing) message(in *bufio.Reader, _ int) ([]byte, error) {
+	if !r.node() {
 		return nil, errSpeaks
 	}
 	var head struct{ UserMsgLen int }
-	if err := codec.NewDecoder(in, &codec.MsgpackHandle{}).Decode(&head); err != nil {
+	if err := codec.NewDecoder(in, msgpack).Decode(&head); err != nil {
 		return nil, fmt.Errorf("%w: %w", errHeader, err)
+	}
+	if !within(head.UserMsgLen, maxUserBytes) {
+		return nil, errHeader
 	}
 	msg, err := r.attributed(in, head.UserMsgLen)
 	head.UserMsgLen = len(msg)
 	var out bytes.Buffer
-	err = errors.Join(err, codec.NewEncoder(&out, &codec.MsgpackHandle{}).Encode(&head))
+	err = errors.Join(err, codec.NewEncoder(&out, msgpack).Encode(&head))
 	return append(out.Bytes(), msg...), err
 }
 
-// attributed reads n bytes for the delegate and prefixes them with the node that the speaker speaks for; speakerOf
-// reads that.
+func within(n, limit int) bool { return 0 <= n && n <= limit }
+
+// attributed reads n bytes for the delegate and, with TLS, prefixes them with the node that the speaker speaks for;
+// speakerOf reads that.
 func (r hearing) attributed(in io.Reader, n int) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
@@ -213,11 +242,18 @@ func (r hearing) attributed(in io.Reader, n int) ([]byte, error) {
 	if err == nil && len(msg) < n {
 		err = io.ErrUnexpectedEOF
 	}
-	return append(appendText(nil, r.from.Node), msg...), err
+	if r.plain {
+		return msg, err
+	}
+	node := r.from.Node
+	return slices.Concat(binary.BigEndian.AppendUint32(nil, uint32(len(node))), []byte(node), msg), err
 }
 
 func speakerOf(msg []byte) (from Speaker, rest []byte, err error) {
-	r := reader{rest: msg}
-	from = Speaker{Role: RoleNode, Node: r.text()}
-	return from, r.rest, r.err
+	const size = 4
+	if len(msg) < size || len(msg)-size < int(binary.BigEndian.Uint32(msg)) {
+		return from, nil, errHeader
+	}
+	end := size + int(binary.BigEndian.Uint32(msg))
+	return Speaker{RoleNode, string(msg[size:end])}, msg[end:], nil
 }

@@ -85,7 +85,7 @@ func tapped(t *testing.T, a *member, self Meta, key byte) (*recorder, *memberlis
 	conf := memberlist.DefaultLocalConfig()
 	conf.Name, conf.Label, conf.EnableCompression = self.process(), a.label, false
 	conf.Transport, conf.AdvertiseAddr, conf.AdvertisePort = r, "127.0.0.1", inner.GetAutoBindPort()
-	conf.Delegate, conf.Logger = foreign{meta: appendMeta(nil, self), state: encodeAll(nil)}, quiet
+	conf.Delegate, conf.Logger = foreign{meta: encode(self), state: encode(words{})}, quiet
 	if key != 0 {
 		if conf.Keyring, err = memberlist.NewKeyring(nil, bytes.Repeat([]byte{key}, 32)); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAlteredRecordingsDoNoHarm(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), keyed(t, nil, 'x'))
 	r, list := tapped(t, a, node("b"), 'x')
-	if err := list.SendReliable(destination(a.self, a.Address()), encodeAnswer(answer{ID: 1, Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
+	if err := list.SendReliable(destination(a.self, a.Address()), encode(answer{ID: 1, Body: bytes.Repeat([]byte{0xff}, 20)})); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "b has acknowledged probes", 10*time.Second, func() bool { p, _ := r.all(); return len(p) > 8 })
@@ -166,7 +166,7 @@ func TestReplayChangesNothing(t *testing.T) {
 			r, list := tapped(t, a, self, key)
 			to := destination(a.self, a.Address())
 			for seq, state := range []string{"old", "new"} {
-				if err := list.SendReliable(to, encodeEntry(entry{Meta: self, Seq: uint64(seq + 1), State: []byte(state)})); err != nil {
+				if err := list.SendReliable(to, encode(words{entries: []entry{{Meta: self, Seq: uint64(seq + 1), State: []byte(state)}}})); err != nil {
 					t.Fatal(err)
 				}
 				await(t, state, 5*time.Second, says(a, "b", state))
@@ -291,20 +291,24 @@ func TestStreamsAreBounded(t *testing.T) {
 	b := start(t, "main", node("b"), keyed(t, []*member{a}, 'x'))
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "memberlist ends those that say nothing", 10*time.Second, func() bool {
-		d := &a.transport.(*transport).door
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.strangers == 0
+		return open(a.streams.strangers) == 0
 	})
+}
+
+// open is how many are in.
+func open(d *door) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.count + len(d.open)
 }
 
 func TestDoor(t *testing.T) {
 	t.Parallel()
-	d := door{open: map[netip.Addr]int{}}
+	d := newDoors()
 	in := func(last byte, known bool) int {
 		n := 0
 		for range 2 * maxStreams {
-			if d.enter(netip.AddrFrom4([4]byte{10, 0, 0, last}), known) {
+			if at, _ := d.door(known); at.enter(netip.AddrFrom4([4]byte{10, 0, 0, last})) {
 				n++
 			}
 		}
@@ -314,7 +318,7 @@ func TestDoor(t *testing.T) {
 	if want := [...]int{maxFew, maxFew, maxFew, maxFew, 0, maxStreams}; got != want {
 		t.Errorf("streams let in: got %v, want %v", got, want)
 	}
-	d.leave(netip.AddrFrom4([4]byte{10, 0, 0, 1}), false)
+	d.strangers.leave(netip.AddrFrom4([4]byte{10, 0, 0, 1}))
 	if got := in(5, false); got != 1 {
 		t.Errorf("after one has left: got %d, want 1", got)
 	}
@@ -323,11 +327,10 @@ func TestDoor(t *testing.T) {
 // A node opens its streams from the address where it listens: from another of the machine's it would be a stranger to
 // its own mesh, of whom few streams are taken.
 func TestStreamsComeFromWhereWeListen(t *testing.T) {
-	quiet := log.New(io.Discard, "", 0)
 	came := make(chan net.Addr, 1)
 	open := func(at string, known func(netip.Addr) bool) *transport {
 		r := rules{known: known, refused: func(net.Addr, string, error) {}}
-		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r, quiet)
+		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

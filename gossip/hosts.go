@@ -98,16 +98,22 @@ func inBlock(block, line string) string {
 
 // dnsFirst reports whether nsswitch.conf has lookups ask dns before files.
 func (r *Resolver) dnsFirst() bool {
+	all := strings.Fields(r.sources())
+	dns, files := slices.Index(all, "dns"), slices.Index(all, "files")
+	return dns >= 0 && dns < files
+}
+
+// sources is the line of nsswitch.conf for host names, "" if there is none. Go looks only at "files" and "dns" in it
+// (nsswitch.conf(5)), and asks DNS without it.
+func (r *Resolver) sources() string {
 	text, err := os.ReadFile(r.nsswitch)
 	if err != nil {
-		return false
+		return ""
 	}
 	for _, line := range lines(string(text)) {
-		if sources, ok := strings.CutPrefix(line, "hosts:"); ok {
-			all := strings.Fields(sources)
-			dns, files := slices.Index(all, "dns"), slices.Index(all, "files")
-			return dns >= 0 && dns < files
+		if all, ok := strings.CutPrefix(line, "hosts:"); ok {
+			return "hosts: " + all
 		}
 	}
-	return false
+	return ""
 }

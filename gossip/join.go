@@ -32,14 +32,11 @@ const (
 
 // seeker finds seeds and lost nodes that are not in the mesh.
 type seeker struct {
-	cfg      Config
-	port     uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
-	sources  []*source // not changed after Run has begun
-	known    *knowledge
-	here     *endpoint
-	refusals refusals
-	joins    *prometheus.CounterVec
-	lg       *zap.Logger
+	cfg     Config
+	port    uint16    // of seeds that name none, 0 for our own; not changed after Run has begun
+	sources []*source // not changed after Run has begun
+	joins   *prometheus.CounterVec
+	parts
 }
 
 // SeedPort sets the port that stands in for a seed's missing one, where it is not that of Config.Listen. Call it before
@@ -89,7 +86,7 @@ func (s *seeker) missing(ctx context.Context) []target {
 			heard[t.at] = true // once each
 			return false
 		}
-		s.refusals.settle(t.key())
+		s.settle(t.key())
 		return true
 	})
 	if len(targets) > joinTargets {
@@ -106,9 +103,9 @@ func (s *seeker) seeds(ctx context.Context) []target {
 	if path := s.cfg.SeedsFile; path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			s.refusals.warn("seeds-file", fmt.Sprintf("gossip.seeds-file: %v", err))
+			s.warn("seeds-file", fmt.Sprintf("gossip.seeds-file: %v", err))
 		} else {
-			s.refusals.settle("seeds-file")
+			s.settle("seeds-file")
 			names = append(names, lines(string(text))...)
 		}
 	}
@@ -139,10 +136,10 @@ func (s *seeker) resolve(ctx context.Context, seed string) []target {
 		ips, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}
 	if err != nil {
-		s.refusals.show(key, fmt.Sprintf("seed %s: %v", seed, err))
+		s.show(key, fmt.Sprintf("seed %s: %v", seed, err))
 		return nil
 	}
-	s.refusals.settle(key)
+	s.settle(key)
 	var out []target
 	for _, ip := range ips {
 		out = append(out, target{seed: seed, at: netip.AddrPortFrom(ip.Unmap(), port)})
@@ -159,7 +156,7 @@ func (s *seeker) join(ctx context.Context, list *memberlist.Memberlist, targets 
 			_, err := list.Join([]string{t.at.String()})
 			if err == nil {
 				s.joins.WithLabelValues("joined").Inc()
-				s.refusals.settle(t.key())
+				s.settle(t.key())
 				s.lg.Info("joined gossip", zap.Stringer("through", t.at))
 				return
 			}
@@ -177,7 +174,7 @@ func (s *seeker) unjoined(t target, err error) {
 	s.lg.Debug("node not joined", zap.Stringer("address", t.at), zap.Error(err))
 	if is, ok := diagnose(err.Error()); ok {
 		from := t.at.Addr().String()
-		s.refusals.reject(is.reason, is.reason+"/"+from, fmt.Sprintf("%s: %s", from, is.meaning))
+		s.reject(is.reason, is.reason+"/"+from, fmt.Sprintf("%s: %s", from, is.meaning))
 		return
 	}
 	heard, _ := s.known.addresses() // it may have come to us while we tried
@@ -189,9 +186,9 @@ func (s *seeker) unjoined(t target, err error) {
 	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
 		strings.HasSuffix(text, syscall.EPIPE.Error()):
 		// A memberlist that does not like our label says nothing and hangs up.
-		s.refusals.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one side alone, or not holdfast)", t.seed, t.at))
+		s.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one side alone, or not holdfast)", t.seed, t.at))
 	default:
-		s.refusals.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
+		s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
 	}
 }
 

@@ -33,8 +33,6 @@ func TestKeyFileIsFollowed(t *testing.T) {
 		}
 	}
 	keyring := func(m *member) [][]byte {
-		m.endpoint.mu.Lock()
-		defer m.endpoint.mu.Unlock()
 		return m.keys.ring.GetKeys()
 	}
 	has := func(m *member, keys ...byte) func() bool {

@@ -15,7 +15,7 @@ import (
 // knowledge is what this process knows of the mesh: a view under its lock, and the channels that say when to look at it
 // again.
 type knowledge struct {
-	lg      *zap.Logger
+	log     *zap.Logger
 	changed chan struct{} // capacity 1: Nodes() changed
 	behind  chan struct{} // capacity 1: a peer lacks our newest state
 
@@ -26,18 +26,33 @@ type knowledge struct {
 func newKnowledge(self Meta, forgetAfter time.Duration, lg *zap.Logger) *knowledge {
 	v := newView(self, time.Now())
 	v.forgetAfter = forgetAfter
-	return &knowledge{lg: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: v}
+	return &knowledge{log: lg, changed: make(chan struct{}, 1), behind: make(chan struct{}, 1), view: v}
 }
 
 // Nodes returns every node heard of, this one and the lost ones that are not forgotten included, sorted by name, and no
 // observer; at most 256, beyond which the longest started of the lost ones are forgotten. The caller owns the result.
-func (k *knowledge) Nodes() []Node {
-	k.mu.Lock()
-	gone := k.view.fade(time.Now())
-	nodes := k.view.list()
-	k.mu.Unlock()
-	k.noteForgotten(gone)
+func (k *knowledge) Nodes() (nodes []Node) {
+	k.with(func(v *view, _ time.Time) bool { nodes = v.list(); return false })
 	return nodes
+}
+
+// with has f look at the view, or change it, once what is forgotten by time is. It returns what f does: whether a node
+// changed.
+func (k *knowledge) with(f func(v *view, now time.Time) (changed bool)) bool {
+	k.mu.Lock()
+	now := time.Now()
+	k.view.fade(now)
+	changed := f(k.view, now)
+	gone := k.view.dropped
+	k.view.dropped = nil
+	k.mu.Unlock()
+	for _, name := range gone {
+		k.log.Info("forgot lost node", zap.String("node", name))
+	}
+	if changed || len(gone) > 0 {
+		poke(k.changed)
+	}
+	return changed
 }
 
 // Lost returns every node that is not live, those that are forgotten by time included, sorted by name.
@@ -78,89 +93,49 @@ func (k *knowledge) UseEvidence(evidence func(state []byte) bool) { k.view.evide
 // Settle says whether this node is part of a cluster for good and needs no lost node as evidence of one: only then is
 // evidence forgotten by time. What was forgotten comes back when that is no longer so.
 func (k *knowledge) Settle(settled bool) {
-	k.mu.Lock()
-	k.view.settled = settled
-	gone := k.view.fade(time.Now())
-	k.mu.Unlock()
-	k.noteForgotten(gone)
+	k.with(func(v *view, now time.Time) bool { v.settled = settled; v.fade(now); return false })
 }
 
 // forget forgets a lost node here; the others forget it when they hear of that. With dry it only says whether it would.
-func (k *knowledge) forget(f lastWord, dry bool) forgetAnswer {
-	k.mu.Lock()
-	a := k.view.mayForget(f)
-	changed := !dry && k.view.forget(f, 0, time.Now())
-	k.mu.Unlock()
-	if changed {
-		k.noteForgotten([]string{f.Node})
-	}
+func (k *knowledge) forget(f lastWord, dry bool) (a forgetAnswer) {
+	k.with(func(v *view, now time.Time) bool {
+		a = v.mayForget(f)
+		return !dry && v.forget(f, 0, now)
+	})
 	return a
-}
-
-// noteForgotten logs that nodes are forgotten.
-func (k *knowledge) noteForgotten(names []string) {
-	for _, name := range names {
-		k.lg.Info("forgot lost node", zap.String("node", name))
-	}
-	if len(names) > 0 {
-		poke(k.changed)
-	}
 }
 
 // publish replaces this process's own state.
 func (k *knowledge) publish(state []byte) {
-	k.mu.Lock()
-	changed := k.view.publish(state)
-	k.mu.Unlock()
-	if changed {
+	if k.with(func(v *view, _ time.Time) bool { return v.publish(state) }) {
 		poke(k.behind)
-		poke(k.changed)
 	}
 }
 
-// merge takes in what another process knows.
-func (k *knowledge) merge(entries []entry, said hearsay) {
-	k.mu.Lock()
-	changed, gone := k.view.merge(entries, said, time.Now())
-	k.mu.Unlock()
-	if changed {
-		poke(k.changed)
-	}
-	k.noteForgotten(gone)
+// merge takes in what another process tells, of which the entries in counts are their speakers' own words.
+func (k *knowledge) merge(told words, counts []entry) {
+	k.with(func(v *view, now time.Time) bool { return v.merge(told, counts, now) })
 }
 
-// entries returns all that is known, for a push/pull.
-func (k *knowledge) entries() []entry {
-	now := time.Now()
-	k.mu.Lock()
-	gone := k.view.fade(now)
-	entries := k.view.entries(now)
-	k.mu.Unlock()
-	k.noteForgotten(gone)
-	return entries
+// words returns all that is known, for a push/pull.
+func (k *knowledge) words() (all words) {
+	k.with(func(v *view, now time.Time) bool { all = v.words(now); return false })
+	return all
 }
 
 // joined notes that memberlist hears of a process.
 func (k *knowledge) joined(meta Meta, at netip.AddrPort) {
-	k.mu.Lock()
-	changed := k.view.up(meta, at, time.Now())
-	k.mu.Unlock()
-	poke(k.behind)
-	if changed {
-		poke(k.changed)
-		k.lg.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at),
+	if k.with(func(v *view, now time.Time) bool { return v.up(meta, at, now) }) {
+		k.log.Info("found node", zap.String("node", meta.Node), zap.Stringer("gossip", at),
 			zap.String("version", meta.Version))
 	}
+	poke(k.behind)
 }
 
 // left notes that a process left, or else that memberlist gave it up.
 func (k *knowledge) left(meta Meta, itself bool) {
-	k.mu.Lock()
-	changed := k.view.down(meta, time.Now())
-	k.mu.Unlock()
-	if changed {
-		poke(k.changed)
-		k.lg.Info("lost node", zap.String("node", meta.Node), zap.Bool("left", itself))
+	if k.with(func(v *view, now time.Time) bool { return v.down(meta, now) }) {
+		k.log.Info("lost node", zap.String("node", meta.Node), zap.Bool("left", itself))
 	}
 }
 
@@ -206,13 +181,9 @@ func (k *knowledge) twin(here netip.AddrPort) (netip.Addr, bool) {
 }
 
 // twins names the live processes of other nodes that do not count.
-func (k *knowledge) twins() map[string]string {
-	now := time.Now()
-	k.mu.Lock()
-	twins, gone := k.view.twins(now), k.view.fade(now)
-	k.mu.Unlock()
-	k.noteForgotten(gone)
-	return twins
+func (k *knowledge) twins() (names map[string]string) {
+	k.with(func(v *view, now time.Time) bool { names = v.twins(now); return false })
+	return names
 }
 
 // alone reports whether no other node is live. Observers are no company: a node with only them still seeks the others.
@@ -279,30 +250,23 @@ func (k *knowledge) news(e entry) bool {
 	return k.view.news(e)
 }
 
-// unsigned returns our newest word, and whether it lacks a proof by this certificate; nil means that there is no
-// certificate. A word that another certificate has proved becomes a new one.
-func (k *knowledge) unsigned(certificate []byte) (entry, bool) {
+// signOwn puts a proof to our newest word where it lacks one by this certificate. A word that another certificate has
+// proved becomes a new one.
+func (k *knowledge) signOwn(certificate []byte, prove func(own entry) ([]byte, error)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	own := &k.view.own
-	if own.Observer {
-		return *own, false
+	own := k.view.own
+	renewed := !bytes.Equal(k.view.signer, certificate)
+	if own.Observer || own.Proof != nil && !renewed {
+		return nil
 	}
-	if certificate != nil && own.proof != nil && !bytes.Equal(k.view.signer, certificate) {
-		own.Seq, own.proof = own.Seq+1, nil
+	if own.Proof != nil {
+		own.Seq++
 	}
-	return *own, own.proof == nil
-}
-
-// signed puts a proof by this certificate to our word, unless there is a newer word by now.
-func (k *knowledge) signed(word entry, proof, certificate []byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if own := &k.view.own; own.Seq == word.Seq {
-		own.proof, k.view.signer = proof, certificate
-		rec := k.view.nodes[word.Node]
-		rec.Seq, rec.proof = word.Seq, proof
-	}
+	var err error
+	own.Proof, err = prove(own.entry)
+	k.view.signer = certificate
+	return err
 }
 
 // delivery is our newest word on its way to a peer.
@@ -316,14 +280,11 @@ type delivery struct {
 func (k *knowledge) due() (word []byte, deliveries []delivery) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	own := k.view.own
+	own := k.view.own.entry
 	for _, p := range k.view.behind() {
 		deliveries = append(deliveries, delivery{p, destination(p.meta, p.gossip), own.Seq})
 	}
-	if own.proof != nil {
-		return encodeAll([]entry{own, own.aside(hearsay{proofs: []entry{own}})}), deliveries
-	}
-	return encodeEntry(own), deliveries
+	return encode(words{entries: []entry{own}}), deliveries
 }
 
 // sent notes that a delivery was tried.

@@ -100,7 +100,9 @@ func (n *notices) settleAll(prefix string) {
 	maps.DeleteFunc(n.known, func(key string, _ *notice) bool { return strings.HasPrefix(key, prefix) })
 }
 
-func (n *notices) current() []Problem {
+// Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each
+// disappears when it was not seen for a minute; at most 64 are kept.
+func (n *notices) Problems() []Problem {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.expire(n.now())

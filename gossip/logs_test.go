@@ -29,18 +29,18 @@ func TestNoticesAge(t *testing.T) {
 	}
 	n.settle("other")
 	now = now.Add(58 * time.Second)
-	if got := n.current(); len(got) != 1 {
+	if got := n.Problems(); len(got) != 1 {
 		t.Errorf("59 s after the last sight: got %q, want one", got)
 	}
 	now = now.Add(time.Second)
-	if got := n.current(); len(got) != 0 {
+	if got := n.Problems(); len(got) != 0 {
 		t.Errorf("a minute after the last sight: got %q, want none", got)
 	}
 }
 
 // noticed are the sentences of the current problems.
 func noticed(n *notices) (out []string) {
-	for _, p := range n.current() {
+	for _, p := range n.Problems() {
 		out = append(out, p.Text)
 	}
 	return out
@@ -53,7 +53,7 @@ func TestNoticesAreBounded(t *testing.T) {
 	for i := range 10 * maxNotices {
 		n.warn(fmt.Sprint(i), fmt.Sprint(i))
 	}
-	if got := len(n.current()); got != maxNotices {
+	if got := len(n.Problems()); got != maxNotices {
 		t.Errorf("problems: got %d, want %d", got, maxNotices)
 	}
 	if got := logs.Len(); got != maxNotices {

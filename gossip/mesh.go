@@ -31,18 +31,27 @@ const (
 // Mesh is this node's part in the gossip of its cluster. What it is made of has a file each, and a lock where it needs
 // one.
 type Mesh struct {
-	*knowledge // what is known of the mesh
-	*endpoint  // memberlist, and what carries its messages
-	*prover    // whose word counts
-	*asking    // questions and answers
-	*seeker    // seeds and lost nodes
-	refusals   // what is wrong
+	parts
+	*knowledge
+	*endpoint
+	*prover // whose word counts
+	*asking // questions and answers
+	*seeker // seeds and lost nodes
 
 	cfg     Config
 	self    Meta
-	lg      *zap.Logger
 	series  *series
-	started chan struct{} // closed once bound
+	started chan struct{} // closed once bound; what follows is there then
+	streams *transport
+	keys    *keyring // nil without
+}
+
+// parts are what all others need.
+type parts struct {
+	known    *knowledge // what is known of the mesh
+	here     *endpoint  // memberlist, and what carries its messages
+	refusals            // what is wrong
+	lg       *zap.Logger
 }
 
 // New prepares a node of the named cluster. answer replies to the questions of other nodes' Ask, each
@@ -63,17 +72,17 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	if err := self.check(); err != nil {
 		return nil, fmt.Errorf("describe this node: %w", err)
 	}
-	m := &Mesh{cfg: cfg, self: self, lg: lg, started: make(chan struct{}),
-		knowledge: newKnowledge(self, cfg.ForgetAfter, lg), endpoint: &endpoint{}}
+	m := &Mesh{cfg: cfg, self: self, started: make(chan struct{})}
+	m.parts = parts{known: newKnowledge(self, cfg.ForgetAfter, lg), here: &endpoint{}, lg: lg}
+	m.knowledge, m.endpoint = m.known, m.here
 	var err error
 	if m.series, err = newSeries(reg, m.count); err != nil {
 		return nil, fmt.Errorf("register gossip metrics: %w", err)
 	}
 	m.refusals = refusals{newNotices(lg, time.Now), m.series.rejected}
-	m.prover = &prover{label: label, known: m.knowledge, refusals: m.refusals, lg: lg}
-	m.asking = &asking{calls: newCalls(answer), self: self, known: m.knowledge, here: m.endpoint, refusals: m.refusals,
-		lg: lg}
-	m.seeker = &seeker{cfg: cfg, known: m.knowledge, here: m.endpoint, refusals: m.refusals, joins: m.series.joins, lg: lg}
+	m.prover = &prover{parts: m.parts, label: label}
+	m.asking = newAsking(m.parts, self, answer)
+	m.seeker = &seeker{parts: m.parts, cfg: cfg, joins: m.series.joins}
 	return m, nil
 }
 
@@ -81,41 +90,39 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 // at most 1 s, and returns nil. It returns an error only if it cannot begin: the key file is not
 // usable, or the address is taken. Run may be called once.
 func (m *Mesh) Run(ctx context.Context) error {
-	defer m.calls.close()
-	var keys *keyring
+	defer close(m.ended)
 	switch {
 	case m.tls != nil:
 		if !m.tls.await(ctx, m.notices) {
 			return nil
 		}
 	case m.cfg.KeyFile != "":
-		keys = &keyring{path: m.cfg.KeyFile}
-		if _, err := keys.refresh(); err != nil {
+		m.keys = &keyring{path: m.cfg.KeyFile}
+		if _, err := m.keys.refresh(); err != nil {
 			return err
 		}
 	}
 	m.sign()
-	streams, err := m.bind(ctx, keys != nil)
-	if err != nil {
+	if err := m.bind(ctx); err != nil {
 		return err
 	}
-	list, err := memberlist.Create(m.configure(streams, keys))
+	list, err := memberlist.Create(m.configure())
 	if err != nil {
-		return fmt.Errorf("start gossip: %w", errors.Join(err, streams.Shutdown()))
+		return fmt.Errorf("start gossip: %w", errors.Join(err, m.streams.Shutdown()))
 	}
-	m.begin(list, keys)
+	m.list.Store(list)
 	close(m.started)
 	m.lg.Info("gossip started", zap.Stringer("address", m.Address()), zap.String("label", m.label),
-		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || keys != nil))
+		zap.Bool("tls", m.tls != nil), zap.Bool("encrypted", m.tls != nil || m.keys != nil))
 
 	var work sync.WaitGroup
 	work.Go(func() { m.disseminate(ctx, list) })
 	work.Go(func() { m.rejoin(ctx, list) })
-	if keys != nil {
-		work.Go(func() { keys.follow(ctx, m.notices, m.lg) })
+	if m.keys != nil {
+		work.Go(func() { m.keys.follow(ctx, m.notices, m.lg) })
 	}
 	for range callWorkers {
-		work.Go(func() { m.calls.work(ctx) })
+		work.Go(func() { m.work(ctx) })
 	}
 	m.watch(ctx)
 	work.Wait()
@@ -129,36 +136,32 @@ func (m *Mesh) Run(ctx context.Context) error {
 }
 
 // bind opens the listeners.
-func (m *Mesh) bind(ctx context.Context, keyed bool) (streams carrier, err error) {
+func (m *Mesh) bind(ctx context.Context) (err error) {
 	at := netip.MustParseAddrPort(m.cfg.Listen) // New validated it
-	r := rules{label: m.label, keyed: keyed, known: m.knows, process: m.process, refused: m.refused}
-	if m.tls != nil {
-		streams, err = listenTLS(ctx, at, r, *m.tls)
-	} else {
-		streams, err = listen(ctx, at, r, m.logger())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listen for gossip on %s: %w", at, err)
+	r := rules{label: m.label, keyed: m.keys != nil, known: m.knows, process: m.process, refused: m.refused}
+	if m.streams, err = listen(ctx, at, r, m.tls); err != nil {
+		return fmt.Errorf("listen for gossip on %s: %w", at, err)
 	}
 	ip := at.Addr().Unmap()
 	if ip.IsUnspecified() {
 		ip = m.self.Address
 	}
-	m.bound(streams, netip.AddrPortFrom(ip, uint16(streams.GetAutoBindPort())))
-	return streams, nil
+	here := netip.AddrPortFrom(ip, uint16(m.streams.GetAutoBindPort()))
+	m.at.Store(&here)
+	return nil
 }
 
 // knows reports whether an address is our own, or that of a process that is or was in the mesh.
 func (m *Mesh) knows(ip netip.Addr) bool { return ip == m.Address().Addr() || m.heardAt(ip) }
 
 // configure sets memberlist up for few nodes on a LAN; from its start on the delegate's methods are called.
-func (m *Mesh) configure(streams carrier, keys *keyring) *memberlist.Config {
-	d, at := m.delegate(), m.Address()
+func (m *Mesh) configure() *memberlist.Config {
+	d, at := delegate{m}, m.Address()
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label = m.self.process(), m.label
-	conf.Transport = streams
-	if keys != nil {
-		conf.Keyring = &keys.ring
+	conf.Transport = m.streams
+	if m.keys != nil {
+		conf.Keyring = &m.keys.ring
 	}
 	conf.AdvertiseAddr, conf.AdvertisePort = at.Addr().String(), int(at.Port())
 	conf.BindPort = conf.AdvertisePort
@@ -171,10 +174,6 @@ func (m *Mesh) configure(streams carrier, keys *keyring) *memberlist.Config {
 	conf.TCPTimeout = streamTimeout
 	conf.EnableCompression = false // a few KiB among a few nodes; it would only cost CPU
 	return conf
-}
-
-func (m *Mesh) delegate() delegate {
-	return delegate{self: m.self, known: m.knowledge, prover: m.prover, asking: m.asking, refusals: m.refusals}
 }
 
 // logger takes memberlist's log. With TLS nothing goes over UDP, whatever it says.
@@ -205,10 +204,6 @@ func (m *Mesh) Twin() (netip.Addr, bool) { return m.twin(m.Address()) }
 
 // Started is closed once the listener is bound.
 func (m *Mesh) Started() <-chan struct{} { return m.started }
-
-// Problems returns, sorted, what is wrong in the mesh right now, in sentences for an operator. Each
-// disappears when it was not seen for a minute; at most 64 are kept.
-func (m *Mesh) Problems() []Problem { return m.current() }
 
 // watch looks for twins, and for lost nodes whose time is over, until ctx ends.
 func (m *Mesh) watch(ctx context.Context) {

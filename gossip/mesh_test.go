@@ -386,7 +386,7 @@ func TestAsk(t *testing.T) {
 	if _, err := a.Ask(t.Context(), "b", []byte(long+"abc")); err == nil || !strings.Contains(err.Error(), "answer has") {
 		t.Errorf("too long an answer: got %v", err)
 	}
-	if got := len(a.calls.waiting); got != 0 {
+	if got := len(a.waiting); got != 0 {
 		t.Errorf("questions left waiting: got %d, want 0", got)
 	}
 	b.stop()

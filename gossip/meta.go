@@ -11,20 +11,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// codecVersion is the first byte of everything this package sends. Another one is refused whole.
-const codecVersion = 1
-
 // Limits of Meta's texts, in bytes. Together they stay far below memberlist's 512 (MetaMaxSize).
 const (
 	maxNode    = 128
 	maxVersion = 128
 )
-
-// observerMark ends the description of an observer.
-const observerMark = 1
-
-// errVersion marks what a holdfast of another codec version wrote, as opposed to garbage.
-var errVersion = errors.New("unknown version")
 
 // Meta is what a node says of itself for the life of its process.
 type Meta struct {
@@ -41,45 +32,17 @@ type Meta struct {
 	Observer bool
 }
 
-// decodeMeta reads what appendMeta wrote. It refuses another version, anything longer than 512 bytes, trailing bytes,
-// and whatever check refuses.
+// decodeMeta reads what describes a process to memberlist.
 func decodeMeta(b []byte) (Meta, error) {
 	if len(b) > memberlist.MetaMaxSize {
 		return Meta{}, fmt.Errorf("decode meta: %d bytes, at most %d are allowed", len(b), memberlist.MetaMaxSize)
 	}
-	r := reader{rest: b}
-	r.version()
-	m := Meta{Node: r.text(), Boot: r.uint64()}
-	if ip := r.bytes(16); r.err == nil {
-		m.Address, _ = netip.AddrFromSlice(ip) // a wrong length yields the zero Addr, which check refuses
+	msg, err := decode(b)
+	m, ok := msg.(Meta)
+	if err == nil && !ok {
+		err = errors.New("decode meta: it describes no process")
 	}
-	m.Version = r.text()
-	// A node's encoding ends here. A version that does not know the mark refuses an observer, and no node, for it.
-	if r.err == nil && len(r.rest) > 0 {
-		if m.Observer = r.byte() == observerMark; !m.Observer {
-			r.fail(errors.New("what trails the description is not the mark of an observer"))
-		}
-	}
-	if err := r.end(); err != nil {
-		return Meta{}, fmt.Errorf("decode meta: %w", err)
-	}
-	if err := m.check(); err != nil {
-		return Meta{}, fmt.Errorf("decode meta: %w", err)
-	}
-	return m, nil
-}
-
-// appendMeta appends the canonical encoding of m, at most 512 bytes if check accepts it.
-func appendMeta(b []byte, m Meta) []byte {
-	b = append(b, codecVersion)
-	b = appendText(b, m.Node)
-	b = appendUint64(b, m.Boot)
-	b = appendBytes(b, m.Address.AsSlice())
-	b = appendText(b, m.Version)
-	if m.Observer {
-		b = append(b, observerMark)
-	}
-	return b
+	return m, err
 }
 
 func (m Meta) check() error {

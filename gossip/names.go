@@ -1,12 +1,12 @@
 package gossip
 
 import (
-	"encoding/hex"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/miekg/dns"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -21,7 +21,7 @@ type names struct {
 	zone      string // lower case, no dot at the end
 	hosts     string // pattern of more names, lower case; "" for none
 	addresses map[string][]netip.Addr
-	slots     map[netip.Addr][]string // full names, for PTR
+	slots     map[string][]string // full names by the reverse name of their address, for PTR
 }
 
 func newNames(zone, hosts string, table map[string][]netip.Addr) *names {
@@ -29,7 +29,7 @@ func newNames(zone, hosts string, table map[string][]netip.Addr) *names {
 		zone:      zone,
 		hosts:     hosts,
 		addresses: map[string][]netip.Addr{},
-		slots:     map[netip.Addr][]string{},
+		slots:     map[string][]string{},
 	}
 	for _, slot := range slices.Sorted(maps.Keys(table)) {
 		for _, name := range n.of(strings.ToLower(slot)) {
@@ -57,7 +57,9 @@ func (n *names) add(name string, addresses []netip.Addr) {
 			continue
 		}
 		n.addresses[name] = append(n.addresses[name], ip)
-		n.slots[ip] = append(n.slots[ip], name)
+		if reverse, err := dns.ReverseAddr(ip.String()); err == nil {
+			n.slots[reverse] = append(n.slots[reverse], name)
+		}
 	}
 }
 
@@ -70,12 +72,14 @@ func (n *names) ours(name string) bool {
 	return strings.Contains("."+name+".", "."+n.zone+".") || n.fits(name)
 }
 
-// fits reports whether a name matches the pattern, for any slot.
+// fits reports whether a name matches the pattern, for any slot, or does without some of its last labels.
 func (n *names) fits(name string) bool {
-	before, after, ok := strings.Cut(n.hosts, slotMark)
-	rest, begins := strings.CutPrefix(name, before)
-	i := strings.Index(rest+".", after+".")
-	return ok && begins && i > 0 && !strings.Contains(rest[:i], ".")
+	for i := len(name); i > 0; i = strings.LastIndexByte(name[:i], '.') {
+		if inPattern(n.hosts, name[:i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // elsewhere reports whether a question is for the address of a slot of which none is known. What a search domain makes
@@ -108,8 +112,8 @@ func (n *names) reply(h dnsmessage.Header, q dnsmessage.Question) (dnsmessage.Me
 	if q.Class != dnsmessage.ClassINET {
 		return answer, false
 	}
-	if ip, ok := reverse(name); ok && q.Type == dnsmessage.TypePTR && n.slots[ip] != nil {
-		for _, slot := range n.slots[ip] {
+	if slots := n.slots[name+"."]; q.Type == dnsmessage.TypePTR && slots != nil {
+		for _, slot := range slots {
 			answer.Answers = append(answer.Answers, pointer(q, slot))
 		}
 		return answer, true
@@ -143,29 +147,4 @@ func resource(q dnsmessage.Question, body dnsmessage.ResourceBody) dnsmessage.Re
 		Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: dnsmessage.ClassINET},
 		Body:   body,
 	}
-}
-
-// reverse reads the address out of 4.3.2.1.in-addr.arpa or a name under ip6.arpa (RFC 1035, RFC 3596).
-func reverse(name string) (netip.Addr, bool) {
-	if labels, ok := strings.CutSuffix(name, ".in-addr.arpa"); ok {
-		parts := strings.Split(labels, ".")
-		slices.Reverse(parts)
-		ip, err := netip.ParseAddr(strings.Join(parts, "."))
-		return ip, err == nil && ip.Is4()
-	}
-	labels, ok := strings.CutSuffix(name, ".ip6.arpa")
-	if !ok {
-		return netip.Addr{}, false
-	}
-	nibbles := strings.Split(labels, ".")
-	slices.Reverse(nibbles)
-	digits := strings.Join(nibbles, "")
-	if len(nibbles) != 32 || len(digits) != 32 {
-		return netip.Addr{}, false
-	}
-	raw, err := hex.DecodeString(digits)
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	return netip.AddrFrom16([16]byte(raw)).Unmap(), true
 }

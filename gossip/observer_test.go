@@ -1,9 +1,7 @@
 package gossip
 
 import (
-	"bytes"
 	"fmt"
-	"net/netip"
 	"testing"
 	"time"
 )
@@ -12,24 +10,6 @@ func watcher(name string) Meta {
 	m := node(name)
 	m.Observer = true
 	return m
-}
-
-func TestObserverMark(t *testing.T) {
-	want := Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v1"}
-	plain := appendMeta(nil, want)
-	want.Observer = true
-	marked := appendMeta(nil, want)
-	if !bytes.Equal(marked, append(bytes.Clone(plain), observerMark)) {
-		t.Errorf("got %x: a node's encoding, %x, must not have changed", marked, plain)
-	}
-	if got, err := decodeMeta(marked); err != nil || got != want {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
-	for _, tail := range [][]byte{{0}, {2}, {observerMark, observerMark}} {
-		if m, err := decodeMeta(append(bytes.Clone(plain), tail...)); err == nil {
-			t.Errorf("tail %v: got %+v", tail, m)
-		}
-	}
 }
 
 // Observers come, are told what nodes say, and go, and no node has ever heard of another node.

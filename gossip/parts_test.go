@@ -3,8 +3,6 @@ package gossip
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"net"
 	"net/netip"
 	"os"
@@ -16,7 +14,7 @@ import (
 
 func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
-	c := newCalls(echo)
+	c := newAsking(parts{}, node("a"), echo)
 	for range callQueue {
 		if err := c.queue(func(context.Context) {}); err != nil {
 			t.Fatal(err)
@@ -40,7 +38,7 @@ func TestNewcomerIsSentOurState(t *testing.T) {
 	m, other := newMesh(t), node("b")
 	m.Publish([]byte("fact"))
 	<-m.behind
-	m.delegate().NotifyJoin(&memberlist.Node{Name: other.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: appendMeta(nil, other)})
+	delegate{m}.NotifyJoin(&memberlist.Node{Name: other.process(), Addr: net.IPv4(10, 0, 0, 2), Port: 1, Meta: encode(other)})
 	select {
 	case <-m.behind:
 	default:
@@ -61,7 +59,7 @@ func TestStreamsEnd(t *testing.T) {
 	}
 	defer func() { _ = mute.Close() }()
 	ctx, cancel := context.WithCancel(t.Context())
-	streams, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), rules{}, log.New(io.Discard, "", 0))
+	streams, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), rules{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

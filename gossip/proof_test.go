@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"bytes"
-	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -34,10 +33,21 @@ func accuse(t *testing.T, at *member, p *papers, messages ...[]byte) {
 	}
 }
 
-// proofsOf are words with proofs, as they are told.
-func proofsOf(words ...entry) []byte {
-	v := newView(node("teller"), time.Now())
-	return encodeAll(append(words, v.self.aside(hearsay{proofs: words})))
+// tells is what one process says of another.
+func tells(said ...entry) []byte { return encode(words{entries: said}) }
+
+// proven are words with a proof by these papers.
+func proven(t *testing.T, p *papers, label string, e entry) entry {
+	t.Helper()
+	papers := p.tls()
+	pair, err := papers.Certificate()
+	if err == nil {
+		e.Proof, err = papers.prove(label, e, pair)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // Anyone who has stolen the certificate of a node tells no facts of another one: of one that is live, of one that is
@@ -59,19 +69,13 @@ func TestStolenNodeCertificate(t *testing.T) {
 
 	forged := func(meta Meta, seq uint64) entry { return entry{Meta: meta, Seq: seq, State: []byte("forged")} }
 	later := func(m Meta) Meta { m.Boot += 1e15; m.Address = netip.MustParseAddr("127.0.0.66"); return m }
-	words := []entry{forged(b.self, 99), forged(later(b.self), 1), forged(c.self, 99), forged(later(c.self), 1), forged(node("ghost"), 1)}
-	for _, w := range words {
-		proof, _, err := thief.tls().prove(a.label, w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		signed, altered := w, b.view.nodes["b"]
-		signed.proof = proof // by the thief
-		b.knowledge.mu.Lock()
+	lies := []entry{forged(b.self, 99), forged(later(b.self), 1), forged(c.self, 99), forged(later(c.self), 1), forged(node("ghost"), 1)}
+	for _, w := range lies {
 		replayed := w
-		replayed.proof = altered.proof // b's own, of another word
+		b.knowledge.mu.Lock()
+		replayed.Proof = b.view.nodes["b"].Proof // b's own, of another word
 		b.knowledge.mu.Unlock()
-		accuse(t, a, thief, encodeEntry(w), encodeAll([]entry{w}), proofsOf(signed), proofsOf(replayed))
+		accuse(t, a, thief, tells(w), tells(proven(t, thief, a.label, w)), tells(replayed))
 	}
 	if rejected(t, a, reasonCertificate) == 0 || !complains(a, errProof.Error())() {
 		t.Errorf("problems: %q", a.Problems())
@@ -84,17 +88,17 @@ func TestStolenNodeCertificate(t *testing.T) {
 	}
 	defer port.Close()
 	var packets [][]byte
-	for _, m := range []Meta{later(b.self), later(c.self), words[4].Meta} {
+	for _, m := range []Meta{later(b.self), later(c.self), lies[4].Meta} {
 		packets = append(packets, frame(labelled(a, message(t, typeAlive, map[string]any{"Incarnation": 1, "Node": m.process(),
-			"Addr": net.IPv4(127, 0, 0, 66).To4(), "Port": port.Addr().(*net.TCPAddr).Port, "Meta": appendMeta(nil, m), "Vsn": vsn})...)))
+			"Addr": net.IPv4(127, 0, 0, 66).To4(), "Port": port.Addr().(*net.TCPAddr).Port, "Meta": encode(m), "Vsn": vsn})...)))
 	}
-	user := append([]byte{typeUser}, append(appendText(nil, "b"), encodeEntry(words[0])...)...) // as if it came from b
+	user := append([]byte{typeUser}, append([]byte{0, 0, 0, 1, 'b'}, tells(lies[0])...)...) // as if it came from b
 	packets = append(packets, frame(labelled(a, user...)), []byte{0, 0})
 	for _, m := range []*member{a, b} {
 		if err := attack(t, m, thief, forPackets, packets...); err == nil {
 			t.Error("packets were answered")
 		}
-		for _, process := range []Meta{later(b.self), words[4].Meta} {
+		for _, process := range []Meta{later(b.self), lies[4].Meta} {
 			await(t, m.self.Node+" hears of "+process.Node, 5*time.Second, func() bool { _, ok := m.process(process.process()); return ok })
 		}
 	}
@@ -106,13 +110,17 @@ func TestStolenNodeCertificate(t *testing.T) {
 	}
 	// Nor does it ask, or is asked, in the name of another one.
 	before := rejected(t, a, reasonCertificate)
-	accuse(t, a, thief, encodeAsk(ask{ID: 1, Node: "b", Boot: b.self.Boot, Question: []byte("who")}))
+	accuse(t, a, thief, encode(ask{ID: 1, Node: "b", Boot: b.self.Boot, Question: []byte("who")}))
 	if rejected(t, a, reasonCertificate) == before {
 		t.Error("a question in the name of b was answered")
 	}
-	// Its own facts count.
-	own := node("thief")
-	accuse(t, a, thief, encodeEntry(entry{Meta: own, Seq: 1, State: []byte("mine")}))
+	// Its own facts count, with its proof.
+	own := entry{Meta: node("thief"), Seq: 1, State: []byte("mine")}
+	accuse(t, a, thief, tells(own))
+	if says(a, "thief", "mine")() {
+		t.Error("a word without proof counts")
+	}
+	accuse(t, a, thief, tells(proven(t, thief, a.label, own)))
 	if !says(a, "thief", "mine")() {
 		t.Errorf("got %v", a.Nodes())
 	}
@@ -143,58 +151,6 @@ func TestProofsAreToldOn(t *testing.T) {
 	}
 }
 
-// A node of a version before proofs is heard by all whom it reaches, and understands the others.
-func TestWordsWithoutProof(t *testing.T) {
-	t.Parallel()
-	ca := newAuthority(t)
-	a := startBound(t, ca, node("a"))
-	b := startBound(t, ca, node("b"), a)
-	old := papersOf(t, ca, bound("old")).tls()
-	old.Sign = func(crypto.Signer, []byte) ([]byte, error) { return nil, errors.New("it knows no proofs") }
-	before := launch(t, "main", node("old"), seeded(a), func(m *Mesh) { m.UseTLS(old) })
-	before.Publish([]byte("fact"))
-	for _, m := range []*member{a, b} {
-		await(t, m.self.Node+" hears the old one", 5*time.Second, says(m, "old", "fact"))
-	}
-	before.stop()
-	await(t, "a has lost it", 5*time.Second, func() bool { return !sees(a, "old")() })
-	late := startBound(t, ca, node("late"), a)
-	await(t, "late sees b", 5*time.Second, sees(late, "b"))
-	if n, ok := find(late, "old"); ok {
-		t.Errorf("without proof it is told %+v", n)
-	}
-
-	// All messages are what a version before proofs takes: entries, of which it drops those about observers, with the
-	// last of them saying what it reads.
-	a.knowledge.mu.Lock()
-	all := a.view.entries(time.Now())
-	a.knowledge.mu.Unlock()
-	last := all[len(all)-1]
-	r := reader{rest: last.State}
-	if !last.Observer || r.count(maxNodes) != 1 {
-		t.Errorf("the last entry is %+v", last)
-	}
-	if _, err := decode(encodeAll(all)); err != nil {
-		t.Error(err)
-	}
-}
-
-// A word that is heard before it was signed is told on with the proof that comes later.
-func TestProofThatComesLater(t *testing.T) {
-	now := time.Unix(1, 0)
-	v := newView(process("self", 1), now)
-	v.strict = true
-	word := entry{Meta: process("b", 2), Seq: 1, State: []byte("x")}
-	v.learn(word, now)
-	word.proof = []byte("proof")
-	if !v.news(word) || v.learn(word, now) {
-		t.Error("the proof is no news, or taken for a change")
-	}
-	if rec := v.nodes["b"]; string(rec.proof) != "proof" || v.news(word) {
-		t.Errorf("got %+v", rec)
-	}
-}
-
 // A word is told on with its own proof, from the first on, and never with that of another one.
 func TestProofIsKept(t *testing.T) {
 	now := time.Unix(1, 0)
@@ -203,10 +159,10 @@ func TestProofIsKept(t *testing.T) {
 	for seq, proof := range []string{"first", "", "third"} {
 		word := entry{Meta: process("b", 2), Seq: uint64(seq + 1), State: []byte{byte(seq)}}
 		if proof != "" {
-			word.proof = []byte(proof)
+			word.Proof = []byte(proof)
 		}
 		v.learn(word, now)
-		if got := string(v.nodes["b"].proof); got != proof {
+		if got := string(v.nodes["b"].Proof); got != proof {
 			t.Errorf("the proof of word %d is %q, want %q", word.Seq, got, proof)
 		}
 	}
@@ -226,7 +182,7 @@ func TestOnlyTheNodeItselfIsAsked(t *testing.T) {
 	if got, err := a.Ask(t.Context(), "b", []byte("who")); !errors.Is(err, errOther) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := a.transport.DialAddressTimeout(memberlist.Address{Addr: liar.Address().String()}, time.Second); err != nil {
+	if _, err := a.streams.DialAddressTimeout(memberlist.Address{Addr: liar.Address().String()}, time.Second); err != nil {
 		t.Errorf("a seed, whose name is not known: %v", err)
 	}
 }
@@ -248,10 +204,7 @@ func TestCertificatesWithoutNames(t *testing.T) {
 	} {
 		p := &papers{}
 		p.set(c.cert, ca)
-		signed, err := word, error(nil)
-		if signed.proof, _, err = p.tls().prove("holdfast/main", word); err != nil {
-			t.Fatal(err)
-		}
+		signed := proven(t, p, "holdfast/main", word)
 		if err := p.tls().proves("holdfast/main", signed); (err == nil) != c.want {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -260,8 +213,8 @@ func TestCertificatesWithoutNames(t *testing.T) {
 		}
 		for _, alter := range []func(*entry){
 			func(e *entry) { e.Seq++ }, func(e *entry) { e.State = []byte("forged") }, func(e *entry) { e.Boot++ },
-			func(e *entry) { e.Address = netip.MustParseAddr("127.0.0.2") }, func(e *entry) { e.proof = e.proof[:len(e.proof)-1] },
-			func(e *entry) { e.proof = nil }, func(e *entry) { e.proof = bytes.Repeat([]byte{0xff}, 9) },
+			func(e *entry) { e.Address = netip.MustParseAddr("127.0.0.2") }, func(e *entry) { e.Proof = e.Proof[:len(e.Proof)-1] },
+			func(e *entry) { e.Proof = nil }, func(e *entry) { e.Proof = bytes.Repeat([]byte{0xff}, 9) },
 		} {
 			forged := signed
 			alter(&forged)
@@ -282,19 +235,16 @@ func TestProofsAreBounded(t *testing.T) {
 		if i < 9 {
 			v.up(m, at, now)
 		}
-		v.learn(entry{m, 1, []byte("x"), make([]byte, maxProof)}, now)
+		v.learn(entry{Meta: m, Seq: 1, State: make([]byte, maxState), Proof: make([]byte, maxProof)}, now)
 	}
-	all := v.entries(now)
-	msg, err := decode(encodeAll(all))
-	if err != nil || len(all) > maxNodes {
-		t.Fatalf("%d entries: %v", len(all), err)
+	told := encode(v.words(now))
+	msg, err := decode(told)
+	if err != nil || len(told) > maxStream {
+		t.Fatalf("%d bytes: %v", len(told), err)
 	}
-	said, err := asides(msg.([]entry))
-	if err != nil || len(said.lost) == 0 {
-		t.Errorf("%d lost, %v", len(said.lost), err)
-	}
-	for _, e := range msg.([]entry) {
-		if !e.Observer && e.Node != "self" && e.proof == nil {
+	all := msg.(words).entries
+	for _, e := range all {
+		if e.Node != "self" && e.Proof == nil {
 			t.Fatalf("%s has no proof", e.Node)
 		}
 	}
@@ -309,19 +259,15 @@ func TestProofsAreBounded(t *testing.T) {
 func TestForgeriesCostLittle(t *testing.T) {
 	ca := newAuthority(t)
 	m, checked := newMesh(t), 0
-	counting := papersOf(t, ca, bound("self")).tls()
+	other := papersOf(t, ca, bound("self"))
+	counting := other.tls()
 	inner := counting.Authorities
 	counting.Authorities = func() (*x509.CertPool, error) { checked++; return inner() }
 	m.UseTLS(counting)
 	var all []entry
 	for i := range maxNodes {
 		word := entry{Meta: process(fmt.Sprintf("n%d", i), 1), Seq: 1}
-		proof, _, err := counting.prove(m.label, word) // by another node
-		if err != nil {
-			t.Fatal(err)
-		}
-		word.proof = proof
-		all = append(all, word)
+		all = append(all, proven(t, other, m.label, word))
 	}
 	if got := m.authentic(all, Speaker{RoleNode, "thief"}); len(got) != 0 || checked != maxForged {
 		t.Errorf("%d count, %d were looked at", len(got), checked)

@@ -173,13 +173,13 @@ func TestOtherVersionDoesNotMix(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	self := node("b")
-	meta := appendMeta(nil, self)
+	meta := encode(self)
 	meta[0] = codecVersion + 1
-	list := stranger(t, a, self.process(), meta, []byte{codecVersion + 1, byte(kindAll), 0, 0})
+	list := stranger(t, a, self.process(), meta, []byte{codecVersion + 1, byte(kindWords)})
 	for range 2 {
 		_, _ = list.Join([]string{a.Address().String()}) // a's refusal does not reach the joiner
 	}
-	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: refused as a node: decode meta: version 2, this holdfast knows 1"))
+	await(t, "a complains", 5*time.Second, complains(a, "127.0.0.1: refused as a node: decode message: version 3, this holdfast knows 2"))
 	if len(a.Nodes()) != 1 {
 		t.Errorf("nodes: got %v", a.Nodes())
 	}
@@ -199,7 +199,7 @@ func TestOtherVersionDoesNotMix(t *testing.T) {
 // alive returns memberlist's other live nodes.
 func (m *Mesh) alive() []string {
 	var out []string
-	for _, n := range m.list.Members() {
+	for _, n := range m.list.Load().Members() {
 		if n.Name != m.self.process() {
 			out = append(out, n.Name)
 		}
@@ -210,7 +210,7 @@ func (m *Mesh) alive() []string {
 func TestNameAndDescriptionMustAgree(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
-	list := stranger(t, a, "b#1", appendMeta(nil, node("b")), nil)
+	list := stranger(t, a, "b#1", encode(node("b")), nil)
 	_, _ = list.Join([]string{a.Address().String()})
 	await(t, "a complains", 5*time.Second, complains(a, `it calls itself "b#1"`))
 	if len(a.Nodes()) != 1 {
@@ -222,14 +222,14 @@ func TestUnknownMessagesHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	a := start(t, "main", node("a"), nil)
 	self := node("b")
-	list := stranger(t, a, self.process(), appendMeta(nil, self), encodeAll(nil))
+	list := stranger(t, a, self.process(), encode(self), encode(words{}))
 	if _, err := list.Join([]string{a.Address().String()}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "a sees b", 5*time.Second, sees(a, "b"))
 	to := destination(a.self, a.Address())
-	forged := encodeEntry(entry{Meta: a.self, Seq: 99, State: []byte("forged")})
-	for _, msg := range [][]byte{{codecVersion, 99}, {9, 1}, {codecVersion}, []byte("hello"), forged, encodeAnswer(answer{ID: 1})} {
+	forged := encode(words{entries: []entry{{Meta: a.self, Seq: 99, State: []byte("forged")}}})
+	for _, msg := range [][]byte{{codecVersion, 99}, {9, 1}, {codecVersion}, []byte("hello"), forged, encode(answer{ID: 1})} {
 		if err := list.SendReliable(to, msg); err != nil {
 			t.Fatal(err)
 		}

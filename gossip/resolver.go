@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
+	"github.com/miekg/dns"
 	"go.uber.org/zap"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
 // Resolver answers the names of the slots from a table and forwards every other question, unchanged,
-// to the nameserver that was to be asked. It opens no sockets but those, and starts no goroutines.
+// to the nameserver that was to be asked. It opens no sockets but those, and no goroutine outlives its conversation.
 type Resolver struct {
 	zone  string
 	hosts string
@@ -78,28 +78,12 @@ func (r *Resolver) Resolver() *net.Resolver { return r.net }
 // dial returns a conversation with ourselves in place of one with the nameserver at address. It ends
 // with ctx.
 func (r *Resolver) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	answer := func(deadline time.Time, query []byte) ([]byte, error) {
-		ctx := ctx
-		if !deadline.IsZero() {
-			var done context.CancelFunc
-			ctx, done = context.WithDeadline(ctx, deadline)
-			defer done()
+	return converse(ctx, func(ctx context.Context, query []byte) ([]byte, error) {
+		if reply, ok := r.local(query); ok {
+			return reply, nil
 		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		return r.answer(ctx, network, address, query)
-	}
-	return &exchange{answer: answer, cancel: cancel}, nil
-}
-
-// answer returns the reply to one query, ours or the nameserver's.
-func (r *Resolver) answer(ctx context.Context, network, address string, query []byte) ([]byte, error) {
-	if reply, ok := r.local(query); ok {
-		return reply, nil
-	}
-	return forward(ctx, network, address, query)
+		return forward(ctx, network, address, query)
+	}), nil
 }
 
 // local answers a query if it is for us. What we cannot read is not.
@@ -117,7 +101,7 @@ func (r *Resolver) local(query []byte) ([]byte, bool) {
 		return nil, false
 	}
 	reply, err := msg.Pack()
-	if err != nil || len(reply) > maxFrame {
+	if err != nil || len(reply) > dns.MaxMsgSize {
 		msg.Answers, msg.RCode = nil, dnsmessage.RCodeServerFailure
 		reply, err = msg.Pack()
 	}

@@ -120,10 +120,7 @@ func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
 	await(t, "those that say nothing are gone", 10*time.Second, func() bool {
-		d := &a.transport.(*secure).door
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.strangers == 0
+		return open(a.streams.strangers) == 0
 	})
 	if !complains(a, errSlow.Error())() {
 		t.Errorf("problems: %q", a.Problems())
@@ -163,10 +160,7 @@ func TestFramesAreBounded(t *testing.T) {
 		raw.Close()
 	}
 	await(t, "no connection is left", 5*time.Second, func() bool {
-		s := a.transport.(*secure)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.conns) == 0 && len(s.of) == 0
+		return open(a.streams.inside) == 0
 	})
 	b := startTLS(t, node("b"), papersOf(t, ca, nodeName), a)
 	await(t, "b sees a", 5*time.Second, sees(b, "a"))
@@ -207,10 +201,10 @@ func TestStolenObserverCertificate(t *testing.T) {
 		message(t, typeDead, []any{high, b.self.process(), b.self.process()}),
 		message(t, typeSuspect, map[string]any{"Incarnation": high, "Node": b.self.process(), "From": a.self.process()}),
 		message(t, typeSuspect, []any{high, b.self.process(), a.self.process()}),
-		message(t, typeAlive, map[string]any{"Incarnation": 7, "Node": ghost.process(), "Addr": at, "Port": 1, "Meta": appendMeta(nil, ghost), "Vsn": vsn}),
-		message(t, typeAlive, map[string]any{"Incarnation": high, "Node": b.self.process(), "Addr": at, "Port": 1, "Meta": appendMeta(nil, b.self), "Vsn": vsn}),
-		message(t, typeAlive, map[string]any{"Incarnation": 9, "Node": b.self.process(), "Addr": []byte{127, 0, 0, 1}, "Port": b.Address().Port(), "Meta": appendMeta(nil, claimed), "Vsn": vsn}),
-		append([]byte{typeUser}, encodeEntry(entry{Meta: b.self, Seq: 99, State: []byte("forged")})...),
+		message(t, typeAlive, map[string]any{"Incarnation": 7, "Node": ghost.process(), "Addr": at, "Port": 1, "Meta": encode(ghost), "Vsn": vsn}),
+		message(t, typeAlive, map[string]any{"Incarnation": high, "Node": b.self.process(), "Addr": at, "Port": 1, "Meta": encode(b.self), "Vsn": vsn}),
+		message(t, typeAlive, map[string]any{"Incarnation": 9, "Node": b.self.process(), "Addr": []byte{127, 0, 0, 1}, "Port": b.Address().Port(), "Meta": encode(claimed), "Vsn": vsn}),
+		append([]byte{typeUser}, encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})...),
 	}
 	compound := append([]byte{typeCompound, byte(len(forged))}, make([]byte, 2*len(forged))...)
 	for i, m := range forged {
@@ -227,15 +221,15 @@ func TestStolenObserverCertificate(t *testing.T) {
 			t.Error("packets were answered")
 		}
 	}
-	user := encodeEntry(entry{Meta: b.self, Seq: 99, State: []byte("forged")})
+	user := encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})
 	_ = attack(t, a, thief, forStream, labelled(a, append(message(t, typeUser, map[string]any{"UserMsgLen": len(user)}), user...)...))
 	await(t, "a message for the delegate is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > 0 })
-	state := encodeAll([]entry{{Meta: b.self, Seq: 99, State: []byte("forged")}})
+	state := encode(words{entries: []entry{{Meta: b.self, Seq: 99, State: []byte("forged")}}})
 	before := rejected(t, a, reasonCertificate)
 	_ = attack(t, a, thief, forStream, labelled(a, append(message(t, typePushPull, map[string]any{"Nodes": 0, "UserStateLen": len(state), "Join": true}), state...)...))
 	await(t, "a push/pull with a state is refused", 5*time.Second, func() bool { return rejected(t, a, reasonCertificate) > before })
 	list := message(t, typePushPull, map[string]any{"Nodes": 2, "UserStateLen": 0, "Join": true})
-	for _, p := range []pushed{{ghost.process(), at, 1, appendMeta(nil, ghost), 5, 0, vsn}, {b.self.process(), at, 1, appendMeta(nil, b.self), high, 3, vsn}} {
+	for _, p := range []pushed{{ghost.process(), at, 1, encode(ghost), 5, 0, vsn}, {b.self.process(), at, 1, encode(b.self), high, 3, vsn}} {
 		list = append(list, message(t, 0, p)[1:]...)
 	}
 	if err := attack(t, a, thief, forStream, labelled(a, list...)); err != nil {
@@ -309,8 +303,9 @@ func TestPacketsNeverWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	p := papersOf(t, newAuthority(t), nodeName)
-	streams, err := listenTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{}, p.tls())
+	papers := papersOf(t, newAuthority(t), nodeName).tls()
+	over := &papers
+	streams, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), rules{}, over)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,11 +325,11 @@ func TestPacketsNeverWait(t *testing.T) {
 	if _, err := streams.WriteTo(make([]byte, maxPacket+1), mute.Addr().String()); err == nil {
 		t.Error("a packet without bound was taken")
 	}
-	streams.mu.Lock()
-	if n := len(streams.links); n > maxLinks {
+	streams.links.mu.Lock()
+	if n := len(streams.to); n > maxLinks {
 		t.Errorf("%d connections, want at most %d", n, maxLinks)
 	}
-	streams.mu.Unlock()
+	streams.links.mu.Unlock()
 	began = time.Now()
 	if err := streams.Shutdown(); err != nil {
 		t.Error(err)
@@ -347,14 +342,15 @@ func TestPacketsNeverWait(t *testing.T) {
 // A stream has a deadline, and ends with the context.
 func TestSecureStreamsEnd(t *testing.T) {
 	t.Parallel()
-	p := papersOf(t, newAuthority(t), nodeName)
-	quiet := rules{known: func(netip.Addr) bool { return true }, refused: func(net.Addr, string, error) {}}
+	papers := papersOf(t, newAuthority(t), nodeName).tls()
+	over := &papers
+	quiet := rules{known: func(netip.Addr) bool { return true }, process: func(string) (Meta, bool) { return Meta{}, false }, refused: func(net.Addr, string, error) {}}
 	ctx, cancel := context.WithCancel(t.Context())
-	client, err := listenTLS(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet, p.tls())
+	client, err := listen(ctx, netip.MustParseAddrPort("127.0.0.1:0"), quiet, over)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := listenTLS(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), quiet, p.tls())
+	server, err := listen(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"), quiet, over)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,8 +393,8 @@ func FuzzHeard(f *testing.F) {
 		for _, from := range []Speaker{{Role: RoleObserver}, {RoleNode, "a"}} {
 			h := hearing{r, from}
 			_, _ = h.packet(b)
-			_, _ = h.pushPull(bufio.NewReader(bytes.NewReader(b)))
-			_, _ = h.message(bufio.NewReader(bytes.NewReader(b)))
+			_, _ = h.pushPull(bufio.NewReader(bytes.NewReader(b)), maxStream)
+			_, _ = h.message(bufio.NewReader(bytes.NewReader(b)), 0)
 		}
 	})
 }

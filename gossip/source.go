@@ -38,35 +38,27 @@ type source struct {
 
 // seeds returns the answer to a new question, or the last one when there is none in time.
 func (s *source) seeds(ctx context.Context, alone bool) []string {
-	if s.begin() {
-		ctx, cancel := context.WithTimeout(ctx, resolveTime)
-		answered := make(chan struct{})
-		go func() {
-			defer cancel()
-			defer close(answered)
-			s.end(s.ask(ctx, alone))
-		}()
-		select {
-		case <-answered:
-		case <-ctx.Done():
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy {
+		return s.last
+	}
+	s.busy = true
+	ctx, cancel := context.WithTimeout(ctx, resolveTime)
+	answered := make(chan struct{})
+	go func() {
+		defer cancel()
+		defer close(answered)
+		answer := s.ask(ctx, alone)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.last, s.busy = answer, false
+	}()
+	s.mu.Unlock()
+	select {
+	case <-answered:
+	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.last
-}
-
-// begin reports whether there may be a new question.
-func (s *source) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	begun := !s.busy
-	s.busy = true
-	return begun
-}
-
-func (s *source) end(answer []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last, s.busy = answer, false
 }

@@ -183,8 +183,8 @@ func TestRefusedConnectionIsTold(t *testing.T) {
 	for name, m := range map[string]*member{
 		"plain": start(t, "main", node("a"), nil), "TLS": startTLS(t, node("a"), papersOf(t, newAuthority(t), bound("a"))),
 	} {
-		await(t, name+" runs", 5*time.Second, func() bool { return m.asking.here.running() != nil })
-		if err := m.asking.here.running().SendReliable(destination(node("b"), gone), []byte("word")); !errors.Is(err, syscall.ECONNREFUSED) {
+		await(t, name+" runs", 5*time.Second, func() bool { return m.list.Load() != nil })
+		if err := m.list.Load().SendReliable(destination(node("b"), gone), []byte("word")); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%s: got %v, want ECONNREFUSED", name, err)
 		}
 	}

@@ -1,9 +1,15 @@
 package gossip
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
 	"errors"
-	"log"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -12,48 +18,42 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// How many streams that others have opened may be open at once. memberlist ends each after some seconds.
+// Bounds of the connections.
 const (
-	maxStreams   = 32 // of each address of the mesh
-	maxFew       = 8  // of each other address
-	maxStrangers = 32 // of all other addresses together
+	handshakeTime = streamTimeout
+	recheck       = time.Minute // how often the certificate of an open connection is verified again
+	maxPacket     = 8 << 10     // bytes, with TLS; memberlist's own packets have 1,400
+	freePorts     = 10          // tried where any port will do: the one that TCP was given may be taken for UDP
 )
 
-// carrier carries what memberlist says to the others, in packets and in streams.
-type carrier interface {
-	memberlist.NodeAwareTransport
-	GetAutoBindPort() int
-}
-
-// transport is memberlist's own, over UDP and TCP, with three differences: it looks at what comes in before memberlist
-// does (guard.go), it takes a bounded number of streams, and a stream we open ends with its timeout and with ctx.
-// memberlist sets no deadline when it sends a message, so a stopped peer could hold the sender forever.
+// transport is memberlist's. It looks at what comes in before memberlist does (guard.go), takes a bounded number of
+// connections (door.go), and a stream that we open ends with its timeout and with ctx: memberlist sets no deadline when
+// it sends a message, so a stopped peer could hold the sender forever.
+//
+// With TLS each stream is a connection of its own, and the packets to one address share one (link.go), in one
+// direction, each behind its length in two bytes. Without TLS packets go over UDP.
 type transport struct {
-	intake
-	*memberlist.NetTransport
-	dial func(address string, timeout time.Duration) (net.Conn, error)
-}
-
-// intake is what comes in and memberlist may see.
-type intake struct {
 	rules
-	packets chan *memberlist.Packet
-	streams chan net.Conn
-	door    door
+	tls      *TLS // nil: in the clear, or under memberlist's keys
+	listener *net.TCPListener
+	udp      *net.UDPConn // nil with TLS
+	dialer   net.Dialer
+	packets  chan *memberlist.Packet
+	streams  chan net.Conn
+	doors
+	links
+	stream  func(to memberlist.Address, limit time.Duration) (net.Conn, error)
+	connect func(address string) (*tls.Conn, error) // for packets
 	work    sync.WaitGroup
-	once    sync.Once
-	done    chan struct{} // closed at Shutdown
-}
-
-func newIntake(r rules) intake {
-	return intake{rules: r, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
-		door: door{open: map[netip.Addr]int{}}, done: make(chan struct{})}
+	stop    context.CancelFunc
+	done    <-chan struct{} // closed at Shutdown
 }
 
 // rules are what a Mesh tells its transport.
 type rules struct {
 	label string
-	keyed bool
+	keyed bool // encrypted by memberlist
+	plain bool // without TLS: nobody knows who speaks
 	// known reports whether an address is one of the mesh, or was.
 	known func(netip.Addr) bool
 	// process describes a live process, or this one; false if it is not known.
@@ -62,43 +62,51 @@ type rules struct {
 	refused func(from net.Addr, reason string, err error)
 }
 
-var _ carrier = (*transport)(nil)
+var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func listen(ctx context.Context, at netip.AddrPort, r rules, lg *log.Logger) (*transport, error) {
-	conf := &memberlist.NetTransportConfig{
-		BindAddrs: []string{at.Addr().Unmap().String()},
-		BindPort:  int(at.Port()),
-		Logger:    lg,
-	}
-	tries := 1
-	if at.Port() == 0 {
-		tries = 10 // the port that TCP was given may be taken for UDP
-	}
-	var inner *memberlist.NetTransport
-	var err error
-	for range tries {
-		if inner, err = memberlist.NewNetTransport(conf); err == nil {
-			break
-		}
-	}
-	if err != nil {
+// listen begins to take what comes. Streams that we open end with ctx; packets are carried until Shutdown, for the last
+// ones tell that we leave.
+func listen(ctx context.Context, at netip.AddrPort, r rules, over *TLS) (*transport, error) {
+	r.plain = over == nil
+	open, stop := context.WithCancel(context.WithoutCancel(ctx))
+	t := &transport{rules: r, tls: over, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
+		dialer: net.Dialer{LocalAddr: localAddr(at), Control: impatient}, doors: newDoors(),
+		links: links{to: map[string]*link{}}, stop: stop, done: open.Done()}
+	if err := t.bind(at); err != nil {
+		stop()
 		return nil, err
 	}
-	from := localAddr(at)
-	dial := func(address string, timeout time.Duration) (net.Conn, error) {
-		conn, err := (&net.Dialer{Timeout: timeout, LocalAddr: from}).DialContext(ctx, "tcp", address)
+	t.stream = func(to memberlist.Address, limit time.Duration) (net.Conn, error) { return t.open(ctx, to, limit) }
+	t.connect = func(address string) (*tls.Conn, error) {
+		conn, _, err := t.dial(open, address, forPackets, streamTimeout)
 		if err != nil {
 			return nil, err
 		}
-		if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-		return stream{guard(conn, "", r.keyed, maxStream), context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+		return conn.(*tls.Conn), nil
 	}
-	t := &transport{intake: newIntake(r), NetTransport: inner, dial: dial}
-	t.work.Go(t.takePackets)
-	t.work.Go(t.takeStreams)
+	t.work.Go(func() { t.accept(open) })
+	if t.udp != nil {
+		t.work.Go(t.receiveUDP)
+	}
 	return t, nil
+}
+
+func (t *transport) bind(at netip.AddrPort) (err error) {
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	for tries := freePorts; tries > 0; tries-- {
+		if t.listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at)); err != nil || t.tls != nil {
+			return err
+		}
+		bound := netip.AddrPortFrom(at.Addr(), uint16(t.GetAutoBindPort()))
+		if t.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(bound)); err == nil {
+			return t.udp.SetReadBuffer(2 << 20) // as memberlist's own transport does; the kernel may give less
+		}
+		err = errors.Join(err, t.listener.Close())
+		if at.Port() != 0 {
+			return err
+		}
+	}
+	return err
 }
 
 // localAddr is where the others know us, if that is one address: by another one we would be a stranger.
@@ -109,15 +117,244 @@ func localAddr(at netip.AddrPort) net.Addr {
 	return nil
 }
 
-// hostOf is the address of a connection, without its port.
-func hostOf(from net.Addr) netip.Addr {
-	tcp, ok := from.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
+// dial opens a connection, with TLS to the end of its handshake, within limit. It is a *tls.Conn then.
+func (t *transport) dial(ctx context.Context, address, protocol string, limit time.Duration) (net.Conn, Speaker,
+	error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	raw, err := t.dialer.DialContext(ctx, "tcp", address)
+	if err != nil || t.tls == nil {
+		return raw, Speaker{}, err
 	}
-	ip, _ := netip.AddrFromSlice(tcp.IP)
-	return ip.Unmap()
+	conn := tls.Client(raw, t.tls.config(x509.ExtKeyUsageServerAuth, protocol))
+	from, err := t.tls.shake(ctx, conn, limit)
+	if err != nil {
+		return nil, from, errors.Join(err, raw.Close())
+	}
+	return conn, from, nil
 }
+
+// open opens a stream, which ends with its timeout and with ctx. If it is meant for a node no other may answer.
+func (t *transport) open(ctx context.Context, to memberlist.Address, limit time.Duration) (net.Conn, error) {
+	end := time.Now().Add(limit)
+	conn, from, err := t.dial(ctx, to.Addr, forStream, limit)
+	if err != nil {
+		return nil, err
+	}
+	raw := conn
+	if over, ok := conn.(*tls.Conn); ok {
+		meant, known := t.process(to.Name) // of a seed it is not
+		if known && !meant.Observer && !from.speaksFor(meant.Node) {
+			return nil, errors.Join(errOther, conn.Close())
+		}
+		conn, raw = translated{over}, over.NetConn()
+	}
+	if err := conn.SetDeadline(end); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	return stream{guard(conn, nil, hearing{t.rules, from}, maxStream), func() { stop() }}, nil
+}
+
+// translated says in our words why the other side ended a connection.
+type translated struct{ *tls.Conn }
+
+func (c translated) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = whyNot(err)
+	}
+	return n, err
+}
+
+// stream tells somebody when it is closed.
+type stream struct {
+	net.Conn
+	release func()
+}
+
+func (s stream) Close() error {
+	s.release()
+	return s.Conn.Close()
+}
+
+// accept takes connections until the listener is closed.
+func (t *transport) accept(ctx context.Context) {
+	var server *tls.Config
+	if t.tls != nil {
+		server = t.tls.config(x509.ExtKeyUsageClientAuth, forPackets, forStream)
+	}
+	for {
+		raw, err := t.listener.Accept()
+		if err != nil {
+			if !t.pause() {
+				return
+			}
+			continue
+		}
+		from := hostOf(raw.RemoteAddr())
+		entrance, limit := t.door(t.known(from))
+		if !entrance.enter(from) {
+			t.refused(raw.RemoteAddr(), reasonFull, errStreams)
+			_ = raw.Close()
+			continue
+		}
+		end := context.AfterFunc(ctx, func() { _ = raw.Close() })
+		leave := func(d *door) func() { return sync.OnceFunc(func() { end(); d.leave(from) }) }
+		if server == nil {
+			t.handOn(stream{guard(raw, t.head(), hearing{rules: t.rules}, limit), leave(entrance)})
+			continue
+		}
+		t.work.Go(func() {
+			conn := tls.Server(raw, server)
+			speaker, err := t.tls.shake(ctx, conn, handshakeTime)
+			entrance.leave(from)
+			if err == nil && !t.inside.enter(from) {
+				err = errStreams
+			}
+			if err != nil {
+				end()
+				_ = raw.Close()
+				t.told(raw.RemoteAddr(), err)
+				return
+			}
+			t.serve(conn, hearing{t.rules, speaker}, limit, leave(t.inside))
+		})
+	}
+}
+
+// pause waits after an error of a listener: of file descriptors, say, there are none left for a moment. It returns
+// false at Shutdown.
+func (t *transport) pause() bool {
+	select {
+	case <-t.done:
+		return false
+	case <-time.After(10 * time.Millisecond):
+		return true
+	}
+}
+
+// told reports why a connection ended, unless the other side only went away.
+func (t *transport) told(from net.Addr, err error) {
+	if err != nil && !hungUp(err) {
+		t.refused(from, reasonOfGuard(err), err)
+	}
+}
+
+// handOn gives a stream to memberlist.
+func (t *transport) handOn(s stream) {
+	select {
+	case t.streams <- s:
+	case <-t.done:
+		_ = s.Close()
+	}
+}
+
+// serve hands a stream on, or takes the packets of a connection.
+func (t *transport) serve(conn *tls.Conn, heard hearing, limit int, leave func()) {
+	if conn.ConnectionState().NegotiatedProtocol == forStream {
+		t.handOn(stream{guard(conn, t.head(), heard, limit), leave})
+		return
+	}
+	defer leave()
+	t.told(conn.RemoteAddr(), t.receive(conn, heard))
+	_ = conn.Close()
+}
+
+// receive takes packets off a connection until it ends, or is silent for longer than a dialler keeps it.
+func (t *transport) receive(conn *tls.Conn, heard hearing) error {
+	r := bufio.NewReaderSize(conn, 2+maxPacket)
+	checked := time.Now()
+	for {
+		if err := conn.SetReadDeadline(time.Now().Add(2 * linkIdle)); err != nil {
+			return err
+		}
+		var size [2]byte
+		if _, err := io.ReadFull(r, size[:]); err != nil {
+			return nil // it has ended
+		}
+		n := int(binary.BigEndian.Uint16(size[:]))
+		if n == 0 || n > maxPacket {
+			return fmt.Errorf("%w: a packet of %d bytes", errHeader, n)
+		}
+		packet := make([]byte, n)
+		if _, err := io.ReadFull(r, packet); err != nil {
+			return nil // it has ended
+		}
+		if now := time.Now(); now.Sub(checked) >= recheck {
+			if _, err := t.tls.check(conn.ConnectionState().PeerCertificates, x509.ExtKeyUsageClientAuth); err != nil {
+				return err
+			}
+			checked = now
+		}
+		t.take(packet, conn.RemoteAddr(), heard)
+	}
+}
+
+// receiveUDP takes packets until Shutdown.
+func (t *transport) receiveUDP() {
+	buf := make([]byte, 1<<16)
+	for {
+		n, from, err := t.udp.ReadFrom(buf)
+		if err == nil {
+			t.take(bytes.Clone(buf[:n]), from, hearing{rules: t.rules})
+		} else if !t.pause() {
+			return
+		}
+	}
+}
+
+// take gives a packet to memberlist, or what counts of it.
+func (t *transport) take(packet []byte, from net.Addr, heard hearing) {
+	packet, err := heard.packet(packet)
+	if err != nil {
+		t.refused(from, reasonOfGuard(err), err)
+	}
+	if err != nil || len(packet) == 0 { // an honest observer passes on what it heard of nodes, too
+		return
+	}
+	select {
+	case t.packets <- &memberlist.Packet{Buf: packet, From: from, Timestamp: time.Now()}:
+	case <-t.done:
+	}
+}
+
+// WriteTo implements memberlist.Transport.
+func (t *transport) WriteTo(packet []byte, address string) (time.Time, error) {
+	now := time.Now()
+	if t.tls != nil {
+		return now, t.post(packet, address, now)
+	}
+	to, err := net.ResolveUDPAddr("udp", address)
+	if err == nil {
+		_, err = t.udp.WriteTo(packet, to)
+	}
+	return now, err
+}
+
+// WriteToAddress implements memberlist.NodeAwareTransport.
+func (t *transport) WriteToAddress(packet []byte, a memberlist.Address) (time.Time, error) {
+	return t.WriteTo(packet, a.Addr)
+}
+
+// Shutdown implements memberlist.Transport. Packets that wait are written if that takes no time.
+func (t *transport) Shutdown() error {
+	t.stop()
+	err := t.listener.Close()
+	if t.udp != nil {
+		err = errors.Join(err, t.udp.Close())
+	}
+	t.work.Wait()
+	return err
+}
+
+// FinalAdvertiseAddr implements memberlist.Transport. The address is always given, as Mesh.configure does.
+func (t *transport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	return net.ParseIP(ip), port, nil
+}
+
+// GetAutoBindPort is the port that is listened on.
+func (t *transport) GetAutoBindPort() int { return t.listener.Addr().(*net.TCPAddr).Port }
 
 // PacketCh implements memberlist.Transport.
 func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
@@ -125,136 +362,12 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 // StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-func (t *transport) takePackets() {
-	for {
-		select {
-		case <-t.done:
-			return
-		case p := <-t.NetTransport.PacketCh():
-			if err := vet(p.Buf, t.label, t.keyed); err != nil {
-				t.refused(p.From, reasonOfGuard(err), err)
-				continue
-			}
-			select {
-			case t.packets <- p:
-			case <-t.done:
-				return
-			}
-		}
-	}
-}
-
-func (t *transport) takeStreams() {
-	for {
-		select {
-		case <-t.done:
-			return
-		case conn := <-t.NetTransport.StreamCh():
-			limit, leave := t.enter(conn.RemoteAddr())
-			if leave == nil {
-				_ = conn.Close()
-				continue
-			}
-			select {
-			case t.streams <- stream{guard(conn, t.label, t.keyed, limit), leave}:
-			case <-t.done:
-				leave()
-				_ = conn.Close()
-				return
-			}
-		}
-	}
-}
-
-// Shutdown implements memberlist.Transport. What waits to be handed on by the listeners is taken off them until they
-// end.
-func (t *transport) Shutdown() error {
-	t.once.Do(func() { close(t.done) })
-	t.work.Wait()
-	ended := make(chan struct{})
-	var drain sync.WaitGroup
-	drain.Go(func() {
-		for {
-			select {
-			case <-ended:
-				return
-			case <-t.NetTransport.PacketCh():
-			case conn := <-t.NetTransport.StreamCh():
-				_ = conn.Close()
-			}
-		}
-	})
-	err := t.NetTransport.Shutdown()
-	close(ended)
-	drain.Wait()
-	return err
-}
-
-// enter returns how much may come over a stream and what to call when it ends; nil if there are too many.
-func (t *transport) enter(from net.Addr) (limit int, leave func() bool) {
-	ip := hostOf(from)
-	known := t.known(ip)
-	if !t.door.enter(ip, known) {
-		t.refused(from, reasonFull, errStreams)
-		return 0, nil
-	}
-	limit = maxStream
-	if !known {
-		limit = maxStranger
-	}
-	return limit, sync.OnceValue(func() bool { t.door.leave(ip, known); return true })
-}
-
-var errStreams = errors.New("it, or all that are not of this mesh together, have too many streams open")
-
-// door counts the streams that are open.
-type door struct {
-	mu        sync.Mutex
-	open      map[netip.Addr]int
-	strangers int
-}
-
-func (d *door) enter(ip netip.Addr, known bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if known && d.open[ip] >= maxStreams || !known && (d.open[ip] >= maxFew || d.strangers >= maxStrangers) {
-		return false
-	}
-	d.open[ip]++
-	if !known {
-		d.strangers++
-	}
-	return true
-}
-
-func (d *door) leave(ip netip.Addr, known bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open[ip]--; d.open[ip] <= 0 {
-		delete(d.open, ip)
-	}
-	if !known {
-		d.strangers--
-	}
-}
-
 // DialTimeout implements memberlist.Transport.
-func (t *transport) DialTimeout(address string, timeout time.Duration) (net.Conn, error) {
-	return t.dial(address, timeout)
+func (t *transport) DialTimeout(address string, limit time.Duration) (net.Conn, error) {
+	return t.stream(memberlist.Address{Addr: address}, limit)
 }
 
 // DialAddressTimeout implements memberlist.NodeAwareTransport.
-func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	return t.dial(a.Addr, timeout)
-}
-
-// stream tells somebody when it is closed.
-type stream struct {
-	net.Conn
-	release func() bool
-}
-
-func (s stream) Close() error {
-	s.release()
-	return s.Conn.Close()
+func (t *transport) DialAddressTimeout(a memberlist.Address, limit time.Duration) (net.Conn, error) {
+	return t.stream(a, limit)
 }

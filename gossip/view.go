@@ -32,14 +32,15 @@ type Node struct {
 	Seq uint64
 }
 
-// record is a Node and where its gossip was last heard, which hearsay does not tell.
+// record is what is known of a node.
 type record struct {
-	Node
-	gossip netip.AddrPort
-	seen   bool   // this process has heard it alive, so that Since is no hearsay
-	faded  bool   // forgotten by time
-	proof  []byte // of State, for those who hear it from us
-	other  entry  // the latest word of another process of this node, which counts when this one is gone
+	entry  // the latest word of the process that counts; Lost is not set
+	Live   bool
+	Since  time.Time
+	gossip netip.AddrPort // where its gossip was last heard, which hearsay does not tell
+	seen   bool           // this process has heard it alive, so that Since is no hearsay
+	faded  bool           // forgotten by time
+	other  entry          // the latest word of another process of this node, which counts when this one is gone
 }
 
 // view is all a process knows of the mesh. It is plain data: the Mesh locks it and passes the time.
@@ -47,13 +48,14 @@ type record struct {
 // forgotten when they go.
 type view struct {
 	self   Meta
-	own    entry
+	own    *record            // ours, which for an observer is not among the nodes
 	signer []byte             // the certificate that own is signed with
 	strict bool               // only what a node has proven to have said counts
 	nodes  map[string]*record // by Meta.Node
 	processes
 
 	forgotten   tombstones
+	dropped     []string      // nodes that were forgotten since anybody was told
 	forgetAfter time.Duration // 0: never by time
 	evidence    func(state []byte) bool
 	settled     bool
@@ -62,13 +64,13 @@ type view struct {
 func newView(self Meta, now time.Time) *view {
 	v := &view{
 		self:      self,
-		own:       entry{Meta: self},
+		own:       &record{entry: entry{Meta: self}, Live: true, Since: now},
 		nodes:     map[string]*record{},
 		processes: processes{map[string]*peer{}, map[string]time.Time{}},
 		forgotten: tombstones{},
 	}
 	if !self.Observer {
-		v.nodes[self.Node] = &record{Node: Node{Meta: self, Live: true, Since: now}}
+		v.nodes[self.Node] = v.own
 	}
 	return v
 }
@@ -78,9 +80,7 @@ func (v *view) publish(state []byte) bool {
 	if v.self.Observer || v.own.Seq > 0 && bytes.Equal(v.own.State, state) {
 		return false
 	}
-	v.own = entry{Meta: v.self, Seq: v.own.Seq + 1, State: append([]byte{}, state...)}
-	rec := v.nodes[v.self.Node]
-	rec.Seq, rec.State, rec.proof = v.own.Seq, v.own.State, nil
+	v.own.entry = entry{Meta: v.self, Seq: v.own.Seq + 1, State: append([]byte{}, state...)}
 	return true
 }
 
@@ -97,7 +97,7 @@ func (v *view) news(e entry) bool {
 	case e.Boot != rec.Boot:
 		return e.later(rec.other)
 	}
-	return e.Seq > rec.Seq || e.Seq == rec.Seq && rec.proof == nil
+	return e.Seq > rec.Seq
 }
 
 // later reports whether a word is a later one than another of the same node.
@@ -113,30 +113,21 @@ func (v *view) learn(e entry, now time.Time) bool {
 		return false
 	}
 	found := v.prove(e, now)
-	if v.ours(e.Node) || v.dead(e) {
+	if !v.news(e) {
 		return found
 	}
 	rec := v.nodes[e.Node]
-	switch {
-	case rec == nil || e.Boot > rec.Boot && !rec.Live:
-		rec = v.replace(e.Meta, now)
-	case e.Boot != rec.Boot:
-		if e.later(rec.other) {
-			rec.other = e
+	if rec != nil && e.Boot != rec.Boot && (rec.Live || e.Boot < rec.Boot) {
+		rec.other = e
+		return found
+	}
+	if rec == nil || e.Boot != rec.Boot {
+		if rec = v.replace(e.Meta, now); rec == nil {
+			return false
 		}
-		return found
-	case e.Seq == rec.Seq && rec.proof == nil:
-		rec.proof = e.proof
-		return found
-	case e.Seq <= rec.Seq:
-		return found
 	}
-	if rec == nil {
-		return false
-	}
-	rec.proof = e.proof
-	if e.Seq > 0 {
-		rec.Seq, rec.State = e.Seq, e.State
+	if e.Lost = 0; !rec.later(e) {
+		rec.entry = e
 	}
 	return true
 }
@@ -230,7 +221,7 @@ func (v *view) down(meta Meta, now time.Time) bool {
 func (v *view) successor(rec *record) (Meta, bool) {
 	var next *peer
 	for _, p := range v.peers {
-		if p.meta.Observer || !p.proven || p.meta.Node != rec.Node.Node || !v.precedes(p, rec) {
+		if p.meta.Observer || !p.proven || p.meta.Node != rec.Node || !v.precedes(p, rec) {
 			continue
 		}
 		if next == nil || cmp.Or(p.since.Compare(next.since), cmp.Compare(p.meta.Boot, next.meta.Boot)) < 0 {
@@ -245,16 +236,16 @@ func (v *view) successor(rec *record) (Meta, bool) {
 
 // replace starts a node's record again for another process. It returns nil if there is no room.
 func (v *view) replace(meta Meta, now time.Time) *record {
-	rec := &record{Node: Node{Meta: meta, Since: now}}
+	rec := &record{entry: entry{Meta: meta}, Since: now}
 	if p := v.peers[meta.process()]; p != nil && p.proven {
 		rec.Live, rec.seen, rec.gossip = true, true, p.gossip
 	}
 	if old := v.nodes[meta.Node]; old != nil {
 		if old.other.Boot == meta.Boot {
-			rec.Seq, rec.State, rec.proof = old.other.Seq, old.other.State, old.other.proof
+			rec.entry = old.other
 		}
 		if old.Live {
-			rec.other = entry{old.Meta, old.Seq, old.State, old.proof}
+			rec.other = old.entry
 		}
 	}
 	v.nodes[meta.Node] = rec
@@ -269,15 +260,15 @@ func (v *view) replace(meta Meta, now time.Time) *record {
 func (v *view) evict() {
 	var oldest *record
 	for _, rec := range v.nodes {
-		if rec.Live || v.ours(rec.Node.Node) {
+		if rec.Live || v.ours(rec.Node) {
 			continue
 		}
-		if oldest == nil || cmp.Or(cmp.Compare(rec.Boot, oldest.Boot), cmp.Compare(rec.Node.Node, oldest.Node.Node)) < 0 {
+		if oldest == nil || cmp.Or(cmp.Compare(rec.Boot, oldest.Boot), cmp.Compare(rec.Node, oldest.Node)) < 0 {
 			oldest = rec
 		}
 	}
 	if oldest != nil {
-		delete(v.nodes, oldest.Node.Node)
+		delete(v.nodes, oldest.Node)
 	}
 }
 
@@ -296,9 +287,7 @@ func (v *view) listed(which func(*record) bool) []Node {
 		if !which(rec) {
 			continue
 		}
-		n := rec.Node
-		n.State = bytes.Clone(n.State)
-		out = append(out, n)
+		out = append(out, Node{rec.Meta, rec.Live, rec.Since, bytes.Clone(rec.State), rec.Seq})
 	}
 	return out
 }
@@ -306,7 +295,7 @@ func (v *view) listed(which func(*record) bool) []Node {
 // behind marks as sending, and returns, the peers that lack our newest state and to which no send is under way.
 func (v *view) behind() []*peer {
 	var out []*peer
-	if v.self.Observer { // has nothing to say, and nodes would report that it does
+	if v.self.Observer || v.strict && v.own.Proof == nil { // it has nothing to say, or not yet: nobody would believe it
 		return nil
 	}
 	for _, p := range v.peers {
@@ -371,10 +360,10 @@ func (v *view) twins(now time.Time) map[string]string {
 			continue
 		}
 		text := fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored, because the one at %s, started %s, was there first; stop the wrong one, and the other counts within seconds",
-			rec.Node.Node, p.meta.Address, started(p.meta), rec.Address, started(rec.Meta))
+			rec.Node, p.meta.Address, started(p.meta), rec.Address, started(rec.Meta))
 		if !rec.Live {
 			text = fmt.Sprintf("%s: the process at %s, started %s, is ignored, because one that ran there before was started %s: set the clock of that machine, and restart it there",
-				rec.Node.Node, p.meta.Address, started(p.meta), started(rec.Meta))
+				rec.Node, p.meta.Address, started(p.meta), started(rec.Meta))
 		}
 		out[p.meta.process()] = text
 	}

@@ -286,9 +286,26 @@ func TestObserverSaysNothing(t *testing.T) {
 	for observer, want := range map[bool]int{true: 0, false: 1} {
 		v := newView(Meta{Node: "x", Boot: 1, Observer: observer}, time.Now())
 		v.strict = true
+		v.own.Proof = []byte("proof")
 		v.peers["y"] = &peer{}
 		if got := len(v.behind()); got != want {
 			t.Errorf("observer %v: it speaks to %d, want %d", observer, got, want)
 		}
+	}
+}
+
+// A word that was published a moment ago and has no proof yet is sent once it has one, and not before: who is told it
+// would drop it, and count as told.
+func TestUnsignedWordIsNotSent(t *testing.T) {
+	v := newView(process("self", 1), time.Now())
+	v.strict = true
+	v.up(process("a", 1), at, time.Now())
+	v.publish([]byte("one"))
+	if got := v.behind(); len(got) != 0 {
+		t.Errorf("without proof it is sent to %d", len(got))
+	}
+	v.own.Proof = []byte("proof")
+	if got := v.behind(); len(got) != 1 {
+		t.Errorf("with its proof it is sent to %d, want 1", len(got))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -14,10 +15,11 @@ import (
 func TestMetaRoundTrip(t *testing.T) {
 	for _, want := range []Meta{
 		{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1")},
+		{Node: "o", Boot: 2, Address: netip.MustParseAddr("10.0.0.1"), Observer: true},
 		{Node: "ä/b", Boot: 1<<64 - 1, Address: netip.MustParseAddr("2001:db8::1"), Version: "v1.2.3"},
 		{Node: strings.Repeat("n", maxNode), Boot: 7, Address: netip.MustParseAddr("::1"), Version: strings.Repeat("v", maxVersion)},
 	} {
-		b, err := appendMeta(nil, want), want.check()
+		b, err := encode(want), want.check()
 		if err != nil {
 			t.Fatalf("check %+v: %v", want, err)
 		}
@@ -49,11 +51,11 @@ func TestMetaRefusals(t *testing.T) {
 		if bad.check() == nil {
 			t.Errorf("check, %s: got no error", name)
 		}
-		if got, err := decodeMeta(appendMeta(nil, bad)); err == nil && name != "zone" { // a zone is not sent
+		if got, err := decodeMeta(encode(bad)); err == nil && name != "zone" { // a zone is not sent
 			t.Errorf("decodeMeta, %s: got %+v", name, got)
 		}
 	}
-	b := appendMeta(nil, good)
+	b := encode(good)
 	for i := range b {
 		if _, err := decodeMeta(b[:i]); err == nil {
 			t.Errorf("cut to %d bytes: got no error", i)
@@ -65,9 +67,12 @@ func TestMetaRefusals(t *testing.T) {
 	if _, err := decodeMeta(make([]byte, 513)); err == nil || !strings.Contains(err.Error(), "513") {
 		t.Errorf("513 bytes: got %v", err)
 	}
-	b[0] = 2
+	if got, err := decodeMeta(encode(ask{})); err == nil {
+		t.Errorf("a question: got %+v", got)
+	}
+	b[0]++
 	if _, err := decodeMeta(b); !errors.Is(err, errVersion) {
-		t.Errorf("version 2: got %v, want %v", err, errVersion)
+		t.Errorf("another version: got %v, want %v", err, errVersion)
 	}
 }
 
@@ -75,25 +80,16 @@ func messages() map[string]any {
 	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1"), Version: "v1"}
 	b := Meta{Node: "b", Boot: 6, Address: netip.MustParseAddr("::1")}
 	return map[string]any{
-		"entry":     entry{Meta: a, Seq: 3, State: []byte("state")},
-		"largest":   entry{Meta: a, Seq: 1<<64 - 1, State: make([]byte, maxState)},
+		"entry":     words{entries: []entry{{Meta: a, Seq: 3, State: []byte("state"), Proof: []byte("proof")}}},
+		"largest":   words{entries: []entry{{Meta: a, Seq: 1<<64 - 1, State: make([]byte, maxState), Proof: make([]byte, maxProof)}}},
 		"ask":       ask{ID: 1, Node: "a", Boot: 5, Question: []byte("?")},
 		"no answer": answer{ID: 2, Failed: true, Body: []byte("no")},
 		"answer":    answer{ID: 1 << 63, Body: []byte{}},
-		"all":       []entry{{Meta: a, Seq: 3, State: []byte("state")}, {Meta: b, State: []byte{}}},
+		"nothing":   words{},
+		"all": words{[]entry{{Meta: a, Seq: 3, State: []byte("state"), Lost: time.Hour}, {Meta: b, State: []byte{}}},
+			[]forgetting{{lastWord{"c", 7, 8}, time.Minute}}},
+		"description": a,
 	}
-}
-
-func encode(msg any) []byte {
-	switch msg := msg.(type) {
-	case entry:
-		return encodeEntry(msg)
-	case ask:
-		return encodeAsk(msg)
-	case answer:
-		return encodeAnswer(msg)
-	}
-	return encodeAll(msg.([]entry))
 }
 
 func TestMessagesRoundTrip(t *testing.T) {
@@ -125,10 +121,14 @@ func TestMessagesRoundTrip(t *testing.T) {
 func TestMessageLimits(t *testing.T) {
 	a := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1")}
 	for name, msg := range map[string]any{
-		"state":    entry{Meta: a, Seq: 1, State: make([]byte, maxState+1)},
+		"state":    words{entries: []entry{{Meta: a, Seq: 1, State: make([]byte, maxState+1)}}},
+		"proof":    words{entries: []entry{{Meta: a, Seq: 1, Proof: make([]byte, maxProof+1)}}},
+		"name":     words{forgotten: []forgetting{{lastWord{strings.Repeat("n", maxNode+1), 1, 1}, 1}}},
+		"asker":    ask{Node: strings.Repeat("n", maxNode+1)},
 		"question": ask{Question: make([]byte, maxMessage+1)},
 		"answer":   answer{Body: make([]byte, maxMessage+1)},
-		"entries":  make([]entry, maxNodes+1),
+		"entries":  words{entries: make([]entry, maxNodes+1)},
+		"commands": words{forgotten: make([]forgetting, maxForgotten+1)},
 	} {
 		if _, err := decode(encode(msg)); err == nil || !strings.Contains(err.Error(), "at most") {
 			t.Errorf("%s too large: got %v", name, err)
@@ -136,17 +136,46 @@ func TestMessageLimits(t *testing.T) {
 	}
 }
 
+// An age beyond all bounds is the longest, and never a negative one.
+func TestAgesAreBounded(t *testing.T) {
+	m := Meta{Node: "a", Boot: 5, Address: netip.MustParseAddr("10.0.0.1")}
+	for _, age := range []time.Duration{-1, 1<<63 - 1, -1 << 63} {
+		msg, err := decode(encode(words{[]entry{{Meta: m, Lost: age}}, []forgetting{{lastWord{"c", 7, 8}, age}}}))
+		if w, ok := msg.(words); !ok || w.entries[0].Lost != maxAge || w.forgotten[0].Age != maxAge {
+			t.Errorf("%d: got %+v, %v", age, msg, err)
+		}
+	}
+}
+
+// What is announced and does not come takes no memory, and fields of a later version are passed over.
+func TestLengthsAreNotBelieved(t *testing.T) {
+	for name, rest := range map[string][]byte{
+		"entries":       message(t, byte(kindWords), map[string]any{"Entries": 1 << 40}),
+		"negative ones": message(t, byte(kindWords), map[string]any{"Entries": -1, "Forgotten": -1}),
+		"an array":      {byte(kindAsk), 0xdd, 0xff, 0xff, 0xff, 0xff},
+		"a question":    append([]byte{byte(kindAsk), 0x81, 0xa8}, "Question\xc6\xff\xff\xff\xff"...),
+	} {
+		msg, err := decode(append([]byte{codecVersion}, rest...))
+		if w, ok := msg.(words); err == nil && (!ok || len(w.entries)+len(w.forgotten) > 0) {
+			t.Errorf("%s: got %+v", name, msg)
+		}
+	}
+	later := message(t, byte(kindAsk), map[string]any{"ID": 7, "Since": []any{1, map[string]any{"x": "y"}}})
+	if msg, err := decode(append([]byte{codecVersion}, later...)); err != nil || msg.(ask).ID != 7 {
+		t.Errorf("a field of a later version: got %+v, %v", msg, err)
+	}
+}
+
 func FuzzDecodeMeta(f *testing.F) {
-	f.Add(appendMeta(nil, Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v"}))
-	f.Add(appendMeta(nil, Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v", Observer: true}))
+	f.Add(encode(Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v"}))
+	f.Add(encode(Meta{Node: "a", Boot: 1, Address: netip.MustParseAddr("10.0.0.1"), Version: "v", Observer: true}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeMeta(b)
 		if err != nil {
 			return
 		}
-		again, err := appendMeta(nil, m), m.check()
-		if err != nil || !bytes.Equal(again, b) {
-			t.Errorf("%x is read as %+v, which is written as %x (%v)", b, m, again, err)
+		if again, err := decodeMeta(encode(m)); err != nil || again != m || m.check() != nil {
+			t.Errorf("%x is read as %+v, which is read again as %+v (%v)", b, m, again, err)
 		}
 	})
 }
@@ -162,8 +191,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again := encode(msg); !bytes.Equal(again, b) {
-			t.Errorf("%x is read as %+v, which is written as %x", b, msg, again)
+		if again, err := decode(encode(msg)); err != nil || !reflect.DeepEqual(again, msg) {
+			t.Errorf("%x is read as %+v, which is read again as %+v, %v", b, msg, again, err)
 		}
 	})
 }

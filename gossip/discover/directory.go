@@ -104,12 +104,6 @@ func (d *directory) Update(v View, now time.Time) bool {
 	return !maps.EqualFunc(before, d.entries, Entry.same)
 }
 
-// Known reports whether a leader's member list was ever heard.
-func (d *directory) Known() bool { return d.known }
-
-// Missing returns the voters of the last view that do not run, as far as is heard.
-func (d *directory) Missing() []string { return d.missing }
-
 // Entries returns what is known, by slot.
 func (d *directory) Entries() []Entry {
 	out := make([]Entry, 0, len(d.entries))

@@ -38,7 +38,7 @@ func TestDirectory(t *testing.T) {
 	a, b := live("a", "n1", "10.0.0.1"), live("b", "n2", "10.0.0.2")
 	step("nothing is heard", View{}, false, "c=10.0.0.3")
 	step("two are heard", View{Known: true, Voters: all, Running: []Entry{a, b}}, true, "a=10.0.0.1", "b=10.0.0.2", "c=10.0.0.3")
-	if got, want := d.Missing(), []string{"c"}; !slices.Equal(got, want) {
+	if got, want := d.missing, []string{"c"}; !slices.Equal(got, want) {
 		t.Errorf("missing: got %v, want %v", got, want)
 	}
 	since := d.Entries()[0].Since

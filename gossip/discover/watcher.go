@@ -128,8 +128,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 // unheard says what Once has waited for in vain.
 func (w *Watcher) unheard() error {
 	text := "no leader was heard of"
-	if w.directory.Known() {
-		text = "not heard of the members in " + strings.Join(w.directory.Missing(), ", ")
+	if w.directory.known {
+		text = "not heard of the members in " + strings.Join(w.directory.missing, ", ")
 	}
 	text = strings.Join(append([]string{text}, w.feed.Problems()...), "; ")
 	return fmt.Errorf("nothing was written within %s: %s", w.out.Wait, text)
@@ -140,12 +140,12 @@ func (w *Watcher) observe(now time.Time) (ready, complete bool) {
 	v := w.feed.View()
 	w.mu.Lock()
 	changed := w.directory.Update(v, now)
-	if w.heard.IsZero() && w.directory.Known() {
+	if w.heard.IsZero() && w.directory.known {
 		w.heard = now
 	}
-	missing := w.directory.Missing()
-	complete = w.directory.Known() && len(missing) == 0
-	ready = w.directory.Known() && (complete || now.Sub(w.heard) >= gather)
+	missing := w.directory.missing
+	complete = w.directory.known && len(missing) == 0
+	ready = w.directory.known && (complete || now.Sub(w.heard) >= gather)
 	entries := w.directory.Entries()
 	w.mu.Unlock()
 	if changed {
@@ -232,7 +232,7 @@ type State struct {
 func (w *Watcher) State() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := State{Known: w.directory.Known(), Entries: w.directory.Entries(), Missing: w.directory.Missing()}
+	s := State{Known: w.directory.known, Entries: w.directory.Entries(), Missing: w.directory.missing}
 	for _, text := range w.failed {
 		if text != "" {
 			s.Failed = append(s.Failed, text)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -41,7 +42,7 @@ func serve(t *testing.T, handle func(network string, query []byte) []byte) *name
 		all.Wait()
 	})
 	all.Go(func() {
-		buf := make([]byte, maxFrame)
+		buf := make([]byte, dns.MaxMsgSize)
 		for {
 			n, from, err := packets.ReadFrom(buf)
 			if err != nil {

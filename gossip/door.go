@@ -1,0 +1,79 @@
+package gossip
+
+import (
+	"errors"
+	"math"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// How many streams that others have opened, with TLS handshakes, may be under way at once. memberlist ends a stream
+// after some seconds.
+const (
+	maxStreams   = 32 // of each address of the mesh
+	maxFew       = 8  // of each other address
+	maxStrangers = 32 // of all other addresses together
+)
+
+// How many connections of others may be open after their handshake.
+const (
+	maxConns = 4 * maxNodes
+	maxOfOne = 2 * maxStreams // of which those of one address
+)
+
+var errStreams = errors.New("it, or all that are not of this mesh together, have too many streams open")
+
+// doors are where connections come in.
+type doors struct{ mesh, strangers, inside *door }
+
+func newDoors() doors {
+	new := func(each, all int) *door { return &door{each: each, all: all, open: map[netip.Addr]int{}} }
+	return doors{mesh: new(maxStreams, math.MaxInt), strangers: new(maxFew, maxStrangers), inside: new(maxOfOne, maxConns)}
+}
+
+// door returns that of an address of the mesh, or of another one, and how many bytes a stream of its may have.
+func (d doors) door(known bool) (at *door, limit int) {
+	if known {
+		return d.mesh, maxStream
+	}
+	return d.strangers, maxStranger
+}
+
+// door counts what has come in and not left.
+type door struct {
+	each, all int // how many may be in, of one address and together
+
+	mu    sync.Mutex
+	open  map[netip.Addr]int
+	count int
+}
+
+func (d *door) enter(ip netip.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[ip] >= d.each || d.count >= d.all {
+		return false
+	}
+	d.open[ip]++
+	d.count++
+	return true
+}
+
+func (d *door) leave(ip netip.Addr) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count--
+	if d.open[ip]--; d.open[ip] <= 0 {
+		delete(d.open, ip)
+	}
+}
+
+// hostOf is the address of a connection, without its port.
+func hostOf(from net.Addr) netip.Addr {
+	tcp, ok := from.(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return tcp.AddrPort().Addr().Unmap()
+}
