@@ -249,7 +249,7 @@ func (o succession) remain() Action {
 	case next != nil:
 		return o.pass(next)
 	case s.Unknown == "" && o.stranger() != "":
-		return wait("slot %s has left %s and does not start, for node %s uses another backup store: set snapshot.store to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
+		return wait("slot %s has left %s and does not start, because node %s uses another backup store: set snapshot.store to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
 	case aborted != nil && s.Unknown == "":
 		return Action{Kind: Stay, Aborted: l.Proposal,
 			Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(),

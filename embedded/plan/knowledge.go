@@ -50,7 +50,7 @@ func (o knowledge) latest() (*Record, string) {
 	case r.descends(best):
 		best = r
 	default:
-		return nil, fmt.Sprintf("the cluster went on twice: as %s, and in the backup store as %s; find out which is right, and keep the disks of the other away", best.Token(), r.Token())
+		return nil, fmt.Sprintf("the cluster continued twice: as %s, and in the backup store as %s; find out which is right, and keep the disks of the other away", best.Token(), r.Token())
 	}
 	return best, ""
 }

@@ -170,7 +170,7 @@ func (f Facts) of(r *Record) bool { return r != nil && f.Record != nil && f.Reco
 // silence says why nothing is known of a node that has no facts.
 func (p Peer) silence() string {
 	if p.Unread != "" {
-		return fmt.Sprintf("what node %s holds is not known, for its word cannot be read here (%s)", p.Node, p.Unread)
+		return fmt.Sprintf("what node %s holds is unknown: its state cannot be read here (%s)", p.Node, p.Unread)
 	}
 	return fmt.Sprintf("node %s has not said yet what it holds", p.Node)
 }

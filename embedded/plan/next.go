@@ -25,15 +25,15 @@ func Next(obs Observation) Action {
 	case o.Disk.Unknown != "":
 		return wait("the volume of slot %s cannot be read: %s", o.Claim.Slot, o.Disk.Unknown)
 	case o.Disk.Superseded != "" && !o.Member.Running:
-		return wait("the data on slot %s is of the past, and is not started: %s; to take that cluster over, move etcd, origin.json and founding.json away from the volume",
+		return wait("the data on slot %s is out of date, and is not started: %s; to take that cluster over, move etcd, origin.json and founding.json away from the volume",
 			o.Claim.Slot, o.Disk.Superseded)
 	case o.Disk.Ledger.Started != "" && o.Disk.Ledger.Started != o.Claim.Disk:
 		return wait("the founding ledger on slot %s is that of another disk (%s, this is %s): was the directory copied? if its content may be set aside, run %s",
 			o.Claim.Slot, o.Disk.Ledger.Started, o.Claim.Disk, setVolumeAside)
 	case o.Disk.Ledger.Record == nil && (o.Member.Running || o.Member.Removed):
-		return wait("etcd has run on slot %s, yet its disk knows no record of a cluster: nothing is touched; stop this node and look at the disk", o.Claim.Slot)
+		return wait("etcd has run on slot %s, but its disk has no record of a cluster: nothing is touched; stop this node and look at the disk", o.Claim.Slot)
 	case o.Disk.Ledger.forgetful():
-		return wait("the founding ledger on slot %s tells that the disk took part in a cluster, and not in which: nothing is touched; bring the file back, or, if the content may be set aside, run %s",
+		return wait("the founding ledger on slot %s shows that the disk took part in a cluster, but not in which: nothing is touched; bring the file back, or, if the content may be set aside, run %s",
 			o.Claim.Slot, setVolumeAside)
 	case o.Member.Running && o.changing():
 		return succession(o).change()
@@ -42,7 +42,7 @@ func Next(obs Observation) Action {
 	case o.Member.Running && o.outlived():
 		later, _ := o.latest()
 		return Action{Kind: SetAside, Record: later,
-			Why: fmt.Sprintf("%s can never have a leader, for its founders went on to %s: the data, which nobody ever wrote to, is set aside and slot %s joins that", o.Disk.Ledger.Record.Token(), later.Token(), o.Claim.Slot)}
+			Why: fmt.Sprintf("%s can never have a leader, because its founders continued as %s: the data, which nobody ever wrote to, is set aside and slot %s joins that", o.Disk.Ledger.Record.Token(), later.Token(), o.Claim.Slot)}
 	case o.Member.Running:
 		return securing(o).beside(proposals(o).beside(steady(o).serve()))
 	case o.Disk.WAL && o.Disk.Ledger.Record != nil && !o.changing() && o.dismissedBy(o.Disk.Member) != "":

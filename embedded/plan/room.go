@@ -81,7 +81,7 @@ func (o upkeep) shortage() string {
 	note := fmt.Sprintf("alarm NOSPACE: the cluster takes no writes, because the volume of %s is nearly full: delete from it what is not holdfast's, or make it larger; ",
 		strings.Join(short, " and of "))
 	if !o.Config.Upkeep.Cure {
-		return note + "then disarm by hand, for upkeep.cure-nospace is off"
+		return note + "then disarm by hand, because upkeep.cure-nospace is off"
 	}
 	return note + "the alarm is disarmed when there is room again"
 }

@@ -18,7 +18,7 @@ func (o resuming) unlike(r *Record) string {
 	case !known || !said:
 		return ""
 	case promised != nil && promised.PeerURL != o.Config.PeerURL:
-		return fmt.Sprintf("slot %s does not start: its disk has noted that it serves the other members %s, and the configuration says %s: set tls.mode with the authorities, etcd.listen-peer-urls and tls.from-http as they were; the change to https, once it has begun, goes on to its end",
+		return fmt.Sprintf("slot %s does not start: its disk has noted that it serves the other members %s, and the configuration says %s: set tls.mode with the authorities, etcd.listen-peer-urls and tls.from-http as they were; the change to https, once it has begun, must be finished",
 			o.Claim.Slot, promised.PeerURL, o.Config.PeerURL)
 	case secure != "" && o.Config.FromHTTP != "" && !o.secured(r, secure) && !strings.HasSuffix(r.Charter.PeerURL, ":"+o.Config.FromHTTP):
 		return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the http URL in etcd.listen-peer-urls has port %s, where no other member looks for it: set it to that of the peer URL",
