@@ -121,7 +121,8 @@ func (m *Member) Status() Status {
 		s.Downgrade = d.TargetVersion
 	}
 	st := l.stored()
-	s.Revision, s.Compacted, s.Space, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.space, st.version, st.hashes
+	s.Revision, s.Compacted, s.Space, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.space, st.version,
+		st.hashes
 	return s
 }
 

@@ -98,7 +98,8 @@ func Exists(path string) (bool, error) {
 	return err == nil, ignore(err)
 }
 
-// Absent reports whether an error says that there is no such file, or that what should be a directory above it is a file.
+// Absent reports whether an error says that there is no such file, or that what should be a directory above it is a
+// file.
 func Absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 func ignore(err error) error {

@@ -69,7 +69,8 @@ func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
 			"this member belongs to no slot of the cluster, but it is connected and counts").then("%s", wait)}
 	case !ours:
 		return []Finding{New(MemberStale, subject,
-			"this member belongs to no slot of the cluster and is not connected: it only makes a quorum harder to reach").then("%s", wait)}
+			"this member belongs to no slot of the cluster and is not connected: it only "+
+				"makes a quorum harder to reach").then("%s", wait)}
 	case m.Connected && !m.Started:
 		return []Finding{New(MemberUnnamed, subject, "this member is connected and has not published its name yet")}
 	case !m.Connected && h == nil && !m.Started:
@@ -299,7 +300,8 @@ func (h *Holdings) judge() (out []Finding) {
 		out = append(out, New(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; ")))
 	}
 	if h.Broken.Count > 0 {
-		out = append(out, New(BackupBroken, "", "the store holds %s that cannot be used, damaged or never verified, such as %s",
+		out = append(out, New(BackupBroken, "", "the store holds %s that cannot be used, damaged or "+
+			"never verified, such as %s",
 			Count(int64(h.Broken.Count), "backup"), h.Broken.Example))
 	}
 	if h.Unproven.Count > 0 {

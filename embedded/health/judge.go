@@ -233,7 +233,8 @@ func (s judged) missing(n NodeStatus) []Finding {
 		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
 	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
-		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, has not been heard of since %s", n.Node, n.Volume.Slot,
+		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, has "+
+			"not been heard of since %s", n.Node, n.Volume.Slot,
 			n.Since.UTC().Format(timeFormat))}
 	}
 	return nil
@@ -279,7 +280,8 @@ func (s judged) judgeSlots() (out []Finding) {
 			if n != nil {
 				who = n.Node + ", which does not answer,"
 			}
-			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and according to the gossip %s holds it",
+			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and according "+
+				"to the gossip %s holds it",
 				slot, who))
 		case n == nil:
 			out = append(out, New(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot)))

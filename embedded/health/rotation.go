@@ -171,7 +171,8 @@ func (s judged) judgeRotation() []Finding {
 	case s.Paused != nil:
 	case s.now.Before(r.Hold) && r.Hold.Sub(s.now) <= min(holdNotice, r.Hold.Sub(r.Since)/2):
 		out = append(out, New(BundleDue, "",
-			"from %[2]s on, in %[3]s, %[1]s signs the servers' certificates: clients that do not trust it then refuse the servers",
+			"from %[2]s on, in %[3]s, %[1]s signs the servers' certificates: clients that do not trust "+
+				"it then refuse the servers",
 			r.New, r.Hold.UTC().Format(timeFormat), Age(r.Hold, s.now)))
 	case s.now.Sub(since) >= rotationPatience:
 		out = append(out, New(RotationWaits, "", "the rotation of the authorities has waited in the phase %s for %s: %s",

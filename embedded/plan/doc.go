@@ -28,8 +28,8 @@
 //   - reloading (reload.go): a member whose trusted authorities have changed.
 //   - disruption (disruption.go): a member that goes down on purpose.
 //   - succession (ending.go, generation.go): whether our generation is over, and how this disk passes to the next.
-//   - proposals (restoring.go, recover.go, newest.go; the proposal itself is in restore.go): what a restore or a recovery
-//     needs of this node.
+//   - proposals (restoring.go, recover.go, newest.go; the proposal itself is in restore.go): what a restore or a
+//     recovery needs of this node.
 //   - fencing (fence.go): which disks may found the generation that a proposal would begin.
 //   - surveying (survey.go): what is left of a cluster that may have lost its majority.
 //

@@ -114,5 +114,6 @@ func (o reloading) alone() (a *Action, note string) {
 		return nil, changed + ": without a leader for a while, the member is restarted with them"
 	}
 	return &Action{Kind: Reload,
-		Why: fmt.Sprintf("there is no leader, and the trusted authorities have changed: restarting the member of slot %s with them", o.Claim.Slot)}, ""
+		Why: fmt.Sprintf("there is no leader, and the trusted authorities have changed: restarting the "+
+			"member of slot %s with them", o.Claim.Slot)}, ""
 }

@@ -89,7 +89,8 @@ func (o resizing) demand(r *Record, set []string) string {
 		more = fmt.Sprintf(", and %d of the %d that would stay: %d so far", wanted.staying/2+1, wanted.staying, wanted.agreed)
 	}
 	if voters == 0 {
-		return fmt.Sprintf("cluster.slots %s must be wanted by more than half of the members' nodes, and no leader that knows them is seen", strings.Join(set, ","))
+		return fmt.Sprintf("cluster.slots %s must be wanted by more than half of the members' nodes, and no "+
+			"leader that knows them is seen", strings.Join(set, ","))
 	}
 	return fmt.Sprintf("cluster.slots %s is wanted by %d of %d members' nodes%s; %d must want it%s",
 		strings.Join(set, ","), len(nodes), voters, by, voters/2+1, more)
@@ -117,7 +118,8 @@ func (o resizing) agree() step {
 		serial = s.Serial
 	}
 	if now != nil && now.Serial > serial {
-		return step{note: fmt.Sprintf("the slots %s are agreed on, and this leader has yet to read them", strings.Join(now.Slots, ","))}
+		return step{note: fmt.Sprintf("the slots %s are agreed on, and this "+
+			"leader has yet to read them", strings.Join(now.Slots, ","))}
 	}
 	var notes, from []string
 	for _, m := range o.Member.Members {
@@ -129,7 +131,8 @@ func (o resizing) agree() step {
 		switch {
 		case slices.Equal(w.slots, o.slots(r)):
 		case len(w.nodes) > voters/2 && w.steady():
-			return step{action: &Action{Kind: Resize, Set: &SlotSet{Record: r.ID, Serial: serial + 1, Slots: w.slots, From: from},
+			return step{action: &Action{Kind: Resize,
+				Set: &SlotSet{Record: r.ID, Serial: serial + 1, Slots: w.slots, From: from},
 				Why: fmt.Sprintf("%d of %d members' nodes (%s) want the slots %s: the cluster, which has %s, agrees on that",
 					len(w.nodes), voters, strings.Join(w.nodes, ", "), strings.Join(w.slots, ","), strings.Join(o.slots(r), ","))}}
 		default:
