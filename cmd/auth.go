@@ -21,10 +21,9 @@ const authDiffers = exitCode(2)
 func newAuthCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "auth",
-		Short: "Etcd's users and roles, as the file auth.file says",
-		Long: "Etcd's users and roles, as the file auth.file says. The leader keeps them so by itself; these commands\n" +
-			"show beforehand what a changed file would do, and do it at once. No password is printed. See\n" +
-			"docs/auth.md.",
+		Short: "Manage etcd's users and roles as the file auth.file says",
+		Long: "Manage etcd's users and roles as the file auth.file says. The leader does so on its own; these commands\n" +
+			"show what a changed file would do, and apply it now. No password is printed. See docs/auth.md.",
 	}, newAuthCheckCommand(), newAuthPlanCommand(), newAuthApplyCommand())
 }
 
@@ -32,8 +31,8 @@ func newAuthCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report everything that is wrong with a file of users and roles, or that all is well",
-		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The files of the\n" +
-			"passwords are read too. It needs no node.",
+		Long: "Report everything that is wrong with a file of users and roles, or that all is well. The password\n" +
+			"files are read too. It needs no node.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			w, err := auth.Read(args[0])

@@ -20,8 +20,8 @@ func newConfigCommand() *cobra.Command {
 		Short: "Print, check and explain the configuration",
 		Long: "Print, check and explain the configuration.\n\n" +
 			"A key has one name everywhere: gossip.seeds is `gossip: {seeds: [...]}` in the file, --gossip.seeds as a\n" +
-			"flag and HOLDFAST_GOSSIP_SEEDS in the environment. A flag goes before the environment, the environment\n" +
-			"before the file, the file before the default.",
+			"flag and HOLDFAST_GOSSIP_SEEDS in the environment. A flag overrides the environment, the environment the\n" +
+			"file, and the file the default.",
 	}
 	config.AddFlags(c.PersistentFlags())
 	return group(c, newConfigDefaultCommand(), newConfigCheckCommand(), newConfigShowCommand())
@@ -44,9 +44,9 @@ func newConfigCheckCommand() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Report everything that is wrong with the configuration, or that all is well",
 		Long: "Report everything that is wrong with the configuration, or that all is well.\n\n" +
-			"Judged is what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host,\n" +
+			"It checks what `holdfast run` would get: FILE (or --config) together with flags and environment, on this host,\n" +
 			"with the files and directories that it names. What run refuses before it begins is refused here in the same\n" +
-			"words. Run it as the user that the node is. Exit code: 0, or 64 if something is wrong.",
+			"words. Run it as the node's user. Exit code: 0, or 64 if something is wrong.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := config.Load(strings.Join(args, ""), c.Flags(), os.Environ())
@@ -74,7 +74,7 @@ func newConfigShowCommand() *cobra.Command {
 	var format output
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Print each key with its effective value and where that comes from",
+		Short: "Print each key with its effective value and its origin",
 		Args:  cobra.NoArgs,
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, _ []string) error {
 			return map[string]func(*config.Loaded, io.Writer) error{

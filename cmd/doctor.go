@@ -28,14 +28,13 @@ func newDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find what is wrong with the cluster, what it means, and what to do",
-		Long: "Find what is wrong with the cluster, what it means, and what to do: Kubernetes' endpoints that a restore\n" +
+		Long: "Find what is wrong with the cluster, what it means, and what to do: Kubernetes endpoints that a restore\n" +
 			"left behind, alarms, stale members, versions, clocks, slow and full disks, certificates that expire,\n" +
 			"backups, and what was switched off and forgotten. The node on this machine asks the others; without one,\n" +
-			"only the files and the store are examined. What cannot be examined is reported as that, never as well.\n" +
-			"docs/findings.md lists all that can be found.\n\n" +
-			"--fix offers what can be repaired without a risk, one after the other, and asks before each.\n\n" +
-			"Exit code: 0 all is well, 1 something is to be looked at (a warning), 2 something is bad (degraded or\n" +
-			"critical).",
+			"only the files and the store are checked. A check that cannot run is reported as not-examined, never as\n" +
+			"ok. docs/findings.md lists all findings.\n\n" +
+			"--fix offers what can be repaired without risk, one after the other, and asks before each.\n\n" +
+			"Exit code: 0 all is well, 1 warnings, 2 something is degraded or critical.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.yes && !f.fix {

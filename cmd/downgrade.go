@@ -36,13 +36,14 @@ func newDowngradeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "downgrade {--to MINOR | --cancel}",
 		Short: "Prepare the cluster for a holdfast that embeds an older etcd",
-		Long: "Prepare the cluster for a holdfast that embeds an older etcd. An etcd cannot open the data of a newer one,\n" +
-			"and once every member runs a newer minor the cluster rises to it. This brings it one minor down again, while\n" +
-			"it serves: every member must be healthy and of one minor, and there must be a fresh backup, which is made.\n" +
-			"Then etcd is told, and when every member says that its data is that of the older minor, the command says which\n" +
-			"binaries to replace, in which order. It may be given again at any time and continues where it is.\n\n" +
-			"--cancel gives that up: the cluster rises again when every member runs the newer minor. A node whose binary was\n" +
-			"replaced already continues; the cluster stays at the older version until that one is replaced as well.\n\n" +
+		Long: "Prepare the cluster for a holdfast that embeds an older etcd. An etcd cannot open the data of a newer\n" +
+			"one, and once every member runs a newer minor the cluster rises to it. This brings it down one minor\n" +
+			"while it serves. Every member must be healthy and of one minor. The command makes sure that there is a\n" +
+			"fresh backup, tells etcd, and waits until every member's data is that of the older minor. Then it says\n" +
+			"which binaries to replace, and in which order. You can run it again at any time; it continues where it\n" +
+			"was.\n\n" +
+			"--cancel cancels it: the cluster rises again when every member runs the newer minor. A node whose binary\n" +
+			"was already replaced continues; until it is replaced again the cluster stays at the older version.\n\n" +
 			"Exit code: 0 if the binaries may be replaced, or were.",
 		Example: "  holdfast downgrade --to 3.6 --dry-run\n  holdfast downgrade --to 3.6\n  holdfast downgrade --cancel",
 		Args:    cobra.NoArgs,
@@ -62,7 +63,7 @@ func newDowngradeCommand() *cobra.Command {
 	addClientFlags(c.Flags())
 	fs := c.Flags()
 	fs.StringVar(&f.to, "to", "", "the `minor` of etcd to go down to, as 3.6")
-	fs.BoolVar(&f.cancel, "cancel", false, "give up the downgrade that is under way")
+	fs.BoolVar(&f.cancel, "cancel", false, "cancel the downgrade that is under way")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would be done, and what is in its way, and change nothing")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	fs.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait until every member has the older version")

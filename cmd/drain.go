@@ -25,12 +25,12 @@ func newDrainCommand() *cobra.Command {
 		Use:   "drain",
 		Short: "Take the member of this machine down, safely: one at a time, and only if the others can do without it",
 		Long: "Take the member of this machine down for maintenance. It takes the cluster's disruption lock, hands the\n" +
-			"leadership over and stops etcd; the node stays in the gossip and keeps its volume. `holdfast undrain`, or a\n" +
-			"restart of the process, starts the member again, and when it has caught up the lock is given back. If the node\n" +
-			"never comes back, the lock ends by itself after stop.hold.\n\n" +
-			"It is refused while another member is down on purpose, while a learner catches up or a restore is under way,\n" +
-			"and when no majority of the voters would be left. The exit code is 0 when the member is down (with --dry-run:\n" +
-			"when it could be), and 1 when it was refused.",
+			"leadership over and stops etcd; the node stays in the gossip and keeps its volume. `holdfast undrain`,\n" +
+			"or a restart of the process, starts the member again; the lock is released when it has caught up. If the\n" +
+			"node never comes back, the lock expires after stop.hold.\n\n" +
+			"It is refused while another member is down on purpose, while a learner catches up or a restore is under\n" +
+			"way, and when no majority of the voters would be left. The exit code is 0 when the member is down (with\n" +
+			"--dry-run: when it could be), and 1 when it was refused.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := atLeast("wait", 0, wait); err != nil {
@@ -40,7 +40,7 @@ func newDrainCommand() *cobra.Command {
 		}),
 	}
 	addClientFlags(c.Flags())
-	c.Flags().BoolVar(&how.Force, "force", false, "do it although it puts the cluster at risk, and say what is at risk")
+	c.Flags().BoolVar(&how.Force, "force", false, "do it even if it puts the cluster at risk, and say what the risk is")
 	c.Flags().BoolVar(&how.Dry, "dry-run", false, "only say whether the member could be taken down now")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to try again while it is refused")
 	return c
@@ -117,7 +117,7 @@ func newUndrainCommand() *cobra.Command {
 			if dryRun {
 				return show.NothingChanged(c.OutOrStdout(), "the node is drained, and etcd would start again")
 			}
-			fmt.Fprintln(c.OutOrStdout(), "etcd starts again; the disruption lock is given back when the member has caught up")
+			fmt.Fprintln(c.OutOrStdout(), "etcd starts again; the disruption lock is released when the member has caught up")
 			return nil
 		}),
 	}

@@ -18,11 +18,11 @@ func newFoundCommand() *cobra.Command {
 		Short: "Decide what only an operator may decide about founding a cluster",
 		Long: "Decide what only an operator may decide about founding a cluster. The node on this machine must hold a\n" +
 			"disk without etcd data; data is never touched.\n\n" +
-			"--abandon  this blank disk forgets which disks it promised to found with. Right when the others are gone\n" +
-			"           for good. If one of them lives on elsewhere, it may found a second cluster with the same name.\n" +
-			"--new      as --abandon, and the backup store's record of the former cluster is moved aside (it is kept);\n" +
-			"           beside a cluster that etcd-manager keeps in the store, one may be founded from then on.\n" +
-			"           Right when the former cluster is given up. Its backups stay.",
+			"--abandon  this blank disk forgets which disks it promised to found with. Use it when the others are gone for\n" +
+			"           good: one that still runs elsewhere may found a second cluster with the same name.\n" +
+			"--new      like --abandon, and moves the backup store's record of the former cluster aside (it is kept). Beside\n" +
+			"           a cluster that etcd-manager keeps in the store, it allows founding one. Use it when you give the\n" +
+			"           former cluster up. Its backups stay.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if abandon == anew {

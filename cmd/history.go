@@ -30,10 +30,10 @@ func newHistoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Show what this node has decided and done, why, and what came of it",
-		Long: "Show what this node has decided and done, why, and what came of it, and what operators asked of it. The\n" +
-			"history lies on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and goes with it: of a disk\n" +
-			"that was taken over it shows what the nodes before did. Where no node runs, the volumes below\n" +
-			"volume.local.root are read, or --file.",
+		Long: "Show what this node decided and did, why, and the result, and what operators asked of it. The history is\n" +
+			"on the volume (history.jsonl, at most 4 MiB with history.1.jsonl) and moves with it: after a takeover it\n" +
+			"shows what the previous node did. Where no node runs, the command reads the volumes below\n" +
+			"volume.local.root, or --file.",
 		Example: "  holdfast history --since 1h\n  holdfast history -f -n 5\n  holdfast history -n 0 -o json | jq " +
 			"'select(.outcome == \"failed\")'",
 		Args: cobra.NoArgs,
@@ -104,7 +104,7 @@ func (f historyFlags) read(c *cobra.Command, after time.Time) (coordinator.Histo
 	}
 	h, root, err := node.HistoryAlone(cfg, err)
 	if err == nil {
-		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: this is what lies on the volumes in %s\n", root)
+		fmt.Fprintf(c.ErrOrStderr(), "holdfast: no node answers: reading the volumes in %s\n", root)
 	}
 	return h, nil, err
 }

@@ -20,12 +20,13 @@ func newPauseCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "pause",
-		Short: "Have no node change the cluster by itself, until resume",
-		Long: "Have no node change the cluster by itself, until resume. It holds for all nodes and through restarts, is\n" +
-			"kept in etcd, and needs a quorum.\n\n" +
-			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, taking back the\n" +
-			"alarm NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted. Not\n" +
-			"paused are fencing and stopping, following a later generation, backups, and whatever an operator asks for.",
+		Short: "Keep all nodes from changing the cluster on their own, until resume",
+		Long: "Keep all nodes from changing the cluster on their own, until resume. It holds for all nodes and through\n" +
+			"restarts, is kept in etcd, and needs a quorum.\n\n" +
+			"Paused are: replacing and removing members, changing the slots, defragmenting, compacting, disarming the\n" +
+			"alarm NOSPACE, and recovery without an operator. A learner that was admitted before is still promoted.\n" +
+			"Not paused are fencing and stopping, following a later generation, backups, and whatever an operator\n" +
+			"asks for.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			if err := snapshot.CheckReason(reason); err != nil {
@@ -53,7 +54,7 @@ func newResumeCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "resume",
-		Short: "Let the nodes act by themselves again after a pause",
+		Short: "Let the nodes act on their own again after a pause",
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var p plan.Pause

@@ -13,19 +13,20 @@ func newRecoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recover [--lost SLOTS] [--yes] | --abort",
 		Short: "Continue without a majority that is lost for good, as a new generation of the cluster",
-		Long: "Continue without a majority of the members that is lost for good, as a new generation of the cluster. It is\n" +
-			"run on a machine whose node runs. Without --yes it only shows what is left, and what would be done.\n\n" +
-			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and founds\n" +
-			"the new generation with that, alone; everybody else joins it, and what their disks held is set aside.\n" +
-			"Nothing that the survivor's log holds is lost, acknowledged or not. Until the point of no return --abort\n" +
-			"or Ctrl-C ends it, and so does a leader: a cluster that was only slow continues as it was. Leases, users\n" +
-			"and versions stay; the revision is raised by restore.revision-bump, so that watchers start over.\n\n" +
-			"--lost names every slot whose voter is not here. A member that was named, is alive and serves without\n" +
-			"the survivor stops when it sees the new generation, and keeps its data: `holdfast rejoin` on its node\n" +
-			"says what becomes of that.\n\n" +
-			"A survivor that the newest backup goes beyond is refused, by generation and then by revision: `holdfast\n" +
-			"restore` keeps more then. To continue from it all the same, name both: --survivor SLOT --despite-backup\n" +
-			"NAME. Where the backups cannot be listed, NAME is \"unknown\".\n\n" +
+		Long: "Continue without a majority of the members that is lost for good, as a new generation of the cluster.\n" +
+			"Run it on a machine whose node runs. Without --yes it only shows what is left, and what would be done.\n\n" +
+			"The survivor with the most advanced log copies its data, applies its whole log to the copy, and alone\n" +
+			"founds the new generation with it. All others join it, and what their disks held is set aside.\n" +
+			"Everything in the survivor's log is kept, acknowledged or not. Until the point of no return --abort or\n" +
+			"Ctrl-C ends the recovery, and so does a leader: a cluster that was only slow continues as it was.\n" +
+			"Leases, users and versions stay; the revision is raised by restore.revision-bump, so that watchers start\n" +
+			"over.\n\n" +
+			"--lost names every slot whose voter is not here. A named member that is alive after all, and serves\n" +
+			"without the survivor, stops when it sees the new generation, and keeps its data: decide about it with\n" +
+			"`holdfast rejoin` on its node.\n\n" +
+			"A survivor that holds less than the newest backup, by generation and then by revision, is refused:\n" +
+			"`holdfast restore` then keeps more. To continue from it all the same, name both: --survivor SLOT\n" +
+			"--despite-backup NAME. If the backups cannot be listed, NAME is \"unknown\".\n\n" +
 			"Exit code: 0 if the cluster serves again, or without --yes if it could be recovered.",
 		Example: "  holdfast recover\n  holdfast recover --lost b,c --yes\n  holdfast recover --abort",
 		Args:    cobra.NoArgs,
@@ -52,7 +53,7 @@ func newRecoverCommand() *cobra.Command {
 	addClientFlags(c.Flags(), shownForStores...)
 	f.add(c.Flags())
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do it")
-	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be done, whatever else is said")
+	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "only show what would be done, even with --yes")
 	c.Flags().BoolVar(&abort, "abort", false, "abort the recovery that is under way")
 	c.Flags().StringSliceVar(&f.Lost, "lost", nil, "`slots` whose voters are gone for good")
 	c.Flags().BoolVar(&alone, "without-store", false,

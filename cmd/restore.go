@@ -20,21 +20,22 @@ func newRestoreCommand() *cobra.Command {
 		Use:   "restore {NAME | latest} [--to DIR] | --confirm [ID] | --abort",
 		Short: "Continue with a backup, as a new generation of the cluster",
 		Long: "Continue with a backup, as a new generation of the cluster. It works from any machine with access to the\n" +
-			"store, with a quorum or without; on a machine that runs a node its progress is followed to the end.\n\n" +
-			"A cluster that has a leader ends only through that leader, when an operator confirms it on one of its nodes:\n" +
-			"there the command itself does, elsewhere run `holdfast restore --confirm` on a node, or use control.remote\n" +
-			"with an operator's certificate. A cluster without a leader ends when its voters have left it, which takes 15\n" +
-			"s at least.\n\n" +
-			"First the backup is verified completely. Then every member prepares: it fetches the backup, verifies it, and\n" +
-			"builds its new data beside that in use, which serves on. Until a majority has prepared, --abort or Ctrl-C\n" +
-			"ends it and nothing has changed. Then there is no way back: the members stop, set their data aside, and\n" +
-			"start with what they have built. Keys, leases, users and versions are those of the backup; the revision is\n" +
-			"raised, so that watchers start over. What was set aside is deleted when the member has served for\n" +
-			"restore.reclaim-after.\n\n" +
-			"--lost names slots whose disks are gone for good. It is needed where no majority of the members is here: a\n" +
-			"member that was named and comes back all the same would serve what the cluster was before.\n\n" +
+			"store, with a quorum or without. On a machine that runs a node it follows the restore to the end.\n\n" +
+			"A cluster that has a leader ends only through that leader, when an operator confirms it on one of its\n" +
+			"nodes. On a node this command is the confirmation; elsewhere run `holdfast restore --confirm` on a node,\n" +
+			"or use control.remote with an operator's certificate. A cluster without a leader ends when its voters\n" +
+			"have left it, which takes at least 15 s.\n\n" +
+			"First the backup is verified completely. Then every member prepares: it fetches the backup, verifies it,\n" +
+			"and builds its new data beside the data in use, while the cluster serves. Until a majority has prepared,\n" +
+			"--abort or Ctrl-C ends the restore and nothing has changed. After that there is no way back: the members\n" +
+			"stop, set their data aside, and start with what they have built. Keys, leases, users and versions are\n" +
+			"those of the backup; the revision is raised, so that watchers start over. What was set aside is deleted\n" +
+			"when the member has served for restore.reclaim-after.\n\n" +
+			"--lost names slots whose disks are gone for good. It is needed where no majority of the members is here.\n" +
+			"A named member that comes back after all would serve the old data until it hears of the restore.\n\n" +
 			"--to makes a data directory for any etcd instead, on any machine, and touches no cluster.\n\n" +
-			"Exit code: 0 if the cluster is restored and healthy, or, where no node answers, if the members will do it.",
+			"Exit code: 0 if the cluster is restored and healthy, or, where no node answers, if the members will do\n" +
+			"it.",
 		Example: "  holdfast restore latest --dry-run\n  holdfast restore 2026-07-01T00:15:03Z-000042\n" +
 			"  holdfast restore latest --lost b,c --yes\n" +
 			"  holdfast restore latest --to ./restored --revision-bump 0",

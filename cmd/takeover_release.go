@@ -29,15 +29,15 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release [--to-etcd VERSION]",
 		Short: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place",
-		Long: "Give the member of this machine back to etcd-manager, or to plain etcd, with its data in place. One\n" +
-			"machine after the other, the leader last; each is taken down only if the others can do without it.\n" +
-			"Members that were given back are asked at their client URLs whether they reach each other.\n\n" +
-			"It sees that the etcd which is to come can open the data (else `holdfast downgrade` comes first), makes\n" +
-			"sure of a verified backup that it can open as well, and of etcd-manager's mark and spec in the store,\n" +
-			"pauses the cluster, so that no node changes it by itself, writes etcd-manager's file `state`, and drains\n" +
-			"this member. Then it says what to do next. It may be given again at any time and does what is left.\n" +
-			"`holdfast undrain` takes it back, and so does a restart of the process, until the other program has\n" +
-			"started.\n\n" +
+		Long: "Give the member of this machine back to etcd-manager or to plain etcd, with its data in place. Release\n" +
+			"one machine after the other, the leader last; each member is taken down only if the others can do\n" +
+			"without it. Members already given back are asked at their client URLs whether they reach each other.\n\n" +
+			"It checks that the other program's etcd can open the data (otherwise run `holdfast downgrade` first),\n" +
+			"that the store has a verified backup which that etcd can open, or makes one, and that etcd-manager's\n" +
+			"mark and spec in the store are right. Then it pauses the cluster, writes etcd-manager's file `state`,\n" +
+			"drains this member, and says what to do next. You can run it again at any time; it does what is left.\n" +
+			"Until the other program has started, `holdfast undrain` or a restart of the process takes the member\n" +
+			"back.\n\n" +
 			"Exit code: 0 if the member is released (with --dry-run: if it could be), 1 if it was refused.",
 		Example: "  holdfast takeover release --dry-run\n  holdfast takeover release --to-etcd 3.6.12",
 		Args:    cobra.NoArgs,
@@ -63,7 +63,7 @@ func newTakeoverReleaseCommand() *cobra.Command {
 	fs.StringVar(&f.to, "to-etcd", "",
 		"`version` of the etcd that is to run here, as 3.6.12, for which etcd-manager must have the binary (default that "+
 			"in its file state)")
-	fs.BoolVar(&f.force, "force", false, "do it although it puts the cluster at risk, and say what is at risk")
+	fs.BoolVar(&f.force, "force", false, "do it even if it puts the cluster at risk, and say what the risk is")
 	addDryRun(fs, &f.dryRun)
 	fs.DurationVar(&f.wait, "wait", 2*time.Minute, "how long to try again while another member is down, or no majority "+
 		"would be left")

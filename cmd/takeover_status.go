@@ -19,7 +19,7 @@ func newTakeoverStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show how far the takeover of a cluster is: who runs which member, what is frozen, what comes next",
 		Long: "Show how far the takeover of a cluster is: who runs which member, what is frozen until the end, and what\n" +
-			"to do next. The node on this machine answers; it needs no other. On the way back it shows who still runs\n" +
+			"to do next. The node on this machine answers alone. On the way back it shows which members still run\n" +
 			"here.\n\n" +
 			"Exit code: 0 the takeover is over, or there is none, 1 another program runs members, 3 no node answers\n" +
 			"here.",

@@ -31,11 +31,11 @@ func newTLSInitCommand() *cobra.Command {
 		Use:   "init DIR",
 		Short: "Make the two certificate authorities of a cluster, for tls.mode ca",
 		Long: "Make the two certificate authorities of a cluster, for tls.mode ca: etcd-clients-ca.crt and .key,\n" +
-			"etcd-peers-ca.crt and .key in DIR, as kops names them. What is there is never overwritten.\n\n" +
-			"Copy DIR to every node by a way that nobody listens on, with its modes (0700, and 0600 for the keys), and\n" +
-			"set tls.ca-dir to it. Each node issues and renews its own certificates then. Clients need\n" +
-			"etcd-clients-ca.crt, to know the servers, and a certificate (`holdfast tls client`). Anyone who has a key can\n" +
-			"issue certificates that open everything.",
+			"etcd-peers-ca.crt and .key in DIR, as kops names them. Existing files are never overwritten.\n\n" +
+			"Copy DIR to every node over a secure channel, with its modes (0700, and 0600 for the keys), and set\n" +
+			"tls.ca-dir to it. Each node then issues and renews its own certificates. Clients need\n" +
+			"etcd-clients-ca.crt, to know the servers, and a certificate (`holdfast tls client`). Anyone who has a\n" +
+			"key can issue certificates that open everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := atLeast("life", time.Hour, life); err != nil {
@@ -71,10 +71,10 @@ func newTLSForgetCommand() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "forget NAME",
-		Short: "Forget the certificates of a client: nothing tells of their end any more, and no node renews them",
-		Long: "Forget the certificates that were issued to a client, so that nothing tells of their end any more, and no\n" +
-			"node renews them: it is gone, or gets its certificates elsewhere now. They stay good until they end. What\n" +
-			"tells of their end follows within ten minutes, and renewals end at once.",
+		Short: "Forget the certificates of a client: nodes no longer warn of their expiry or renew them",
+		Long: "Forget the certificates that were issued to a client that is gone, or now gets its certificates\n" +
+			"elsewhere. Nodes no longer warn of their expiry, and no longer renew them. The certificates stay valid\n" +
+			"until they expire. The warnings end within ten minutes, the renewals at once.",
 		Args: cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, l *config.Loaded, args []string) error {
 			store, err := node.OpenStore(c.Context(), l.Config)

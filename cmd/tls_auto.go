@@ -23,15 +23,16 @@ func newTLSRotateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rotate-ca [--now | --drop-old]",
 		Short: "Replace the certificate authorities that holdfast has made (tls.mode auto)",
-		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which it does by itself when\n" +
-			"two thirds of their life are over. All members keep serving.\n\n" +
-			"First every member comes to trust the new authorities. They sign when half of the old ones' remaining\n" +
-			"life is over, so that clients can be given the new bundle (`holdfast tls bundle`), or with --now at\n" +
-			"once, also later: clients that do not trust it by then refuse the servers. When every member presents a\n" +
-			"new certificate, members do not trust the old authority any more. Clients' certificates of the old one\n" +
-			"are good until it ends, or --drop-old.\n\n" +
-			"--now and --drop-old say first what will be refused, from when, and which clients that meets. `holdfast\n" +
-			"status` and `holdfast tls show` say what is waited for. Any node of the cluster can be asked.",
+		Long: "Replace the certificate authorities that holdfast has made (tls.mode auto), which happens automatically\n" +
+			"when two thirds of their life are over. All members keep serving.\n\n" +
+			"First every member learns to trust the new authorities. These sign once half of the old ones' remaining\n" +
+			"life is over, so that there is time to give clients the new bundle (`holdfast tls bundle`); --now, also\n" +
+			"given later, ends that time, and clients that do not trust the new authorities then refuse the servers.\n" +
+			"When every member presents a new certificate, members no longer trust the old authority. Clients'\n" +
+			"certificates of the old one stay valid until it ends, or until --drop-old.\n\n" +
+			"--now and --drop-old first say what will be refused, from when, and which clients are affected.\n" +
+			"`holdfast status` and `holdfast tls show` say what the rotation waits for. Run it on any node of the\n" +
+			"cluster.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			rotate := func(dry bool) (a node.Rotated, err error) {
@@ -80,9 +81,9 @@ func newTLSExportCommand() *cobra.Command {
 		Short: "Write the authorities that holdfast has made (tls.mode auto), with their keys, into a directory",
 		Long: "Write the certificate authorities that holdfast has made, with their keys, into a directory, as tls.mode\n" +
 			"ca takes them in tls.ca-dir: etcd-clients-ca.crt and .key, etcd-peers-ca.crt and .key. Clients need\n" +
-			"`holdfast tls bundle`.\n\n" +
+			"`holdfast tls bundle` instead.\n\n" +
 			"They are read from the backup store, or, if it does not answer, from this node's copy. No file is\n" +
-			"overwritten. The keys are for operators alone: anyone who has one can make a certificate that opens\n" +
+			"overwritten. Keep the keys to operators: anyone who has one can make a certificate that opens\n" +
 			"everything.",
 		Args: cobra.ExactArgs(1),
 		RunE: configured(func(c *cobra.Command, loaded *config.Loaded, args []string) error {

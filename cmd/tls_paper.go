@@ -19,13 +19,12 @@ func newTLSObserverCommand() *cobra.Command {
 	return p.command(&cobra.Command{
 		Short: "Issue what an observer on another machine needs for the gossip (tls.mode ca and auto)",
 		Long: "Issue what an observer on another machine (`holdfast discover`) needs for the gossip: one file with its\n" +
-			"certificate, its key and the peers' authorities. Copy it there, readable for its user alone, and set\n" +
+			"certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
 			"gossip.observer-file to it.\n\n" +
-			"Who has it hears what the nodes say of themselves, and is believed about nobody. It is of no use at the\n" +
-			"members' ports. One that was issued with --renewable is kept fresh by `holdfast discover`, where\n" +
-			"control.listen is set on the nodes. Of any other issue another one in time, which counts at once where it\n" +
-			"replaces the file; after a rotation of the authorities there must be a new one before the old authority\n" +
-			"goes.\n\n" + paperHelp,
+			"Anyone who has the file hears what the nodes say of themselves, but is not believed about other nodes. The\n" +
+			"members' ports refuse it. With --renewable, `holdfast discover` keeps it fresh, where control.listen is set\n" +
+			"on the nodes. Otherwise issue another one before it expires, and in a rotation of the authorities before the\n" +
+			"old authority goes. A new file counts as soon as it replaces the old one.\n\n" + paperHelp,
 	})
 }
 
@@ -34,20 +33,19 @@ func newTLSOperatorCommand() *cobra.Command {
 	return p.command(&cobra.Command{
 		Short: "Issue what an operator on another machine signs orders with (tls.mode ca and auto)",
 		Long: "Issue what an operator on another machine signs orders with: `holdfast restore`, `recover` and `rejoin\n" +
-			"--instead` put proposals into the backup store, which the nodes heed only if they are signed. It is one file\n" +
-			"with a certificate, its key and the peers' authorities. Copy it there, readable for its user alone, and set\n" +
+			"--instead` put proposals into the backup store, which the nodes obey only if they are signed. It is one file\n" +
+			"with a certificate, its key and the peers' authorities. Copy it there, readable only by its user, and set\n" +
 			"tls.operator-file to it.\n\n" +
-			"It signs proposals and their aborts, and nothing else: it is no member's and no client's, and is not heard\n" +
-			"in the gossip. To give commands to a node from there, such as --confirm, a client's certificate is needed as\n" +
-			"well that control.operators names (control.remote).\n\n" +
-			"One that was issued with --renewable is renewed from its own machine: --renew with --control.remote.address\n" +
-			"HOST:PORT, which is control.listen of a node, asks for it once, from a timer, and `holdfast discover` keeps\n" +
-			"it fresh.\n\n" + paperHelp,
+			"It signs proposals and their aborts, and nothing else. It is not a member's or a client's certificate, and is\n" +
+			"not heard in the gossip. To run commands on a node from there, such as --confirm, you also need a client's\n" +
+			"certificate that control.operators names (control.remote).\n\n" +
+			"With --renewable it can be renewed from its own machine: by --renew with --control.remote.address HOST:PORT (a\n" +
+			"node's control.listen), from a timer, or by `holdfast discover`, which keeps it fresh.\n\n" + paperHelp,
 	})
 }
 
-const paperHelp = "The nodes tell of its end from 30 days before, or a tenth of its life. `holdfast tls forget NAME`\n" +
-	"ends its renewals.\n\n" +
+const paperHelp = "The nodes warn from 30 days before it expires, or a tenth of its life if that is less. `holdfast tls\n" +
+	"forget NAME` ends the warnings and its renewals.\n\n" +
 	"The key of the peers' authority must be here: run it on a node, or with the node's configuration."
 
 // paper is how a [pki.Paper] is issued.

@@ -84,11 +84,11 @@ func newVolumeReleaseCommand() *cobra.Command {
 		Use:   "release",
 		Short: "Give up the volume of this machine, so that another one can take it",
 		Long: "Give up the volume of this machine, so that another one can take it. A running node hands the leadership\n" +
-			"over, stops etcd, unmounts and detaches the volume, and claims none until it is restarted; its cluster has a\n" +
-			"member less until another node takes the slot. Without a running node the volumes of this machine are\n" +
-			"unmounted and detached by the command itself.\n\n" +
-			"The exit code is 0 when the volume is free. A voluntary release can be one-way: an encrypted volume whose\n" +
-			"key was disabled stays usable only while it is attached.",
+			"over, stops etcd, unmounts and detaches the volume, and claims none until it is restarted. Its cluster\n" +
+			"is a member short until another node takes the slot. Without a running node the command itself unmounts\n" +
+			"and detaches the volumes of this machine.\n\n" +
+			"The exit code is 0 when the volume is free. A release can be irreversible: an encrypted volume whose key\n" +
+			"was disabled stays usable only while it is attached.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, client, err := loadClient(c)
@@ -146,13 +146,14 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set-aside",
 		Short: "Set everything on the held volume aside, so that its slot begins with a blank disk",
-		Long: "Set everything on the volume that the node on this machine holds aside, so that its slot begins with a\n" +
-			"blank disk: as a replacement in the cluster that exists, or in one that is founded. Nothing is deleted: what\n" +
-			"was on the volume lies in its directory aside/ then, where no cluster uses it. To keep a cluster of\n" +
-			"etcd-manager, restore its newest backup instead.\n\n" +
-			"The command says what lies on the volume, and asks. It is refused while etcd runs on the volume, and when\n" +
+		Long: "Set everything aside on the volume that the node on this machine holds, so that its slot begins with a\n" +
+			"blank disk: as a replacement in the existing cluster, or in a new one. Nothing is deleted: what was on\n" +
+			"the volume is then in its directory aside/, which no cluster uses. To keep a cluster of etcd-manager,\n" +
+			"restore its newest backup instead.\n\n" +
+			"The command shows what is on the volume, and asks. It is refused while etcd runs on the volume, and when\n" +
 			"nothing is wrong with it.\n\n" +
-			"It is also the word that a disk which the node misses is lost for good: a blank one takes its place.",
+			"Where the node misses a disk, the command also confirms that this disk is lost for good: a blank one\n" +
+			"takes its place.",
 		Args: cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
 			var found node.Aside

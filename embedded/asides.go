@@ -73,7 +73,8 @@ const roomBeside = 512 << 20
 func (Disk) Room(volume string, bytes int64) error {
 	free, err := freeSpace(volume)
 	if err == nil && free < bytes+roomBeside {
-		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume larger, or delete from %s what is not needed",
+		err = fmt.Errorf("the volume has %d MiB free, and %d MiB are needed beside the data in use: make the volume "+
+			"larger, or delete from %s what is not needed",
 			free>>20, (bytes+roomBeside)>>20, filepath.Join(volume, asideDir))
 	}
 	return err

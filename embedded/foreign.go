@@ -90,15 +90,6 @@ func lookForeign(volume string) (*foreign, error) {
 	return nil, nil
 }
 
-// exists reports whether there is something at a path, if only a link to nowhere.
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if absent(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // anotherCluster ends what is said of etcd-manager's data that cannot be told.
 const anotherCluster = "start etcd-manager again and let it finish; `holdfast volume set-aside` gives the data up"
 
@@ -166,14 +157,14 @@ func (f *foreign) locate(volume string) (*foreign, error) {
 	f.dir = p.left
 	if taken {
 		f.dir = filepath.Join(volume, etcdDir)
-		if there, err := exists(filepath.Join(f.dir, memberDir)); err != nil || !there {
+		if there, err := layout.Exists(filepath.Join(f.dir, memberDir)); err != nil || !there {
 			return nil, err
 		}
 		f.obstacle, err = outside(f.dir)
 		return f, err
 	}
 	switch info, err := os.Lstat(p.link); {
-	case absent(err):
+	case layout.Absent(err):
 		f.obstacle = fmt.Sprintf("%s is gone, which holdfast was about to take up: put it back, or give the data up "+
 			"with `holdfast volume set-aside`", p.link)
 		return f, nil
@@ -202,7 +193,7 @@ func outside(dir string) (obstacle string, err error) {
 	for _, name := range []string{memberDir, filepath.Join(memberDir, "wal"), filepath.Join(memberDir, "snap")} {
 		path := filepath.Join(dir, name)
 		switch info, err := os.Lstat(path); {
-		case absent(err):
+		case layout.Absent(err):
 			return path + " is missing: the data directory must hold all of etcd's data, its log as well (--wal-dir)", nil
 		case err != nil:
 			return "", err
@@ -228,7 +219,7 @@ var errOriginMark = errors.New("cannot tell which data was taken up")
 func readOriginMark(volume string) (*originMark, error) {
 	path := filepath.Join(volume, originFile)
 	data, err := os.ReadFile(path)
-	if absent(err) {
+	if layout.Absent(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/durable"
 	"holdfast/embedded/plan"
+	"holdfast/layout"
 )
 
 // HandBack lets etcd-manager start etcd on a volume: its file state is s, and data/TOKEN leads to the data, also where
@@ -37,7 +38,7 @@ func linkBack(volume, token string) error {
 	if err != nil {
 		return err
 	}
-	there, err := exists(p.link)
+	there, err := layout.Exists(p.link)
 	if err != nil {
 		return err
 	}

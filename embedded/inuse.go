@@ -1,13 +1,9 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 
 	"holdfast/layout"
 )
@@ -29,7 +25,7 @@ func (Disk) InUse(volume string) (by string, err error) {
 // lockedDir returns the path of a directory that is locked, "" if it is not.
 func lockedDir(path string) (string, error) {
 	f, err := os.Open(path)
-	if absent(err) {
+	if layout.Absent(err) {
 		return "", nil
 	}
 	if err != nil {
@@ -41,6 +37,3 @@ func lockedDir(path string) (string, error) {
 	}
 	return path, nil
 }
-
-// absent: there is no such file, or what should be a directory above it is a file.
-func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }

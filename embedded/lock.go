@@ -80,7 +80,8 @@ func checkBackend(dir string) error {
 		return db.Close()
 	})
 	if err != nil {
-		return fmt.Errorf("%w: open %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume set-aside`, and the slot gets the others' data",
+		return fmt.Errorf("%w: open %s: %w; if the cluster has a quorum without it, set it aside with `holdfast volume "+
+			"set-aside`, and the slot gets the others' data",
 			errDamaged, path, err)
 	}
 	return nil

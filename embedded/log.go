@@ -44,7 +44,8 @@ func (w lastWord) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 				reason += ": " + err.Error()
 			}
 		}
-		w.lg.Error("etcd ended this process: check the volume for space and I/O errors, and start the node again; a volume that cannot be read is to be replaced, not repaired",
+		w.lg.Error("etcd ended this process: check the volume for space and I/O errors, and start the node again; a volume "+
+			"that cannot be read is to be replaced, not repaired",
 			zap.String("slot", w.spec.Slot), zap.String("data-dir", w.spec.DataDir), zap.String("reason", reason))
 		if w.note != nil {
 			w.note(fmt.Sprintf("etcd of slot %s ended it: %s", w.spec.Slot, reason))

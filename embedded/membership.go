@@ -51,7 +51,8 @@ func (c Cluster) MemberNames() map[uint64]string {
 	return names
 }
 
-// ClientURLs returns where each member has told that clients reach it, by ID: none until it has started for the first time.
+// ClientURLs returns where each member has told that clients reach it, by ID: none until it has started for the first
+// time.
 func (c Cluster) ClientURLs() map[uint64][]string {
 	urls := map[uint64][]string{}
 	if l, err := c.running(); err == nil {

@@ -60,14 +60,14 @@ type Standing string
 
 // The standings.
 const (
-	Absent  Standing = "absent"
-	Voter   Standing = "voter"
-	Learner Standing = "learner"
-	Removed Standing = "removed" // absent, and its ID can never be used again
+	isAbsent  Standing = "absent"
+	isVoter   Standing = "voter"
+	isLearner Standing = "learner"
+	isRemoved Standing = "removed" // absent, and its ID can never be used again
 )
 
 // listed: as a voter or a learner.
-func (s Standing) listed() bool { return s == Voter || s == Learner }
+func (s Standing) listed() bool { return s == isVoter || s == isLearner }
 
 // Difference is a member of which the lists do not say the same.
 type Difference struct {
@@ -195,9 +195,9 @@ func (d Difference) kind() Discrepancy {
 		return onlyV3
 	case !d.V3.listed() && (d.Raft.listed() || d.V2.listed()):
 		return onlyV2
-	case d.V3 == Learner && d.Raft == Voter:
+	case d.V3 == isLearner && d.Raft == isVoter:
 		return learnerInV3
-	case d.V3 == Voter && d.Raft == Learner:
+	case d.V3 == isVoter && d.Raft == isLearner:
 		return voterInV3
 	case d.V2 != "" && d.V2 != d.V3:
 		return staleV2
@@ -208,24 +208,24 @@ func (d Difference) kind() Discrepancy {
 func (m *Memberships) inRaft(id uint64) Standing {
 	switch {
 	case slices.Contains(m.Voters, id):
-		return Voter
+		return isVoter
 	case slices.Contains(m.Learners, id):
-		return Learner
+		return isLearner
 	}
-	return Absent
+	return isAbsent
 }
 
 func standing(list map[uint64]ListedMember, removed []uint64, id uint64) Standing {
 	m, ok := list[id]
 	switch {
 	case ok && m.Learner:
-		return Learner
+		return isLearner
 	case ok:
-		return Voter
+		return isVoter
 	case slices.Contains(removed, id):
-		return Removed
+		return isRemoved
 	}
-	return Absent
+	return isAbsent
 }
 
 func byID(list []ListedMember) map[uint64]ListedMember {

@@ -238,7 +238,7 @@ func TestReadMembershipsLists(t *testing.T) {
 		V3: []ListedMember{listed(at(7)), listed(moved(9)), listed(learner(13))}, V3Removed: []uint64{11},
 		V2: []ListedMember{listed(at(7)), listed(at(9)), listed(learner(13))}, V2Removed: []uint64{11},
 		Voters: []uint64{7, 9}, Learners: []uint64{13},
-		Differences: []Difference{{Kind: otherURLs, ID: 9, Name: "m9", V3: Voter, V2: Voter, Raft: Voter,
+		Differences: []Difference{{Kind: otherURLs, ID: 9, Name: "m9", V3: isVoter, V2: isVoter, Raft: isVoter,
 			V3URLs: moved(9).PeerURLs, V2URLs: at(9).PeerURLs}},
 	}
 	if !reflect.DeepEqual(got, want) {

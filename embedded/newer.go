@@ -23,7 +23,8 @@ func newer(v *semver.Version) error {
 	if v == nil || !(semver.Version{Major: server.Major, Minor: server.Minor}).LessThan(*v) {
 		return nil
 	}
-	return fmt.Errorf("%w: it was made by etcd %d.%d, and this holdfast embeds %s, which cannot open it: use a holdfast that embeds etcd %d.%d or newer",
+	return fmt.Errorf("%w: it was made by etcd %d.%d, and this holdfast embeds %s, which cannot open it: use a holdfast "+
+		"that embeds etcd %d.%d or newer",
 		errNewer, v.Major, v.Minor, version.Version, v.Major, v.Minor)
 }
 

@@ -89,7 +89,7 @@ func (d Disk) Told(left plan.Origin, members []ListedMember, version string) (o 
 // unreadable reports whether the disk did not give what is there. What is missing is no such error.
 func unreadable(err error) bool {
 	var path *fs.PathError
-	return errors.As(err, &path) && !absent(err)
+	return errors.As(err, &path) && !layout.Absent(err)
 }
 
 // elders are the members by the database, and what is wrong with their peer URLs.

@@ -22,9 +22,9 @@ const appliedLook = 2 * time.Millisecond
 //
 // Etcd refuses to add a member, or to remove one that serves, until the voters have been connected for 5 s
 // (StrictReconfigCheck). That protects a cluster from an operator's mistake, and it stays on for operators. The plan
-// changes nothing without a majority of connected voters of its own accord, and looks again right before. So its changes
-// go to raft directly, and need that the voters are connected now. But a voter that serves is removed etcd's way: what is
-// left may be whole only for this moment, if one of it starts again and again.
+// changes nothing without a majority of connected voters of its own accord, and looks again right before. So its
+// changes go to raft directly, and need that the voters are connected now. But a voter that serves is removed etcd's
+// way: what is left may be whole only for this moment, if one of it starts again and again.
 type reconfiguration struct {
 	kind    raftpb.ConfChangeType
 	member  types.ID
@@ -100,8 +100,8 @@ func members(srv *etcdserver.EtcdServer) *membership.RaftCluster {
 	return list
 }
 
-// keepsQuorum returns an error unless a majority of the voters after the change is connected now. A member that is added
-// counts as a voter that is away, as it does for etcd: it is to become one.
+// keepsQuorum returns an error unless a majority of the voters after the change is connected now. A member that is
+// added counts as a voter that is away, as it does for etcd: it is to become one.
 func (r reconfiguration) keepsQuorum(srv *etcdserver.EtcdServer, now []*membership.Member) error {
 	voters, healthy := 0, 0
 	for _, m := range now {

@@ -49,9 +49,9 @@ func checkSpec(cfg Config, s plan.Spec) error {
 }
 
 // streamWorkers is how many goroutines serve clients' calls, one after the other. gRPC starts one for each call else,
-// and its stack has to grow again: 3 % of a loaded member's processor time. A watch keeps its own for as long as it lives, and
-// a kube-apiserver opens one for each resource, so there are many more than calls at a time. When none is free gRPC
-// starts others.
+// and its stack has to grow again: 3 % of a loaded member's processor time. A watch keeps its own for as long as it
+// lives, and a kube-apiserver opens one for each resource, so there are many more than calls at a time. When none is
+// free gRPC starts others.
 const streamWorkers = 512
 
 // etcdConfig translates Config and Spec. lg is etcd's logger, opts its gRPC options.

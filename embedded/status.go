@@ -127,7 +127,8 @@ func (m *Member) status(keys ...string) (Status, *life) {
 		s.Downgrade = d.TargetVersion
 	}
 	st := l.stored(keys...)
-	s.Revision, s.Compacted, s.Space, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.space, st.version, st.hashes
+	s.Revision, s.Compacted, s.Space, s.StorageVersion, s.Hashes = st.revision, st.compacted, st.space, st.version,
+		st.hashes
 	return s, l
 }
 

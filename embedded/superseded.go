@@ -42,7 +42,7 @@ func plainAgain(volume, path string) (why string, err error) {
 	if err != nil || taken {
 		return "", err
 	}
-	there, err := exists(p.link)
+	there, err := layout.Exists(p.link)
 	if err != nil || !there {
 		return "", err
 	}
@@ -66,7 +66,7 @@ func managerAgain(volume string) (why string, err error) {
 	if ours, err := linkTo(link, managerLink); err != nil || ours {
 		return "", err
 	}
-	there, err := exists(link)
+	there, err := layout.Exists(link)
 	if err != nil || !there {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func managerAgain(volume string) (why string, err error) {
 func trashed(volume string) (why string, err error) {
 	for _, dir := range []string{managerData, layout.Trash} {
 		entries, err := os.ReadDir(filepath.Join(volume, dir))
-		if err != nil && !absent(err) {
+		if err != nil && !layout.Absent(err) {
 			return "", err
 		}
 		for _, e := range entries {

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/durable"
 	"holdfast/embedded/plan"
+	"holdfast/layout"
 )
 
 // swap is a directory of another program's data, and where holdfast has it.
@@ -40,7 +41,7 @@ func (p swap) taken() (bool, error) { return linkTo(p.link, p.text) }
 // linkTo reports whether path is a link with this text.
 func linkTo(path, text string) (bool, error) {
 	info, err := os.Lstat(path)
-	if absent(err) || err == nil && info.Mode()&os.ModeSymlink == 0 {
+	if layout.Absent(err) || err == nil && info.Mode()&os.ModeSymlink == 0 {
 		return false, nil
 	}
 	if err != nil {
@@ -56,8 +57,8 @@ func (p swap) free() (bool, error) {
 		return prepared, err
 	}
 	entries, err := os.ReadDir(p.home)
-	if absent(err) {
-		there, err := exists(p.home) // a link to nowhere
+	if layout.Absent(err) {
+		there, err := layout.Exists(p.home) // a link to nowhere
 		return !there, err
 	}
 	return len(entries) == 0, err
@@ -152,7 +153,7 @@ func (p swap) prepare() error {
 	if prepared, err := linkTo(p.home, p.text); err != nil || prepared {
 		return err
 	}
-	if err := os.Remove(p.home); err != nil && !absent(err) { // an empty directory
+	if err := os.Remove(p.home); err != nil && !layout.Absent(err) { // an empty directory
 		return err
 	}
 	if err := os.Symlink(p.text, p.home); err != nil {

@@ -48,7 +48,8 @@ func (m Maintenance) Defragment(ctx context.Context) error {
 	if free, err := freeSpace(l.spec.DataDir); err != nil {
 		return fmt.Errorf("defragment: %w", err)
 	} else if free < need {
-		return fmt.Errorf("defragment: the volume has %d MiB free, and the new file needs up to %d MiB beside the old one: make the volume larger", free>>20, need>>20)
+		return fmt.Errorf("defragment: the volume has %d MiB free, and the new file needs up to %d MiB beside the old "+
+			"one: make the volume larger", free>>20, need>>20)
 	}
 	l.freeze()
 	defer l.thaw()

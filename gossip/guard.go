@@ -42,7 +42,8 @@ const (
 )
 
 var (
-	errPadding    = errors.New("its gossip packets are not readable with our keys (encrypted as no holdfast does: sent again, and altered?)")
+	errPadding = errors.New("its gossip packets are not readable with our keys (encrypted as no holdfast does: " +
+		"sent again, and altered?)")
 	errCompressed = errors.New("its gossip is compressed, as that of no holdfast is")
 	errHeader     = errors.New("its gossip announces or is more than a holdfast sends")
 )

@@ -45,7 +45,8 @@ func (r *Resolver) Stale() ([]StaleLine, error) {
 func (r *Resolver) checkHosts() error {
 	lines, err := r.ourLines()
 	if err == nil && len(lines) > 0 {
-		err = fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: remove the name from that line",
+		err = fmt.Errorf("%s line %d fixes the address of %s, which holdfast must answer itself: "+
+			"remove the name from that line",
 			r.hostsFile, lines[0].Number, lines[0].Name)
 	}
 	return err

@@ -186,7 +186,8 @@ func (s *seeker) unjoined(t target, err error) {
 	case strings.HasSuffix(text, io.EOF.Error()), strings.HasSuffix(text, syscall.ECONNRESET.Error()),
 		strings.HasSuffix(text, syscall.EPIPE.Error()):
 		// A memberlist that does not like our label says nothing and hangs up.
-		s.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one side alone, or not holdfast)", t.seed, t.at))
+		s.warn(t.key(), fmt.Sprintf("seed %s (%s): it hung up (another cluster, TLS on one "+
+			"side alone, or not holdfast)", t.seed, t.at))
 	default:
 		s.show(t.key(), fmt.Sprintf("seed %s (%s): %s", t.seed, t.at, text))
 	}

@@ -67,7 +67,8 @@ func New(cfg Config, cluster string, self Meta, answer func(ctx context.Context,
 	}
 	label := "holdfast/" + cluster
 	if cluster == "" || len(label) > memberlist.LabelMaxSize {
-		return nil, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"), cluster)
+		return nil, fmt.Errorf("cluster.name: must have 1–%d bytes, got %q", memberlist.LabelMaxSize-len("holdfast/"),
+			cluster)
 	}
 	if err := self.check(); err != nil {
 		return nil, fmt.Errorf("describe this node: %w", err)

@@ -359,10 +359,12 @@ func (v *view) twins(now time.Time) map[string]string {
 		if !v.passedOver(p) || now.Sub(p.since) < twinAfter || now.Sub(rec.Since) < twinAfter {
 			continue
 		}
-		text := fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored, because the one at %s, started %s, was there first; stop the wrong one, and the other counts within seconds",
+		text := fmt.Sprintf("%s: two processes have this node.name: the one at %s, started %s, is ignored, because the one "+
+			"at %s, started %s, was there first; stop the wrong one, and the other counts within seconds",
 			rec.Node, p.meta.Address, started(p.meta), rec.Address, started(rec.Meta))
 		if !rec.Live {
-			text = fmt.Sprintf("%s: the process at %s, started %s, is ignored, because one that ran there before was started %s: set the clock of that machine, and restart it there",
+			text = fmt.Sprintf("%s: the process at %s, started %s, is ignored, because one that ran there before was started "+
+				"%s: set the clock of that machine, and restart it there",
 				rec.Node, p.meta.Address, started(p.meta), started(rec.Meta))
 		}
 		out[p.meta.process()] = text

@@ -27,7 +27,8 @@ func BuildEtcd36(dir string) (string, error) {
 }
 
 func build(binary string, flags ...string) (string, error) {
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w", "-o", binary}, flags, []string{"holdfast/cmd/holdfast"})...)
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w", "-o", binary}, flags,
+		[]string{"holdfast/cmd/holdfast"})...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build holdfast: %w\n%s", err, out)

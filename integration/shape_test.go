@@ -169,10 +169,6 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// exportedStill are declarations that no other package uses, by their first name: unexport them with the next change
-// there.
-var exportedStill = []string{"embedded.Absent", "embedded/plan.HoldNoVoter"}
-
 // What only its own package uses is not exported. A type is seen through what is exported and names it, and the constants
 // of one declaration belong together: one that is used elsewhere exports them all.
 func TestExportsAreUsed(t *testing.T) {
@@ -198,23 +194,13 @@ func TestExportsAreUsed(t *testing.T) {
 			return true
 		})
 	}
-	unused := map[string]bool{}
 	for dir, files := range productFiles(t) {
 		shown := typesShown(files)
 		for _, group := range exportsOf(files) {
 			if slices.ContainsFunc(group, func(name string) bool { return used[dir+"."+name] || shown[name] }) {
 				continue
 			}
-			if first := dir + "." + group[0]; slices.Contains(exportedStill, first) {
-				unused[first] = true
-				continue
-			}
 			t.Errorf("%s.%s is exported, and no other package uses it: unexport it", dir, strings.Join(group, ", "))
-		}
-	}
-	for _, name := range exportedStill {
-		if !unused[name] {
-			t.Errorf("exportedStill has %s, which is used elsewhere or not exported any more", name)
 		}
 	}
 }

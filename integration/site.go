@@ -130,7 +130,8 @@ func (s *Site) Launch(zone string) *Machine {
 	if m.Host, err = s.Net.Add(m.Name); err != nil {
 		s.t.Fatal(err)
 	}
-	if m.root, err = s.EC2.AddInstance(ec2test.Instance{ID: m.ID, Zone: zone, PrivateIP: m.Host.Address().String()}); err != nil {
+	if m.root, err = s.EC2.AddInstance(ec2test.Instance{ID: m.ID, Zone: zone,
+		PrivateIP: m.Host.Address().String()}); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := os.Mkdir(m.dir, 0o700); err != nil {

@@ -32,7 +32,7 @@ type Directory struct {
 
 // Directories returns those of plain etcd and etcd-manager in which there is a directory member, if only a link to one.
 func Directories(volume string) (found []Directory, err error) {
-	plain, err := exists(filepath.Join(volume, Member), os.Lstat)
+	plain, err := Exists(filepath.Join(volume, Member))
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +41,11 @@ func Directories(volume string) (found []Directory, err error) {
 	}
 	tokens, err := managers(volume)
 	for _, path := range tokens {
-		there, err := exists(filepath.Join(volume, path, Member), os.Stat)
-		if err != nil {
-			return nil, err
-		}
-		if there {
+		switch _, err := os.Stat(filepath.Join(volume, path, Member)); {
+		case err == nil:
 			found = append(found, Directory{Path: path})
+		case !Absent(err):
+			return nil, err
 		}
 	}
 	for i := range found {
@@ -60,7 +59,7 @@ func Directories(volume string) (found []Directory, err error) {
 // managers are the paths of all that lies in etcd-manager's directory of data, relative to the volume.
 func managers(volume string) (paths []string, err error) {
 	tokens, err := os.ReadDir(filepath.Join(volume, Data))
-	if err != nil && !absent(err) {
+	if err != nil && !Absent(err) {
 		return nil, err
 	}
 	for _, t := range tokens {
@@ -93,16 +92,18 @@ func logsIn(wal string) (logs []string, err error) {
 	return logs, ignore(err)
 }
 
-func exists(path string, stat func(string) (fs.FileInfo, error)) (bool, error) {
-	_, err := stat(path)
+// Exists reports whether there is something at a path, if only a link to nowhere.
+func Exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
 	return err == nil, ignore(err)
 }
 
-// absent: there is no such file, or what should be a directory above it is a file.
-func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+// Absent reports whether an error says that there is no such file, or that what should be a directory above it is a
+// file.
+func Absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 func ignore(err error) error {
-	if absent(err) {
+	if Absent(err) {
 		return nil
 	}
 	return err

@@ -10,6 +10,15 @@
 // main store ([Copy]). It also prunes, and drills: it restores the newest backup in a process of its own and compares.
 // [Dir] is the store in a directory, package s3 the one in a bucket.
 //
+// # Where to look
+//
+//   - save.go saves. verify.go proves a backup: the stored bytes, the stream, then the database, whose pages pages.go
+//     walks and whose content content.go sums. fetch.go writes a file to restore; drill.go restores one aside.
+//   - proof.go records what was proven; order.go says which backup is the newest; prune.go says which ones go.
+//     keeper.go runs the schedule.
+//   - store.go is the contract of a store; layout.go has the names of its objects; scan.go and list.go read what is
+//     there.
+//
 // # Layout
 //
 // A store is a flat space of named objects. One backup is one directory. Save names it by time as etcd-manager does,

@@ -20,10 +20,10 @@ const (
 	fanChunks = 8
 )
 
-// fan writes to several writers at once, to each from a goroutine of its own, so that reading, hashing, compressing
-// and writing share the cores there are. It copies what it is given into chunks that it recycles; each but the last is
-// one Write of chunkSize bytes. When one writer fails the others get nothing more, and Write and Close return its error.
-// A writer that waits for another one of its fan must not wait for one that failed: that one gets nothing more. After
+// fan writes to several writers at once, to each from a goroutine of its own, so that reading, hashing, compressing and
+// writing share the cores there are. It copies what it is given into chunks that it recycles; each but the last is one
+// Write of chunkSize bytes. When one writer fails the others get nothing more, and Write and Close return its error. A
+// writer that waits for another one of its fan must not wait for one that failed: that one gets nothing more. After
 // Close, a Write blocks for good.
 type fan struct {
 	lanes []chan *chunk

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"holdfast/layout"
 )
 
 // sighting is what can be seen of a volume without locking it.
@@ -195,8 +197,8 @@ func ofHost(root string, data, wanted []string, avoid map[string]string) ([]stri
 func (l *Local) withData(root string, wanted []string) ([]string, error) {
 	if l.cfg.Directory != "" {
 		n, err := dataIn(root)
-		if has, e := exists(filepath.Join(root, IdentityName)); err == nil && (has || n > 0 || e != nil) {
-			return []string{l.cfg.Slot}, e
+		if has, e := layout.Exists(filepath.Join(root, IdentityName)); err == nil && (has || n > 0 || e != nil) {
+			return []string{l.cfg.Slot}, cure(e)
 		}
 		return nil, cure(missing(err))
 	}
@@ -214,14 +216,14 @@ func (l *Local) withData(root string, wanted []string) ([]string, error) {
 			continue // our own files have a dot in their names
 		}
 		dir := filepath.Join(root, slot)
-		has, err := exists(filepath.Join(dir, IdentityName))
+		has, err := layout.Exists(filepath.Join(dir, IdentityName))
 		if err == nil && !has && slices.Contains(wanted, slot) {
 			var n int
 			n, err = dataIn(dir)
-			has, err = n > 0, cure(err)
+			has = n > 0
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return nil, cure(err)
 		}
 		if has {
 			slots = append(slots, slot)

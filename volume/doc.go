@@ -3,10 +3,17 @@
 // A node is nobody until it holds a volume. The volume names the slot, from which the etcd member's name follows, and
 // everything that must survive the node lies on it. A Provider knows the volumes there are and lets
 // this process Claim one; the Claim says where the volume is mounted, whose it is, and notices when
-// it is lost. Whether and how etcd is started on it is decided elsewhere. The local provider is here;
-// package ebs has the one of AWS, and package volumetest the suite that both pass. What is the same for
-// every provider is here once: Hold, which a claim embeds, Inspect and SetAside for the content of a volume,
-// LockFile, and Carrier, the contract of what keeps the text of a claim. docs/design.md says how to add a provider.
+// it is lost. The local provider is here; package ebs has the one of AWS, and package volumetest the suite that both
+// pass. docs/design.md says how to add a provider.
+//
+// # Where to look
+//
+//   - volume.go has the contract: Provider, Claim, Want.
+//   - choose.go decides which volume a local claim takes; take.go takes it: lock, content, identity, epoch, tag.
+//     held.go is the claim afterwards. For EBS these are attempt.go, choose.go and held.go in package ebs.
+//   - hold.go, found.go, identity.go, lock.go and carrier.go have what every provider does the same way.
+//
+// Which slots a node leaves to others, and whether etcd starts on the volume, is decided in embedded/plan.
 //
 // # Three things that must not be confused
 //

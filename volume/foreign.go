@@ -18,8 +18,8 @@ var made = []string{layout.Own, "origin.json", "founding.json"}
 // symbolic link leads to it, which may lead off the volume.
 func foreignEtcd(dir string) (found []string, err error) {
 	for _, name := range made {
-		if has, err := exists(filepath.Join(dir, name)); has || err != nil {
-			return nil, err
+		if has, err := layout.Exists(filepath.Join(dir, name)); has || err != nil {
+			return nil, cure(err)
 		}
 	}
 	all, err := layout.Directories(dir)

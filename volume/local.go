@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -192,13 +191,4 @@ func (l *Local) idle(s sighting) time.Duration {
 		l.left[s.slot] = seen
 	}
 	return time.Since(seen.since)
-}
-
-// exists reports whether there is something at path.
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, cure(err)
 }

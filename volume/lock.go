@@ -59,9 +59,9 @@ func lockPath(path string, flag int) (*lock, error) {
 	return l, nil
 }
 
-// name tells the lock from every other one, a copy of its file on this machine or another one too, but for a clone of the
-// machine with its memory: while the file is open nothing else has its inode. A kernel that names no boot may be that of
-// another machine: "".
+// name tells the lock from every other one, a copy of its file on this machine or another one too, but for a clone of
+// the machine with its memory: while the file is open nothing else has its inode. A kernel that names no boot may be
+// that of another machine: "".
 func (l *lock) name() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	st, ok := l.info.Sys().(*syscall.Stat_t)

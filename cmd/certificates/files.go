@@ -30,7 +30,8 @@ type Files struct {
 
 // FilesOf are those of a client in a directory: NAME.crt, NAME.key and ca.crt.
 func FilesOf(dir, name string) Files {
-	return Files{Holder: pki.Client, Name: name, Certificate: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+	return Files{Holder: pki.Client, Name: name, Certificate: filepath.Join(dir, name+".crt"),
+		Key:         filepath.Join(dir, name+".key"),
 		Authorities: filepath.Join(dir, "ca.crt")}
 }
 
@@ -55,7 +56,8 @@ func (f Files) Read() (*tls.Certificate, error) {
 	has, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: an operator issues the first certificate of %s, on a node, with `holdfast tls client`", err,
+		return nil, fmt.Errorf("%w: an operator issues the first certificate of %s, on a node, "+
+			"with `holdfast tls client`", err,
 			f.Name)
 	case err != nil:
 		return nil, fmt.Errorf("read %s and %s: %w", f.Certificate, f.Key, err)

@@ -89,7 +89,8 @@ func (i Issued) due(has *x509.Certificate, now time.Time) bool {
 }
 
 // IssuePaper issues what an observer or an operator needs, as the text of one file, by a command, which is no node.
-func IssuePaper(ctx context.Context, cfg config.Config, h pki.Holder, name string, life time.Duration) (i Issued, err error) {
+func IssuePaper(ctx context.Context, cfg config.Config, h pki.Holder, name string,
+	life time.Duration) (i Issued, err error) {
 	_, known, err := issuer(ctx, cfg)
 	if err != nil {
 		return i, err

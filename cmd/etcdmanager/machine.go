@@ -1,14 +1,12 @@
 package etcdmanager
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"holdfast/cmd/config"
+	"holdfast/layout"
 	"holdfast/volume"
 )
 
@@ -25,7 +23,7 @@ func ThisMachine(o Options) (m Machine, err error) {
 		for _, dir := range found {
 			if name := filepath.Base(filepath.Dir(dir)); strings.HasPrefix(name, prefix) {
 				m.Disks = append(m.Disks, name)
-				if m.Rooted, err = exists(filepath.Join(dir, rootName)); err != nil {
+				if m.Rooted, err = layout.Exists(filepath.Join(dir, rootName)); err != nil {
 					return m, fmt.Errorf("look for volumes: %w", err)
 				}
 			}
@@ -33,7 +31,7 @@ func ThisMachine(o Options) (m Machine, err error) {
 	}
 	if o.VolumeProvider == "" && o.DataDir != "" {
 		for _, name := range append(managersNames, volume.IdentityName) {
-			has, err := exists(filepath.Join(o.DataDir, name))
+			has, err := layout.Exists(filepath.Join(o.DataDir, name))
 			if err != nil {
 				return m, fmt.Errorf("look for data in --data-dir: %w", err)
 			}
@@ -51,7 +49,7 @@ func ForeignDirectory(cfg config.Config, m Machine) error {
 	}
 	root := cfg.Volume.Local.Root
 	for _, name := range managersNames {
-		switch has, err := exists(filepath.Join(filepath.Dir(root), name)); {
+		switch has, err := layout.Exists(filepath.Join(filepath.Dir(root), name)); {
 		case err != nil:
 			return fmt.Errorf("look for data of etcd-manager: %w", err)
 		case has:
@@ -64,11 +62,3 @@ func ForeignDirectory(cfg config.Config, m Machine) error {
 
 // managersNames are by what etcd-manager itself tells whether a disk is in use.
 var managersNames = []string{"state", "data"}
-
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}

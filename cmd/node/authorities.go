@@ -43,7 +43,8 @@ func orderNames(cfg config.Config, issued bool) pki.Names {
 func OrderSigner(cfg config.Config, store snapshot.Store) generations.Signer {
 	var o *pki.Orders
 	switch source := AuthoritySource(cfg, store); {
-	case cfg.TLS.OperatorFile != "": // what the nodes sign with follows from their tls.mode, which this machine need not know
+	// what the nodes sign with follows from their tls.mode, which this machine need not know
+	case cfg.TLS.OperatorFile != "":
 		o = pki.OperatorOrders(cfg.TLS.OperatorFile, orderNames(cfg, false))
 	case source != nil:
 		o = pki.SourceOrders(source, orderNames(cfg, true), cfg.TLS.Files().Peer)

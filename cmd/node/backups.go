@@ -38,7 +38,8 @@ func (b Archive) Check(ctx context.Context, name, lineage string,
 		err = useless{fmt.Errorf("%w%s", err, b.instead(ctx, found.Name, lineage))}
 	}
 	if err == nil && !v.Full {
-		err = fmt.Errorf("backup %s is encrypted, and without the key it can be neither verified nor restored: set snapshot.identity-file", found.Name)
+		err = fmt.Errorf("backup %s is encrypted, and without the key it can be neither verified nor restored: "+
+			"set snapshot.identity-file", found.Name)
 	}
 	return restorable(v.Meta), err
 }
@@ -67,7 +68,9 @@ func (b Archive) Find(ctx context.Context, name, lineage string) (snapshot.Backu
 		case found.Problem != "":
 			return found, useless{fmt.Errorf("backup %s cannot be restored: %s", name, found.Problem)}
 		case found.Foreign && !b.Force:
-			return found, useless{fmt.Errorf("backup %s is not this cluster's, but that of %s (lineage %s): restoring it would replace this cluster's data by another's; if that is what you want, say `holdfast restore %s --force-foreign`",
+			return found, useless{fmt.Errorf("backup %s is not this cluster's, but that of %s (lineage %s): restoring it "+
+				"would replace this cluster's data by another's; if that is what you want, say `holdfast "+
+				"restore %s --force-foreign`",
 				name, found.Cluster, found.Lineage, name)}
 		}
 		if found.Failed != nil && b.Skipped != nil { // anyone who names it may have nothing else

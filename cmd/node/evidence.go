@@ -16,7 +16,8 @@ import (
 func (n *node) checkup() *health.Checkup {
 	o := n.coord.Now().Observation
 	m := o.Member
-	c := &health.Checkup{Leader: m.Leader && m.HasLead && !m.Stalled, Member: m.ID, Members: m.Members, Near: m.Near, Taken: o.Taken(),
+	c := &health.Checkup{Leader: m.Leader && m.HasLead && !m.Stalled, Member: m.ID, Members: m.Members,
+		Near: m.Near, Taken: o.Taken(),
 		Names: n.etcd.MemberNames(),
 		Files: lookAtFiles(n.cfg), Cures: n.cfg.Upkeep.CureNoSpace}
 	n.rooms.tell(c, n.coord.Now())

@@ -60,7 +60,8 @@ func peerURLFindings(o plan.Observation) []health.Finding {
 		return found("the members are on the way from http to https (tls.from-http): those with http URLs keep them " +
 			"until every node has TLS")
 	}
-	return found("the configuration makes the peer URL %s, but the cluster was founded with %s: set etcd.peer-url to that, "+
+	return found("the configuration makes the peer URL %s, but the cluster was founded with %s: "+
+		"set etcd.peer-url to that, "+
 		"or what it follows from", o.Config.PeerURL, r.Charter.PeerURL)
 }
 
@@ -81,7 +82,8 @@ func nameFindings(ctx context.Context, names *gossip.Resolver) (all []health.Fin
 }
 
 func staleFinding(l gossip.StaleLine) health.Finding {
-	f := health.New(health.NamesStale, "", "%s line %d says that %s is at %s, but it is at %s, and the line counts", l.File,
+	f := health.New(health.NamesStale, "", "%s line %d says that %s is at %s, but it is "+
+		"at %s, and the line counts", l.File,
 		l.Number, l.Name, l.Address, addressText(l.Known))
 	f.Do = fmt.Sprintf("Correct or remove line %d of %s.", l.Number, l.File)
 	if l.Block != "" {
@@ -111,7 +113,8 @@ func each(code health.Code, texts []string) (all []health.Finding) {
 func GossipFindings(problems []gossip.Problem) (all []health.Finding) {
 	codes := map[string]health.Code{gossip.ProblemSeed: health.GossipSeed, gossip.ProblemSeedsFile: health.GossipSeed,
 		gossip.ProblemKey: health.GossipKey, gossip.ProblemCertificate: health.GossipKey,
-		gossip.ProblemKeyFile: health.GossipOwn, gossip.ProblemTLS: health.GossipOwn, gossip.ProblemPublish: health.GossipOwn, gossip.ProblemUDP: health.GossipUDP,
+		gossip.ProblemKeyFile: health.GossipOwn, gossip.ProblemTLS: health.GossipOwn, gossip.ProblemPublish: health.GossipOwn,
+		gossip.ProblemUDP:  health.GossipUDP,
 		gossip.ProblemTwin: health.NodeTwin}
 	for _, p := range problems {
 		code, known := codes[p.Kind]

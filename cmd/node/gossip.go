@@ -48,7 +48,8 @@ func meshTLS(cfg config.Config, k *pki.Keeper) *gossip.TLS {
 // show what holdfast issued.
 func meshPapers(cfg config.Config, issued bool, own func() (*tls.Certificate, error),
 	known func() (*x509.CertPool, error)) gossip.TLS {
-	return gossip.TLS{Certificate: own, Authorities: known, Speaker: meshSpeaker(cfg, issued), Sign: pki.Sign, Check: pki.Check}
+	return gossip.TLS{Certificate: own, Authorities: known, Speaker: meshSpeaker(cfg, issued), Sign: pki.Sign,
+		Check: pki.Check}
 }
 
 // meshSpeaker tells a node's certificate from an observer's, and whose it is. What holdfast issues names its node.

@@ -30,8 +30,8 @@ const (
 	mostLinks  = 32 << 20 // bytes of an answer
 )
 
-// severed says why the members that are left may have no quorum without this node's, where another program runs some; ""
-// if they have one.
+// severed says why the members that are left may have no quorum without this node's, where another program runs some;
+// "" if they have one.
 func (n routes) severed(ctx context.Context) string {
 	s := n.statusOfAll(ctx)
 	t, told, urls := n.takeoverOf(s), s.Links(), n.etcd.ClientURLs()

@@ -222,7 +222,8 @@ func actions() []string {
 		plan.Vacate,
 		plan.Accept, plan.Start, plan.Replace, plan.Promote, plan.Renounce, plan.Mirror, plan.Propose, plan.Dismiss,
 		plan.Prepare, plan.Discard,
-		plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note, plan.Resize, plan.Remove, plan.Update, plan.HandOver,
+		plan.Conclude, plan.Enter, plan.Swap, plan.Leave, plan.Stay, plan.Note, plan.Resize, plan.Remove, plan.Update,
+		plan.HandOver,
 		plan.Retire, plan.Unlock,
 		plan.Defrag, plan.Reload, plan.Compact, plan.Raise, plan.Disarm}
 	names := make([]string, len(kinds))

@@ -56,8 +56,8 @@ func (n routes) lookAtOwn(r *http.Request) (any, error) {
 	return Fresh{Authorities: string(next.Bundle), Due: next.Due}, err
 }
 
-// renewOwn issues a holder the certificate that follows its present one. The history has those that are issued, of which
-// there is a bounded number; what is refused is in the log.
+// renewOwn issues a holder the certificate that follows its present one. The history has those that are issued, of
+// which there is a bounded number; what is refused is in the log.
 func (n routes) renewOwn(r *http.Request) (any, error) {
 	h, has, err := n.holder(r)
 	if err != nil {

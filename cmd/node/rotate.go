@@ -35,7 +35,8 @@ type Rotated struct {
 // rotateAuthorities takes a step that an operator asks for. Any node can: the store decides between two.
 func (n routes) rotateAuthorities(r *http.Request) (any, error) {
 	if n.editions == nil {
-		return nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode %s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto)
+		return nil, fmt.Errorf("tls.mode is %s here: only the authorities of tls.mode "+
+			"%s are holdfast's to rotate", n.cfg.TLS.Mode, pki.ModeAuto)
 	}
 	order := authorities.Order{By: control.WhoAsks(r), Now: r.FormValue("now") == "true",
 		DropOld: r.FormValue("drop-old") == "true"}

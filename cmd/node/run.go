@@ -83,7 +83,8 @@ func Run(ctx context.Context, version string, loaded *config.Loaded, reload func
 	group.Go(func() error {
 		return config.Watch(ctx, loaded.File, lg, func() { n.reload(loaded, reload, level) })
 	})
-	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil { // not when it serves: a node may have to wait for others
+	// not when it serves: a node may have to wait for others
+	if _, err := daemon.SdNotify(true, daemon.SdNotifyReady); err != nil {
 		lg.Warn("systemd was not told that the node runs", zap.Error(err))
 	}
 	n.tellEnd()

@@ -38,15 +38,17 @@ func (r *released) set(last *health.Release) {
 	r.last = last
 }
 
-// again is the answer to a release that is given again, of a member that is drained: its versions are not known then, so
-// that nobody could say whether another etcd than before can run on its data.
+// again is the answer to a release that is given again, of a member that is drained: its versions are not known then,
+// so that nobody could say whether another etcd than before can run on its data.
 func (r *released) again(to string) (health.Release, error) {
 	last := r.get()
 	switch {
 	case last == nil:
-		return health.Release{}, errors.New("the member is drained, and its versions are not known then: `holdfast undrain` first")
+		return health.Release{}, errors.New("the member is drained, and its versions are not known " +
+			"then: `holdfast undrain` first")
 	case to != "" && to != last.To:
-		return health.Release{}, fmt.Errorf("the member was released to etcd %s, and whether etcd %s can run on its data shows only "+
+		return health.Release{}, fmt.Errorf("the member was released to etcd %s, and whether etcd %s can "+
+			"run on its data shows only "+
 			"while it runs: `holdfast undrain`, wait until it serves, and release it again with --to-etcd %[2]s", last.To, to)
 	}
 	return *last, nil
@@ -117,8 +119,8 @@ func (n routes) giveBack(r *http.Request) (any, error) {
 	return rel, nil
 }
 
-// leave drains the member, or judges whether it may be. Beside what every drain asks, the members that another program runs
-// must reach each other: no node tells what raft there sees.
+// leave drains the member, or judges whether it may be. Beside what every drain asks, the members that another program
+// runs must reach each other: no node tells what raft there sees.
 func (n routes) leave(ctx context.Context, how coordinator.DrainOptions) (coordinator.DrainReport, error) {
 	severed := n.severed(ctx)
 	if severed != "" && !how.Force {

@@ -119,7 +119,8 @@ func (c *clients) keep(ctx context.Context, f certificates.Files) (next time.Dur
 	if err == nil {
 		k.misses = 0
 	}
-	if err != nil && f.Holder != pki.Client && !k.due && !k.until.IsZero() { // nobody has asked for that, and nodes may renew none
+	// nobody has asked for that, and nodes may renew none
+	if err != nil && f.Holder != pki.Client && !k.due && !k.until.IsZero() {
 		err, next = nil, min(refusedFor, max(life/20, firstWait))
 	}
 	if k.misses > 0 { // a node that restarts is back in a moment, and one that refuses does not know better so soon
@@ -152,7 +153,8 @@ func (c *clients) refresh(ctx context.Context, f certificates.Files, k *kept, no
 	}
 	life = has.Leaf.NotAfter.Sub(has.Leaf.NotBefore)
 	if !now.Before(has.Leaf.NotAfter) {
-		return life, false, fmt.Errorf("%s expired at %s, and no node hears who has no valid one: issue another one on a node, "+
+		return life, false, fmt.Errorf("%s expired at %s, and no node hears who has no valid one: "+
+			"issue another one on a node, "+
 			"with `%s`, and put it in its place", f.Certificate, has.Leaf.NotAfter.UTC().Format(time.RFC3339), f.Issue())
 	}
 	nodes := c.nodes()
@@ -190,7 +192,8 @@ func (c *clients) of(f certificates.Files) kept {
 func (c *clients) checks(now time.Time) (all []metrics.Check) {
 	for _, f := range c.files {
 		k := c.of(f)
-		check := metrics.Check{Name: "certificate " + f.Certificate, Detail: "good until " + k.until.UTC().Format(time.RFC3339),
+		check := metrics.Check{Name: "certificate " + f.Certificate,
+			Detail:  "good until " + k.until.UTC().Format(time.RFC3339),
 			Warning: k.failed}
 		if k.failed != "" && !now.Before(k.until) {
 			check.Err = errors.New(k.failed)

@@ -34,8 +34,8 @@ func (m *members) View() discover.View {
 			continue
 		}
 		v.Running = append(v.Running, discover.Entry{Slot: r.Slot, Node: r.Node, Address: nodes[i].Address,
-			PeerURL: strings.ReplaceAll(r.PeerURL, config.SlotMark, r.Slot), Clients: r.Clients, Control: r.Control, Leader: r.Leader,
-			Live: r.Live})
+			PeerURL: strings.ReplaceAll(r.PeerURL, config.SlotMark, r.Slot), Clients: r.Clients, Control: r.Control,
+			Leader: r.Leader, Live: r.Live})
 	}
 	return v
 }

@@ -1,7 +1,6 @@
 package show
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -29,8 +28,7 @@ func Status(w io.Writer, s health.ClusterStatus, now time.Time) error {
 	}
 	fmt.Fprintln(&b, "\nwhy")
 	for _, n := range s.Nodes {
-		fmt.Fprintf(&b, "  %s: %s: %s (for %s)%s\n", n.Node, cmp.Or(string(n.Action), n.State), n.Why,
-			health.Age(now, n.Since), claimText(n, now))
+		fmt.Fprintf(&b, "  %s: %s (for %s)%s\n", n.Node, n.Doing(), health.Age(now, n.Since), claimText(n, now))
 		if n.Blocks != "" {
 			fmt.Fprintf(&b, "    %s\n", n.Blocks)
 		}

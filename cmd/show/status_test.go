@@ -22,8 +22,8 @@ func TestStatusCountsObservers(t *testing.T) {
 
 // A leader that no node runs is not the same as none: the cluster serves.
 func TestWhyOfALeaderElsewhere(t *testing.T) {
-	for verdict, want := range map[health.Verdict]string{health.Healthy: "no node that is seen here, but a quorum answers",
-		health.Degraded: "no node that is seen here", health.NoQuorum: "none: nothing can be written", health.NoLeaderYet: "none: nothing can be written"} {
+	for verdict, want := range map[health.Verdict]string{health.Healthy: "not on any node seen here, but a quorum answers",
+		health.Degraded: "not on any node seen here", health.NoQuorum: "none: nothing can be written", health.NoLeaderYet: "none: nothing can be written"} {
 		var b bytes.Buffer
 		if err := show.Why(&b, health.ClusterStatus{Health: verdict}, time.Now()); err != nil || !strings.Contains(b.String(), "leader    "+want) {
 			t.Errorf("%s: got %s, %v, want %s", verdict, b.String(), err, want)

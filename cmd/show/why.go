@@ -80,10 +80,10 @@ func clusterLines(s health.ClusterStatus, now time.Time) []string {
 	if r := s.Leader; r != "" {
 		add("leader", "%s", r)
 	} else if s.Health != health.NoQuorum && s.Health != health.NoLeaderYet {
-		add("leader", "no node that is seen here, but a quorum answers: another program runs that member, or its node is "+
+		add("leader", "not on any node seen here, but a quorum answers: another program runs that member, or its node is "+
 			"not in the gossip")
 	} else {
-		add("leader", "none: nothing can be written, and nothing is done to the members by itself")
+		add("leader", "none: nothing can be written, and the nodes do not change the members")
 	}
 	var alarms []string
 	for _, n := range s.Nodes {

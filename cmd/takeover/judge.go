@@ -26,7 +26,8 @@ func (p *Plan) members(s Seen, o plan.Origin) {
 	slices.Sort(theirs)
 	ours := slices.Sorted(slices.Values(s.Config.Cluster.Slots))
 	if len(theirs) == len(o.Members) && len(theirs) > 0 && !slices.Equal(theirs, ours) && s.Slots == nil {
-		p.block(codeSlots, fmt.Sprintf("the members have the slots %s, and cluster.slots is %s: holdfast would add and remove "+
+		p.block(codeSlots, fmt.Sprintf("the members have the slots %s, and cluster.slots is %s: "+
+			"holdfast would add and remove "+
 			"members once the takeover is over", strings.Join(theirs, ","), strings.Join(ours, ",")),
 			"set cluster.slots to "+strings.Join(theirs, ","))
 	}
@@ -67,7 +68,8 @@ func (p *Plan) manager(s Seen, o plan.Origin) {
 	}
 	voters := len(slices.DeleteFunc(slices.Clone(o.Members), func(m plan.Elder) bool { return m.Learner }))
 	if c.Spec != nil && voters > 0 && c.Spec.Members != voters {
-		p.block(codeSpec, fmt.Sprintf("etcd-manager's spec in the store says %d members, and there are %d: it adds or removes some",
+		p.block(codeSpec, fmt.Sprintf("etcd-manager's spec in the store says %d members, and there are "+
+			"%d: it adds or removes some",
 			c.Spec.Members, voters), "correct it with `etcd-manager-ctl configure-cluster`, or let etcd-manager finish")
 	}
 }
@@ -135,13 +137,16 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 	p.Steps = append(p.Steps, decision...)
 	switch o.Program {
 	case plan.EtcdManager:
-		add("%s becomes etcd, and a link to it takes its place in the same instant: etcd-manager finds its data there as before",
+		add("%s becomes etcd, and a link to it takes its place in the same instant: etcd-manager "+
+			"finds its data there as before",
 			o.Path)
 	case plan.PlainEtcd:
-		add("the directory member becomes etcd/member, and a link to it takes its place in the same instant: etcd finds its " +
+		add("the directory member becomes etcd/member, and a link to it takes its place in the " +
+			"same instant: etcd finds its " +
 			"data there as before")
 	}
-	add("it starts etcd %s as the same member, %s of cluster %s, with the same peer URL and the same data", etcdversion.Version,
+	add("it starts etcd %s as the same member, %s of cluster %s, with the same "+
+		"peer URL and the same data", etcdversion.Version,
 		dash(p.Member), dash(p.Cluster))
 	if rest := p.rest(); len(rest) > 0 {
 		add("you do the same on the machine of each other member, one at a time, and wait until it serves: slot %s",
@@ -149,7 +154,8 @@ func (p *Plan) steps(s Seen, o plan.Origin) {
 	}
 	add("when every member was seen to run under holdfast, the freeze ends")
 	if health.NewerMinor(etcdversion.Version, p.Version) {
-		add("the cluster rises from etcd %s to %s by itself; an older etcd needs `holdfast downgrade` before it can come back",
+		add("the cluster rises from etcd %s to %s by itself; an older etcd needs `holdfast "+
+			"downgrade` before it can come back",
 			p.Version, etcdversion.Version)
 	}
 	add("until then, and after it, `holdfast takeover release` gives a member back")

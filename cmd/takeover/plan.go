@@ -259,7 +259,8 @@ func (p *Plan) decide(s Seen, v *Volume, o plan.Origin) {
 			PeerURL: strings.Replace(s.Config.Etcd.PeerURL, config.SlotMark, p.Slot, 1)}}
 	}
 	obs := plan.Observation{Node: s.Config.Node.Name, Config: node.Wanted(s.Config),
-		Claim: plan.Claim{Held: true, Slot: p.Slot}, Disk: plan.Disk{Origin: &o}, Store: plan.Store{Record: s.Store.Record, Returned: s.Store.Returned}}
+		Claim: plan.Claim{Held: true, Slot: p.Slot}, Disk: plan.Disk{Origin: &o},
+		Store: plan.Store{Record: s.Store.Record, Returned: s.Store.Returned}}
 	for _, command := range s.Store.Control.Commands {
 		obs.Store.Requests = append(obs.Store.Requests, plan.Request{Command: command})
 	}

@@ -94,8 +94,8 @@ type actor struct {
 }
 
 // Rehearse takes a cluster over and gives it back, made of the newest backup or of copies of all members' directories,
-// in a network of its own. It leaves nothing behind in temp, "" for the system's directory. The error says that it could
-// not be tried; what stopped it is in the result.
+// in a network of its own. It leaves nothing behind in temp, "" for the system's directory. The error says that it
+// could not be tried; what stopped it is in the result.
 func Rehearse(ctx context.Context, cfg config.Config, copies []string, members int, temp string,
 	progress io.Writer) (r Rehearsal, err error) {
 	dir, err := os.MkdirTemp(temp, "holdfast-rehearsal-")
@@ -125,7 +125,8 @@ func Rehearse(ctx context.Context, cfg config.Config, copies []string, members i
 
 // castBackup fetches the newest backup. Its members are rehearsed as others, for a log belongs to a member and is in no
 // backup.
-func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config, members int, progress io.Writer) error {
+func (s *script) castBackup(ctx context.Context, r *Rehearsal, cfg config.Config, members int,
+	progress io.Writer) error {
 	store, err := node.OpenStore(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("snapshot.store: %w", err)

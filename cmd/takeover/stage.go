@@ -220,7 +220,8 @@ func (s *script) plain(a actor) plainOrder {
 	return o
 }
 
-// lead says where a name leads that is not to lead out of here: a line in /etc/hosts goes before what the programs know.
+// lead says where a name leads that is not to lead out of here: a line in /etc/hosts goes before what the programs
+// know.
 func (s *script) lead(ctx context.Context) error {
 	for i, host := range s.hosts() {
 		found, err := net.DefaultResolver.LookupHost(ctx, host) // there is no DNS here

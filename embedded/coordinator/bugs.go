@@ -40,7 +40,8 @@ func (b *bugs) guard(what string, f func()) (bug string) {
 		defer func() {
 			if r := recover(); r != nil {
 				stack = debug.Stack()
-				bug = fmt.Sprintf("%s failed: %v; this is a bug: please report it with the log, which has the stack, and with `holdfast history`", what, r)
+				bug = fmt.Sprintf("%s failed: %v; this is a bug: please report it with the log, which has the stack, "+
+					"and with `holdfast history`", what, r)
 			}
 		}()
 		f()

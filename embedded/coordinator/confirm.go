@@ -13,8 +13,8 @@ import (
 // goneTimeout is how long a node may take to say that it is gone; by then the gossip soon knows.
 const goneTimeout = time.Second
 
-// due looks again, right before an action, whether it is still to be done: what cannot be taken back is asked of the nodes
-// that it rests on.
+// due looks again, right before an action, whether it is still to be done: what cannot be taken back is asked of the
+// nodes that it rests on.
 func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) error {
 	free := make(chan bool, 1)
 	go func() { free <- ac.free(ctx, o, a) }()
@@ -39,9 +39,9 @@ func (ac *actor) free(ctx context.Context, o plan.Observation, a plan.Action) bo
 	return o.Member.Running || ac.gone(ctx, o)
 }
 
-// gone reports whether those whose lock we have are gone. A machine that was cloned with its memory has the same lock as
-// the clone, and both may live. So each says itself that it holds the disk no more, or its machine that nobody listens
-// there. Where there is no answer, only the gossip knows when it is gone.
+// gone reports whether those whose lock we have are gone. A machine that was cloned with its memory has the same lock
+// as the clone, and both may live. So each says itself that it holds the disk no more, or its machine that nobody
+// listens there. Where there is no answer, only the gossip knows when it is gone.
 func (ac *actor) gone(ctx context.Context, o plan.Observation) bool {
 	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
@@ -54,8 +54,8 @@ func (ac *actor) gone(ctx context.Context, o plan.Observation) bool {
 	return true
 }
 
-// serves reports whether a node says that it runs a member that is to be replaced. Its word in the gossip does not count
-// any more if another node says that it has its lock, which may be a lie.
+// serves reports whether a node says that it runs a member that is to be replaced. Its word in the gossip does not
+// count any more if another node says that it has its lock, which may be a lie.
 func (ac *actor) serves(ctx context.Context, o plan.Observation, member uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()

@@ -36,7 +36,8 @@ func (c *Coordinator) Confirm(ctx context.Context, id, by string) (plan.Restore,
 	case id != "" && p.ID != id:
 		return *p, fmt.Errorf("the open proposal is %s, the %s by %s, and not %s", p.ID, p.Title(), p.By, id)
 	case p.Led == nil:
-		return *p, errors.New("the proposal says that the cluster has no leader: no one can consent to it; a leader aborts it, and without one it is carried out")
+		return *p, errors.New("the proposal says that the cluster has no leader: no one can consent to it; a leader aborts " +
+			"it, and without one it is carried out")
 	}
 	word := plan.Consent{Record: p.Parent(), Proposal: p.ID, By: by}
 	if mine != nil && mine.ID == p.Parent() && o.Member.Led() {
@@ -64,7 +65,8 @@ func (s *sentinel) consent(ctx context.Context, word plan.Consent) error {
 		return fmt.Errorf("node %s runs no member of the generation that would end", s.cfg.Node)
 	}
 	if slices.Contains(o.Disk.Ledger.Aborted, word.Proposal) {
-		return fmt.Errorf("the proposal %s was aborted, as the disk of node %s remembers: propose it again; and find out who "+
+		return fmt.Errorf("the proposal %s was aborted, as the disk of node %s remembers: propose "+
+			"it again; and find out who "+
 			"has deleted the abort in the backup store", word.Proposal, s.cfg.Node)
 	}
 	data, err := json.Marshal(word)

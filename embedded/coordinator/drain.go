@@ -146,5 +146,6 @@ func lockRisk(err error) string {
 	if errors.Is(err, plan.ErrConflict) {
 		return strings.TrimSuffix(err.Error(), ": "+plan.ErrConflict.Error())
 	}
-	return "the disruption lock, which is kept in etcd and needs a quorum, could not be taken, so another member may be about to go down: " + err.Error()
+	return "the disruption lock, which is kept in etcd and needs a quorum, could not be taken, so another member " +
+		"may be about to go down: " + err.Error()
 }

@@ -194,9 +194,11 @@ func (g *generations) stored(s plan.Store, began time.Time) {
 func believed(s plan.Store) error {
 	switch err := s.Valid(); {
 	case errors.Is(err, plan.ErrUnsupported):
-		return fmt.Errorf("%w: what it holds of the cluster is unsupported here: %w: run that version, or a newer one, on this node", ErrUnread, err)
+		return fmt.Errorf("%w: what it holds of the cluster is unsupported here: %w: run that version, or "+
+			"a newer one, on this node", ErrUnread, err)
 	case err != nil:
-		return fmt.Errorf("%w: what it holds of the cluster is not whole: %w; bring the objects back from another copy of the store", ErrUnread, err)
+		return fmt.Errorf("%w: what it holds of the cluster is not whole: %w; bring the objects back from "+
+			"another copy of the store", ErrUnread, err)
 	}
 	return nil
 }

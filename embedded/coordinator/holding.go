@@ -247,8 +247,8 @@ func (h *holding) asideEtcd(reason string) error {
 	return nil
 }
 
-// house has the history written to a volume that has taken part in a cluster: one that has not, promises or no, may have
-// to be given up without a trace. What waits is written then. o is what was observed last.
+// house has the history written to a volume that has taken part in a cluster: one that has not, promises or no, may
+// have to be given up without a trace. What waits is written then. o is what was observed last.
 func (h *holding) house(o plan.Observation) {
 	h.history.at(o)
 	h.mu.Lock()

@@ -104,9 +104,9 @@ func (n *names) update(o plan.Observation, accepted bool) {
 	}
 }
 
-// among answers for one slot's name only while begin runs, and looks again after it. A founder's etcd asks each other one
-// for its members before it begins, up to 1 s each (bootstrap.go: isMemberBootstrapped): all founders listen by then, and
-// none serves. That question, whether a member that lost its data begins again, is the ledger's (R2).
+// among answers for one slot's name only while begin runs, and looks again after it. A founder's etcd asks each other
+// one for its members before it begins, up to 1 s each (bootstrap.go: isMemberBootstrapped): all founders listen by
+// then, and none serves. That question, whether a member that lost its data begins again, is the ledger's (R2).
 func (n *names) among(slot string, begin func() error) error {
 	n.mu.Lock()
 	all := n.told

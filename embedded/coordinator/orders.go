@@ -16,7 +16,8 @@ func (c *Coordinator) Order(orders plan.Orders, dry bool) error {
 	l := o.Disk.Ledger
 	switch {
 	case !o.Claim.Held:
-		return errors.New("this node holds no volume, so there is nothing to give up; run the command on the node that holds the slot")
+		return errors.New("this node holds no volume, so there is nothing to give up; run the command on " +
+			"the node that holds the slot")
 	case o.Disk.WAL || o.Disk.Origin != nil:
 		return fmt.Errorf("slot %s has etcd data, which this command never gives up; nothing was changed", o.Claim.Slot)
 	case o.Disk.Unknown != "":
@@ -80,7 +81,8 @@ func (c *Coordinator) RecoverAlone(lost []string, by string, dry bool) (plan.Res
 	chosen, refusal := o.Survey().ChooseAlone(lost, o.Claim.Slot)
 	switch {
 	case o.Store.Unknown == "":
-		return plan.Restore{}, errors.New("the backup store answers: run `holdfast recover` without --without-store, which is safer, for everyone sees it there")
+		return plan.Restore{}, errors.New("the backup store answers: run `holdfast recover` without --without-store, which " +
+			"is safer, for everyone sees it there")
 	case mine == nil:
 		return plan.Restore{}, errors.New("the disk of this node knows no generation of the cluster")
 	case refusal != "":

@@ -20,7 +20,8 @@ func (c *Coordinator) Pause(ctx context.Context, p plan.Pause, dry bool) error {
 		return err
 	}
 	if m, _ := c.world.Etcd.State(); slices.Contains(m.Alarms, "NOSPACE") {
-		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see `holdfast status --why`)")
+		return errors.New("a pause is a write, and etcd refuses writes under the alarm NOSPACE: make room first (see " +
+			"`holdfast status --why`)")
 	}
 	if now != nil && (now.Return || !p.Return) { // that it goes back is more than a pause
 		return fmt.Errorf("the cluster is paused already, by %s since %s%s", now.By, now.Since.UTC().Format(time.RFC3339),
@@ -56,9 +57,11 @@ func (c *Coordinator) pausable() (*plan.Pause, int64, error) {
 	m, _ := c.world.Etcd.State()
 	switch {
 	case !m.Running:
-		return nil, 0, errors.New("a pause is kept in etcd, and this node runs no member: run the command on a node that does (see `holdfast status`)")
+		return nil, 0, errors.New("a pause is kept in etcd, and this node runs no member: run the command on a node that " +
+			"does (see `holdfast status`)")
 	case !m.HasLead:
-		return nil, 0, errors.New("a pause is kept in etcd, which needs a quorum, and this member has no leader; without a quorum nothing is done to the members by itself anyway (see `holdfast status --why`)")
+		return nil, 0, errors.New("a pause is kept in etcd, which needs a quorum, and this member has no leader; without a " +
+			"quorum nothing is done to the members by itself anyway (see `holdfast status --why`)")
 	}
 	data, version, err := c.world.Etcd.Key(plan.KeyPaused)
 	if err != nil || version == 0 {

@@ -78,8 +78,10 @@ func (rs *restorer) build(ctx context.Context, o plan.Observation, r *plan.Resto
 	if charter == nil {
 		return fmt.Errorf("prepare the %s: generation %d, which it would end, is not known here", r.Title(), r.Generation-1)
 	}
-	if !o.Config.Serves(charter.PeerURL) || r.PeerURL != "" && r.PeerURL != o.Config.PeerURL { // its port as well, which a command elsewhere may not know
-		return fmt.Errorf("prepare the %s: its members are to have the peer URLs %s, and the configuration here says %s: set TLS, etcd.peer-url and tls.from-http as on the other nodes, or abort it",
+	// its port as well, which a command elsewhere may not know
+	if !o.Config.Serves(charter.PeerURL) || r.PeerURL != "" && r.PeerURL != o.Config.PeerURL {
+		return fmt.Errorf("prepare the %s: its members are to have the peer URLs %s, and the configuration here says %s: "+
+			"set TLS, etcd.peer-url and tls.from-http as on the other nodes, or abort it",
 			r.Title(), charter.PeerURL, o.Config.PeerURL)
 	}
 	if r.Survivor == "" && o.Member.Leader {
@@ -109,7 +111,8 @@ func (rs *restorer) buildFromBackup(ctx context.Context, o plan.Observation, r *
 	}
 	rs.world.Step("after-fetch")
 	if b.Digest != r.Digest {
-		return fmt.Errorf("the backup %s has the digest %s, but the restore was proposed for one with %s: the store holds another backup by that name", r.Backup, b.Digest, r.Digest)
+		return fmt.Errorf("the backup %s has the digest %s, but the restore was proposed for one with %s: the store holds "+
+			"another backup by that name", r.Backup, b.Digest, r.Digest)
 	}
 	rs.status.progress(Progress{Phase: "building", Total: b.Bytes})
 	return rs.rebuild(ctx, o, r, dir, foundersOf(*charter, *r))

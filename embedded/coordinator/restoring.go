@@ -190,7 +190,8 @@ func (s Situation) Findings() []health.Finding {
 	if p, r := s.Open, o.Disk.Ledger.Record; p != nil && o.Store.Unknown != "" &&
 		(r == nil || r.Generation < p.Generation) {
 		add(health.RestoreOpen,
-			"the backup store does not answer (%s), and when it last did, a %s as generation %d, proposed by %s, was under way: it continues as soon as the store is back, unless `holdfast restore --abort` comes first",
+			"the backup store does not answer (%s), and when it last did, a %s as generation %d, proposed by %s, was under "+
+				"way: it continues as soon as the store is back, unless `holdfast restore --abort` comes first",
 			o.Store.Unknown, p.Title(), p.Generation, p.By)
 	}
 	if o.Member.Leader || !o.Member.Running {

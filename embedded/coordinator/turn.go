@@ -179,7 +179,8 @@ func (t *turn) keepLock(ctx context.Context) {
 		}
 		err := t.refreshElsewhere(ctx, value)
 		if err != nil && !failed && ctx.Err() == nil {
-			t.lg.Warn("the disruption lock could not be refreshed: when it ends, another member may be taken down although this one is", zap.Error(err))
+			t.lg.Warn("the disruption lock could not be refreshed: when it ends, another member may be taken "+
+				"down although this one is", zap.Error(err))
 		}
 		failed = err != nil
 	}

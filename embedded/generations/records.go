@@ -157,7 +157,7 @@ func (r *Records) state(ctx context.Context, l listing, completes bool) (s plan.
 			doubt(&s, p.Generation, r.outcomeName(p.Generation, p.Attempt), unproven)
 		} else if !completes {
 			// Who only looks, and may not even be able to sign, leaves it to the nodes.
-		} else if err := r.Put(ctx, *done.Record); err != nil && !errors.Is(err, ErrUnsigned) { // that is left to the nodes, too
+		} else if err := r.Put(ctx, *done.Record); err != nil && !errors.Is(err, ErrUnsigned) { // left to the nodes, too
 			return plan.Store{}, since, fmt.Errorf("store the record of the "+p.Title()+", which was concluded: %w", err)
 		}
 		s.Record, since = done.Record, done.when

@@ -56,8 +56,8 @@ func (s judged) judgeMembers() (out []Finding) {
 // judgeMember judges an entry of the member list. What is wrong with a slot itself is said there.
 func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
 	subject := fmt.Sprintf("%x, %s", m.ID, nameOf(m, leader.Checkup.Names[m.ID]))
-	wait := fmt.Sprintf("The leader (%s) removes it by itself as soon as that is safe; `holdfast status --why` says "+
-		"what holds it back.", leader.Node)
+	wait := fmt.Sprintf("The leader (%s) removes it as soon as that is safe; `holdfast status --why` says what "+
+		"holds it back.", leader.Node)
 	if p := s.Paused; p != nil {
 		wait = fmt.Sprintf("The leader (%s) would remove it, but the cluster is paused by %s: `holdfast resume`.",
 			leader.Node, p.By)
@@ -66,11 +66,11 @@ func (s judged) judgeMember(leader NodeStatus, m plan.MemberInfo) []Finding {
 	switch ours := slices.Contains(s.slots, m.Slot); {
 	case !ours && m.Connected:
 		return []Finding{New(MemberStale, subject,
-			"this member belongs to no slot of the cluster, and yet it is connected and counts").then("%s", wait)}
+			"this member belongs to no slot of the cluster, but it is connected and counts").then("%s", wait)}
 	case !ours:
 		return []Finding{New(MemberStale, subject,
-			"this member belongs to no slot of the cluster and is not there: a zombie, which only makes a quorum harder to "+
-				"reach").then("%s", wait)}
+			"this member belongs to no slot of the cluster and is not connected: it only "+
+				"makes a quorum harder to reach").then("%s", wait)}
 	case m.Connected && !m.Started:
 		return []Finding{New(MemberUnnamed, subject, "this member is connected and has not published its name yet")}
 	case !m.Connected && h == nil && !m.Started:
@@ -121,22 +121,22 @@ func (s judged) judgeAlarms() (out []Finding) {
 	for _, a := range alarms {
 		switch a.Name {
 		case noSpace:
-			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is taken back", a)
+			f := New(AlarmNoSpace, a.String(), "alarm %s: etcd refuses every write of every client until it is disarmed", a)
 			switch on := strings.Join(short, ", "); {
 			case len(short) > 0 && curing:
-				f = f.then("Make room on the volume of %s, or make it larger: then the leader takes the alarm back.", on)
+				f = f.then("Make room on the volume of %s, or make it larger: then the leader disarms the alarm.", on)
 			case len(short) > 0:
-				f = f.then("Make room on the volume of %s, or make it larger, and then run `holdfast etcdctl alarm disarm`, for "+
+				f = f.then("Make room on the volume of %s, or make it larger, then run `holdfast etcdctl alarm disarm`: "+
 					"upkeep.cure-nospace is off.", on)
 			case curing:
-				f = f.then("Nothing, if it is history that takes the room: the leader is curing it (`holdfast status --why`). If " +
-					"it is live data, delete keys or raise etcd.quota-backend-bytes on all nodes.")
+				f = f.then("If history takes the room, nothing: the leader is curing it (`holdfast status --why`). If live " +
+					"data does, delete keys or raise etcd.quota-backend-bytes on all nodes.")
 			}
 			out = append(out, f)
 		case corrupt:
 			what := "etcd says that the data of this member differs from the others'"
 			if a.Member == "0" {
-				what = "members' data differ, and etcd could not tell whose is right"
+				what = "the members' data differs, and etcd could not tell whose is right"
 			}
 			out = append(out, New(AlarmCorrupt, a.String(), "alarm %s: %s; it refuses writes and linearizable reads", a, what))
 		default:
@@ -300,18 +300,19 @@ func (h *Holdings) judge() (out []Finding) {
 		out = append(out, New(BackupBad, "", "the newest backup is bad: %s", strings.Join(h.Skipped, "; ")))
 	}
 	if h.Broken.Count > 0 {
-		out = append(out, New(BackupBroken, "", "in the store, damaged or never verified: %s, such as %s",
+		out = append(out, New(BackupBroken, "", "the store holds %s that cannot be used, damaged or "+
+			"never verified, such as %s",
 			Count(int64(h.Broken.Count), "backup"), h.Broken.Example))
 	}
 	if h.Unproven.Count > 0 {
-		out = append(out, New(BackupUnproven, "", "what was proven since is not known of %s, such as %s",
+		out = append(out, New(BackupUnproven, "", "the proofs of %s cannot be read, such as %s",
 			Count(int64(h.Unproven.Count), "backup"), h.Unproven.Example))
 	}
 	if h.Foreign > 0 {
-		out = append(out, New(BackupForeign, "", "another cluster's in the store: %s", Count(int64(h.Foreign), "backup")))
+		out = append(out, New(BackupForeign, "", "the store holds %s of another cluster", Count(int64(h.Foreign), "backup")))
 	}
 	if h.Left > 0 {
-		out = append(out, New(BackupLeft, "", "begun more than a day ago and never finished: %s",
+		out = append(out, New(BackupLeft, "", "the store holds %s that began more than a day ago and never finished",
 			Count(int64(h.Left), "backup")))
 	}
 	return out

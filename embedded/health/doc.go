@@ -8,6 +8,16 @@
 // nodes say, doctor also of the store and of Kubernetes' keys, /readyz of this node alone. docs/findings.md has
 // the table of all codes, which a test compares with [Kinds].
 //
+// # Where to look
+//
+//   - table.go has each code with its severity and its cure.
+//   - judge.go, node.go, cluster.go, rotation.go and vote.go decide when there is a finding, and word it. What a node
+//     finds on its own (names, gossip, stores) comes worded from cmd/node/findings.go and the package that it is about.
+//   - explain.go has what stops a node, for `status --why`. The sentence of a decision is made with the decision, in
+//     embedded/plan.
+//   - release.go, takeover.go, downgrade.go and restore.go judge one operation each, for its command and for status.
+//   - status.go and facts.go are what is judged; finding.go and report.go what comes out.
+//
 // Whether there is a quorum comes from raft alone, asked of the members: a linearizable read that was answered. What
 // the gossip says of a node can be wrong in many ways (a stray process with its name, a seed that is away), and is a
 // warning about that node, as long as raft is connected to its member.

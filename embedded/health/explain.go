@@ -64,6 +64,19 @@ func (n *NodeStatus) explain() {
 	n.Obstacles = append(n.Obstacles, Texts(n.Found)...)
 }
 
+// Doing says in one line what the node does or waits for, and why.
+func (n NodeStatus) Doing() string {
+	switch {
+	case !n.Reached || n.Action == "":
+		return fmt.Sprintf("%s: %s", n.State, n.Why)
+	case n.Action != plan.Wait:
+		return fmt.Sprintf("%s: %s", n.Action, n.Why)
+	case n.serves():
+		return n.Why
+	}
+	return "waits: " + n.Why
+}
+
 // informed returns the first node of which f is true, a leader before all others; nil if there is none. What a leader
 // has applied is as new as anything.
 func (s *ClusterStatus) informed(f func(NodeStatus) bool) *NodeStatus {

@@ -7,6 +7,19 @@ import (
 	"holdfast/embedded/plan"
 )
 
+func TestDoing(t *testing.T) {
+	for want, n := range map[string]NodeStatus{
+		"serving as a follower":    {Reached: true, State: "follower", Action: plan.Wait, Why: "serving as a follower"},
+		"waits: no quorum":         {Reached: true, State: "waiting", Action: plan.Wait, Why: "no quorum"},
+		"replace: slot a is blank": {Reached: true, State: "leader", Action: plan.Replace, Why: "slot a is blank"},
+		"lost: not heard":          {State: "lost", Action: plan.Wait, Why: "not heard"},
+	} {
+		if got := n.Doing(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	for name, c := range map[string]struct {
 		n         NodeStatus

@@ -233,7 +233,8 @@ func (s judged) missing(n NodeStatus) []Finding {
 		return []Finding{New(LostBlocks, n.Node, "%s is lost: %s", n.Node, n.Blocks)}
 	case !n.Live && n.Volume != nil && s.elsewhere(n.Volume.Slot): // the slot says it
 	case !n.Live && n.Volume != nil && s.holder(n.Volume.Slot) == nil:
-		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, was not heard of since %s", n.Node, n.Volume.Slot,
+		return []Finding{New(NodeLost, n.Node, "%s, which holds slot %s, has "+
+			"not been heard of since %s", n.Node, n.Volume.Slot,
 			n.Since.UTC().Format(timeFormat))}
 	}
 	return nil
@@ -275,22 +276,23 @@ func (s judged) judgeSlots() (out []Finding) {
 		case s.isForeign(slot):
 			out = append(out, s.judgeForeign(slot)...)
 		case (n == nil || !n.Reached) && s.connected(slot):
-			who := "no node that is known here"
+			who := "no known node"
 			if n != nil {
 				who = n.Node + ", which does not answer,"
 			}
-			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and by the gossip %s holds it",
+			out = append(out, New(SlotUnseen, subject, "slot %s: raft is connected to its member, and according "+
+				"to the gossip %s holds it",
 				slot, who))
 		case n == nil:
 			out = append(out, New(SlotDown, subject, "slot %s has no live holder%s", slot, s.lastHeard(slot)))
 		case n.Stall != nil: // which its own finding explains
 			out = append(out, New(SlotDown, subject, "slot %s is stalled on %s", slot, n.Node).
-				then("See what is said of the member of %s.", n.Node))
+				then("See the finding about the member of %s.", n.Node))
 		case !n.serves():
 			out = append(out, New(SlotDown, subject, "slot %s is %s on %s: %s", slot, n.State, n.Node, n.Why).
 				then("`holdfast status --why` says what %s waits for.", n.Node))
 		case slices.Contains(learners, slot): // which it may not know yet
-			out = append(out, New(SlotLearner, subject, "slot %s on %s has no vote yet: it is a learner, as the leader says",
+			out = append(out, New(SlotLearner, subject, "slot %s on %s has no vote yet: according to the leader it is a learner",
 				slot, n.Node))
 		}
 	}
@@ -303,6 +305,6 @@ func (s judged) lastHeard(slot string) string {
 	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s, which did, was not heard of since %s)", s.Nodes[i].Node,
+	return fmt.Sprintf(" (%s, which did, has not been heard of since %s)", s.Nodes[i].Node,
 		s.Nodes[i].Since.UTC().Format(timeFormat))
 }

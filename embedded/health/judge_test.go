@@ -185,8 +185,8 @@ func TestSituations(t *testing.T) {
 		verdict  Verdict
 	}{
 		// Losses.
-		{"a node is down", func(f *Facts) { f.lose(2) }, SlotDown, Degrading, "slot c has no live holder (n3, which did, was not heard of since 2026-11-22T02:00:00Z)", Degraded},
-		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, was not heard of", Degraded},
+		{"a node is down", func(f *Facts) { f.lose(2) }, SlotDown, Degrading, "slot c has no live holder (n3, which did, has not been heard of since 2026-11-22T02:00:00Z)", Degraded},
+		{"a node is down, the node", func(f *Facts) { f.lose(2) }, NodeLost, Warning, "n3, which holds slot c, has not been heard of", Degraded},
 		{"a node is down, the voters", func(f *Facts) { f.lose(2) }, MemberCutOff, Degrading, "2 of 3 voters are connected, and 2 are needed", Degraded},
 		{"two are down", func(f *Facts) { f.lose(1); f.lose(2); f.leaderless(1) }, QuorumLost, Critical, "1 of 3 members run (a), and none has a leader; missing: b, c", NoQuorum},
 		{"all are down but in memory", func(f *Facts) { f.lose(0); f.lose(1); f.lose(2) }, QuorumLost, Critical, "no member of the slots a, b, c runs", NoQuorum},
@@ -275,16 +275,16 @@ func TestSituations(t *testing.T) {
 		{"a zombie", func(f *Facts) {
 			c := f.node(0).Checkup
 			c.Members = append(c.Members, plan.MemberInfo{ID: 0x99, Slot: "old", Started: true})
-		}, MemberStale, Degrading, "99, slot old: this member belongs to no slot of the cluster and is not there: a zombie", Degraded},
+		}, MemberStale, Degrading, "99, slot old: this member belongs to no slot of the cluster and is not connected", Degraded},
 		{"a slot that the cluster gave up", func(f *Facts) {
 			f.node(0).Set = &plan.SlotSet{Record: f.node(0).Record.ID, Serial: 1, Slots: []string{"a", "b"}}
-		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, and yet it is connected", Degraded},
+		}, MemberStale, Degrading, "3, slot c: this member belongs to no slot of the cluster, but it is connected", Degraded},
 		{"NOSPACE", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{noSpace, "1"}} }, AlarmNoSpace, Critical, "NOSPACE of member 1: etcd refuses every write", Degraded},
 		{"one differs", hashes("1 2", "1 x", "1 2"), MemberDiffers, Critical, "at revision 20 the data of n2 differs from what n1, n3 have", Degraded},
 		{"one differs, as far as a majority tells", hashes("1 2", "x", "1"), MemberDiffers, Critical, "at revision 10 the data of n2 differs from what n1, n3 have", Degraded},
-		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differ at revision 20, and no majority", Degraded},
-		{"two differ and the third tells nothing", hashes("1 2", "1 x", "1"), MemberDiffers, Critical, "the data of n1, n2 differ at revision 20, and no majority", Degraded},
-		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{corrupt, "0"}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: members' data differ, and etcd could not tell", Degraded},
+		{"all differ", hashes("1 2", "1 x", "1 y"), MemberDiffers, Critical, "the data of n1, n2, n3 differs at revision 20, and no majority", Degraded},
+		{"two differ and the third tells nothing", hashes("1 2", "1 x", "1"), MemberDiffers, Critical, "the data of n1, n2 differs at revision 20, and no majority", Degraded},
+		{"CORRUPT of nobody", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{corrupt, "0"}} }, AlarmCorrupt, Critical, "CORRUPT of member 0: the members' data differs, and etcd could not tell", Degraded},
 		{"CORRUPT", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{corrupt, "2"}} }, AlarmCorrupt, Critical, "CORRUPT of member 2: etcd says that the data of this member differs", Degraded},
 		{"an alarm of tomorrow", func(f *Facts) { f.node(0).Etcd.Alarms = []Alarm{{"MOON", "2"}} }, AlarmUnknown, Critical, "MOON", Degraded},
 
@@ -330,7 +330,7 @@ func TestSituations(t *testing.T) {
 		{"a database near its quota", func(f *Facts) { f.node(1).Upkeep.Full = true }, DatabaseFull, Warning, "of its quota of 2.0 GiB", Healthy},
 		{"a database that grows", func(f *Facts) { grows := int64(400 << 20); f.node(1).Upkeep.Growth = &grows }, DatabaseGrows, Warning, "full within a week", Healthy},
 		{"a defragmentation that failed", func(f *Facts) { f.node(1).Upkeep.Last = &DefragStatus{Error: "no room"} }, DefragFails, Warning, "failed, 0 so far: no room", Healthy},
-		{"fragmented in a pause", func(f *Facts) { f.node(1).Upkeep.Fragmented, f.node(1).Paused = true, &plan.Pause{} }, DefragPaused, Warning, "nobody defragments it", Healthy},
+		{"fragmented in a pause", func(f *Facts) { f.node(1).Upkeep.Fragmented, f.node(1).Paused = true, &plan.Pause{} }, DefragPaused, Warning, "the pause keeps it from being defragmented", Healthy},
 
 		// Certificates and secrets.
 		{"it ends in a month", cert(29 * day), CertificateEnds, Warning, "/c.pem on n2: etcd.cert-file: CN=x expires in 29d", Healthy},
@@ -350,7 +350,7 @@ func TestSituations(t *testing.T) {
 
 		// The rotation of the authorities.
 		{"a rotation", rotation("introduced", nil), AuthorityRotation, Info,
-			"of clients and peers is open since 2026-11-21T22:00:00Z, introduced for 2h: it waits until slot b is", Healthy},
+			"of clients and peers has been open since 2026-11-21T22:00:00Z, introduced for 2h: it waits until slot b is", Healthy},
 		{"a rotation and old clients", rotation("issuing", old(time.Minute)), AuthorityRotation, Info,
 			"in 3h: kube 60s ago", Healthy},
 		{"a rotation that waits for a member", rotation("introduced", nil), RotationWaits, Warning,
@@ -358,7 +358,7 @@ func TestSituations(t *testing.T) {
 		{"a hold that has been over for an hour", rotation("introduced", hold(2*time.Hour, -time.Hour)), RotationWaits,
 			Warning, "for 60m", Healthy},
 		{"clients have an hour of three left", rotation("introduced", hold(2*time.Hour, time.Hour)), BundleDue, Warning,
-			"signed by y from 2026-11-22T04:00:00Z on, in 60m", Healthy},
+			"from 2026-11-22T04:00:00Z on, in 60m, y signs", Healthy},
 		{"clients have 29 days left", rotation("introduced", hold(300*day, 29*day)), BundleDue, Warning, "in 29d", Healthy},
 		{"a client of an old authority", rotation(RotationRetiring, old(time.Minute)), ClientsOld, Warning,
 			"authority (x), which ends at 2027-01-02T19:00:00Z: kube 60s ago", Healthy},
@@ -373,13 +373,13 @@ func TestSituations(t *testing.T) {
 		{"no backup", func(f *Facts) { f.Store.Good = 0 }, BackupNone, Degrading, "no verified backup", Healthy},
 		{"the newest is bad", func(f *Facts) { f.node(0).Backup.Skipped, f.node(0).Backup.Name = "x", "w" }, BackupBad, Degrading, "the newest backup, x, is bad: the newest good one is w", Degraded},
 		{"none is good", func(f *Facts) { f.node(0).Backup.Skipped = "x" }, BackupBad, Degrading, "x, is bad, and the store holds NO good one", Degraded},
-		{"a damaged one", func(f *Facts) { f.Store.Broken = Sample{1, "b2: torn"} }, BackupBroken, Warning, "1 backup, such as b2: torn", Healthy},
+		{"a damaged one", func(f *Facts) { f.Store.Broken = Sample{1, "b2: torn"} }, BackupBroken, Warning, "never verified, such as b2: torn", Healthy},
 		{"another cluster's", func(f *Facts) { f.Store.Foreign = 1 }, BackupForeign, Warning, "1 backup", Healthy},
 		{"one that was never finished", func(f *Facts) { f.Store.Left = 2 }, BackupLeft, Warning, "2 backups", Healthy},
 		{"an unknown proof", func(f *Facts) { f.Store.Unproven = Sample{1, "b1: newer"} }, BackupUnproven, Warning, "such as b1: newer", Healthy},
 		{"the store is away", func(f *Facts) { f.Store = &Holdings{Err: "access denied"} }, NotExamined, Warning, "the store cannot be read: access denied", Healthy},
-		{"the store tells a node nothing", func(f *Facts) { f.node(2).Backup.StoreError = "connection refused" }, StoreSilent, Warning, "does not tell n3 what it holds: connection refused", Healthy},
-		{"backups fail", func(f *Facts) { f.node(0).Backup.Failures, f.node(0).Backup.Error = 2, "EIO" }, BackupFails, Degrading, "2 in a row by now: EIO", Degraded},
+		{"the store tells a node nothing", func(f *Facts) { f.node(2).Backup.StoreError = "connection refused" }, StoreSilent, Warning, "n3 cannot list the store: connection refused", Healthy},
+		{"backups fail", func(f *Facts) { f.node(0).Backup.Failures, f.node(0).Backup.Error = 2, "EIO" }, BackupFails, Degrading, "2 in a row so far: EIO", Degraded},
 		{"they failed under an earlier leader", func(f *Facts) { f.node(1).Backup.Failures = 2 }, "", "", "", Healthy},
 		{"overdue", func(f *Facts) { f.node(0).Backup.Overdue = true }, BackupOverdue, Degrading, "older than the schedule allows", Degraded},
 		{"unplanned", func(f *Facts) { f.node(0).Backup.Due = nil }, BackupUnwanted, Warning, "no backup is planned", Healthy},
@@ -475,10 +475,10 @@ func TestNoSpaceAdvice(t *testing.T) {
 		short, cures bool
 		want         string
 	}{
-		"a full database":              {false, true, "Nothing, if it is history"},
+		"a full database":              {false, true, "If history takes the room, nothing"},
 		"a full database, and no cure": {false, false, "Switch upkeep.cure-nospace on"},
-		"a disk without room":          {true, true, "Make room on the volume of n2, or make it larger: then the leader takes the alarm back."},
-		"a disk without room, no cure": {true, false, "Make room on the volume of n2, or make it larger, and then run `holdfast etcdctl alarm disarm`"},
+		"a disk without room":          {true, true, "Make room on the volume of n2, or make it larger: then the leader disarms the alarm."},
+		"a disk without room, no cure": {true, false, "Make room on the volume of n2, or make it larger, then run `holdfast etcdctl alarm disarm`"},
 	} {
 		f := sound()
 		f.node(0).Etcd.Alarms = []Alarm{{noSpace, "2"}}

@@ -23,7 +23,7 @@ func (n *NodeStatus) Judge(now time.Time) []Finding {
 	var all []Finding
 	add := func(more ...Finding) { all = append(all, more...) }
 	if n.Looked != nil && *n.Looked > stuck {
-		add(New(LoopStuck, n.Node, "the coordinator of %s has not looked at the world for %.0f s", n.Node, *n.Looked))
+		add(New(LoopStuck, n.Node, "the main loop of %s has been stuck for %.0f s", n.Node, *n.Looked))
 	}
 	for _, f := range n.Found {
 		f.Subject = cmp.Or(f.Subject, n.Node)
@@ -129,8 +129,8 @@ func (n *NodeStatus) disks() (out []Finding) {
 	switch {
 	case n.Volume == nil:
 	case c.Room == nil:
-		out = append(out, New(DiskUnread, n.Node, "it is not known how much room the volume of %s has: %s", n.Node,
-			cmp.Or(c.RoomErr, "it does not say")))
+		out = append(out, New(DiskUnread, n.Node, "the free room of the volume of %s is unknown: %s", n.Node,
+			cmp.Or(c.RoomErr, "the node does not say")))
 	default:
 		out = append(out, n.room(*c.Room)...)
 	}
@@ -209,7 +209,7 @@ func (n *NodeStatus) database() (out []Finding) {
 		out = append(out, f)
 	case u.Growth != nil && *u.Growth > 0 && m.InUse+week**u.Growth > m.Quota:
 		out = append(out, New(DatabaseGrows, n.Node,
-			"the live data of %s takes %s of a quota of %s%s, so that it is full within a week", n.Node, Bytes(m.InUse),
+			"the live data of %s takes %s of a quota of %s%s, so it is full within a week", n.Node, Bytes(m.InUse),
 			Bytes(m.Quota), GrowthText(u.Growth)))
 	}
 	switch d := u.Last; {
@@ -218,7 +218,7 @@ func (n *NodeStatus) database() (out []Finding) {
 			d.Error))
 	case u.Fragmented && n.Paused != nil:
 		out = append(out, New(DefragPaused, n.Node,
-			"of the %s of the database of %s only %s are in use, and nobody defragments it while the cluster is paused",
+			"of the %s of the database of %s only %s are in use, and the pause keeps it from being defragmented",
 			Bytes(m.Size), n.Node, Bytes(m.InUse)))
 	}
 	return out
@@ -249,14 +249,14 @@ func (n *NodeStatus) backups() (out []Finding) {
 		out = append(out, New(PruneFails, n.Node, "%s", p.Text()))
 	}
 	if b.StoreError != "" {
-		out = append(out, New(StoreSilent, n.Node, "the store does not tell %s what it holds: %s", n.Node, b.StoreError))
+		out = append(out, New(StoreSilent, n.Node, "%s cannot list the store: %s", n.Node, b.StoreError))
 	}
 	if !b.Leading {
 		return out
 	}
 	switch {
 	case b.Failures > 0:
-		out = append(out, New(BackupFails, n.Node, "backups fail, %d in a row by now: %s", b.Failures, b.Error))
+		out = append(out, New(BackupFails, n.Node, "backups fail, %d in a row so far: %s", b.Failures, b.Error))
 	case b.Overdue:
 		out = append(out, New(BackupOverdue, n.Node, "the newest verified backup is older than the schedule allows"))
 	case b.Due == nil:

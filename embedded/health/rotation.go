@@ -157,7 +157,7 @@ func (s judged) judgeRotation() []Finding {
 		return nil
 	}
 	out := []Finding{New(AuthorityRotation, "",
-		"a rotation of the authorities of %s is open since %s, %s for %s: it waits %s; clients %s",
+		"a rotation of the authorities of %s has been open since %s, %s for %s: it waits %s; clients %s",
 		strings.Join(r.Authorities, " and "), r.Began.UTC().Format(timeFormat), r.Phase, Age(s.now, r.Since), r.Waits,
 		r.OldClientsText(s.now))}
 	if r.Phase == RotationRetiring {
@@ -171,7 +171,8 @@ func (s judged) judgeRotation() []Finding {
 	case s.Paused != nil:
 	case s.now.Before(r.Hold) && r.Hold.Sub(s.now) <= min(holdNotice, r.Hold.Sub(r.Since)/2):
 		out = append(out, New(BundleDue, "",
-			"the servers' certificates are signed by %s from %s on, in %s: clients that do not trust it refuse the servers then",
+			"from %[2]s on, in %[3]s, %[1]s signs the servers' certificates: clients that do not trust "+
+				"it then refuse the servers",
 			r.New, r.Hold.UTC().Format(timeFormat), Age(r.Hold, s.now)))
 	case s.now.Sub(since) >= rotationPatience:
 		out = append(out, New(RotationWaits, "", "the rotation of the authorities has waited in the phase %s for %s: %s",

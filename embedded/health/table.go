@@ -46,7 +46,7 @@ var Kinds = []Kind{
 		"Run `holdfast rejoin` on its node: its data is set aside, and it gets that of the others (docs/upkeep.md)."},
 
 	{AlarmNoSpace, areaAlarms, Critical,
-		"Switch upkeep.cure-nospace on, on all nodes; it compacts, defragments and takes the alarm back (docs/upkeep.md)."},
+		"Switch upkeep.cure-nospace on, on all nodes; it compacts, defragments and disarms the alarm (docs/upkeep.md)."},
 	{AlarmCorrupt, areaAlarms, Critical,
 		"`holdfast status` says which member differs (member-differs): run `holdfast rejoin` on its node, and `holdfast " +
 			"etcdctl alarm disarm` when it serves again."},

@@ -64,7 +64,8 @@ func (s *ClusterStatus) Vote() (v Vote) {
 func (s judged) judgeData() (out []Finding) {
 	v := s.Vote()
 	if len(v.Right) == 0 && len(v.Differ) > 0 {
-		return []Finding{New(MemberDiffers, "", "the data of %s differ at revision %d, and no majority of the members agrees",
+		return []Finding{New(MemberDiffers, "", "the data of %s differs at revision %d, and no "+
+			"majority of the members agrees",
 			strings.Join(v.Differ, ", "), v.Revision).
 			then("Nobody can know what is right. Compare the members by hand, or restore a verified backup: `holdfast restore " +
 				"latest`.")}

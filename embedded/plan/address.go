@@ -2,8 +2,8 @@ package plan
 
 // Holders says which node answers for each slot's name (R10): first the node that runs the member in the member list;
 // then one whose disk is that member's; then a joiner that the leader admitted; then the highest epoch of our
-// generation. A node of another generation never does; one that is about to accept our founding does. Lost nodes count like live ones: their address is the last
-// known, and a failing gossip must not cut a raft connection that works.
+// generation. A node of another generation never does; one that is about to accept our founding does. Lost nodes count
+// like live ones: their address is the last known, and a failing gossip must not cut a raft connection that works.
 func Holders(obs Observation) map[string]string {
 	o := look(&obs)
 	record := o.Disk.Ledger.Record
@@ -52,8 +52,9 @@ func Holders(obs Observation) map[string]string {
 	return nodes
 }
 
-// founds reports whether the disk has promised the very founding that the record is of, and has accepted nothing yet. It
-// accepts it as soon as it hears of that, and a member that starts without its name looks for it again after a second.
+// founds reports whether the disk has promised the very founding that the record is of, and has accepted nothing yet.
+// It accepts it as soon as it hears of that, and a member that starts without its name looks for it again after a
+// second.
 func (f Facts) founds(r *Record) bool {
 	seat, _ := r.Charter.Seat(f.Slot)
 	return r.Cause == Founding && f.Record == nil && f.Promise != nil && seat.Disk != "" && seat.Disk == f.Disk &&

@@ -17,7 +17,8 @@ const (
 	PlainEtcd   Program = "etcd"         // a data directory, with the directory member in it
 )
 
-// Origin is what data on a volume that holdfast did not make says of its cluster (R22). All of it is read from the disk.
+// Origin is what data on a volume that holdfast did not make says of its cluster (R22). All of it is read from the
+// disk.
 type Origin struct {
 	Program Program
 	Path    string // of etcd's data directory, relative to the volume: data/TOKEN, or . where that is the volume itself
@@ -98,7 +99,8 @@ func (f Origin) elder(id uint64) (Elder, bool) {
 }
 
 // Frozen is what waits until an adopted cluster is ours as a whole (R22).
-const Frozen = "until holdfast runs every member, none is added, removed or replaced, nothing is restored, and no backup is deleted"
+const Frozen = "until holdfast runs every member, none is added, removed or replaced, nothing is " +
+	"restored, and no backup is deleted"
 
 // Adopting is what a node that holds foreign data on its disk, on which no etcd runs, does about it: it is an Adopt, or
 // says why the data is not taken up.
@@ -127,12 +129,15 @@ func (o adopting) adopt() Action {
 		return wait("%s", why)
 	}
 	if s := o.Store; s.Unknown == "" && len(s.Requests) > 0 {
-		return wait("slot %s does not take over the member %x of %s while a command to it is queued in the backup store (%s), which it may carry out at any time and nobody here: delete it with `etcd-manager-ctl delete-command`, or start %[3]s on this machine again and let all machines carry it out",
+		return wait("slot %s does not take over the member %x of %s while a command to it is queued in the backup store "+
+			"(%s), which it may carry out at any time and nobody here: delete it with `etcd-manager-ctl delete-command`, or "+
+			"start %[3]s on this machine again and let all machines carry it out",
 			o.Claim.Slot, from.Member, from.Program, s.Requests[0].Command)
 	}
 	shared, unknown := founding(o).shared(nil)
 	if unknown != "" {
-		return wait("slot %s does not take over the member %x of %s yet: %s", o.Claim.Slot, from.Member, from.Program, unknown)
+		return wait("slot %s does not take over the member %x of %s yet: %s", o.Claim.Slot, from.Member, from.Program,
+			unknown)
 	}
 	over := o.over(&r)
 	if known := o.Store.Record; known != nil && known.ID == r.ID {
@@ -140,7 +145,8 @@ func (o adopting) adopt() Action {
 	}
 	return Action{Kind: Adopt, Record: &r, Member: from.Member, Over: over,
 		Mirror: shared && (o.Store.Record == nil || over),
-		Why: fmt.Sprintf("slot %s takes over the member %x of the cluster %x that %s has run, with its data: %s", o.Claim.Slot,
+		Why: fmt.Sprintf("slot %s takes over the member %x of the cluster %x that %s "+
+			"has run, with its data: %s", o.Claim.Slot,
 			from.Member, from.Cluster, from.Program, r.Token())}
 }
 
@@ -151,25 +157,31 @@ func (o adopting) unfit(from *Origin) Said {
 	strays := slices.DeleteFunc(slices.Clone(from.Members), func(m Elder) bool { return !m.Learner && m.Name != "" })
 	switch {
 	case !o.Config.Adopt:
-		return say("slot %s holds data of the %s, and nothing is touched: to take the cluster over, set cluster.adopt to true; if the data may be set aside, run %s",
+		return say("slot %s holds data of the %s, and nothing is touched: to take the cluster over, set cluster.adopt to "+
+			"true; if the data may be set aside, run %s",
 			slot, cluster, setVolumeAside)
 	case from.Obstacle != "":
 		return say("slot %s holds data of the %s that cannot be taken over: %s", slot, cluster, from.Obstacle)
 	case !listed:
-		return say("slot %s holds data of member %x, which the %s does not have any more: if it may be set aside, run %s", slot,
+		return say("slot %s holds data of member %x, which the %s does not have any more: if "+
+			"it may be set aside, run %s", slot,
 			from.Member, cluster, setVolumeAside)
 	case m.Slot != slot:
-		return say("slot %s holds data of the member of slot %s (%x) of the %s: give this volume the slot %s", slot, m.Slot, m.ID,
+		return say("slot %s holds data of the member of slot %s (%x) of the %s: "+
+			"give this volume the slot %s", slot, m.Slot, m.ID,
 			cluster, m.Slot)
 	case len(strays) > 0:
-		return say("the %s has a member that is a learner or has not started yet (%x): promote it, or remove it, with etcdctl first",
+		return say("the %s has a member that is a learner or has not started yet (%x): promote it, or "+
+			"remove it, with etcdctl first",
 			cluster, strays[0].ID)
 	case undecided(from.Version):
 	case older(o.Config.Etcd, from.Version):
-		return say("the %s is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one with that etcd or a newer one",
+		return say("the %s is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one "+
+			"with that etcd or a newer one",
 			cluster, from.Version, o.Config.Etcd)
 	case distant(o.Config.Etcd, from.Version):
-		return say("the %s is at etcd %s, and this holdfast embeds %s: members more than one minor apart cannot be in one cluster; upgrade it with %s first, one minor after the other",
+		return say("the %s is at etcd %s, and this holdfast embeds %s: members more than one minor apart cannot be in one "+
+			"cluster; upgrade it with %s first, one minor after the other",
 			cluster, from.Version, o.Config.Etcd, from.Program)
 	}
 	return Said{}
@@ -193,7 +205,8 @@ func (o adopting) others(r *Record) Said {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f != nil && f.CID == r.Adopted.Cluster && f.Record != nil && f.Record.Lineage() != r.ID {
-			return say("node %s has taken over the same cluster %x as %s, and this node would as %s: cluster.name and etcd.peer-url must be the same",
+			return say("node %s has taken over the same cluster %x as %s, and this node would as %s: cluster.name and "+
+				"etcd.peer-url must be the same",
 				p.Node, f.CID, f.Record.Token(), r.Token())
 		}
 	}
@@ -205,7 +218,8 @@ func (o adopting) others(r *Record) Said {
 		return say("two clusters claim the name %q: %s, and the one on this disk, %s; keep one of them away from this gossip",
 			o.Config.Cluster, known.Token(), r.Token())
 	case s != nil && o.Store.Unknown == "" && s.Lineage() != r.ID && !o.over(r):
-		return say("the backup store knows the cluster as %s, and this disk is of %s: if it was given back, finish that with %s on its last member; else give this node another snapshot.store",
+		return say("the backup store knows the cluster as %s, and this disk is of %s: if it was given back, finish that "+
+			"with %s on its last member; else give this node another snapshot.store",
 			s.Token(), r.Token(), Command("takeover release"))
 	}
 	return Said{}
@@ -231,8 +245,8 @@ func (o adopting) settled(r *Record) knowledge {
 }
 
 // foreign returns the voters of an adopted cluster that no node is known to run: another program may. nil of every
-// other cluster, and of one that is ours as a whole. What a node said before it was lost does not count where the cluster
-// goes back, or where raft is connected to the member all the same: another program runs it then.
+// other cluster, and of one that is ours as a whole. What a node said before it was lost does not count where the
+// cluster goes back, or where raft is connected to the member all the same: another program runs it then.
 func (o knowledge) foreign() []MemberInfo {
 	r := o.current()
 	if r == nil || r.Cause != Adopted || o.taken(r) {
@@ -268,8 +282,8 @@ func (o knowledge) voters(r *Record) []MemberInfo {
 	return all
 }
 
-// taken reports whether an adopted cluster was seen to be ours as a whole, by any node of it that lives. That stays true
-// until it goes back.
+// taken reports whether an adopted cluster was seen to be ours as a whole, by any node of it that lives. That stays
+// true until it goes back.
 func (o knowledge) taken(r *Record) bool {
 	return !o.returning() && (o.Disk.Ledger.Taken == r.ID ||
 		slices.ContainsFunc(o.Peers, func(p Peer) bool { return p.Live && p.Facts != nil && p.Facts.of(r) && p.Facts.Taken }))
@@ -292,8 +306,8 @@ func (obs Observation) Taken() bool {
 	return r != nil && r.Cause == Adopted && o.taken(r)
 }
 
-// Foreign returns the slots of an adopted cluster's voters that holdfast does not run yet, sorted; nil of a cluster that
-// is ours.
+// Foreign returns the slots of an adopted cluster's voters that holdfast does not run yet, sorted; nil of a cluster
+// that is ours.
 func (obs Observation) Foreign() []string {
 	var slots []string
 	for _, m := range look(&obs).foreign() {
@@ -313,11 +327,13 @@ func (o adopting) mixed() string {
 	}
 	foreign := o.Foreign()
 	if len(foreign) == 0 && o.returning() {
-		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is restored, and no backup is deleted; %s ends that",
+		return fmt.Sprintf("%s goes back to another program: no member is added, removed or replaced, nothing is restored, "+
+			"and no backup is deleted; %s ends that",
 			r.Token(), Command("resume"))
 	}
 	if o.returning() {
-		return fmt.Sprintf("%s goes back to another program, which may run %s by now: no member is added, removed or replaced, nothing is restored, and no backup is deleted",
+		return fmt.Sprintf("%s goes back to another program, which may run %s by now: no member is added, removed or "+
+			"replaced, nothing is restored, and no backup is deleted",
 			r.Token(), they(foreign, "", ""))
 	}
 	if len(foreign) == 0 {
@@ -333,7 +349,8 @@ func (o adopting) whole() (Action, bool) {
 	noted := o.Disk.Ledger.Taken == r.ID
 	switch {
 	case r.Cause == Adopted && noted && o.returning():
-		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: taking back the note on the disk of slot %s that it was taken over as a whole",
+		return Action{Kind: Note, Return: true, Why: fmt.Sprintf("%s goes back to another program: taking back the note on "+
+			"the disk of slot %s that it was taken over as a whole",
 			r.Token(), o.Claim.Slot)}, true
 	case r.Cause != Adopted || noted || o.returning():
 		return Action{}, false
@@ -383,15 +400,17 @@ func (o adopting) halts(r *Record) bool {
 // forbidden says why a restore must not be while another program runs voters that are not named lost.
 func (o adopting) forbidden(p *Restore) string { return stranded(o.Foreign(), p) }
 
-// stranded says why a restore must not be while another program runs the voters of these slots, "" if it may: those that
-// are not named lost would have their data in a cluster that has gone on without them. Recovery stays allowed.
+// stranded says why a restore must not be while another program runs the voters of these slots, "" if it may: those
+// that are not named lost would have their data in a cluster that has gone on without them. Recovery stays allowed.
 func stranded(foreign []string, p *Restore) string {
 	slots := slices.DeleteFunc(slices.Clone(foreign), func(slot string) bool { return slices.Contains(p.Lost, slot) })
 	if p.Survivor != "" || len(slots) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s not taken over yet, and a restore would leave what runs there behind: finish the takeover first, or, if %s gone for good, begin the restore with --lost %s",
-		they(slots, "is", "are"), map[bool]string{true: "it is", false: "they are"}[len(slots) == 1], strings.Join(slots, ","))
+	return fmt.Sprintf("%s not taken over yet, and a restore would leave what runs there behind: finish the takeover "+
+		"first, or, if %s gone for good, begin the restore with --lost %s",
+		they(slots, "is", "are"), map[bool]string{true: "it is", false: "they are"}[len(slots) == 1],
+		strings.Join(slots, ","))
 }
 
 // Mixed says that another program may run voters of an adopted cluster, and what waits for the end of that; "" if none

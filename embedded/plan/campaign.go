@@ -37,19 +37,19 @@ type Hold string
 
 // The reasons not to campaign.
 const (
-	HoldNoVoter    Hold = "no-voter"     // it does not run, or has no vote
-	HoldLeads      Hold = "leads"        // it leads
-	HoldDeparting  Hold = "departing"    // it goes down on purpose, or is busy
-	HoldEnding     Hold = "ending"       // it has left its generation, enters the next one, or an end is proposed (R16)
-	HoldNoEvidence Hold = "no-evidence"  // nothing says that there is no leader
-	HoldHeard      Hold = "leader-heard" // another voter hears a leader
-	HoldUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not say otherwise
-	HoldOnce       Hold = "once"         // it has campaigned in this term
-	HoldBackOff    Hold = "back-off"     // its last campaign brought no leader, or the leader that pauses is a new one
-	HoldQuorum     Hold = "no-quorum"    // no majority is connected
-	HoldUnsettled  Hold = "unsettled"    // it has just begun, and applies what is committed
-	HoldBehind     Hold = "behind"       // another voter's log reaches further
-	HoldRank       Hold = "rank"         // another voter comes first
+	holdNoVoter    Hold = "no-voter"     // it does not run, or has no vote
+	holdLeads      Hold = "leads"        // it leads
+	holdDeparting  Hold = "departing"    // it goes down on purpose, or is busy
+	holdEnding     Hold = "ending"       // it has left its generation, enters the next one, or an end is proposed (R16)
+	holdNoEvidence Hold = "no-evidence"  // nothing says that there is no leader
+	holdHeard      Hold = "leader-heard" // another voter hears a leader
+	holdUnsure     Hold = "unsure"       // another voter, which may hear a leader, does not say otherwise
+	holdOnce       Hold = "once"         // it has campaigned in this term
+	holdBackOff    Hold = "back-off"     // its last campaign brought no leader, or the leader that pauses is a new one
+	holdQuorum     Hold = "no-quorum"    // no majority is connected
+	holdUnsettled  Hold = "unsettled"    // it has just begun, and applies what is committed
+	holdBehind     Hold = "behind"       // another voter's log reaches further
+	holdRank       Hold = "rank"         // another voter comes first
 )
 
 const (
@@ -190,34 +190,34 @@ func (c Candidacy) Ballot() Ballot {
 	reason := c.Evidence()
 	switch {
 	case !c.Running || !c.Voter:
-		return Ballot{Hold: HoldNoVoter}
+		return Ballot{Hold: holdNoVoter}
 	case c.Lead == c.ID:
-		return Ballot{Hold: HoldLeads}
+		return Ballot{Hold: holdLeads}
 	case c.Departing:
-		return Ballot{Hold: HoldDeparting}
+		return Ballot{Hold: holdDeparting}
 	case c.Ending:
-		return Ballot{Hold: HoldEnding}
+		return Ballot{Hold: holdEnding}
 	case reason == "":
-		return Ballot{Hold: HoldNoEvidence}
+		return Ballot{Hold: holdNoEvidence}
 	case c.heard():
-		return Ballot{Hold: HoldHeard}
+		return Ballot{Hold: holdHeard}
 	case c.unsure(reason):
-		return Ballot{Hold: HoldUnsure}
+		return Ballot{Hold: holdUnsure}
 	case c.Campaigned != 0 && c.Term <= c.Campaigned:
-		return Ballot{Hold: HoldOnce}
+		return Ballot{Hold: holdOnce}
 	case c.Fruitless > 0 && c.Ago < min(backOff<<min(c.Fruitless-1, 10), maxBackOff), c.unsettling(reason):
-		return Ballot{Hold: HoldBackOff}
+		return Ballot{Hold: holdBackOff}
 	case !c.majority():
-		return Ballot{Hold: HoldQuorum}
+		return Ballot{Hold: holdQuorum}
 	}
 	before, behind := c.before()
 	switch {
 	case c.Suspect == 0 && !c.Settled:
-		return Ballot{Hold: HoldUnsettled}
+		return Ballot{Hold: holdUnsettled}
 	case behind:
-		return Ballot{Hold: HoldBehind}
+		return Ballot{Hold: holdBehind}
 	case reason != FirstFounder && c.stood(reason) < settle+time.Duration(before)*rankStep:
-		return Ballot{Hold: HoldRank}
+		return Ballot{Hold: holdRank}
 	}
 	return Ballot{Reason: reason}
 }

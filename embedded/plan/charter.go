@@ -14,8 +14,9 @@ type Seat struct {
 	Slot  string `json:"slot"`
 	Disk  string `json:"disk"`  // random UUID, given to the disk when it was formatted
 	Epoch uint64 `json:"epoch"` // of the claim; only orders charters, rises with every change of the slot
-	// Member is, in the record of a restore, the ID that the slot had in the generation before, 0 if it had none or
-	// nobody knew it; in that of an adopted cluster, the member that had the slot. Anyone who left that generation later, and knows of another, does not found the new one.
+	// Member is, in the record of a restore, the ID that the slot had in the generation before, 0 if it had none or nobody
+	// knew it; in that of an adopted cluster, the member that had the slot. Anyone who left that generation later, and
+	// knows of another, does not found the new one.
 	Member uint64 `json:"member,omitempty"`
 }
 

@@ -71,7 +71,8 @@ func (o disruption) without(seen []MemberInfo) string {
 	case voters == 1:
 		return fmt.Sprintf("slot %s is the only voter: the cluster is down until it is back", o.Claim.Slot)
 	case !enough && away == nil:
-		return fmt.Sprintf("without slot %s, %d of %d voters would be left, and %d are needed: the cluster is down until it is back", o.Claim.Slot, left, voters, need)
+		return fmt.Sprintf("without slot %s, %d of %d voters would be left, and %d are needed: the "+
+			"cluster is down until it is back", o.Claim.Slot, left, voters, need)
 	case !enough:
 		return fmt.Sprintf("%s: without slot %s, %d of %d voters would be left, and %d are needed", strings.Join(away, ", "),
 			o.Claim.Slot, left, voters, need)

@@ -16,10 +16,11 @@
 //   - mesh (mesh.go): what the other nodes say.
 //   - knowledge (knowledge.go, facts.go): what all sources together tell of the cluster, and what we say of ourselves.
 //     These two answer the questions that all subjects share; they ask none of theirs.
-//   - claiming (rivals.go): which volume to claim, and who else holds the slot.
+//   - claiming (rivals.go): which slots to leave to others, and who else holds ours. The provider chooses the volume.
 //   - founding (founding.go): a disk that has accepted nothing.
 //   - adopting (adopt.go): foreign data on a disk, and a cluster of which another program still runs a part.
 //   - resuming (resume.go, rollback.go, scheme.go, versions.go): a disk that has accepted a record, before etcd runs.
+//     Every [Start] of a member is decided in resume.go.
 //   - steady (steady.go, shrink.go): a member that runs, and what its leader does for the member list.
 //   - securing (secure.go): how the members go from http to https.
 //   - resizing (resize.go): which slots the cluster wants.
@@ -27,8 +28,8 @@
 //   - reloading (reload.go): a member whose trusted authorities have changed.
 //   - disruption (disruption.go): a member that goes down on purpose.
 //   - succession (ending.go, generation.go): whether our generation is over, and how this disk passes to the next.
-//   - proposals (restoring.go, recover.go, newest.go; the proposal itself is in restore.go): what a restore or a recovery
-//     needs of this node.
+//   - proposals (restoring.go, recover.go, newest.go; the proposal itself is in restore.go): what a restore or a
+//     recovery needs of this node.
 //   - fencing (fence.go): which disks may found the generation that a proposal would begin.
 //   - surveying (survey.go): what is left of a cluster that may have lost its majority.
 //

@@ -78,7 +78,8 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 	case r.ID == mine.ID || mine.descends(r) || r.Lineage() != mine.Lineage():
 		return nil, "", ""
 	case !r.descends(mine):
-		return nil, fmt.Sprintf("the backup store knows the cluster as %s, and this disk is of %s: find out which is right, and keep the disks of the other away",
+		return nil, fmt.Sprintf("the backup store knows the cluster as %s, and this disk is of %s: find out which is "+
+			"right, and keep the disks of the other away",
 			r.Token(), mine.Token()), ""
 	}
 	child := s.child(mine)
@@ -88,14 +89,16 @@ func (o succession) ended() (next *Record, conflict, pending string) {
 			mine.Token())
 		return nil, said, said
 	case slices.Contains(o.Disk.Ledger.Aborted, child.ID):
-		said := fmt.Sprintf("the backup store says that the %s ended %s, and said before that it was aborted: the store may have been replaced by a copy", child.Restore.Title(), mine.Token())
+		said := fmt.Sprintf("the backup store says that the %s ended %s, and said before that it was aborted: the store "+
+			"may have been replaced by a copy", child.Restore.Title(), mine.Token())
 		return nil, said, said
 	case !o.Member.Led() || o.consented(child.ID):
 		return r, "", ""
 	case child.Restore.Led == nil && o.Blind:
 		return r, "", ""
 	}
-	return nil, fmt.Sprintf("the backup store says that the %s ended %s, and its leader, which was in reach of the store, has not consented: the store may have been written by hand, or copied",
+	return nil, fmt.Sprintf("the backup store says that the %s ended %s, and its leader, which was in reach of the "+
+		"store, has not consented: the store may have been written by hand, or copied",
 		child.Restore.Title(), mine.Token()), ""
 }
 
@@ -217,7 +220,8 @@ func (o succession) returned(next *Record, p *Restore) Said {
 		theirs = fmt.Sprintf("from slot %s at term %d, index %d, revision %d", p.Survivor, p.Log.Term, p.Log.Index,
 			p.Revision)
 	}
-	return say("slot %s was declared lost and is back, and its data may hold more than %s began with: it ends %s, and that began %s; the data stays in place and does not start; "+
+	return say("slot %s was declared lost and is back, and its data may hold more than %s began with: it ends %s, and "+
+		"that began %s; the data stays in place and does not start; "+
 		"to set it aside and join %s, run %s here; to continue with it instead, run %s here",
 		o.Claim.Slot, next.Token(), ours, theirs, next.Token(), Command("rejoin"), Command("rejoin --instead"))
 }
@@ -237,7 +241,8 @@ func (o succession) leaving(proposal string) *Left {
 // leave ends the part of this member in its generation.
 func (o succession) leave(p *Restore) Action {
 	return Action{Kind: Leave, Left: o.leaving(p.ID),
-		Why: fmt.Sprintf("no leader has been seen since the %s was proposed by %s: slot %s leaves %s, and never votes there again unless that is aborted",
+		Why: fmt.Sprintf("no leader has been seen since the %s was proposed by %s: slot %s leaves %s, and never votes "+
+			"there again unless that is aborted",
 			p.Title(), p.By, o.Claim.Slot, o.Disk.Ledger.Record.Token())}
 }
 
@@ -249,19 +254,22 @@ func (o succession) remain() Action {
 	case next != nil:
 		return o.pass(next)
 	case s.Unknown == "" && o.stranger() != "":
-		return wait("slot %s has left %s and does not start, for node %s uses another backup store: set snapshot.store to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
+		return wait("slot %s has left %s and does not start, because node %s uses another backup store: set snapshot.store "+
+			"to the same place everywhere", o.Claim.Slot, mine.Token(), o.stranger())
 	case aborted != nil && s.Unknown == "":
 		return Action{Kind: Stay, Aborted: l.Proposal,
 			Why: fmt.Sprintf("the proposal for which slot %s left %s was aborted (%s): it stays", o.Claim.Slot, mine.Token(),
 				aborted.Why)}
 	case s.Unknown != "":
-		return wait("slot %s has left %s, and does not start before the backup store tells what became of the proposal; it does not answer: %s", o.Claim.Slot, mine.Token(), s.Unknown)
+		return wait("slot %s has left %s, and does not start before the backup store tells what became of the "+
+			"proposal; it does not answer: %s", o.Claim.Slot, mine.Token(), s.Unknown)
 	case s.Restore != nil && s.Restore.ID == l.Proposal:
 		return wait("slot %s has left %s and waits for the outcome of the %s", o.Claim.Slot, mine.Token(), s.Restore.Title())
 	case conflict != "":
 		return wait("slot %s has left %s, and %s", o.Claim.Slot, mine.Token(), conflict)
 	}
-	return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been replaced by a copy; bring the right one back", o.Claim.Slot, mine.Token())
+	return wait("slot %s has left %s for a proposal that the backup store does not know: the store may have been "+
+		"replaced by a copy; bring the right one back", o.Claim.Slot, mine.Token())
 }
 
 // aborted returns the end of a proposal that began no generation, nil if it is none of those.
@@ -344,7 +352,8 @@ func (obs Observation) Conflicts() []string {
 	}
 	if p := o.Store.Restore; o.Store.Unknown == "" && p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		all = append(all,
-			fmt.Sprintf("the backup store shows the %s (%s) as open, and said before that it was aborted: somebody has deleted that, or replaced the store by an older copy; find out who can delete there, nobody here takes part in it",
+			fmt.Sprintf("the backup store shows the %s (%s) as open, and said before that it was aborted: somebody has "+
+				"deleted that, or replaced the store by an older copy; find out who can delete there, nobody here takes part in it",
 				p.Title(), p.ID))
 	}
 	known := o.Store.Record
@@ -369,7 +378,8 @@ func (obs Observation) Conflicts() []string {
 	}
 	if n := o.stranger(); n != "" {
 		all = append(all,
-			fmt.Sprintf("node %s uses another backup store, or a copy: nothing counts that the store says of generations; set snapshot.store to the same place everywhere", n))
+			fmt.Sprintf("node %s uses another backup store, or a copy: nothing counts that the store says of generations; set "+
+				"snapshot.store to the same place everywhere", n))
 	}
 	return all
 }

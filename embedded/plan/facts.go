@@ -13,9 +13,9 @@ const (
 	PhaseData    Phase = "data"    // has a write-ahead log
 )
 
-// Facts is what a node says of itself in the gossip. Everything in it that a decision of another node
-// rests on stays true once it is true (a promise, a record, a removal), or is confirmed by a direct call. It is flat, as
-// it is told: older versions read the same fields.
+// Facts is what a node says of itself in the gossip. Everything in it that a decision of another node rests on stays
+// true once it is true (a promise, a record, a removal), or is confirmed by a direct call. It is flat, as it is told:
+// older versions read the same fields.
 type Facts struct {
 	Version int    `json:"version"` // 1
 	Slot    string `json:"slot,omitempty"`

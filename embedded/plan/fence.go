@@ -233,11 +233,13 @@ func (o fencing) conclusion(p *Restore) (*Record, string) {
 			Charter: c}, ""
 	case dead && len(unfit) > len(f.slots)-f.need && !slices.ContainsFunc(unfit,
 		func(slot string) bool { return !slices.Contains(p.Lost, slot) || f.stands[slot].holder != nil }):
-		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for them, whose disks may be blank",
+		return nil, fmt.Sprintf("%s no disk here, and %d of the %d slots need one: bring nodes for "+
+			"them, whose disks may be blank",
 			they(unfit, "has", "have"), f.need, len(f.slots))
 	case len(unfit) > len(f.slots)-f.need || !dead && !f.safe(free):
 		unfit = slices.Compact(slices.Sorted(slices.Values(append(unfit, f.others...))))
-		return nil, fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or abort the restore and begin it again with --lost %s",
+		return nil, fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: "+
+			"bring the disks back, or abort the restore and begin it again with --lost %s",
 			they(unfit, "is", "are"), old.Token(), strings.Join(unfit, ","))
 	}
 	return nil, ""
@@ -255,7 +257,8 @@ func (f fence) undeserted(old *Record, p *Restore) string {
 func (f fence) elsewhere(old *Record, how string, p *Restore) string {
 	missing := slices.Compact(slices.Sorted(slices.Values(f.missing)))
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(missing, p.Lost))))
-	return fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the disks back, or %s --lost %s",
+	return fmt.Sprintf("%s not here with the data of %s, whose members could still have a majority elsewhere: bring the "+
+		"disks back, or %s --lost %s",
 		they(missing, "is", "are"), old.Token(), how, strings.Join(all, ","))
 }
 

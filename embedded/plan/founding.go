@@ -24,12 +24,15 @@ func (o founding) begin() Action {
 	switch {
 	case conflict != "":
 		return wait("%s", conflict)
-	case known != nil && o.prepared(known.ID): // else it may have been a founder of it, and have lost its ledger with its votes
+	// else it may have been a founder of it, and have lost its ledger with its votes
+	case known != nil && o.prepared(known.ID):
 		return succession(o).follow(known)
 	case known != nil && me.Promise != nil && known.ID == FoundingRecord(*me.Promise).ID:
 		return o.commit(*me.Promise, "another founder has seen every promise")
-	case known != nil && o.Store.Unknown == "" && o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage(): // a stray may be who is heard
-		return wait("the gossip knows the cluster as %s, and the backup store as %s: this blank disk joins neither; keep the nodes of the other cluster away from this gossip, or set snapshot.store to this cluster's",
+	// a stray may be who is heard
+	case known != nil && o.Store.Unknown == "" && o.Store.Record != nil && o.Store.Record.Lineage() != known.Lineage():
+		return wait("the gossip knows the cluster as %s, and the backup store as %s: this blank disk joins neither; keep "+
+			"the nodes of the other cluster away from this gossip, or set snapshot.store to this cluster's",
 			known.Token(), o.Store.Record.Token())
 	case known != nil:
 		if !slices.Contains(o.slots(known), o.Claim.Slot) {
@@ -44,7 +47,8 @@ func (o founding) begin() Action {
 				o.whoRuns(known))
 		}
 		if o.taking() { // once it has a record it cannot take another slot
-			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk does not join it for a moment",
+			return wait("the cluster %s exists; hosts may still be taking other slots, so this blank disk "+
+				"does not join it for a moment",
 				known.Token())
 		}
 		return Action{Kind: Vacate, Record: known,
@@ -126,7 +130,8 @@ func (o founding) shared(c *Charter) (shared bool, unknown string) {
 // storeKnows says that only the store knows the cluster, and every way out of that.
 func (o founding) storeKnows() Said {
 	r := o.Store.Record
-	return say("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them back; if they are lost for good, run %s; to give the cluster up and found a new one, run %s",
+	return say("the backup store knows the cluster as %s, but no disk here does: if its disks are only away, bring them "+
+		"back; if they are lost for good, run %s; to give the cluster up and found a new one, run %s",
 		r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ",")), Command("found --new"))
 }
 
@@ -155,16 +160,21 @@ func (o founding) bereft(shared bool) Action {
 	case obstacle != "":
 		return wait("restore.automatic waits: %s", obstacle).but(o.storeKnows())
 	case holders[0].node != o.Node:
-		return wait("every slot has a blank disk, and the backup store knows the cluster as %s: waiting for node %s to propose the restore of the newest backup", r.Token(), holders[0].node)
+		return wait("every slot has a blank disk, and the backup store knows the cluster as %s: waiting for node %s to "+
+			"propose the restore of the newest backup", r.Token(), holders[0].node)
 	}
 	return Action{Kind: Propose, Request: &Request{By: "restore.automatic", Lost: r.Charter.Slots()},
-		Why: fmt.Sprintf("every slot has a blank disk, and the backup store knows the cluster as %s: proposing to restore the newest backup, as restore.automatic says", r.Token())}
+		Why: fmt.Sprintf("every slot has a blank disk, and the backup store knows the cluster as %s: proposing to restore "+
+			"the newest backup, as restore.automatic says", r.Token())}
 }
 
-// managed says that etcd-manager keeps a cluster in the store, which vetoes a founding (R22), and every way out of that.
+// managed says that etcd-manager keeps a cluster in the store, which vetoes a founding (R22), and every way out of
+// that.
 func (o founding) managed() Said {
-	return say("not founding: etcd-manager keeps a cluster in the backup store (%s), which an empty one must not take the place of: if it lives, give this node another snapshot.store; "+
-		"if it is given up, or is to be restored from its backups, run %s, which founds an empty cluster, and then restore one of them", o.Store.Managed, Command("found --new"))
+	return say("not founding: etcd-manager keeps a cluster in the backup store (%s), which an empty one must not take "+
+		"the place of: if it lives, give this node another snapshot.store; "+
+		"if it is given up, or is to be restored from its backups, run %s, which founds an empty cluster, "+
+		"and then restore one of them", o.Store.Managed, Command("found --new"))
 }
 
 // half says which disk has promised a founding that is in the store: it may begin with it yet, and is not lost.
@@ -186,7 +196,8 @@ func (o founding) witness(own *Charter) string {
 			known = known || p.Facts != nil && p.Facts.Record != nil && p.Facts.Record.Token() == w.Token
 		}
 		if !known {
-			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: bring its disks back; if they are gone for good, remove that tag from the volume",
+			return fmt.Sprintf("the tag of volume %s says that it belongs to the cluster %s, of which no disk is here: bring "+
+				"its disks back; if they are gone for good, remove that tag from the volume",
 				w.Volume, w.Token)
 		}
 	}
@@ -249,7 +260,8 @@ func (o founding) holders() ([]holder, string) {
 		all = append(all, holder{p.Node, *p.Facts})
 	}
 	if !slices.Contains(o.Config.Slots, o.Claim.Slot) {
-		return nil, fmt.Sprintf("slot %s, held here, is not among the wanted slots %s", o.Claim.Slot, strings.Join(o.Config.Slots, ", "))
+		return nil, fmt.Sprintf("slot %s, held here, is not "+
+			"among the wanted slots %s", o.Claim.Slot, strings.Join(o.Config.Slots, ", "))
 	}
 	var found, rivals []holder
 	var missing []string
@@ -281,7 +293,8 @@ func (o founding) holders() ([]holder, string) {
 		found = append(found, h)
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"), strings.Join(o.Config.Slots, ", "))
+		return nil, fmt.Sprintf("%s no live holder (wanted: %s)", they(missing, "has", "have"),
+			strings.Join(o.Config.Slots, ", "))
 	}
 	target := o.target(found)
 	for _, rival := range rivals {
@@ -293,10 +306,10 @@ func (o founding) holders() ([]holder, string) {
 	return found, ""
 }
 
-// stands reports whether a holder that its rival comes before may stay where it is while the others found without it: it
-// has promised, so that it keeps its disk, and waits. Three hosts that take one slot in the same moment can each have
-// promised with themselves in it. One that has promised nothing is about to take another slot. What it has promised may
-// be complete, and founded by now, unless a majority of those disks is among the founders, who would know.
+// stands reports whether a holder that its rival comes before may stay where it is while the others found without it:
+// it has promised, so that it keeps its disk, and waits. Three hosts that take one slot in the same moment can each
+// have promised with themselves in it. One that has promised nothing is about to take another slot. What it has
+// promised may be complete, and founded by now, unless a majority of those disks is among the founders, who would know.
 func (o founding) stands(f Facts) bool {
 	return o.Config.Yields && f.Phase == PhaseBlank && f.Promise != nil
 }
@@ -311,7 +324,8 @@ func (o founding) unfit(h holder) string {
 		return fmt.Sprintf("node %s wants the slots %s, this node %s: cluster.slots must be the same", h.node,
 			strings.Join(f.Slots, ","), strings.Join(o.Config.Slots, ","))
 	case f.PeerURL != o.Config.PeerURL:
-		return fmt.Sprintf("node %s has the peer URL %s, this node %s: etcd.peer-url, or scheme, port, cluster.name and cluster.domain, must be the same", h.node, f.PeerURL, o.Config.PeerURL)
+		return fmt.Sprintf("node %s has the peer URL %s, this node %s: etcd.peer-url, or scheme, port, cluster.name and "+
+			"cluster.domain, must be the same", h.node, f.PeerURL, o.Config.PeerURL)
 	}
 	return ""
 }
@@ -371,12 +385,14 @@ func (c *Charter) follow(old Charter) {
 func (o founding) movable(to Charter) Said {
 	promises := o.Disk.Ledger.Promises
 	if !to.newer(promises[len(promises)-1]) {
-		return say("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the others are gone for good, run %s",
+		return say("this disk promised charter %s, and the disks that are here now (%s) do not make a newer one; if the "+
+			"others are gone for good, run %s",
 			promises[len(promises)-1].ID(), to.ID(), Command("found --abandon"))
 	}
 	for _, p := range promises {
 		if !to.keepsMajority(p) {
-			return say("this disk promised charter %s, and a majority of its disks is not here, so they might have founded without us; if they are gone for good, run %s",
+			return say("this disk promised charter %s, and a majority of its disks is not here, so they might have founded "+
+				"without us; if they are gone for good, run %s",
 				p.ID(), Command("found --abandon"))
 		}
 	}

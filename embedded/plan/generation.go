@@ -22,9 +22,12 @@ func (o succession) follow(r *Record) Action {
 				r.Restore.Source(), slot, was)}
 	case o.Member.Running && o.leader(r) == nil:
 		return Action{Kind: Leave, Left: o.leaving(r.ID),
-			Why: fmt.Sprintf("%s ended in %s, %s: the member of slot %s stops, and its data stays in place until a leader of %s is seen", was, r.Token(), o.unseated(r), slot, r.Token())}
-	case member && o.leader(r) == nil && !o.Orders.Join: // what this disk holds may be all that there is, if the others are lost before they serve
-		return wait("%s ended in %s, %s: the data of slot %s stays in place until a leader of that is seen; if there can be none any more, %s here sets it aside%s",
+			Why: fmt.Sprintf("%s ended in %s, %s: the member of slot %s stops, and its data stays in place "+
+				"until a leader of %s is seen", was, r.Token(), o.unseated(r), slot, r.Token())}
+	// what this disk holds may be all that there is, if the others are lost before they serve
+	case member && o.leader(r) == nil && !o.Orders.Join:
+		return wait("%s ended in %s, %s: the data of slot %s stays in place until a leader of that is seen; if there can "+
+			"be none any more, %s here sets it aside%s",
 			was, r.Token(), o.unseated(r), slot, Command("rejoin"), o.whoRuns(r))
 	case member:
 		return Action{Kind: SetAside, Record: r,
@@ -78,7 +81,8 @@ func (o succession) change() Action {
 	case resuming(o).replacedAs(r) != "":
 		return o.step(r, resuming(o).replacedAs(r))
 	case r.Cause == Recovered && !swapped && !o.vacated(r):
-		return wait("slot %s continues as %s, and waits until a majority of the voters of the generation before have stopped for it%s", slot, r.Token(), o.whoRuns(r))
+		return wait("slot %s continues as %s, and waits until a majority of the voters of the generation "+
+			"before have stopped for it%s", slot, r.Token(), o.whoRuns(r))
 	case r.Cause == Recovered && !swapped:
 		return o.carryOn()
 	case swapped || o.prepared(r.ID):
@@ -138,7 +142,8 @@ func (o succession) carryOn() Action {
 	case whole && (!d.WAL || d.Log != nil && *d.Log == *d.Ledger.Prepared.Log):
 		return o.swap(r)
 	case !d.WAL:
-		return proposals(o).beside(wait("slot %s was to continue as %s with its own data, which is gone from the disk: bring it back, or continue with a backup: %s",
+		return proposals(o).beside(wait("slot %s was to continue as %s with its own data, which is gone from the disk: "+
+			"bring it back, or continue with a backup: %s",
 			o.Claim.Slot, r.Token(), command("restore latest --lost %s", strings.Join(r.Charter.Slots(), ","))))
 	case d.Log == nil:
 		return wait("slot %s continues as %s, and looks where its log ends", o.Claim.Slot, r.Token())

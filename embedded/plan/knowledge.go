@@ -37,7 +37,8 @@ func (o knowledge) latest() (*Record, string) {
 			best = r
 		case r.ID == best.ID || best.descends(r):
 		default:
-			return nil, fmt.Sprintf("two clusters claim the name %q: %s and %s (node %s); keep one of them away from this gossip", o.Config.Cluster, best.Token(), r.Token(), p.Node)
+			return nil, fmt.Sprintf("two clusters claim the name %q: %s and %s (node %s); keep one of "+
+				"them away from this gossip", o.Config.Cluster, best.Token(), r.Token(), p.Node)
 		}
 	}
 	if best == nil {
@@ -50,7 +51,8 @@ func (o knowledge) latest() (*Record, string) {
 	case r.descends(best):
 		best = r
 	default:
-		return nil, fmt.Sprintf("the cluster went on twice: as %s, and in the backup store as %s; find out which is right, and keep the disks of the other away", best.Token(), r.Token())
+		return nil, fmt.Sprintf("the cluster continued twice: as %s, and in the backup store as %s; find out which is "+
+			"right, and keep the disks of the other away", best.Token(), r.Token())
 	}
 	return best, ""
 }

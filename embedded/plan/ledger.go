@@ -6,8 +6,8 @@ import "slices"
 // coordinator writes and what the simulation writes, so that both carry out the same protocol. Kinds that
 // do not touch the ledger return it unchanged.
 //
-// The promises are kept through everything but [Renounce], and [Yield], after which there is no such disk: one that forgot
-// a promise could break it.
+// The promises are kept through everything but [Renounce], and [Yield], after which there is no such disk: one that
+// forgot a promise could break it.
 func (l Ledger) After(a Action, disk string) Ledger {
 	switch a.Kind {
 	case Repair:

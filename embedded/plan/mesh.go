@@ -9,11 +9,12 @@ import (
 // mesh is what the other nodes say in the gossip, each for itself, and how that goes with our own disk and store.
 type mesh struct{ *Observation }
 
-// heard is the observation without the word of those that are gone and that the gossip still believes to live. A lock is
-// had by one process: the operating system gives it to the next only when the one before has ended, or has released the
-// disk. So who had it in an earlier claim holds the disk no more. A copy of the disk has another lock, but for that of a
-// machine that was cloned with its memory: so our own claim only lets us ask (see [Observation.Ousted]), and another's
-// counts once its member runs, for then it has asked. A lost node's does not: epochs go back with a disk's time.
+// heard is the observation without the word of those that are gone and that the gossip still believes to live. A lock
+// is had by one process: the operating system gives it to the next only when the one before has ended, or has released
+// the disk. So who had it in an earlier claim holds the disk no more. A copy of the disk has another lock, but for that
+// of a machine that was cloned with its memory: so our own claim only lets us ask (see [Observation.Ousted]), and
+// another's counts once its member runs, for then it has asked. A lost node's does not: epochs go back with a disk's
+// time.
 func (obs *Observation) heard() *Observation {
 	claims := []Facts{obs.claimed()}
 	for _, p := range obs.Peers {
@@ -49,8 +50,9 @@ func (p Peer) ousted(by Facts) bool {
 	return p.Live && f != nil && f.Lock != "" && by.Lock == f.Lock && by.Disk == f.Disk && by.Epoch > f.Epoch
 }
 
-// Ousted returns the nodes that the gossip believes to live, and whose lock we have. Before anything rests on that, each
-// is to say that it holds the disk no more, or its machine that nobody listens there. A start is settled by a [Contest].
+// Ousted returns the nodes that the gossip believes to live, and whose lock we have. Before anything rests on that,
+// each is to say that it holds the disk no more, or its machine that nobody listens there. A start is settled by a
+// [Contest].
 func (obs *Observation) Ousted() []string {
 	var nodes []string
 	for _, p := range obs.Peers {
@@ -170,7 +172,7 @@ func (f Facts) of(r *Record) bool { return r != nil && f.Record != nil && f.Reco
 // silence says why nothing is known of a node that has no facts.
 func (p Peer) silence() string {
 	if p.Unread != "" {
-		return fmt.Sprintf("what node %s holds is not known, for its word cannot be read here (%s)", p.Node, p.Unread)
+		return fmt.Sprintf("what node %s holds is unknown: its state cannot be read here (%s)", p.Node, p.Unread)
 	}
 	return fmt.Sprintf("node %s has not said yet what it holds", p.Node)
 }

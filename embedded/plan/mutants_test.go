@@ -190,9 +190,9 @@ var mutants = []mutant{
 	{"the store is no evidence of a generation", "knowledge.go", `	case r.descends(best):
 		best = r
 	default:
-		return nil, fmt.Sprintf("the cluster went`, `	case r.descends(best):
+		return nil, fmt.Sprintf("the cluster continued`, `	case r.descends(best):
 	default:
-		return nil, fmt.Sprintf("the cluster went`, byStories},
+		return nil, fmt.Sprintf("the cluster continued`, byStories},
 	{"two generations of one number", "knowledge.go", `	case r.ID == best.ID || best.descends(r):
 		default:`, `	case r.ID == best.ID || best.descends(r) || r.Lineage() == best.Lineage():
 		default:`, byStories},

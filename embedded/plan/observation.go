@@ -144,13 +144,14 @@ type Disk struct {
 	Unknown   string // not empty: the disk could not be read, and why
 	Unfit     string // not empty: etcd was not started on the data, which it would panic on, and why
 	Ledger    Ledger
-	HasLedger bool              // the ledger file exists
-	Fresh     bool              // with a record: this very process has committed the founding of it, on this disk
-	Built     string            // ID of the proposal whose directory lies beside etcd's, finished or not; "" for none
-	WAL       bool              // etcd's write-ahead log exists
-	Member    uint64            // with WAL: the member ID in it
-	ClusterID uint64            // with WAL: the cluster ID in it
-	Founder   uint64            // with a record: the member ID that a founder has in this slot, 0 if it is no founder's slot
+	HasLedger bool   // the ledger file exists
+	Fresh     bool   // with a record: this very process has committed the founding of it, on this disk
+	Built     string // ID of the proposal whose directory lies beside etcd's, finished or not; "" for none
+	WAL       bool   // etcd's write-ahead log exists
+	Member    uint64 // with WAL: the member ID in it
+	ClusterID uint64 // with WAL: the cluster ID in it
+	// with a record: the member ID that a founder has in this slot, 0 if it is no founder's slot
+	Founder   uint64
 	Founders  map[string]uint64 // with a record: those of all founders, by slot
 	RecordCID uint64            // with a record: the cluster ID that etcd derives from the record
 	// Log is where etcd's log ends: known while etcd does not run, and of a member that has had no leader for a while.
@@ -235,8 +236,8 @@ type MemberInfo struct {
 	Acked uint64 `json:"acked,omitempty"`
 }
 
-// InSync reports, on the leader, whether a member has as much of the log as etcd demands of a learner to be promoted; where raft
-// tells nothing, whether it is connected.
+// InSync reports, on the leader, whether a member has as much of the log as etcd demands of a learner to be promoted;
+// where raft tells nothing, whether it is connected.
 func (m Member) InSync(of MemberInfo) bool {
 	for _, i := range m.Members {
 		if i.ID == m.ID && i.Matched > 0 {

@@ -49,7 +49,8 @@ func (o proposals) withoutStore(p *Restore, a Action) Action {
 	}
 	r := o.born(p, o.Disk.Ledger.Record, s.Slots)
 	return Action{Kind: Enter, Record: r,
-		Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, which cannot be taken back",
+		Why: fmt.Sprintf("%s: every other voter was named lost, and the backup store does not answer: slot %s founds %s, "+
+			"which cannot be taken back",
 			o.progress(p), o.Claim.Slot, r.Token())}
 }
 
@@ -173,5 +174,6 @@ func (o proposals) recovery(a Action) Action {
 	}
 	return Action{Kind: Propose, Request: &Request{By: "cluster.recovery: automatic", Lost: lost, Survivor: chosen.Slot,
 		Disk: chosen.Disk, Log: chosen.Log},
-		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so that the majority is gone for good: proposing to continue from slot %s", strings.Join(lost, ", "), chosen.Slot)}
+		Why: fmt.Sprintf("the disks of %s are here and have lost their data, so that the majority is gone for good: "+
+			"proposing to continue from slot %s", strings.Join(lost, ", "), chosen.Slot)}
 }

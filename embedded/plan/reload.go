@@ -29,8 +29,8 @@ func (o reloading) stale() (*Action, string) {
 	}
 	if o.severed() {
 		return &Action{Kind: Reload,
-			Why: fmt.Sprintf("the members refuse new connections, for certificates come from an authority that they do "+
-				"not trust yet: restarting the member of slot %s with it", o.Claim.Slot)}, ""
+			Why: fmt.Sprintf("the members refuse new connections, because certificates come from an authority that they "+
+				"do not trust yet: restarting the member of slot %s with it", o.Claim.Slot)}, ""
 	}
 	if before := upkeep(o).before(func(f *Facts) bool { return f.Stale }); before != "" {
 		return nil, fmt.Sprintf(waits, "slot "+before+" comes first")
@@ -114,5 +114,6 @@ func (o reloading) alone() (a *Action, note string) {
 		return nil, changed + ": without a leader for a while, the member is restarted with them"
 	}
 	return &Action{Kind: Reload,
-		Why: fmt.Sprintf("there is no leader, and the trusted authorities have changed: restarting the member of slot %s with them", o.Claim.Slot)}, ""
+		Why: fmt.Sprintf("there is no leader, and the trusted authorities have changed: restarting the "+
+			"member of slot %s with them", o.Claim.Slot)}, ""
 }

@@ -89,7 +89,8 @@ func (o resizing) demand(r *Record, set []string) string {
 		more = fmt.Sprintf(", and %d of the %d that would stay: %d so far", wanted.staying/2+1, wanted.staying, wanted.agreed)
 	}
 	if voters == 0 {
-		return fmt.Sprintf("cluster.slots %s must be wanted by more than half of the members' nodes, and no leader is seen who knows them", strings.Join(set, ","))
+		return fmt.Sprintf("cluster.slots %s must be wanted by more than half of the members' nodes, and no "+
+			"leader that knows them is seen", strings.Join(set, ","))
 	}
 	return fmt.Sprintf("cluster.slots %s is wanted by %d of %d members' nodes%s; %d must want it%s",
 		strings.Join(set, ","), len(nodes), voters, by, voters/2+1, more)
@@ -117,7 +118,8 @@ func (o resizing) agree() step {
 		serial = s.Serial
 	}
 	if now != nil && now.Serial > serial {
-		return step{note: fmt.Sprintf("the slots %s are agreed on, and this leader has yet to read them", strings.Join(now.Slots, ","))}
+		return step{note: fmt.Sprintf("the slots %s are agreed on, and this "+
+			"leader has yet to read them", strings.Join(now.Slots, ","))}
 	}
 	var notes, from []string
 	for _, m := range o.Member.Members {
@@ -129,7 +131,8 @@ func (o resizing) agree() step {
 		switch {
 		case slices.Equal(w.slots, o.slots(r)):
 		case len(w.nodes) > voters/2 && w.steady():
-			return step{action: &Action{Kind: Resize, Set: &SlotSet{Record: r.ID, Serial: serial + 1, Slots: w.slots, From: from},
+			return step{action: &Action{Kind: Resize,
+				Set: &SlotSet{Record: r.ID, Serial: serial + 1, Slots: w.slots, From: from},
 				Why: fmt.Sprintf("%d of %d members' nodes (%s) want the slots %s: the cluster, which has %s, agrees on that",
 					len(w.nodes), voters, strings.Join(w.nodes, ", "), strings.Join(w.slots, ","), strings.Join(o.slots(r), ","))}}
 		default:
@@ -184,7 +187,7 @@ func (o resizing) unwanted() map[string]string {
 	avoid := map[string]string{}
 	for _, slot := range o.Config.Slots {
 		if o.gone(r, slot) {
-			avoid[slot] = fmt.Sprintf("none of the cluster's slots (%s): %s", strings.Join(o.slots(r), ","),
+			avoid[slot] = fmt.Sprintf("not a slot of the cluster (%s): %s", strings.Join(o.slots(r), ","),
 				o.demand(r, o.Config.Slots))
 		}
 	}
@@ -225,10 +228,10 @@ func (o resizing) idle(r *Record) bool {
 func (o resizing) retire(r *Record) Action {
 	if claiming(o).loose() && (!o.Disk.HasLedger || claiming(o).moot()) {
 		return Action{Kind: Yield, Slot: o.Claim.Slot,
-			Why: fmt.Sprintf("slot %s is none of the cluster's (%s): the blank disk here leaves it", o.Claim.Slot,
+			Why: fmt.Sprintf("slot %s is not in the cluster (%s): the blank disk here leaves it", o.Claim.Slot,
 				strings.Join(o.slots(r), ","))}
 	}
 	return Action{Kind: Retire,
-		Why: fmt.Sprintf("slot %s is none of the cluster's (%s): releasing its volume, which keeps what was set aside on it",
+		Why: fmt.Sprintf("slot %s is not in the cluster (%s): releasing its volume, which keeps what was set aside on it",
 			o.Claim.Slot, strings.Join(o.slots(r), ","))}
 }

@@ -40,7 +40,8 @@ func (o proposals) beside(a Action) Action {
 // enough.
 func (o proposals) restoring(p *Restore, a Action) Action {
 	if p.Led != nil && !o.heardConsent(p.ID) {
-		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node of this cluster: %s, or %s",
+		return a.but(say("a %s is proposed by %s, and nothing begins before an operator confirms it on a node "+
+			"of this cluster: %s, or %s",
 			p.Title(), p.By, command("restore --confirm %s", p.ID), Command("restore --abort")))
 	}
 	founder := slices.Contains(p.founders(o.Store.Record), o.Claim.Slot)
@@ -154,7 +155,8 @@ func (o proposals) frozen() string {
 	for _, p := range o.live() {
 		f := p.Facts
 		if o.Store.Unknown != "" && f != nil && f.Restore != "" && f.of(o.Disk.Ledger.Record) {
-			return fmt.Sprintf("node %s knows of a restore, and the backup store does not answer here: the member list stays as it is", p.Node)
+			return fmt.Sprintf("node %s knows of a restore, and the backup store does not answer here: the "+
+				"member list stays as it is", p.Node)
 		}
 	}
 	return ""
@@ -208,7 +210,8 @@ func (o proposals) discard() (Action, bool) {
 // is in the way.
 func (obs Observation) Refusal(q Request) Said {
 	if !obs.Config.Foreign && q.Backup != "" {
-		return say("restore.foreign-commands is false: if it is wanted, set that to true, or run %s; if not, delete it with `etcd-manager-ctl delete-command %s`",
+		return say("restore.foreign-commands is false: if it is wanted, set that to true, or run %s; if not, delete it "+
+			"with `etcd-manager-ctl delete-command %s`",
 			command("restore %s", q.Backup), q.Command)
 	}
 	if mixed := adopting(look(&obs)).mixed(); mixed != "" && q.Backup != "" {

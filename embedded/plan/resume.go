@@ -19,7 +19,8 @@ func (o resuming) resume() Action {
 		return o.repair()
 	}
 	if d.ClusterID != d.RecordCID {
-		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; if it may be set aside, run %s",
+		return wait("the etcd data on slot %s belongs to cluster %x, but its ledger speaks of %s (%x): nothing is touched; "+
+			"if it may be set aside, run %s",
 			o.Claim.Slot, d.ClusterID, r.Token(), d.RecordCID, setVolumeAside)
 	}
 	next, _, pending := succession(o).ended()
@@ -33,7 +34,8 @@ func (o resuming) resume() Action {
 		return wait("%s; this disk holds data of %s and does not start; to set it aside and join %s, run %s here", pending,
 			r.Token(), o.Store.Record.Token(), Command("rejoin"))
 	case o.after() != "":
-		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says of that is not proven to this disk (%s); to start all the same, take that node away; to set the data aside and join, run %s",
+		return wait("slot %s does not start: node %s says that %s has ended, and what the backup store says of that is not "+
+			"proven to this disk (%s); to start all the same, take that node away; to set the data aside and join, run %s",
 			o.Claim.Slot, o.after(), r.Token(), o.Store.Doubt, setVolumeAside)
 	case o.Starting:
 		return wait("slot %s waits a moment for the backup store, which may know that %s is over: %s", o.Claim.Slot,
@@ -41,7 +43,8 @@ func (o resuming) resume() Action {
 	}
 	if l := d.Ledger; l.Role == RoleJoiner && l.Join != d.Member {
 		return Action{Kind: SetAside, Record: r,
-			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
+			Why: fmt.Sprintf("slot %s was admitted as learner %x, but the data took the place of %x, which is for another "+
+				"disk: it is set aside and the slot joins again", o.Claim.Slot, l.Join, d.Member)}
 	}
 	if p := proposals(o).shown(); p != nil && p.Led == nil && (o.Alone || slices.Contains(p.Lost, o.Claim.Slot)) {
 		return proposals(o).beside(wait("slot %s does not start while a %s is open", o.Claim.Slot, p.Title()))
@@ -65,7 +68,8 @@ func (o resuming) resume() Action {
 }
 
 // after names a live node that says it is in a generation which follows ours, where the store speaks of one as well and
-// cannot prove it: its signatures may be older than the authorities. A word keeps a stopped member waiting (R17). "": none.
+// cannot prove it: its signatures may be older than the authorities. A word keeps a stopped member waiting (R17). "":
+// none.
 func (o resuming) after() string {
 	mine := o.Disk.Ledger.Record
 	if o.Store.Unknown == "" || o.Store.Unproven <= mine.Generation {
@@ -125,7 +129,8 @@ func (o resuming) repair() Action {
 	if r, by := o.known(); r != nil {
 		return o.rewrite(r, by)
 	}
-	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is touched; if it may be set aside, run %s",
+	return wait("slot %s holds etcd data of a cluster that nobody here knows (cluster %x, member %x): nothing is "+
+		"touched; if it may be set aside, run %s",
 		o.Claim.Slot, o.Disk.ClusterID, o.Disk.Member, setVolumeAside)
 }
 
@@ -137,7 +142,8 @@ func (o resuming) enter() Action {
 	if o.anew() {
 		return o.renounce("the operator gave up " + r.Token())
 	}
-	if l.Started == "" && l.Role == RoleFounder && r.Cause == Founding { // it never voted: what anybody ever heard vetoes its founding
+	// it never voted: what anybody ever heard vetoes its founding
+	if l.Started == "" && l.Role == RoleFounder && r.Cause == Founding {
 		later, conflict := o.latest()
 		switch {
 		case conflict != "":
@@ -192,7 +198,8 @@ func (o resuming) await(r *Record) Action {
 		return resizing(o).retire(r)
 	}
 	if leader == nil {
-		return wait("slot %s has no member data and must be admitted by the leader of %s, and no leader is seen: a majority of its members (%s) must run first%s",
+		return wait("slot %s has no member data and must be admitted by the leader of %s, and no leader is seen: a "+
+			"majority of its members (%s) must run first%s",
 			o.Claim.Slot, r.Token(), strings.Join(o.slots(r), ", "), o.whoRuns(r))
 	}
 	for _, ad := range leader.Facts.Admitted {
@@ -209,7 +216,8 @@ func (o resuming) await(r *Record) Action {
 		}
 	}
 	if !slices.Contains(o.slots(r), o.Claim.Slot) {
-		return wait("slot %s has no member data and is no longer in the cluster (%s): waiting for leader %s to remove its member", o.Claim.Slot, strings.Join(o.slots(r), ","), leader.Node)
+		return wait("slot %s has no member data and is no longer in the cluster (%s): waiting for "+
+			"leader %s to remove its member", o.Claim.Slot, strings.Join(o.slots(r), ","), leader.Node)
 	}
 	return wait("slot %s has no member data: waiting for leader %s to admit it as a learner", o.Claim.Slot, leader.Node)
 }

@@ -115,7 +115,8 @@ func (o claiming) rivalry() (Action, bool) {
 		if !p.Live {
 			if pristine && f.past() {
 				return Action{Kind: Yield, Slot: me.Slot,
-					Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank disk here leaves it to that", p.Node, f.Slot)}, true
+					Why: fmt.Sprintf("node %s held slot %s when it was last seen, with its data: the blank "+
+						"disk here leaves it to that", p.Node, f.Slot)}, true
 			}
 			continue
 		}
@@ -127,10 +128,12 @@ func (o claiming) rivalry() (Action, bool) {
 				Why: fmt.Sprintf("node %s holds slot %s as well and comes first: the blank disk here takes another slot", p.Node,
 					f.Slot)}, true
 		case f.Running:
-			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not start; stop one of the two",
+			return wait("node %s runs slot %s (disk %s, epoch %d), so this disk (%s, epoch %d) does not "+
+				"start; stop one of the two",
 				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
 		default:
-			return wait("node %s holds slot %s as well (disk %s, epoch %d; this disk is %s, epoch %d) and comes first; waiting until it is gone",
+			return wait("node %s holds slot %s as well (disk %s, epoch %d; this disk is %s, epoch %d) and comes first; "+
+				"waiting until it is gone",
 				p.Node, f.Slot, f.Disk, f.Epoch, me.Disk, me.Epoch), true
 		}
 	}
@@ -140,9 +143,9 @@ func (o claiming) rivalry() (Action, bool) {
 // loose reports whether the disk has taken part in nothing but foundings, on a host that may have any slot.
 func (o claiming) loose() bool { return o.Config.Yields && o.phase() == PhaseBlank }
 
-// moot reports whether all that the disk has is promises that nobody needs any more: a leader serves the newest cluster,
-// or the store has the record of one, and the disk is none of its founders. Without this a host that lost a founding's
-// race would never be free again.
+// moot reports whether all that the disk has is promises that nobody needs any more: a leader serves the newest
+// cluster, or the store has the record of one, and the disk is none of its founders. Without this a host that lost a
+// founding's race would never be free again.
 func (o claiming) moot() bool {
 	if !o.loose() || o.Disk.Ledger.Prepared != nil || o.Disk.Built != "" {
 		return false

@@ -26,7 +26,8 @@ func (o resuming) rollback() (a Action, ok bool) {
 	if l == nil || d.Log == nil || !d.behind(l.Facts.Term, acked) {
 		return Action{}, false
 	}
-	what := fmt.Sprintf("the disk of slot %s went back in time: its log ends at index %d, in term %d, and leader %s has seen "+
+	what := fmt.Sprintf("the disk of slot %s went back in time: its log ends at index %d, in term "+
+		"%d, and leader %s has seen "+
 		"its member %x acknowledge index %d, in term %d (was the machine or the volume rolled back, or is this an old copy?)",
 		o.Claim.Slot, d.Log.Index, d.Term, l.Node, d.Member, acked, l.Facts.Term)
 	if !l.Facts.Confirmed {

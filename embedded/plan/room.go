@@ -49,7 +49,8 @@ func (r Room) needs(bytes int64) string {
 func (o upkeep) raise() *Action {
 	r := o.Claim.Room
 	return &Action{Kind: Raise, Alarm: NoSpace,
-		Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so that the cluster takes no writes",
+		Why: fmt.Sprintf("the volume of slot %s has %s, the reserve that keeps etcd running: raising the alarm NOSPACE, so "+
+			"that the cluster takes no writes",
 			o.Claim.Slot, r.needs(r.Reserve()))}
 }
 
@@ -78,10 +79,11 @@ func (o upkeep) shortage() string {
 	if len(short) == 0 {
 		return ""
 	}
-	note := fmt.Sprintf("alarm NOSPACE: the cluster takes no writes, because the volume of %s is nearly full: delete from it what is not holdfast's, or make it larger; ",
+	note := fmt.Sprintf("alarm NOSPACE: the cluster takes no writes, because the volume of %s is nearly full: delete "+
+		"from it what is not holdfast's, or make it larger; ",
 		strings.Join(short, " and of "))
 	if !o.Config.Upkeep.Cure {
-		return note + "then disarm by hand, for upkeep.cure-nospace is off"
+		return note + "then disarm by hand, because upkeep.cure-nospace is off"
 	}
 	return note + "the alarm is disarmed when there is room again"
 }

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// unlike says why etcd here must not be started in a generation, whose record has the peer URLs that it began with; "" if
-// nothing speaks against it. With TLS there and without it in the configuration, or the reverse, its members would not
-// understand a word from this one, unless they are on the way from the one to the other (R24). With other host names
-// this node would find none of them: it resolves those that its configuration makes. The port is only where to listen.
+// unlike says why etcd here must not be started in a generation, whose record has the peer URLs that it began with; ""
+// if nothing speaks against it. With TLS there and without it in the configuration, or the reverse, its members would
+// not understand a word from this one, unless they are on the way from the one to the other (R24). With other host
+// names this node would find none of them: it resolves those that its configuration makes. The port is only where to
+// listen.
 func (o resuming) unlike(r *Record) string {
 	was, wasHost, known := hostURL(r.Charter.PeerURL)
 	is, isHost, said := hostURL(o.Config.PeerURL)
@@ -18,24 +19,32 @@ func (o resuming) unlike(r *Record) string {
 	case !known || !said:
 		return ""
 	case promised != nil && promised.PeerURL != o.Config.PeerURL:
-		return fmt.Sprintf("slot %s does not start: its disk has noted that it serves the other members %s, and the configuration says %s: set tls.mode with the authorities, etcd.listen-peer-urls and tls.from-http as they were; the change to https, once it has begun, goes on to its end",
+		return fmt.Sprintf("slot %s does not start: its disk has noted that it serves the other members %s, and the "+
+			"configuration says %s: set tls.mode with the authorities, etcd.listen-peer-urls and tls.from-http as they were; "+
+			"the change to https, once it has begun, must be finished",
 			o.Claim.Slot, promised.PeerURL, o.Config.PeerURL)
-	case secure != "" && o.Config.FromHTTP != "" && !o.secured(r, secure) && !strings.HasSuffix(r.Charter.PeerURL, ":"+o.Config.FromHTTP):
-		return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the http URL in etcd.listen-peer-urls has port %s, where no other member looks for it: set it to that of the peer URL",
+	case secure != "" && o.Config.FromHTTP != "" && !o.secured(r, secure) &&
+		!strings.HasSuffix(r.Charter.PeerURL, ":"+o.Config.FromHTTP):
+		return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the http URL in "+
+			"etcd.listen-peer-urls has port %s, where no other member looks for it: set it to that of the peer URL",
 			o.Claim.Slot, r.Token(), r.Charter.PeerURL, o.Config.FromHTTP)
 	case was == is && wasHost == isHost, secure != "" && (o.Config.FromHTTP != "" || o.secured(r, secure)):
 		return ""
 	}
-	then, cure := "its member would not be understood", "its members keep TLS for good: set tls.mode to files, ca or auto, with the authorities that they have"
+	then, cure := "its member would not be understood", "its members keep TLS for good: set tls.mode to files, ca or "+
+		"auto, with the authorities that they have"
 	switch {
 	case was == is:
 		then, cure = "it would not find the other members", "set etcd.peer-url to "+r.Charter.PeerURL
 	case secure != "":
-		cure = "set tls.from-http to true, with both URLs in etcd.listen-peer-urls, until no member has a URL with http; or, where no other node has TLS, set tls.mode to off, and tls.insecure to true if other machines reach them"
+		cure = "set tls.from-http to true, with both URLs in etcd.listen-peer-urls, until no member has a URL with http; " +
+			"or, where no other node has TLS, set tls.mode to off, and tls.insecure to true if other machines reach them"
 	case was == "http":
-		cure = "set etcd.peer-url to one with https and the host of that, and tls.from-http to true; or tls.mode to off, and tls.insecure to true if other machines reach them"
+		cure = "set etcd.peer-url to one with https and the host of that, and tls.from-http to true; or tls.mode to off, " +
+			"and tls.insecure to true if other machines reach them"
 	}
-	return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the configuration says %s, so that %s: %s",
+	return fmt.Sprintf("slot %s does not start: %s was founded with the peer URL %s, and the "+
+		"configuration says %s, so that %s: %s",
 		o.Claim.Slot, r.Token(), r.Charter.PeerURL, o.Config.PeerURL, then, cure)
 }
 

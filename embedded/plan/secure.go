@@ -12,7 +12,8 @@ import (
 //
 // It rests on what stays true: a promise is on the disk before it is told, and members apply one log, so that of two
 // lists one is the beginning of the other. Of two members that have promised, at least one finds the other where its
-// list has it, however old that is; and a connection carries raft's messages both ways, no matter which end has dialled it.
+// list has it, however old that is; and a connection carries raft's messages both ways, no matter which end has dialled
+// it.
 type securing view
 
 // Secured is what a disk remembers of that, of its own generation only.
@@ -60,14 +61,16 @@ func (o securing) beside(a Action) Action {
 	switch {
 	case len(left) == 0 && (s == nil || !s.Changed):
 		return Action{Kind: Note, Secured: &Secured{o.pattern(), true},
-			Why: fmt.Sprintf("every member has a peer URL with https: noting on the disk of slot %s that it need not serve http", slot)}
+			Why: fmt.Sprintf("every member has a peer URL with https: noting on the disk of slot %s "+
+				"that it need not serve http", slot)}
 	case len(left) == 0:
 		return a
 	case s == nil && len(left) == len(m.Members) && o.still() != "": // later all had promised, and a ledger is lost
 		return a.but(fmt.Sprintf("the members keep http: %s", o.still()))
 	case s == nil:
 		return Action{Kind: Note, Secured: &Secured{PeerURL: o.pattern()},
-			Why: fmt.Sprintf("every member serves %s beside http: noting on the disk of slot %s that it does so for good", o.pattern(), slot)}
+			Why: fmt.Sprintf("every member serves %s beside http: noting on the disk of slot "+
+				"%s that it does so for good", o.pattern(), slot)}
 	case !m.Leader:
 		return a
 	}
@@ -81,8 +84,9 @@ func (o securing) still() string {
 	})
 }
 
-// unpromised names the members whose disks have not promised. A promise counts, no matter which node tells it, and when. Once the first
-// URL was changed all had, and nobody was added: one of whom nobody knows any more has promised as well.
+// unpromised names the members whose disks have not promised. A promise counts, no matter which node tells it, and
+// when. Once the first URL was changed all had, and nobody was added: one of whom nobody knows any more has promised as
+// well.
 func (o securing) unpromised(begun bool) string {
 	return o.lacking("has not noted that it serves https", func(m MemberInfo) bool {
 		runs := o.says(m, func(p Peer, f Facts) bool { return p.Live && f.Running })
@@ -112,8 +116,8 @@ func (o securing) lacking(what string, lacks func(MemberInfo) bool) string {
 	return fmt.Sprintf("slot %s %s", strings.Join(slots, ", "), what)
 }
 
-// change changes the URL of one member, where the cluster can bear that its connections are made again. Before the first
-// one all voters are there. After it there is no way back, and one that is lost holds up nobody.
+// change changes the URL of one member, where the cluster can bear that its connections are made again. Before the
+// first one all voters are there. After it there is no way back, and one that is lost holds up nobody.
 func (o securing) change(a Action, left []MemberInfo) Action {
 	q, begun := steady(o).quorum(), len(left) < len(o.Member.Members)
 	if cmp.Or(proposals(o).frozen(), upkeep(o).halted()) != "" { // which the leader says already
@@ -167,7 +171,8 @@ func (o securing) admits(slot string, f *Facts) (peerURL, obstacle string) {
 	case left > 0:
 		return "", fmt.Sprintf("slot %s is not admitted before the URLs of all members are changed to https", slot)
 	case said && scheme == "http":
-		return "", fmt.Sprintf("slot %s is not admitted: its node serves http, and all members https: set TLS there as on the others", slot)
+		return "", fmt.Sprintf("slot %s is not admitted: its node serves http, and all members https: set "+
+			"TLS there as on the others", slot)
 	}
 	return PeerURL(o.pattern(), slot), ""
 }
@@ -182,7 +187,8 @@ func (o resuming) joins(r *Record, list []MemberInfo, id uint64) (s *Secured, ob
 		switch {
 		case m.ID != id || is != "https" || was != "http":
 		case pattern == "" || PeerURL(pattern, m.Slot) != m.PeerURL:
-			return nil, fmt.Sprintf("slot %s is admitted with the peer URL %s, and the configuration says %s: set TLS and etcd.peer-url as on the other nodes",
+			return nil, fmt.Sprintf("slot %s is admitted with the peer URL %s, and the configuration says %s: set TLS and "+
+				"etcd.peer-url as on the other nodes",
 				m.Slot, m.PeerURL, o.Config.PeerURL)
 		default:
 			return &Secured{pattern, true}, ""

@@ -122,9 +122,11 @@ func (o steady) bury(q quorum, wanted []string) step {
 		switch {
 		case m.Connected:
 		case q.learner != nil:
-			return step{note: fmt.Sprintf("not removing slot %s: learner %x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)}
+			return step{note: fmt.Sprintf("not removing slot %s: learner "+
+				"%x of slot %s is under way", m.Slot, q.learner.ID, q.learner.Slot)}
 		case q.healthy <= q.voters/2: // of all voters, hence also of those that are left
-			return step{note: fmt.Sprintf("not removing slot %s: only %d of %d voters are connected", m.Slot, q.healthy, q.voters)}
+			return step{note: fmt.Sprintf("not removing slot %s: only %d "+
+				"of %d voters are connected", m.Slot, q.healthy, q.voters)}
 		default:
 			return step{action: &Action{Kind: Remove, Slot: m.Slot, Member: m.ID,
 				Why: fmt.Sprintf("slot %s is no longer in the cluster (%s), and its member is not connected: removing it", m.Slot,
@@ -168,7 +170,8 @@ func (o steady) dismiss(q quorum, wanted []string) step {
 			Why: fmt.Sprintf("slot %s is no longer in the cluster (%s): removing its member", slot, strings.Join(wanted, ","))}}
 	}
 	return step{action: &Action{Kind: HandOver, Slot: slot,
-		Why: fmt.Sprintf("slot %s, which leads, is no longer in the cluster (%s): handing over, so that the next leader removes it", slot, strings.Join(wanted, ","))}}
+		Why: fmt.Sprintf("slot %s, which leads, is no longer in the cluster (%s): handing over, so that "+
+			"the next leader removes it", slot, strings.Join(wanted, ","))}}
 }
 
 // lagging names a slot that is to stay and whose member is not in sync, "" for none.

@@ -20,7 +20,8 @@ func (o steady) serve() Action {
 	switch {
 	case reload != nil:
 		return *reload
-	case !m.Led() && o.dismissedBy(m.ID) != "": // the last that it was sent may not have said so, and a learner forgets no leader
+	// the last that it was sent may not have said so, and a learner forgets no leader
+	case !m.Led() && o.dismissedBy(m.ID) != "":
 		return resuming(o).setAside(o.dismissedBy(m.ID))
 	case !m.Ready && m.Learner:
 		return wait("etcd runs as a learner of slot %s and waits to hear from the leader", o.Claim.Slot).but(changed)
@@ -61,7 +62,8 @@ func (o steady) lead(note Said) Action {
 	for _, s := range o.steps() {
 		next := s.action
 		switch {
-		case next != nil && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).heals(next)): // a promotion ends what was begun
+		// a promotion ends what was begun
+		case next != nil && (held == "" || frozen == "" && next.Kind == Promote) && (!corrupt || upkeep(o).heals(next)):
 			return *next
 		case next != nil && (next.Kind == Resize || next.Kind == HandOver):
 			s.note = "the change of the slots waits"
@@ -151,8 +153,8 @@ func (o steady) mend(slot string, q quorum) (*Action, string) {
 	return nil, ""
 }
 
-// promote gives a learner its vote. The quorum grows with it: so it must be there and in sync, and with it a majority of
-// the voters before is one of those after.
+// promote gives a learner its vote. The quorum grows with it: so it must be there and in sync, and with it a majority
+// of the voters before is one of those after.
 func (o steady) promote(h *Peer, m MemberInfo, q quorum) (*Action, string) {
 	switch {
 	case !m.Connected:
@@ -160,7 +162,8 @@ func (o steady) promote(h *Peer, m MemberInfo, q quorum) (*Action, string) {
 	case !o.Member.InSync(m):
 		return nil, fmt.Sprintf("learner %x of slot %s on %s is not in sync yet", m.ID, m.Slot, h.Node)
 	case q.healthy <= q.voters/2:
-		return nil, fmt.Sprintf("slot %s waits to be promoted, but only %d of %d voters are connected", m.Slot, q.healthy, q.voters)
+		return nil, fmt.Sprintf("slot %s waits to be promoted, but only %d "+
+			"of %d voters are connected", m.Slot, q.healthy, q.voters)
 	}
 	return &Action{Kind: Promote, Slot: m.Slot, Member: m.ID,
 		Why: fmt.Sprintf("learner %x of slot %s is in sync on %s: promoting it", m.ID, m.Slot, h.Node)}, ""
@@ -182,13 +185,16 @@ func (o steady) admit(slot string, h *Peer, m MemberInfo, q quorum) (*Action, st
 	case obstacle != "":
 		return nil, obstacle
 	case older(f.Etcd, o.Member.Cluster):
-		return nil, fmt.Sprintf("slot %s is not admitted: %s embeds etcd %s and the cluster is at %s; run a holdfast with that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.Cluster)
+		return nil, fmt.Sprintf("slot %s is not admitted: %s embeds etcd %s and the cluster is at %s; run a holdfast with "+
+			"that or a newer etcd there", slot, h.Node, f.Etcd, o.Member.Cluster)
 	case m.Connected:
 		return nil, fmt.Sprintf("slot %s has no data on %s, yet member %x is connected: two holders?", slot, h.Node, m.ID)
 	case q.healthy <= q.voters/2: // of all voters, hence also of those that are left after the removal
-		return nil, fmt.Sprintf("slot %s waits to be admitted, but only %d of %d voters are connected", slot, q.healthy, q.voters)
+		return nil, fmt.Sprintf("slot %s waits to be admitted, but only %d "+
+			"of %d voters are connected", slot, q.healthy, q.voters)
 	case q.learner != nil && q.learner.Slot != slot:
-		return nil, fmt.Sprintf("slot %s waits to be admitted until learner %x of slot %s is a voter", slot, q.learner.ID, q.learner.Slot)
+		return nil, fmt.Sprintf("slot %s waits to be admitted until "+
+			"learner %x of slot %s is a voter", slot, q.learner.ID, q.learner.Slot)
 	case m.ID == 0 && len(q.away) > 0: // etcd refuses it, too; a lost member is replaced or removed first
 		return nil, fmt.Sprintf("slot %s waits to be admitted: slot %s is not connected", slot, strings.Join(q.away, ", "))
 	case m.ID == 0:

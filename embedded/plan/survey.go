@@ -20,9 +20,10 @@ type Survivor struct {
 	Here   bool   `json:"here"` // its holder has the member's own data, and has shown where the log ends
 	Runs   bool   `json:"runs"` // or has left the generation, and runs no more
 	Left   bool   `json:"left,omitempty"`
-	Idle   bool   `json:"idle"` // its holder has data of this generation, and no etcd runs there that shows where the log ends
-	Gone   bool   `json:"gone"` // its holder has the very disk of the voter, and nothing of its data is left on it
-	Best   bool   `json:"best"` // its log is the most advanced of all that run and whose slots are wanted
+	// its holder has data of this generation, and no etcd runs there that shows where the log ends
+	Idle bool `json:"idle"`
+	Gone bool `json:"gone"` // its holder has the very disk of the voter, and nothing of its data is left on it
+	Best bool `json:"best"` // its log is the most advanced of all that run and whose slots are wanted
 	// Dropped: the cluster has agreed on slots without this one, so that its member may have been removed by now, and
 	// its data be old. Who was removed last may be the one to whom nobody can tell.
 	Dropped bool    `json:"dropped,omitempty"`
@@ -56,7 +57,8 @@ func (o surveying) survey() Survey {
 			Command("status").String() + " says what each node waits for"
 	}
 	if n := o.stranger(); n != "" {
-		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so that not all would see the recovery: stop the others and name their slots in --lost, or configure one store for all", n)
+		s.Obstacle = fmt.Sprintf("node %s uses another backup store, so that not all would see the recovery: stop the "+
+			"others and name their slots in --lost, or configure one store for all", n)
 	}
 	for _, slot := range s.slots(o.slots(known)) {
 		v := o.survivor(known, slot, s.lists)
@@ -124,7 +126,8 @@ func (o surveying) led(r *Record) string {
 		case f.Leader:
 			return fmt.Sprintf("the cluster has a quorum, and node %s leads it: a recovery is not needed", node)
 		case f.Log == nil:
-			return fmt.Sprintf("node %s follows a leader, or has until a moment ago: a recovery is not needed, or it is too early: ask again in some seconds", node)
+			return fmt.Sprintf("node %s follows a leader, or has until a moment ago: a recovery is not needed, or it is too "+
+				"early: ask again in some seconds", node)
 		}
 		return ""
 	}
@@ -228,7 +231,8 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 		return chosen, fmt.Sprintf("the cluster has no slot %s (it has %s)", survivor, strings.Join(slots, ", "))
 	case chosen.Slot == "" && slices.ContainsFunc(s.Slots,
 		func(v Survivor) bool { return v.Dropped && v.Voter && v.Runs && v.Here }):
-		return chosen, "no voter of a slot that the cluster wants runs here with its own data; another may have been removed before, so that its data is old: to continue from it all the same, name it with --survivor"
+		return chosen, "no voter of a slot that the cluster wants runs here with its own data; another may have been " +
+			"removed before, so that its data is old: to continue from it all the same, name it with --survivor"
 	case chosen.Slot == "":
 		return chosen, "no voter of the cluster runs here with its own data"
 	case !chosen.Voter || !chosen.Here || !chosen.Runs || chosen.Log == nil:
@@ -238,11 +242,14 @@ func (s Survey) Choose(lost []string, survivor string) (chosen Survivor, refusal
 	for _, v := range s.Slots {
 		switch {
 		case slices.Contains(lost, v.Slot) && v.Idle && !v.Here:
-			return chosen, fmt.Sprintf("slot %s is here on %s with its data, and etcd does not run there: start it, by %s if it is drained; to continue without it, stop that node first", v.Slot, v.Node, Command("undrain"))
+			return chosen, fmt.Sprintf("slot %s is here on %s with its data, and etcd does not run there: start it, by %s if "+
+				"it is drained; to continue without it, stop that node first", v.Slot, v.Node, Command("undrain"))
 		case slices.Contains(lost, v.Slot) && v.Here && !v.Left:
-			return chosen, fmt.Sprintf("slot %s is here on %s with its data, so it is not lost; to continue without it, stop that node first", v.Slot, v.Node)
+			return chosen, fmt.Sprintf("slot %s is here on %s with its data, so it is not lost; to continue "+
+				"without it, stop that node first", v.Slot, v.Node)
 		case v.Voter && v.Here && v.beyond(chosen) && !slices.Contains(lost, v.Slot):
-			return chosen, fmt.Sprintf("slot %s on %s has a more advanced log (term %d, index %d) than slot %s (term %d, index %d)",
+			return chosen, fmt.Sprintf("slot %s on %s has a more advanced log (term %d, index %d) than "+
+				"slot %s (term %d, index %d)",
 				v.Slot, v.Node, v.Log.Term, v.Log.Index, chosen.Slot, chosen.Log.Term, chosen.Log.Index)
 		}
 	}
@@ -262,7 +269,8 @@ func (s Survey) ChooseAlone(lost []string, survivor string) (chosen Survivor, re
 	chosen, refusal = s.Choose(lost, survivor)
 	for _, v := range s.Slots {
 		if refusal == "" && v.Voter && v.Slot != chosen.Slot && !slices.Contains(lost, v.Slot) {
-			refusal = fmt.Sprintf("without the backup store nobody arbitrates, so every other voter must be named: slot %s is not in --lost", v.Slot)
+			refusal = fmt.Sprintf("without the backup store nobody arbitrates, so every other voter must be "+
+				"named: slot %s is not in --lost", v.Slot)
 		}
 	}
 	return chosen, refusal

@@ -121,7 +121,8 @@ func (o upkeep) corrupt() Said {
 			}
 		}
 	}
-	const by = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by itself; see docs/upkeep.md"
+	const by = "etcd refuses everything until the alarm is disarmed by hand, and nothing else is changed by " +
+		"itself; see docs/upkeep.md"
 	disarm, rejoin := Command("etcdctl alarm disarm"), Command("rejoin")
 	const cure = "run %s on the node that differs from the majority, which %s tells, and %s when it serves again; %s"
 	status := Command("status")
@@ -154,13 +155,16 @@ func (o upkeep) part() (*Action, string) {
 	}
 	switch {
 	case obstacle != "":
-		return nil, fmt.Sprintf("the data of slot %s differs from the others' and is to be set aside; that waits: %s", slot, obstacle)
+		return nil, fmt.Sprintf("the data of slot %s differs from the others' and is to be "+
+			"set aside; that waits: %s", slot, obstacle)
 	case m.alarmed(Corrupt) && !slices.Contains(m.Corrupt, m.ID):
 		return &Action{Kind: Raise, Alarm: Corrupt,
-			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: having the alarm CORRUPT say it as well", slot)}, ""
+			Why: fmt.Sprintf("the operator says that the data of slot %s is what differs: having the "+
+				"alarm CORRUPT say it as well", slot)}, ""
 	}
 	return &Action{Kind: SetAside, Record: o.Disk.Ledger.Record, Member: m.ID, Reason: Differed,
-		Why: fmt.Sprintf("the operator gives up the data of slot %s, which differs from what a majority of the members has: it is set aside, and the slot joins again", slot)}, ""
+		Why: fmt.Sprintf("the operator gives up the data of slot %s, which differs from what a majority of the members "+
+			"has: it is set aside, and the slot joins again", slot)}, ""
 }
 
 // heals reports whether an action brings back a member in the place of one that is corrupt.
@@ -240,7 +244,8 @@ func (o upkeep) cureStep() (*Action, string) {
 	case o.Compacted: // the members' databases show it a little later, and the gossip tells of them
 		return nil, "what the compaction has gained shows in a moment"
 	}
-	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise etcd.quota-backend-bytes", strings.Join(full, ", "))
+	return nil, fmt.Sprintf("the database is full of live data (slots %s): delete keys or raise "+
+		"etcd.quota-backend-bytes", strings.Join(full, ", "))
 }
 
 // uncompacted reports whether there is history to be compacted before anything is defragmented. It is compacted wholly:

@@ -197,7 +197,8 @@ func (s Seat) Valid() error {
 func (r Restore) Valid() error {
 	err := first(named("cluster", r.Cluster), id("id", r.ID), lineage(r.Generation, r.Line, r.ID),
 		bounded("attempt", r.Attempt, 1, maxAttempts),
-		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command), optional("peer_url", r.PeerURL),
+		revision("revision", r.Revision), revision("bump", r.Bump), text("by", r.By), text("command", r.Command),
+		optional("peer_url", r.PeerURL),
 		slotSet("slots", r.Slots), slotNames("lost", r.Lost), names("overruled", r.Overruled))
 	if err == nil && r.Led != nil {
 		err = within("led", r.Led.Valid())

@@ -46,7 +46,8 @@ func (f Facts) held() error {
 func (f Facts) words() error {
 	err := first(slotSet("slots", f.Slots), optional("peer_url", f.PeerURL), optional("store", f.Store),
 		optional("nonce", f.Nonce), optional("lock", f.Lock),
-		optional("etcd", f.Etcd), optional("agreed", f.Agreed), optional("issuer", f.Issuer), optional("control", f.Control), optional("secured", f.Secured), text("unable", f.Unable),
+		optional("etcd", f.Etcd), optional("agreed", f.Agreed), optional("issuer", f.Issuer), optional("control", f.Control),
+		optional("secured", f.Secured), text("unable", f.Unable),
 		names("trusts", f.Trusts), names("clients", f.Clients), bounded("holders", len(f.Holders), 0, maxList),
 		optionalID("restore", f.Restore), optionalID("prepared", f.Prepared), optionalID("consent", f.Consent))
 	if err != nil {

@@ -29,7 +29,8 @@ func (o resuming) outdated(r *Record) Said {
 			continue
 		}
 		m, _ := minorOf(f.Agreed)
-		why := say("slot %s does not start: as node %s says the cluster is at etcd %s, and this holdfast embeds %s, which cannot open its data: run one with etcd %d.%d or newer here",
+		why := say("slot %s does not start: as node %s says the cluster is at etcd %s, and this holdfast embeds %s, which "+
+			"cannot open its data: run one with etcd %d.%d or newer here",
 			o.Claim.Slot, p.Node, f.Agreed, o.Config.Etcd, m.major, m.minor)
 		if ours, _ := minorOf(o.Config.Etcd); ours.major == m.major && ours.minor == m.minor-1 {
 			why = say("%s, or %s on a running node first", why, command("downgrade --to %d.%d", ours.major, ours.minor))

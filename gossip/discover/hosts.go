@@ -100,7 +100,8 @@ func (h hostsBlock) edit(old []byte, entries []Entry) (data []byte, note string)
 		before.WriteByte('\n')
 	}
 	if len(kinds) > 0 && (torn || !whole(kinds)) {
-		note = fmt.Sprintf("the block of cluster %s was damaged or there twice: it was written again, and no line of others was touched", h.cluster)
+		note = fmt.Sprintf("the block of cluster %s was damaged or there twice: it was written again, and no "+
+			"line of others was touched", h.cluster)
 	}
 	return append(append(before.Bytes(), h.text(entries)...), after.Bytes()...), note
 }

@@ -184,7 +184,8 @@ var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,13}[a-z0-9])?$`)
 // Add connects a new host to the switch, with an address that none had before.
 func (n *Network) Add(name string) (*Host, error) {
 	if !validName.MatchString(name) || slices.Contains([]string{outside, "bridge", "lo"}, name) {
-		return nil, fmt.Errorf("add host %q: the name must be 1 to 15 letters, digits and dashes, and not one of the switch's own", name)
+		return nil, fmt.Errorf("add host %q: the name must be 1 to 15 letters, digits and dashes, and "+
+			"not one of the switch's own", name)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

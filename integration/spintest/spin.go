@@ -2,7 +2,8 @@
 // its mutants is found.
 //
 // A variant is a promela file and what is defined for it. A search that was cut short is an error and no verdict.
-// Without spin and a C compiler the test is skipped; in make prove it fails. The package knows nothing of the protocols.
+// Without spin and a C compiler the test is skipped; in make prove it fails. The package knows nothing of the
+// protocols.
 package spintest
 
 import (

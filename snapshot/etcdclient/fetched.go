@@ -47,7 +47,8 @@ func receive(f *os.File, stream io.Reader, expected int64, progress func(snapsho
 		}
 	}
 	if held < sha256.Size || size%512 != 0 || !bytes.Equal(sum.Sum(nil), buf[:held]) {
-		return 0, fmt.Errorf("the stream ended after %d bytes without the digest of what it sent: it was cut short, try again", size)
+		return 0, fmt.Errorf("the stream ended after %d bytes without the digest of what it sent: "+
+			"it was cut short, try again", size)
 	}
 	return size, nil
 }

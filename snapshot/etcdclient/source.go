@@ -87,7 +87,8 @@ func whySilent(ctx context.Context, endpoint string, config *tls.Config) error {
 		return err
 	}
 	conn.Close()
-	return fmt.Errorf("something listens there, but does not answer as etcd does within %s: is it etcd's client port, and is %s right?", Timeout, u.Scheme)
+	return fmt.Errorf("something listens there, but does not answer as etcd does within %s: is it etcd's "+
+		"client port, and is %s right?", Timeout, u.Scheme)
 }
 
 func askEndpoint(ctx context.Context, client *clientv3.Client, endpoint string) (Source, error) {

@@ -83,7 +83,8 @@ func ParseURL(text string) (bucket, prefix string, err error) {
 	}
 	bucket, prefix, found := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
 	if !bucketName.MatchString(bucket) {
-		return "", "", fmt.Errorf("snapshot.store: %q: must be s3://bucket/prefix with a bucket name of 3-63 letters, digits, "+
+		return "", "", fmt.Errorf("snapshot.store: %q: must be s3://bucket/prefix with a bucket name "+
+			"of 3-63 letters, digits, "+
 			"dots or dashes, got %q", text, bucket)
 	}
 	if !found {

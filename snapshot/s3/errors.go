@@ -43,25 +43,28 @@ func answer(err error) *smithyhttp.Response {
 // Advice for the answers that an operator can do something about. The codes are those of
 // docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, and of other services for a full disk.
 var advice = map[string]string{
-	"NoSuchBucket":              "create the bucket, or correct snapshot.store",
-	"AccessDenied":              "give these credentials the rights listed in docs/s3.md, on the bucket and on its key; without s3:ListBucket a missing object looks the same",
-	"AllAccessDisabled":         "ask the owner of the account why access to the bucket is disabled",
-	"InvalidAccessKeyId":        "check the credentials; new ones are read at the next attempt",
-	"XAdminUserNotFound":        "check the credentials; new ones are read at the next attempt", // versitygw's InvalidAccessKeyId
-	"SignatureDoesNotMatch":     "check the secret key; new credentials are read at the next attempt",
-	"ExpiredToken":              "renew the credentials; they are read again at the next attempt",
-	"InvalidToken":              "renew the credentials; they are read again at the next attempt",
-	"TokenRefreshRequired":      "renew the credentials; they are read again at the next attempt",
-	"RequestTimeTooSkewed":      "set this machine's clock",
-	"SlowDown":                  "the service is throttling; the next attempt may succeed",
-	"ServiceUnavailable":        "the service is overloaded or down; try again later",
-	"InternalError":             "the service failed; try again later",
-	"QuotaExceeded":             "the service is full: make room there, or raise the quota",
-	"NoSpaceLeftOnDevice":       "the service is full: make room there",
-	"XMinioStorageFull":         "the service is full: make room there",
-	"InsufficientStorage":       "the service is full: make room there",
-	"NotImplemented":            "the service lacks something this needs; docs/s3.md says what",
-	"InvalidObjectState":        "the object is archived: restore it with the service's own tools first, and keep lifecycle rules from archiving backups that may be needed at once",
+	"NoSuchBucket": "create the bucket, or correct snapshot.store",
+	"AccessDenied": "give these credentials the rights listed in docs/s3.md, on the bucket and on its key; " +
+		"without s3:ListBucket a missing object looks the same",
+	"AllAccessDisabled":  "ask the owner of the account why access to the bucket is disabled",
+	"InvalidAccessKeyId": "check the credentials; new ones are read at the next attempt",
+	"XAdminUserNotFound": "check the credentials; new ones " +
+		"are read at the next attempt", // versitygw's InvalidAccessKeyId
+	"SignatureDoesNotMatch": "check the secret key; new credentials are read at the next attempt",
+	"ExpiredToken":          "renew the credentials; they are read again at the next attempt",
+	"InvalidToken":          "renew the credentials; they are read again at the next attempt",
+	"TokenRefreshRequired":  "renew the credentials; they are read again at the next attempt",
+	"RequestTimeTooSkewed":  "set this machine's clock",
+	"SlowDown":              "the service is throttling; the next attempt may succeed",
+	"ServiceUnavailable":    "the service is overloaded or down; try again later",
+	"InternalError":         "the service failed; try again later",
+	"QuotaExceeded":         "the service is full: make room there, or raise the quota",
+	"NoSpaceLeftOnDevice":   "the service is full: make room there",
+	"XMinioStorageFull":     "the service is full: make room there",
+	"InsufficientStorage":   "the service is full: make room there",
+	"NotImplemented":        "the service lacks something this needs; docs/s3.md says what",
+	"InvalidObjectState": "the object is archived: restore it with the service's own tools first, and keep " +
+		"lifecycle rules from archiving backups that may be needed at once",
 	"InvalidStorageClass":       "correct snapshot.s3.storage-class",
 	"KMS.NotFoundException":     "correct snapshot.s3.kms-key-id",
 	"KMS.DisabledException":     "enable the KMS key",
@@ -164,7 +167,8 @@ func (s *Store) todo(err error) string {
 	dns, timed := (*net.DNSError)(nil), net.Error(nil)
 	switch {
 	case errors.As(err, new(noCredentials)):
-		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile in ~/.aws, or a role of the instance"
+		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile in ~/.aws, " +
+			"or a role of the instance"
 	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)),
 		errors.As(err, new(x509.CertificateInvalidError)):
 		return "check the service's certificate and snapshot.s3.endpoint; AWS_CA_BUNDLE names a file with other authorities"

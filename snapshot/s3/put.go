@@ -90,7 +90,8 @@ func (s *Store) PutIfAbsent(ctx context.Context, name string, data []byte) error
 	switch mine, err := s.isMine(ctx, client, s.key(name), nonce); {
 	case hasCode(err, "NoSuchKey"):
 		// Was it ours, and has somebody deleted it since? Neither nil nor ErrExists would be sure to be true.
-		return fmt.Errorf("%s in %s: the service refused it for an object that is not there: it was deleted meanwhile, or the service takes a "+
+		return fmt.Errorf("%s in %s: the service refused it for an object that is not there: it was deleted "+
+			"meanwhile, or the service takes a "+
 			"delete marker for an object; take another name, or try again", doing, s)
 	case err != nil:
 		return s.explain(ctx, doing+": see who wrote it", err)

@@ -105,10 +105,10 @@ func (a *claimAttempt) local(ctx context.Context) (last *Holding, err error) {
 	return j.Held, nil
 }
 
-// vacate is all that an instance does that is about to go: it claims no volume, and gives up what it has still, as after a
-// detach that failed, or where a process ended under the notice. What it has is in the journal, or bears its claim: another
-// program's volume stays. An old notice gives nothing up: an instance that comes back from hibernation knows one, and
-// stays. The error says in any case why nothing is claimed.
+// vacate is all that an instance does that is about to go: it claims no volume, and gives up what it has still, as
+// after a detach that failed, or where a process ended under the notice. What it has is in the journal, or bears its
+// claim: another program's volume stays. An old notice gives nothing up: an instance that comes back from hibernation
+// knows one, and stays. The error says in any case why nothing is claimed.
 func (a *claimAttempt) vacate(ctx context.Context, why string) error {
 	why += ": it claims no volume"
 	a.status.at(stateStandby, "", why)

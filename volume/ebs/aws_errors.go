@@ -29,12 +29,14 @@ var meanings = map[string]Meaning{
 	"VolumeInUse": InUse,
 
 	// Something is on its way, or EC2 wants to be asked again with other credentials or another time.
-	"IncorrectState":                    NotNow, // of the volume: "is not 'available'"; of DetachVolume: not attached; of the instance: "is not 'running'"
-	"IncorrectInstanceState":            NotNow,
-	"InvalidState":                      NotNow,
-	"InvalidInstanceState":              NotNow,
-	"InsufficientVolumeCapacity":        NotNow, // CreateVolume; a server's error, and yet a refusal
-	"RequestExpired":                    NotNow, // signed more than 15 min ago, or ahead: the SDK corrects its clock by the answer
+	// of the volume: "is not 'available'"; of DetachVolume: not attached; of the instance: "is not 'running'"
+	"IncorrectState":             NotNow,
+	"IncorrectInstanceState":     NotNow,
+	"InvalidState":               NotNow,
+	"InvalidInstanceState":       NotNow,
+	"InsufficientVolumeCapacity": NotNow, // CreateVolume; a server's error, and yet a refusal
+	// signed more than 15 min ago, or ahead: the SDK corrects its clock by the answer
+	"RequestExpired":                    NotNow,
 	"ExpiredToken":                      NotNow, // query; the SDK fetches new credentials
 	"ExpiredTokenException":             NotNow, // query
 	"RequestTimeTooSkewed":              NotNow, // query

@@ -80,8 +80,8 @@ func (f Fixture) adopting(slot string) volume.Want {
 	return want
 }
 
-// adopted claims a volume of etcd-manager's, and checks that it got an identity, which stays, and that nothing else of it
-// changed.
+// adopted claims a volume of etcd-manager's, and checks that it got an identity, which stays, and that nothing else of
+// it changed.
 func adopted(t *testing.T, f Fixture) {
 	slot := f.Slots[0]
 	f.Change(slot, func(dir string) {
@@ -217,7 +217,8 @@ func listed(t *testing.T, f Fixture) {
 			t.Errorf("slot %s: got %+v, want a volume and a reason", got.Slot, got)
 		}
 		// The rest is what only some providers know.
-		if got := (volume.Info{Slot: got.Slot, State: got.State, Holder: got.Holder, Epoch: got.Epoch, Decision: got.Decision}); got != want {
+		if got := (volume.Info{Slot: got.Slot, State: got.State, Holder: got.Holder, Epoch: got.Epoch,
+			Decision: got.Decision}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	}

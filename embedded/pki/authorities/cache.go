@@ -30,7 +30,8 @@ func readCache(path, cluster string) (*Edition, error) {
 		return nil, fmt.Errorf("%s %w (%w)", path, errDamaged, err)
 	}
 	if e.Cluster != "" && e.Cluster != cluster {
-		return nil, fmt.Errorf("%s has the authorities of cluster %q, and cluster.name is %q: set cluster.name or tls.dir right, or remove the directory if that cluster is no more", path, e.Cluster, cluster)
+		return nil, fmt.Errorf("%s has the authorities of cluster %q, and cluster.name is %q: set cluster.name or tls.dir "+
+			"right, or remove the directory if that cluster is no more", path, e.Cluster, cluster)
 	}
 	if err := e.check(cluster); err != nil {
 		return nil, fmt.Errorf("%s %w (%w)", path, errDamaged, err)

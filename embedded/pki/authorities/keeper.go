@@ -101,7 +101,8 @@ func (a *Keeper) Findings() (all []health.Finding) {
 		all = append(all, health.New(health.AuthorityFails, "", "certificate authorities: %s", a.problem))
 	}
 	if a.open != "" {
-		all = append(all, health.New(health.AuthorityOpen, "", "%s in the store is not encrypted, although snapshot.recipients is set", a.open))
+		all = append(all, health.New(health.AuthorityOpen, "", "%s in the store is not encrypted, although "+
+			"snapshot.recipients is set", a.open))
 	}
 	if a.stuck != "" {
 		all = append(all, health.New(health.RotationWaits, "", "authority rotation: %s", a.stuck))
@@ -204,9 +205,11 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 	case err != nil && have != nil:
 		return have, fmt.Errorf("%w; edition %d, of which this node has a copy, counts until then", err, have.Serial)
 	case err != nil:
-		return nil, errors.Join(fmt.Errorf("%w; this node has no copy in %s, and must not make its own, which nobody would trust", err, a.cache), damaged)
+		return nil, errors.Join(fmt.Errorf("%w; this node has no copy in %s, and must not make its "+
+			"own, which nobody would trust", err, a.cache), damaged)
 	case newest == nil && damaged != nil: // who knows what it was
-		return nil, fmt.Errorf("%w, and the store has none: bring either back, or remove the file if this cluster never had any", damaged)
+		return nil, fmt.Errorf("%w, and the store has none: bring either back, or remove the file if "+
+			"this cluster never had any", damaged)
 	case newest == nil && have == nil && !found:
 		return nil, errors.New("the store has none")
 	case newest == nil && have == nil:
@@ -218,8 +221,10 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 	case newest == nil || newest.ID == have.ID && newest.Serial < have.Serial:
 		return have, a.putBack(ctx, newest)
 	case newest.ID != have.ID:
-		return have, fmt.Errorf("%s in the store begins with other authorities (%s) than %s (%s): two clusters use one name, or the store was emptied and started over; "+
-			"this node stays with its own. If the store is right, stop the node and remove the file; if the file is, remove the pki-*.json of the store",
+		return have, fmt.Errorf("%s in the store begins with other authorities (%s) than %s (%s): two clusters use one "+
+			"name, or the store was emptied and started over; "+
+			"this node stays with its own. If the store is right, stop the node and remove the file; if the file is, remove "+
+			"the pki-*.json of the store",
 			a.object(newest.Serial), newest.ID, a.cache, have.ID)
 	}
 	if err := a.follows(ctx, *have, *newest); err != nil {
@@ -231,8 +236,10 @@ func (a *Keeper) settle(ctx context.Context, found bool) (*Edition, error) {
 // refuse says why a node without a copy does not take an edition that anyone could have put there: those that know the
 // cluster's recipients encrypt for them.
 func (a *Keeper) refuse(e Edition) error {
-	return fmt.Errorf("%s in the store is not encrypted, although snapshot.recipients is set here: anyone who can write the store may have made it. "+
-		"If it is older than the recipients, run `holdfast tls rotate-ca` on a node that has the authorities: what follows is encrypted", a.object(e.Serial))
+	return fmt.Errorf("%s in the store is not encrypted, although snapshot.recipients is set here: anyone who can write "+
+		"the store may have made it. "+
+		"If it is older than the recipients, run `holdfast tls rotate-ca` on a node that has the authorities: "+
+		"what follows is encrypted", a.object(e.Serial))
 }
 
 // putBack stores an edition that the store has lost.
@@ -349,7 +356,8 @@ func (a *Keeper) get(ctx context.Context, name string) (*Edition, error) {
 	}
 	e, err := decodeEdition(text, a.cluster)
 	if err != nil {
-		return nil, fmt.Errorf("it is damaged or of another cluster (%w): bring it back from another copy of the store, or move it away if a node has a copy in tls.dir", err)
+		return nil, fmt.Errorf("it is damaged or of another cluster (%w): bring it back from another copy of the store, or "+
+			"move it away if a node has a copy in tls.dir", err)
 	}
 	e.open = !sealed && a.recipients > 0
 	return e, nil

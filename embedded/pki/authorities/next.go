@@ -99,7 +99,8 @@ func nextAuthorities(e Edition, v View, order Order, now time.Time) (rotationSte
 	asked := order != (Order{})
 	dead := !now.Before(e.ends())
 	if dead && !asked && !v.Leader && v.Led {
-		return stepNone, fmt.Sprintf("the authorities have ended at %s by the clock of this node, but there is a leader, whose turn it is: look at the clock", e.ends().Format(time.RFC3339))
+		return stepNone, fmt.Sprintf("the authorities have ended at %s by the clock of this node, but there is a leader, "+
+			"whose turn it is: look at the clock", e.ends().Format(time.RFC3339))
 	}
 	if !asked && !dead && (!v.Leader || v.Paused) {
 		if v.Leader && e.Phase != phaseSettled {

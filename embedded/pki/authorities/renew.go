@@ -37,9 +37,11 @@ func (c *Issued) Renew(ctx context.Context, h pki.Holder, has *x509.Certificate,
 	case last == nil && c.lookError() != nil:
 		return next, fmt.Errorf("which certificates may be renewed is not known: %w", c.lookError())
 	case last == nil:
-		return next, errors.New("the certificate is not known, or was forgotten (`holdfast tls forget`): an operator must issue another one")
+		return next, errors.New("the certificate is not known, or was forgotten (`holdfast tls forget`): an " +
+			"operator must issue another one")
 	case !last.Renewable:
-		return next, errors.New("the certificate may not be renewed by its holder: an operator must issue one with --renewable")
+		return next, errors.New("the certificate may not be renewed by its holder: an operator must " +
+			"issue one with --renewable")
 	}
 	life := last.NotAfter.Sub(last.NotBefore)
 	if wait := min(renewAgain, life/20) - now.Sub(c.granted[key]); wait > 0 {

@@ -114,10 +114,12 @@ func (e Edition) meaning(step rotationStep) string {
 			"the new ones sign from now on, and each node renews its certificates; the old ones are trusted until all have"
 	case stepSettle:
 		return text +
-			"members do not trust the old one any more; clients' certificates of the old one are good until it ends, or `holdfast tls rotate-ca --drop-old`"
+			"members no longer trust the old one; clients' certificates of the old one stay valid until it ends, or until " +
+			"`holdfast tls rotate-ca --drop-old`"
 	case stepDrop:
 		return text +
-			"clients' certificates of retired authorities are refused, by each member from its next start on, one at a time, the leader last"
+			"clients' certificates of retired authorities are refused, by each member from its next start on, one at a " +
+			"time, the leader last"
 	}
 	return text
 }

@@ -56,7 +56,8 @@ func Build() (string, error) {
 		program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build versitygw, which needs the network once for its modules (go test -short does without): %w\n%s", err, out)
+		return "", fmt.Errorf("build versitygw, which needs the network once for its modules (go test "+
+			"-short does without): %w\n%s", err, out)
 	}
 	if err := os.Rename(temp, binary); err != nil {
 		return "", fmt.Errorf("build versitygw: %w", err)
