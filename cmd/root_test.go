@@ -40,6 +40,7 @@ func TestCheckIsWhatRunRefuses(t *testing.T) {
 		"a mode that is too open":    {"auth: {file: DIR/auth.yaml}", "auth.file: DIR/auth.yaml (mode 0644"},
 		"a key that is not there":    {"gossip: {key-file: DIR/none}", "DIR/none: no such file or directory; `holdfast gossip keygen`"},
 		"a key that is none":         {"gossip: {key-file: DIR/short.key}", "key 1 must have 16, 24 or 32 bytes, has 3"},
+		"a socket in no directory":   {"control: {socket: DIR/none/s}", "control.socket: there is no directory DIR/none: create it"},
 		"a file and not a directory": {"node: {data-dir: DIR/file}", "node.data-dir: DIR/file is a file"},
 		"a directory made by mkdir":  {"node: {data-dir: DIR/data}", ""},
 	} {

@@ -103,3 +103,34 @@ func TestCampaign(t *testing.T) {
 	}
 	await(t, "it leads", func() bool { now := heir.Standing(); return now.Lead == now.ID && now.Term > s.Term })
 }
+
+// A member that answers nothing while a leader looks does not count any more; one look after a long pause says nothing.
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a answers
+		look := func(mark float64, pause time.Duration, want bool) {
+			t.Helper()
+			time.Sleep(pause)
+			if got := a.missing(1, mark, time.Second); got != want {
+				t.Errorf("answers: after %s with %v missing is %t, want %t", pause, mark, got, want)
+			}
+		}
+		look(1, 0, false)
+		look(1, time.Hour, false)
+		look(2, time.Second, false)
+		look(2, 1500*time.Millisecond, false)
+		look(2, time.Second, false)
+		look(2, 999*time.Millisecond, false)
+		look(2, time.Millisecond, true)
+		look(3, time.Hour, false)
+		look(math.NaN(), time.Hour, false) // nothing is known of it
+		look(math.NaN(), time.Hour, false)
+		look(math.NaN(), time.Hour, false)
+		look(math.NaN(), time.Hour, false)
+		if a.missing(2, 3, time.Second) {
+			t.Error("answers: another member is missing")
+		}
+		a.forget()
+		look(math.NaN(), time.Hour, false)
+	})
+}

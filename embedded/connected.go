@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"reflect"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -12,14 +13,72 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// Connected reports whether raft messages flow to the member with that ID, and since when:
-// the very fact by which etcd judges the cluster healthy (5 s) before it changes members.
+// Connected reports whether raft messages flow to the member with that ID, and since when: the very fact by which etcd
+// judges the cluster healthy (5 s) before it changes members. A leader asks for more: that the member answers.
 func (c Cluster) Connected(id uint64) (since time.Time, ok bool) {
 	l, err := c.running()
 	if err != nil {
 		return time.Time{}, false
 	}
-	return connectedSince(l.etcd.Server, types.ID(id))
+	return l.connected(types.ID(id))
+}
+
+// connected is Connected of a member that runs. The kernel keeps the streams of a process that is suspended, as if
+// nothing were wrong with it; but it answers no heartbeat.
+func (l *life) connected(id types.ID) (time.Time, bool) {
+	srv := l.etcd.Server
+	since, ok := connectedSince(srv, id)
+	if srv.Leader() != srv.MemberID() {
+		l.answers.forget()
+		return since, ok
+	}
+	election := time.Duration(srv.Cfg.ElectionTicks) * time.Duration(srv.Cfg.TickMs) * time.Millisecond
+	if l.answers.missing(id, received(id), election) {
+		return time.Time{}, false
+	}
+	return since, ok
+}
+
+// answers knows for how long a leader has looked in vain for something from another member, which answers each
+// heartbeat: from the counter of the bytes that have come from it.
+type answers struct {
+	mu sync.Mutex
+	of map[types.ID]*answered
+}
+
+type answered struct {
+	mark   float64
+	lasted time.Duration
+	looked time.Time
+}
+
+// unanswered is after how many election timeouts without an answer a member does not count. Raft waits for one, but what
+// it decides then costs an election, not a place in the status: a member that is only slow should keep that.
+const unanswered = 3
+
+// missing reports whether a member's mark was seen not to change for unanswered elections. A gap between two looks counts
+// for one at most: this process may have been suspended itself.
+func (a *answers) missing(id types.ID, mark float64, election time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, last := time.Now(), a.of[id]
+	if last == nil || last.mark != mark {
+		last = &answered{mark: mark, looked: now}
+		if a.of == nil {
+			a.of = map[types.ID]*answered{}
+		}
+		a.of[id] = last
+	}
+	last.lasted += min(now.Sub(last.looked), election)
+	last.looked = now
+	return last.lasted >= unanswered*election
+}
+
+// forget begins again: only a leader is answered.
+func (a *answers) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.of = nil
 }
 
 func connectedSince(srv *etcdserver.EtcdServer, id types.ID) (time.Time, bool) {

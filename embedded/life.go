@@ -46,6 +46,7 @@ type life struct {
 	before  atomic.Pointer[stored] // what Status says meanwhile
 	keys    sync.Map               // what key says meanwhile: name -> storedKey
 	pulse   pulse                  // of the leader
+	answers answers                // of the others, where this member leads
 }
 
 func newLife(spec plan.Spec, lg *zap.Logger, news func()) *life {

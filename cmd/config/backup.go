@@ -34,6 +34,11 @@ type Snapshot struct {
 func (c Snapshot) Validate(wrong func(key, format string, args ...any)) {
 	c.Config.Validate(wrong)
 	c.S3.Validate(wrong)
+	if c.InBucket() {
+		if _, _, err := s3.ParseURL(c.Store); err != nil {
+			wrong("snapshot.store", "%v", err)
+		}
+	}
 }
 
 // InBucket reports whether the store is a bucket and not a directory.

@@ -279,7 +279,7 @@ func TestDerivedValues(t *testing.T) {
 		t.Errorf("snapshot.spool beside a bucket: got %q (%s)", got, from)
 	}
 	env := []string{"AWS_ENDPOINT_URL=https://10.0.0.9", "AWS_ENDPOINT_URL_S3=https://10.0.0.8"}
-	for text, want := range map[string]string{"{store: 's3://b'}": "https://10.0.0.8", "{store: 's3://b', s3: {endpoint: 'https://x'}}": "https://x", "{store: /d}": ""} {
+	for text, want := range map[string]string{"{store: 's3://bucket'}": "https://10.0.0.8", "{store: 's3://bucket', s3: {endpoint: 'https://x'}}": "https://x", "{store: /d}": ""} {
 		if l := load(t, "snapshot: "+text, env); l.Config.Snapshot.S3.Endpoint != want {
 			t.Errorf("%s: got the endpoint %q (%s), want %q", text, l.Config.Snapshot.S3.Endpoint, l.Origin["snapshot.s3.endpoint"], want)
 		}

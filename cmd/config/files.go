@@ -87,6 +87,11 @@ func Refused(l *Loaded) error {
 		errs = append(errs, fmt.Errorf("%s: %s is a file: name a directory, which need not exist", dataDirKey,
 			l.Config.Node.DataDir))
 	}
+	if dir := filepath.Dir(Abs(l.Config.Control.Socket)); !within(Abs(l.Config.Node.DataDir), dir) { // where run makes it
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			errs = append(errs, fmt.Errorf("control.socket: there is no directory %s: create it, or choose another path", dir))
+		}
+	}
 	if path := l.Config.Gossip.KeyFile; path != "" && !l.Config.GossipTLS() {
 		info, err := os.Stat(path)
 		told := err == nil && info.Mode().Perm()&anyoneElse != 0

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"holdfast/cmd/config"
 )
@@ -20,15 +21,19 @@ type Client struct {
 	URL  string // what paths are added to
 	hint string // what to do when nobody answers
 	HTTP http.Client
+	// wakes is within what time the process on the socket answers anything at all; 0: the handshake of TLS has a limit.
+	wakes time.Duration
 }
 
 // ErrUnreachable is wrapped when no node answers on the socket.
 var ErrUnreachable = errors.New("no node answers")
 
+var errAsleep = errors.New("it says nothing")
+
 // Local returns a client of the node on this machine.
 func Local(socket string) *Client {
 	var d net.Dialer
-	return &Client{At: socket, URL: "http://holdfast",
+	return &Client{At: socket, URL: "http://holdfast", wakes: headerTime,
 		hint: "is holdfast running here? (--config FILE or --control.socket says which node is meant)",
 		HTTP: http.Client{Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -52,6 +57,9 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
+	if err := c.awake(ctx); err != nil {
+		return nil, err
+	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%w on %s: %w; %s", ErrUnreachable, c.At, errors.Unwrap(err), c.hint)
@@ -65,6 +73,29 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 		return nil, fmt.Errorf("the node on %s answered %s", c.At, resp.Status)
 	}
 	return nil, errors.New(e.Error)
+}
+
+// awake returns an error if the process on the socket answers nothing. The kernel accepts connections for one that is
+// suspended, and what is asked for may take its time. Any other error is left to the request itself.
+func (c *Client) awake(ctx context.Context) error {
+	if c.wakes == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.wakes, errAsleep)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"/", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.HTTP.Do(req)
+	switch {
+	case err == nil:
+		return resp.Body.Close()
+	case errors.Is(context.Cause(ctx), errAsleep):
+		return fmt.Errorf("%w on %s: a process listens there and has said nothing for %s: it is suspended, or hangs; let it "+
+			"continue (kill -CONT), or restart it", ErrUnreachable, c.At, c.wakes)
+	}
+	return nil
 }
 
 // Get asks and decodes the answer into v.

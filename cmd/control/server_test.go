@@ -474,3 +474,19 @@ func TestSocketInThePlaceOfAFile(t *testing.T) {
 	}
 	l.Close()
 }
+
+// The kernel accepts connections for a process that is suspended: a command says so, and does not wait forever.
+func TestSuspended(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := Local(socket)
+	c.wakes = 10 * time.Millisecond
+	if err := c.Get(t.Context(), "GET", "/status", new(string)); !errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "suspended") {
+		t.Errorf("got %v", err)
+	}
+}

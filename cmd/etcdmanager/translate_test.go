@@ -91,7 +91,7 @@ func TestTranslate(t *testing.T) {
 		"bare": {bare, nil, map[string]string{"volume.provider": "", "volume.local.root": "/d", "snapshot.store": "/b", "node.address": "",
 			"etcd.peer-url": "", "etcd.listen-peer-urls": "https://0.0.0.0:2380", "etcd.listen-client-urls": "https://0.0.0.0:4001", "gossip.listen": "0.0.0.0:8000"}},
 		"bare, elsewhere": {with(bare, "--address=10.0.0.7", "--listen-metrics-urls=http://__name__:9"), nil, map[string]string{"node.address": "10.0.0.7", "metrics.listen": "10.0.0.7:9"}},
-		"S3 of others": {with(bare, "--backup-store=s3://b/p"), []string{"S3_ENDPOINT=s3.example.com", "S3_REGION=r", "S3_ACCESS_KEY_ID=i", "S3_SECRET_ACCESS_KEY=s"},
+		"S3 of others": {with(bare, "--backup-store=s3://bucket/p"), []string{"S3_ENDPOINT=s3.example.com", "S3_REGION=r", "S3_ACCESS_KEY_ID=i", "S3_SECRET_ACCESS_KEY=s"},
 			map[string]string{"snapshot.s3.endpoint": "https://s3.example.com", "snapshot.s3.region": "r", "snapshot.s3.path-style": "true"}},
 	} {
 		got, meaning, err := translate(t, c.flags, c.environ, machine)

@@ -173,5 +173,5 @@ func NewestText(b *health.BackupStatus, now time.Time) string {
 	case b.Asked == nil:
 		return "none is known"
 	}
-	return "the store holds no good backup"
+	return fmt.Sprintf("the store held no good backup when it was asked %s ago", health.Age(now, *b.Asked)) // it may by now
 }

@@ -61,7 +61,7 @@ func TestBackupText(t *testing.T) {
   store: 12 good backups; it last told 10s ago: no route to host
 `},
 		"the store is away":  {[]snapshot.Status{silent}, "  newest: not known: the store does not tell\n  store: it does not answer: no route to host\n"},
-		"the store is empty": {[]snapshot.Status{{Asked: noon}}, "  newest: the store holds no good backup\n"},
+		"the store is empty": {[]snapshot.Status{{Asked: noon}}, "  newest: the store held no good backup when it was asked 0s ago\n"},
 		"just saved on a follower": {[]snapshot.Status{told, saved}, `  newest: 2026-07-01T11:59:59Z-000000, 1s ago, verified: revision 4711, 5.0 MiB stored as 1.0 MiB; next in 10m
   store: 12 good backups
   drill: backup 2026-07-01T09:00:00Z-000000 was restored and compared 3h ago, in 2.3s: revision 7 and records 3 are what was saved; next in 21h

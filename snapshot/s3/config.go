@@ -79,22 +79,21 @@ const maxPrefix = 1024 - 900 - 1
 func ParseURL(text string) (bucket, prefix string, err error) {
 	rest, ok := strings.CutPrefix(text, "s3://")
 	if !ok {
-		return "", "", fmt.Errorf("snapshot.store: must be s3://bucket/prefix, got %q", text)
+		return "", "", fmt.Errorf("must be s3://bucket/prefix, got %q", text)
 	}
 	bucket, prefix, found := strings.Cut(strings.TrimSuffix(rest, "/"), "/")
 	if !bucketName.MatchString(bucket) {
-		return "", "", fmt.Errorf("snapshot.store: %q: must be s3://bucket/prefix with a bucket name "+
-			"of 3-63 letters, digits, "+
+		return "", "", fmt.Errorf("%q: must be s3://bucket/prefix with a bucket name of 3-63 letters, digits, "+
 			"dots or dashes, got %q", text, bucket)
 	}
 	if !found {
 		return bucket, "", nil
 	}
 	if err := snapshot.CheckName(prefix); err != nil {
-		return "", "", fmt.Errorf("snapshot.store: %q: prefix: %w", text, err)
+		return "", "", fmt.Errorf("%q: prefix: %w", text, err)
 	}
 	if len(prefix) > maxPrefix {
-		return "", "", fmt.Errorf("snapshot.store: %q: the prefix must be at most %d bytes, got %d", text, maxPrefix,
+		return "", "", fmt.Errorf("%q: the prefix must be at most %d bytes, got %d", text, maxPrefix,
 			len(prefix))
 	}
 	return bucket, prefix, nil
