@@ -45,8 +45,8 @@ func (t TLS) prove(label string, e entry, pair *tls.Certificate) (text []byte, e
 	}
 	err = codec.NewEncoderBytes(&text, msgpack).Encode(proof{signature, pair.Certificate})
 	if len(text) > maxProof {
-		return nil, fmt.Errorf("this node's certificates are too large: a proof has %d bytes, at most %d are allowed", len(text),
-			maxProof)
+		return nil, fmt.Errorf("this node's certificates are too large: a proof has %d bytes, at most %d are allowed",
+			len(text), maxProof)
 	}
 	return text, err
 }
