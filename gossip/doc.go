@@ -32,7 +32,7 @@
 //     streams) of 32 for each address of the mesh, 8 for any other and 32 for all others; 1,024 admitted connections,
 //     256 that we have dialled for packets; no message is decompressed.
 //   - No key is ever shown.
-//   - A proof has at most 4 KiB. After 8 invalid ones the other proofs of a message are not checked.
+//   - A proof has at most 8 KiB. After 8 invalid ones the other proofs of a message are not checked.
 //   - Each cluster has its label, which is authenticated when there are keys or TLS. With TLS nothing is read from a
 //     peer that has not shown a certificate; with keys nothing is accepted in the clear.
 //

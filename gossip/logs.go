@@ -31,7 +31,7 @@ const (
 	ProblemSeedsFile   = "seeds-file"      // it cannot be read
 	ProblemKey         = reasonKey         // gossip with another key, or one side has none
 	ProblemCertificate = reasonCertificate // a certificate that is not of this mesh, or ours is not of another's
-	ProblemTLS         = "tls"             // this node has no certificate yet
+	ProblemTLS         = "tls"             // this node has no certificate yet, or cannot sign with it
 	ProblemKeyFile     = "key-file"        // it cannot be read any more
 	ProblemUDP         = "udp"             // a node answers over TCP only
 	ProblemTwin        = "twin"            // two processes have one name

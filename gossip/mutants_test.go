@@ -23,6 +23,8 @@ var mutants = []mutanttest.Mutant{
 `, Test: "TestProofIsKept", Says: "the proof of word 2 is"},
 	{Name: "an unsigned word is sent", File: "view.go", Old: ` || v.strict && v.own.Proof == nil {`, New: ` {`,
 		Test: "TestUnsignedWordIsNotSent", Says: "without proof it is sent to 1"},
+	{Name: "the proof of a first word is no news", File: "view.go", Old: ` || v.strict && rec.Proof == nil`, New: ``,
+		Test: "TestFirstWordKeepsItsProof", Says: "got "},
 	{Name: "any node signs", File: "proof.go", Old: `if err == nil && !from.speaksFor(e.Node) {`, New: `if err == nil && from.Role != RoleNode {`,
 		Test: "TestCertificatesWithoutNames", Says: "another node's: got <nil>"},
 	{Name: "any signature", File: "proof.go", Old: `return t.Check(chain[0], e.text(label), p.Signature)`, New: `return nil`,

@@ -9,14 +9,13 @@ import (
 	"slices"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
-	"go.uber.org/zap"
 )
 
 // A word is what a process says of itself: its entry. With TLS it counts if it has a proof, no matter who tells it: a
 // signature of the key of that node's certificate, and the certificate.
 
 const (
-	maxProof  = 4 << 10 // bytes, of which a certificate of ours takes 600
+	maxProof  = 8 << 10 // bytes, of which a certificate of ours takes 600, and three of an operator's with RSA-4096 4,700
 	maxForged = 8       // proofs that do not hold, after which no more of a message are looked at: each costs CPU
 )
 
@@ -46,8 +45,8 @@ func (t TLS) prove(label string, e entry, pair *tls.Certificate) (text []byte, e
 	}
 	err = codec.NewEncoderBytes(&text, msgpack).Encode(proof{signature, pair.Certificate})
 	if len(text) > maxProof {
-		err = fmt.Errorf("this node's certificates are too large: a proof has %d bytes, at most %d are allowed", len(text),
-			maxProof)
+		return nil, fmt.Errorf("this node's certificates are too large: a proof has %d bytes, at most %d are allowed",
+			len(text), maxProof)
 	}
 	return text, err
 }
@@ -90,8 +89,10 @@ func (p *prover) sign() {
 		err = p.known.signOwn(pair.Certificate[0], func(own entry) ([]byte, error) { return p.tls.prove(p.label, own, pair) })
 	}
 	if err != nil {
-		p.lg.Debug("state not signed", zap.Error(err))
+		p.warn(ProblemTLS, fmt.Sprintf("this node cannot sign what it says, so the other nodes ignore it: %v", err))
+		return
 	}
+	p.settle(ProblemTLS)
 }
 
 // authentic returns which words of a message count. A word that is no news is not checked.

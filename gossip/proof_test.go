@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,6 +166,43 @@ func TestProofIsKept(t *testing.T) {
 		if got := string(v.nodes["b"].Proof); got != proof {
 			t.Errorf("the proof of word %d is %q, want %q", word.Seq, got, proof)
 		}
+	}
+}
+
+// The first word of a process that is known to be live says nothing, and has its proof all the same: who hears of the
+// process only from others knows it by that.
+func TestFirstWordKeepsItsProof(t *testing.T) {
+	now := time.Unix(1, 0)
+	v := newView(process("self", 1), now)
+	v.strict = true
+	word := entry{Meta: process("b", 2), Proof: []byte("proof")}
+	v.up(word.Meta, at, now)
+	if v.learn(word, now); string(v.nodes["b"].Proof) != "proof" || v.news(word) {
+		t.Errorf("got %+v", v.nodes["b"])
+	}
+}
+
+// A node whose certificates are too large for a proof says so, and does not keep the others from hearing what it tells
+// of the rest.
+func TestCertificatesTooLargeForAProof(t *testing.T) {
+	ca := newAuthority(t)
+	m, papers := newMesh(t), papersOf(t, ca, bound("a"))
+	short := papers.cert
+	long := *short
+	long.Certificate = append(slices.Clone(long.Certificate), make([]byte, maxProof))
+	papers.set(&long, ca)
+	m.UseTLS(papers.tls())
+	m.sign()
+	if _, err := decode(encode(m.words())); err != nil {
+		t.Errorf("its words are refused: %v", err)
+	}
+	if got := m.Problems(); len(got) != 1 || got[0].Kind != ProblemTLS || !strings.Contains(got[0].Text, "too large") {
+		t.Errorf("problems: %v", got)
+	}
+	papers.set(short, ca)
+	m.sign()
+	if own := m.words().entries[0]; own.Proof == nil || len(m.Problems()) > 0 {
+		t.Errorf("with a short one: got %+v, %v", own, m.Problems())
 	}
 }
 

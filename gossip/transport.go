@@ -99,7 +99,8 @@ func (t *transport) bind(at netip.AddrPort) (err error) {
 		}
 		bound := netip.AddrPortFrom(at.Addr(), uint16(t.GetAutoBindPort()))
 		if t.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(bound)); err == nil {
-			return t.udp.SetReadBuffer(2 << 20) // as memberlist's own transport does; the kernel may give less
+			_ = t.udp.SetReadBuffer(2 << 20) // as memberlist's own transport does; the kernel may give less
+			return nil
 		}
 		err = errors.Join(err, t.listener.Close())
 		if at.Port() != 0 {
@@ -339,7 +340,9 @@ func (t *transport) WriteToAddress(packet []byte, a memberlist.Address) (time.Ti
 
 // Shutdown implements memberlist.Transport. Packets that wait are written if that takes no time.
 func (t *transport) Shutdown() error {
+	t.links.mu.Lock() // memberlist still sends: a link that has begun is waited for, and none begins
 	t.stop()
+	t.links.mu.Unlock()
 	err := t.listener.Close()
 	if t.udp != nil {
 		err = errors.Join(err, t.udp.Close())

@@ -97,7 +97,7 @@ func (v *view) news(e entry) bool {
 	case e.Boot != rec.Boot:
 		return e.later(rec.other)
 	}
-	return e.Seq > rec.Seq
+	return e.Seq > rec.Seq || v.strict && rec.Proof == nil
 }
 
 // later reports whether a word is a later one than another of the same node.
