@@ -61,7 +61,10 @@ func (c *Client) Call(ctx context.Context, method, path string) (io.ReadCloser, 
 		return nil, err
 	}
 	resp, err := c.HTTP.Do(req)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled): // by who waits, and so it says nothing about the node
+		return nil, fmt.Errorf("interrupted before the node on %s had answered: %w", c.At, context.Canceled)
+	case err != nil:
 		return nil, fmt.Errorf("%w on %s: %w; %s", ErrUnreachable, c.At, errors.Unwrap(err), c.hint)
 	}
 	if resp.StatusCode == http.StatusOK {

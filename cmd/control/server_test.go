@@ -475,6 +475,29 @@ func TestSocketInThePlaceOfAFile(t *testing.T) {
 	l.Close()
 }
 
+// Who is interrupted while he waits is not told that no node answers.
+func TestInterrupted(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			interrupt()
+			conn.Close()
+		}
+	}()
+	c := Local(socket)
+	c.wakes = 0
+	err = c.Get(ctx, "GET", "/status", new(string))
+	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // The kernel accepts connections for a process that is suspended: a command says so, and does not wait forever.
 func TestSuspended(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
