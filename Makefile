@@ -92,9 +92,11 @@ soak: deps ## long: simulated lives of the claim (SEEDS=100000), the model, then
 	$(MAKE) faults
 
 prove: export HOLDFAST_SHARE := all
-prove: deps ## everything, hours: CI with nothing left out, with both etcds, 10^8 decisions, all fuzzing, soak
-	$(MAKE) test
-	$(MAKE) test ETCD=3.6
+prove: deps ## everything, hours: CI with nothing left out, on the binaries that are released, with both etcds, 10^8 decisions, all fuzzing, soak
+	$(MAKE) build
+	$(MAKE) test HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN)
+	$(MAKE) build ETCD=3.6
+	$(MAKE) test ETCD=3.6 HOLDFAST_TEST_BINARY=$(CURDIR)/$(BIN)-etcd36
 	$(GOTEST) -count=1 -v -timeout 12h -run '^Test(Whole|Adoption)?Simulation$$' ./embedded/plan -args -sim.lives=$(or $(LIVES),100000)
 	$(MAKE) fuzz
 	$(MAKE) soak
