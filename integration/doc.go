@@ -181,6 +181,12 @@
 //	  TakeoverChangeOfMind back after one host
 //	  TakeoverPowerCut     while two programs run the cluster
 //	  RestoreWhileTakingOver  one that etcd-manager-ctl queues is refused, and shown
+//	takeover_kops_test.go, with the same programs
+//	  TakeoverOfTwoMastersAtOnce  by flags that name no members
+//	  EtcdManagerComesBack  one master, then two, after the takeover and without a release
+//	  TakeoverOfWhatTwoFounded  the third joined, and a founder was replaced
+//	  TakeoverWithoutTheMark  a command is queued before, and the store loses the mark after
+//	  ReturnAfterRestore   taken over, restored by etcd-manager-ctl, and given back
 //	takeover_etcd35_test.go, with etcd 3.5 in the same place
 //	  ShortestStopFromEtcd35  a backup, restored into a new cluster of holdfast's
 //	ebs_test.go, ebs_operator_test.go, ebs_machines_test.go, ebs_faults_test.go, ebs_fit_test.go, ebs_demo_test.go

@@ -52,12 +52,14 @@ var (
 type farm struct {
 	*handover
 	kops     kops
-	programs string   // directory of the other programs
-	pki      string   // directory of the authorities
-	roots    []string // of the hosts: what each has of its own in the place of /
+	programs string      // directory of the other programs
+	pki      string      // directory of the authorities
+	user     *tls.Config // kube-apiserver's
+	roots    []string    // of the hosts: what each has of its own in the place of /
 	// static: etcd-manager has kops' flags for machines without a cloud, --static-config among them. It then knows its
 	// cluster by files on the volumes, and heeds no store. Else it has a store, and seeds, as in a cloud.
 	static bool
+	seeded bool // holdfast finds the other nodes by the seeds, as etcd-manager does without --static-config
 }
 
 // newFarm makes the hosts, runs etcd-manager's main cluster on all of them and begins the traffic.
@@ -68,6 +70,15 @@ func newFarm(t *testing.T, static bool) *farm {
 
 // newFarmOf is newFarm with another of kops' clusters.
 func newFarmOf(t *testing.T, k kops, static bool) *farm {
+	t.Helper()
+	f := newHosts(t, k, static)
+	f.prepare()
+	f.begin()
+	return f
+}
+
+// newHosts makes the hosts, on which nothing runs yet.
+func newHosts(t *testing.T, k kops, static bool) *farm {
 	t.Helper()
 	programs := os.Getenv(managerVariable)
 	if programs == "" {
@@ -88,7 +99,6 @@ func newFarmOf(t *testing.T, k kops, static bool) *farm {
 		f.roots = append(f.roots, filepath.Join(n.Dir, "root"))
 		f.furnish(n)
 	}
-	f.begin()
 	return f
 }
 
@@ -108,12 +118,13 @@ func (f *farm) beside(k kops) *farm {
 			must(f.t, os.Remove(filepath.Join(c.Dir, "pki", name+kind)))
 		}
 	}
+	other.prepare()
 	other.begin()
 	return other
 }
 
-// begin gives the hosts what the cluster needs on them, runs etcd-manager there and begins the traffic.
-func (f *farm) begin() {
+// prepare gives the hosts what the cluster needs on them.
+func (f *farm) prepare() {
 	f.t.Helper()
 	t := f.t
 	f.Name, f.pki = f.kops.name, filepath.Join(f.Dir, "pki")
@@ -135,25 +146,36 @@ func (f *farm) begin() {
 	text, err := os.ReadFile(filepath.Join(f.pki, "etcd-clients-ca.crt"))
 	must(t, err)
 	pool.AppendCertsFromPEM(text)
+	// etcd-manager's certificates bear no address but that of the machine itself, which kube-apiserver asks for.
+	// gRPC expects the name that was dialled, whatever the configuration says.
+	f.user = &tls.Config{Certificates: []tls.Certificate{*user}, InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: "127.0.0.1"})
+			return err
+		}}
+}
+
+// begin runs etcd-manager on all hosts and begins the traffic.
+func (f *farm) begin() {
+	f.t.Helper()
 	f.found(func(urls ...string) *traffic {
-		// etcd-manager's certificates bear no address but that of the machine itself, which kube-apiserver asks for.
-		// gRPC expects the name that was dialled, whatever the configuration says.
-		over := &tls.Config{Certificates: []tls.Certificate{*user}, InsecureSkipVerify: true,
-			VerifyConnection: func(s tls.ConnectionState) error {
-				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: "127.0.0.1"})
-				return err
-			}}
-		until(t, 2*time.Minute, "etcd-manager's cluster serves", func() error {
-			for _, url := range urls {
-				if err := answers(over, url); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		return newTraffic(t, over, urls...)
+		f.answer(2*time.Minute, urls...)
+		return newTraffic(f.t, f.user, urls...)
 	})
 	f.agreed("3.6") // else it is not a cluster that an operator would take over
+}
+
+// answer waits until all of these members answer.
+func (f *farm) answer(within time.Duration, urls ...string) {
+	f.t.Helper()
+	until(f.t, within, "etcd-manager's cluster serves", func() error {
+		for _, url := range urls {
+			if err := answers(f.user, url); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // answers tries a linearizable read.
@@ -293,9 +315,15 @@ func (f *farm) seat(i int) *seat {
 	must(f.t, err)
 	link := filepath.Join(bin, "etcd-manager")
 	must(f.t, os.Symlink(holdfast, link))
+	own, named := f.flags(), ""
+	if f.seeded {
+		named = " HOLDFAST_CLUSTER_SLOTS=" + strings.Join(f.Slots, ",")
+	} else {
+		own = append(own, f.config())
+	}
 	script := "#!/bin/sh\n[ \"$1\" = run ] || exec " + holdfast + " \"$@\"\n" +
-		"export HOLDFAST_LOG_FORMAT=json HOLDFAST_SNAPSHOT_DRILL=0s " + room + "\n" +
-		"exec " + link + " '" + strings.Join(append(f.flags(), f.config()), "' '") + "'\n"
+		"export HOLDFAST_LOG_FORMAT=json HOLDFAST_SNAPSHOT_DRILL=0s " + room + named + "\n" +
+		"exec " + link + " '" + strings.Join(own, "' '") + "'\n"
 	n.Binary = filepath.Join(bin, "node")
 	must(f.t, os.WriteFile(n.Binary, []byte(script), 0o700))
 	return s

@@ -149,12 +149,14 @@ func (h *handover) healthy() {
 	})
 }
 
-// found starts the other program everywhere and begins the traffic once all members serve.
+// found starts the other program where it does not run yet, and begins the traffic once all members serve.
 func (h *handover) found(begin func(urls ...string) *traffic) {
 	h.t.Helper()
 	var urls []string
 	for _, s := range h.seats {
-		s.start()
+		if !s.elder.running() {
+			s.start()
+		}
 		urls = append(urls, s.url)
 	}
 	h.traffic = begin(urls...)

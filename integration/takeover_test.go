@@ -148,21 +148,7 @@ func TestKillWhileGivingPlainEtcdBack(t *testing.T) {
 }
 
 // Two of three machines are taken over at the same time: the quorum is lost for that long, and nothing else.
-func TestTakeoverOfTwoAtOnce(t *testing.T) {
-	h := plainHandover(t, nil)
-	order := h.leaderLast()
-	for _, i := range order[1:] {
-		h.seats[i].end()
-		h.seats[i].node.Start()
-	}
-	for _, i := range order[1:] {
-		h.taken(i)
-	}
-	t.Logf("the longest gap was %s", h.longest())
-	h.take(order[0])
-	h.healthy()
-	h.verify()
-}
+func TestTakeoverOfTwoAtOnce(t *testing.T) { plainHandover(t, nil).twoAtOnce() }
 
 // A machine that was not taken over yet is lost for good while two programs run the cluster. Nothing is replaced by itself:
 // the operator removes its member, as `takeover status` says, takes the rest over, and a machine with a blank disk has the

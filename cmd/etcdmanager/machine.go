@@ -1,7 +1,11 @@
 package etcdmanager
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -26,6 +30,17 @@ func ThisMachine(o Options) (m Machine, err error) {
 				if m.Rooted, err = layout.Exists(filepath.Join(dir, rootName)); err != nil {
 					return m, fmt.Errorf("look for volumes: %w", err)
 				}
+			}
+		}
+	}
+	if o.VolumeProvider == "external" && o.staticConfig == "" {
+		found, err := os.ReadDir(o.seedsDir())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return m, fmt.Errorf("look for the other machines: %w", err)
+		}
+		for _, f := range found {
+			if _, err := netip.ParseAddr(f.Name()); err == nil && !f.IsDir() { // etcd-manager ignores others as well
+				m.Seeds = append(m.Seeds, f.Name())
 			}
 		}
 	}

@@ -30,7 +30,10 @@ const addressed = `--static-config={"nodes":[{"id":"m.example.com--main--0","ip"
 // bare are the least that works.
 var bare = []string{"--cluster-name=etcd", "--data-dir=/d", "--backup-store=/b"}
 
-var machine = Machine{Address: "10.0.0.5", Disks: []string{"m.example.com--main--0"}}
+// seeded are those on such machines with the seeds directory.
+var seeded = metal[:len(metal)-1]
+
+var machine = Machine{Address: "10.0.0.5", Disks: []string{"m.example.com--main--0"}, Seeds: []string{"10.0.0.6", "fd00::6"}}
 
 // translate returns what flags and variables mean, by key.
 func translate(t *testing.T, flags, environ []string, m Machine) (map[string]config.Setting, Meaning, error) {
@@ -86,6 +89,7 @@ func TestTranslate(t *testing.T) {
 			"volume.provider": "local", "volume.local.root": "", "volume.local.directory": "/rootfs/mnt/disks/m.example.com--main--0/mnt", "volume.local.slot": "0", "cluster.adopt": "true",
 			"cluster.slots": "0", "gossip.seeds": "node0.main.m.example.com:3996", "cluster.member-name": "m.example.com--main--{slot}",
 			"etcd.peer-url": "https://m.example.com--main--{slot}.internal.m.example.com:2380", "snapshot.store": "/rootfs/mnt/disks/backups", "cluster.adopt-addresses": ""}},
+		"metal with seeds":     {seeded, []string{"HOLDFAST_CLUSTER_SLOTS=0,1"}, map[string]string{"gossip.seeds": "10.0.0.6:3996,[fd00::6]:3996", "volume.local.slot": "0"}},
 		"metal with addresses": {with(metal, addressed), nil, map[string]string{"cluster.adopt-addresses": "0=10.0.0.5,1=10.0.0.6,1=fd00::6"}},
 		"metal, not adopting":  {with(metal, addressed), []string{"HOLDFAST_CLUSTER_ADOPT=false"}, map[string]string{"cluster.adopt-addresses": ""}},
 		"bare": {bare, nil, map[string]string{"volume.provider": "", "volume.local.root": "/d", "snapshot.store": "/b", "node.address": "",

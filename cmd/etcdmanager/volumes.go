@@ -100,6 +100,23 @@ func (o Options) disksDir() string {
 	return "/mnt/disks"
 }
 
+// seedsDir is where the provider external finds the other machines without --static-config: files named by addresses.
+func (o Options) seedsDir() string {
+	const dir = "/etc/kubernetes/etcd-manager/seeds"
+	if o.containerized {
+		return hostRoot + dir
+	}
+	return dir
+}
+
+// gossiping are machines at the port on which nodes talk to each other.
+func (t *translation) gossiping(machines []string) (all []string) {
+	for _, at := range machines {
+		all = append(all, net.JoinHostPort(at, strconv.Itoa(t.grpcPort)))
+	}
+	return all
+}
+
 // prefix is what the names of such directories begin with; "" where no single one is given.
 func (o Options) prefix() string {
 	if o.VolumeProvider != "external" || len(o.volumeTags) != 1 {
@@ -132,7 +149,10 @@ func (t *translation) external() {
 	if t.staticConfig == "" {
 		if !t.decided("cluster.slots") && !t.decided("cluster.size") {
 			t.wrong("--static-config", "must be given with --volume-provider=external, for it names the members; "+
-				"or set HOLDFAST_CLUSTER_SLOTS, as to %q, and HOLDFAST_GOSSIP_SEEDS", slot)
+				"or set HOLDFAST_CLUSTER_SLOTS, as to %q", slot)
+		}
+		if len(t.Seeds) > 0 {
+			t.set("gossip.seeds", strings.Join(t.gossiping(t.Seeds), ","), "the directory "+t.seedsDir())
 		}
 		return
 	}
@@ -147,9 +167,8 @@ func (t *translation) external() {
 		if !ok {
 			t.wrong("--static-config", "must name nodes whose id begins with --volume-tag (%s), got %q", prefix, node.ID)
 		}
-		slots = append(slots, name)
+		slots, seeds = append(slots, name), append(seeds, t.gossiping(node.IP)...)
 		for _, at := range node.IP {
-			seeds = append(seeds, net.JoinHostPort(at, strconv.Itoa(t.grpcPort)))
 			// A host name is left to etcd-manager's block in /etc/hosts, which has the members' own names.
 			if _, err := netip.ParseAddr(at); err == nil {
 				elders = append(elders, name+"="+at)

@@ -23,11 +23,12 @@ const (
 // notices gives the volume back before its instance goes, so that another node can take the slot at once. EC2 itself
 // detaches it only when the instance has terminated, and never where it is stopped.
 type notices struct {
-	planned  func(context.Context) ebs.Lifecycle
-	holds    func() bool
-	standby  func() bool // another node is here that holds no volume
-	handBack func(ctx context.Context, why string, must bool) (id coordinator.Identity, dropped bool, err error)
-	lg       *zap.Logger
+	planned   func(context.Context) ebs.Lifecycle // may be old
+	confirmed func(context.Context) ebs.Lifecycle // asked for now
+	holds     func() bool
+	standby   func() bool // another node is here that holds no volume
+	handBack  func(ctx context.Context, why string, must bool) (id coordinator.Identity, dropped bool, err error)
+	lg        *zap.Logger
 
 	since  time.Time // since when the instance is to go
 	heeded time.Time // the rebalance recommendation for which the volume was given back
@@ -48,26 +49,27 @@ func (n *notices) heed(ctx context.Context) error {
 	}
 }
 
-// look acts on what is planned now. What fails is tried again at the next look.
+// look acts on what is planned now. What fails is tried again at the next look. An old notice gives nothing up: an
+// instance that comes back from hibernation knows one, and stays.
 func (n *notices) look(ctx context.Context) {
 	plans := n.planned(ctx)
-	why, must := plans.Leaves(), false
-	switch {
-	case why == "":
+	if plans.Leaves() == "" {
 		n.since = time.Time{}
-	case n.since.IsZero():
-		n.since = time.Now()
 	}
-	leaves := why != ""
-	if leaves {
-		must = time.Since(n.since) >= noticeGrace || !plans.At.IsZero() && time.Until(plans.At) < noticeLast
-	}
-	if !leaves && !plans.Rebalance.IsZero() && !plans.Rebalance.Equal(n.heeded) && n.standby() {
-		// It may come to nothing. So it is done once, for a node that waits for the slot, and only if that risks nothing.
-		why = "EC2 says that this Spot instance is at an elevated risk of interruption"
-	}
-	if why == "" || !n.holds() {
+	if n.reason(plans) == "" || !n.holds() {
 		return
+	}
+	plans = n.confirmed(ctx)
+	why := n.reason(plans)
+	if why == "" {
+		return
+	}
+	leaves, must := plans.Leaves() != "", false
+	if leaves {
+		if n.since.IsZero() {
+			n.since = time.Now()
+		}
+		must = time.Since(n.since) >= noticeGrace || !plans.At.IsZero() && time.Until(plans.At) < noticeLast
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime) // half done is worse than done late
 	defer cancel()
@@ -86,14 +88,25 @@ func (n *notices) look(ctx context.Context) {
 	}
 }
 
+// reason says why the volume is to be given back, "" if it is not. A recommendation may come to nothing: so it is heeded
+// once, and only for a node that waits for the slot.
+func (n *notices) reason(plans ebs.Lifecycle) string {
+	why := plans.Leaves()
+	if why == "" && !plans.Rebalance.IsZero() && !plans.Rebalance.Equal(n.heeded) && n.standby() {
+		why = "EC2 says that this Spot instance is at an elevated risk of interruption"
+	}
+	return why
+}
+
 // notices returns what heeds the notices of this node's instance.
 func (n *node) notices() *notices {
 	return &notices{
-		planned:  n.ebs.Planned,
-		holds:    func() bool { return n.coord.Now().Observation.Claim.Held },
-		standby:  n.hasStandby,
-		handBack: n.coord.HandBack,
-		lg:       n.lg.Named("volume"),
+		planned:   n.ebs.Planned,
+		confirmed: n.ebs.Confirmed,
+		holds:     func() bool { return n.coord.Now().Observation.Claim.Held },
+		standby:   n.hasStandby,
+		handBack:  n.coord.HandBack,
+		lg:        n.lg.Named("volume"),
 	}
 }
 

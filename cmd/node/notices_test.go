@@ -37,9 +37,10 @@ func TestNotices(t *testing.T) {
 	} {
 		calls := 0
 		n := &notices{
-			planned: func(context.Context) ebs.Lifecycle { return test.plans },
-			holds:   func() bool { return test.holds },
-			standby: func() bool { return test.standby },
+			planned:   func(context.Context) ebs.Lifecycle { return test.plans },
+			confirmed: func(context.Context) ebs.Lifecycle { return test.plans },
+			holds:     func() bool { return test.holds },
+			standby:   func() bool { return test.standby },
 			handBack: func(_ context.Context, why string, must bool) (coordinator.Identity, bool, error) {
 				if calls++; must != test.must || why == "" {
 					t.Errorf("%s: got %q, must: %t", name, why, must)
@@ -68,9 +69,10 @@ func TestNoticesOverTime(t *testing.T) {
 		var must []bool
 		dropped := false
 		n := &notices{
-			planned: func(context.Context) ebs.Lifecycle { return plans },
-			holds:   func() bool { return true },
-			standby: func() bool { return true },
+			planned:   func(context.Context) ebs.Lifecycle { return plans },
+			confirmed: func(context.Context) ebs.Lifecycle { return plans },
+			holds:     func() bool { return true },
+			standby:   func() bool { return true },
 			handBack: func(_ context.Context, _ string, m bool) (coordinator.Identity, bool, error) {
 				must = append(must, m)
 				return coordinator.Identity{}, dropped, errors.New("it would be a risk")
@@ -94,4 +96,41 @@ func TestNoticesOverTime(t *testing.T) {
 			t.Errorf("heeded a recommendation %d times, want once", len(must))
 		}
 	})
+}
+
+// What is known from before counts for nothing until the metadata service says it again: an instance that comes back from
+// hibernation, or from a copy of its memory, knows a notice whose time is long past, and stays.
+func TestOldNotices(t *testing.T) {
+	past := time.Unix(1700000000, 0)
+	soon := ebs.Lifecycle{Action: "terminate", At: time.Now().Add(time.Hour)}
+	for name, test := range map[string]struct {
+		known, now ebs.Lifecycle
+		want       []bool // for each time the volume is given back in two looks: it cannot wait for its turn
+	}{
+		"an old interruption":            {ebs.Lifecycle{Action: "hibernate", At: past}, ebs.Lifecycle{}, nil},
+		"an old scale-in":                {ebs.Lifecycle{Target: "Terminated"}, ebs.Lifecycle{Target: "InService"}, nil},
+		"an old recommendation":          {ebs.Lifecycle{Rebalance: past}, ebs.Lifecycle{}, nil},
+		"one that came in its place":     {ebs.Lifecycle{Action: "hibernate", At: past}, soon, []bool{false, false}},
+		"one after a recommendation":     {ebs.Lifecycle{Rebalance: past}, soon, []bool{false, false}},
+		"a recommendation in its place":  {ebs.Lifecycle{Target: "Terminated"}, ebs.Lifecycle{Rebalance: past}, []bool{false}},
+		"the same, and it is heeded now": {ebs.Lifecycle{Rebalance: past}, ebs.Lifecycle{Rebalance: past}, []bool{false}},
+	} {
+		var must []bool
+		n := &notices{
+			planned:   func(context.Context) ebs.Lifecycle { return test.known },
+			confirmed: func(context.Context) ebs.Lifecycle { return test.now },
+			holds:     func() bool { return true },
+			standby:   func() bool { return true },
+			handBack: func(_ context.Context, _ string, m bool) (coordinator.Identity, bool, error) {
+				must = append(must, m)
+				return coordinator.Identity{Slot: "a"}, true, nil
+			},
+			lg: zap.NewNop(),
+		}
+		n.look(t.Context())
+		n.look(t.Context())
+		if !slices.Equal(must, test.want) {
+			t.Errorf("%s: got %v, want %v", name, must, test.want)
+		}
+	}
 }

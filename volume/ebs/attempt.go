@@ -117,7 +117,7 @@ func (a *claimAttempt) vacate(ctx context.Context, why string) error {
 		return fmt.Errorf("%s, and what is attached to it cannot be given back: %w", why, err)
 	}
 	own := len(a.devices) < 2 && j.Held == nil && len(j.Detaching) == 0 // its disk alone is here: EC2 need not be asked
-	if own || !a.outlook.confirms(ctx) {
+	if own || a.outlook.confirmed(ctx).Leaves() == "" {
 		return none("%s", why)
 	}
 	dropped, err := a.dropAll(ctx, a.devices, false, func(v Volume) bool {

@@ -166,13 +166,13 @@ func (o *outlook) look(ctx context.Context) Lifecycle {
 	return now
 }
 
-// confirms asks again whether the instance must go: what is not answered now counts for nothing. The age of the last
-// answer is no measure, as the clock of [time.Since] stands still while an instance hibernates.
-func (o *outlook) confirms(ctx context.Context) bool {
+// confirmed asks again what is planned: what is not answered now counts for nothing. The age of the last answer is no
+// measure, as the clock of [time.Since] stands still while an instance hibernates.
+func (o *outlook) confirmed(ctx context.Context) Lifecycle {
 	ctx, cancel := context.WithTimeout(ctx, outlookWait)
 	defer cancel()
 	now, _ := o.ask(ctx, Lifecycle{})
-	return now.Leaves() != ""
+	return now
 }
 
 // now returns what was planned when it was last asked.
@@ -190,3 +190,7 @@ func (p *Provider) Follow(ask func(context.Context, Lifecycle) (Lifecycle, error
 
 // Planned returns what is planned for this instance; it asks at most every outlookEvery, and waits at most two seconds.
 func (p *Provider) Planned(ctx context.Context) Lifecycle { return p.outlook.look(ctx) }
+
+// Confirmed returns what the metadata service says of it now, for those who act on a plan: what is not answered within
+// two seconds is not planned. It is called only after Planned has returned a plan.
+func (p *Provider) Confirmed(ctx context.Context) Lifecycle { return p.outlook.confirmed(ctx) }

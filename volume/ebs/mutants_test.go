@@ -130,11 +130,14 @@ var mutants = []mutant{
 `, `	case !time.Now().Before(seen):
 `, harmless},
 	{"scan all the time", "scan.go", `next: now.Add(s.jitter(s.cfg.ScanEvery))`, `next: now`, bySteady},
-	{"vacate on an old notice", "attempt.go", `if own || !a.outlook.confirms(ctx) {`, `if own {`, byGoing},
+	{"vacate on an old notice", "attempt.go", `if own || a.outlook.confirmed(ctx).Leaves() == "" {`, `if own {`, byGoing},
 	{"a notice stands until it is withdrawn", "lifecycle.go", `now, _ := o.ask(ctx, Lifecycle{})`, `now, _ := o.ask(ctx, o.now())`, byGoing},
 	{"vacate only if all is answered", "lifecycle.go", `	now, _ := o.ask(ctx, Lifecycle{})
-	return now.Leaves() != ""`, `	now, err := o.ask(ctx, Lifecycle{})
-	return err == nil && now.Leaves() != ""`, byGoing},
+	return now`, `	now, err := o.ask(ctx, Lifecycle{})
+	if err != nil {
+		return Lifecycle{}
+	}
+	return now`, byGoing},
 	{"give up volumes after the time is up", "list.go", ` || err != nil && ctx.Err() != nil {`, ` {`, byDrop},
 	{"leave the tag behind", "held.go", `	if !said {
 `, `	if said && !said {

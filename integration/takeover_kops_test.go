@@ -1,0 +1,168 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// These stories are about what goes wrong in the hands of somebody who runs kops.
+
+// Two of three masters change their image at the same time. Their flags name no members.
+func TestTakeoverOfTwoMastersAtOnce(t *testing.T) {
+	f := newHosts(t, kopsMain, false)
+	f.seeded = true
+	f.prepare()
+	f.begin()
+	f.twoAtOnce()
+}
+
+// Masters come back with etcd-manager after the takeover, without a release, as where kops has the old image again. Its etcd
+// is too old for the data by then. Neither one nor two of them harm the cluster, nor found another one, and holdfast
+// continues with what it has left there.
+func TestEtcdManagerComesBack(t *testing.T) {
+	f := newFarm(t, false)
+	for _, i := range f.leaderLast() {
+		f.take(i)
+	}
+	f.healthy()
+	f.agreed("3.7")
+	order := f.leaderLast()
+	back := func(i int, sign string) {
+		t.Helper()
+		f.seats[i].end()
+		f.seats[i].start()
+		until(t, 3*time.Minute, "an etcd-manager says: "+sign, func() error {
+			for _, s := range f.seats {
+				if s.elder.running() && strings.Contains(s.elder.said(), sign) {
+					return nil
+				}
+			}
+			return errors.New("none does")
+		})
+	}
+	back(order[0], "etcd process exited")
+	f.more(500)
+	t.Logf("one is back; the longest gap was %s", f.longest())
+	back(order[1], "etcd has 0 members registered")
+	for _, i := range order[:2] {
+		f.seats[i].end()
+		f.seats[i].node.Start()
+	}
+	for _, i := range order[:2] {
+		f.taken(i)
+	}
+	t.Logf("two were back; the longest gap was %s", f.longest())
+	f.healthy()
+	f.verify()
+}
+
+// Two masters found the cluster, and the third one joins it. Then a founder loses its disk, and etcd-manager replaces it.
+// Neither the cluster's ID nor the members' follow from names and token.
+func TestTakeoverOfWhatTwoFounded(t *testing.T) {
+	f := newHosts(t, kopsMain, false)
+	f.prepare()
+	for _, s := range f.seats[:2] {
+		s.start()
+	}
+	f.answer(2*time.Minute, f.seats[0].url, f.seats[1].url)
+	f.begin()
+	s := f.seats[slices.DeleteFunc(f.leaderLast(), func(i int) bool { return i == 2 })[0]]
+	s.cut()
+	must(t, os.RemoveAll(s.data))
+	must(t, os.Mkdir(s.data, 0o755))
+	s.start()
+	f.answer(5*time.Minute, s.url) // it waits a minute before it removes a member
+	founded := f.born
+	if f.born = f.identity(t.Context()); founded.cluster != f.born.cluster || len(f.born.members) != 3 {
+		t.Errorf("founded was %x, and there is %x", founded, f.born)
+	}
+	same := 0
+	for id := range f.born.members {
+		if founded.members[id] != "" {
+			same++
+		}
+	}
+	if same != 2 {
+		t.Errorf("%d members are the same, want 2: %x, %x", same, founded.members, f.born.members)
+	}
+	f.longest()
+	f.thereAndBack(func() {
+		f.older()
+		f.acquaint()
+	})
+}
+
+// A restore was queued before the takeover, which waits until it is deleted. After it the store loses etcd-manager's mark,
+// without which etcd-managers found an empty cluster over this one: it is there again before one runs.
+func TestTakeoverWithoutTheMark(t *testing.T) {
+	f := newFarm(t, false)
+	backup, mark := f.newest(), filepath.Join(f.Store, "control", "etcd-cluster-created")
+	first := f.seats[2]
+	first.end()
+	f.ctl("restore-backup", backup) // those that run look for commands only when they begin to lead
+	first.node.Start()
+	until(t, time.Minute, "no takeover beside a queued command", func() error {
+		self, err := first.node.Self()
+		if err == nil && !strings.Contains(self.Why, "is queued in the backup store") {
+			err = fmt.Errorf("it says %s: %s", self.Action, self.Why)
+		}
+		return err
+	})
+	f.ctl("delete-command", backup)
+	f.taken(2)
+	f.take(1)
+	f.take(0)
+	f.healthy()
+	f.older()
+	f.acquaint()
+	must(t, os.Remove(mark))
+	for _, i := range f.leaderLast() {
+		f.letGo(i)
+		if _, err := os.Stat(mark); err != nil {
+			t.Fatal(err)
+		}
+		f.give(i)
+	}
+	f.verify()
+}
+
+// What was taken over is restored by etcd-manager-ctl, of a backup of etcd-manager's, and goes back as the cluster that it is
+// by then.
+func TestReturnAfterRestore(t *testing.T) {
+	f := newFarm(t, false)
+	backup := f.newest()
+	for _, i := range f.leaderLast() {
+		f.take(i)
+	}
+	f.healthy()
+	f.verify()
+	first := f.born.cluster
+	f.ctl("restore-backup", backup)
+	until(t, 2*time.Minute, "holdfast restores it", func() error {
+		for _, s := range f.seats {
+			self, err := s.node.Self()
+			if err != nil || self.Record == nil || self.Record.Generation != 2 || self.Etcd == nil || !self.Etcd.Confirmed {
+				return fmt.Errorf("%s: %s: %w", self.Action, self.Why, err)
+			}
+		}
+		return nil
+	})
+	f.healthy()
+	f.traffic = newTraffic(t, f.over, f.urls...)
+	f.more(50)
+	if f.born.cluster == first {
+		t.Errorf("the cluster is %x still", first)
+	}
+	f.older()
+	f.acquaint()
+	for _, i := range f.leaderLast() {
+		f.release(i)
+	}
+	f.verify()
+}
