@@ -196,7 +196,7 @@ func TestShrinkDeadFirst(t *testing.T) {
 	}
 	dead.Start() // with its old configuration
 	retired(t, c, dead, "e")
-	says(c, dead, "none of the cluster's slots")
+	says(c, dead, "not a slot of the cluster")
 	w.More(20)
 	w.Verify()
 }

@@ -30,8 +30,15 @@ func (c Contender) same(d Contender) bool {
 	return c.Disk != "" && c.Disk == d.Disk || c.Member != 0 && c.Member == d.Member
 }
 
-// same reports whether a node holds the same disk as we do, or data of the same member.
-func (obs *Observation) same(f *Facts) bool { return obs.Contender().same(Contender{f.Disk, f.Member}) }
+// same reports whether a node holds the same disk as we do, or data of the same member. One of another generation is no
+// rival: their tokens differ, so raft does not mix them (R17), and a word about a generation that nothing proves would
+// keep us from starting.
+func (obs *Observation) same(f *Facts) bool {
+	if ours := obs.Disk.Ledger.Record; ours != nil && f.Record != nil && f.Record.ID != ours.ID {
+		return false
+	}
+	return obs.Contender().same(Contender{f.Disk, f.Member})
+}
 
 // Asked notes that a node is about to start something. It reports whether the member here starts and gives way no more.
 // What else is answered must be observed after the call.

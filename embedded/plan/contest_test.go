@@ -11,6 +11,8 @@ func TestComesFirst(t *testing.T) {
 			Running: running, Lock: "lock"}
 	}
 	same := holds("A", 1, false)
+	next := holds("A", 3, true)
+	next.Record = &Record{Cluster: "main", Generation: 2, ID: "next"}
 	for name, tc := range map[string]struct {
 		heard  *Facts
 		answer Answer
@@ -23,6 +25,7 @@ func TestComesFirst(t *testing.T) {
 		"it does not hear us":            {same, Answer{Facts: holds("A", 1, false), Deaf: true}, false},
 		"it holds nothing, hears us not": {same, Answer{Facts: &Facts{Version: 1}, Deaf: true}, true},
 		"it holds the data elsewhere":    {nil, Answer{Facts: holds("B", 3, false)}, false},
+		"it is of another generation":    {nil, Answer{Facts: next}, true},
 		"nobody listens there":           {same, Answer{Gone: true}, true},
 		"it is silent":                   {same, Answer{}, false},
 		"a standby is silent":            {&Facts{Version: 1}, Answer{}, true},
@@ -72,6 +75,11 @@ func TestContest(t *testing.T) {
 			t.Error("contest: it has begun and does not say so")
 		}
 		c.End()
+	}
+	ours := sees(Peer{Node: "n1", Live: true, Facts: &Facts{Disk: "A", Record: &Record{ID: "next"}}})
+	ours.Disk.Ledger.Record = &Record{ID: "ours"}
+	if got := new(Contest).Whom(ours); len(got) > 0 {
+		t.Errorf("contest: %d holders of another generation are asked, want 0", len(got))
 	}
 	if c.Whom(heard); c.Asked("n1", other) || !c.Begin() {
 		t.Error("contest: a question about another disk holds it up")

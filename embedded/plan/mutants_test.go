@@ -166,6 +166,7 @@ var mutants = []mutant{
 	{"who asked and is not heard yet counts as nobody", "contest.go", `			c.asked = c.asked || c.ours.same(about)
 			c.Forget`, `			c.asked = c.asked || about.Disk == "-"
 			c.Forget`, byFirst},
+	{"a holder of another generation is a rival", "contest.go", `ours != nil && f.Record != nil && f.Record.ID != ours.ID`, `ours != nil && f.Record != nil && f.Record.ID == "-"`, byFirst},
 	{"who asks for another disk holds it up", "contest.go", `	c.asked = c.asked || c.ours.same(about)
 	return`, `	c.asked = true
 	return`, byFirst},

@@ -242,7 +242,7 @@ func (n *node) near() (ids []uint64) {
 // among crashes, partitions and locks that end. Never do two go down on purpose at the same time, as long as nobody
 // forces it or has no patience; and in the end nobody holds the lock any more.
 func TestLockSimulation(t *testing.T) {
-	s := sweepLives(t, 1500, 40, nil, maintained)
+	s := sweepLives(t, 6000, 40, nil, maintained)
 	came(t, s, s.events, "drained", "drain refused", "stopped in turn", "stopped at once", "stopped at risk",
 		"lock expired", "lock given back")
 }
