@@ -49,6 +49,32 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// TestWithdrawn: a leader takes back its generation's consent to what was aborted, as its disk remembers, and only that.
+func TestWithdrawn(t *testing.T) {
+	r := Record{ID: "ours", Generation: 1}
+	consented := Observation{
+		Member: Member{Running: true, HasLead: true, Confirmed: true, Leader: true, Marks: []uint64{Mark("ours", "p")}},
+		Disk:   Disk{Ledger: Ledger{Record: &r, Aborted: []string{"p", "q"}}},
+	}
+	for name, tc := range map[string]struct {
+		change func(*Observation)
+		want   []string
+	}{
+		"aborted":              {func(*Observation) {}, []string{"p"}},
+		"not aborted":          {func(o *Observation) { o.Disk.Ledger.Aborted = []string{"q"} }, nil},
+		"another's consent":    {func(o *Observation) { o.Member.Marks = []uint64{Mark("other", "p")} }, nil},
+		"a follower":           {func(o *Observation) { o.Member.Leader = false }, nil},
+		"a leader no more":     {func(o *Observation) { o.Member.Confirmed = false }, nil},
+		"a disk without a log": {func(o *Observation) { o.Disk.Ledger.Record = nil }, nil},
+	} {
+		o := consented
+		tc.change(&o)
+		if got := o.Withdrawn(); !slices.Equal(got, tc.want) {
+			t.Errorf("withdrawn: %s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 // TestConflicts: what is shown, and touches nothing (R17).
 func TestConflicts(t *testing.T) {
 	charter := Charter{Cluster: "main", Generation: 1, Seats: []Seat{{Slot: "a", Disk: "d1"}, {Slot: "b", Disk: "d2"}, {Slot: "c", Disk: "d3"}}}

@@ -39,6 +39,7 @@ var (
 	byConflicts  = test{"TestConflicts", `conflicts: [^\n]*`}
 	byWord       = test{"TestWord", `the answer is [^\n]*`}
 	byFacts      = test{"TestFactsOfStalledLeader", `stalled: [^\n]*`}
+	byWithdrawn  = test{"TestWithdrawn", `withdrawn: [^\n]*`}
 	byReopened   = test{"TestReopenSimulation", `I16: [^\n]*`}
 	byOutlived   = test{"TestOutlived", `outlived_test.go:\d+: [^\n]*`}
 	byRollbacks  = test{"TestRollbackSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
@@ -715,7 +716,7 @@ var mutants = []mutant{
 	{"leave open what was aborted", "ending.go", `	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, `	case lost && slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, byObject},
-	{"a consent outlives the abort", "ending.go", `if l.Record == nil || !m.Leader || !m.Led() {`, `if l.Record != nil || !m.Leader || !m.Led() {`, byReopened},
+	{"a consent outlives the abort", "ending.go", `if l.Record == nil || !m.Leader || !m.Led() {`, `if l.Record != nil || !m.Leader || !m.Led() {`, byWithdrawn},
 	{"nobody is told that an abort was deleted", "ending.go", `p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		all`, `p != nil && p.ID == "-" {
 		all`, byConflicts},
