@@ -116,7 +116,8 @@ bench: build ## measure beside plain etcd of the same version, and sum up what i
 
 profile: ## renew the profile that the build is optimised for, from a minute of Kubernetes' load
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; set -e; \
-	  $(GOTEST) -run '^$$' -bench 'Profile$$' -benchtime 1x ./integration -args -profile.to "$$dir"; \
+	  $(GO) build -trimpath -ldflags='-s -w' -o "$$dir/holdfast" ./cmd/holdfast; \
+	  HOLDFAST_TEST_BINARY=$$dir/holdfast $(GOTEST) -run '^$$' -bench 'Profile$$' -benchtime 1x ./integration -args -profile.to "$$dir"; \
 	  $(GO) tool pprof -proto -output $(PROFILE) "$$dir"/*.prof
 
 model: deps ## check with spin how a volume is claimed and a generation ended, and see the mutants fail
