@@ -122,6 +122,8 @@ func TestAnswers(t *testing.T) {
 		look(2, time.Second, false)
 		look(2, 999*time.Millisecond, false)
 		look(2, time.Millisecond, true)
+		a.forget() // it leads no more, and then leads again
+		look(2, time.Millisecond, false)
 		look(3, time.Hour, false)
 		look(math.NaN(), time.Hour, false) // nothing is known of it
 		look(math.NaN(), time.Hour, false)
@@ -130,7 +132,5 @@ func TestAnswers(t *testing.T) {
 		if a.missing(2, 3, time.Second) {
 			t.Error("answers: another member is missing")
 		}
-		a.forget()
-		look(math.NaN(), time.Hour, false)
 	})
 }
