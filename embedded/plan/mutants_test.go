@@ -40,7 +40,6 @@ var (
 	byWord       = test{"TestWord", `the answer is [^\n]*`}
 	byFacts      = test{"TestFactsOfStalledLeader", `stalled: [^\n]*`}
 	byWithdrawn  = test{"TestWithdrawn", `withdrawn: [^\n]*`}
-	byReopened   = test{"TestReopenSimulation", `I16: [^\n]*`}
 	byOutlived   = test{"TestOutlived", `outlived_test.go:\d+: [^\n]*`}
 	byRollbacks  = test{"TestRollbackSimulation", `(I\d+|R\d+|liveness): [^\n]*`}
 	byQuiet      = test{"TestQuiet", `rollback_test.go:\d+: [^\n]*`}
