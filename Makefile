@@ -35,7 +35,7 @@ else ifneq ($(ETCD),3.7)
 $(error ETCD must be 3.7 or 3.6, got $(ETCD))
 endif
 
-.PHONY: help build demo demo-hosts test compile compile-race stories packages decisions short other race prove soak faults fuzz bench profile model lint image image-kops links licences sbom reproducible clean deps
+.PHONY: help build demo demo-hosts test compile compile-race stories packages decisions short race prove soak faults fuzz bench profile model lint image image-kops links licences sbom reproducible clean deps
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -51,14 +51,17 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 	bin/demo-hosts -binary $(BIN) $(ARGS)
 
 # The stories wait for half of their time: what runs beside them takes what they leave. What both need is compiled
-# before, else it is compiled twice. The packages wait, too, and have the race detector beside them.
+# before, else it is compiled twice.
 test: deps ## what CI runs, in some 25 minutes: lint, stories, packages; of what is alike a share (integration/tier)
 	$(MAKE) compile
 ifeq ($(ETCD),3.7)
 	$(MAKE) compile $(OTHER)
 endif
-	.ci/beside '$(MAKE) lint compile-race decisions' '$(MAKE) stories'
-	$(MAKE) -j2 --output-sync=target packages race other
+	.ci/beside '$(MAKE) lint compile-race decisions' '$(MAKE) stories packages'
+ifeq ($(ETCD),3.7)
+	$(MAKE) short $(OTHER)
+endif
+	$(MAKE) race
 
 compile:
 	$(GO) build $(PACKAGES)
@@ -77,11 +80,6 @@ decisions: ## simulations of the plan, its mutants, and models
 
 short: ## the fast tests, in under a minute
 	$(GOTEST) -short $(PACKAGES)
-
-other: # what CI tests of the other flavour
-ifeq ($(ETCD),3.7)
-	$(MAKE) short $(OTHER)
-endif
 
 race: ## the fast tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GOTEST) -race $(RACEFLAGS) -short -timeout 15m $(RACED)
