@@ -17,11 +17,11 @@ func TestMutants(t *testing.T) {
 			Old: `stranger = stranger || f.foreign != nil; stranger`, New: `stranger = stranger || f.foreign == nil && f.blank; stranger`,
 			Test: "TestNotAdopted", Says: `want a mismatch with "which this node held last"`},
 		{Name: "adopt holdfast's own", File: "foreign.go", Old: `has || err != nil {
-			return nil, err
+			return nil, cure(err)
 		}
 	}
 	all, err`, New: `has && err != nil {
-			return nil, err
+			return nil, cure(err)
 		}
 	}
 	all, err`, Test: "TestForeignEtcd", Says: `taken up before: got \["data/x1"\]`},

@@ -151,27 +151,29 @@ func TestRoomsWatch(t *testing.T) {
 func TestRoomsWatchFilling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const speed = 1 << 30 // bytes a second
-		room, asked := plan.Room{Free: 100 << 30, Size: 200 << 30}, 0
-		var filling time.Time
+		room := plan.Room{Free: 100 << 30, Size: 200 << 30}
+		var asked atomic.Int64
+		var filling atomic.Pointer[time.Time] // since when
 		left := func() plan.Room {
 			now := room
-			if !filling.IsZero() {
-				now.Free = max(0, room.Free-int64(time.Since(filling).Seconds()*speed))
+			if since := filling.Load(); since != nil {
+				now.Free = max(0, room.Free-int64(time.Since(*since).Seconds()*speed))
 			}
 			return now
 		}
 		r := newRooms("", "")
-		r.statfs = func(string) (fileSystem, error) { asked++; return fileSystem{Room: left()}, nil }
+		r.statfs = func(string) (fileSystem, error) { asked.Add(1); return fileSystem{Room: left()}, nil }
 		r.all("/volume")
 		ctx, cancel := context.WithCancel(t.Context())
 		noticed := make(chan plan.Room, 1)
 		go r.watch(ctx, func() { noticed <- left() })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if most := int(time.Minute/roomRest) + 3; asked > most {
-			t.Errorf("asked %d times a minute, want at most %d", asked, most)
+		if got, most := asked.Load(), int64(time.Minute/roomRest)+3; got > most {
+			t.Errorf("asked %d times a minute, want at most %d", got, most)
 		}
-		filling = time.Now()
+		begin := time.Now()
+		filling.Store(&begin)
 		if now := <-noticed; now.Free < now.Reserve()/2 {
 			t.Errorf("noticed when %d MiB were free, of a reserve of %d", now.Free>>20, now.Reserve()>>20)
 		}
