@@ -181,11 +181,9 @@ const starved = 40 * time.Millisecond
 // etcd tells of no heartbeat. The counter is the process's. Of a leader it knows since when its disk hangs, and of each
 // how long ago it followed another.
 type pulse struct {
-	mu     sync.Mutex
-	of     types.ID
-	mark   float64
-	lasted time.Duration
-	looked time.Time
+	mu    sync.Mutex
+	of    types.ID
+	still still
 
 	term     uint64 // of the leader that raft showed last
 	followed time.Time
@@ -212,14 +210,30 @@ func (p *pulse) elected(lead, term uint64) time.Duration {
 func (p *pulse) silence(of types.ID, mark float64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
-	if of != p.of || mark != p.mark {
-		p.of, p.mark, p.lasted = of, mark, 0
-	} else {
-		p.lasted += min(now.Sub(p.looked), starved)
+	if of != p.of {
+		p.of, p.still = of, still{mark: unknown}
 	}
-	p.looked = now
-	return p.lasted
+	return p.still.look(mark, starved)
+}
+
+// still knows for how long a mark was seen not to change.
+type still struct {
+	mark   float64
+	lasted time.Duration
+	looked time.Time
+}
+
+// look returns for how long. A gap between two looks counts for so much at most: this process may have been suspended,
+// or starved, meanwhile.
+func (s *still) look(mark float64, most time.Duration) time.Duration {
+	now := time.Now()
+	if mark != s.mark {
+		s.mark, s.lasted = mark, 0
+	} else {
+		s.lasted += min(now.Sub(s.looked), most)
+	}
+	s.looked = now
+	return s.lasted
 }
 
 // receivedBytes is etcd's own counter, of which only the registry tells. Without it nothing is ever silent: every look

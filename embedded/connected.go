@@ -43,35 +43,25 @@ func (l *life) connected(id types.ID) (time.Time, bool) {
 // heartbeat: from the counter of the bytes that have come from it.
 type answers struct {
 	mu sync.Mutex
-	of map[types.ID]*answered
+	of map[types.ID]*still
 }
 
-type answered struct {
-	mark   float64
-	lasted time.Duration
-	looked time.Time
-}
-
-// unanswered is after how many election timeouts without an answer a member does not count. Raft waits for one, but what
-// it decides then costs an election, not a place in the status: a member that is only slow should keep that.
+// unanswered is after how many election timeouts without an answer a member does not count. Raft waits for one, but
+// what it decides then costs an election, not a place in the status: a member that is only slow should keep that.
 const unanswered = 3
 
-// missing reports whether a member's mark was seen not to change for unanswered elections. A gap between two looks counts
-// for one at most: this process may have been suspended itself.
+// missing reports whether a member's mark was seen not to change for unanswered elections, of which a gap between two
+// looks counts for one at most.
 func (a *answers) missing(id types.ID, mark float64, election time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now, last := time.Now(), a.of[id]
-	if last == nil || last.mark != mark {
-		last = &answered{mark: mark, looked: now}
-		if a.of == nil {
-			a.of = map[types.ID]*answered{}
-		}
-		a.of[id] = last
+	if a.of == nil {
+		a.of = map[types.ID]*still{}
 	}
-	last.lasted += min(now.Sub(last.looked), election)
-	last.looked = now
-	return last.lasted >= unanswered*election
+	if a.of[id] == nil {
+		a.of[id] = &still{mark: unknown}
+	}
+	return a.of[id].look(mark, election) >= unanswered*election
 }
 
 // forget begins again: only a leader is answered.
