@@ -24,11 +24,12 @@ const (
 	profileTime    = 40 * time.Second
 	profileClients = 12
 	profileWatches = 60
+	profilePort    = ":6061"
 )
 
 // BenchmarkProfile takes a profile of the processor from each node of a cluster that does what Kubernetes asks of it:
-// puts in transactions, linearizable reads, ranges, leases, watches, and a backup meanwhile. `make profile` makes of them
-// what the released binary is optimised for.
+// puts in transactions, linearizable reads, ranges, leases, watches, and a backup meanwhile. `make profile` makes of
+// them what the released binary is optimised for.
 func BenchmarkProfile(b *testing.B) {
 	if *profileTo == "" {
 		b.Skip("without -profile.to there is nothing to write")
@@ -38,8 +39,8 @@ func BenchmarkProfile(b *testing.B) {
 		b.Fatal(err)
 	}
 	c := integration.New(b, path, integration.Options{Keys: map[string]any{"etcd.log-level": logLevel}})
-	for i, n := range c.Nodes {
-		n.Keys["metrics.pprof"] = fmt.Sprintf("127.0.0.1:%d", 6061+i)
+	for _, n := range c.Nodes {
+		n.Keys["metrics.pprof"] = n.Address + profilePort
 	}
 	c.Start()
 	c.Serving()
@@ -52,8 +53,8 @@ func BenchmarkProfile(b *testing.B) {
 			defer client.Close()
 			group.Go(func() error { return kubernetes(load, client, i) })
 		}
-		for i := range c.Nodes {
-			group.Go(func() error { return profile(ctx, fmt.Sprintf("127.0.0.1:%d", 6061+i), i) })
+		for _, n := range c.Nodes {
+			group.Go(func() error { return profile(ctx, n) })
 		}
 		if o := c.Nodes[0].Command("snapshot", "save"); o.Code != 0 {
 			b.Fatal(o)
@@ -108,9 +109,9 @@ func kubernetes(ctx context.Context, client *clientv3.Client, number int) error 
 	return err
 }
 
-// profile writes the profile of the process that serves it at address.
-func profile(ctx context.Context, address string, number int) error {
-	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, profileTime/time.Second)
+// profile writes the profile of a node.
+func profile(ctx context.Context, n *integration.Node) error {
+	url := fmt.Sprintf("http://%s%s/debug/pprof/profile?seconds=%d", n.Address, profilePort, profileTime/time.Second)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func profile(ctx context.Context, address string, number int) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	f, err := os.Create(filepath.Join(*profileTo, fmt.Sprintf("%d.prof", number)))
+	f, err := os.Create(filepath.Join(*profileTo, n.Name+".prof"))
 	if err != nil {
 		return err
 	}

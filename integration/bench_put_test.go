@@ -122,11 +122,18 @@ func (t *tally) slice(b *testing.B) {
 // end sums up the round. The CPU time includes what the servers used while the others had their turn.
 func (t *tally) end(b *testing.B, r *rival) []float64 {
 	b.Helper()
-	cpu, resident := r.usage(b)
-	slices.Sort(t.took)
+	return r.figures(b, t.took, putSlices*putTime, t.all, t.cpu)
+}
+
+// figures are what a round shows: operations a second, their p50 and p99 in ms, the servers' CPU µs for each, and the
+// resident MB of one. took is those that count, of all of them, and cpu the seconds that the servers had used before.
+func (r *rival) figures(b *testing.B, took []float64, within time.Duration, all int, cpu float64) []float64 {
+	b.Helper()
+	now, resident := r.usage(b)
+	slices.Sort(took)
 	return []float64{
-		float64(len(t.took)) / (putSlices * putTime).Seconds(), t.took[len(t.took)/2], t.took[len(t.took)*99/100],
-		(cpu - t.cpu) * 1e6 / float64(t.all), resident / 1e6 / float64(len(r.servers)),
+		float64(len(took)) / within.Seconds(), took[len(took)/2], took[len(took)*99/100],
+		(now - cpu) * 1e6 / float64(all), resident / 1e6 / float64(len(r.servers)),
 	}
 }
 

@@ -118,10 +118,5 @@ func (c *crowd) round(b *testing.B, r *rival) []float64 {
 	if err := group.Wait(); err != nil {
 		b.Fatalf("%s: %v", r.kind, err)
 	}
-	after, resident := r.usage(b)
-	slices.Sort(took)
-	return []float64{
-		float64(len(took)) / watchTime.Seconds(), took[len(took)/2], took[len(took)*99/100],
-		(after - before) * 1e6 / float64(len(took)), resident / 1e6 / float64(len(r.servers)),
-	}
+	return r.figures(b, took, watchTime, len(took), before)
 }

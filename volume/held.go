@@ -80,8 +80,7 @@ func (c *localClaim) stall() string {
 	if since == nil || time.Since(*since) < stalledAfter {
 		return ""
 	}
-	return fmt.Sprintf("the disk of %s has not answered for %s; it is not lost, the member waits with it",
-		c.Path(), time.Since(*since).Round(time.Second))
+	return Stall("the disk of "+c.Path(), *since)
 }
 
 // evidence looks whether the volume still is ours; the error says what shows that it is not. What

@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+// Stall says since when a disk has not answered, which is no evidence of its loss.
+func Stall(disk string, since time.Time) string {
+	return fmt.Sprintf("%s has not answered for %s; it is not lost, the member waits with it", disk,
+		time.Since(since).Round(time.Second))
+}
+
 // WatchEvery is how often a claim looks for evidence on its machine that its volume is lost.
 const WatchEvery = 500 * time.Millisecond
 

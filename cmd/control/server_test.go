@@ -475,14 +475,21 @@ func TestSocketInThePlaceOfAFile(t *testing.T) {
 	l.Close()
 }
 
-// Who is interrupted while he waits is not told that no node answers.
-func TestInterrupted(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
+// listening is a socket on which nobody answers.
+func listening(t *testing.T) (socket string, l net.Listener) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
+	return socket, l
+}
+
+// Who is interrupted while he waits is not told that no node answers.
+func TestInterrupted(t *testing.T) {
+	socket, l := listening(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
 		if conn, err := l.Accept(); err == nil {
@@ -492,7 +499,7 @@ func TestInterrupted(t *testing.T) {
 	}()
 	c := Local(socket)
 	c.wakes = 0
-	err = c.Get(ctx, "GET", "/status", new(string))
+	err := c.Get(ctx, "GET", "/status", new(string))
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
@@ -500,12 +507,7 @@ func TestInterrupted(t *testing.T) {
 
 // The kernel accepts connections for a process that is suspended: a command says so, and does not wait forever.
 func TestSuspended(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	socket, _ := listening(t)
 	c := Local(socket)
 	c.wakes = 10 * time.Millisecond
 	if err := c.Get(t.Context(), "GET", "/status", new(string)); !errors.Is(err, ErrUnreachable) ||

@@ -102,8 +102,8 @@ func (t *translation) address() string {
 }
 
 // host is a directory of the machine as this process sees it.
-func (t *translation) host(dir string) string {
-	if t.containerized && dir != hostRoot && !strings.HasPrefix(dir, hostRoot+"/") {
+func (o Options) host(dir string) string {
+	if o.containerized && dir != hostRoot && !strings.HasPrefix(dir, hostRoot+"/") {
 		return path.Join(hostRoot, dir)
 	}
 	return dir

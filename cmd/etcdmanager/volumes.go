@@ -93,21 +93,10 @@ func (t *translation) ebs() {
 const rootName = "holdfast"
 
 // disksDir is where the provider external looks for directories.
-func (o Options) disksDir() string {
-	if o.containerized {
-		return hostRoot + "/mnt/disks"
-	}
-	return "/mnt/disks"
-}
+func (o Options) disksDir() string { return o.host("/mnt/disks") }
 
 // seedsDir is where the provider external finds the other machines without --static-config: files named by addresses.
-func (o Options) seedsDir() string {
-	const dir = "/etc/kubernetes/etcd-manager/seeds"
-	if o.containerized {
-		return hostRoot + dir
-	}
-	return dir
-}
+func (o Options) seedsDir() string { return o.host("/etc/kubernetes/etcd-manager/seeds") }
 
 // gossiping are machines at the port on which nodes talk to each other.
 func (t *translation) gossiping(machines []string) (all []string) {

@@ -70,8 +70,7 @@ func (p *Provider) Problems() []string {
 	if h, ok := p.host.Disks.(staller); ok {
 		if held := p.holding(); held != nil {
 			if since, stalled := h.Stalled(); stalled {
-				all = append(all, fmt.Sprintf("the device of %s has not answered for %s; it is not lost, the member waits with it",
-					held.vol, time.Since(since).Round(time.Second)))
+				all = append(all, volume.Stall(fmt.Sprintf("the device of %s", held.vol), since))
 			}
 		}
 	}
