@@ -63,8 +63,8 @@
 // # Transport
 //
 // With UseTLS every byte goes over TLS 1.3 connections on which both sides show a certificate of the mesh (tls.go,
-// transport.go). Each stream has a connection of its own. The packets to one address share one (link.go), which is dialled
-// when the first is due and closed after 30 s without one. Sending a packet never blocks: at most 64 wait for a
+// transport.go). Each stream has a connection of its own. The packets to one address share one (link.go), which is
+// dialled when the first is due and closed after 30 s without one. Sending a packet never blocks: at most 64 wait for a
 // connection, and any more are lost, as they would be over UDP. Certificates and authorities are read at each
 // handshake, and open connections are checked again every minute. memberlist does not say whom a message is from, so
 // what a certificate may not say is removed before memberlist sees it (heard.go): an observer may probe, answer,

@@ -28,7 +28,8 @@ const codecVersion = 2
 // errVersion marks what a holdfast of another codec version wrote, as opposed to garbage.
 var errVersion = errors.New("unknown version")
 
-// kind tells the messages apart; it is the byte after the version. The rest is msgpack, as memberlist's own messages are.
+// kind tells the messages apart; it is the byte after the version. The rest is msgpack, as memberlist's own messages
+// are.
 type kind byte
 
 const (

@@ -25,8 +25,8 @@ import (
 
 // BenchmarkRestore compares the way from a backup to a member that is ready: ours from the compressed backup in the
 // store, which is verified completely on the way, and that of `etcdutl snapshot restore`, which begins with the
-// decompressed file. Both raise the revision, and both data directories are started by the same code in this process. As
-// on a node, ours campaigns as soon as the plan says so (R23); theirs waits for etcd's timer, 0.1 to 1 s.
+// decompressed file. Both raise the revision, and both data directories are started by the same code in this process.
+// As on a node, ours campaigns as soon as the plan says so (R23); theirs waits for etcd's timer, 0.1 to 1 s.
 func BenchmarkRestore(b *testing.B) {
 	for _, mib := range []int64{256, 1024} {
 		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
@@ -114,8 +114,8 @@ func writeSnapshot(path string, db *snapshottest.DB) error {
 	return err
 }
 
-// trial restores into a new directory and starts a member on it, for which elect is called until it is ready. The result
-// is the seconds it took in all, those until the directory was there, and those of the processors until then.
+// trial restores into a new directory and starts a member on it, for which elect is called until it is ready. The
+// result is the seconds it took in all, those until the directory was there, and those of the processors until then.
 func (r *restorer) trial(b *testing.B, restore func(b *testing.B, dir string) (cpu float64),
 	elect func(context.Context, *embedded.Member) error) []float64 {
 	b.Helper()

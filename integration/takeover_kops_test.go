@@ -22,9 +22,9 @@ func TestTakeoverOfTwoMastersAtOnce(t *testing.T) {
 	f.twoAtOnce()
 }
 
-// Masters come back with etcd-manager after the takeover, without a release, as where kops has the old image again. Its etcd
-// is too old for the data by then. Neither one nor two of them harm the cluster, nor found another one, and holdfast
-// continues with what it has left there.
+// Masters come back with etcd-manager after the takeover, without a release, as where kops has the old image again. Its
+// etcd is too old for the data by then. Neither one nor two of them harm the cluster, nor found another one, and
+// holdfast continues with what it has left there.
 func TestEtcdManagerComesBack(t *testing.T) {
 	f := newFarm(t, false)
 	for _, i := range f.leaderLast() {
@@ -62,8 +62,8 @@ func TestEtcdManagerComesBack(t *testing.T) {
 	f.verify()
 }
 
-// Two masters found the cluster, and the third one joins it. Then a founder loses its disk, and etcd-manager replaces it.
-// Neither the cluster's ID nor the members' follow from names and token.
+// Two masters found the cluster, and the third one joins it. Then a founder loses its disk, and etcd-manager replaces
+// it. Neither the cluster's ID nor the members' follow from names and token.
 func TestTakeoverOfWhatTwoFounded(t *testing.T) {
 	f := newHosts(t, kopsMain, false)
 	f.prepare()
@@ -98,8 +98,8 @@ func TestTakeoverOfWhatTwoFounded(t *testing.T) {
 	})
 }
 
-// A restore was queued before the takeover, which waits until it is deleted. After it the store loses etcd-manager's mark,
-// without which etcd-managers found an empty cluster over this one: it is there again before one runs.
+// A restore was queued before the takeover, which waits until it is deleted. After it the store loses etcd-manager's
+// mark, without which etcd-managers found an empty cluster over this one: it is there again before one runs.
 func TestTakeoverWithoutTheMark(t *testing.T) {
 	f := newFarm(t, false)
 	backup, mark := f.newest(), filepath.Join(f.Store, "control", "etcd-cluster-created")
@@ -132,8 +132,8 @@ func TestTakeoverWithoutTheMark(t *testing.T) {
 	f.verify()
 }
 
-// What was taken over is restored by etcd-manager-ctl, of a backup of etcd-manager's, and goes back as the cluster that it is
-// by then.
+// What was taken over is restored by etcd-manager-ctl, of a backup of etcd-manager's, and goes back as the cluster that
+// it is by then.
 func TestReturnAfterRestore(t *testing.T) {
 	f := newFarm(t, false)
 	backup := f.newest()

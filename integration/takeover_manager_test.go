@@ -15,8 +15,8 @@ func TestTakeoverOfEtcdManager(t *testing.T) {
 	f.thereAndBack(f.older)
 }
 
-// The same with etcd-manager's store, which knows the cluster and its backups. The members know each other's names as the
-// documentation asks for.
+// The same with etcd-manager's store, which knows the cluster and its backups. The members know each other's names as
+// the documentation asks for.
 func TestTakeoverOfEtcdManagerWithStore(t *testing.T) {
 	f := newFarm(t, false)
 	f.thereAndBack(func() {
@@ -75,7 +75,8 @@ func TestKillWhileTakingEtcdManagerOver(t *testing.T) {
 	f.killAtEachStep()
 }
 
-// A host is killed at each step of the way back, while the members know each other's names as the documentation asks for.
+// A host is killed at each step of the way back, while the members know each other's names as the documentation asks
+// for.
 func TestKillWhileGivingEtcdManagerBack(t *testing.T) {
 	f := newFarm(t, false)
 	f.killWhileGivingBack(func() {
@@ -122,8 +123,9 @@ func (f *farm) newest() (backup string) {
 	return backup
 }
 
-// What went back is restored by etcd-manager itself, into another cluster, of a backup that holdfast has made. That one is
-// taken over with the same store and the same disks. The data of the first cluster is in the way until it is moved away.
+// What went back is restored by etcd-manager itself, into another cluster, of a backup that holdfast has made. That one
+// is taken over with the same store and the same disks. The data of the first cluster is in the way until it is moved
+// away.
 func TestTakeoverAfterRestoreOfEtcdManager(t *testing.T) {
 	f := newFarm(t, false)
 	for _, i := range f.leaderLast() {

@@ -192,7 +192,8 @@ func reserve(ctx context.Context, store Store, meta *Meta) error {
 }
 
 // upload streams the database into the store and describes in meta what it sent. The identity decrypts it, nil if it is
-// not encrypted. Copying and storing end together: the first that fails ends ctx for both, and its failure is the error.
+// not encrypted. Copying and storing end together: the first that fails ends ctx for both, and its failure is the
+// error.
 func upload(ctx context.Context, store Store, tx Tx, closeTx func() error, meta *Meta,
 	opt Options) (age.Identity, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

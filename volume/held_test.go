@@ -125,7 +125,8 @@ func snapshot(t *testing.T, root string) string {
 	return all.String()
 }
 
-// A disk that hangs is not lost: the claim is kept, the operator is told, and when the disk answers what is lost is seen.
+// A disk that hangs is not lost: the claim is kept, the operator is told, and when the disk answers what is lost is
+// seen.
 func TestWatchWaitsForADiskThatHangs(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t, t.TempDir(), "n1")

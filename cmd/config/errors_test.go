@@ -117,7 +117,7 @@ func TestFileErrors(t *testing.T) {
 			"snapshot:\n  recipients:\n  - x\n  drill: 0s\n",
 			[]string{`snapshot.recipients: number 1: must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …: malformed recipient "x": separator '1' at invalid position: pos=-1, len=1 (config.yaml:2)`},
 		},
-		"a bucket that is none": {
+		"an invalid bucket name": {
 			"snapshot: {store: 's3://My Bucket/etcd'}\n",
 			[]string{`snapshot.store: "s3://My Bucket/etcd": must be s3://bucket/prefix with a bucket name of 3-63 letters, digits, dots or dashes, got "My Bucket" (config.yaml:1)`},
 		},

@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The flags of the manifest in deploy/kops are understood without a warning, and what they name on the machine is mounted.
+// The flags of the manifest in deploy/kops are understood without a warning, and what they name on the machine is
+// mounted.
 func TestManifest(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/kops/etcd-manager-main.yaml")
 	if err != nil {

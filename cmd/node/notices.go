@@ -88,8 +88,8 @@ func (n *notices) look(ctx context.Context) {
 	}
 }
 
-// reason says why the volume is to be given back, "" if it is not. A recommendation may come to nothing: so it is heeded
-// once, and only for a node that waits for the slot.
+// reason says why the volume is to be given back, "" if it is not. A recommendation may come to nothing: so it is
+// heeded once, and only for a node that waits for the slot.
 func (n *notices) reason(plans ebs.Lifecycle) string {
 	why := plans.Leaves()
 	if why == "" && !plans.Rebalance.IsZero() && !plans.Rebalance.Equal(n.heeded) && n.standby() {

@@ -98,8 +98,8 @@ func TestNoticesOverTime(t *testing.T) {
 	})
 }
 
-// What is known from before counts for nothing until the metadata service says it again: an instance that comes back from
-// hibernation, or from a copy of its memory, knows a notice whose time is long past, and stays.
+// What is known from before counts for nothing until the metadata service says it again: an instance that comes back
+// from hibernation, or from a copy of its memory, knows a notice whose time is long past, and stays.
 func TestOldNotices(t *testing.T) {
 	past := time.Unix(1700000000, 0)
 	soon := ebs.Lifecycle{Action: "terminate", At: time.Now().Add(time.Hour)}

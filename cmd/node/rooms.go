@@ -113,8 +113,8 @@ func (r *rooms) all(volume string) (all coordinator.Rooms) {
 	return all
 }
 
-// untilRoom is when to ask again: long before the reserve can be reached, for the next answer is used only after the one
-// that is under way.
+// untilRoom is when to ask again: long before the reserve can be reached, for the next answer is used only after the
+// one that is under way.
 func untilRoom(r plan.Room) time.Duration {
 	spare := time.Duration((r.Free-r.Reserve())/(2*roomSpeed/1000)) * time.Millisecond
 	return min(max(spare, roomEvery), roomRest)

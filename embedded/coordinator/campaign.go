@@ -66,8 +66,8 @@ type vigil struct {
 	began time.Time   // of the doubt; zero while there is none
 }
 
-// due reports whether a look is worth it. Where nothing is suspicious a follower looks once, for what it has to remember
-// of the leader; a leader looks on, for whether its disk hangs.
+// due reports whether a look is worth it. Where nothing is suspicious a follower looks once, for what it has to
+// remember of the leader; a leader looks on, for whether its disk hangs.
 func (v *vigil) due(g plan.Glance) bool {
 	ago := time.Since(v.last)
 	if !g.Doubtful {

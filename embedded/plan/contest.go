@@ -96,7 +96,7 @@ type Answer struct {
 }
 
 // ComesFirst reports whether the answers let our member start: none is of a holder of the same disk that runs it, or
-// comes first. Who answers is not gone, whoever has its lock. Where one that was heard to hold a disk is silent, the
+// comes first. A node that answers is not gone, no matter who has its lock. Where one that was heard to hold a disk is silent, the
 // gossip has to tell first whether it lives; and to one that holds the same, who asks.
 func (obs Observation) ComesFirst(answers map[string]Answer) bool {
 	peers := slices.Clone(obs.Peers)

@@ -2,7 +2,8 @@ package plan
 
 import "testing"
 
-// TestComesFirst asks a node that, as far as is heard, holds the same disk and does not run its member, by a lower claim.
+// TestComesFirst asks a node that, as far as is heard, holds the same disk and does not run its member, by a lower
+// claim.
 func TestComesFirst(t *testing.T) {
 	r := FoundingRecord(Charter{Cluster: "main", Generation: 1, PeerURL: "http://{slot}:2380",
 		Seats: []Seat{{Slot: "a", Disk: "A"}}})

@@ -49,7 +49,8 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// TestWithdrawn: a leader takes back its generation's consent to what was aborted, as its disk remembers, and only that.
+// TestWithdrawn: a leader takes back its generation's consent to what was aborted, as its disk remembers, and only
+// that.
 func TestWithdrawn(t *testing.T) {
 	r := Record{ID: "ours", Generation: 1}
 	consented := Observation{
