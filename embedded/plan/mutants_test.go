@@ -715,7 +715,7 @@ var mutants = []mutant{
 	{"leave open what was aborted", "ending.go", `	case slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, `	case lost && slices.Contains(o.Disk.Ledger.Aborted, p.ID):
 		return`, byObject},
-	{"a consent outlives the abort", "ending.go", `if l.Record == nil || !m.Leader || !m.Led() {`, `if l.Record != nil || !m.Leader || !m.Led() {`, byWithdrawn},
+	{"a consent outlives the abort", "ending.go", `if l.Record == nil || !m.Leader || !m.Led() {`, `if l.Record == nil || m.Leader || !m.Led() {`, byWithdrawn},
 	{"nobody is told that an abort was deleted", "ending.go", `p != nil && slices.Contains(o.Disk.Ledger.Aborted, p.ID) {
 		all`, `p != nil && p.ID == "-" {
 		all`, byConflicts},
