@@ -35,7 +35,7 @@ else ifneq ($(ETCD),3.7)
 $(error ETCD must be 3.7 or 3.6, got $(ETCD))
 endif
 
-.PHONY: help build demo demo-hosts test compile compile-race stories packages decisions short race prove soak faults fuzz bench profile model lint image image-kops links licences sbom reproducible clean deps
+.PHONY: help build demo demo-hosts test compile compile-race stories packages decisions short other race prove soak faults fuzz bench profile model lint image image-kops links licences sbom reproducible clean deps
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -50,18 +50,18 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 	$(GO) build -o bin/demo-hosts ./integration/demo
 	bin/demo-hosts -binary $(BIN) $(ARGS)
 
-# The stories wait for half of their time: what runs beside them takes what they leave. What both need is compiled
-# before, else it is compiled twice.
-test: deps ## what CI runs, in some 25 minutes: lint, stories, packages; of what is alike a share (integration/tier)
+# The stories wait for much of their time: what only computes takes what they leave. The packages wait, too. What both
+# need is compiled before, else it is compiled twice.
+test: deps ## what CI runs, in some 20 minutes: lint, stories, packages; of what is alike a share (integration/tier)
 	$(MAKE) compile
 ifeq ($(ETCD),3.7)
 	$(MAKE) compile $(OTHER)
 endif
-	.ci/beside '$(MAKE) lint compile-race decisions' '$(MAKE) stories packages'
-ifeq ($(ETCD),3.7)
+	.ci/beside '$(MAKE) lint compile-race decisions' '$(MAKE) stories'
+	$(MAKE) -j 2 --output-sync=target packages $(if $(filter 3.7,$(ETCD)),other) race
+
+other:
 	$(MAKE) short $(OTHER)
-endif
-	$(MAKE) race
 
 compile:
 	$(GO) build $(PACKAGES)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
@@ -130,7 +131,7 @@ func TestFormatGoesOnAfterACrash(t *testing.T) {
 func TestFormatRefusesAnotherFilesystem(t *testing.T) {
 	each(t, func(t *testing.T, d *devicetest.Disk, fstype string) {
 		format(t, d, fstype)
-		err := Format(t.Context(), d.Path, Filesystem{Type: fstype, UUID: strings.Replace(testUUID, "5", "6", 1), Label: "holdfast"})
+		err := Format(t.Context(), d.Path, Filesystem{Type: fstype, UUID: uuid.NewString(), Label: "holdfast"})
 		if err == nil || !strings.Contains(err.Error(), "not blank any more") {
 			t.Errorf("got %v, want a refusal", err)
 		}

@@ -9,10 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"holdfast/volume/device/devicetest"
 )
 
-const testUUID = "5c1c9d6e-0f0a-4b8e-9d54-2f1a4f3f7a10"
+// testUUID is another one in each process: xfs mounts no two filesystems of one UUID at a time.
+var testUUID = uuid.NewString()
 
 func probed(t *testing.T, d *devicetest.Disk) Content {
 	t.Helper()
