@@ -18,6 +18,8 @@ const (
 	askTimeout  = 3 * time.Second  // for a direct call to another node
 	raftTimeout = 10 * time.Second // for a change of the member list
 	bornEvery   = 10 * time.Millisecond
+
+	emptyLog = "empty-log" // why a log without an entry is set aside, to be deleted at once
 )
 
 // actor carries out one action of the plan at a time.
@@ -240,7 +242,10 @@ func (ac *actor) start(ctx context.Context, o plan.Observation, a plan.Action) e
 }
 
 // makeRoom sets aside whatever lies where a member begins that has no log yet: an old database would be
-// taken for its own. What a failed attempt at the same start has left is taken up by the next attempt.
+// taken for its own. What a failed attempt at the same start has left is taken up by the next attempt. The empty log of
+// a founder that was killed in its first moments is deleted: etcd has made 128 MB of files for it, and killed time and
+// again a founder would fill its volume with them. A log that is empty although the disk has started is damaged, and
+// what lies beside it may be needed.
 func (ac *actor) makeRoom(dir string, a plan.Action) error {
 	begun := fmt.Sprintf("%s %t %x", a.Record.ID, a.Join, a.Member)
 	data, err := ac.world.Etcd.Inspect(dir)
@@ -250,8 +255,18 @@ func (ac *actor) makeRoom(dir string, a plan.Action) error {
 	if ac.begun == begun && !data.WAL {
 		return nil
 	}
-	if err := ac.holding.asideEtcd("unborn"); err != nil {
+	held, reason := ac.holding.now(), "unborn"
+	if data.Unborn && held.ledger.Started == "" {
+		reason = emptyLog
+	}
+	if err := ac.holding.asideEtcd(reason); err != nil {
 		return err
+	}
+	if reason == emptyLog {
+		soon := time.Now().Add(time.Second) // what is set aside bears the second
+		if _, err := ac.world.Etcd.Reclaim(held.path, soon, []string{emptyLog}); err != nil {
+			return fmt.Errorf("delete an empty log of etcd: %w", err)
+		}
 	}
 	ac.begun = begun
 	return nil
@@ -295,7 +310,7 @@ func (ac *actor) setAside(ctx context.Context, a plan.Action) error {
 // reclaimable are the reasons for which etcd's data is set aside here, and for which it is deleted after a while. It is
 // all of this cluster. What an operator has set aside may be another's, and is never deleted. Nor is what went back in
 // time ([plan.RolledBack]): if the others were the ones that lost something, it may be the only copy of it.
-var reclaimable = []string{"unborn", "removed", "outlived", "restored", "recovered"}
+var reclaimable = []string{emptyLog, "unborn", "removed", "outlived", "restored", "recovered"}
 
 // renounce makes the disk forget what it promised and accepted, which only an operator can order.
 func (ac *actor) renounce(ctx context.Context, o plan.Observation, a plan.Action) error {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -141,6 +143,41 @@ func TestJoinerIsBornWithoutAnEntry(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Killed before its log has an entry, a founder begins again, and what etcd had made is not kept: it would fill the
+// volume. Of a disk that has started it is kept, with the database beside it.
+func TestEmptyLogIsNotKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		started string
+		unborn  bool
+		want    []string
+	}{
+		"an empty log":                 {"", true, nil},
+		"an empty log that has begun":  {"disk-a", true, []string{"unborn"}},
+		"files where the log would be": {"", false, []string{"unborn"}},
+	} {
+		w := newWorld(t)
+		r := record("a", "b", "c")
+		l := ledgerV1{Version: 1, Etcd: "3.7.3", Ledger: plan.Ledger{Record: &r, Role: plan.RoleFounder, Started: tc.started}}
+		dir := filepath.Join(w.dir, EtcdDir)
+		if err := errors.Join(l.write(w.dir), os.MkdirAll(dir, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		w.data = plan.DataDir{WAL: tc.unborn, Unborn: tc.unborn, Member: 1, ClusterID: 77}
+		if err := w.holding().loop.actor.makeRoom(dir, plan.Action{Kind: plan.Start, Record: &r}); err != nil {
+			t.Fatal(err)
+		}
+		var kept []string
+		for _, reason := range reclaimable {
+			if _, err := os.Stat(dir + "-" + reason); err == nil {
+				kept = append(kept, reason)
+			}
+		}
+		if !slices.Equal(kept, tc.want) {
+			t.Errorf("%s: kept as %q, want %q", name, kept, tc.want)
+		}
+	}
 }
 
 // replacing makes a leader that sees slot b vacant on n2, which answers the direct question with what.

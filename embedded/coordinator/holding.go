@@ -242,7 +242,7 @@ func (h *holding) asideEtcd(reason string) error {
 		return fmt.Errorf("set etcd's data aside: %w", err)
 	}
 	if to != "" {
-		h.lg.Warn("etcd's data was set aside; it is not deleted", zap.String("to", to))
+		h.lg.Warn("etcd's data was set aside", zap.String("to", to), zap.String("because", reason))
 	}
 	return nil
 }

@@ -286,11 +286,14 @@ func (w *world) Aside(string) ([]plan.Aside, error) {
 	defer w.mu.Unlock()
 	return w.aside, nil
 }
-func (w *world) Reclaim(_ string, before time.Time, _ []string) ([]plan.Aside, error) {
+func (w *world) Reclaim(volume string, before time.Time, reasons []string) (_ []plan.Aside, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reclaimed = append(w.reclaimed, before)
-	return nil, nil
+	for _, reason := range reasons {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(volume, EtcdDir+"-"+reason)))
+	}
+	return nil, err
 }
 func (w *world) Rebuild(_ context.Context, dir string, s plan.Spec, bump int64) error {
 	if _, err := os.Stat(w.Database(dir)); err != nil {
