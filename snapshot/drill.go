@@ -47,35 +47,6 @@ const (
 // errGiveWay ends a drill when a backup is asked for.
 var errGiveWay = errors.New("a backup was asked for meanwhile: repeat the drill")
 
-// RunDrill drills a backup now, whether this node leads or not; "" is the newest one. A backup that is asked for
-// meanwhile ends it, with an error. An error means that nothing was found out; what was found, is in the result.
-func (k *Keeper) RunDrill(ctx context.Context, name string) (Drill, error) {
-	if k.restore == nil {
-		return Drill{}, errors.New("drill a backup: this node was given no way to restore one")
-	}
-	release, err := k.turn.wait(ctx)
-	if err != nil {
-		return Drill{}, err
-	}
-	defer release()
-	h, err := hold(ctx, k.stores.Main, k.source.Identity(), time.Now().Add(skew))
-	if err != nil {
-		return Drill{}, fmt.Errorf("drill a backup: %w", err)
-	}
-	newest := h.newest
-	if name == "" {
-		name = newest.Name
-	}
-	if name == "" {
-		return Drill{}, fmt.Errorf("drill a backup: there is none of cluster %s: %w", k.cluster, ErrNotFound)
-	}
-	d, err := k.drill(ctx, name)
-	if err == nil && name == newest.Name {
-		k.drills.record(ctx, d)
-	}
-	return d, err
-}
-
 // drillAt returns when the next drill is to be attempted, the past if that is not known, and whether one is at all. The
 // caller has mu.
 func (k *Keeper) drillAt(now time.Time) (at time.Time, ok bool) {

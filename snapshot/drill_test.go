@@ -235,38 +235,14 @@ func TestDrillStoreOff(t *testing.T) {
 	}, seldom)
 }
 
-func TestRunDrill(t *testing.T) {
-	drilled(t, func(t *testing.T, b *bench, d *drills) {
-		if _, err := b.RunDrill(t.Context(), ""); !errors.Is(err, snapshot.ErrNotFound) {
-			t.Errorf("drill without a backup: want ErrNotFound, got %v", err)
-		}
-		old, err := b.Save(t.Context(), nil)
-		must(t, err)
-		time.Sleep(time.Second)
-		newest, err := b.Save(t.Context(), nil)
-		must(t, err)
-
-		got, err := b.RunDrill(t.Context(), old.Name)
-		if err != nil || got.Name != old.Name || b.Status().Drill.Last.Name != "" {
-			t.Errorf("drill of an old one: want its result, and no record of it, got %+v, %v", got, err)
-		}
-		got, err = b.RunDrill(t.Context(), "")
-		if err != nil || got.Name != newest.Name || !reflect.DeepEqual(b.Status().Drill.Last, got) {
-			t.Errorf("drill of the newest: want its result recorded, got %+v, %v", got, err)
-		}
-		b.member.leader.Store(true)
-		d.after(t, time.Hour, 2) // the schedule counts it
-		d.set(func(context.Context) (snapshot.Drill, error) { return snapshot.Drill{}, errors.New("no room") })
-		if _, err := b.RunDrill(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "no room") {
-			t.Errorf("drill that cannot be tried: want the error, got %v", err)
-		}
-	})
+// TestNoDrill has no way to restore a backup: none is drilled, and backups are made all the same.
+func TestNoDrill(t *testing.T) {
 	keeper(t, func(t *testing.T, b *bench) {
-		if _, err := b.RunDrill(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "no way to restore") {
-			t.Errorf("drill without the means: want an error, got %v", err)
-		}
 		b.member.leader.Store(true)
-		b.pass(t, 25*time.Hour, 7) // and no harm is done
+		b.pass(t, 25*time.Hour, 7)
+		if s := b.Status().Drill; !s.Due.IsZero() || s.Last.Name != "" {
+			t.Errorf("status: want no drill, got %+v", s)
+		}
 	}, seldom)
 }
 

@@ -77,29 +77,28 @@ func TestDrillIsRecorded(t *testing.T) {
 		if all := backups(t, b.store.Store); len(all[0].Proofs) != 1 || all[0].Proofs[0].Kind != "drill" || !all[0].Good() {
 			t.Errorf("want a good drill, got %+v", all[0].Proofs)
 		}
-		name := b.Status().Newest.Name
 		d.set(func(ctx context.Context) (snapshot.Drill, error) {
 			<-ctx.Done()
 			return snapshot.Drill{}, context.Cause(ctx)
 		})
-		got, err := b.RunDrill(t.Context(), name)
-		if err != nil || !strings.Contains(got.Error, "had not ended after") {
-			t.Errorf("a slow drill: got %+v, %v", got, err)
+		d.after(t, 24*time.Hour+40*time.Minute, 2)
+		if got := b.Status().Drill.Last; !strings.Contains(got.Error, "had not ended after") {
+			t.Errorf("a slow drill: got %+v", got)
 		}
-		d.set(func(context.Context) (snapshot.Drill, error) { return snapshot.Drill{Error: "rotten"}, nil })
 		for _, b := range backups(t, b.store.Store) {
 			if b.Failed != nil {
 				t.Errorf("a slow drill speaks against %s", b.Name)
 			}
 		}
-		_, err = b.RunDrill(t.Context(), name)
-		must(t, err)
+		d.set(func(context.Context) (snapshot.Drill, error) { return snapshot.Drill{Error: "rotten"}, nil })
+		d.after(t, time.Hour, 3)
+		name := b.Status().Drill.Last.Name
 		for _, b := range backups(t, b.store.Store) {
 			if bad := b.Failed != nil; bad != (b.Name == name) {
 				t.Errorf("after a bad drill of %s: %s is bad: %t", name, b.Name, bad)
 			}
 		}
-	})
+	}, seldom)
 }
 
 // TestWatchIsCheap reads nothing again that has not changed.
