@@ -31,14 +31,9 @@ type Dir struct {
 	swept bool // what crashed writers left is gone
 }
 
-const (
-	// mark is the hidden directory of unfinished files. It is also how the root is known to be the store, and not
-	// the empty directory that an unmounted file system leaves behind.
-	mark = ".holdfast"
-	// abandoned is the age at which an unfinished file has no writer any more: Save gives up after a minute without
-	// progress, so a day leaves room for clocks that disagree.
-	abandoned = 24 * time.Hour
-)
+// mark is the hidden directory of unfinished files. It is also how the root is known to be the store, and not the empty
+// directory that an unmounted file system leaves behind.
+const mark = ".holdfast"
 
 // NewDir returns the store in the directory path, which must exist when the store is used: it is never created,
 // because a missing directory may be a missing mount.
@@ -78,7 +73,7 @@ func (d *Dir) prepare(root *os.Root, write bool) error {
 	if err := makeDir(root, mark); err != nil {
 		return err
 	}
-	if err := sweep(root, abandoned); err != nil {
+	if err := sweep(root, AbandonedAfter); err != nil {
 		return fmt.Errorf("remove what a crashed writer left: %w", err)
 	}
 	d.seen, d.swept = true, true

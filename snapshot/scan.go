@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// abandonedAfter is the age at which a save or a copy that has written nothing since is taken for dead. Save gives
-	// up after a minute without progress.
-	abandonedAfter = 24 * time.Hour
+	// AbandonedAfter is the age at which a save or a copy that has written nothing since is taken for dead, and an
+	// unfinished file of a directory, or upload to a bucket, has no writer any more: what it left is removed. Save gives
+	// up after a minute without progress, so a day leaves room for clocks that disagree.
+	AbandonedAfter = 24 * time.Hour
 	// readers is how many small objects are read at once: on S3, the few hundred sidecars of a year take a second or
 	// two.
 	readers = 16
@@ -128,7 +129,7 @@ func (e entry) written() time.Time {
 }
 
 // abandoned says that nobody is writing it any more.
-func (e entry) abandoned(clock time.Time) bool { return clock.Sub(e.written()) > abandonedAfter }
+func (e entry) abandoned(clock time.Time) bool { return clock.Sub(e.written()) > AbandonedAfter }
 
 // read tells what there is to tell of a backup. Its error is the store's; what is wrong with the backup is a Problem.
 func (e entry) read(ctx context.Context, store Store, id Identity, clock time.Time) (Backup, error) {

@@ -49,9 +49,6 @@ func ifTime(t time.Time) *time.Time {
 	return &t
 }
 
-// unfinishedFor is how old a backup that was never finished is before `prune` removes it.
-const unfinishedFor = 24 * time.Hour
-
 // Holdings are what a listing of the store says; unread is why it cannot be read.
 func Holdings(all []snapshot.Backup, unread string, now time.Time) *health.Holdings {
 	if unread != "" {
@@ -65,7 +62,7 @@ func Holdings(all []snapshot.Backup, unread string, now time.Time) *health.Holdi
 		switch {
 		case b.Foreign:
 			h.Foreign++
-		case b.Unfinished && now.Sub(b.Created) > unfinishedFor:
+		case b.Unfinished && now.Sub(b.Created) > snapshot.AbandonedAfter:
 			h.Left++
 		case b.Unfinished, b.Legacy:
 		case !b.Good():

@@ -28,8 +28,6 @@ const (
 	inFlight = 2
 	// cleanup is the time for aborting an upload after its context has ended.
 	cleanup = 10 * time.Second
-	// abandoned is the age at which an upload has no writer any more.
-	abandoned = 24 * time.Hour
 	// nonceKey is the key of the user metadata that tells one write from another of the same content.
 	nonceKey = "holdfast-nonce"
 	// dataFile is how the last part of the name of every large object begins, in our layout and in etcd-manager's.
@@ -142,7 +140,7 @@ func (u uploads) CompleteMultipartUpload(ctx context.Context, in *s3.CompleteMul
 // It is an extra: what goes wrong here comes again tomorrow, and the lifecycle rule in docs/s3.md does the same.
 func (s *Store) sweep(ctx context.Context, client *s3.Client) {
 	s.mu.Lock()
-	due := s.swept.IsZero() || time.Since(s.swept) > abandoned
+	due := s.swept.IsZero() || time.Since(s.swept) > snapshot.AbandonedAfter
 	if due {
 		s.swept = time.Now()
 	}
@@ -164,7 +162,7 @@ func (s *Store) sweep(ctx context.Context, client *s3.Client) {
 		for _, u := range page.Uploads {
 			name, ours := s.nameOf(u.Key, page.EncodingType)
 			if !ok || !ours || !strings.HasPrefix(path.Base(name), dataFile) || u.Initiated == nil ||
-				now.Sub(*u.Initiated) < abandoned {
+				now.Sub(*u.Initiated) < snapshot.AbandonedAfter {
 				continue
 			}
 			in := &s3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: s.key(name), UploadId: u.UploadId}
