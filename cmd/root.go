@@ -85,11 +85,10 @@ func Execute() int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var code exitCode
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &code):
+	}
+	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
 	fmt.Fprintf(os.Stderr, "holdfast: %v\n", err)

@@ -313,8 +313,7 @@ func (n *Node) Holdfast(args ...string) Output {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		n.c.t.Fatalf("run holdfast %s: %v", strings.Join(args, " "), err)
 	}
 	return Output{out.String(), errs.String(), cmd.ProcessState.ExitCode()}

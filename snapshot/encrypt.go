@@ -52,7 +52,8 @@ func parseRecipient(text string) (age.Recipient, error) {
 	case strings.HasPrefix(text, "ssh-"):
 		r, err = agessh.ParseRecipient(text)
 	case strings.HasPrefix(text, "age1") && strings.Count(text, "1") > 1 && strings.LastIndex(text, "1") > 4:
-		return nil, fmt.Errorf("must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …; plugins are not supported, got %q", text)
+		return nil, fmt.Errorf("must be age1…, age1pq1…, ssh-ed25519 … or ssh-rsa …; plugins are not supported, got %q",
+			text)
 	default:
 		r, err = age.ParseX25519Recipient(text)
 	}
@@ -132,7 +133,7 @@ func decrypt(r io.Reader, identities []age.Identity) (io.Reader, error) {
 	}
 	bounded := &io.LimitedReader{R: r, N: maxHeader}
 	plain, err := age.Decrypt(bounded, identities...)
-	if none := (*age.NoIdentityMatchError)(nil); errors.As(err, &none) {
+	if _, none := errors.AsType[*age.NoIdentityMatchError](err); none {
 		return nil, errNoIdentity
 	}
 	if err != nil {

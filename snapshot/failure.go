@@ -33,9 +33,20 @@ func (f *failure) Unwrap() error { return f.err }
 
 func fail(reason string, err error) error { return &failure{reason, err} }
 
+// Damaged reports whether an error of Verify, Fetch or Copy is about the backup itself: what is stored is not what was
+// saved, is incomplete, or was never finished. Other errors say that it could not be read, that there was no room, or
+// that no identity decrypts it: they say nothing about the backup.
+func Damaged(err error) bool {
+	if _, ok := errors.AsType[*problem](err); ok {
+		return true
+	}
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.reason == reasonMismatch && !errors.Is(err, errNoIdentity)
+}
+
 // reasonOf returns the reason for err, as seen by a caller with this ctx: when that has ended, nothing else is known.
 func reasonOf(ctx context.Context, err error) string {
-	if f := (*failure)(nil); ctx.Err() == nil && errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok && ctx.Err() == nil {
 		return f.reason
 	}
 	return reasonInterrupted
@@ -44,8 +55,7 @@ func reasonOf(ctx context.Context, err error) string {
 // blame gives an error of a store without a reason of its own, or with the general one, the reason of this store:
 // reasonSpool or reasonStore. A disk without room is a reason by itself.
 func blame(reason string, err error) error {
-	f := (*failure)(nil)
-	switch own := errors.As(err, &f); {
+	switch f, own := errors.AsType[*failure](err); {
 	case err == nil, own && f.reason != reasonStore:
 		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

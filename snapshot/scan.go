@@ -179,7 +179,7 @@ func problemf(format string, args ...any) error { return &problem{fmt.Errorf(for
 
 // ofStore is err unless that is a problem.
 func ofStore(err error) error {
-	if p := (*problem)(nil); errors.As(err, &p) {
+	if _, ok := errors.AsType[*problem](err); ok {
 		return nil
 	}
 	return err

@@ -130,7 +130,7 @@ func unpack(ctx context.Context, store Store, meta *Meta, file *target, opt Opti
 
 	// A pipe wakes its writer for each read, and the decoder reads the head of each block alone.
 	decErr := decode(ctx, bufio.NewReaderSize(pr, chunkSize), file, meta, opt)
-	if f := (*failure)(nil); errors.As(decErr, &f) && f.reason == reasonScratch {
+	if f, ok := errors.AsType[*failure](decErr); ok && f.reason == reasonScratch {
 		pr.CloseWithError(decErr)
 		<-fetched
 		return decErr

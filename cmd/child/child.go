@@ -64,8 +64,8 @@ func Replay(ctx context.Context, from, dir string) (end plan.LogEnd, err error) 
 // crashed says that a child ended over what it read: by a panic, a fatal error of the runtime or a fault. One that was
 // killed, as the kernel does when memory is short everywhere, says nothing.
 func crashed(err error) bool {
-	exit := (*exec.ExitError)(nil)
-	if !errors.As(err, &exit) {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
 		return false
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)

@@ -93,8 +93,8 @@ func (s *space) remove(name string) error {
 }
 
 func gone(err error) bool {
-	var missing netlink.LinkNotFoundError
-	return errors.As(err, &missing) || errors.Is(err, unix.ENODEV)
+	_, missing := errors.AsType[netlink.LinkNotFoundError](err)
+	return missing || errors.Is(err, unix.ENODEV)
 }
 
 // whole repeats a request for a list until no change has interrupted it.

@@ -164,7 +164,8 @@ func (s *Store) todo(err error) string {
 			return advice["InsufficientStorage"]
 		}
 	}
-	dns, timed := (*net.DNSError)(nil), net.Error(nil)
+	_, unresolved := errors.AsType[*net.DNSError](err)
+	timed, ofNetwork := errors.AsType[net.Error](err)
 	switch {
 	case errors.As(err, new(noCredentials)):
 		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile in ~/.aws, " +
@@ -172,9 +173,9 @@ func (s *Store) todo(err error) string {
 	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.HostnameError)),
 		errors.As(err, new(x509.CertificateInvalidError)):
 		return "check the service's certificate and snapshot.s3.endpoint; AWS_CA_BUNDLE names a file with other authorities"
-	case errors.As(err, &dns):
+	case unresolved:
 		return "check snapshot.s3.endpoint and snapshot.s3.region, and whether the service wants snapshot.s3.path-style: true"
-	case errors.As(err, &timed) && timed.Timeout():
+	case ofNetwork && timed.Timeout():
 		return "check the network between here and the service"
 	}
 	return ""

@@ -134,14 +134,13 @@ func meaningOf(op, code, message string, status int) Meaning {
 
 // translate makes an *Error of the SDK's.
 func translate(op string, err error) error {
-	var answer smithy.APIError
-	if !errors.As(err, &answer) || answer.ErrorCode() == codeUnknown {
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok || answer.ErrorCode() == codeUnknown {
 		return &Error{Op: op, Meaning: Uncertain, Err: plain(err)}
 	}
 	code, status := answer.ErrorCode(), 0
 	said := saying{text: withoutSecrets(answer.ErrorMessage()), err: err}
-	var response *awshttp.ResponseError
-	if errors.As(err, &response) {
+	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		status, said.request = response.HTTPStatusCode(), response.ServiceRequestID()
 	}
 	return &Error{Op: op, Code: code, Meaning: meaningOf(op, code, answer.ErrorMessage(), status), Err: said}

@@ -59,11 +59,11 @@ func (s ec2Series) count(stack *middleware.Stack) error {
 }
 
 func codeLabel(err error) string {
-	var answer smithy.APIError
-	switch {
-	case err == nil:
+	if err == nil {
 		return codeOK
-	case !errors.As(err, &answer):
+	}
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
 		return codeNone
 	}
 	if _, known := meanings[answer.ErrorCode()]; known {

@@ -223,12 +223,12 @@ func answer(w http.ResponseWriter, action string, body response) {
 }
 
 func answerError(w http.ResponseWriter, err error) {
-	var e *apiError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*apiError](err)
+	if !ok {
 		e = &apiError{"InternalError", err.Error()}
 	}
-	status, ok := statuses[e.Code]
-	if !ok {
+	status, known := statuses[e.Code]
+	if !known {
 		status = http.StatusBadRequest
 	}
 	write(w, status, struct {
