@@ -126,8 +126,7 @@ func (f doctorFlags) repair(c *cobra.Command, client *control.Client, r health.R
 			say("left as it is")
 			continue
 		}
-		if err := client.Get(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID),
-			&struct{}{}); err != nil {
+		if err := client.Do(c.Context(), http.MethodPost, "/doctor?fix="+url.QueryEscape(found.Fix.ID)); err != nil {
 			return fixed, fmt.Errorf("%s: %w", found.Fix.ID, err)
 		}
 		say("done: %s", found.Fix.ID)

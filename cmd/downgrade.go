@@ -91,7 +91,7 @@ func (f downgradeFlags) run(c *cobra.Command, client *control.Client) error {
 		if err := confirmUnless(f.yes, c, "Downgrade?"); err != nil {
 			return err
 		}
-		if err := client.Get(ctx, http.MethodPost, path, &struct{}{}); err != nil {
+		if err := client.Do(ctx, http.MethodPost, path); err != nil {
 			return err
 		}
 		fmt.Fprintln(out, "there is a backup, and etcd was told")
@@ -152,7 +152,7 @@ func (f downgradeFlags) giveUp(c *cobra.Command, client *control.Client) error {
 	if err := confirmUnless(f.yes, c, "Give up the downgrade to etcd "+e.Downgrade+"?"); err != nil {
 		return err
 	}
-	if err := client.Get(ctx, http.MethodDelete, "/downgrade", &struct{}{}); err != nil {
+	if err := client.Do(ctx, http.MethodDelete, "/downgrade"); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out,

@@ -111,7 +111,7 @@ func newUndrainCommand() *cobra.Command {
 		Short: "Start the member of this machine again after a drain",
 		Args:  cobra.NoArgs,
 		RunE: asking(func(c *cobra.Command, client *control.Client, _ []string) error {
-			if err := client.Get(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun), &struct{}{}); err != nil {
+			if err := client.Do(c.Context(), http.MethodPost, fmt.Sprintf("/undrain?dry=%t", dryRun)); err != nil {
 				return err
 			}
 			if dryRun {

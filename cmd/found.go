@@ -28,8 +28,8 @@ func newFoundCommand() *cobra.Command {
 			if abandon == anew {
 				return errors.New("say either --abandon or --new (see `holdfast found --help` for what each risks)")
 			}
-			if err := client.Get(c.Context(), http.MethodPost,
-				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun), &struct{}{}); err != nil {
+			if err := client.Do(c.Context(), http.MethodPost,
+				fmt.Sprintf("/found?abandon=%t&new=%t&dry=%t", abandon, anew, dryRun)); err != nil {
 				return err
 			}
 			if dryRun {

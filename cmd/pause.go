@@ -33,7 +33,7 @@ func newPauseCommand() *cobra.Command {
 				return fmt.Errorf("--reason: %w", err)
 			}
 			q := url.Values{"why": {reason}, "by": {operator()}, "dry": {fmt.Sprint(dryRun)}}
-			if err := client.Get(c.Context(), http.MethodPost, "/pause?"+q.Encode(), &struct{}{}); err != nil {
+			if err := client.Do(c.Context(), http.MethodPost, "/pause?"+q.Encode()); err != nil {
 				return fmt.Errorf("pause the cluster: %w", err)
 			}
 			if dryRun {

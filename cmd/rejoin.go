@@ -65,7 +65,7 @@ func rejoin(c *cobra.Command, f *proposalFlags) error {
 		return err
 	}
 	path := "/rejoin?" + url.Values{"dry": {strconv.FormatBool(f.DryRun)}}.Encode()
-	if err := client.Get(c.Context(), http.MethodPost, path, &struct{}{}); err != nil {
+	if err := client.Do(c.Context(), http.MethodPost, path); err != nil {
 		return err
 	}
 	if f.DryRun {

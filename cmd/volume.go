@@ -168,7 +168,7 @@ func newVolumeSetAsideCommand() *cobra.Command {
 			if err := confirmUnless(yes, c, "Set everything on it aside, and begin with a blank disk?"); err != nil {
 				return err
 			}
-			if err := client.Get(c.Context(), http.MethodPost, "/volume/set-aside", &struct{}{}); err != nil {
+			if err := client.Do(c.Context(), http.MethodPost, "/volume/set-aside"); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(),
@@ -182,11 +182,16 @@ func newVolumeSetAsideCommand() *cobra.Command {
 	return c
 }
 
-// loadEBS loads the configuration for a command that is about EBS volumes only.
-func loadEBS(c *cobra.Command) (config.Config, error) {
-	cfg, _, err := loadClient(c)
-	if err == nil && cfg.Volume.Provider != volume.ProviderEBS {
-		err = fmt.Errorf("volume.provider is %s: this command is about EBS volumes", cfg.Volume.Provider)
+// forEBS runs a command that is about EBS volumes only.
+func forEBS(run func(c *cobra.Command, cfg config.Config) error) runE {
+	return func(c *cobra.Command, _ []string) error {
+		cfg, _, err := loadClient(c)
+		if err == nil && cfg.Volume.Provider != volume.ProviderEBS {
+			err = fmt.Errorf("volume.provider is %s: this command is about EBS volumes", cfg.Volume.Provider)
+		}
+		if err != nil {
+			return err
+		}
+		return run(c, cfg)
 	}
-	return cfg, err
 }

@@ -43,13 +43,9 @@ func newVolumeCreateCommand() *cobra.Command {
 		Example: "  holdfast volume create --config holdfast.yaml --zones eu-west-1a,eu-west-1b,eu-west-1c --size 20\n" +
 			"  holdfast volume create --config holdfast.yaml --zones eu-west-1a --kms-key alias/etcd --dry-run",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := loadEBS(c)
-			if err != nil {
-				return err
-			}
+		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
 			return createVolumes(c.Context(), cfg, o, c.OutOrStdout())
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), providerFlags...)
 	fs := c.Flags()

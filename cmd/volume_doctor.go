@@ -24,13 +24,9 @@ func newVolumeDoctorCommand() *cobra.Command {
 			"what its role may do (by DryRun: nothing is executed), which programs are missing, and what is wrong with\n" +
 			"the volumes' tags. The exit code is 1 when something is missing that a node cannot do without.",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := loadEBS(c)
-			if err != nil {
-				return err
-			}
+		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
 			return examine(c.Context(), cfg, c.OutOrStdout())
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), providerFlags...)
 	return c

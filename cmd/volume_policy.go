@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"holdfast/cmd/config"
 	"holdfast/volume/ebs"
 )
 
@@ -20,18 +21,14 @@ func newVolumePolicyCommand() *cobra.Command {
 		Example: "  holdfast volume policy --config /etc/holdfast.yaml > policy.json\n" +
 			"  holdfast volume policy --config /etc/holdfast.yaml --partition aws-us-gov",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := loadEBS(c)
-			if err != nil {
-				return err
-			}
+		RunE: forEBS(func(c *cobra.Command, cfg config.Config) error {
 			text, err := cfg.Volume.EBS.Policy(cfg.Cluster.Name, partition)
 			if err != nil {
 				return usage(fmt.Errorf("--%w", err))
 			}
 			_, err = c.OutOrStdout().Write(text)
 			return err
-		},
+		}),
 	}
 	addClientFlags(c.Flags(), providerFlags...)
 	c.Flags().StringVar(&partition, "partition", partition, "AWS `partition` of the account: aws, aws-cn, aws-us-gov, …")

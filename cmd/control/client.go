@@ -114,6 +114,11 @@ func (c *Client) Get(ctx context.Context, method, path string, v any) error {
 	return nil
 }
 
+// Do asks for something of which nothing but an error is told.
+func (c *Client) Do(ctx context.Context, method, path string) error {
+	return c.Get(ctx, method, path, &struct{}{})
+}
+
 // newRemote returns a client of another machine's node.
 func newRemote(c config.Remote) (*Client, error) {
 	pair, pool, err := readIdentity(c.CertFile, c.KeyFile, c.CAFile)

@@ -88,7 +88,7 @@ func (c *cluster) ask(ctx context.Context) view {
 
 // poke has the node on this machine look at the store at once. If none does, all look within seconds anyway.
 func (c *cluster) poke(ctx context.Context) {
-	_ = c.node.Get(ctx, http.MethodPost, "/look", &struct{}{})
+	_ = c.node.Do(ctx, http.MethodPost, "/look")
 }
 
 // consent has the node that the command talks to confirm a proposal.
