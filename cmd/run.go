@@ -24,11 +24,12 @@ func newRunCommand() *cobra.Command {
 			"configuration. The exit code is 0 after SIGTERM and 1 when something went wrong that a restart may cure.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			loaded, err := config.Load("", c.Flags(), os.Environ())
+			load := func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) }
+			loaded, err := load()
 			if err != nil {
 				return err
 			}
-			return run(c, loaded, func() (*config.Loaded, error) { return config.Load("", c.Flags(), os.Environ()) })
+			return run(c, loaded, load)
 		},
 	}
 	config.AddFlags(c.Flags())

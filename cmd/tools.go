@@ -29,10 +29,7 @@ func newEtcdctlCommand() *cobra.Command {
 			}
 			signal.Reset(syscall.SIGINT, syscall.SIGTERM)  // it is etcdctl's to end on them
 			os.Args = append([]string{"etcdctl"}, args...) // its command line is a package variable that reads os.Args
-			if err := ctlv3.Start(); err != nil {
-				return err
-			}
-			return nil
+			return ctlv3.Start()
 		},
 	}
 }

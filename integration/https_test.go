@@ -3,6 +3,7 @@ package integration_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,9 +33,7 @@ func TestClientsFromHTTPToHTTPS(t *testing.T) {
 	roll := func(keys map[string]any) {
 		t.Helper()
 		for i, n := range c.Nodes {
-			for key, value := range keys {
-				n.Keys[key] = value
-			}
+			maps.Copy(n.Keys, keys)
 			if i == 1 {
 				n.Kill()
 			} else {

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -31,9 +32,7 @@ func onBucket(t *testing.T, keys map[string]any) (*integration.Cluster, *gateway
 		"snapshot.store": "s3://backups/etcd/story", "snapshot.s3.endpoint": proxy.URL, "snapshot.s3.path-style": true,
 		"snapshot.every": "1s", "snapshot.retry": "1s", "snapshot.drill": "0s",
 	}
-	for k, v := range keys {
-		all[k] = v
-	}
+	maps.Copy(all, keys)
 	return founded(t, integration.Options{Keys: all, Env: gateway.Env()}), proxy
 }
 

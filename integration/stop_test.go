@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"syscall"
@@ -54,11 +55,7 @@ type events struct {
 func (e *events) events() map[string]string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all := make(map[string]string, len(e.seen))
-	for k, v := range e.seen {
-		all[k] = v
-	}
-	return all
+	return maps.Clone(e.seen)
 }
 
 // watch opens watches on all records, which end with the test. Each is a stream of its own.

@@ -3,6 +3,7 @@ package metrics
 import (
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -79,10 +80,5 @@ func (c *connLimit) forget(conn net.Conn) {
 
 // leave takes a connection from those that keep us waiting.
 func (c *connLimit) leave(conn net.Conn) {
-	for i, w := range c.waiting {
-		if w == conn {
-			c.waiting = append(c.waiting[:i:i], c.waiting[i+1:]...)
-			return
-		}
-	}
+	c.waiting = slices.DeleteFunc(c.waiting, func(w net.Conn) bool { return w == conn })
 }

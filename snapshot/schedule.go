@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -79,7 +78,7 @@ func parseCron(line string) (cron.Schedule, error) {
 		return nil, err
 	}
 	if s.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return nil, fmt.Errorf("no such time within five years")
+		return nil, errors.New("no such time within five years")
 	}
 	return s, nil
 }

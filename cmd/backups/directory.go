@@ -17,6 +17,7 @@ import (
 
 	"holdfast/cmd/config"
 	"holdfast/cmd/node"
+	"holdfast/durable"
 	"holdfast/embedded"
 	"holdfast/embedded/generations"
 	"holdfast/embedded/health"
@@ -176,11 +177,18 @@ func vacant(dir string) error {
 	case len(entries) > 0:
 		return errors.New("it must not exist, or be an empty directory: it is not empty")
 	}
-	if _, err := os.Lstat(dir + ".partial"); err == nil {
-		return fmt.Errorf("%s is in the way: another restore is making it, or was killed: if none runs, remove it",
-			dir+".partial")
+	if _, err := os.Lstat(partialOf(dir)); err == nil {
+		return inTheWay(dir)
 	}
 	return nil
+}
+
+// partialOf is where a directory is made.
+func partialOf(dir string) string { return dir + ".partial" }
+
+func inTheWay(dir string) error {
+	return fmt.Errorf("%s is in the way: another restore is making it, or was killed: if none runs, remove it",
+		partialOf(dir))
 }
 
 // makeWhole lets build make a directory beside dir and then gives it dir's name. When build fails, nothing is left.
@@ -192,12 +200,10 @@ func makeWhole(dir string, build func(partial string) error) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
 	}
-	partial := dir + ".partial"
-	err := os.Mkdir(partial, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is in the way: another restore is making it, or was killed: if none runs, remove it", partial)
-	}
-	if err != nil {
+	partial := partialOf(dir)
+	if err := os.Mkdir(partial, 0o700); errors.Is(err, fs.ErrExist) {
+		return inTheWay(dir)
+	} else if err != nil {
 		return err
 	}
 	if err := build(partial); err != nil {
@@ -206,11 +212,7 @@ func makeWhole(dir string, build func(partial string) error) error {
 	if err := os.Rename(partial, dir); err != nil {
 		return errors.Join(err, os.RemoveAll(partial))
 	}
-	parent, err := os.Open(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // explainRestored tells what was made, and what to do with it.

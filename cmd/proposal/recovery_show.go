@@ -1,6 +1,7 @@
 package proposal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +15,7 @@ import (
 func (s recovery) write(w io.Writer, survivor string, act bool) error {
 	t := show.Table("SLOT", "NODE", "STATE", "TERM", "INDEX", "REVISION", "DISK", "")
 	for _, v := range s.Slots {
-		row := []any{v.Slot, show.OrDash(v.Node), survivorState(v), "-", "-", "-", show.OrDash(v.Disk), ""}
+		row := []any{v.Slot, cmp.Or(v.Node, "-"), survivorState(v), "-", "-", "-", cmp.Or(v.Disk, "-"), ""}
 		if v.Here {
 			row[3], row[4] = v.Log.Term, v.Log.Index
 		}

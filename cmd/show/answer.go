@@ -18,11 +18,3 @@ func NothingChanged(w io.Writer, would string) error {
 	_, err := fmt.Fprintf(w, "%s\nnothing was changed (--dry-run)\n", would)
 	return err
 }
-
-// OrDash is text, or a dash for none.
-func OrDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -22,8 +23,8 @@ func History(w io.Writer, entries []coordinator.Entry) error {
 			t.AppendRow(table.Row{"", e.Node, "", "", "-", "-", "",
 				fmt.Sprintf("%d entries are missing: the disk could not be written", e.Dropped)})
 		}
-		t.AppendRow(table.Row{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, OrDash(e.Slot),
-			generationText(e.Generation), e.Kind, OrDash(e.Outcome), tookText(e), entryText(e)})
+		t.AppendRow(table.Row{e.Time.Local().Format("2006-01-02 15:04:05.000"), e.Node, cmp.Or(e.Slot, "-"),
+			generationText(e.Generation), e.Kind, cmp.Or(e.Outcome, "-"), tookText(e), entryText(e)})
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -29,7 +30,7 @@ func Volumes(w io.Writer, provider string, infos []volume.Info) error {
 			encrypted = "yes"
 		}
 		t.AppendRow(table.Row{i.Slot, i.Volume, i.Zone, health.Bytes(i.Size), i.Type, encrypted, i.Cloud,
-			OrDash(i.Instance), OrDash(i.Holder), i.Epoch, OrDash(i.Format), i.Decision, i.Why})
+			cmp.Or(i.Instance, "-"), cmp.Or(i.Holder, "-"), i.Epoch, cmp.Or(i.Format, "-"), i.Decision, i.Why})
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err

@@ -102,7 +102,7 @@ func search(ctx context.Context, dir string, v Variant) (result, error) {
 		return result{}, err
 	}
 	var args []string
-	for _, d := range strings.Fields(v.Defs) {
+	for d := range strings.FieldsSeq(v.Defs) {
 		args = append(args, "-D"+d)
 	}
 	if _, _, err := run(ctx, dir, "spin", append([]string{"-a"}, append(args, "model.pml")...)...); err != nil {

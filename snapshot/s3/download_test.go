@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,9 +42,7 @@ func changedDownload(t *testing.T, g *gateway.Gateway) {
 		defer answer.Body.Close()
 		body, _ := io.ReadAll(answer.Body)
 		body[len(body)/2] ^= 0x10
-		for k, v := range answer.Header {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), answer.Header)
 		w.Write(body)
 		return true
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -132,9 +133,7 @@ func slowAnswers(t *testing.T, g *gateway.Gateway) {
 		answer := p.Forward(r)
 		defer answer.Body.Close()
 		body, _ := io.ReadAll(answer.Body)
-		for k, v := range answer.Header {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), answer.Header)
 		w.WriteHeader(answer.StatusCode)
 		for piece := range len(body)/100 + 1 {
 			time.Sleep(250 * time.Millisecond) // the fault itself, not a synchronisation

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -102,9 +103,7 @@ func (p *Proxy) Forward(r *http.Request) *http.Response {
 }
 
 func header(w http.ResponseWriter, answer *http.Response) {
-	for k, v := range answer.Header {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), answer.Header)
 	w.WriteHeader(answer.StatusCode)
 }
 
