@@ -319,19 +319,26 @@ func decided(t *testing.T, n *integration.Node, action string) {
 	t.Errorf("%s never decided to %s: %v", n.Name, action, all)
 }
 
-// A copy of a running slot's volume appears on another host: it does not start, and the slot's name stays
-// with the one that runs.
-func TestClone(t *testing.T) {
-	story(t)
-	c := cluster(t, integration.Options{Nodes: 4})
-	thief := c.Nodes[3]
+// threeAndOne is a cluster of three that serves, with its members and a writer that has written, and a fourth host on
+// which nothing runs.
+func threeAndOne(t *testing.T) (c *integration.Cluster, fourth *integration.Node, w *integration.Writer,
+	before map[string]integration.Member) {
+	t.Helper()
+	c = cluster(t, integration.Options{Nodes: 4})
 	for _, n := range c.Nodes[:3] {
 		n.Start()
 	}
 	c.Serving()
-	w := c.Write()
+	w = c.Write()
 	w.More(20)
-	before := c.Members()
+	return c, c.Nodes[3], w, c.Members()
+}
+
+// A copy of a running slot's volume appears on another host: it does not start, and the slot's name stays
+// with the one that runs.
+func TestClone(t *testing.T) {
+	story(t)
+	c, thief, w, before := threeAndOne(t)
 	place(t, c.Nodes[1].Volume(), filepath.Join(thief.Root, "b"))
 	thief.Start()
 	thief.Says("node n2 runs slot b", "does not start")
@@ -352,15 +359,8 @@ func TestClone(t *testing.T) {
 // the member, and the other says so.
 func TestCopiesStartAtOnce(t *testing.T) {
 	story(t)
-	c := cluster(t, integration.Options{Nodes: 4})
-	both := []*integration.Node{c.Nodes[1], c.Nodes[3]}
-	for _, n := range c.Nodes[:3] {
-		n.Start()
-	}
-	c.Serving()
-	w := c.Write()
-	w.More(20)
-	before := c.Members()
+	c, other, w, before := threeAndOne(t)
+	both := []*integration.Node{c.Nodes[1], other}
 	both[0].Stop()
 	place(t, both[0].Volume(), filepath.Join(both[1].Root, "b"))
 	for _, n := range both {
