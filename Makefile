@@ -12,19 +12,19 @@ PACKAGES    := ./...
 PROFILE     := $(CURDIR)/deploy/cpu.pgo
 BUILD_FLAGS := -pgo=$(PROFILE) -trimpath -buildvcs=false -ldflags "-s -w -X holdfast/cmd.version=$(VERSION)"
 FUZZTIME    ?= 10s
-# What only computes: nothing in it depends on how fast it runs.
+# These only compute, so they may run at the lowest priority: nothing in them depends on time.
 DECISIONS   := ./embedded/plan ./embedded/plan/model ./volume/ebs/model
-# What starts nothing that could race, and would only be built and linked once more: the pure decisions, what prints and
-# parses, and the stories, whose processes are built without the detector.
+# Not run under the race detector, for which all is built and linked once more: what starts nothing that could race (the
+# pure decisions, what prints and parses), and the stories, whose processes are built without it.
 UNRACED     := ^holdfast/(cmd|cmd/(holdfast|config|show|certificates)|invalid|embedded/(plan|plan/model|health)|integration.*|volume/ebs/model)$$
 RACED        = $$($(GO) list $(PACKAGES) | grep -vE '$(UNRACED)')
-# The EC2 SDK is the dearest package of that build by far, and generated: without optimisation it compiles in half the
-# processor's time. It is instrumented all the same.
+# The EC2 SDK takes longest in that build by far. Without optimisation it compiles in half the time; it is instrumented
+# all the same.
 RACEFLAGS   := '-gcflags=github.com/aws/aws-sdk-go-v2/service/ec2=-N -l'
 
-# ETCD=3.6 makes everything with etcd 3.6 (docs/upgrade.md), but for what needs etcd's robustness checker of 3.7.
+# ETCD=3.6 builds and tests with etcd 3.6 (docs/upgrade.md), without integration/faults: etcd's checker is of 3.7.
 ETCD ?= 3.7
-# What of the flavour with 3.6 CI tests: what touches its formats. Make prove has all.
+# What `make test` tests with etcd 3.6: the packages that touch its formats. `make prove` tests all.
 OTHER := ETCD=3.6 PACKAGES="./embedded ./cmd/backups ./cmd/child"
 ifeq ($(ETCD),3.6)
 export GOFLAGS := -modfile=$(CURDIR)/etcd36.mod -tags=etcd36
@@ -50,8 +50,9 @@ demo-hosts: build ## as root: nodes on hosts of their own, with EBS volumes of a
 	$(GO) build -o bin/demo-hosts ./integration/demo
 	bin/demo-hosts -binary $(BIN) $(ARGS)
 
-# The stories wait for much of their time: what only computes takes what they leave. The packages wait, too. What both
-# need is compiled before, else it is compiled twice.
+# The stories wait for much of their time, so what only computes runs beside them at the lowest priority (.ci/beside). The
+# packages wait, too: etcd 3.6 and the race detector run at the same time. What all need is compiled first, else it would
+# be compiled twice.
 test: deps ## what CI runs, in some 20 minutes: lint, stories, packages; of what is alike a share (integration/tier)
 	$(MAKE) compile
 ifeq ($(ETCD),3.7)
@@ -72,10 +73,10 @@ compile-race:
 stories: ## stories on real processes, hosts and disks
 	$(GOTEST) -count=1 -timeout 60m ./integration
 
-packages: ## the tests of all packages but these and those of decisions; they wait, too
+packages: ## the tests of all packages, without the stories and the decisions
 	$(GOTEST) -p 3 -count=1 -timeout 60m $$($(GO) list $(PACKAGES) | grep -vxF "$$($(GO) list ./integration $(DECISIONS))")
 
-decisions: ## simulations of the plan, its mutants, and models
+decisions: ## the plan's simulations and mutants, and the models of plan and claim
 	$(GOTEST) -count=1 -timeout 60m $(DECISIONS)
 
 short: ## the fast tests, in under a minute
@@ -152,7 +153,7 @@ image-kops: build licences links ## a container image that takes etcd-manager's 
 links:
 	deploy/links.sh bin/links
 
-deps:
+deps: ## install the Debian packages that the tests need and that are missing, as root; else say what is skipped
 	@.ci/deps
 
 clean: ## remove what the build and the demo made
