@@ -44,7 +44,8 @@ func newTLSOperatorCommand() *cobra.Command {
 	})
 }
 
-const paperHelp = "The nodes warn from 30 days before it expires, or a tenth of its life if that is less. `holdfast tls\n" +
+const paperHelp = "" +
+	"The nodes warn from 30 days before it expires, or a tenth of its life if that is less. `holdfast tls\n" +
 	"forget NAME` ends the warnings and its renewals.\n\n" +
 	"The key of the peers' authority must be here: run it on a node, or with the node's configuration."
 

@@ -101,7 +101,8 @@
 //	  Defragmentation      one after the other, the leader last, while clients write
 //	  Corrupt              explained, and what it says to do works
 //	disk_full_test.go
-//	  DiskFull             a member's disk is filled to the last byte: writes are refused, nobody dies, they continue by themselves
+//	  DiskFull             a member's disk is filled to the last byte: writes are refused, nobody dies, they continue
+//	                       by themselves
 //	  DiskFillsUp          by etcd itself, at full speed: the same
 //	drain_test.go
 //	  RollingRestart       a shell loop that waits for nothing but the end of each process
@@ -129,7 +130,8 @@
 //	forget_test.go
 //	  ForgetStray          a node of another founding came and went: forgotten everywhere, until it runs again
 //	tls_test.go
-//	  TLSGiven             authorities of `tls init`: who has no certificate of the right one is refused, as client and as peer
+//	  TLSGiven             authorities of `tls init`: who has no certificate of the right one is refused, as client and
+//	                       as peer
 //	stop_test.go
 //	  StopLeader           under load with 20 open watches, which miss nothing
 //	  StopTwice            the second signal, after more than a second, ends the process
@@ -150,9 +152,11 @@
 //	  Twin                 a copied host, name and all, never runs etcd
 //	  TwoClustersInOneGossip  of one name: both continue, and both say so
 //	impostor_test.go
-//	  Impostor             a stray with the leader's name lives for 8 s: nothing changes, others can be drained, and it is over when it is dead
+//	  Impostor             a stray with the leader's name lives for 8 s: nothing changes, others can be drained, and it
+//	                       is over when it is dead
 //	leader_lost_test.go
-//	  LeaderLost           the leader's machine vanishes, its process is stopped: one early election each, with its reason; a line broken one way: none
+//	  LeaderLost           the leader's machine vanishes, its process is stopped: one early election each, with its
+//	                       reason; a line broken one way: none
 //	stall_test.go
 //	  StalledDisk          the leader's disk takes no writes and reports no error: not ready, and not the leader
 //	storm_test.go
@@ -165,7 +169,8 @@
 //	  CorruptOneWhileTwoAreDown
 //	  CorruptAlone         of the only node: nothing is founded again, the newest backup is restored
 //	doctor_test.go
-//	  Doctor               a stale endpoint, an expired certificate, a drained node: found by all, and what can be is repaired
+//	  Doctor               a stale endpoint, an expired certificate, a drained node: found by all, and what can be is
+//	                       repaired
 //	takeover_test.go
 //	  TakeoverOfPlainEtcd  machine by machine, the leader last, under writes, a watch and a lease; and back
 //	  TakeoverOfPlainEtcdFenced  both programs on one machine, in both orders
@@ -174,7 +179,8 @@
 //	  TakeoverOfPlainEtcdWithTLS  with its operator's certificates; and back
 //	  ReleaseOfTheLastLink  members that were given back and do not reach each other hold the last release up
 //	takeover_manager_test.go, with the programs in HOLDFAST_TEST_ETCD_MANAGER
-//	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and back
+//	  TakeoverOfEtcdManager, TakeoverOfEtcdManagerWithStore  hosts with kops' names, ports, flags and authorities; and
+//	                       back
 //	  TakeoverOfEtcdManagerFenced, KillWhileTakingEtcdManagerOver
 //	  TakeoverOfMainAndEvents  two clusters on the same hosts at once; and back
 //	  TakeoverAfterRestoreOfEtcdManager  given back, restored by etcd-manager into another cluster, and that taken over

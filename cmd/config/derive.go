@@ -155,6 +155,7 @@ type Endpoint struct {
 	Port string
 }
 
+// Endpoints are where a node of this configuration listens, but for ports that are to be any free one.
 func Endpoints(c Config) []Endpoint {
 	var all []Endpoint
 	add := func(key, hostport string) {

@@ -173,5 +173,6 @@ func NewestText(b *health.BackupStatus, now time.Time) string {
 	case b.Asked == nil:
 		return "none is known"
 	}
-	return fmt.Sprintf("the store held no good backup when it was asked %s ago", health.Age(now, *b.Asked)) // it may by now
+	// it may hold one by now
+	return fmt.Sprintf("the store held no good backup when it was asked %s ago", health.Age(now, *b.Asked))
 }

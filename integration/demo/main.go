@@ -217,7 +217,8 @@ volume:
     settle: 1s
     scan-every: 2s
     takeover-after: 3s
-# The hosts are a sealed network on this machine, for you to look into. On AWS: leave it out, and etcd has TLS (docs/tls.md).
+# The hosts are a sealed network on this machine, for you to look into. On AWS: leave it out, and etcd has TLS
+# (docs/tls.md).
 tls: {insecure: true}
 `
 

@@ -16,11 +16,12 @@
 //   - An empty database at revision 1, a last write that succeeds, and no requests but those it knows. So nodes stop
 //     without the disruption lock (stop.wait 0s). Keys of holdfast's own are known by their prefix and by the logs; any
 //     other stranger who writes makes the history illegal.
-//   - The whole log. etcd deletes a WAL file when five newer ones exist (max-wals) and fills 64 MB before it begins one,
-//     so in minutes nothing is deleted. [Load] refuses a history of which no member has the first entry. A disk is lost
-//     at most once in a run: the two other members' logs are whole, and the replaced one's counts from where it begins.
-//   - No alarms. A full disk raises NOSPACE, and the checker knows neither that entry of the log nor that etcd refuses writes
-//     behind it. Both are emptied in the copies of the logs, which are what is checked.
+//   - The whole log. etcd deletes a WAL file when five newer ones exist (max-wals) and fills 64 MB before it begins
+//     one, so in minutes nothing is deleted. [Load] refuses a history of which no member has the first entry. A disk is
+//     lost at most once in a run: the two other members' logs are whole, and the replaced one's counts from where it
+//     begins.
+//   - No alarms. A full disk raises NOSPACE, and the checker knows neither that entry of the log nor that etcd refuses
+//     writes behind it. Both are emptied in the copies of the logs, which are what is checked.
 //   - Few requests: a hundred a second. A request without an answer may have happened at any later time, so the search
 //     grows with the failures. A search that is not over in two minutes is a refusal, with another word: Timeout.
 //

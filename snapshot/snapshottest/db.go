@@ -39,7 +39,8 @@ func NewDB(t testing.TB) *DB {
 		b.Close()
 	})
 	d.update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{"alarm", "auth", "authRoles", "authUsers", "cluster", "key", "lease", "members", "members_removed", "meta"} {
+		for _, name := range []string{"alarm", "auth", "authRoles", "authUsers", "cluster", "key", "lease", "members",
+			"members_removed", "meta"} {
 			if _, err := tx.CreateBucket([]byte(name)); err != nil {
 				return err
 			}

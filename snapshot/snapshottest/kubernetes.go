@@ -129,7 +129,8 @@ func (o *object) value() []byte {
 	meta.text(3, team)
 	meta.text(5, uuid(random))
 	meta.text(8, stamp)
-	for i, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version", "pod-template-hash"} {
+	for i, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version",
+		"pod-template-hash"} {
 		meta.nest(11, func(m *message) { m.text(1, label); m.text(2, fmt.Sprintf("app-%03d-%d", app, i)) })
 	}
 	meta.nest(13, func(m *message) {
@@ -185,7 +186,8 @@ func (o *object) body(b *message, app int, random, changing *rand.Rand) {
 		if o.kind == "replicasets" {
 			return
 		}
-		for _, condition := range []string{"PodScheduled", "Initialized", "ContainersReady", "Ready", "PodReadyToStartContainers"} {
+		for _, condition := range []string{"PodScheduled", "Initialized", "ContainersReady", "Ready",
+			"PodReadyToStartContainers"} {
 			b.nest(30, func(m *message) {
 				m.text(1, condition)
 				m.text(2, "True")
@@ -239,7 +241,8 @@ var managed = func() map[string]string {
 	all := map[string]string{}
 	for i, kind := range kinds {
 		var b strings.Builder
-		b.WriteString(`{"f:metadata":{"f:labels":{".":{},"f:app.kubernetes.io/name":{}},"f:ownerReferences":{".":{}}},"f:spec":{`)
+		b.WriteString(`{"f:metadata":{"f:labels":{".":{},"f:app.kubernetes.io/name":{}},"f:ownerReferences":{".":{}}},` +
+			`"f:spec":{`)
 		for j := range 6 {
 			fmt.Fprintf(&b, `"f:%s%d":{".":{},"f:%s":{"f:path":{},"f:%s":{}}},`, kind.name, j,
 				strings.ToLower(environment[(i+j)%len(environment)]), environment[(i*3+j)%len(environment)])

@@ -9,7 +9,8 @@
 //
 //   - Conditional writes are real: the condition is checked again under a lock of the name, just before the object is
 //     linked into place, and the lock holds between processes.
-//   - A name is a path, so an object cannot have the name of another one's directory. S3 has no such rule; our names do.
+//   - A name is a path, so an object cannot have the name of another one's directory. S3 has no such rule; our names
+//     do.
 //   - A directory that a deletion leaves empty is removed, and a put into it at that moment fails with
 //     ExistingObjectIsDirectory, status 409. It succeeds when repeated.
 //   - If-None-Match takes a delete marker for an object, and refuses. S3 lets the write pass
