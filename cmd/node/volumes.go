@@ -67,10 +67,7 @@ func OpenEBS(cfg config.Config, cloud *ebs.EC2, step func(string), lg *zap.Logge
 
 // OpenEC2 makes the client of the cloud; the instance asks its metadata who it is.
 func OpenEC2(ctx context.Context, cfg config.Config, reg prometheus.Registerer, lg *zap.Logger) (*ebs.EC2, error) {
-	v := cfg.Volume.EBS
-	return ebs.NewEC2(ctx, ebs.AWSConfig{
-		Region: v.Region, Zone: v.Zone, Instance: v.Instance, Endpoint: v.Endpoint, IMDSEndpoint: v.MetadataEndpoint,
-	}, reg, lg)
+	return ebs.NewEC2(ctx, cfg.Volume.EBS, reg, lg)
 }
 
 // OpenMachine is this machine, as volumes of a cloud need it. Nothing is touched yet.

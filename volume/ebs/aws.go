@@ -22,14 +22,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// AWSConfig says where EC2 is and who asks. What is empty the SDK finds out as every AWS program does
-// (environment, profile), and after that the instance metadata service is asked.
-type AWSConfig struct {
-	Region, Zone, Instance string
-	Endpoint               string // URL of EC2
-	IMDSEndpoint           string // URL of the instance metadata service
-}
-
 const (
 	readAttempt  = 15 * time.Second // one attempt to read
 	readAttempts = 4                // of one read; what outlasts them is for the protocol
@@ -40,7 +32,7 @@ const (
 
 // EC2 is the [Cloud] of a region of AWS, by its SDK. Its methods may be called from several goroutines.
 type EC2 struct {
-	cfg      AWSConfig
+	cfg      Config
 	base     aws.Config
 	metadata *imds.Client
 	series   ec2Series
@@ -55,12 +47,13 @@ type EC2 struct {
 }
 
 // NewEC2 returns the client. It reads the SDK's own configuration (files, environment) and sends nothing: where
-// credentials and identity are to come from a service, that is asked when they are needed. The series are
-// registered with reg, which may be nil.
-func NewEC2(ctx context.Context, cfg AWSConfig, reg prometheus.Registerer, lg *zap.Logger) (*EC2, error) {
+// credentials and identity are to come from a service, that is asked when they are needed. Of cfg it uses what says
+// where EC2 is and who asks; what is empty the SDK finds out as every AWS program does, and after that the instance
+// metadata service is asked. The series are registered with reg, which may be nil.
+func NewEC2(ctx context.Context, cfg Config, reg prometheus.Registerer, lg *zap.Logger) (*EC2, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithLogger(sdkLog(lg)),
-		config.WithEC2IMDSEndpoint(cfg.IMDSEndpoint),
+		config.WithEC2IMDSEndpoint(cfg.MetadataEndpoint),
 	}
 	base, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestPermissions(t *testing.T) {
 			refuse(w, 412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
 		}
 	})
-	e := newTestEC2(t, AWSConfig{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", Endpoint: f.URL}, nil)
+	e := newTestEC2(t, Config{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", Endpoint: f.URL}, nil)
 	got := map[string]Permission{}
 	for _, p := range e.Permissions(t.Context(), "vol-1", "i-1", "my:claim") {
 		got[p.Action] = p
@@ -76,7 +76,7 @@ func TestPermissionsOfAnEndpointWithoutDryRun(t *testing.T) {
 
 func TestPermissionsWithoutVolume(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) { refuse(w, 412, "DryRunOperation", "ok") })
-	e := newTestEC2(t, AWSConfig{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", Endpoint: f.URL}, nil)
+	e := newTestEC2(t, Config{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", Endpoint: f.URL}, nil)
 	for _, p := range e.Permissions(t.Context(), "", "i-1") {
 		if p.Action == "ec2:AttachVolume" && (p.Known || !strings.Contains(p.Detail, "no volume")) {
 			t.Errorf("got %+v, want it not asked", p)

@@ -58,7 +58,7 @@ func newMetadata(t *testing.T) *metadata {
 
 func TestIdentityIsReadOnce(t *testing.T) {
 	m := newMetadata(t)
-	e := newTestEC2(t, AWSConfig{IMDSEndpoint: m.URL}, nil)
+	e := newTestEC2(t, Config{MetadataEndpoint: m.URL}, nil)
 	want := Self{Instance: "i-0abc", Region: "eu-test-1", Zone: "eu-test-1b", Account: "123456789012"}
 	for range 2 {
 		if got, err := e.Identity(t.Context()); got != want || err != nil {
@@ -72,14 +72,14 @@ func TestIdentityIsReadOnce(t *testing.T) {
 
 func TestIdentityAsConfigured(t *testing.T) {
 	m := newMetadata(t)
-	e := newTestEC2(t, AWSConfig{Instance: "i-1", Region: "r", Zone: "r-a", IMDSEndpoint: m.URL}, nil)
+	e := newTestEC2(t, Config{Instance: "i-1", Region: "r", Zone: "r-a", MetadataEndpoint: m.URL}, nil)
 	if got, err := e.Identity(t.Context()); got != (Self{Instance: "i-1", Region: "r", Zone: "r-a"}) || err != nil {
 		t.Errorf("got %+v, %v, want what is configured", got, err)
 	}
 	if got := m.documents.Load(); got != 0 {
 		t.Errorf("the document was read %d times, want never", got)
 	}
-	e = newTestEC2(t, AWSConfig{Zone: "eu-test-1z", IMDSEndpoint: m.URL}, nil)
+	e = newTestEC2(t, Config{Zone: "eu-test-1z", MetadataEndpoint: m.URL}, nil)
 	if got, err := e.Identity(t.Context()); got.Zone != "eu-test-1z" || got.Instance != "i-0abc" || err != nil {
 		t.Errorf("got %+v, %v, want the configured zone and the rest from the document", got, err)
 	}
@@ -90,7 +90,7 @@ func TestIdentityUnavailable(t *testing.T) {
 	for name, set := range map[string]*atomic.Bool{"down": &m.down, "version 1 only": &m.v1} {
 		t.Run(name, func(t *testing.T) {
 			set.Store(true)
-			e := newTestEC2(t, AWSConfig{Region: "eu-test-1", IMDSEndpoint: m.URL}, nil)
+			e := newTestEC2(t, Config{Region: "eu-test-1", MetadataEndpoint: m.URL}, nil)
 			_, err := e.Identity(t.Context())
 			if err == nil {
 				t.Fatal("got no error")
@@ -125,7 +125,7 @@ func TestRegionAndCredentialsOfTheInstance(t *testing.T) {
 	environment(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	e, err := NewEC2(t.Context(), AWSConfig{Endpoint: f.URL, IMDSEndpoint: m.URL}, nil, zap.NewNop())
+	e, err := NewEC2(t.Context(), Config{Endpoint: f.URL, MetadataEndpoint: m.URL}, nil, zap.NewNop())
 	if err != nil {
 		t.Fatalf("NewEC2 while the metadata service is down: %v", err)
 	}
@@ -151,7 +151,7 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 		case <-stop:
 		}
 	})
-	e := newTestEC2(t, AWSConfig{IMDSEndpoint: f.URL}, nil)
+	e := newTestEC2(t, Config{MetadataEndpoint: f.URL}, nil)
 	if err := e.asking.take(t.Context()); err != nil { // somebody else is asking
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestIdentityWaitsNoLongerThanItsContext(t *testing.T) {
 func TestIdentityIsNotAskedOfAProxy(t *testing.T) {
 	const child = "PROXY_TEST_CHILD"
 	if proxy := os.Getenv(child); proxy != "" {
-		e := newTestEC2(t, AWSConfig{IMDSEndpoint: "http://metadata.invalid"}, nil)
+		e := newTestEC2(t, Config{MetadataEndpoint: "http://metadata.invalid"}, nil)
 		t.Setenv("HTTP_PROXY", proxy)
 		if got, err := e.Identity(t.Context()); err == nil {
 			t.Errorf("got %+v of a service that is not there", got)
@@ -216,7 +216,7 @@ func TestDoctorSeesTheWrongRegion(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) { refuse(w, 412, "DryRunOperation", "ok") })
 	said := ""
 	d := Doctor{Config: Default(), Cluster: "main", Slots: []string{"a"},
-		Cloud:   newTestEC2(t, AWSConfig{Region: "us-east-1", Endpoint: f.URL, IMDSEndpoint: m.URL}, nil),
+		Cloud:   newTestEC2(t, Config{Region: "us-east-1", Endpoint: f.URL, MetadataEndpoint: m.URL}, nil),
 		Volumes: func(context.Context) ([]volume.Info, error) { return nil, nil },
 		Machine: NewMachine(MachineConfig{DeviceRoot: t.TempDir(), FSType: Ext4}, zap.NewNop()),
 		Tell: func(j Judgement, text string) {

@@ -42,7 +42,7 @@ func newStandin(t *testing.T, o ec2test.Options) standin {
 		}
 		metadata := httptest.NewServer(cloud.IMDS(instance))
 		t.Cleanup(metadata.Close)
-		e, err := ebs.NewEC2(t.Context(), ebs.AWSConfig{Endpoint: server.URL, IMDSEndpoint: metadata.URL}, prometheus.NewRegistry(), zap.NewNop())
+		e, err := ebs.NewEC2(t.Context(), ebs.Config{Endpoint: server.URL, MetadataEndpoint: metadata.URL}, prometheus.NewRegistry(), zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,7 +86,7 @@ func environment(t *testing.T) {
 	}
 }
 
-func newTestEC2(t *testing.T, cfg AWSConfig, reg prometheus.Registerer) *EC2 {
+func newTestEC2(t *testing.T, cfg Config, reg prometheus.Registerer) *EC2 {
 	t.Helper()
 	environment(t)
 	e, err := NewEC2(t.Context(), cfg, reg, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
@@ -100,7 +100,7 @@ func newTestEC2(t *testing.T, cfg AWSConfig, reg prometheus.Registerer) *EC2 {
 
 func (f *fake) client(reg prometheus.Registerer) *EC2 {
 	f.t.Helper()
-	return newTestEC2(f.t, AWSConfig{Region: "eu-test-1", Endpoint: f.URL}, reg)
+	return newTestEC2(f.t, Config{Region: "eu-test-1", Endpoint: f.URL}, reg)
 }
 
 // refuse answers with an error of EC2.
@@ -306,7 +306,7 @@ func TestReadGivesUp(t *testing.T) {
 
 // The limit of an attempt must be the HTTP client's: one of the context would end the whole read.
 func TestAttemptsAreLimited(t *testing.T) {
-	e := newTestEC2(t, AWSConfig{Region: "eu-test-1"}, nil)
+	e := newTestEC2(t, Config{Region: "eu-test-1"}, nil)
 	c := ec2.NewFromConfig(e.base, func(o *ec2.Options) { e.configure(o, "eu-test-1") })
 	h, ok := c.Options().HTTPClient.(*awshttp.BuildableClient)
 	if !ok || h.GetTimeout() != readAttempt {
@@ -368,7 +368,7 @@ func TestCancelIsPrompt(t *testing.T) {
 // What failed before it was sent, here for want of credentials, was certainly not executed.
 func TestUnsentIsCertain(t *testing.T) {
 	f := newFake(t, func(w http.ResponseWriter, r *http.Request) { accept(w, r, "") })
-	e := newTestEC2(t, AWSConfig{Region: "eu-test-1", Endpoint: f.URL}, nil)
+	e := newTestEC2(t, Config{Region: "eu-test-1", Endpoint: f.URL}, nil)
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")

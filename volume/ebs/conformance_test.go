@@ -177,7 +177,7 @@ func (r *region) launch(node string) *instance {
 	metadata := httptest.NewServer(r.cloud.IMDS(id))
 	r.t.Cleanup(metadata.Close)
 	log := zaptest.NewLogger(r.t).Named(node)
-	client, err := ebs.NewEC2(r.t.Context(), ebs.AWSConfig{Endpoint: r.server.URL, IMDSEndpoint: metadata.URL}, nil, log)
+	client, err := ebs.NewEC2(r.t.Context(), ebs.Config{Endpoint: r.server.URL, MetadataEndpoint: metadata.URL}, nil, log)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func planner(t *testing.T, paths map[string]string, status *atomic.Int32) *EC2 {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return newTestEC2(t, AWSConfig{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", IMDSEndpoint: server.URL}, nil)
+	return newTestEC2(t, Config{Instance: "i-1", Region: "eu-test-1", Zone: "eu-test-1a", MetadataEndpoint: server.URL}, nil)
 }
 
 func TestLifecycle(t *testing.T) {
