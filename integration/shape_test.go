@@ -46,7 +46,6 @@ var wide = map[string]string{
 	"embedded/plan.Store":             "what a decision is made of",
 	"metrics.Sample":                  "a field for each series",
 	"snapshot.Meta":                   "an object in the store",
-	"snapshot.Status":                 "a JSON answer",
 	"volume.Info":                     "a JSON answer",
 	"volume/ebs.Config":               "a section of the configuration",
 }

@@ -83,7 +83,6 @@ type state struct {
 	attempted  time.Time
 	failures   int
 	lastError  string
-	reason     string // of lastError
 	logged     string // the reason that was logged last, in a row of failures
 }
 
@@ -375,7 +374,7 @@ func (k *Keeper) failed(ctx context.Context, start time.Time, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
-	s.attempted, s.lastError, s.reason = start, err.Error(), reason
+	s.attempted, s.lastError = start, err.Error()
 	if !s.leading.IsZero() {
 		s.failures++
 		k.series.consecutive.Set(float64(s.failures))
@@ -387,6 +386,6 @@ func (k *Keeper) recovered() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.state
-	s.failures, s.reason, s.logged, s.lastError = 0, "", "", ""
+	s.failures, s.logged, s.lastError = 0, "", ""
 	k.series.consecutive.Set(0)
 }

@@ -87,15 +87,14 @@ func TestKeeperFailures(t *testing.T) {
 		b.member.leader.Store(true)
 		b.pass(t, time.Minute, 1)
 		b.store.off.Store(true)
-		time.Sleep(14*time.Minute + 5*time.Second)
-		synctest.Wait()
-		attempts := []time.Time{b.Status().Attempted}
-		for range 7 {
-			for before := b.Status().Attempted; b.Status().Attempted.Equal(before); {
+		time.Sleep(13*time.Minute + 50*time.Second)
+		var attempts []time.Time
+		for failures := range 8 {
+			for b.Status().Failures == failures {
 				time.Sleep(time.Second)
 				synctest.Wait()
 			}
-			attempts = append(attempts, b.Status().Attempted)
+			attempts = append(attempts, time.Now())
 		}
 		for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 15 * time.Minute} {
 			if got := attempts[i+1].Sub(attempts[i]); got != want {

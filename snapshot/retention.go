@@ -58,7 +58,6 @@ func (p *pruner) pruned(st PruneStatus, removed int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.status
-	st.Removed = before.Removed + removed
 	p.status = st
 	p.series.total.Add(float64(removed))
 	if st.Error != "" || len(st.Kept) > 0 {
