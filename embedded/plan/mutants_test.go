@@ -161,8 +161,10 @@ var mutants = []mutant{
 				return false
 			}
 `, ``, byFirst},
-	{"silence lets it start", "contest.go", `case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":`, `case a.Facts == nil && p.Node == "-":`, byFirst},
-	{"a standby that is silent holds it up", "contest.go", `case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":`, `case a.Facts == nil:`, byFirst},
+	{"silence lets it start", "contest.go", `case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil && p.Node == "-":`, byFirst},
+	{"a standby that is silent holds it up", "contest.go", `case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil:`, byFirst},
+	{"silence of one that has asked lets it start", "contest.go", ` || c.askers[p.Node].same(c.ours)):`, `):`, byFirst},
+	{"start beside a twin that was heard since", "contest.go", ` && obs.Twin == ""`, ``, byFirst},
 	{"start another slot's data", "next.go", `case resuming(o).another() != "":`, `case resuming(o).another() == "-":`, byCopied},
 	{"a lost node says whose data it is", "resume.go", `for _, p := range o.live() {
 		if p.Facts == nil || !p.Facts.Running`, `for _, p := range o.Peers {

@@ -14,7 +14,7 @@ func (n *node) askRivals() {
 		n.todo = append(n.todo, func() { answers[name] = n.askRival(name, o.Contender()) })
 	}
 	n.todo = append(n.todo, func() {
-		if !o.ComesFirst(answers) || !n.contest.Begin() {
+		if !n.contest.ComesFirst(o, answers) || !n.contest.Begin() {
 			n.w.tally.event("gave way")
 			n.abort()
 		}
