@@ -47,9 +47,9 @@ type contest struct {
 
 // first reports whether the member here may start, as far as the others say.
 func (ct *contest) first(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	o, _ := ct.observer.observe() // a disk may take its time
+	limited, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
-	o, _ := ct.observer.observe()
 	ct.mu.Lock()
 	ct.asked = time.Now()
 	nodes := ct.of.Whom(&o)
@@ -62,7 +62,7 @@ func (ct *contest) first(ctx context.Context) bool {
 	answers := make([]plan.Answer, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {
-		asking.Go(func() { answers[i] = ct.ask(ctx, node, question) })
+		asking.Go(func() { answers[i] = ct.ask(limited, node, question) })
 	}
 	asking.Wait()
 	by := make(map[string]plan.Answer, len(nodes))
@@ -71,7 +71,7 @@ func (ct *contest) first(ctx context.Context) bool {
 	}
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
-	return ct.of.ComesFirst(o, by)
+	return ctx.Err() == nil && ct.of.ComesFirst(o, by)
 }
 
 // begin reports whether nobody has asked since, and it was not long ago. From then on, until end, the member here gives
