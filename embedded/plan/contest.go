@@ -96,9 +96,9 @@ type Answer struct {
 }
 
 // ComesFirst reports whether the answers to an attempt let our member start: none is of a holder of the same disk that
-// runs it, or comes first. A node that answers is not gone, no matter who has its lock. Where one that was heard to hold
-// a disk is silent, or one that has asked for the same, the gossip has to tell first whether it lives; and to one that
-// holds the same, who asks. One that has our name cannot be asked, and is heard of or not.
+// runs it, or comes first. A node that answers is not gone, no matter who has its lock. Where one that was heard to
+// hold a disk is silent, or one that has asked for the same, the gossip has to tell first whether it lives; and to one
+// that holds the same, who asks. One that has our name cannot be asked, and is heard of or not.
 func (c *Contest) ComesFirst(obs Observation, answers map[string]Answer) bool {
 	peers := slices.Clone(obs.Peers)
 	for i, p := range peers {

@@ -197,15 +197,16 @@ func TestCopyInAnotherSlot(t *testing.T) {
 				d.epoch += 5
 				w.among(300)
 				if to.proc != nil || from.proc == nil {
-					t.Errorf("R10: the copy in another slot runs, %t, and the member, %t", to.proc != nil, from.proc != nil)
+					t.Errorf("R10: the copy in another slot runs, %t, and the member, %t", to.proc != nil,
+						from.proc != nil)
 				}
 				from.crash()
 				from.boot()
 				from.disk, own.holder = own, from
 				w.among(600)
 				if w.broken != "" || to.proc != nil || from.proc == nil {
-					t.Errorf("R10: after a restart the copy in another slot runs, %t, and the member, %t %s", to.proc != nil,
-						from.proc != nil, w.broken)
+					t.Errorf("R10: after a restart the copy in another slot runs, %t, and the member, %t %s",
+						to.proc != nil, from.proc != nil, w.broken)
 				}
 			})
 		}
