@@ -129,8 +129,12 @@ func TestAnswers(t *testing.T) {
 		look(math.NaN(), time.Hour, false)
 		look(math.NaN(), time.Hour, false)
 		look(math.NaN(), time.Hour, false)
-		if a.missing(2, 3, time.Second) {
-			t.Error("answers: another member is missing")
+		for mark := range 6 { // one chatters, and the other says nothing
+			time.Sleep(time.Second)
+			if a.missing(2, float64(mark), time.Second) {
+				t.Error("answers: another member is missing")
+			}
+			look(4, 0, mark >= unanswered)
 		}
 	})
 }

@@ -5,11 +5,13 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/rafthttp"
 
 	"holdfast/embedded/plan"
 	"holdfast/embedded/settings"
@@ -243,6 +245,35 @@ func TestConnected(t *testing.T) {
 	if err := a.TransferLeadership(soon(t)); a.Status().Leader && !errors.Is(err, plan.ErrUnhealthy) {
 		t.Errorf("transfer to nobody: got %v, want plan.ErrUnhealthy", err)
 	}
+}
+
+// A member that hears and says nothing any more, with all its connections, is not connected to the leader. A follower,
+// which no other follower answers, goes by the connections.
+func TestConnectedAnswers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("several seconds")
+	}
+	nodes := found(t, "a", "b", "c")
+	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Status().Leader })
+	leader, other, mute := nodes[i], nodes[(i+1)%3], nodes[(i+2)%3]
+	id := mute.Status().MemberID
+	connected := func(n *node) bool { _, ok := n.Connected(id); return ok }
+	for _, n := range []*node{leader, other} {
+		await(t, "all are connected", func() bool { return connected(n) })
+	}
+	transport := raftTransport(mute.current().etcd.Server).(rafthttp.Pausable)
+	transport.Pause()
+	await(t, "the leader counts it no more", func() bool {
+		if !connected(other) {
+			t.Fatal("connected: a follower wants to be answered")
+		}
+		return !connected(leader)
+	})
+	if !leader.Status().Leader {
+		t.Fatal("connected: the leader leads no more")
+	}
+	transport.Resume()
+	await(t, "the leader counts it again", func() bool { return connected(leader) })
 }
 
 // TestProgress: the leader knows how far each log is, and a follower of none.

@@ -74,6 +74,21 @@ var mutants = []mutanttest.Mutant{
 		Test: "TestAnswers", Says: "answers: after 1h0m0s"},
 	{Name: "a new leader counts what it heard as the last one", File: "connected.go", Old: `a.of = nil`, New: `_ = a.of`,
 		Test: "TestAnswers", Says: "answers: after 1ms"},
+	{Name: "a member that answers nothing is connected", File: "connected.go", Old: `>= unanswered*election`,
+		New: `>= unanswered*election && false`, Test: "TestAnswers", Says: "answers: after 1ms"},
+	{Name: "an answer is late at once", File: "connected.go", Old: `>= unanswered*election`, New: `>= election`,
+		Test: "TestAnswers", Says: "answers: after 1.5s"},
+	{Name: "what one member says, another has said", File: "connected.go", Old: `	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of == nil {`, New: `	a.mu.Lock()
+	defer a.mu.Unlock()
+	id = 1
+	if a.of == nil {`, Test: "TestAnswers", Says: "answers: after 0s with 4 missing is false"},
+	{Name: "count the connections of a suspended process", File: "connected.go",
+		Old: `if l.answers.missing(id, received(id), election) {`, New: `if l.answers.missing(id, unknown, election) {`,
+		Test: "TestConnectedAnswers", Says: "timed out waiting: the leader counts it no more"},
+	{Name: "a follower wants to be answered", File: "connected.go", Old: `if srv.Leader() != srv.MemberID() {`,
+		New: `if srv.Leader() == 0 {`, Test: "TestConnectedAnswers", Says: "connected: a follower wants to be answered"},
 	{Name: "another leader's silence", File: "campaign.go", Old: `if of != p.of {`, New: `if p.of == 0 {`,
 		Test: "TestPulse", Says: "pulse: another leader"},
 	{Name: "bytes of no leader", File: "campaign.go", Old: `if from == 0 || vec == nil`, New: `if vec == nil`,

@@ -391,3 +391,45 @@ func TestCopiesStartAtOnce(t *testing.T) {
 	sameMembers(t, c, before)
 	w.Verify()
 }
+
+// An operator brings a node back with etcd's directory from its neighbour, while all are down, and starts all at once:
+// two processes would run that neighbour's member. The copy never starts, says whose it is, and makes way for a
+// replacement when the operator says so.
+func TestCopyInAnotherSlot(t *testing.T) {
+	story(t)
+	c := founded(t, integration.Options{})
+	w := c.Write()
+	w.More(20)
+	w.Stop()
+	before := c.Members()
+	c.Stop()
+	own, other := c.Nodes[0], c.Nodes[1]
+	dir := filepath.Join(other.Volume(), "etcd")
+	must(t, os.RemoveAll(dir))
+	place(t, filepath.Join(own.Volume(), "etcd"), dir)
+	copied := hash(t, dir)
+	c.Start()
+	other.Says("etcd data on slot b is not that of its own member", "which is slot a", "holdfast volume set-aside")
+	c.Until(patience, "the others serve", func() error {
+		for _, n := range []*integration.Node{own, c.Nodes[2]} {
+			if s, err := n.Self(); err != nil || s.Etcd == nil || !s.Etcd.HasLeader {
+				return fmt.Errorf("%s: %+v, %v", n.Name, s.Etcd, err)
+			}
+		}
+		return nil
+	})
+	if s, err := other.Self(); err != nil || s.Etcd != nil {
+		t.Errorf("%s runs the copy: %+v, %v", other.Name, s.Etcd, err)
+	}
+	if hash(t, dir) != copied {
+		t.Error("the copy was touched")
+	}
+	if o := other.Command("volume", "set-aside", "--yes"); o.Code != 0 {
+		t.Fatalf("set aside: exit code %d: %s%s", o.Code, o.Out, o.Err)
+	}
+	c.Healthy()
+	if after := c.Members(); after["a"] != before["a"] || after["b"] == before["b"] {
+		t.Errorf("members: %v, and before %v", after, before)
+	}
+	w.Verify()
+}

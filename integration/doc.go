@@ -54,6 +54,7 @@
 //	  LedgerMissing        repaired from what the others know, or the store
 //	  Clone                a copy of a running slot's volume does not start
 //	  CopiesStartAtOnce    a copied disk and its original in the same moment: one of both runs
+//	  CopyInAnotherSlot    etcd's directory of one node in the place of another's: it never starts
 //	store_test.go
 //	  FoundWithoutStore    no founding while the store does not answer
 //	  FoundNew             the store knows a cluster that no disk knows: an operator decides

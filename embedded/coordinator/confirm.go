@@ -16,27 +16,25 @@ const goneTimeout = time.Second
 // due looks again, right before an action, whether it is still to be done: what cannot be taken back is asked of the
 // nodes that it rests on.
 func (ac *actor) due(ctx context.Context, o plan.Observation, a plan.Action) error {
+	if a.Kind == plan.Start { // the contest comes last, for its answers do not keep
+		if o.Disk.WAL && !ac.timely(ctx, o) || !ac.contest.first(ctx) || !ac.contest.begin() {
+			return errNotYet
+		}
+		return nil
+	}
 	free := make(chan bool, 1)
-	go func() { free <- ac.free(ctx, o, a) }()
+	go func() { free <- o.Member.Running || ac.gone(ctx, o) }()
 	var err error
 	switch {
 	case a.Kind == plan.Enter, a.Kind == plan.SetAside, a.Kind == plan.Vacate:
 		err = ac.confirmed(ctx, o, a)
-	case a.Kind == plan.Start && o.Disk.WAL && !ac.timely(ctx, o), a.Kind == plan.Replace && ac.serves(ctx, o, a.Member):
+	case a.Kind == plan.Replace && ac.serves(ctx, o, a.Member):
 		err = errNotYet
 	}
-	if !<-free && err == nil || err == nil && a.Kind == plan.Start && !ac.contest.begin() {
+	if !<-free && err == nil {
 		err = errNotYet
 	}
 	return err
-}
-
-// free reports whether nobody else holds what is to be started, or acted on.
-func (ac *actor) free(ctx context.Context, o plan.Observation, a plan.Action) bool {
-	if a.Kind == plan.Start {
-		return ac.contest.first(ctx)
-	}
-	return o.Member.Running || ac.gone(ctx, o)
 }
 
 // gone reports whether those whose lock we have are gone. A machine that was cloned with its memory has the same lock

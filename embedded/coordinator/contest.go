@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"syscall"
+	"time"
 
 	"holdfast/embedded/plan"
 )
@@ -26,6 +27,10 @@ type said struct {
 	Deaf  bool            `json:"deaf,omitempty"`
 }
 
+// attemptTime is how long after its questions a member may start. A process that was suspended meanwhile asks again:
+// the others may have taken it for gone since, for which the gossip needs longer.
+const attemptTime = 2 * goneTimeout
+
 // contest asks the nodes that may start the same member as this one, and answers those that ask: see [plan.Contest].
 type contest struct {
 	env
@@ -33,16 +38,20 @@ type contest struct {
 	announcer *announcer
 	peers     peers
 
-	mu sync.Mutex
-	of plan.Contest
+	answering sync.Mutex // held by what answers, for no answer may take back what a later question has noted
+
+	mu    sync.Mutex
+	of    plan.Contest
+	asked time.Time // when the attempt began
 }
 
 // first reports whether the member here may start, as far as the others say.
 func (ct *contest) first(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	o, _ := ct.observer.observe() // a disk may take its time
+	limited, cancel := context.WithTimeout(ctx, goneTimeout)
 	defer cancel()
-	o, _ := ct.observer.observe()
 	ct.mu.Lock()
+	ct.asked = time.Now()
 	nodes := ct.of.Whom(&o)
 	ct.mu.Unlock()
 	question, err := json.Marshal(aboutToStart{ct.cfg.Node, o.Contender()})
@@ -53,21 +62,24 @@ func (ct *contest) first(ctx context.Context) bool {
 	answers := make([]plan.Answer, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {
-		asking.Go(func() { answers[i] = ct.ask(ctx, node, question) })
+		asking.Go(func() { answers[i] = ct.ask(limited, node, question) })
 	}
 	asking.Wait()
 	by := make(map[string]plan.Answer, len(nodes))
 	for i, node := range nodes {
 		by[node] = answers[i]
 	}
-	return o.ComesFirst(by)
+	ct.mu.Lock()
+	defer ct.mu.Unlock()
+	return ctx.Err() == nil && ct.of.ComesFirst(o, by)
 }
 
-// begin reports whether nobody has asked since. From then on, until end, the member here gives way no more.
+// begin reports whether nobody has asked since, and it was not long ago. From then on, until end, the member here gives
+// way no more.
 func (ct *contest) begin() bool {
 	ct.mu.Lock()
 	defer ct.mu.Unlock()
-	return ct.of.Begin()
+	return time.Since(ct.asked) < attemptTime && ct.of.Begin()
 }
 
 func (ct *contest) end() {
@@ -99,6 +111,8 @@ func (ct *contest) answer(question []byte) ([]byte, error) {
 	if err := json.Unmarshal(question, &asks); err != nil {
 		return nil, fmt.Errorf("read what another node is about to start: %w", err)
 	}
+	ct.answering.Lock()
+	defer ct.answering.Unlock()
 	ct.mu.Lock()
 	begun := ct.of.Asked(asks.Node, asks.Contender)
 	ct.mu.Unlock()

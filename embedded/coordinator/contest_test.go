@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,5 +86,70 @@ func TestAnswerToWhoIsAboutToStart(t *testing.T) {
 		if f, err := ReadFacts(s.Facts); err != nil || f.Disk != "disk-a" || f.Running || s.Deaf != deaf {
 			t.Errorf("to %s: got %s, %v", node, answer, err)
 		}
+	}
+}
+
+// A node whose own look at everything takes longer than the others may take for their answers asks all the same.
+func TestSlowLookAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		worlds, nodes := twoCopies(t, record("a"), [2]time.Duration{})
+		slow := worlds[0]
+		slow.looking = func() { time.Sleep(goneTimeout + time.Second/2) }
+		asks, ask := 0, slow.rival
+		slow.rival = func(node string, question []byte) ([]byte, error) { asks++; return ask(node, question) }
+		stop := live(t, nodes[0])
+		time.Sleep(20 * time.Second)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if asks == 0 || len(slow.starts) != 1 {
+			t.Errorf("asked %d times, started %d times", asks, len(slow.starts))
+		}
+	})
+}
+
+// A node that was suspended after it had its answers does not start on them: the other, which has lost it since, runs.
+func TestSuspendedCopyAsksAgain(t *testing.T) {
+	for _, late := range []time.Duration{0, 5 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			worlds, nodes := twoCopies(t, record("a"), [2]time.Duration{})
+			first, other := worlds[0], worlds[1]
+			ask, answer := first.rival, other.rival
+			var suspended atomic.Bool
+			asks := 0
+			first.rival = func(node string, question []byte) ([]byte, error) {
+				said, err := ask(node, question)
+				if asks++; asks == 1 {
+					suspended.Store(true)
+					time.AfterFunc(5*time.Second, func() {
+						other.mu.Lock()
+						defer other.mu.Unlock()
+						other.nodes = []Node{{Name: "n1"}}
+					})
+					time.Sleep(10 * time.Second)
+					suspended.Store(false)
+				}
+				return said, err
+			}
+			other.rival = func(node string, question []byte) ([]byte, error) {
+				if suspended.Load() {
+					time.Sleep(goneTimeout)
+					return nil, context.DeadlineExceeded
+				}
+				return answer(node, question)
+			}
+			stop := live(t, nodes[0])
+			time.Sleep(late)
+			stopOther := live(t, nodes[1])
+			time.Sleep(30 * time.Second)
+			for _, stop := range []func() error{stop, stopOther} {
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			}
+			if one, two := len(first.starts), len(other.starts); one != 0 || two != 1 {
+				t.Errorf("the suspended one started %d times, the other %d", one, two)
+			}
+		})
 	}
 }

@@ -44,6 +44,7 @@ type world struct {
 	nodes       []Node
 	forgets     func() // when Nodes forgets the nodes, as for a member it may; nil: it does not
 	answer      []byte
+	looking     func()                                             // called when all is observed, if set
 	asking      func()                                             // called when another node is asked, if set
 	told        func(node string) ([]byte, error)                  // what a node tells of itself, before answer, if set
 	rival       func(node string, question []byte) ([]byte, error) // what it answers one that is about to start, if set
@@ -118,8 +119,13 @@ func (w *world) Claim(_ context.Context, _, _ []string, avoid map[string]string)
 	}
 	return w, nil
 }
-func (w *world) Witnesses() []plan.Witness { return w.witnesses }
-func (w *world) SetRecord(token string)    { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
+func (w *world) Witnesses() []plan.Witness {
+	if w.looking != nil {
+		w.looking()
+	}
+	return w.witnesses
+}
+func (w *world) SetRecord(token string) { w.mu.Lock(); defer w.mu.Unlock(); w.borne = token }
 func (w *world) Identity() Identity {
 	return Identity{Slot: "a", Volume: "test:a", Disk: "disk-a", Epoch: 1, Lock: w.bolt}
 }
@@ -155,7 +161,10 @@ func (w *world) Nodes(accepted bool) []Node {
 	return w.nodes
 }
 func (w *world) Changed() <-chan struct{} { return nil }
-func (w *world) Ask(_ context.Context, node string, question []byte) ([]byte, error) {
+func (w *world) Ask(ctx context.Context, node string, question []byte) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	w.note(&w.asked, node+" "+string(question))
 	if w.asking != nil {
 		w.asking()

@@ -95,16 +95,17 @@ type Answer struct {
 	Gone, Deaf bool
 }
 
-// ComesFirst reports whether the answers let our member start: none is of a holder of the same disk that runs it, or
-// comes first. A node that answers is not gone, no matter who has its lock. Where one that was heard to hold a disk is silent, the
-// gossip has to tell first whether it lives; and to one that holds the same, who asks.
-func (obs Observation) ComesFirst(answers map[string]Answer) bool {
+// ComesFirst reports whether the answers to an attempt let our member start: none is of a holder of the same disk that
+// runs it, or comes first. A node that answers is not gone, no matter who has its lock. Where one that was heard to
+// hold a disk is silent, or one that has asked for the same, the gossip has to tell first whether it lives; and to one
+// that holds the same, who asks. One that has our name cannot be asked, and is heard of or not.
+func (c *Contest) ComesFirst(obs Observation, answers map[string]Answer) bool {
 	peers := slices.Clone(obs.Peers)
 	for i, p := range peers {
 		a, asked := answers[p.Node]
 		switch {
 		case !asked || a.Gone:
-		case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":
+		case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):
 			return false
 		case a.Facts != nil && obs.same(a.Facts):
 			f := *a.Facts
@@ -117,5 +118,5 @@ func (obs Observation) ComesFirst(answers map[string]Answer) bool {
 	}
 	obs.Peers = peers
 	_, stop := claiming(look(&obs)).rivalry()
-	return !stop
+	return !stop && obs.Twin == ""
 }

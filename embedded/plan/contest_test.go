@@ -35,8 +35,12 @@ func TestComesFirst(t *testing.T) {
 		o := Observation{Node: "n2", Claim: Claim{Held: true, Slot: "a", Disk: "A", Epoch: 2, Lock: "lock"},
 			Disk:  Disk{WAL: true, Member: 1, HasLedger: true, Ledger: Ledger{Record: &r, Role: RoleFounder, Started: "A"}},
 			Peers: []Peer{{Node: "n1", Live: true, Facts: tc.heard}}}
-		if got := o.ComesFirst(map[string]Answer{"n1": tc.answer}); got != tc.want {
+		if got := new(Contest).ComesFirst(o, map[string]Answer{"n1": tc.answer}); got != tc.want {
 			t.Errorf("first: %s: got %t, want %t", name, got, tc.want)
+		}
+		o.Twin = "10.0.0.9"
+		if new(Contest).ComesFirst(o, map[string]Answer{"n1": tc.answer}) {
+			t.Errorf("first: %s: it comes first although a twin has been heard since", name)
 		}
 	}
 }
@@ -77,11 +81,22 @@ func TestContest(t *testing.T) {
 		}
 		c.End()
 	}
+	c.Forget("n1")
+	silent := map[string]Answer{"n1": {}}
+	unsaid := sees(Peer{Node: "n1", Live: true})
+	if c.Whom(unsaid); !c.ComesFirst(*unsaid, silent) {
+		t.Error("contest: one that has said nothing and asked nothing holds it up by its silence")
+	}
+	c.Asked("n1", data)
+	if c.Whom(unsaid); c.ComesFirst(*unsaid, silent) {
+		t.Error("contest: it begins beside one that has asked for the same and is silent now")
+	}
 	ours := sees(Peer{Node: "n1", Live: true, Facts: &Facts{Disk: "A", Record: &Record{ID: "next"}}})
 	ours.Disk.Ledger.Record = &Record{ID: "ours"}
 	if got := new(Contest).Whom(ours); len(got) > 0 {
 		t.Errorf("contest: %d holders of another generation are asked, want 0", len(got))
 	}
+	c.Forget("n1")
 	if c.Whom(heard); c.Asked("n1", other) || !c.Begin() {
 		t.Error("contest: a question about another disk holds it up")
 	}

@@ -74,7 +74,7 @@
 //
 // Two processes never serve as one member, also where its disk was copied: what the gossip tells of another holder may
 // be older than the copy, so a node asks the others right before its member starts. A [Contest] says whom, and when it
-// is too late to give way; [Observation.ComesFirst] judges the answers.
+// is too late to give way, and judges the answers.
 //
 // # Generations and restore
 //

@@ -23,6 +23,7 @@ var (
 	bySimulation = test{"TestSimulation", `(seed \d+[^\n]*)?(I\d+|R\d+|liveness): [^\n]*`}
 	byFence      = test{"TestFence", `I9: [^\n]*`}
 	byCopies     = test{"TestCopies|TestCopiesStart", `(I\d+|R\d+): [^\n]*`}
+	byCopied     = test{"TestCopyInAnotherSlot", `(I\d+|R\d+): [^\n]*`}
 	byFirst      = test{"TestComesFirst|TestContest", `(first|contest): [^\n]*`}
 	byVacancy    = test{"TestStaleVacancy", `I4: [^\n]*`}
 	byDismissal  = test{"TestFalseDismissal", `I4: [^\n]*`}
@@ -160,8 +161,17 @@ var mutants = []mutant{
 				return false
 			}
 `, ``, byFirst},
-	{"silence lets it start", "contest.go", `case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":`, `case a.Facts == nil && p.Node == "-":`, byFirst},
-	{"a standby that is silent holds it up", "contest.go", `case a.Facts == nil && p.Facts != nil && p.Facts.Disk != "":`, `case a.Facts == nil:`, byFirst},
+	{"silence lets it start", "contest.go", `case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil && p.Node == "-":`, byFirst},
+	{"a standby that is silent holds it up", "contest.go", `case a.Facts == nil && (p.Facts != nil && p.Facts.Disk != "" || c.askers[p.Node].same(c.ours)):`, `case a.Facts == nil:`, byFirst},
+	{"silence of one that has asked lets it start", "contest.go", ` || c.askers[p.Node].same(c.ours)):`, `):`, byFirst},
+	{"start beside a twin that was heard since", "contest.go", ` && obs.Twin == ""`, ``, byFirst},
+	{"start another slot's data", "next.go", `case resuming(o).another() != "":`, `case resuming(o).another() == "-":`, byCopied},
+	{"a lost node says whose data it is", "resume.go", `for _, p := range o.live() {
+		if p.Facts == nil || !p.Facts.Running`, `for _, p := range o.Peers {
+		if p.Facts == nil || !p.Facts.Running`, byStories},
+	{"the data is of a slot that there is not", "resume.go", `of(m.Slot, m.ID) && slices.Contains(o.slots(r), m.Slot)`, `of(m.Slot, m.ID)`, byStories},
+	{"a founder's disk with anybody's data", "resume.go", `d.Founder != 0 && d.Founder != d.Member`, `d.Founder == 0 && d.Founder != d.Member`, byStories},
+	{"who runs our member in another slot is no rival", "rivals.go", `f.Running && o.same(f)`, `f.Running && o.same(&Facts{})`, byStories},
 	{"a refusal is silence", "contest.go", `case !asked || a.Gone:`, `case !asked:`, byFirst},
 	{"who asked and is not heard yet counts as nobody", "contest.go", `			c.asked = c.asked || c.ours.same(about)
 			c.Forget`, `			c.asked = c.asked || about.Disk == "-"

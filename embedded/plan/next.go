@@ -57,6 +57,10 @@ func Next(obs Observation) Action {
 		return resuming(o).setAside(o.dismissedBy(o.Disk.Member))
 	case o.Disk.Ledger.Left != nil && o.Disk.Ledger.Record != nil && !o.changing():
 		return proposals(o).beside(succession(o).remain())
+	case resuming(o).another() != "":
+		return wait("the etcd data on slot %s is not that of its own member: it is that of %s; was the directory copied? "+
+			"nothing is touched; if it may be set aside, run %s",
+			o.Claim.Slot, resuming(o).another(), setVolumeAside)
 	}
 	if a, stop := claiming(o).rivalry(); stop {
 		return a

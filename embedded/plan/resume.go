@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -65,6 +66,35 @@ func (o resuming) resume() Action {
 	peers[o.Claim.Slot] = o.ownURL(r) // which may have been added later
 	return Action{Kind: Start, Record: r, Member: d.Member, Peers: peers,
 		Why: fmt.Sprintf("slot %s resumes with its data", o.Claim.Slot)}
+}
+
+// another says whose data lies on the disk, if it is that of another slot's member, "" if nothing shows that: as where
+// etcd's directory was copied from another node, to bring this one back. Two processes would run that member.
+func (o resuming) another() string {
+	d, r := o.Disk, o.Disk.Ledger.Record
+	if !d.WAL || r == nil || o.changing() {
+		return ""
+	}
+	of := func(slot string, id uint64) bool { return id == d.Member && slot != o.Claim.Slot }
+	for _, slot := range slices.Sorted(maps.Keys(d.Founders)) {
+		if of(slot, d.Founders[slot]) {
+			return fmt.Sprintf("member %x, which is slot %s", d.Member, slot)
+		}
+	}
+	for _, p := range o.live() {
+		if p.Facts == nil || !p.Facts.Running || !p.Facts.of(r) {
+			continue
+		}
+		for _, m := range p.Facts.Members {
+			if of(m.Slot, m.ID) && slices.Contains(o.slots(r), m.Slot) {
+				return fmt.Sprintf("member %x, which is slot %s, as node %s says", m.ID, m.Slot, p.Node)
+			}
+		}
+	}
+	if d.Ledger.Role == RoleFounder && d.Founder != 0 && d.Founder != d.Member {
+		return fmt.Sprintf("member %x, and the disk founded %s as member %x", d.Member, r.Token(), d.Founder)
+	}
+	return ""
 }
 
 // after names a live node that says it is in a generation which follows ours, where the store speaks of one as well and

@@ -110,6 +110,10 @@ func (o claiming) rivalry() (Action, bool) {
 	for _, p := range o.Peers {
 		f := p.Facts
 		if f == nil || f.Slot != o.Claim.Slot || o.apart(f) {
+			if p.Live && f != nil && f.Running && o.same(f) {
+				return wait("node %s runs member %x as slot %s (disk %s), and its data is here as well: slot %s does not "+
+					"start; stop one of the two", p.Node, f.Member, f.Slot, f.Disk, me.Slot), true
+			}
 			continue
 		}
 		if !p.Live {

@@ -14,7 +14,7 @@ func (n *node) askRivals() {
 		n.todo = append(n.todo, func() { answers[name] = n.askRival(name, o.Contender()) })
 	}
 	n.todo = append(n.todo, func() {
-		if !o.ComesFirst(answers) || !n.contest.Begin() {
+		if !n.contest.ComesFirst(o, answers) || !n.contest.Begin() {
 			n.w.tally.event("gave way")
 			n.abort()
 		}
@@ -170,5 +170,45 @@ func TestCopiesStart(t *testing.T) {
 	}
 	if won[true] == 0 || won[false] == 0 {
 		t.Errorf("the copy ran, or not: %v", won)
+	}
+}
+
+// TestCopyInAnotherSlot has the data of one member in the place of another's, as where an operator brings a node back
+// with what he has copied from its neighbour. It never starts, with the ledger that was there or without, and does not
+// keep the member whose data it is from starting again.
+func TestCopyInAnotherSlot(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, ledger := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d/%t", seed, ledger), func(t *testing.T) {
+				w := newWorld(seed, life{slots: 3, nodes: 3, store: storeShared}, newTally())
+				if _, ok := w.recover(); !ok {
+					t.Fatalf("no cluster: %s", w.describe())
+				}
+				from, to := w.boxes[seed%3], w.boxes[(seed+1)%3]
+				own, d := from.disk, to.disk
+				to.crash()
+				d.data = own.copy().data
+				d.data.back = true
+				if !ledger {
+					d.ledger, d.marker = Ledger{}, false
+				}
+				to.boot()
+				to.disk, d.holder = d, to
+				d.epoch += 5
+				w.among(300)
+				if to.proc != nil || from.proc == nil {
+					t.Errorf("R10: the copy in another slot runs, %t, and the member, %t", to.proc != nil,
+						from.proc != nil)
+				}
+				from.crash()
+				from.boot()
+				from.disk, own.holder = own, from
+				w.among(600)
+				if w.broken != "" || to.proc != nil || from.proc == nil {
+					t.Errorf("R10: after a restart the copy in another slot runs, %t, and the member, %t %s",
+						to.proc != nil, from.proc != nil, w.broken)
+				}
+			})
+		}
 	}
 }
