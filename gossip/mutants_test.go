@@ -36,6 +36,10 @@ var mutants = []mutanttest.Mutant{
 			counts = append(counts, e)`, Test: "TestStolenNodeCertificate", Says: "ghost"},
 	{Name: "forgeries without end", File: "proof.go", Old: `forged == maxForged || `, New: ``,
 		Test: "TestForgeriesCostLittle", Says: "were looked at"},
+	{Name: "a decoder sees all of a message", File: "wire.go", Old: `(*b)[:min(len(*b), limit)]`, New: `*b`,
+		Test: "TestLargeValuesTakeNoMemory", Says: "of a word: "},
+	{Name: "a process of any size", File: "guard.go", Old: `min(v.rest, maxListing)`, New: `v.rest`,
+		Test: "TestLargeValuesTakeNoMemory", Says: "of a process: "},
 }
 
 func TestMutants(t *testing.T) { mutanttest.Check(t, mutants) }

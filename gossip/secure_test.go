@@ -393,8 +393,8 @@ func FuzzHeard(f *testing.F) {
 		for _, from := range []Speaker{{Role: RoleObserver}, {RoleNode, "a"}} {
 			h := hearing{r, from}
 			_, _ = h.packet(b)
-			_, _ = h.pushPull(bufio.NewReader(bytes.NewReader(b)), maxStream)
-			_, _ = h.message(bufio.NewReader(bytes.NewReader(b)), 0)
+			_ = h.pushPull(newValues(bufio.NewReader(bytes.NewReader(b)), maxStream), &bytes.Buffer{})
+			_ = h.message(newValues(bufio.NewReader(bytes.NewReader(b)), maxStream), &bytes.Buffer{})
 		}
 	})
 }
