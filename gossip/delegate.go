@@ -84,8 +84,9 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}
-	if !d.known.room(meta) {
-		err := fmt.Errorf("%d processes may be live, %d of them nodes in any case", maxNodes, nodesOnly)
+	if !d.known.room(meta, addrOf(n)) {
+		err := fmt.Errorf("%d nodes and %d observers may be live, %d of these at one address", maxNodes, maxObservers,
+			maxOfAddress)
 		d.reject(reasonFull, reasonFull, fmt.Sprintf("%s: refused as a node: %v", meta.Node, err))
 		return err
 	}
@@ -113,13 +114,17 @@ func (d delegate) NotifyJoin(n *memberlist.Node) {
 	if err != nil || meta == d.self {
 		return // NotifyAlive let only readable ones in; we know about ourselves
 	}
-	ip, _ := netip.AddrFromSlice(n.Addr)
-	at := netip.AddrPortFrom(ip.Unmap(), n.Port)
+	at := netip.AddrPortFrom(addrOf(n), n.Port)
 	d.known.joined(meta, at)
 	d.settle(target{at: at}.key()) // a seed that was not there a moment ago is no problem any more
 	for _, reason := range []string{reasonKey, reasonCertificate} {
 		d.settle(reason + "/" + at.Addr().String())
 	}
+}
+
+func addrOf(n *memberlist.Node) netip.Addr {
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	return ip.Unmap()
 }
 
 // NotifyUpdate does nothing: what a process says of itself never changes.

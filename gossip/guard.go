@@ -41,7 +41,7 @@ const (
 	maxStream    = 20 << 20           // bytes; maxNodes states fit (wire.go)
 	maxStranger  = 2 << 20            // bytes from an address outside the mesh
 	maxUserBytes = maxMessage + 4<<10 // the largest question with what is around it
-	maxListed    = 16 * maxNodes      // processes in a push/pull, the dead ones of a minute included
+	maxListed    = 16 * maxNodes      // processes in a push/pull, with those that are gone
 	maxListing   = 2 << 10            // bytes of one of them: its name and Meta have less than 700
 )
 

@@ -139,17 +139,12 @@ func (k *knowledge) left(meta Meta, itself bool) {
 	}
 }
 
-// room reports whether a process may become live: it is us, is live already, or one more fits. Observers leave room for
-// nodes.
-func (k *knowledge) room(meta Meta) bool {
+// room reports whether a process may become live at an address: it is us, is live already, or one more fits.
+func (k *knowledge) room(meta Meta, ip netip.Addr) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, known := k.view.peers[meta.process()]
-	limit := maxNodes - 1
-	if meta.Observer {
-		limit -= nodesOnly
-	}
-	return known || meta == k.view.self || len(k.view.peers) < limit && !k.view.crowded(time.Now())
+	return known || meta == k.view.self || k.view.fits(meta.Observer, ip, time.Now())
 }
 
 // process describes a live process, or this one.

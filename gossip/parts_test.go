@@ -64,23 +64,23 @@ func TestStreamsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = streams.Shutdown() }()
-	fill := func(timeout time.Duration) error {
+	fill := func(timeout time.Duration, opened func()) error {
 		conn, err := streams.DialTimeout(mute.Addr().String(), timeout)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
+		opened()
 		_, err = conn.Write(make([]byte, 64<<20)) // more than the kernel takes for a reader that never reads
 		return err
 	}
-	if err := fill(50 * time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := fill(50*time.Millisecond, func() {}); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("after its timeout: got %v, want %v", err, os.ErrDeadlineExceeded)
 	}
-	time.AfterFunc(50*time.Millisecond, cancel)
-	if err := fill(time.Minute); !errors.Is(err, net.ErrClosed) {
+	if err := fill(time.Minute, func() { time.AfterFunc(50*time.Millisecond, cancel) }); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after its context: got %v, want %v", err, net.ErrClosed)
 	}
-	if err := fill(time.Minute); !errors.Is(err, context.Canceled) {
+	if err := fill(time.Minute, func() {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("dialled after its context: got %v, want %v", err, context.Canceled)
 	}
 }

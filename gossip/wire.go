@@ -19,8 +19,12 @@ const (
 	// maxAround is what else a value may take: names, a version, an address, and fields that are not known.
 	maxAround = 4 << 10
 
-	maxNodes  = 256 // live processes; and known nodes
-	nodesOnly = 64  // of which observers never take the place
+	maxNodes = 256 // live nodes; and known ones
+	// maxObservers is how many may be live. Each of them has all probe one process more, so that a dead node is noticed
+	// later, and a published state is sent to each of them over a connection of its own. A larger fleet asks a few of
+	// them by DNS. One address has few, or a stolen certificate could have all others probe what is not there.
+	maxObservers = 512
+	maxOfAddress = 8
 )
 
 // codecVersion is the first byte of everything this package sends. Another one is refused whole. Fields that a message
