@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -47,7 +46,7 @@ func (d delegate) NotifyMsg(b []byte) {
 		msg, err = decode(b)
 	}
 	if err != nil {
-		reason := reasonOfMessage(err)
+		reason := reasonOf(err)
 		d.reject(reason, "message/"+reason, fmt.Sprintf("some node: its messages are not understood: %v", err))
 		return
 	}
@@ -66,13 +65,6 @@ func (d delegate) NotifyMsg(b []byte) {
 	}
 }
 
-func reasonOfMessage(err error) string {
-	if errors.Is(err, errVersion) {
-		return reasonVersion
-	}
-	return reasonUnreadable
-}
-
 // NotifyAlive refuses a process that we could not show. memberlist calls it again for every message about that process.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	meta, err := decodeMeta(n.Meta)
@@ -80,7 +72,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		err = fmt.Errorf("it calls itself %q in its name and %q in its description", n.Name, meta.process())
 	}
 	if err != nil {
-		reason := reasonOfMessage(err)
+		reason := reasonOf(err)
 		d.reject(reason, reason+"/"+n.Addr.String(), fmt.Sprintf("%s: refused as a node: %v", n.Addr, err))
 		return err
 	}

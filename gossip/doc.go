@@ -99,7 +99,7 @@
 // clean end is known within 0.5 s. Published states arrive in milliseconds; one whose stream was lost follows by
 // push/pull, every 2 s. Seeds and lost nodes are tried again after 0.2 s, then less and less often: every 3 s while
 // alone, every 3 to 9 s in company, forever. That also heals a mesh that was partitioned for longer than memberlist
-// remembers. A lookup of the seeds takes at most 3 s, and so do the functions of AddSeeds; one that does not return
+// remembers. A lookup of the seeds takes at most 3 s, and so do the function of UseSeeds; one that does not return
 // delays a single attempt.
 //
 // # The resolver

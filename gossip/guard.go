@@ -52,9 +52,11 @@ var (
 	errHeader     = errors.New("its gossip announces or is more than a holdfast sends")
 )
 
-// reasonOfGuard is the label of what was refused here in holdfast_gossip_rejected_total.
-func reasonOfGuard(err error) string {
+// reasonOf is the label of what was refused in holdfast_gossip_rejected_total.
+func reasonOf(err error) string {
 	switch {
+	case errors.Is(err, errVersion):
+		return reasonVersion
 	case errors.Is(err, errPadding):
 		return reasonKey
 	case errors.Is(err, errStreams):

@@ -387,7 +387,7 @@ func TestDoor(t *testing.T) {
 func TestStreamsComeFromWhereWeListen(t *testing.T) {
 	came := make(chan net.Addr, 1)
 	open := func(at string, known func(netip.Addr) bool) *transport {
-		r := rules{known: known, refused: func(net.Addr, string, error) {}}
+		r := rules{known: known, refused: func(net.Addr, error) {}}
 		tr, err := listen(t.Context(), netip.MustParseAddrPort(at), r, nil)
 		if err != nil {
 			t.Fatal(err)
