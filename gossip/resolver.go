@@ -121,7 +121,8 @@ func question(msg []byte) (q dns.Question, ok bool) {
 	if err != nil || len(msg) < end+4 {
 		return q, false
 	}
-	return dns.Question{Name: name, Qtype: binary.BigEndian.Uint16(msg[end:]), Qclass: binary.BigEndian.Uint16(msg[end+2:])}, true
+	kind, class := binary.BigEndian.Uint16(msg[end:]), binary.BigEndian.Uint16(msg[end+2:])
+	return dns.Question{Name: name, Qtype: kind, Qclass: class}, true
 }
 
 // Check proves that a lookup of our names reaches us. It fails if a line of /etc/hosts has one of them,
